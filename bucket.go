@@ -4,6 +4,7 @@
 package dynalimit
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
@@ -18,7 +19,7 @@ import (
 
 // newBucketConfig converts resolved limits, which are sorted and have their defaults.
 func newBucketConfig(limits []Limit, level levels.Level, permanent bool, readAt, tick int64) *plan.Config {
-	c := &plan.Config{Permanent: permanent, ReadAt: readAt, Tick: tick, Limits: make([]plan.Limit, len(limits))}
+	c := &plan.Config{Level: string(level), Permanent: permanent, ReadAt: readAt, Tick: tick, Limits: make([]plan.Limit, len(limits))}
 	for i, l := range limits {
 		c.Limits[i] = toConfigured(l, level)
 		if l.Unit != "" {
@@ -54,7 +55,7 @@ func overridden(c *plan.Config, base, over []Limit, readAt, tick int64) *plan.Co
 	}
 	slices.SortFunc(merged, func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })
 	out := newBucketConfig(merged, levels.Override, c.Permanent, readAt, tick)
-	out.Override, out.Hidden = true, c.Hidden
+	out.Override, out.Level, out.Hidden, out.Lifted = true, cmp.Or(c.Level, out.Level), c.Hidden, c.Lifted
 	for i := range out.Limits {
 		l := &out.Limits[i]
 		if !slices.ContainsFunc(over, func(o Limit) bool { return o.Name == l.Name }) {

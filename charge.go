@@ -60,15 +60,22 @@ func (c *charge) open(d *desk, r *request, from *cascade, policy UnavailablePoli
 // column is one limit on one resource: the entity and its parents count it.
 type column struct{ resource, limit string }
 
-// known are the amounts of limits that some level has, in force or hidden, where others
-// are to be passed over; elsewhere it is all of them.
+// known are the amounts that the call answers for: those of limits that some level has, in force
+// or hidden. Amounts of limits that are lifted, and where others are passed over, are left out.
 func (c *charge) known(amounts []plan.Signed) []plan.Signed {
-	if !c.passesOver() {
+	cfgs := configs(c.levels)
+	if !c.passesOver() && !slices.ContainsFunc(cfgs, func(cfg *plan.Config) bool { return len(cfg.Lifted) > 0 }) {
 		return amounts
 	}
-	levels := configs(c.levels)
+	fallback := c.desk.routes.fallback
 	return slices.DeleteFunc(slices.Clone(amounts), func(a plan.Signed) bool {
-		return !c.has(a.Name) && (c.unlimited || !c.desk.routes.fallback.hides(a.Name, levels))
+		switch {
+		case c.has(a.Name):
+			return false
+		case c.unlimited || lifts(cfgs, a.Name):
+			return true
+		}
+		return c.passesOver() && !hides(cfgs, a.Name) && fallback.replaces(a.Name, cfgs) == ""
 	})
 }
 

@@ -298,19 +298,22 @@ func (c *configRead) resolved(ctx context.Context) (resolved ResolvedLimits, gro
 	if err != nil {
 		return ResolvedLimits{}, nil, err
 	}
-	v, limits, err := items.verdict()
+	v, limits, from, err := items.verdict()
 	if err != nil {
 		return ResolvedLimits{}, nil, kindError(c.repo.layout, err)
 	}
 	record := schema.DecodeLink(items.meta)
 	resolved = ResolvedLimits{
-		EntityID: c.key.entity, Resource: c.key.resource, Limits: limits, Level: v.Level, Plan: record.Plan,
+		EntityID: c.key.entity, Resource: c.key.resource, Limits: limits, From: from, Level: v.Level, Plan: record.Plan,
 		Unlimited: v.Unlimited, Blocked: v.Blocked,
 		OnUnavailable: UnavailablePolicy(v.Policy), PolicyLevel: v.PolicyLevel,
 		ParentID: record.ParentID, Cascade: record.Cascade,
 	}
 	for _, h := range v.Hidden {
 		resolved.Hidden = append(resolved.Hidden, HiddenLimit(h))
+	}
+	for _, h := range v.Lifted {
+		resolved.Lifted = append(resolved.Lifted, HiddenLimit(h))
 	}
 	if !c.key.group {
 		groups = v.Groups

@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -95,7 +96,7 @@ type configItems struct {
 // resolveConfig applies the levels of configuration. It fails with a *ValidationError if
 // the winning item cannot be understood, because then it is not known what it limits.
 func resolveConfig(items *configItems) (*resolvedConfig, error) {
-	v, limits, err := items.verdict()
+	v, limits, from, err := items.verdict()
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +106,7 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 		configKind: &configKind{
 			level: v.Level, blocked: v.Blocked, plan: record.Plan,
 			onUnavailable: UnavailablePolicy(v.Policy), systemPolicy: UnavailablePolicy(v.SystemPolicy),
-			permanent: v.Level.OfEntity() && len(limits) > 0, unlimited: v.Unlimited, cascade: record.Cascade, group: items.group,
+			permanent: slices.ContainsFunc(from, levels.Level.OfEntity), unlimited: v.Unlimited, cascade: record.Cascade, group: items.group,
 		},
 	}
 	if !items.group { // groups are not transitive
@@ -114,6 +115,12 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 	if len(limits) > 0 {
 		cfg.compiled = newBucketConfig(limits, cfg.level, cfg.permanent, cfg.readAt, cfg.tick)
 		cfg.compiled.Group = items.group
+		for i := range from {
+			cfg.compiled.Limits[i].Level = string(from[i])
+		}
+		for _, h := range v.Lifted {
+			cfg.compiled.Lifted = append(cfg.compiled.Lifted, h.Name)
+		}
 		for _, h := range v.Hidden {
 			cfg.compiled.Hidden = append(cfg.compiled.Hidden, plan.Hidden{Name: h.Name, Level: string(h.Level)})
 		}
@@ -121,17 +128,18 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 	return cfg, nil
 }
 
-// verdict is what the items say together, and the limits in force as users write them.
-func (i *configItems) verdict() (config.Verdict, []Limit, error) {
+// verdict is what the items say together, and the limits in force as users write them, with the
+// level of each.
+func (i *configItems) verdict() (config.Verdict, []Limit, []levels.Level, error) {
 	v, err := config.Resolve(i.Items)
 	if wrong, ok := errors.AsType[*config.Malformed](err); ok {
 		if _, unknown := errors.AsType[*schema.UnknownKind](err); unknown {
-			return v, nil, err
+			return v, nil, nil, err
 		}
-		return v, nil, invalid(storedField(wrong.Level), "cannot be read: %v; set them again", wrong.Err)
+		return v, nil, nil, invalid(storedField(wrong.Level), "cannot be read: %v; set them again", wrong.Err)
 	}
-	limits, err := limitsOf(v.Level, v.Limits)
-	return v, limits, err
+	limits, from, err := limitsOf(v.Limits)
+	return v, limits, from, err
 }
 
 // groups are those of the resource, sorted.
@@ -175,24 +183,40 @@ func (c *resolvedConfig) charged() string {
 
 func storedField(level levels.Level) string { return "stored limits of level " + string(level) }
 
-// limitsOf are the stored limits of a level as users write them, checked.
-func limitsOf(level levels.Level, stored []schema.ConfigLimit) ([]Limit, error) {
+// limitsOf are stored limits as users write them, checked, and the level of each.
+func limitsOf(stored []config.Limit) ([]Limit, []levels.Level, error) {
 	if len(stored) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	field := storedField(level)
-	limits := make([]Limit, len(stored))
+	if len(stored) > schema.MaxLimits {
+		return nil, nil, invalid(storedField(stored[0].Level), "and of the levels that it extends are %d, %s; a bucket has at most %d: remove some of them", len(stored), listed(stored), schema.MaxLimits)
+	}
+	limits, from := make([]Limit, len(stored)), make([]levels.Level, len(stored))
 	for i, l := range stored {
+		field := storedField(l.Level)
 		if l.PeriodSeconds > int64(maxPeriod/time.Second) {
-			return nil, invalid(field, "hold a period of %d s for %q; at most %v is allowed", l.PeriodSeconds, l.Name, maxPeriod)
+			return nil, nil, invalid(field, "hold a period of %d s for %q; at most %v is allowed", l.PeriodSeconds, l.Name, maxPeriod)
 		}
-		limits[i] = Limit{
+		checked, err := CheckLimits(field, []Limit{{
 			Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, RefillAmount: l.Amount,
 			RefillPeriod: time.Duration(l.PeriodSeconds) * time.Second, Window: l.Window, Zone: l.Zone,
 			Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow,
+		}})
+		if err != nil {
+			return nil, nil, err
 		}
+		limits[i], from[i] = checked[0], l.Level
 	}
-	return CheckLimits(field, limits)
+	return limits, from, nil
+}
+
+// listed are the names of limits with their levels.
+func listed(stored []config.Limit) string {
+	var names []string
+	for _, l := range stored {
+		names = append(names, l.Name+" of "+string(l.Level))
+	}
+	return strings.Join(names, ", ")
 }
 
 // ResolvedLimits is what the stored configuration says about an entity on a resource, and
@@ -207,8 +231,10 @@ type ResolvedLimits struct {
 	// Unlimited, or if no level has any (Level is empty): then a limiter's own
 	// Options.Limits apply.
 	Limits []Limit `json:"limits,omitempty"`
-	// Level is the level that won: where the limits came from, or which is unlimited. It
-	// is empty if no level has limits or is unlimited.
+	// From are the levels that the Limits come from, in their order.
+	From []levels.Level `json:"from,omitempty"`
+	// Level is the most specific level that has limits, or is unlimited. Less specific ones count
+	// too where it extends them: see From. It is empty if no level has limits or is unlimited.
 	Level levels.Level `json:"level,omitempty"`
 	// Plan is the plan that the entity's record names; empty for none.
 	Plan string `json:"plan,omitempty"`
@@ -225,9 +251,12 @@ type ResolvedLimits struct {
 	OnUnavailable UnavailablePolicy `json:"on_unavailable,omitempty"`
 	// PolicyLevel is where OnUnavailable came from; empty for none.
 	PolicyLevel levels.Level `json:"policy_level,omitempty"`
-	// Hidden are the limits that less specific levels have and the level that won does
-	// not, so that they are not in force; in the order of their levels and names.
+	// Hidden are the limits that less specific levels have and that are not in force, because a
+	// more specific level replaces them; in the order of their levels and names.
 	Hidden []HiddenLimit `json:"hidden,omitempty"`
+	// Lifted are the limits that a level takes away by name, with that level, in the order of
+	// their names.
+	Lifted []HiddenLimit `json:"lifted,omitempty"`
 	// ParentID is the entity's parent, empty for none. Nothing is inherited from it.
 	ParentID string `json:"parent_id,omitempty"`
 	// Cascade means that calls charge the parent's buckets too.
@@ -237,10 +266,10 @@ type ResolvedLimits struct {
 	Groups []ResolvedLimits `json:"groups,omitempty"`
 }
 
-// HiddenLimit is a limit that is not in force because a more specific level won.
+// HiddenLimit is a limit that is not in force because of a more specific level.
 type HiddenLimit struct {
 	// Name is the limit's.
 	Name string `json:"name"`
-	// Level is the most specific level that has it.
+	// Level is the most specific level that has it or, of one that is lifted, that lifts it.
 	Level levels.Level `json:"level"`
 }

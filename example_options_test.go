@@ -25,7 +25,7 @@ func ExampleRepository_ResolveLimits() {
 	ctx := context.Background()
 	_, repo := newLimiter()
 	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 90_000)}))
-	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Plan: "pro"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 600)}))
+	must(admin.New(repo).Limits.SetConfig(ctx, admin.Scope{Plan: "pro"}, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 600)}, Only: true}))
 	check(admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "key-1", Plan: "pro"}))
 
 	applies := must(repo.ResolveLimits(ctx, "key-1", "gpt-4"))

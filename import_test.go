@@ -90,7 +90,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "internal/config",
-		std:     []string{"fmt", "slices"},
+		std:     []string{"cmp", "fmt", "slices", "strings"},
 		project: []string{"fault", "internal/schema", "levels"},
 		reason:  "which level wins is decided from items alone, so that every combination can be compared with a naive table",
 	},
@@ -190,7 +190,7 @@ var importTable = []importRow{
 	{
 		folder: "admin",
 		project: []string{
-			".", "audit", "internal/trail", "internal/ddb", "internal/guard", "internal/legacy", "internal/lock", "fault", "internal/problem", "internal/schema", "internal/shared", "internal/table", "levels",
+			".", "audit", "internal/config", "internal/trail", "internal/ddb", "internal/guard", "internal/legacy", "internal/lock", "fault", "internal/problem", "internal/schema", "internal/shared", "internal/table", "levels",
 		},
 		others: []string{sdk},
 		reason: "administration of what a Repository is bound to: no call of a limiter passes here",
@@ -281,7 +281,7 @@ var importTable = []importRow{
 		std: append([]string{
 			"bytes", "context", "encoding/json", "flag", "io", "net", "net/http", "net/http/httptrace", "os", "path/filepath", "regexp", "sync/atomic", "testing",
 		}, pureStd...),
-		project: []string{"ddbmem", "fault"},
+		project: []string{"ddbmem"},
 		others:  []string{sdk, testify},
 		reason:  "what tests of several packages have in common; nothing that ships imports it",
 		tests:   true,

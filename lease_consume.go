@@ -152,7 +152,7 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 		return nil
 	}
 	for name := range amounts {
-		if !slices.ContainsFunc(c.levels, func(lv level) bool { return lv.cfg.Index(name) >= 0 }) {
+		if cfgs := configs(c.levels); !lifts(cfgs, name) && !slices.ContainsFunc(cfgs, func(cfg *plan.Config) bool { return cfg.Index(name) >= 0 }) {
 			return c.desk.routes.fallback.unknownLimit(&c.request, name, configs(c.levels))
 		}
 	}

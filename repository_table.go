@@ -161,6 +161,9 @@ func (m tableMaker) writeVersion(ctx context.Context, made bool) error {
 	record := schema.VersionRecord{
 		Schema: layout.SchemaVersion, ClientMin: layout.ClientMinVersion, CompositeOnly: made, UpdatedBy: layout.Writer, UpdatedAt: m.clock.Now(),
 	}
+	if made { // nobody older is there
+		record.KindsMin = schema.KnownKinds
+	}
 	item := record.Item()
 	_, err := m.client.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName: &m.table, Item: item, ConditionExpression: aws.String(schema.CreateCondition),
@@ -192,11 +195,11 @@ func (m tableMaker) holdsNothing(ctx context.Context) bool {
 	return err == nil && len(out.LastEvaluatedKey) == 0 && len(out.Items) == 1
 }
 
-// markMade marks the record of a table on which nothing of an older layout is: one that
+// markMade marks the record of a table on which nothing of an older layout or version is: one that
 // this call made, but whose record another process, which found the table there, wrote
 // first, or one that holds nothing.
 func (m tableMaker) markMade(ctx context.Context) error {
-	st := schema.MarkComposite(layout.Writer)
+	st := schema.MarkNew(layout.Writer)
 	out, err := m.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &m.table, Key: schema.VersionKey().Attributes(),
 		UpdateExpression: &st.Update, ConditionExpression: &st.Condition,

@@ -10,87 +10,104 @@ import (
 
 // What a call may name: limits that some level has.
 
-// checkKnown refuses amounts of limits that no level has: otherwise a misspelt name
-// would be admitted for ever. With WithIgnoreUnknown it refuses those that a level has
-// which is not in force, and some level has to have one of them.
+// checkKnown refuses amounts of limits that no level has: otherwise a misspelt name would be
+// admitted for ever. It refuses a limit that a bucket of the entity itself has at a level which is
+// not in force there, even if another bucket has it: it would be lifted unseen. With
+// WithIgnoreUnknown it lets the other unknown ones pass, but some level has to have one of the
+// call's limits.
 func (f *fallbackLimits) checkKnown(r *request, c *cascade) error {
-	if c.unlimited {
-		return nil
-	}
 	if len(c.rungs) == 0 {
+		if c.unlimited {
+			return nil
+		}
 		return invalid("limits", "none are configured for entity %q on resource %q at any level; set some with admin.Limits.Set, with Options.Limits or with WithLimits", r.entity, r.resource)
 	}
 	if len(c.rungs) == 1 && len(c.asked) == len(r.amounts) {
 		return nil
 	}
-	known, levels := 0, c.configs()
+	known, cfgs := 0, c.configs()
 	for name := range r.amounts {
 		switch {
-		case c.has(name):
+		case c.hides(r.entity, name):
+			return f.unknownLimit(r, name, cfgs)
+		case c.has(name) || c.unlimited || lifts(cfgs, name):
 			known++
-		case !r.opts.ignoreUnknown || f.hides(name, levels):
-			return f.unknownLimit(r, name, levels)
+		case !r.opts.ignoreUnknown || f.replaces(name, cfgs) != "":
+			return f.unknownLimit(r, name, cfgs)
 		}
 	}
 	if known == 0 && len(r.amounts) > 0 { // nothing would limit the call
-		return f.unknownLimit(r, r.amounts.names()[0], levels)
+		return f.unknownLimit(r, r.amounts.names()[0], cfgs)
 	}
 	return nil
 }
 
 // unknownLimit is the error for a limit that no level in force has. It names the limits
-// there are and, because lists are not merged, the list that hides the others.
-func (f *fallbackLimits) unknownLimit(r *request, name string, levels []*plan.Config) error {
+// there are and, if a less specific level has it, the list that replaces that one.
+func (f *fallbackLimits) unknownLimit(r *request, name string, cfgs []*plan.Config) error {
 	field := "amounts[" + name + "]"
-	if len(levels) == 0 {
+	if len(cfgs) == 0 {
 		return invalid(field, "is not a limit of entity %q on resource %q, which have none", r.entity, r.resource)
 	}
-	why, fix := config.Unknown(wonBy(levels[0]))
-	if won, hidden := f.hiding(name, levels); hidden != "" {
+	won, hidden := wonBy(cfgs[0]), f.replaces(name, cfgs)
+	for _, cfg := range cfgs {
+		if h := hiddenIn(cfg, name); h != nil {
+			won, hidden = wonBy(cfg), levels.Level(h.Level)
+			break
+		}
+	}
+	why, fix := config.Unknown(won)
+	if hidden != "" {
 		why, fix = config.NotInForce(won, hidden)
 	}
-	unknown := invalid(field, "is not a limit of entity %q on resource %q; the limits are %q; %s", r.entity, r.resource, limitNames(levels), why)
+	unknown := invalid(field, "is not a limit of entity %q on resource %q; the limits are %q; %s", r.entity, r.resource, limitNames(cfgs), why)
 	unknown.Fix = fix
 	return unknown
 }
 
-// wonBy is the level that a configuration's limits come from; WithLimits adds only its
-// own to them.
-func wonBy(cfg *plan.Config) levels.Level {
-	from := levels.Level(cfg.Limits[0].Level)
-	for i := range cfg.Limits {
-		if level := levels.Level(cfg.Limits[i].Level); level != levels.Override {
-			from = level
+// wonBy is the most specific level that a configuration's limits come from; WithLimits adds only
+// its own to them.
+func wonBy(cfg *plan.Config) levels.Level { return levels.Level(cfg.Level) }
+
+// hiddenIn is a limit that a configuration's less specific levels have and that is not in force;
+// nil if it is, or if no level has it.
+func hiddenIn(cfg *plan.Config, name string) *plan.Hidden {
+	for i := range cfg.Hidden {
+		if h := &cfg.Hidden[i]; h.Name == name && cfg.Index(name) < 0 {
+			return h
 		}
 	}
-	return from
+	return nil
 }
 
-// hiding is the level that won, and the less specific one that has a limit; empty if no
-// level has it.
-func (f *fallbackLimits) hiding(name string, cfgs []*plan.Config) (won, hidden levels.Level) {
-	for _, cfg := range cfgs {
-		for _, h := range cfg.Hidden {
-			if h.Name == name {
-				return wonBy(cfg), levels.Level(h.Level)
-			}
-		}
-	}
-	if len(cfgs) == 0 {
-		return "", ""
-	}
-	won = wonBy(cfgs[0])
-	ours := f != nil && slices.ContainsFunc(f.limits, func(own Limit) bool { return own.Name == name })
-	if ours && won != levels.Options && won != levels.Override {
-		return won, levels.Options
-	}
-	return "", ""
+// hides reports whether a bucket of the entity has a limit at a level that is not in force there.
+func (c *cascade) hides(entity, name string) bool {
+	return slices.ContainsFunc(c.rungs, func(r rung) bool {
+		return r.lane.Entity == entity && hiddenIn(r.cfg, name) != nil
+	})
 }
 
-// hides reports whether a limit that no level has in force is one of a less specific level.
-func (f *fallbackLimits) hides(name string, levels []*plan.Config) bool {
-	_, hidden := f.hiding(name, levels)
-	return hidden != ""
+// hides reports whether a bucket has a limit at a level that is not in force there.
+func hides(cfgs []*plan.Config, name string) bool {
+	return slices.ContainsFunc(cfgs, func(c *plan.Config) bool { return hiddenIn(c, name) != nil })
+}
+
+// lifts reports whether a level takes a limit away by name.
+func lifts(cfgs []*plan.Config, name string) bool {
+	return slices.ContainsFunc(cfgs, func(c *plan.Config) bool { return slices.Contains(c.Lifted, name) })
+}
+
+// replaces is levels.Options if a limit is one of Options.Limits, and stored levels replace those;
+// empty otherwise.
+func (f *fallbackLimits) replaces(name string, cfgs []*plan.Config) levels.Level {
+	if f == nil || len(cfgs) == 0 {
+		return ""
+	}
+	won := wonBy(cfgs[0])
+	if won == levels.Options || won == levels.Override || !slices.ContainsFunc(f.limits, func(own Limit) bool { return own.Name == name }) {
+		return ""
+	}
+	return levels.Options
 }
 
 // limitNames are the limits that any of the levels has.

@@ -241,7 +241,9 @@ func TestChangesNeedAPrincipal(t *testing.T) {
 	r := e.repository(t, nil)
 	for principal, part := range map[string]string{"": "Repository.As", "a\nb": "can be seen", strings.Repeat("x", 257): "257 characters"} {
 		before := e.db.Meter()
-		v := requireInvalid(t, admin.New(r.As(principal)).Limits.Set(t.Context(), admin.Scope{Everyone: true}, oneLimit), "principal")
+		var v *dynalimit.ValidationError
+		require.ErrorAs(t, admin.New(r.As(principal)).Limits.Set(t.Context(), admin.Scope{Everyone: true}, oneLimit), &v)
+		assert.Equal(t, "principal", v.Field)
 		assert.Contains(t, v.Reason, part)
 		assert.Zero(t, e.db.Meter().Sub(before).Requests())
 	}

@@ -135,8 +135,10 @@ func TestCapacityWhereParentsHaveOtherLimits(t *testing.T) {
 	for _, entity := range []string{"free", "middle"} {
 		require.NoError(t, admin.New(s.repo).Limits.SetUnlimited(ctx, admin.Scope{Entity: entity, Resource: model}))
 	}
-	require.NoError(t, admin.New(s.repo).Limits.Set(ctx, admin.Scope{Entity: "few", Resource: model}, []dynalimit.Limit{rpm}))
-	require.NoError(t, admin.New(s.repo).Limits.Set(ctx, admin.Scope{Entity: "org", Resource: model}, []dynalimit.Limit{tpm}))
+	for entity, limit := range map[string]dynalimit.Limit{"few": rpm, "org": tpm} {
+		_, err := admin.New(s.repo).Limits.SetConfig(ctx, admin.Scope{Entity: entity, Resource: model}, admin.LimitConfig{Limits: []dynalimit.Limit{limit}, Only: true})
+		require.NoError(t, err)
+	}
 	s.repo.InvalidateConfig("", "")
 	s.acquire("free-key", dynalimit.Amounts{"rpm": 1, "tpm": 20})
 	s.acquire("few-key", dynalimit.Amounts{"rpm": 10, "tpm": 200})

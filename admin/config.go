@@ -8,6 +8,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // Validate returns the *ValidationError with which Limits.SetConfigs would refuse the change,
@@ -38,6 +39,9 @@ func (c ScopedConfig) item(prefix string) (*schema.ConfigItem, error) {
 			return nil, invalid(prefix+"config.groups", "%s", reason)
 		}
 	}
+	if c.Config.Extends && c.Scope.level() == levels.System {
+		return nil, invalid(prefix+"config.extends", "is set at the system, which no level is less specific than; leave it out")
+	}
 	next, err := c.Config.stored(prefix + "config.")
 	return &next, err
 }
@@ -52,7 +56,7 @@ func checkConfigVersion(field string, version int64) error {
 
 // says reports whether a configuration says anything.
 func (c LimitConfig) says() bool {
-	return len(c.Limits) > 0 || c.Unlimited || c.Blocked || c.OnUnavailable != "" || len(c.Groups) > 0
+	return len(c.Limits) > 0 || len(c.Lifted) > 0 || c.Unlimited || c.Blocked || c.OnUnavailable != "" || len(c.Groups) > 0
 }
 
 // stored is the configuration as the table has it. It fails for one that cannot be
@@ -74,15 +78,44 @@ func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 	if !c.says() {
 		return item, fixable(invalid(prefix+"limits", "are none, and the level says nothing else; give at least one limit, or remove the level"), fault.DeleteLimits)
 	}
-	if len(c.Limits) == 0 {
+	if err := c.checkLifted(prefix); err != nil {
+		return item, err
+	}
+	item.Extends, item.Lifted = c.Extends, slices.Sorted(slices.Values(c.Lifted))
+	if len(c.Limits) == 0 && !c.Extends {
 		return item, nil
 	}
 	if c.Unlimited {
 		return item, invalid(prefix+"unlimited", "is set beside limits; leave one of them out")
 	}
+	if len(c.Limits) == 0 {
+		return item, nil
+	}
 	var err error
 	item.Limits, err = configLimits(prefix+"limits", c.Limits)
 	return item, err
+}
+
+// checkLifted refuses names of limits to take away that mean nothing, and a level that extends with
+// no list.
+func (c LimitConfig) checkLifted(prefix string) error {
+	switch {
+	case c.Extends && len(c.Limits)+len(c.Lifted) == 0:
+		return invalid(prefix+"extends", "is set without limits; give those that are put over the less specific ones, or leave it out")
+	case len(c.Lifted) > 0 && !c.Extends:
+		return invalid(prefix+"lifted", "is set at a level that replaces, where no limit of a less specific level applies; set extends, or leave it out")
+	}
+	for i, name := range c.Lifted {
+		switch {
+		case schema.CheckLimitName(name) != "":
+			return invalid(prefix+"lifted", "has %q: %s", name, schema.CheckLimitName(name))
+		case slices.Contains(c.Lifted[:i], name):
+			return invalid(prefix+"lifted", "has %q twice", name)
+		case slices.ContainsFunc(c.Limits, func(l dynalimit.Limit) bool { return l.Name == name }):
+			return invalid(prefix+"lifted", "has %q, which limits have too; leave one of them out", name)
+		}
+	}
+	return nil
 }
 
 // configLimits checks limits that are to be stored.

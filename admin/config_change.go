@@ -38,6 +38,12 @@ func configFields(c *schema.ConfigItem) trail.Fields {
 	if len(limits) > 0 {
 		fields["limits"] = limits
 	}
+	if c.Extends {
+		fields["extends"] = true
+	}
+	if len(c.Lifted) > 0 {
+		fields["lifted"] = c.Lifted
+	}
 	if c.Unlimited {
 		fields["unlimited"] = true
 	}

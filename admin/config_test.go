@@ -70,12 +70,15 @@ func TestLimitsRequests(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, r.Shared().Layout.Check(t.Context()))
 	wire.Take()
+	only := func(at admin.Scope) error {
+		return second(admin.New(r).Limits.SetConfig(t.Context(), at, admin.LimitConfig{Limits: oneLimit, Version: admin.AnyVersion, Only: true}))
+	}
 	for _, step := range []struct {
 		golden string
 		do     func() error
 	}{
 		{"set_system_limits", func() error {
-			return second(admin.New(r).Limits.SetConfig(t.Context(), admin.Scope{Everyone: true}, admin.LimitConfig{Limits: twoLimits, OnUnavailable: dynalimit.Allow, Version: admin.AnyVersion}))
+			return second(admin.New(r).Limits.SetConfig(t.Context(), admin.Scope{Everyone: true}, admin.LimitConfig{Limits: twoLimits, OnUnavailable: dynalimit.Allow, Version: admin.AnyVersion, Only: true}))
 		}},
 		{"set_resource_limits", func() error {
 			return admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}, twoLimits)
@@ -84,9 +87,9 @@ func TestLimitsRequests(t *testing.T) {
 			return admin.New(r).Limits.Set(t.Context(), admin.Scope{Entity: "user-1", Resource: "gpt-4"}, twoLimits)
 		}},
 		{"set_entity_limits_again", func() error {
-			return admin.New(r).Limits.Set(t.Context(), admin.Scope{Entity: "user-1", Resource: "gpt-4"}, oneLimit)
+			return only(admin.Scope{Entity: "user-1", Resource: "gpt-4"})
 		}},
-		{"set_entity_default", func() error { return admin.New(r).Limits.Set(t.Context(), admin.Scope{Entity: "user-1"}, oneLimit) }},
+		{"set_entity_default", func() error { return only(admin.Scope{Entity: "user-1"}) }},
 		{"get_entity_limits", func() error {
 			return second(limitsAt(admin.New(r).Limits.GetConfig(t.Context(), admin.Scope{Entity: "user-1", Resource: "gpt-4"})))
 		}},

@@ -181,7 +181,9 @@ func TestCreateEntitiesFitTheirTransactions(t *testing.T) {
 			"setups[1].entity.Metadata":      {Entity: admin.Entity{ID: "a", Metadata: json.RawMessage("{")}},
 		} {
 			_, err := admin.New(r).Entities.CreateMany(t.Context(), []admin.EntitySetup{{Entity: admin.Entity{ID: "good"}}, bad})
-			requireInvalid(t, err, field)
+			var v *dynalimit.ValidationError
+			require.ErrorAs(t, err, &v, field)
+			assert.Equal(t, field, v.Field)
 		}
 		_, err = admin.New(r).Entities.CreateMany(t.Context(), []admin.EntitySetup{{Entity: admin.Entity{ID: "good"}}, {Entity: admin.Entity{ID: "good"}}})
 		require.ErrorContains(t, err, `setups[1].entity.ID: "good" stands twice`)

@@ -54,7 +54,7 @@ func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error
 	if err := n.d.mayChange(ctx); err != nil {
 		return nil, err
 	}
-	if err := Limits(n).prepare(ctx, configs...); err != nil {
+	if err := n.d.prepareList(ctx, configs...); err != nil { // who is new loses nothing
 		return nil, err
 	}
 	if err := n.d.takeOverAllBeforeChange(ctx, limits); err != nil {

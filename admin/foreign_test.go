@@ -41,7 +41,7 @@ func TestForeignTableIsAdministered(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, admin.Entity{ID: "proj-1", Name: "Production", Metadata: json.RawMessage(`{"team":"search"}`), CreatedAt: created}, project)
 
-		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Entity: "key-1", Resource: "claude-3"}, oneLimit))
+		require.NoError(t, second(admin.New(r).Limits.SetConfig(t.Context(), admin.Scope{Entity: "key-1", Resource: "claude-3"}, admin.LimitConfig{Limits: oneLimit, Version: admin.AnyVersion, Only: true})))
 		item, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.EntityConfig("key-1", "claude-3"))
 		require.NoError(t, err)
 		assert.Equal(t, int64(2), schema.ConfigVersion(item))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
@@ -23,6 +24,16 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/testworld"
 )
+
+func requireInvalid(t *testing.T, err error, field string) *dynalimit.ValidationError {
+	t.Helper()
+	var invalid *dynalimit.ValidationError
+	require.ErrorAs(t, err, &invalid)
+	assert.Equal(t, field, invalid.Field)
+	assert.NotEmpty(t, invalid.Reason)
+	assert.Contains(t, err.Error(), field)
+	return invalid
+}
 
 // limitsAt are the limits that a level has.
 func limitsAt(c admin.LimitConfig, err error) ([]dynalimit.Limit, error) { return c.Limits, err }
@@ -64,7 +75,6 @@ const uuid = "123e4567-e89b-42d3-a456-426614174000"
 var (
 	on, firstOf, cancelled = testworld.On, testworld.FirstOf, testworld.Cancelled
 	record, assertGolden   = testworld.Record, testworld.AssertGolden
-	requireInvalid         = testworld.RequireInvalid
 )
 
 // engine is a DynamoDB to test on.
@@ -416,7 +426,21 @@ func tableOnly(t *testing.T, e *engine, r *dynalimit.Repository) {
 // scan is every item of the table.
 func scan(t *testing.T, r *dynalimit.Repository) []schema.Item {
 	t.Helper()
-	return testworld.Scan(t, r.Shared().Table.Client.(dynamodb.ScanAPIClient), r.Table())
+	client, ok := r.Shared().Table.Client.(interface {
+		Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+	})
+	require.True(t, ok)
+	var items []schema.Item
+	in := &dynamodb.ScanInput{TableName: aws.String(r.Table())}
+	for {
+		out, err := client.Scan(t.Context(), in)
+		require.NoError(t, err)
+		items = append(items, out.Items...)
+		if out.LastEvaluatedKey == nil {
+			return items
+		}
+		in.ExclusiveStartKey = out.LastEvaluatedKey
+	}
 }
 
 // scene is a process whose whole requests are compared with golden files: its

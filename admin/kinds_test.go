@@ -26,8 +26,8 @@ func TestMigrationKeepsKindsMin(t *testing.T) {
 		return r
 	}
 	require.NoError(t, open().CreateTable(t.Context()))
-	// A table of which nobody has said that nothing old is left.
-	_, err := db.Client().UpdateItem(t.Context(), &dynamodb.UpdateItemInput{TableName: new("limits"), Key: schema.VersionKey().Attributes(), UpdateExpression: new("REMOVE composite_only")})
+	// A table of which nobody has said that nothing old is left, and that no older client is.
+	_, err := db.Client().UpdateItem(t.Context(), &dynamodb.UpdateItemInput{TableName: new("limits"), Key: schema.VersionKey().Attributes(), UpdateExpression: new("REMOVE composite_only, kinds_min")})
 	require.NoError(t, err)
 	other, done := open(), false
 	db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {

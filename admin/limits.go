@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/fault"
@@ -74,7 +73,7 @@ func (l Limits) SetConfig(ctx context.Context, at Scope, c LimitConfig) (LimitCo
 	if err := l.d.mayChange(ctx); err != nil {
 		return LimitConfig{}, err
 	}
-	if err := l.prepare(ctx, ScopedConfig{Scope: at, Config: c}); err != nil {
+	if err := l.d.prepare(ctx, ScopedConfig{Scope: at, Config: c}); err != nil {
 		return LimitConfig{}, err
 	}
 	stored, err := l.edit(ctx, "set limits", at, c.replacing(at, next))
@@ -82,39 +81,6 @@ func (l Limits) SetConfig(ctx context.Context, at Scope, c LimitConfig) (LimitCo
 		return LimitConfig{}, err
 	}
 	return configOf(at.level(), stored)
-}
-
-// raiseKinds has clients that do not know groups, or quotas, refuse the table before the first
-// one is set: they would not charge it.
-func (l Limits) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
-	generation := int64(0)
-	for _, c := range configs {
-		generation = max(generation, c.Config.kinds())
-	}
-	if generation == 0 {
-		return nil
-	}
-	const op = "set kinds_min in the version record, by who administers the whole table"
-	item, err := l.d.Table.Get(ctx, op, schema.VersionKey())
-	record, there := schema.DecodeVersion(item)
-	switch {
-	case err != nil || record.KindsMin >= generation:
-		return err
-	case !there:
-		return &fault.TableError{Table: l.d.Table.Name, Reason: "has no version record, which tells older clients of groups and quotas; write one", Fix: fault.CreateTable}
-	}
-	return l.d.Table.UpdateIf(ctx, op, schema.VersionKey(), schema.RaiseKinds(generation))
-}
-
-// kinds is the generation of kinds that a client has to know for a configuration; 0 for any.
-func (c LimitConfig) kinds() int64 {
-	switch {
-	case slices.ContainsFunc(c.Limits, func(l dynalimit.Limit) bool { return l.IsQuota() || l.MaxDebt > 0 || l.Shadow }):
-		return schema.QuotaKinds
-	case len(c.Groups) > 0:
-		return schema.GroupKinds
-	}
-	return 0
 }
 
 // SetBlocked blocks a level, or lifts that: nothing else that it says is changed. A
@@ -133,8 +99,12 @@ func (l Limits) SetBlocked(ctx context.Context, at Scope, blocked bool) error {
 
 // SetUnlimited makes a level unlimited instead of what limits it has: for what it is
 // about, neither less specific levels nor Options.Limits apply. Parents that a call
-// charges too keep their limits. Limits.Set ends it.
+// charges too keep their limits. Limits.Set ends it. Money that was in force is refused: lift it
+// with SetConfig and LimitConfig.Only.
 func (l Limits) SetUnlimited(ctx context.Context, at Scope) error {
+	if err := l.d.refuseLosses(ctx, ScopedConfig{Scope: at, Config: LimitConfig{Unlimited: true}}); err != nil {
+		return err
+	}
 	return l.change(ctx, "set unlimited", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		return keeping(old, schema.ConfigItem{Unlimited: true}), nil
 	})
@@ -174,7 +144,9 @@ func (l Limits) decode(at Scope, item schema.Item) (LimitConfig, error) {
 	return configOf(at.level(), &stored)
 }
 
-// Set replaces the limits of a level; what else it says stays. They are in force in
+// Set replaces the limits of a level; what else it says stays. It refuses a list that would hide
+// limits of less specific levels which are in force: Add keeps them, and SetConfig with
+// LimitConfig.Only says that it is meant. The limits are in force in
 // this process at once, in others within their ConfigTTL. It fails with a
 // *ValidationError before anything is written. To store again what is stored writes
 // nothing. An entity or a plan needs no record.
@@ -186,7 +158,10 @@ func (l Limits) Set(ctx context.Context, at Scope, limits []dynalimit.Limit) err
 	if err := l.d.compatible(at.Resource, "limits", stored); err != nil {
 		return err
 	}
-	if err := l.prepare(ctx, ScopedConfig{Scope: at, Config: LimitConfig{Limits: limits}}); err != nil {
+	if err := cmp.Or(at.check("scope."), l.d.mayChange(ctx)); err != nil {
+		return err
+	}
+	if err := l.d.prepare(ctx, ScopedConfig{Scope: at, Config: LimitConfig{Limits: limits}}); err != nil {
 		return err
 	}
 	return l.change(ctx, "set limits", at, replacingLimits(stored))
@@ -194,8 +169,12 @@ func (l Limits) Set(ctx context.Context, at Scope, limits []dynalimit.Limit) err
 
 // Delete removes what a level says, but for being blocked: nobody is to be let in by
 // a call that does not speak of it. Removing what is not there is no error. Limits.SetConfigs
-// removes a block too, see ScopedConfig.Delete.
+// removes a block too, see ScopedConfig.Delete. Money that would be limited nowhere any more is
+// refused: delete it with SetConfigs and LimitConfig.Only.
 func (l Limits) Delete(ctx context.Context, at Scope) error {
+	if err := l.d.refuseLosses(ctx, ScopedConfig{Scope: at, Delete: true}); err != nil {
+		return err
+	}
 	return l.change(ctx, "delete limits", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		if old != nil && old.Blocked {
 			return &schema.ConfigItem{Blocked: true, ManagedBy: old.ManagedBy}, nil

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"iter"
-	"slices"
 	"strings"
 
 	"github.com/dynalimit/dynalimit/internal/problem"
@@ -49,12 +48,12 @@ func (l Limits) Resources(ctx context.Context) iter.Seq2[string, error] {
 
 func (l Limits) ofResources(ctx context.Context) iter.Seq2[Scope, error] {
 	return func(yield func(Scope, error) bool) {
-		item, err := l.d.Table.Get(ctx, "list the resources", l.d.Keys.Resources())
+		resources, err := l.d.resources(ctx)
 		if err != nil {
 			yield(Scope{}, err)
 			return
 		}
-		for _, resource := range slices.Sorted(slices.Values(schema.ResourceNames(item))) {
+		for _, resource := range resources {
 			if !yield(Scope{Everyone: true, Resource: resource}, nil) {
 				return
 			}
@@ -72,8 +71,7 @@ func (l Limits) Plans(ctx context.Context) iter.Seq2[string, error] {
 }
 
 func (l Limits) ofPlans(ctx context.Context) iter.Seq2[Scope, error] {
-	q := table.Query{Op: "list the plans", Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: l.d.Keys.Plans()}
-	return l.indexed(ctx, q, func(key string) Scope {
+	return l.indexed(ctx, l.d.queryPlans(), func(key string) Scope {
 		plan, resource, _ := strings.Cut(key, "#")
 		return Scope{Plan: plan, Resource: resource}.normal()
 	})

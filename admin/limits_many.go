@@ -34,7 +34,7 @@ func (l Limits) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]error
 	if err := l.d.mayChange(ctx); err != nil {
 		return nil, err
 	}
-	if err := l.prepare(ctx, changes...); err != nil {
+	if err := l.d.prepare(ctx, changes...); err != nil {
 		return nil, err
 	}
 	if err := l.d.takeOverAllBeforeChange(ctx, edits); err != nil {
@@ -138,6 +138,9 @@ func (l Limits) checkConfig(c ScopedConfig, prefix string) (*schema.ConfigItem, 
 	next, err := c.item(prefix)
 	if err != nil || next == nil { // what other tools refuse can be removed
 		return nil, err
+	}
+	if next.Extends && l.d.Compatible {
+		return nil, invalid(prefix+"config.extends", "is set, and zae-limiter would read the level as the whole list (RepositoryOptions.Compatible is set); set the whole list")
 	}
 	return next, l.d.compatible(c.Scope.Resource, prefix+"config.limits", next.Limits)
 }

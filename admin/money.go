@@ -3,25 +3,39 @@ package admin
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// prepare refuses limits that would not be what they seem, before the first of them is stored,
-// and has clients that do not know their kinds refuse the table.
-func (l Limits) prepare(ctx context.Context, configs ...ScopedConfig) error {
-	if err := l.checkMoney(ctx, configs); err != nil {
+// prepare refuses changes that take limits out of force unsaid, and prepares lists.
+func (d *desk) prepare(ctx context.Context, configs ...ScopedConfig) error {
+	if err := d.refuseLosses(ctx, configs...); err != nil {
 		return err
 	}
-	return l.raiseKinds(ctx, configs...)
+	return d.prepareList(ctx, configs...)
+}
+
+// prepareList refuses limits that would not be what they seem, before the first of them is stored,
+// and has clients that do not know their kinds refuse the table.
+func (d *desk) prepareList(ctx context.Context, configs ...ScopedConfig) error {
+	if err := d.checkMoney(ctx, configs); err != nil {
+		return err
+	}
+	return d.raiseKinds(ctx, configs...)
 }
 
 // checkMoney refuses money on a default, and on a resource that is neither a group nor in one,
 // unless it says PerModel: each model would have it by itself.
-func (l Limits) checkMoney(ctx context.Context, configs []ScopedConfig) error {
-	groups := sync.OnceValues(func() (map[string]bool, error) { return l.grouped(ctx, configs) })
+func (d *desk) checkMoney(ctx context.Context, configs []ScopedConfig) error {
+	groups := sync.OnceValues(func() (map[string]bool, error) {
+		groups, members, err := d.grouped(ctx, configs)
+		maps.Copy(members, groups)
+		return members, err
+	})
 	for _, c := range configs {
 		for _, limit := range c.Config.Limits {
 			if limit.Unit == "" || limit.PerModel {
@@ -43,30 +57,37 @@ func (l Limits) checkMoney(ctx context.Context, configs []ScopedConfig) error {
 	return nil
 }
 
-// grouped are the resources that are groups or in one, with what is to be stored.
-func (l Limits) grouped(ctx context.Context, changes []ScopedConfig) (map[string]bool, error) {
-	known := map[string]bool{}
-	note := func(c ScopedConfig) {
-		if len(c.Config.Groups) > 0 {
-			known[c.Scope.Resource] = true
-		}
-		for _, group := range c.Config.Groups {
-			known[group] = true
+// grouped are the groups of resources, and the resources in them, with what is to be stored.
+func (d *desk) grouped(ctx context.Context, changes []ScopedConfig) (groups, members map[string]bool, err error) {
+	groups, members = map[string]bool{}, map[string]bool{}
+	note := func(resource string, of []string) {
+		for _, group := range of {
+			groups[group], members[resource] = true, true
 		}
 	}
-	var scopes []Scope
-	for resource, err := range l.Resources(ctx) {
-		if err != nil {
-			return nil, fmt.Errorf("look for groups of models: %w", err)
-		}
-		scopes = append(scopes, Scope{Everyone: true, Resource: resource})
-	}
-	stored, err := l.GetConfigs(ctx, scopes)
+	resources, err := d.resources(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, fmt.Errorf("look for groups of models: %w", err)
 	}
-	for _, c := range slices.Concat(stored, changes) {
-		note(c)
+	owners := make([]schema.ConfigOwner, len(resources))
+	for i, resource := range resources {
+		owners[i] = schema.ConfigOwner{Resource: resource}
 	}
-	return known, nil
+	items, err := d.configs(ctx, opReadLimits, owners)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, item := range items {
+		note(resources[i], schema.ReadableConfig(item).Groups)
+	}
+	for _, c := range changes {
+		note(c.Scope.Resource, c.Config.Groups)
+	}
+	return groups, members, nil
+}
+
+// resources are those that have limits for every entity, by name.
+func (d *desk) resources(ctx context.Context) ([]string, error) {
+	item, err := d.Table.Get(ctx, "list the resources", d.Keys.Resources())
+	return slices.Sorted(slices.Values(schema.ResourceNames(item))), err
 }

@@ -3,12 +3,14 @@ package admin_test
 import (
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -29,7 +31,9 @@ func TestMoneyBelongsToAGroup(t *testing.T) {
 	each.PerModel = true
 	for _, at := range []admin.Scope{{Everyone: true}, {Entity: "key"}, {Entity: "key", Resource: "_default_"}, {Plan: "pro"}, {Everyone: true, Resource: "claude"}, {Entity: "key", Resource: "claude"}} {
 		err := limits.Set(ctx, at, []dynalimit.Limit{money})
-		wrong := requireInvalid(t, err, "limits[usd].PerModel", "%s", at)
+		var wrong *fault.ValidationError
+		require.ErrorAs(t, err, &wrong, "%s", at)
+		assert.Equal(t, "limits[usd].PerModel", wrong.Field)
 		assert.ErrorContains(t, err, "set it on a group of models")
 		_, err = limits.SetConfig(ctx, at, admin.LimitConfig{Limits: []dynalimit.Limit{money}})
 		require.ErrorAs(t, err, &wrong, "%s", at)
@@ -72,6 +76,8 @@ func TestEverySetterOfAQuotaRaisesKindsMin(t *testing.T) {
 			r, err := dynalimit.NewRepository(db.Client(), "limits", &dynalimit.RepositoryOptions{Principal: "a"})
 			require.NoError(t, err)
 			require.NoError(t, r.CreateTable(t.Context()))
+			_, err = db.Client().UpdateItem(t.Context(), &dynamodb.UpdateItemInput{TableName: new("limits"), Key: schema.VersionKey().Attributes(), UpdateExpression: new("REMOVE kinds_min")})
+			require.NoError(t, err) // a table that an older version made
 			require.NoError(t, set(admin.New(r)))
 			for _, item := range scan(t, r) {
 				if schema.KeyOf(item) == schema.VersionKey() {

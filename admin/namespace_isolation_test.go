@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,6 +53,9 @@ var showing = map[string]func(ctx context.Context, r *dynalimit.Repository) (any
 	},
 	"Limits.GetConfigs": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return admin.New(r).Limits.GetConfigs(ctx, []admin.Scope{{Entity: "key"}, {Plan: "key"}, {Everyone: true}})
+	},
+	"Limits.Losses": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
+		return admin.New(r).Limits.Losses(ctx, []admin.ScopedConfig{{Scope: admin.Scope{Entity: "key"}, Config: admin.LimitConfig{Limits: five}}}, nil)
 	},
 	"Entities.GetMany": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return admin.New(r).Entities.GetMany(ctx, []string{"other", "key"})
@@ -113,13 +117,23 @@ var changing = map[string]func(ctx context.Context, r *dynalimit.Repository) (an
 		return nil, admin.New(r).Limits.SetBlocked(ctx, admin.Scope{Entity: "b"}, true)
 	},
 	"Limits.SetConfig": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
-		return admin.New(r).Limits.SetConfig(ctx, admin.Scope{Entity: "c"}, admin.LimitConfig{Limits: five})
+		return admin.New(r).Limits.SetConfig(ctx, admin.Scope{Entity: "c"}, admin.LimitConfig{Limits: five, Only: true})
 	},
 	"Limits.SetConfigs": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
-		return errorsOf(admin.New(r).Limits.SetConfigs(ctx, []admin.ScopedConfig{{Scope: admin.Scope{Entity: "d"}, Config: admin.LimitConfig{Limits: five}}}))
+		return errorsOf(admin.New(r).Limits.SetConfigs(ctx, []admin.ScopedConfig{{Scope: admin.Scope{Entity: "d"}, Config: admin.LimitConfig{Limits: five, Only: true}}}))
 	},
 	"Limits.Set": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
-		return nil, admin.New(r).Limits.Set(ctx, admin.Scope{Entity: "e"}, five)
+		return nil, admin.New(r).Limits.Set(ctx, admin.Scope{Entity: "e"}, append(slices.Clone(five), dynalimit.Daily("usd", 5, "UTC")))
+	},
+	"Limits.Add": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
+		return nil, admin.New(r).Limits.Add(ctx, admin.Scope{Entity: "f"}, five)
+	},
+	"Limits.Lift": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
+		return nil, admin.New(r).Limits.Lift(ctx, admin.Scope{Entity: "g"}, []string{"rpm"})
+	},
+	"Limits.Remove": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
+		at := admin.Scope{Entity: "r"}
+		return nil, errors.Join(admin.New(r).Limits.Add(ctx, at, five), admin.New(r).Limits.Remove(ctx, at, []string{"rpm"}))
 	},
 	"Limits.SetUnlimited": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return nil, admin.New(r).Limits.SetUnlimited(ctx, admin.Scope{Entity: "h"})
@@ -151,7 +165,7 @@ var changing = map[string]func(ctx context.Context, r *dynalimit.Repository) (an
 // apart are the methods that are about no namespace: about the table, the process, or the
 // namespaces as such.
 var apart = []string{
-	"As", "ConfigCacheStats", "CreateTable", "InvalidateConfig", "Migrate", "Shared", "Table", "TableInput",
+	"As", "ConfigCacheStats", "CreateTable", "InvalidateConfig", "Migrate", "Upgrade", "Shared", "Table", "TableInput",
 	"Namespaces.Delete", "Namespaces.Get", "Namespaces.List", "Namespaces.Purge", "Namespaces.Register",
 }
 

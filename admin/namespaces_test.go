@@ -93,7 +93,9 @@ func TestNamespacesAreAdministeredFromOutside(t *testing.T) {
 		admin.New(eu).Namespaces.Register(t.Context(), "us"), admin.New(eu).Namespaces.Delete(t.Context(), "eu"), admin.New(eu).Namespaces.Purge(t.Context(), "eu", nil),
 		second(collect(admin.New(eu).Namespaces.List(t.Context()))),
 	} {
-		requireInvalid(t, err, "repository")
+		var v *dynalimit.ValidationError
+		require.ErrorAs(t, err, &v)
+		assert.Equal(t, "repository", v.Field)
 	}
 	bare := e.open(t, eu.Table(), nil)
 	for _, name := range []string{"", "a/b", "a#b", "/", "é"} {

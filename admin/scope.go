@@ -54,6 +54,15 @@ type LimitConfig struct {
 	// Limits are sorted by name where they are returned. Without any, and not Unlimited,
 	// the level leaves the limits to less specific ones.
 	Limits []dynalimit.Limit `json:"limits,omitempty"`
+	// Extends puts Limits by name over those of the next less specific level that has limits,
+	// which may extend in turn: a name that Limits lack stays as it is there. Without it Limits
+	// are the whole list, and no less specific level's limits apply. The system, a level without
+	// Limits and Lifted, and a Compatible repository cannot extend. Defaults to false.
+	Extends bool `json:"extends,omitempty"`
+	// Lifted are names of limits of less specific levels that a level which Extends takes away:
+	// calls may name them and are charged nothing for them. Sorted where they are returned.
+	// Defaults to none.
+	Lifted []string `json:"lifted,omitempty"`
 	// Unlimited ends the search for limits: neither less specific levels nor
 	// Options.Limits apply. Defaults to false; it excludes Limits.
 	Unlimited bool `json:"unlimited,omitempty"`
@@ -70,6 +79,10 @@ type LimitConfig struct {
 	// the resource of calls: those would go by other levels too, and rewrite its limits. At
 	// most 8, returned in order. Defaults to none.
 	Groups []string `json:"groups,omitempty"`
+	// Only says, in a change, that limits which are in force and would not be any more are meant
+	// to go: those of less specific levels that Limits hide, and money. Without it such a change is
+	// refused. It is stored nowhere. Defaults to false.
+	Only bool `json:"only,omitempty"`
 	// ManagedBy names the tool that keeps the level, for tools: the limiter ignores it.
 	// Methods that change one aspect of a level, such as Limits.Set and Limits.SetBlocked,
 	// keep it. At most 64 bytes of letters, digits and _ . - : @ /. Defaults to none.
@@ -92,7 +105,7 @@ type ScopedConfig struct {
 	// Config is what it says.
 	Config LimitConfig `json:"config,omitzero"`
 	// Delete removes the level, being blocked too; then Config says nothing besides its
-	// Version. Removing what is not there is no error.
+	// Version and Only. Removing what is not there is no error.
 	Delete bool `json:"delete,omitempty"`
 }
 
@@ -173,7 +186,7 @@ func configOf(level levels.Level, c *schema.ConfigItem) (LimitConfig, error) {
 	}
 	limits, err := limitsOf(storedField(level), c.Limits)
 	return LimitConfig{
-		Limits: limits, Unlimited: c.Unlimited, Blocked: c.Blocked, OnUnavailable: knownPolicy(c.OnUnavailable), Groups: c.Groups,
+		Limits: limits, Extends: c.Extends, Lifted: c.Lifted, Unlimited: c.Unlimited, Blocked: c.Blocked, OnUnavailable: knownPolicy(c.OnUnavailable), Groups: c.Groups,
 		ManagedBy: c.ManagedBy, Version: c.Version,
 	}, err
 }

@@ -311,7 +311,9 @@ func TestConfigsAreChecked(t *testing.T) {
 		"limits":                     admin.New(r).Limits.Set(t.Context(), admin.Scope{Plan: "pro"}, nil),
 		"config.limits.RefillPeriod": set(admin.Scope{Everyone: true}, admin.LimitConfig{Limits: []dynalimit.Limit{{Name: "a", Capacity: 1, RefillPeriod: 1500 * time.Millisecond}}}),
 	} {
-		requireInvalid(t, err, field)
+		var v *dynalimit.ValidationError
+		require.ErrorAs(t, err, &v, field)
+		assert.Equal(t, field, v.Field)
 	}
 	assert.Zero(t, e.db.Meter().Sub(before).Requests())
 	_, err := admin.New(r.As("")).Limits.SetConfigs(t.Context(), []admin.ScopedConfig{{Scope: admin.Scope{Everyone: true}, Config: good}})
@@ -381,8 +383,8 @@ func TestResourcesAreListedAndUnlistedTogether(t *testing.T) {
 // A process that dies between two requests leaves the list as it is to be, or is repeated.
 func TestResourcesAreUnlistedWithTheirLimits(t *testing.T) {
 	changes := []admin.ScopedConfig{
-		{Scope: admin.Scope{Everyone: true, Resource: "old"}, Delete: true, Config: admin.LimitConfig{Version: admin.AnyVersion}},
-		{Scope: admin.Scope{Everyone: true, Resource: "new"}, Config: admin.LimitConfig{Blocked: true, Version: admin.AnyVersion}},
+		{Scope: admin.Scope{Everyone: true, Resource: "old"}, Delete: true, Config: admin.LimitConfig{Version: admin.AnyVersion, Only: true}},
+		{Scope: admin.Scope{Everyone: true, Resource: "new"}, Config: admin.LimitConfig{Blocked: true, Version: admin.AnyVersion, Only: true}},
 	}
 	for dies := 1; ; dies++ {
 		synctest.Test(t, func(t *testing.T) {

@@ -62,7 +62,7 @@ func callsHistory(t *testing.T, seed uint64) {
 			if w.rnd.IntN(2) == 0 {
 				require.NoError(t, admin.New(w.repo).Limits.SetUnlimited(ctx, at))
 			} else {
-				_, err := admin.New(w.repo).Limits.SetConfig(ctx, at, admin.LimitConfig{Limits: limits(3), Version: admin.AnyVersion})
+				_, err := admin.New(w.repo).Limits.SetConfig(ctx, at, admin.LimitConfig{Limits: limits(3), Version: admin.AnyVersion, Only: true})
 				require.NoError(t, err)
 			}
 		case n == 18:

@@ -45,7 +45,8 @@ func newFirm(t *testing.T, seed uint64) *firm {
 	ctx := t.Context()
 	require.NoError(t, admin.New(f.repo).Entities.Delete(ctx, "key-0"))
 	for _, plan := range []string{"pro", "free"} {
-		require.NoError(t, admin.New(f.repo).Limits.Set(ctx, admin.Scope{Plan: plan}, limits(3)))
+		_, err := admin.New(f.repo).Limits.SetConfig(ctx, admin.Scope{Plan: plan}, admin.LimitConfig{Limits: limits(3), Only: true})
+		require.NoError(t, err)
 	}
 	for _, e := range []admin.Entity{
 		{ID: "org", Plan: "pro"},
@@ -132,10 +133,10 @@ func (f *firm) limit(entity string) {
 	switch f.rnd.IntN(4) {
 	case 0:
 		require.NoError(f.t, admin.New(f.repo).Limits.SetUnlimited(ctx, admin.Scope{Entity: entity, Resource: resource}))
-	case 1:
-		require.NoError(f.t, admin.New(f.repo).Limits.Set(ctx, admin.Scope{Entity: entity, Resource: resource}, limits(3)))
-	case 2:
-		require.NoError(f.t, admin.New(f.repo).Limits.Set(ctx, admin.Scope{Entity: entity, Resource: resource}, limits(1)[1:]))
+	case 1, 2:
+		list := [][]dynalimit.Limit{limits(3), limits(1)[1:]}[f.rnd.IntN(2)]
+		_, err := admin.New(f.repo).Limits.SetConfig(ctx, admin.Scope{Entity: entity, Resource: resource}, admin.LimitConfig{Limits: list, Version: admin.AnyVersion, Only: true})
+		require.NoError(f.t, err)
 	default:
 		require.NoError(f.t, admin.New(f.repo).Limits.Delete(ctx, admin.Scope{Entity: entity, Resource: resource}))
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,7 +19,6 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // office is a table with entities whose usage is closed, and the time there.
@@ -86,9 +87,14 @@ func (o *office) entity(id, parent string, cascade bool, plan string) {
 // summed are all items of sums in the table.
 func summed(t *testing.T, db *ddbmem.DB) (items []map[string]types.AttributeValue) {
 	t.Helper()
-	for _, item := range testworld.Scan(t, db.Client(), "limits") {
-		if item["summed"] != nil && !strings.HasSuffix(text(item, "PK"), "SYSTEM#") {
-			items = append(items, item)
+	pages := dynamodb.NewScanPaginator(db.Client(), &dynamodb.ScanInput{TableName: aws.String("limits")})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(t.Context())
+		require.NoError(t, err)
+		for _, item := range page.Items {
+			if item["summed"] != nil && !strings.HasSuffix(text(item, "PK"), "SYSTEM#") {
+				items = append(items, item)
+			}
 		}
 	}
 	return items

@@ -23,7 +23,6 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // acquires is how many TestEveryAcquireIsCounted makes: 2,000, or what
@@ -225,14 +224,19 @@ func (c *crowd) process(shard string, read []streamtypes.Record) {
 // counters are what the buckets themselves say was consumed.
 func (c *crowd) counters() map[spent]int64 {
 	all := map[spent]int64{}
-	for _, item := range testworld.Scan(c.t, c.db.Client(), "limits") {
-		resource, ok := strings.CutPrefix(text(item, "SK"), "#BUCKET#")
-		if !ok {
-			continue
-		}
-		for attr, v := range item {
-			if name, isCounter := counterOf(attr); isCounter {
-				all[spent{entity: strings.TrimPrefix(text(item, "PK"), "ENTITY#"), resource: resource, limit: name}] = number(c.t, v)
+	pages := dynamodb.NewScanPaginator(c.db.Client(), &dynamodb.ScanInput{TableName: aws.String("limits")})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(c.t.Context())
+		require.NoError(c.t, err)
+		for _, item := range page.Items {
+			resource, ok := strings.CutPrefix(text(item, "SK"), "#BUCKET#")
+			if !ok {
+				continue
+			}
+			for attr, v := range item {
+				if name, isCounter := counterOf(attr); isCounter {
+					all[spent{entity: strings.TrimPrefix(text(item, "PK"), "ENTITY#"), resource: resource, limit: name}] = number(c.t, v)
+				}
 			}
 		}
 	}

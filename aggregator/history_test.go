@@ -31,7 +31,6 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // spent is where consumption is counted, by the hour of the write.
@@ -281,9 +280,14 @@ func (s *shards) read() {
 // scan is every snapshot of the table.
 func scan(t *testing.T, db *ddbmem.DB) (snapshots []map[string]types.AttributeValue) {
 	t.Helper()
-	for _, item := range testworld.Scan(t, db.Client(), "limits") {
-		if strings.HasPrefix(text(item, "SK"), "#USAGE#") {
-			snapshots = append(snapshots, item)
+	pages := dynamodb.NewScanPaginator(db.Client(), &dynamodb.ScanInput{TableName: aws.String("limits")})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(t.Context())
+		require.NoError(t, err)
+		for _, item := range page.Items {
+			if strings.HasPrefix(text(item, "SK"), "#USAGE#") {
+				snapshots = append(snapshots, item)
+			}
 		}
 	}
 	return snapshots
@@ -307,9 +311,6 @@ func usage(t *testing.T, db *ddbmem.DB) (counted map[spent]int64, missing map[st
 	return counted, missing
 }
 
-// text is a text of an item.
-var text = testworld.Text
-
 func cut(attr string) (name, field string, ok bool) {
 	rest, ok := strings.CutPrefix(attr, "u_")
 	i := strings.LastIndex(rest, "_")
@@ -317,6 +318,10 @@ func cut(attr string) (name, field string, ok bool) {
 		return "", "", false
 	}
 	return rest[:i], rest[i+1:], true
+}
+
+func text(item map[string]types.AttributeValue, name string) string {
+	return item[name].(*types.AttributeValueMemberS).Value
 }
 
 // deliver gives the records of the shards to a processor as unreliable runners do: in

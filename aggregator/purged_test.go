@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,7 +15,6 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // Records of a namespace that was purged add nothing to it, neither those of the purge's own
@@ -55,8 +56,10 @@ func TestUsageOfAPurgedNamespaceDoesNotComeBack(t *testing.T) {
 			result, err := processor.Process(ctx, records)
 			require.NoError(t, err)
 			assert.Equal(t, aggregator.Result{Ignored: len(records)}, result)
-			for _, item := range testworld.Scan(t, db.Client(), "limits") {
-				pk, sk := text(item, "PK"), text(item, "SK")
+			out, err := db.Client().Scan(ctx, &dynamodb.ScanInput{TableName: aws.String("limits"), ConsistentRead: aws.Bool(true)})
+			require.NoError(t, err)
+			for _, item := range out.Items {
+				pk, sk := item["PK"].(*types.AttributeValueMemberS).Value, item["SK"].(*types.AttributeValueMemberS).Value
 				assert.False(t, strings.HasPrefix(pk, "eu/") && sk != "#NAMESPACE", "%s %s is left", pk, sk)
 			}
 		})

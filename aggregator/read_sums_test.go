@@ -41,7 +41,8 @@ func family(t *testing.T, seed uint64) *world {
 	}
 	for _, resource := range []string{"gpt-4", "org/claude", "gpt"} {
 		require.NoError(t, admin.New(w.repo).Limits.SetUnlimited(t.Context(), admin.Scope{Entity: "free", Resource: resource}))
-		require.NoError(t, admin.New(w.repo).Limits.Set(t.Context(), admin.Scope{Entity: "other", Resource: resource}, limits(1)[1:]))
+		_, err := admin.New(w.repo).Limits.SetConfig(t.Context(), admin.Scope{Entity: "other", Resource: resource}, admin.LimitConfig{Limits: limits(1)[1:], Only: true})
+		require.NoError(t, err)
 	}
 	return w
 }

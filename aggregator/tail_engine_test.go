@@ -19,7 +19,6 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // TestTailEndToEnd: a limiter, the table's stream and two tails, of which one stops, on real
@@ -80,9 +79,14 @@ func endToEnd(t *testing.T, client *dynamodb.Client, streams *dynamodbstreams.Cl
 		}
 	}
 	total := func() (sum int64) {
-		for _, item := range testworld.Scan(t, client, table) {
-			if strings.HasPrefix(text(item, "SK"), "#USAGE#") {
-				sum += number(t, item["u_tpm_n"])
+		pages := dynamodb.NewScanPaginator(client, &dynamodb.ScanInput{TableName: &table})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(t.Context())
+			require.NoError(t, err)
+			for _, item := range page.Items {
+				if strings.HasPrefix(text(item, "SK"), "#USAGE#") {
+					sum += number(t, item["u_tpm_n"])
+				}
 			}
 		}
 		return sum

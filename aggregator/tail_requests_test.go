@@ -3,6 +3,7 @@ package aggregator_test
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,10 +18,9 @@ import (
 
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
-var update = testworld.Update
+var update = flag.Bool("update", false, "write the golden files")
 
 // chance is what differs from one run to another, and what it is written as.
 var chance = []struct {

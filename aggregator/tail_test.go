@@ -23,7 +23,6 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // harbor is a limiter on a table whose stream is followed.
@@ -356,7 +355,9 @@ func TestTailBadInput(t *testing.T) {
 		"options.Drain":      make(aggregator.TailOptions{Drain: -1}),
 		"options.Now":        make(aggregator.TailOptions{Now: func() time.Time { return time.Time{} }}),
 	} {
-		testworld.RequireInvalid(t, err, want)
+		var invalid *dynalimit.ValidationError
+		require.ErrorAs(t, err, &invalid, want)
+		assert.Equal(t, want, invalid.Field)
 	}
 	assert.ErrorContains(t, make(aggregator.TailOptions{Poll: 9 * time.Millisecond}), "options.Poll")
 	assert.NoError(t, make(aggregator.TailOptions{Poll: 10 * time.Millisecond}))

@@ -36,8 +36,10 @@ func houses(t *testing.T) *world {
 		require.NoError(t, admin.New(w.repo).Limits.SetUnlimited(ctx, admin.Scope{Entity: entity, Resource: "gpt-4"}))
 	}
 	require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{Plan: "pro", Resource: "gpt-4"}, []dynalimit.Limit{rpm, ttl}))
-	require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{Entity: "few", Resource: "gpt-4"}, []dynalimit.Limit{rpm}))
-	require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{Entity: "org", Resource: "gpt-4"}, []dynalimit.Limit{ttl}))
+	for entity, limit := range map[string]dynalimit.Limit{"few": rpm, "org": ttl} {
+		_, err := admin.New(w.repo).Limits.SetConfig(ctx, admin.Scope{Entity: entity, Resource: "gpt-4"}, admin.LimitConfig{Limits: []dynalimit.Limit{limit}, Only: true})
+		require.NoError(t, err)
+	}
 	return w
 }
 

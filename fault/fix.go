@@ -18,6 +18,8 @@ const (
 	SetSystemLimits   Fix = "admin.Limits.Set for the system"
 	SetConfigs        Fix = "Limits.SetConfigs"
 	DeleteLimits      Fix = "Limits.Delete"
+	AddLimits         Fix = "Limits.Add"
+	Upgrade           Fix = "Admin.Upgrade"
 	GroupModels       Fix = "LimitConfig.Groups of each model, or say PerModel"
 	TopUpBucket       Fix = "Buckets.TopUp"
 	PutOrg            Fix = "PutOrg"

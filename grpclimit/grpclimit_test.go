@@ -22,7 +22,6 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/dynalimittest"
 	"github.com/dynalimit/dynalimit/grpclimit"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // told is what a caller is told by a status.
@@ -366,7 +365,9 @@ func TestMisuse(t *testing.T) {
 		"options.Strangers": {Strangers: "a#b"},
 	} {
 		_, err := grpclimit.New(l.RateLimiter, o)
-		testworld.RequireInvalid(t, err, field)
+		var bad *dynalimit.ValidationError
+		require.ErrorAs(t, err, &bad)
+		assert.Equal(t, field, bad.Field)
 		assert.Contains(t, err.Error(), "grpclimit: invalid")
 	}
 	_, err := grpclimit.New(nil, nil)

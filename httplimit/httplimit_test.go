@@ -19,7 +19,6 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/httplimit"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // TestOutcomes: what each end of an acquire is answered with.
@@ -377,7 +376,9 @@ func TestMisuse(t *testing.T) {
 		"options.Strangers": {Strangers: "a#b"},
 	} {
 		_, err := httplimit.New(w.limiter, &o)
-		testworld.RequireInvalid(t, err, field)
+		var bad *dynalimit.ValidationError
+		require.ErrorAs(t, err, &bad)
+		assert.Equal(t, field, bad.Field)
 		assert.Contains(t, err.Error(), "httplimit: invalid")
 	}
 	_, err := httplimit.New(nil, nil)

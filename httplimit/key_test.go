@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -78,7 +81,20 @@ func (w *world) used(entity string) int64 {
 // buckets counts the items of buckets by their partition key.
 func (w *world) buckets() map[string]int {
 	w.t.Helper()
-	return testworld.Buckets(w.t, w.db.Client(), "limits")
+	out, err := w.db.Client().Scan(w.t.Context(), &dynamodb.ScanInput{TableName: aws.String("limits")})
+	require.NoError(w.t, err)
+	found := map[string]int{}
+	for _, item := range out.Items {
+		if strings.HasPrefix(text(item["SK"]), "#BUCKET#") {
+			found[text(item["PK"])]++
+		}
+	}
+	return found
+}
+
+func text(v types.AttributeValue) string {
+	s, _ := v.(*types.AttributeValueMemberS)
+	return s.Value
 }
 
 // handler is next behind a middleware.

@@ -22,7 +22,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/lambda"
 )
 
@@ -105,21 +104,26 @@ func (e engine) usage(t *testing.T, table string) map[string]int64 {
 func (e engine) numbers(t *testing.T, table, sort, prefix, suffix string) map[string]int64 {
 	t.Helper()
 	sums := map[string]int64{}
-	for _, item := range testworld.Scan(t, e.client, table) {
-		resource, ok := strings.CutPrefix(testworld.Text(item, "SK"), sort)
-		if !ok {
-			continue
-		}
-		resource, _, _ = strings.Cut(resource, "#")
-		for attr, v := range item {
-			name, isNumber := strings.CutSuffix(strings.TrimPrefix(attr, prefix), suffix)
-			if !isNumber || !strings.HasPrefix(attr, prefix) || strings.HasSuffix(name, "^") { // of what a level above counts too
+	pages := dynamodb.NewScanPaginator(e.client, &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(t.Context())
+		require.NoError(t, err)
+		for _, item := range page.Items {
+			resource, ok := strings.CutPrefix(item["SK"].(*types.AttributeValueMemberS).Value, sort)
+			if !ok {
 				continue
 			}
-			n, err := strconv.ParseInt(v.(*types.AttributeValueMemberN).Value, 10, 64)
-			require.NoError(t, err)
-			if n != 0 {
-				sums[testworld.Text(item, "PK")+" "+resource+" "+name] += n
+			resource, _, _ = strings.Cut(resource, "#")
+			for attr, v := range item {
+				name, isNumber := strings.CutSuffix(strings.TrimPrefix(attr, prefix), suffix)
+				if !isNumber || !strings.HasPrefix(attr, prefix) || strings.HasSuffix(name, "^") { // of what a level above counts too
+					continue
+				}
+				n, err := strconv.ParseInt(v.(*types.AttributeValueMemberN).Value, 10, 64)
+				require.NoError(t, err)
+				if n != 0 {
+					sums[item["PK"].(*types.AttributeValueMemberS).Value+" "+resource+" "+name] += n
+				}
 			}
 		}
 	}

@@ -5,9 +5,10 @@ package levels
 // Level is where something that is in force was set.
 type Level string
 
-// The levels, the most specific first. The first that has limits, or is unlimited, wins;
-// lists are never merged. A level that blocks admits nothing, whatever more specific levels
-// say.
+// The levels, the most specific first. The list of the first that has limits is in force. If the
+// level extends (admin.LimitConfig.Extends), its limits are put by name over those of the next
+// level that has limits, and so on. A level that blocks admits nothing, whatever more specific
+// levels say.
 const (
 	Override      Level = "override"       // dynalimit.WithLimits of the call
 	Entity        Level = "entity"         // the entity's record for the resource

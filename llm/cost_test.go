@@ -13,7 +13,6 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/prices"
 )
@@ -95,7 +94,9 @@ func TestWhatMayCostAnythingIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := g.Start(t.Context(), callOf(tt.model, tt.estimate))
-			testworld.RequireInvalid(t, err, tt.field)
+			var bad *llm.ValidationError
+			require.ErrorAs(t, err, &bad)
+			assert.Equal(t, tt.field, bad.Field)
 			assert.Equal(t, tt.field == "model", errors.Is(err, llm.ErrNoPrice))
 		})
 	}
@@ -289,7 +290,9 @@ func TestAMoneyLimitIsNotSkipped(t *testing.T) {
 	})
 	r := callOf("gpt-4o", llm.Estimate{InputTokens: 1, MaxOutputTokens: 1})
 	_, err := g.Start(t.Context(), r)
-	testworld.RequireInvalid(t, err, "limits[usd]")
+	var bad *llm.ValidationError
+	require.ErrorAs(t, err, &bad)
+	assert.Equal(t, "limits[usd]", bad.Field)
 	report, err := w.limiter.Check(t.Context(), user, "all", nil)
 	require.NoError(t, err)
 	assert.Equal(t, int64(60), report.Statuses[0].Remaining, "what was taken is given back")

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/prices"
 )
@@ -308,7 +307,9 @@ func TestMisuseIsSaid(t *testing.T) {
 	} {
 		for i, call := range calls {
 			require.NotPanics(t, func() {
-				v := testworld.RequireInvalid(t, call(), field, "%s %d", field, i)
+				var v *llm.ValidationError
+				require.ErrorAs(t, call(), &v, "%s %d", field, i)
+				require.Equal(t, field, v.Field, i)
 				require.Equal(t, "llm", v.Package)
 			}, "%s %d", field, i)
 		}
@@ -335,7 +336,9 @@ func TestGuardIsRefusedWhatCannotWork(t *testing.T) {
 		"limit's name":      {"options.Limits", llm.Options{Limiter: w.limiter, Limits: measures("#")}},
 	} {
 		_, err := llm.New(&test.opts)
-		testworld.RequireInvalid(t, err, test.field, name)
+		var v *llm.ValidationError
+		require.ErrorAs(t, err, &v, name)
+		assert.Equal(t, test.field, v.Field, name)
 	}
 }
 
@@ -355,7 +358,9 @@ func TestNamesAreCheckedFirst(t *testing.T) {
 		change(&r)
 		before := w.db.Meter()
 		_, err := guard.Start(t.Context(), r)
-		testworld.RequireInvalid(t, err, field)
+		var v *llm.ValidationError
+		require.ErrorAs(t, err, &v, field)
+		assert.Equal(t, field, v.Field)
 		assert.Zero(t, w.db.Meter().Sub(before).Requests(), field)
 	}
 }

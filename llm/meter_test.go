@@ -13,7 +13,6 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/fault"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/prices"
 )
@@ -235,7 +234,9 @@ func TestImpossibleUsageIsCountedAtWhatIsKnown(t *testing.T) {
 				c.Meter().Add(test.meter)
 				return test.usage, nil
 			})
-			testworld.RequireInvalid(t, err, test.field)
+			var bad *llm.ValidationError
+			require.ErrorAs(t, err, &bad)
+			assert.Equal(t, test.field, bad.Field)
 			require.ErrorContains(t, err, "the call is counted")
 			l := w.spent("premium")
 			assert.Equal(t, []int64{test.micros, 1}, []int64{l.CostMicros, l.Requests})
@@ -257,7 +258,9 @@ func TestMeasureThatFails(t *testing.T) {
 			})
 			before := w.db.Meter()
 			_, err := g.Start(t.Context(), request())
-			testworld.RequireInvalid(t, err, "limits[tpm]")
+			var bad *llm.ValidationError
+			require.ErrorAs(t, err, &bad)
+			assert.Equal(t, "limits[tpm]", bad.Field)
 			assert.Zero(t, w.db.Meter().Sub(before).WriteUnits(), "it is found before any write")
 			w.requireNothing()
 		})

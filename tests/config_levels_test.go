@@ -41,6 +41,15 @@ func (s *process) says(o schema.ConfigOwner, c schema.ConfigItem) {
 	put(s.t, s.repo, c.Item(s.repo.keys, o, nil))
 }
 
+// madeBefore makes the table one that an older version made: nobody has said which kinds of limits
+// clients have to know.
+func (s *process) madeBefore() {
+	s.t.Helper()
+	record := s.storedItem(schema.VersionKey())
+	delete(record, "kinds_min")
+	put(s.t, s.repo, record)
+}
+
 // limited is what a level says that has these limits, in tokens a minute.
 func limited(limits dynalimit.Amounts) schema.ConfigItem {
 	var c schema.ConfigItem

@@ -40,7 +40,6 @@ func TestMain(m *testing.M) {
 var (
 	on, firstOf, cancelled = testworld.On, testworld.FirstOf, testworld.Cancelled
 	record, assertGolden   = testworld.Record, testworld.AssertGolden
-	requireInvalid         = testworld.RequireInvalid
 )
 
 // engine is a DynamoDB to test on.
@@ -101,6 +100,16 @@ func (e *engine) namespaced(t *testing.T, table, name string, opts *dynalimit.Re
 		require.NoError(t, err)
 	}
 	return e.open(t, table, &bound)
+}
+
+func requireInvalid(t *testing.T, err error, field string) *dynalimit.ValidationError {
+	t.Helper()
+	var invalid *dynalimit.ValidationError
+	require.ErrorAs(t, err, &invalid)
+	assert.Equal(t, field, invalid.Field)
+	assert.NotEmpty(t, invalid.Reason)
+	assert.Contains(t, err.Error(), field)
+	return invalid
 }
 
 func requireUnconfirmed(t *testing.T, err error, want dynalimit.Amounts) *dynalimit.UnconfirmedError {

@@ -274,7 +274,7 @@ func TestGroupsAreStored(t *testing.T) {
 			t.Log(name)
 			requireInvalid(t, bad, "config.groups")
 		}
-		assert.Nil(t, s.storedItem(schema.VersionKey())["kinds_min"])
+		s.madeBefore()
 		require.NoError(t, set(at, "openai", group))
 		assert.Equal(t, schema.Number(1), s.storedItem(schema.VersionKey())["kinds_min"])
 		s.limits(at, dynalimit.PerMinute("rpm", 5))

@@ -77,6 +77,7 @@ func TestMaxDebtAndShadowAreStored(t *testing.T) {
 		"k_tpm_d": func(l dynalimit.Limit) dynalimit.Limit { return l.WithMaxDebt(30) }, "k_tpm_s": dynalimit.Limit.Shadowed,
 	} {
 		s, plain := memProcess(t, nil), dynalimit.PerDay("tpm", 100)
+		s.madeBefore()
 		s.limits(admin.Scope{Everyone: true}, changed(plain))
 		assert.Equal(t, schema.Number(2), s.storedItem(schema.VersionKey())["kinds_min"], attribute)
 		limits := []dynalimit.Limit{changed(plain), changed(dynalimit.Daily("usd", 100, "UTC").WithMaxDebt(20))}

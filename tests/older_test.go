@@ -101,6 +101,7 @@ func TestOlderProcessRefusesKinds(t *testing.T) {
 	e := memEngine(t)
 	repo := e.repository(t, nil)
 	s := (&process{engine: e, t: t}).on(repo, nil)
+	s.madeBefore()
 	server := httptest.NewServer(e.db)
 	t.Cleanup(server.Close)
 	s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("rpm", 100))

@@ -278,7 +278,9 @@ func notWritten(t *testing.T, err error) {
 	var unconfirmed *dynalimit.UnconfirmedError
 	require.ErrorAs(t, err, &unconfirmed)
 	assert.True(t, unconfirmed.NotWritten)
-	requireInvalid(t, err, "amounts[x]")
+	var refused *dynalimit.ValidationError
+	require.ErrorAs(t, err, &refused)
+	assert.Equal(t, "amounts[x]", refused.Field)
 	assert.ErrorContains(t, err, "into debt")
 }
 

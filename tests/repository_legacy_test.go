@@ -305,7 +305,8 @@ func TestLegacyLimitsAreAdministered(t *testing.T) {
 			return err
 		},
 		"replaced": func(ctx context.Context, r *repository) error {
-			return r.SetLimits(ctx, admin.Scope{Everyone: true, Resource: model}, oneLimit)
+			_, err := r.SetConfig(ctx, admin.Scope{Everyone: true, Resource: model}, admin.LimitConfig{Limits: oneLimit, Version: admin.AnyVersion, Only: true})
+			return err
 		},
 		"removed": func(ctx context.Context, r *repository) error {
 			return r.DeleteLimits(ctx, admin.Scope{Everyone: true, Resource: model})
@@ -412,7 +413,7 @@ func TestLimitsThatOthersTurnMeanwhile(t *testing.T) {
 func TestGroupsOfAnOlderTableHaveTheirOwnLimits(t *testing.T) {
 	e := memEngine(t)
 	r := legacyTable(t, e, "0.6", &dynalimit.RepositoryOptions{Principal: tester})
-	_, err := r.SetConfig(t.Context(), admin.Scope{Everyone: true, Resource: model}, admin.LimitConfig{Limits: oneLimit, Groups: []string{"all"}, Version: admin.AnyVersion})
+	_, err := r.SetConfig(t.Context(), admin.Scope{Everyone: true, Resource: model}, admin.LimitConfig{Limits: oneLimit, Groups: []string{"all"}, Version: admin.AnyVersion, Only: true})
 	require.NoError(t, err)
 	resolved, err := r.ResolveLimits(t.Context(), "proj-1", model)
 	require.NoError(t, err)
@@ -430,7 +431,8 @@ func TestCompositeLimitsWin(t *testing.T) {
 		cfg, err := r.rereadConfig(t.Context(), "user-1", model)
 		require.NoError(t, err)
 		assert.Equal(t, []dynalimit.Limit{dynalimit.PerMinute("rpm", 7)}, cfg.limits)
-		require.NoError(t, r.SetLimits(t.Context(), admin.Scope{Everyone: true, Resource: model}, oneLimit))
+		_, err = r.SetConfig(t.Context(), admin.Scope{Everyone: true, Resource: model}, admin.LimitConfig{Limits: oneLimit, Version: admin.AnyVersion, Only: true})
+		require.NoError(t, err)
 		for _, key := range legacyKeys(t, r) {
 			assert.NotEqual(t, "RESOURCE#gpt-4", key.PK)
 		}

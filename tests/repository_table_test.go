@@ -54,7 +54,7 @@ func TestCreateTable(t *testing.T) {
 		assert.Equal(t, schema.Item{
 			"PK": schema.String("SYSTEM#"), "SK": schema.String("#VERSION"), "schema_version": schema.String("0.8.0"),
 			"client_min_version": schema.String("0.0.0"), "updated_at": schema.String("2099-01-02T12:00:00Z"), "updated_by": schema.String("dynalimit"),
-			"composite_only": &types.AttributeValueMemberBOOL{Value: true},
+			"composite_only": &types.AttributeValueMemberBOOL{Value: true}, "kinds_min": schema.Number(schema.KnownKinds),
 		}, version)
 	})
 }

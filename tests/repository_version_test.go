@@ -351,5 +351,19 @@ func tableOnly(t *testing.T, e *engine, r *repository) {
 // scan is every item of the table.
 func scan(t *testing.T, r *repository) []schema.Item {
 	t.Helper()
-	return testworld.Scan(t, r.client.(dynamodb.ScanAPIClient), r.table)
+	client, ok := r.client.(interface {
+		Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+	})
+	require.True(t, ok)
+	var items []schema.Item
+	in := &dynamodb.ScanInput{TableName: &r.table}
+	for {
+		out, err := client.Scan(t.Context(), in)
+		require.NoError(t, err)
+		items = append(items, out.Items...)
+		if out.LastEvaluatedKey == nil {
+			return items
+		}
+		in.ExclusiveStartKey = out.LastEvaluatedKey
+	}
 }

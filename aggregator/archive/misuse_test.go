@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // TestMisuseIsSaid: every call without a context, of what was never made, or of nothing.
@@ -32,7 +32,9 @@ func TestMisuseIsSaid(t *testing.T) {
 		"reader":  {func() error { return firstOf(Read(nil)) }, func() error { return firstOf(Read((*os.File)(nil))) }},
 	} {
 		for i, call := range calls {
-			testworld.RequireInvalid(t, call(), field, "%s %d", field, i)
+			var invalid *dynalimit.ValidationError
+			require.ErrorAs(t, call(), &invalid, "%s %d", field, i)
+			assert.Equal(t, field, invalid.Field)
 		}
 	}
 }

@@ -25,6 +25,8 @@ var commandOf = map[fault.Fix]fault.Fix{
 	fault.SetSystemLimits:   "'dynalimit system set'",
 	fault.SetConfigs:        "'dynalimit limits set'",
 	fault.DeleteLimits:      "'dynalimit limits delete'",
+	fault.AddLimits:         "'dynalimit limits add'",
+	fault.Upgrade:           "'dynalimit upgrade'",
 	fault.GroupModels:       "'dynalimit resource set MODEL --group GROUP' for each, or write per-model behind it, such as 'usd=$5/daily,per-model'",
 	fault.TopUpBucket:       "'dynalimit bucket top-up'",
 	fault.PutOrg:            "'dynalimit budget orgs put'",
@@ -39,8 +41,8 @@ var argumentOf = map[string]string{
 	"dynalimit entity.Plan": "--plan", "dynalimit entity.Name": "--name", "dynalimit entity.Metadata": "--metadata",
 	"dynalimit config.Name": "name of a limit", "dynalimit config.Capacity": "capacity of a limit", "dynalimit config.Burst": "burst of a limit",
 	"dynalimit config.RefillAmount": "refill of a limit", "dynalimit config.RefillPeriod": "period of a limit", "dynalimit config.Window": "window of a quota",
-	"dynalimit config.groups": "groups (--group)",
-	"aggregator query.From":   "--from", "aggregator query.Resource": "--resource", "aggregator resource": "--resource",
+	"dynalimit config.groups": "groups (--group)", "dynalimit config.only": "--only",
+	"aggregator query.From": "--from", "aggregator query.Resource": "--resource", "aggregator resource": "--resource",
 	"aggregator id": "--entity", "aggregator plan": "--plan", "aggregator parent": "--children-of",
 }
 

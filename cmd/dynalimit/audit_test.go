@@ -26,15 +26,15 @@ func TestAuditTranscript(t *testing.T) {
 	s.now = s.now.Add(48 * time.Hour)
 	s.must("entity", "create", "key-1", "--name", "First", "--metadata", `{"team":"search"}`, "--as", "ann@example.com")
 	s.now = s.now.Add(23 * time.Hour)
-	s.must("limits", "set", "key-1", "--resource", "gpt-4", "rpm=10", "--as", "bob@example.com")
+	s.must("limits", "set", "key-1", "--resource", "gpt-4", "rpm=10", "--only", "--as", "bob@example.com")
 	s.now = s.now.Add(time.Second)
 	_, _, _ = s.run("entity", "update", "key-1", "--name", "", "--plan", "pro", "--as", "ann@example.com") // of a plan that comes later
 	s.now = s.now.Add(time.Hour)
-	s.must("plan", "set", "pro", "rpm=7", "--as", "ann@example.com")
+	s.must("plan", "set", "pro", "rpm=7", "--only", "--as", "ann@example.com")
 	s.now = s.now.Add(time.Second)
-	s.must("plan", "set", "pro", "tpm=70", "--as", "ann@example.com")
+	s.must("plan", "set", "pro", "tpm=70", "--only", "--as", "ann@example.com")
 	s.now = s.now.Add(time.Second)
-	s.must("resource", "set", "gpt-4", "rpm=8", "--as", "ann@example.com")
+	s.must("resource", "set", "gpt-4", "rpm=8", "--only", "--as", "ann@example.com")
 	s.golden("audit.txt", [][]string{
 		{"audit"},
 		{"audit", "--oldest"},

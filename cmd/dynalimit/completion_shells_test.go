@@ -55,7 +55,7 @@ func TestCompletionInBash(t *testing.T) {
 		}
 		ask ent
 		ask namespace ''
-		ask limits set 'key 1' --on
+		ask limits set 'key 1' --on-u
 		ask system set --on-unavailable = lo
 		ask entity show 'a file'`))
 }

@@ -21,7 +21,7 @@ func TestCompletionOfWords(t *testing.T) {
 		"ent":                                   {"entity"},
 		"entity u":                              {"update"},
 		"--region eu entity u":                  {"update"},
-		"--region entity u":                     {"usage"},
+		"--region entity u":                     {"usage", "upgrade"},
 		"--region=eu entity u":                  {"update"},
 		"--json entity u":                       {"update"},
 		"budget quotas s":                       {"show", "set"},

@@ -23,17 +23,23 @@ type (
 		List   listCmd[resourceLevel]   `cmd:"" help:"List the resources that have limits."`
 		Show   showCmd[resourceLevel]   `cmd:"" help:"Show what is set for a resource."`
 		Set    resourceSetCmd           `cmd:"" help:"Set the limits of a resource, and its groups."`
+		Add    addCmd[resourceLevel]    `cmd:"" help:"Set limits of a resource by name, and keep the others."`
+		Remove removeCmd[resourceLevel] `cmd:"" help:"Take limits off the list of a resource."`
 		Delete deleteCmd[resourceLevel] `cmd:"" help:"Remove what is set for a resource."`
 	}
 	planCmd struct {
 		List   listCmd[planLevel]   `cmd:"" help:"List the plans that have limits."`
 		Show   showCmd[planLevel]   `cmd:"" help:"Show what is set for a plan."`
 		Set    setCmd[planLevel]    `cmd:"" help:"Set the limits of a plan."`
+		Add    addCmd[planLevel]    `cmd:"" help:"Set limits of a plan by name, and keep the others."`
+		Remove removeCmd[planLevel] `cmd:"" help:"Take limits off the list of a plan."`
 		Delete deleteCmd[planLevel] `cmd:"" help:"Remove what is set for a plan."`
 	}
 	limitsCmd struct {
 		Show    showCmd[entityLevel]   `cmd:"" help:"Show what is set for an entity."`
-		Set     setCmd[entityLevel]    `cmd:"" help:"Set limits of an entity."`
+		Set     setCmd[entityLevel]    `cmd:"" help:"Replace the limits of an entity."`
+		Add     addCmd[entityLevel]    `cmd:"" help:"Set limits of an entity by name, and keep the others."`
+		Remove  removeCmd[entityLevel] `cmd:"" help:"Take limits off the list of an entity."`
 		Delete  deleteCmd[entityLevel] `cmd:"" help:"Remove what is set for an entity, so that less specific levels apply."`
 		List    limitsListCmd          `cmd:"" help:"List every level that says anything."`
 		Resolve limitsResolveCmd       `cmd:"" help:"Show which limits are in force for an entity, and where they come from."`
@@ -135,12 +141,13 @@ func (c resourceSetCmd) on(config admin.LimitConfig) (admin.LimitConfig, error) 
 }
 
 type deleteCmd[L level] struct {
-	At L `embed:""`
+	At   L    `embed:""`
+	Only bool `help:"Money that goes with the level is meant to go."`
 	changes
 }
 
 func (c deleteCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return deleteLevel(ctx, g, out, c.At.scope(), c.changes)
+	return deleteLevel(ctx, g, out, c.At.scope(), c.Only, c.changes)
 }
 
 // listed lists the names of a kind of level; none is what to say if there are none.

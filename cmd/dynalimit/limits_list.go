@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 type limitsListCmd struct {
@@ -111,15 +114,36 @@ func printResolved(out *term.Output, r dynalimit.ResolvedLimits, none string) {
 		fmt.Fprintln(out, "  "+none)
 	}
 	printLimits(out, r.Limits)
-	facts := []string{"from", string(r.Level), "plan", r.Plan, "parent", r.ParentID}
+	facts := []string{"from", fromLevels(r), "plan", r.Plan, "parent", r.ParentID}
 	if r.ParentID != "" {
 		facts = append(facts, "cascades", strconv.FormatBool(r.Cascade))
 	}
 	if r.OnUnavailable != "" {
 		facts = append(facts, "in outages", fmt.Sprintf("%s, by the level %s", r.OnUnavailable, r.PolicyLevel))
 	}
+	for _, h := range r.Lifted {
+		facts = append(facts, "taken away", fmt.Sprintf("%s, by the level %s", h.Name, h.Level))
+	}
 	for _, h := range r.Hidden {
 		facts = append(facts, "not used", fmt.Sprintf("%s of the level %s: the level %s hides it", h.Name, h.Level, r.Level))
 	}
 	fields(out, facts...)
+}
+
+// fromLevels are the levels that limits come from, with the names of each if there are several.
+func fromLevels(r dynalimit.ResolvedLimits) string {
+	if slices.IndexFunc(r.From, func(l levels.Level) bool { return l != r.Level }) < 0 {
+		return string(r.Level)
+	}
+	names := map[levels.Level][]string{}
+	for i, l := range r.Limits {
+		names[r.From[i]] = append(names[r.From[i]], l.Name)
+	}
+	var texts []string
+	for i, level := range r.From {
+		if slices.Index(r.From, level) == i {
+			texts = append(texts, string(level)+" ("+strings.Join(names[level], ", ")+")")
+		}
+	}
+	return strings.Join(texts, ", ")
 }

@@ -18,6 +18,7 @@ type levelSet struct {
 	Limits        []string `arg:"" optional:"" name:"limit" sep:"none" help:"Limits, NAME=CAPACITY[/PERIOD][,burst=N][,refill=N][,max-debt=N][,shadow], such as rpm=100 or tpm=40k/1m,burst=80k; or quotas of the calendar, NAME=CAPACITY/daily[,zone=ZONE], or hourly, weekly, monthly; of money with dollars, 'NAME=$50/daily[,per-model]'. They replace those that are set."`
 	Unlimited     bool     `help:"Lift all limits at this level, instead of setting any."`
 	OnUnavailable *string  `help:"What calls do while DynamoDB does not answer: block, allow or local; none leaves it to less specific levels." enum:"block,allow,local,none" placeholder:"POLICY"`
+	Only          bool     `help:"Limits in force that the change takes out of force are meant to go: money, and those of less specific levels that the list hides."`
 	Version       *int64   `help:"Change the level only if it has this version, as 'show --json' prints it. Default: the one found." placeholder:"N"`
 	changes
 }
@@ -59,8 +60,9 @@ func (c *levelSet) on(config admin.LimitConfig) (admin.LimitConfig, error) {
 	if err != nil {
 		return config, err
 	}
+	config.Only = c.Only
 	if c.Unlimited || len(limits) > 0 {
-		config.Limits, config.Unlimited = limits, c.Unlimited
+		config.Limits, config.Unlimited, config.Extends, config.Lifted = limits, c.Unlimited, false, nil
 	}
 	if c.OnUnavailable != nil {
 		config.OnUnavailable = dynalimit.UnavailablePolicy(*c.OnUnavailable)
@@ -86,9 +88,9 @@ type levelChange struct {
 }
 
 // deleteLevel removes a level.
-func deleteLevel(ctx context.Context, g *globals, out *term.Output, at admin.Scope, how changes) error {
+func deleteLevel(ctx context.Context, g *globals, out *term.Output, at admin.Scope, only bool, how changes) error {
 	return changeLevel(ctx, g, out, at, how, func(c admin.LimitConfig) (admin.LimitConfig, error) {
-		return admin.LimitConfig{Version: c.Version}, nil
+		return admin.LimitConfig{Version: c.Version, Only: only}, nil
 	})
 }
 
@@ -134,7 +136,7 @@ func storeLevel(ctx context.Context, repo *dynalimit.Repository, at admin.Scope,
 	case says:
 		return admin.New(repo).Limits.SetConfig(ctx, at, c)
 	}
-	errs, err := admin.New(repo).Limits.SetConfigs(ctx, []admin.ScopedConfig{{Scope: at, Config: admin.LimitConfig{Version: c.Version}, Delete: true}})
+	errs, err := admin.New(repo).Limits.SetConfigs(ctx, []admin.ScopedConfig{{Scope: at, Config: admin.LimitConfig{Version: c.Version, Only: c.Only}, Delete: true}})
 	return admin.LimitConfig{}, errors.Join(append(errs, err)...)
 }
 
@@ -192,6 +194,12 @@ func facts(c admin.LimitConfig) map[string]string {
 	for _, l := range c.Limits {
 		all[l.Name] = notation.Describe(l)
 	}
+	for _, name := range c.Lifted {
+		all[name] = "unlimited"
+	}
+	if c.Extends {
+		all["extends"] = "less specific levels' other limits apply too"
+	}
 	if c.Unlimited {
 		all["unlimited"] = "no limits apply"
 	}
@@ -228,6 +236,12 @@ func printLevel(out *term.Output, c admin.LimitConfig) {
 		return
 	}
 	printLimits(out, c.Limits)
+	for _, name := range c.Lifted {
+		fmt.Fprintf(out, "  %s  unlimited\n", name)
+	}
+	if c.Extends {
+		fmt.Fprintln(out, "  extends: less specific levels' other limits apply too")
+	}
 	if c.Unlimited {
 		fmt.Fprintln(out, "  unlimited: no limits apply")
 	}

@@ -3,13 +3,60 @@ package main
 import (
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
+
+// TestAddedLimitsTranscript raises a limit of a customer as an operator does, who need not know what
+// other levels say.
+func TestAddedLimitsTranscript(t *testing.T) {
+	t.Parallel()
+	s := newTable(t)
+	s.must("resource", "set", "gpt-4", "--group", "all")
+	s.must("resource", "set", "all", "rpm=20,burst=50", "usd=$2/daily,zone=America/Los_Angeles")
+	s.must("system", "set", "tpm=10k")
+	s.golden("limits_add.txt", [][]string{
+		{"limits", "set", "acme", "--resource", "all", "rpm=600"},
+		{"limits", "add", "acme", "--resource", "all", "rpm=600", "--dry-run"},
+		{"limits", "add", "acme", "--resource", "all", "rpm=30"},
+		{"limits", "add", "acme", "--resource", "all", "usd=$5", "--json"},
+		{"limits", "add", "acme", "--resource", "all", "usd=5"},
+		{"limits", "add", "acme", "--resource", "gpt-4", "usd=$5"},
+		{"limits", "add", "acme", "--resource", "gpt-4", "img=unlimited"},
+		{"limits", "add", "acme", "tpm=unlimited"},
+		{"limits", "add", "acme", "--resource", "all", "usd=unlimited"},
+		{"limits", "resolve", "acme", "gpt-4"},
+		{"limits", "remove", "acme", "--resource", "all", "rpm", "--dry-run"},
+		{"limits", "remove", "acme", "--resource", "all", "rpm", "usd"},
+		{"limits", "remove", "acme", "--resource", "all", "rpm"},
+		{"limits", "remove", "acme", "tpm", "--json"},
+		{"limits", "add", "a b", "rpm=1"},
+		{"plan", "add", "pro", "tpm=20k"},
+		{"plan", "add", "pro", "tpm=20k", "--json"},
+		{"plan", "add", "pro"},
+		{"plan", "remove", "pro", "tpm", "--json"},
+		{"plan", "remove", "pro", "tpm"},
+		{"plan", "add", "pro", "rpm=5"},
+		{"plan", "remove", "pro", "rpm"},
+		{"resource", "add", "gpt-4", "tpm=20k"},
+		{"resource", "add", "gpt-4", "tpm=20k", "--json"},
+		{"resource", "add", "gpt-4"},
+		{"resource", "remove", "gpt-4", "tpm", "--json"},
+		{"resource", "remove", "gpt-4", "tpm"},
+		{"resource", "add", "gpt-4", "rpm=5"},
+		{"resource", "remove", "gpt-4", "rpm"},
+		{"upgrade", "--dry-run"},
+		{"upgrade", "--dry-run", "--json"},
+		{"upgrade", "--yes"},
+		{"upgrade", "now"},
+	})
+}
 
 // TestLimitsTranscript plays a session with the limits of every level, as people see it
 // and as programs do.
@@ -64,7 +111,8 @@ func TestLimitsTranscript(t *testing.T) {
 		{"plan", "show", "pro", "--json"},
 		{"plan", "show", "no plan"},
 		{"limits", "set", "key-1", "rpm=10"},
-		{"limits", "set", "key-1", "--resource", "gpt-4", "tpm=1000,refill=500", "--json"},
+		{"limits", "set", "key-1", "--resource", "gpt-4", "tpm=1000,refill=500"},
+		{"limits", "set", "key-1", "--resource", "gpt-4", "tpm=1000,refill=500", "--only", "--json"},
 		{"limits", "set", "key 1", "rpm=10"},
 		{"limits", "show", "key-1"},
 		{"limits", "show", "key-1", "--resource", "gpt-4", "--json"},
@@ -101,6 +149,9 @@ func TestLimitsTranscript(t *testing.T) {
 func TestWhoMaySetTheFirstGroup(t *testing.T) {
 	t.Parallel()
 	s := newTable(t)
+	made := &dynamodb.UpdateItemInput{TableName: new("limits"), Key: schema.VersionKey().Attributes(), UpdateExpression: new("REMOVE kinds_min")}
+	_, err := s.db.Client().UpdateItem(t.Context(), made) // as an older version makes the table
+	require.NoError(t, err)
 	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 		if r.Operation == "UpdateItem" {
 			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}

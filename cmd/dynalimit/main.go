@@ -39,6 +39,7 @@ type commands struct {
 	Namespace namespaceCmd `cmd:"" help:"Register, list, delete and purge the tenants of the table." group:"tables"`
 	Audit     auditCmd     `cmd:"" help:"Show who changed what, and when." group:"look"`
 	Template  templateCmd  `cmd:"" help:"Print a template of tables, roles, alarms and functions, for CloudFormation or Terraform." group:"tables"`
+	Upgrade   upgradeCmd   `cmd:"" help:"Let a table have everything that this version can store." group:"tables"`
 	Migrate   migrateCmd   `cmd:"" help:"Turn a table of the older layout into today's." group:"tables"`
 
 	Usage  usageCmd  `cmd:"" help:"Show and export what was used, by hour, day and month." group:"look"`

@@ -95,11 +95,13 @@ func (o manifestOptions) options() manifest.Options {
 
 // plan compares a manifest with a table.
 func (o manifestOptions) plan(ctx context.Context, repo *dynalimit.Repository, m *manifest.Manifest) (manifest.Plan, error) {
-	live, err := manifest.Read(ctx, manifest.Of(admin.New(repo)), m)
+	table := manifest.Of(admin.New(repo))
+	live, err := manifest.Read(ctx, table, m)
 	if err != nil {
 		return manifest.Plan{}, err
 	}
-	return manifest.Compare(m, live, o.options()), nil
+	plan := manifest.Compare(m, live, o.options())
+	return plan, manifest.RefuseLosses(ctx, table, &plan)
 }
 
 type manifestPlanCmd struct {

@@ -63,7 +63,7 @@ func TestManifestTranscript(t *testing.T) {
 		{"block", "lift", "--entity", "search-key-1"},
 		{"system", "set", "rpm=1000"},
 		{"resource", "set", "by-hand", "rpm=5"},
-		{"limits", "set", "search-key-2", "--resource", "gpt-4", "rpm=50"},
+		{"limits", "add", "search-key-2", "--resource", "gpt-4", "rpm=50"},
 		{"manifest", "plan", "limits.yaml"},
 		{"manifest", "plan", "small.yaml"},
 		{"manifest", "plan", "small.yaml", "--prune-entities", "--exit-code"},

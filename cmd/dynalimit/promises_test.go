@@ -20,6 +20,7 @@ const unseen = "it is undone by the same command, and its event says what was ch
 var changing = map[string]string{
 	"system set": "", "system delete": "", "resource set": "", "resource delete": "", "plan set": "", "plan delete": "",
 	"limits set": "", "limits delete": "", "manifest apply": "",
+	"resource add": "", "resource remove": "", "plan add": "", "plan remove": "", "limits add": "", "limits remove": "", "upgrade": "",
 	"table create": "", "table delete": "", "stack deploy": "a change set of CloudFormation previews it", "stack delete": "", "migrate": "",
 	"entity create": "", "entity update": "", "entity delete": "",
 	"block set": "", "block lift": "", "bucket reset": "", "bucket top-up": "", "bucket grant": "", "bucket resume": "",
@@ -38,7 +39,7 @@ var changing = map[string]string{
 
 // destroying are the commands after which something is gone: they ask.
 var destroying = []string{
-	"entity delete", "namespace delete", "namespace purge", "table delete", "stack delete", "migrate", "manifest apply", "block set",
+	"entity delete", "namespace delete", "namespace purge", "table delete", "stack delete", "migrate", "upgrade", "manifest apply", "block set",
 	"budget credentials revoke", "budget keys revoke", "budget orgs delete", "budget apps delete",
 }
 

@@ -94,8 +94,8 @@ func TestReportCountsEachLevelOnce(t *testing.T) {
 func TestReportTellsGroups(t *testing.T) {
 	t.Parallel()
 	s := metered(t)
-	s.must("resource", "set", "all", "tpm=1M")
 	s.must("resource", "set", "gpt-4", "--group", "all")
+	s.must("resource", "set", "all", "tpm=1M")
 	s.at(21, 9, 10).use("key-1", "gpt-4", 1200).use("solo", "claude", 7)
 	s.at(21, 9, 30).fold(nil)
 	totals, groups := map[string][]int64{}, []string{}

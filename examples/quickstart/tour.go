@@ -44,11 +44,12 @@ func prepare(ctx context.Context, repo *dynalimit.Repository) error {
 		return err
 	}
 	// One model: 100 images a day, whoever asks.
-	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: images}, []dynalimit.Limit{dynalimit.PerDay("images", 100)}); err != nil {
+	ofImages := admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerDay("images", 100)}, Version: admin.AnyVersion, Only: true} // and nothing else
+	if _, err := admin.New(repo).Limits.SetConfig(ctx, admin.Scope{Everyone: true, Resource: images}, ofImages); err != nil {
 		return err
 	}
 	// One project: 18,000 tokens a minute, and two keys whose calls count there too.
-	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Entity: shop, Resource: chat}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 18_000)}); err != nil {
+	if err := admin.New(repo).Limits.Add(ctx, admin.Scope{Entity: shop, Resource: chat}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 18_000)}); err != nil {
 		return err
 	}
 	for _, key := range []string{ana, ben} {

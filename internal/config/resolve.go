@@ -1,8 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/levels"
@@ -10,12 +12,12 @@ import (
 
 // Verdict is what the items say together.
 type Verdict struct {
-	// Level is the level that won: the most specific one that has limits or is
-	// unlimited. It is empty if there is none.
+	// Level is the most specific level that has a list or is unlimited; empty for none.
 	Level levels.Level
-	// Limits are those of the level that won, sorted by name; none if it is unlimited.
-	Limits []schema.ConfigLimit
-	// Unlimited means that the level that won lifts the limits of all others.
+	// Limits are those in force, sorted by name; none if nothing limits.
+	Limits []Limit
+	// Unlimited means that no limit applies: the walk ended at a level that is unlimited, or
+	// every limit was lifted by name.
 	Unlimited bool
 	// Blocked is the most specific level that blocks, empty for none. It matters
 	// whichever level won.
@@ -28,9 +30,20 @@ type Verdict struct {
 	SystemPolicy string
 	// Groups are those of the resource, sorted, whichever level won.
 	Groups []string
-	// Hidden are the limits that less specific levels have and the level that won does
-	// not, in the order of their levels and then of their names; each is named once.
+	// Hidden are the limits that less specific levels have and that are not in force, because
+	// the walk ended before them. They are in the order of their levels and then of their names;
+	// each is named once.
 	Hidden []Hidden
+	// Lifted are the limits that a level takes away by name, sorted by name, each with the most
+	// specific level that does.
+	Lifted []Hidden
+}
+
+// Limit is a limit that is in force, with the level that it comes from.
+type Limit struct {
+	schema.ConfigLimit
+	// Level is where it is stored.
+	Level levels.Level
 }
 
 // Hidden is a limit that is not in force because a more specific level won.
@@ -55,12 +68,14 @@ func (e *Malformed) Error() string { return fmt.Sprintf("level %s: %v", e.Level,
 // Unwrap returns what is wrong.
 func (e *Malformed) Unwrap() error { return e.Err }
 
-// Resolve applies the levels. The first level that has limits, or is unlimited, wins;
-// lists are not merged. A level that blocks does so whatever more specific levels say.
-// It fails with *Malformed if the winning item, or the marks of any item, cannot be
-// understood.
+// Resolve applies the levels. It walks them from the most specific one on. A level's list is put
+// by name over those of less specific levels if the level extends. A level that does not extend,
+// or is unlimited, ends the walk, and so does the system. A block does not touch the walk: leases
+// that are out go by the limits. It fails with *Malformed if an item on the walk, or the marks of
+// any item, cannot be understood.
 func Resolve(items Items) (Verdict, error) {
 	var v Verdict
+	ended := false
 	for _, l := range items.layers() {
 		marks, err := schema.DecodeMarks(l.item)
 		if err != nil {
@@ -79,38 +94,64 @@ func Resolve(items Items) (Verdict, error) {
 		case levels.Resource:
 			v.Groups = marks.Groups
 		}
-		if v.Level != "" {
+		if ended {
 			v.hide(l)
-		} else if err := v.offer(l, marks.Unlimited); err != nil {
+		} else if ended, err = v.offer(l, marks); err != nil {
 			return Verdict{}, err
 		}
+	}
+	if v.Level != "" && len(v.Limits) == 0 { // each was lifted by name
+		v.Unlimited = true
 	}
 	return v, nil
 }
 
-// offer makes a level the winner if it has limits or is unlimited. Limits count before
-// the mark: a writer that does not know the mark may have put them beside it.
-func (v *Verdict) offer(l layer, unlimited bool) error {
-	if !schema.HasLimits(l.item) {
-		if unlimited {
-			v.Level, v.Unlimited = l.level, true
+// offer adds the list of the next less specific level. It reports whether the walk ends there.
+// Limits count before the mark of unlimited: a writer that does not know the mark may have put
+// them beside it.
+func (v *Verdict) offer(l layer, marks schema.Marks) (ended bool, err error) {
+	if !schema.HasList(l.item) {
+		if marks.Unlimited {
+			v.Unlimited = v.Level == ""
+			v.Level = cmp.Or(v.Level, l.level)
 		}
-		return nil
+		return marks.Unlimited, nil
 	}
 	item, err := schema.DecodeConfig(l.item)
 	if err != nil {
-		return &Malformed{l.level, err}
+		return false, &Malformed{l.level, err}
 	}
-	v.Level, v.Limits = l.level, item.Limits
-	return nil
+	v.Level = cmp.Or(v.Level, l.level)
+	lifted := v.Lifted
+	for _, limit := range item.Limits {
+		if !v.has(limit.Name) && !isNamed(lifted, limit.Name) {
+			v.Limits = append(v.Limits, Limit{limit, l.level})
+		}
+	}
+	for _, name := range item.Lifted {
+		if !v.has(name) && !isNamed(v.Lifted, name) {
+			v.Lifted = append(v.Lifted, Hidden{name, l.level})
+		}
+	}
+	slices.SortFunc(v.Limits, func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(v.Lifted, func(a, b Hidden) int { return strings.Compare(a.Name, b.Name) })
+	return !item.Extends, nil
 }
 
-// hide notes the limits of a level less specific than the winner.
+// has reports whether a limit is in force.
+func (v *Verdict) has(name string) bool {
+	return slices.ContainsFunc(v.Limits, func(w Limit) bool { return w.Name == name })
+}
+
+// isNamed reports whether a limit is in a list of those that are not in force.
+func isNamed(list []Hidden, name string) bool {
+	return slices.ContainsFunc(list, func(h Hidden) bool { return h.Name == name })
+}
+
+// hide notes the limits of a level behind the end of the walk.
 func (v *Verdict) hide(l layer) {
 	for _, name := range schema.LimitNames(l.item) {
-		inForce := slices.ContainsFunc(v.Limits, func(w schema.ConfigLimit) bool { return w.Name == name })
-		noted := slices.ContainsFunc(v.Hidden, func(h Hidden) bool { return h.Name == name })
-		if !inForce && !noted {
+		if !v.has(name) && !isNamed(v.Lifted, name) && !isNamed(v.Hidden, name) {
 			v.Hidden = append(v.Hidden, Hidden{name, l.level})
 		}
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -16,16 +17,16 @@ import (
 
 // said is what one level says, in the words of the table of precedence.
 type said struct {
-	names              []string
-	unlimited, blocked bool
-	policy             string
+	names, lifts                []string
+	unlimited, blocked, extends bool
+	policy                      string
 }
 
 func (s *said) item() schema.Item {
 	if s == nil {
 		return nil
 	}
-	c := schema.ConfigItem{Version: 1, Unlimited: s.unlimited, Blocked: s.blocked, OnUnavailable: s.policy}
+	c := schema.ConfigItem{Version: 1, Unlimited: s.unlimited, Blocked: s.blocked, OnUnavailable: s.policy, Extends: s.extends, Lifted: s.lifts}
 	for _, name := range s.names {
 		c.Limits = append(c.Limits, schema.ConfigLimit{Name: name, Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 60})
 	}
@@ -43,14 +44,51 @@ func itemsOf(by map[levels.Level]*said) Items {
 	}
 }
 
-// model is what the levels mean, read off the table one question at a time.
+// model is what the levels mean, read off the table one question at a time: for each name the most
+// specific level on the walk that speaks of it decides.
 func model(by map[levels.Level]*said) (v Verdict) {
-	decided := func(l *said) bool { return l != nil && (len(l.names) > 0 || l.unlimited) }
+	var walk, past []levels.Level
+	ended, unlimited := false, false
 	for _, level := range order {
-		if l := by[level]; v.Level == "" && decided(l) {
-			v.Level, v.Unlimited = level, len(l.names) == 0
+		l := by[level]
+		list := l != nil && len(l.names)+len(l.lifts) > 0
+		switch {
+		case ended:
+			past = append(past, level)
+		case list:
+			walk, ended = append(walk, level), !l.extends
+		case l != nil && l.unlimited:
+			ended, unlimited = true, true
+			if len(walk) == 0 {
+				v.Level = level
+			}
+		}
+	}
+	if len(walk) > 0 {
+		v.Level = walk[0]
+	}
+	for _, name := range []string{"rpm", "tpd", "tpm"} {
+		spoken := false
+		for _, level := range walk {
+			switch l := by[level]; {
+			case spoken:
+			case slices.Contains(l.names, name):
+				spoken = true
+				v.Limits = append(v.Limits, Limit{schema.ConfigLimit{Name: name, Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 60}, level})
+			case slices.Contains(l.lifts, name):
+				spoken = true
+				v.Lifted = append(v.Lifted, Hidden{name, level})
+			}
+		}
+	}
+	v.Unlimited = len(v.Limits) == 0 && (unlimited || len(walk) > 0)
+	for _, level := range past {
+		if l := by[level]; l != nil {
 			for _, name := range l.names {
-				v.Limits = append(v.Limits, schema.ConfigLimit{Name: name, Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 60})
+				inList := func(h Hidden) bool { return h.Name == name }
+				if !slices.ContainsFunc(v.Limits, func(l Limit) bool { return l.Name == name }) && !slices.ContainsFunc(v.Lifted, inList) && !slices.ContainsFunc(v.Hidden, inList) {
+					v.Hidden = append(v.Hidden, Hidden{name, level})
+				}
 			}
 		}
 	}
@@ -65,21 +103,6 @@ func model(by map[levels.Level]*said) (v Verdict) {
 	}
 	if l := by["system"]; l != nil && l.policy != "later" {
 		v.SystemPolicy = l.policy
-	}
-	seen := map[string]bool{}
-	past := false
-	for _, level := range order {
-		if l := by[level]; l != nil {
-			for _, name := range l.names {
-				if past && !seen[name] {
-					v.Hidden = append(v.Hidden, Hidden{name, level})
-				}
-				if past || level == v.Level {
-					seen[name] = true
-				}
-			}
-		}
-		past = past || level == v.Level
 	}
 	return v
 }
@@ -96,9 +119,15 @@ func TestResolveIsTheTableOfPrecedence(t *testing.T) {
 				blocked:   rapid.IntRange(0, 5).Draw(t, "blocked") == 0,
 				policy:    rapid.SampledFrom([]string{"", "", "allow", "block", "local", "later"}).Draw(t, "policy"),
 			}
+			l.extends = level != levels.System && rapid.Bool().Draw(t, "extends")
 			for _, name := range []string{"rpm", "tpd", "tpm"} {
-				if rapid.IntRange(0, 2).Draw(t, name) == 0 {
+				switch rapid.IntRange(0, 8).Draw(t, name) {
+				case 0, 1, 2:
 					l.names = append(l.names, name)
+				case 3:
+					if l.extends {
+						l.lifts = append(l.lifts, name)
+					}
 				}
 			}
 			by[level] = l
@@ -131,6 +160,16 @@ func TestResolveExamples(t *testing.T) {
 			"an unlimited entity",
 			map[levels.Level]*said{levels.EntityDefault: {unlimited: true}, levels.System: rpm},
 			Verdict{Level: levels.EntityDefault, Unlimited: true, Hidden: []Hidden{{"rpm", levels.System}}},
+		},
+		{
+			"a block does not end the walk",
+			map[levels.Level]*said{levels.EntityDefault: {names: []string{"rpm"}, extends: true}, levels.Resource: {names: []string{"tpm"}, blocked: true, extends: true}, levels.System: rpm},
+			Verdict{Level: levels.EntityDefault, Blocked: levels.Resource},
+		},
+		{
+			"every limit is lifted by name",
+			map[levels.Level]*said{levels.Entity: {lifts: []string{"rpm"}, extends: true}, levels.System: rpm},
+			Verdict{Level: levels.Entity, Unlimited: true, Lifted: []Hidden{{"rpm", levels.Entity}}},
 		},
 		{"limits beside the mark count", map[levels.Level]*said{levels.Entity: {unlimited: true, names: []string{"rpm"}}}, Verdict{Level: levels.Entity}},
 		{"unlimited further down", map[levels.Level]*said{levels.Entity: rpm, levels.System: {unlimited: true}}, Verdict{Level: levels.Entity}},

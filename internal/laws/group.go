@@ -27,11 +27,11 @@ func (h *history) regroup(ctx context.Context, r *rand.Rand) {
 		}
 		_, err = limits.SetConfig(ctx, at, c)
 	case 2:
-		err = limits.Set(ctx, entity, h.limits(r))
+		err = setLevel(ctx, limits, r, entity, h.limits(r))
 	case 3:
 		err = limits.Delete(ctx, entity)
 	default:
-		err = limits.Set(ctx, everyone, h.limits(r))
+		err = setLevel(ctx, limits, r, everyone, h.limits(r))
 	}
 	require.NoError(h.t, err)
 }

@@ -58,11 +58,11 @@ func (o *operator) reconfigure() {
 	var err error
 	switch o.r.IntN(9) {
 	case 0:
-		err = admin.New(o.h.operator).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: resource}, limits)
+		err = setLevel(ctx, admin.New(o.h.operator).Limits, o.r, admin.Scope{Everyone: true, Resource: resource}, limits)
 	case 1:
-		err = admin.New(o.h.operator).Limits.Set(ctx, admin.Scope{Entity: entity}, limits)
+		err = setLevel(ctx, admin.New(o.h.operator).Limits, o.r, admin.Scope{Entity: entity}, limits)
 	case 2:
-		err = admin.New(o.h.operator).Limits.Set(ctx, admin.Scope{Entity: entity, Resource: resource}, limits)
+		err = setLevel(ctx, admin.New(o.h.operator).Limits, o.r, admin.Scope{Entity: entity, Resource: resource}, limits)
 	case 3:
 		err = admin.New(o.h.operator).Limits.Delete(ctx, admin.Scope{Everyone: true, Resource: resource})
 	case 4:
@@ -76,6 +76,21 @@ func (o *operator) reconfigure() {
 	}
 	require.NoError(o.h.t, err)
 	o.h.published(ctx)
+}
+
+// setLevel sets the limits of a level. A level that is not the system's extends the less specific
+// ones now and then, with some of the limits.
+func setLevel(ctx context.Context, of admin.Limits, r *rand.Rand, at admin.Scope, limits []dynalimit.Limit) error {
+	c, err := of.GetConfig(ctx, at)
+	if err != nil {
+		return err
+	}
+	c.Limits, c.Extends, c.Only = limits, false, true
+	if r.IntN(3) == 0 {
+		c.Limits, c.Extends = limits[:1+r.IntN(len(limits))], true
+	}
+	_, err = of.SetConfig(ctx, at, c)
+	return err
 }
 
 // requota changes the limit that is a quota now and then, as it is in force for everybody, and

@@ -16,6 +16,8 @@ const configMarginMS = 1000
 type Config struct {
 	// Limits are in name order.
 	Limits []Limit
+	// Level names the most specific level that the limits come from. It decides nothing.
+	Level string
 	// Fingerprint identifies the limits and the ttl policy; 8 bytes.
 	Fingerprint []byte
 	// Permanent means that the bucket has no ttl.
@@ -31,6 +33,9 @@ type Config struct {
 	// Hidden are the limits that less specific levels of configuration have and the one
 	// in force does not. They decide nothing.
 	Hidden []Hidden
+	// Lifted are the limits that a level takes away by name. They decide nothing: a call may name
+	// them, and is charged nothing for them.
+	Lifted []string
 	// ReadAt is the instant, in Unix ms of DynamoDB's clock, before the
 	// configuration was read; Tick orders that read within the process.
 	ReadAt, Tick int64

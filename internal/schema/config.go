@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,6 +38,10 @@ type ConfigLimit struct {
 type ConfigItem struct {
 	// Limits is sorted by name.
 	Limits []ConfigLimit
+	// Extends means that Limits are put by name over those of the next less specific level.
+	// Lifted, sorted, are limits of less specific levels that it takes away.
+	Extends bool
+	Lifted  []string
 	// Unlimited means that nothing limits the owner, and that no less specific
 	// level does either. It counts only without Limits.
 	Unlimited bool
@@ -58,12 +63,14 @@ type ConfigItem struct {
 // Same says whether two configurations say the same, whatever their versions.
 func (c ConfigItem) Same(other ConfigItem) bool {
 	return c.Unlimited == other.Unlimited && c.Blocked == other.Blocked && c.OnUnavailable == other.OnUnavailable &&
-		c.ManagedBy == other.ManagedBy && c.Unread == other.Unread && slices.Equal(c.Limits, other.Limits) && slices.Equal(c.Groups, other.Groups)
+		c.ManagedBy == other.ManagedBy && c.Unread == other.Unread && c.Extends == other.Extends &&
+		slices.Equal(c.Limits, other.Limits) && slices.Equal(c.Lifted, other.Lifted) && slices.Equal(c.Groups, other.Groups)
 }
 
-// OrNone is the configuration, nil if it says nothing, whoever manages it.
+// OrNone is the configuration, nil if it says nothing, whoever manages it. To extend with no
+// list is to say nothing.
 func (c ConfigItem) OrNone() *ConfigItem {
-	if c.Same(ConfigItem{ManagedBy: c.ManagedBy}) {
+	if c.Same(ConfigItem{ManagedBy: c.ManagedBy, Extends: c.Extends}) {
 		return nil
 	}
 	return &c
@@ -138,6 +145,9 @@ func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 		item[prefix+fieldAmount] = Number(l.Amount)
 		item[prefix+fieldPeriod] = Number(l.PeriodSeconds)
 	}
+	for _, name := range c.Lifted {
+		item[kindPrefix+name+"_"+fieldLifted] = &types.AttributeValueMemberBOOL{Value: true}
+	}
 	c.mark(item)
 	item[attrConfigVersion] = Number(c.Version)
 	return item
@@ -151,15 +161,11 @@ func (c ConfigItem) mark(item Item) {
 			item[name] = String(text)
 		}
 	}
-	for name, yes := range map[string]bool{attrUnlimited: c.Unlimited, attrBlocked: c.Blocked} {
-		delete(item, name)
-		if yes {
-			item[name] = &types.AttributeValueMemberBOOL{Value: true}
-		}
-	}
+	putMarks(item, map[string]bool{attrUnlimited: c.Unlimited, attrBlocked: c.Blocked})
 	if c.Unread && len(c.Groups) == 0 {
 		return // they may be what cannot be read
 	}
+	putMarks(item, map[string]bool{attrExtends: c.Extends && len(c.Limits)+len(c.Lifted) > 0})
 	delete(item, attrGroups)
 	if len(c.Groups) > 0 {
 		item[attrGroups] = &types.AttributeValueMemberSS{Value: c.Groups}
@@ -197,9 +203,6 @@ func withoutEmptyValues(st Statement) Statement {
 	return st
 }
 
-// HasLimits says whether a configuration item holds any limit, of whatever kind.
-func HasLimits(item Item) bool { return len(LimitNames(item)) > 0 }
-
 // DecodeConfig reads a configuration item; attributes it does not know are
 // ignored. A missing burst or refill amount is the capacity. It fails on a
 // limit, or a mark, that cannot be understood, and with an *UnknownKind on a limit of a
@@ -214,7 +217,7 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 	}
 	c := ConfigItem{
 		Unlimited: marks.Unlimited, Blocked: marks.Blocked, OnUnavailable: marks.OnUnavailable, Groups: marks.Groups,
-		ManagedBy: Text(item, attrManagedBy), Version: ConfigVersion(item),
+		Extends: marks.Extends, ManagedBy: Text(item, attrManagedBy), Version: ConfigVersion(item),
 	}
 	limits, err := limitsIn(item)
 	if err != nil {
@@ -256,7 +259,10 @@ func (c *ConfigItem) readMore(item Item) (err error) {
 			return err
 		}
 	}
-	return d.err
+	if c.Lifted, err = lifted(item); err != nil {
+		return err
+	}
+	return cmp.Or(checkLifted(item, c.Lifted), d.err)
 }
 
 // ReadableConfig reads a configuration item as far as it can be understood. It is blocked
@@ -276,9 +282,9 @@ func ReadableConfig(item Item) ConfigItem {
 
 // Marks are what a configuration item says besides limits; see ConfigItem.
 type Marks struct {
-	Unlimited, Blocked bool
-	OnUnavailable      string
-	Groups             []string
+	Unlimited, Blocked, Extends bool
+	OnUnavailable               string
+	Groups                      []string
 }
 
 // DecodeMarks reads the marks of a configuration item. It fails on one that cannot be
@@ -288,6 +294,9 @@ func DecodeMarks(item Item) (m Marks, err error) {
 		return Marks{}, err
 	}
 	if m.Unlimited, err = mark(item, attrUnlimited); err != nil {
+		return Marks{}, err
+	}
+	if m.Extends, err = mark(item, attrExtends); err != nil {
 		return Marks{}, err
 	}
 	if m.Groups, err = groupsIn(item); err != nil {
@@ -317,8 +326,22 @@ func groupsIn(item Item) ([]string, error) {
 	return nil, fmt.Errorf("attribute %s is not a set of texts", attrGroups)
 }
 
+// HasList reports whether a configuration item has a list: limits of any kind, or names of
+// limits that it takes away.
+func HasList(item Item) bool {
+	for attr := range item {
+		if _, _, bucket := splitLimit(attr); bucket {
+			return true
+		}
+		if _, kind := isKind(attr); kind {
+			return true
+		}
+	}
+	return false
+}
+
 // LimitNames are the names of the limits that a configuration item holds, of whatever
-// kind, in order.
+// kind, in order. Those that it takes away are left out.
 func LimitNames(item Item) []string {
 	var names []string
 	for attr := range item {
@@ -326,7 +349,7 @@ func LimitNames(item Item) []string {
 		if !ok {
 			name, ok = isKind(attr)
 		}
-		if ok {
+		if _, field, kind := splitQuota(attr); ok && !(kind && field == fieldLifted) {
 			names = append(names, name)
 		}
 	}

@@ -125,12 +125,40 @@ func TestDecodeConfigDefaultsAndFaults(t *testing.T) {
 	}
 }
 
-func TestHasLimits(t *testing.T) {
-	assert.True(t, HasLimits(Item{"l_rpm_cp": Number(1)}))
-	for _, attr := range []string{"rpm", "l_rpm", "l__cp", "l_rpm_tk", "b_rpm_cp", "config_version"} {
-		assert.False(t, HasLimits(Item{attr: Number(1)}), attr)
+func TestHasList(t *testing.T) {
+	for _, attr := range []string{"l_rpm_cp", "k_rpm_n", "k_rpm_off", "k_later"} {
+		assert.True(t, HasList(Item{attr: Number(1)}), attr)
 	}
-	assert.False(t, HasLimits(nil))
+	for _, attr := range []string{"rpm", "l_rpm", "l__cp", "l_rpm_tk", "b_rpm_cp", "config_version", "k_extends", "k_groups"} {
+		assert.False(t, HasList(Item{attr: Number(1)}), attr)
+	}
+	assert.False(t, HasList(nil))
+}
+
+// TestExtendingLevels: the marks of a level that extends are read as they were written, an older
+// version's writer cannot read them, and what says two things at once is refused.
+func TestExtendingLevels(t *testing.T) {
+	c := ConfigItem{Extends: true, Lifted: []string{"tpm", "usd"}, Limits: []ConfigLimit{{Name: "rpm", Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 60}}}
+	item := c.Item(Keys{}, ConfigOwner{}, nil)
+	assert.Equal(t, &types.AttributeValueMemberBOOL{Value: true}, item["k_extends"])
+	assert.Equal(t, &types.AttributeValueMemberBOOL{Value: true}, item["k_tpm_off"])
+	assert.Equal(t, []string{"rpm"}, LimitNames(item))
+	got, err := DecodeConfig(item)
+	require.NoError(t, err)
+	assert.Equal(t, c, got)
+	item = ConfigItem{Limits: c.Limits}.Item(Keys{}, ConfigOwner{}, item)
+	assert.NotContains(t, item, "k_extends", "a list that replaces")
+	assert.NotContains(t, item, "k_tpm_off")
+
+	assert.NotContains(t, ConfigItem{Extends: true, Blocked: true}.Item(Keys{}, ConfigOwner{}, nil), "k_extends", "there is no list")
+	assert.Nil(t, ConfigItem{Extends: true}.OrNone())
+	item = c.Item(Keys{}, ConfigOwner{}, nil)
+	item["k_rpm_off"] = &types.AttributeValueMemberBOOL{Value: true}
+	_, err = DecodeConfig(item)
+	require.ErrorContains(t, err, "limit rpm is both set and lifted")
+	item["k_rpm_off"] = String("yes")
+	_, err = DecodeConfig(item)
+	require.ErrorContains(t, err, "k_rpm_off is not a BOOL")
 }
 
 func TestConfigRoundTrip(t *testing.T) {

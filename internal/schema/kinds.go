@@ -16,7 +16,14 @@ const (
 	attrGroups   = kindPrefix + "groups" // so that versions which know no groups refuse the level
 	attrPause    = "pu"
 	attrKindsMin = "kinds_min"
+	// attrExtends means that the limits of the next less specific level apply too. Like every
+	// mark of a level it begins with kindPrefix: a version that does not know it refuses the
+	// level, and neither replaces nor removes it.
+	attrExtends = kindPrefix + "extends"
 )
+
+// levelMarks are the marks of a level that are of no limit.
+var levelMarks = []string{attrGroups, attrExtends}
 
 // slotsPrefix begins the attributes of a bucket that are of a kind which is not known yet.
 const slotsPrefix = "s_"
@@ -85,7 +92,7 @@ func unknownIn(item Item, named func(attr string) (string, bool)) *UnknownKind {
 // attribute.
 func isKind(attr string) (name string, ok bool) {
 	rest, ok := strings.CutPrefix(attr, kindPrefix)
-	return limitOf(rest), ok && attr != attrGroups
+	return limitOf(rest), ok && !slices.Contains(levelMarks, attr)
 }
 
 // limitOf is the name in {name}_{field}.

@@ -36,6 +36,8 @@ const (
 	fieldMaxDebt = "d"
 	// Of any limit k_{name}_s is true if it is in shadow.
 	fieldShadow = "s"
+	// k_{name}_off is true for a limit of less specific levels that a level takes away.
+	fieldLifted = "off"
 
 	money    = "usd"
 	perModel = money + "/model"
@@ -58,7 +60,7 @@ func splitQuota(attr string) (name, field string, ok bool) {
 		return "", "", false
 	}
 	switch field = rest[i+1:]; field {
-	case fieldAllowed, fieldUnit, fieldZone, fieldMoney, fieldMaxDebt, fieldShadow:
+	case fieldAllowed, fieldUnit, fieldZone, fieldMoney, fieldMaxDebt, fieldShadow, fieldLifted:
 		return rest[:i], field, true
 	}
 	return "", "", false
@@ -106,6 +108,9 @@ func unknownQuota(item Item, name string) bool {
 		return true
 	}
 	if item[prefix+fieldAllowed] == nil && item[limitPrefix+name+"_"+fieldCapacity] != nil { // a bucket
+		return item[prefix+fieldUnit] != nil
+	}
+	if item[prefix+fieldAllowed] == nil && item[prefix+fieldLifted] != nil {
 		return item[prefix+fieldUnit] != nil
 	}
 	return item[prefix+fieldAllowed] == nil || !slices.Contains(calendar.Units(), Text(item, prefix+fieldUnit))

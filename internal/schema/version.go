@@ -27,8 +27,10 @@ const (
 	GroupKinds = 1
 	// QuotaKinds is the generation that knows calendar quotas.
 	QuotaKinds = 2
+	// LevelKinds is the generation that knows the marks of levels: those that extend.
+	LevelKinds = 3
 	// KnownKinds is the generation that this version knows.
-	KnownKinds = QuotaKinds
+	KnownKinds = LevelKinds
 )
 
 // VersionRecord says which layout a table has. There is one for the whole table.
@@ -60,6 +62,9 @@ func (v VersionRecord) Item() Item {
 	item[attrClientMin] = String(v.ClientMin)
 	item[attrUpdatedAt] = String(v.UpdatedAt.UTC().Format(time.RFC3339))
 	item[attrUpdatedBy] = String(v.UpdatedBy)
+	if v.KindsMin > 0 {
+		item[attrKindsMin] = Number(v.KindsMin)
+	}
 	if v.CompositeOnly {
 		item[attrCompositeOnly] = &types.AttributeValueMemberBOOL{Value: true}
 	}
@@ -87,11 +92,12 @@ func DecodeVersion(item Item) (v VersionRecord, ok bool) {
 	return v, true
 }
 
-// MarkComposite is the update that writes the marker into a record that is there and
-// that the writer wrote.
-func MarkComposite(writer string) Statement {
+// MarkNew is the update by which a record that the writer wrote says what is true of a new table:
+// no item of the layout before composite items is there, and no client of an older version.
+func MarkNew(writer string) Statement {
 	b := newStatementBuilder()
 	b.setValue(attrCompositeOnly, &types.AttributeValueMemberBOOL{Value: true})
+	b.setValue(attrKindsMin, Number(KnownKinds))
 	b.compare(attrUpdatedBy, "=", String(writer))
 	return b.build()
 }

@@ -3,46 +3,9 @@ package testworld
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
-	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/stretchr/testify/require"
 )
-
-// Scan reads every item of a table, consistently.
-func Scan(t testing.TB, client dynamodb.ScanAPIClient, table string) (items []map[string]types.AttributeValue) {
-	t.Helper()
-	pages := dynamodb.NewScanPaginator(client, &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(t.Context())
-		require.NoError(t, err)
-		items = append(items, page.Items...)
-	}
-	return items
-}
-
-// Text returns a text of an item, empty if it has none of that name.
-func Text(item map[string]types.AttributeValue, name string) string {
-	if text, ok := item[name].(*types.AttributeValueMemberS); ok {
-		return text.Value
-	}
-	return ""
-}
-
-// Buckets counts the buckets of a table by their partition key.
-func Buckets(t testing.TB, client dynamodb.ScanAPIClient, table string) map[string]int {
-	t.Helper()
-	found := map[string]int{}
-	for _, item := range Scan(t, client, table) {
-		if strings.HasPrefix(Text(item, "SK"), "#BUCKET#") {
-			found[Text(item, "PK")]++
-		}
-	}
-	return found
-}
 
 // Items reads a list of items in DynamoDB's own JSON, as the AWS command line prints them:
 // {"PK": {"S": "ENTITY#a"}}. Fixtures are kept in it.

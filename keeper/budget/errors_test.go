@@ -12,7 +12,6 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/problem"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/prices"
 )
 
@@ -46,7 +45,9 @@ func TestNegativeDurationIsNamed(t *testing.T) {
 		"options.timeout":         {Timeout: -time.Second},
 	} {
 		_, err := New(ddbmem.New().Client(), Tables{}, &opts)
-		testworld.RequireInvalid(t, err, field)
+		var bad *fault.ValidationError
+		require.ErrorAs(t, err, &bad)
+		assert.Equal(t, field, bad.Field)
 	}
 }
 

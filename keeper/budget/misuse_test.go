@@ -12,7 +12,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/prices"
 )
 
@@ -82,7 +81,9 @@ func first[T any](list iter.Seq2[T, error]) (err error) {
 func requireMisuse(t *testing.T, field, name string, call func() error) {
 	t.Helper()
 	require.NotPanics(t, func() {
-		v := testworld.RequireInvalid(t, call(), field, "%s without a %s", name, field)
+		var v *fault.ValidationError
+		require.ErrorAs(t, call(), &v, "%s without a %s", name, field)
+		require.Equal(t, field, v.Field, name)
 		require.Contains(t, []string{"budget", "prices"}, v.Package)
 	}, "%s without a %s", name, field)
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/prices"
 )
 
@@ -299,7 +298,9 @@ func TestImportsThatCannotBeAreRefused(t *testing.T) {
 		},
 		"tier": func() error { return w.a.Prices().PutInfo(t.Context(), "m", ModelInfo{Tier: strings.Repeat("x", 257)}) },
 	} {
-		testworld.RequireInvalid(t, try(), field)
+		var v *fault.ValidationError
+		require.ErrorAs(t, try(), &v, field)
+		assert.Equal(t, field, v.Field)
 	}
 	_, err := w.a.Prices().Import(t.Context(), prices.List{Prices: []prices.Price{{Model: "m", Rates: prices.Rates{Input: -5}}}, Name: "prices"}, PriceImport{})
 	requireCode(t, err, fault.InvalidConfig)

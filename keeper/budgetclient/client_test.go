@@ -21,7 +21,6 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/fault"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/keeper/budget"
 	"github.com/dynalimit/dynalimit/keeper/credentials"
 	"github.com/dynalimit/dynalimit/llm"
@@ -163,7 +162,9 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		o := &Options{BaseURL: "https://keeper.example.com", ClientID: "org-x", Secret: credentials.NewSecret(secret)}
 		adapt(o)
 		_, err := New(o)
-		testworld.RequireInvalid(t, err, field)
+		var bad *fault.ValidationError
+		require.ErrorAs(t, err, &bad, field)
+		assert.Equal(t, field, bad.Field)
 	}
 	for url, good := range map[string]bool{
 		"https://keeper.example.com/budget": true, "http://localhost:8080": true, "http://127.0.0.1:1": true, "http://[::1]:1/x": true,

@@ -15,7 +15,6 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/fault"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/keeper/budget"
 	"github.com/dynalimit/dynalimit/keeper/budgetclient"
 	"github.com/dynalimit/dynalimit/keeper/credentials"
@@ -112,7 +111,9 @@ func TestClientAnswersAsTheLibrary(t *testing.T) {
 		assert.Equal(t, first.Day, again.Day)
 		results, err := c.SubmitBatch(ctx, orgO, appA, []prices.Usage{record(2), record(2), {RequestID: "x"}, record(3)})
 		require.NoError(t, err)
-		testworld.RequireInvalid(t, results[2].Err, "request_id")
+		var bad *fault.ValidationError
+		require.ErrorAs(t, results[2].Err, &bad)
+		assert.Equal(t, "request_id", bad.Field)
 		assert.True(t, results[1].Duplicate)
 		require.NoError(t, errors.Join(results[0].Err, results[1].Err, results[3].Err))
 

@@ -3,6 +3,7 @@ package budgethttp
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"net/http"
 	"net/url"
 	"os"
@@ -14,11 +15,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
-var update = testworld.Update
+var update = flag.Bool("update", false, "write the golden files anew")
 
 // described is the document as a client reads it.
 type described struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/internal/testworld"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/tokens"
 	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/wire"
 	"github.com/dynalimit/dynalimit/keeper/credentials"
@@ -212,7 +212,9 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		},
 	} {
 		_, err := make()
-		testworld.RequireInvalid(t, err, field)
+		var bad *fault.ValidationError
+		require.ErrorAs(t, err, &bad)
+		assert.Equal(t, field, bad.Field)
 	}
 }
 

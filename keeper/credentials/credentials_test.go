@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/keeper/internal/fixture"
 )
 
@@ -168,7 +167,9 @@ func TestRotationRefusesBadInput(t *testing.T) {
 	w.create(w.a, orgO, "")
 	for _, hours := range []int{-1, 169} {
 		_, err := w.a.Rotate(t.Context(), orgO, "", hours)
-		testworld.RequireInvalid(t, err, "grace_period_hours")
+		var v *ValidationError
+		require.ErrorAs(t, err, &v)
+		assert.Equal(t, "grace_period_hours", v.Field)
 	}
 	_, err := w.a.Rotate(t.Context(), orgO, "nobody", 1)
 	require.ErrorIs(t, err, ErrNotFound)
@@ -266,7 +267,9 @@ func TestChangesNeedAName(t *testing.T) {
 		"CreateKey": second(nobody.CreateKey(t.Context(), "k")),
 		"RevokeKey": nobody.RevokeKey(t.Context(), "k"),
 	} {
-		testworld.RequireInvalid(t, err, "principal", name)
+		var v *ValidationError
+		require.ErrorAs(t, err, &v, name)
+		assert.Equal(t, "principal", v.Field, name)
 	}
 	assert.Equal(t, before.Requests(), w.db.Meter().Requests())
 	_, err := nobody.As("bob@example.com").Create(t.Context(), orgO, "")

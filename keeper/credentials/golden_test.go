@@ -3,6 +3,7 @@ package credentials
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,11 +12,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
-var update = testworld.Update
+var update = flag.Bool("update", false, "write the golden files of testdata/golden")
 
 var (
 	// eventID finds the ids of events: 10 digits of time and 16 drawn at random.

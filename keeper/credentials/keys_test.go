@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/keeper/internal/fixture"
 )
 
@@ -109,7 +108,9 @@ func TestKeysRotateOnceASecond(t *testing.T) {
 	set, err := NewKeySet(chance(1), fixtureNow)
 	require.NoError(t, err)
 	_, err = set.Rotated(chance(2), fixtureNow.Add(100*time.Millisecond), time.Hour)
-	v := testworld.RequireInvalid(t, err, "keys")
+	var v *ValidationError
+	require.ErrorAs(t, err, &v)
+	assert.Equal(t, "keys", v.Field)
 	assert.Contains(t, v.Reason, "rotate again a second later")
 	next, err := set.Rotated(chance(2), fixtureNow.Add(time.Second), time.Hour)
 	require.NoError(t, err)
@@ -132,7 +133,9 @@ func TestFullKeySetsAreRefused(t *testing.T) {
 	for range MaxKeys - 1 {
 		require.NoError(t, rotate(time.Hour))
 	}
-	v := testworld.RequireInvalid(t, rotate(time.Hour), "keys.peppers")
+	var v *ValidationError
+	require.ErrorAs(t, rotate(time.Hour), &v)
+	assert.Equal(t, "keys.peppers", v.Field)
 	assert.Contains(t, v.Reason, "take the oldest out")
 	set.peppers = set.peppers[1:]
 	require.NoError(t, rotate(time.Hour))

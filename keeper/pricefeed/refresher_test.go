@@ -18,7 +18,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/keeper/budget"
 	"github.com/dynalimit/dynalimit/prices"
 )
@@ -189,7 +188,9 @@ func TestRefresherIsRefusedWithoutWhatItNeeds(t *testing.T) {
 		"options.timeout":     func() error { _, err := New(keeper, source, &Options{Timeout: -1}); return err },
 		"refresher":           func() error { return new(Refresher).Run(t.Context()) },
 	} {
-		testworld.RequireInvalid(t, try(), field)
+		var v *fault.ValidationError
+		require.ErrorAs(t, try(), &v, field)
+		assert.Equal(t, field, v.Field)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // held is a lease, and what buckets took for it, or may have taken: of each level and limit,
@@ -389,8 +388,13 @@ func (o *oracle) landsTwice(entity string, before, after map[string]types.Attrib
 	}
 }
 
-// text is a text of an item.
-var text = testworld.Text
+func text(item map[string]types.AttributeValue, name string) string {
+	s, _ := item[name].(*types.AttributeValueMemberS)
+	if s == nil {
+		return ""
+	}
+	return s.Value
+}
 
 func number(item map[string]types.AttributeValue, name string) int64 {
 	n, _ := item[name].(*types.AttributeValueMemberN)

@@ -128,13 +128,13 @@ func (h *history) change(r *rand.Rand) {
 	var err error
 	switch r.IntN(6) {
 	case 0:
-		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Entity: entity}, h.otherLimits(r))
+		err = h.setLimits(ctx, admin.Scope{Entity: entity}, h.otherLimits(r))
 	case 1:
 		err = admin.New(h.operator).Limits.Delete(ctx, admin.Scope{Entity: entity})
 	case 2:
-		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Plan: "pro"}, h.otherLimits(r))
+		err = h.setLimits(ctx, admin.Scope{Plan: "pro"}, h.otherLimits(r))
 	case 3:
-		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "gpt-4"}, h.otherLimits(r))
+		err = h.setLimits(ctx, admin.Scope{Everyone: true, Resource: "gpt-4"}, h.otherLimits(r))
 	case 4:
 		policies := []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local}
 		_, err = admin.New(h.operator).Limits.SetConfig(ctx, admin.Scope{Everyone: true}, admin.LimitConfig{Limits: h.otherLimits(r), OnUnavailable: policies[r.IntN(3)], Version: admin.AnyVersion})
@@ -299,4 +299,10 @@ func (h *history) heard(err error) {
 	default:
 		h.oracle.fail("unexpected: %v", err)
 	}
+}
+
+// setLimits replaces the limits of a level, whatever they hide.
+func (h *history) setLimits(ctx context.Context, at admin.Scope, limits []dynalimit.Limit) error {
+	_, err := admin.New(h.operator).Limits.SetConfig(ctx, at, admin.LimitConfig{Limits: limits, Version: admin.AnyVersion, Only: true})
+	return err
 }

@@ -303,7 +303,7 @@ func readLevels(ctx context.Context, repo *dynalimit.Repository, r dynalimit.Res
 	for i := range all {
 		l := &all[i]
 		l.Config = configs[i].Config
-		l.InForce = l.Level == r.Level
+		l.InForce = l.Level == r.Level || slices.Contains(r.From, l.Level)
 		if !l.InForce && (len(l.Config.Limits) > 0 || l.Config.Unlimited) {
 			l.HiddenBy = r.Level
 		}

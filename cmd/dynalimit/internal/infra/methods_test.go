@@ -65,6 +65,9 @@ var reading = map[string]method{
 	"Limits.Entities": func(ctx context.Context, r *dynalimit.Repository) error {
 		return all(admin.New(r).Limits.Entities(ctx, ""))
 	},
+	"Limits.Losses": func(ctx context.Context, r *dynalimit.Repository) error {
+		return only(admin.New(r).Limits.Losses(ctx, []admin.ScopedConfig{{Scope: admin.Scope{Entity: entity}, Config: admin.LimitConfig{Limits: limits}}}, nil))
+	},
 	"Limits.GetConfig": func(ctx context.Context, r *dynalimit.Repository) error {
 		return only(admin.New(r).Limits.GetConfig(ctx, admin.Scope{Entity: entity}))
 	},
@@ -140,6 +143,16 @@ var changing = map[string]method{
 			admin.New(r).Limits.Set(ctx, admin.Scope{Entity: "e"}, limits), admin.New(r).Limits.Set(ctx, admin.Scope{Plan: "f"}, limits),
 			admin.New(r).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "g"}, limits), admin.New(r).Limits.Set(ctx, admin.Scope{Everyone: true}, fewer), admin.New(r).Limits.Set(ctx, admin.Scope{Everyone: true}, limits))
 	},
+	"Limits.Add": func(ctx context.Context, r *dynalimit.Repository) error {
+		return admin.New(r).Limits.Add(ctx, admin.Scope{Entity: "i", Resource: model}, limits)
+	},
+	"Limits.Lift": func(ctx context.Context, r *dynalimit.Repository) error {
+		return admin.New(r).Limits.Lift(ctx, admin.Scope{Entity: "j", Resource: model}, []string{limits[0].Name})
+	},
+	"Limits.Remove": func(ctx context.Context, r *dynalimit.Repository) error {
+		added := admin.New(r).Limits.Add(ctx, admin.Scope{Entity: "k", Resource: model}, limits)
+		return errors.Join(added, admin.New(r).Limits.Remove(ctx, admin.Scope{Entity: "k", Resource: model}, []string{limits[0].Name}))
+	},
 	"Limits.SetUnlimited": func(ctx context.Context, r *dynalimit.Repository) error {
 		return admin.New(r).Limits.SetUnlimited(ctx, admin.Scope{Entity: "h"})
 	},
@@ -173,6 +186,10 @@ var owning = map[string]method{
 	"CreateTable": func(ctx context.Context, r *dynalimit.Repository) error { return r.CreateTable(ctx) },
 	"Namespaces.Delete": func(ctx context.Context, r *dynalimit.Repository) error {
 		return errors.Join(admin.New(r).Namespaces.Register(ctx, "d1"), admin.New(r).Namespaces.Delete(ctx, "d1"))
+	},
+	"Upgrade": func(ctx context.Context, r *dynalimit.Repository) error {
+		_, _, err := admin.New(r).Upgrade(ctx, false)
+		return err
 	},
 	"Migrate": func(ctx context.Context, r *dynalimit.Repository) error {
 		return only(admin.New(r).Migrate(ctx, false, nil))

@@ -231,6 +231,7 @@ func (a *applying) levels(ctx context.Context, changes []Change) []error {
 	scoped := make([]admin.ScopedConfig, len(changes))
 	for i, c := range changes {
 		scoped[i] = admin.ScopedConfig{Scope: *c.Scope, Config: c.config, Delete: c.Action == Delete}
+		scoped[i].Config.Only = true // the whole plan was checked
 	}
 	errs, err := a.table.Limits.SetConfigs(ctx, scoped)
 	if err != nil {

@@ -322,13 +322,15 @@ func TestPlanShowsLevelsByHandOfTheFilesEntitiesAndPlans(t *testing.T) {
 	w.apply(t, small, Options{})
 	m := parsed(t, small)
 	other := rpm(7)
-	other.ManagedBy = "other"
+	other.ManagedBy, other.Only = "other", true
 	set(t, w.repo, admin.Scope{Entity: "team", Resource: "gpt-4"}, other)
 	set(t, w.repo, admin.Scope{Entity: "stranger"}, rpm(7))
 	set(t, w.repo, admin.Scope{Everyone: true, Resource: "gpt-4"}, rpm(7))
 	require.False(t, w.plan(t, m, Options{}).Drifts())
 
-	set(t, w.repo, admin.Scope{Plan: "pro", Resource: "gpt-4"}, rpm(7))
+	byHand := rpm(7)
+	byHand.Only = true
+	set(t, w.repo, admin.Scope{Plan: "pro", Resource: "gpt-4"}, byHand)
 	set(t, w.repo, admin.Scope{Entity: "team"}, admin.LimitConfig{Blocked: true})
 	p := w.apply(t, small, Options{Adopt: true})
 	require.True(t, p.Drifts())

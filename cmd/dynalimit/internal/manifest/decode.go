@@ -151,7 +151,7 @@ func (d *decoder) level(at admin.Scope, l *level, path string) {
 	if l == nil {
 		return
 	}
-	c := admin.LimitConfig{Unlimited: l.Unlimited, Blocked: l.Blocked, OnUnavailable: dynalimit.UnavailablePolicy(l.OnUnavailable)}
+	c := admin.LimitConfig{Extends: l.Extends, Lifted: slices.Sorted(slices.Values(l.Lifted)), Only: l.Only, Unlimited: l.Unlimited, Blocked: l.Blocked, OnUnavailable: dynalimit.UnavailablePolicy(l.OnUnavailable)}
 	for name, one := range l.Limits {
 		c.Limits = append(c.Limits, d.limit(at, name, *one, below(below(path, "limits"), name)))
 	}
@@ -160,6 +160,9 @@ func (d *decoder) level(at admin.Scope, l *level, path string) {
 		d.refuse(below(path, "groups"), checkGroups(at, l.Groups))
 		c.Groups = slices.Sorted(slices.Values(l.Groups))
 	}
+	for _, name := range c.Lifted {
+		d.name(below(path, "lifted"), schema.CheckLimitName(name))
+	}
 	switch {
 	case len(c.Limits) > schema.MaxLimits:
 		d.refuse(below(path, "limits"), fmt.Sprintf("are %d: at most %d limits make a level", len(c.Limits), schema.MaxLimits))
@@ -167,7 +170,15 @@ func (d *decoder) level(at admin.Scope, l *level, path string) {
 		d.refuse(below(path, "on_unavailable"), fmt.Sprintf("is %q: write block, allow or local", l.OnUnavailable))
 	case c.Unlimited && len(c.Limits) > 0:
 		d.refuse(below(path, "unlimited"), "is true beside limits: leave one of them out")
-	case !c.Unlimited && !c.Blocked && len(c.Limits) == 0 && c.OnUnavailable == "" && len(l.Groups) == 0:
+	case c.Extends && len(c.Limits)+len(c.Lifted) == 0:
+		d.refuse(below(path, "extends"), "is true without limits: write those that are put over the less specific ones, or leave it out")
+	case len(c.Lifted) > 0 && !c.Extends:
+		d.refuse(below(path, "lifted"), "takes limits away at a level that replaces them all: write extends: true beside it, or leave it out")
+	case c.Extends && at == (admin.Scope{Everyone: true}):
+		d.refuse(below(path, "extends"), "is true of everybody, and no level is less specific: leave it out")
+	case slices.ContainsFunc(c.Lifted, func(name string) bool { return l.Limits[name] != nil }):
+		d.refuse(below(path, "lifted"), "names a limit that stands in limits too: leave one of them out")
+	case !c.Unlimited && !c.Blocked && len(c.Limits)+len(c.Lifted) == 0 && c.OnUnavailable == "" && len(l.Groups) == 0:
 		d.refuse(path, "says nothing: write limits, or leave the level out")
 	}
 	d.m.Configs[at] = c

@@ -22,6 +22,8 @@ func levelFields(from, to admin.LimitConfig) []Field {
 			fields = append(fields, Field{name, a, b})
 		}
 	}
+	add("extends", truth(from.Extends), truth(to.Extends))
+	add("lifted", strings.Join(from.Lifted, ", "), strings.Join(to.Lifted, ", "))
 	add("unlimited", truth(from.Unlimited), truth(to.Unlimited))
 	add("blocked", truth(from.Blocked), truth(to.Blocked))
 	add("on_unavailable", string(from.OnUnavailable), string(to.OnUnavailable))

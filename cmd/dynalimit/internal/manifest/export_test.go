@@ -20,7 +20,9 @@ func TestWhatIsExportedPlansNothingButOwnership(t *testing.T) {
 	set(t, w.repo, admin.Scope{Plan: "by-hand", Resource: "a/b"}, admin.LimitConfig{Unlimited: true, Blocked: true})
 	require.NoError(t, admin.New(w.repo).Entities.Create(t.Context(), admin.Entity{ID: "by:hand", ParentID: "nowhere", Metadata: []byte(`{"z":[1e2,{"y":"\u0000"}],"a":null}`)}))
 	require.NoError(t, admin.New(w.repo).Entities.Create(t.Context(), admin.Entity{ID: "nothing"}))
-	set(t, w.repo, admin.Scope{Entity: "nothing"}, rpm(3))
+	few := rpm(3)
+	few.Only = true
+	set(t, w.repo, admin.Scope{Entity: "nothing"}, few)
 
 	live, err := Read(t.Context(), Of(admin.New(w.repo)), nil)
 	require.NoError(t, err)

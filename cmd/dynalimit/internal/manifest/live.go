@@ -19,6 +19,7 @@ type Table struct {
 		Scopes(ctx context.Context) iter.Seq2[admin.Scope, error]
 		GetConfigs(ctx context.Context, scopes []admin.Scope) ([]admin.ScopedConfig, error)
 		SetConfigs(ctx context.Context, changes []admin.ScopedConfig) ([]error, error)
+		Losses(ctx context.Context, changes []admin.ScopedConfig, plans map[string]string) ([]admin.Loss, error)
 	}
 	Entities interface {
 		List(ctx context.Context) iter.Seq2[admin.Entity, error]
@@ -161,5 +162,5 @@ func (l *Live) configs(ctx context.Context, t Table, scopes []admin.Scope) error
 
 // says reports whether a level that was read is stored.
 func says(c admin.LimitConfig) bool {
-	return c.Version != 0 || c.ManagedBy != "" || len(c.Limits) > 0 || c.Unlimited || c.Blocked || c.OnUnavailable != "" || len(c.Groups) > 0
+	return c.Version != 0 || c.ManagedBy != "" || len(c.Limits)+len(c.Lifted) > 0 || c.Unlimited || c.Blocked || c.OnUnavailable != "" || len(c.Groups) > 0
 }

@@ -215,7 +215,7 @@ func (c *comparison) needed(at admin.Scope) bool {
 }
 
 // decides says whether a level says which limits are in force.
-func decides(l admin.LimitConfig) bool { return l.Unlimited || len(l.Limits) > 0 }
+func decides(l admin.LimitConfig) bool { return l.Unlimited || len(l.Limits)+len(l.Lifted) > 0 }
 
 // inForce is what is live and decides where a level is to be, without some levels; the zero
 // value if nothing does.

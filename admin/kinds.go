@@ -1,0 +1,57 @@
+package admin
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// raiseKinds has clients that do not know groups, or quotas, refuse the table before the first
+// one is set: they would not charge it. Marks of levels need an upgrade of the table first: one
+// line about one customer must not end every older process.
+func (d *desk) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
+	generation := int64(0)
+	for _, c := range configs {
+		generation = max(generation, c.Config.kinds())
+	}
+	if generation == 0 {
+		return nil
+	}
+	record, err := d.version(ctx)
+	switch {
+	case err != nil || record.KindsMin >= generation:
+		return err
+	case generation == schema.LevelKinds:
+		return &fault.TableError{Table: d.Table.Name, Reason: "may be used by versions of dynalimit that do not know levels which extend (kinds_min of its version record is " + strconv.FormatInt(record.KindsMin, 10) + "); update every process, then say so", Fix: fault.Upgrade}
+	}
+	return d.Table.UpdateIf(ctx, opRaiseKinds, schema.VersionKey(), schema.RaiseKinds(generation))
+}
+
+const opRaiseKinds = "set kinds_min in the version record, by who administers the whole table"
+
+// version reads the version record.
+func (d *desk) version(ctx context.Context) (schema.VersionRecord, error) {
+	item, err := d.Table.Get(ctx, opRaiseKinds, schema.VersionKey())
+	record, there := schema.DecodeVersion(item)
+	if err == nil && !there {
+		err = &fault.TableError{Table: d.Table.Name, Reason: "has no version record, which tells older clients of groups and quotas; write one", Fix: fault.CreateTable}
+	}
+	return record, err
+}
+
+// kinds is the generation of kinds that a client has to know for a configuration; 0 for any.
+func (c LimitConfig) kinds() int64 {
+	switch {
+	case c.Extends:
+		return schema.LevelKinds
+	case slices.ContainsFunc(c.Limits, func(l dynalimit.Limit) bool { return l.IsQuota() || l.MaxDebt > 0 || l.Shadow }):
+		return schema.QuotaKinds
+	case len(c.Groups) > 0:
+		return schema.GroupKinds
+	}
+	return 0
+}

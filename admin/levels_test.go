@@ -1,0 +1,200 @@
+package admin_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
+)
+
+func limitNamed(names ...string) (limits []dynalimit.Limit) {
+	for _, name := range names {
+		l := dynalimit.PerMinute(name, 10)
+		if name == "usd" {
+			l = dynalimit.DailyMoney(name, 1_000_000, "UTC")
+			l.PerModel = true
+		}
+		limits = append(limits, l)
+	}
+	return limits
+}
+
+// TestLimitsAreNotLostUnsaid: a change that takes limits out of force is refused unless it says so:
+// of money each, of others those that a new list hides. What the level had hidden before is not new.
+func TestLimitsAreNotLostUnsaid(t *testing.T) {
+	system, resource, acme := admin.Scope{Everyone: true}, admin.Scope{Everyone: true, Resource: "gpt-4"}, admin.Scope{Entity: "acme"}
+	pro := admin.Scope{Plan: "pro"}
+	for name, test := range map[string]struct {
+		stored map[admin.Scope][]dynalimit.Limit
+		change admin.ScopedConfig
+		plans  map[string]string
+		losses []admin.Loss
+		passes bool
+	}{
+		"a list that hides those of a plan": {
+			stored: map[admin.Scope][]dynalimit.Limit{pro: limitNamed("rpm", "tpm", "usd")},
+			change: admin.ScopedConfig{Scope: acme, Config: admin.LimitConfig{Limits: limitNamed("rpm")}},
+			losses: []admin.Loss{{Scope: acme, Name: "tpm", Level: levels.PlanDefault}, {Scope: acme, Name: "usd", Level: levels.PlanDefault, Money: true}},
+		},
+		"a default that hides a resource's list": {
+			stored: map[admin.Scope][]dynalimit.Limit{resource: limitNamed("tpm"), system: limitNamed("rpm")},
+			change: admin.ScopedConfig{Scope: acme, Config: admin.LimitConfig{Limits: limitNamed("rpm")}},
+			losses: []admin.Loss{{Scope: acme, Resource: "gpt-4", Name: "tpm", Level: levels.Resource}},
+		},
+		"a list that extends": {
+			stored: map[admin.Scope][]dynalimit.Limit{pro: limitNamed("rpm", "tpm", "usd")},
+			change: admin.ScopedConfig{Scope: acme, Config: admin.LimitConfig{Limits: limitNamed("rpm"), Extends: true}},
+			passes: true,
+		},
+		"what was hidden before": {
+			stored: map[admin.Scope][]dynalimit.Limit{system: limitNamed("rpm", "tpm"), acme: limitNamed("rpm")},
+			change: admin.ScopedConfig{Scope: acme, Config: admin.LimitConfig{Limits: limitNamed("rpm", "img")}},
+			passes: true,
+		},
+		"what the list itself drops": {
+			stored: map[admin.Scope][]dynalimit.Limit{system: limitNamed("rpm"), acme: limitNamed("rpm", "tpm")},
+			change: admin.ScopedConfig{Scope: acme, Config: admin.LimitConfig{Limits: limitNamed("rpm")}},
+			passes: true,
+		},
+		"money that goes with its level": {
+			stored: map[admin.Scope][]dynalimit.Limit{system: limitNamed("rpm"), pro: limitNamed("rpm", "usd")},
+			change: admin.ScopedConfig{Scope: pro, Delete: true, Config: admin.LimitConfig{Version: admin.AnyVersion}},
+			losses: []admin.Loss{{Scope: pro, Name: "usd", Money: true}},
+		},
+		"limits that go with their level": {
+			stored: map[admin.Scope][]dynalimit.Limit{system: limitNamed("rpm"), pro: limitNamed("rpm", "tpm")},
+			change: admin.ScopedConfig{Scope: pro, Delete: true, Config: admin.LimitConfig{Version: admin.AnyVersion}},
+			passes: true,
+		},
+		"unlimited beside money": {
+			stored: map[admin.Scope][]dynalimit.Limit{pro: limitNamed("rpm", "usd")},
+			change: admin.ScopedConfig{Scope: acme, Config: admin.LimitConfig{Unlimited: true}},
+			losses: []admin.Loss{{Scope: acme, Name: "rpm", Level: levels.PlanDefault}, {Scope: acme, Name: "usd", Level: levels.PlanDefault, Money: true}},
+		},
+		"money that is lifted by name": {
+			stored: map[admin.Scope][]dynalimit.Limit{pro: limitNamed("rpm", "usd")},
+			change: admin.ScopedConfig{Scope: acme, Config: admin.LimitConfig{Extends: true, Lifted: []string{"usd"}}},
+			losses: []admin.Loss{{Scope: acme, Name: "usd", Money: true}},
+		},
+		"another plan": {
+			stored: map[admin.Scope][]dynalimit.Limit{pro: limitNamed("rpm", "usd"), {Plan: "free"}: limitNamed("rpm")},
+			plans:  map[string]string{"acme": "free"},
+			losses: []admin.Loss{{Scope: acme, Name: "usd", Money: true}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := memProcess(t, nil)
+			a := admin.New(s.repo)
+			require.NoError(t, a.Entities.Create(t.Context(), admin.Entity{ID: "acme", Plan: "pro"}))
+			for at, limits := range test.stored {
+				require.NoError(t, second(a.Limits.SetConfig(t.Context(), at, admin.LimitConfig{Limits: limits, Only: true})))
+			}
+			var changes []admin.ScopedConfig
+			if test.plans == nil {
+				changes = append(changes, test.change)
+			}
+			losses, err := a.Limits.Losses(t.Context(), changes, test.plans)
+			require.NoError(t, err)
+			assert.ElementsMatch(t, test.losses, losses)
+			if test.plans != nil {
+				return
+			}
+			before := scan(t, s.repo)
+			test.change.Config.Version = admin.AnyVersion
+			_, err = a.Limits.SetConfigs(t.Context(), []admin.ScopedConfig{test.change})
+			if test.passes {
+				require.NoError(t, err)
+				return
+			}
+			var wrong *fault.ValidationError
+			require.ErrorAs(t, err, &wrong)
+			assert.Equal(t, "config.only", wrong.Field)
+			assert.Equal(t, fault.AddLimits, wrong.Fix)
+			assert.Equal(t, before, scan(t, s.repo))
+			test.change.Config.Only = true
+			errs, err := a.Limits.SetConfigs(t.Context(), []admin.ScopedConfig{test.change})
+			require.NoError(t, err)
+			assert.Equal(t, []error{nil}, errs)
+		})
+	}
+}
+
+// TestAddAndRemoveLimits: a level that has no list begins to extend, one that replaces goes on
+// replacing, and the last name takes the list with it.
+func TestAddAndRemoveLimits(t *testing.T) {
+	s := memProcess(t, nil)
+	ctx, limits := t.Context(), admin.New(s.repo).Limits
+	acme, system := admin.Scope{Entity: "acme"}, admin.Scope{Everyone: true}
+	says := func(at admin.Scope) string {
+		c, err := limits.GetConfig(ctx, at)
+		require.NoError(t, err)
+		var names []string
+		for _, l := range c.Limits {
+			names = append(names, l.Name)
+		}
+		return fmt.Sprint(names, c.Lifted, c.Extends, c.Blocked)
+	}
+	require.NoError(t, limits.SetBlocked(ctx, acme, true))
+	require.NoError(t, limits.Add(ctx, acme, limitNamed("rpm")))
+	assert.Equal(t, "[rpm] [] true true", says(acme))
+	require.NoError(t, limits.Lift(ctx, acme, []string{"tpm"}))
+	require.NoError(t, limits.Add(ctx, acme, limitNamed("img")))
+	assert.Equal(t, "[img rpm] [tpm] true true", says(acme))
+	require.NoError(t, limits.Add(ctx, acme, limitNamed("tpm")))
+	require.NoError(t, limits.Remove(ctx, acme, []string{"img", "tpm"}))
+	assert.Equal(t, "[rpm] [] true true", says(acme))
+	require.NoError(t, limits.Remove(ctx, acme, []string{"rpm"}))
+	assert.Equal(t, "[] [] false true", says(acme))
+
+	require.NoError(t, limits.Set(ctx, acme, limitNamed("rpm")))
+	require.NoError(t, limits.Add(ctx, acme, limitNamed("tpm")))
+	assert.Equal(t, "[rpm tpm] [] false true", says(acme), "a list that replaces goes on replacing")
+	require.NoError(t, limits.Add(ctx, system, limitNamed("rpm")))
+	assert.Equal(t, "[rpm] [] false false", says(system), "no level is less specific")
+
+	require.NoError(t, limits.SetUnlimited(ctx, admin.Scope{Plan: "free"}))
+	require.ErrorContains(t, limits.Add(ctx, admin.Scope{Plan: "free"}, limitNamed("rpm")), "is unlimited")
+	require.ErrorContains(t, limits.Lift(ctx, acme, []string{"img"}), "has a list that replaces")
+	for reason, c := range map[string]admin.LimitConfig{
+		"config.extends: is set without limits":           {Extends: true, Blocked: true},
+		"config.lifted: is set at a level that replaces":  {Limits: limitNamed("rpm"), Lifted: []string{"tpm"}},
+		`config.lifted: has "rpm", which limits have too`: {Limits: limitNamed("rpm"), Extends: true, Lifted: []string{"rpm"}},
+		`config.lifted: has "tpm" twice`:                  {Extends: true, Lifted: []string{"tpm", "tpm"}},
+		"config.unlimited: is set beside limits":          {Limits: limitNamed("rpm"), Extends: true, Unlimited: true},
+	} {
+		_, err := limits.SetConfig(ctx, acme, c)
+		assert.ErrorContains(t, err, reason)
+	}
+	_, err := limits.SetConfig(ctx, system, admin.LimitConfig{Limits: limitNamed("rpm"), Extends: true})
+	assert.ErrorContains(t, err, "config.extends: is set at the system")
+}
+
+// TestLevelsThatExtendNeedAnUpgrade: in a table of an older version one extending level would end
+// every process that does not know it. That is a step of its own.
+func TestLevelsThatExtendNeedAnUpgrade(t *testing.T) {
+	s := memProcess(t, nil)
+	a := admin.New(s.repo)
+	_, err := s.client().UpdateItem(t.Context(), &dynamodb.UpdateItemInput{TableName: new(s.repo.Table()), Key: schema.VersionKey().Attributes(), UpdateExpression: new("REMOVE kinds_min")})
+	require.NoError(t, err)
+	before := scan(t, s.repo)
+	err = a.Limits.Add(t.Context(), admin.Scope{Entity: "acme"}, limitNamed("rpm"))
+	var wrong *fault.TableError
+	require.ErrorAs(t, err, &wrong)
+	assert.Equal(t, fault.Upgrade, wrong.Fix)
+	assert.Equal(t, before, scan(t, s.repo))
+	from, to, err := a.Upgrade(t.Context(), false)
+	require.NoError(t, err)
+	assert.Equal(t, []int64{0, schema.LevelKinds}, []int64{from, to})
+	from, to, err = a.Upgrade(t.Context(), false)
+	require.NoError(t, err)
+	assert.Equal(t, []int64{schema.LevelKinds, schema.LevelKinds}, []int64{from, to})
+	require.NoError(t, a.Limits.Add(t.Context(), admin.Scope{Entity: "acme"}, limitNamed("rpm")))
+}

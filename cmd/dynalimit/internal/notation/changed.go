@@ -1,0 +1,50 @@
+package notation
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// Changed reads a limit as Limit does. What the text does not say is that of the limit in force:
+// its period or window with the zone, burst and refill, unit, deepest debt and shadow. The zero
+// limit is none in force. A text that says a period or a window is a limit of its own.
+func Changed(text string, inForce dynalimit.Limit) (dynalimit.Limit, error) {
+	name, rest, _ := strings.Cut(text, "=")
+	capacity, more, _ := strings.Cut(rest, ",")
+	if inForce.Name == "" || strings.Contains(capacity, "/") {
+		return Limit(text)
+	}
+	if inForce.IsQuota() {
+		if inForce.Unit != "" && !strings.HasPrefix(capacity, "$") {
+			return dynalimit.Limit{}, fmt.Errorf("%s: %s is money: write dollars, such as %s=$%s", text, name, name, capacity)
+		}
+		for word, window := range windows {
+			if window == inForce.Window {
+				capacity += "/" + word
+			}
+		}
+	}
+	l, err := Limit(strings.TrimSuffix(name+"="+capacity+","+more, ","))
+	if err != nil {
+		return l, err
+	}
+	l.Shadow, l.PerModel, l.MaxDebt = l.Shadow || inForce.Shadow, l.PerModel || inForce.PerModel, cmp.Or(l.MaxDebt, inForce.MaxDebt)
+	if l.IsQuota() {
+		if !slices.ContainsFunc(strings.Split(more, ","), func(part string) bool { return strings.HasPrefix(part, "zone=") }) {
+			l.Zone = inForce.Zone
+		}
+		return l, nil
+	}
+	l.RefillPeriod = inForce.RefillPeriod
+	if l.Burst == 0 && inForce.Burst != inForce.Capacity {
+		l.Burst = max(inForce.Burst, l.Capacity)
+	}
+	if l.RefillAmount == 0 && inForce.RefillAmount != inForce.Capacity {
+		l.RefillAmount = inForce.RefillAmount
+	}
+	return l, nil
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// addCmd sets limits of a level by name and hides none.
+type addCmd[L level] struct {
+	At     L        `embed:""`
+	Limits []string `arg:"" name:"limit" sep:"none" help:"Limits, as 'set' takes them; without a period or window they keep what the limit in force has. NAME=unlimited takes the limit of a less specific level away."`
+	Only   bool     `help:"Money that is taken away is meant to go."`
+	changes
+}
+
+func (c addCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
+	at := c.At.scope()
+	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+		found, err := limitsInForce(ctx, repo, at)
+		if err != nil {
+			return err
+		}
+		return changeLevel(ctx, g, out, at, c.changes, func(config admin.LimitConfig) (admin.LimitConfig, error) {
+			config.Only = c.Only
+			return added(config, at, c.Limits, found)
+		})
+	})
+}
+
+// added is a level with limits that are put over its own.
+func added(config admin.LimitConfig, at admin.Scope, texts []string, found inForce) (admin.LimitConfig, error) {
+	if config.Unlimited {
+		return config, fmt.Errorf("%s is unlimited, where no limit applies: replace that with 'set' or 'delete' first", at)
+	}
+	if len(config.Limits)+len(config.Lifted) == 0 {
+		config.Extends = at != admin.Scope{Everyone: true}
+	}
+	for _, text := range texts {
+		name, value, _ := strings.Cut(text, "=")
+		config.Limits = slices.DeleteFunc(slices.Clone(config.Limits), func(l dynalimit.Limit) bool { return l.Name == name })
+		config.Lifted = slices.DeleteFunc(slices.Clone(config.Lifted), func(lifted string) bool { return lifted == name })
+		switch {
+		case value == "unlimited" && !config.Extends:
+			return config, fmt.Errorf("%s has a list that replaces less specific ones, so that there is nothing to take away: leave %s out of it", at, name)
+		case value == "unlimited" && found.limits[name].Name == "":
+			return config, fmt.Errorf("%s is no limit in force for %s: there is nothing to take away", name, at)
+		case value == "unlimited":
+			config.Lifted = append(config.Lifted, name)
+			continue
+		case found.limits[name].Name == "" && found.groups[name] != "":
+			return config, fmt.Errorf("%s is a limit of the group %s, which would still hold: name the group with --resource %s", name, found.groups[name], found.groups[name])
+		}
+		limit, err := notation.Changed(text, found.limits[name])
+		if err != nil {
+			return config, err
+		}
+		config.Limits = append(config.Limits, limit)
+	}
+	slices.SortFunc(config.Limits, func(a, b dynalimit.Limit) int { return cmp.Compare(a.Name, b.Name) })
+	slices.Sort(config.Lifted)
+	return config, nil
+}
+
+// inForce are the limits in force at a level, by name, and the groups of its resource that have
+// others.
+type inForce struct {
+	limits map[string]dynalimit.Limit
+	groups map[string]string
+}
+
+// limitsInForce reads what is in force at a level.
+func limitsInForce(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) (f inForce, err error) {
+	f = inForce{limits: map[string]dynalimit.Limit{}, groups: map[string]string{}}
+	if at.Entity != "" && at.Resource != "" {
+		resolved, err := repo.ResolveLimits(ctx, at.Entity, at.Resource)
+		for _, l := range resolved.Limits {
+			f.limits[l.Name] = l
+		}
+		for _, group := range resolved.Groups {
+			for _, l := range group.Limits {
+				f.groups[l.Name] = group.Resource
+			}
+		}
+		return f, err
+	}
+	scopes, plan := []admin.Scope{at}, at.Plan
+	if at.Entity != "" {
+		records, err := admin.New(repo).Entities.GetMany(ctx, []string{at.Entity})
+		if err != nil {
+			return f, err
+		}
+		plan = records[0].Plan
+	}
+	for _, less := range []admin.Scope{{Plan: plan}, {Everyone: at.Resource != "", Resource: at.Resource}, {Everyone: true}} {
+		if less != (admin.Scope{}) && !slices.Contains(scopes, less) {
+			scopes = append(scopes, less)
+		}
+	}
+	configs, err := admin.New(repo).Limits.GetConfigs(ctx, scopes)
+	for _, c := range configs {
+		for _, l := range c.Config.Limits {
+			if f.limits[l.Name].Name == "" {
+				f.limits[l.Name] = l
+			}
+		}
+		if list := len(c.Config.Limits)+len(c.Config.Lifted) > 0; list && !c.Config.Extends || c.Config.Unlimited {
+			break
+		}
+	}
+	return f, err
+}
+
+// removeCmd takes names off a level's list.
+type removeCmd[L level] struct {
+	At    L        `embed:""`
+	Names []string `arg:"" name:"limit" help:"Names of limits of the level. Less specific levels' limits of these names apply again if the level extends."`
+	Only  bool     `help:"Limits in force that go are meant to go."`
+	changes
+}
+
+func (c removeCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return changeLevel(ctx, g, out, c.At.scope(), c.changes, func(config admin.LimitConfig) (admin.LimitConfig, error) {
+		before := len(config.Limits) + len(config.Lifted)
+		config.Limits = slices.DeleteFunc(slices.Clone(config.Limits), func(l dynalimit.Limit) bool { return slices.Contains(c.Names, l.Name) })
+		config.Lifted = slices.DeleteFunc(slices.Clone(config.Lifted), func(name string) bool { return slices.Contains(c.Names, name) })
+		if len(config.Limits)+len(config.Lifted) == before {
+			return config, errors.New("the level has no limit of these names: 'show' lists those that it has")
+		}
+		config.Extends, config.Only = config.Extends && len(config.Limits)+len(config.Lifted) > 0, c.Only
+		return config, nil
+	})
+}
+
+// upgradeJSON is what an upgrade did, for programs: the generations of kinds of limits that clients
+// had to know before, and have to know now.
+type upgradeJSON struct {
+	Table  string `json:"table"`
+	Before int64  `json:"before"`
+	Now    int64  `json:"now"`
+	DryRun bool   `json:"dry_run"`
+}
+
+// upgradeCmd lets a table have everything that this version can store.
+type upgradeCmd struct{ destroys }
+
+func (c upgradeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	g = g.whole()
+	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+		before, now, err := admin.New(repo).Upgrade(ctx, true)
+		if err == nil && before < now && !c.DryRun {
+			question := fmt.Sprintf("Processes of older versions refuse the table %s within a minute. Has every process this version?", g.Table)
+			if err := c.confirm(ctx, out, question, g.Table); err != nil {
+				return err
+			}
+			before, now, err = admin.New(repo).Upgrade(ctx, false)
+		}
+		if err != nil {
+			return err
+		}
+		return out.Show(upgradeJSON{Table: g.Table, Before: before, Now: now, DryRun: c.DryRun}, func() {
+			switch {
+			case before == now:
+				fmt.Fprintln(out, "Nothing to change: the table is upgraded.")
+			case c.DryRun:
+				fmt.Fprintf(out, "Dry run: nothing was changed. It would upgrade %s from generation %d to %d: levels may extend less specific ones then, and processes of older versions refuse the table.\n", g.Table, before, now)
+			default:
+				fmt.Fprintf(out, "Upgraded %s from generation %d to %d: levels may extend less specific ones.\n", g.Table, before, now)
+			}
+		})
+	})
+}

@@ -1,0 +1,47 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// lifted are the names of the limits that an item takes away, in order.
+func lifted(item Item) (names []string, err error) {
+	for attr := range item {
+		name, field, ok := splitQuota(attr)
+		if !ok || field != fieldLifted {
+			continue
+		}
+		on, err := mark(item, attr)
+		if err != nil {
+			return nil, err
+		}
+		if on {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// checkLifted refuses an item that takes away a limit which it has.
+func checkLifted(item Item, names []string) error {
+	for _, name := range names {
+		if item[limitPrefix+name+"_"+fieldCapacity] != nil || item[kindPrefix+name+"_"+fieldAllowed] != nil {
+			return fmt.Errorf("limit %s is both set and lifted", name)
+		}
+	}
+	return nil
+}
+
+// putMarks writes marks that are set, and removes the others.
+func putMarks(item Item, marks map[string]bool) {
+	for name, yes := range marks {
+		delete(item, name)
+		if yes {
+			item[name] = &types.AttributeValueMemberBOOL{Value: true}
+		}
+	}
+}
