@@ -92,18 +92,9 @@ func limitsInForce(ctx context.Context, repo *dynalimit.Repository, at admin.Sco
 		}
 		return f, err
 	}
-	scopes, plan := []admin.Scope{at}, at.Plan
-	if at.Entity != "" {
-		records, err := admin.New(repo).Entities.GetMany(ctx, []string{at.Entity})
-		if err != nil {
-			return f, err
-		}
-		plan = records[0].Plan
-	}
-	for _, less := range []admin.Scope{{Plan: plan}, {Everyone: at.Resource != "", Resource: at.Resource}, {Everyone: true}} {
-		if less != (admin.Scope{}) && !slices.Contains(scopes, less) {
-			scopes = append(scopes, less)
-		}
+	scopes, err := lessSpecific(ctx, repo, at)
+	if err != nil {
+		return f, err
 	}
 	configs, err := admin.New(repo).Limits.GetConfigs(ctx, scopes)
 	for _, c := range configs {
@@ -117,6 +108,24 @@ func limitsInForce(ctx context.Context, repo *dynalimit.Repository, at admin.Sco
 		}
 	}
 	return f, err
+}
+
+// lessSpecific returns a level and those that are less specific, whatever the resource.
+func lessSpecific(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) ([]admin.Scope, error) {
+	scopes, plan := []admin.Scope{at}, at.Plan
+	if at.Entity != "" {
+		records, err := admin.New(repo).Entities.GetMany(ctx, []string{at.Entity})
+		if err != nil {
+			return nil, err
+		}
+		plan = records[0].Plan
+	}
+	for _, less := range []admin.Scope{{Plan: plan}, {Everyone: at.Resource != "", Resource: at.Resource}, {Everyone: true}} {
+		if less != (admin.Scope{}) && !slices.Contains(scopes, less) {
+			scopes = append(scopes, less)
+		}
+	}
+	return scopes, nil
 }
 
 // removeCmd takes names off a level's list.

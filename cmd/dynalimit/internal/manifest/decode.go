@@ -170,18 +170,25 @@ func (d *decoder) level(at admin.Scope, l *level, path string) {
 		d.refuse(below(path, "on_unavailable"), fmt.Sprintf("is %q: write block, allow or local", l.OnUnavailable))
 	case c.Unlimited && len(c.Limits) > 0:
 		d.refuse(below(path, "unlimited"), "is true beside limits: leave one of them out")
-	case c.Extends && len(c.Limits)+len(c.Lifted) == 0:
-		d.refuse(below(path, "extends"), "is true without limits: write those that are put over the less specific ones, or leave it out")
-	case len(c.Lifted) > 0 && !c.Extends:
-		d.refuse(below(path, "lifted"), "takes limits away at a level that replaces them all: write extends: true beside it, or leave it out")
-	case c.Extends && at == (admin.Scope{Everyone: true}):
-		d.refuse(below(path, "extends"), "is true of everybody, and no level is less specific: leave it out")
-	case slices.ContainsFunc(c.Lifted, func(name string) bool { return l.Limits[name] != nil }):
-		d.refuse(below(path, "lifted"), "names a limit that stands in limits too: leave one of them out")
 	case !c.Unlimited && !c.Blocked && len(c.Limits)+len(c.Lifted) == 0 && c.OnUnavailable == "" && len(l.Groups) == 0:
 		d.refuse(path, "says nothing: write limits, or leave the level out")
 	}
+	d.extending(at, l, path)
 	d.m.Configs[at] = c
+}
+
+// extending refuses a level whose extends and lifted contradict its limits.
+func (d *decoder) extending(at admin.Scope, l *level, path string) {
+	switch {
+	case l.Extends && len(l.Limits)+len(l.Lifted) == 0:
+		d.refuse(below(path, "extends"), "is true without limits: write those that are put over the less specific ones, or leave it out")
+	case len(l.Lifted) > 0 && !l.Extends:
+		d.refuse(below(path, "lifted"), "takes limits away at a level that replaces them all: write extends: true beside it, or leave it out")
+	case l.Extends && at == (admin.Scope{Everyone: true}):
+		d.refuse(below(path, "extends"), "is true of everybody, and no level is less specific: leave it out")
+	case slices.ContainsFunc(l.Lifted, func(name string) bool { return l.Limits[name] != nil }):
+		d.refuse(below(path, "lifted"), "names a limit that stands in limits too: leave one of them out")
+	}
 }
 
 // limit reads one limit, and fills in its defaults.

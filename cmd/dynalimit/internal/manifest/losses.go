@@ -13,23 +13,7 @@ import (
 // money, and those that a list hides. The table is compared with the table after the whole plan. It
 // warns of the others.
 func RefuseLosses(ctx context.Context, t Table, p *Plan) error {
-	var changes []admin.ScopedConfig
-	plans, of := map[string]string{}, map[admin.Scope]*Change{}
-	for i := range p.Changes {
-		switch c := &p.Changes[i]; {
-		case c.Action == Refuse || c.Action == Adopt:
-		case c.Scope != nil:
-			changes = append(changes, admin.ScopedConfig{Scope: *c.Scope, Config: c.config, Delete: c.Action == Delete})
-			of[*c.Scope] = c
-		case c.Action == Update && slices.ContainsFunc(c.Fields, func(f Field) bool { return f.Name == "plan" }):
-			plans[c.Entity] = c.record.Plan
-		}
-	}
-	for i := range changes {
-		if changes[i].Delete {
-			changes[i].Config = admin.LimitConfig{}
-		}
-	}
+	changes, of, plans := p.limitChanges()
 	if len(changes)+len(plans) == 0 {
 		return nil
 	}
@@ -53,4 +37,24 @@ func RefuseLosses(ctx context.Context, t Table, p *Plan) error {
 		c.Action, c.Note = Refuse, strings.Join(names, ", ")+" would no longer apply: write extends: true at the level to keep them, or only: true if they are to go"
 	}
 	return nil
+}
+
+// limitChanges returns the changes of a plan by which other limits apply: of levels, and of entities'
+// plans.
+func (p *Plan) limitChanges() (changes []admin.ScopedConfig, of map[admin.Scope]*Change, plans map[string]string) {
+	of, plans = map[admin.Scope]*Change{}, map[string]string{}
+	for i := range p.Changes {
+		switch c := &p.Changes[i]; {
+		case c.Action == Refuse || c.Action == Adopt:
+		case c.Scope != nil:
+			change := admin.ScopedConfig{Scope: *c.Scope, Config: c.config, Delete: c.Action == Delete}
+			if change.Delete {
+				change.Config = admin.LimitConfig{}
+			}
+			changes, of[*c.Scope] = append(changes, change), c
+		case c.Action == Update && slices.ContainsFunc(c.Fields, func(f Field) bool { return f.Name == "plan" }):
+			plans[c.Entity] = c.record.Plan
+		}
+	}
+	return changes, of, plans
 }
