@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// cascade is what a call charges: the buckets of its entity and, if that cascades, of
-// its parents, child first. It is all that a denial from memory needs and lies on the
+// cascade is what a call charges: the buckets of its entity and of the parents that count,
+// child first. It is all that a denial from memory needs and lies on the
 // caller's stack; a lease is made from it only when it is needed.
 type cascade struct {
 	rungs []rung
@@ -110,9 +110,9 @@ func (c *cascade) has(name string) bool {
 }
 
 // has reports whether a limit is charged at the rung.
-func (r *rung) has(name string) bool { return r.cfg.Index(name) >= 0 }
+func (r *rung) has(name string) bool { return r.cfg.Charges(name) }
 
-// amountsAt are the amounts above 0 of limits that a configuration has, in
+// amountsAt are the amounts above 0 of limits that a configuration charges, in
 // millitokens and name order.
 func amountsAt(cfg *plan.Config, amounts Amounts) []plan.Signed {
 	return appendAmounts(make([]plan.Signed, 0, len(amounts)), cfg, amounts)
@@ -120,7 +120,7 @@ func amountsAt(cfg *plan.Config, amounts Amounts) []plan.Signed {
 
 func appendAmounts(out []plan.Signed, cfg *plan.Config, amounts Amounts) []plan.Signed {
 	for i := range cfg.Limits {
-		if n := amounts[cfg.Limits[i].Name]; n > 0 {
+		if n := amounts[cfg.Limits[i].Name]; n > 0 && cfg.Uncharged>>i&1 == 0 {
 			out = append(out, plan.Signed{Name: cfg.Limits[i].Name, Amount: n * milli})
 		}
 	}

@@ -146,7 +146,7 @@ func (c *charge) countAs(lease *charge) {
 // configurations of each; -1 if none has.
 func (c *charge) highest(in column, by func(*level) *plan.Config) int {
 	for i := len(c.levels) - 1; i >= 0; i-- {
-		if lv := &c.levels[i]; lv.lane.Resource == in.resource && by(lv).Index(in.limit) >= 0 {
+		if lv := &c.levels[i]; lv.lane.Resource == in.resource && by(lv).Charges(in.limit) {
 			return i
 		}
 	}

@@ -55,6 +55,9 @@ func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amount
 	for _, shown := range readings {
 		for i := range shown.Config.Limits {
 			name := shown.Config.Limits[i].Name
+			if !shown.charged.Charges(name) && shown.charged.Parent {
+				continue
+			}
 			asked, _ := plan.AmountOf(shown.asked, name)
 			s := shown.status(name, asked, 0)
 			report.Allowed = report.Allowed && !s.Exceeded
@@ -118,6 +121,8 @@ type askedReading struct {
 	levelReading
 	asked []plan.Signed
 	at    *lane.Lane
+	// charged is the configuration by which the call charges the bucket.
+	charged *plan.Config
 }
 
 // readOnce reads once, under the configuration that is known now.
@@ -140,8 +145,10 @@ func (l *RateLimiter) readOnce(ctx context.Context, r request) ([]askedReading, 
 		if err != nil {
 			return nil, policy, d.table.userError(rung.lane, err)
 		}
-		rung.cfg = v.Config // it may have been read again
-		shown := askedReading{levelReading{entity: rung.lane.Entity, resource: rung.lane.Resource, Reading: v.Reading()}, c.askedOf(i), rung.lane}
+		if !rung.cfg.Parent {
+			rung.cfg = v.Config // it may have been read again
+		}
+		shown := askedReading{levelReading{entity: rung.lane.Entity, resource: rung.lane.Resource, Reading: v.Reading()}, c.askedOf(i), rung.lane, rung.cfg}
 		shown.Image = v.Projected()
 		shown.precedence.Left = rung.lane.Line.LeftTo(lane.LastRank, shown.Reading) // as an acquire would
 		readings = append(readings, shown)

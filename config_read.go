@@ -307,7 +307,7 @@ func (c *configRead) resolved(ctx context.Context) (resolved ResolvedLimits, gro
 		EntityID: c.key.entity, Resource: c.key.resource, Limits: limits, From: from, Level: v.Level, Plan: record.Plan,
 		Unlimited: v.Unlimited, Blocked: v.Blocked,
 		OnUnavailable: UnavailablePolicy(v.Policy), PolicyLevel: v.PolicyLevel,
-		ParentID: record.ParentID, Cascade: record.Cascade,
+		ParentID: record.ParentID, Cascade: record.Cascade, Detached: record.Detached,
 	}
 	for _, h := range v.Hidden {
 		resolved.Hidden = append(resolved.Hidden, HiddenLimit(h))

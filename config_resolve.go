@@ -30,6 +30,8 @@ type resolvedConfig struct {
 	// fallback is what the limits of a limiter make of it, for an entity
 	// without any.
 	fallback atomic.Pointer[compiledFallback]
+	// asParent is what calls of the entity's children charge by, nil until it is needed.
+	asParent atomic.Pointer[plan.Config]
 }
 
 // configKind is what many configurations say alike: those of a repository share it, so
@@ -50,8 +52,8 @@ type configKind struct {
 	permanent bool
 	// unlimited means that the level that won lifts all limits, Options' too.
 	unlimited bool
-	// cascade is that of the entity's record.
-	cascade bool
+	// cascade and detached are those of the entity's record.
+	cascade, detached bool
 	// group means that it is of a group of resources.
 	group bool
 	// joined are the groups of the resource, sorted, with commas between; a group has none.
@@ -106,7 +108,7 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 		configKind: &configKind{
 			level: v.Level, blocked: v.Blocked, plan: record.Plan,
 			onUnavailable: UnavailablePolicy(v.Policy), systemPolicy: UnavailablePolicy(v.SystemPolicy),
-			permanent: slices.ContainsFunc(from, levels.Level.OfEntity), unlimited: v.Unlimited, cascade: record.Cascade, group: items.group,
+			permanent: slices.ContainsFunc(from, levels.Level.OfEntity), unlimited: v.Unlimited, cascade: record.Cascade, detached: record.Detached, group: items.group,
 		},
 	}
 	if !items.group { // groups are not transitive
@@ -166,19 +168,11 @@ func (c *resolvedConfig) policyFor(r *request, cfg *plan.Config) UnavailablePoli
 		return ""
 	}
 	for i, l := range cfg.Limits {
-		if r.amounts[l.Name] > 0 && cfg.IsMoney(i) && !cfg.InShadow(l.Name) {
+		if r.amounts[l.Name] > 0 && cfg.IsMoney(i) && !cfg.InShadow(l.Name) && cfg.Charges(l.Name) {
 			return Block
 		}
 	}
 	return ""
-}
-
-// charged is the parent whose bucket the entity's calls charge too; "" for none.
-func (c *resolvedConfig) charged() string {
-	if !c.cascade {
-		return ""
-	}
-	return c.parentID
 }
 
 func storedField(level levels.Level) string { return "stored limits of level " + string(level) }
@@ -242,12 +236,12 @@ type ResolvedLimits struct {
 	// limiter's Options.
 	Unlimited bool `json:"unlimited,omitempty"`
 	// Blocked is the most specific level that admits nothing, whichever level won; empty
-	// for none. A parent that is blocked blocks an entity that cascades, too: ask for
-	// ParentID.
+	// for none. A parent that counts and that one of its own levels or its plan blocks, blocks
+	// the entity, too: ask for ParentID.
 	Blocked levels.Level `json:"blocked,omitempty"`
 	// OnUnavailable is what calls do when DynamoDB does not answer, as PolicyLevel, the
 	// most specific level that has a policy, says. Both are empty if none has: then it
-	// is the parent's, if the entity cascades, or Options.OnUnavailable.
+	// is the parent's, if that counts, or Options.OnUnavailable.
 	OnUnavailable UnavailablePolicy `json:"on_unavailable,omitempty"`
 	// PolicyLevel is where OnUnavailable came from; empty for none.
 	PolicyLevel levels.Level `json:"policy_level,omitempty"`
@@ -257,10 +251,15 @@ type ResolvedLimits struct {
 	// Lifted are the limits that a level takes away by name, with that level, in the order of
 	// their names.
 	Lifted []HiddenLimit `json:"lifted,omitempty"`
-	// ParentID is the entity's parent, empty for none. Nothing is inherited from it.
+	// ParentID is the entity's parent, empty for none. Nothing is inherited from it. Unless
+	// Detached, calls charge the parent's buckets too, by the levels made for the parent or for its
+	// plan.
 	ParentID string `json:"parent_id,omitempty"`
-	// Cascade means that calls charge the parent's buckets too.
+	// Cascade means that calls charge the parent by all its levels, also by those of resource and
+	// system.
 	Cascade bool `json:"cascade,omitempty"`
+	// Detached means that the parent is not charged.
+	Detached bool `json:"detached,omitempty"`
 	// Groups are the groups of the resource (admin.LimitConfig.Groups) with what the records
 	// made for each say, in the order of their names. Calls charge their buckets too.
 	Groups []ResolvedLimits `json:"groups,omitempty"`

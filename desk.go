@@ -28,7 +28,7 @@ type desk struct {
 	// and Cascade.
 	share            float64
 	timeout, cleanup time.Duration
-	mode             CascadeMode
+	mode             ChargeMode
 	// settling are the leases that SettleSoon settles.
 	settling settlements
 }
@@ -43,9 +43,9 @@ type transactor interface {
 func (d *desk) nowMS() int64 { return d.clock().UnixMilli() }
 
 // modeOf says how the levels of a request are charged.
-func (d *desk) modeOf(r *request) CascadeMode { return cmp.Or(r.opts.cascade, d.mode) }
+func (d *desk) modeOf(r *request) ChargeMode { return cmp.Or(r.opts.mode, d.mode) }
 
 // serves reports whether a call may be served from what lanes debited ahead.
 func (d *desk) serves(r *request, c *cascade) bool {
-	return d.lanes.Horizon != nil && (d.modeOf(r) != CascadeTransaction || len(c.rungs) < 2)
+	return d.lanes.Horizon != nil && (d.modeOf(r) != ChargeTransaction || len(c.rungs) < 2)
 }

@@ -21,8 +21,13 @@ func newFallback(limits []Limit) *fallbackLimits {
 	return &fallbackLimits{limits: limits, compiled: *newBucketConfig(limits, levels.Options, false, 0, 0)}
 }
 
-// compile returns the configuration of a bucket; nil if nothing limits it.
-func (f *fallbackLimits) compile(r *resolvedConfig) *plan.Config {
+// compile returns the configuration of a bucket that a call charges; nil if nothing limits it.
+// Where the call charges it as a parent's, limits that were not made for the parent or its plan
+// are not charged.
+func (f *fallbackLimits) compile(r *resolvedConfig, parent bool) *plan.Config {
+	if parent {
+		return r.parentConfig()
+	}
 	if len(r.limits) > 0 {
 		return r.compiled
 	}
@@ -36,6 +41,28 @@ func (f *fallbackLimits) compile(r *resolvedConfig) *plan.Config {
 	c.cfg.ReadAt, c.cfg.Tick = r.readAt, r.tick
 	r.fallback.Store(c)
 	return &c.cfg
+}
+
+// parentConfig is the bucket configuration for calls of children; nil if they charge nothing.
+func (c *resolvedConfig) parentConfig() *plan.Config {
+	known := c.asParent.Load()
+	if known == nil {
+		known = &plan.Config{Parent: true}
+		if c.compiled != nil {
+			*known = *c.compiled
+			known.Parent = true
+		}
+		for i := range known.Limits {
+			if !levels.Level(known.Limits[i].Level).IsOwn() {
+				known.Uncharged |= 1 << i
+			}
+		}
+		c.asParent.Store(known)
+	}
+	if known.Uncharged == 1<<len(known.Limits)-1 {
+		return nil
+	}
+	return known
 }
 
 // compiledFallback is a bucket configuration made from a limiter's own limits.

@@ -77,7 +77,7 @@ func (lease *Lease) consume(ctx context.Context, amounts Amounts) error {
 func (lease *Lease) bringAlong(ctx context.Context, amounts Amounts) {
 	c := lease.charge
 	left := func(lv level) bool {
-		return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return amounts[h.Name] > 0 && lv.cfg.Index(h.Name) < 0 })
+		return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return amounts[h.Name] > 0 && !lv.cfg.Charges(h.Name) })
 	}
 	if !slices.ContainsFunc(c.levels, left) {
 		return
@@ -152,7 +152,7 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 		return nil
 	}
 	for name := range amounts {
-		if cfgs := configs(c.levels); !lifts(cfgs, name) && !slices.ContainsFunc(cfgs, func(cfg *plan.Config) bool { return cfg.Index(name) >= 0 }) {
+		if cfgs := configs(c.levels); !lifts(cfgs, name) && !slices.ContainsFunc(cfgs, func(cfg *plan.Config) bool { return cfg.Charges(name) }) {
 			return c.desk.routes.fallback.unknownLimit(&c.request, name, configs(c.levels))
 		}
 	}
@@ -170,7 +170,7 @@ func (lease *Lease) renew(ctx context.Context, tolerant bool) (err error) {
 	found := make([]reading, len(c.levels))
 	lease.unlocked(func() {
 		for i := range c.levels {
-			cfg, unlimited, failed := c.desk.routes.configOf(ctx, &c.request, c.levels[i].key())
+			cfg, unlimited, failed := c.desk.routes.configOf(ctx, &c.request, c.levels[i].place())
 			if failed != nil && !(tolerant && unavailable(failed)) {
 				err = failed
 				return
@@ -195,8 +195,8 @@ func (lv *level) renewed(cfg *plan.Config, unlimited bool) {
 	switch {
 	case cfg != nil:
 		lv.cfg = cfg
-	case lv.cfg.OfGroup() || unlimited: // nothing further is taken from it
-		lv.cfg = &plan.Config{Group: lv.cfg.OfGroup()}
+	case lv.cfg.OfGroup() || lv.cfg.Parent || unlimited: // nothing further is taken from it
+		lv.cfg = &plan.Config{Group: lv.cfg.OfGroup(), Parent: lv.cfg.Parent}
 	}
 }
 
@@ -205,7 +205,7 @@ func (lv *level) renewed(cfg *plan.Config, unlimited bool) {
 func (lease *Lease) recognise(ctx context.Context, target []plan.Signed) {
 	c := lease.charge
 	lacks := func(t plan.Signed) bool {
-		went := func(lv level) bool { return lv.knows(t.Name) && lv.cfg.Index(t.Name) < 0 && lv.used(t.Name) < t.Amount }
+		went := func(lv level) bool { return lv.knows(t.Name) && !lv.cfg.Charges(t.Name) && lv.used(t.Name) < t.Amount }
 		return t.Amount > 0 && (!c.unlimited && !c.has(t.Name) || slices.ContainsFunc(c.levels, went))
 	}
 	if len(c.levels) == 0 || !slices.ContainsFunc(target, lacks) {

@@ -183,12 +183,12 @@ func (lv *level) wrote() bool {
 
 // has reports whether the level has a limit, or had when the lease used it.
 func (lv *level) has(name string) bool {
-	return lv.cfg.Index(name) >= 0 || lv.knows(name)
+	return lv.cfg.Charges(name) || lv.knows(name)
 }
 
-// key names the level's configuration.
-func (lv *level) key() configKey {
-	return configKey{lv.lane.Entity, lv.lane.Resource, lv.cfg.OfGroup()}
+// place is where the level's configuration comes from.
+func (lv *level) place() place {
+	return place{configKey{lv.lane.Entity, lv.lane.Resource, lv.cfg.OfGroup()}, lv.cfg.Parent}
 }
 
 // knows reports whether the lease has used something of a limit at the level.

@@ -87,7 +87,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	table := availability{repo.breaker, repo}
 	d := &desk{
 		table: table, store: repo, clock: clock, ownClock: o.Now != nil, stopwatch: stopwatch, observer: shielded(o.Observer, o.Logger),
-		share: o.LocalShare, timeout: o.Timeout, cleanup: o.CleanupTimeout, mode: o.Cascade,
+		share: o.LocalShare, timeout: o.Timeout, cleanup: o.CleanupTimeout, mode: o.ChargeMode,
 	}
 	d.routes = &routes{
 		repo: repo, store: repo, table: table, fallback: newFallback(o.Limits),

@@ -157,17 +157,17 @@ const (
 	Local UnavailablePolicy = "local"
 )
 
-// CascadeMode says how the buckets of an entity and its parents are charged.
-type CascadeMode string
+// ChargeMode says how the buckets of an entity and its parents are charged.
+type ChargeMode string
 
 const (
-	// CascadeParallel asks every level at once and gives back what the others
+	// ChargeParallel asks every level at once and gives back what the others
 	// granted when one denies: 1 write unit a level.
-	CascadeParallel CascadeMode = "parallel"
-	// CascadeTransaction charges all levels in one transaction: 2 write units
+	ChargeParallel ChargeMode = "parallel"
+	// ChargeTransaction charges all levels in one transaction: 2 write units
 	// a level, nothing visible in between. More buckets than a transaction holds,
-	// 100, are charged as by CascadeParallel.
-	CascadeTransaction CascadeMode = "transaction"
+	// 100, are charged as by ChargeParallel.
+	ChargeTransaction ChargeMode = "transaction"
 )
 
 // LimitStatus is what one limit of one entity holds.
@@ -286,8 +286,8 @@ func (p *UnavailablePolicy) UnmarshalText(text []byte) error {
 
 // UnmarshalText reads "parallel" or "transaction"; empty is the default of where it
 // is used.
-func (m *CascadeMode) UnmarshalText(text []byte) error {
-	return unmarshalName(m, text, "cascade", CascadeParallel, CascadeTransaction)
+func (m *ChargeMode) UnmarshalText(text []byte) error {
+	return unmarshalName(m, text, "cascade", ChargeParallel, ChargeTransaction)
 }
 
 // unmarshalName sets to one of the names, or to none if the text is empty.

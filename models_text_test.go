@@ -40,11 +40,11 @@ func TestLimitsAreJSONThatAPersonWrites(t *testing.T) {
 func TestPoliciesAndModesAreText(t *testing.T) {
 	var file struct {
 		Policy UnavailablePolicy `json:"on_unavailable"`
-		Mode   CascadeMode       `json:"cascade"`
+		Mode   ChargeMode        `json:"cascade"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(`{"on_unavailable":"local","cascade":"transaction"}`), &file))
 	assert.Equal(t, Local, file.Policy)
-	assert.Equal(t, CascadeTransaction, file.Mode)
+	assert.Equal(t, ChargeTransaction, file.Mode)
 	require.ErrorContains(t, json.Unmarshal([]byte(`{"on_unavailable":"open"}`), &file), "on_unavailable: ")
 	require.ErrorContains(t, json.Unmarshal([]byte(`{"cascade":"serial"}`), &file), "cascade: ")
 	assert.Equal(t, Local, file.Policy, "what is refused changes nothing")

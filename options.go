@@ -26,9 +26,9 @@ type Options struct {
 	// included; time in the line of Wait does not count. Afterwards
 	// OnUnavailable decides. Defaults to 2 s.
 	Timeout time.Duration
-	// Cascade says how an entity and its parents are charged. Defaults to
-	// CascadeParallel.
-	Cascade CascadeMode
+	// ChargeMode says how an entity and its parents are charged. Defaults to
+	// ChargeParallel.
+	ChargeMode ChargeMode
 	// Now is the clock. Defaults to the repository's.
 	Now func() time.Time
 	// Prefetch is for how long ahead the calls of a busy bucket are debited, so that
@@ -65,7 +65,7 @@ func (o Options) validate() error {
 	if err := checkPolicy("options.OnUnavailable", o.OnUnavailable); err != nil {
 		return err
 	}
-	if err := checkCascade("options.Cascade", o.Cascade); err != nil {
+	if err := checkChargeMode("options.ChargeMode", o.ChargeMode); err != nil {
 		return err
 	}
 	if o.MaxBuckets < 0 {
@@ -98,8 +98,8 @@ func (o Options) withDefaults(repo *Repository) Options {
 	if o.OnUnavailable == "" {
 		o.OnUnavailable = Block
 	}
-	if o.Cascade == "" {
-		o.Cascade = CascadeParallel
+	if o.ChargeMode == "" {
+		o.ChargeMode = ChargeParallel
 	}
 	if o.MaxBuckets == 0 {
 		o.MaxBuckets = 100_000

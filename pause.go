@@ -18,7 +18,7 @@ import (
 // differ; pause again for more. Resume ends it earlier. why is logged.
 //
 // Other processes learn of it by their next answer from the bucket, and in a
-// CascadeTransaction by their next read of it. Leases that are out go on. Nothing is consumed. A
+// ChargeTransaction by their next read of it. Leases that are out go on. Nothing is consumed. A
 // bucket that does not exist is paused in this process alone. It costs a write, 1 write unit,
 // and none if what this process knows ends less than a second earlier.
 //

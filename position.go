@@ -8,8 +8,8 @@ type position struct {
 	waits  bool
 	waiter *lane.Waiter
 	lane   *lane.Lane
-	// group means that the lane is that of a group of resources.
-	group bool
+	// of is the place that the lane is of.
+	of place
 }
 
 // rank is the caller's seniority, at every level of its cascade.

@@ -245,8 +245,8 @@ func limitEverything(t *testing.T, repo *dynalimit.Repository) {
 	ctx := t.Context()
 	limiter := must(dynalimit.New(repo, &dynalimit.Options{Limits: someLimits}))
 	defer func() { check(limiter.Close(context.WithoutCancel(ctx))) }()
-	for _, mode := range []dynalimit.CascadeMode{dynalimit.CascadeParallel, dynalimit.CascadeTransaction} {
-		lease := must(limiter.Acquire(ctx, "key", "gpt-4", dynalimit.Amounts{"rpm": 1}, dynalimit.WithCascade(mode)))
+	for _, mode := range []dynalimit.ChargeMode{dynalimit.ChargeParallel, dynalimit.ChargeTransaction} {
+		lease := must(limiter.Acquire(ctx, "key", "gpt-4", dynalimit.Amounts{"rpm": 1}, dynalimit.WithChargeMode(mode)))
 		check(lease.Rollback(ctx))
 	}
 	must(limiter.Check(ctx, "key", "gpt-4", nil)).Available()

@@ -216,7 +216,7 @@ func (b buckets) RereadConfig(ctx context.Context, entity, resource string, grou
 	case err != nil:
 		return nil, err
 	}
-	return b.fallback.compile(resolved), nil
+	return b.fallback.compile(resolved, false), nil
 }
 
 // ForgetConfig makes the next use of a configuration read it again.

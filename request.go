@@ -1,12 +1,14 @@
 package dynalimit
 
+import "github.com/dynalimit/dynalimit/levels"
+
 // AcquireOption changes one call.
 type AcquireOption func(*acquireOptions)
 
 type acquireOptions struct {
 	limits        []Limit
 	onUnavailable UnavailablePolicy
-	cascade       CascadeMode
+	mode          ChargeMode
 	ignoreUnknown bool
 }
 
@@ -22,9 +24,9 @@ func WithOnUnavailable(p UnavailablePolicy) AcquireOption {
 	return func(o *acquireOptions) { o.onUnavailable = p }
 }
 
-// WithCascade says how this call charges the entity and its parents.
-func WithCascade(m CascadeMode) AcquireOption {
-	return func(o *acquireOptions) { o.cascade = m }
+// WithChargeMode says how this call charges the entity and its parents.
+func WithChargeMode(m ChargeMode) AcquireOption {
+	return func(o *acquireOptions) { o.mode = m }
 }
 
 // WithIgnoreUnknown skips the amounts of limits that no level has, also in what the lease
@@ -44,6 +46,49 @@ type request struct {
 	opts             acquireOptions
 }
 
+// place is a bucket that a call charges. parent means that it is charged as a parent's, by the
+// limits made for that parent or for its plan.
+type place struct {
+	configKey
+	parent bool
+}
+
+// at is the place of an entity's bucket on the resource of a request.
+func (r *request) at(entity string, parent bool) place {
+	return place{configKey{entity, r.resource, false}, parent}
+}
+
+// beside are the places of an entity's buckets on the groups of the resource, without the resource
+// of the call, which is charged once.
+func (p place) beside(own *resolvedConfig) []place {
+	var all []place
+	for _, group := range own.groups() {
+		if group != p.resource {
+			all = append(all, place{configKey{p.entity, group, true}, p.parent})
+		}
+	}
+	return all
+}
+
+// next is the place of the parent that a call charges after an entity, by that one's
+// configuration; of no entity if that is none.
+func (r *request) next(of *resolvedConfig) place {
+	if of.detached {
+		return r.at("", false)
+	}
+	return r.at(of.parentID, !of.cascade)
+}
+
+// blockOf is the level that blocks a call at a bucket; empty for none. A block of the resource or
+// the system is decided for the entity that calls: of a parent only the levels made for it, or for
+// its plan, block.
+func (r *request) blockOf(key configKey, c *resolvedConfig) levels.Level {
+	if key.entity == r.entity || c.blocked.IsOwn() {
+		return c.blocked
+	}
+	return ""
+}
+
 func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) (request, error) {
 	r := request{entity: entity, resource: resource, amounts: amounts}
 	if len(opts) > 0 {
@@ -61,7 +106,7 @@ func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) 
 	if err := checkPolicy("WithOnUnavailable", r.opts.onUnavailable); err != nil {
 		return r, err
 	}
-	if err := checkCascade("WithCascade", r.opts.cascade); err != nil {
+	if err := checkChargeMode("WithChargeMode", r.opts.mode); err != nil {
 		return r, err
 	}
 	if len(r.opts.limits) > 0 {

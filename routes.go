@@ -44,7 +44,7 @@ type configStore interface {
 	config(ctx context.Context, key configKey, until time.Time) (*resolvedConfig, schema.Item, bool, error)
 }
 
-// find resolves the entity and, if it cascades, its parents into a cascade, which it
+// find resolves the entity and the parents that count into a cascade, which it
 // adds to c: of each the bucket of the resource, and those of its groups. It leaves out
 // buckets that nothing limits; of a bucket in the cascade nothing may be asked. p bounds the
 // wait for reads. A nil p is that of a lease that is out: its reads last as long as ctx, and it
@@ -55,58 +55,57 @@ func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) 
 		return c, policy, err
 	}
 	var visited [maxDepth]string
-	for depth, id := 0, r.entity; id != ""; depth++ {
+	for depth, at := 0, r.at(r.entity, false); at.entity != ""; depth++ {
 		if depth == maxDepth {
-			rs.warnTooDeep(ctx, r.entity, id)
+			if err := rs.tooDeep(ctx, r, at, p); err != nil {
+				return c, cmp.Or(policy, rs.onUnavailable), err
+			}
 			break
 		}
-		if slices.Contains(visited[:depth], id) {
-			return c, policy, invalid("entity", "%s is its own ancestor; correct the parents", id)
+		if slices.Contains(visited[:depth], at.entity) {
+			return c, policy, invalid("entity", "%s is its own ancestor; correct the parents", at.entity)
 		}
-		visited[depth] = id
+		visited[depth] = at.entity
 		var room [1]route // for most
-		charged, err := rs.buckets(ctx, r, id, room[:0], p)
+		charged, err := rs.buckets(ctx, r, at, room[:0], p)
 		for i := range charged {
-			policy = cmp.Or(policy, charged[i].resolved.policyFor(r, rs.fallback.compile(charged[i].resolved)))
+			policy = cmp.Or(policy, charged[i].resolved.policyFor(r, rs.fallback.compile(charged[i].resolved, at.parent)))
 		}
 		if err == nil {
 			c, err = rs.charge(c, r, charged, p != nil)
 		}
 		if err != nil {
 			if p != nil && unavailable(err) { // a block that is known stays in force, however old
-				if block := rs.lastBlock(r, id); block != nil {
+				if block := rs.lastBlock(r, at); block != nil {
 					err = block
 				}
 			}
 			return c, cmp.Or(policy, rs.onUnavailable), err
 		}
-		id = charged[0].resolved.charged()
+		at = r.next(charged[0].resolved)
 	}
 	c.passOn(c.above)
 	return c, cmp.Or(policy, rs.onUnavailable), rs.fallback.checkKnown(r, &c)
 }
 
-// keyOf names the configuration of an entity on the resource of a request.
-func (r *request) keyOf(entity string) configKey { return configKey{entity, r.resource, false} }
-
 // route is the lane of a bucket and its stored configuration.
 type route struct {
-	key      configKey
+	place
 	lane     *lane.Lane
 	resolved *resolvedConfig
 }
 
 // buckets are those that a call charges of an entity, in room if that is enough: of its resource
 // first, and if that is not blocked, of its groups.
-func (rs *routes) buckets(ctx context.Context, r *request, entity string, room []route, p *patience) ([]route, error) {
-	own, err := rs.resolve(ctx, r.keyOf(entity), p)
+func (rs *routes) buckets(ctx context.Context, r *request, at place, room []route, p *patience) ([]route, error) {
+	own, err := rs.resolve(ctx, at, p)
 	if err != nil {
 		return nil, err
 	}
-	if room = append(room, own); own.resolved.blocked != "" && p != nil {
+	if room = append(room, own); r.blockOf(at.configKey, own.resolved) != "" && p != nil {
 		return room, nil
 	}
-	groups, err := rs.resolveGroups(ctx, r, own.resolved, entity, p)
+	groups, err := rs.resolveGroups(ctx, r, own, p)
 	return append(room, groups...), err
 }
 
@@ -115,24 +114,25 @@ func (rs *routes) buckets(ctx context.Context, r *request, entity string, room [
 func (rs *routes) charge(c cascade, r *request, buckets []route, anew bool) (cascade, error) {
 	for i := range buckets {
 		at := &buckets[i]
-		if at.resolved.blocked != "" && anew {
-			return c, blockedBy(at.key, at.resolved)
+		if block := r.blockOf(at.configKey, at.resolved); block != "" && anew {
+			return c, blockedBy(at.configKey, block, at.resolved)
 		}
-		cfg, err := rs.levelConfig(r, at.key, at.resolved)
+		cfg, err := rs.levelConfig(r, at.place, at.resolved)
 		if err != nil {
 			return c, err
 		}
 		if cfg != nil {
 			c = c.with(at.lane, cfg, r.amounts)
 		}
-		c.unlimited = c.unlimited || at.resolved.unlimited
+		c.unlimited = c.unlimited || at.resolved.unlimited && (!at.parent || at.resolved.level.IsOwn())
 	}
 	return c, nil
 }
 
 // resolve returns the lane of a bucket and its stored configuration. If the bucket was
 // read with the configuration, the lane gets its image.
-func (rs *routes) resolve(ctx context.Context, key configKey, p *patience) (route, error) {
+func (rs *routes) resolve(ctx context.Context, to place, p *patience) (route, error) {
+	key := to.configKey
 	if p != nil { // a lease that is out goes on
 		if err := rs.repo.refused(); err != nil {
 			return route{}, err
@@ -140,7 +140,7 @@ func (rs *routes) resolve(ctx context.Context, key configKey, p *patience) (rout
 	}
 	if resolved := rs.repo.known(key); resolved != nil && (p == nil || rs.repo.namespace.inactive() == nil) {
 		rs.keepSystemPolicy(resolved)
-		return route{key, rs.lanes.Of(key.entity, key.resource), resolved}, nil
+		return route{to, rs.lanes.Of(key.entity, key.resource), resolved}, nil
 	}
 	var until time.Time
 	if p != nil {
@@ -164,7 +164,7 @@ func (rs *routes) resolve(ctx context.Context, key configKey, p *patience) (rout
 		at.Seed(image, asked)
 	}
 	rs.keepSystemPolicy(resolved)
-	return route{key, at, resolved}, nil
+	return route{to, at, resolved}, nil
 }
 
 // refuse is why a call need not look anything up: its context has ended, or the table does
@@ -178,13 +178,14 @@ func (rs *routes) refuse(ctx context.Context, r *request) error {
 		return inactive
 	}
 	policy, unlimited := r.opts.onUnavailable, len(r.opts.limits) == 0
-	for _, last := range rs.last(r, r.entity) {
+	for at, last := range rs.last(r, r.at(r.entity, false)) {
 		if last == nil {
 			unlimited = false
 			continue
 		}
-		policy = cmp.Or(policy, last.policyFor(r, rs.fallback.compile(last)))
-		unlimited = unlimited && (last.unlimited || last.group && len(last.limits) == 0)
+		cfg := rs.fallback.compile(last, at.parent)
+		policy = cmp.Or(policy, last.policyFor(r, cfg))
+		unlimited = unlimited && (last.unlimited || (last.group || at.parent) && cfg == nil)
 	}
 	if cmp.Or(policy, rs.knownPolicy()).admits() || unlimited || rs.lanes.Horizon != nil {
 		return nil
@@ -194,30 +195,32 @@ func (rs *routes) refuse(ctx context.Context, r *request) error {
 
 // last is all that a call charges from an entity upwards, as last read, however old; nothing is
 // resolved of what is not kept, and nothing follows that only its configuration names.
-func (rs *routes) last(r *request, entity string) iter.Seq2[configKey, *resolvedConfig] {
-	return func(yield func(configKey, *resolvedConfig) bool) {
-		for depth := 0; entity != "" && depth < maxDepth; depth++ {
-			own := rs.repo.configs.last(r.keyOf(entity))
-			if !yield(r.keyOf(entity), own) || own == nil {
+func (rs *routes) last(r *request, at place) iter.Seq2[place, *resolvedConfig] {
+	return func(yield func(place, *resolvedConfig) bool) {
+		for depth := 0; at.entity != "" && depth < maxDepth; depth++ {
+			own := rs.repo.configs.last(at.configKey)
+			if !yield(at, own) || own == nil {
 				return
 			}
-			for _, group := range r.otherGroups(own.groups()) {
-				key := configKey{entity, group, true}
-				if !yield(key, rs.repo.configs.last(key)) {
+			for _, group := range at.beside(own) {
+				if !yield(group, rs.repo.configs.last(group.configKey)) {
 					return
 				}
 			}
-			entity = own.charged()
+			at = r.next(own)
 		}
 	}
 }
 
 // lastBlock is the block of what a call charges from an entity upwards, as last read, however
 // old; nil for none.
-func (rs *routes) lastBlock(r *request, entity string) error {
-	for key, last := range rs.last(r, entity) {
-		if last != nil && last.blocked != "" {
-			return blockedBy(key, last)
+func (rs *routes) lastBlock(r *request, from place) error {
+	for at, last := range rs.last(r, from) {
+		if last == nil {
+			continue
+		}
+		if block := r.blockOf(at.configKey, last); block != "" {
+			return blockedBy(at.configKey, block, last)
 		}
 	}
 	return nil
@@ -233,29 +236,29 @@ func (rs *routes) blockFor(ctx context.Context, r *request, at configKey) (oldes
 		return oldest, false, err
 	}
 	charged := false
-	id := r.entity
-	for depth := 0; id != "" && depth < maxDepth; depth++ {
+	from := r.at(r.entity, false)
+	for depth := 0; from.entity != "" && depth < maxDepth; depth++ {
 		var own *resolvedConfig
-		for keys := []configKey{r.keyOf(id)}; len(keys) > 0; keys = keys[1:] {
-			resolved, _, _, err := rs.store.config(ctx, keys[0], time.Time{})
+		for places := []place{from}; len(places) > 0; places = places[1:] {
+			key := places[0].configKey
+			resolved, _, _, err := rs.store.config(ctx, key, time.Time{})
 			if inactive := rs.repo.namespace.inactive(); inactive != nil {
 				return oldest, false, inactive
 			}
 			if err != nil {
-				return oldest, false, rs.lastBlock(r, id) // who reads the limits hears of err
+				return oldest, false, rs.lastBlock(r, from) // who reads the limits hears of err
 			}
-			if oldest = min(oldest, resolved.readAt); resolved.blocked != "" {
-				return oldest, false, blockedBy(keys[0], resolved)
+			oldest = min(oldest, resolved.readAt)
+			if block := r.blockOf(key, resolved); block != "" {
+				return oldest, false, blockedBy(key, block, resolved)
 			}
-			charged = charged || keys[0] == at
+			charged = charged || key == at
 			if own == nil {
 				own = resolved
-				for _, group := range r.otherGroups(own.groups()) {
-					keys = append(keys, configKey{id, group, true})
-				}
+				places = append(places, from.beside(own)...)
 			}
 		}
-		id = own.charged()
+		from = r.next(own)
 	}
 	return oldest, !charged, nil
 }
@@ -272,9 +275,9 @@ func (rs *routes) keepSystemPolicy(resolved *resolvedConfig) {
 
 // levelConfig is what limits a bucket of a call; nil for nothing. That of the call's own
 // entity and resource gets the limits of WithLimits, also where it is unlimited.
-func (rs *routes) levelConfig(r *request, key configKey, resolved *resolvedConfig) (*plan.Config, error) {
-	cfg := rs.fallback.compile(resolved)
-	if key == r.keyOf(r.entity) && len(r.opts.limits) > 0 {
+func (rs *routes) levelConfig(r *request, at place, resolved *resolvedConfig) (*plan.Config, error) {
+	cfg := rs.fallback.compile(resolved, at.parent)
+	if len(r.opts.limits) > 0 && at == r.at(r.entity, false) {
 		return rs.override(cfg, resolved, r.opts.limits)
 	}
 	return cfg, nil
@@ -298,12 +301,12 @@ func (rs *routes) override(cfg *plan.Config, r *resolvedConfig, limits []Limit) 
 
 // configOf is the configuration of one bucket of a request; nil if nothing limits it, because
 // it is unlimited or because no level says anything.
-func (rs *routes) configOf(ctx context.Context, r *request, key configKey) (cfg *plan.Config, unlimited bool, err error) {
-	resolved, _, _, err := rs.store.config(ctx, key, time.Time{})
+func (rs *routes) configOf(ctx context.Context, r *request, at place) (cfg *plan.Config, unlimited bool, err error) {
+	resolved, _, _, err := rs.store.config(ctx, at.configKey, time.Time{})
 	if err != nil {
 		return nil, false, err
 	}
-	cfg, err = rs.levelConfig(r, key, resolved)
+	cfg, err = rs.levelConfig(r, at, resolved)
 	return cfg, resolved.unlimited, err
 }
 
@@ -367,20 +370,10 @@ func (rs *routes) locate(ctx context.Context, entity, resource string) ([]lane.L
 	return found, nil
 }
 
-// warnTooDeep tells the operator, once, that a chain has more levels than are charged.
-// The nearest levels are charged. To refuse the call would stop all traffic below
-// because of one record far above.
-func (rs *routes) warnTooDeep(ctx context.Context, entity, ancestor string) {
-	rs.deepOnce.Do(func() {
-		rs.log.WarnContext(ctx, "an entity has too many levels of parents; those from the ancestor on are not charged",
-			slog.String("entity", entity), slog.String("ancestor", ancestor), slog.Int("levels", maxDepth))
-	})
-}
-
-// blockedBy is the error of a call that an entity's configuration blocks.
-func blockedBy(key configKey, c *resolvedConfig) *BlockedError {
-	e := &BlockedError{EntityID: key.entity, Resource: key.resource, Level: c.blocked}
-	if c.blocked.OfPlan() {
+// blockedBy is the error of a call that a level of an entity's configuration blocks.
+func blockedBy(key configKey, level levels.Level, c *resolvedConfig) *BlockedError {
+	e := &BlockedError{EntityID: key.entity, Resource: key.resource, Level: level}
+	if level.OfPlan() {
 		e.Plan = c.plan
 	}
 	return e

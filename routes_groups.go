@@ -2,28 +2,26 @@ package dynalimit
 
 import (
 	"context"
-	"slices"
 	"sync"
 )
 
 // resolveGroups is resolve for the groups that a call charges beside own. Those that are not
 // known are read side by side, and the parent with them, which is resolved next.
-func (rs *routes) resolveGroups(ctx context.Context, r *request, own *resolvedConfig, entity string, p *patience) ([]route, error) {
-	groups := r.otherGroups(own.groups())
+func (rs *routes) resolveGroups(ctx context.Context, r *request, own route, p *patience) ([]route, error) {
+	groups := own.beside(own.resolved)
 	if len(groups) == 0 { // the usual case
 		return nil, nil
 	}
 	found, errs := make([]route, len(groups)), make([]error, len(groups))
 	unread := make([]func(*patience), 0, len(groups)+1)
 	for i, group := range groups {
-		key := configKey{entity, group, true}
-		if rs.repo.known(key) == nil {
-			unread = append(unread, func(p *patience) { found[i], errs[i] = rs.resolve(ctx, key, p) })
+		if rs.repo.known(group.configKey) == nil {
+			unread = append(unread, func(p *patience) { found[i], errs[i] = rs.resolve(ctx, group, p) })
 		} else {
-			found[i], errs[i] = rs.resolve(ctx, key, p)
+			found[i], errs[i] = rs.resolve(ctx, group, p)
 		}
 	}
-	if parent := r.keyOf(own.charged()); len(unread) > 0 && parent.entity != "" && rs.repo.known(parent) == nil {
+	if parent := r.next(own.resolved); len(unread) > 0 && parent.entity != "" && rs.repo.known(parent.configKey) == nil {
 		unread = append(unread, func(p *patience) { _, _ = rs.resolve(ctx, parent, p) })
 	}
 	sideBySide(ctx, unread, p)
@@ -51,9 +49,4 @@ func sideBySide(ctx context.Context, reads []func(*patience), p *patience) {
 		all.Go(func() { read(shared) })
 	}
 	all.Wait()
-}
-
-// otherGroups returns the groups without the resource of the call, which is charged once.
-func (r *request) otherGroups(groups []string) []string {
-	return slices.DeleteFunc(groups, func(group string) bool { return group == r.resource })
 }

@@ -95,12 +95,12 @@ func (d *desk) remember(r *request, c *cascade, known *shortcut) {
 	if known != nil || len(c.rungs) != 1 {
 		return
 	}
-	held, ok := d.routes.repo.configs.hold(r.keyOf(r.entity))
+	held, ok := d.routes.repo.configs.hold(r.at(r.entity, false).configKey)
 	of := held.Value
-	if !ok || of.blocked != "" || of.unlimited || of.joined != "" || of.charged() != "" {
+	if !ok || of.blocked != "" || of.unlimited || of.joined != "" || r.next(of).entity != "" {
 		return
 	}
-	cfg, bucket := d.routes.fallback.compile(of), c.rungs[0].lane
+	cfg, bucket := d.routes.fallback.compile(of, false), c.rungs[0].lane
 	if last := shortcutTo(bucket); cfg == nil || cfg.Shadow != 0 || len(cfg.Limits) > plan.MostNeeds || last != nil && last.resolved == held {
 		return
 	}

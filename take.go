@@ -45,7 +45,7 @@ func (t *taking) take(ctx context.Context) error {
 	var err error
 	switch spread := c.spread(); {
 	case spread == 0: // no bucket is asked
-	case spread > 1 && c.desk.modeOf(&c.request) == CascadeTransaction && !slices.ContainsFunc(c.levels, mayBeSilent):
+	case spread > 1 && c.desk.modeOf(&c.request) == ChargeTransaction && !slices.ContainsFunc(c.levels, mayBeSilent):
 		err = t.together(ctx)
 	default:
 		err = t.sideBySide(ctx)
@@ -68,7 +68,7 @@ func (t *taking) take(ctx context.Context) error {
 	return nil
 }
 
-// sideBySide asks the lanes of all levels at the same time: CascadeParallel. A call whose
+// sideBySide asks the lanes of all levels at the same time: ChargeParallel. A call whose
 // entity has no parents goes the same way, with one level. If one denies or fails, the
 // grants of the others are given back. Lanes run beside each other; the first one runs on
 // this goroutine if it rests.

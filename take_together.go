@@ -10,7 +10,7 @@ import (
 )
 
 // The buckets of an entity and its parents, charged by one transaction:
-// CascadeTransaction. One that is not answered does not say which of its buckets is
+// ChargeTransaction. One that is not answered does not say which of its buckets is
 // silent. So each of them is asked by itself next, side by side, and one that does not
 // answer then opens.
 

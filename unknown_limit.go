@@ -114,7 +114,7 @@ func (f *fallbackLimits) replaces(name string, cfgs []*plan.Config) levels.Level
 func limitNames(levels []*plan.Config) []string {
 	var names []string
 	for _, cfg := range levels {
-		names = append(names, cfg.Names()...)
+		names = append(names, slices.DeleteFunc(cfg.Names(), func(name string) bool { return !cfg.Charges(name) })...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

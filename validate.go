@@ -55,9 +55,9 @@ func checkPolicy(field string, p UnavailablePolicy) error {
 	return nil
 }
 
-func checkCascade(field string, m CascadeMode) error {
-	if m != "" && m != CascadeParallel && m != CascadeTransaction {
-		return invalid(field, "is %q; give dynalimit.CascadeParallel or dynalimit.CascadeTransaction", m)
+func checkChargeMode(field string, m ChargeMode) error {
+	if m != "" && m != ChargeParallel && m != ChargeTransaction {
+		return invalid(field, "is %q; give dynalimit.ChargeParallel or dynalimit.ChargeTransaction", m)
 	}
 	return nil
 }

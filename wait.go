@@ -65,7 +65,7 @@ func (w *waiting) wait(ctx context.Context) (*Lease, bool, error) {
 		if denial == nil || !w.standInLine(lease.charge, denial) {
 			return nil, memory, err
 		}
-		if slept && w.limiter.desk.modeOf(w.request) == CascadeTransaction && lease.charge.spread() > 1 {
+		if slept && w.limiter.desk.modeOf(w.request) == ChargeTransaction && lease.charge.spread() > 1 {
 			w.at.lane.Line.Lost(w.at.waiter) // in a transaction: no lane carried the try
 		}
 		if slept, err = w.awaitTurn(ctx, denial); err != nil {
@@ -151,7 +151,7 @@ func (w *waiting) standInLine(c *charge, denial *LimitExceededError) bool {
 			continue
 		}
 		w.ensureWaiter()
-		at.group = lv.cfg.OfGroup()
+		at.of = lv.place()
 		if remembered := w.limiter.desk.lanes.Of(longest.EntityID, longest.Resource); at.lane != remembered { // lv's may be forgotten
 			at.quit()
 			at.lane = remembered
@@ -309,15 +309,14 @@ func (w *waiting) refresh(ctx context.Context) (recheck time.Duration, changed, 
 	repo, routes, at := w.limiter.repo, w.limiter.desk.routes, &w.at
 	ttl := repo.configs.ttl()
 	recheck = min(ttl, leastRecheck)
-	key := configKey{at.lane.Entity, at.lane.Resource, at.group}
-	oldest, gone, block := routes.blockFor(ctx, w.request, key)
+	oldest, gone, block := routes.blockFor(ctx, w.request, at.of.configKey)
 	outside = gone || block != nil
-	resolved, _, _, err := routes.store.config(ctx, key, time.Time{})
+	resolved, _, _, err := routes.store.config(ctx, at.of.configKey, time.Time{})
 	if err != nil {
 		return recheck, false, outside
 	}
 	age := time.Duration(repo.clock.NowMS()-min(oldest, resolved.readAt)) * time.Millisecond
-	cfg, _ := routes.levelConfig(w.request, key, resolved) // none of a bad one: the waiter tries, and hears what is wrong
+	cfg, _ := routes.levelConfig(w.request, at.of, resolved) // none of a bad one: the waiter tries, and hears what is wrong
 	return max(recheck, min(ttl, ttl-age)), at.lane.Line.Reconfigure(at.waiter, cfg), outside
 }
 

@@ -26,7 +26,7 @@ type Entities struct{ d *desk }
 // of records deeper than 8. Two things can still make one deeper: a child that the index
 // of children does not show yet, which may take a moment, and a parent whose record is
 // made after its children's, of which 100 are looked at. Then an acquire charges the 8
-// nearest levels.
+// nearest levels, or is refused (dynalimit.ErrTooDeep).
 func (n Entities) Create(ctx context.Context, e Entity) error {
 	if err := e.Validate(); err != nil {
 		return err
@@ -67,6 +67,12 @@ func created(e schema.EntityRecord, item schema.Item) deed {
 // entityFields are the fields of a record as events show them.
 func entityFields(e schema.EntityRecord) trail.Fields {
 	fields := trail.Fields{"cascade": e.Cascade}
+	if e.Counts() && !e.Cascade {
+		fields["parent_counts"] = true
+	}
+	if e.Detached && e.ParentID == "" {
+		fields["detached"] = true
+	}
 	for name, text := range map[string]string{"name": e.Name, "parent_id": e.ParentID, "plan": e.Plan, "managed_by": e.ManagedBy} {
 		if text != "" {
 			fields[name] = text

@@ -74,7 +74,7 @@ func TestUpdateEntity(t *testing.T) {
 			changes[c.Field] = [2]string{string(c.Before), string(c.After)}
 		}
 		assert.Equal(t, map[string][2]string{
-			"cascade": {"true", "false"}, "metadata": {"1", `{"a":1}`}, "name": {"", `"Key"`},
+			"cascade": {"true", "false"}, "metadata": {"1", `{"a":1}`}, "name": {"", `"Key"`}, "parent_counts": {"", "true"},
 			"parent_id": {`"a"`, `"b"`}, "plan": {`"free"`, `"pro"`},
 		}, changes)
 	})

@@ -9,13 +9,14 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// Update replaces the name, the metadata, the parent, the cascade and the plan of an
+// Update replaces the name, the metadata, the parent and how it counts, and the plan of an
 // entity, and returns the record as it is then; ID, Version and CreatedAt are those that
 // Get returned. If somebody changed the record since, it fails with a
 // *ConflictError[Entity] that shows both. It fails with ErrNotFound when there is no record,
 // and with a *ValidationError as Entities.Create does. Writing what is stored already does
 // nothing.
 //
+// If the parent begins to count, the event has it (parent_counts).
 // What the entity's buckets hold stays. The new parent and plan are in force in this
 // process at once, in others within their ConfigTTL.
 func (n Entities) Update(ctx context.Context, e Entity) (Entity, error) {
@@ -68,8 +69,11 @@ type entityChange struct {
 	changes      bool
 }
 
-// moves reports whether the entity gets another parent.
-func (c entityChange) moves() bool { return c.next.ParentID != c.stored.ParentID }
+// moves reports whether the entity gets another parent, or its parent begins to count: another tool
+// may have made a chain that was for order alone.
+func (c entityChange) moves() bool {
+	return c.next.ParentID != c.stored.ParentID || c.next.Counts() && !c.stored.Counts()
+}
 
 // planUpdate is what makes e of a record, if that is of e's version. It fails with a
 // *ConflictError[Entity], and as Entities.Get does.
@@ -90,7 +94,7 @@ func planUpdate(e schema.EntityRecord, item schema.Item) (entityChange, error) {
 }
 
 func sameEntity(x, y schema.EntityRecord) bool {
-	return x.Name == y.Name && x.ParentID == y.ParentID && x.Cascade == y.Cascade && x.Plan == y.Plan && x.ManagedBy == y.ManagedBy &&
+	return x.Name == y.Name && x.ParentID == y.ParentID && x.Cascade == y.Cascade && x.Detached == y.Detached && x.Plan == y.Plan && x.ManagedBy == y.ManagedBy &&
 		bytes.Equal(x.Metadata, y.Metadata)
 }
 

@@ -18,12 +18,18 @@ type Entity struct {
 	ID string
 	// Name is free text for people. Defaults to none.
 	Name string
-	// ParentID is the entity whose buckets a cascading entity charges too; it
-	// needs no record. Defaults to none.
+	// ParentID is the entity that this one belongs to; it needs no record. Calls of this entity
+	// charge the parent's buckets too, by the limits of levels made for the parent or for its
+	// plan. Defaults to none.
 	ParentID string
-	// Cascade makes an acquire of this entity charge its parent as well; it needs a
-	// ParentID. Defaults to false.
+	// Cascade makes calls charge the parent by all its levels: also by those of the resource and
+	// the system, which then limit all of its children together. It needs a ParentID. Defaults to
+	// false.
 	Cascade bool
+	// Detached makes calls not charge the parent, which is then one for order alone. Of an entity
+	// without a ParentID it means that no call may give one (dynalimit.WithParent). It excludes
+	// Cascade. Defaults to false.
+	Detached bool
 	// Plan names the plan whose limits apply where the entity has none of its own:
 	// letters, digits and _ . - : @, starting with a letter or digit, at most 256.
 	// Parents do not pass theirs on. Defaults to none.
@@ -62,6 +68,9 @@ func (e Entity) Validate() error {
 	if e.Cascade && e.ParentID == "" {
 		return invalid("entity.Cascade", "is true without a parent to charge; name a parent, or set it to false")
 	}
+	if e.Cascade && e.Detached {
+		return invalid("entity.Detached", "is true beside Cascade, which charges the parent; leave one of them out")
+	}
 	if e.Plan != "" {
 		if err := checkEntityID("entity.Plan", e.Plan); err != nil {
 			return err
@@ -98,7 +107,7 @@ func checkUpdate(e Entity) error {
 // recordOf is an entity as its record says it.
 func recordOf(e Entity) schema.EntityRecord {
 	return schema.EntityRecord{
-		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan, ManagedBy: e.ManagedBy,
+		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Detached: e.Detached, Plan: e.Plan, ManagedBy: e.ManagedBy,
 		Metadata: slices.Clone(e.Metadata), CreatedAt: e.CreatedAt, Version: e.Version,
 	}
 }

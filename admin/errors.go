@@ -48,10 +48,11 @@ func (e Entity) text() string {
 		Name     string          `json:"name,omitempty"`
 		Parent   string          `json:"parent,omitempty"`
 		Cascade  bool            `json:"cascade,omitempty"`
+		Detached bool            `json:"detached,omitempty"`
 		Plan     string          `json:"plan,omitempty"`
 		Managed  string          `json:"managed_by,omitempty"`
 		Metadata json.RawMessage `json:"metadata,omitempty"`
-	}{e.Version, e.Name, e.ParentID, e.Cascade, e.Plan, e.ManagedBy, e.Metadata})
+	}{e.Version, e.Name, e.ParentID, e.Cascade, e.Detached, e.Plan, e.ManagedBy, e.Metadata})
 	if err != nil {
 		return fmt.Sprintf("version %d", e.Version)
 	}

@@ -25,3 +25,7 @@ func (l Level) OfEntity() bool { return l == Entity || l == EntityDefault }
 
 // OfPlan reports whether the level is a plan's.
 func (l Level) OfPlan() bool { return l == Plan || l == PlanDefault }
+
+// IsOwn reports whether the level was made for an entity or for its plan, and not for every
+// entity.
+func (l Level) IsOwn() bool { return l.OfEntity() || l.OfPlan() }

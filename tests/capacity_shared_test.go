@@ -154,7 +154,7 @@ func TestTransactionsAtFullCommute(t *testing.T) {
 		all := atFull(t, 20)
 		all[0].family("shared", "org")
 		one := func(s *process) {
-			s.acquire("shared", dynalimit.Amounts{"rpm": 1}, dynalimit.WithCascade(dynalimit.CascadeTransaction))
+			s.acquire("shared", dynalimit.Amounts{"rpm": 1}, dynalimit.WithChargeMode(dynalimit.ChargeTransaction))
 		}
 		for _, s := range all {
 			s.repo.InvalidateConfig("shared", model)

@@ -145,7 +145,7 @@ func TestRoundTrips(t *testing.T) {
 			for range 3 * min(parents, 1) {
 				used = s.used(func() {
 					trips = roundTrips(t, s, func() {
-						cold.acquire("a", dynalimit.Amounts{"rpm": 1}, dynalimit.WithCascade(dynalimit.CascadeTransaction))
+						cold.acquire("a", dynalimit.Amounts{"rpm": 1}, dynalimit.WithChargeMode(dynalimit.ChargeTransaction))
 					})
 				})
 				t.Logf("warm, in a transaction, %d parents: %d round trips, %g write units, %g read units", parents, trips, used.WriteUnits(), used.ReadUnits())

@@ -22,7 +22,7 @@ func TestCascadeDenialConsumesNothingAnywhere(t *testing.T) {
 	bothModes(t, func(t *testing.T, s *process) {
 		s.family("key", "project", "org")
 		for i, full := range []string{"org", "project", "key"} {
-			lease, err := s.limiter.Acquire(t.Context(), full, model, dynalimit.Amounts{"tpm": 9500}, dynalimit.WithCascade(dynalimit.CascadeParallel))
+			lease, err := s.limiter.Acquire(t.Context(), full, model, dynalimit.Amounts{"tpm": 9500}, dynalimit.WithChargeMode(dynalimit.ChargeParallel))
 			require.NoError(t, err)
 			counters := func() (all []int64) {
 				for _, id := range []string{"key", "project", "org"} {
@@ -91,7 +91,7 @@ func TestCascadeRetryAfterCoversWhatOthersTook(t *testing.T) {
 
 func TestCascadeLevelsMayHaveOtherLimits(t *testing.T) {
 	bothModes(t, func(t *testing.T, s *process) {
-		s = s.on(s.repo, &dynalimit.Options{Cascade: s.limiter.mode}) // no fallback limits
+		s = s.on(s.repo, &dynalimit.Options{ChargeMode: s.limiter.mode}) // no fallback limits
 		s.family("key", "project", "org")
 		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Entity: "key"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}))
 		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Entity: "org"}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 1000), dynalimit.PerMinute("usd", 5)}))
@@ -232,7 +232,7 @@ func TestTransactionThatWasNeverAnsweredIsFollowed(t *testing.T) {
 // the acquire that brings it is denied.
 func TestTransactionBringsConfiguration(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, &dynalimit.Options{Cascade: dynalimit.CascadeTransaction})
+		s := newProcess(t, e, &dynalimit.Options{ChargeMode: dynalimit.ChargeTransaction})
 		ctx := t.Context()
 		require.NoError(t, s.repo.SetLimits(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
 		s.family("key", "project")
@@ -305,7 +305,7 @@ func TestThrottledTransactionIsDecidedAnewWhileThereIsTime(t *testing.T) {
 // A transaction that was sent when its caller had to be answered, and is refused in the
 // end, took nothing: nothing of it is given back.
 func TestRefusedTransactionThatWasUnderWayGivesNothingBack(t *testing.T) {
-	live(t, &dynalimit.Options{Cascade: dynalimit.CascadeTransaction, OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
+	live(t, &dynalimit.Options{ChargeMode: dynalimit.ChargeTransaction, OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
 		s.family("key", "org")
 		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{{Name: "rpm", Capacity: 100, RefillPeriod: 8000 * time.Hour}}))
 		s.acquire("key", dynalimit.Amounts{"rpm": 1})
@@ -342,7 +342,7 @@ func TestRefusedTransactionThatWasUnderWayGivesNothingBack(t *testing.T) {
 // A transaction whose first try got no answer, and whose second was refused, may land when
 // there is room again, after its caller was denied: Health tells it.
 func TestRefusedTransactionMayStillLand(t *testing.T) {
-	live(t, &dynalimit.Options{Cascade: dynalimit.CascadeTransaction}, func(t *testing.T, s *process) {
+	live(t, &dynalimit.Options{ChargeMode: dynalimit.ChargeTransaction}, func(t *testing.T, s *process) {
 		s.family("key", "org")
 		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}))
 		s.acquire("key", dynalimit.Amounts{"rpm": 10})
@@ -375,7 +375,7 @@ func TestRefusedTransactionMayStillLand(t *testing.T) {
 // After a transaction that claimed the buckets for a newer configuration nobody knows how
 // they look: they are read, and no write is spent on a guess.
 func TestTransactionAfterAClaim(t *testing.T) {
-	live(t, &dynalimit.Options{Cascade: dynalimit.CascadeTransaction}, func(t *testing.T, s *process) {
+	live(t, &dynalimit.Options{ChargeMode: dynalimit.ChargeTransaction}, func(t *testing.T, s *process) {
 		s.family("key", "org")
 		for n := range int64(3) {
 			require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerDay("rpm", 100+n)}))

@@ -202,8 +202,8 @@ func TestBucketWithoutAConfiguredLimit(t *testing.T) {
 // A limit that another process has just removed is named as such, not as one
 // that holds nothing.
 func TestJustRemovedLimitIsNoLimitAnyMore(t *testing.T) {
-	for _, mode := range []dynalimit.CascadeMode{dynalimit.CascadeParallel, dynalimit.CascadeTransaction} {
-		s := memProcess(t, &dynalimit.Options{Cascade: mode})
+	for _, mode := range []dynalimit.ChargeMode{dynalimit.ChargeParallel, dynalimit.ChargeTransaction} {
+		s := memProcess(t, &dynalimit.Options{ChargeMode: mode})
 		two := []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), dynalimit.PerMinute("tpm", 1000)}
 		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, two))
 		s.family("key", "project")
@@ -245,7 +245,7 @@ func TestRemovedLimitLeavesNothing(t *testing.T) {
 func TestGiveBackAsksForABucketItHasNotSeen(t *testing.T) {
 	s := memProcess(t, perMinute())
 	s.family("key", "project")
-	lease := s.acquire("key", dynalimit.Amounts{"tpm": 500}, dynalimit.WithCascade(dynalimit.CascadeTransaction))
+	lease := s.acquire("key", dynalimit.Amounts{"tpm": 500}, dynalimit.WithChargeMode(dynalimit.ChargeTransaction))
 	for _, entity := range []string{"key", "project"} { // as left by what a lane had under way meanwhile
 		s.limiter.lanes.Of(entity, model).Observe(nil, s.limiter.lanes.Ask())
 	}

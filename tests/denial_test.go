@@ -164,7 +164,7 @@ func TestSupposedImageDeniesNobody(t *testing.T) {
 		require.NoError(t, err)
 		lease, err := other.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"tpm": 30})
 		require.NoError(t, err)
-		_, err = l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"tpm": 30}, dynalimit.WithCascade(dynalimit.CascadeTransaction))
+		_, err = l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"tpm": 30}, dynalimit.WithChargeMode(dynalimit.ChargeTransaction))
 		require.NoError(t, err)
 		require.NoError(t, lease.Rollback(t.Context()))
 		_, err = l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"tpm": 30})
@@ -270,7 +270,7 @@ func TestScarceBucketIsLookedAtBeforeItIsWritten(t *testing.T) {
 // A transaction, which costs twice the units, looks too.
 func TestTransactionLooksAtAScarceBucket(t *testing.T) {
 	opts := perDay(86_400)
-	opts.Cascade = dynalimit.CascadeTransaction
+	opts.ChargeMode = dynalimit.ChargeTransaction
 	s := memProcess(t, opts)
 	s.family("key", "project")
 	other := s.peer(perDay(86_400))

@@ -319,7 +319,7 @@ func TestUnknownStateInABucketIsRefused(t *testing.T) {
 				lease := s.acquire("key", dynalimit.Amounts{"rpm": 1})
 				key := s.repo.keys.Bucket("org", model)
 				s.gains(key, attribute)
-				p := s.peer(&dynalimit.Options{Cascade: s.limiter.mode, Limits: s.limiter.own, OnUnavailable: dynalimit.Allow})
+				p := s.peer(&dynalimit.Options{ChargeMode: s.limiter.mode, Limits: s.limiter.own, OnUnavailable: dynalimit.Allow})
 				before := p.storedItem(key)
 				for range 2 { // cold, then by what is remembered
 					for call, err := range p.uses("key", dynalimit.Amounts{"rpm": 1}) {
@@ -330,7 +330,7 @@ func TestUnknownStateInABucketIsRefused(t *testing.T) {
 				refusesKind(t, p.repo.ListBuckets(ctx, "org"), kind)
 				refusesKind(t, p.repo.ResetBucket(ctx, "org", model), kind)
 				assert.Equal(t, before, p.storedItem(key))
-				if s.limiter.mode == dynalimit.CascadeParallel { // no answer to a transaction shows a bucket
+				if s.limiter.mode == dynalimit.ChargeParallel { // no answer to a transaction shows a bucket
 					_, err := s.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"rpm": 1})
 					refusesKind(t, err, kind)
 				}

@@ -191,7 +191,7 @@ func TestGhostIsHealed(t *testing.T) {
 			}
 			p := s
 			if cold {
-				p = s.peer(&dynalimit.Options{Limits: s.limiter.own, Cascade: s.limiter.mode})
+				p = s.peer(&dynalimit.Options{Limits: s.limiter.own, ChargeMode: s.limiter.mode})
 			}
 			p.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 500})
 			for _, id := range []string{"key", "project"} {

@@ -353,7 +353,7 @@ func TestHistoriesOfCounters(t *testing.T) {
 			all := []*process{
 				s.peer(&dynalimit.Options{Observer: heard.observer(), OnUnavailable: dynalimit.Allow}),
 				s.peer(&dynalimit.Options{Observer: heard.observer(), OnUnavailable: dynalimit.Local, Prefetch: 250 * time.Millisecond}),
-				s.peer(&dynalimit.Options{Observer: heard.observer(), OnUnavailable: dynalimit.Allow, Cascade: dynalimit.CascadeTransaction}),
+				s.peer(&dynalimit.Options{Observer: heard.observer(), OnUnavailable: dynalimit.Allow, ChargeMode: dynalimit.ChargeTransaction}),
 				s.peer(&dynalimit.Options{Observer: heard.observer()}),
 			}
 			var calls sync.WaitGroup

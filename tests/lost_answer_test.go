@@ -286,7 +286,7 @@ func TestTransactionEndsWithItsContext(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				defer cancel()
 				began := time.Now()
-				lease, err := l.Acquire(ctx, "u", "m", dynalimit.Amounts{"tpm": 5}, dynalimit.WithCascade(dynalimit.CascadeTransaction), dynalimit.WithOnUnavailable(dynalimit.Allow))
+				lease, err := l.Acquire(ctx, "u", "m", dynalimit.Amounts{"tpm": 5}, dynalimit.WithChargeMode(dynalimit.ChargeTransaction), dynalimit.WithOnUnavailable(dynalimit.Allow))
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.Nil(t, lease)
 				require.Equal(t, 50*time.Millisecond, time.Since(began))

@@ -265,11 +265,11 @@ var hangs = map[string]ddbmem.Fault{
 // one call or two that paid for it, and the others are charged as ever.
 func TestOneSickLevelOfATransactionOpensAlone(t *testing.T) {
 	for name, fault := range hangs {
-		for _, mode := range []dynalimit.CascadeMode{dynalimit.CascadeParallel, dynalimit.CascadeTransaction} {
+		for _, mode := range []dynalimit.ChargeMode{dynalimit.ChargeParallel, dynalimit.ChargeTransaction} {
 			for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local} {
 				t.Run(name+" "+string(mode)+" "+string(policy), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						s := liveProcess(t, memEngine(t), &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 1000)}, Cascade: mode, OnUnavailable: policy})
+						s := liveProcess(t, memEngine(t), &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 1000)}, ChargeMode: mode, OnUnavailable: policy})
 						s.family("key", "project", "org")
 						s.acquire("key", dynalimit.Amounts{"rpm": 1})
 						s.db.SetFaults(s.silenceOf("org", fault))
@@ -313,7 +313,7 @@ func TestOneSickLevelOfATransactionOpensAlone(t *testing.T) {
 // What a transaction took although no answer came is given back, although nobody calls who
 // would ask its buckets.
 func TestLostTransactionIsGivenBackWithoutTraffic(t *testing.T) {
-	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 1000)}, Cascade: dynalimit.CascadeTransaction}, func(t *testing.T, s *process) {
+	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 1000)}, ChargeMode: dynalimit.ChargeTransaction}, func(t *testing.T, s *process) {
 		s.family("key", "org")
 		s.acquire("key", dynalimit.Amounts{"rpm": 1})
 		s.db.SetFaults(func(q *ddbmem.Request) (f ddbmem.Fault) {

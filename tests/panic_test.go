@@ -184,12 +184,12 @@ func endOneCall(t *testing.T, operation string, end func(), policy dynalimit.Una
 	require.NoError(t, repo.CreateEntity(t.Context(), admin.Entity{ID: "u", ParentID: "top", Cascade: true}))
 	watched, err := openRepository(e.client(func(o *dynamodb.Options) { o.HTTPClient = transport }), repo.table, &dynalimit.RepositoryOptions{Now: time.Now})
 	require.NoError(t, err)
-	mode := dynalimit.CascadeTransaction
+	mode := dynalimit.ChargeTransaction
 	if operation == "UpdateItem" {
-		mode = dynalimit.CascadeParallel
+		mode = dynalimit.ChargeParallel
 	}
 	l, err := newLimiter(watched, &dynalimit.Options{
-		Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 20)}, OnUnavailable: policy, Cascade: mode,
+		Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 20)}, OnUnavailable: policy, ChargeMode: mode,
 	})
 	require.NoError(t, err)
 	acquire := func() (took bool) {

@@ -252,7 +252,7 @@ func perDay(n int64) *dynalimit.Options {
 // together are the options of limiters that charge a cascade in a transaction.
 func together() *dynalimit.Options {
 	opts := perMinute()
-	opts.Cascade = dynalimit.CascadeTransaction
+	opts.ChargeMode = dynalimit.ChargeTransaction
 	return opts
 }
 
@@ -269,11 +269,11 @@ func virtual(t *testing.T, opts *dynalimit.Options, test func(t *testing.T, s *p
 // bothModes runs a test with each way to charge a cascade, on every engine.
 func bothModes(t *testing.T, test func(t *testing.T, s *process)) {
 	t.Helper()
-	for _, mode := range []dynalimit.CascadeMode{dynalimit.CascadeParallel, dynalimit.CascadeTransaction} {
+	for _, mode := range []dynalimit.ChargeMode{dynalimit.ChargeParallel, dynalimit.ChargeTransaction} {
 		t.Run(string(mode), func(t *testing.T) {
 			testEngines(t, func(t *testing.T, e *engine) {
 				opts := perMinute()
-				opts.Cascade = mode
+				opts.ChargeMode = mode
 				test(t, newProcess(t, e, opts))
 			})
 		})

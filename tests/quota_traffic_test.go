@@ -245,9 +245,9 @@ func TestGrantsAboveAQuota(t *testing.T) {
 // Levels of one chain are in windows of their own: a day, a token bucket, and a month over all
 // models, of which others have opened some. Each gives back within its own window.
 func TestWindowsOfLevels(t *testing.T) {
-	for _, mode := range []dynalimit.CascadeMode{dynalimit.CascadeParallel, dynalimit.CascadeTransaction} {
+	for _, mode := range []dynalimit.ChargeMode{dynalimit.ChargeParallel, dynalimit.ChargeTransaction} {
 		t.Run(string(mode), func(t *testing.T) {
-			virtual(t, &dynalimit.Options{Cascade: mode}, func(t *testing.T, s *process) {
+			virtual(t, &dynalimit.Options{ChargeMode: mode}, func(t *testing.T, s *process) {
 				ctx := t.Context()
 				s.family("key", "team")
 				require.NoError(t, s.repo.CreateEntity(ctx, admin.Entity{ID: "other", ParentID: "team", Cascade: true}))

@@ -161,7 +161,7 @@ func TestTransactionsAfterTheClockWasCorrected(t *testing.T) {
 		other := liveProcess(t, e, nil)
 		other.family("key", "org")
 		require.NoError(t, other.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
-		s := other.on(e.open(t, other.repo.table, nil), &dynalimit.Options{Cascade: dynalimit.CascadeTransaction})
+		s := other.on(e.open(t, other.repo.table, nil), &dynalimit.Options{ChargeMode: dynalimit.ChargeTransaction})
 		peer := other.on(e.open(t, other.repo.table, &dynalimit.RepositoryOptions{Now: theirs}), nil).inSlot(1)
 		for range 3 {
 			s.acquire("key", dynalimit.Amounts{"rpm": 1})

@@ -87,10 +87,10 @@ func exhausted(k schema.Keys, entity string, at time.Time) schema.Item {
 // parent, refills as it would have, and leaves no bucket of the older layout behind.
 func TestLegacyBucketKeepsItsLevel(t *testing.T) {
 	for _, version := range []string{"0.5", "0.6"} {
-		for _, mode := range []dynalimit.CascadeMode{dynalimit.CascadeParallel, dynalimit.CascadeTransaction} {
+		for _, mode := range []dynalimit.ChargeMode{dynalimit.ChargeParallel, dynalimit.ChargeTransaction} {
 			t.Run(version+" "+string(mode), func(t *testing.T) {
 				testEngines(t, func(t *testing.T, e *engine) {
-					s := legacyProcess(t, e, version, &dynalimit.Options{Cascade: mode})
+					s := legacyProcess(t, e, version, &dynalimit.Options{ChargeMode: mode})
 					s.deny("key-1", dynalimit.Amounts{"rpm": 1})
 					s.clock.advance(599 * time.Millisecond)
 					s.deny("key-1", dynalimit.Amounts{"rpm": 1})
@@ -123,7 +123,7 @@ func TestLegacyBucketIsMetWhenABucketIsMade(t *testing.T) {
 	bothModes(t, func(t *testing.T, s *process) {
 		s.family("user-1", "project-1")
 		versioned(t, s.repo, map[string]string{"schema_version": "0.8.0"})
-		p := s.peer(&dynalimit.Options{Limits: perMinute().Limits, Cascade: s.limiter.mode})
+		p := s.peer(&dynalimit.Options{Limits: perMinute().Limits, ChargeMode: s.limiter.mode})
 		_, err := p.limiter.Check(t.Context(), "user-1", model, nil)
 		require.NoError(t, err)
 		put(t, s.repo, exhausted(schema.Keys{}, "project-1", s.clock.now()))
@@ -235,7 +235,7 @@ func TestMalformedLegacyBucket(t *testing.T) {
 	bothModes(t, func(t *testing.T, s *process) {
 		s.family("user-1", "project-1")
 		versioned(t, s.repo, map[string]string{"schema_version": "0.8.0"})
-		opts := &dynalimit.Options{Limits: perMinute().Limits, Cascade: s.limiter.mode, OnUnavailable: dynalimit.Allow}
+		opts := &dynalimit.Options{Limits: perMinute().Limits, ChargeMode: s.limiter.mode, OnUnavailable: dynalimit.Allow}
 		known, cold := s.peer(opts), s.peer(opts)
 		_, err := known.limiter.Check(t.Context(), "user-1", model, nil)
 		require.NoError(t, err)

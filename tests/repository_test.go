@@ -157,7 +157,7 @@ type rateLimiter struct {
 	*dynalimit.RateLimiter
 	repo  *repository
 	own   []dynalimit.Limit
-	mode  dynalimit.CascadeMode
+	mode  dynalimit.ChargeMode
 	lanes *lane.Registry
 }
 
@@ -168,7 +168,7 @@ func newLimiter(r *repository, opts *dynalimit.Options) (*rateLimiter, error) {
 	}
 	made := &rateLimiter{RateLimiter: l, repo: r, lanes: inside.Lanes(l)}
 	if opts != nil {
-		made.own, made.mode = opts.Limits, opts.Cascade
+		made.own, made.mode = opts.Limits, opts.ChargeMode
 	}
 	return made, nil
 }

@@ -189,10 +189,10 @@ func TestBucketRequests(t *testing.T) {
 			s.deny("user-1", dynalimit.Amounts{"tpm": 5000})
 		}},
 		"transaction_cold": {
-			opts: &dynalimit.Options{Limits: two.Limits, Cascade: dynalimit.CascadeTransaction}, before: func(s *scene) { s.family("user-1", "project-1") },
+			opts: &dynalimit.Options{Limits: two.Limits, ChargeMode: dynalimit.ChargeTransaction}, before: func(s *scene) { s.family("user-1", "project-1") },
 			do: func(s *scene) { s.acquire("user-1", dynalimit.Amounts{"rpm": 1, "tpm": 500}) },
 		},
-		"transaction_warm": {opts: &dynalimit.Options{Limits: two.Limits, Cascade: dynalimit.CascadeTransaction}, before: func(s *scene) {
+		"transaction_warm": {opts: &dynalimit.Options{Limits: two.Limits, ChargeMode: dynalimit.ChargeTransaction}, before: func(s *scene) {
 			s.family("user-1", "project-1")
 			s.acquire("user-1", dynalimit.Amounts{"rpm": 1, "tpm": 500})
 		}, do: func(s *scene) { s.acquire("user-1", dynalimit.Amounts{"rpm": 1, "tpm": 500}) }},

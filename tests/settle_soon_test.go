@@ -23,8 +23,8 @@ func requestsADay(n int64) *dynalimit.Options {
 // The next call of this process is decided after what was given back, though nobody waited for
 // it: calls that each need the whole limit follow each other.
 func TestNextCallIsDecidedAfterSettleSoon(t *testing.T) {
-	for _, mode := range []dynalimit.CascadeMode{dynalimit.CascadeParallel, dynalimit.CascadeTransaction} {
-		virtual(t, &dynalimit.Options{Limits: requestsADay(100).Limits, Cascade: mode}, func(t *testing.T, s *process) {
+	for _, mode := range []dynalimit.ChargeMode{dynalimit.ChargeParallel, dynalimit.ChargeTransaction} {
+		virtual(t, &dynalimit.Options{Limits: requestsADay(100).Limits, ChargeMode: mode}, func(t *testing.T, s *process) {
 			s.family("key", "org")
 			s.slowly(5*time.Millisecond, 5*time.Millisecond)
 			for range 40 {

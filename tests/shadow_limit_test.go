@@ -73,8 +73,8 @@ func TestLimitInShadow(t *testing.T) {
 
 // Beside a limit that denies, one in shadow is neither charged nor counted.
 func TestShadowOfADeniedCall(t *testing.T) {
-	for _, mode := range []dynalimit.CascadeMode{dynalimit.CascadeParallel, dynalimit.CascadeTransaction} {
-		s := memProcess(t, &dynalimit.Options{Cascade: mode})
+	for _, mode := range []dynalimit.ChargeMode{dynalimit.ChargeParallel, dynalimit.ChargeTransaction} {
+		s := memProcess(t, &dynalimit.Options{ChargeMode: mode})
 		s.family("key", "team")
 		s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 100).Shadowed())
 		s.limits(admin.Scope{Entity: "team"}, dynalimit.PerDay("rpm", 1), dynalimit.PerDay("tpm", 100).Shadowed())
@@ -141,7 +141,7 @@ func TestShadowOfACallerWhoLeft(t *testing.T) {
 // A transaction charges what a limit in shadow has, and counts what it does not, from the image
 // that it takes to be there after another one.
 func TestShadowInATransaction(t *testing.T) {
-	s := memProcess(t, &dynalimit.Options{Cascade: dynalimit.CascadeTransaction})
+	s := memProcess(t, &dynalimit.Options{ChargeMode: dynalimit.ChargeTransaction})
 	s.family("key", "team")
 	s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 100).Shadowed())
 	s.acquire("key", dynalimit.Amounts{"tpm": 1})

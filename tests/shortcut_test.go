@@ -16,7 +16,7 @@ import (
 )
 
 // general is an option that says nothing: a call with options takes the general way.
-var general = dynalimit.WithCascade("")
+var general = dynalimit.WithChargeMode("")
 
 // remembered is a process that denies calls of user-1 from memory, by limits of the entity's own.
 func remembered(t *testing.T, limits ...dynalimit.Limit) *process {

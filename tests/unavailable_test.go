@@ -374,7 +374,7 @@ func TestRequestOnADeadConnectionIsSentAgain(t *testing.T) {
 				s.family("key", "project")
 				client := &testworld.DeadPool{Next: s.client().Options().HTTPClient, Operation: operation}
 				s = s.wired(&dynalimit.Options{
-					Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 1000)}, Cascade: dynalimit.CascadeTransaction, OnUnavailable: dynalimit.Allow,
+					Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 1000)}, ChargeMode: dynalimit.ChargeTransaction, OnUnavailable: dynalimit.Allow,
 				}, client)
 				entity := "key"
 				if operation == "UpdateItem" {

@@ -92,7 +92,7 @@ func TestMisuseIsSaid(t *testing.T) {
 	assert.Nil(t, none.Statuses())
 	assert.False(t, none.Degraded())
 	require.NoError(t, lease.Rollback(ctx), "the lease is as it was")
-	_, err := l.Acquire(ctx, "u", model, a, nil, dynalimit.WithCascade(dynalimit.CascadeParallel), nil)
+	_, err := l.Acquire(ctx, "u", model, a, nil, dynalimit.WithChargeMode(dynalimit.ChargeParallel), nil)
 	require.NoError(t, err, "no option changes nothing")
 }
 
@@ -155,7 +155,7 @@ var badCalls = []struct {
 	{name: "digit first", entity: "a", resource: model, amounts: dynalimit.Amounts{"1r": 1}, field: "amounts", reason: "start with a letter"},
 	{name: "long limit name", entity: "a", resource: model, amounts: dynalimit.Amounts{strings.Repeat("r", 65): 1}, field: "amounts", reason: "at most 64"},
 	{name: "policy", entity: "a", resource: model, amounts: dynalimit.Amounts{"rpm": 1}, opts: []dynalimit.AcquireOption{dynalimit.WithOnUnavailable("open")}, field: "WithOnUnavailable", reason: `is "open"`},
-	{name: "cascade", entity: "a", resource: model, amounts: dynalimit.Amounts{"rpm": 1}, opts: []dynalimit.AcquireOption{dynalimit.WithCascade("all")}, field: "WithCascade", reason: `is "all"`},
+	{name: "cascade", entity: "a", resource: model, amounts: dynalimit.Amounts{"rpm": 1}, opts: []dynalimit.AcquireOption{dynalimit.WithChargeMode("all")}, field: "WithChargeMode", reason: `is "all"`},
 	{name: "limit of nothing", entity: "a", resource: model, amounts: dynalimit.Amounts{"rpm": 1}, opts: []dynalimit.AcquireOption{dynalimit.WithLimits(dynalimit.PerMinute("rpm", 0))}, field: "WithLimits[0].Capacity", reason: "is 0"},
 	{name: "negative burst", entity: "a", resource: model, amounts: dynalimit.Amounts{"rpm": 1}, opts: []dynalimit.AcquireOption{dynalimit.WithLimits(dynalimit.PerMinute("rpm", 1).WithBurst(-1))}, field: "WithLimits[0].Burst", reason: "is -1"},
 	{name: "no period", entity: "a", resource: model, amounts: dynalimit.Amounts{"rpm": 1}, opts: []dynalimit.AcquireOption{dynalimit.WithLimits(dynalimit.Limit{Name: "rpm", Capacity: 1})}, field: "WithLimits[0].RefillPeriod", reason: "milliseconds"},
@@ -264,7 +264,7 @@ func TestBadOptions(t *testing.T) {
 		{"options.Limits[1].Capacity", dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 1), dynalimit.PerMinute("tpm", maxTokens+1)}}},
 		{"options.Limits[0].RefillPeriod", dynalimit.Options{Limits: []dynalimit.Limit{{Name: "rpm", Capacity: 1, RefillPeriod: time.Microsecond}}}},
 		{"options.OnUnavailable", dynalimit.Options{OnUnavailable: "open"}},
-		{"options.Cascade", dynalimit.Options{Cascade: "both"}},
+		{"options.ChargeMode", dynalimit.Options{ChargeMode: "both"}},
 		{"options.MaxBuckets", dynalimit.Options{MaxBuckets: -1}},
 		{"options.Now", dynalimit.Options{Now: func() time.Time { return time.Time{} }}},
 		{"options.Prefetch", dynalimit.Options{Prefetch: time.Millisecond}},

@@ -216,7 +216,7 @@ func TestWaitInATransaction(t *testing.T) {
 		began, meter := time.Now(), db.Meter()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
-		_, err := l.Wait(ctx, "u", "m", dynalimit.Amounts{"tpm": 30}, dynalimit.WithCascade(dynalimit.CascadeTransaction))
+		_, err := l.Wait(ctx, "u", "m", dynalimit.Amounts{"tpm": 30}, dynalimit.WithChargeMode(dynalimit.ChargeTransaction))
 		require.NoError(t, err)
 		require.Equal(t, 30*time.Second, time.Since(began))
 		require.EqualValues(t, 1, db.Meter().Sub(meter).Operations["TransactWriteItems"].Requests)
@@ -383,7 +383,7 @@ func TestWaitEndsWhereTheBucketIsNotChargedAnyMore(t *testing.T) {
 			require.NoError(s.t, s.repo.DeleteLimits(s.t.Context(), admin.Scope{Everyone: true, Resource: model}))
 		}},
 		"parent": {admin.Scope{Entity: "org"}, func(s *process) {
-			_, err := s.repo.UpdateEntity(s.t.Context(), admin.Entity{ID: "key", ParentID: "org", Version: 1})
+			_, err := s.repo.UpdateEntity(s.t.Context(), admin.Entity{ID: "key", ParentID: "org", Detached: true, Version: 1})
 			require.NoError(s.t, err)
 		}},
 		"unlimited": {admin.Scope{Entity: "key"}, func(s *process) { s.says(schema.ConfigOwner{Entity: "key"}, unlimited) }},

@@ -37,7 +37,7 @@ var commandOf = map[fault.Fix]fault.Fix{
 
 // argumentOf has the flag or argument for fields of the library. A limit's index is left out.
 var argumentOf = map[string]string{
-	"dynalimit entity.ID": "id of an entity", "dynalimit entity.ParentID": "--parent", "dynalimit entity.Cascade": "--cascade",
+	"dynalimit entity.ID": "id of an entity", "dynalimit entity.ParentID": "--parent", "dynalimit entity.Cascade": "--cascade", "dynalimit entity.Detached": "--detached",
 	"dynalimit entity.Plan": "--plan", "dynalimit entity.Name": "--name", "dynalimit entity.Metadata": "--metadata",
 	"dynalimit config.Name": "name of a limit", "dynalimit config.Capacity": "capacity of a limit", "dynalimit config.Burst": "burst of a limit",
 	"dynalimit config.RefillAmount": "refill of a limit", "dynalimit config.RefillPeriod": "period of a limit", "dynalimit config.Window": "window of a quota",

@@ -31,7 +31,7 @@ func TestCompletionOfWords(t *testing.T) {
 		"limits set k --on-unavailable=l":       {"--on-unavailable=local"},
 		"limits set k --on-unavailable = l":     {"local"},
 		"limits set k --on-unavailable =":       {"block", "allow", "local", "none"},
-		"entity update k --no":                  {"--no-cascade"},
+		"entity update k --no":                  {"--no-cascade", "--no-detached"},
 		"entity update --plan pro --cascade --": nil, // below
 		"completion ":                           {"bash", "zsh", "fish"},
 		"completion bash ":                      nil,

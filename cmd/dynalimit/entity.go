@@ -37,6 +37,7 @@ type entityJSON struct {
 	Name      string          `json:"name,omitempty"`
 	ParentID  string          `json:"parent_id,omitempty"`
 	Cascade   bool            `json:"cascade,omitempty"`
+	Detached  bool            `json:"detached,omitempty"`
 	Plan      string          `json:"plan,omitempty"`
 	ManagedBy string          `json:"managed_by,omitempty"`
 	Metadata  json.RawMessage `json:"metadata,omitempty"`
@@ -53,10 +54,23 @@ func entityToJSON(e admin.Entity) entityJSON {
 // entityFacts are what a record says, in words, by name.
 func entityFacts(e admin.Entity) map[string]string {
 	all := map[string]string{"name": e.Name, "parent": e.ParentID, "plan": e.Plan, "metadata": string(e.Metadata), "managed by": e.ManagedBy}
-	if e.Cascade {
-		all["cascade"] = "calls charge the parent too"
-	}
+	all["charges"] = chargesText(e.ParentID, e.Cascade, e.Detached)
 	return all
+}
+
+// chargesText says by which levels calls charge a parent; empty without a parent.
+func chargesText(parent string, cascade, detached bool) string {
+	switch {
+	case parent == "" && detached:
+		return "no parent, also none that a call gives"
+	case parent == "":
+		return ""
+	case detached:
+		return "not the parent, which is for order alone"
+	case cascade:
+		return "the parent by all its levels, those of resource and system among them"
+	}
+	return "the parent by the limits made for it or for its plan"
 }
 
 type entityShowCmd struct{ entityID }
@@ -74,11 +88,7 @@ func (c entityShowCmd) Run(ctx context.Context, g *globals, out *term.Output) er
 // printEntity shows a record to a person.
 func printEntity(out *term.Output, e admin.Entity) {
 	fmt.Fprintln(out, out.Bold(term.Plain(e.ID)))
-	cascades := ""
-	if e.ParentID != "" {
-		cascades = strconv.FormatBool(e.Cascade)
-	}
-	fields(out, "name", e.Name, "parent", e.ParentID, "cascades", cascades, "plan", e.Plan, "metadata", string(e.Metadata),
+	fields(out, "name", e.Name, "parent", e.ParentID, "charges", chargesText(e.ParentID, e.Cascade, e.Detached), "plan", e.Plan, "metadata", string(e.Metadata),
 		"managed by", e.ManagedBy, "made", momentText(e.CreatedAt.UTC()), "version", strconv.FormatInt(e.Version, 10))
 }
 

@@ -63,8 +63,9 @@ func readMetadata(path string) (held []byte, err error) {
 type entityCreateCmd struct {
 	entityID
 	Name     string       `help:"Free text for people." placeholder:"TEXT"`
-	Parent   string       `help:"The entity whose buckets a cascading entity charges too." placeholder:"ID"`
-	Cascade  bool         `help:"Charge the parent's buckets as well."`
+	Parent   string       `help:"The entity that this one belongs to; calls charge its buckets too, by the limits made for it or for its plan." placeholder:"ID"`
+	Cascade  bool         `help:"Charge the parent by all its levels, those of resource and system among them: they limit all of its children together." xor:"link"`
+	Detached bool         `help:"Do not charge the parent: it is for order alone." xor:"link"`
 	Plan     string       `help:"The plan whose limits apply where the entity has none of its own." placeholder:"NAME"`
 	Metadata metadataFlag `help:"Any JSON, or @FILE that holds it." placeholder:"JSON"`
 	changes
@@ -75,12 +76,12 @@ func (c entityCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 	if err != nil {
 		return err
 	}
-	e := admin.Entity{ID: c.ID, Name: c.Name, ParentID: c.Parent, Cascade: c.Cascade, Plan: c.Plan, Metadata: metadata}
+	e := admin.Entity{ID: c.ID, Name: c.Name, ParentID: c.Parent, Cascade: c.Cascade, Detached: c.Detached, Plan: c.Plan, Metadata: metadata}
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
 		if err := c.store(ctx, repo, &e); err != nil {
 			return err
 		}
-		tellUnknown(ctx, repo, out, c.Plan, c.Parent)
+		tellUnknown(ctx, repo, out, c.Plan, c.Parent, !c.Cascade && !c.Detached)
 		after := entityToJSON(e)
 		return out.Show(entityChange{nil, &after, true, c.DryRun}, func() {
 			printDone(out, e.ID, diff(out, nil, entityFacts(e)), c.DryRun, "Made. In force everywhere within a minute.")
@@ -113,8 +114,9 @@ func (c entityCreateCmd) store(ctx context.Context, repo *dynalimit.Repository, 
 type entityUpdateCmd struct {
 	entityID
 	Name     *string       `help:"Free text for people; '' removes it." placeholder:"TEXT"`
-	Parent   *string       `help:"The entity whose buckets a cascading entity charges too; '' removes it." placeholder:"ID"`
-	Cascade  *bool         `help:"Charge the parent's buckets as well, or do not." negatable:""`
+	Parent   *string       `help:"The entity that this one belongs to; calls charge its buckets too, by the limits made for it or for its plan; '' removes it." placeholder:"ID"`
+	Cascade  *bool         `help:"Charge the parent by all its levels, those of resource and system among them, or do not." negatable:""`
+	Detached *bool         `help:"Do not charge the parent: it is for order alone. --no-detached charges it." negatable:""`
 	Plan     *string       `help:"The plan whose limits apply where the entity has none of its own; '' removes it." placeholder:"NAME"`
 	Metadata *metadataFlag `help:"Any JSON, or @FILE that holds it; '' removes it." placeholder:"JSON"`
 	Version  *int64        `help:"Change the record only if it has this version, as 'show' prints it. Default: the one found." placeholder:"N"`
@@ -125,8 +127,8 @@ func (c entityUpdateCmd) Validate() error {
 	if err := c.entityID.Validate(); err != nil {
 		return err
 	}
-	if c.Name == nil && c.Parent == nil && c.Cascade == nil && c.Plan == nil && c.Metadata == nil {
-		return errors.New("nothing is to be changed: give --name, --parent, --cascade, --plan or --metadata")
+	if c.Name == nil && c.Parent == nil && c.Cascade == nil && c.Detached == nil && c.Plan == nil && c.Metadata == nil {
+		return errors.New("nothing is to be changed: give --name, --parent, --cascade, --detached, --plan or --metadata")
 	}
 	return nil
 }
@@ -138,8 +140,14 @@ func (c entityUpdateCmd) on(e admin.Entity) (admin.Entity, error) {
 			*field = *value
 		}
 	}
+	if e.ParentID == "" && c.Parent != nil { // what is said of the parent goes with it
+		e.Cascade, e.Detached = false, false
+	}
 	if c.Cascade != nil {
 		e.Cascade = *c.Cascade
+	}
+	if c.Detached != nil {
+		e.Detached = *c.Detached
 	}
 	if c.Version != nil {
 		e.Version = *c.Version
@@ -182,7 +190,7 @@ func (c entityUpdateCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 		if c.Parent != nil {
 			parent = *c.Parent
 		}
-		tellUnknown(ctx, repo, out, plan, parent)
+		tellUnknown(ctx, repo, out, plan, parent, !after.Cascade && !after.Detached)
 		lines := diff(out, entityFacts(before), entityFacts(after))
 		old, now := entityToJSON(before), entityToJSON(after)
 		return out.Show(entityChange{&old, &now, len(lines) > 0, c.DryRun}, func() { printChange(out, c.ID, lines, c.DryRun) })

@@ -31,8 +31,11 @@ func (f entityFilter) show(out *term.Output, all iter.Seq2[admin.Entity, error],
 
 func entityRow(e admin.Entity) []string {
 	parent := orDash(e.ParentID)
-	if e.Cascade {
-		parent += " (cascades)"
+	switch {
+	case e.Cascade:
+		parent += " (by all levels)"
+	case e.Detached && e.ParentID != "":
+		parent += " (detached)"
 	}
 	name := orDash(e.Name)
 	if e.Deleting {

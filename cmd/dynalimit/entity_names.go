@@ -10,17 +10,24 @@ import (
 )
 
 // tellUnknown tells of a plan or a parent, "" for none, that stands nowhere in the table: either
-// may be stored later, or the name is misspelt. What cannot be read is not told of.
-func tellUnknown(ctx context.Context, repo *dynalimit.Repository, out *term.Output, plan, parent string) {
+// may be stored later, or the name is misspelt. If the parent counts by its own levels, it tells
+// where those are missing. What cannot be read is not told of.
+func tellUnknown(ctx context.Context, repo *dynalimit.Repository, out *term.Output, plan, parent string, counts bool) {
 	if plan != "" && !planIsThere(ctx, repo, plan) {
 		out.Notef("dynalimit: the plan %q has no limits yet: set them with 'dynalimit plan set', or correct the name; 'dynalimit plan list' shows those there are", plan)
 	}
 	if parent == "" {
 		return
 	}
-	_, err := admin.New(repo).Entities.Get(ctx, parent)
+	record, err := admin.New(repo).Entities.Get(ctx, parent)
 	if errors.Is(err, admin.ErrNotFound) {
 		out.Notef("dynalimit: the parent %q has no record: make it with 'dynalimit entity create', or correct the name; 'dynalimit entity list' shows those there are", parent)
+	}
+	if !counts || record.Plan != "" {
+		return
+	}
+	if config, err := admin.New(repo).Limits.GetConfig(ctx, admin.Scope{Entity: parent}); err == nil && config.Version == 0 {
+		out.Notef("dynalimit: the parent %q has neither default limits nor a plan: calls charge it only on resources that it has limits for; set some with 'dynalimit limits set --entity %s'", parent, parent)
 	}
 }
 

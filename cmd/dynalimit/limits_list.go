@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dynalimit/dynalimit"
@@ -114,10 +113,7 @@ func printResolved(out *term.Output, r dynalimit.ResolvedLimits, none string) {
 		fmt.Fprintln(out, "  "+none)
 	}
 	printLimits(out, r.Limits)
-	facts := []string{"from", fromLevels(r), "plan", r.Plan, "parent", r.ParentID}
-	if r.ParentID != "" {
-		facts = append(facts, "cascades", strconv.FormatBool(r.Cascade))
-	}
+	facts := []string{"from", fromLevels(r), "plan", r.Plan, "parent", r.ParentID, "charges", chargesText(r.ParentID, r.Cascade, r.Detached)}
 	if r.OnUnavailable != "" {
 		facts = append(facts, "in outages", fmt.Sprintf("%s, by the level %s", r.OnUnavailable, r.PolicyLevel))
 	}

@@ -140,7 +140,7 @@ func (s *survey) users(ctx context.Context) (map[string][]consumer, error) {
 	return users, nil
 }
 
-// children adds the children that cascade into the entity, for each resource that it used.
+// children adds the children whose calls charge the entity, for each resource that it used.
 func (s *survey) children(ctx context.Context, users map[string][]consumer) error {
 	for u, err := range s.reader.Entity(ctx, s.entity, s.query) {
 		if err != nil {
@@ -156,7 +156,7 @@ func (s *survey) children(ctx context.Context, users map[string][]consumer) erro
 			return err
 		}
 		for resource := range users {
-			if child.Cascade {
+			if !child.Detached {
 				users[resource] = append(users[resource], consumer{Entity: child})
 			}
 		}

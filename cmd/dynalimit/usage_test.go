@@ -36,7 +36,7 @@ func metered(t *testing.T) *meteredTable {
 	require.NoError(t, admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000), dynalimit.PerMinute("tpm", 10_000_000)}))
 	require.NoError(t, admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "team-a"}))
 	require.NoError(t, admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "key-1", ParentID: "team-a", Cascade: true, Plan: "pro"}))
-	require.NoError(t, admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "key-2", ParentID: "team-a", Plan: "pro"}))
+	require.NoError(t, admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "key-2", ParentID: "team-a", Detached: true, Plan: "pro"}))
 	limiter, err := dynalimit.New(repo, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, limiter.Close(t.Context())) })

@@ -141,12 +141,11 @@ func (d telling) locate(ctx context.Context, w *untold) bool {
 	}
 	unknown := p.counts
 	for i, f := range found {
-		has := func(name string) bool { return f.Config.Index(name) >= 0 }
-		mine, _ := p.fit(has)
+		mine, _ := p.fit(f.Config.Charges)
 		for k := range mine.counts {
 			c := &mine.counts[k]
 			if slices.ContainsFunc(found[i+1:], func(above Located) bool {
-				return above.Lane.Resource == f.Lane.Resource && above.Config.Index(c.Name) >= 0
+				return above.Lane.Resource == f.Lane.Resource && above.Config.Charges(c.Name)
 			}) {
 				c.Passed = c.Amount
 			}
@@ -155,7 +154,7 @@ func (d telling) locate(ctx context.Context, w *untold) bool {
 			d.lanes.told.noteDropped(bucketKey{f.Lane.Entity, f.Lane.Resource}, plan.Absolute(mine.counts), "the limiter was closed")
 		}
 		rest := part{counts: unknown}
-		rest, _ = rest.fit(func(name string) bool { return !has(name) })
+		rest, _ = rest.fit(func(name string) bool { return !f.Config.Charges(name) })
 		unknown = rest.counts
 	}
 	d.lanes.told.noteDropped(w.key.bucketKey, plan.Absolute(unknown), "nothing limits it")

@@ -154,7 +154,7 @@ func (h *history) member() *member {
 	})
 	require.NoError(h.t, err)
 	m.repo = repo
-	m.limiter, err = dynalimit.New(repo, &dynalimit.Options{Cascade: h.cascade(h.r), Prefetch: h.horizon})
+	m.limiter, err = dynalimit.New(repo, &dynalimit.Options{ChargeMode: h.cascade(h.r), Prefetch: h.horizon})
 	require.NoError(h.t, err)
 	lanes := h.lanes(m)
 	if h.mode.Store != nil {
@@ -171,11 +171,11 @@ func (h *history) member() *member {
 func (h *history) lanes(m *member) *lane.Registry { return inside.Lanes(m.limiter) }
 
 // cascade is how a limiter, or a call of its, charges several levels.
-func (h *history) cascade(r *rand.Rand) dynalimit.CascadeMode {
+func (h *history) cascade(r *rand.Rand) dynalimit.ChargeMode {
 	if h.together && r.IntN(2) == 0 {
-		return dynalimit.CascadeTransaction
+		return dynalimit.ChargeTransaction
 	}
-	return dynalimit.CascadeParallel
+	return dynalimit.ChargeParallel
 }
 
 // limits makes a configuration.

@@ -81,7 +81,7 @@ func (w *worker) options(amounts dynalimit.Amounts) (opts []dynalimit.AcquireOpt
 		opts = append(opts, dynalimit.WithOnUnavailable(dynalimit.Allow))
 	}
 	if w.r.Float64() < .2 {
-		opts = append(opts, dynalimit.WithCascade(w.h.cascade(w.r)))
+		opts = append(opts, dynalimit.WithChargeMode(w.h.cascade(w.r)))
 	}
 	return opts, allows
 }

@@ -27,6 +27,11 @@ type Config struct {
 	Override bool
 	// Group means that it is of a group of resources: only records made for the group count.
 	Group bool
+	// Parent means that calls charge the bucket as a parent's, by the limits made for that parent
+	// or for its plan. Uncharged has a bit for each other limit: the bucket has it, and such calls
+	// do not charge it.
+	Parent    bool
+	Uncharged uint32
 	// Money has a bit for each limit that is money. It decides nothing. Shadow has one for each
 	// that is counted and denies nothing.
 	Money, Shadow uint32
@@ -86,6 +91,12 @@ func (c *Config) Enforced(amounts []Signed) []Signed {
 		return amounts
 	}
 	return slices.DeleteFunc(slices.Clone(amounts), func(a Signed) bool { return c.InShadow(a.Name) })
+}
+
+// Charges reports whether calls charge a limit of the bucket; nil has none.
+func (c *Config) Charges(name string) bool {
+	i := c.Index(name)
+	return i >= 0 && c.Uncharged>>i&1 == 0
 }
 
 // IsMoney reports whether a limit is.

@@ -16,6 +16,7 @@ const (
 	attrName      = "name"
 	attrParentID  = "parent_id"
 	attrCascade   = "cascade"
+	attrCounts    = "parent_counts"
 	attrCreatedAt = "created_at"
 	attrVersion   = "version"
 	attrDeleting  = "deleting"
@@ -26,7 +27,7 @@ const (
 // children index has them. No acquire changes them.
 var EntityAttributes = []string{
 	attrEntity, attrName, attrParentID, attrCascade, attrMetadata, attrCreatedAt, attrPlan, attrMetadataText, attrVersion, attrDeleting,
-	attrManagedBy,
+	attrManagedBy, attrCounts,
 }
 
 // EntityShards is over how many partitions of an index the list of entities is spread.
@@ -35,7 +36,11 @@ const EntityShards = 16
 // EntityRecord is what an entity's #META item says.
 type EntityRecord struct {
 	ID, Name, ParentID string
-	Cascade            bool
+	// Cascade means that all levels of the parent count, also those of resource and system.
+	Cascade bool
+	// Detached means that the parent's limits do not count, or that the entity has no parent and
+	// no call may give it one.
+	Detached bool
 	// Plan is the plan that it is on, "" for none.
 	Plan string
 	// ManagedBy names the tool that keeps the record, "" for none.
@@ -74,6 +79,13 @@ func (e EntityRecord) Item(k Keys, old Item) Item {
 	item[attrEntity], item[attrName] = String(e.ID), String(e.Name)
 	item[attrParentID], item[attrManagedBy] = &types.AttributeValueMemberNULL{Value: true}, &types.AttributeValueMemberNULL{Value: true}
 	item[attrCascade] = &types.AttributeValueMemberBOOL{Value: e.Cascade}
+	delete(item, attrCounts)
+	switch {
+	case e.Counts() && !e.Cascade:
+		item[attrCounts] = String(e.ParentID)
+	case e.Detached:
+		item[attrCounts] = String(noParent)
+	}
 	item[attrMetadata] = metadataMap(e.Metadata)
 	if old[attrCreatedAt] == nil {
 		item[attrCreatedAt] = String(e.CreatedAt.UTC().Format(time.RFC3339))
@@ -98,6 +110,14 @@ func (e EntityRecord) Item(k Keys, old Item) Item {
 	return item
 }
 
+// noParent is the value of attrCounts for an entity that is to have no parent; it is no id. Other
+// values are the id of the parent that counts. A writer that does not know the attribute and
+// changes the parent so detaches the new one, as it means to.
+const noParent = "-"
+
+// Counts reports whether calls charge the parent.
+func (e *EntityRecord) Counts() bool { return e.ParentID != "" && !e.Detached }
+
 // DecodeEntity reads an entity record. What it cannot understand it leaves
 // empty: nothing but the parent, the cascade and the plan matter to a limit.
 func DecodeEntity(item Item) EntityRecord {
@@ -116,6 +136,8 @@ func DecodeEntity(item Item) EntityRecord {
 func DecodeLink(item Item) EntityRecord {
 	e := EntityRecord{ParentID: Text(item, attrParentID), Plan: Text(item, attrPlan)}
 	e.Cascade, _ = mark(item, attrCascade)
+	counts := Text(item, attrCounts)
+	e.Detached = counts == noParent || e.ParentID != "" && !e.Cascade && counts != e.ParentID
 	deleting, err := mark(item, attrDeleting)
 	e.Deleting = deleting || err != nil
 	return e
@@ -221,9 +243,11 @@ func (k Keys) BucketOwner(key Key) (entity, resource string, ok bool) {
 
 // HasEntity says whether an item of the children index holds the whole record. An index
 // that another tool made, or an earlier version, projects less; a record that one of them
-// wrote looks the same.
+// wrote looks the same, and so does one of a parent that does not count.
 func HasEntity(item Item) bool {
-	return item[attrEntity] != nil && item[attrVersion] != nil && item[attrManagedBy] != nil
+	link := DecodeLink(item)
+	said := item[attrCounts] != nil || link.ParentID == "" || link.Cascade
+	return item[attrEntity] != nil && item[attrVersion] != nil && item[attrManagedBy] != nil && said
 }
 
 // Child is the entity named by an item of the children index.

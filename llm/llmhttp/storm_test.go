@@ -63,7 +63,7 @@ type (
 func drawStorm(t *rapid.T) storm {
 	s := storm{money: rapid.Bool().Draw(t, "money"), pool: rapid.Bool().Draw(t, "pool"), wait: drawn(t, "wait", 0, 3*time.Second), rpm: drawn[int64](t, "rpm", 5, 30), options: dynalimit.Options{
 		OnUnavailable: drawn(t, "policy", dynalimit.Block, dynalimit.Allow, dynalimit.Local),
-		Cascade:       drawn(t, "cascade", dynalimit.CascadeParallel, dynalimit.CascadeTransaction),
+		ChargeMode:    drawn(t, "cascade", dynalimit.ChargeParallel, dynalimit.ChargeTransaction),
 		Prefetch:      drawn(t, "prefetch", 0, time.Second),
 	}}
 	for range rapid.IntRange(1, 14).Draw(t, "calls") {

@@ -160,7 +160,7 @@ func (h *history) process(r *rand.Rand, repo *dynalimit.Repository) *member {
 	}
 	o := &dynalimit.Options{MaxBuckets: h.maxBuckets, OnUnavailable: h.policy, Prefetch: h.prefetch, LocalShare: h.share}
 	if h.together && r.IntN(2) == 0 {
-		o.Cascade = dynalimit.CascadeTransaction
+		o.ChargeMode = dynalimit.ChargeTransaction
 	}
 	var err error
 	m.limiter, err = dynalimit.New(m.repo, o)

@@ -201,7 +201,7 @@ func (h *history) acquire(r *rand.Rand, m *member) {
 			call = m.limiter.Wait
 		}
 		if h.together && r.IntN(3) == 0 {
-			opts = append(opts, dynalimit.WithCascade(dynalimit.CascadeTransaction))
+			opts = append(opts, dynalimit.WithChargeMode(dynalimit.ChargeTransaction))
 		}
 		if h.overrides && r.IntN(3) == 0 {
 			opts = append(opts, dynalimit.WithLimits(h.limitsOf(r, "rpm")...))

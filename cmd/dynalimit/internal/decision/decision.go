@@ -144,17 +144,19 @@ const mostLinks = 8
 // ResolveLimits do.
 func Read(ctx context.Context, repo *dynalimit.Repository, entity, resource string, asked dynalimit.Amounts, now time.Time) (*Decision, error) {
 	d := &Decision{EntityID: entity, Resource: resource, At: now, Asked: asked}
-	for id := entity; id != "" && len(d.Chain) < mostLinks && !d.charges(id); {
+	own := false                                                                                           // only levels of its own, or of its plan, count of the next entity
+	for id, seen := entity, []string{}; id != "" && len(seen) < mostLinks && !slices.Contains(seen, id); { // Check says what is wrong with one that returns to itself
 		resolved, err := repo.ResolveLimits(ctx, id, resource)
 		if err != nil {
 			return nil, err
 		}
-		if err := d.add(ctx, repo, resolved); err != nil {
+		if err := d.add(ctx, repo, resolved, own); err != nil {
 			return nil, err
 		}
-		if id = resolved.ParentID; !resolved.Cascade {
+		if seen, id = append(seen, id), resolved.ParentID; resolved.Detached {
 			break
 		}
+		own = !resolved.Cascade
 	}
 	if !d.configured() {
 		d.Outcome = Unconfigured
@@ -190,33 +192,41 @@ func (l *Link) buckets(resource string) map[string]*Bucket {
 	return all
 }
 
-// charges reports whether an entity is in the chain: Check says what is wrong with one that
-// returns to itself.
-func (d *Decision) charges(id string) bool {
-	return slices.ContainsFunc(d.Chain, func(l Link) bool { return l.EntityID == id })
-}
-
-// add adds an entity to the chain.
-func (d *Decision) add(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits) error {
-	own, err := d.bucket(ctx, repo, r, LevelsOf(r.EntityID, r.Plan, r.Resource))
+// add adds an entity to the chain; by levels of its own and of its plan alone, if own, and then
+// only if they say anything.
+func (d *Decision) add(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, own bool) error {
+	bucket, err := d.bucket(ctx, repo, r, own, LevelsOf(r.EntityID, r.Plan, r.Resource))
 	if err != nil {
 		return err
 	}
-	link := Link{EntityID: r.EntityID, Plan: r.Plan, Bucket: own}
+	link := Link{EntityID: r.EntityID, Plan: r.Plan, Bucket: bucket}
+	says := bucket.Says()
 	for _, group := range r.Groups {
-		of, err := d.bucket(ctx, repo, group, slices.DeleteFunc(LevelsOf(group.EntityID, group.Plan, group.Resource), func(l Level) bool { return l.Scope.Resource == "" }))
+		of, err := d.bucket(ctx, repo, group, own, slices.DeleteFunc(LevelsOf(group.EntityID, group.Plan, group.Resource), func(l Level) bool { return l.Scope.Resource == "" }))
 		if err != nil {
 			return err
 		}
 		link.Groups = append(link.Groups, Group{group.Resource, of})
+		says = says || of.Says()
 	}
-	d.Chain = append(d.Chain, link)
+	if says || !own {
+		d.Chain = append(d.Chain, link)
+	}
 	return nil
 }
 
 // bucket is a bucket of the chain with levels that could say something, and its policy if no
 // bucket before it has one.
-func (d *Decision) bucket(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, of []Level) (Bucket, error) {
+func (d *Decision) bucket(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, own bool, of []Level) (Bucket, error) {
+	if len(d.Chain) > 0 && !r.Blocked.IsOwn() { // decided for the entity that calls
+		r.Blocked = ""
+	}
+	if own {
+		of = slices.DeleteFunc(of, func(l Level) bool { return !l.Level.IsOwn() })
+		if !r.Level.IsOwn() {
+			r.Level, r.Unlimited = "", false
+		}
+	}
 	if d.PolicyLevel == "" && r.PolicyLevel != "" {
 		d.PolicyLevel, d.PolicyOf, d.OnUnavailable = r.PolicyLevel, r.EntityID, r.OnUnavailable
 	}

@@ -51,6 +51,7 @@ func (v *visit) configuration(ctx context.Context) []tables.Finding {
 	var pending []admin.Scope
 	var results []tables.Finding
 	seen, plans := 0, map[string]bool{}
+	v.owners = map[string]bool{}
 	v.resources, v.groups = map[string]bool{}, map[string]string{}
 	read := func() error {
 		broken, err := v.unreadable(ctx, pending)
@@ -60,7 +61,7 @@ func (v *visit) configuration(ctx context.Context) []tables.Finding {
 	for at, err := range admin.New(v.Limits).Limits.Scopes(ctx) {
 		if err == nil {
 			seen++
-			plans[at.Plan], v.resources[at.Resource] = true, true
+			plans[at.Plan], v.resources[at.Resource], v.owners[at.Entity] = true, true, true
 			pending = append(pending, at)
 		}
 		if err == nil && len(pending) == batch {

@@ -38,7 +38,12 @@ func (v *visit) names(ctx context.Context) tables.Finding {
 		}
 	}
 	var wrong []string
-	first := ""
+	first, detached := "", 0
+	plans := map[string]string{}
+	for _, e := range records {
+		plans[e.ID] = e.Plan
+	}
+	told := map[string]bool{"": true}
 	for _, e := range records {
 		before := len(wrong)
 		if e.Plan != "" && !v.plans[e.Plan] {
@@ -46,6 +51,14 @@ func (v *visit) names(ctx context.Context) tables.Finding {
 		}
 		if !there[e.ParentID] && len(records) < mostLevels {
 			wrong = append(wrong, fmt.Sprintf("the parent %q of %s has no record", e.ParentID, e.ID))
+		}
+		counts, plan := !e.Cascade && !e.Detached && !told[e.ParentID], plans[e.ParentID]
+		if counts && there[e.ParentID] && !v.owners[e.ParentID] && (plan == "" || !v.plans[plan]) {
+			told[e.ParentID] = true
+			wrong = append(wrong, fmt.Sprintf("the parent %q of %s has no limits of its own and no plan with limits, so nothing is charged to it", e.ParentID, e.ID))
+		}
+		if e.Detached && e.ParentID != "" {
+			detached++
 		}
 		if first == "" && len(wrong) > before {
 			first = e.ID
@@ -61,7 +74,11 @@ func (v *visit) names(ctx context.Context) tables.Finding {
 		}
 	}
 	if len(wrong) == 0 {
-		return tables.Fine("%s; the plans, parents and groups that are named are there", notation.Many(len(records), "record"))
+		found := notation.Many(len(records), "record")
+		if detached > 0 {
+			found += fmt.Sprintf(", %d with a parent that does not count (detached)", detached)
+		}
+		return tables.Fine("%s; the plans, parents and groups that are named are there", found)
 	}
 	found := strings.Join(wrong[:min(len(wrong), mostTold)], "; ")
 	if more := len(wrong) - mostTold; more > 0 {

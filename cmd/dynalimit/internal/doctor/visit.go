@@ -68,6 +68,8 @@ type visit struct {
 	described *tableFacts
 	// plans are those that have limits; nil unless every level was read.
 	plans map[string]bool
+	// owners are the entities that have levels of their own.
+	owners map[string]bool
 	// resources are those that have levels, and groups those that resources name, each with
 	// one of those.
 	resources map[string]bool

@@ -221,7 +221,7 @@ resource "aws_dynamodb_table" "limits" {
     range_key       = "GSI1SK"
     projection_type = "INCLUDE"
     non_key_attributes = [
-      "entity_id", "name", "parent_id", "cascade", "metadata", "created_at", "plan", "metadata_json", "version", "deleting", "managed_by",
+      "entity_id", "name", "parent_id", "cascade", "metadata", "created_at", "plan", "metadata_json", "version", "deleting", "managed_by", "parent_counts",
     ]
   }
   global_secondary_index {

@@ -113,7 +113,7 @@ func (w world) serve(policy, namespace string) *guarded {
 	root, _ := w.open(everything, namespace)
 	w.writesKinds(g, schema.NewKeys(namespace))
 	l := w.limiter(r, &dynalimit.Options{OnUnavailable: dynalimit.Allow, PrefetchResources: map[string]time.Duration{other: time.Second}})
-	for _, mode := range []dynalimit.CascadeMode{dynalimit.CascadeParallel, dynalimit.CascadeTransaction} {
+	for _, mode := range []dynalimit.ChargeMode{dynalimit.ChargeParallel, dynalimit.ChargeTransaction} {
 		id := "new-" + string(mode)
 		require.NoError(w, admin.New(root).Entities.Create(ctx, admin.Entity{ID: id, ParentID: parent, Cascade: true}))
 		for range 3 { // cold, then warm
@@ -125,7 +125,7 @@ func (w world) serve(policy, namespace string) *guarded {
 	ofEntity := admin.LimitConfig{Limits: append(fewer, dynalimit.PerDay("tpd", 1000), dynalimit.Daily("rpd", 1000, "")), Version: admin.AnyVersion, Only: true}
 	require.NoError(w, only(admin.New(root).Limits.SetConfig(ctx, admin.Scope{Entity: entity}, ofEntity)))
 	elapse(time.Hour)
-	w.correct(l, entity, dynalimit.CascadeParallel) // with changed limits
+	w.correct(l, entity, dynalimit.ChargeParallel) // with changed limits
 	w.look(l)
 	for range 200 { // a busy bucket: debited ahead
 		require.NoError(w, only(l.Acquire(ctx, parent, other, dynalimit.Amounts{"tpm": 1})))
@@ -136,14 +136,14 @@ func (w world) serve(policy, namespace string) *guarded {
 }
 
 // correct takes, corrects and gives back in each way.
-func (w world) correct(l *dynalimit.RateLimiter, id string, mode dynalimit.CascadeMode) {
+func (w world) correct(l *dynalimit.RateLimiter, id string, mode dynalimit.ChargeMode) {
 	ctx, one := w.Context(), dynalimit.Amounts{"rpm": 1}
-	lease, err := l.Acquire(ctx, id, model, one, dynalimit.WithCascade(mode))
+	lease, err := l.Acquire(ctx, id, model, one, dynalimit.WithChargeMode(mode))
 	require.NoError(w, err)
 	require.NoError(w, lease.Consume(ctx, one))
 	require.NoError(w, lease.Adjust(ctx, dynalimit.Amounts{"rpm": -1}))
 	require.NoError(w, lease.Settle(ctx, one))
-	lease, err = l.Wait(ctx, id, model, one, dynalimit.WithCascade(mode), dynalimit.WithLimits(dynalimit.PerHour("rph", 50)))
+	lease, err = l.Wait(ctx, id, model, one, dynalimit.WithChargeMode(mode), dynalimit.WithLimits(dynalimit.PerHour("rph", 50)))
 	require.NoError(w, err)
 	require.NoError(w, lease.Rollback(ctx))
 	require.NoError(w, l.Do(ctx, id, model, one, func(context.Context, *dynalimit.Lease) error { return nil }))

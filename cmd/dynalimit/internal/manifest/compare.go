@@ -200,19 +200,24 @@ func (c *comparison) parent(id string) string {
 
 // warnings are of names that stand nowhere.
 func (c *comparison) warnings() {
-	plans := map[string]bool{}
-	for at := range c.m.Configs {
-		plans[at.Plan] = true
+	plans, owners := map[string]bool{}, map[string]bool{}
+	for _, configs := range []map[admin.Scope]admin.LimitConfig{c.m.Configs, c.live.Configs} {
+		for at := range configs {
+			plans[at.Plan], owners[at.Entity] = true, true
+		}
 	}
-	for at := range c.live.Configs {
-		plans[at.Plan] = true
-	}
+	told := map[string]bool{}
 	for _, id := range slices.Sorted(maps.Keys(c.m.Entities)) {
 		r := c.m.Entities[id].Record
 		_, named := c.m.Entities[r.ParentID]
 		_, live := c.live.Entities[r.ParentID]
 		if r.ParentID != "" && !named && !live {
 			c.p.Warnings = append(c.p.Warnings, fmt.Sprintf("entity %s: its parent %q is neither in the file nor in the table", id, r.ParentID))
+		}
+		counts := r.ParentID != "" && !r.Cascade && !r.Detached
+		if plan := c.planned(r.ParentID); counts && !told[r.ParentID] && !owners[r.ParentID] && (plan == "" || !plans[plan]) {
+			told[r.ParentID] = true
+			c.p.Warnings = append(c.p.Warnings, fmt.Sprintf("entity %s: its parent %q has no limits of its own and no plan with limits: calls of its children charge nothing to it", id, r.ParentID))
 		}
 		if r.Plan != "" && !plans[r.Plan] {
 			c.p.Warnings = append(c.p.Warnings, fmt.Sprintf("entity %s: its plan %q has limits neither in the file nor in the table", id, r.Plan))

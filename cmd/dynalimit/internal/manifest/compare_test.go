@@ -150,7 +150,7 @@ entities:
 		"update limits of plan pro: rpm.capacity 200 -> 100, rpm.period 1h -> 1m, tpm  -> 10,000 a minute, x 1 a minute -> ",
 		"create record of entity alone: plan  -> pro",
 		`update record of entity team: name "by hand" -> , plan  -> pro`,
-		"update record of entity key: cascade true -> ",
+		"update record of entity key: cascade true -> , detached  -> true",
 		"delete limits of entity alone on gpt-4: blocked true -> ",
 		"update limits of entity key: rpm.burst 5 -> 7, rpm.refill 5 -> 3, rpm.period 1m -> 1m30s, blocked true -> ",
 	}, lines(p))

@@ -64,8 +64,8 @@ func (d *decoder) name(path, reason string) {
 }
 
 func (d *decoder) manifest(f file) {
-	if f.Version > 1 {
-		d.refuse("version", fmt.Sprintf("is %d: write 1, the only version of manifests", f.Version))
+	if f.Version > 2 {
+		d.refuse("version", fmt.Sprintf("is %d: write 2, the newest version of manifests", f.Version))
 	}
 	d.m.Name = cmp.Or(d.text("name", f.Name, CheckName), DefaultName)
 	d.m.Namespace = d.text("namespace", f.Namespace, schema.CheckNamespace)
@@ -84,6 +84,28 @@ func (d *decoder) manifest(f file) {
 		path := below("entities", id)
 		d.name(path, schema.CheckEntity(id))
 		d.entity(id, *e, path)
+	}
+	if f.Version < 2 {
+		d.detach(f)
+	}
+}
+
+// detach gives a file of version 1 its meaning: there a parent counts only with cascade.
+func (d *decoder) detach(f file) {
+	var detached []string
+	for id, e := range d.m.Entities {
+		if f.Entities[id].Detached != nil {
+			d.refuse(below(below("entities", id), "detached"), "is of version 2: write 'version: 2', or leave it out")
+		}
+		if e.Record.ParentID != "" && !e.Record.Cascade {
+			e.Record.Detached = true
+			d.m.Entities[id] = e
+			detached = append(detached, id)
+		}
+	}
+	if len(detached) > 0 {
+		d.m.Warnings = append(d.m.Warnings, d.Problem(below(below("entities", slices.Min(detached)), "parent"),
+			"does not count, because the file has version 1 (%s): write 'version: 2', and 'detached: true' where a parent is for order alone", plural(len(detached), "parent", "parents")))
 	}
 }
 
@@ -123,8 +145,11 @@ func (d *decoder) entity(id string, e entity, path string) {
 	of := admin.Entity{
 		ID: id, Name: d.text(below(path, "name"), e.Name, checkEntityName), ParentID: d.text(below(path, "parent"), e.Parent, schema.CheckEntity),
 		Plan: d.text(below(path, "plan"), e.Plan, schema.CheckEntity), Cascade: e.Cascade != nil && *e.Cascade,
+		Detached: e.Detached != nil && *e.Detached,
 	}
 	switch {
+	case of.Cascade && of.Detached:
+		d.refuse(below(path, "detached"), "is true beside cascade, which charges the parent: leave one of them out")
 	case of.Cascade && e.Parent == nil:
 		d.refuse(below(path, "cascade"), "is true without a parent to charge: write 'parent' too, or leave it out")
 	case of.ParentID == id:
@@ -133,7 +158,7 @@ func (d *decoder) entity(id string, e entity, path string) {
 	if len(e.Metadata) > 0 && string(e.Metadata) != "null" && !d.refuse(below(path, "metadata"), schema.CheckMetadata(json.RawMessage(e.Metadata))) {
 		of.Metadata = json.RawMessage(e.Metadata)
 	}
-	bare := e.Name == nil && e.Parent == nil && e.Cascade == nil && e.Plan == nil && e.Metadata == nil
+	bare := e.Name == nil && e.Parent == nil && e.Cascade == nil && e.Detached == nil && e.Plan == nil && e.Metadata == nil
 	d.owned(admin.Scope{Entity: id}, e.owned, path)
 	d.m.Entities[id] = Entity{Record: of, LimitsOnly: bare && (e.Default != nil || len(e.Resources) > 0)}
 }

@@ -120,6 +120,7 @@ func recordFields(from, to admin.Entity) (fields []Field) {
 	add("name", quotedOrNone(from.Name), quotedOrNone(to.Name))
 	add("parent", from.ParentID, to.ParentID)
 	add("cascade", truth(from.Cascade && from.ParentID != ""), truth(to.Cascade)) // without a parent it says nothing
+	add("detached", truth(from.Detached), truth(to.Detached))
 	add("plan", from.Plan, to.Plan)
 	if !sameJSON(from.Metadata, to.Metadata) {
 		add("metadata", canonical(from.Metadata), canonical(to.Metadata))

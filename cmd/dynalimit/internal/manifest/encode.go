@@ -43,7 +43,7 @@ func WriteJSON(w io.Writer, m *Manifest) error {
 
 // fileOf is the file that says what a manifest says.
 func fileOf(m *Manifest) *file {
-	f := &file{Version: 1, Name: &m.Name, Namespace: said(m.Namespace), Resources: levels{}, Plans: plans{}, Entities: entities{}}
+	f := &file{Version: 2, Name: &m.Name, Namespace: said(m.Namespace), Resources: levels{}, Plans: plans{}, Entities: entities{}}
 	for id, e := range m.Entities {
 		f.Entities[id] = entityOf(e.Record)
 	}
@@ -101,12 +101,15 @@ func entityOf(e admin.Entity) *entity {
 	if e.Cascade || e.ParentID != "" { // said in either case, so that no default matters
 		out.Cascade = &e.Cascade
 	}
+	if e.Detached {
+		out.Detached = &e.Detached
+	}
 	return out
 }
 
 // saysNothing reports whether a record has nothing but its id.
 func saysNothing(r admin.Entity) bool {
-	return r.Name == "" && r.ParentID == "" && !r.Cascade && r.Plan == "" && len(r.Metadata) == 0
+	return r.Name == "" && r.ParentID == "" && !r.Cascade && !r.Detached && r.Plan == "" && len(r.Metadata) == 0
 }
 
 func levelOf(c admin.LimitConfig) *level {

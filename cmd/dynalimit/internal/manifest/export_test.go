@@ -69,7 +69,7 @@ func TestExportLeavesOutWhatGoesAndSaysWhatIsUnreadable(t *testing.T) {
 	require.NoError(t, Write(&b, m, []string{"Of table limits."}, notes))
 	assert.Equal(t, `# Of table limits.
 # Not in it: limits of plan pro: cannot be read: attribute l_rpm_cp is a *types.AttributeValueMemberS, want a number; set them again
-version: 1
+version: 2
 name: manifest
 system:
   limits:

@@ -46,6 +46,7 @@ type entity struct {
 	Name     *string  `yaml:"name,omitempty" json:"name,omitempty"`
 	Parent   *string  `yaml:"parent,omitempty" json:"parent,omitempty"`
 	Cascade  *bool    `yaml:"cascade,omitempty" json:"cascade,omitempty"`
+	Detached *bool    `yaml:"detached,omitempty" json:"detached,omitempty"`
 	Plan     *string  `yaml:"plan,omitempty" json:"plan,omitempty"`
 	Metadata metadata `yaml:"metadata,omitempty" json:"metadata,omitempty"`
 	owned    `yaml:",inline"`

@@ -37,7 +37,7 @@ func TestAnEntityIsChargedToItsParentBeforeItsLimitsGrow(t *testing.T) {
 	w := newWorld(t, "")
 	w.apply(t, fmt.Sprintf(format, false, 5), Options{})
 	p := w.plan(t, parsed(t, fmt.Sprintf(format, true, 900)), Options{})
-	assert.Equal(t, []string{"update record of entity x: cascade  -> true", "update limits of entity x: rpm.capacity 5 -> 900"}, lines(p))
+	assert.Equal(t, []string{"update record of entity x: cascade  -> true, detached true -> ", "update limits of entity x: rpm.capacity 5 -> 900"}, lines(p))
 }
 
 // A quota admits more or less than another of the same windows; one of other windows, or a

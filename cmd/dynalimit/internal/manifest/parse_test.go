@@ -236,7 +236,8 @@ func TestProblemsOfTheFileAsAWhole(t *testing.T) {
 func TestNamesThatStandNowhereAreWarnings(t *testing.T) {
 	m, err := Parse("limits.yaml", []byte("entities:\n  a: {parent: b, plan: pro}\n  c: {parent: a}\nresources: {gpt-4: {groups: [all, gpt-5]}, gpt-5: {unlimited: true}}\n"))
 	require.NoError(t, err)
-	assert.Equal(t, "limits.yaml:2:7: entities.a.parent: the entity \"b\" stands nowhere in the file: if it is not in the table either, correct the name\n"+
+	assert.Equal(t, "limits.yaml:2:7: entities.a.parent: does not count, because the file has version 1 (2 parents): write 'version: 2', and 'detached: true' where a parent is for order alone\n"+
+		"limits.yaml:2:7: entities.a.parent: the entity \"b\" stands nowhere in the file: if it is not in the table either, correct the name\n"+
 		"limits.yaml:2:18: entities.a.plan: the plan \"pro\" stands nowhere in the file: if it is not in the table either, correct the name\n"+
 		"limits.yaml:4:21: resources.gpt-4.groups: the group \"all\" stands nowhere in the file: if it is not in the table either, correct the name", m.Warnings.Error())
 }
@@ -312,7 +313,7 @@ func TestLongManifestsAreReadInFull(t *testing.T) {
 	_, err = Parse("limits.yaml", []byte(text+"  key-7: {}\n  key-8:\n    paln: x\n    b: {\n"))
 	assert.ErrorContains(t, err, "is no YAML")
 	_, err = Parse("limits.yaml", []byte(strings.Replace(text, "plan: pro", "paln: pro", 1)+"  key-7: {}\n"))
-	require.ErrorContains(t, err, `limits.yaml:6:5: entities.key-0: "paln" is unknown here: write one of name, parent, cascade, plan, metadata, default, resources`)
+	require.ErrorContains(t, err, `limits.yaml:6:5: entities.key-0: "paln" is unknown here: write one of name, parent, cascade, detached, plan, metadata, default, resources`)
 	assert.ErrorContains(t, err, `limits.yaml:30008:3: entities: "key-7" stands twice here, first in line 74: remove one of them`)
 }
 

@@ -115,7 +115,7 @@ func TestSchemaAndParserRefuseTheSame(t *testing.T) {
 	schema := compiled(t)
 	text := strings.ReplaceAll(whole, "0042", "'0042'")
 	for _, change := range [][2]string{
-		{"version: 1", "version: 2"},
+		{"version: 1", "version: 3"},
 		{"name: gateway", "name: ''"},
 		{"name: gateway", "name: [gateway]"},
 		{"name: gateway", "nme: gateway"},

@@ -1,0 +1,48 @@
+package dynalimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+)
+
+// ErrTooDeep is the error of a call whose entity has more than 8 levels of parents that count, if a
+// level that would not be charged limits money.
+var ErrTooDeep = errors.New("dynalimit: too many levels of parents")
+
+// tooDeep decides a new call whose chain of parents goes on at a place behind the levels that are
+// charged. If a level from there on limits money, its hard stop would not hold: the call is refused.
+// Otherwise the nearest levels are charged, because one record far above would stop all traffic
+// below, and the operator is told once.
+func (rs *routes) tooDeep(ctx context.Context, r *request, from place, p *patience) error {
+	if p == nil { // of a lease that is out
+		return nil
+	}
+	at := from
+	for depth := 0; at.entity != ""; depth++ {
+		if depth == maxDepth { // or a cycle
+			return refuseTooDeep(r.entity, at.entity, "is farther than anybody looks")
+		}
+		buckets, err := rs.buckets(ctx, r, at, nil, p)
+		if err != nil {
+			return err
+		}
+		for i := range buckets {
+			if cfg := rs.fallback.compile(buckets[i].resolved, at.parent); cfg != nil && cfg.Money&^(cfg.Shadow|cfg.Uncharged) != 0 {
+				return refuseTooDeep(r.entity, at.entity, "limits money")
+			}
+		}
+		at = r.next(buckets[0].resolved)
+	}
+	rs.deepOnce.Do(func() {
+		rs.log.WarnContext(ctx, "an entity has too many levels of parents; those from the ancestor on are not charged",
+			slog.String("entity", r.entity), slog.String("ancestor", from.entity), slog.Int("levels", maxDepth))
+	})
+	return nil
+}
+
+func refuseTooDeep(entity, ancestor, why string) error {
+	return fmt.Errorf("%w: a call charges the %d nearest levels, and %s, which is above those of %s, %s; give %s fewer parents, or detach one of them",
+		ErrTooDeep, maxDepth, ancestor, entity, why, entity)
+}

@@ -1,0 +1,131 @@
+package tests
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
+)
+
+// children makes records of a parent's children.
+func (s *process) children(parent string, ids ...string) {
+	s.t.Helper()
+	for _, id := range ids {
+		require.NoError(s.t, s.repo.CreateEntity(s.t.Context(), admin.Entity{ID: id, ParentID: parent}))
+	}
+}
+
+// TestParentCountsByItsOwnLevels: a parent is charged the limits made for it or for its plan; those
+// of resource and system, which its bucket has too, limit each child by itself.
+func TestParentCountsByItsOwnLevels(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *process) {
+		s.limits(admin.Scope{Everyone: true}, dynalimit.PerMinute("rpm", 3))
+		s.limits(admin.Scope{Plan: "pro"}, dynalimit.PerMinute("rpm", 5), dynalimit.PerMinute("tpm", 100))
+		s.children("team", "ann", "bob", "fay", "gil")
+		for _, id := range []string{"ann", "bob"} { // six calls, and the system gives an entity three
+			for range 3 {
+				s.acquire(id, dynalimit.Amounts{"rpm": 1})
+			}
+			assert.Equal(t, id, s.deny(id, dynalimit.Amounts{"rpm": 1}).Primary().EntityID)
+		}
+		assert.Nil(t, s.item("team"), "nothing was made for it")
+
+		require.NoError(t, s.repo.CreateEntity(t.Context(), admin.Entity{ID: "team", Plan: "pro"}))
+		lease := s.acquire("fay", dynalimit.Amounts{"rpm": 3})
+		assert.Equal(t, []string{"fay rpm", "team rpm"}, holders(lease.Statuses()))
+		assert.Equal(t, "team", s.deny("gil", dynalimit.Amounts{"rpm": 3}).Primary().EntityID)
+		require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"rpm": -2}))
+		s.acquire("gil", dynalimit.Amounts{"rpm": 3})
+		assert.Equal(t, int64(1), s.level("team", "rpm"))
+	})
+}
+
+// TestUnchargedLimitOfAParent: where the parent's bucket also has limits of its system level, calls
+// of children neither charge nor show them, nor do leases that consume, are corrected, or are
+// found again after an outage.
+func TestUnchargedLimitOfAParent(t *testing.T) {
+	s := memProcess(t, nil)
+	s.limits(admin.Scope{Everyone: true}, dynalimit.PerMinute("rpm", 100))
+	s.children("team", "ann")
+	lease := s.acquire("ann", dynalimit.Amounts{"rpm": 1})
+	s.limits(admin.Scope{Entity: "team"}, dynalimit.PerMinute("rpm", 100))
+	s.clock.advance(3 * time.Minute)
+	assert.Len(t, s.acquire("ann", dynalimit.Amounts{"rpm": 1}).Statuses(), 2)
+	require.NoError(t, s.repo.DeleteLimits(t.Context(), admin.Scope{Entity: "team"}))
+	s.clock.advance(3 * time.Minute)
+	assert.Equal(t, []string{"ann rpm"}, holders(s.acquire("ann", dynalimit.Amounts{"rpm": 1}).Statuses()))
+	require.NoError(t, lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 2}))
+	require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 9}))
+	assert.EqualValues(t, 1*milli, s.stored("team", "rpm").Consumed)
+	report, err := s.limiter.Check(t.Context(), "ann", model, dynalimit.Amounts{"rpm": 1})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"ann rpm"}, holders(report.Statuses))
+}
+
+// TestDetachedParentDoesNotCount, nor does one of a record from before; Cascade charges all levels.
+func TestDetachedParentDoesNotCount(t *testing.T) {
+	s := memProcess(t, nil)
+	s.limits(admin.Scope{Everyone: true}, dynalimit.PerMinute("rpm", 100))
+	s.limits(admin.Scope{Entity: "team"}, dynalimit.PerMinute("rpm", 1))
+	require.NoError(t, s.repo.CreateEntity(t.Context(), admin.Entity{ID: "order", ParentID: "team", Detached: true}))
+	old := schema.EntityRecord{ID: "old", ParentID: "team", Detached: true}.Item(s.repo.keys, nil)
+	delete(old, "parent_counts")
+	put(t, s.repo, old)
+	moved := schema.EntityRecord{ID: "moved", ParentID: "other"}.Item(s.repo.keys, nil)
+	moved["parent_id"] = schema.String("team") // by a writer that does not know parent_counts
+	put(t, s.repo, moved)
+	require.NoError(t, s.repo.CreateEntity(t.Context(), admin.Entity{ID: "all", ParentID: "third", Cascade: true}))
+	for _, id := range []string{"order", "old", "moved"} {
+		s.acquire(id, dynalimit.Amounts{"rpm": 2})
+		e, err := s.repo.GetEntity(t.Context(), id)
+		require.NoError(t, err)
+		assert.True(t, e.Detached, id)
+	}
+	s.acquire("all", dynalimit.Amounts{"rpm": 2})
+	assert.EqualValues(t, 2*milli, s.stored("third", "rpm").Consumed, "the system's")
+}
+
+// TestBlockOfAParent: a block of the resource or the system is decided for the entity that calls,
+// and of a parent only its own levels' and its plan's.
+func TestBlockOfAParent(t *testing.T) {
+	for _, cascade := range []bool{false, true} {
+		s := memProcess(t, perMinute())
+		s.limits(admin.Scope{Entity: "org"}, dynalimit.PerMinute("rpm", 10))
+		require.NoError(t, s.repo.CreateEntity(t.Context(), admin.Entity{ID: "acme", ParentID: "org", Cascade: cascade}))
+		lease := s.acquire("acme", dynalimit.Amounts{"rpm": 1})
+		s.says(schema.ConfigOwner{Entity: "org"}, schema.ConfigItem{Blocked: true})
+		s.clock.advance(3 * time.Minute)
+		_, err := s.limiter.Acquire(t.Context(), "acme", model, dynalimit.Amounts{"rpm": 1})
+		isBlocked(t, err, "org", levels.EntityDefault)
+		_, err = s.limiter.Wait(t.Context(), "acme", model, dynalimit.Amounts{"rpm": 1})
+		isBlocked(t, err, "org", levels.EntityDefault)
+		isBlocked(t, lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 1}), "org", levels.EntityDefault)
+		require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 1}))
+	}
+}
+
+// TestChainThatIsTooDeep: a new call is refused if a level that is left out limits money, and only
+// then. A detached link ends a chain.
+func TestChainThatIsTooDeep(t *testing.T) {
+	s := memProcess(t, perMinute())
+	s.chain(schema.MaxDepth+1, "")
+	far := "level-" + string(rune('0'+schema.MaxDepth))
+	lease := s.acquire("level-0", dynalimit.Amounts{"rpm": 1})
+	usd := dynalimit.DailyMoney("usd", 1_000_000, "UTC")
+	usd.PerModel = true
+	s.limits(admin.Scope{Entity: far, Resource: model}, usd)
+	s.clock.advance(3 * time.Minute)
+	_, err := s.limiter.Acquire(t.Context(), "level-0", model, dynalimit.Amounts{"rpm": 1})
+	require.ErrorIs(t, err, dynalimit.ErrTooDeep)
+	require.ErrorContains(t, err, far)
+	require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 1}))
+	put(t, s.repo, schema.EntityRecord{ID: "level-6", ParentID: "level-7", Detached: true}.Item(s.repo.keys, nil))
+	s.clock.advance(3 * time.Minute)
+	assert.Len(t, s.acquire("level-0", dynalimit.Amounts{"rpm": 1}).Statuses(), 7)
+}
