@@ -43,7 +43,8 @@ type history struct {
 	ctx  context.Context
 	stop context.CancelFunc
 
-	r *rand.Rand // the history's own goroutine's
+	r     *rand.Rand // the history's own goroutine's
+	links *rand.Rand // says how parents count, under mu
 	// grouped says that calls charge a group of resources too.
 	grouped bool
 	// quotas says which limit is a quota now and then; nil for none.
@@ -119,9 +120,9 @@ func newHistory(t *testing.T, seed uint64, mode Mode) *history {
 	ctx := Quietly(t.Context())
 	h.quotas = newQuotas(seed)
 	require.NoError(t, h.operator.CreateTable(ctx))
-	h.entities = Entities(h.r)
+	h.entities, h.links = Entities(h.r), rand.New(rand.NewPCG(seed, 7))
 	for i := len(h.entities) - 1; i >= 0; i-- {
-		require.NoError(t, admin.New(h.operator).Entities.Create(ctx, Link(h.entities, i)))
+		require.NoError(t, admin.New(h.operator).Entities.Create(ctx, Link(h.entities, i, h.links)))
 	}
 	require.NoError(t, admin.New(h.operator).Limits.Set(ctx, admin.Scope{Everyone: true}, h.limits(h.r)))
 	luck := rand.New(rand.NewPCG(seed, 6)) // of its own, so that the others stay as they were

@@ -110,16 +110,16 @@ func (o *operator) requota() {
 	}
 }
 
-// adopt takes an entity's parent away, or gives it back.
+// adopt takes an entity's parent away, gives it back, or changes how it counts.
 func (o *operator) adopt(ctx context.Context, i int) error {
 	entities := admin.New(o.h.operator).Entities
 	now, err := entities.Get(ctx, o.h.entities[i])
 	if err != nil {
 		return err
 	}
-	next := Link(o.h.entities, i)
-	if next.Version, next.CreatedAt = now.Version, now.CreatedAt; now.ParentID != "" {
-		next.ParentID, next.Cascade = "", false
+	next := Link(o.h.entities, i, o.h.links)
+	if next.Version, next.CreatedAt = now.Version, now.CreatedAt; now.ParentID != "" && o.h.links.IntN(2) == 0 {
+		next.ParentID, next.Cascade, next.Detached = "", false, false
 	}
 	_, err = entities.Update(ctx, next)
 	return err
@@ -153,6 +153,6 @@ func (o *operator) erase() {
 		return
 	}
 	require.NoError(o.h.t, admin.New(o.h.operator).Entities.Delete(ctx, o.h.entities[0]))
-	require.NoError(o.h.t, admin.New(o.h.operator).Entities.Create(ctx, Link(o.h.entities, 0)))
+	require.NoError(o.h.t, admin.New(o.h.operator).Entities.Create(ctx, Link(o.h.entities, 0, o.h.links)))
 	o.h.published(ctx)
 }

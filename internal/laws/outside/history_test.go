@@ -91,7 +91,10 @@ type history struct {
 	db       *ddbmem.DB
 	operator *dynalimit.Repository
 	entities []string
-	oracle   *oracle
+	// records are those of entities, and own says who has limits of their own, when it began.
+	records map[string]admin.Entity
+	own     map[string]bool
+	oracle  *oracle
 
 	mu              sync.Mutex // guards what follows
 	members, closed []*member
@@ -127,14 +130,20 @@ func (m *member) now(h *history) time.Time {
 
 func newHistory(t *testing.T, seed uint64, w world) (*history, *rand.Rand) {
 	r := rand.New(rand.NewPCG(seed, 2))
-	h := &history{world: w, t: t, db: ddbmem.New(), luck: rand.New(rand.NewPCG(seed, 3)), oracle: newOracle(w), hit: map[string]time.Time{}}
+	h := &history{world: w, t: t, db: ddbmem.New(), luck: rand.New(rand.NewPCG(seed, 3)), oracle: newOracle(w), hit: map[string]time.Time{}, records: map[string]admin.Entity{}, own: map[string]bool{}}
 	h.db.OnWrite(h.oracle.committed)
 	h.operator = h.repository(time.Now)
 	ctx := t.Context()
 	require.NoError(t, h.operator.CreateTable(ctx))
 	h.entities = laws.Entities(r)
+	links := rand.New(rand.NewPCG(seed, 7)) // of its own, so that the others stay as they were
 	for i := len(h.entities) - 1; i >= 0; i-- {
-		require.NoError(t, admin.New(h.operator).Entities.Create(ctx, laws.Link(h.entities, i)))
+		record := laws.Link(h.entities, i, links)
+		require.NoError(t, admin.New(h.operator).Entities.Create(ctx, record))
+		h.records[record.ID] = record
+		if h.own[record.ID] = links.IntN(2) == 0; h.own[record.ID] {
+			require.NoError(t, h.setLimits(ctx, admin.Scope{Entity: record.ID}, h.limits(links)))
+		}
 	}
 	require.NoError(t, admin.New(h.operator).Limits.Set(ctx, admin.Scope{Everyone: true}, h.limits(r)))
 	h.db.SetFaults(h.fault)

@@ -141,10 +141,10 @@ func (h *history) change(r *rand.Rand) {
 	default:
 		i := r.IntN(len(h.entities))
 		e, getErr := admin.New(h.operator).Entities.Get(ctx, h.entities[i])
-		next := laws.Link(h.entities, i)
+		next := laws.Link(h.entities, i, r)
 		next.Version, next.Plan, next.CreatedAt = e.Version, []string{"", "pro"}[r.IntN(2)], e.CreatedAt
 		if r.IntN(3) == 0 {
-			next.ParentID, next.Cascade = "", false
+			next.ParentID, next.Cascade, next.Detached = "", false, false
 		}
 		_, err = admin.New(h.operator).Entities.Update(ctx, next)
 		err = errors.Join(getErr, err)
@@ -217,7 +217,7 @@ func (h *history) acquire(r *rand.Rand, m *member) {
 				}
 				return
 			}
-			one := &held{Lease: lease, of: m, most: amounts["rpm"], chain: h.entities[level:], taken: map[string]int64{}, local: map[string]int64{}}
+			one := &held{Lease: lease, of: m, most: amounts["rpm"], chain: h.charged(level), taken: map[string]int64{}, local: map[string]int64{}}
 			h.oracle.admit(one, amounts["rpm"], nil)
 			h.mu.Lock()
 			hit := maps.Clone(h.hit)
@@ -235,6 +235,21 @@ func (h *history) acquire(r *rand.Rand, m *member) {
 		})
 	}
 	callers.Wait()
+}
+
+// charged are an entity and its parents that a call may charge: of those that nobody changes, the
+// ones that count.
+func (h *history) charged(i int) []string {
+	if h.changes {
+		return h.entities[i:]
+	}
+	charged := []string{h.entities[i]}
+	for ; i+1 < len(h.entities) && !h.records[h.entities[i]].Detached; i++ {
+		if parent := h.entities[i+1]; h.records[h.entities[i]].Cascade || h.own[parent] {
+			charged = append(charged, parent)
+		}
+	}
+	return charged
 }
 
 // amend corrects a lease, or ends it.
