@@ -99,7 +99,7 @@ func TestCapacityOfAResource(t *testing.T) {
 		for i, want := range []struct {
 			id, parent string
 			remaining  int64
-		}{{"team", "", 70}, {"user-1", "team", 70}, {"user-2", "", 100}} {
+		}{{"team", "", 70}, {"user-1", "team", 70}, {"user-2", "team", 100}} {
 			assert.Equal(t, want.id, entities[i].EntityID)
 			assert.Equal(t, want.parent, entities[i].ParentID)
 			assert.Contains(t, entities[i].Limits, rpm(want.remaining), want.id)
@@ -150,6 +150,41 @@ func TestCapacityWhereParentsHaveOtherLimits(t *testing.T) {
 		{Name: "rpm", Capacity: 300, Burst: 300, Remaining: 239, Used: 61, Entities: 3},     // free-key, few, low
 		{Name: "tpm", Capacity: 3000, Burst: 3000, Remaining: 2280, Used: 720, Entities: 3}, // free-key, few-key, org
 	}, sums)
+}
+
+// TestCapacityOfParentsThatCount: a limit made for a parent is summed once, and what children use of
+// a limit that the parent's bucket has from other levels is summed with the children.
+func TestCapacityOfParentsThatCount(t *testing.T) {
+	s := memProcess(t, perMinute())
+	a, ctx := admin.New(s.repo), t.Context()
+	rpm, tpm := dynalimit.PerMinute("rpm", 100), dynalimit.PerMinute("tpm", 1000)
+	set := func(at admin.Scope, c admin.LimitConfig) {
+		c.Only = !c.Extends
+		require.NoError(t, second(a.Limits.SetConfig(ctx, at, c)))
+	}
+	set(admin.Scope{Everyone: true}, admin.LimitConfig{Limits: []dynalimit.Limit{rpm, tpm}})
+	set(admin.Scope{Entity: "org"}, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 500)}, Extends: true})
+	set(admin.Scope{Plan: "pro"}, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("tpm", 5000)}})
+	set(admin.Scope{Everyone: true, Resource: "all"}, admin.LimitConfig{Limits: []dynalimit.Limit{rpm}})
+	set(admin.Scope{Everyone: true, Resource: model}, admin.LimitConfig{Groups: []string{"all"}})
+	for _, e := range []admin.Entity{
+		{ID: "org"}, {ID: "shop", Plan: "pro"}, {ID: "ann", ParentID: "org"}, {ID: "bob", ParentID: "org", Detached: true}, {ID: "cid", ParentID: "shop"},
+	} {
+		require.NoError(t, a.Entities.Create(ctx, e))
+	}
+	s.repo.InvalidateConfig("", "")
+	for _, id := range []string{"ann", "bob", "cid", "org"} {
+		s.acquire(id, dynalimit.Amounts{"rpm": 10, "tpm": 100})
+	}
+	sums, _, err := a.Buckets.Capacity(ctx, model)
+	require.NoError(t, err)
+	assert.Equal(t, []admin.LimitCapacity{
+		{Name: "rpm", Capacity: 700, Burst: 700, Remaining: 660, Used: 40, Entities: 3},     // org with ann, bob, cid
+		{Name: "tpm", Capacity: 8000, Burst: 8000, Remaining: 7600, Used: 400, Entities: 4}, // org, ann, bob, shop with cid
+	}, sums)
+	sums, _, err = a.Buckets.Capacity(ctx, "all")
+	require.NoError(t, err)
+	assert.Equal(t, []admin.LimitCapacity{{Name: "rpm", Capacity: 400, Burst: 400, Remaining: 360, Used: 40, Entities: 4}}, sums, "org's default is not of the group")
 }
 
 // TestCapacityOfEntitiesAboveEachOther: who was moved while records were read may be found

@@ -13,7 +13,7 @@ type EntityCapacity struct {
 	// EntityID is the entity.
 	EntityID string
 	// ParentID is the parent that the entity charges too, as far as that has limits. Empty
-	// for one that cascades no further.
+	// for one that charges none.
 	ParentID string
 	// Limits are those of the bucket, in name order.
 	Limits []LimitCapacity
@@ -41,9 +41,10 @@ type LimitCapacity struct {
 // in memory; Buckets.OfResource lists them one by one.
 //
 // It returns all entities that have a bucket, in the order of their ids. The sums are of
-// each limit, in name order, over the buckets that have it, of each cascade over the
+// each limit, in name order, over the buckets that have it, of an entity and its parents over the
 // highest: what others hold of it is within what that one holds. A parent whose bucket does
-// not have the limit, or that has none, holds nothing of it.
+// not have the limit, or is not charged for it, holds nothing of it. Of parents that count by
+// their own levels those are read too.
 func (b Buckets) Capacity(ctx context.Context, resource string) (sums []LimitCapacity, entities []EntityCapacity, err error) {
 	var ids []string
 	for b, err := range b.OfResource(ctx, resource) {
@@ -57,14 +58,18 @@ func (b Buckets) Capacity(ctx context.Context, resource string) (sums []LimitCap
 	if err != nil {
 		return nil, nil, err
 	}
-	return sumCapacities(entities, records), entities, nil
+	charged, err := b.chargedLimits(ctx, resource, entities, records)
+	if err != nil {
+		return nil, nil, err
+	}
+	return sumCapacities(entities, records, charged), entities, nil
 }
 
-// cascading reads the records of entities, and of those that they cascade into.
+// cascading reads the records of entities, and of the parents that count.
 func (b Buckets) cascading(ctx context.Context, ids []string) (map[string]Entity, error) {
 	records := map[string]Entity{}
 	for depth := 0; len(ids) > 0 && depth < schema.MaxDepth; depth++ {
-		read, err := b.d.entities(ctx, "read who cascades", ids)
+		read, err := b.d.entities(ctx, "read the parents that count", ids)
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +78,7 @@ func (b Buckets) cascading(ctx context.Context, ids []string) (map[string]Entity
 		}
 		parents := map[string]bool{}
 		for _, e := range read {
-			if _, known := records[e.ParentID]; e.Cascade && e.ParentID != "" && !known {
+			if _, known := records[e.ParentID]; counts(e) && !known {
 				parents[e.ParentID] = true
 			}
 		}
@@ -82,8 +87,9 @@ func (b Buckets) cascading(ctx context.Context, ids []string) (map[string]Entity
 	return records, nil
 }
 
-// sumCapacities says whom the entities charge too, and sums their limits.
-func sumCapacities(entities []EntityCapacity, records map[string]Entity) (all []LimitCapacity) {
+// sumCapacities says whom the entities charge too, and sums their limits. charged are the limits
+// of parents that count by their own levels, by the parent.
+func sumCapacities(entities []EntityCapacity, records map[string]Entity, charged map[string]map[string]bool) (all []LimitCapacity) {
 	type held struct{ entity, limit string }
 	holds := map[held]bool{}
 	for _, e := range entities {
@@ -94,17 +100,17 @@ func sumCapacities(entities []EntityCapacity, records map[string]Entity) (all []
 	sums := map[string]LimitCapacity{}
 	for i := range entities {
 		e := &entities[i]
-		above := cascadesInto(e.EntityID, records)
+		above := chargedParents(e.EntityID, records)
 		if len(above) > 0 {
-			e.ParentID = above[0]
+			e.ParentID = above[0].id
 		}
 		for _, l := range e.Limits {
-			counts := func(parent string) bool {
+			holdsIt := func(p chargedParent) bool {
 				// Who was moved between two reads may seem to be above its own parent: the first by name counts.
-				circle := e.EntityID < parent && slices.Contains(cascadesInto(parent, records), e.EntityID)
-				return holds[held{parent, l.Name}] && !circle
+				circle := e.EntityID < p.id && slices.ContainsFunc(chargedParents(p.id, records), func(q chargedParent) bool { return q.id == e.EntityID })
+				return holds[held{p.id, l.Name}] && (p.all || charged[p.id][l.Name]) && !circle
 			}
-			if !slices.ContainsFunc(above, counts) {
+			if !slices.ContainsFunc(above, holdsIt) {
 				sumCapacity(sums, l)
 			}
 		}
@@ -113,16 +119,6 @@ func sumCapacities(entities []EntityCapacity, records map[string]Entity) (all []
 		all = append(all, sums[name])
 	}
 	return all
-}
-
-// cascadesInto are the entities that a call of one charges too, as far as they have limits, the
-// nearest first.
-func cascadesInto(entity string, records map[string]Entity) (above []string) {
-	for e := records[entity]; e.Cascade && e.ParentID != "" && e.ParentID != entity && !slices.Contains(above, e.ParentID) && len(above) < schema.MaxDepth-1; {
-		above = append(above, e.ParentID)
-		e = records[e.ParentID]
-	}
-	return above
 }
 
 func capacitiesOf(b Bucket) []LimitCapacity {

@@ -10,5 +10,5 @@ func (s Scope) Normal() Scope { return s.normal() }
 
 // Sum sums the limits of entities.
 func Sum(entities []EntityCapacity, records map[string]Entity) []LimitCapacity {
-	return sumCapacities(entities, records)
+	return sumCapacities(entities, records, nil)
 }

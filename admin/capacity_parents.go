@@ -1,0 +1,91 @@
+package admin
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/dynalimit/dynalimit/internal/config"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// counts reports whether calls of an entity charge its parent.
+func counts(e Entity) bool { return e.ParentID != "" && !e.Detached }
+
+// chargedParent is a parent that calls charge too: by all of its levels, or by those that were made
+// for it or for its plan.
+type chargedParent struct {
+	id  string
+	all bool
+}
+
+// chargedParents are those whom a call of an entity charges too, as far as they have limits, the
+// nearest first.
+func chargedParents(entity string, records map[string]Entity) (above []chargedParent) {
+	seen := []string{entity}
+	for e := records[entity]; counts(e) && !slices.Contains(seen, e.ParentID) && len(seen) < schema.MaxDepth; e = records[e.ParentID] {
+		above, seen = append(above, chargedParent{e.ParentID, e.Cascade}), append(seen, e.ParentID)
+	}
+	return above
+}
+
+// chargedLimits are the limits that calls charge of the buckets of parents that count by their own
+// levels, by the parent. Of a level that cannot be read there is none: calls that meet it fail.
+func (b Buckets) chargedLimits(ctx context.Context, resource string, holders []EntityCapacity, records map[string]Entity) (map[string]map[string]bool, error) {
+	asked := map[string]bool{}
+	for _, e := range records {
+		asked[e.ParentID] = asked[e.ParentID] || counts(e) && !e.Cascade
+	}
+	var views []view
+	var owners []schema.ConfigOwner
+	for _, holder := range holders {
+		if asked[holder.EntityID] {
+			v := view{at: Scope{Entity: holder.EntityID}, resource: resource}
+			views, owners = append(views, v), append(owners, v.owners(records[v.at.Entity].Plan)...)
+		}
+	}
+	owners = slices.DeleteFunc(owners, func(o schema.ConfigOwner) bool { return o.Entity+o.Plan == "" })
+	if len(views) == 0 {
+		return nil, nil
+	}
+	stored := map[schema.ConfigOwner]schema.Item{}
+	items, err := b.d.configs(ctx, "read the levels of parents", owners)
+	if err != nil {
+		return nil, err
+	}
+	for i, owner := range owners {
+		stored[owner] = items[i]
+	}
+	groups := sync.OnceValues(func() (map[string]bool, error) {
+		groups, _, err := b.d.grouped(ctx, nil)
+		return groups, err
+	})
+	charged := map[string]map[string]bool{}
+	for _, v := range views {
+		of := func(group bool) (names []string) {
+			v.group = group
+			verdict, err := config.Resolve(v.items(records[v.at.Entity].Plan, func(o schema.ConfigOwner) schema.Item { return stored[o] }))
+			for i := range verdict.Limits {
+				if l := &verdict.Limits[i]; err == nil && l.Level.IsOwn() {
+					names = append(names, l.Name)
+				}
+			}
+			return names
+		}
+		names := of(false)
+		if asGroup := of(true); !slices.Equal(names, asGroup) { // seldom
+			known, err := groups()
+			if err != nil {
+				return nil, err
+			}
+			if known[resource] {
+				names = asGroup
+			}
+		}
+		charged[v.at.Entity] = map[string]bool{}
+		for _, name := range names {
+			charged[v.at.Entity][name] = true
+		}
+	}
+	return charged, nil
+}
