@@ -87,6 +87,12 @@ func (d *decoder) manifest(f file) {
 	}
 	if f.Version < 2 {
 		d.detach(f)
+		return
+	}
+	for id, e := range f.Entities {
+		if e != nil && e.Cascade != nil && !*e.Cascade {
+			d.refuse(below(below("entities", id), "cascade"), "is false, which in a file of version 1 means that the parent does not count: write 'detached: true' for that, or leave it out")
+		}
 	}
 }
 

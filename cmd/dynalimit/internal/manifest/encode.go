@@ -98,7 +98,7 @@ func said(text string) *string {
 
 func entityOf(e admin.Entity) *entity {
 	out := &entity{Name: said(e.Name), Parent: said(e.ParentID), Plan: said(e.Plan), Metadata: metadata(e.Metadata)}
-	if e.Cascade || e.ParentID != "" { // said in either case, so that no default matters
+	if e.Cascade {
 		out.Cascade = &e.Cascade
 	}
 	if e.Detached {

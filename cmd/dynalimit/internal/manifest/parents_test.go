@@ -21,6 +21,8 @@ func TestVersionSaysWhetherParentsCount(t *testing.T) {
 	assert.Empty(t, two.Warnings)
 	_, err := Parse("limits.yaml", []byte("entities: {a: {parent: team, detached: true}}"))
 	require.ErrorContains(t, err, "entities.a.detached: is of version 2")
+	_, err = Parse("limits.yaml", []byte("version: 2\nentities: {a: {parent: team, cascade: false}}"))
+	require.ErrorContains(t, err, "entities.a.cascade: is false, which in a file of version 1 means")
 
 	w := newWorld(t, "")
 	w.apply(t, text, Options{})

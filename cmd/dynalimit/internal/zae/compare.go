@@ -29,7 +29,7 @@ func (t *translator) compare() {
 	}
 	for id, e := range t.out.Manifest.Entities {
 		if own := t.flags[admin.Scope{Entity: id}].cascade; own != nil && e.Record.ParentID != "" {
-			e.Record.Cascade = *own // the entity's default decides before its record
+			e.Record = linked(e.Record, *own) // the entity's default decides before its record
 			t.out.Manifest.Entities[id] = e
 		}
 		if entities[id] == nil {
@@ -135,14 +135,15 @@ func (t *translator) chains() {
 		for parent := e.Record.ParentID; parent != ""; parent = entities[parent].Record.ParentID {
 			if slices.Contains(chain, parent) || len(chain) == schema.MaxDepth {
 				t.lacks("entity "+id, "its parent %q makes a cycle, or a chain of more than %d entities: name another one", e.Record.ParentID, schema.MaxDepth)
-				e.Record.ParentID, e.Record.Cascade = "", false
+				e.Record.ParentID = ""
+				e.Record = linked(e.Record, false)
 				entities[id] = e
 				break
 			}
 			chain = append(chain, parent)
 		}
 		if parent := entities[e.Record.ParentID]; e.Record.Cascade && parent.Record.Cascade {
-			t.lacks("entity "+id, "its calls charge %q, and here also its parent %q: write 'cascade: false' at %q if that is not meant", e.Record.ParentID, parent.Record.ParentID, e.Record.ParentID)
+			t.lacks("entity "+id, "its calls charge %q, and here also its parent %q: write 'detached: true' and no cascade at %q if that is not meant", e.Record.ParentID, parent.Record.ParentID, e.Record.ParentID)
 		}
 	}
 }
@@ -156,6 +157,6 @@ func (t *translator) cascadeOfCalls() {
 	}
 	delete(children, "")
 	for parent, n := range children {
-		t.lacks("entity "+parent, "each call said whether it charges this parent, and the manifest says no: write 'cascade: true' below it where they did (%d %s)", n, notation.Words(n, "child", "children"))
+		t.lacks("entity "+parent, "each call said whether it charges this parent, and the manifest says no: write 'cascade: true' below it, and no detached, where they did (%d %s)", n, notation.Words(n, "child", "children"))
 	}
 }

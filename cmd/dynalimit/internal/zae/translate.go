@@ -164,8 +164,14 @@ func (t *translator) record(id string, item schema.Item) {
 	if item["cascade"] == nil {
 		t.silent[id] = true
 	}
-	record.Cascade = e.Cascade && record.ParentID != ""
+	record = linked(record, e.Cascade)
 	t.out.Manifest.Entities[id] = manifest.Entity{Record: record}
+}
+
+// linked is a record whose parent counts by all levels, or not at all, as zae-limiter has it.
+func linked(record admin.Entity, cascade bool) admin.Entity {
+	record.Cascade, record.Detached = cascade && record.ParentID != "", !cascade && record.ParentID != ""
+	return record
 }
 
 // level adds a level.
