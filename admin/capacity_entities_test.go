@@ -33,9 +33,9 @@ func TestCostOfEntities(t *testing.T) {
 		write, read float64
 	}{
 		{"CreateEntity", nil, created(admin.Entity{ID: "org"}), 1, 8, 0},
-		{"CreateEntity, below a parent", nil, created(admin.Entity{ID: "key-1", ParentID: "org"}), 3, 12, 1.5},
+		{"CreateEntity, below a parent", nil, created(admin.Entity{ID: "key-1", ParentID: "org"}), 4, 12, 2.5},
 		{"GetEntity and UpdateEntity, of the name", nil, moved("org"), 3, 8, 2},
-		{"GetEntity and UpdateEntity, of the parent", nil, moved("team"), 5, 12, 3.5},
+		{"GetEntity and UpdateEntity, of the parent", nil, moved("team"), 6, 12, 4.5},
 		{"DeleteEntity, of limits for one resource and one bucket", func() {
 			require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Entity: "key-1"}, []dynalimit.Limit{rpm}))
 			s.acquire("key-1", dynalimit.Amounts{"rpm": 1})

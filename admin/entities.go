@@ -31,12 +31,15 @@ func (n Entities) Create(ctx context.Context, e Entity) error {
 	if err := e.Validate(); err != nil {
 		return err
 	}
+	record := recordOf(e)
 	if err := n.d.mayChange(ctx); err != nil {
+		return err
+	}
+	if err := n.d.mayCount(ctx, record); err != nil {
 		return err
 	}
 	defer n.d.Told.Entities(map[string]bool{e.ID: true})
 	const op = "create the entity"
-	record := recordOf(e)
 	record.CreatedAt, record.Version = n.d.Clock.Now(), 1
 	key, refused := n.d.Keys.Meta(e.ID), false
 	return n.d.Table.Change(ctx, op, func() (table.Proposal, error) {
@@ -67,7 +70,7 @@ func created(e schema.EntityRecord, item schema.Item) deed {
 // entityFields are the fields of a record as events show them.
 func entityFields(e schema.EntityRecord) trail.Fields {
 	fields := trail.Fields{"cascade": e.Cascade}
-	if e.Counts() && !e.Cascade {
+	if e.CountsByOwn() {
 		fields["parent_counts"] = true
 	}
 	if e.Detached && e.ParentID == "" {

@@ -325,5 +325,5 @@ func TestCreateEntitiesRequests(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 2, queries, "of the children, at once: in no order")
-	assertGolden(t, "create_entities", []testworld.Recorded{requests[0], requests[len(requests)-1]})
+	assertGolden(t, "create_entities", []testworld.Recorded{requests[0], requests[1], requests[len(requests)-1]})
 }

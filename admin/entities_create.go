@@ -54,6 +54,11 @@ func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error
 	if err := n.d.mayChange(ctx); err != nil {
 		return nil, err
 	}
+	if i := slices.IndexFunc(checked, func(s setup) bool { return s.record.CountsByOwn() }); i >= 0 {
+		if err := n.d.mayCount(ctx, checked[i].record); err != nil {
+			return nil, within(fmt.Sprintf("setups[%d].", i), err)
+		}
+	}
 	if err := n.d.prepareList(ctx, configs...); err != nil { // who is new loses nothing
 		return nil, err
 	}

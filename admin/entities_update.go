@@ -44,6 +44,9 @@ func (n Entities) update(ctx context.Context, e schema.EntityRecord) (Entity, er
 		}
 		var above []ancestor
 		if c.moves() {
+			if err := n.d.mayCount(ctx, c.next); err != nil {
+				return Entity{}, err
+			}
 			if above, err = n.ancestors(ctx, op, e.ID, e.ParentID); err != nil {
 				return Entity{}, err
 			}
@@ -72,7 +75,7 @@ type entityChange struct {
 // moves reports whether the entity gets another parent, or its parent begins to count: another tool
 // may have made a chain that was for order alone.
 func (c entityChange) moves() bool {
-	return c.next.ParentID != c.stored.ParentID || c.next.Counts() && !c.stored.Counts()
+	return c.next.ParentID != c.stored.ParentID || c.next.Counts() && !c.stored.Counts() || c.next.CountsByOwn() && !c.stored.CountsByOwn()
 }
 
 // planUpdate is what makes e of a record, if that is of e's version. It fails with a

@@ -11,8 +11,9 @@ import (
 )
 
 // raiseKinds has clients that do not know groups, or quotas, refuse the table before the first
-// one is set: they would not charge it. Marks of levels need an upgrade of the table first: one
-// line about one customer must not end every older process.
+// one is set: they would not charge it. Marks of levels, and parents that count by their own
+// levels, need an upgrade of the table first: one line about one customer must not end every older
+// process.
 func (d *desk) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
 	generation := int64(0)
 	for _, c := range configs {
@@ -21,12 +22,29 @@ func (d *desk) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
 	if generation == 0 {
 		return nil
 	}
+	return d.requireKinds(ctx, generation)
+}
+
+// mayCount refuses a parent that begins to count by its own levels on a table that clients may use
+// which would not charge it.
+func (d *desk) mayCount(ctx context.Context, e schema.EntityRecord) error {
+	switch {
+	case !e.CountsByOwn():
+		return nil
+	case d.Compatible:
+		return invalid("entity.ParentID", "counts by the limits made for %s or its plan, which zae-limiter does not charge (RepositoryOptions.Compatible is set); set Cascade to charge the parent by all its levels, or Detached to charge it nothing", e.ParentID)
+	}
+	return d.requireKinds(ctx, schema.LevelKinds)
+}
+
+// requireKinds has clients know a generation of kinds, or refuses what needs it.
+func (d *desk) requireKinds(ctx context.Context, generation int64) error {
 	record, err := d.version(ctx)
 	switch {
 	case err != nil || record.KindsMin >= generation:
 		return err
 	case generation == schema.LevelKinds:
-		return &fault.TableError{Table: d.Table.Name, Reason: "may be used by versions of dynalimit that do not know levels which extend (kinds_min of its version record is " + strconv.FormatInt(record.KindsMin, 10) + "); update every process, then say so", Fix: fault.Upgrade}
+		return &fault.TableError{Table: d.Table.Name, Reason: "may be used by versions of dynalimit that do not know levels which extend, and parents that count by their own levels (kinds_min of its version record is " + strconv.FormatInt(record.KindsMin, 10) + "); update every process, then say so", Fix: fault.Upgrade}
 	}
 	return d.Table.UpdateIf(ctx, opRaiseKinds, schema.VersionKey(), schema.RaiseKinds(generation))
 }

@@ -177,19 +177,36 @@ func TestAddAndRemoveLimits(t *testing.T) {
 	assert.ErrorContains(t, err, "config.extends: is set at the system")
 }
 
-// TestLevelsThatExtendNeedAnUpgrade: in a table of an older version one extending level would end
-// every process that does not know it. That is a step of its own.
+// TestLevelsThatExtendNeedAnUpgrade: in a table of an older version one extending level, or parent
+// that counts by its own levels, would end every process that does not know it, or not be charged
+// there. That is a step of its own.
 func TestLevelsThatExtendNeedAnUpgrade(t *testing.T) {
 	s := memProcess(t, nil)
 	a := admin.New(s.repo)
+	for _, e := range []admin.Entity{{ID: "order", ParentID: "team", Detached: true}, {ID: "all", ParentID: "team", Cascade: true}} {
+		require.NoError(t, a.Entities.Create(t.Context(), e))
+	}
 	_, err := s.client().UpdateItem(t.Context(), &dynamodb.UpdateItemInput{TableName: new(s.repo.Table()), Key: schema.VersionKey().Attributes(), UpdateExpression: new("REMOVE kinds_min")})
 	require.NoError(t, err)
 	before := scan(t, s.repo)
-	err = a.Limits.Add(t.Context(), admin.Scope{Entity: "acme"}, limitNamed("rpm"))
-	var wrong *fault.TableError
-	require.ErrorAs(t, err, &wrong)
-	assert.Equal(t, fault.Upgrade, wrong.Fix)
-	assert.Equal(t, before, scan(t, s.repo))
+	for what, do := range map[string]func() error{
+		"a level":  func() error { return a.Limits.Add(t.Context(), admin.Scope{Entity: "acme"}, limitNamed("rpm")) },
+		"a parent": func() error { return a.Entities.Create(t.Context(), admin.Entity{ID: "key", ParentID: "team"}) },
+		"a parent of many": func() error {
+			return second(a.Entities.CreateMany(t.Context(), []admin.EntitySetup{{Entity: admin.Entity{ID: "key", ParentID: "team"}}}))
+		},
+		"a detached parent": func() error {
+			return second(a.Entities.Update(t.Context(), admin.Entity{ID: "order", ParentID: "team", Version: 1}))
+		},
+		"a cascading parent": func() error {
+			return second(errorsOf(a.Entities.UpdateMany(t.Context(), []admin.Entity{{ID: "all", ParentID: "team", Version: 1}})))
+		},
+	} {
+		var wrong *fault.TableError
+		require.ErrorAs(t, do(), &wrong, what)
+		assert.Equal(t, fault.Upgrade, wrong.Fix)
+		assert.Equal(t, before, scan(t, s.repo))
+	}
 	from, to, err := a.Upgrade(t.Context(), false)
 	require.NoError(t, err)
 	assert.Equal(t, []int64{0, schema.LevelKinds}, []int64{from, to})

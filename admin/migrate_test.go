@@ -30,7 +30,7 @@ func TestMigrateListsRecords(t *testing.T) {
 	versioned(t, whole, map[string]string{"schema_version": "0.8.0", "updated_by": "client:0.8.1"})
 	for _, r := range []*dynalimit.Repository{whole, e.open(t, whole.Table(), &dynalimit.RepositoryOptions{Namespace: "eu"})} {
 		require.NoError(t, admin.New(r).Entities.Create(t.Context(), admin.Entity{ID: "org", Name: "Org"}))
-		require.NoError(t, admin.New(r).Entities.Create(t.Context(), admin.Entity{ID: "key", ParentID: "org"}))
+		require.NoError(t, admin.New(r).Entities.Create(t.Context(), admin.Entity{ID: "key", ParentID: "org", Cascade: true}))
 		for _, id := range []string{"org", "key"} {
 			_, err := e.client().UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
 				TableName: aws.String(r.Table()), Key: r.Shared().Keys.Meta(id).Attributes(), UpdateExpression: aws.String("REMOVE GSI3PK, GSI3SK, version"),

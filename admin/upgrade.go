@@ -7,7 +7,7 @@ import (
 )
 
 // Upgrade lets the table have everything that this version of dynalimit can store, such as levels
-// that extend. Older versions refuse the table from then on, within their ConfigTTL: update every
+// that extend, and parents that count by their own levels. Older versions refuse the table from then on, within their ConfigTTL: update every
 // process first. It says which generation of kinds of limits clients had to know before, and have
 // to know now. To upgrade what is upgraded writes nothing, and a dry run writes nothing either. Tables
 // that this version makes need no upgrade.

@@ -81,7 +81,7 @@ func (e EntityRecord) Item(k Keys, old Item) Item {
 	item[attrCascade] = &types.AttributeValueMemberBOOL{Value: e.Cascade}
 	delete(item, attrCounts)
 	switch {
-	case e.Counts() && !e.Cascade:
+	case e.CountsByOwn():
 		item[attrCounts] = String(e.ParentID)
 	case e.Detached:
 		item[attrCounts] = String(noParent)
@@ -117,6 +117,10 @@ const noParent = "-"
 
 // Counts reports whether calls charge the parent.
 func (e *EntityRecord) Counts() bool { return e.ParentID != "" && !e.Detached }
+
+// CountsByOwn reports whether calls charge the parent by the levels made for it or for its plan,
+// and by no others.
+func (e *EntityRecord) CountsByOwn() bool { return e.Counts() && !e.Cascade }
 
 // DecodeEntity reads an entity record. What it cannot understand it leaves
 // empty: nothing but the parent, the cascade and the plan matter to a limit.
