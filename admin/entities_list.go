@@ -20,7 +20,7 @@ func (n Entities) Children(ctx context.Context, id string) iter.Seq2[Entity, err
 	return n.listed(ctx, n.childrenOf(id), func(item schema.Item) string {
 		child, _ := schema.Child(item)
 		return child
-	})
+	}, func(schema.Item) bool { return true })
 }
 
 // List lists the records of all entities, in no order of theirs. An index is read,
@@ -33,12 +33,27 @@ func (n Entities) List(ctx context.Context) iter.Seq2[Entity, error] {
 	if err := n.d.Usable(ctx); err != nil {
 		return problem.List[Entity](err)
 	}
+	return allEntities(ctx, n, func(schema.Item) bool { return true })
+}
+
+// Unattached lists the records with a parent of which they do not say whether it counts, as those
+// that another tool or an earlier version wrote: it does not (Detached). Entities.Update has it
+// count, after it looked at the parent's parents. Otherwise it is as List.
+func (n Entities) Unattached(ctx context.Context) iter.Seq2[Entity, error] {
+	if err := n.d.Usable(ctx); err != nil {
+		return problem.List[Entity](err)
+	}
+	return allEntities(ctx, n, schema.Unattached)
+}
+
+// allEntities lists the records of all entities that are wanted.
+func allEntities(ctx context.Context, n Entities, wanted func(record schema.Item) bool) iter.Seq2[Entity, error] {
 	return func(yield func(Entity, error) bool) {
 		for shard := range schema.EntityShards {
 			q := table.Query{
 				Op: "list the entities", Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: n.d.Keys.Entities(shard),
 			}
-			for e, err := range n.listed(ctx, q, schema.ListedEntity) {
+			for e, err := range n.listed(ctx, q, schema.ListedEntity, wanted) {
 				if !yield(e, err) || err != nil {
 					return
 				}
@@ -48,8 +63,8 @@ func (n Entities) List(ctx context.Context) iter.Seq2[Entity, error] {
 }
 
 // listed are the entities of a query of an index, whose items are named by id. What the
-// index does not project is fetched.
-func (n Entities) listed(ctx context.Context, q table.Query, id func(schema.Item) string) iter.Seq2[Entity, error] {
+// index does not project is fetched, and what is not wanted left out.
+func (n Entities) listed(ctx context.Context, q table.Query, id func(schema.Item) string, wanted func(record schema.Item) bool) iter.Seq2[Entity, error] {
 	return paged(ctx, n.d.Table, q, func(items []schema.Item) ([]Entity, error) {
 		var missing []schema.Key
 		for _, item := range items {
@@ -67,7 +82,7 @@ func (n Entities) listed(ctx context.Context, q table.Query, id func(schema.Item
 			if !schema.HasEntity(item) {
 				record = found[schema.KeyOf(item)]
 			}
-			if id := id(item); id != "" && record != nil { // nil: deleted since the index was read
+			if id := id(item); id != "" && record != nil && wanted(record) { // nil: deleted since the index was read
 				e := schema.DecodeEntity(record)
 				e.ID = id
 				entities = append(entities, Entity(e))

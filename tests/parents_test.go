@@ -110,6 +110,37 @@ func TestBlockOfAParent(t *testing.T) {
 	}
 }
 
+// TestParentChangesInTraffic: a record that is made, moved or detached while calls are under way
+// counts for the next calls. Leases end where they took.
+func TestParentChangesInTraffic(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *process) {
+		s.limits(admin.Scope{Everyone: true}, dynalimit.PerMinute("rpm", 100))
+		for _, team := range []string{"red", "blue"} {
+			s.limits(admin.Scope{Entity: team}, dynalimit.PerMinute("rpm", 1000))
+		}
+		began := []*dynalimit.Lease{s.acquire("ann", dynalimit.Amounts{"rpm": 1})}
+		require.NoError(t, s.repo.CreateEntity(t.Context(), admin.Entity{ID: "ann", ParentID: "red"}))
+		for _, next := range []admin.Entity{{ParentID: "blue"}, {ParentID: "blue", Detached: true}, {ParentID: "blue", Cascade: true}} {
+			began = append(began, s.acquire("ann", dynalimit.Amounts{"rpm": 1}))
+			e, err := s.repo.GetEntity(t.Context(), "ann")
+			require.NoError(t, err)
+			e.ParentID, e.Detached, e.Cascade = next.ParentID, next.Detached, next.Cascade
+			_, err = s.repo.UpdateEntity(t.Context(), e)
+			require.NoError(t, err)
+		}
+		began = append(began, s.acquire("ann", dynalimit.Amounts{"rpm": 1}))
+		for i, want := range []string{"", "red", "blue", "", "blue"} {
+			held := holders(began[i].Statuses())
+			require.NoError(t, began[i].Settle(t.Context(), dynalimit.Amounts{"rpm": 3}))
+			assert.Equal(t, want == "", len(held) == 1, "%d: %v", i, held)
+			assert.Equal(t, want != "", len(held) == 2 && held[1] == want+" rpm", "%d: %v", i, held)
+		}
+		assert.EqualValues(t, 3*milli, s.stored("red", "rpm").Consumed)
+		assert.EqualValues(t, 6*milli, s.stored("blue", "rpm").Consumed)
+		assert.EqualValues(t, 15*milli, s.stored("ann", "rpm").Consumed)
+	})
+}
+
 // TestChainThatIsTooDeep: a new call is refused if a level that is left out limits money, and only
 // then. A detached link ends a chain.
 func TestChainThatIsTooDeep(t *testing.T) {

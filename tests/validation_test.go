@@ -330,8 +330,9 @@ func TestCompatible(t *testing.T) {
 				},
 				func() error { _, err := l.Check(ctx, "u", "4o", nil); return err },
 			},
-			"limits":     {func() error { return r.SetLimits(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{low}) }},
-			"WithLimits": {func() error { return acquire("gpt-4", dynalimit.WithLimits(low)) }},
+			"limits":          {func() error { return r.SetLimits(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{low}) }},
+			"WithLimits":      {func() error { return acquire("gpt-4", dynalimit.WithLimits(low)) }},
+			"entity.ParentID": {func() error { return r.CreateEntity(ctx, admin.Entity{ID: "key", ParentID: "team"}) }},
 			"options.Limits": {func() error {
 				_, err := newLimiter(r, &dynalimit.Options{Limits: []dynalimit.Limit{low}})
 				return err

@@ -13,7 +13,10 @@ import (
 )
 
 // migrateCmd turns a table of the older layout.
-type migrateCmd struct{ destroys }
+type migrateCmd struct {
+	Attach bool `help:"Have parents count instead, by the limits made for them or for their plans, where a record from before does not say whether its parent does. It lists them first."`
+	destroys
+}
 
 // migrateJSON is what a migration did, for programs.
 type migrateJSON struct {
@@ -32,6 +35,8 @@ type migrateJSON struct {
 	Listed     int       `json:"listed"`
 	LastWrite  time.Time `json:"last_write,omitzero"`
 	DryRun     bool      `json:"dry_run"`
+	// Attach is set by --attach alone.
+	Attach *attachJSON `json:"attach,omitempty"`
 }
 
 func migrateToJSON(r admin.MigrateReport, dryRun bool) migrateJSON {
@@ -43,6 +48,9 @@ func migrateToJSON(r admin.MigrateReport, dryRun bool) migrateJSON {
 }
 
 func (c migrateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	if c.Attach {
+		return c.attach(ctx, g, out)
+	}
 	g = g.whole()
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
 		if !c.DryRun {
@@ -57,6 +65,9 @@ func (c migrateCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 		})
 		if err != nil && report.Scanned == 0 {
 			return err
+		}
+		if err == nil {
+			tellUnattached(ctx, repo, out)
 		}
 		j := migrateToJSON(report, c.DryRun)
 		return errors.Join(out.Show(j, func() { j.print(out) }), migrateNext(err))

@@ -122,6 +122,13 @@ func (e *EntityRecord) Counts() bool { return e.ParentID != "" && !e.Detached }
 // and by no others.
 func (e *EntityRecord) CountsByOwn() bool { return e.Counts() && !e.Cascade }
 
+// Unattached reports whether a record has a parent and does not say whether it counts: another
+// tool, or an earlier version, wrote it.
+func Unattached(record Item) bool {
+	e := DecodeLink(record)
+	return e.ParentID != "" && e.Detached && Text(record, attrCounts) != noParent
+}
+
 // DecodeEntity reads an entity record. What it cannot understand it leaves
 // empty: nothing but the parent, the cascade and the plan matter to a limit.
 func DecodeEntity(item Item) EntityRecord {

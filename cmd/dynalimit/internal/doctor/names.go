@@ -16,7 +16,8 @@ import (
 const mostTold = 3
 
 // names looks whether the plans and parents that records name, and the groups that resources
-// name, are there: a misspelt one is accepted, as it may be stored later.
+// name, are there: a misspelt one is accepted, as it may be stored later. It looks at the chains of
+// parents too.
 func (v *visit) names(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.Unseen("%s", v.down)
@@ -37,15 +38,16 @@ func (v *visit) names(ctx context.Context) tables.Finding {
 			break
 		}
 	}
-	var wrong []string
+	var failing, wrong []string
 	first, detached := "", 0
 	plans := map[string]string{}
 	for _, e := range records {
 		plans[e.ID] = e.Plan
 	}
+	chains := chainsOf(records)
 	told := map[string]bool{"": true}
 	for _, e := range records {
-		before := len(wrong)
+		before := len(wrong) + len(failing)
 		if e.Plan != "" && !v.plans[e.Plan] {
 			wrong = append(wrong, fmt.Sprintf("the plan %q of %s has no limits", e.Plan, e.ID))
 		}
@@ -57,10 +59,13 @@ func (v *visit) names(ctx context.Context) tables.Finding {
 			told[e.ParentID] = true
 			wrong = append(wrong, fmt.Sprintf("the parent %q of %s has no limits of its own and no plan with limits, so nothing is charged to it", e.ParentID, e.ID))
 		}
+		if why := chains.fault(e); why != "" {
+			failing = append(failing, why)
+		}
 		if e.Detached && e.ParentID != "" {
 			detached++
 		}
-		if first == "" && len(wrong) > before {
+		if first == "" && len(wrong)+len(failing) > before {
 			first = e.ID
 		}
 	}
@@ -73,7 +78,7 @@ func (v *visit) names(ctx context.Context) tables.Finding {
 			}
 		}
 	}
-	if len(wrong) == 0 {
+	if wrong = append(failing, wrong...); len(wrong) == 0 {
 		found := notation.Many(len(records), "record")
 		if detached > 0 {
 			found += fmt.Sprintf(", %d with a parent that does not count (detached)", detached)

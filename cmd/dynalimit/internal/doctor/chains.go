@@ -1,0 +1,45 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// chains are the parents that count, by the entity, and how many entities name each as theirs.
+type chains struct {
+	parents  map[string]string
+	children map[string]int
+}
+
+func chainsOf(records []admin.Entity) chains {
+	c := chains{map[string]string{}, map[string]int{}}
+	for _, e := range records {
+		if e.ParentID != "" && !e.Detached {
+			c.parents[e.ID] = e.ParentID
+			c.children[e.ParentID]++
+		}
+	}
+	return c
+}
+
+// fault says what is wrong with the chain of an entity; empty for nothing. Of a chain that is too
+// deep it tells at the lowest entity, and of a cycle at the first of its names.
+func (c chains) fault(e admin.Entity) string {
+	chain := []string{e.ID}
+	for at := c.parents[e.ID]; at != ""; at = c.parents[at] {
+		switch {
+		case at == e.ID && e.ID == slices.Min(chain):
+			return fmt.Sprintf("%s is its own ancestor, and each call of it fails", e.ID)
+		case slices.Contains(chain, at):
+			return ""
+		}
+		chain = append(chain, at)
+	}
+	if len(chain) > schema.MaxDepth && c.children[e.ID] == 0 {
+		return fmt.Sprintf("%s has %d levels with its parents, and calls charge the nearest %d or are refused", e.ID, len(chain), schema.MaxDepth)
+	}
+	return ""
+}

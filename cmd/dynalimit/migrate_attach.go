@@ -1,0 +1,128 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// attachJSON says which parents count from now on, or would, for programs.
+type attachJSON struct {
+	Entities []entityJSON `json:"entities"`
+	// Hottest is the parent with the most of these children, and Children how many it has.
+	Hottest  string `json:"hottest,omitempty"`
+	Children int    `json:"children,omitempty"`
+	// Refused says of each entity whose parent does not count why.
+	Refused map[string]string `json:"refused,omitempty"`
+}
+
+// unattached reads the records that do not say whether their parents count.
+func unattached(ctx context.Context, repo *dynalimit.Repository) (found []admin.Entity, err error) {
+	for e, err := range admin.New(repo).Entities.Unattached(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, e)
+	}
+	slices.SortFunc(found, func(a, b admin.Entity) int {
+		return cmp.Or(cmp.Compare(a.ParentID, b.ParentID), cmp.Compare(a.ID, b.ID))
+	})
+	return found, nil
+}
+
+func attachToJSON(found []admin.Entity) *attachJSON {
+	j, below := &attachJSON{Entities: []entityJSON{}}, map[string]int{}
+	for _, e := range found {
+		j.Entities = append(j.Entities, entityToJSON(e))
+		if below[e.ParentID]++; below[e.ParentID] > j.Children {
+			j.Hottest, j.Children = e.ParentID, below[e.ParentID]
+		}
+	}
+	return j
+}
+
+// attach has the parents count of which records do not say it.
+func (c migrateCmd) attach(ctx context.Context, g *globals, out *term.Output) error {
+	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+		found, err := unattached(ctx, repo)
+		if err != nil {
+			return err
+		}
+		j := migrateJSON{Attach: attachToJSON(found), DryRun: c.DryRun}
+		if c.DryRun || len(found) == 0 {
+			return out.Show(j, func() { j.Attach.print(out, c.DryRun) })
+		}
+		if !out.JSON {
+			j.Attach.print(out, true)
+		}
+		if err := c.confirm(ctx, out, fmt.Sprintf("Have the parents of %s count in the table %s?", notation.Many(len(found), "record"), g.Table), g.Table); err != nil {
+			return err
+		}
+		for i := range found {
+			found[i].Detached = false
+		}
+		errs, err := admin.New(repo).Entities.UpdateMany(ctx, found)
+		if err != nil {
+			return err
+		}
+		j.Attach.Refused = map[string]string{}
+		for i, err := range errs {
+			if err != nil {
+				j.Attach.Refused[found[i].ID] = refusal(err)
+			}
+			j.Attach.Entities[i] = entityToJSON(found[i])
+			j.Attach.Entities[i].Detached = err != nil
+		}
+		err = out.Show(j, func() {
+			fmt.Fprintf(out, "The parents of %s count. In force everywhere within a minute.\n", notation.Many(len(found)-len(j.Attach.Refused), "record"))
+			for _, id := range slices.Sorted(maps.Keys(j.Attach.Refused)) {
+				fmt.Fprintf(out, "  %s: %s\n", term.Plain(id), out.Yellow(term.Plain(j.Attach.Refused[id])))
+			}
+		})
+		if n := len(j.Attach.Refused); n > 0 {
+			err = errors.Join(err, fmt.Errorf("the parents of %s do not count yet: correct what is said of each, and run the command again", notation.Many(n, "record")))
+		}
+		return err
+	})
+}
+
+// refusal is why a parent does not count.
+func refusal(err error) string {
+	if invalid, ok := errors.AsType[*dynalimit.ValidationError](err); ok {
+		return "the parent " + invalid.Reason
+	}
+	return err.Error()
+}
+
+// print lists the entities whose calls would charge their parents.
+func (j *attachJSON) print(out *term.Output, dry bool) {
+	if len(j.Entities) == 0 {
+		fmt.Fprintln(out, "Nothing to attach: every record says whether its parent counts.")
+		return
+	}
+	rows := make([][]string, len(j.Entities))
+	for i, e := range j.Entities {
+		rows[i] = []string{e.ID, e.ParentID}
+	}
+	out.Table([]string{"ENTITY", "PARENT"}, rows)
+	fmt.Fprintf(out, "Calls of these %s would charge their parents too, by the limits made for those or for their plans:\n", notation.Many(len(rows), "record"))
+	fmt.Fprintf(out, "1 write unit more a call for each parent with limits. The most are below %s: %d.\n", term.Plain(j.Hottest), j.Children)
+	if dry {
+		fmt.Fprintln(out, "Nothing was changed yet.")
+	}
+}
+
+// tellUnattached tells of parents that do not count because records do not say it.
+func tellUnattached(ctx context.Context, repo *dynalimit.Repository, out *term.Output) {
+	if found, err := unattached(ctx, repo); err == nil && len(found) > 0 {
+		out.Notef("dynalimit: the parents of %s do not count, that of %s for one: 'dynalimit migrate --attach --dry-run' lists them", notation.Many(len(found), "record"), term.Plain(found[0].ID))
+	}
+}
