@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -44,6 +45,9 @@ var showing = map[string]func(ctx context.Context, r *dynalimit.Repository) (any
 	},
 	"Entities.List": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return shown(admin.New(r).Entities.List(ctx))
+	},
+	"Entities.Unattached": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
+		return shown(admin.New(r).Entities.Unattached(ctx))
 	},
 	"Limits.Entities": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return shown(admin.New(r).Limits.Entities(ctx, ""))
@@ -198,8 +202,13 @@ func TestNamespacesShowNothingOfOthers(t *testing.T) {
 	for method := range showing {
 		nothing[method] = seen(empty, method)
 	}
-	furnish(t.Context(), t, whole, []string{"key", "other"})
-	furnish(t.Context(), t, eu, []string{"key", "other"})
+	for _, r := range []*dynalimit.Repository{whole, eu} {
+		furnish(t.Context(), t, r, []string{"key", "other"})
+		older := schema.EntityRecord{ID: "older", ParentID: "key"}.Item(r.Shared().Keys, nil)
+		delete(older, "parent_counts")
+		_, err := e.client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: new(r.Table()), Item: older})
+		require.NoError(t, err)
+	}
 	for method := range showing {
 		assert.Equal(t, nothing[method], seen(empty, method), method)
 		assert.NotEqual(t, nothing[method], seen(eu, method), "%s shows what is there", method)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -442,6 +443,9 @@ func (o *oracle) ledger(leases []*held) {
 		stands := l.stands()
 		for key, n := range stands {
 			used[key] += n
+			if entity, _, _ := strings.Cut(key, "|"); !slices.Contains(l.chain, entity) {
+				o.accuse("a call charged %s, which does not count for %s", key, l.chain[0])
+			}
 		}
 		for _, entity := range l.chain { // a level of which nothing was ever read shows nothing
 			switch _, shown := stands[entity+"|rpm"]; {
