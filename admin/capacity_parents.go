@@ -62,18 +62,9 @@ func (b Buckets) chargedLimits(ctx context.Context, resource string, holders []E
 	})
 	charged := map[string]map[string]bool{}
 	for _, v := range views {
-		of := func(group bool) (names []string) {
-			v.group = group
-			verdict, err := config.Resolve(v.items(records[v.at.Entity].Plan, func(o schema.ConfigOwner) schema.Item { return stored[o] }))
-			for i := range verdict.Limits {
-				if l := &verdict.Limits[i]; err == nil && l.Level.IsOwn() {
-					names = append(names, l.Name)
-				}
-			}
-			return names
-		}
-		names := of(false)
-		if asGroup := of(true); !slices.Equal(names, asGroup) { // seldom
+		plan := records[v.at.Entity].Plan
+		names := v.ownLimits(plan, stored, false)
+		if asGroup := v.ownLimits(plan, stored, true); !slices.Equal(names, asGroup) { // seldom
 			known, err := groups()
 			if err != nil {
 				return nil, err
@@ -88,4 +79,17 @@ func (b Buckets) chargedLimits(ctx context.Context, resource string, holders []E
 		}
 	}
 	return charged, nil
+}
+
+// ownLimits are the names of the limits in force that levels of the entity or of its plan have, by the
+// levels as they are stored.
+func (v view) ownLimits(plan string, stored map[schema.ConfigOwner]schema.Item, group bool) (names []string) {
+	v.group = group
+	verdict, err := config.Resolve(v.items(plan, func(o schema.ConfigOwner) schema.Item { return stored[o] }))
+	for i := range verdict.Limits {
+		if l := &verdict.Limits[i]; err == nil && l.Level.IsOwn() {
+			names = append(names, l.Name)
+		}
+	}
+	return names
 }

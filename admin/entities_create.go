@@ -35,21 +35,9 @@ type EntitySetup struct {
 // *ValidationError, and nothing was written. Once the table does not serve, or ctx has
 // ended, the rest fails with that error; those can be made by another call.
 func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error, error) {
-	checked, made := make([]setup, len(setups)), make(map[string]bool, len(setups))
-	var limits []*configChange
-	var configs []ScopedConfig
-	for i, s := range setups {
-		one, err := n.setupOf(s)
-		if err == nil && made[s.Entity.ID] {
-			err = invalid("entity.ID", "%q stands twice; give each entity once", s.Entity.ID)
-		}
-		if err != nil {
-			return nil, within(fmt.Sprintf("setups[%d].", i), err)
-		}
-		made[s.Entity.ID], checked[i], limits = true, one, append(limits, one.limits...)
-		for resource, of := range s.Limits {
-			configs = append(configs, ScopedConfig{Scope: Scope{Entity: s.Entity.ID, Resource: resource}.normal(), Config: LimitConfig{Limits: of}})
-		}
+	checked, made, err := checkSetups(setups, n.setupOf)
+	if err != nil {
+		return nil, err
 	}
 	if err := n.d.mayChange(ctx); err != nil {
 		return nil, err
@@ -57,6 +45,14 @@ func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error
 	if i := slices.IndexFunc(checked, func(s setup) bool { return s.record.CountsByOwn() }); i >= 0 {
 		if err := n.d.mayCount(ctx, checked[i].record); err != nil {
 			return nil, within(fmt.Sprintf("setups[%d].", i), err)
+		}
+	}
+	var limits []*configChange
+	var configs []ScopedConfig
+	for i, s := range setups {
+		limits = append(limits, checked[i].limits...)
+		for resource, of := range s.Limits {
+			configs = append(configs, ScopedConfig{Scope: Scope{Entity: s.Entity.ID, Resource: resource}.normal(), Config: LimitConfig{Limits: of}})
 		}
 	}
 	if err := n.d.prepareList(ctx, configs...); err != nil { // who is new loses nothing
@@ -88,6 +84,23 @@ func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error
 		errs[i] = n.d.Layout.KindError(fmt.Sprintf("setups[%d]", i), err)
 	}
 	return errs, nil
+}
+
+// checkSetups refuses setups that cannot be stored, and two of one entity. It returns them as they are
+// stored, and their entities.
+func checkSetups(setups []EntitySetup, check func(EntitySetup) (setup, error)) ([]setup, map[string]bool, error) {
+	checked, made := make([]setup, len(setups)), make(map[string]bool, len(setups))
+	for i, s := range setups {
+		one, err := check(s)
+		if err == nil && made[s.Entity.ID] {
+			err = invalid("entity.ID", "%q stands twice; give each entity once", s.Entity.ID)
+		}
+		if err != nil {
+			return nil, nil, within(fmt.Sprintf("setups[%d].", i), err)
+		}
+		made[s.Entity.ID], checked[i] = true, one
+	}
+	return checked, made, nil
 }
 
 // opCreateMany names the making of entities in errors.

@@ -38,37 +38,7 @@ func (v *visit) names(ctx context.Context) tables.Finding {
 			break
 		}
 	}
-	var failing, wrong []string
-	first, detached := "", 0
-	plans := map[string]string{}
-	for _, e := range records {
-		plans[e.ID] = e.Plan
-	}
-	chains := chainsOf(records)
-	told := map[string]bool{"": true}
-	for _, e := range records {
-		before := len(wrong) + len(failing)
-		if e.Plan != "" && !v.plans[e.Plan] {
-			wrong = append(wrong, fmt.Sprintf("the plan %q of %s has no limits", e.Plan, e.ID))
-		}
-		if !there[e.ParentID] && len(records) < mostLevels {
-			wrong = append(wrong, fmt.Sprintf("the parent %q of %s has no record", e.ParentID, e.ID))
-		}
-		counts, plan := !e.Cascade && !e.Detached && !told[e.ParentID], plans[e.ParentID]
-		if counts && there[e.ParentID] && !v.owners[e.ParentID] && (plan == "" || !v.plans[plan]) {
-			told[e.ParentID] = true
-			wrong = append(wrong, fmt.Sprintf("the parent %q of %s has no limits of its own and no plan with limits, so nothing is charged to it", e.ParentID, e.ID))
-		}
-		if why := chains.fault(e); why != "" {
-			failing = append(failing, why)
-		}
-		if e.Detached && e.ParentID != "" {
-			detached++
-		}
-		if first == "" && len(wrong)+len(failing) > before {
-			first = e.ID
-		}
-	}
+	failing, wrong, first, detached := v.entityNames(records, there)
 	fix := "entity show " + first
 	for _, group := range slices.Sorted(maps.Keys(v.groups)) {
 		if resource := v.groups[group]; !v.resources[group] {
@@ -90,4 +60,46 @@ func (v *visit) names(ctx context.Context) tables.Finding {
 		found += fmt.Sprintf("; and %d more", more)
 	}
 	return tables.Finding{Status: tables.Warning, Found: found, Means: "a misspelt name is accepted, and less specific levels decide", Fix: v.command(fix)}
+}
+
+// entityNames looks at the names that records of entities say. It returns the chains of parents that
+// no call can go, the names of nothing, the first entity of either, and how many have a parent that
+// does not count.
+func (v *visit) entityNames(records []admin.Entity, there map[string]bool) (failing, wrong []string, first string, detached int) {
+	plans := map[string]string{}
+	for _, e := range records {
+		plans[e.ID] = e.Plan
+	}
+	chains := chainsOf(records)
+	told := map[string]bool{"": true}
+	for _, e := range records {
+		before := len(wrong) + len(failing)
+		wrong = append(wrong, v.unknownNames(e, there[e.ParentID] || len(records) == mostLevels)...)
+		counts, plan := !e.Cascade && !e.Detached && !told[e.ParentID], plans[e.ParentID]
+		if counts && there[e.ParentID] && !v.owners[e.ParentID] && (plan == "" || !v.plans[plan]) {
+			told[e.ParentID] = true
+			wrong = append(wrong, fmt.Sprintf("the parent %q of %s has no limits of its own and no plan with limits, so nothing is charged to it", e.ParentID, e.ID))
+		}
+		if why := chains.fault(e); why != "" {
+			failing = append(failing, why)
+		}
+		if e.Detached && e.ParentID != "" {
+			detached++
+		}
+		if first == "" && len(wrong)+len(failing) > before {
+			first = e.ID
+		}
+	}
+	return failing, wrong, first, detached
+}
+
+// unknownNames are the plan and the parent of an entity that are not there.
+func (v *visit) unknownNames(e admin.Entity, parent bool) (wrong []string) {
+	if e.Plan != "" && !v.plans[e.Plan] {
+		wrong = append(wrong, fmt.Sprintf("the plan %q of %s has no limits", e.Plan, e.ID))
+	}
+	if !parent {
+		wrong = append(wrong, fmt.Sprintf("the parent %q of %s has no record", e.ParentID, e.ID))
+	}
+	return wrong
 }

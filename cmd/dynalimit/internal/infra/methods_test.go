@@ -65,6 +65,9 @@ var reading = map[string]method{
 	"Limits.Entities": func(ctx context.Context, r *dynalimit.Repository) error {
 		return all(admin.New(r).Limits.Entities(ctx, ""))
 	},
+	"Entities.Unattached": func(ctx context.Context, r *dynalimit.Repository) error {
+		return all(admin.New(r).Entities.Unattached(ctx))
+	},
 	"Limits.Losses": func(ctx context.Context, r *dynalimit.Repository) error {
 		return only(admin.New(r).Limits.Losses(ctx, []admin.ScopedConfig{{Scope: admin.Scope{Entity: entity}, Config: admin.LimitConfig{Limits: limits}}}, nil))
 	},
