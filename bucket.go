@@ -17,9 +17,20 @@ import (
 	"github.com/dynalimit/dynalimit/levels"
 )
 
+// plainOrigins are the origins of lists that one level has, and that hide nothing: keys share them.
+var plainOrigins = func() map[levels.Level]*plan.Origin {
+	origins := map[levels.Level]*plan.Origin{}
+	for _, level := range []levels.Level{
+		levels.Override, levels.Entity, levels.EntityDefault, levels.Plan, levels.PlanDefault, levels.Resource, levels.System, levels.Options,
+	} {
+		origins[level] = &plan.Origin{Level: string(level)}
+	}
+	return origins
+}()
+
 // newBucketConfig converts resolved limits, which are sorted and have their defaults.
 func newBucketConfig(limits []Limit, level levels.Level, permanent bool, readAt, tick int64) *plan.Config {
-	c := &plan.Config{Level: string(level), Permanent: permanent, ReadAt: readAt, Tick: tick, Limits: make([]plan.Limit, len(limits))}
+	c := &plan.Config{Origin: plainOrigins[level], Permanent: permanent, ReadAt: readAt, Tick: tick, Limits: make([]plan.Limit, len(limits))}
 	for i, l := range limits {
 		c.Limits[i] = toConfigured(l, level)
 		if l.Unit != "" {
@@ -55,7 +66,7 @@ func overridden(c *plan.Config, base, over []Limit, readAt, tick int64) *plan.Co
 	}
 	slices.SortFunc(merged, func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })
 	out := newBucketConfig(merged, levels.Override, c.Permanent, readAt, tick)
-	out.Override, out.Level, out.Hidden, out.Lifted = true, cmp.Or(c.Level, out.Level), c.Hidden, c.Lifted
+	out.Override, out.Origin = true, cmp.Or(c.Origin, out.Origin)
 	for i := range out.Limits {
 		l := &out.Limits[i]
 		if !slices.ContainsFunc(over, func(o Limit) bool { return o.Name == l.Name }) {

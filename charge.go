@@ -64,7 +64,7 @@ type column struct{ resource, limit string }
 // or hidden. Amounts of limits that are lifted, and where others are passed over, are left out.
 func (c *charge) known(amounts []plan.Signed) []plan.Signed {
 	cfgs := configs(c.levels)
-	if !c.passesOver() && !slices.ContainsFunc(cfgs, func(cfg *plan.Config) bool { return len(cfg.Lifted) > 0 }) {
+	if !c.passesOver() && !slices.ContainsFunc(cfgs, func(cfg *plan.Config) bool { return len(cfg.From().Lifted) > 0 }) {
 		return amounts
 	}
 	fallback := c.desk.routes.fallback

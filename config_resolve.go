@@ -120,14 +120,23 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 		for i := range from {
 			cfg.compiled.Limits[i].Level = string(from[i])
 		}
-		for _, h := range v.Lifted {
-			cfg.compiled.Lifted = append(cfg.compiled.Lifted, h.Name)
-		}
-		for _, h := range v.Hidden {
-			cfg.compiled.Hidden = append(cfg.compiled.Hidden, plan.Hidden{Name: h.Name, Level: string(h.Level)})
+		if len(v.Lifted)+len(v.Hidden) > 0 {
+			cfg.compiled.Origin = originOf(&v)
 		}
 	}
 	return cfg, nil
+}
+
+// originOf is the origin of limits that a verdict puts in force.
+func originOf(v *config.Verdict) *plan.Origin {
+	origin := &plan.Origin{Level: string(v.Level)}
+	for _, h := range v.Lifted {
+		origin.Lifted = append(origin.Lifted, h.Name)
+	}
+	for _, h := range v.Hidden {
+		origin.Hidden = append(origin.Hidden, plan.Hidden{Name: h.Name, Level: string(h.Level)})
+	}
+	return origin
 }
 
 // verdict is what the items say together, and the limits in force as users write them, with the

@@ -67,13 +67,13 @@ func (f *fallbackLimits) unknownLimit(r *request, name string, cfgs []*plan.Conf
 
 // wonBy is the most specific level that a configuration's limits come from; WithLimits adds only
 // its own to them.
-func wonBy(cfg *plan.Config) levels.Level { return levels.Level(cfg.Level) }
+func wonBy(cfg *plan.Config) levels.Level { return levels.Level(cfg.From().Level) }
 
 // hiddenIn is a limit that a configuration's less specific levels have and that is not in force;
 // nil if it is, or if no level has it.
 func hiddenIn(cfg *plan.Config, name string) *plan.Hidden {
-	for i := range cfg.Hidden {
-		if h := &cfg.Hidden[i]; h.Name == name && cfg.Index(name) < 0 {
+	for i := range cfg.From().Hidden {
+		if h := &cfg.From().Hidden[i]; h.Name == name && cfg.Index(name) < 0 {
 			return h
 		}
 	}
@@ -94,7 +94,7 @@ func hides(cfgs []*plan.Config, name string) bool {
 
 // lifts reports whether a level takes a limit away by name.
 func lifts(cfgs []*plan.Config, name string) bool {
-	return slices.ContainsFunc(cfgs, func(c *plan.Config) bool { return slices.Contains(c.Lifted, name) })
+	return slices.ContainsFunc(cfgs, func(c *plan.Config) bool { return slices.Contains(c.From().Lifted, name) })
 }
 
 // replaces is levels.Options if a limit is one of Options.Limits, and stored levels replace those;

@@ -16,8 +16,9 @@ const configMarginMS = 1000
 type Config struct {
 	// Limits are in name order.
 	Limits []Limit
-	// Level names the most specific level that the limits come from. It decides nothing.
-	Level string
+	// Origin says which levels the limits come from; nil if none does. It decides nothing.
+	// Configurations share it: see From.
+	Origin *Origin
 	// Fingerprint identifies the limits and the ttl policy; 8 bytes.
 	Fingerprint []byte
 	// Permanent means that the bucket has no ttl.
@@ -35,12 +36,6 @@ type Config struct {
 	// Money has a bit for each limit that is money. It decides nothing. Shadow has one for each
 	// that is counted and denies nothing.
 	Money, Shadow uint32
-	// Hidden are the limits that less specific levels of configuration have and the one
-	// in force does not. They decide nothing.
-	Hidden []Hidden
-	// Lifted are the limits that a level takes away by name. They decide nothing: a call may name
-	// them, and is charged nothing for them.
-	Lifted []string
 	// ReadAt is the instant, in Unix ms of DynamoDB's clock, before the
 	// configuration was read; Tick orders that read within the process.
 	ReadAt, Tick int64
@@ -60,6 +55,27 @@ type Limit struct {
 	Level string
 	// MaxDebt is how far below 0 corrections may take it, in millitokens; 0 for any debt.
 	MaxDebt int64
+}
+
+// Origin says which levels limits come from, and which limits are not in force. It is never changed
+// once built.
+type Origin struct {
+	// Level names the most specific level that the limits come from.
+	Level string
+	// Hidden are the limits that less specific levels of configuration have and the one
+	// in force does not.
+	Hidden []Hidden
+	// Lifted are the limits that a level takes away by name: a call may name them, and is charged
+	// nothing for them.
+	Lifted []string
+}
+
+// From is the configuration's origin, an empty one if it has none.
+func (c *Config) From() *Origin {
+	if c.Origin == nil {
+		return &Origin{}
+	}
+	return c.Origin
 }
 
 // Hidden is a limit that is not in force.
