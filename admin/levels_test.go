@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -214,4 +215,76 @@ func TestLevelsThatExtendNeedAnUpgrade(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []int64{schema.LevelKinds, schema.LevelKinds}, []int64{from, to})
 	require.NoError(t, a.Limits.Add(t.Context(), admin.Scope{Entity: "acme"}, limitNamed("rpm")))
+}
+
+// TestMoneyIsNotLostByNameUnsaid: money goes out of force also by a change of an extending level, by a
+// limit of its name that is no money or in shadow, and at a group below a default of the entity.
+func TestMoneyIsNotLostByNameUnsaid(t *testing.T) {
+	system, acme, all := admin.Scope{Everyone: true}, admin.Scope{Entity: "acme"}, admin.Scope{Entity: "acme", Resource: "all"}
+	shadow, tokens := limitNamed("usd"), []dynalimit.Limit{dynalimit.PerMinute("usd", 1_000_000)}
+	shadow[0].Shadow = true
+	for name, test := range map[string]struct {
+		stored map[admin.Scope]admin.LimitConfig
+		do     func(ctx context.Context, l admin.Limits) error
+	}{
+		"own money of an extending level, removed": {
+			map[admin.Scope]admin.LimitConfig{acme: {Extends: true, Limits: limitNamed("rpm", "usd")}},
+			func(ctx context.Context, l admin.Limits) error { return l.Remove(ctx, acme, []string{"usd"}) },
+		},
+		"own money of an extending level, replaced": {
+			map[admin.Scope]admin.LimitConfig{acme: {Extends: true, Limits: limitNamed("rpm", "usd")}},
+			func(ctx context.Context, l admin.Limits) error {
+				return second(l.SetConfig(ctx, acme, admin.LimitConfig{Version: admin.AnyVersion, Extends: true, Limits: limitNamed("rpm")}))
+			},
+		},
+		"shadow": {
+			map[admin.Scope]admin.LimitConfig{system: {Limits: limitNamed("usd")}},
+			func(ctx context.Context, l admin.Limits) error { return l.Add(ctx, acme, shadow) },
+		},
+		"no money": {
+			map[admin.Scope]admin.LimitConfig{system: {Limits: limitNamed("usd")}},
+			func(ctx context.Context, l admin.Limits) error { return l.Set(ctx, acme, tokens) },
+		},
+		"a group below a default": {
+			map[admin.Scope]admin.LimitConfig{
+				{Everyone: true, Resource: "gpt-4"}: {Groups: []string{"all"}}, {Everyone: true, Resource: "all"}: {Limits: limitNamed("usd")},
+				acme: {Limits: limitNamed("rpm"), Only: true},
+			},
+			func(ctx context.Context, l admin.Limits) error { return l.Set(ctx, all, limitNamed("rpm")) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := memProcess(t, nil)
+			limits := admin.New(s.repo).Limits
+			for at, c := range test.stored {
+				c.Only = true
+				require.NoError(t, second(limits.SetConfig(t.Context(), at, c)))
+			}
+			before := scan(t, s.repo)
+			var wrong *fault.ValidationError
+			require.ErrorAs(t, test.do(t.Context(), limits), &wrong)
+			assert.Equal(t, "config.only", wrong.Field)
+			assert.Contains(t, wrong.Error(), "usd")
+			assert.Equal(t, before, scan(t, s.repo))
+		})
+	}
+}
+
+// TestAddedLimitsAreOfTheirLevel: a limit is not added to a level as if it extended where it may not,
+// nor as one of more than a bucket holds.
+func TestAddedLimitsAreOfTheirLevel(t *testing.T) {
+	s := memProcess(t, nil)
+	ctx, limits := t.Context(), admin.New(s.repo).Limits
+	acme := admin.Scope{Entity: "acme"}
+	var many []dynalimit.Limit
+	for i := range 20 {
+		many = append(many, dynalimit.PerMinute(fmt.Sprint("r", i), 1))
+	}
+	require.NoError(t, limits.Set(ctx, admin.Scope{Everyone: true}, many))
+	require.ErrorContains(t, limits.Add(ctx, acme, limitNamed("rpm")), "make 21 with those of less specific levels for entity acme")
+	require.NoError(t, limits.SetUnlimited(ctx, acme))
+	require.ErrorContains(t, limits.Lift(ctx, acme, []string{"r1"}), "is unlimited")
+
+	compatible := memEngine(t).repository(t, &dynalimit.RepositoryOptions{Compatible: true})
+	require.ErrorContains(t, admin.New(compatible).Limits.Add(ctx, acme, limitNamed("rpm")), "zae-limiter would read the level as the whole list")
 }

@@ -21,14 +21,11 @@ func (l Limits) Add(ctx context.Context, at Scope, limits []dynalimit.Limit) err
 	if err != nil {
 		return err
 	}
-	if err := l.d.compatible(at.Resource, "limits", stored); err != nil {
-		return err
-	}
 	if err := cmp.Or(at.check("scope."), l.d.mayChange(ctx)); err != nil {
 		return err
 	}
 	extends := at.normal() != Scope{Everyone: true}
-	if err := l.d.prepareList(ctx, ScopedConfig{Scope: at, Config: LimitConfig{Limits: limits, Extends: extends}}); err != nil {
+	if err := l.prepareAdd(ctx, at, limits, extends); err != nil {
 		return err
 	}
 	return l.change(ctx, "add limits", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
@@ -54,6 +51,34 @@ func (l Limits) Add(ctx context.Context, at Scope, limits []dynalimit.Limit) err
 		}
 		return &next, nil
 	})
+}
+
+// prepareAdd refuses limits that cannot be added, and those that take money out of force: in shadow,
+// or of no unit.
+func (l Limits) prepareAdd(ctx context.Context, at Scope, limits []dynalimit.Limit, extends bool) error {
+	after, err := l.GetConfig(ctx, at)
+	if err != nil || after.Unlimited { // which is refused below
+		return err
+	}
+	if len(after.Limits)+len(after.Lifted) == 0 {
+		after.Extends = extends
+	}
+	for _, limit := range limits {
+		after.Limits = slices.DeleteFunc(after.Limits, func(l dynalimit.Limit) bool { return l.Name == limit.Name })
+		after.Lifted = without(after.Lifted, limit.Name)
+	}
+	given := LimitConfig{Limits: limits, Extends: after.Extends}
+	after.Limits = append(after.Limits, limits...)
+	if n := len(after.Limits); n > schema.MaxLimits {
+		return invalid("limits", "make %d with those of %s; a bucket holds at most %d", n, at, schema.MaxLimits)
+	}
+	if _, err := l.checkConfig(ScopedConfig{Scope: at, Config: given}, ""); err != nil {
+		return err
+	}
+	if err := l.d.refuseLosses(ctx, ScopedConfig{Scope: at, Config: after}); err != nil {
+		return err
+	}
+	return l.d.prepareList(ctx, ScopedConfig{Scope: at, Config: given})
 }
 
 // Remove takes names off a level's list: limits, and limits that it lifts. Less specific levels'
@@ -106,10 +131,13 @@ func (l Limits) Lift(ctx context.Context, at Scope, names []string) error {
 	if err != nil {
 		return err
 	}
+	if now.Unlimited {
+		return fixable(invalid("scope", "%s is unlimited, where no limit applies; replace that first", at), fault.SetConfigs)
+	}
 	if !now.Extends && len(now.Limits) > 0 {
 		return fixable(invalid("scope", "%s has a list that replaces less specific ones, so that there is nothing to lift; replace the list", at), fault.SetConfigs)
 	}
-	now.Extends, now.Unlimited = true, false
+	now.Extends = true
 	now.Limits = slices.DeleteFunc(now.Limits, func(l dynalimit.Limit) bool { return slices.Contains(names, l.Name) })
 	now.Lifted = append(without(now.Lifted, names...), names...)
 	_, err = l.SetConfig(ctx, at, now)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -37,11 +38,14 @@ func (l Loss) String() string {
 	if l.Level != "" {
 		text += " of level " + string(l.Level)
 	}
+	return text + " for " + l.scope().String()
+}
+
+// scope is the scope on the resource on which the limit is in force.
+func (l Loss) scope() Scope {
 	at := l.Scope
-	if at.Resource == "" {
-		at.Resource = l.Resource
-	}
-	return text + " for " + at.String()
+	at.Resource = cmp.Or(at.Resource, l.Resource)
+	return at
 }
 
 // mostLossResources bounds the resources on which a change of a default is compared.
@@ -139,15 +143,16 @@ func (c *comparison) losses(ctx context.Context) ([]Loss, error) {
 	})
 	var losses []Loss
 	for _, v := range views {
-		lost := c.compare(v)
-		if len(lost) > 0 && v.resource != "" {
+		if v.resource != "" {
 			known, err := groups()
 			if err != nil {
 				return nil, err
 			}
-			if v.group = known[v.resource]; v.group {
-				lost = c.compare(v)
-			}
+			v.group = known[v.resource]
+		}
+		lost, err := c.compare(v)
+		if err != nil {
+			return nil, err
 		}
 		losses = append(losses, lost...)
 	}
@@ -283,7 +288,7 @@ func (v view) items(plan string, of func(schema.ConfigOwner) schema.Item) (items
 
 // compare are the losses of a view. What cannot be read before, or after, is not compared: the call
 // that meets it is refused.
-func (c *comparison) compare(v view) (losses []Loss) {
+func (c *comparison) compare(v view) (losses []Loss, err error) {
 	before, errBefore := config.Resolve(v.items(c.of[v.at.Entity], func(o schema.ConfigOwner) schema.Item { return c.stored[o] }))
 	after, errAfter := config.Resolve(v.items(c.planAfter(v.at.Entity), func(o schema.ConfigOwner) schema.Item {
 		if next, changes := c.next[o]; changes {
@@ -292,10 +297,13 @@ func (c *comparison) compare(v view) (losses []Loss) {
 		return c.stored[o]
 	}))
 	if errBefore != nil || errAfter != nil {
-		return nil
+		return nil, nil
+	}
+	if n := len(after.Limits); n > schema.MaxLimits && len(before.Limits) <= schema.MaxLimits {
+		return nil, invalid("limits", "make %d with those of less specific levels for %s; a bucket holds at most %d", n, Loss{Scope: v.at, Resource: v.resource}.scope(), schema.MaxLimits)
 	}
 	for _, was := range before.Limits {
-		if was.Shadow || slices.ContainsFunc(after.Limits, func(is config.Limit) bool { return is.Name == was.Name && !(was.Unit != "" && is.Shadow) }) {
+		if was.Shadow || slices.ContainsFunc(after.Limits, func(is config.Limit) bool { return holds(is.ConfigLimit, was.ConfigLimit) }) {
 			continue
 		}
 		loss := Loss{Scope: v.at, Name: was.Name, Money: was.Unit != ""}
@@ -309,16 +317,19 @@ func (c *comparison) compare(v view) (losses []Loss) {
 			losses = append(losses, loss)
 		}
 	}
-	return losses
+	return losses, nil
+}
+
+// holds reports whether a limit takes the place of one that was in force: of money only money that
+// is not in shadow does.
+func holds(is, was schema.ConfigLimit) bool {
+	return is.Name == was.Name && (was.Unit == "" || is.Unit == was.Unit && !is.Shadow)
 }
 
 // refuseLosses refuses changes that take limits out of force and do not say so by Only: those of
 // money, and of a list that replaces also those of less specific levels that it hides.
 func (d *desk) refuseLosses(ctx context.Context, changes ...ScopedConfig) error {
-	unsaid := slices.DeleteFunc(slices.Clone(changes), func(c ScopedConfig) bool {
-		c.Config.Only = c.Config.Only || !c.Delete && !c.Config.ends()
-		return c.Config.Only
-	})
+	unsaid := slices.DeleteFunc(slices.Clone(changes), func(c ScopedConfig) bool { return c.Config.Only })
 	if len(unsaid) == 0 {
 		return nil
 	}
@@ -353,10 +364,6 @@ func (d *desk) refuseLosses(ctx context.Context, changes ...ScopedConfig) error 
 	}
 	return fixable(invalid("config.only", "is not set, and these limits would no longer apply: %s; set it if they are to go, or keep them", strings.Join(names, ", ")), fault.AddLimits)
 }
-
-// ends reports whether a configuration may take limits of less specific levels out of force: it has
-// a list that replaces, lifts limits, or is unlimited; or no list, so that its own may go.
-func (c LimitConfig) ends() bool { return !c.Extends || len(c.Lifted) > 0 }
 
 // queryPlans lists what plans say, by plan and resource.
 func (d *desk) queryPlans() table.Query {

@@ -27,7 +27,7 @@ func tellUnknown(ctx context.Context, repo *dynalimit.Repository, out *term.Outp
 		return
 	}
 	if config, err := admin.New(repo).Limits.GetConfig(ctx, admin.Scope{Entity: parent}); err == nil && config.Version == 0 {
-		out.Notef("dynalimit: the parent %q has neither default limits nor a plan: calls charge it only on resources that it has limits for; set some with 'dynalimit limits set --entity %s'", parent, parent)
+		out.Notef("dynalimit: the parent %q has neither default limits nor a plan: calls charge it only on resources that it has limits for; set some with 'dynalimit limits set %s'", parent, parent)
 	}
 }
 

@@ -27,7 +27,9 @@ func RefuseLosses(ctx context.Context, t Table, p *Plan) error {
 		switch c := of[loss.Scope]; {
 		case c != nil && c.config.Only:
 		case c == nil || c.Action == Delete || !loss.Money && (len(c.config.Limits) == 0 || c.config.Extends):
-			p.Warnings = append(p.Warnings, text)
+			if !slices.Contains(p.Warnings, text) {
+				p.Warnings = append(p.Warnings, text)
+			}
 		default:
 			lost[loss.Scope] = append(lost[loss.Scope], loss.String())
 		}
