@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -350,10 +351,14 @@ func TestMigrateIsKilledAgainAndAgain(t *testing.T) {
 				defer func() { assert.NoError(t, l.Close(context.WithoutCancel(ctx))) }()
 				for ctx.Err() == nil {
 					i := rand.N(buckets)
-					if _, err := l.Acquire(t.Context(), fmt.Sprintf("user-%d", i), model, dynalimit.Amounts{"rpm": 1}); err == nil {
+					_, err := l.Acquire(t.Context(), fmt.Sprintf("user-%d", i), model, dynalimit.Amounts{"rpm": 1})
+					if err == nil {
 						mu.Lock()
 						admitted[i]++
 						mu.Unlock()
+					}
+					if errors.Is(err, dynalimit.ErrUnavailable) { // at once, so that no time would pass
+						elapse(time.Millisecond)
 					}
 				}
 			})
