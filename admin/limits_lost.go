@@ -297,7 +297,7 @@ func (c *comparison) compare(v view) (losses []Loss, err error) {
 		return c.stored[o]
 	}))
 	if errBefore != nil || errAfter != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // the call that meets it is refused
 	}
 	if n := len(after.Limits); n > schema.MaxLimits && len(before.Limits) <= schema.MaxLimits {
 		return nil, invalid("limits", "make %d with those of less specific levels for %s; a bucket holds at most %d", n, Loss{Scope: v.at, Resource: v.resource}.scope(), schema.MaxLimits)
