@@ -53,7 +53,8 @@ func newService(t *testing.T, opts *otel.Options) *service {
 	require.NoError(t, repo.CreateTable(ctx))
 	a := admin.New(repo)
 	require.NoError(t, a.Limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerSecond("rps", 10), dynalimit.PerMinute("tpm", 60_000), dynalimit.PerDay("trial", 1).Shadowed()}))
-	require.NoError(t, a.Limits.Set(ctx, admin.Scope{Entity: "team"}, []dynalimit.Limit{dynalimit.PerSecond("rps", 25)}))
+	_, err = a.Limits.SetConfig(ctx, admin.Scope{Entity: "team"}, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerSecond("rps", 25)}, Only: true})
+	require.NoError(t, err)
 	for _, key := range keys {
 		require.NoError(t, a.Entities.Create(ctx, admin.Entity{ID: key, ParentID: "team", Cascade: true}))
 	}

@@ -156,9 +156,9 @@ func (f *fleet) calls(url string, n int) map[int]int {
 func TestTheStoreGoesDown(t *testing.T) {
 	const tokens = 15 // of a call
 	limits := func(calls int) string {
-		return fmt.Sprintf(`{version: 1, name: gateway, resources: {gpt-4.1-mini: {limits: {rpm: 6000}, groups: [all]},
-  all: {limits: {tpm: 1M, usd: {capacity: "$5", unit: usd, window: day, zone: UTC, shadow: true}}}},
-  entities: {acme: {}, team-a: {parent: acme, cascade: true, resources: {all: {limits: {tpm: {capacity: %d, window: day, zone: UTC}}}}},
+		return fmt.Sprintf(`{version: 1, name: gateway, resources: {gpt-4.1-mini: {only: true, limits: {rpm: 6000}, groups: [all]},
+  all: {only: true, limits: {tpm: 1M, usd: {capacity: "$5", unit: usd, window: day, zone: UTC, shadow: true}}}},
+  entities: {acme: {}, team-a: {parent: acme, cascade: true, resources: {all: {only: true, limits: {tpm: {capacity: %d, window: day, zone: UTC}}}}},
     %s: {parent: team-a, cascade: true}}}`, calls*tokens, httplimit.HashKey("sk-a"))
 	}
 	for _, how := range []string{"hangs", "resets", "refuses"} {
@@ -204,9 +204,9 @@ func TestTheStoreGoesDown(t *testing.T) {
 func TestMoneyWithoutTheStore(t *testing.T) {
 	const cost, money = 10, 5000
 	limits := func(policy string) string {
-		return fmt.Sprintf(`{version: 1, name: gateway, resources: {gpt-4.1-mini: {limits: {rpm: 6000}, groups: [all]}, all: {limits: {tpm: 1M}}},
-  entities: {acme: {}, team-a: {parent: acme, cascade: true, resources: {all: {limits: {usd: {capacity: %d, unit: usd, window: day, zone: UTC}}}}},
-    %s: {parent: team-a, cascade: true, resources: {gpt-4.1-mini: {limits: {rpm: 6000} %s}}}}}`, money, httplimit.HashKey("sk-a"), policy)
+		return fmt.Sprintf(`{version: 1, name: gateway, resources: {gpt-4.1-mini: {only: true, limits: {rpm: 6000}, groups: [all]}, all: {only: true, limits: {tpm: 1M}}},
+  entities: {acme: {}, team-a: {parent: acme, cascade: true, resources: {all: {only: true, limits: {usd: {capacity: %d, unit: usd, window: day, zone: UTC}}}}},
+    %s: {parent: team-a, cascade: true, resources: {gpt-4.1-mini: {only: true, limits: {rpm: 6000} %s}}}}}`, money, httplimit.HashKey("sk-a"), policy)
 	}
 	for _, how := range []string{"hangs", "resets", "refuses"} {
 		t.Run(how, func(t *testing.T) {
