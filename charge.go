@@ -63,11 +63,11 @@ type column struct{ resource, limit string }
 // known are the amounts that the call answers for: those of limits that some level has, in force
 // or hidden. Amounts of limits that are lifted, and where others are passed over, are left out.
 func (c *charge) known(amounts []plan.Signed) []plan.Signed {
-	cfgs := configs(c.levels)
-	if !c.passesOver() && !slices.ContainsFunc(cfgs, func(cfg *plan.Config) bool { return len(cfg.From().Lifted) > 0 }) {
+	lifting := slices.ContainsFunc(c.levels, func(lv level) bool { return len(lv.cfg.From().Lifted) > 0 })
+	if !c.passesOver() && !lifting {
 		return amounts
 	}
-	fallback := c.desk.routes.fallback
+	cfgs, fallback := configs(c.levels), c.desk.routes.fallback
 	return slices.DeleteFunc(slices.Clone(amounts), func(a plan.Signed) bool {
 		switch {
 		case c.has(a.Name):

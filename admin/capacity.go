@@ -78,7 +78,7 @@ func (b Buckets) cascading(ctx context.Context, ids []string) (map[string]Entity
 		}
 		parents := map[string]bool{}
 		for _, e := range read {
-			if _, known := records[e.ParentID]; counts(e) && !known {
+			if _, known := records[e.ParentID]; chargesParent(e) && !known {
 				parents[e.ParentID] = true
 			}
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// counts reports whether calls of an entity charge its parent.
-func counts(e Entity) bool { return e.ParentID != "" && !e.Detached }
+// chargesParent reports whether calls of an entity charge its parent.
+func chargesParent(e Entity) bool { return e.ParentID != "" && !e.Detached }
 
 // chargedParent is a parent that calls charge too: by all of its levels, or by those that were made
 // for it or for its plan.
@@ -19,42 +19,38 @@ type chargedParent struct {
 	all bool
 }
 
-// chargedParents are those whom a call of an entity charges too, as far as they have limits, the
-// nearest first.
+// chargedParents returns the parents that a call of an entity charges too, as far as they have limits,
+// the nearest first.
 func chargedParents(entity string, records map[string]Entity) (above []chargedParent) {
 	seen := []string{entity}
-	for e := records[entity]; counts(e) && !slices.Contains(seen, e.ParentID) && len(seen) < schema.MaxDepth; e = records[e.ParentID] {
+	for e := records[entity]; chargesParent(e) && !slices.Contains(seen, e.ParentID) && len(seen) < schema.MaxDepth; e = records[e.ParentID] {
 		above, seen = append(above, chargedParent{e.ParentID, e.Cascade}), append(seen, e.ParentID)
 	}
 	return above
 }
 
-// chargedLimits are the limits that calls charge of the buckets of parents that count by their own
-// levels, by the parent. Of a level that cannot be read there is none: calls that meet it fail.
+// chargedLimits returns, by the parent, the limits that calls charge at parents that count by their
+// own levels. A parent with a level that cannot be read has none: calls that meet it fail.
 func (b Buckets) chargedLimits(ctx context.Context, resource string, holders []EntityCapacity, records map[string]Entity) (map[string]map[string]bool, error) {
 	asked := map[string]bool{}
 	for _, e := range records {
-		asked[e.ParentID] = asked[e.ParentID] || counts(e) && !e.Cascade
+		asked[e.ParentID] = asked[e.ParentID] || chargesParent(e) && !e.Cascade
 	}
 	var views []view
 	var owners []schema.ConfigOwner
 	for _, holder := range holders {
 		if asked[holder.EntityID] {
 			v := view{at: Scope{Entity: holder.EntityID}, resource: resource}
-			views, owners = append(views, v), append(owners, v.owners(records[v.at.Entity].Plan)...)
+			views, owners = append(views, v), append(owners, v.levelOwners(records[v.at.Entity].Plan)...)
 		}
 	}
 	owners = slices.DeleteFunc(owners, func(o schema.ConfigOwner) bool { return o.Entity+o.Plan == "" })
 	if len(views) == 0 {
 		return nil, nil
 	}
-	stored := map[schema.ConfigOwner]schema.Item{}
-	items, err := b.d.configs(ctx, "read the levels of parents", owners)
+	stored, err := b.d.storedLevels(ctx, "read the levels of parents", owners)
 	if err != nil {
 		return nil, err
-	}
-	for i, owner := range owners {
-		stored[owner] = items[i]
 	}
 	groups := sync.OnceValues(func() (map[string]bool, error) {
 		groups, _, err := b.d.grouped(ctx, nil)
@@ -81,8 +77,7 @@ func (b Buckets) chargedLimits(ctx context.Context, resource string, holders []E
 	return charged, nil
 }
 
-// ownLimits are the names of the limits in force that levels of the entity or of its plan have, by the
-// levels as they are stored.
+// ownLimits returns the names of the limits in force that the entity's levels or its plan's have.
 func (v view) ownLimits(plan string, stored map[schema.ConfigOwner]schema.Item, group bool) (names []string) {
 	v.group = group
 	verdict, err := config.Resolve(v.items(plan, func(o schema.ConfigOwner) schema.Item { return stored[o] }))

@@ -17,7 +17,7 @@ func (n Entities) Children(ctx context.Context, id string) iter.Seq2[Entity, err
 	if err := cmp.Or(n.d.Usable(ctx), checkEntityID("id", id)); err != nil {
 		return problem.List[Entity](err)
 	}
-	return n.listed(ctx, n.childrenOf(id), func(item schema.Item) string {
+	return n.listRecords(ctx, n.childrenOf(id), func(item schema.Item) string {
 		child, _ := schema.Child(item)
 		return child
 	}, func(schema.Item) bool { return true })
@@ -36,9 +36,9 @@ func (n Entities) List(ctx context.Context) iter.Seq2[Entity, error] {
 	return allEntities(ctx, n, func(schema.Item) bool { return true })
 }
 
-// Unattached lists the records with a parent of which they do not say whether it counts, as those
-// that another tool or an earlier version wrote: it does not (Detached). Entities.Update has it
-// count, after it looked at the parent's parents. Otherwise it is as List.
+// Unattached lists the records of another tool or of an earlier version that have a parent: it does
+// not count (Detached), and nobody decided that. Entities.Update makes it count, after a check of
+// the parent's parents. Otherwise it is as List.
 func (n Entities) Unattached(ctx context.Context) iter.Seq2[Entity, error] {
 	if err := n.d.Usable(ctx); err != nil {
 		return problem.List[Entity](err)
@@ -53,7 +53,7 @@ func allEntities(ctx context.Context, n Entities, wanted func(record schema.Item
 			q := table.Query{
 				Op: "list the entities", Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: n.d.Keys.Entities(shard),
 			}
-			for e, err := range n.listed(ctx, q, schema.ListedEntity, wanted) {
+			for e, err := range n.listRecords(ctx, q, schema.ListedEntity, wanted) {
 				if !yield(e, err) || err != nil {
 					return
 				}
@@ -62,9 +62,9 @@ func allEntities(ctx context.Context, n Entities, wanted func(record schema.Item
 	}
 }
 
-// listed are the entities of a query of an index, whose items are named by id. What the
-// index does not project is fetched, and what is not wanted left out.
-func (n Entities) listed(ctx context.Context, q table.Query, id func(schema.Item) string, wanted func(record schema.Item) bool) iter.Seq2[Entity, error] {
+// listRecords lists the entities of a query of an index, whose items are named by id. What the
+// index does not project is fetched, and records that are not wanted are left out.
+func (n Entities) listRecords(ctx context.Context, q table.Query, id func(schema.Item) string, wanted func(record schema.Item) bool) iter.Seq2[Entity, error] {
 	return paged(ctx, n.d.Table, q, func(items []schema.Item) ([]Entity, error) {
 		var missing []schema.Key
 		for _, item := range items {

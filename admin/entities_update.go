@@ -43,7 +43,7 @@ func (n Entities) update(ctx context.Context, e schema.EntityRecord) (Entity, er
 			return Entity(c.next), err
 		}
 		var above []ancestor
-		if c.moves() {
+		if c.changesParent() {
 			if err := n.d.mayCount(ctx, c.next); err != nil {
 				return Entity{}, err
 			}
@@ -72,9 +72,9 @@ type entityChange struct {
 	changes      bool
 }
 
-// moves reports whether the entity gets another parent, or its parent begins to count: another tool
-// may have made a chain that was for order alone.
-func (c entityChange) moves() bool {
+// changesParent reports whether the entity gets another parent, or its parent begins to count: another
+// tool may have made a chain that was for order alone.
+func (c entityChange) changesParent() bool {
 	return c.next.ParentID != c.stored.ParentID || c.next.Counts() && !c.stored.Counts() || c.next.CountsByOwn() && !c.stored.CountsByOwn()
 }
 

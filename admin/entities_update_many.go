@@ -88,7 +88,7 @@ func (u *entityUpdates) together(ctx context.Context, from, to int) error {
 			case !read:
 				u.errs[i] = err
 			case u.errs[i] != nil || !c.changes: // it is decided
-			case c.moves():
+			case c.changesParent():
 				u.moved = append(u.moved, i)
 			case err != nil:
 				u.errs[i] = err
@@ -103,7 +103,7 @@ func (u *entityUpdates) propose(changes []entityChange, from int, items map[sche
 	for n := range changes {
 		e := u.records[from+n]
 		c, err := planUpdate(e, items[u.d.Keys.Meta(e.ID)])
-		if err == nil && c.changes && !c.moves() {
+		if err == nil && c.changes && !c.changesParent() {
 			var one table.Proposal
 			one, err = u.proposeUpdate(c, nil)
 			p.Writes, p.Proof = append(p.Writes, one.Writes...), one.Proof

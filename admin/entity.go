@@ -26,9 +26,8 @@ type Entity struct {
 	// the system, which then limit all of its children together. It needs a ParentID. Defaults to
 	// false.
 	Cascade bool
-	// Detached makes calls not charge the parent, which is then one for order alone. Of an entity
-	// without a ParentID it means that no call may give one (dynalimit.WithParent). It excludes
-	// Cascade. Defaults to false.
+	// Detached makes calls not charge the parent, which is then one for order alone. Without a
+	// ParentID it is stored and changes nothing. It excludes Cascade. Defaults to false.
 	Detached bool
 	// Plan names the plan whose limits apply where the entity has none of its own:
 	// letters, digits and _ . - : @, starting with a letter or digit, at most 256.

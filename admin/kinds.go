@@ -17,7 +17,7 @@ import (
 func (d *desk) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
 	generation := int64(0)
 	for _, c := range configs {
-		generation = max(generation, c.Config.kinds())
+		generation = max(generation, c.Config.neededKinds())
 	}
 	if generation == 0 {
 		return nil
@@ -37,9 +37,10 @@ func (d *desk) mayCount(ctx context.Context, e schema.EntityRecord) error {
 	return d.requireKinds(ctx, schema.LevelKinds)
 }
 
-// requireKinds has clients know a generation of kinds, or refuses what needs it.
+// requireKinds raises kinds_min in the version record to a generation. It refuses one that needs an
+// upgrade of the table.
 func (d *desk) requireKinds(ctx context.Context, generation int64) error {
-	record, err := d.version(ctx)
+	record, err := d.versionRecord(ctx)
 	switch {
 	case err != nil || record.KindsMin >= generation:
 		return err
@@ -51,8 +52,8 @@ func (d *desk) requireKinds(ctx context.Context, generation int64) error {
 
 const opRaiseKinds = "set kinds_min in the version record, by who administers the whole table"
 
-// version reads the version record.
-func (d *desk) version(ctx context.Context) (schema.VersionRecord, error) {
+// versionRecord reads the version record.
+func (d *desk) versionRecord(ctx context.Context) (schema.VersionRecord, error) {
 	item, err := d.Table.Get(ctx, opRaiseKinds, schema.VersionKey())
 	record, there := schema.DecodeVersion(item)
 	if err == nil && !there {
@@ -61,8 +62,8 @@ func (d *desk) version(ctx context.Context) (schema.VersionRecord, error) {
 	return record, err
 }
 
-// kinds is the generation of kinds that a client has to know for a configuration; 0 for any.
-func (c LimitConfig) kinds() int64 {
+// neededKinds returns the generation of kinds that clients must know for a configuration; 0 is any.
+func (c LimitConfig) neededKinds() int64 {
 	switch {
 	case c.Extends:
 		return schema.LevelKinds

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/levels"
@@ -287,4 +288,24 @@ func TestAddedLimitsAreOfTheirLevel(t *testing.T) {
 
 	compatible := memEngine(t).repository(t, &dynalimit.RepositoryOptions{Compatible: true})
 	require.ErrorContains(t, admin.New(compatible).Limits.Add(ctx, acme, limitNamed("rpm")), "zae-limiter would read the level as the whole list")
+}
+
+// TestAddKeepsConcurrentChanges: somebody adds a limit between the read and the write of another.
+func TestAddKeepsConcurrentChanges(t *testing.T) {
+	s := memProcess(t, nil)
+	ctx, limits := t.Context(), admin.New(s.repo).Limits
+	acme, others := admin.Scope{Entity: "acme"}, false
+	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == "TransactWriteItems" && !others {
+			others = true
+			assert.NoError(t, limits.Add(ctx, acme, limitNamed("tpm")))
+		}
+		return ddbmem.Fault{}
+	})
+	require.NoError(t, limits.Add(ctx, acme, limitNamed("rpm")))
+	s.db.SetFaults(nil)
+	config, err := limits.GetConfig(ctx, acme)
+	require.NoError(t, err)
+	require.Len(t, config.Limits, 2)
+	assert.Equal(t, "tpm", config.Limits[1].Name)
 }

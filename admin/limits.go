@@ -144,9 +144,9 @@ func (l Limits) decode(at Scope, item schema.Item) (LimitConfig, error) {
 	return configOf(at.level(), &stored)
 }
 
-// Set replaces the limits of a level; what else it says stays. It refuses a list that would hide
-// limits of less specific levels which are in force: Add keeps them, and SetConfig with
-// LimitConfig.Only says that it is meant. The limits are in force in
+// Set replaces the limits of a level, and nothing else of it. It refuses a list that would hide
+// limits in force of less specific levels: Add keeps them, and SetConfig with LimitConfig.Only
+// hides them. The limits are in force in
 // this process at once, in others within their ConfigTTL. It fails with a
 // *ValidationError before anything is written. To store again what is stored writes
 // nothing. An entity or a plan needs no record.

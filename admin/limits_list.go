@@ -71,7 +71,7 @@ func (l Limits) Plans(ctx context.Context) iter.Seq2[string, error] {
 }
 
 func (l Limits) ofPlans(ctx context.Context) iter.Seq2[Scope, error] {
-	return l.indexed(ctx, l.d.queryPlans(), func(key string) Scope {
+	return l.indexed(ctx, queryPlans(l.d.Keys), func(key string) Scope {
 		plan, resource, _ := strings.Cut(key, "#")
 		return Scope{Plan: plan, Resource: resource}.normal()
 	})

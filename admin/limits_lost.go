@@ -32,17 +32,17 @@ type Loss struct {
 	Money bool `json:"money,omitempty"`
 }
 
-// String says what goes: "usd of level plan_default for entity acme on gpt-4".
+// String returns the limit with its level and scope: "usd of level plan_default for entity acme on gpt-4".
 func (l Loss) String() string {
 	text := l.Name
 	if l.Level != "" {
 		text += " of level " + string(l.Level)
 	}
-	return text + " for " + l.scope().String()
+	return text + " for " + l.scopeOnResource().String()
 }
 
-// scope is the scope on the resource on which the limit is in force.
-func (l Loss) scope() Scope {
+// scopeOnResource returns the scope on the resource where the limit is in force.
+func (l Loss) scopeOnResource() Scope {
 	at := l.Scope
 	at.Resource = cmp.Or(at.Resource, l.Resource)
 	return at
@@ -63,11 +63,11 @@ func (l Limits) Losses(ctx context.Context, changes []ScopedConfig, plans map[st
 	if err := l.d.Usable(ctx); err != nil {
 		return nil, err
 	}
-	return l.d.losses(ctx, changes, plans)
+	return l.d.compareLimits(ctx, changes, plans)
 }
 
-// losses compares the table with the table after changes.
-func (d *desk) losses(ctx context.Context, changes []ScopedConfig, plans map[string]string) ([]Loss, error) {
+// compareLimits returns the limits in force that changes would take out of force.
+func (d *desk) compareLimits(ctx context.Context, changes []ScopedConfig, plans map[string]string) ([]Loss, error) {
 	c := comparison{d: d, changes: changes, next: map[schema.ConfigOwner]schema.Item{}, plans: plans}
 	for i, change := range changes {
 		next, err := change.item(fmt.Sprintf("changes[%d].", i))
@@ -83,10 +83,10 @@ func (d *desk) losses(ctx context.Context, changes []ScopedConfig, plans map[str
 	for id := range plans {
 		c.scopes = append(c.scopes, Scope{Entity: id})
 	}
-	return c.losses(ctx)
+	return c.findLosses(ctx)
 }
 
-// comparison compares what is in force before and after changes.
+// comparison compares the limits in force before and after changes.
 type comparison struct {
 	d *desk
 	// changes are those of levels; scopes has theirs, and the entities that come to another plan.
@@ -108,34 +108,27 @@ type view struct {
 	group bool
 }
 
-func (c *comparison) losses(ctx context.Context) ([]Loss, error) {
+// findLosses reads the levels and compares each view.
+func (c *comparison) findLosses(ctx context.Context) ([]Loss, error) {
 	if err := c.readPlans(ctx); err != nil {
 		return nil, err
 	}
-	views, err := c.views(ctx)
+	views, err := c.listViews(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var owners []schema.ConfigOwner
 	for _, v := range views {
 		for _, plan := range []string{c.of[v.at.Entity], c.planAfter(v.at.Entity)} {
-			owners = append(owners, v.owners(plan)...)
+			owners = append(owners, v.levelOwners(plan)...)
 		}
 	}
-	slices.SortFunc(owners, func(a, b schema.ConfigOwner) int {
-		return compareScopes(Scope{Entity: a.Entity, Plan: a.Plan, Resource: a.Resource}, Scope{Entity: b.Entity, Plan: b.Plan, Resource: b.Resource})
-	})
-	owners = slices.Compact(owners)
-	items, err := c.d.configs(ctx, opCompare, owners)
+	c.stored, err = c.d.storedLevels(ctx, opCompare, owners)
 	if isValidation(err) {
 		return nil, nil // limits of the older layout that cannot be read can be replaced
 	}
 	if err != nil {
 		return nil, err
-	}
-	c.stored = make(map[schema.ConfigOwner]schema.Item, len(owners))
-	for i, owner := range owners {
-		c.stored[owner] = items[i]
 	}
 	groups := sync.OnceValues(func() (map[string]bool, error) { // seldom needed
 		groups, _, err := c.d.grouped(ctx, c.changes)
@@ -157,6 +150,24 @@ func (c *comparison) losses(ctx context.Context) ([]Loss, error) {
 		losses = append(losses, lost...)
 	}
 	return losses, nil
+}
+
+// storedLevels reads levels, each once.
+func (d *desk) storedLevels(ctx context.Context, op string, owners []schema.ConfigOwner) (map[schema.ConfigOwner]schema.Item, error) {
+	owners = slices.Clone(owners)
+	slices.SortFunc(owners, func(a, b schema.ConfigOwner) int {
+		return compareScopes(Scope{Entity: a.Entity, Plan: a.Plan, Resource: a.Resource}, Scope{Entity: b.Entity, Plan: b.Plan, Resource: b.Resource})
+	})
+	owners = slices.Compact(owners)
+	items, err := d.configs(ctx, op, owners)
+	if err != nil {
+		return nil, err
+	}
+	stored := make(map[schema.ConfigOwner]schema.Item, len(owners))
+	for i, owner := range owners {
+		stored[owner] = items[i]
+	}
+	return stored, nil
 }
 
 // readPlans reads the plans of the entities.
@@ -192,8 +203,8 @@ func (c *comparison) planAfter(id string) string {
 	return c.of[id]
 }
 
-// views are the scopes on the resources on which they are compared.
-func (c *comparison) views(ctx context.Context) (views []view, err error) {
+// listViews returns the scopes with the resources on which they are compared.
+func (c *comparison) listViews(ctx context.Context) (views []view, err error) {
 	var resources []string
 	for _, at := range c.scopes {
 		switch {
@@ -204,7 +215,7 @@ func (c *comparison) views(ctx context.Context) (views []view, err error) {
 			views = append(views, view{at: at})
 			continue
 		case resources == nil:
-			if resources, err = c.resources(ctx); err != nil {
+			if resources, err = c.listResources(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -215,14 +226,15 @@ func (c *comparison) views(ctx context.Context) (views []view, err error) {
 	return views, nil
 }
 
-// resources are "" and those that have a list for everyone or for a plan, before or after.
-func (c *comparison) resources(ctx context.Context) ([]string, error) {
+// listResources returns "" and the resources that have a list for everyone or for a plan, before or
+// after the changes.
+func (c *comparison) listResources(ctx context.Context) ([]string, error) {
 	resources, err := c.d.resources(ctx)
 	if err != nil {
 		return nil, err
 	}
 	resources = append(resources, "")
-	for item, err := range c.d.Table.Items(ctx, c.d.queryPlans()) {
+	for item, err := range c.d.Table.Items(ctx, queryPlans(c.d.Keys)) {
 		if err != nil {
 			return nil, err
 		}
@@ -242,8 +254,8 @@ func (c *comparison) resources(ctx context.Context) ([]string, error) {
 	return resources, nil
 }
 
-// owners are those whose items a view is resolved from, for a plan of the entity.
-func (v view) owners(plan string) (owners []schema.ConfigOwner) {
+// levelOwners returns the owners of the levels that decide a view, if the entity has a plan.
+func (v view) levelOwners(plan string) (owners []schema.ConfigOwner) {
 	if v.at.Plan != "" {
 		plan = v.at.Plan
 	}
@@ -265,7 +277,7 @@ func (v view) owners(plan string) (owners []schema.ConfigOwner) {
 
 // items are those of a view, for a plan of the entity.
 func (v view) items(plan string, of func(schema.ConfigOwner) schema.Item) (items config.Items) {
-	for _, o := range v.owners(plan) {
+	for _, o := range v.levelOwners(plan) {
 		item, all := of(o), o.Resource == schema.DefaultResource || o.Resource == ""
 		switch {
 		case v.group && all:
@@ -286,8 +298,8 @@ func (v view) items(plan string, of func(schema.ConfigOwner) schema.Item) (items
 	return items
 }
 
-// compare are the losses of a view. What cannot be read before, or after, is not compared: the call
-// that meets it is refused.
+// compare returns the losses of a view. It skips levels that cannot be read: calls that meet one are
+// refused.
 func (c *comparison) compare(v view) (losses []Loss, err error) {
 	before, errBefore := config.Resolve(v.items(c.of[v.at.Entity], func(o schema.ConfigOwner) schema.Item { return c.stored[o] }))
 	after, errAfter := config.Resolve(v.items(c.planAfter(v.at.Entity), func(o schema.ConfigOwner) schema.Item {
@@ -297,10 +309,10 @@ func (c *comparison) compare(v view) (losses []Loss, err error) {
 		return c.stored[o]
 	}))
 	if errBefore != nil || errAfter != nil {
-		return nil, nil //nolint:nilerr // the call that meets it is refused
+		return nil, nil //nolint:nilerr // calls that meet it are refused
 	}
 	if n := len(after.Limits); n > schema.MaxLimits && len(before.Limits) <= schema.MaxLimits {
-		return nil, invalid("limits", "make %d with those of less specific levels for %s; a bucket holds at most %d", n, Loss{Scope: v.at, Resource: v.resource}.scope(), schema.MaxLimits)
+		return nil, invalid("limits", "make %d with those of less specific levels for %s; a bucket holds at most %d", n, Loss{Scope: v.at, Resource: v.resource}.scopeOnResource(), schema.MaxLimits)
 	}
 	for _, was := range before.Limits {
 		if was.Shadow || slices.ContainsFunc(after.Limits, func(is config.Limit) bool { return holds(is.ConfigLimit, was.ConfigLimit) }) {
@@ -341,7 +353,7 @@ func (d *desk) refuseLosses(ctx context.Context, changes ...ScopedConfig) error 
 	if err := d.mayChange(ctx); err != nil {
 		return err
 	}
-	losses, err := d.losses(ctx, unsaid, nil)
+	losses, err := d.compareLimits(ctx, unsaid, nil)
 	if err != nil {
 		return err
 	}
@@ -365,7 +377,7 @@ func (d *desk) refuseLosses(ctx context.Context, changes ...ScopedConfig) error 
 	return fixable(invalid("config.only", "is not set, and these limits would no longer apply: %s; set it if they are to go, or keep them", strings.Join(names, ", ")), fault.AddLimits)
 }
 
-// queryPlans lists what plans say, by plan and resource.
-func (d *desk) queryPlans() table.Query {
-	return table.Query{Op: "list the plans", Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: d.Keys.Plans()}
+// queryPlans lists the levels of plans, by plan and resource.
+func queryPlans(keys schema.Keys) table.Query {
+	return table.Query{Op: "list the plans", Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: keys.Plans()}
 }

@@ -19,8 +19,8 @@ func (d *desk) prepare(ctx context.Context, configs ...ScopedConfig) error {
 	return d.prepareList(ctx, configs...)
 }
 
-// prepareList refuses limits that would not be what they seem, before the first of them is stored,
-// and has clients that do not know their kinds refuse the table.
+// prepareList refuses money that each model would have by itself, and raises kinds_min for the kinds
+// of the limits, before any limit is stored.
 func (d *desk) prepareList(ctx context.Context, configs ...ScopedConfig) error {
 	if err := d.checkMoney(ctx, configs); err != nil {
 		return err

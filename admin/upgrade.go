@@ -6,18 +6,18 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Upgrade lets the table have everything that this version of dynalimit can store, such as levels
-// that extend, and parents that count by their own levels. Older versions refuse the table from then on, within their ConfigTTL: update every
-// process first. It says which generation of kinds of limits clients had to know before, and have
-// to know now. To upgrade what is upgraded writes nothing, and a dry run writes nothing either. Tables
-// that this version makes need no upgrade.
+// Upgrade allows the table everything that this version of dynalimit can store: levels that extend,
+// and parents that count by their own levels. Older versions refuse the table from then on, within
+// their ConfigTTL: update every process first. It returns the generation of kinds of limits that
+// clients had to know before, and the one that they have to know now. It writes nothing if the table
+// is upgraded already, nor in a dry run. Tables that this version makes need no upgrade.
 func (a *Admin) Upgrade(ctx context.Context, dryRun bool) (before, now int64, err error) {
 	if !dryRun {
 		if err := a.d.mayChange(ctx); err != nil {
 			return 0, 0, err
 		}
 	}
-	record, err := a.d.version(ctx)
+	record, err := a.d.versionRecord(ctx)
 	if err != nil || record.KindsMin >= schema.KnownKinds {
 		return record.KindsMin, record.KindsMin, err
 	}

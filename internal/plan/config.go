@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
@@ -70,13 +71,10 @@ type Origin struct {
 	Lifted []string
 }
 
-// From is the configuration's origin, an empty one if it has none.
-func (c *Config) From() *Origin {
-	if c.Origin == nil {
-		return &Origin{}
-	}
-	return c.Origin
-}
+var noOrigin Origin
+
+// From returns the configuration's origin, an empty one if it has none.
+func (c *Config) From() *Origin { return cmp.Or(c.Origin, &noOrigin) }
 
 // Hidden is a limit that is not in force.
 type Hidden struct {
