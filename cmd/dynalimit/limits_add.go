@@ -31,13 +31,13 @@ func (c addCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error 
 		}
 		return changeLevel(ctx, g, out, at, c.changes, func(config admin.LimitConfig) (admin.LimitConfig, error) {
 			config.Only = c.Only
-			return added(config, at, c.Limits, found)
+			return addLimits(config, at, c.Limits, found)
 		})
 	})
 }
 
-// added is a level with limits that are put over its own.
-func added(config admin.LimitConfig, at admin.Scope, texts []string, found inForce) (admin.LimitConfig, error) {
+// addLimits returns a level with limits put over its own by name.
+func addLimits(config admin.LimitConfig, at admin.Scope, texts []string, found inForce) (admin.LimitConfig, error) {
 	if config.Unlimited {
 		return config, fmt.Errorf("%s is unlimited, where no limit applies: replace that with 'set' or 'delete' first", at)
 	}
@@ -77,7 +77,7 @@ type inForce struct {
 	groups map[string]string
 }
 
-// limitsInForce reads what is in force at a level.
+// limitsInForce reads the limits in force at a level.
 func limitsInForce(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) (f inForce, err error) {
 	f = inForce{limits: map[string]dynalimit.Limit{}, groups: map[string]string{}}
 	if at.Entity != "" && at.Resource != "" {
@@ -92,7 +92,7 @@ func limitsInForce(ctx context.Context, repo *dynalimit.Repository, at admin.Sco
 		}
 		return f, err
 	}
-	scopes, err := lessSpecific(ctx, repo, at)
+	scopes, err := withLessSpecific(ctx, repo, at)
 	if err != nil {
 		return f, err
 	}
@@ -110,8 +110,8 @@ func limitsInForce(ctx context.Context, repo *dynalimit.Repository, at admin.Sco
 	return f, err
 }
 
-// lessSpecific returns a level and those that are less specific, whatever the resource.
-func lessSpecific(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) ([]admin.Scope, error) {
+// withLessSpecific returns a level and the less specific ones, whatever the resource.
+func withLessSpecific(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) ([]admin.Scope, error) {
 	scopes, plan := []admin.Scope{at}, at.Plan
 	if at.Entity != "" {
 		records, err := admin.New(repo).Entities.GetMany(ctx, []string{at.Entity})

@@ -49,7 +49,7 @@ func migrateToJSON(r admin.MigrateReport, dryRun bool) migrateJSON {
 
 func (c migrateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if c.Attach {
-		return c.attach(ctx, g, out)
+		return c.attachParents(ctx, g, out)
 	}
 	g = g.whole()
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {

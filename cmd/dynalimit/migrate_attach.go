@@ -14,18 +14,18 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// attachJSON says which parents count from now on, or would, for programs.
+// attachJSON shows to programs the parents that count from now on, or would.
 type attachJSON struct {
 	Entities []entityJSON `json:"entities"`
 	// Hottest is the parent with the most of these children, and Children how many it has.
 	Hottest  string `json:"hottest,omitempty"`
 	Children int    `json:"children,omitempty"`
-	// Refused says of each entity whose parent does not count why.
+	// Refused has the reason for each entity whose parent does not count yet.
 	Refused map[string]string `json:"refused,omitempty"`
 }
 
-// unattached reads the records that do not say whether their parents count.
-func unattached(ctx context.Context, repo *dynalimit.Repository) (found []admin.Entity, err error) {
+// readUnattached reads the records with a parent that nobody made count or detached.
+func readUnattached(ctx context.Context, repo *dynalimit.Repository) (found []admin.Entity, err error) {
 	for e, err := range admin.New(repo).Entities.Unattached(ctx) {
 		if err != nil {
 			return nil, err
@@ -49,10 +49,10 @@ func attachToJSON(found []admin.Entity) *attachJSON {
 	return j
 }
 
-// attach has the parents count of which records do not say it.
-func (c migrateCmd) attach(ctx context.Context, g *globals, out *term.Output) error {
+// attachParents makes parents count in records that nobody decided about.
+func (c migrateCmd) attachParents(ctx context.Context, g *globals, out *term.Output) error {
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
-		found, err := unattached(ctx, repo)
+		found, err := readUnattached(ctx, repo)
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (c migrateCmd) attach(ctx context.Context, g *globals, out *term.Output) er
 	})
 }
 
-// refusal is why a parent does not count.
+// refusal returns the reason why a parent does not count.
 func refusal(err error) string {
 	if invalid, ok := errors.AsType[*dynalimit.ValidationError](err); ok {
 		return "the parent " + invalid.Reason
@@ -120,9 +120,9 @@ func (j *attachJSON) print(out *term.Output, dry bool) {
 	}
 }
 
-// tellUnattached tells of parents that do not count because records do not say it.
+// tellUnattached notes how many records have a parent that nobody made count or detached.
 func tellUnattached(ctx context.Context, repo *dynalimit.Repository, out *term.Output) {
-	if found, err := unattached(ctx, repo); err == nil && len(found) > 0 {
+	if found, err := readUnattached(ctx, repo); err == nil && len(found) > 0 {
 		out.Notef("dynalimit: the parents of %s do not count, that of %s for one: 'dynalimit migrate --attach --dry-run' lists them", notation.Many(len(found), "record"), term.Plain(found[0].ID))
 	}
 }

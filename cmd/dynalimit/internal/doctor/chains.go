@@ -25,8 +25,8 @@ func chainsOf(records []admin.Entity) chains {
 	return c
 }
 
-// fault says what is wrong with the chain of an entity; empty for nothing. Of a chain that is too
-// deep it tells at the lowest entity, and of a cycle at the first of its names.
+// fault describes the fault of an entity's chain; empty for none. It reports a chain that is too deep
+// at its lowest entity, and a cycle at the first of its names.
 func (c chains) fault(e admin.Entity) string {
 	chain := []string{e.ID}
 	for at := c.parents[e.ID]; at != ""; at = c.parents[at] {
