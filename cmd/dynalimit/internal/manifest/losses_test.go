@@ -1,0 +1,60 @@
+package manifest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/admin"
+)
+
+// TestRefuseLosses: a plan that takes limits out of force unsaid is refused at levels whose lists
+// hide them, and wherever they are money. It warns of the others, such as those of a deleted level.
+func TestRefuseLosses(t *testing.T) {
+	const (
+		pro    = `pro: {default: {limits: {rpm: 5, usd: {capacity: "$5", unit: usd, window: day, zone: UTC, per_model: true}}}}`
+		stored = "version: 2\nsystem: {limits: {tpm: 10}}\nplans:\n  " + pro + "\n  free: {default: {limits: {rpm: 1}}}\nentities:\n  acme: {plan: pro}\n  bob: {plan: free}\n  cid: {}\n"
+		usd    = "usd of level plan_default for entity acme"
+	)
+	for name, test := range map[string]struct {
+		old, new         string
+		refused, warning []string
+	}{
+		"a list that hides money":            {"acme: {plan: pro", "acme: {plan: pro, default: {limits: {rpm: 9}}", []string{usd}, nil},
+		"a list that says so":                {"acme: {plan: pro", "acme: {plan: pro, default: {limits: {rpm: 9}, only: true}", nil, nil},
+		"a list that extends":                {"acme: {plan: pro", "acme: {plan: pro, default: {limits: {rpm: 9}, extends: true}", nil, nil},
+		"a list that hides another limit":    {"bob: {plan: free", "bob: {plan: free, default: {limits: {img: 9}}", []string{"rpm of level plan_default for entity bob"}, nil},
+		"money that is lifted by name":       {"acme: {plan: pro", "acme: {plan: pro, default: {extends: true, lifted: [usd]}", []string{"usd for entity acme"}, nil},
+		"an unlimited entity":                {"bob: {plan: free", "bob: {plan: free, default: {unlimited: true}", nil, []string{"rpm of level plan_default for entity bob"}},
+		"an unlimited entity with money":     {"acme: {plan: pro", "acme: {plan: pro, default: {unlimited: true}", []string{usd}, []string{"rpm of level plan_default for entity acme"}},
+		"a level that is deleted":            {"\n  " + pro, "", nil, []string{"usd for plan pro"}},
+		"a plan that hides, and an addition": {"cid: {}", "cid: {plan: free, default: {limits: {img: 9}, extends: true}}", nil, []string{"tpm of level system for entity cid"}},
+		"another plan":                       {"acme: {plan: pro", "acme: {plan: free", nil, []string{"usd for entity acme"}},
+		"another plan, and a list that says": {"acme: {plan: pro", "acme: {plan: free, default: {limits: {rpm: 9}, only: true}", nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "")
+			w.apply(t, stored, Options{})
+			require.Contains(t, stored, test.old)
+			p := w.plan(t, parsed(t, strings.Replace(stored, test.old, test.new, 1)), Options{})
+			require.NoError(t, RefuseLosses(t.Context(), Of(admin.New(w.repo)), &p))
+			var refused []string
+			for _, c := range p.Changes {
+				if c.Action == Refuse {
+					names, _, _ := strings.Cut(c.Note, " would no longer apply")
+					refused = append(refused, names)
+				}
+			}
+			assert.Equal(t, test.refused, refused)
+			var warned []string
+			for _, warning := range p.Warnings {
+				if lost, ok := strings.CutSuffix(warning, " would no longer apply"); ok {
+					warned = append(warned, lost)
+				}
+			}
+			assert.Equal(t, test.warning, warned)
+		})
+	}
+}
