@@ -161,6 +161,56 @@ func TestConnectionThatAnswersLateStaysOpen(t *testing.T) {
 	})
 }
 
+// The connection of a request that was answered is the next one's: nobody watches it.
+func TestConnectionOfAnAnsweredRequestStaysOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBreaker(BreakerOptions{Probe: func(context.Context) error {
+			t.Error("asked")
+			return nil
+		}})
+		var w waiting
+		w.watch(t.Context(), b, time.Second)
+		w.start(time.Now())
+		for range 2 { // net/http may try several
+			w.gotConn(httptrace.GotConnInfo{Reused: true, Conn: testworld.Conn{CloseFunc: func() { t.Error("closed") }}})
+		}
+		w.check(w.turn - 1) // of the first, late
+		assert.True(t, w.stop())
+		assert.Empty(t, b.watchdog.waits)
+		<-time.After(time.Second)
+		synctest.Wait()
+	})
+}
+
+// checkTimes notes when a watchdog checks it.
+type checkTimes struct {
+	began  time.Time
+	checks chan time.Duration
+}
+
+func (w checkTimes) check(int) { w.checks <- time.Since(w.began) }
+
+// A wait is checked once, when it is due, whichever began first; one that ended is not.
+func TestWatchdogChecksEachWaitOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d watchdog
+		w := checkTimes{time.Now(), make(chan time.Duration, 10)}
+		ended := &watch{of: w}
+		for _, due := range []time.Duration{3, 1, 2} {
+			d.add(&watch{of: w}, 1, w.began.Add(due*time.Second))
+		}
+		d.add(ended, 1, w.began.Add(time.Second))
+		d.remove(ended)
+		for _, due := range []time.Duration{1, 2, 3} {
+			assert.Equal(t, due*time.Second, <-w.checks)
+		}
+		<-time.After(time.Minute)
+		synctest.Wait()
+		assert.Empty(t, w.checks)
+		assert.Empty(t, d.waits)
+	})
+}
+
 // Requests that began one after another end so too, each after half of its own time.
 func TestEachRequestWaitsForHalfOfItsOwnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

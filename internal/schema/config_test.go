@@ -159,6 +159,16 @@ func TestExtendingLevels(t *testing.T) {
 	item["k_rpm_off"] = String("yes")
 	_, err = DecodeConfig(item)
 	require.ErrorContains(t, err, "k_rpm_off is not a BOOL")
+	item["k_rpm_off"] = &types.AttributeValueMemberBOOL{}
+	got, err = DecodeConfig(item)
+	require.NoError(t, err)
+	assert.Equal(t, c, got, "false takes no limit away")
+	storedQuota{name: "usd", allowed: 1, window: "day", zone: "UTC", unit: money}.put(item)
+	_, err = DecodeConfig(item)
+	require.ErrorContains(t, err, "limit usd is both set and lifted")
+	_, err = DecodeConfig(Item{"k_tpm_off": &types.AttributeValueMemberBOOL{Value: true}, "k_tpm_w": String("day")})
+	var unknown *UnknownKind
+	require.ErrorAs(t, err, &unknown, "windows of a limit that is lifted are of a later version")
 }
 
 func TestConfigRoundTrip(t *testing.T) {

@@ -1,0 +1,24 @@
+package schema
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// TestParentIsReadAsItWasWritten: how a parent counts is read as it was written, whatever the record
+// said before, also that an entity is to have no parent.
+func TestParentIsReadAsItWasWritten(t *testing.T) {
+	made := time.Unix(1_700_000_000, 0).UTC()
+	records := []EntityRecord{{}, {Detached: true}, {ParentID: "team"}, {ParentID: "team", Detached: true}, {ParentID: "team", Cascade: true}}
+	for _, before := range records {
+		for _, want := range records {
+			before.ID, want.ID, before.CreatedAt, want.CreatedAt = "key", "key", made, made
+			item := want.Item(Keys{}, before.Item(Keys{}, nil))
+			assert.Equal(t, want, DecodeEntity(item), "after %+v", before)
+			assert.False(t, Unattached(item))
+			assert.True(t, HasEntity(item), "a list needs no second read of %+v", want)
+		}
+	}
+}
