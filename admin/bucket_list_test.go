@@ -195,4 +195,11 @@ func TestCapacityOfEntitiesAboveEachOther(t *testing.T) {
 		"a": {ParentID: "b", Cascade: true}, "b": {ParentID: "a", Cascade: true}, "key": {ParentID: "a", Cascade: true},
 	})
 	assert.Equal(t, rpm, sums)
+
+	deep := map[string]admin.Entity{}
+	for i := range schema.MaxDepth {
+		deep[fmt.Sprint("e", i)] = admin.Entity{ParentID: fmt.Sprint("e", i+1), Cascade: true}
+	}
+	sums = admin.Sum([]admin.EntityCapacity{{EntityID: "e0", Limits: rpm}, {EntityID: fmt.Sprint("e", schema.MaxDepth), Limits: rpm}}, deep)
+	assert.EqualValues(t, 2, sums[0].Entities, "calls do not charge a parent that is so far above")
 }

@@ -457,3 +457,15 @@ func TestEntityChangeThatFailsInAnOutageForgetsNothing(t *testing.T) {
 		s.recovers()
 	})
 }
+
+// TestParentThatBeginsToCountMakesNoCycle: another tool may have put records in a cycle while their
+// parents were for order alone.
+func TestParentThatBeginsToCountMakesNoCycle(t *testing.T) {
+	r := memEngine(t).repository(t, nil)
+	put(t, r, schema.EntityRecord{ID: "a", ParentID: "b", Detached: true, Version: 1}.Item(r.Shared().Keys, nil))
+	put(t, r, schema.EntityRecord{ID: "b", ParentID: "a", Cascade: true, Version: 1}.Item(r.Shared().Keys, nil))
+	for _, cascade := range []bool{false, true} {
+		_, err := admin.New(r).Entities.Update(t.Context(), admin.Entity{ID: "a", ParentID: "b", Cascade: cascade, Version: 1})
+		require.ErrorContains(t, err, "makes a cycle")
+	}
+}

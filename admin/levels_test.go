@@ -33,7 +33,8 @@ func limitNamed(names ...string) (limits []dynalimit.Limit) {
 // of money each, of others those that a new list hides. What the level had hidden before is not new.
 func TestLimitsAreNotLostUnsaid(t *testing.T) {
 	system, resource, acme := admin.Scope{Everyone: true}, admin.Scope{Everyone: true, Resource: "gpt-4"}, admin.Scope{Entity: "acme"}
-	pro := admin.Scope{Plan: "pro"}
+	pro, shadow := admin.Scope{Plan: "pro"}, dynalimit.PerMinute("img", 10)
+	shadow.Shadow = true
 	for name, test := range map[string]struct {
 		stored map[admin.Scope][]dynalimit.Limit
 		change admin.ScopedConfig
@@ -59,6 +60,22 @@ func TestLimitsAreNotLostUnsaid(t *testing.T) {
 		"what was hidden before": {
 			stored: map[admin.Scope][]dynalimit.Limit{system: limitNamed("rpm", "tpm"), acme: limitNamed("rpm")},
 			change: admin.ScopedConfig{Scope: acme, Config: admin.LimitConfig{Limits: limitNamed("rpm", "img")}},
+			passes: true,
+		},
+		"a default that hides a plan's list on a model": {
+			stored: map[admin.Scope][]dynalimit.Limit{pro: limitNamed("rpm"), {Plan: "pro", Resource: "gpt-4"}: limitNamed("tpm")},
+			change: admin.ScopedConfig{Scope: acme, Config: admin.LimitConfig{Limits: limitNamed("rpm")}},
+			losses: []admin.Loss{{Scope: acme, Resource: "gpt-4", Name: "tpm", Level: levels.Plan}},
+		},
+		"a limit in shadow": {
+			stored: map[admin.Scope][]dynalimit.Limit{pro: append(limitNamed("rpm"), shadow)},
+			change: admin.ScopedConfig{Scope: acme, Config: admin.LimitConfig{Limits: limitNamed("rpm")}},
+			passes: true,
+		},
+		"what a list that begins to extend drops": {
+			stored: map[admin.Scope][]dynalimit.Limit{system: limitNamed("tpm"), pro: limitNamed("rpm"), acme: limitNamed("rpm", "tpm")},
+			change: admin.ScopedConfig{Scope: acme, Config: admin.LimitConfig{Limits: limitNamed("rpm"), Extends: true}},
+			losses: []admin.Loss{{Scope: acme, Name: "tpm", Level: levels.System}},
 			passes: true,
 		},
 		"what the list itself drops": {
@@ -151,6 +168,8 @@ func TestAddAndRemoveLimits(t *testing.T) {
 	require.NoError(t, limits.Add(ctx, acme, limitNamed("img")))
 	assert.Equal(t, "[img rpm] [tpm] true true", says(acme))
 	require.NoError(t, limits.Add(ctx, acme, limitNamed("tpm")))
+	require.NoError(t, limits.Lift(ctx, acme, []string{"img"}))
+	assert.Equal(t, "[rpm tpm] [img] true true", says(acme))
 	require.NoError(t, limits.Remove(ctx, acme, []string{"img", "tpm"}))
 	assert.Equal(t, "[rpm] [] true true", says(acme))
 	require.NoError(t, limits.Remove(ctx, acme, []string{"rpm"}))
@@ -190,6 +209,7 @@ func TestLevelsThatExtendNeedAnUpgrade(t *testing.T) {
 	}
 	_, err := s.client().UpdateItem(t.Context(), &dynamodb.UpdateItemInput{TableName: new(s.repo.Table()), Key: schema.VersionKey().Attributes(), UpdateExpression: new("REMOVE kinds_min")})
 	require.NoError(t, err)
+	require.NoError(t, a.Entities.Create(t.Context(), admin.Entity{ID: "child", ParentID: "team", Cascade: true}), "older versions charge it")
 	before := scan(t, s.repo)
 	for what, do := range map[string]func() error{
 		"a level":  func() error { return a.Limits.Add(t.Context(), admin.Scope{Entity: "acme"}, limitNamed("rpm")) },
@@ -209,7 +229,11 @@ func TestLevelsThatExtendNeedAnUpgrade(t *testing.T) {
 		assert.Equal(t, fault.Upgrade, wrong.Fix)
 		assert.Equal(t, before, scan(t, s.repo))
 	}
-	from, to, err := a.Upgrade(t.Context(), false)
+	from, to, err := a.Upgrade(t.Context(), true)
+	require.NoError(t, err)
+	assert.Equal(t, []int64{0, schema.LevelKinds}, []int64{from, to})
+	assert.Equal(t, before, scan(t, s.repo), "a dry run writes nothing")
+	from, to, err = a.Upgrade(t.Context(), false)
 	require.NoError(t, err)
 	assert.Equal(t, []int64{0, schema.LevelKinds}, []int64{from, to})
 	from, to, err = a.Upgrade(t.Context(), false)
@@ -283,11 +307,17 @@ func TestAddedLimitsAreOfTheirLevel(t *testing.T) {
 	}
 	require.NoError(t, limits.Set(ctx, admin.Scope{Everyone: true}, many))
 	require.ErrorContains(t, limits.Add(ctx, acme, limitNamed("rpm")), "make 21 with those of less specific levels for entity acme")
+	require.NoError(t, limits.Lift(ctx, acme, []string{"r1"}))
+	require.NoError(t, limits.Add(ctx, acme, limitNamed("rpm")))
+	require.ErrorContains(t, limits.Remove(ctx, acme, []string{"r1"}), "make 21 with those of less specific levels for entity acme")
+	require.NoError(t, limits.Set(ctx, admin.Scope{Everyone: true}, append(many[2:], limitNamed("img", "tpm")...)))
+	require.NoError(t, limits.Add(ctx, acme, limitNamed("rpm")), "there were too many before")
 	require.NoError(t, limits.SetUnlimited(ctx, acme))
 	require.ErrorContains(t, limits.Lift(ctx, acme, []string{"r1"}), "is unlimited")
 
 	compatible := memEngine(t).repository(t, &dynalimit.RepositoryOptions{Compatible: true})
 	require.ErrorContains(t, admin.New(compatible).Limits.Add(ctx, acme, limitNamed("rpm")), "zae-limiter would read the level as the whole list")
+	require.ErrorContains(t, admin.New(compatible).Entities.Create(ctx, admin.Entity{ID: "key", ParentID: "team"}), "zae-limiter does not charge")
 }
 
 // TestAddKeepsConcurrentChanges: somebody adds a limit between the read and the write of another.
