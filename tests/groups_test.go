@@ -359,6 +359,7 @@ func TestSickBucketOfAGroup(t *testing.T) {
 func TestUnlimitedInAGroupInAnOutage(t *testing.T) {
 	virtual(t, nil, func(t *testing.T, s *process) {
 		s.ofGroup(model)
+		s.children("team", "key") // of which nothing was made
 		s.limits(admin.Scope{Entity: "limited"}, dynalimit.PerDay("rpm", 10))
 		require.NoError(t, s.repo.admin().Limits.SetUnlimited(t.Context(), admin.Scope{Entity: "key"}))
 		s.acquire("key", dynalimit.Amounts{"rpm": 1})

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/levels"
 )
@@ -159,4 +161,119 @@ func TestChainThatIsTooDeep(t *testing.T) {
 	put(t, s.repo, schema.EntityRecord{ID: "level-6", ParentID: "level-7", Detached: true}.Item(s.repo.keys, nil))
 	s.clock.advance(3 * time.Minute)
 	assert.Len(t, s.acquire("level-0", dynalimit.Amounts{"rpm": 1}).Statuses(), 7)
+}
+
+// TestLeaseChargesWhatWasMadeForTheParent: a lease whose parent's bucket has limits of the system too
+// takes none of those further, whatever becomes of the parent's level meanwhile.
+func TestLeaseChargesWhatWasMadeForTheParent(t *testing.T) {
+	s := memProcess(t, nil)
+	ctx := t.Context()
+	made := func(name string) {
+		_, err := s.repo.SetConfig(ctx, admin.Scope{Entity: "team"}, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute(name, 5)}, Extends: true, Version: admin.AnyVersion})
+		require.NoError(t, err)
+	}
+	s.limits(admin.Scope{Everyone: true}, dynalimit.PerMinute("rpm", 100), dynalimit.PerMinute("tpm", 100))
+	_, err := s.repo.SetConfig(ctx, admin.Scope{Entity: "ann"}, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}, Only: true})
+	require.NoError(t, err)
+	made("rpm")
+	s.children("team", "ann", "bob")
+	s.acquire("team", dynalimit.Amounts{"tpm": 100})
+
+	ann := s.acquire("ann", dynalimit.Amounts{"rpm": 1})
+	for _, err := range []error{ann.Consume(ctx, dynalimit.Amounts{"tpm": 1}), ann.Adjust(ctx, dynalimit.Amounts{"tpm": 1})} {
+		requireInvalid(t, err, "amounts[tpm]")
+		assert.ErrorContains(t, err, `the limits are ["rpm"]`)
+	}
+	bob := s.acquire("bob", dynalimit.Amounts{"rpm": 1, "tpm": 1})
+	require.NoError(t, bob.Consume(ctx, dynalimit.Amounts{"tpm": 2}))
+	assert.EqualValues(t, 100*milli, s.stored("team", "tpm").Consumed)
+	assert.EqualValues(t, 3*milli, s.stored("bob", "tpm").Consumed)
+	assert.Zero(t, s.stored("bob", "tpm").Passed, "the parent does not count it")
+	assert.EqualValues(t, 1*milli, s.stored("bob", "rpm").Passed)
+
+	made("img")
+	require.NoError(t, bob.Consume(ctx, dynalimit.Amounts{"rpm": 10}), "the parent's five are gone")
+	assert.EqualValues(t, 12*milli, s.stored("team", "rpm").Consumed, "what the lease uses of it is counted where it began")
+	_, err = s.repo.SetConfig(ctx, admin.Scope{Entity: "bob"}, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("tpm", 100)}, Only: true})
+	require.NoError(t, err)
+	requireInvalid(t, bob.Consume(ctx, dynalimit.Amounts{"rpm": 1}), "amounts[rpm]")
+	require.NoError(t, s.repo.DeleteLimits(ctx, admin.Scope{Entity: "team"}))
+	requireInvalid(t, bob.Consume(ctx, dynalimit.Amounts{"img": 1}), "amounts[img]")
+	for range 2 {
+		require.NoError(t, bob.Consume(ctx, dynalimit.Amounts{"tpm": 2}))
+	}
+	assert.EqualValues(t, 100*milli, s.stored("team", "tpm").Consumed)
+}
+
+// TestUnlimitedSystemAboveAParent: that the system is unlimited means nothing for a parent, so that a
+// misspelt name of a child with limits is refused.
+func TestUnlimitedSystemAboveAParent(t *testing.T) {
+	s := memProcess(t, nil)
+	s.says(ofSystem, unlimited)
+	s.limits(admin.Scope{Entity: "ann"}, dynalimit.PerMinute("rpm", 100))
+	s.children("team", "ann")
+	_, err := s.limiter.Acquire(t.Context(), "ann", model, dynalimit.Amounts{"rpm": 1, "rmp": 1})
+	requireInvalid(t, err, "amounts[rmp]")
+}
+
+// TestMoneyBehindAChainThatIsTooDeep: any level that is left out refuses calls if it would charge
+// money, and so does a chain without an end.
+func TestMoneyBehindAChainThatIsTooDeep(t *testing.T) {
+	usd := schema.ConfigLimit{Name: "usd", Capacity: 1_000_000, Burst: 1_000_000, Amount: 1_000_000, Window: "day", Zone: "UTC", Unit: "usd", PerModel: true}
+	shadow, later := usd, usd
+	shadow.Shadow, later.Window = true, "eon"
+	farther := schema.ConfigOwner{Entity: "level-9"}
+	for name, test := range map[string]struct {
+		at      schema.ConfigOwner
+		limit   schema.ConfigLimit
+		links   int
+		own     bool
+		refused string
+	}{
+		"a level farther up":                      {farther, usd, 10, true, "level-9, which is above those of level-0, limits money"},
+		"money in shadow":                         {farther, shadow, 10, true, ""},
+		"the system's, of parents with all":       {ofSystem, usd, 10, false, "limits money"},
+		"the system's, of parents with their own": {ofSystem, usd, 10, true, ""},
+		"a level that cannot be read":             {farther, later, 10, true, "usd is of a kind that this version does not know"},
+		"a chain that is twice as deep":           {farther, shadow, 20, true, "farther than anybody looks"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := memProcess(t, perMinute())
+			s.chain(test.links, "")
+			if test.own {
+				for i := range test.links - 1 {
+					s.enrols(schema.EntityRecord{ID: fmt.Sprintf("level-%d", i), ParentID: fmt.Sprintf("level-%d", i+1)})
+				}
+			}
+			own := limited(dynalimit.Amounts{"rpm": 10})
+			own.Extends = true
+			s.says(schema.ConfigOwner{Entity: "level-8"}, own)
+			s.says(test.at, schema.ConfigItem{Limits: []schema.ConfigLimit{test.limit}})
+			s.says(schema.ConfigOwner{Entity: "level-0"}, limited(dynalimit.Amounts{"rpm": 10}))
+			_, err := s.limiter.Acquire(t.Context(), "level-0", model, dynalimit.Amounts{"rpm": 1})
+			if test.refused == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, test.refused)
+		})
+	}
+}
+
+// TestLeaseBelowAChainThatIsTooDeep: a lease that was admitted in an outage is charged at the nearest
+// levels, although new calls are refused.
+func TestLeaseBelowAChainThatIsTooDeep(t *testing.T) {
+	virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
+		s.chain(schema.MaxDepth+1, "")
+		usd := dynalimit.DailyMoney("usd", 1_000_000, "UTC")
+		usd.PerModel = true
+		s.limits(admin.Scope{Entity: fmt.Sprint("level-", schema.MaxDepth), Resource: model}, usd)
+		s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("rpm", 100))
+		s.down(ddbmem.Fault{Drop: true})
+		p := s.peer(&dynalimit.Options{OnUnavailable: dynalimit.Allow})
+		lease := p.acquire("level-0", dynalimit.Amounts{"rpm": 1})
+		p.recovers()
+		require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 3}))
+		assert.EqualValues(t, 3*milli, s.stored("level-0", "rpm").Consumed)
+	})
 }

@@ -116,6 +116,7 @@ func TestUnknownLimitNamesTheListThatHidesIt(t *testing.T) {
 	lacks("vip", "level entity_default", "Limits.Set for the entity")
 	lacks("vip", "hides the system's list (level system), which has it", "Limits.Set for the entity")
 	lacks("vip", "level entity_default", "Limits.Set for the entity", dynalimit.WithLimits(dynalimit.PerDay("usd", 5)))
+	s.acquire("vip", dynalimit.Amounts{"rps": 1, "img": 1}, dynalimit.WithLimits(dynalimit.PerSecond("rps", 5)), dynalimit.WithIgnoreUnknown())
 	_, err = s.repo.SetConfig(ctx, admin.Scope{Entity: "vip", Resource: model}, only)
 	require.NoError(t, err)
 	lacks("vip", "level entity)", "Limits.Set for the entity")
