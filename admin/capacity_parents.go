@@ -44,6 +44,7 @@ func (b Buckets) chargedLimits(ctx context.Context, resource string, holders []E
 			views, owners = append(views, v), append(owners, v.levelOwners(records[v.at.Entity].Plan)...)
 		}
 	}
+	// Without the others' levels a verdict has the parent's own limits alone.
 	owners = slices.DeleteFunc(owners, func(o schema.ConfigOwner) bool { return o.Entity+o.Plan == "" })
 	if len(views) == 0 {
 		return nil, nil
@@ -77,14 +78,12 @@ func (b Buckets) chargedLimits(ctx context.Context, resource string, holders []E
 	return charged, nil
 }
 
-// ownLimits returns the names of the limits in force that the entity's levels or its plan's have.
+// ownLimits returns the names of the limits that the stored levels put in force.
 func (v view) ownLimits(plan string, stored map[schema.ConfigOwner]schema.Item, group bool) (names []string) {
 	v.group = group
-	verdict, err := config.Resolve(v.items(plan, func(o schema.ConfigOwner) schema.Item { return stored[o] }))
+	verdict, _ := config.Resolve(v.items(plan, func(o schema.ConfigOwner) schema.Item { return stored[o] })) // none if it fails
 	for i := range verdict.Limits {
-		if l := &verdict.Limits[i]; err == nil && l.Level.IsOwn() {
-			names = append(names, l.Name)
-		}
+		names = append(names, verdict.Limits[i].Name)
 	}
 	return names
 }

@@ -24,7 +24,7 @@ func (l Limits) Add(ctx context.Context, at Scope, limits []dynalimit.Limit) err
 		if c.Unlimited {
 			return c, fixable(invalid("scope", "%s is unlimited, where no limit applies; replace that first", at), fault.SetConfigs)
 		}
-		if len(c.Limits)+len(c.Lifted) == 0 {
+		if len(c.Limits) == 0 { // one that lifts extends already
 			c.Extends = at.normal() != Scope{Everyone: true}
 		}
 		for _, limit := range limits {

@@ -56,8 +56,8 @@ const opCompare = "compare the limits in force"
 // Losses are the limits in force that changes would take out of force: those of less specific
 // levels that a list hides, and those that nobody has any more. plans are the plans that entities
 // are to come to, by the entity's id; nil for none. It compares the table with the table after all
-// changes, and changes nothing. Limits in shadow, and those that the level itself drops by a new
-// list, are left out, but for money. A default is compared on each resource that has a list for
+// changes, and changes nothing. It leaves out limits in shadow, and limits without money that the
+// level itself drops by a new list. A default is compared on each resource that has a list for
 // everyone or for a plan, as the index shows them; more than 1,000 are refused.
 func (l Limits) Losses(ctx context.Context, changes []ScopedConfig, plans map[string]string) ([]Loss, error) {
 	if err := l.d.Usable(ctx); err != nil {

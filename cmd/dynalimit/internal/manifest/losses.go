@@ -49,11 +49,7 @@ func (p *Plan) limitChanges() (changes []admin.ScopedConfig, of map[admin.Scope]
 		switch c := &p.Changes[i]; {
 		case c.Action == Refuse || c.Action == Adopt:
 		case c.Scope != nil:
-			change := admin.ScopedConfig{Scope: *c.Scope, Config: c.config, Delete: c.Action == Delete}
-			if change.Delete {
-				change.Config = admin.LimitConfig{}
-			}
-			changes, of[*c.Scope] = append(changes, change), c
+			changes, of[*c.Scope] = append(changes, admin.ScopedConfig{Scope: *c.Scope, Config: c.config, Delete: c.Action == Delete}), c
 		case c.Action == Update && slices.ContainsFunc(c.Fields, func(f Field) bool { return f.Name == "plan" }):
 			plans[c.Entity] = c.record.Plan
 		}
