@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
@@ -74,7 +73,12 @@ type Origin struct {
 var noOrigin Origin
 
 // From returns the configuration's origin, an empty one if it has none.
-func (c *Config) From() *Origin { return cmp.Or(c.Origin, &noOrigin) }
+func (c *Config) From() *Origin {
+	if c.Origin == nil {
+		return &noOrigin
+	}
+	return c.Origin
+}
 
 // Hidden is a limit that is not in force.
 type Hidden struct {
