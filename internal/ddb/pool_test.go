@@ -196,13 +196,13 @@ func TestWatchdogChecksEachWaitOnce(t *testing.T) {
 		var d watchdog
 		w := checkTimes{time.Now(), make(chan time.Duration, 10)}
 		ended := &watch{of: w}
-		for _, due := range []time.Duration{3, 1, 2} {
-			d.add(&watch{of: w}, 1, w.began.Add(due*time.Second))
+		for _, due := range []time.Duration{3 * time.Second, time.Second, 2 * time.Second} {
+			d.add(&watch{of: w}, 1, w.began.Add(due))
 		}
 		d.add(ended, 1, w.began.Add(time.Second))
 		d.remove(ended)
-		for _, due := range []time.Duration{1, 2, 3} {
-			assert.Equal(t, due*time.Second, <-w.checks)
+		for _, due := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second} {
+			assert.Equal(t, due, <-w.checks)
 		}
 		<-time.After(time.Minute)
 		synctest.Wait()
