@@ -274,6 +274,26 @@ func TestGiveBackOverAChangeAndBackFillsNothing(t *testing.T) {
 	}
 }
 
+// A bucket whose limit has changed its unit is deleted, and made again in the same millisecond. A
+// process that has not seen this takes by what it knows of the old bucket, whose limit was in its
+// second life. What it gives back goes to the new bucket, whose limit is in its first.
+func TestGiveBackToABucketThatWasMadeInTheSameMillisecond(t *testing.T) {
+	s := newProcess(t, memEngine(t), nil)
+	s.limits(admin.Scope{Everyone: true}, dynalimit.Limit{Name: "usd", Capacity: 100, Window: "hour"})
+	s.acquire("u", usd(1))
+	s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, "UTC"))
+	s.clock.advance(2 * time.Minute)
+	s.acquire("u", usd(1))
+	require.EqualValues(t, 1, s.stored("u", "usd").Life)
+	s.delete("u")
+	s.peer(nil).acquire("u", usd(10))
+	lease := s.acquire("u", usd(20))
+	require.Zero(t, s.stored("u", "usd").Life)
+	require.NoError(t, lease.Rollback(t.Context()))
+	assert.EqualValues(t, 90, s.level("u", "usd"))
+	assert.EqualValues(t, 10_000, s.stored("u", "usd").Consumed)
+}
+
 // A process whose clock is ahead of DynamoDB's by less than what is corrected waits over midnight: its
 // tries are decided by the instant that has surely passed, and so is its wait. It tries once early.
 func TestWaitOverAWindowsBeginByAClockThatIsAhead(t *testing.T) {

@@ -61,7 +61,11 @@ func judge(m *move, a Answer, heads []head, pending func(*Op) bool) (s settled) 
 	if a.Verdict == ddb.Landed {
 		s.doubtHidden(m.carried, a)
 		s.halvings = -1
-		s.end(m.carried, Result{Image: a.Image, Now: m.view.Now, Config: m.view.Config, Err: a.Err, landedIn: m.write.LandedIn(a.Image)})
+		r := Result{Image: a.Image, Now: m.view.Now, Config: m.view.Config, Err: a.Err}
+		if a.later {
+			r.landedIn = m.write.LandedIn(a.Image)
+		}
+		s.end(m.carried, r)
 		return s
 	}
 	left := m.carried

@@ -134,7 +134,7 @@ func (d *delivery) looks(abandoned bool) bool {
 // it must never land twice: it stays unconfirmed, and its tokens count as consumed.
 func (d *delivery) recognise(a Answer) Answer {
 	if a.Image != nil && isTryOf(a.Image.Op, d.operation) {
-		a.own = a.Image.Op
+		a.own, a.later = a.Image.Op, true
 		a.Verdict, a.hidden = ddb.Landed, d.besides()
 		return a
 	}
@@ -171,7 +171,7 @@ func (d *delivery) found(image *schema.Image, err error) Answer {
 		return Answer{Verdict: ddb.Unconfirmed, Err: err, hidden: d.besides()}
 	}
 	if image != nil && isTryOf(image.Op, d.operation) {
-		return Answer{Verdict: ddb.Landed, Image: image, Seen: true, own: image.Op, hidden: d.besides()}
+		return Answer{Verdict: ddb.Landed, Image: image, Seen: true, later: true, own: image.Op, hidden: d.besides()}
 	}
 	return Answer{Verdict: ddb.Unconfirmed, Image: image, Seen: true, Err: unconfirmed(writeBucket), hidden: d.besides()}
 }

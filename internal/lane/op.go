@@ -99,7 +99,8 @@ type Result struct {
 	Image  *schema.Image
 	Now    int64
 	Config *plan.Config
-	// landedIn are the windows in which quotas were written, where the image shows later ones.
+	// landedIn are the windows in which limits were written, where a lost answer is made up for by
+	// an image that shows other ones. The answer to the write itself shows them.
 	landedIn []plan.Signed
 	// Degraded means that the image is this process's own account of the bucket, or an
 	// old image.

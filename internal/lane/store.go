@@ -37,6 +37,9 @@ type Answer struct {
 	// nil means that there is no bucket. Seen means that the answer contained it.
 	Image *schema.Image
 	Seen  bool
+	// later means that the answer to the write itself was lost: another request showed the image
+	// after it had landed.
+	later bool
 	// Err is why the write did not land, or why its answer cannot be read.
 	Err error
 	// hidden is how many tries that got no answer may have landed, or may still land, besides

@@ -84,6 +84,8 @@ func (v View) mustClaim(s Sums) bool {
 
 // LandedIn are the windows in which a write that landed left limits that an image shows in
 // another one, or of another kind: a lost answer is made up for by what the bucket shows later.
+// They are those that the write was decided from. The store does not require the life of a limit
+// that is only taken from, so the answer to a write, which shows the life, is the better witness.
 func (p *Write) LandedIn(shown *schema.Image) (windows []Signed) {
 	note := func(name string, window bucket.WindowID) {
 		if WindowOf(shown, name) != window {
