@@ -132,7 +132,10 @@ func newHistory(t *testing.T, seed uint64, mode Mode) *history {
 		}
 	}
 	h.published(ctx)
-	h.db.SetFaults(h.weather.fault)
+	h.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+		h.oracle.arrived(q)
+		return h.weather.fault(q)
+	})
 	for range 2 + h.r.IntN(4) {
 		h.members = append(h.members, h.member())
 	}

@@ -1,7 +1,6 @@
 package laws
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/lane"
-	"github.com/dynalimit/dynalimit/internal/laws/rules"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -151,56 +149,46 @@ func (j *judge) write(w *ddbmem.Write) {
 	}
 }
 
-// sender returns what a write carried. One that leaves its slots as they were is what a bucket was
-// told or, more than ten minutes late, a transaction that lands again.
+// sender returns what a write carried: what its request did. It is nil if that is nothing, or if the
+// write does not show its operation. One that tells leaves the slots as they were, and so does a
+// transaction, more than ten minutes late, that lands again.
 func (j *judge) sender(w *ddbmem.Write, entity string, before, after *schema.Image) *sentWrite {
-	if operation, changed := slotOperation(*w); changed {
-		return j.oracle.sent[sentKey{operation, entity}]
-	}
-	if told := j.teller(entity, before, after); told != nil || before == nil || before.Set != after.Set {
-		return told
-	}
-	for slot := range schema.OpSlots {
-		id, _ := w.New[fmt.Sprintf("op%d", slot)].(*types.AttributeValueMemberB)
-		if id == nil || len(id.Value) != rules.OpIDLength {
-			continue
-		}
-		sent := j.oracle.sent[sentKey{binary.BigEndian.Uint64(id.Value), entity}]
-		if sent != nil && sent.transaction && !slices.ContainsFunc(after.Set.Names, func(name string) bool {
-			a, was, is := sent.sums.Of(name), &before.Limits[before.Set.Index(name)], &after.Limits[after.Set.Index(name)]
-			return is.Consumed != was.Consumed+a.Take || is.Passed != was.Passed+a.Passed() || is.WindowID() != was.WindowID() || is.Tokens > was.Tokens-a.Take
-		}) {
-			return sent
-		}
-	}
-	return nil
-}
-
-// teller returns what a write carried that left no id: it changes nothing but the tokens and
-// counters, and these by what was to be given back and told.
-func (j *judge) teller(entity string, before, after *schema.Image) *sentWrite {
-	if before == nil || before.Set != after.Set || before.Refilled != after.Refilled || string(before.Of()) != string(after.Of()) {
+	sent := j.oracle.requests[w.RequestSeq][entity]
+	operation, changed := slotOperation(*w)
+	switch {
+	case sent == nil:
+		return nil
+	case changed && j.oracle.sent[sentKey{operation, entity}] != sent:
+		return nil
+	case !changed && sent.tells:
+		j.tells(w, sent, before, after)
+	case !changed && !sent.transaction:
 		return nil
 	}
-	for i, w := range j.oracle.told[entity] {
-		if !w.refused && !slices.ContainsFunc(after.Set.Names, func(name string) bool {
-			k, n := after.Set.Index(name), w.sums.Of(name)
-			was, is := &before.Limits[k], &after.Limits[k]
-			moved := is.Tokens - was.Tokens
-			switch {
-			case n.Back > 0 && n.Window != was.WindowID():
-				return true // it requires the window
-			case n.Back == 0 && is.IsQuota() && (was.Window < is.Window || moved <= 0 && moved >= -max(0, n.Late)):
-				moved = 0 // it is judged by its window: what is told may be charged, and open one
-			}
-			return moved != n.Back || is.Consumed-was.Consumed != n.Consumed() || is.Passed-was.Passed != n.Passed()
-		}) {
-			j.oracle.told[entity] = slices.Delete(j.oracle.told[entity], i, i+1)
-			j.tally["told"]++
-			return w
+	return sent
+}
+
+// tells checks a write that leaves no id: it is not one that was refused, and it changes nothing but
+// the tokens and counters, and these by what was to be given back and told.
+func (j *judge) tells(w *ddbmem.Write, sent *sentWrite, before, after *schema.Image) {
+	j.tally["told"]++
+	if sent.refused || before == nil || before.Set != after.Set || before.Refilled != after.Refilled || string(before.Of()) != string(after.Of()) {
+		j.fail(w, "L10: a bucket that is told what was counted without it changes otherwise, or its client was refused: %v, then %v", w.Old, w.New)
+		return
+	}
+	for k, name := range after.Set.Names {
+		n, was, is := sent.sums.Of(name), &before.Limits[k], &after.Limits[k]
+		moved := is.Tokens - was.Tokens
+		if n.Back == 0 && is.IsQuota() && (was.Window < is.Window || moved <= 0 && moved >= -max(0, n.Late)) {
+			moved = 0 // it is judged by its window: what is told may be charged, and open one
+		}
+		if n.Back > 0 && n.Window != was.WindowID() {
+			j.fail(w, "L1: %s was told %d back of window %x, in %x", name, n.Back, n.Window, was.WindowID())
+		}
+		if moved != n.Back {
+			j.fail(w, "L4: %s was told %d back, and its tokens moved by %d", name, n.Back, moved)
 		}
 	}
-	return nil
 }
 
 // drain lets the queues of a bucket drain up to at by the parameters held.

@@ -64,9 +64,8 @@ type sentKey struct {
 type oracle struct {
 	mu   sync.Mutex
 	sent map[sentKey]*sentWrite
-	// told are the writes that leave no id, by entity: they tell what was counted without
-	// the bucket.
-	told map[string][]*sentWrite
+	// requests are the writes that each request carried, by its number.
+	requests map[int64]carried
 	// owed is what of an entity's limit is given back for nobody named: what waits for its
 	// bucket, and what callers left who had gone.
 	owed map[string]int64
@@ -92,7 +91,7 @@ type configSince struct {
 }
 
 func newOracle() *oracle {
-	return &oracle{sent: map[sentKey]*sentWrite{}, told: map[string][]*sentWrite{}, owed: map[string]int64{}, uncounted: map[string]int64{}, fillings: map[int64]*filling{}, configs: map[string][]configSince{}}
+	return &oracle{sent: map[sentKey]*sentWrite{}, requests: map[int64]carried{}, owed: map[string]int64{}, uncounted: map[string]int64{}, fillings: map[int64]*filling{}, configs: map[string][]configSince{}}
 }
 
 // committed is the hook of the store.
@@ -149,7 +148,6 @@ func (o *oracle) hear(l *dynalimit.RateLimiter) {
 			return
 		}
 		tells[nameOf(bucket)] = w // one at a time
-		o.told[nameOf(bucket)] = append(o.told[nameOf(bucket)], w)
 	}
 	lanes.OnOwe = o.owes
 	lanes.OnServe = o.serves
@@ -186,6 +184,26 @@ func (o *oracle) allOwed() map[string]int64 {
 	return maps.Clone(o.owed)
 }
 
+// carried are the writes that one request carries, by the bucket. It travels in the request's
+// context, so that two writes that change a bucket alike are told apart.
+type carried map[string]*sentWrite
+
+type carriedKey struct{}
+
+// in is a context of requests that carry the writes.
+func (c carried) in(ctx context.Context) context.Context {
+	return context.WithValue(ctx, carriedKey{}, c)
+}
+
+// arrived records which writes a request carries that the store has got.
+func (o *oracle) arrived(q *ddbmem.Request) {
+	if c, _ := q.Context.Value(carriedKey{}).(carried); c != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.requests[q.Seq] = c
+	}
+}
+
 // delivered is the write of a lane that is being delivered.
 type delivered struct{ write *sentWrite }
 
@@ -213,8 +231,9 @@ type listening struct {
 }
 
 func (s listening) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
-	ctx.Value(delivered{}).(*delivered).write = s.sent(operationIn(st.Values), bucketIn(key))
-	a := s.Store.Update(ctx, key, st, hint, slot)
+	w := s.sent(operationIn(st.Values), bucketIn(key))
+	ctx.Value(delivered{}).(*delivered).write = w
+	a := s.Store.Update(carried{bucketIn(key): w}.in(ctx), key, st, hint, slot)
 	if a.Verdict == ddb.Refused {
 		s.met.note(bucketIn(key), st, a.Image)
 	}
@@ -222,8 +241,10 @@ func (s listening) Update(ctx context.Context, key schema.Item, st schema.Statem
 }
 
 func (s listening) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
-	ctx.Value(delivered{}).(*delivered).write = s.sent(binary.BigEndian.Uint64(c.OpID), bucketOf(c.Entity, c.Resource))
-	return s.Store.Create(ctx, c, hint, slot)
+	of := bucketOf(c.Entity, c.Resource)
+	w := s.sent(binary.BigEndian.Uint64(c.OpID), of)
+	ctx.Value(delivered{}).(*delivered).write = w
+	return s.Store.Create(carried{of: w}.in(ctx), c, hint, slot)
 }
 
 // operationIn is the operation of a write's own id, the first value of an
@@ -246,7 +267,7 @@ type transactions struct {
 }
 
 func (s transactions) transact(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
-	var writes []*sentWrite
+	writes := carried{}
 	for _, item := range items {
 		values, key := schema.Item(nil), schema.Item(nil)
 		if item.Put != nil {
@@ -254,9 +275,9 @@ func (s transactions) transact(ctx context.Context, items []types.TransactWriteI
 		} else {
 			values, key = item.Update.ExpressionAttributeValues, item.Update.Key
 		}
-		writes = append(writes, s.sent(operationIn(values), bucketIn(key)))
+		writes[bucketIn(key)] = s.sent(operationIn(values), bucketIn(key))
 	}
-	v, images, err := s.next(ctx, items, token, slot)
+	v, images, err := s.next(writes.in(ctx), items, token, slot)
 	for place, image := range images {
 		if u := items[place].Update; v == ddb.Refused && u != nil {
 			st := schema.Statement{Update: *u.UpdateExpression, Condition: *u.ConditionExpression, Names: u.ExpressionAttributeNames, Values: u.ExpressionAttributeValues}

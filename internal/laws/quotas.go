@@ -162,7 +162,7 @@ func (r *replay) window(name string, was, is *storedQuota, charged int64) (level
 	case is.window > was.window:
 		r.j.tally["opened"]++
 		if is.window > is.at(latest) {
-			r.fail("L1: %s opened %s %d ms early", name, is.key(), r.sent.decided)
+			r.fail("L1: %s opened %s, decided at %d at the latest, when its window was %d", name, is.key(), latest, is.at(latest))
 		}
 		if is.window < is.at(earliest) {
 			r.fail("L2: %s opened %s, which had ended", name, is.key())

@@ -1,6 +1,7 @@
 package laws
 
 import (
+	"context"
 	"encoding/binary"
 	"testing"
 
@@ -14,9 +15,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// A quota is charged what an outage counted, and its slots still name a transaction of as much. The
-// write is that of the outage: it has told what waits, and the transaction did not land again.
-func TestWriteOfWhatAnOutageCountedIsNoTransaction(t *testing.T) {
+// A write is that of its request, whatever else was sent that would change the bucket alike: a
+// transaction that the slots still name, a write that did not arrive, and one that was sent later.
+func TestWriteIsThatOfItsRequest(t *testing.T) {
 	const operation, amount = 7, 1000
 	id := make([]byte, rules.OpIDLength)
 	binary.BigEndian.PutUint64(id, operation)
@@ -26,28 +27,20 @@ func TestWriteOfWhatAnOutageCountedIsNoTransaction(t *testing.T) {
 		l := schema.Stored{Rate: bucket.Rate{Burst: 5 * amount, Amount: 5 * amount, Period: -1}, Tokens: tokens, Consumed: consumed, Window: 3}
 		return &schema.Image{Set: set, Limits: []schema.Stored{l}}
 	}
-	told := &sentWrite{tells: true, sums: plan.Sums{{Name: "rpd", Late: amount}}}
-	j := newJudge(newOracle(), bounds{})
-	j.oracle.sent[sentKey{operation, "key"}] = &sentWrite{transaction: true, sums: plan.Sums{{Name: "rpd", Amounts: bucket.Amounts{Take: amount}}}}
-	j.oracle.told["key"] = []*sentWrite{told}
-	require.Same(t, told, j.sender(&ddbmem.Write{Old: item, New: item}, "key", holding(5*amount, 0), holding(4*amount, amount)))
-	require.Empty(t, j.oracle.told["key"])
-}
-
-// A write that was refused, and was to change as much as one that landed, is not taken for it.
-func TestRefusedWriteIsNotTakenForTheOneThatLanded(t *testing.T) {
-	set := schema.NewLimitSets().OfKinds([]string{"rpd"}, []string{"rpd"})
-	holding := func(tokens, consumed int64) *schema.Image {
-		l := schema.Stored{Rate: bucket.Rate{Burst: 5000, Amount: 5000, Period: -1}, Tokens: tokens, Consumed: consumed, Window: 3}
-		return &schema.Image{Set: set, Limits: []schema.Stored{l}}
+	telling := func() *sentWrite {
+		return &sentWrite{tells: true, sums: plan.Sums{{Name: "rpd", Late: amount, Window: 3}}}
 	}
-	of := func(window bucket.WindowID) *sentWrite {
-		return &sentWrite{tells: true, sums: plan.Sums{{Name: "rpd", Amounts: bucket.Amounts{Back: 1000}, Window: window}}}
+	lost, landed, later := telling(), telling(), telling()
+	o := newOracle()
+	o.sent[sentKey{operation, "key"}] = &sentWrite{transaction: true, sums: plan.Sums{{Name: "rpd", Amounts: bucket.Amounts{Take: amount}}}}
+	for seq, w := range []*sentWrite{lost, landed, later} {
+		o.arrived(&ddbmem.Request{Seq: int64(seq), Context: carried{"key": w}.in(context.Background())})
 	}
-	refused, earlier, landed := of(3), of(2), of(3)
-	refused.refused = true
-	j := newJudge(newOracle(), bounds{})
-	j.oracle.told["key"] = []*sentWrite{refused, earlier, landed}
-	require.Same(t, landed, j.teller("key", holding(3000, 2000), holding(4000, 1000)))
-	require.Equal(t, []*sentWrite{refused, earlier}, j.oracle.told["key"])
+	j := newJudge(o, bounds{})
+	require.Same(t, landed, j.sender(&ddbmem.Write{RequestSeq: 1, Old: item, New: item}, "key", holding(5*amount, 0), holding(4*amount, amount)))
+	require.Empty(t, j.violations)
+	require.Nil(t, j.sender(&ddbmem.Write{RequestSeq: 9, Old: item, New: item}, "key", holding(5*amount, 0), holding(4*amount, amount)), "nobody's")
+	landed.refused = true
+	j.sender(&ddbmem.Write{RequestSeq: 1, Old: item, New: item}, "key", holding(5*amount, 0), holding(4*amount, amount))
+	require.NotEmpty(t, j.violations, "a write that was refused does not land")
 }
