@@ -35,7 +35,7 @@ func TestCostOfEntities(t *testing.T) {
 		{"CreateEntity", nil, created(admin.Entity{ID: "org"}), 1, 8, 0},
 		{"CreateEntity, below a parent", nil, created(admin.Entity{ID: "key-1", ParentID: "org"}), 4, 12, 2.5},
 		{"GetEntity and UpdateEntity, of the name", nil, moved("org"), 3, 8, 2},
-		{"GetEntity and UpdateEntity, of the parent", nil, moved("team"), 6, 12, 4.5},
+		{"GetEntity and UpdateEntity, of the parent", nil, moved("team"), 14, 12, 13},
 		{"DeleteEntity, of limits for one resource and one bucket", func() {
 			require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Entity: "key-1"}, []dynalimit.Limit{rpm}))
 			s.acquire("key-1", dynalimit.Amounts{"rpm": 1})
@@ -52,7 +52,7 @@ func TestCostOfEntities(t *testing.T) {
 				entities[i].Plan = "pro"
 			}
 			require.NoError(t, second(errorsOf(admin.New(r).Entities.UpdateMany(t.Context(), entities))))
-		}, 1 + 6, 600, 200},
+		}, 1 + 9, 600, 203.5},
 		{"GetConfigs, 100", nil, func() {
 			require.NoError(t, second(admin.New(r).Limits.GetConfigs(t.Context(), scopesOf(setupsOf(100, "")))))
 		}, 1, 0, 100},

@@ -109,7 +109,7 @@ func (n Entities) Get(ctx context.Context, id string) (Entity, error) {
 	if err != nil {
 		return Entity{}, err
 	}
-	return Entity(e), nil
+	return entityOf(e), nil
 }
 
 // entityIn is the entity in a record, see Entities.Get.
@@ -155,7 +155,7 @@ func (d *desk) entities(ctx context.Context, op string, ids []string) ([]Entity,
 	}
 	entities := make([]Entity, len(ids))
 	for i, item := range items {
-		entities[i] = Entity(schema.DecodeEntity(item))
+		entities[i] = entityOf(schema.DecodeEntity(item))
 		entities[i].ID = ids[i]
 	}
 	return entities, nil

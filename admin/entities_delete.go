@@ -133,7 +133,7 @@ func (r *removal) proposeMark(item schema.Item, e schema.EntityRecord, unchanged
 // the transaction, as many as fit.
 func (r *removal) isAsRead(ctx context.Context, e schema.EntityRecord) (checks []types.TransactWriteItem, err error) {
 	if want := r.asRead; e.Version != want.Version || !e.CreatedAt.Equal(want.CreatedAt) {
-		return nil, &ConflictError[Entity]{Yours: *want, Stored: Entity(e)}
+		return nil, &ConflictError[Entity]{Yours: *want, Stored: entityOf(e)}
 	}
 	q := r.owned(schema.ConfigsOf)
 	q.Whole = true

@@ -85,7 +85,7 @@ func (n Entities) listRecords(ctx context.Context, q table.Query, id func(schema
 			if id := id(item); id != "" && record != nil && wanted(record) { // nil: deleted since the index was read
 				e := schema.DecodeEntity(record)
 				e.ID = id
-				entities = append(entities, Entity(e))
+				entities = append(entities, entityOf(e))
 			}
 		}
 		return entities, nil

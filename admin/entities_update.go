@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 
@@ -13,8 +14,8 @@ import (
 // entity, and returns the record as it is then; ID, Version and CreatedAt are those that
 // Get returned. If somebody changed the record since, it fails with a
 // *ConflictError[Entity] that shows both. It fails with ErrNotFound when there is no record,
-// and with a *ValidationError as Entities.Create does. Writing what is stored already does
-// nothing.
+// and with a *ValidationError as Entities.Create does, also if another plan or parent would take
+// money out of force (see Entity.Only). Writing what is stored already does nothing.
 //
 // If the parent begins to count, the event has it (parent_counts).
 // What the entity's buckets hold stays. The new parent and plan are in force in this
@@ -27,20 +28,28 @@ func (n Entities) Update(ctx context.Context, e Entity) (Entity, error) {
 		return Entity{}, err
 	}
 	defer n.d.Told.Entities(map[string]bool{e.ID: true})
-	return n.update(ctx, recordOf(e))
+	return n.update(ctx, e)
 }
 
 // update replaces a record, if it is of e's version.
-func (n Entities) update(ctx context.Context, e schema.EntityRecord) (Entity, error) {
+func (n Entities) update(ctx context.Context, e Entity) (Entity, error) {
 	const op = "update the entity"
+	compared, err := n.d.compareLevels(nil, false)
+	if err != nil {
+		return Entity{}, err
+	}
 	for attempt := 1; ; attempt++ {
 		item, err := n.d.Table.Get(ctx, op, n.d.Keys.Meta(e.ID))
 		if err != nil {
 			return Entity{}, err
 		}
-		c, err := planUpdate(e, item)
+		c, err := planUpdate(recordOf(e), item)
 		if err != nil || !c.changes {
-			return Entity(c.next), err
+			return entityOf(c.next), err
+		}
+		refused, err := compared.refuse(ctx, []Entity{e}, []entityChange{c})
+		if err = cmp.Or(err, refused[e.ID]); err != nil {
+			return Entity{}, err
 		}
 		var above []ancestor
 		if c.changesParent() {
@@ -60,7 +69,7 @@ func (n Entities) update(ctx context.Context, e schema.EntityRecord) (Entity, er
 			return Entity{}, err
 		}
 		if !again {
-			return Entity(c.next), nil
+			return entityOf(c.next), nil
 		}
 	}
 }
@@ -78,6 +87,45 @@ func (c entityChange) changesParent() bool {
 	return c.next.ParentID != c.stored.ParentID || c.next.Counts() && !c.stored.Counts() || c.next.CountsByOwn() && !c.stored.CountsByOwn()
 }
 
+// chargesLess reports whether calls charge another plan's limits, or a parent no more or by fewer levels.
+func (c entityChange) chargesLess() bool {
+	return c.next.Plan != c.stored.Plan ||
+		c.stored.Counts() && (c.next.ParentID != c.stored.ParentID || !c.next.Counts() || c.stored.Cascade && !c.next.Cascade)
+}
+
+// refuse returns an error for each entity, by its id, that a change would take money from unsaid.
+func (c *comparison) refuse(ctx context.Context, entities []Entity, changes []entityChange) (map[string]error, error) {
+	var unsaid []recordChange
+	for i, change := range changes {
+		if change.changes && change.chargesLess() && !entities[i].Only {
+			unsaid = append(unsaid, recordChange{change.stored, change.next})
+		}
+	}
+	if len(unsaid) == 0 {
+		return nil, nil
+	}
+	losses, err := c.findLosses(ctx, unsaid)
+	if err != nil {
+		return nil, err
+	}
+	of := map[string][]Loss{}
+	for _, l := range losses {
+		if l.Money {
+			of[l.Scope.Entity] = append(of[l.Scope.Entity], l)
+		}
+	}
+	refused := map[string]error{}
+	for id, lost := range of {
+		refused[id] = invalid("entity.Only", "is not set, and this money would no longer be limited: %s; set it if that is meant", listLosses(lost))
+	}
+	return refused, nil
+}
+
+// moves reports whether the entity gets another parent, or its parent counts otherwise.
+func (c entityChange) moves() bool {
+	return c.changesParent() || c.stored.Counts() && !c.next.Counts()
+}
+
 // planUpdate is what makes e of a record, if that is of e's version. It fails with a
 // *ConflictError[Entity], and as Entities.Get does.
 func planUpdate(e schema.EntityRecord, item schema.Item) (entityChange, error) {
@@ -86,7 +134,7 @@ func planUpdate(e schema.EntityRecord, item schema.Item) (entityChange, error) {
 		return entityChange{}, err
 	}
 	if stored.Version != e.Version || !e.CreatedAt.IsZero() && !e.CreatedAt.Equal(stored.CreatedAt) {
-		return entityChange{}, &ConflictError[Entity]{Yours: Entity(e), Stored: Entity(stored)}
+		return entityChange{}, &ConflictError[Entity]{Yours: entityOf(e), Stored: entityOf(stored)}
 	}
 	c := entityChange{item: item, stored: stored, next: e}
 	c.next.CreatedAt = stored.CreatedAt

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/guard"
@@ -23,7 +24,7 @@ const mostMoves = 8
 // stored already. If the input is bad it returns a single *ValidationError, and nothing was
 // written. Once the table does not serve, or ctx has ended, the rest fails with that error.
 func (n Entities) UpdateMany(ctx context.Context, entities []Entity) ([]error, error) {
-	u := &entityUpdates{Entities: n, records: make([]schema.EntityRecord, len(entities)), errs: make([]error, len(entities))}
+	u := &entityUpdates{Entities: n, given: entities, records: make([]schema.EntityRecord, len(entities)), errs: make([]error, len(entities))}
 	changed := make(map[string]bool, len(entities))
 	for i, e := range entities {
 		err := checkUpdate(e)
@@ -36,6 +37,10 @@ func (n Entities) UpdateMany(ctx context.Context, entities []Entity) ([]error, e
 		changed[e.ID], u.records[i] = true, recordOf(e)
 	}
 	if err := n.d.mayChange(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if u.compared, err = n.d.compareLevels(nil, false); err != nil {
 		return nil, err
 	}
 	defer n.d.Told.Entities(changed)
@@ -59,8 +64,11 @@ func (n Entities) UpdateMany(ctx context.Context, entities []Entity) ([]error, e
 // entityUpdates are many changes of records under way.
 type entityUpdates struct {
 	Entities
+	given   []Entity
 	records []schema.EntityRecord
 	errs    []error
+	// compared is what the changes are checked with, read once for all.
+	compared *comparison
 	// moved are those that get another parent, by their places.
 	moved []int
 }
@@ -78,7 +86,11 @@ func (u *entityUpdates) together(ctx context.Context, from, to int) error {
 		items, err := u.d.Table.BatchGet(ctx, op, keys)
 		read, again := err == nil, false
 		if read {
-			again, err = u.d.Table.Try(ctx, op, attempt, u.propose(changes, from, items))
+			u.plan(changes, from, items)
+			read, err = u.refuse(ctx, changes, from)
+		}
+		if read {
+			again, err = u.d.Table.Try(ctx, op, attempt, u.propose(changes, from))
 		}
 		if again {
 			continue
@@ -88,7 +100,7 @@ func (u *entityUpdates) together(ctx context.Context, from, to int) error {
 			case !read:
 				u.errs[i] = err
 			case u.errs[i] != nil || !c.changes: // it is decided
-			case c.changesParent():
+			case c.moves():
 				u.moved = append(u.moved, i)
 			case err != nil:
 				u.errs[i] = err
@@ -98,17 +110,39 @@ func (u *entityUpdates) together(ctx context.Context, from, to int) error {
 	}
 }
 
-// propose is the transaction of those changes that are not refused and do not move.
-func (u *entityUpdates) propose(changes []entityChange, from int, items map[schema.Key]schema.Item) (p table.Proposal) {
+// plan makes the changes of what was read.
+func (u *entityUpdates) plan(changes []entityChange, from int, items map[schema.Key]schema.Item) {
 	for n := range changes {
 		e := u.records[from+n]
-		c, err := planUpdate(e, items[u.d.Keys.Meta(e.ID)])
-		if err == nil && c.changes && !c.changesParent() {
-			var one table.Proposal
-			one, err = u.proposeUpdate(c, nil)
-			p.Writes, p.Proof = append(p.Writes, one.Writes...), one.Proof
+		changes[n], u.errs[from+n] = planUpdate(e, items[u.d.Keys.Meta(e.ID)])
+	}
+}
+
+// refuse refuses changes that take money out of force; those that move are checked when they do. It
+// reports whether the levels could be read.
+func (u *entityUpdates) refuse(ctx context.Context, changes []entityChange, from int) (bool, error) {
+	stay := slices.Clone(changes)
+	for n := range stay {
+		stay[n].changes = stay[n].changes && u.errs[from+n] == nil && !stay[n].moves()
+	}
+	refused, err := u.compared.refuse(ctx, u.given[from:from+len(changes)], stay)
+	for n := range changes {
+		if u.errs[from+n] == nil {
+			u.errs[from+n] = refused[u.given[from+n].ID]
 		}
-		changes[n], u.errs[from+n] = c, err
+	}
+	return err == nil, err
+}
+
+// propose is the transaction of those changes that are not refused and do not move.
+func (u *entityUpdates) propose(changes []entityChange, from int) (p table.Proposal) {
+	for n, c := range changes {
+		if u.errs[from+n] != nil || !c.changes || c.moves() {
+			continue
+		}
+		one, err := u.proposeUpdate(c, nil)
+		u.errs[from+n] = err
+		p.Writes, p.Proof = append(p.Writes, one.Writes...), one.Proof
 	}
 	return p
 }
@@ -121,7 +155,7 @@ func (u *entityUpdates) move(ctx context.Context) {
 	moves.SetLimit(mostMoves)
 	for _, i := range u.moved {
 		moves.Go(func() error {
-			_, u.errs[i] = u.update(ctx, u.records[i])
+			_, u.errs[i] = u.update(ctx, u.given[i])
 			return nil
 		})
 	}
@@ -138,7 +172,7 @@ func (u *entityUpdates) moveAgain(ctx context.Context) (helped bool) {
 		if !mayHelp(u.errs[i]) {
 			continue
 		}
-		_, u.errs[i] = u.update(ctx, u.records[i])
+		_, u.errs[i] = u.update(ctx, u.given[i])
 		if _, down := errors.AsType[*fault.UnavailableError](u.errs[i]); down || ctx.Err() != nil {
 			return false
 		}

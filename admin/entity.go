@@ -45,6 +45,10 @@ type Entity struct {
 	// Version counts the changes of the record: Entities.Update asks for the one that was
 	// read. It is 0 for a record that another tool made.
 	Version int64
+	// Only means that money which the change takes out of force is meant to go: limits of another
+	// plan, or of a parent that calls charge no more. Only Entities.Update and UpdateMany look at
+	// it, and it is not stored. Defaults to false, which refuses the change.
+	Only bool
 	// Deleting means that the entity's deletion has begun: Entities.Delete is to be called
 	// again. Writing ignores it.
 	Deleting bool
@@ -108,6 +112,14 @@ func recordOf(e Entity) schema.EntityRecord {
 	return schema.EntityRecord{
 		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Detached: e.Detached, Plan: e.Plan, ManagedBy: e.ManagedBy,
 		Metadata: slices.Clone(e.Metadata), CreatedAt: e.CreatedAt, Version: e.Version,
+	}
+}
+
+// entityOf is a record as callers see it.
+func entityOf(r schema.EntityRecord) Entity {
+	return Entity{
+		ID: r.ID, Name: r.Name, ParentID: r.ParentID, Cascade: r.Cascade, Detached: r.Detached, Plan: r.Plan, ManagedBy: r.ManagedBy,
+		Metadata: r.Metadata, CreatedAt: r.CreatedAt, Version: r.Version, Deleting: r.Deleting,
 	}
 }
 

@@ -38,7 +38,7 @@ func TestLimitsAreNotLostUnsaid(t *testing.T) {
 	for name, test := range map[string]struct {
 		stored map[admin.Scope][]dynalimit.Limit
 		change admin.ScopedConfig
-		plans  map[string]string
+		record *admin.Entity
 		losses []admin.Loss
 		passes bool
 	}{
@@ -105,7 +105,7 @@ func TestLimitsAreNotLostUnsaid(t *testing.T) {
 		},
 		"another plan": {
 			stored: map[admin.Scope][]dynalimit.Limit{pro: limitNamed("rpm", "usd"), {Plan: "free"}: limitNamed("rpm")},
-			plans:  map[string]string{"acme": "free"},
+			record: &admin.Entity{ID: "acme", Plan: "free"},
 			losses: []admin.Loss{{Scope: acme, Name: "usd", Money: true}},
 		},
 	} {
@@ -117,13 +117,16 @@ func TestLimitsAreNotLostUnsaid(t *testing.T) {
 				require.NoError(t, second(a.Limits.SetConfig(t.Context(), at, admin.LimitConfig{Limits: limits, Only: true})))
 			}
 			var changes []admin.ScopedConfig
-			if test.plans == nil {
+			var records []admin.Entity
+			if test.record == nil {
 				changes = append(changes, test.change)
+			} else {
+				records = append(records, *test.record)
 			}
-			losses, err := a.Limits.Losses(t.Context(), changes, test.plans)
+			losses, err := a.Limits.Losses(t.Context(), changes, records)
 			require.NoError(t, err)
 			assert.ElementsMatch(t, test.losses, losses)
-			if test.plans != nil {
+			if test.record != nil {
 				return
 			}
 			before := scan(t, s.repo)
@@ -246,6 +249,7 @@ func TestLevelsThatExtendNeedAnUpgrade(t *testing.T) {
 // limit of its name that is no money or in shadow, and at a group below a default of the entity.
 func TestMoneyIsNotLostByNameUnsaid(t *testing.T) {
 	system, acme, all := admin.Scope{Everyone: true}, admin.Scope{Entity: "acme"}, admin.Scope{Entity: "acme", Resource: "all"}
+	model, group := admin.Scope{Everyone: true, Resource: "gpt-4"}, admin.Scope{Everyone: true, Resource: "all"}
 	shadow, tokens := limitNamed("usd"), []dynalimit.Limit{dynalimit.PerMinute("usd", 1_000_000)}
 	shadow[0].Shadow = true
 	for name, test := range map[string]struct {
@@ -269,6 +273,16 @@ func TestMoneyIsNotLostByNameUnsaid(t *testing.T) {
 		"no money": {
 			map[admin.Scope]admin.LimitConfig{system: {Limits: limitNamed("usd")}},
 			func(ctx context.Context, l admin.Limits) error { return l.Set(ctx, acme, tokens) },
+		},
+		"a resource that leaves its group": {
+			map[admin.Scope]admin.LimitConfig{model: {Groups: []string{"all"}}, group: {Limits: limitNamed("usd")}},
+			func(ctx context.Context, l admin.Limits) error {
+				return second(l.SetConfig(ctx, model, admin.LimitConfig{Version: admin.AnyVersion, Groups: []string{"small"}}))
+			},
+		},
+		"a resource that is deleted and was in a group": {
+			map[admin.Scope]admin.LimitConfig{model: {Groups: []string{"all"}}, all: {Limits: limitNamed("usd")}},
+			func(ctx context.Context, l admin.Limits) error { return l.Delete(ctx, model) },
 		},
 		"a group below a default": {
 			map[admin.Scope]admin.LimitConfig{
@@ -338,4 +352,56 @@ func TestAddKeepsConcurrentChanges(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, config.Limits, 2)
 	assert.Equal(t, "tpm", config.Limits[1].Name)
+}
+
+// TestMoneyIsNotLostByARecordUnsaid: another plan, and a parent that calls charge no more, take money
+// out of force only if the change says so. A change that keeps the money needs no word.
+func TestMoneyIsNotLostByARecordUnsaid(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*admin.Entity)
+		lost   string
+	}{
+		"another plan":                         {func(e *admin.Entity) { e.Plan = "free" }, "usd for entity key"},
+		"a plan that has the money too":        {func(e *admin.Entity) { e.Plan = "gold" }, ""},
+		"no parent":                            {func(e *admin.Entity) { e.ParentID = "" }, "usd of parent team for entity key on all, usd of parent org for entity key"},
+		"a parent for order alone":             {func(e *admin.Entity) { e.Detached = true }, "usd of parent team for entity key on all, usd of parent org for entity key"},
+		"a parent below the same organisation": {func(e *admin.Entity) { e.ParentID = "other" }, "usd of parent team for entity key on all"},
+		"another parent with the money":        {func(e *admin.Entity) { e.ParentID = "twin" }, ""},
+		"a name":                               {func(e *admin.Entity) { e.Name = "n" }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := memProcess(t, nil)
+			ctx, a := t.Context(), admin.New(s.repo)
+			for at, limits := range map[admin.Scope][]dynalimit.Limit{
+				{Plan: "pro"}: limitNamed("rpm", "usd"), {Plan: "gold"}: limitNamed("usd"), {Plan: "free"}: limitNamed("rpm"),
+				{Entity: "team", Resource: "all"}: limitNamed("usd"), {Entity: "twin", Resource: "all"}: limitNamed("usd"), {Entity: "org"}: limitNamed("usd"),
+			} {
+				require.NoError(t, second(a.Limits.SetConfig(ctx, at, admin.LimitConfig{Limits: limits, Only: true})))
+			}
+			require.NoError(t, second(a.Limits.SetConfig(ctx, admin.Scope{Everyone: true, Resource: "gpt-4"}, admin.LimitConfig{Groups: []string{"all"}})))
+			for _, e := range []admin.Entity{{ID: "team", ParentID: "org"}, {ID: "twin", ParentID: "org"}, {ID: "other", ParentID: "org"}, {ID: "key", ParentID: "team", Plan: "pro"}} {
+				require.NoError(t, a.Entities.Create(ctx, e))
+			}
+			e, err := a.Entities.Get(ctx, "key")
+			require.NoError(t, err)
+			test.change(&e)
+			bystander := admin.Entity{ID: "other", ParentID: "org", Name: "changed", Version: 1}
+			errs, err := a.Entities.UpdateMany(ctx, []admin.Entity{e, bystander})
+			require.NoError(t, err)
+			require.NoError(t, errs[1])
+			if test.lost == "" {
+				require.NoError(t, errs[0])
+				return
+			}
+			_, one := a.Entities.Update(ctx, e)
+			for _, err := range []error{errs[0], one} {
+				var wrong *fault.ValidationError
+				require.ErrorAs(t, err, &wrong)
+				assert.Equal(t, "entity.Only", wrong.Field)
+				assert.Contains(t, err.Error(), ": "+test.lost+";")
+			}
+			e.Only = true
+			require.NoError(t, second(a.Entities.Update(ctx, e)))
+		})
+	}
 }

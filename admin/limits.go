@@ -66,6 +66,11 @@ func (l Limits) GetConfigs(ctx context.Context, scopes []Scope) ([]ScopedConfig,
 // with a *ConflictError[ScopedConfig] that shows both if somebody changed the level
 // meanwhile, and with a *ValidationError for bad input.
 func (l Limits) SetConfig(ctx context.Context, at Scope, c LimitConfig) (LimitConfig, error) {
+	return l.setConfig(ctx, at, c, nil)
+}
+
+// setConfig is SetConfig where the caller takes names off the list.
+func (l Limits) setConfig(ctx context.Context, at Scope, c LimitConfig, removed []string) (LimitConfig, error) {
 	next, err := l.checkConfig(ScopedConfig{Scope: at, Config: c}, "")
 	if err != nil {
 		return LimitConfig{}, err
@@ -73,7 +78,7 @@ func (l Limits) SetConfig(ctx context.Context, at Scope, c LimitConfig) (LimitCo
 	if err := l.d.mayChange(ctx); err != nil {
 		return LimitConfig{}, err
 	}
-	if err := l.d.prepare(ctx, ScopedConfig{Scope: at, Config: c}); err != nil {
+	if err := l.d.prepare(ctx, lossCheck{removed: removed}, ScopedConfig{Scope: at, Config: c}); err != nil {
 		return LimitConfig{}, err
 	}
 	stored, err := l.edit(ctx, "set limits", at, c.replacing(at, next))
@@ -102,7 +107,7 @@ func (l Limits) SetBlocked(ctx context.Context, at Scope, blocked bool) error {
 // charges too keep their limits. Limits.Set ends it. Money that was in force is refused: lift it
 // with SetConfig and LimitConfig.Only.
 func (l Limits) SetUnlimited(ctx context.Context, at Scope) error {
-	if err := l.d.refuseLosses(ctx, ScopedConfig{Scope: at, Config: LimitConfig{Unlimited: true}}); err != nil {
+	if err := l.d.refuseLosses(ctx, lossCheck{keepsGroups: true}, ScopedConfig{Scope: at, Config: LimitConfig{Unlimited: true}}); err != nil {
 		return err
 	}
 	return l.change(ctx, "set unlimited", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
@@ -161,7 +166,7 @@ func (l Limits) Set(ctx context.Context, at Scope, limits []dynalimit.Limit) err
 	if err := cmp.Or(at.check("scope."), l.d.mayChange(ctx)); err != nil {
 		return err
 	}
-	if err := l.d.prepare(ctx, ScopedConfig{Scope: at, Config: LimitConfig{Limits: limits}}); err != nil {
+	if err := l.d.prepare(ctx, lossCheck{keepsGroups: true}, ScopedConfig{Scope: at, Config: LimitConfig{Limits: limits}}); err != nil {
 		return err
 	}
 	return l.change(ctx, "set limits", at, replacingLimits(stored))
@@ -172,7 +177,7 @@ func (l Limits) Set(ctx context.Context, at Scope, limits []dynalimit.Limit) err
 // removes a block too, see ScopedConfig.Delete. Money that would be limited nowhere any more is
 // refused: delete it with SetConfigs and LimitConfig.Only.
 func (l Limits) Delete(ctx context.Context, at Scope) error {
-	if err := l.d.refuseLosses(ctx, ScopedConfig{Scope: at, Delete: true}); err != nil {
+	if err := l.d.refuseLosses(ctx, lossCheck{}, ScopedConfig{Scope: at, Delete: true}); err != nil {
 		return err
 	}
 	return l.change(ctx, "delete limits", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {

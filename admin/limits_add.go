@@ -20,7 +20,7 @@ func (l Limits) Add(ctx context.Context, at Scope, limits []dynalimit.Limit) err
 	if _, err := configLimits("limits", limits); err != nil {
 		return err
 	}
-	return l.changeList(ctx, at, func(c LimitConfig) (LimitConfig, error) {
+	return l.changeList(ctx, at, nil, func(c LimitConfig) (LimitConfig, error) {
 		if c.Unlimited {
 			return c, fixable(invalid("scope", "%s is unlimited, where no limit applies; replace that first", at), fault.SetConfigs)
 		}
@@ -48,7 +48,7 @@ func (l Limits) Remove(ctx context.Context, at Scope, names []string) error {
 			return invalid("names", "has %q: %s", name, reason)
 		}
 	}
-	return l.changeList(ctx, at, func(c LimitConfig) (LimitConfig, error) {
+	return l.changeList(ctx, at, names, func(c LimitConfig) (LimitConfig, error) {
 		c = c.withoutNames(names...)
 		c.Extends = c.Extends && len(c.Limits)+len(c.Lifted) > 0
 		return c, nil
@@ -60,7 +60,7 @@ func (l Limits) Remove(ctx context.Context, at Scope, names []string) error {
 // too. It refuses a level with a list that replaces, the system, and names of money: see
 // LimitConfig.Only.
 func (l Limits) Lift(ctx context.Context, at Scope, names []string) error {
-	return l.changeList(ctx, at, func(c LimitConfig) (LimitConfig, error) {
+	return l.changeList(ctx, at, nil, func(c LimitConfig) (LimitConfig, error) {
 		switch {
 		case c.Unlimited:
 			return c, fixable(invalid("scope", "%s is unlimited, where no limit applies; replace that first", at), fault.SetConfigs)
@@ -73,9 +73,9 @@ func (l Limits) Lift(ctx context.Context, at Scope, names []string) error {
 	})
 }
 
-// changeList stores what next makes of a level, and removes a level that then says nothing. If
-// somebody changes the level meanwhile, it reads the level again: what was compared is stored.
-func (l Limits) changeList(ctx context.Context, at Scope, next func(LimitConfig) (LimitConfig, error)) error {
+// changeList stores what next makes of a level, and removes a level that then says nothing. removed
+// are the names that the caller takes off it. If somebody changes the level meanwhile, it reads the level again: what was compared is stored.
+func (l Limits) changeList(ctx context.Context, at Scope, removed []string, next func(LimitConfig) (LimitConfig, error)) error {
 	if err := l.d.mayChange(ctx); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (l Limits) changeList(ctx context.Context, at Scope, next func(LimitConfig)
 			return err
 		}
 		if c.says() {
-			_, err = l.SetConfig(ctx, at, c)
+			_, err = l.setConfig(ctx, at, c, removed)
 		} else {
 			err = l.remove(ctx, at, c.Version)
 		}

@@ -34,7 +34,7 @@ func (l Limits) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]error
 	if err := l.d.mayChange(ctx); err != nil {
 		return nil, err
 	}
-	if err := l.d.prepare(ctx, changes...); err != nil {
+	if err := l.d.prepare(ctx, lossCheck{}, changes...); err != nil {
 		return nil, err
 	}
 	if err := l.d.takeOverAllBeforeChange(ctx, edits); err != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // prepare refuses changes that take limits out of force unsaid, and prepares lists.
-func (d *desk) prepare(ctx context.Context, configs ...ScopedConfig) error {
-	if err := d.refuseLosses(ctx, configs...); err != nil {
+func (d *desk) prepare(ctx context.Context, check lossCheck, configs ...ScopedConfig) error {
+	if err := d.refuseLosses(ctx, check, configs...); err != nil {
 		return err
 	}
 	return d.prepareList(ctx, configs...)

@@ -41,7 +41,7 @@ var argumentOf = map[string]string{
 	"dynalimit entity.Plan": "--plan", "dynalimit entity.Name": "--name", "dynalimit entity.Metadata": "--metadata",
 	"dynalimit config.Name": "name of a limit", "dynalimit config.Capacity": "capacity of a limit", "dynalimit config.Burst": "burst of a limit",
 	"dynalimit config.RefillAmount": "refill of a limit", "dynalimit config.RefillPeriod": "period of a limit", "dynalimit config.Window": "window of a quota",
-	"dynalimit config.groups": "groups (--group)", "dynalimit config.only": "--only",
+	"dynalimit config.groups": "groups (--group)", "dynalimit config.only": "--only", "dynalimit entity.Only": "--only",
 	"aggregator query.From": "--from", "aggregator query.Resource": "--resource", "aggregator resource": "--resource",
 	"aggregator id": "--entity", "aggregator plan": "--plan", "aggregator parent": "--children-of",
 }

@@ -43,6 +43,7 @@ type entityJSON struct {
 	Metadata  json.RawMessage `json:"metadata,omitempty"`
 	CreatedAt time.Time       `json:"created_at,omitzero"`
 	Version   int64           `json:"version"`
+	Only      bool            `json:"-"` // of changes
 	Deleting  bool            `json:"deleting,omitempty"`
 }
 

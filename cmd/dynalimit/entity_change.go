@@ -119,6 +119,7 @@ type entityUpdateCmd struct {
 	Detached *bool         `help:"Do not charge the parent: it is for order alone. --no-detached charges it." negatable:""`
 	Plan     *string       `help:"The plan whose limits apply where the entity has none of its own; '' removes it." placeholder:"NAME"`
 	Metadata *metadataFlag `help:"Any JSON, or @FILE that holds it; '' removes it." placeholder:"JSON"`
+	Only     bool          `help:"Money that another plan or parent takes out of force is meant to go."`
 	Version  *int64        `help:"Change the record only if it has this version, as 'show' prints it. Default: the one found." placeholder:"N"`
 	changes
 }
@@ -152,6 +153,7 @@ func (c entityUpdateCmd) on(e admin.Entity) (admin.Entity, error) {
 	if c.Version != nil {
 		e.Version = *c.Version
 	}
+	e.Only = c.Only
 	if c.Metadata == nil {
 		return e, nil
 	}

@@ -121,6 +121,7 @@ func (o *operator) adopt(ctx context.Context, i int) error {
 	if next.Version, next.CreatedAt = now.Version, now.CreatedAt; now.ParentID != "" && o.h.links.IntN(2) == 0 {
 		next.ParentID, next.Cascade, next.Detached = "", false, false
 	}
+	next.Only = true
 	_, err = entities.Update(ctx, next)
 	return err
 }

@@ -281,6 +281,7 @@ func (a *applying) updates(ctx context.Context, changes []Change) []error {
 	records := make([]admin.Entity, len(changes))
 	for i, c := range changes {
 		records[i] = c.record
+		records[i].Only = true // the whole plan was checked
 	}
 	errs, err := a.table.Entities.UpdateMany(ctx, records)
 	if err != nil {

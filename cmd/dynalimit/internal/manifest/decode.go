@@ -151,7 +151,7 @@ func (d *decoder) entity(id string, e entity, path string) {
 	of := admin.Entity{
 		ID: id, Name: d.text(below(path, "name"), e.Name, checkEntityName), ParentID: d.text(below(path, "parent"), e.Parent, schema.CheckEntity),
 		Plan: d.text(below(path, "plan"), e.Plan, schema.CheckEntity), Cascade: e.Cascade != nil && *e.Cascade,
-		Detached: e.Detached != nil && *e.Detached,
+		Detached: e.Detached != nil && *e.Detached, Only: e.Only,
 	}
 	switch {
 	case of.Cascade && of.Detached:

@@ -43,11 +43,13 @@ type owned struct {
 
 // entity has the record besides; pointers tell what is said from what is not.
 type entity struct {
-	Name     *string  `yaml:"name,omitempty" json:"name,omitempty"`
-	Parent   *string  `yaml:"parent,omitempty" json:"parent,omitempty"`
-	Cascade  *bool    `yaml:"cascade,omitempty" json:"cascade,omitempty"`
-	Detached *bool    `yaml:"detached,omitempty" json:"detached,omitempty"`
-	Plan     *string  `yaml:"plan,omitempty" json:"plan,omitempty"`
+	Name     *string `yaml:"name,omitempty" json:"name,omitempty"`
+	Parent   *string `yaml:"parent,omitempty" json:"parent,omitempty"`
+	Cascade  *bool   `yaml:"cascade,omitempty" json:"cascade,omitempty"`
+	Detached *bool   `yaml:"detached,omitempty" json:"detached,omitempty"`
+	Plan     *string `yaml:"plan,omitempty" json:"plan,omitempty"`
+	// Only says that money which another plan or parent takes out of force is meant to go.
+	Only     bool     `yaml:"only,omitempty" json:"only,omitempty"`
 	Metadata metadata `yaml:"metadata,omitempty" json:"metadata,omitempty"`
 	owned    `yaml:",inline"`
 }

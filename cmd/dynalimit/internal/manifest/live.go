@@ -19,7 +19,7 @@ type Table struct {
 		Scopes(ctx context.Context) iter.Seq2[admin.Scope, error]
 		GetConfigs(ctx context.Context, scopes []admin.Scope) ([]admin.ScopedConfig, error)
 		SetConfigs(ctx context.Context, changes []admin.ScopedConfig) ([]error, error)
-		Losses(ctx context.Context, changes []admin.ScopedConfig, plans map[string]string) ([]admin.Loss, error)
+		Losses(ctx context.Context, changes []admin.ScopedConfig, entities []admin.Entity) ([]admin.Loss, error)
 	}
 	Entities interface {
 		List(ctx context.Context) iter.Seq2[admin.Entity, error]

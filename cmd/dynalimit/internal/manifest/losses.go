@@ -13,46 +13,79 @@ import (
 // money, and those that a list hides. The table is compared with the table after the whole plan. It
 // warns of the others.
 func RefuseLosses(ctx context.Context, t Table, p *Plan) error {
-	changes, of, plans := p.limitChanges()
-	if len(changes)+len(plans) == 0 {
+	c := p.limitChanges()
+	if len(c.levels)+len(c.records) == 0 {
 		return nil
 	}
-	losses, err := t.Limits.Losses(ctx, changes, plans)
+	losses, err := t.Limits.Losses(ctx, c.levels, c.records)
 	if err != nil {
 		return err
 	}
-	lost := map[admin.Scope][]string{}
+	refused := map[*Change][]string{}
 	for _, loss := range losses {
-		text := fmt.Sprintf("%s would no longer apply", loss)
-		switch c := of[loss.Scope]; {
-		case c != nil && c.config.Only:
-		case c == nil || c.Action == Delete || !loss.Money && (len(c.config.Limits) == 0 || c.config.Extends):
-			if !slices.Contains(p.Warnings, text) {
-				p.Warnings = append(p.Warnings, text)
+		at, said := c.changeOf(loss)
+		switch {
+		case said:
+		case at != nil && (loss.Money || at.Scope != nil && at.Action != Delete && len(at.config.Limits) > 0 && !at.config.Extends):
+			if text := loss.String(); !slices.Contains(refused[at], text) {
+				refused[at] = append(refused[at], text)
 			}
 		default:
-			lost[loss.Scope] = append(lost[loss.Scope], loss.String())
+			if text := loss.String() + " would no longer apply"; !slices.Contains(p.Warnings, text) {
+				p.Warnings = append(p.Warnings, text)
+			}
 		}
 	}
-	for at, names := range lost {
-		c := of[at]
-		c.Action, c.Note = Refuse, strings.Join(names, ", ")+" would no longer apply: write extends: true at the level to keep them, or only: true if they are to go"
+	for at, names := range refused {
+		at.Note = strings.Join(names, ", ") + " would no longer apply: " + at.keepAdvice()
+		at.Action = Refuse
 	}
 	return nil
 }
 
-// limitChanges returns the changes of a plan by which other limits apply: of levels, and of entities'
-// plans.
-func (p *Plan) limitChanges() (changes []admin.ScopedConfig, of map[admin.Scope]*Change, plans map[string]string) {
-	of, plans = map[admin.Scope]*Change{}, map[string]string{}
+// keepAdvice says how a change that takes limits out of force is made right, or meant.
+func (c *Change) keepAdvice() string {
+	switch {
+	case c.Scope == nil:
+		return "keep the plan and the parent, or write only: true at the entity if it is to go"
+	case c.Action == Delete:
+		return fmt.Sprintf("keep the level in the file, or delete it by the command with --only if it is to go (%s)", *c.Scope)
+	case len(c.config.Limits) > 0:
+		return "write extends: true at the level to keep them, or only: true if they are to go"
+	}
+	return "keep them, or write only: true at the level if they are to go"
+}
+
+// limitChanges are the changes of a plan by which other limits apply: of levels, and of records.
+type limitChanges struct {
+	levels  []admin.ScopedConfig
+	records []admin.Entity
+	// byScope and byEntity are the changes that they are of.
+	byScope  map[admin.Scope]*Change
+	byEntity map[string]*Change
+}
+
+// changeOf returns the change that takes a limit out of force, and whether that was said.
+func (c *limitChanges) changeOf(loss admin.Loss) (at *Change, said bool) {
+	level, record := c.byScope[loss.Scope], c.byEntity[loss.Scope.Entity]
+	said = level != nil && loss.Parent == "" && level.config.Only || record != nil && record.record.Only
+	if level != nil && loss.Parent == "" {
+		return level, said
+	}
+	return record, said
+}
+
+// limitChanges returns the changes of a plan by which other limits apply.
+func (p *Plan) limitChanges() limitChanges {
+	changes := limitChanges{byScope: map[admin.Scope]*Change{}, byEntity: map[string]*Change{}}
 	for i := range p.Changes {
 		switch c := &p.Changes[i]; {
 		case c.Action == Refuse || c.Action == Adopt:
 		case c.Scope != nil:
-			changes, of[*c.Scope] = append(changes, admin.ScopedConfig{Scope: *c.Scope, Config: c.config, Delete: c.Action == Delete}), c
-		case c.Action == Update && slices.ContainsFunc(c.Fields, func(f Field) bool { return f.Name == "plan" }):
-			plans[c.Entity] = c.record.Plan
+			changes.levels, changes.byScope[*c.Scope] = append(changes.levels, admin.ScopedConfig{Scope: *c.Scope, Config: c.config, Delete: c.Action == Delete}), c
+		case c.Action == Update:
+			changes.records, changes.byEntity[c.Entity] = append(changes.records, c.record), c
 		}
 	}
-	return changes, of, plans
+	return changes
 }

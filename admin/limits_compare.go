@@ -1,0 +1,410 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/config"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// mostLossResources bounds the resources on which a change of a default is compared.
+const mostLossResources = 1000
+
+const opCompare = "compare the limits in force"
+
+// compareLevels returns a comparison of the table with the table after changes of levels. keepsGroups
+// means that the groups of resources stay.
+func (d *desk) compareLevels(changes []ScopedConfig, keepsGroups bool) (*comparison, error) {
+	c := &comparison{
+		d: d, changes: changes, keepsGroups: keepsGroups, next: map[schema.ConfigOwner]schema.Item{}, records: map[string]recordChange{},
+		stored: map[schema.ConfigOwner]schema.Item{}, unreadable: map[schema.ConfigOwner]bool{}, lose: map[planChange]bool{},
+	}
+	for i, change := range changes {
+		next, err := change.item(fmt.Sprintf("changes[%d].", i))
+		if err != nil {
+			return nil, err
+		}
+		owner := change.Scope.owner()
+		if c.next[owner] = nil; next != nil {
+			c.next[owner] = next.Item(d.Keys, owner, nil)
+		}
+		c.scopes = append(c.scopes, change.Scope.normal())
+	}
+	return c, nil
+}
+
+// comparison compares the limits in force before and after changes.
+type comparison struct {
+	d *desk
+	// changes are those of levels, scopes theirs.
+	changes     []ScopedConfig
+	scopes      []Scope
+	keepsGroups bool
+	// next are the items after the changes, nil for one that is removed. records are those of
+	// entities, by their ids.
+	next    map[schema.ConfigOwner]schema.Item
+	records map[string]recordChange
+	// stored are the items before; unreadable ones are of the older layout.
+	stored     map[schema.ConfigOwner]schema.Item
+	unreadable map[schema.ConfigOwner]bool
+	// resources are those on which defaults are compared, plans the levels of plans, and known the
+	// groups of resources, once they are read.
+	resources []string
+	plans     []Scope
+	known     map[string]bool
+	// lose are the changes of a plan that lose something for an entity without levels of its own.
+	lose map[planChange]bool
+}
+
+// planChange is an entity's plan before and after the changes.
+type planChange struct{ before, after string }
+
+// recordChange is a record before and after the changes.
+type recordChange struct{ was, is schema.EntityRecord }
+
+// view is a scope on one resource, "" for those without lists of their own.
+type view struct {
+	at       Scope
+	resource string
+	// plan and planAfter are those of the scope before and after the changes.
+	plan, planAfter string
+	// group means that the resource is a group: only levels made for it count.
+	group bool
+	// own means that only levels made for the entity or for its plan count.
+	own bool
+}
+
+// findLosses returns the limits in force that the changes of levels, and those of records, would take
+// out of force.
+func (c *comparison) findLosses(ctx context.Context, records []recordChange) ([]Loss, error) {
+	for _, r := range records {
+		c.records[r.is.ID] = r
+	}
+	if err := c.readRecords(ctx); err != nil {
+		return nil, err
+	}
+	views, err := c.listViews(ctx)
+	if err != nil {
+		return nil, err
+	}
+	moved, err := c.movedViews(ctx, records)
+	if err != nil {
+		return nil, err
+	}
+	losses, err := c.compareViews(ctx, append(views, moved...))
+	if err != nil {
+		return nil, err
+	}
+	left, err := c.leftGroups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	above, err := c.leftParents(ctx, records)
+	losses = slices.Concat(losses, left, above)
+	return slices.DeleteFunc(slices.Clone(losses), func(l Loss) bool { // told for every resource
+		everywhere := l
+		everywhere.Resource = ""
+		return l.Resource != "" && slices.Contains(losses, everywhere)
+	}), err
+}
+
+// readRecords reads the records of entities whose levels change, and of other ones, where they were
+// not read yet.
+func (c *comparison) readRecords(ctx context.Context, others ...string) error {
+	for _, at := range c.scopes {
+		others = append(others, at.Entity)
+	}
+	slices.Sort(others)
+	others = slices.DeleteFunc(slices.Compact(others), func(id string) bool {
+		_, read := c.records[id]
+		return read || id == ""
+	})
+	stored, err := c.d.entities(ctx, opCompare, others)
+	for _, e := range stored {
+		c.records[e.ID] = recordChange{recordOf(e), recordOf(e)}
+	}
+	return err
+}
+
+// compareViews reads the levels of views and compares the views.
+func (c *comparison) compareViews(ctx context.Context, views []view) (losses []Loss, err error) {
+	if err := c.readLevels(ctx, views); err != nil {
+		return nil, err
+	}
+	for _, v := range views {
+		lost, err := c.compare(v)
+		if err != nil {
+			return nil, err
+		}
+		losses = append(losses, lost...)
+	}
+	return losses, nil
+}
+
+// readLevels reads the levels of views, and marks those that are of groups.
+func (c *comparison) readLevels(ctx context.Context, views []view) error {
+	var owners []schema.ConfigOwner
+	for i, v := range views {
+		owners = append(owners, v.levelOwners(v.plan)...)
+		owners = append(owners, v.levelOwners(v.planAfter)...)
+		if v.resource == "" {
+			continue
+		}
+		if c.known == nil { // seldom needed
+			known, _, err := c.d.grouped(ctx, c.changes)
+			if err != nil {
+				return err
+			}
+			c.known = known
+		}
+		views[i].group = c.known[v.resource]
+	}
+	return c.readOwners(ctx, owners)
+}
+
+// readOwners reads levels that were not read yet. Limits of the older layout that cannot be read are
+// noted: they can be replaced.
+func (c *comparison) readOwners(ctx context.Context, owners []schema.ConfigOwner) error {
+	owners = slices.DeleteFunc(owners, func(o schema.ConfigOwner) bool {
+		_, read := c.stored[o]
+		return read
+	})
+	stored, err := c.d.storedLevels(ctx, opCompare, owners)
+	if !isValidation(err) {
+		maps.Copy(c.stored, stored)
+		return err
+	}
+	if len(owners) == 1 {
+		c.stored[owners[0]], c.unreadable[owners[0]] = nil, true
+		return nil
+	}
+	for _, o := range owners {
+		if err := c.readOwners(ctx, []schema.ConfigOwner{o}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// storedLevels reads levels, each once.
+func (d *desk) storedLevels(ctx context.Context, op string, owners []schema.ConfigOwner) (map[schema.ConfigOwner]schema.Item, error) {
+	owners = slices.Clone(owners)
+	slices.SortFunc(owners, func(a, b schema.ConfigOwner) int {
+		return compareScopes(Scope{Entity: a.Entity, Plan: a.Plan, Resource: a.Resource}, Scope{Entity: b.Entity, Plan: b.Plan, Resource: b.Resource})
+	})
+	owners = slices.Compact(owners)
+	items, err := d.configs(ctx, op, owners)
+	if err != nil {
+		return nil, err
+	}
+	stored := make(map[schema.ConfigOwner]schema.Item, len(owners))
+	for i, owner := range owners {
+		stored[owner] = items[i]
+	}
+	return stored, nil
+}
+
+// listViews returns the scopes with the resources on which they are compared.
+func (c *comparison) listViews(ctx context.Context) (views []view, err error) {
+	for _, at := range c.scopes {
+		v := view{at: at, resource: at.Resource, plan: at.Plan, planAfter: at.Plan}
+		if at.Entity != "" {
+			v.plan, v.planAfter = c.records[at.Entity].was.Plan, c.records[at.Entity].is.Plan
+		}
+		if at.Resource != "" || at.Entity+at.Plan == "" { // the system's list hides nothing
+			views = append(views, v)
+			continue
+		}
+		if views, err = c.onResources(ctx, views, v); err != nil {
+			return nil, err
+		}
+	}
+	return views, nil
+}
+
+// onResources adds a view for each resource.
+func (c *comparison) onResources(ctx context.Context, views []view, v view) ([]view, error) {
+	resources, err := c.listResources(ctx)
+	for _, v.resource = range resources {
+		views = append(views, v)
+	}
+	return views, err
+}
+
+// movedViews returns the views of entities on another plan. It leaves out a change between plans that
+// loses nothing for an entity without levels of its own: such a change loses nothing for others.
+func (c *comparison) movedViews(ctx context.Context, records []recordChange) (views []view, err error) {
+	for _, r := range records {
+		pair, at := planChange{r.was.Plan, r.is.Plan}, Scope{Entity: r.is.ID}
+		if pair.before == pair.after || slices.Contains(c.scopes, at) {
+			continue
+		}
+		if _, known := c.lose[pair]; !known {
+			of, err := c.onResources(ctx, nil, view{plan: pair.before, planAfter: pair.after})
+			if err != nil {
+				return nil, err
+			}
+			losses, err := c.compareViews(ctx, of)
+			if err != nil {
+				return nil, err
+			}
+			c.lose[pair] = len(losses) > 0
+		}
+		if !c.lose[pair] {
+			continue
+		}
+		if views, err = c.onResources(ctx, views, view{at: at, plan: pair.before, planAfter: pair.after}); err != nil {
+			return nil, err
+		}
+	}
+	return views, nil
+}
+
+// listResources returns "" and the resources that have a list for everyone or for a plan, before or
+// after the changes.
+func (c *comparison) listResources(ctx context.Context) ([]string, error) {
+	if c.resources != nil {
+		return c.resources, nil
+	}
+	resources, err := c.d.resources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resources = append(resources, "")
+	for at, err := range (Limits{c.d}).ofPlans(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		c.plans, resources = append(c.plans, at), append(resources, at.Resource)
+	}
+	for owner := range c.next {
+		if owner.Entity == "" && owner.Resource != schema.DefaultResource {
+			resources = append(resources, owner.Resource)
+		}
+	}
+	slices.Sort(resources)
+	if resources = slices.Compact(resources); len(resources) > mostLossResources {
+		return nil, invalid("config.only", "is not set for a default, which cannot be compared on the more than %d resources that have limits; set it if what the list hides is meant to go", mostLossResources)
+	}
+	c.resources = resources
+	return resources, nil
+}
+
+// levelOwners returns the owners of the levels that decide a view, for a plan.
+func (v view) levelOwners(plan string) (owners []schema.ConfigOwner) {
+	add := func(o schema.ConfigOwner) { owners = append(owners, o.Normal()) }
+	if v.at.Entity != "" {
+		add(schema.ConfigOwner{Entity: v.at.Entity, Resource: v.resource})
+		add(schema.ConfigOwner{Entity: v.at.Entity})
+	}
+	if plan != "" {
+		add(schema.ConfigOwner{Plan: plan, Resource: v.resource})
+		add(schema.ConfigOwner{Plan: plan})
+	}
+	if v.resource != "" {
+		add(schema.ConfigOwner{Resource: v.resource})
+	}
+	add(schema.ConfigOwner{})
+	return owners
+}
+
+// items are those of a view, for a plan.
+func (v view) items(plan string, of func(schema.ConfigOwner) schema.Item) (items config.Items) {
+	for _, o := range v.levelOwners(plan) {
+		item, all := of(o), o.Resource == schema.DefaultResource || o.Resource == ""
+		switch {
+		case v.group && all:
+		case o.Entity != "" && all:
+			items.EntityDefault = item
+		case o.Entity != "":
+			items.Entity = item
+		case o.Plan != "" && all:
+			items.PlanDefault = item
+		case o.Plan != "":
+			items.Plan = item
+		case v.own:
+		case o.Resource != "":
+			items.Resource = item
+		default:
+			items.System = item
+		}
+	}
+	return items
+}
+
+// before is the item of a level before the changes.
+func (c *comparison) before(o schema.ConfigOwner) schema.Item { return c.stored[o] }
+
+// after is the item of a level after the changes.
+func (c *comparison) after(o schema.ConfigOwner) schema.Item {
+	if next, changes := c.next[o]; changes {
+		return next
+	}
+	return c.stored[o]
+}
+
+// compare returns the losses of a view. It skips levels that cannot be read: calls that meet one are
+// refused.
+func (c *comparison) compare(v view) (losses []Loss, err error) {
+	if slices.ContainsFunc(v.levelOwners(v.plan), func(o schema.ConfigOwner) bool { return c.unreadable[o] }) {
+		return nil, nil
+	}
+	before, errBefore := config.Resolve(v.items(v.plan, c.before))
+	after, errAfter := config.Resolve(v.items(v.planAfter, c.after))
+	if errBefore != nil || errAfter != nil {
+		return nil, nil //nolint:nilerr // calls that meet it are refused
+	}
+	if n := len(after.Limits); n > schema.MaxLimits && len(before.Limits) <= schema.MaxLimits {
+		return nil, invalid("limits", "make %d with those of less specific levels for %s; a bucket holds at most %d", n, Loss{Scope: v.at, Resource: v.resource}.scopeOnResource(), schema.MaxLimits)
+	}
+	for _, was := range before.Limits {
+		if was.Shadow || inForce(after, was) || !c.isOwnLoss(v, was) {
+			continue
+		}
+		loss := Loss{Scope: v.at, Name: was.Name, Money: was.Unit != ""}
+		if v.at.Resource == "" {
+			loss.Resource = v.resource
+		}
+		if i := slices.IndexFunc(after.Hidden, func(h config.Hidden) bool { return h.Name == was.Name }); i >= 0 {
+			loss.Level = after.Hidden[i].Level
+		}
+		if loss.Money || loss.Level != "" {
+			losses = append(losses, loss)
+		}
+	}
+	return losses, nil
+}
+
+// isOwnLoss reports whether a limit stays in force in a view without the changes of its scope and of
+// more specific levels. If it does not, the loss is one of a less specific level that changes.
+func (c *comparison) isOwnLoss(v view, limit config.Limit) bool {
+	owners := v.levelOwners(v.plan)
+	own := slices.Index(owners, v.at.owner().Normal())
+	without, err := config.Resolve(v.items(v.plan, func(o schema.ConfigOwner) schema.Item {
+		if slices.Index(owners, o) <= own {
+			return c.before(o)
+		}
+		return c.after(o)
+	}))
+	return err != nil || inForce(without, limit)
+}
+
+// inForce reports whether a limit, or one that takes its place, is in force.
+func inForce(v config.Verdict, limit config.Limit) bool {
+	return slices.ContainsFunc(v.Limits, func(is config.Limit) bool { return holds(is.ConfigLimit, limit.ConfigLimit) })
+}
+
+// holds reports whether a limit takes the place of one that was in force: of money only money that
+// is not in shadow does.
+func holds(is, was schema.ConfigLimit) bool {
+	return is.Name == was.Name && (was.Unit == "" || is.Unit == was.Unit && !is.Shadow)
+}
+
+// queryPlans lists the levels of plans, by plan and resource.
+func queryPlans(keys schema.Keys) table.Query {
+	return table.Query{Op: "list the plans", Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: keys.Plans()}
+}

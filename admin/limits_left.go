@@ -1,0 +1,170 @@
+package admin
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/dynalimit/dynalimit/internal/config"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// mostGroupEntities bounds the entities with limits at a group that are compared when a resource
+// leaves it.
+const mostGroupEntities = 1000
+
+// leftGroups returns the money of the groups that resources leave, but for what their groups after
+// the changes have for the same entity or plan.
+func (c *comparison) leftGroups(ctx context.Context) (losses []Loss, err error) {
+	for _, at := range c.scopes {
+		owner := at.owner()
+		if !ofResource(owner) || c.keepsGroups {
+			continue
+		}
+		after := schema.ReadableConfig(c.next[owner]).Groups
+		for _, group := range schema.ReadableConfig(c.stored[owner]).Groups {
+			if slices.Contains(after, group) {
+				continue
+			}
+			left, err := c.leftGroup(ctx, at, group, after)
+			if err != nil {
+				return nil, err
+			}
+			losses = append(losses, left...)
+		}
+	}
+	return losses, nil
+}
+
+// leftGroup returns the money of one group that a resource leaves; after are its groups then.
+func (c *comparison) leftGroup(ctx context.Context, resource Scope, group string, after []string) (losses []Loss, err error) {
+	subjects, err := c.groupSubjects(ctx, resource, group)
+	if err != nil {
+		return nil, err
+	}
+	var owners []schema.ConfigOwner
+	for _, of := range subjects {
+		for _, of.Resource = range append([]string{group}, after...) {
+			owners = append(owners, of)
+		}
+	}
+	if err := c.readOwners(ctx, slices.Clone(owners)); err != nil {
+		return nil, err
+	}
+	for each := range slices.Chunk(owners, 1+len(after)) {
+		for _, limit := range schema.ReadableConfig(c.before(each[0])).Limits {
+			stays := slices.ContainsFunc(each[1:], func(o schema.ConfigOwner) bool {
+				return slices.ContainsFunc(schema.ReadableConfig(c.after(o)).Limits, func(is schema.ConfigLimit) bool { return holds(is, limit) })
+			})
+			if limit.Unit != "" && !limit.Shadow && !stays {
+				losses = append(losses, Loss{Scope: resource, Name: limit.Name, Money: true, Group: group})
+			}
+		}
+	}
+	return losses, nil
+}
+
+// groupSubjects returns whom a group may have limits for: everyone, plans and entities.
+func (c *comparison) groupSubjects(ctx context.Context, resource Scope, group string) ([]schema.ConfigOwner, error) {
+	if _, err := c.listResources(ctx); err != nil {
+		return nil, err
+	}
+	subjects := []schema.ConfigOwner{{}}
+	for _, plan := range c.plans {
+		if plan.Resource == group {
+			subjects = append(subjects, schema.ConfigOwner{Plan: plan.Plan})
+		}
+	}
+	entities := 0
+	for at, err := range (Limits{c.d}).ofEntitiesOn(ctx, group) {
+		if err != nil {
+			return nil, err
+		}
+		if entities++; entities > mostGroupEntities {
+			return nil, invalid("config.only", "is not set, and the group %s, which %s leaves, has limits for more than %d entities, too many to compare; set it if money of theirs may go, or keep the group", group, resource, mostGroupEntities)
+		}
+		subjects = append(subjects, schema.ConfigOwner{Entity: at.Entity})
+	}
+	return subjects, nil
+}
+
+// leftParents returns the money of parents that calls of entities charge before the changes and not
+// after them, but for what entities above then have by the same name on the same resource.
+func (c *comparison) leftParents(ctx context.Context, records []recordChange) (losses []Loss, err error) {
+	for _, r := range records {
+		was, is := r.was, r.is
+		if !was.Counts() || was.ParentID == is.ParentID && is.Counts() && (is.Cascade || was.CountsByOwn()) {
+			continue
+		}
+		before, err := c.moneyAbove(ctx, is.ID, func(r recordChange) schema.EntityRecord { return r.was }, c.before)
+		if err != nil {
+			return nil, err
+		}
+		after, err := c.moneyAbove(ctx, is.ID, func(r recordChange) schema.EntityRecord { return r.is }, c.after)
+		if err != nil {
+			return nil, err
+		}
+		for _, was := range before {
+			if !slices.ContainsFunc(after, func(is moneyLimit) bool { return is.resource == was.resource && holds(is.limit, was.limit) }) {
+				losses = append(losses, Loss{Scope: Scope{Entity: is.ID}, Resource: was.resource, Name: was.limit.Name, Money: true, Parent: was.parent})
+			}
+		}
+	}
+	return losses, nil
+}
+
+// moneyLimit is a limit of money that calls charge at a parent on a resource.
+type moneyLimit struct {
+	parent, resource string
+	limit            schema.ConfigLimit
+}
+
+// moneyAbove returns the money that calls of an entity charge above it, by records and levels before
+// or after the changes.
+func (c *comparison) moneyAbove(ctx context.Context, id string, record func(recordChange) schema.EntityRecord, item func(schema.ConfigOwner) schema.Item) (money []moneyLimit, err error) {
+	at := record(c.records[id])
+	for depth := 1; depth < schema.MaxDepth && at.Counts(); depth++ {
+		parent, own := at.ParentID, at.CountsByOwn()
+		if err := c.readRecords(ctx, parent); err != nil {
+			return nil, err
+		}
+		at = record(c.records[parent])
+		views, err := c.parentViews(ctx, view{at: Scope{Entity: parent}, plan: at.Plan, planAfter: at.Plan, own: own})
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range views {
+			verdict, err := config.Resolve(v.items(at.Plan, item))
+			if err != nil {
+				continue // calls that meet it are refused
+			}
+			for _, limit := range verdict.Limits {
+				if limit.Unit != "" && !limit.Shadow {
+					money = append(money, moneyLimit{parent, v.resource, limit.ConfigLimit})
+				}
+			}
+		}
+	}
+	return money, nil
+}
+
+// parentViews returns a parent's views on the resources that have lists, its own among them, with
+// their levels read.
+func (c *comparison) parentViews(ctx context.Context, v view) ([]view, error) {
+	views, err := c.onResources(ctx, nil, v)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := c.d.Table.Keys(ctx, table.Query{Op: opCompare, Hash: schema.PK, Value: c.d.Keys.Entity(v.at.Entity), Prefix: schema.ConfigsOf})
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		v.resource = strings.TrimPrefix(key.SK, schema.ConfigsOf)
+		if v.resource != schema.DefaultResource && !slices.ContainsFunc(views, func(is view) bool { return is.resource == v.resource }) {
+			views = append(views, v)
+		}
+	}
+	return views, c.readLevels(ctx, views)
+}
