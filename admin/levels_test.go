@@ -405,3 +405,22 @@ func TestMoneyIsNotLostByARecordUnsaid(t *testing.T) {
 		})
 	}
 }
+
+// TestAnUnreadableLevelHidesNoLoss: a level of the older layout that nobody can read does not end the
+// comparison of the other levels of an entity's default.
+func TestAnUnreadableLevelHidesNoLoss(t *testing.T) {
+	r := legacyTable(t, memEngine(t), "0.6", nil)
+	limits := admin.New(r).Limits
+	acme := admin.Scope{Entity: "acme"}
+	require.NoError(t, limits.Set(t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}, limitNamed("rpm")))
+	broken := schema.Item{
+		"PK": schema.String("ENTITY#acme"), "SK": schema.String("#LIMIT#gpt-4#tpm"), "entity_id": schema.String("acme"), "resource": schema.String("gpt-4"),
+		"limit_name": schema.String("tpm"), "capacity": schema.String("many"),
+	}
+	put(t, r, broken)
+	_, err := limits.GetConfig(t.Context(), admin.Scope{Entity: "acme", Resource: "gpt-4"})
+	require.ErrorContains(t, err, "cannot be read")
+	require.NoError(t, second(limits.SetConfig(t.Context(), acme, admin.LimitConfig{Limits: limitNamed("rpm", "usd")})))
+	require.ErrorContains(t, limits.Set(t.Context(), acme, limitNamed("rpm")), "usd for entity acme")
+	require.NoError(t, limits.Set(t.Context(), admin.Scope{Entity: "acme", Resource: "gpt-4"}, limitNamed("rpm")))
+}

@@ -15,9 +15,6 @@ import (
 // Limits are the limits of the system, resources, plans and entities, by Scope.
 type Limits struct{ d *desk }
 
-// opReadLimits names a read of levels in errors.
-const opReadLimits = "read limits"
-
 // GetConfig returns what a level of configuration says; the zero LimitConfig, of Version
 // 0, if nothing is stored. It is read consistently, not from the cache.
 func (l Limits) GetConfig(ctx context.Context, at Scope) (LimitConfig, error) {

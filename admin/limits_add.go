@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/dynalimit/dynalimit"
@@ -71,6 +72,43 @@ func (l Limits) Lift(ctx context.Context, at Scope, names []string) error {
 		c.Extends, c.Lifted = true, append(c.Lifted, names...)
 		return c, nil
 	})
+}
+
+// Losses are the limits in force that changes would take out of force: those of less specific
+// levels that a list hides, those that nobody has any more, and money of groups that a resource
+// leaves and of parents that calls would charge no more. entities are records as they are to be,
+// with another plan or parent; nil for none. It compares the table with the table after all
+// changes, and changes nothing. It leaves out limits in shadow, and limits without money that the
+// level itself drops by a new list. A default is compared on each resource that has a list for
+// everyone or for a plan, as the index shows them; more than 1,000 are refused.
+func (l Limits) Losses(ctx context.Context, changes []ScopedConfig, entities []Entity) ([]Loss, error) {
+	for i, e := range entities {
+		if err := e.Validate(); err != nil {
+			return nil, within(fmt.Sprintf("entities[%d].", i), err)
+		}
+	}
+	if twice, ok := sameScope(changes); ok {
+		return nil, invalid("changes", "change %s twice; give each level once", twice)
+	}
+	if err := l.d.Usable(ctx); err != nil {
+		return nil, err
+	}
+	c, err := l.d.compareLevels(changes, false)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(entities))
+	for i, e := range entities {
+		ids[i] = e.ID
+	}
+	if err := c.readRecords(ctx, ids...); err != nil {
+		return nil, err
+	}
+	records := make([]recordChange, len(entities))
+	for i, e := range entities {
+		records[i] = recordChange{c.records[e.ID].was, recordOf(e)}
+	}
+	return c.findLosses(ctx, records)
 }
 
 // changeList stores what next makes of a level, and removes a level that then says nothing. removed

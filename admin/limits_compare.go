@@ -8,7 +8,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 // mostLossResources bounds the resources on which a change of a default is compared.
@@ -275,7 +274,7 @@ func (c *comparison) listResources(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	resources = append(resources, "")
-	for at, err := range (Limits{c.d}).ofPlans(ctx) {
+	for at, err := range (levelIndex{c.d.Table, c.d.Keys}).plans(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -402,9 +401,4 @@ func inForce(v config.Verdict, limit config.Limit) bool {
 // is not in shadow does.
 func holds(is, was schema.ConfigLimit) bool {
 	return is.Name == was.Name && (was.Unit == "" || is.Unit == was.Unit && !is.Shadow)
-}
-
-// queryPlans lists the levels of plans, by plan and resource.
-func queryPlans(keys schema.Keys) table.Query {
-	return table.Query{Op: "list the plans", Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: keys.Plans()}
 }

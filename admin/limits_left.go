@@ -15,7 +15,7 @@ import (
 const mostGroupEntities = 1000
 
 // leftGroups returns the money of the groups that resources leave, but for what their groups after
-// the changes have for the same entity or plan.
+// the changes have for the same entity or plan. What the group itself loses is not theirs.
 func (c *comparison) leftGroups(ctx context.Context) (losses []Loss, err error) {
 	for _, at := range c.scopes {
 		owner := at.owner()
@@ -54,10 +54,10 @@ func (c *comparison) leftGroup(ctx context.Context, resource Scope, group string
 	}
 	for each := range slices.Chunk(owners, 1+len(after)) {
 		for _, limit := range schema.ReadableConfig(c.before(each[0])).Limits {
-			stays := slices.ContainsFunc(each[1:], func(o schema.ConfigOwner) bool {
+			has := func(o schema.ConfigOwner) bool {
 				return slices.ContainsFunc(schema.ReadableConfig(c.after(o)).Limits, func(is schema.ConfigLimit) bool { return holds(is, limit) })
-			})
-			if limit.Unit != "" && !limit.Shadow && !stays {
+			}
+			if limit.Unit != "" && !limit.Shadow && has(each[0]) && !slices.ContainsFunc(each[1:], has) {
 				losses = append(losses, Loss{Scope: resource, Name: limit.Name, Money: true, Group: group})
 			}
 		}
@@ -77,7 +77,7 @@ func (c *comparison) groupSubjects(ctx context.Context, resource Scope, group st
 		}
 	}
 	entities := 0
-	for at, err := range (Limits{c.d}).ofEntitiesOn(ctx, group) {
+	for at, err := range (levelIndex{c.d.Table, c.d.Keys}).entities(ctx, group) {
 		if err != nil {
 			return nil, err
 		}

@@ -3,11 +3,9 @@ package admin
 import (
 	"context"
 	"iter"
-	"strings"
 
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 // Scopes lists every level of configuration that says anything: the system, resources,
@@ -18,7 +16,7 @@ func (l Limits) Scopes(ctx context.Context) iter.Seq2[Scope, error] {
 		return problem.List[Scope](err)
 	}
 	return func(yield func(Scope, error) bool) {
-		for _, list := range []iter.Seq2[Scope, error]{l.system(ctx), l.ofResources(ctx), l.ofPlans(ctx), l.ofEntities(ctx)} {
+		for _, list := range []iter.Seq2[Scope, error]{l.system(ctx), l.ofResources(ctx), levelIndex{l.d.Table, l.d.Keys}.plans(ctx), l.ofEntities(ctx)} {
 			for at, err := range list {
 				if !yield(at, err) || err != nil {
 					return
@@ -67,14 +65,7 @@ func (l Limits) Plans(ctx context.Context) iter.Seq2[string, error] {
 	if err := l.d.Usable(ctx); err != nil {
 		return problem.List[string](err)
 	}
-	return names(l.ofPlans(ctx), func(at Scope) string { return at.Plan })
-}
-
-func (l Limits) ofPlans(ctx context.Context) iter.Seq2[Scope, error] {
-	return l.indexed(ctx, queryPlans(l.d.Keys), func(key string) Scope {
-		plan, resource, _ := strings.Cut(key, "#")
-		return Scope{Plan: plan, Resource: resource}.normal()
-	})
+	return names(levelIndex{l.d.Table, l.d.Keys}.plans(ctx), func(at Scope) string { return at.Plan })
 }
 
 // Entities lists the entities that have limits of their own for a
@@ -89,15 +80,7 @@ func (l Limits) Entities(ctx context.Context, resource string) iter.Seq2[string,
 			return problem.List[string](err)
 		}
 	}
-	return names(l.ofEntitiesOn(ctx, resource), func(at Scope) string { return at.Entity })
-}
-
-// opListEntities names a list of entities with limits in errors.
-const opListEntities = "list entities with limits"
-
-func (l Limits) ofEntitiesOn(ctx context.Context, resource string) iter.Seq2[Scope, error] {
-	q := table.Query{Op: opListEntities, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: l.d.Keys.EntityConfigs(resource)}
-	return l.indexed(ctx, q, func(entity string) Scope { return Scope{Entity: entity, Resource: resource}.normal() })
+	return names(levelIndex{l.d.Table, l.d.Keys}.entities(ctx, resource), func(at Scope) string { return at.Entity })
 }
 
 func (l Limits) ofEntities(ctx context.Context) iter.Seq2[Scope, error] {
@@ -108,21 +91,10 @@ func (l Limits) ofEntities(ctx context.Context) iter.Seq2[Scope, error] {
 			return
 		}
 		for _, resource := range append(schema.CountedResources(item), schema.Uncounted()...) {
-			for at, err := range l.ofEntitiesOn(ctx, resource) {
+			for at, err := range (levelIndex{l.d.Table, l.d.Keys}).entities(ctx, resource) {
 				if !yield(at, err) || err != nil {
 					return
 				}
-			}
-		}
-	}
-}
-
-// indexed are the levels that a partition of the index GSI3 lists by its sort keys.
-func (l Limits) indexed(ctx context.Context, q table.Query, of func(key string) Scope) iter.Seq2[Scope, error] {
-	return func(yield func(Scope, error) bool) {
-		for item, err := range l.d.Table.Items(ctx, q) {
-			if !yield(of(schema.Text(item, schema.GSI3SK)), err) || err != nil {
-				return
 			}
 		}
 	}

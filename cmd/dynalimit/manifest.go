@@ -86,6 +86,7 @@ type manifestOptions struct {
 	AdoptFrom     string `help:"Take over items that another manifest manages." placeholder:"NAME"`
 	LiftBlocks    bool   `help:"Lift blocks that the file does not say. Without it they stay: somebody may have set them in an emergency."`
 	PruneEntities bool   `help:"Delete entities that this manifest manages and the file does not name, with their limits and buckets."`
+	Only          bool   `help:"Money that goes with what is deleted is meant to go."`
 	Full          bool   `help:"Show every change, however many there are."`
 }
 
@@ -101,7 +102,7 @@ func (o manifestOptions) plan(ctx context.Context, repo *dynalimit.Repository, m
 		return manifest.Plan{}, err
 	}
 	plan := manifest.Compare(m, live, o.options())
-	return plan, manifest.RefuseLosses(ctx, table, &plan)
+	return plan, manifest.RefuseLosses(ctx, table, &plan, o.Only)
 }
 
 type manifestPlanCmd struct {

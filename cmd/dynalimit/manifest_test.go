@@ -40,7 +40,7 @@ func TestManifestTranscript(t *testing.T) {
 	file(t, "limits.yaml", string(text))
 	file(t, "bad.yaml", "system:\n  limts: {rpm: 60}\nplans: {pro: {default: {limits: {rpm: {burst: 1.5}}}}}\n")
 	file(t, "small.yaml", "name: gateway\nsystem: {limits: {rpm: 90}}\nentities: {search-team: {plan: free}, nightly-report: {}}\n")
-	file(t, "other.yaml", "name: other\nsystem: {limits: {rpm: 1}}\nresources: {gpt-4: {limits: {rpm: 20, tpm: {capacity: 10k, burst: 20k}}}}\n")
+	file(t, "other.yaml", "name: other\nsystem: {limits: {rpm: 1}}\nresources: {gpt-4: {limits: {rpm: 20, tpm: {capacity: 10k, burst: 20k}}, only: true}}\n")
 	file(t, "tenant.yaml", "namespace: eu\nsystem: {limits: {rpm: 1}}\n")
 	s.golden("manifest.txt", [][]string{
 		{"manifest", "validate", "limits.yaml"},
@@ -67,7 +67,7 @@ func TestManifestTranscript(t *testing.T) {
 		{"manifest", "plan", "limits.yaml"},
 		{"manifest", "plan", "small.yaml"},
 		{"manifest", "plan", "small.yaml", "--prune-entities", "--exit-code"},
-		{"manifest", "apply", "small.yaml", "--prune-entities", "--dry-run"},
+		{"manifest", "apply", "small.yaml", "--prune-entities", "--only", "--dry-run"},
 		{"manifest", "apply", "other.yaml", "--yes"},
 		{"manifest", "apply", "other.yaml", "--yes", "--adopt-from", "gateway", "--json"},
 		{"manifest", "apply", "tenant.yaml", "--yes"},

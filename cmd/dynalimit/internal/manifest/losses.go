@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -10,9 +9,9 @@ import (
 )
 
 // RefuseLosses refuses the changes of a plan that take limits out of force and do not say so: of
-// money, and those that a list hides. The table is compared with the table after the whole plan. It
-// warns of the others.
-func RefuseLosses(ctx context.Context, t Table, p *Plan) error {
+// money, and those that a list hides. only says so of what is deleted. The table is compared with
+// the table after the whole plan. It warns of the others.
+func RefuseLosses(ctx context.Context, t Table, p *Plan, only bool) error {
 	c := p.limitChanges()
 	if len(c.levels)+len(c.records) == 0 {
 		return nil
@@ -25,7 +24,7 @@ func RefuseLosses(ctx context.Context, t Table, p *Plan) error {
 	for _, loss := range losses {
 		at, said := c.changeOf(loss)
 		switch {
-		case said:
+		case said || only && at != nil && at.Action == Delete:
 		case at != nil && (loss.Money || at.Scope != nil && at.Action != Delete && len(at.config.Limits) > 0 && !at.config.Extends):
 			if text := loss.String(); !slices.Contains(refused[at], text) {
 				refused[at] = append(refused[at], text)
@@ -49,7 +48,7 @@ func (c *Change) keepAdvice() string {
 	case c.Scope == nil:
 		return "keep the plan and the parent, or write only: true at the entity if it is to go"
 	case c.Action == Delete:
-		return fmt.Sprintf("keep the level in the file, or delete it by the command with --only if it is to go (%s)", *c.Scope)
+		return "keep the level in the file, or give --only if it is to go"
 	case len(c.config.Limits) > 0:
 		return "write extends: true at the level to keep them, or only: true if they are to go"
 	}

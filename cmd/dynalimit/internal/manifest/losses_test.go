@@ -42,7 +42,7 @@ func TestRefuseLosses(t *testing.T) {
 			w.apply(t, stored, Options{})
 			require.Contains(t, stored, test.old)
 			p := w.plan(t, parsed(t, strings.Replace(stored, test.old, test.new, 1)), Options{})
-			require.NoError(t, RefuseLosses(t.Context(), Of(admin.New(w.repo)), &p))
+			require.NoError(t, RefuseLosses(t.Context(), Of(admin.New(w.repo)), &p, false))
 			var refused []string
 			for _, c := range p.Changes {
 				if c.Action == Refuse {

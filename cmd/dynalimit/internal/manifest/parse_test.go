@@ -313,7 +313,7 @@ func TestLongManifestsAreReadInFull(t *testing.T) {
 	_, err = Parse("limits.yaml", []byte(text+"  key-7: {}\n  key-8:\n    paln: x\n    b: {\n"))
 	assert.ErrorContains(t, err, "is no YAML")
 	_, err = Parse("limits.yaml", []byte(strings.Replace(text, "plan: pro", "paln: pro", 1)+"  key-7: {}\n"))
-	require.ErrorContains(t, err, `limits.yaml:6:5: entities.key-0: "paln" is unknown here: write one of name, parent, cascade, detached, plan, metadata, default, resources`)
+	require.ErrorContains(t, err, `limits.yaml:6:5: entities.key-0: "paln" is unknown here: write one of name, parent, cascade, detached, plan, only, metadata, default, resources`)
 	assert.ErrorContains(t, err, `limits.yaml:30008:3: entities: "key-7" stands twice here, first in line 74: remove one of them`)
 }
 
