@@ -248,6 +248,9 @@ type ResolvedLimits struct {
 	// for none. A parent that counts and that one of its own levels or its plan blocks, blocks
 	// the entity, too: ask for ParentID.
 	Blocked levels.Level `json:"blocked,omitempty"`
+	// Admitted is the level that lifts a block with exceptions (admin.LimitConfig.Admit); empty for
+	// none. Another block may hold all the same: see Blocked.
+	Admitted levels.Level `json:"admitted,omitempty"`
 	// OnUnavailable is what calls do when DynamoDB does not answer, as PolicyLevel, the
 	// most specific level that has a policy, says. Both are empty if none has: then it
 	// is the parent's, if that counts, or Options.OnUnavailable.

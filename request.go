@@ -80,8 +80,8 @@ func (r *request) next(of *resolvedConfig) place {
 }
 
 // blockOf is the level that blocks a call at a bucket; empty for none. A block of the resource or
-// the system is decided for the entity that calls: of a parent only the levels made for it, or for
-// its plan, block.
+// the system is decided once, for the entity that calls, also where the parent is charged by all its
+// levels: of a parent only the levels made for it, or for its plan, block.
 func (r *request) blockOf(key configKey, c *resolvedConfig) levels.Level {
 	if key.entity == r.entity || c.blocked.IsOwn() {
 		return c.blocked

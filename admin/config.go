@@ -42,6 +42,9 @@ func (c ScopedConfig) item(prefix string) (*schema.ConfigItem, error) {
 	if c.Config.Extends && c.Scope.level() == levels.System {
 		return nil, invalid(prefix+"config.extends", "is set at the system, which no level is less specific than; leave it out")
 	}
+	if c.Config.Admit && c.Scope.level() == levels.System {
+		return nil, invalid(prefix+"config.admit", "is set at the system, which no level is less specific than; leave it out")
+	}
 	next, err := c.Config.stored(prefix + "config.")
 	return &next, err
 }
@@ -56,13 +59,16 @@ func checkConfigVersion(field string, version int64) error {
 
 // says reports whether a configuration says anything.
 func (c LimitConfig) says() bool {
-	return len(c.Limits) > 0 || len(c.Lifted) > 0 || c.Unlimited || c.Blocked || c.OnUnavailable != "" || len(c.Groups) > 0
+	return len(c.Limits) > 0 || len(c.Lifted) > 0 || c.Unlimited || c.Blocked || c.BlockedExcept || c.Admit || c.OnUnavailable != "" || len(c.Groups) > 0
 }
 
 // stored is the configuration as the table has it. It fails for one that cannot be
 // stored. Fields are named with a prefix.
 func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
-	item := schema.ConfigItem{Unlimited: c.Unlimited, Blocked: c.Blocked, OnUnavailable: string(c.OnUnavailable), ManagedBy: c.ManagedBy, Version: c.Version}
+	item := schema.ConfigItem{
+		Unlimited: c.Unlimited, Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,
+		OnUnavailable: string(c.OnUnavailable), ManagedBy: c.ManagedBy, Version: c.Version,
+	}
 	if len(c.Groups) > 0 {
 		item.Groups = slices.Sorted(slices.Values(c.Groups))
 	}
@@ -78,7 +84,7 @@ func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 	if !c.says() {
 		return item, fixable(invalid(prefix+"limits", "are none, and the level says nothing else; give at least one limit, or remove the level"), fault.DeleteLimits)
 	}
-	if err := c.checkLifted(prefix); err != nil {
+	if err := cmp.Or(c.checkBlocks(prefix), c.checkLifted(prefix)); err != nil {
 		return item, err
 	}
 	item.Extends, item.Lifted = c.Extends, slices.Sorted(slices.Values(c.Lifted))
@@ -94,6 +100,17 @@ func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 	var err error
 	item.Limits, err = configLimits(prefix+"limits", c.Limits)
 	return item, err
+}
+
+// checkBlocks refuses a level that blocks and admits, or blocks in two ways.
+func (c LimitConfig) checkBlocks(prefix string) error {
+	switch {
+	case c.Admit && (c.Blocked || c.BlockedExcept):
+		return invalid(prefix+"admit", "is set at a level that is blocked; leave one of them out")
+	case c.Blocked && c.BlockedExcept:
+		return invalid(prefix+"blockedExcept", "is set beside blocked, which no level lifts; leave one of them out")
+	}
+	return nil
 }
 
 // checkLifted refuses names of limits to take away that mean nothing, and a level that extends with

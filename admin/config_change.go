@@ -47,8 +47,10 @@ func configFields(c *schema.ConfigItem) trail.Fields {
 	if c.Unlimited {
 		fields["unlimited"] = true
 	}
-	if c.Blocked {
-		fields["blocked"] = true
+	for name, yes := range map[string]bool{"blocked": c.Blocked, "blocked_except": c.BlockedExcept, "admit": c.Admit} {
+		if yes {
+			fields[name] = true
+		}
 	}
 	if c.OnUnavailable != "" {
 		fields["on_unavailable"] = c.OnUnavailable
@@ -143,13 +145,19 @@ func (c *configChange) action() string {
 	if c.next != nil {
 		is = *c.next
 	}
-	lifted := was.Blocked
-	was.Blocked, was.ManagedBy = is.Blocked, is.ManagedBy
-	if is.Blocked != lifted && was.Same(is) { // nothing else changes
-		if lifted {
+	before := was
+	was.Blocked, was.BlockedExcept, was.Admit, was.ManagedBy = is.Blocked, is.BlockedExcept, is.Admit, is.ManagedBy
+	if was.Same(is) { // nothing else changes
+		switch blocks := is.Blocked || is.BlockedExcept; {
+		case blocks && (is.Blocked != before.Blocked || is.BlockedExcept != before.BlockedExcept):
+			return "block_set"
+		case !blocks && (before.Blocked || before.BlockedExcept):
 			return "block_lifted"
+		case is.Admit && !before.Admit:
+			return "admit_set"
+		case before.Admit && !is.Admit:
+			return "admit_lifted"
 		}
-		return "block_set"
 	}
 	if c.next == nil {
 		return "limits_deleted"

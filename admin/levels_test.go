@@ -215,8 +215,10 @@ func TestLevelsThatExtendNeedAnUpgrade(t *testing.T) {
 	require.NoError(t, a.Entities.Create(t.Context(), admin.Entity{ID: "child", ParentID: "team", Cascade: true}), "older versions charge it")
 	before := scan(t, s.repo)
 	for what, do := range map[string]func() error{
-		"a level":  func() error { return a.Limits.Add(t.Context(), admin.Scope{Entity: "acme"}, limitNamed("rpm")) },
-		"a parent": func() error { return a.Entities.Create(t.Context(), admin.Entity{ID: "key", ParentID: "team"}) },
+		"a level":                 func() error { return a.Limits.Add(t.Context(), admin.Scope{Entity: "acme"}, limitNamed("rpm")) },
+		"a block with exceptions": func() error { return a.Limits.SetBlockedExcept(t.Context(), admin.Scope{Everyone: true}) },
+		"an exception":            func() error { return a.Limits.SetAdmit(t.Context(), admin.Scope{Entity: "acme"}, true) },
+		"a parent":                func() error { return a.Entities.Create(t.Context(), admin.Entity{ID: "key", ParentID: "team"}) },
 		"a parent of many": func() error {
 			return second(a.Entities.CreateMany(t.Context(), []admin.EntitySetup{{Entity: admin.Entity{ID: "key", ParentID: "team"}}}))
 		},

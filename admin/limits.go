@@ -25,7 +25,7 @@ func (l Limits) GetConfig(ctx context.Context, at Scope) (LimitConfig, error) {
 	if err != nil {
 		return LimitConfig{}, err
 	}
-	return l.decode(at, item)
+	return at.decode(l.d, item)
 }
 
 // GetConfigs is GetConfig for many levels, which may stand in the list more than once: it
@@ -50,7 +50,7 @@ func (l Limits) GetConfigs(ctx context.Context, scopes []Scope) ([]ScopedConfig,
 	configs := make([]ScopedConfig, len(scopes))
 	for i, at := range scopes {
 		configs[i].Scope = at.normal()
-		if configs[i].Config, err = l.decode(at, items[i]); err != nil {
+		if configs[i].Config, err = at.decode(l.d, items[i]); err != nil {
 			return nil, within(fmt.Sprintf("scopes[%d] (%s): ", i, at), err)
 		}
 	}
@@ -68,7 +68,7 @@ func (l Limits) SetConfig(ctx context.Context, at Scope, c LimitConfig) (LimitCo
 
 // setConfig is SetConfig where the caller takes names off the list.
 func (l Limits) setConfig(ctx context.Context, at Scope, c LimitConfig, removed []string) (LimitConfig, error) {
-	next, err := l.checkConfig(ScopedConfig{Scope: at, Config: c}, "")
+	next, err := ScopedConfig{Scope: at, Config: c}.checkFor(l.d, "")
 	if err != nil {
 		return LimitConfig{}, err
 	}
@@ -83,20 +83,6 @@ func (l Limits) setConfig(ctx context.Context, at Scope, c LimitConfig, removed 
 		return LimitConfig{}, err
 	}
 	return configOf(at.level(), stored)
-}
-
-// SetBlocked blocks a level, or lifts that: nothing else that it says is changed. A
-// blocked level admits no call, whatever more specific levels say: Acquire fails with
-// ErrBlocked. It is in force in this process at once, in others within their ConfigTTL.
-func (l Limits) SetBlocked(ctx context.Context, at Scope, blocked bool) error {
-	return l.change(ctx, "set blocked", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
-		next := schema.ConfigItem{}
-		if old != nil {
-			next = *old
-		}
-		next.Blocked = blocked
-		return next.OrNone(), nil
-	})
 }
 
 // SetUnlimited makes a level unlimited instead of what limits it has: for what it is
@@ -131,19 +117,19 @@ func (c LimitConfig) replacing(at Scope, next *schema.ConfigItem) edit {
 	}
 }
 
-// decode is what a stored level says. Its error says which level cannot be read.
-func (l Limits) decode(at Scope, item schema.Item) (LimitConfig, error) {
+// decode returns what the stored level says. Its error says which level cannot be read.
+func (s Scope) decode(d *desk, item schema.Item) (LimitConfig, error) {
 	if item == nil {
 		return LimitConfig{}, nil
 	}
 	stored, err := schema.DecodeConfig(item)
 	if err != nil {
-		if unknown := l.d.Layout.KindError(storedField(at.level()), err); errors.Is(unknown, fault.ErrVersion) {
+		if unknown := d.Layout.KindError(storedField(s.level()), err); errors.Is(unknown, fault.ErrVersion) {
 			return LimitConfig{}, unknown
 		}
-		return LimitConfig{}, invalid(storedField(at.level()), "cannot be read: %v; set them again", err)
+		return LimitConfig{}, invalid(storedField(s.level()), "cannot be read: %v; set them again", err)
 	}
-	return configOf(at.level(), &stored)
+	return configOf(s.level(), &stored)
 }
 
 // Set replaces the limits of a level, and nothing else of it. It refuses a list that would hide
@@ -178,8 +164,8 @@ func (l Limits) Delete(ctx context.Context, at Scope) error {
 		return err
 	}
 	return l.change(ctx, "delete limits", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
-		if old != nil && old.Blocked {
-			return &schema.ConfigItem{Blocked: true, ManagedBy: old.ManagedBy}, nil
+		if old != nil && (old.Blocked || old.BlockedExcept) {
+			return &schema.ConfigItem{Blocked: old.Blocked, BlockedExcept: old.BlockedExcept, ManagedBy: old.ManagedBy}, nil
 		}
 		return nil, nil
 	})
@@ -195,7 +181,8 @@ func replacingLimits(stored []schema.ConfigLimit) edit {
 // keeping is next with what is not about limits of the old configuration; nil for none.
 func keeping(old *schema.ConfigItem, next schema.ConfigItem) *schema.ConfigItem {
 	if old != nil {
-		next.OnUnavailable, next.Blocked, next.Groups, next.ManagedBy = old.OnUnavailable, old.Blocked, old.Groups, old.ManagedBy
+		next.OnUnavailable, next.Groups, next.ManagedBy = old.OnUnavailable, old.Groups, old.ManagedBy
+		next.Blocked, next.BlockedExcept, next.Admit = old.Blocked, old.BlockedExcept, old.Admit
 	}
 	return &next
 }

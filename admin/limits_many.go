@@ -21,7 +21,7 @@ import (
 func (l Limits) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]error, error) {
 	edits, owners := make([]*configChange, len(changes)), make([]schema.ConfigOwner, len(changes))
 	for i, c := range changes {
-		next, err := l.checkConfig(c, fmt.Sprintf("changes[%d].", i))
+		next, err := c.checkFor(l.d, fmt.Sprintf("changes[%d].", i))
 		if err != nil {
 			return nil, err
 		}
@@ -133,14 +133,17 @@ func stops(ctx context.Context, err error) error {
 	return nil
 }
 
-// checkConfig refuses a change that cannot be made, and returns what it leaves stored.
-func (l Limits) checkConfig(c ScopedConfig, prefix string) (*schema.ConfigItem, error) {
+// checkFor refuses a change that cannot be made, and returns what it leaves stored.
+func (c ScopedConfig) checkFor(d *desk, prefix string) (*schema.ConfigItem, error) {
 	next, err := c.item(prefix)
 	if err != nil || next == nil { // what other tools refuse can be removed
 		return nil, err
 	}
-	if next.Extends && l.d.Compatible {
+	if next.Extends && d.Compatible {
 		return nil, invalid(prefix+"config.extends", "is set, and zae-limiter would read the level as the whole list (RepositoryOptions.Compatible is set); set the whole list")
 	}
-	return next, l.d.compatible(c.Scope.Resource, prefix+"config.limits", next.Limits)
+	if (next.BlockedExcept || next.Admit) && d.Compatible {
+		return nil, invalid(prefix+"config.blockedExcept", "or admit is set, which zae-limiter does not know (RepositoryOptions.Compatible is set); set blocked, or leave it out")
+	}
+	return next, d.compatible(c.Scope.Resource, prefix+"config.limits", next.Limits)
 }

@@ -117,6 +117,12 @@ var changing = map[string]func(ctx context.Context, r *dynalimit.Repository) (an
 	"Buckets.Reset": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return admin.New(r).Buckets.Reset(ctx, "key", resourceOf, "")
 	},
+	"Limits.SetAdmit": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
+		return nil, admin.New(r).Limits.SetAdmit(ctx, admin.Scope{Entity: "b"}, true)
+	},
+	"Limits.SetBlockedExcept": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
+		return nil, admin.New(r).Limits.SetBlockedExcept(ctx, admin.Scope{Entity: "b"})
+	},
 	"Limits.SetBlocked": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return nil, admin.New(r).Limits.SetBlocked(ctx, admin.Scope{Entity: "b"}, true)
 	},

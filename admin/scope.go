@@ -69,6 +69,13 @@ type LimitConfig struct {
 	// Blocked admits no call, whatever more specific levels say: ErrBlocked. Defaults to
 	// false.
 	Blocked bool `json:"blocked,omitempty"`
+	// BlockedExcept admits no call but those that a more specific level admits (Admit):
+	// ErrBlocked. It excludes Blocked. Not of a Compatible repository. Defaults to false.
+	BlockedExcept bool `json:"blocked_except,omitempty"`
+	// Admit lifts blocks with exceptions (BlockedExcept) of less specific levels, and no other
+	// block. On a group of resources only a level made for that group lifts one. Not of the
+	// system, of a blocked level and of a Compatible repository. Defaults to false.
+	Admit bool `json:"admit,omitempty"`
 	// OnUnavailable is what Acquire does when DynamoDB does not answer, unless the call or
 	// a more specific level says otherwise. Defaults to none.
 	OnUnavailable dynalimit.UnavailablePolicy `json:"on_unavailable,omitempty"`
@@ -186,8 +193,8 @@ func configOf(level levels.Level, c *schema.ConfigItem) (LimitConfig, error) {
 	}
 	limits, err := limitsOf(storedField(level), c.Limits)
 	return LimitConfig{
-		Limits: limits, Extends: c.Extends, Lifted: c.Lifted, Unlimited: c.Unlimited, Blocked: c.Blocked, OnUnavailable: knownPolicy(c.OnUnavailable), Groups: c.Groups,
-		ManagedBy: c.ManagedBy, Version: c.Version,
+		Limits: limits, Extends: c.Extends, Lifted: c.Lifted, Unlimited: c.Unlimited, Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,
+		OnUnavailable: knownPolicy(c.OnUnavailable), Groups: c.Groups, ManagedBy: c.ManagedBy, Version: c.Version,
 	}, err
 }
 

@@ -6,18 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 // blockCmd shuts levels out.
 type blockCmd struct {
-	Set  blockSetCmd  `cmd:"" help:"Admit no call of an entity, a plan, a resource or anybody."`
-	Lift blockLiftCmd `cmd:"" help:"End a block."`
-	List blockListCmd `cmd:"" help:"List the levels that are blocked."`
+	Set   blockSetCmd   `cmd:"" help:"Admit no call of an entity, a plan, a resource or anybody."`
+	Admit blockAdmitCmd `cmd:"" help:"Make a level an exception of less specific blocks that have some."`
+	Lift  blockLiftCmd  `cmd:"" help:"End a block of a level. Blocks of other levels stay."`
+	List  blockListCmd  `cmd:"" help:"List the levels that are blocked."`
 }
 
 // blockLevel names a level by flags.
@@ -75,11 +78,37 @@ func flagsOf(at admin.Scope) string {
 
 type blockSetCmd struct {
 	blockLevel
+	Except bool `help:"But admit calls for which a more specific level is an exception: see 'block admit'."`
 	destroys
 }
 
 func (c blockSetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return c.setBlock(ctx, g, out, true, c.destroys)
+	blocked := admin.LimitConfig{Blocked: !c.Except, BlockedExcept: c.Except}
+	return c.setBlock(ctx, g, out, blocked, c.destroys, func(ctx context.Context, of admin.Limits, at admin.Scope) error {
+		if c.Except {
+			return of.SetBlockedExcept(ctx, at)
+		}
+		return of.SetBlocked(ctx, at, true)
+	})
+}
+
+type blockAdmitCmd struct {
+	blockLevel
+	End bool `help:"End the exception."`
+	changes
+}
+
+func (c blockAdmitCmd) Validate() error {
+	if c.System {
+		return errors.New("--system has no less specific level that could block: name an exception with --entity, --plan or --resource")
+	}
+	return c.blockLevel.Validate()
+}
+
+func (c blockAdmitCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return c.setBlock(ctx, g, out, admin.LimitConfig{Admit: !c.End}, destroys{c.changes, asks{true}}, func(ctx context.Context, of admin.Limits, at admin.Scope) error {
+		return of.SetAdmit(ctx, at, !c.End)
+	})
 }
 
 type blockLiftCmd struct {
@@ -88,73 +117,192 @@ type blockLiftCmd struct {
 }
 
 func (c blockLiftCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return c.setBlock(ctx, g, out, false, destroys{c.changes, asks{true}})
+	return c.setBlock(ctx, g, out, admin.LimitConfig{}, destroys{c.changes, asks{true}}, func(ctx context.Context, of admin.Limits, at admin.Scope) error {
+		return of.SetBlocked(ctx, at, false)
+	})
 }
 
-// setBlock sets or lifts the block of a level.
-func (l blockLevel) setBlock(ctx context.Context, g *globals, out *term.Output, blocked bool, how destroys) error {
+// blockChange is a change of a block, or of an exception, for programs.
+type blockChange struct {
+	levelChange
+	// Exceptions are the more specific levels that admit: through a block with exceptions. A block
+	// without exceptions overrides them.
+	Exceptions []admin.Scope `json:"exceptions,omitempty"`
+	// StillBlockedBy is a less specific level that blocks all the same.
+	StillBlockedBy *admin.Scope `json:"still_blocked_by,omitempty"`
+}
+
+// setBlock changes how a level blocks, or admits. marks are those that it has afterwards; change
+// stores them.
+func (l blockLevel) setBlock(
+	ctx context.Context, g *globals, out *term.Output, marks admin.LimitConfig, how destroys,
+	change func(context.Context, admin.Limits, admin.Scope) error,
+) error {
 	at := l.scope()
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
-		before, err := admin.New(repo).Limits.GetConfig(ctx, at)
+		limits := admin.New(repo).Limits
+		before, err := limits.GetConfig(ctx, at)
 		if err != nil {
 			return err
 		}
+		blocks := marks.Blocked || marks.BlockedExcept
 		after := before
-		after.Blocked = blocked
+		after.Blocked, after.BlockedExcept, after.Admit = marks.Blocked, marks.BlockedExcept, marks.Admit
 		if !how.DryRun {
-			if err := how.confirmBlock(ctx, out, at, before); err != nil {
+			if err := how.confirmBlock(ctx, out, at, before, blocks); err != nil {
 				return err
 			}
-			if after, err = setBlocked(ctx, repo, at, blocked); err != nil {
+			if err := change(ctx, limits, at); err != nil {
 				return err
+			}
+			if after, err = limits.GetConfig(ctx, at); err != nil {
+				return fmt.Errorf("the change is made, but the level cannot be read: %w", err)
 			}
 		}
 		lines := diff(out, facts(before), facts(after))
-		j := levelChange{at, before, after, len(lines) > 0, how.DryRun, nil}
+		j := blockChange{levelChange: levelChange{at, before, after, len(lines) > 0, how.DryRun, nil}}
+		if blocks {
+			j.Exceptions, err = exceptionsTo(ctx, repo, at)
+		} else {
+			j.StillBlockedBy, err = blockedAbove(ctx, repo, at, after)
+		}
+		if err != nil && !how.DryRun {
+			err = fmt.Errorf("the change is made, but other levels cannot be read: %w", err)
+		}
+		if err != nil {
+			return err
+		}
 		return out.Show(j, func() { printBlock(out, j, lines) })
 	})
 }
 
 // confirmBlock asks before everybody is shut out.
-func (d destroys) confirmBlock(ctx context.Context, out *term.Output, at admin.Scope, before admin.LimitConfig) error {
-	if at != (admin.Scope{Everyone: true}) || before.Blocked {
+func (d destroys) confirmBlock(ctx context.Context, out *term.Output, at admin.Scope, before admin.LimitConfig, blocks bool) error {
+	if !blocks || at != (admin.Scope{Everyone: true}) || before.Blocked {
 		return nil
 	}
 	return d.confirm(ctx, out, "Admit no call of anybody, on any resource?", "system")
 }
 
-// setBlocked sets or lifts a block, and reads what the level says then.
-func setBlocked(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, blocked bool) (admin.LimitConfig, error) {
-	if err := admin.New(repo).Limits.SetBlocked(ctx, at, blocked); err != nil {
-		return admin.LimitConfig{}, err
+// exceptionsTo returns the more specific levels that lift blocks with exceptions of a level.
+func exceptionsTo(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) (exceptions []admin.Scope, err error) {
+	if at.Entity != "" && at.Resource != "" { // no level is more specific
+		return nil, nil
 	}
-	after, err := admin.New(repo).Limits.GetConfig(ctx, at)
+	var ids []string
+	group := false
+	for c, err := range configured(ctx, repo, admin.New(repo).Limits.Scopes(ctx)) {
+		if err != nil {
+			return nil, err
+		}
+		if group = group || slices.Contains(c.Config.Groups, at.Resource); c.Config.Admit {
+			exceptions, ids = append(exceptions, c.Scope), append(ids, c.Scope.Entity)
+		}
+	}
+	plans := map[string]string{}
+	if ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" }); at.Plan != "" && len(ids) > 0 {
+		entities, err := admin.New(repo).Entities.GetMany(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entities {
+			plans[e.ID] = e.Plan
+		}
+	}
+	return slices.DeleteFunc(exceptions, func(s admin.Scope) bool {
+		return !isMoreSpecific(s, at, plans[s.Entity]) || group && s.Resource != at.Resource
+	}), nil
+}
+
+// isMoreSpecific reports whether a level of an entity on a plan, or of another owner, comes before
+// another level for some call.
+func isMoreSpecific(s, than admin.Scope, plan string) bool {
+	switch {
+	case s == than || than.Resource != "" && s.Resource != "" && s.Resource != than.Resource:
+		return false
+	case than.Entity != "":
+		return s.Entity == than.Entity
+	case than.Plan != "":
+		return s.Entity != "" && plan == than.Plan || s.Plan == than.Plan && s.Resource != ""
+	case than.Resource != "":
+		return s.Entity+s.Plan != ""
+	}
+	return true
+}
+
+// blockedAbove returns the nearest less specific level that blocks a level; nil if none does.
+func blockedAbove(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, says admin.LimitConfig) (*admin.Scope, error) {
+	scopes, err := withLessSpecific(ctx, repo, at)
 	if err != nil {
-		return after, fmt.Errorf("the change is made, but the level cannot be read: %w", err)
+		return nil, err
 	}
-	return after, nil
+	configs, err := admin.New(repo).Limits.GetConfigs(ctx, scopes[1:])
+	admitted := says.Admit
+	for i, c := range configs {
+		if c.Config.Blocked || c.Config.BlockedExcept && !admitted {
+			return &configs[i].Scope, nil
+		}
+		admitted = admitted || c.Config.Admit
+	}
+	return nil, err
 }
 
 // printBlock shows what a change of a block means.
-func printBlock(out *term.Output, j levelChange, lines []string) {
+func printBlock(out *term.Output, j blockChange, lines []string) {
 	printChange(out, j.Scope.String(), lines, j.DryRun)
+	exceptions := notation.Many(len(j.Exceptions), "exception")
 	switch {
 	case j.DryRun:
-	case j.After.Blocked:
+	case j.After.Blocked || j.After.BlockedExcept:
 		fmt.Fprintf(out, "Shut out: %s. End it with 'dynalimit block lift %s'.\n", shutsOut(j.Scope), flagsOf(j.Scope))
-	case len(lines) > 0:
+	case j.Before.Blocked || j.Before.BlockedExcept:
 		fmt.Fprintf(out, "Let in again, unless another level is blocked: %s.\n", shutsOut(j.Scope))
 	}
+	switch {
+	case j.After.BlockedExcept && len(j.Exceptions) == 0:
+		fmt.Fprintln(out, "No level is an exception yet: 'dynalimit block admit' makes one.")
+	case j.After.BlockedExcept:
+		fmt.Fprintf(out, "Admitted all the same, by %s: %s.\n", exceptions, firstScopes(j.Exceptions))
+	case len(j.Exceptions) > 0:
+		fmt.Fprintln(out, out.Yellow(fmt.Sprintf("It overrides %s: %s.", exceptions, firstScopes(j.Exceptions))))
+	case j.StillBlockedBy != nil:
+		fmt.Fprintln(out, out.Yellow(fmt.Sprintf("Still shut out by the block of %s: 'dynalimit block lift %s' ends that.", j.StillBlockedBy, flagsOf(*j.StillBlockedBy))))
+	}
+}
+
+// firstScopes names the first of some levels.
+func firstScopes(all []admin.Scope) string {
+	const most = 5
+	var names []string
+	for i, at := range all {
+		if i == most {
+			names = append(names, fmt.Sprintf("%d more", len(all)-most))
+			break
+		}
+		names = append(names, at.String())
+	}
+	return term.Plain(strings.Join(names, ", "))
 }
 
 type blockListCmd struct{}
 
+// blockedLevel is a level that is blocked.
+type blockedLevel struct {
+	admin.Scope
+	// Except means that a more specific level may be an exception.
+	Except bool `json:"except,omitempty"`
+}
+
 func (blockListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
-		return term.Stream(out, blockedLevels(ctx, repo), term.List[admin.Scope]{
+		return term.Stream(out, blockedLevels(ctx, repo), term.List[blockedLevel]{
 			Titles: []string{"LEVEL", "OF", "RESOURCE", "SHUT OUT"},
-			Row: func(at admin.Scope) []string {
-				return []string{levelName(at), orDash(cmp.Or(at.Entity, at.Plan)), orDash(at.Resource), shutsOut(at)}
+			Row: func(b blockedLevel) []string {
+				out := shutsOut(b.Scope)
+				if b.Except {
+					out += ", but for exceptions"
+				}
+				return []string{levelName(b.Scope), orDash(cmp.Or(b.Entity, b.Plan)), orDash(b.Resource), out}
 			},
 			None: "Nobody is shut out.",
 		})
@@ -188,10 +336,10 @@ func batches[T any](all iter.Seq2[T, error], n int) iter.Seq2[[]T, error] {
 }
 
 // blockedLevels are the levels that are blocked, as they are found.
-func blockedLevels(ctx context.Context, repo *dynalimit.Repository) iter.Seq2[admin.Scope, error] {
-	return func(yield func(admin.Scope, error) bool) {
+func blockedLevels(ctx context.Context, repo *dynalimit.Repository) iter.Seq2[blockedLevel, error] {
+	return func(yield func(blockedLevel, error) bool) {
 		for c, err := range configured(ctx, repo, admin.New(repo).Limits.Scopes(ctx)) {
-			if (err != nil || c.Config.Blocked) && !yield(c.Scope, err) {
+			if (err != nil || c.Config.Blocked || c.Config.BlockedExcept) && !yield(blockedLevel{c.Scope, c.Config.BlockedExcept}, err) {
 				return
 			}
 		}

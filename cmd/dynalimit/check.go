@@ -225,6 +225,12 @@ func says(c admin.LimitConfig) string {
 	if c.Blocked {
 		add("blocked")
 	}
+	if c.BlockedExcept {
+		add("blocked with exceptions")
+	}
+	if c.Admit {
+		add("admitted")
+	}
 	if c.Unlimited {
 		add("unlimited")
 	}
@@ -245,6 +251,8 @@ func standing(l decision.Level) string {
 	switch {
 	case l.Config.Blocked:
 		return "admits nothing"
+	case l.Config.BlockedExcept:
+		return "admits exceptions"
 	case l.InForce:
 		return "in force"
 	case l.HiddenBy != "":

@@ -120,8 +120,8 @@ func withLessSpecific(ctx context.Context, repo *dynalimit.Repository, at admin.
 		}
 		plan = records[0].Plan
 	}
-	for _, less := range []admin.Scope{{Plan: plan}, {Everyone: at.Resource != "", Resource: at.Resource}, {Everyone: true}} {
-		if less != (admin.Scope{}) && !slices.Contains(scopes, less) {
+	for _, less := range []admin.Scope{{Entity: at.Entity}, {Plan: plan, Resource: at.Resource}, {Plan: plan}, {Everyone: at.Resource != "", Resource: at.Resource}, {Everyone: true}} {
+		if (less.Everyone || less.Entity+less.Plan != "") && !slices.Contains(scopes, less) {
 			scopes = append(scopes, less)
 		}
 	}

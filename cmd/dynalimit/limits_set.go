@@ -206,6 +206,12 @@ func facts(c admin.LimitConfig) map[string]string {
 	if c.Blocked {
 		all["blocked"] = "no call is admitted"
 	}
+	if c.BlockedExcept {
+		all["blocked"] = "no call is admitted but those of exceptions"
+	}
+	if c.Admit {
+		all["admitted"] = "an exception of less specific blocks that have some"
+	}
 	if c.OnUnavailable != "" {
 		all["on unavailable"] = string(c.OnUnavailable)
 	}
@@ -247,6 +253,12 @@ func printLevel(out *term.Output, c admin.LimitConfig) {
 	}
 	if c.Blocked {
 		fmt.Fprintln(out, "  "+out.Red("blocked: no call is admitted"))
+	}
+	if c.BlockedExcept {
+		fmt.Fprintln(out, "  "+out.Red("blocked: no call is admitted but those of exceptions"))
+	}
+	if c.Admit {
+		fmt.Fprintln(out, "  admitted: an exception of less specific blocks that have some")
 	}
 	if c.OnUnavailable != "" {
 		fmt.Fprintf(out, "  while DynamoDB does not answer: %s\n", c.OnUnavailable)

@@ -23,7 +23,7 @@ var changing = map[string]string{
 	"resource add": "", "resource remove": "", "plan add": "", "plan remove": "", "limits add": "", "limits remove": "", "upgrade": "",
 	"table create": "", "table delete": "", "stack deploy": "a change set of CloudFormation previews it", "stack delete": "", "migrate": "",
 	"entity create": "", "entity update": "", "entity delete": "",
-	"block set": "", "block lift": "", "bucket reset": "", "bucket top-up": "", "bucket grant": "", "bucket resume": "",
+	"block set": "", "block admit": "", "block lift": "", "bucket reset": "", "bucket top-up": "", "bucket grant": "", "bucket resume": "",
 	"namespace register": "", "namespace delete": "", "namespace purge": "", "usage keep": "",
 
 	"budget orgs delete": "", "budget apps delete": "", "budget prices import": "",

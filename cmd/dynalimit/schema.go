@@ -35,7 +35,7 @@ func (c schemaCmd) Run(out *term.Output) error {
 // results are of the type that a command prints with --json, by its words.
 var results = map[string]any{
 	"audit":     []audit.Event{},
-	"block set": levelChange{}, "block lift": levelChange{}, "block list": []admin.Scope{},
+	"block set": blockChange{}, "block admit": blockChange{}, "block lift": blockChange{}, "block list": []blockedLevel{},
 	"bucket grant": refillJSON{}, "bucket reset": refillJSON{}, "bucket resume": resumeJSON{}, "bucket top-up": refillJSON{},
 	"budget adjust":      adjustJSON{},
 	"budget apps delete": deletionJSON{}, "budget apps list": []appJSON{}, "budget apps put": appJSON{}, "budget apps show": appJSON{},

@@ -19,9 +19,11 @@ type Verdict struct {
 	// Unlimited means that no limit applies: the walk ended at a level that is unlimited, or
 	// every limit was lifted by name.
 	Unlimited bool
-	// Blocked is the most specific level that blocks, empty for none. It matters
-	// whichever level won.
+	// Blocked is the most specific level that blocks and that no level lifts, empty for none. It
+	// matters whichever level won.
 	Blocked levels.Level
+	// Admitted is the most specific level that lifts a block with exceptions, empty for none.
+	Admitted levels.Level
 	// Policy says what to do when the store does not answer: that of PolicyLevel, which
 	// is the most specific level that has one; both are empty for none.
 	Policy      string
@@ -71,18 +73,26 @@ func (e *Malformed) Unwrap() error { return e.Err }
 // Resolve applies the levels. It walks them from the most specific one on. A level's list is put
 // by name over those of less specific levels if the level extends. A level that does not extend,
 // or is unlimited, ends the walk, and so does the system. A block does not touch the walk: leases
-// that are out go by the limits. It fails with *Malformed if an item on the walk, or the marks of
+// that are out go by the limits. A more specific level that admits lifts a block with exceptions,
+// and no level lifts another block. It fails with *Malformed if an item on the walk, or the marks of
 // any item, cannot be understood.
 func Resolve(items Items) (Verdict, error) {
 	var v Verdict
+	var admits levels.Level // the most specific level that admits
 	ended := false
 	for _, l := range items.layers() {
 		marks, err := schema.DecodeMarks(l.item)
 		if err != nil {
 			return Verdict{}, &Malformed{l.level, err}
 		}
-		if v.Blocked == "" && marks.Blocked {
+		if v.Blocked == "" && (marks.Blocked || marks.BlockedExcept && admits == "") {
 			v.Blocked = l.level
+		}
+		if marks.BlockedExcept {
+			v.Admitted = admits
+		}
+		if admits == "" && marks.Admit {
+			admits = l.level
 		}
 		policy := known(marks.OnUnavailable)
 		if v.Policy == "" && policy != "" {

@@ -19,6 +19,7 @@ import (
 type said struct {
 	names, lifts                []string
 	unlimited, blocked, extends bool
+	except, admit               bool
 	policy                      string
 }
 
@@ -26,7 +27,7 @@ func (s *said) item() schema.Item {
 	if s == nil {
 		return nil
 	}
-	c := schema.ConfigItem{Version: 1, Unlimited: s.unlimited, Blocked: s.blocked, OnUnavailable: s.policy, Extends: s.extends, Lifted: s.lifts}
+	c := schema.ConfigItem{Version: 1, Unlimited: s.unlimited, Blocked: s.blocked, OnUnavailable: s.policy, Extends: s.extends, Lifted: s.lifts, BlockedExcept: s.except, Admit: s.admit}
 	for _, name := range s.names {
 		c.Limits = append(c.Limits, schema.ConfigLimit{Name: name, Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 60})
 	}
@@ -94,8 +95,12 @@ func model(by map[levels.Level]*said) (v Verdict) {
 	}
 	for i := len(order) - 1; i >= 0; i-- { // the last one to say it is the most specific
 		l := by[order[i]]
-		if l != nil && l.blocked {
+		admits := slices.IndexFunc(order[:i], func(more levels.Level) bool { return by[more] != nil && by[more].admit })
+		if l != nil && (l.blocked || l.except && admits < 0) {
 			v.Blocked = order[i]
+		}
+		if l != nil && l.except && admits >= 0 {
+			v.Admitted = order[admits]
 		}
 		if l != nil && (l.policy == "allow" || l.policy == "block" || l.policy == "local") {
 			v.Policy, v.PolicyLevel = l.policy, order[i]
@@ -117,6 +122,8 @@ func TestResolveIsTheTableOfPrecedence(t *testing.T) {
 			l := &said{
 				unlimited: rapid.IntRange(0, 3).Draw(t, "unlimited") == 0,
 				blocked:   rapid.IntRange(0, 5).Draw(t, "blocked") == 0,
+				except:    rapid.IntRange(0, 2).Draw(t, "except") == 0,
+				admit:     rapid.IntRange(0, 2).Draw(t, "admit") == 0,
 				policy:    rapid.SampledFrom([]string{"", "", "allow", "block", "local", "later"}).Draw(t, "policy"),
 			}
 			l.extends = level != levels.System && rapid.Bool().Draw(t, "extends")

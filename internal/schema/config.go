@@ -45,8 +45,9 @@ type ConfigItem struct {
 	// Unlimited means that nothing limits the owner, and that no less specific
 	// level does either. It counts only without Limits.
 	Unlimited bool
-	// Blocked means that no call is admitted, whatever more specific items say.
-	Blocked bool
+	// Blocked means that no call is admitted, whatever more specific items say. BlockedExcept means
+	// that calls are admitted which Admit of a more specific item speaks for.
+	Blocked, BlockedExcept, Admit bool
 	// OnUnavailable is "allow", "block", "local" or "" for none.
 	OnUnavailable string
 	// Groups are the groups of a resource, sorted; of a resource's own item alone.
@@ -63,6 +64,7 @@ type ConfigItem struct {
 // Same says whether two configurations say the same, whatever their versions.
 func (c ConfigItem) Same(other ConfigItem) bool {
 	return c.Unlimited == other.Unlimited && c.Blocked == other.Blocked && c.OnUnavailable == other.OnUnavailable &&
+		c.BlockedExcept == other.BlockedExcept && c.Admit == other.Admit &&
 		c.ManagedBy == other.ManagedBy && c.Unread == other.Unread && c.Extends == other.Extends &&
 		slices.Equal(c.Limits, other.Limits) && slices.Equal(c.Lifted, other.Lifted) && slices.Equal(c.Groups, other.Groups)
 }
@@ -161,7 +163,7 @@ func (c ConfigItem) mark(item Item) {
 			item[name] = String(text)
 		}
 	}
-	putMarks(item, map[string]bool{attrUnlimited: c.Unlimited, attrBlocked: c.Blocked})
+	putMarks(item, map[string]bool{attrUnlimited: c.Unlimited, attrBlocked: c.Blocked, attrExcept: c.BlockedExcept, attrAdmit: c.Admit})
 	if c.Unread && len(c.Groups) == 0 {
 		return // they may be what cannot be read
 	}
@@ -216,7 +218,8 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 		return ConfigItem{}, err
 	}
 	c := ConfigItem{
-		Unlimited: marks.Unlimited, Blocked: marks.Blocked, OnUnavailable: marks.OnUnavailable, Groups: marks.Groups,
+		Unlimited: marks.Unlimited, Blocked: marks.Blocked, BlockedExcept: marks.BlockedExcept, Admit: marks.Admit,
+		OnUnavailable: marks.OnUnavailable, Groups: marks.Groups,
 		Extends: marks.Extends, ManagedBy: Text(item, attrManagedBy), Version: ConfigVersion(item),
 	}
 	limits, err := limitsIn(item)
@@ -271,10 +274,11 @@ func ReadableConfig(item Item) ConfigItem {
 	c, err := DecodeConfig(item)
 	if err != nil {
 		unlimited, _ := mark(item, attrUnlimited)
+		admit, _ := mark(item, attrAdmit)
 		groups, _ := groupsIn(item)
 		return ConfigItem{
-			Unlimited: unlimited, Groups: groups, Blocked: Blocked(item), OnUnavailable: DecodePolicy(item),
-			ManagedBy: Text(item, attrManagedBy), Version: ConfigVersion(item), Unread: true,
+			Unlimited: unlimited, Groups: groups, Blocked: mayBe(item, attrBlocked), BlockedExcept: mayBe(item, attrExcept), Admit: admit,
+			OnUnavailable: DecodePolicy(item), ManagedBy: Text(item, attrManagedBy), Version: ConfigVersion(item), Unread: true,
 		}
 	}
 	return c
@@ -282,22 +286,28 @@ func ReadableConfig(item Item) ConfigItem {
 
 // Marks are what a configuration item says besides limits; see ConfigItem.
 type Marks struct {
-	Unlimited, Blocked, Extends bool
-	OnUnavailable               string
-	Groups                      []string
+	Unlimited, Extends            bool
+	Blocked, BlockedExcept, Admit bool
+	OnUnavailable                 string
+	Groups                        []string
 }
 
 // DecodeMarks reads the marks of a configuration item. It fails on one that cannot be
 // understood.
 func DecodeMarks(item Item) (m Marks, err error) {
-	if m.Blocked, err = mark(item, attrBlocked); err != nil {
-		return Marks{}, err
-	}
-	if m.Unlimited, err = mark(item, attrUnlimited); err != nil {
-		return Marks{}, err
-	}
-	if m.Extends, err = mark(item, attrExtends); err != nil {
-		return Marks{}, err
+	for _, one := range []struct {
+		name string
+		to   *bool
+	}{
+		{attrBlocked, &m.Blocked},
+		{attrExcept, &m.BlockedExcept},
+		{attrAdmit, &m.Admit},
+		{attrUnlimited, &m.Unlimited},
+		{attrExtends, &m.Extends},
+	} {
+		if *one.to, err = mark(item, one.name); err != nil {
+			return Marks{}, err
+		}
 	}
 	if m.Groups, err = groupsIn(item); err != nil {
 		return Marks{}, err
@@ -357,11 +367,10 @@ func LimitNames(item Item) []string {
 	return slices.Compact(names)
 }
 
-// Blocked says whether an item blocks its owner; an item that does not say it clearly
-// does.
-func Blocked(item Item) bool {
-	blocked, err := mark(item, attrBlocked)
-	return blocked || err != nil
+// mayBe reports whether an item has a mark, or one that cannot be understood.
+func mayBe(item Item, name string) bool {
+	yes, err := mark(item, name)
+	return yes || err != nil
 }
 
 // mark reads an attribute that is true or false; false if it is absent.

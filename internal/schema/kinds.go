@@ -20,10 +20,13 @@ const (
 	// mark of a level it begins with kindPrefix: a version that does not know it refuses the
 	// level, and neither replaces nor removes it.
 	attrExtends = kindPrefix + "extends"
+	// attrExcept is a block that attrAdmit of a more specific level lifts.
+	attrExcept = kindPrefix + "except"
+	attrAdmit  = kindPrefix + "admit"
 )
 
 // levelMarks are the marks of a level that are of no limit.
-var levelMarks = []string{attrGroups, attrExtends}
+var levelMarks = []string{attrGroups, attrExtends, attrExcept, attrAdmit}
 
 // slotsPrefix begins the attributes of a bucket that are of a kind which is not known yet.
 const slotsPrefix = "s_"

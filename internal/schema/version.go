@@ -27,8 +27,8 @@ const (
 	GroupKinds = 1
 	// QuotaKinds is the generation that knows calendar quotas.
 	QuotaKinds = 2
-	// LevelKinds is the generation that knows the marks of levels, those that extend, and parents that
-	// count by their own levels.
+	// LevelKinds is the generation that knows the marks of levels (those that extend, blocks with
+	// exceptions), and parents that count by their own levels.
 	LevelKinds = 3
 	// KnownKinds is the generation that this version knows.
 	KnownKinds = LevelKinds

@@ -144,6 +144,8 @@ func (v *visit) systemLimits(ctx context.Context) tables.Finding {
 		return tables.Unseen("%s", v.why(err))
 	case config.Blocked:
 		return tables.Finding{Status: tables.Wrong, Found: "the system is blocked", Means: "no call is admitted at all", Fix: v.command("system show")}
+	case config.BlockedExcept:
+		return tables.Finding{Status: tables.Wrong, Found: "the system is blocked with exceptions", Means: "no call is admitted but those of exceptions", Fix: v.command("system show")}
 	case config.Unlimited:
 		return tables.Finding{Status: tables.Hint, Found: "the system is unlimited", Means: "who has no limits of their own is not limited", Fix: v.command("system show")}
 	case len(config.Limits) == 0:

@@ -262,10 +262,13 @@ func (r *Reader) marks(ctx context.Context, of string, reading *Reading) error {
 		return err
 	}
 	r.blocked, r.money, r.blockedOf, r.blockedAt = map[Key]levels.Level{}, map[rowKey]bool{}, of, reading.At
+	admitted := map[Key]bool{} // by a more specific level
 	for i, c := range configs {
-		if l := blocks[i]; c.Config.Blocked && r.blocked[l.key] == "" {
+		l := blocks[i]
+		if blocks := c.Config.Blocked || c.Config.BlockedExcept && !admitted[l.key]; blocks && r.blocked[l.key] == "" {
 			r.blocked[l.key] = l.level
 		}
+		admitted[l.key] = admitted[l.key] || c.Config.Admit
 		for _, limit := range c.Config.Limits {
 			key := rowKey{blocks[i].key.Entity, blocks[i].key.Resource, limit.Name}
 			if _, hidden := r.money[key]; !hidden {

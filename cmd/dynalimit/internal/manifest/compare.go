@@ -141,7 +141,7 @@ func (c *comparison) level(at admin.Scope, wanted admin.LimitConfig) (Change, bo
 func (c *comparison) deleteLevel(at admin.Scope, stored, stays admin.LimitConfig) {
 	ch := Change{Action: Delete, Scope: &at, Fields: levelFields(stored, stays), config: stays}
 	ch.config.Version = stored.Version
-	if stays.Blocked {
+	if blockOf(stays) != noBlock {
 		ch.Action, ch.config.ManagedBy = Update, c.m.Name
 	}
 	if len(ch.Fields) == 0 {
@@ -246,7 +246,7 @@ func (c *comparison) stranded() {
 // block keeps a block that the file does not say, unless it is to be lifted; it warns of
 // both.
 func (c *comparison) block(at admin.Scope, stored, wanted admin.LimitConfig) admin.LimitConfig {
-	if _, mine, _ := c.owner(stored.ManagedBy); !mine || !stored.Blocked || wanted.Blocked {
+	if _, mine, _ := c.owner(stored.ManagedBy); !mine || blockOf(stored) <= blockOf(wanted) {
 		return wanted
 	}
 	what := "it stays blocked; --lift-blocks lifts it"
@@ -254,8 +254,27 @@ func (c *comparison) block(at admin.Scope, stored, wanted admin.LimitConfig) adm
 		what = "the block is lifted"
 	}
 	c.noted = append(c.noted, fmt.Sprintf("%s is blocked, and the file does not say so: %s", at, what))
-	wanted.Blocked = !c.o.LiftBlocks
+	if !c.o.LiftBlocks {
+		wanted.Blocked, wanted.BlockedExcept, wanted.Admit = stored.Blocked, stored.BlockedExcept, false
+	}
 	return wanted
+}
+
+// How much a level blocks.
+const (
+	noBlock = iota
+	blockWithExceptions
+	plainBlock
+)
+
+func blockOf(l admin.LimitConfig) int {
+	switch {
+	case l.Blocked:
+		return plainBlock
+	case l.BlockedExcept:
+		return blockWithExceptions
+	}
+	return noBlock
 }
 
 // gonePlans are the plans of which no level stays.

@@ -309,6 +309,10 @@ func TestBlocksSetByHandStay(t *testing.T) {
 		assert.True(t, blocked(), file)
 		w.settled(t, parsed(t, file), Options{})
 	}
+	w.apply(t, "plans: {pro: {default: {limits: {rpm: 10}, blocked_except: true}}}", Options{})
+	assert.True(t, blocked(), "the file says less")
+	w.apply(t, "plans: {pro: {default: {limits: {rpm: 10}, admit: true}}}", Options{})
+	assert.True(t, blocked(), "the file says the opposite")
 	w.apply(t, "plans: {pro: {default: {limits: {rpm: 10}, blocked: true}}}", Options{LiftBlocks: true})
 	assert.True(t, blocked(), "the file says so")
 	w.apply(t, "plans: {pro: {default: {limits: {rpm: 10}}}}", Options{LiftBlocks: true})

@@ -182,7 +182,10 @@ func (d *decoder) level(at admin.Scope, l *level, path string) {
 	if l == nil {
 		return
 	}
-	c := admin.LimitConfig{Extends: l.Extends, Lifted: slices.Sorted(slices.Values(l.Lifted)), Only: l.Only, Unlimited: l.Unlimited, Blocked: l.Blocked, OnUnavailable: dynalimit.UnavailablePolicy(l.OnUnavailable)}
+	c := admin.LimitConfig{
+		Extends: l.Extends, Lifted: slices.Sorted(slices.Values(l.Lifted)), Only: l.Only, Unlimited: l.Unlimited,
+		Blocked: l.Blocked, BlockedExcept: l.BlockedExcept, Admit: l.Admit, OnUnavailable: dynalimit.UnavailablePolicy(l.OnUnavailable),
+	}
 	for name, one := range l.Limits {
 		c.Limits = append(c.Limits, d.limit(at, name, *one, below(below(path, "limits"), name)))
 	}
@@ -201,10 +204,11 @@ func (d *decoder) level(at admin.Scope, l *level, path string) {
 		d.refuse(below(path, "on_unavailable"), fmt.Sprintf("is %q: write block, allow or local", l.OnUnavailable))
 	case c.Unlimited && len(c.Limits) > 0:
 		d.refuse(below(path, "unlimited"), "is true beside limits: leave one of them out")
-	case !c.Unlimited && !c.Blocked && len(c.Limits)+len(c.Lifted) == 0 && c.OnUnavailable == "" && len(l.Groups) == 0:
+	case !c.Unlimited && !c.Blocked && !c.BlockedExcept && !c.Admit && len(c.Limits)+len(c.Lifted) == 0 && c.OnUnavailable == "" && len(l.Groups) == 0:
 		d.refuse(path, "says nothing: write limits, or leave the level out")
 	}
 	d.extending(at, l, path)
+	d.exceptions(at, l, path)
 	d.m.Configs[at] = c
 }
 
@@ -219,6 +223,18 @@ func (d *decoder) extending(at admin.Scope, l *level, path string) {
 		d.refuse(below(path, "extends"), "is true of everybody, and no level is less specific: leave it out")
 	case slices.ContainsFunc(l.Lifted, func(name string) bool { return l.Limits[name] != nil }):
 		d.refuse(below(path, "lifted"), "names a limit that stands in limits too: leave one of them out")
+	}
+}
+
+// exceptions refuses a level that blocks and admits, or blocks in two ways.
+func (d *decoder) exceptions(at admin.Scope, l *level, path string) {
+	switch {
+	case l.Admit && (l.Blocked || l.BlockedExcept):
+		d.refuse(below(path, "admit"), "is true at a level that is blocked: leave one of them out")
+	case l.Admit && at == (admin.Scope{Everyone: true}):
+		d.refuse(below(path, "admit"), "is true of everybody, and no level is less specific: leave it out")
+	case l.Blocked && l.BlockedExcept:
+		d.refuse(below(path, "blocked_except"), "is true beside blocked, which no level lifts: leave one of them out")
 	}
 }
 

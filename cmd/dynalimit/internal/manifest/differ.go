@@ -26,6 +26,8 @@ func levelFields(from, to admin.LimitConfig) []Field {
 	add("lifted", strings.Join(from.Lifted, ", "), strings.Join(to.Lifted, ", "))
 	add("unlimited", truth(from.Unlimited), truth(to.Unlimited))
 	add("blocked", truth(from.Blocked), truth(to.Blocked))
+	add("blocked_except", truth(from.BlockedExcept), truth(to.BlockedExcept))
+	add("admit", truth(from.Admit), truth(to.Admit))
 	add("on_unavailable", string(from.OnUnavailable), string(to.OnUnavailable))
 	add("groups", strings.Join(from.Groups, ", "), strings.Join(to.Groups, ", "))
 	return fields

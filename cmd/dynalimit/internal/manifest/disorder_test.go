@@ -81,6 +81,12 @@ func disorder(t *testing.T, random *rand.Rand, r *dynalimit.Repository) {
 		if random.IntN(4) == 0 {
 			c.Limits, c.Unlimited = nil, true
 		}
+		switch random.IntN(6) {
+		case 0:
+			c.Blocked, c.BlockedExcept = false, true
+		case 1:
+			c.Blocked, c.Admit = false, true
+		}
 		at := pick(random, []admin.Scope{
 			{Everyone: true},
 			{Everyone: true, Resource: pick(random, odd) + "/" + pick(random, odd)},

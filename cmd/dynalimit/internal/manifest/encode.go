@@ -113,7 +113,10 @@ func saysNothing(r admin.Entity) bool {
 }
 
 func levelOf(c admin.LimitConfig) *level {
-	out := &level{Extends: c.Extends, Lifted: c.Lifted, Unlimited: c.Unlimited, Blocked: c.Blocked, OnUnavailable: string(c.OnUnavailable), Groups: c.Groups, Limits: limits{}}
+	out := &level{
+		Extends: c.Extends, Lifted: c.Lifted, Unlimited: c.Unlimited, Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,
+		OnUnavailable: string(c.OnUnavailable), Groups: c.Groups, Limits: limits{},
+	}
 	for _, l := range c.Limits {
 		one := &limit{Capacity: capacityOf(l), Unit: unit(l.Unit), PerModel: l.PerModel, MaxDebt: amount(l.MaxDebt), Shadow: l.Shadow}
 		if l.Burst != l.Capacity {

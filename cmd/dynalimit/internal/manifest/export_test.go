@@ -34,7 +34,7 @@ func TestWhatIsExportedPlansNothingButOwnership(t *testing.T) {
 		keeps   int
 	}{
 		"by the same":     {"gateway", false, Options{Adopt: true}, 4, 0},
-		"by another":      {"second", false, Options{Adopt: true, AdoptFrom: "gateway"}, 19, 0},
+		"by another":      {"second", false, Options{Adopt: true, AdoptFrom: "gateway"}, 20, 0},
 		"what is managed": {"gateway", true, Options{}, 0, 0},
 		"without adopt":   {"gateway", false, Options{}, 0, 4},
 	} {

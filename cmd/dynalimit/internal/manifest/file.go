@@ -58,12 +58,15 @@ type level struct {
 	Limits limits `yaml:"limits,omitempty" json:"limits,omitempty"`
 	// Extends puts the limits over those of less specific levels, and Lifted takes some of those
 	// away. Only says that limits which the list takes out of force are meant to go.
-	Extends       bool     `yaml:"extends,omitempty" json:"extends,omitempty"`
-	Lifted        []string `yaml:"lifted,omitempty,flow" json:"lifted,omitempty"`
-	Only          bool     `yaml:"only,omitempty" json:"only,omitempty"`
-	Unlimited     bool     `yaml:"unlimited,omitempty" json:"unlimited,omitempty"`
-	Blocked       bool     `yaml:"blocked,omitempty" json:"blocked,omitempty"`
-	OnUnavailable string   `yaml:"on_unavailable,omitempty" json:"on_unavailable,omitempty"`
+	Extends   bool     `yaml:"extends,omitempty" json:"extends,omitempty"`
+	Lifted    []string `yaml:"lifted,omitempty,flow" json:"lifted,omitempty"`
+	Only      bool     `yaml:"only,omitempty" json:"only,omitempty"`
+	Unlimited bool     `yaml:"unlimited,omitempty" json:"unlimited,omitempty"`
+	Blocked   bool     `yaml:"blocked,omitempty" json:"blocked,omitempty"`
+	// BlockedExcept is a block that Admit of a more specific level lifts.
+	BlockedExcept bool   `yaml:"blocked_except,omitempty" json:"blocked_except,omitempty"`
+	Admit         bool   `yaml:"admit,omitempty" json:"admit,omitempty"`
+	OnUnavailable string `yaml:"on_unavailable,omitempty" json:"on_unavailable,omitempty"`
 	// Groups are of a resource for everybody alone.
 	Groups []string `yaml:"groups,omitempty,flow" json:"groups,omitempty"`
 }

@@ -81,7 +81,7 @@ func (c *comparison) levelsOf() map[string][]admin.ScopedConfig {
 // warns of blocks.
 func (c *comparison) keptBlocked(levels []admin.ScopedConfig) (kept bool) {
 	for _, l := range levels {
-		if !l.Config.Blocked {
+		if blockOf(l.Config) == noBlock {
 			continue
 		}
 		what := "the entity stays, with all its levels; --lift-blocks lets it go"

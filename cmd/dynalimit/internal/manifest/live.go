@@ -162,5 +162,5 @@ func (l *Live) configs(ctx context.Context, t Table, scopes []admin.Scope) error
 
 // says reports whether a level that was read is stored.
 func says(c admin.LimitConfig) bool {
-	return c.Version != 0 || c.ManagedBy != "" || len(c.Limits)+len(c.Lifted) > 0 || c.Unlimited || c.Blocked || c.OnUnavailable != "" || len(c.Groups) > 0
+	return c.Version != 0 || c.ManagedBy != "" || len(c.Limits)+len(c.Lifted) > 0 || c.Unlimited || blockOf(c) != noBlock || c.Admit || c.OnUnavailable != "" || len(c.Groups) > 0
 }

@@ -60,7 +60,7 @@ func (c *comparison) limits(plan string, end bool) bool {
 	if to, named := c.m.Configs[at]; end && (named || l.ManagedBy == c.m.Name) {
 		l = to
 	}
-	return plan != "" && (decides(l) || l.Blocked)
+	return plan != "" && (decides(l) || blockOf(l) != noBlock)
 }
 
 // The steps of a plan. Limits of an entity's own come before those of plans, which may admit
@@ -99,9 +99,9 @@ func (c *comparison) step(ch Change) int {
 	}
 	stored := c.live.Configs[*ch.Scope]
 	switch {
-	case ch.config.Blocked && !stored.Blocked:
+	case blockOf(ch.config) > blockOf(stored):
 		return stepBlock
-	case stored.Blocked && !ch.config.Blocked:
+	case blockOf(ch.config) < blockOf(stored):
 		return stepUnblock
 	}
 	gone := ch.Action == Delete || decides(stored) && !decides(ch.config)

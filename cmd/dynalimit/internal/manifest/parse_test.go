@@ -39,7 +39,9 @@ resources:
   all: {limits: {rpm: 500}}
   "gpt-3.5":
     unlimited: true
+    admit: true
   legacy: {blocked: true}
+  beta: {blocked_except: true}
 plans:
   pro: &pro
     default: {limits: {rpm: 1e3}}
@@ -84,7 +86,8 @@ func wholeManifest() *Manifest {
 			}, Groups: []string{"all", "openai"}},
 			{Everyone: true, Resource: "openai"}:  {Groups: []string{"all"}},
 			{Everyone: true, Resource: "all"}:     minute("rpm", 500),
-			{Everyone: true, Resource: "gpt-3.5"}: {Unlimited: true},
+			{Everyone: true, Resource: "gpt-3.5"}: {Unlimited: true, Admit: true},
+			{Everyone: true, Resource: "beta"}:    {BlockedExcept: true},
 			{Everyone: true, Resource: "legacy"}:  {Blocked: true},
 			{Plan: "pro"}:                         minute("rpm", 1000),
 			{Plan: "pro", Resource: "gpt-4"}:      gpt4,

@@ -1,0 +1,72 @@
+package admin
+
+import (
+	"context"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// SetBlocked blocks a level, or ends its block, also one with exceptions: nothing else that it says
+// is changed, but that a block ends LimitConfig.Admit. A blocked level admits no call, whatever more
+// specific levels say: Acquire fails with ErrBlocked. It is in force in this process at once, in
+// others within their ConfigTTL. Blocks of other levels stay.
+func (l Limits) SetBlocked(ctx context.Context, at Scope, blocked bool) error {
+	return l.change(ctx, "set blocked", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
+		next := schema.ConfigItem{}
+		if old != nil {
+			next = *old
+		}
+		next.Blocked, next.BlockedExcept, next.Admit = blocked, false, next.Admit && !blocked
+		return next.OrNone(), nil
+	})
+}
+
+// SetBlockedExcept blocks a level but for calls that a more specific level admits (SetAdmit). It
+// replaces a block without exceptions of the level, and its admission; SetBlocked ends it. It fails
+// with a *fault.TableError on a table that needs Admin.Upgrade first, and with a *ValidationError on a
+// Compatible repository.
+func (l Limits) SetBlockedExcept(ctx context.Context, at Scope) error {
+	return setExceptions(ctx, l, at, LimitConfig{BlockedExcept: true}, func(next *schema.ConfigItem) error {
+		next.Blocked, next.BlockedExcept, next.Admit = false, true, false
+		return nil
+	})
+}
+
+// SetAdmit has a level lift the blocks with exceptions of less specific levels (SetBlockedExcept), or
+// ends that: nothing else that it says is changed. It refuses a level that is blocked itself, and the
+// system. It fails as SetBlockedExcept does.
+func (l Limits) SetAdmit(ctx context.Context, at Scope, admit bool) error {
+	return setExceptions(ctx, l, at, LimitConfig{Admit: admit}, func(next *schema.ConfigItem) error {
+		if admit && (next.Blocked || next.BlockedExcept) {
+			return invalid("admit", "is set at %s, which is blocked; end that block first", at)
+		}
+		next.Admit = admit
+		return nil
+	})
+}
+
+// setExceptions changes how a level blocks, or admits. It refuses marks that cannot be stored.
+func setExceptions(ctx context.Context, l Limits, at Scope, marks LimitConfig, change func(*schema.ConfigItem) error) error {
+	if marks.says() {
+		checked := ScopedConfig{Scope: at, Config: marks}
+		if _, err := checked.checkFor(l.d, ""); err != nil {
+			return err
+		}
+		if err := l.d.mayChange(ctx); err != nil {
+			return err
+		}
+		if err := l.d.raiseKinds(ctx, checked); err != nil {
+			return err
+		}
+	}
+	return l.change(ctx, "set blocked", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
+		next := schema.ConfigItem{}
+		if old != nil {
+			next = *old
+		}
+		if err := change(&next); err != nil {
+			return nil, err
+		}
+		return next.OrNone(), nil
+	})
+}
