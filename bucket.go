@@ -70,7 +70,9 @@ func overridden(c *plan.Config, base, over []Limit, readAt, tick int64) *plan.Co
 	for i := range out.Limits {
 		l := &out.Limits[i]
 		if !slices.ContainsFunc(over, func(o Limit) bool { return o.Name == l.Name }) {
-			l.Level = c.Limits[c.Index(l.Name)].Level
+			at := c.Index(l.Name)
+			l.Level = c.Limits[at].Level
+			out.Shadow, out.Counted = out.Shadow|c.Shadow>>at&1<<i, out.Counted|c.Counted>>at&1<<i
 		}
 	}
 	return out

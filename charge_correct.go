@@ -202,7 +202,7 @@ func (c *charge) count(lv *level, changes []plan.Signed) bool {
 	if !kept {
 		return false
 	}
-	if len(without) > 0 && c.policy == Local {
+	if len(without) > 0 && lv.policyOf(c.policy) == Local {
 		lv.changeLocally(without, c.desk.share, c.desk.nowMS())
 	}
 	return true

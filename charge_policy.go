@@ -19,7 +19,7 @@ func (c *charge) admitSilent() error {
 		if lv.skipped() || !lv.lane.Contact.Away() {
 			continue
 		}
-		if !c.policy.admits() {
+		if !lv.policyOf(c.policy).admits() {
 			return c.desk.table.away()
 		}
 		if err := c.admitByPolicy(lv); err != nil {
@@ -31,12 +31,24 @@ func (c *charge) admitSilent() error {
 	return nil
 }
 
+// policyOf returns the policy that decides while the bucket does not answer, of a call's own. A bucket
+// that only counts is passed by, whatever that is.
+func (lv *level) policyOf(call UnavailablePolicy) UnavailablePolicy {
+	if lv.onlyCounts() {
+		return Allow
+	}
+	return call
+}
+
+// onlyCounts reports whether the bucket only counts what is asked, because a level is unlimited.
+func (lv *level) onlyCounts() bool { return lv.cfg.OnlyCounts(lv.asked) }
+
 // admitByPolicy admits at a level without its bucket. The error is the denial of the
 // process's share, or says that there is no room for one.
 func (c *charge) admitByPolicy(lv *level) error {
 	lv.degraded = true
 	beside := lane.BesideOf(lv.lane)
-	if c.policy == Allow {
+	if lv.policyOf(c.policy) == Allow {
 		lv.noteAnswer(beside.Memory(lv.cfg))
 		return nil
 	}

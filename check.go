@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/lane"
@@ -18,8 +19,9 @@ type Report struct {
 	// Blocked says what admits nothing, and where; nil if nothing is blocked. Then
 	// no bucket was read and there are no Statuses.
 	Blocked *BlockedError
-	// Unlimited means that no bucket would be charged, because every level that could
-	// be is unlimited. Then there are no Statuses.
+	// Unlimited means that nothing limits the call, because every level that could is unlimited.
+	// Then there are no Statuses, but for limits that are counted all the same
+	// (LimitStatus.Unlimited).
 	Unlimited bool
 	// RetryAfter is the exact wait until the amounts fit in every bucket that is charged, with
 	// no other traffic, and until no pause holds: 0 if they fit now, Never if one exceeds a burst, or if the entity is
@@ -67,6 +69,7 @@ func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amount
 			report.Statuses = append(report.Statuses, s)
 		}
 	}
+	report.Unlimited = report.Unlimited || len(report.Statuses) > 0 && !slices.ContainsFunc(report.Statuses, func(s LimitStatus) bool { return !s.Unlimited })
 	if paused, ok := errors.AsType[*PausedError](l.desk.pausedAmong(len(readings), func(i int) *lane.Lane { return readings[i].at })); ok {
 		report.Allowed, report.RetryAfter = false, max(report.RetryAfter, paused.RetryAfter)
 	}

@@ -305,7 +305,7 @@ func (c *configRead) resolved(ctx context.Context) (resolved ResolvedLimits, gro
 	record := schema.DecodeLink(items.meta)
 	resolved = ResolvedLimits{
 		EntityID: c.key.entity, Resource: c.key.resource, Limits: limits, From: from, Level: v.Level, Plan: record.Plan,
-		Unlimited: v.Unlimited, Blocked: v.Blocked, Admitted: v.Admitted,
+		Unlimited: v.Unlimited, Counted: v.Counted, Blocked: v.Blocked, Admitted: v.Admitted,
 		OnUnavailable: UnavailablePolicy(v.Policy), PolicyLevel: v.PolicyLevel,
 		ParentID: record.ParentID, Cascade: record.Cascade, Detached: record.Detached,
 	}

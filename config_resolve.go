@@ -50,8 +50,9 @@ type configKind struct {
 	// permanent means that the limits are the entity's own, so that its bucket has no
 	// ttl.
 	permanent bool
-	// unlimited means that the level that won lifts all limits, Options' too.
-	unlimited bool
+	// unlimited means that the level that won lifts all limits, Options' too. counted means that a
+	// level is unlimited and that less specific limits, or else Options', count its calls.
+	unlimited, counted bool
 	// cascade and detached are those of the entity's record.
 	cascade, detached bool
 	// group means that it is of a group of resources.
@@ -108,7 +109,7 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 		configKind: &configKind{
 			level: v.Level, blocked: v.Blocked, plan: record.Plan,
 			onUnavailable: UnavailablePolicy(v.Policy), systemPolicy: UnavailablePolicy(v.SystemPolicy),
-			permanent: slices.ContainsFunc(from, levels.Level.OfEntity), unlimited: v.Unlimited, cascade: record.Cascade, detached: record.Detached, group: items.group,
+			permanent: slices.ContainsFunc(from, levels.Level.OfEntity), unlimited: v.Unlimited, counted: v.Counted != "", cascade: record.Cascade, detached: record.Detached, group: items.group,
 		},
 	}
 	if !items.group { // groups are not transitive
@@ -119,6 +120,12 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 		cfg.compiled.Group = items.group
 		for i := range from {
 			cfg.compiled.Limits[i].Level = string(from[i])
+			if v.Limits[i].Counted {
+				cfg.compiled.Counted |= 1 << i
+			}
+		}
+		if v.Unlimited { // a call may name any limit
+			v.Hidden = nil
 		}
 		if len(v.Lifted)+len(v.Hidden) > 0 {
 			cfg.compiled.Origin = originOf(&v)
@@ -231,7 +238,7 @@ type ResolvedLimits struct {
 	// Resource is the resource that was asked for.
 	Resource string `json:"resource"`
 	// Limits are the limits in force, sorted by name. They are none if the entity is
-	// Unlimited, or if no level has any (Level is empty): then a limiter's own
+	// Unlimited and not Counted, or if no level has any (Level is empty): then a limiter's own
 	// Options.Limits apply.
 	Limits []Limit `json:"limits,omitempty"`
 	// From are the levels that the Limits come from, in their order.
@@ -244,6 +251,9 @@ type ResolvedLimits struct {
 	// Unlimited means that the level that won lifts all limits, also those of a
 	// limiter's Options.
 	Unlimited bool `json:"unlimited,omitempty"`
+	// Counted is the most specific level that is unlimited and counted
+	// (admin.LimitConfig.Counted): limits of less specific levels are in shadow. Empty for none.
+	Counted levels.Level `json:"counted,omitempty"`
 	// Blocked is the most specific level that admits nothing, whichever level won; empty
 	// for none. A parent that counts and that one of its own levels or its plan blocks, blocks
 	// the entity, too: ask for ParentID.

@@ -31,7 +31,7 @@ func (f *fallbackLimits) compile(r *resolvedConfig, parent bool) *plan.Config {
 	if len(r.limits) > 0 {
 		return r.compiled
 	}
-	if f == nil || r.unlimited || r.group {
+	if f == nil || r.unlimited && !r.counted || r.group {
 		return nil
 	}
 	if known := r.fallback.Load(); known != nil && known.from == f {
@@ -39,6 +39,10 @@ func (f *fallbackLimits) compile(r *resolvedConfig, parent bool) *plan.Config {
 	}
 	c := &compiledFallback{from: f, cfg: f.compiled}
 	c.cfg.ReadAt, c.cfg.Tick = r.readAt, r.tick
+	if r.counted {
+		c.cfg.Counted = 1<<len(c.cfg.Limits) - 1
+		c.cfg.Shadow = c.cfg.Counted
+	}
 	r.fallback.Store(c)
 	return &c.cfg
 }

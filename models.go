@@ -194,6 +194,9 @@ type LimitStatus struct {
 	// Shadowed means that Requested does not fit, or did not, and that the limit is in shadow: it
 	// denies nothing. RetryAfter is what it would have been.
 	Shadowed bool
+	// Unlimited means that the limit is in shadow because a level is unlimited and counted
+	// (admin.LimitConfig.Counted).
+	Unlimited bool
 	// RetryAfter is the exact wait until Requested fits with no other
 	// traffic: 0 when it fits, Never when it exceeds the burst.
 	RetryAfter time.Duration

@@ -191,7 +191,7 @@ func (t *taking) conclude(ctx context.Context, ops []*lane.Op, policy Unavailabl
 		err = o.fault
 	case o.failure == nil:
 		return nil
-	case !policy.admits():
+	case !policy.admits() && !o.counted:
 		err, unanswered = o.failure, true
 	default:
 		if err = c.admitFailed(ops); err == nil {
@@ -213,11 +213,13 @@ type outcome struct {
 	// failure is an error of the store, about which the policy decides. fault is a bug
 	// or a bad request; it never fails open, whatever the other levels did.
 	failure, fault error
+	// counted means that all that failed counts alone, because a level is unlimited.
+	counted bool
 }
 
 // bookResults books the result of every level.
 func (t *taking) bookResults(ops []*lane.Op) outcome {
-	var sum outcome
+	sum := outcome{counted: true}
 	for i, o := range ops {
 		lv := &t.charge.levels[i]
 		o.Result.Err = t.charge.desk.table.userError(lv.lane, o.Result.Err)
@@ -229,8 +231,8 @@ func (t *taking) bookResults(ops []*lane.Op) outcome {
 			sum.denied = true
 		case r.Err == nil:
 			lv.grant(&r)
-		case leftToPolicy(r.Err):
-			sum.failure = r.Err
+		case leftToPolicy(r.Err) || lv.onlyCounts() && (unavailable(r.Err) || errors.Is(r.Err, ErrContended)):
+			sum.failure, sum.counted = r.Err, sum.counted && lv.onlyCounts()
 		default:
 			sum.fault = cmp.Or(sum.fault, r.Err)
 		}

@@ -72,7 +72,7 @@ func (t *taking) writeFirst(ctx context.Context, ops []*lane.Op, first int, deci
 	case r.Denied && t.noteOthers(ctx, first):
 		lv.noteAnswer(r)
 		return true, t.charge.denial()
-	case r.Err == nil || t.charge.policy.admits():
+	case r.Err == nil || lv.policyOf(t.charge.policy).admits():
 		return false, nil
 	default:
 		for i, other := range ops {

@@ -66,7 +66,7 @@ func (c LimitConfig) says() bool {
 // stored. Fields are named with a prefix.
 func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 	item := schema.ConfigItem{
-		Unlimited: c.Unlimited, Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,
+		Unlimited: c.Unlimited, Counted: c.Counted, Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,
 		OnUnavailable: string(c.OnUnavailable), ManagedBy: c.ManagedBy, Version: c.Version,
 	}
 	if len(c.Groups) > 0 {
@@ -84,7 +84,7 @@ func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 	if !c.says() {
 		return item, fixable(invalid(prefix+"limits", "are none, and the level says nothing else; give at least one limit, or remove the level"), fault.DeleteLimits)
 	}
-	if err := cmp.Or(c.checkBlocks(prefix), c.checkLifted(prefix)); err != nil {
+	if err := cmp.Or(c.checkMarks(prefix), c.checkLifted(prefix)); err != nil {
 		return item, err
 	}
 	item.Extends, item.Lifted = c.Extends, slices.Sorted(slices.Values(c.Lifted))
@@ -102,11 +102,14 @@ func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 	return item, err
 }
 
-// checkBlocks refuses a level that blocks and admits, or blocks in two ways.
-func (c LimitConfig) checkBlocks(prefix string) error {
+// checkMarks refuses a level that blocks and admits, or blocks in two ways, and one that is counted
+// and not unlimited.
+func (c LimitConfig) checkMarks(prefix string) error {
 	switch {
 	case c.Admit && (c.Blocked || c.BlockedExcept):
 		return invalid(prefix+"admit", "is set at a level that is blocked; leave one of them out")
+	case c.Counted && !c.Unlimited:
+		return invalid(prefix+"counted", "is set without unlimited; set that too, or leave it out")
 	case c.Blocked && c.BlockedExcept:
 		return invalid(prefix+"blockedExcept", "is set beside blocked, which no level lifts; leave one of them out")
 	}

@@ -47,7 +47,7 @@ func configFields(c *schema.ConfigItem) trail.Fields {
 	if c.Unlimited {
 		fields["unlimited"] = true
 	}
-	for name, yes := range map[string]bool{"blocked": c.Blocked, "blocked_except": c.BlockedExcept, "admit": c.Admit} {
+	for name, yes := range map[string]bool{"blocked": c.Blocked, "blocked_except": c.BlockedExcept, "admit": c.Admit, "counted": c.Counted} {
 		if yes {
 			fields[name] = true
 		}

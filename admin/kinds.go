@@ -45,7 +45,7 @@ func (d *desk) requireKinds(ctx context.Context, generation int64) error {
 	case err != nil || record.KindsMin >= generation:
 		return err
 	case generation == schema.LevelKinds:
-		return &fault.TableError{Table: d.Table.Name, Reason: "may be used by versions of dynalimit that do not know levels which extend, blocks with exceptions, and parents that count by their own levels (kinds_min of its version record is " + strconv.FormatInt(record.KindsMin, 10) + "); update every process, then say so", Fix: fault.Upgrade}
+		return &fault.TableError{Table: d.Table.Name, Reason: "may be used by versions of dynalimit that do not know levels which extend, blocks with exceptions, unlimited levels that are counted, and parents that count by their own levels (kinds_min of its version record is " + strconv.FormatInt(record.KindsMin, 10) + "); update every process, then say so", Fix: fault.Upgrade}
 	}
 	return d.Table.UpdateIf(ctx, opRaiseKinds, schema.VersionKey(), schema.RaiseKinds(generation))
 }
@@ -65,7 +65,7 @@ func (d *desk) versionRecord(ctx context.Context) (schema.VersionRecord, error) 
 // neededKinds returns the generation of kinds that clients must know for a configuration; 0 is any.
 func (c LimitConfig) neededKinds() int64 {
 	switch {
-	case c.Extends || c.BlockedExcept || c.Admit:
+	case c.Extends || c.BlockedExcept || c.Admit || c.Counted:
 		return schema.LevelKinds
 	case slices.ContainsFunc(c.Limits, func(l dynalimit.Limit) bool { return l.IsQuota() || l.MaxDebt > 0 || l.Shadow }):
 		return schema.QuotaKinds

@@ -193,6 +193,7 @@ func TestAddAndRemoveLimits(t *testing.T) {
 		`config.lifted: has "rpm", which limits have too`: {Limits: limitNamed("rpm"), Extends: true, Lifted: []string{"rpm"}},
 		`config.lifted: has "tpm" twice`:                  {Extends: true, Lifted: []string{"tpm", "tpm"}},
 		"config.unlimited: is set beside limits":          {Limits: limitNamed("rpm"), Extends: true, Unlimited: true},
+		"config.counted: is set without unlimited":        {Limits: limitNamed("rpm"), Counted: true},
 	} {
 		_, err := limits.SetConfig(ctx, acme, c)
 		assert.ErrorContains(t, err, reason)
@@ -217,8 +218,11 @@ func TestLevelsThatExtendNeedAnUpgrade(t *testing.T) {
 	for what, do := range map[string]func() error{
 		"a level":                 func() error { return a.Limits.Add(t.Context(), admin.Scope{Entity: "acme"}, limitNamed("rpm")) },
 		"a block with exceptions": func() error { return a.Limits.SetBlockedExcept(t.Context(), admin.Scope{Everyone: true}) },
-		"an exception":            func() error { return a.Limits.SetAdmit(t.Context(), admin.Scope{Entity: "acme"}, true) },
-		"a parent":                func() error { return a.Entities.Create(t.Context(), admin.Entity{ID: "key", ParentID: "team"}) },
+		"a counted level": func() error {
+			return second(a.Limits.SetConfig(t.Context(), admin.Scope{Entity: "acme"}, admin.LimitConfig{Unlimited: true, Counted: true}))
+		},
+		"an exception": func() error { return a.Limits.SetAdmit(t.Context(), admin.Scope{Entity: "acme"}, true) },
+		"a parent":     func() error { return a.Entities.Create(t.Context(), admin.Entity{ID: "key", ParentID: "team"}) },
 		"a parent of many": func() error {
 			return second(a.Entities.CreateMany(t.Context(), []admin.EntitySetup{{Entity: admin.Entity{ID: "key", ParentID: "team"}}}))
 		},
@@ -258,6 +262,12 @@ func TestMoneyIsNotLostByNameUnsaid(t *testing.T) {
 		stored map[admin.Scope]admin.LimitConfig
 		do     func(ctx context.Context, l admin.Limits) error
 	}{
+		"money that is counted alone": {
+			map[admin.Scope]admin.LimitConfig{system: {Limits: limitNamed("rpm", "usd")}},
+			func(ctx context.Context, l admin.Limits) error {
+				return second(l.SetConfig(ctx, acme, admin.LimitConfig{Version: admin.AnyVersion, Unlimited: true, Counted: true}))
+			},
+		},
 		"own money of an extending level, removed": {
 			map[admin.Scope]admin.LimitConfig{acme: {Extends: true, Limits: limitNamed("rpm", "usd")}},
 			func(ctx context.Context, l admin.Limits) error { return l.Remove(ctx, acme, []string{"usd"}) },

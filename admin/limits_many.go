@@ -142,8 +142,8 @@ func (c ScopedConfig) checkFor(d *desk, prefix string) (*schema.ConfigItem, erro
 	if next.Extends && d.Compatible {
 		return nil, invalid(prefix+"config.extends", "is set, and zae-limiter would read the level as the whole list (RepositoryOptions.Compatible is set); set the whole list")
 	}
-	if (next.BlockedExcept || next.Admit) && d.Compatible {
-		return nil, invalid(prefix+"config.blockedExcept", "or admit is set, which zae-limiter does not know (RepositoryOptions.Compatible is set); set blocked, or leave it out")
+	if (next.BlockedExcept || next.Admit || next.Counted) && d.Compatible {
+		return nil, invalid(prefix+"config", "sets blockedExcept, admit or counted, which zae-limiter does not know (RepositoryOptions.Compatible is set); set blocked or unlimited, or leave it out")
 	}
 	return next, d.compatible(c.Scope.Resource, prefix+"config.limits", next.Limits)
 }

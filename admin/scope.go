@@ -64,8 +64,13 @@ type LimitConfig struct {
 	// Defaults to none.
 	Lifted []string `json:"lifted,omitempty"`
 	// Unlimited ends the search for limits: neither less specific levels nor
-	// Options.Limits apply. Defaults to false; it excludes Limits.
+	// Options.Limits apply. Nothing is counted then. Defaults to false; it excludes Limits.
 	Unlimited bool `json:"unlimited,omitempty"`
+	// Counted, beside Unlimited, has the limits that would be in force without the level count its
+	// calls, each in shadow (dynalimit.Limit.Shadow): they deny nothing, and calls are admitted
+	// whatever the policy while their bucket does not answer. Limits of parents, and of groups, stay.
+	// Not of a Compatible repository. Defaults to false.
+	Counted bool `json:"counted,omitempty"`
 	// Blocked admits no call, whatever more specific levels say: ErrBlocked. Defaults to
 	// false.
 	Blocked bool `json:"blocked,omitempty"`
@@ -193,7 +198,7 @@ func configOf(level levels.Level, c *schema.ConfigItem) (LimitConfig, error) {
 	}
 	limits, err := limitsOf(storedField(level), c.Limits)
 	return LimitConfig{
-		Limits: limits, Extends: c.Extends, Lifted: c.Lifted, Unlimited: c.Unlimited, Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,
+		Limits: limits, Extends: c.Extends, Lifted: c.Lifted, Unlimited: c.Unlimited, Counted: c.Counted, Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,
 		OnUnavailable: knownPolicy(c.OnUnavailable), Groups: c.Groups, ManagedBy: c.ManagedBy, Version: c.Version,
 	}, err
 }

@@ -312,7 +312,7 @@ func TestSevenLimitsBelowAParentStayWithinAKilobyte(t *testing.T) {
 
 // Processes of every policy, one of which debits ahead and one of which charges in transactions,
 // share buckets of an entity, its parent and a group, while limits of them go
-// into shadow and out of it, windows end, answers are lost or late, and nobody answers for a while.
+// into shadow and out of it, the entity becomes unlimited and counted, and limited again, windows end, answers are lost or late, and nobody answers for a while.
 // Then the counters are what the leases say they used, to the token, but for what is in doubt or
 // dropped; no quota was deeper in debt than it may be; and nothing was denied by a limit in shadow.
 // Observers hear of each call's and each write's begin and end once, and what they hear that leases
@@ -334,6 +334,10 @@ func TestHistoriesOfCounters(t *testing.T) {
 					_ = s.repo.SetLimits(t.Context(), at, []dynalimit.Limit{dynalimit.PerHour("rpm", 100_000), shadow(dynalimit.PerHour("tpm", 300)), shadow(usd)})
 				}
 				_ = s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true, Resource: group}, []dynalimit.Limit{shadow(usd)})
+				own := admin.LimitConfig{Admit: true, Only: true, Version: admin.AnyVersion} // says nothing of limits
+				own.Unlimited = changes.IntN(2) == 0
+				own.Counted = own.Unlimited
+				_, _ = s.repo.SetConfig(t.Context(), admin.Scope{Entity: "key"}, own)
 			}
 			set()
 			var used usage

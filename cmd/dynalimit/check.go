@@ -234,6 +234,9 @@ func says(c admin.LimitConfig) string {
 	if c.Unlimited {
 		add("unlimited")
 	}
+	if c.Counted {
+		add("counted")
+	}
 	for _, limit := range c.Limits {
 		add(limit.Name + " " + notation.Describe(limit))
 	}

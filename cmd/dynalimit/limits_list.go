@@ -114,6 +114,9 @@ func printResolved(out *term.Output, r dynalimit.ResolvedLimits, none string) {
 	}
 	printLimits(out, r.Limits)
 	facts := []string{"from", fromLevels(r), "plan", r.Plan, "parent", r.ParentID, "charges", chargesText(r.ParentID, r.Cascade, r.Detached)}
+	if r.Counted != "" {
+		facts = append(facts, "counted", fmt.Sprintf("by less specific limits, which deny nothing: the level %s is unlimited", r.Counted))
+	}
 	if r.Admitted != "" {
 		facts = append(facts, "admitted", fmt.Sprintf("by the level %s, though a less specific one blocks with exceptions", r.Admitted))
 	}

@@ -16,7 +16,8 @@ import (
 // levelSet is what a level is to say.
 type levelSet struct {
 	Limits        []string `arg:"" optional:"" name:"limit" sep:"none" help:"Limits, NAME=CAPACITY[/PERIOD][,burst=N][,refill=N][,max-debt=N][,shadow], such as rpm=100 or tpm=40k/1m,burst=80k; or quotas of the calendar, NAME=CAPACITY/daily[,zone=ZONE], or hourly, weekly, monthly; of money with dollars, 'NAME=$50/daily[,per-model]'. They replace those that are set."`
-	Unlimited     bool     `help:"Lift all limits at this level, instead of setting any."`
+	Unlimited     bool     `help:"Lift all limits at this level, instead of setting any. Nothing is counted."`
+	Counted       bool     `help:"With --unlimited: count calls by the limits that would be in force otherwise; they deny nothing."`
 	OnUnavailable *string  `help:"What calls do while DynamoDB does not answer: block, allow or local; none leaves it to less specific levels." enum:"block,allow,local,none" placeholder:"POLICY"`
 	Only          bool     `help:"Limits in force that the change takes out of force are meant to go: money, and those of less specific levels that the list hides."`
 	Version       *int64   `help:"Change the level only if it has this version, as 'show --json' prints it. Default: the one found." placeholder:"N"`
@@ -25,6 +26,8 @@ type levelSet struct {
 
 func (c *levelSet) Validate() error {
 	switch {
+	case c.Counted && !c.Unlimited:
+		return errors.New("--counted says how --unlimited counts: give both, or leave it out")
 	case c.Unlimited && len(c.Limits) > 0:
 		return fmt.Errorf("--unlimited lifts limits and %s sets one: leave one of them out", c.Limits[0])
 	}
@@ -62,7 +65,7 @@ func (c *levelSet) on(config admin.LimitConfig) (admin.LimitConfig, error) {
 	}
 	config.Only = c.Only
 	if c.Unlimited || len(limits) > 0 {
-		config.Limits, config.Unlimited, config.Extends, config.Lifted = limits, c.Unlimited, false, nil
+		config.Limits, config.Unlimited, config.Counted, config.Extends, config.Lifted = limits, c.Unlimited, c.Counted, false, nil
 	}
 	if c.OnUnavailable != nil {
 		config.OnUnavailable = dynalimit.UnavailablePolicy(*c.OnUnavailable)
@@ -188,6 +191,14 @@ func diff(out *term.Output, was, is map[string]string) []string {
 	return lines
 }
 
+// unlimitedText says what an unlimited level means.
+func unlimitedText(c admin.LimitConfig) string {
+	if c.Counted {
+		return "no limits apply; less specific ones count and deny nothing"
+	}
+	return "no limits apply"
+}
+
 // facts are what a level says, in words, by name.
 func facts(c admin.LimitConfig) map[string]string {
 	all := map[string]string{}
@@ -201,7 +212,7 @@ func facts(c admin.LimitConfig) map[string]string {
 		all["extends"] = "less specific levels' other limits apply too"
 	}
 	if c.Unlimited {
-		all["unlimited"] = "no limits apply"
+		all["unlimited"] = unlimitedText(c)
 	}
 	if c.Blocked {
 		all["blocked"] = "no call is admitted"
@@ -249,7 +260,7 @@ func printLevel(out *term.Output, c admin.LimitConfig) {
 		fmt.Fprintln(out, "  extends: less specific levels' other limits apply too")
 	}
 	if c.Unlimited {
-		fmt.Fprintln(out, "  unlimited: no limits apply")
+		fmt.Fprintln(out, "  unlimited: "+unlimitedText(c))
 	}
 	if c.Blocked {
 		fmt.Fprintln(out, "  "+out.Red("blocked: no call is admitted"))

@@ -55,6 +55,13 @@ func TestAddedLimitsTranscript(t *testing.T) {
 		{"upgrade", "--dry-run", "--json"},
 		{"upgrade", "--yes"},
 		{"upgrade", "now"},
+		{"limits", "set", "acme", "--counted", "tpm=1"},
+		{"limits", "set", "acme", "--unlimited", "--counted"},
+		{"limits", "show", "acme"},
+		{"limits", "resolve", "acme", "gpt-5"},
+		{"check", "acme", "gpt-5", "tpm=20k"},
+		{"limits", "add", "acme", "tpm=1"},
+		{"limits", "set", "acme", "--unlimited"},
 	})
 }
 

@@ -16,9 +16,12 @@ type Verdict struct {
 	Level levels.Level
 	// Limits are those in force, sorted by name; none if nothing limits.
 	Limits []Limit
-	// Unlimited means that no limit applies: the walk ended at a level that is unlimited, or
-	// every limit was lifted by name.
+	// Unlimited means that no limit applies: the walk came to a level that is unlimited, or
+	// every limit was lifted by name. Limits is then empty, or all of them are counted alone.
 	Unlimited bool
+	// Counted is the most specific level that is unlimited and counted; empty for none. Limits of
+	// less specific levels are in shadow.
+	Counted levels.Level
 	// Blocked is the most specific level that blocks and that no level lifts, empty for none. It
 	// matters whichever level won.
 	Blocked levels.Level
@@ -46,6 +49,8 @@ type Limit struct {
 	schema.ConfigLimit
 	// Level is where it is stored.
 	Level levels.Level
+	// Counted means that it is in shadow because a more specific level is unlimited and counted.
+	Counted bool
 }
 
 // Hidden is a limit that is not in force because a more specific level won.
@@ -72,7 +77,7 @@ func (e *Malformed) Unwrap() error { return e.Err }
 
 // Resolve applies the levels. It walks them from the most specific one on. A level's list is put
 // by name over those of less specific levels if the level extends. A level that does not extend,
-// or is unlimited, ends the walk, and so does the system. A block does not touch the walk: leases
+// or is unlimited and not counted, ends the walk, and so does the system. A block does not touch the walk: leases
 // that are out go by the limits. A more specific level that admits lifts a block with exceptions,
 // and no level lifts another block. It fails with *Malformed if an item on the walk, or the marks of
 // any item, cannot be understood.
@@ -122,12 +127,18 @@ func Resolve(items Items) (Verdict, error) {
 func (v *Verdict) offer(l layer, marks schema.Marks) (ended bool, err error) {
 	if !schema.HasList(l.item) {
 		if marks.Unlimited {
-			v.Unlimited = v.Level == ""
+			v.Unlimited = v.Unlimited || v.Level == ""
 			v.Level = cmp.Or(v.Level, l.level)
 		}
-		return marks.Unlimited, nil
+		if marks.Counted {
+			v.Counted = cmp.Or(v.Counted, l.level)
+		}
+		return marks.Unlimited && !marks.Counted, nil
 	}
 	item, err := schema.DecodeConfig(l.item)
+	if err != nil && v.Unlimited {
+		return true, nil //nolint:nilerr // it limits nothing, and counts nothing either
+	}
 	if err != nil {
 		return false, &Malformed{l.level, err}
 	}
@@ -135,7 +146,8 @@ func (v *Verdict) offer(l layer, marks schema.Marks) (ended bool, err error) {
 	lifted := v.Lifted
 	for _, limit := range item.Limits {
 		if !v.has(limit.Name) && !isNamed(lifted, limit.Name) {
-			v.Limits = append(v.Limits, Limit{limit, l.level})
+			limit.Shadow = limit.Shadow || v.Counted != ""
+			v.Limits = append(v.Limits, Limit{limit, l.level, v.Counted != ""})
 		}
 	}
 	for _, name := range item.Lifted {

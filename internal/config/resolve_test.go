@@ -19,7 +19,7 @@ import (
 type said struct {
 	names, lifts                []string
 	unlimited, blocked, extends bool
-	except, admit               bool
+	except, admit, counted      bool
 	policy                      string
 }
 
@@ -27,7 +27,7 @@ func (s *said) item() schema.Item {
 	if s == nil {
 		return nil
 	}
-	c := schema.ConfigItem{Version: 1, Unlimited: s.unlimited, Blocked: s.blocked, OnUnavailable: s.policy, Extends: s.extends, Lifted: s.lifts, BlockedExcept: s.except, Admit: s.admit}
+	c := schema.ConfigItem{Version: 1, Unlimited: s.unlimited, Counted: s.counted, Blocked: s.blocked, OnUnavailable: s.policy, Extends: s.extends, Lifted: s.lifts, BlockedExcept: s.except, Admit: s.admit}
 	for _, name := range s.names {
 		c.Limits = append(c.Limits, schema.ConfigLimit{Name: name, Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 60})
 	}
@@ -50,22 +50,27 @@ func itemsOf(by map[levels.Level]*said) Items {
 func model(by map[levels.Level]*said) (v Verdict) {
 	var walk, past []levels.Level
 	ended, unlimited := false, false
+	shadowed := map[levels.Level]bool{} // behind a level that is counted
 	for _, level := range order {
 		l := by[level]
 		list := l != nil && len(l.names)+len(l.lifts) > 0
+		shadowed[level] = v.Counted != ""
 		switch {
 		case ended:
 			past = append(past, level)
 		case list:
 			walk, ended = append(walk, level), !l.extends
 		case l != nil && l.unlimited:
-			ended, unlimited = true, true
-			if len(walk) == 0 {
-				v.Level = level
+			ended, unlimited = !l.counted, true
+			if v.Level == "" && len(walk) == 0 {
+				v.Level, v.Unlimited = level, true
+			}
+			if l.counted && v.Counted == "" {
+				v.Counted = level
 			}
 		}
 	}
-	if len(walk) > 0 {
+	if len(walk) > 0 && v.Level == "" {
 		v.Level = walk[0]
 	}
 	for _, name := range []string{"rpm", "tpd", "tpm"} {
@@ -75,14 +80,14 @@ func model(by map[levels.Level]*said) (v Verdict) {
 			case spoken:
 			case slices.Contains(l.names, name):
 				spoken = true
-				v.Limits = append(v.Limits, Limit{schema.ConfigLimit{Name: name, Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 60}, level})
+				v.Limits = append(v.Limits, Limit{schema.ConfigLimit{Name: name, Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 60, Shadow: shadowed[level]}, level, shadowed[level]})
 			case slices.Contains(l.lifts, name):
 				spoken = true
 				v.Lifted = append(v.Lifted, Hidden{name, level})
 			}
 		}
 	}
-	v.Unlimited = len(v.Limits) == 0 && (unlimited || len(walk) > 0)
+	v.Unlimited = v.Unlimited || len(v.Limits) == 0 && (unlimited || len(walk) > 0)
 	for _, level := range past {
 		if l := by[level]; l != nil {
 			for _, name := range l.names {
@@ -126,6 +131,7 @@ func TestResolveIsTheTableOfPrecedence(t *testing.T) {
 				admit:     rapid.IntRange(0, 2).Draw(t, "admit") == 0,
 				policy:    rapid.SampledFrom([]string{"", "", "allow", "block", "local", "later"}).Draw(t, "policy"),
 			}
+			l.counted = l.unlimited && rapid.Bool().Draw(t, "counted")
 			l.extends = level != levels.System && rapid.Bool().Draw(t, "extends")
 			for _, name := range []string{"rpm", "tpd", "tpm"} {
 				switch rapid.IntRange(0, 8).Draw(t, name) {

@@ -131,6 +131,11 @@ func newHistory(t *testing.T, seed uint64, mode Mode) *history {
 			h.regroup(ctx, luck)
 		}
 	}
+	if luck.IntN(3) == 0 { // everybody is shut out, but for the callers of the resource
+		limits := admin.New(h.operator).Limits
+		require.NoError(t, limits.SetAdmit(ctx, admin.Scope{Everyone: true, Resource: resource}, true))
+		require.NoError(t, limits.SetBlockedExcept(ctx, admin.Scope{Everyone: true}))
+	}
 	h.published(ctx)
 	h.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 		h.oracle.arrived(q)

@@ -1,6 +1,7 @@
 package laws
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -64,7 +65,7 @@ func (o *operator) reconfigure() {
 	case 2:
 		err = setLevel(ctx, admin.New(o.h.operator).Limits, o.r, admin.Scope{Entity: entity, Resource: resource}, limits)
 	case 3:
-		err = admin.New(o.h.operator).Limits.Delete(ctx, admin.Scope{Everyone: true, Resource: resource})
+		err = unsetLevel(ctx, admin.New(o.h.operator).Limits, admin.Scope{Everyone: true, Resource: resource})
 	case 4:
 		err = admin.New(o.h.operator).Limits.Delete(ctx, admin.Scope{Entity: entity})
 	case 5:
@@ -90,6 +91,16 @@ func setLevel(ctx context.Context, of admin.Limits, r *rand.Rand, at admin.Scope
 		c.Limits, c.Extends = limits[:1+r.IntN(len(limits))], true
 	}
 	_, err = of.SetConfig(ctx, at, c)
+	return err
+}
+
+// unsetLevel removes what a level says, but for an exception to a block.
+func unsetLevel(ctx context.Context, of admin.Limits, at admin.Scope) error {
+	c, err := of.GetConfig(ctx, at)
+	if err != nil || !c.Admit {
+		return cmp.Or(err, of.Delete(ctx, at))
+	}
+	_, err = of.SetConfig(ctx, at, admin.LimitConfig{Admit: true, Version: c.Version, Only: true})
 	return err
 }
 

@@ -35,7 +35,9 @@ type Config struct {
 	Uncharged uint32
 	// Money has a bit for each limit that is money. It decides nothing. Shadow has one for each
 	// that is counted and denies nothing.
-	Money, Shadow uint32
+	// Counted has one for each of those in shadow that are so because an unlimited level is counted:
+	// no policy looks at them.
+	Money, Shadow, Counted uint32
 	// ReadAt is the instant, in Unix ms of DynamoDB's clock, before the
 	// configuration was read; Tick orders that read within the process.
 	ReadAt, Tick int64
@@ -109,6 +111,14 @@ func (c *Config) Enforced(amounts []Signed) []Signed {
 		return amounts
 	}
 	return slices.DeleteFunc(slices.Clone(amounts), func(a Signed) bool { return c.InShadow(a.Name) })
+}
+
+// OnlyCounts reports whether all amounts are of limits that are counted because a level is unlimited.
+func (c *Config) OnlyCounts(amounts []Signed) bool {
+	return c.Counted != 0 && !slices.ContainsFunc(amounts, func(a Signed) bool {
+		i := c.Index(a.Name)
+		return i < 0 || c.Counted>>i&1 == 0
+	})
 }
 
 // Charges reports whether calls charge a limit of the bucket; nil has none.

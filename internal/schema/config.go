@@ -43,8 +43,9 @@ type ConfigItem struct {
 	Extends bool
 	Lifted  []string
 	// Unlimited means that nothing limits the owner, and that no less specific
-	// level does either. It counts only without Limits.
-	Unlimited bool
+	// level does either. It counts only without Limits. Counted, beside it, means that limits of less
+	// specific levels count its calls and deny nothing.
+	Unlimited, Counted bool
 	// Blocked means that no call is admitted, whatever more specific items say. BlockedExcept means
 	// that calls are admitted which Admit of a more specific item speaks for.
 	Blocked, BlockedExcept, Admit bool
@@ -64,7 +65,7 @@ type ConfigItem struct {
 // Same says whether two configurations say the same, whatever their versions.
 func (c ConfigItem) Same(other ConfigItem) bool {
 	return c.Unlimited == other.Unlimited && c.Blocked == other.Blocked && c.OnUnavailable == other.OnUnavailable &&
-		c.BlockedExcept == other.BlockedExcept && c.Admit == other.Admit &&
+		c.BlockedExcept == other.BlockedExcept && c.Admit == other.Admit && c.Counted == other.Counted &&
 		c.ManagedBy == other.ManagedBy && c.Unread == other.Unread && c.Extends == other.Extends &&
 		slices.Equal(c.Limits, other.Limits) && slices.Equal(c.Lifted, other.Lifted) && slices.Equal(c.Groups, other.Groups)
 }
@@ -163,7 +164,7 @@ func (c ConfigItem) mark(item Item) {
 			item[name] = String(text)
 		}
 	}
-	putMarks(item, map[string]bool{attrUnlimited: c.Unlimited, attrBlocked: c.Blocked, attrExcept: c.BlockedExcept, attrAdmit: c.Admit})
+	putMarks(item, map[string]bool{attrUnlimited: c.Unlimited && !c.Counted, attrCounted: c.Counted, attrBlocked: c.Blocked, attrExcept: c.BlockedExcept, attrAdmit: c.Admit})
 	if c.Unread && len(c.Groups) == 0 {
 		return // they may be what cannot be read
 	}
@@ -218,7 +219,7 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 		return ConfigItem{}, err
 	}
 	c := ConfigItem{
-		Unlimited: marks.Unlimited, Blocked: marks.Blocked, BlockedExcept: marks.BlockedExcept, Admit: marks.Admit,
+		Unlimited: marks.Unlimited, Counted: marks.Counted, Blocked: marks.Blocked, BlockedExcept: marks.BlockedExcept, Admit: marks.Admit,
 		OnUnavailable: marks.OnUnavailable, Groups: marks.Groups,
 		Extends: marks.Extends, ManagedBy: Text(item, attrManagedBy), Version: ConfigVersion(item),
 	}
@@ -274,10 +275,11 @@ func ReadableConfig(item Item) ConfigItem {
 	c, err := DecodeConfig(item)
 	if err != nil {
 		unlimited, _ := mark(item, attrUnlimited)
+		counted, _ := mark(item, attrCounted)
 		admit, _ := mark(item, attrAdmit)
 		groups, _ := groupsIn(item)
 		return ConfigItem{
-			Unlimited: unlimited, Groups: groups, Blocked: mayBe(item, attrBlocked), BlockedExcept: mayBe(item, attrExcept), Admit: admit,
+			Unlimited: unlimited || counted, Counted: counted, Groups: groups, Blocked: mayBe(item, attrBlocked), BlockedExcept: mayBe(item, attrExcept), Admit: admit,
 			OnUnavailable: DecodePolicy(item), ManagedBy: Text(item, attrManagedBy), Version: ConfigVersion(item), Unread: true,
 		}
 	}
@@ -286,7 +288,7 @@ func ReadableConfig(item Item) ConfigItem {
 
 // Marks are what a configuration item says besides limits; see ConfigItem.
 type Marks struct {
-	Unlimited, Extends            bool
+	Unlimited, Counted, Extends   bool
 	Blocked, BlockedExcept, Admit bool
 	OnUnavailable                 string
 	Groups                        []string
@@ -303,12 +305,14 @@ func DecodeMarks(item Item) (m Marks, err error) {
 		{attrExcept, &m.BlockedExcept},
 		{attrAdmit, &m.Admit},
 		{attrUnlimited, &m.Unlimited},
+		{attrCounted, &m.Counted},
 		{attrExtends, &m.Extends},
 	} {
 		if *one.to, err = mark(item, one.name); err != nil {
 			return Marks{}, err
 		}
 	}
+	m.Unlimited = m.Unlimited || m.Counted
 	if m.Groups, err = groupsIn(item); err != nil {
 		return Marks{}, err
 	}

@@ -372,3 +372,17 @@ func TestNamesOfLeases(t *testing.T) {
 		assert.NotEmpty(t, CheckLease(bad), bad)
 	}
 }
+
+// TestCountedStandsWithoutUnlimited: a version that does not know the mark refuses the level. Beside the
+// mark of unlimited it counts.
+func TestCountedStandsWithoutUnlimited(t *testing.T) {
+	item := ConfigItem{Unlimited: true, Counted: true}.Item(Keys{}, ConfigOwner{}, nil)
+	require.NotContains(t, item, attrUnlimited)
+	for range 2 {
+		c, err := DecodeConfig(item)
+		require.NoError(t, err)
+		assert.Equal(t, ConfigItem{Unlimited: true, Counted: true}, c)
+		item[attrUnlimited] = item[attrCounted]
+	}
+	assert.NotContains(t, ConfigItem{}.Item(Keys{}, ConfigOwner{}, item), attrCounted)
+}

@@ -23,10 +23,13 @@ const (
 	// attrExcept is a block that attrAdmit of a more specific level lifts.
 	attrExcept = kindPrefix + "except"
 	attrAdmit  = kindPrefix + "admit"
+	// attrCounted makes a level unlimited and has its calls counted. It stands without attrUnlimited,
+	// so that a version that does not know it refuses the level.
+	attrCounted = kindPrefix + "counted"
 )
 
 // levelMarks are the marks of a level that are of no limit.
-var levelMarks = []string{attrGroups, attrExtends, attrExcept, attrAdmit}
+var levelMarks = []string{attrGroups, attrExtends, attrExcept, attrAdmit, attrCounted}
 
 // slotsPrefix begins the attributes of a bucket that are of a kind which is not known yet.
 const slotsPrefix = "s_"

@@ -28,7 +28,7 @@ const (
 	// QuotaKinds is the generation that knows calendar quotas.
 	QuotaKinds = 2
 	// LevelKinds is the generation that knows the marks of levels (those that extend, blocks with
-	// exceptions), and parents that count by their own levels.
+	// exceptions, unlimited ones that are counted), and parents that count by their own levels.
 	LevelKinds = 3
 	// KnownKinds is the generation that this version knows.
 	KnownKinds = LevelKinds

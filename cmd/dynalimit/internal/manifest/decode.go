@@ -183,7 +183,7 @@ func (d *decoder) level(at admin.Scope, l *level, path string) {
 		return
 	}
 	c := admin.LimitConfig{
-		Extends: l.Extends, Lifted: slices.Sorted(slices.Values(l.Lifted)), Only: l.Only, Unlimited: l.Unlimited,
+		Extends: l.Extends, Lifted: slices.Sorted(slices.Values(l.Lifted)), Only: l.Only, Unlimited: l.Unlimited != "", Counted: l.Unlimited == isCounted,
 		Blocked: l.Blocked, BlockedExcept: l.BlockedExcept, Admit: l.Admit, OnUnavailable: dynalimit.UnavailablePolicy(l.OnUnavailable),
 	}
 	for name, one := range l.Limits {
@@ -203,7 +203,7 @@ func (d *decoder) level(at admin.Scope, l *level, path string) {
 	case !slices.Contains([]dynalimit.UnavailablePolicy{"", dynalimit.Block, dynalimit.Allow, dynalimit.Local}, c.OnUnavailable):
 		d.refuse(below(path, "on_unavailable"), fmt.Sprintf("is %q: write block, allow or local", l.OnUnavailable))
 	case c.Unlimited && len(c.Limits) > 0:
-		d.refuse(below(path, "unlimited"), "is true beside limits: leave one of them out")
+		d.refuse(below(path, "unlimited"), "stands beside limits: leave one of them out")
 	case !c.Unlimited && !c.Blocked && !c.BlockedExcept && !c.Admit && len(c.Limits)+len(c.Lifted) == 0 && c.OnUnavailable == "" && len(l.Groups) == 0:
 		d.refuse(path, "says nothing: write limits, or leave the level out")
 	}

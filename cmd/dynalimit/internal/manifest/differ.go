@@ -24,7 +24,7 @@ func levelFields(from, to admin.LimitConfig) []Field {
 	}
 	add("extends", truth(from.Extends), truth(to.Extends))
 	add("lifted", strings.Join(from.Lifted, ", "), strings.Join(to.Lifted, ", "))
-	add("unlimited", truth(from.Unlimited), truth(to.Unlimited))
+	add("unlimited", string(unlimitedOf(from)), string(unlimitedOf(to)))
 	add("blocked", truth(from.Blocked), truth(to.Blocked))
 	add("blocked_except", truth(from.BlockedExcept), truth(to.BlockedExcept))
 	add("admit", truth(from.Admit), truth(to.Admit))

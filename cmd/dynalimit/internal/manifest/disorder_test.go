@@ -79,7 +79,7 @@ func disorder(t *testing.T, random *rand.Rand, r *dynalimit.Repository) {
 		}
 		c := admin.LimitConfig{Version: admin.AnyVersion, Blocked: random.IntN(4) == 0, Limits: randomLimits(random)}
 		if random.IntN(4) == 0 {
-			c.Limits, c.Unlimited = nil, true
+			c.Limits, c.Unlimited, c.Counted = nil, true, random.IntN(2) == 0
 		}
 		switch random.IntN(6) {
 		case 0:

@@ -114,7 +114,7 @@ func saysNothing(r admin.Entity) bool {
 
 func levelOf(c admin.LimitConfig) *level {
 	out := &level{
-		Extends: c.Extends, Lifted: c.Lifted, Unlimited: c.Unlimited, Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,
+		Extends: c.Extends, Lifted: c.Lifted, Unlimited: unlimitedOf(c), Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,
 		OnUnavailable: string(c.OnUnavailable), Groups: c.Groups, Limits: limits{},
 	}
 	for _, l := range c.Limits {

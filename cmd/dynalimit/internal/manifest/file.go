@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/internal/calendar"
 )
@@ -58,11 +59,11 @@ type level struct {
 	Limits limits `yaml:"limits,omitempty" json:"limits,omitempty"`
 	// Extends puts the limits over those of less specific levels, and Lifted takes some of those
 	// away. Only says that limits which the list takes out of force are meant to go.
-	Extends   bool     `yaml:"extends,omitempty" json:"extends,omitempty"`
-	Lifted    []string `yaml:"lifted,omitempty,flow" json:"lifted,omitempty"`
-	Only      bool     `yaml:"only,omitempty" json:"only,omitempty"`
-	Unlimited bool     `yaml:"unlimited,omitempty" json:"unlimited,omitempty"`
-	Blocked   bool     `yaml:"blocked,omitempty" json:"blocked,omitempty"`
+	Extends   bool      `yaml:"extends,omitempty" json:"extends,omitempty"`
+	Lifted    []string  `yaml:"lifted,omitempty,flow" json:"lifted,omitempty"`
+	Only      bool      `yaml:"only,omitempty" json:"only,omitempty"`
+	Unlimited unlimited `yaml:"unlimited,omitempty" json:"unlimited,omitempty"`
+	Blocked   bool      `yaml:"blocked,omitempty" json:"blocked,omitempty"`
 	// BlockedExcept is a block that Admit of a more specific level lifts.
 	BlockedExcept bool   `yaml:"blocked_except,omitempty" json:"blocked_except,omitempty"`
 	Admit         bool   `yaml:"admit,omitempty" json:"admit,omitempty"`
@@ -212,6 +213,54 @@ func (c capacity) MarshalJSON() ([]byte, error) {
 		return json.Marshal(string(c))
 	}
 	return json.Marshal(c.n())
+}
+
+// unlimited is true, or counted; "" for a level that is not unlimited.
+type unlimited string
+
+const (
+	isUnlimited unlimited = "true"
+	isCounted   unlimited = "counted"
+)
+
+func unlimitedOf(c admin.LimitConfig) unlimited {
+	switch {
+	case c.Counted:
+		return isCounted
+	case c.Unlimited:
+		return isUnlimited
+	}
+	return ""
+}
+
+// MarshalYAML writes true, or counted.
+func (u unlimited) MarshalYAML() (any, error) {
+	if u == isCounted {
+		return string(u), nil
+	}
+	return true, nil
+}
+
+// MarshalJSON writes true, or counted as a text.
+func (u unlimited) MarshalJSON() ([]byte, error) {
+	value, err := u.MarshalYAML()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(value)
+}
+
+// parseUnlimited reads what a file says; quoted means that it is a text.
+func parseUnlimited(text string, quoted bool) (unlimited, string) {
+	switch {
+	case text == string(isCounted):
+		return isCounted, ""
+	case text == string(isUnlimited) && !quoted:
+		return isUnlimited, ""
+	case text == "false" && !quoted:
+		return "", ""
+	}
+	return "", fmt.Sprintf("is %q: write true, false or counted", text)
 }
 
 // unit is usd of money.

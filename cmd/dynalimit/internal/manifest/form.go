@@ -43,6 +43,14 @@ func special(r *yamlfile.Reader, v reflect.Value, n *yaml.Node, path string) ref
 	case *metadata:
 		*to = encoded(metadataAt(r, n, path, 0))
 		return reflect.Value{}
+	case *unlimited:
+		if n.Kind == yaml.ScalarNode && !null {
+			var reason string
+			if *to, reason = parseUnlimited(n.Value, yamlfile.IsQuoted(n)); reason != "" {
+				r.Wrong(yamlfile.PlaceOf(n), path, "%s", reason)
+			}
+			return reflect.Value{}
+		}
 	case *entity:
 		if null || n.Kind == yaml.MappingNode && len(n.Content) == 0 {
 			return reflect.Value{}

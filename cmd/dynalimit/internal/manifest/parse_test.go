@@ -38,7 +38,7 @@ resources:
   openai: {groups: [all]}
   all: {limits: {rpm: 500}}
   "gpt-3.5":
-    unlimited: true
+    unlimited: counted
     admit: true
   legacy: {blocked: true}
   beta: {blocked_except: true}
@@ -86,7 +86,7 @@ func wholeManifest() *Manifest {
 			}, Groups: []string{"all", "openai"}},
 			{Everyone: true, Resource: "openai"}:  {Groups: []string{"all"}},
 			{Everyone: true, Resource: "all"}:     minute("rpm", 500),
-			{Everyone: true, Resource: "gpt-3.5"}: {Unlimited: true, Admit: true},
+			{Everyone: true, Resource: "gpt-3.5"}: {Unlimited: true, Counted: true, Admit: true},
 			{Everyone: true, Resource: "beta"}:    {BlockedExcept: true},
 			{Everyone: true, Resource: "legacy"}:  {Blocked: true},
 			{Plan: "pro"}:                         minute("rpm", 1000),
