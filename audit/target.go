@@ -3,6 +3,9 @@ package audit
 // System is the Target of changes of the limits that hold for everybody.
 const System = "$SYSTEM"
 
+// Settings is the Target of changes of the settings that all keepers of a table share.
+const Settings = "$SETTINGS"
+
 // Resource is the Target of changes of a resource's limits: "$RESOURCE:gpt-4".
 func Resource(resource string) string { return "$RESOURCE:" + resource }
 

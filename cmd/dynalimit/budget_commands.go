@@ -4,6 +4,7 @@ package main
 type budgetCommands struct {
 	budgetCmd
 
+	Settings settingsCmd `cmd:"" help:"Show and change what all keepers of the tables share."`
 	Orgs     orgsCmd     `cmd:"" help:"List, show, configure and delete organisations."`
 	Apps     appsCmd     `cmd:"" help:"List, show, configure and delete the apps of an organisation."`
 	Quotas   quotasCmd   `cmd:"" help:"Show or set what labels may cost."`

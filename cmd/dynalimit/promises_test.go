@@ -28,7 +28,7 @@ var changing = map[string]string{
 
 	"budget orgs delete": "", "budget apps delete": "", "budget prices import": "",
 	"budget keyset create": "", "budget keyset rotate": "",
-	"budget orgs put": unseen, "budget apps put": unseen, "budget quotas set": unseen, "budget override": unseen, "budget adjust": unseen,
+	"budget settings set": unseen, "budget orgs put": unseen, "budget apps put": unseen, "budget quotas set": unseen, "budget override": unseen, "budget adjust": unseen,
 	"budget prices set": unseen, "budget prices reset": unseen, "budget sweep": unseen,
 	"budget credentials create": unseen, "budget credentials rotate": unseen, "budget credentials revoke": unseen,
 	"budget keys create": unseen, "budget keys revoke": unseen,

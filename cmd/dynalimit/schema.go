@@ -44,6 +44,7 @@ var results = map[string]any{
 	"budget history":     []totalsJSON{},
 	"budget keys create": keyJSON{}, "budget keys list": []keyJSON{}, "budget keys revoke": keyJSON{},
 	"budget keyset create": keysetJSON{}, "budget keyset rotate": keysetJSON{},
+	"budget settings set": budget.Settings{}, "budget settings show": budget.Settings{},
 	"budget orgs delete": deletionJSON{}, "budget orgs list": []orgJSON{}, "budget orgs put": orgJSON{}, "budget orgs show": orgJSON{},
 	"budget override":      overrideJSON{},
 	"budget prices import": priceReportJSON{}, "budget prices list": []priceJSON{}, "budget prices reset": priceJSON{}, "budget prices set": priceJSON{},

@@ -16,11 +16,13 @@ type administration struct {
 	items   items
 	prices  *priceTable
 	tenants *tenants // evicted where they are written
+	// settings are those of the table.
+	settings *sharedSettings
 }
 
 func newAdministration(s *store.Store, now func() time.Time, own priceLayers, opts Options, life *background.Life, tables breakers) *administration {
-	a := &administration{store: s, now: now, desk: newDesk(s.Patient(), now, opts.AuditRetention), items: items{s}}
+	a := &administration{store: s, now: now, desk: newDesk(s.Patient(), now, opts.AuditRetention), items: items{s}, settings: &sharedSettings{store: s, own: opts, named: opts.namedDays}}
 	a.prices = &priceTable{desk: a.desk, own: own, evict: func() { a.tenants.evictAll() }}
-	a.tenants = newTenants(tenantReader{s, now, opts, a.prices}, life, tables)
+	a.tenants = newTenants(tenantReader{s, now, opts, a.prices, a.settings}, life, tables)
 	return a
 }

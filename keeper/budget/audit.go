@@ -20,7 +20,7 @@ func besidesOrgs(target string) bool {
 			return true
 		}
 	}
-	return false
+	return target == audit.Settings
 }
 
 // priceTarget is the target of events of a model's prices: a prefix of its id, such as us.,

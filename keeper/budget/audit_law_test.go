@@ -38,6 +38,7 @@ func watchChanges(db *ddbmem.DB) *changes {
 			c.events[w.RequestSeq]++
 		case w.Operation == "UpdateItem" && w.Old["deleted_at_epoch"] != nil && w.New["deleted_at_epoch"] != nil:
 			// A tombstone gets its time to live: the deletion had its event.
+		case w.Operation == "UpdateItem" && key == settingsKey: // a keeper stores its own days
 		case administered(key, w.New):
 			c.changed[w.RequestSeq] = key.PK + " " + key.SK
 		}
@@ -55,7 +56,7 @@ func administered(key store.Key, item store.Item) bool {
 	case strings.HasPrefix(key.PK, "ORG#"):
 		return key.SK == "#" || strings.HasPrefix(key.SK, overPrefix)
 	}
-	return strings.HasPrefix(key.PK, "PRICE#") || strings.HasPrefix(key.PK, "AUDIT#ORG#")
+	return key == settingsKey || strings.HasPrefix(key.PK, "PRICE#") || strings.HasPrefix(key.PK, "AUDIT#ORG#")
 }
 
 func (c *changes) check(t testing.TB) {

@@ -31,6 +31,7 @@ const (
 	actionOverrideCleared = "override_cleared"
 	actionPricesSet       = "prices_set"
 	actionAdjusted        = "adjusted"
+	actionSettingsChanged = "settings_changed"
 )
 
 // desk changes the control table: each change lands with its event, or not at all.

@@ -45,11 +45,16 @@ var errOvertaken = errors.New("budget: the deletion was overtaken")
 // run puts the tombstone, after which nobody finds the organisation or app, and then does the
 // rest. Each step does nothing the second time.
 func (d *deletion) run(ctx context.Context, operation string) error {
+	settings, err := d.admin.settings.read(ctx)
+	if err != nil {
+		return adminError(operation, err)
+	}
+	d.keepDays = settings.KeepDays
 	decide := d.decideApp
 	if d.app == "" {
 		decide = d.decideOrg
 	}
-	err := d.admin.desk.commit(ctx, func() (*change, error) { return decide(ctx, d.app) })
+	err = d.admin.desk.commit(ctx, func() (*change, error) { return decide(ctx, d.app) })
 	d.admin.tenants.evict(d.org)
 	if err == nil && d.tombstone.Expires == 0 { // it was not complete before
 		err = d.finish(ctx)

@@ -109,7 +109,7 @@ func (k *core) compose(own priceLayers) {
 	k.tenants = k.admin.tenants
 	k.ledger = ledger.New(ledger.Options{
 		Store: k.store, Breaker: k.tables.usage, Life: k.life, Now: k.now, Logger: k.opts.Logger,
-		Linger: k.opts.Linger, KeepDays: k.opts.KeepDays, AlwaysLinger: k.opts.Metering == MeteringBatch, Fresh: k.opts.Staleness,
+		Linger: k.opts.Linger, KeepDays: k.admin.settings.keepDays, AlwaysLinger: k.opts.Metering == MeteringBatch, Fresh: k.opts.Staleness,
 	})
 	k.standing = newStanding(k.store, k.ledger, k.admin, k.opts, k.now, k.life)
 	k.recommender = newRecommender(k.standing)

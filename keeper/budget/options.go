@@ -11,7 +11,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
-	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/trail"
 	"github.com/dynalimit/dynalimit/prices"
 )
@@ -132,10 +131,13 @@ type Options struct {
 	AuditRetention time.Duration
 	// KeepDays is how many days what was counted is kept after its day: counters, totals and
 	// adjustments get a time to live, by which DynamoDB removes them. Older days are refused
-	// by Totals, TagTotals, History and Adjust. All keepers of a table need the same. A counter
-	// or total keeps the time to live that its first writer gave it, so a keeper with fewer days
-	// shortens nothing that another wrote. From 30 to 36,500. Defaults to 400.
+	// by Totals, TagTotals, History and Adjust. All keepers of a table keep the same: the first
+	// one that names a number stores it for all, Setup.PutSettings changes it, and a keeper with
+	// another follows what is stored and logs so. A counter or total keeps the time to live that
+	// its first writer gave it. From 30 to 36,500. Defaults to what is stored, else 400.
 	KeepDays int
+	// namedDays are KeepDays as they were given.
+	namedDays int
 	// Logger gets what no caller is told. Defaults to discarding.
 	Logger *slog.Logger
 }
@@ -162,6 +164,7 @@ func (o Options) withDefaults() Options {
 	o.SpoolBytes = cmp.Or(o.SpoolBytes, 1<<30)
 	o.SpoolInterval = cmp.Or(o.SpoolInterval, 5*time.Second)
 	o.AuditRetention = cmp.Or(o.AuditRetention, defaultRetention)
+	o.namedDays = o.KeepDays
 	o.KeepDays = cmp.Or(o.KeepDays, 400)
 	o.OnUnavailable.Recommend = cmp.Or(o.OnUnavailable.Recommend, Allow)
 	o.Metering = cmp.Or(o.Metering, MeteringStrict)
@@ -181,7 +184,7 @@ func (o Options) validate() error {
 		}
 	}
 	switch {
-	case o.KeepDays < 30 || o.KeepDays > 36_500:
+	case !keepable(o.KeepDays):
 		return invalid("options.keep_days", "is %d; give 30 to 36500 days, or 0 for 400", o.KeepDays)
 	case !slices.Contains([]Metering{MeteringStrict, MeteringBatch}, o.Metering):
 		return invalid("options.metering", "is %q; give MeteringStrict or MeteringBatch", o.Metering)
@@ -194,12 +197,7 @@ func (o Options) validate() error {
 }
 
 func (o Options) validModels() error {
-	for label, model := range o.Models {
-		if problem.CheckLabel(label) != "" || model == "" {
-			return invalid("options.models."+label, "%q is not a model id for a label", model)
-		}
-	}
-	return nil
+	return validModels("options.models.", o.Models)
 }
 
 func (o Options) validPrincipal() error {

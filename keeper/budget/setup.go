@@ -125,7 +125,7 @@ func (s *Setup) DeleteOrg(ctx context.Context, org string, revoke Revoke) error 
 	if err := validUUID("org_id", org); err != nil {
 		return err
 	}
-	d := &deletion{admin: k.admin, by: by, org: org, revoke: revoke, keepDays: k.opts.KeepDays}
+	d := &deletion{admin: k.admin, by: by, org: org, revoke: revoke}
 	return d.run(ctx, "DeleteOrg")
 }
 
@@ -141,7 +141,7 @@ func (s *Setup) DeleteApp(ctx context.Context, org, app string, revoke Revoke) e
 	if err := validTarget(org, app); err != nil {
 		return err
 	}
-	d := &deletion{admin: k.admin, by: by, org: org, app: app, revoke: revoke, keepDays: k.opts.KeepDays}
+	d := &deletion{admin: k.admin, by: by, org: org, app: app, revoke: revoke}
 	return d.run(ctx, "DeleteApp")
 }
 
@@ -213,6 +213,8 @@ func (s *Setup) Adjustments(ctx context.Context, org, app string) iter.Seq2[Adju
 //     Prices.Put, Prices.Import and Prices.PutInfo. What changes nothing writes nothing, and
 //     has no event.
 //   - adjusted, by Adjust, once for each adjustment's id.
+//   - settings_changed, by PutSettings, whose target is audit.Settings; the days that the first
+//     keeper stores have no event.
 //   - credentials_created, credentials_imported, secret_rotated, credentials_revoked and
 //     credentials_deleted, by package credentials; key_created and key_revoked, whose target
 //     is an audit.Key.

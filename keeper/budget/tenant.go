@@ -19,11 +19,11 @@ type tenant struct {
 	labels   []string // ever used in an ordering
 	override override
 	prices   priceLayers
-	options  map[string]string // Options.Models
+	options  map[string]string // of the settings and Options.Models
 	version  int64             // organisation's and app's together
 	loaded   time.Time
 	past     struct{ org, app []pastModel }
-	keepDays int // Options.KeepDays
+	keepDays int // see Settings
 }
 
 // kept refuses a day whose counters may be gone: a sum of those that are left is too small.

@@ -12,15 +12,16 @@ import (
 // tenantReader reads the configuration of an app, or of an organisation alone, from the
 // control table.
 type tenantReader struct {
-	store  *store.Store
-	now    func() time.Time
-	opts   Options
-	prices *priceTable
+	store    *store.Store
+	now      func() time.Time
+	opts     Options
+	prices   *priceTable
+	settings *sharedSettings
 }
 
 func (r tenantReader) read(ctx context.Context, org, app string) (*tenant, error) {
-	t := &tenant{org: org, app: app, loaded: r.now(), options: r.opts.Models, keepDays: r.opts.KeepDays}
-	keys := []store.Key{orgKey(org)}
+	t := &tenant{org: org, app: app, loaded: r.now()}
+	keys := []store.Key{settingsKey, orgKey(org)}
 	if app != "" {
 		keys = append(keys, appKey(org, app), overrideKey(org, app))
 	}
@@ -32,6 +33,11 @@ func (r tenantReader) read(ctx context.Context, org, app string) (*tenant, error
 	if err != nil {
 		return nil, err
 	}
+	settings, err := r.settings.follow(ctx, items[settingsKey])
+	if err != nil {
+		return nil, err
+	}
+	t.options, t.keepDays = settings.Models, settings.KeepDays
 	t = t.withOrg(o)
 	item := items[appKey(org, app)]
 	if app != "" && item == nil && !r.opts.AllowUnknownApps {

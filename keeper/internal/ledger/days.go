@@ -130,7 +130,7 @@ func (l *Ledger) closeDay(ctx context.Context, scope, day, label string, sum Cou
 		set = append(set, "#"+key+" = :"+key)
 	}
 	names["#n"], values[":n"] = AttrSeq, store.Int(sum.Writes)
-	names["#ttl"], values[":ttl"] = store.AttrTTL, store.Int(expires(day, l.KeepDays))
+	names["#ttl"], values[":ttl"] = store.AttrTTL, store.Int(expires(day, l.KeepDays()))
 	again := "attribute_not_exists(#re)"
 	if seen.reopenings > 0 {
 		again = "#re = :re"

@@ -19,5 +19,5 @@ type Options struct {
 	Linger       time.Duration    // a transaction's wait for company
 	AlwaysLinger bool             // it waits without load, too
 	Fresh        time.Duration    // how old a known sum may be
-	KeepDays     int              // closed totals are kept so long, see expires
+	KeepDays     func() int       // closed totals are kept so long, see expires
 }

@@ -57,7 +57,7 @@ func openLedger(t *testing.T) (*Ledger, *ddbmem.DB) {
 	life := background.New()
 	l := New(Options{
 		Store: &store.Store{Client: client, Usage: "usage"}, Breaker: breaker, Life: life,
-		Now: func() time.Time { return afterDays }, Logger: slog.New(slog.DiscardHandler), Fresh: time.Second,
+		Now: func() time.Time { return afterDays }, Logger: slog.New(slog.DiscardHandler), Fresh: time.Second, KeepDays: func() int { return 400 },
 	})
 	t.Cleanup(func() {
 		l.Close()

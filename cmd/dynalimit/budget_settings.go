@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/keeper/budget"
+)
+
+// settingsCmd is about what all keepers of the tables share.
+type settingsCmd struct {
+	Show settingsShowCmd `cmd:"" help:"Show the settings that all keepers of the tables share."`
+	Set  settingsSetCmd  `cmd:"" help:"Change what is given of the settings that all keepers of the tables share."`
+}
+
+// printSettings prints settings, and what holds where nothing is stored.
+func printSettings(out *term.Output, s budget.Settings) {
+	kept := "400 days, unless a keeper's options say otherwise"
+	if s.KeepDays > 0 {
+		kept = fmt.Sprintf("%d days", s.KeepDays)
+	}
+	models := joined(s.Models, func(id string) string { return id })
+	if models == "" {
+		models = "none, but for those of a keeper's options"
+	}
+	fields(out, "kept", kept, "models", models)
+}
+
+type settingsShowCmd struct{}
+
+func (settingsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return show(ctx, b, out, func(k *budget.Keeper) (budget.Settings, error) { return k.Setup().Settings(ctx) },
+		func(s budget.Settings) { printSettings(out, s) })
+}
+
+type settingsSetCmd struct {
+	KeepDays int               `help:"How many days what was counted is kept after its day. What was counted before keeps its time." placeholder:"DAYS"`
+	Model    map[string]string `help:"The model id of a label, where neither an app nor its organisation has one; repeat per label. Those not given stay." placeholder:"LABEL=ID"`
+	NoModel  []string          `help:"Labels that are to have no model here." placeholder:"LABEL"`
+}
+
+func (c settingsSetCmd) Validate() error {
+	if c.KeepDays == 0 && len(c.Model)+len(c.NoModel) == 0 {
+		return badInput("nothing is to be changed: give --keep-days, --model or --no-model")
+	}
+	return nil
+}
+
+func (c settingsSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return show(ctx, b, out, func(k *budget.Keeper) (s budget.Settings, err error) {
+		err = whileOvertaken(ctx, func() error {
+			if s, err = k.Setup().Settings(ctx); err != nil {
+				return err
+			}
+			if s.Version == 0 {
+				s.Version = budget.NoVersion
+			}
+			if c.KeepDays != 0 {
+				s.KeepDays = c.KeepDays
+			}
+			s.Models = overlaid(s.Models, c.Model)
+			for _, label := range c.NoModel {
+				delete(s.Models, label)
+			}
+			s, err = k.Setup().PutSettings(ctx, s)
+			return err
+		})
+		return s, err
+	}, func(s budget.Settings) { printSettings(out, s) })
+}
