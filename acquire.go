@@ -14,7 +14,7 @@ import (
 // they do not fit.
 //
 // Errors: *ValidationError for bad input, *LimitExceededError (also ErrExceedsBurst),
-// *BlockedError if the configuration admits nothing, *PausedError while the bucket is paused
+// *BlockedError if the configuration admits nothing, *UnrecordedError (Options.Unrecorded), *PausedError while the bucket is paused
 // (Pause), *fault.NamespaceError if the namespace is
 // not registered or deleted,
 // *UnavailableError if DynamoDB does not answer and the policy is Block,
@@ -77,6 +77,7 @@ func (l *RateLimiter) check(ctx context.Context, r *request, known *knownCall, e
 	} else if *r, err = newRequest(entity, resource, amounts, opts); err != nil {
 		return err
 	}
+	r.opts.given = r.opts.given.or(l.desk.routes.strangers)
 	if l.closed.Load() {
 		return ErrClosed
 	}
@@ -136,8 +137,11 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, known *shortcut, 
 	}
 }
 
-// remembered reports whether an error is of what is known, and not asked for: a block, or a pause.
-func remembered(err error) bool { return errors.Is(err, ErrBlocked) || errors.Is(err, ErrPaused) }
+// remembered reports whether an error is of what is known, and not asked for: a block, a pause, or
+// that there is no record.
+func remembered(err error) bool {
+	return errors.Is(err, ErrBlocked) || errors.Is(err, ErrPaused) || errors.Is(err, ErrUnrecorded)
+}
 
 // denied is the lease that a caller gets with an error: none, but who waits.
 func (p position) denied(lease *Lease) *Lease {

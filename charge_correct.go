@@ -213,7 +213,7 @@ func (c *charge) count(lv *level, changes []plan.Signed) bool {
 func (c *charge) countUnlocated(was, is []plan.Signed) bool {
 	change := plan.Plus(is, plan.Negated(was))
 	change = slices.DeleteFunc(slices.Clone(change), func(a plan.Signed) bool { return a.Amount == 0 })
-	return c.desk.lanes.CountUnlocated(c.request.entity, c.request.resource, change)
+	return c.desk.lanes.CountUnlocated(c.request.entity, c.request.resource, c.request.opts.given.kept(), change)
 }
 
 // locate takes over the levels that a charge was found to have, which had been made while

@@ -46,6 +46,7 @@ func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amount
 	if err != nil {
 		return nil, err
 	}
+	r.opts.given = r.opts.given.or(l.desk.routes.strangers)
 	readings, policy, err := l.read(ctx, r)
 	if blocked, ok := errors.AsType[*BlockedError](err); ok {
 		return &Report{Blocked: blocked, RetryAfter: Never, OnUnavailable: policy}, nil

@@ -1,6 +1,7 @@
 package dynalimit
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"time"
@@ -60,21 +61,23 @@ const readConfig = "read the configuration"
 // buckets answer.
 type configCache struct {
 	loading *cache.Loading[configKey, *resolvedConfig]
+	given   givenConfigs
 	// evicted is closed at the next eviction; nil if nobody waits for it.
 	mu      sync.Mutex
 	evicted chan struct{}
 }
 
 func newConfigCache(size int, ttl time.Duration, now func() time.Time) *configCache {
-	loading, err := cache.NewLoading[configKey](size, cache.Options[*resolvedConfig]{
+	o := cache.Options[*resolvedConfig]{
 		Now: now, TTL: ttl, Grace: ttl,
 		Definite: isDefinite, Unanswered: unavailable,
 		Negative: func(cfg *resolvedConfig) bool { return cfg.level == "" },
-	})
+	}
+	loading, err := cache.NewLoading[configKey](size, o)
 	if err != nil { // a size below 1, which NewRepository refuses
 		panic(err)
 	}
-	return &configCache{loading: loading}
+	return &configCache{loading: loading, given: newGivenConfigs(size, o)}
 }
 
 // useStaleDuring lets configurations be used for maxStale past their TTL while away
@@ -82,13 +85,35 @@ func newConfigCache(size int, ttl time.Duration, now func() time.Time) *configCa
 // be called before the cache is used.
 func (c *configCache) useStaleDuring(away func() error, maxStale time.Duration) {
 	c.loading.Away, c.loading.MaxStale = away, maxStale
+	c.given.useStaleDuring(away, maxStale)
 }
 
 // ttl is how long a configuration is fresh.
 func (c *configCache) ttl() time.Duration { return c.loading.TTL }
 
 // fresh returns the configuration if it need not be read; nil otherwise.
-func (c *configCache) fresh(key configKey) *resolvedConfig { return c.loading.Fresh(key) }
+func (c *configCache) fresh(key givenKey) *resolvedConfig {
+	if key.plan != "" {
+		return c.given.fresh(key)
+	}
+	return c.loading.Fresh(key.configKey)
+}
+
+// get returns a configuration, which it reads unless the cache has a fresh one.
+func (c *configCache) get(ctx context.Context, key givenKey, read configReader) (*resolvedConfig, error) {
+	if key.plan != "" {
+		return c.given.get(ctx, key, read)
+	}
+	return c.loading.Get(ctx, key.configKey, read.load)
+}
+
+// reload reads a configuration, whatever is cached, and caches what it brings.
+func (c *configCache) reload(ctx context.Context, key givenKey, load cache.Load[*resolvedConfig]) (*resolvedConfig, error) {
+	if key.plan != "" {
+		return c.given.resolved.Reload(ctx, key, load)
+	}
+	return c.loading.Reload(ctx, key.configKey, load)
+}
 
 // hold is fresh for who asks for it again and again: see still.
 func (c *configCache) hold(key configKey) (heldConfig, bool) { return c.loading.Hold(key) }
@@ -97,15 +122,26 @@ func (c *configCache) hold(key configKey) (heldConfig, bool) { return c.loading.
 func (c *configCache) still(held *heldConfig, now time.Time) bool { return c.loading.Still(held, now) }
 
 // readSince is when the oldest read of a configuration that is under way began.
-func (c *configCache) readSince(key configKey) time.Time { return c.loading.ReadSince(key) }
+func (c *configCache) readSince(key givenKey) time.Time {
+	if key.plan != "" {
+		return c.given.resolved.ReadSince(key)
+	}
+	return c.loading.ReadSince(key.configKey)
+}
 
 // last returns the configuration as last read, however old; nil if it is not kept.
-func (c *configCache) last(key configKey) *resolvedConfig { return c.loading.Last(key) }
+func (c *configCache) last(key givenKey) *resolvedConfig {
+	if key.plan != "" {
+		return c.given.resolved.Last(key)
+	}
+	return c.loading.Last(key.configKey)
+}
 
 // evictPlans forgets what was made of plans on the resources that match, and ignores the
 // reads under way of those resources, for it is not known which plan they will meet.
 func (c *configCache) evictPlans(plans map[string]bool, match func(configKey) bool) {
 	c.loading.EvictValues(match, func(cfg *resolvedConfig) bool { return plans[cfg.plan] })
+	c.given.evictPlans(plans, match)
 	c.tell()
 }
 
@@ -113,6 +149,7 @@ func (c *configCache) evictPlans(plans map[string]bool, match func(configKey) bo
 // are under way.
 func (c *configCache) evict(match func(configKey) bool) {
 	c.loading.Evict(match)
+	c.given.evict(match)
 	c.tell()
 }
 
@@ -138,7 +175,14 @@ func (c *configCache) tell() {
 // drop does what evict does, for one key.
 func (c *configCache) drop(key configKey) { c.loading.Drop(key) }
 
-func (c *configCache) snapshot() ConfigCacheStats { return ConfigCacheStats(c.loading.Stats()) }
+func (c *configCache) snapshot() ConfigCacheStats {
+	s, given := c.loading.Stats(), c.given.resolved.Stats()
+	return ConfigCacheStats{
+		Hits: s.Hits + given.Hits, NegativeHits: s.NegativeHits + given.NegativeHits, StaleHits: s.StaleHits + given.StaleHits,
+		Misses: s.Misses + given.Misses, Coalesced: s.Coalesced + given.Coalesced, Loads: s.Loads + given.Loads,
+		Evictions: s.Evictions + given.Evictions, Size: s.Size + given.Size,
+	}
+}
 
 // isDefinite reports whether the error of a read says that the table, or what is stored in
 // it, cannot be used.

@@ -18,7 +18,7 @@ import (
 // if the record names a plan: the caller whose read it was
 // also gets the bucket item (nil when there is none) and true. The caller waits
 // until then, if it is not zero; the read goes on for others.
-func (r *Repository) config(ctx context.Context, key configKey, until time.Time) (*resolvedConfig, schema.Item, bool, error) {
+func (r *Repository) config(ctx context.Context, key givenKey, until time.Time) (*resolvedConfig, schema.Item, bool, error) {
 	if cfg := r.configs.fresh(key); cfg != nil {
 		return cfg, nil, false, nil
 	}
@@ -29,7 +29,7 @@ func (r *Repository) config(ctx context.Context, key configKey, until time.Time)
 		defer cancel()
 	}
 	read := configRead{repo: r, key: key} // the caller may leave it
-	cfg, err := r.configs.loading.Get(ctx, key, read.load)
+	cfg, err := r.configs.get(ctx, key, &read)
 	if ctx.Err() != nil && caller.Err() == nil && err != nil {
 		return nil, nil, false, &UnavailableError{Op: readConfig, Err: errOutOfTime}
 	}
@@ -44,13 +44,13 @@ func (r *Repository) config(ctx context.Context, key configKey, until time.Time)
 
 // known returns the stored configuration if the cache has one that needs no read,
 // else nil.
-func (r *Repository) known(key configKey) *resolvedConfig { return r.configs.fresh(key) }
+func (r *Repository) known(key givenKey) *resolvedConfig { return r.configs.fresh(key) }
 
 // rereadConfig returns the configuration by a read that began after the call,
 // and stores it in the cache.
-func (r *Repository) rereadConfig(ctx context.Context, key configKey) (*resolvedConfig, error) {
+func (r *Repository) rereadConfig(ctx context.Context, key givenKey) (*resolvedConfig, error) {
 	read := configRead{repo: r, key: key, forced: true}
-	return r.configs.loading.Reload(ctx, read.key, read.load)
+	return r.configs.reload(ctx, key, read.load)
 }
 
 // ConfigCacheStats returns what the configuration cache did so far; nothing for a
@@ -87,7 +87,7 @@ func (r *Repository) refusedBy(ctx context.Context, err error) error {
 // configRead is one read of a configuration, and of the bucket that goes by it.
 type configRead struct {
 	repo *Repository
-	key  configKey
+	key  givenKey
 	// forced means that it is read whatever is cached: without the bucket, and its failure
 	// is its caller's alone.
 	forced bool
@@ -162,7 +162,16 @@ func (c *configRead) items(ctx context.Context, withBucket bool) (*configItems, 
 	}
 	items.meta, items.Resource, items.System = found[meta], found[resource], found[system]
 	items.Entity, items.EntityDefault = mostSpecific(found, entity, entityDefault)
-	items.Plan, items.PlanDefault, err = c.plan(ctx, schema.DecodeLink(items.meta).Plan)
+	record := schema.DecodeLink(items.meta)
+	if key.plan != "" && (record.Plan == "" || record.Deleting) { // the record says nothing of a plan
+		if items.given, err = r.configs.given.items(ctx, key, c); err != nil {
+			return nil, nil, err
+		}
+		items.Plan, items.PlanDefault = items.given.own, items.given.all
+		r.configs.given.noteDispute(ctx, r.log, key.entity, key.plan)
+		return items, found[bucket], nil
+	}
+	items.Plan, items.PlanDefault, err = c.plan(ctx, record.Plan)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -279,11 +288,11 @@ func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string)
 	if err := checkResource(resource); err != nil {
 		return ResolvedLimits{}, err
 	}
-	read := configRead{repo: r, key: configKey{entity: entity, resource: resource}}
+	read := configRead{repo: r, key: givenKey{configKey: configKey{entity: entity, resource: resource}}}
 	resolved, groups, err := read.resolved(ctx)
 	for _, group := range groups {
 		var of ResolvedLimits
-		read = configRead{repo: r, key: configKey{entity, group, true}}
+		read = configRead{repo: r, key: givenKey{configKey: configKey{entity, group, true}}}
 		if of, _, err = read.resolved(ctx); err != nil {
 			break
 		}

@@ -32,6 +32,9 @@ type resolvedConfig struct {
 	fallback atomic.Pointer[compiledFallback]
 	// asParent is what calls of the entity's children charge by, nil until it is needed.
 	asParent atomic.Pointer[plan.Config]
+	// given are the items of the plan that calls give; nil where the record names the plan, or none
+	// is given.
+	given *planItems
 }
 
 // configKind is what many configurations say alike: those of a repository share it, so
@@ -42,7 +45,7 @@ type configKind struct {
 	level levels.Level
 	// blocked is the level that admits nothing, "" for none.
 	blocked levels.Level
-	// plan is the plan that the entity's record names, "" for none.
+	// plan is the plan that the entity's record names, or that the call gives, "" for none.
 	plan string
 	// onUnavailable is the policy of the most specific level that has one, and
 	// systemPolicy the system's own; "" for none.
@@ -55,6 +58,10 @@ type configKind struct {
 	unlimited, counted bool
 	// cascade and detached are those of the entity's record.
 	cascade, detached bool
+	// record means that the entity has a record that is not being deleted, and deleting that its
+	// record is. recorded means that it has such a record, or a level of its own for the resource or
+	// for all resources.
+	record, deleting, recorded bool
 	// group means that it is of a group of resources.
 	group bool
 	// joined are the groups of the resource, sorted, with commas between; a group has none.
@@ -92,8 +99,17 @@ type configItems struct {
 	// group means that they are of a group of resources: only records made for it count,
 	// because any other would cap the sum of all resources at the limits of one.
 	group bool
+	// given are the items of the plan, if the call gives it.
+	given *planItems
 	// readAt and tick were taken before the first of them was read.
 	readAt, tick int64
+}
+
+// planItems are the items of a plan for a resource and for every resource. What is read again and has
+// not changed keeps its value, so that configurations made of it stay.
+type planItems struct {
+	plan     string
+	own, all schema.Item
 }
 
 // resolveConfig applies the levels of configuration. It fails with a *ValidationError if
@@ -104,14 +120,19 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 		return nil, err
 	}
 	record := schema.DecodeLink(items.meta)
+	if items.given != nil {
+		record.Plan = items.given.plan
+	}
 	cfg := &resolvedConfig{
-		limits: limits, parentID: record.ParentID, readAt: items.readAt, tick: items.tick,
+		limits: limits, parentID: record.ParentID, readAt: items.readAt, tick: items.tick, given: items.given,
 		configKind: &configKind{
 			level: v.Level, blocked: v.Blocked, plan: record.Plan,
 			onUnavailable: UnavailablePolicy(v.Policy), systemPolicy: UnavailablePolicy(v.SystemPolicy),
 			permanent: slices.ContainsFunc(from, levels.Level.OfEntity), unlimited: v.Unlimited, counted: v.Counted != "", cascade: record.Cascade, detached: record.Detached, group: items.group,
+			record: items.meta != nil && !record.Deleting, deleting: record.Deleting,
 		},
 	}
+	cfg.recorded = cfg.record || items.Entity != nil || items.EntityDefault != nil
 	if !items.group { // groups are not transitive
 		cfg.joined = strings.Join(v.Groups, ",")
 	}
@@ -129,6 +150,9 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 		}
 		if len(v.Lifted)+len(v.Hidden) > 0 {
 			cfg.compiled.Origin = originOf(&v)
+		}
+		if items.given != nil {
+			cfg.compiled.Origin = cfg.compiled.From().OfGiven()
 		}
 	}
 	return cfg, nil

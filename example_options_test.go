@@ -160,3 +160,21 @@ func ExampleRateLimiter_Close() {
 	// ready: true
 	// dynalimit: the limiter is closed; make a new one with New
 }
+
+// The record of user-7 is made elsewhere, or not at all. The token of its request names its team.
+func ExampleWithParent() {
+	ctx := context.Background()
+	limiter, repo := newLimiter(dynalimit.PerMinute("tpm", 10_000))
+	check(admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "team-a"}))
+	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Entity: "team-a"}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 900)}))
+
+	lease, err := limiter.Acquire(ctx, "user-7", "gpt-4", dynalimit.Amounts{"tpm": 500},
+		dynalimit.WithParent("team-a"), dynalimit.WithPlan("pro"))
+	check(err)
+	for _, s := range lease.Statuses() {
+		fmt.Println(s.EntityID, s.Remaining)
+	}
+	// Output:
+	// user-7 9500
+	// team-a 400
+}

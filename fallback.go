@@ -43,6 +43,9 @@ func (f *fallbackLimits) compile(r *resolvedConfig, parent bool) *plan.Config {
 		c.cfg.Counted = 1<<len(c.cfg.Limits) - 1
 		c.cfg.Shadow = c.cfg.Counted
 	}
+	if r.given != nil {
+		c.cfg.Origin = c.cfg.From().OfGiven()
+	}
 	r.fallback.Store(c)
 	return &c.cfg
 }

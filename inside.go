@@ -53,9 +53,9 @@ func (c *charge) inside() []inside.Level {
 func (r *Repository) insideConfig(ctx context.Context, key configKey, anew bool) (shown inside.Config, err error) {
 	var c *resolvedConfig
 	if anew {
-		c, err = r.rereadConfig(ctx, key)
+		c, err = r.rereadConfig(ctx, givenKey{configKey: key})
 	} else {
-		c, shown.Bucket, shown.Read, err = r.config(ctx, key, time.Time{})
+		c, shown.Bucket, shown.Read, err = r.config(ctx, givenKey{configKey: key}, time.Time{})
 	}
 	if err != nil {
 		return inside.Config{}, err

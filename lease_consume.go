@@ -170,7 +170,7 @@ func (lease *Lease) renew(ctx context.Context, tolerant bool) (err error) {
 	found := make([]reading, len(c.levels))
 	lease.unlocked(func() {
 		for i := range c.levels {
-			cfg, unlimited, failed := c.desk.routes.configOf(ctx, &c.request, c.levels[i].place())
+			cfg, unlimited, failed := c.desk.routes.configOf(ctx, &c.request, c.levels[i].place(&c.request))
 			if failed != nil && !(tolerant && unavailable(failed)) {
 				err = failed
 				return

@@ -187,8 +187,10 @@ func (lv *level) has(name string) bool {
 }
 
 // place is where the level's configuration comes from.
-func (lv *level) place() place {
-	return place{configKey{lv.lane.Entity, lv.lane.Resource, lv.cfg.OfGroup()}, lv.cfg.Parent}
+func (lv *level) place(r *request) place {
+	at := r.at(lv.lane.Entity, lv.cfg.Parent)
+	at.resource, at.group = lv.lane.Resource, lv.cfg.OfGroup()
+	return at
 }
 
 // knows reports whether the lease has used something of a limit at the level.

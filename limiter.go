@@ -92,6 +92,10 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	d.routes = &routes{
 		repo: repo, store: repo, table: table, fallback: newFallback(o.Limits),
 		nowMS: d.nowMS, log: o.Logger, onUnavailable: o.OnUnavailable,
+		lookups: lookups{refuse: o.Unrecorded == Refuse, now: repo.clock.Source},
+	}
+	if o.StrangersParent != "" {
+		d.routes.strangers = &hints{parent: o.StrangersParent}
 	}
 	lanes := lane.Options{
 		Store: buckets{repo, d.routes.fallback}, Keys: repo.keys, Size: o.MaxBuckets, NowMS: d.nowMS, SureMS: sure, Tick: repo.tick,

@@ -22,6 +22,17 @@ type Options struct {
 	// answer, under Local: above 0, at most 1. A fleet of n processes sets 1/n,
 	// so that all of them together stay within the limit. Defaults to 1.
 	LocalShare float64
+	// Unrecorded says what becomes of calls of an entity that has no record: Refuse fails them with
+	// an *UnrecordedError. Who has a level of its own for the resource, its groups or all resources,
+	// has a record as far as this goes, and parents need none. A record that is made is seen within a
+	// second. At most 20 reads a second find none: then a call of an entity that this process has not
+	// read yet, or has read more than a second ago, is told to come back in a second. While the table
+	// does not answer, OnUnavailable decides. Defaults to Admit.
+	Unrecorded UnrecordedPolicy
+	// StrangersParent is the parent of entities for which neither the record nor the call names one
+	// (WithParent). Detached entities have none: so detach those above StrangersParent. It needs a
+	// record. Defaults to none.
+	StrangersParent string
 	// Timeout bounds what one Acquire spends on the store, retries and reads
 	// included; time in the line of Wait does not count. Afterwards
 	// OnUnavailable decides. Defaults to 2 s.
@@ -67,6 +78,14 @@ func (o Options) validate() error {
 	}
 	if err := checkChargeMode("options.ChargeMode", o.ChargeMode); err != nil {
 		return err
+	}
+	if o.Unrecorded != "" && o.Unrecorded != Admit && o.Unrecorded != Refuse {
+		return invalid("options.Unrecorded", "is %q; give dynalimit.Admit or dynalimit.Refuse", o.Unrecorded)
+	}
+	if o.StrangersParent != "" {
+		if err := checkEntityID("options.StrangersParent", o.StrangersParent); err != nil {
+			return err
+		}
 	}
 	if o.MaxBuckets < 0 {
 		return invalid("options.MaxBuckets", "is %d; give a positive number, or 0 for the default", o.MaxBuckets)

@@ -208,7 +208,7 @@ func (b buckets) setPause(ctx context.Context, key schema.Item, st schema.Statem
 
 // RereadConfig reads the limits of a bucket, whatever is cached.
 func (b buckets) RereadConfig(ctx context.Context, entity, resource string, group bool) (*plan.Config, error) {
-	resolved, err := b.repo.rereadConfig(ctx, configKey{entity, resource, group})
+	resolved, err := b.repo.rereadConfig(ctx, givenKey{configKey: configKey{entity, resource, group}})
 	var wrong *ValidationError
 	switch {
 	case errors.As(err, &wrong):

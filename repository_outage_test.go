@@ -26,7 +26,7 @@ func TestEveryRequestTellsTheBreaker(t *testing.T) {
 			return err
 		},
 		"BatchGetItem": func(ctx context.Context, r *Repository) error {
-			_, err := r.rereadConfig(ctx, configKey{entity: "user-1", resource: "gpt-4"})
+			_, err := r.rereadConfig(ctx, givenKey{configKey: configKey{entity: "user-1", resource: "gpt-4"}})
 			return err
 		},
 		"BatchWriteItem": func(ctx context.Context, r *Repository) error {

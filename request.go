@@ -10,6 +10,7 @@ type acquireOptions struct {
 	onUnavailable UnavailablePolicy
 	mode          ChargeMode
 	ignoreUnknown bool
+	given         *hints // nil for nothing
 }
 
 // WithLimits adds limits to those of the entity, or replaces those of the same name; it
@@ -39,6 +40,56 @@ func WithIgnoreUnknown() AcquireOption {
 	return func(o *acquireOptions) { o.ignoreUnknown = true }
 }
 
+// hints are what a call says of an entity, as far as the entity's record does not.
+type hints struct {
+	// parent is the id of the entity's parent, and plan the name of its plan; empty for none.
+	parent, plan string
+	// byCall means that the call gives the parent, and not Options.StrangersParent. plans means that
+	// the call gives the plan.
+	byCall, plans bool
+}
+
+// giving returns what the options of a call give, for an option to add to.
+func (o *acquireOptions) giving() *hints {
+	if o.given == nil {
+		o.given = &hints{}
+	}
+	return o.given
+}
+
+// check refuses a parent that cannot be right, before anything is read.
+func (g *hints) check(entity string) error {
+	if g == nil {
+		return nil
+	}
+	if g.plans {
+		if err := checkEntityID("WithPlan", g.plan); err != nil {
+			return err
+		}
+	}
+	if !g.byCall {
+		return nil
+	}
+	if g.parent == "" {
+		return invalid(g.field(), "is empty; give the id of the parent, or leave the option out")
+	}
+	if err := checkEntityID(g.field(), g.parent); err != nil {
+		return err
+	}
+	if g.parent == entity {
+		return invalid(g.field(), "is %q, the entity itself; give the id of its parent, or leave the option out", entity)
+	}
+	return nil
+}
+
+// field names the input that gives the parent.
+func (g *hints) field() string {
+	if g.byCall {
+		return "WithParent"
+	}
+	return "options.StrangersParent"
+}
+
 // request is a call whose input has been checked.
 type request struct {
 	entity, resource string
@@ -47,15 +98,19 @@ type request struct {
 }
 
 // place is a bucket that a call charges. parent means that it is charged as a parent's, by the
-// limits made for that parent or for its plan.
+// limits made for that parent or for its plan. given means that the call gave that parent.
 type place struct {
-	configKey
-	parent bool
+	givenKey
+	parent, given bool
 }
 
 // at is the place of an entity's bucket on the resource of a request.
 func (r *request) at(entity string, parent bool) place {
-	return place{configKey{entity, r.resource, false}, parent}
+	at := place{givenKey{configKey{entity, r.resource, false}, ""}, parent, false}
+	if r.opts.given != nil && entity == r.entity {
+		at.plan = r.opts.given.plan
+	}
+	return at
 }
 
 // beside are the places of an entity's buckets on the groups of the resource, without the resource
@@ -64,19 +119,10 @@ func (p place) beside(own *resolvedConfig) []place {
 	var all []place
 	for _, group := range own.groups() {
 		if group != p.resource {
-			all = append(all, place{configKey{p.entity, group, true}, p.parent})
+			all = append(all, place{givenKey{configKey{p.entity, group, true}, p.plan}, p.parent, p.given})
 		}
 	}
 	return all
-}
-
-// next is the place of the parent that a call charges after an entity, by that one's
-// configuration; of no entity if that is none.
-func (r *request) next(of *resolvedConfig) place {
-	if of.detached {
-		return r.at("", false)
-	}
-	return r.at(of.parentID, !of.cascade)
 }
 
 // blockOf is the level that blocks a call at a bucket; empty for none. A block of the resource or
@@ -107,6 +153,9 @@ func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) 
 		return r, err
 	}
 	if err := checkChargeMode("WithChargeMode", r.opts.mode); err != nil {
+		return r, err
+	}
+	if err := r.opts.given.check(entity); err != nil {
 		return r, err
 	}
 	if len(r.opts.limits) > 0 {

@@ -35,13 +35,19 @@ type routes struct {
 	onUnavailable UnavailablePolicy
 	// systemPolicy is the system's own policy as it was last read.
 	systemPolicy atomic.Pointer[UnavailablePolicy]
+	// lookups bounds the reads that find no record; strangers is the parent of entities for which
+	// nothing is given, nil for none.
+	lookups   lookups
+	strangers *hints
 	// deepOnce logs the first chain of parents that is too deep.
 	deepOnce sync.Once
+	// differOnce logs the first call that gives another parent or plan than a record has.
+	differOnce sync.Once
 }
 
 // configStore reads the stored configuration, through the repository's cache.
 type configStore interface {
-	config(ctx context.Context, key configKey, until time.Time) (*resolvedConfig, schema.Item, bool, error)
+	config(ctx context.Context, key givenKey, until time.Time) (*resolvedConfig, schema.Item, bool, error)
 }
 
 // find resolves the entity and the parents that count into a cascade, which it
@@ -55,19 +61,21 @@ func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) 
 		return c, policy, err
 	}
 	var visited [maxDepth]string
+	given := false // the chain has the parent that the call gives
 	for depth, at := 0, r.at(r.entity, false); at.entity != ""; depth++ {
+		given = given || at.given
 		if depth == maxDepth {
-			if err := rs.tooDeep(ctx, r, at, p); err != nil {
+			if err := rs.tooDeep(ctx, r, at, given, p); err != nil {
 				return c, cmp.Or(policy, rs.onUnavailable), err
 			}
 			break
 		}
 		if slices.Contains(visited[:depth], at.entity) {
-			return c, policy, invalid("entity", "%s is its own ancestor; correct the parents", at.entity)
+			return c, policy, r.refuseCycle(at.entity, given)
 		}
 		visited[depth] = at.entity
 		var room [1]route // for most
-		charged, err := rs.buckets(ctx, r, at, room[:0], p)
+		charged, err := rs.recorded(ctx, r, at, room[:0], p)
 		for i := range charged {
 			policy = cmp.Or(policy, charged[i].resolved.policyFor(r, rs.fallback.compile(charged[i].resolved, at.parent)))
 		}
@@ -82,7 +90,10 @@ func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) 
 			}
 			return c, cmp.Or(policy, rs.onUnavailable), err
 		}
-		at = r.next(charged[0].resolved)
+		if depth == 0 {
+			r.logDifference(ctx, &rs.differOnce, rs.log, charged[0].resolved)
+		}
+		at = r.next(at, charged[0].resolved)
 	}
 	c.passOn(c.above)
 	return c, cmp.Or(policy, rs.onUnavailable), rs.fallback.checkKnown(r, &c)
@@ -93,6 +104,25 @@ type route struct {
 	place
 	lane     *lane.Lane
 	resolved *resolvedConfig
+	read     bool // by this call
+}
+
+// recorded returns the buckets of an entity as buckets does. It refuses new calls at an entity without
+// a record, where there has to be one.
+func (rs *routes) recorded(ctx context.Context, r *request, at place, room []route, p *patience) ([]route, error) {
+	if p == nil || !at.given && (at.entity != r.entity || !rs.lookups.refuse) { // nearly always
+		return rs.buckets(ctx, r, at, room, p)
+	}
+	if !at.given {
+		if err := rs.checkUnread(at); err != nil {
+			return nil, err
+		}
+	}
+	buckets, err := rs.buckets(ctx, r, at, room, p)
+	if err != nil {
+		return buckets, err
+	}
+	return rs.checkRecord(ctx, r, buckets, p)
 }
 
 // buckets are those that a call charges of an entity, in room if that is enough: of its resource
@@ -138,9 +168,9 @@ func (rs *routes) resolve(ctx context.Context, to place, p *patience) (route, er
 			return route{}, err
 		}
 	}
-	if resolved := rs.repo.known(key); resolved != nil && (p == nil || rs.repo.namespace.inactive() == nil) {
+	if resolved := rs.repo.known(to.givenKey); resolved != nil && (p == nil || rs.repo.namespace.inactive() == nil) {
 		rs.keepSystemPolicy(resolved)
-		return route{to, rs.lanes.Of(key.entity, key.resource), resolved}, nil
+		return route{place: to, lane: rs.lanes.Of(key.entity, key.resource), resolved: resolved}, nil
 	}
 	var until time.Time
 	if p != nil {
@@ -148,9 +178,9 @@ func (rs *routes) resolve(ctx context.Context, to place, p *patience) (route, er
 		until = p.bound()
 	}
 	asked := rs.lanes.Ask()
-	resolved, item, read, err := rs.store.config(ctx, key, until)
+	resolved, item, read, err := rs.store.config(ctx, to.givenKey, until)
 	if p != nil {
-		err = rs.repo.refusedBy(ctx, rs.silentRead(err, key, p))
+		err = rs.repo.refusedBy(ctx, rs.silentRead(err, to.givenKey, p))
 	}
 	if err != nil {
 		return route{}, err
@@ -164,7 +194,7 @@ func (rs *routes) resolve(ctx context.Context, to place, p *patience) (route, er
 		at.Seed(image, asked)
 	}
 	rs.keepSystemPolicy(resolved)
-	return route{to, at, resolved}, nil
+	return route{to, at, resolved, read}, nil
 }
 
 // refuse is why a call need not look anything up: its context has ended, or the table does
@@ -198,16 +228,16 @@ func (rs *routes) refuse(ctx context.Context, r *request) error {
 func (rs *routes) last(r *request, at place) iter.Seq2[place, *resolvedConfig] {
 	return func(yield func(place, *resolvedConfig) bool) {
 		for depth := 0; at.entity != "" && depth < maxDepth; depth++ {
-			own := rs.repo.configs.last(at.configKey)
+			own := rs.repo.configs.last(at.givenKey)
 			if !yield(at, own) || own == nil {
 				return
 			}
 			for _, group := range at.beside(own) {
-				if !yield(group, rs.repo.configs.last(group.configKey)) {
+				if !yield(group, rs.repo.configs.last(group.givenKey)) {
 					return
 				}
 			}
-			at = r.next(own)
+			at = r.next(at, own)
 		}
 	}
 }
@@ -241,7 +271,7 @@ func (rs *routes) blockFor(ctx context.Context, r *request, at configKey) (oldes
 		var own *resolvedConfig
 		for places := []place{from}; len(places) > 0; places = places[1:] {
 			key := places[0].configKey
-			resolved, _, _, err := rs.store.config(ctx, key, time.Time{})
+			resolved, _, _, err := rs.store.config(ctx, places[0].givenKey, time.Time{})
 			if inactive := rs.repo.namespace.inactive(); inactive != nil {
 				return oldest, false, inactive
 			}
@@ -258,7 +288,7 @@ func (rs *routes) blockFor(ctx context.Context, r *request, at configKey) (oldes
 				places = append(places, from.beside(own)...)
 			}
 		}
-		from = r.next(own)
+		from = r.next(from, own)
 	}
 	return oldest, !charged, nil
 }
@@ -302,7 +332,7 @@ func (rs *routes) override(cfg *plan.Config, r *resolvedConfig, limits []Limit) 
 // configOf is the configuration of one bucket of a request; nil if nothing limits it, because
 // it is unlimited or because no level says anything.
 func (rs *routes) configOf(ctx context.Context, r *request, at place) (cfg *plan.Config, unlimited bool, err error) {
-	resolved, _, _, err := rs.store.config(ctx, at.configKey, time.Time{})
+	resolved, _, _, err := rs.store.config(ctx, at.givenKey, time.Time{})
 	if err != nil {
 		return nil, false, err
 	}
@@ -343,7 +373,7 @@ func (rs *routes) unconfigured(r *request, c cascade, policy UnavailablePolicy, 
 // silentRead marks the error of a call that left a read of the configuration as silence, if
 // nothing was answered meanwhile: since the call began and, if the call joined a read that was
 // under way, since that began. What was throttled once may just wait to be sent again.
-func (rs *routes) silentRead(err error, key configKey, p *patience) error {
+func (rs *routes) silentRead(err error, key givenKey, p *patience) error {
 	if !errors.Is(err, errOutOfTime) {
 		return err
 	}
@@ -358,8 +388,12 @@ func (rs *routes) silentRead(err error, key configKey, p *patience) error {
 }
 
 // locate finds the buckets that calls of an entity charge on a resource and its groups.
-func (rs *routes) locate(ctx context.Context, entity, resource string) ([]lane.Located, error) {
-	c, _, err := rs.find(ctx, &request{entity: entity, resource: resource}, cascade{}, nil)
+func (rs *routes) locate(ctx context.Context, entity, resource string, by lane.Given) ([]lane.Located, error) {
+	r := request{entity: entity, resource: resource}
+	if by != (lane.Given{}) {
+		r.opts.given = &hints{parent: by.Parent, plan: by.Plan, byCall: true}
+	}
+	c, _, err := rs.find(ctx, &r, cascade{}, nil)
 	if err != nil && !isValidation(err) {
 		return nil, err
 	}

@@ -8,16 +8,21 @@ import (
 )
 
 // ErrTooDeep is the error of a call whose entity has more than 8 levels of parents that count, if a
-// level that would not be charged limits money.
+// level that would not be charged limits money, or if the call gives the parent (WithParent).
 var ErrTooDeep = errors.New("dynalimit: too many levels of parents")
 
 // tooDeep decides a new call whose chain of parents goes on at a place behind the levels that are
 // charged. If a level from there on limits money, its hard stop would not hold: the call is refused.
 // Otherwise the nearest levels are charged, because one record far above would stop all traffic
-// below, and the operator is told once.
-func (rs *routes) tooDeep(ctx context.Context, r *request, from place, p *patience) error {
+// below, and the operator is told once. given means that the chain has the parent that the call
+// gives: such a chain is never cut, because the caller would choose what is not charged.
+func (rs *routes) tooDeep(ctx context.Context, r *request, from place, given bool, p *patience) error {
 	if p == nil { // of a lease that is out
 		return nil
+	}
+	if given {
+		return fmt.Errorf("%w: a call charges the %d nearest levels, and %s is above those of %s; %s is %s, which may have %d levels above it",
+			ErrTooDeep, maxDepth, from.entity, r.entity, r.opts.given.field(), r.opts.given.parent, maxDepth-2)
 	}
 	at := from
 	for depth := 0; at.entity != ""; depth++ {
@@ -33,7 +38,7 @@ func (rs *routes) tooDeep(ctx context.Context, r *request, from place, p *patien
 				return refuseTooDeep(r.entity, at.entity, "limits money")
 			}
 		}
-		at = r.next(buckets[0].resolved)
+		at = r.next(at, buckets[0].resolved)
 	}
 	rs.deepOnce.Do(func() {
 		rs.log.WarnContext(ctx, "an entity has too many levels of parents; those from the ancestor on are not charged",

@@ -95,9 +95,10 @@ func (d *desk) remember(r *request, c *cascade, known *shortcut) {
 	if known != nil || len(c.rungs) != 1 {
 		return
 	}
-	held, ok := d.routes.repo.configs.hold(r.at(r.entity, false).configKey)
+	own := r.at(r.entity, false)
+	held, ok := d.routes.repo.configs.hold(own.configKey)
 	of := held.Value
-	if !ok || of.blocked != "" || of.unlimited || of.joined != "" || r.next(of).entity != "" {
+	if !ok || of.blocked != "" || of.unlimited || of.joined != "" || r.next(own, of).entity != "" || d.routes.lookups.refuse && !of.recorded {
 		return
 	}
 	cfg, bucket := d.routes.fallback.compile(of, false), c.rungs[0].lane
@@ -218,7 +219,8 @@ func (g *grant) charge() *charge {
 	at := &c.rungs[0]
 	at.served, at.shown, at.now = true, g.shown, g.now
 	held := &charge{}
-	held.open(s.desk, &request{entity: s.lane.Entity, resource: s.lane.Resource, amounts: amounts}, &c, s.policy)
+	r := &request{entity: s.lane.Entity, resource: s.lane.Resource, amounts: amounts, opts: acquireOptions{given: s.desk.routes.strangers}}
+	held.open(s.desk, r, &c, s.policy)
 	held.bookServed()
 	return held
 }

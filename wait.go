@@ -151,7 +151,7 @@ func (w *waiting) standInLine(c *charge, denial *LimitExceededError) bool {
 			continue
 		}
 		w.ensureWaiter()
-		at.of = lv.place()
+		at.of = lv.place(&c.request)
 		if remembered := w.limiter.desk.lanes.Of(longest.EntityID, longest.Resource); at.lane != remembered { // lv's may be forgotten
 			at.quit()
 			at.lane = remembered
@@ -311,7 +311,7 @@ func (w *waiting) refresh(ctx context.Context) (recheck time.Duration, changed, 
 	recheck = min(ttl, leastRecheck)
 	oldest, gone, block := routes.blockFor(ctx, w.request, at.of.configKey)
 	outside = gone || block != nil
-	resolved, _, _, err := routes.store.config(ctx, at.of.configKey, time.Time{})
+	resolved, _, _, err := routes.store.config(ctx, at.of.givenKey, time.Time{})
 	if err != nil {
 		return recheck, false, outside
 	}

@@ -22,7 +22,8 @@ import (
 //
 //   - RESOURCE_EXHAUSTED for what does not fit, with a QuotaFailure of the caller's own limits that
 //     deny, without violations if only a parent's does;
-//   - PERMISSION_DENIED for a block;
+//   - PERMISSION_DENIED for a block, and for a parent of Options.Identify that has no record;
+//   - UNAUTHENTICATED for a caller without a record (dynalimit.Options.Unrecorded);
 //   - UNAVAILABLE for a pause and if the limits cannot be asked now, INTERNAL if they cannot be asked
 //     because of a mistake;
 //   - CANCELLED or DEADLINE_EXCEEDED if the call has ended meanwhile.
@@ -57,8 +58,10 @@ func denialOf(ctx context.Context, c refusal.Caller, err error) *Denial {
 	case refusal.Exceeded:
 		d.status = status.New(codes.ResourceExhausted, r.Detail)
 		details = append(details, quotaFailure(c, r.Violated))
-	case refusal.Blocked:
+	case refusal.Blocked, refusal.Forbidden:
 		d.status = status.New(codes.PermissionDenied, r.Detail)
+	case refusal.Unrecorded:
+		d.status = status.New(codes.Unauthenticated, r.Detail)
 	case refusal.Passing:
 		if ended := ctx.Err(); ended != nil {
 			d.status, d.RetryAfter = status.FromContextError(ended), 0

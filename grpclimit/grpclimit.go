@@ -12,8 +12,8 @@
 //		grpc.ChainStreamInterceptor(limit.StreamServerInterceptor),
 //	)
 //
-// A call that does not fit ends with RESOURCE_EXHAUSTED, a blocked one with PERMISSION_DENIED, and
-// one whose limits cannot be asked with UNAVAILABLE, see [Denial]. Clients get nothing that tells
+// A call that does not fit ends with RESOURCE_EXHAUSTED, a blocked one with PERMISSION_DENIED, one of a
+// caller without a record with UNAUTHENTICATED if dynalimit.Options.Unrecorded is Refuse, and one whose limits cannot be asked with UNAVAILABLE, see [Denial]. Clients get nothing that tells
 // of others. A call that is admitted is charged whatever becomes of it, unless Options.Refund or
 // the handler, by its [Lease], says otherwise. A stream is one call.
 //
@@ -31,7 +31,6 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/internal/refusal"
-	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // Interceptors are those of one New, for servers and clients. A nil or zero one refuses each call.
@@ -94,25 +93,15 @@ func (i *Interceptors) admit(ctx context.Context, call *Call, trailer func(metad
 	if i.o.Skip != nil && i.o.Skip(ctx, call) {
 		return admitted{ctx: ctx}, nil
 	}
-	c := refusal.Caller{Entity: i.entity(ctx, call), Resource: i.o.Resource(ctx, call)}
-	lease, err := i.limiter.Acquire(ctx, c.Entity, c.Resource, i.o.Amounts(ctx, call), i.o.Acquire...)
+	by := i.caller(ctx, call)
+	c := refusal.Caller{Entity: by.Key, Resource: i.o.Resource(ctx, call)}
+	lease, err := i.limiter.Acquire(ctx, c.Entity, c.Resource, i.o.Amounts(ctx, call), refusal.Given(i.o.Acquire, by.Parent, by.Plan)...)
 	if err != nil {
 		d := denialOf(ctx, c, err)
 		trailer(d.pushback())
 		return admitted{}, i.refuse(ctx, call, d)
 	}
 	return admitted{i, context.WithValue(ctx, leaseKey{}, lease), lease}, nil
-}
-
-// entity is whom a call is charged to.
-func (i *Interceptors) entity(ctx context.Context, call *Call) string {
-	if i.o.Key == nil {
-		return i.o.Strangers
-	}
-	if key := i.o.Key(ctx, call); schema.CheckEntity(key) == "" && i.o.Known(key) {
-		return key
-	}
-	return i.o.Strangers
 }
 
 // refuse is the error of a call that is not made or served.

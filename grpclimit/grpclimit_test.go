@@ -120,6 +120,26 @@ func TestOutcomes(t *testing.T) {
 			want:     told{code: codes.Unavailable, message: "this is paused", wait: 11 * time.Second}, // with a margin
 			pushback: "11000",
 		},
+		"without a record": {
+			before: func(t testing.TB, l *dynalimittest.Limiter, _ *grpclimit.Options) {
+				refusing, err := dynalimit.New(l.Repo, &dynalimit.Options{Unrecorded: dynalimit.Refuse})
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, refusing.Close(context.WithoutCancel(t.Context()))) })
+				l.RateLimiter = refusing
+			},
+			want:     told{code: codes.Unauthenticated, message: "the caller is not known"},
+			pushback: "-1",
+		},
+		"a parent without a record": {
+			before: func(_ testing.TB, _ *dynalimittest.Limiter, o *grpclimit.Options) {
+				key := o.Key
+				o.Key, o.Identify = nil, func(ctx context.Context, call *grpclimit.Call) grpclimit.Caller {
+					return grpclimit.Caller{Key: key(ctx, call), Parent: "secret"}
+				}
+			},
+			want:     told{code: codes.PermissionDenied, message: "the caller's parent cannot be charged"},
+			pushback: "-1",
+		},
 		"store silent, block": {
 			before:   func(_ testing.TB, l *dynalimittest.Limiter, _ *grpclimit.Options) { silence(l) },
 			want:     told{code: codes.Unavailable, message: "limits cannot be checked now", wait: time.Second},
@@ -363,6 +383,7 @@ func TestMisuse(t *testing.T) {
 		"options.Known":     {Key: byUser().Key},
 		"options.Key":       {Known: byUser().Known},
 		"options.Strangers": {Strangers: "a#b"},
+		"options.Identify":  {Key: byUser().Key, Known: byUser().Known, Identify: func(context.Context, *grpclimit.Call) grpclimit.Caller { return grpclimit.Caller{} }},
 	} {
 		_, err := grpclimit.New(l.RateLimiter, o)
 		var bad *dynalimit.ValidationError
@@ -383,4 +404,26 @@ func TestMisuse(t *testing.T) {
 	var d grpclimit.Denial
 	assert.Equal(t, "rpc error: code = OK desc = ", d.Error())
 	assert.Equal(t, codes.Unknown, status.Code(&d))
+}
+
+// TestCallersWithoutARecord: what their credentials name is charged, and a stranger's is not.
+func TestCallersWithoutARecord(t *testing.T) {
+	l := dynalimittest.New(t, dynalimit.PerMinute("rpm", 60))
+	a := admin.New(l.Repo)
+	require.NoError(t, a.Entities.Create(t.Context(), admin.Entity{ID: "shop"}))
+	require.NoError(t, a.Limits.Set(t.Context(), admin.Scope{Entity: "shop"}, two()))
+	require.NoError(t, a.Limits.Set(t.Context(), admin.Scope{Plan: "free"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
+	o := byUser()
+	key := o.Key
+	o.Key, o.Identify = nil, func(ctx context.Context, call *grpclimit.Call) grpclimit.Caller {
+		return grpclimit.Caller{Key: key(ctx, call), Parent: "shop", Plan: "free"}
+	}
+	conn := around(t, &service{}, false, interceptors(t, l, o))
+	for _, c := range []struct {
+		user string
+		want codes.Code
+	}{{"ana", codes.OK}, {"ana", codes.ResourceExhausted}, {"ben", codes.OK}, {"cat", codes.ResourceExhausted}, {"unknown", codes.OK}, {"unknown", codes.OK}} {
+		_, err := call(as(t.Context(), c.user), conn)
+		assert.Equal(t, c.want, status.Code(err), c.user)
+	}
 }

@@ -18,9 +18,12 @@ type Options struct {
 	// Key says who makes a call: the id of an entity. APIKey and Address make such functions. What
 	// is no id of an entity, "" for one, is a stranger. Defaults to nil: everybody is one.
 	Key func(context.Context, *Call) string
+	// Identify says who makes a call as Key does, and the parent and the plan of callers whose record
+	// does not say them. Give Key or Identify, not both. Defaults to nil: Key says it.
+	Identify func(context.Context, *Call) Caller
 	// Known reports whether a key has buckets of its own; the others are strangers. Each key that
 	// it knows makes an item, so let it look keys up where only you add them. It is needed with
-	// Key; defaults to nil without.
+	// Key and Identify; defaults to nil without.
 	Known func(key string) bool
 	// Strangers is the entity that all strangers share; of a client without Key it is the client
 	// itself. Defaults to "strangers".
@@ -50,9 +53,11 @@ type Options struct {
 
 func (o *Options) validate() error {
 	switch {
-	case o.Key != nil && o.Known == nil:
+	case o.Key != nil && o.Identify != nil:
+		return invalid("options.Identify", "is given beside Key; give one of them")
+	case (o.Key != nil || o.Identify != nil) && o.Known == nil:
 		return invalid("options.Known", "is nil; say which keys have buckets of their own: any client may make up the others")
-	case o.Key == nil && o.Known != nil:
+	case o.Key == nil && o.Identify == nil && o.Known != nil:
 		return invalid("options.Key", "is nil although Known is not; give the function that finds the key of a call")
 	}
 	if reason := schema.CheckEntity(o.Strangers); o.Strangers != "" && reason != "" {

@@ -18,8 +18,9 @@ type Denial struct {
 	Type string `json:"type"`
 	// Title is the problem in a few words.
 	Title string `json:"title"`
-	// Status is 429 for what does not fit, 403 for a block, 503 for a pause and if the limits
-	// cannot be asked now, and 500 if they cannot be asked because of a mistake.
+	// Status is 429 for what does not fit, 403 for a block and for a parent of Options.Identify that
+	// has no record, 401 for a caller without one (dynalimit.Options.Unrecorded), 503 for a pause and
+	// if the limits cannot be asked now, and 500 if they cannot be asked because of a mistake.
 	Status int `json:"status"`
 	// Detail says what is wrong with this request.
 	Detail string `json:"detail,omitempty"`
@@ -64,6 +65,10 @@ func denialOf(c refusal.Caller, err error) *Denial {
 		d.Type, d.Status, d.Title = quotaExceeded, http.StatusTooManyRequests, "Too many requests"
 	case refusal.Blocked:
 		d.Status, d.Title = http.StatusForbidden, "Blocked"
+	case refusal.Unrecorded:
+		d.Status, d.Title = http.StatusUnauthorized, "Unauthorized"
+	case refusal.Forbidden:
+		d.Status, d.Title = http.StatusForbidden, "Forbidden"
 	case refusal.Passing:
 		d.Type, d.Status, d.Title = reducedCapacity, http.StatusServiceUnavailable, "Try again later"
 	default:

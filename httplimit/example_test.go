@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/httplimit"
 )
@@ -131,4 +132,47 @@ func ExampleOptions_onDenied() {
 	// Output:
 	// 404 404 page not found
 	// 429 {"error":{"type":"rate_limit_error","message":"rpm: 1 asked, 0 left"}}
+}
+
+// token is what a verified token says.
+type token struct{ User, Team, Plan string }
+
+// claims are of the token that an authentication left in the context.
+func claims(ctx context.Context) token {
+	t, _ := ctx.Value(token{}).(token)
+	return t
+}
+
+// Users have no records here: their tokens name the team, whose limit they share.
+func ExampleCaller() {
+	repo := must(dynalimit.NewRepository(ddbmem.New().Client(), "limits", &dynalimit.RepositoryOptions{Principal: "ops@example.com"}))
+	ctx := context.Background()
+	if err := repo.CreateTable(ctx); err != nil {
+		panic(err)
+	}
+	to := admin.New(repo)
+	if err := errors.Join(
+		to.Entities.Create(ctx, admin.Entity{ID: "team-a"}),
+		to.Limits.Set(ctx, admin.Scope{Entity: "team-a"}, []dynalimit.Limit{dynalimit.PerDay("rpm", 1)}),
+	); err != nil {
+		panic(err)
+	}
+	limiter := must(dynalimit.New(repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 60)}}))
+	limit := must(httplimit.New(limiter, &httplimit.Options{
+		Identify: func(r *http.Request) httplimit.Caller {
+			token := claims(r.Context()) // of a token that was verified before
+			return httplimit.Caller{Key: token.User, Parent: token.Team, Plan: token.Plan}
+		},
+		Known: func(string) bool { return true }, // only verified tokens name users
+	}))
+	server := limit(http.NotFoundHandler())
+	for _, by := range []token{{User: "ana", Team: "team-a"}, {User: "ben", Team: "team-a"}, {User: "cat", Team: "invented"}} {
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil).WithContext(context.WithValue(ctx, token{}, by)))
+		fmt.Println(by.User, w.Code)
+	}
+	// Output:
+	// ana 404
+	// ben 429
+	// cat 403
 }

@@ -8,8 +8,8 @@
 //	…
 //	http.ListenAndServe(addr, limit(mux))
 //
-// A denied request is answered with 429 and Retry-After, a blocked one with 403, and one whose
-// limits cannot be asked with 503, each as problem+json (RFC 9457) that tells nothing of others.
+// A denied request is answered with 429 and Retry-After, a blocked one with 403, one of a caller without
+// a record with 401 if dynalimit.Options.Unrecorded is Refuse, and one whose limits cannot be asked with 503, each as problem+json (RFC 9457) that tells nothing of others.
 // A request that is admitted is charged whatever becomes of it, unless Options.Refund or the
 // handler, by its [Lease], says otherwise.
 //
@@ -25,7 +25,6 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/internal/httpcopy"
 	"github.com/dynalimit/dynalimit/internal/refusal"
-	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // New returns a middleware: it gives a handler that limits another one. The handlers that it
@@ -73,8 +72,9 @@ type middleware struct {
 
 // serve limits one request.
 func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	c := fields{refusal.Caller{Entity: m.entity(r), Resource: m.Resource(r)}}
-	lease, err := m.limiter.Acquire(r.Context(), c.Entity, c.Resource, m.Amounts(r), m.Acquire...)
+	by := m.caller(r)
+	c := fields{refusal.Caller{Entity: by.Key, Resource: m.Resource(r)}}
+	lease, err := m.limiter.Acquire(r.Context(), c.Entity, c.Resource, m.Amounts(r), refusal.Given(m.Acquire, by.Parent, by.Plan)...)
 	if err != nil {
 		m.deny(w, r, c, err)
 		return
@@ -105,17 +105,6 @@ func (m *middleware) end(ctx context.Context, lease *dynalimit.Lease, refund boo
 	if err != nil {
 		m.Logger.LogAttrs(ctx, slog.LevelError, "httplimit: the lease of a request could not be ended", slog.Any("error", err))
 	}
-}
-
-// entity is whom a request is charged to.
-func (m *middleware) entity(r *http.Request) string {
-	if m.Key == nil {
-		return m.Strangers
-	}
-	if key := m.Key(r); schema.CheckEntity(key) == "" && m.Known(key) {
-		return key
-	}
-	return m.Strangers
 }
 
 // deny answers a request that is not served.

@@ -59,6 +59,24 @@ func TestOutcomes(t *testing.T) {
 			before: block,
 			want:   httplimit.Denial{Status: 403, Type: "about:blank", Title: "Blocked", Detail: "an administrator has blocked this"},
 		},
+		"without a record": {
+			before: func(w *world) {
+				var err error
+				w.limiter, err = dynalimit.New(w.repo, &dynalimit.Options{Unrecorded: dynalimit.Refuse})
+				require.NoError(w.t, err)
+			},
+			want: httplimit.Denial{Status: 401, Type: "about:blank", Title: "Unauthorized", Detail: "the caller is not known"},
+		},
+		"a parent without a record": {
+			change: func(o *httplimit.Options) {
+				o.Identify = func(r *http.Request) httplimit.Caller {
+					return httplimit.Caller{Key: byUser.Key(r), Parent: "secret"}
+				}
+				o.Key = nil
+			},
+			want:        httplimit.Denial{Status: 403, Type: "about:blank", Title: "Forbidden", Detail: "the caller's parent cannot be charged"},
+			doesNotLeak: "secret",
+		},
 		"store silent, block": {
 			before:     (*world).silence,
 			want:       httplimit.Denial{Status: 503, Type: reduced, Title: "Try again later", Detail: "limits cannot be checked now"},
@@ -374,6 +392,7 @@ func TestMisuse(t *testing.T) {
 		"options.Known":     {Key: byUser.Key},
 		"options.Key":       {Known: byUser.Known},
 		"options.Strangers": {Strangers: "a#b"},
+		"options.Identify":  {Key: byUser.Key, Known: byUser.Known, Identify: func(*http.Request) httplimit.Caller { return httplimit.Caller{} }},
 	} {
 		_, err := httplimit.New(w.limiter, &o)
 		var bad *dynalimit.ValidationError

@@ -45,6 +45,9 @@ func (a access) readPatiently(ctx context.Context, hint *schema.LimitSet) (image
 	return image, asked, err
 }
 
+// turnMS is for how long callers who give an entity another plan go by the limits in the bucket, in ms.
+const turnMS = 1000
+
 // view puts what is known of the bucket under the batch's configuration. It reads the
 // configuration again if the image may hold a newer one that matters. If that read brings
 // no answer, the bucket's own parameters decide, as if its configuration were newer.
@@ -52,9 +55,14 @@ func (a access) view(ctx context.Context, known *sight, b batch, s plan.Sums) (p
 	cfg := b.config()
 	st := plan.Compare(known.image, cfg, known.seenTick)
 	missing := b.chargesUnknownLimit(known.image, s, cfg)
-	if !missing && b.adjustsOnly(known) {
+	switch {
+	case !missing && b.adjustsOnly(known):
 		st = plan.Older // an adjust charges what is there; configuration comes with takes
-	} else if st == plan.Older {
+	case st == plan.Rival && (missing || known.seenFor(a.nowMS()) >= turnMS):
+		st = plan.Newer
+	case st == plan.Rival: // to read it again would find the same
+		st = plan.Older
+	case st == plan.Older:
 		a.store.ForgetConfig(a.entity, a.resource, cfg.OfGroup())
 	}
 	if st == plan.Unsure || st == plan.Older && missing {

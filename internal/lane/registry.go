@@ -90,7 +90,7 @@ type Options struct {
 	Turns  *Turns
 	// Locate finds the buckets that calls of an entity charge on a resource and its groups,
 	// and their configurations. It may read them.
-	Locate func(ctx context.Context, entity, resource string) ([]Located, error)
+	Locate func(ctx context.Context, entity, resource string, by Given) ([]Located, error)
 	// Horizon is how long ahead the calls of a resource are debited; nil if none are.
 	Horizon func(resource string) time.Duration
 	// Trace is told of writes; nil if nobody is.
@@ -230,9 +230,10 @@ func (s *Registry) Count(l *Lane, amounts []plan.Signed, cfg *plan.Config) bool 
 }
 
 // CountUnlocated does what Count does for the buckets of an entity on a resource that are
-// not known yet, as Locate finds them: the entity's own, and those of its parents.
-func (s *Registry) CountUnlocated(entity, resource string, amounts []plan.Signed) bool {
-	key := toldKey{bucketKey{entity, resource}, true}
+// not known yet, as Locate finds them by what the call gave: the entity's own, and those of its
+// parents.
+func (s *Registry) CountUnlocated(entity, resource string, by Given, amounts []plan.Signed) bool {
+	key := toldKey{bucketKey{entity, resource}, true, by}
 	return s.told.keep(key, nil, amounts, func(w *untold) []plan.Signed { return w.count(amounts) })
 }
 

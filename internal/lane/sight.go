@@ -23,7 +23,9 @@ type sight struct {
 	// refilled means that the bucket was filled by hand while a goroutine worked on the queue,
 	// so that what that learns may be older.
 	refilled bool
-	image    *schema.Image
+	// since are the low bits of seenTick's time, in Unix ms. They take no room of their own here.
+	since uint32
+	image *schema.Image
 	// seenAt is when the request was sent that showed the image, in Unix ms of this
 	// process's clock. It is 0 for an image from which a write may be decided, but not a
 	// denial.
@@ -44,7 +46,7 @@ type sight struct {
 // new configuration.
 func (s *sight) replace(image *schema.Image, asked Asked, now int64, tick func() int64) {
 	if !s.known || !sameFingerprint(s.image, image) {
-		s.seenTick = tick()
+		s.seenTick, s.since = tick(), uint32(now) //nolint:gosec // the low bits
 	}
 	s.known, s.image, s.seenAt, s.order = true, image, asked.At, asked.Order
 	s.crowding.Heard = now
@@ -95,6 +97,9 @@ func (s *sight) wary(takes []*Op, tries plan.Spread, now int64) bool {
 func (s *sight) low(ops []*Op) bool {
 	return slices.ContainsFunc(ops, func(o *Op) bool { return plan.Low(s.image, o.cfg.Enforced(o.Amounts), s.crowding.Heard) })
 }
+
+// seenFor is for how long the image's configuration has been seen in the bucket, in ms.
+func (s *sight) seenFor(now int64) uint32 { return uint32(now) - s.since } //nolint:gosec // the low bits
 
 // current reports whether the bucket exists and was written with a configuration.
 func (s *sight) current(cfg *plan.Config) bool {

@@ -134,7 +134,7 @@ func (d telling) sendOnce(ctx context.Context, l *Lane, kind plan.Kind, operatio
 // was admitted. What no level of it has a limit for is dropped.
 func (d telling) locate(ctx context.Context, w *untold) bool {
 	p := w.sent
-	found, err := d.lanes.Locate(ctx, w.key.entity, w.key.resource)
+	found, err := d.lanes.Locate(ctx, w.key.entity, w.key.resource, w.key.given)
 	if err != nil {
 		d.lanes.told.keepAgain(w, p)
 		return false

@@ -29,11 +29,15 @@ var tellBackoff = ddb.Backoff{First: 200 * time.Millisecond, Most: 10 * time.Sec
 // bucketKey names a bucket.
 type bucketKey struct{ entity, resource string }
 
+// Given is what a call gives of an entity whose record may not say it; empty for nothing.
+type Given struct{ Parent, Plan string }
+
 // toldKey names a bucket that something waits for. What is unlocated was admitted for an
 // entity of which nothing was known, so that its buckets have to be found first.
 type toldKey struct {
 	bucketKey
 	unlocated bool
+	given     Given
 }
 
 // teller writes what waits.

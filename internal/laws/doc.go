@@ -23,6 +23,7 @@
 //	amend.go     what it does with leases: adjust, consume, end, end twice
 //	fill.go      what it does as an administrator; stream.go calls of one kind at a rate
 //	operator.go  what happens around them: reconfigure, delete, crash
+//	teams.go     parents and plans that calls give, and records that come and go
 //	harness.go   the parts that package outside uses too
 //	weather.go   what goes wrong with requests
 //	oracle.go    what is heard: what limiters send, what the store commits

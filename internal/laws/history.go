@@ -47,6 +47,8 @@ type history struct {
 	links *rand.Rand // says how parents count, under mu
 	// grouped says that calls charge a group of resources too.
 	grouped bool
+	// teams are parents that calls give now and then; nil for none.
+	teams []string
 	// quotas says which limit is a quota now and then; nil for none.
 	quotas *quotas
 	// waits lets calls wait; together lets them charge in transactions.
@@ -136,6 +138,7 @@ func newHistory(t *testing.T, seed uint64, mode Mode) *history {
 		require.NoError(t, limits.SetAdmit(ctx, admin.Scope{Everyone: true, Resource: resource}, true))
 		require.NoError(t, limits.SetBlockedExcept(ctx, admin.Scope{Everyone: true}))
 	}
+	h.enrolTeams(ctx, rand.New(rand.NewPCG(seed, 8)))
 	h.published(ctx)
 	h.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 		h.oracle.arrived(q)
@@ -211,7 +214,7 @@ func (h *history) limit(r *rand.Rand, name string) dynalimit.Limit {
 
 // published notes the configuration that every entity now has.
 func (h *history) published(ctx context.Context) {
-	for _, entity := range h.entities {
+	for _, entity := range h.charged() {
 		for _, of := range []string{resource, group} {
 			c, err := inside.ReadConfig(ctx, h.operator, entity, of, of == group, true)
 			require.NoError(h.t, err)

@@ -63,7 +63,7 @@ func (j *judge) once(h *history) {
 func (j *judge) onceOn(h *history, of string) {
 	for _, name := range limitNames {
 		counted, held, exact := int64(0), int64(0), j.rules.exact
-		for _, entity := range h.entities {
+		for _, entity := range h.charged() {
 			bucket := bucketOf(entity, of)
 			acc := j.account(bucket, name)
 			counted += acc.granted + acc.adjusted + acc.told - acc.back - acc.passed

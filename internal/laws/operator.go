@@ -3,6 +3,7 @@ package laws
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -53,6 +54,11 @@ func (o *operator) reconfigure() {
 	entity := o.h.entities[o.r.IntN(len(o.h.entities))]
 	if o.h.grouped && o.r.IntN(2) == 0 {
 		o.h.regroup(ctx, o.r)
+		o.h.published(ctx)
+		return
+	}
+	if o.h.teams != nil && o.r.IntN(3) == 0 {
+		o.enlist(ctx)
 		o.h.published(ctx)
 		return
 	}
@@ -125,10 +131,13 @@ func (o *operator) requota() {
 func (o *operator) adopt(ctx context.Context, i int) error {
 	entities := admin.New(o.h.operator).Entities
 	now, err := entities.Get(ctx, o.h.entities[i])
+	next := Link(o.h.entities, i, o.h.links)
+	if errors.Is(err, admin.ErrNotFound) { // enlist took it away
+		return entities.Create(ctx, next)
+	}
 	if err != nil {
 		return err
 	}
-	next := Link(o.h.entities, i, o.h.links)
 	if next.Version, next.CreatedAt = now.Version, now.CreatedAt; now.ParentID != "" && o.h.links.IntN(2) == 0 {
 		next.ParentID, next.Cascade, next.Detached = "", false, false
 	}

@@ -83,5 +83,5 @@ func (w *worker) options(amounts dynalimit.Amounts) (opts []dynalimit.AcquireOpt
 	if w.r.Float64() < .2 {
 		opts = append(opts, dynalimit.WithChargeMode(w.h.cascade(w.r)))
 	}
-	return opts, allows
+	return append(opts, w.gives()...), allows
 }

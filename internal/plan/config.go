@@ -16,7 +16,8 @@ const configMarginMS = 1000
 type Config struct {
 	// Limits are in name order.
 	Limits []Limit
-	// Origin says which levels the limits come from; nil if none does. It decides nothing.
+	// Origin says which levels the limits come from; nil if none does. But for Given it decides
+	// nothing.
 	// Configurations share it: see From.
 	Origin *Origin
 	// Fingerprint identifies the limits and the ttl policy; 8 bytes.
@@ -62,6 +63,9 @@ type Limit struct {
 // Origin says which levels limits come from, and which limits are not in force. It is never changed
 // once built.
 type Origin struct {
+	// Given means that the call gave the plan whose limits count, or may count. Other callers may give
+	// another plan for the same bucket: see Compare.
+	Given bool
 	// Level names the most specific level that the limits come from.
 	Level string
 	// Hidden are the limits that less specific levels of configuration have and the one
@@ -80,6 +84,13 @@ func (c *Config) From() *Origin {
 		return &noOrigin
 	}
 	return c.Origin
+}
+
+// OfGiven is the origin of limits under a plan that the call gave.
+func (o *Origin) OfGiven() *Origin {
+	given := *o
+	given.Given = true
+	return &given
 }
 
 // Hidden is a limit that is not in force.

@@ -16,6 +16,7 @@ const (
 	Newer                   // to be claimed
 	Older                   // the bucket's own decides
 	Unsure                  // too close to tell: read the configuration again
+	Rival                   // of a plan that calls give, and others give another: they take turns
 )
 
 // Compare says how a configuration relates to the image's. seenTick is when this process
@@ -27,7 +28,11 @@ func Compare(m *schema.Image, cfg *Config, seenTick int64) Standing {
 		return Newer
 	case string(m.Fingerprint) == string(cfg.Fingerprint):
 		return Current
-	case cfg.Override || cfg.Tick > seenTick:
+	case cfg.Override:
+		return Newer
+	case cfg.From().Given:
+		return Rival
+	case cfg.Tick > seenTick:
 		return Newer
 	}
 	stored := m.ConfigRead + configMarginMS // the instant itself

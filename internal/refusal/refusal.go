@@ -20,6 +20,10 @@ const (
 	Exceeded
 	// Blocked means that an administrator has blocked it.
 	Blocked
+	// Unrecorded means that the caller has no record, and has to have one.
+	Unrecorded
+	// Forbidden means that the caller's parent cannot be charged.
+	Forbidden
 	// Passing means that the same call may be admitted later although nobody mends anything.
 	Passing
 )
@@ -47,6 +51,10 @@ func (c Caller) Refuse(err error) Refusal {
 		r.Detail, r.Violated = c.violated(exceeded)
 	case errors.Is(err, dynalimit.ErrBlocked):
 		r.Kind, r.Detail = Blocked, "an administrator has blocked this"
+	case errors.Is(err, dynalimit.ErrUnrecorded) && r.RetryAfter == 0:
+		r.Kind, r.Detail = Unrecorded, "the caller is not known"
+	case ofParent(err):
+		r.Kind, r.Detail = Forbidden, "the caller's parent cannot be charged"
 	case errors.Is(err, dynalimit.ErrPaused):
 		r.Kind, r.Detail = Passing, "this is paused"
 	case passing(err):
@@ -55,9 +63,15 @@ func (c Caller) Refuse(err error) Refusal {
 	return r
 }
 
+// ofParent reports whether an error refuses the parent that the call gives.
+func ofParent(err error) bool {
+	wrong, ok := errors.AsType[*dynalimit.ValidationError](err)
+	return ok && wrong.Package == "dynalimit" && wrong.Field == "WithParent"
+}
+
 // passing reports whether an error goes by on its own.
 func passing(err error) bool {
-	for _, of := range []error{dynalimit.ErrUnavailable, dynalimit.ErrContended, dynalimit.ErrClosed, context.Canceled, context.DeadlineExceeded} {
+	for _, of := range []error{dynalimit.ErrUnavailable, dynalimit.ErrUnrecorded, dynalimit.ErrContended, dynalimit.ErrClosed, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, of) {
 			return true
 		}

@@ -10,6 +10,11 @@ import (
 type Caller struct {
 	// Entity is who is limited.
 	Entity string
+	// Parent is the id of the entity's parent, and Plan the name of its plan, where the entity's record
+	// does not say them (dynalimit.WithParent, WithPlan); empty for none. Take both from what was
+	// verified, such as the claims of a signed token, and never from a header: who chooses a parent
+	// chooses whose limits are charged. A parent without a record is answered with 403.
+	Parent, Plan string
 	// Org and App are whose budget pays; both empty without a keeper.
 	Org, App string
 	// Models are those that the caller may ask for, as on the wire; one that ends in "*" stands for

@@ -33,7 +33,13 @@ func (a *attempt) deny(err error) (*http.Response, error) {
 		a.transport.opts.Logger.LogAttrs(ctx, slog.LevelError, "llmhttp: a model has no price, and money is limited", slog.String("model", a.model), slog.Any("error", err))
 		return a.refuse(http.StatusNotFound, "the model "+quoted(a.model)+" has no price here, and money is limited: it is not served"), nil
 	}
-	if told := a.caller.Refuse(err); told.Kind == refusal.Passing {
+	told := a.caller.Refuse(err)
+	switch told.Kind { //nolint:exhaustive // the others are denials, or mistakes
+	case refusal.Unrecorded:
+		return a.refuse(http.StatusUnauthorized, told.Detail), nil
+	case refusal.Forbidden:
+		return a.refuse(http.StatusForbidden, told.Detail), nil
+	case refusal.Passing:
 		answer := dialect.Refusal{Status: http.StatusServiceUnavailable, Message: told.Detail, Wait: told.RetryAfter, Again: a.soon(told.RetryAfter)}
 		if errors.Is(err, dynalimit.ErrUnavailable) {
 			answer.Again = false // the limiter has tried for as long as it may: retries of the SDK wait in vain

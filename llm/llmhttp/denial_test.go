@@ -16,6 +16,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp"
 )
 
@@ -111,6 +112,46 @@ func TestWhoMayNotCall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCallersWithoutARecord: the parent and the plan of a caller are charged, a parent without a record
+// is refused, and so is a caller without one where it has to have one.
+func TestCallersWithoutARecord(t *testing.T) {
+	var caller llmhttp.Caller
+	o := llmhttp.Options{Identify: func(*http.Request) (llmhttp.Caller, error) { return caller, nil }}
+	w := newWorld(t, o, replies(jsonType, "{}"))
+	a := admin.New(w.limiter.Repo)
+	require.NoError(t, a.Entities.Create(t.Context(), admin.Entity{ID: "shop"}))
+	require.NoError(t, a.Limits.Set(t.Context(), admin.Scope{Entity: "shop"}, []dynalimit.Limit{dynalimit.PerDay("rpm", 2)}))
+	require.NoError(t, a.Limits.Set(t.Context(), admin.Scope{Plan: "free"}, []dynalimit.Limit{dynalimit.PerDay("rpm", 1), dynalimit.PerDay("tpm", 1_000_000)}))
+	for _, c := range []struct {
+		caller llmhttp.Caller
+		status int
+	}{
+		{llmhttp.Caller{Entity: "ana", Parent: "shop", Plan: "free"}, 200},
+		{llmhttp.Caller{Entity: "ana", Parent: "shop", Plan: "free"}, 429},
+		{llmhttp.Caller{Entity: "ben", Parent: "shop"}, 200},
+		{llmhttp.Caller{Entity: "cat", Parent: "shop"}, 429},
+		{llmhttp.Caller{Entity: "cat", Parent: "invented"}, 403},
+		{llmhttp.Caller{Entity: "cat"}, 200},
+	} {
+		caller = c.caller
+		status, _ := w.call(chatPath, chatBody)
+		assert.Equal(t, c.status, status, "%+v", c.caller)
+	}
+	refusing, err := dynalimit.New(w.limiter.Repo, &dynalimit.Options{Unrecorded: dynalimit.Refuse})
+	require.NoError(t, err)
+	defer refusing.Close(t.Context())
+	guard, err := llm.New(&llm.Options{Limiter: refusing})
+	require.NoError(t, err)
+	o.Models = models
+	transport, err := llmhttp.NewTransport(nil, guard, &o)
+	require.NoError(t, err)
+	caller = llmhttp.Caller{Entity: "dan"}
+	res, err := transport.RoundTrip(w.request(t.Context(), chatPath, chatBody))
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	assert.Equal(t, http.StatusUnauthorized, res.StatusCode)
 }
 
 func TestABlockedCallerIsForbidden(t *testing.T) {

@@ -19,7 +19,8 @@ type Options struct {
 	// Models are all that may be called. It must not be empty.
 	Models Models
 	// Identify says whose call a request is; what it gives stands for WithCaller's. Its error, and a
-	// Caller without an Entity and an App, is answered with 401, whatever is asked. Defaults to nil:
+	// Caller without an Entity and an App, is answered with 401, whatever is asked; so is a call of an
+	// entity without a record if dynalimit.Options.Unrecorded is Refuse. Defaults to nil:
 	// the caller of the request's context. Without one, calls are answered with 401, and other
 	// requests are nobody's.
 	Identify func(*http.Request) (Caller, error)

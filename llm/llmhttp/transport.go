@@ -222,7 +222,7 @@ func (a *attempt) estimated(c Caller, m Model) llm.Request {
 	}
 	request := llm.Request{
 		Entity: c.Entity, Resource: m.Resource, Model: m.Priced, Label: m.Label, Org: c.Org, App: c.App, Tags: c.Tags,
-		Estimate: e, Wait: opts.Wait,
+		Estimate: e, Wait: opts.Wait, AcquireOptions: refusal.Given(nil, c.Parent, c.Plan),
 	}
 	if opts.Estimate != nil {
 		request.Estimate = opts.Estimate(a.request, request)

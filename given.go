@@ -1,0 +1,112 @@
+package dynalimit
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/dynalimit/dynalimit/internal/lane"
+)
+
+// WithParent gives the parent of an entity that has no record, or whose record says nothing of a
+// parent: often the token of a request names the team, and the record is made elsewhere. The parent
+// counts by the limits of levels made for it or for its plan. Where the record has a parent, or is
+// Detached, the record wins, and the first difference is logged. A lease keeps the parent that it
+// began with.
+//
+// Take the id from what was verified, such as the claims of a signed token, and never from a header:
+// who chooses a parent chooses whose limits are charged.
+//
+// A parent without a record, one that is being deleted, the entity's own id and a bad id are a
+// *ValidationError of the field "WithParent". A parent with more than 6 levels above it is
+// ErrTooDeep.
+func WithParent(id string) AcquireOption {
+	return func(o *acquireOptions) {
+		g := o.giving()
+		g.parent, g.byCall = id, true
+	}
+}
+
+// WithPlan gives the plan of an entity that has no record, or whose record names no plan. Where the
+// record names one, the record wins, and the first difference is logged. Take the name from what was
+// verified, such as the claims of a signed token, and never from a header. A bad name is a
+// *ValidationError of the field "WithPlan"; a plan without limits is none.
+//
+// Callers who give one entity different plans take turns with its bucket: for a second each goes by
+// the limits that the other wrote. The bucket never admits more than the larger of them.
+func WithPlan(name string) AcquireOption {
+	return func(o *acquireOptions) {
+		g := o.giving()
+		g.plan, g.plans = name, true
+	}
+}
+
+// kept is what of it is needed to find the buckets of an outage later.
+func (g *hints) kept() lane.Given {
+	if g == nil {
+		return lane.Given{}
+	}
+	return lane.Given{Parent: g.parent, Plan: g.plan}
+}
+
+// or returns what a call gives, with the parent of strangers if the call gives none; nil is nothing.
+func (g *hints) or(strangers *hints) *hints {
+	if g == nil || strangers == nil {
+		return cmp.Or(g, strangers)
+	}
+	if !g.byCall {
+		g.parent = strangers.parent // nobody else has g
+	}
+	return g
+}
+
+// next is the place of the parent that a call charges after an entity, by that one's configuration;
+// of no entity if there is none. The record of the call's own entity wins over the parent that the
+// call gives.
+func (r *request) next(at place, of *resolvedConfig) place {
+	if g := r.opts.given; g != nil && at.entity == r.entity && of.hasNoParent() && g.parent != "" && g.parent != r.entity {
+		parent := r.at(g.parent, true)
+		parent.given = true
+		return parent
+	}
+	if of.detached {
+		return r.at("", false)
+	}
+	return r.at(of.parentID, !of.cascade)
+}
+
+// hasNoParent reports whether the entity's record says nothing of a parent. One that is being
+// deleted says nothing.
+func (k *resolvedConfig) hasNoParent() bool {
+	return k.deleting || k.parentID == "" && !k.detached
+}
+
+// refuseCycle is the error of a call whose chain of parents comes back to an entity. It names the
+// parent that the call gives, because the records alone may be right.
+func (r *request) refuseCycle(entity string, given bool) error {
+	if !given {
+		return invalid("entity", "%s is its own ancestor; correct the parents", entity)
+	}
+	g := r.opts.given
+	return invalid(g.field(), "is %q, and %s is an ancestor of it, so it would be its own ancestor; give another parent, or detach %s (Entity.Detached)", g.parent, entity, entity)
+}
+
+// logDifference logs the first call that gives another parent, or another plan, than the entity's
+// record has.
+func (r *request) logDifference(ctx context.Context, first *sync.Once, log *slog.Logger, of *resolvedConfig) {
+	g := r.opts.given
+	if g == nil {
+		return
+	}
+	parent := g.byCall && !of.hasNoParent() && (of.detached || of.parentID != g.parent)
+	plan := g.plans && of.given == nil && of.plan != g.plan
+	if !parent && !plan {
+		return
+	}
+	first.Do(func() {
+		log.WarnContext(ctx, "a call gives another parent or plan than the entity's record; the record wins",
+			slog.String("entity", r.entity), slog.String("given_parent", g.parent), slog.String("given_plan", g.plan),
+			slog.String("parent", of.parentID), slog.Bool("detached", of.detached), slog.String("plan", of.plan))
+	})
+}

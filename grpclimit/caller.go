@@ -1,0 +1,35 @@
+package grpclimit
+
+import (
+	"context"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Caller is who makes a call. Take all of it from what was verified, such as the claims of a signed
+// token, and never from a metadata as it came: who chooses a parent chooses whose limits are charged.
+type Caller struct {
+	// Key is the id of an entity. What is no id, "" for one, is a stranger.
+	Key string
+	// Parent is the id of the entity's parent where the entity's record does not say it
+	// (dynalimit.WithParent); empty for none. A parent without a record is answered with PERMISSION_DENIED.
+	Parent string
+	// Plan is the name of the entity's plan where the entity's record does not say it
+	// (dynalimit.WithPlan); empty for none.
+	Plan string
+}
+
+// caller is whom a call is charged to. A stranger has no parent and no plan.
+func (i *Interceptors) caller(ctx context.Context, call *Call) Caller {
+	var c Caller
+	switch {
+	case i.o.Identify != nil:
+		c = i.o.Identify(ctx, call)
+	case i.o.Key != nil:
+		c.Key = i.o.Key(ctx, call)
+	}
+	if schema.CheckEntity(c.Key) == "" && i.o.Known(c.Key) {
+		return c
+	}
+	return Caller{Key: i.o.Strangers}
+}

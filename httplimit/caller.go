@@ -1,0 +1,35 @@
+package httplimit
+
+import (
+	"net/http"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Caller is who makes a request. Take all of it from what was verified, such as the claims of a signed
+// token, and never from a header as it came: who chooses a parent chooses whose limits are charged.
+type Caller struct {
+	// Key is the id of an entity. What is no id, "" for one, is a stranger.
+	Key string
+	// Parent is the id of the entity's parent where the entity's record does not say it
+	// (dynalimit.WithParent); empty for none. A parent without a record is answered with 403.
+	Parent string
+	// Plan is the name of the entity's plan where the entity's record does not say it
+	// (dynalimit.WithPlan); empty for none.
+	Plan string
+}
+
+// caller is whom a request is charged to. A stranger has no parent and no plan.
+func (m *middleware) caller(r *http.Request) Caller {
+	var c Caller
+	switch {
+	case m.Identify != nil:
+		c = m.Identify(r)
+	case m.Key != nil:
+		c.Key = m.Key(r)
+	}
+	if schema.CheckEntity(c.Key) == "" && m.Known(c.Key) {
+		return c
+	}
+	return Caller{Key: m.Strangers}
+}

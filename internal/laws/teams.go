@@ -1,0 +1,76 @@
+package laws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// enrolTeams has calls of a third of the histories give parents. One of these is at the end of the
+// longest chain below which a call is admitted.
+func (h *history) enrolTeams(ctx context.Context, r *rand.Rand) {
+	if r.IntN(3) > 0 {
+		return
+	}
+	h.teams = []string{"team", "club"}
+	to := admin.New(h.operator)
+	above := ""
+	for i := range schema.MaxDepth - 2 {
+		id := fmt.Sprint("above-", i)
+		require.NoError(h.t, to.Entities.Create(ctx, admin.Entity{ID: id, ParentID: above}))
+		above = id
+	}
+	require.NoError(h.t, to.Entities.Create(ctx, admin.Entity{ID: "team", ParentID: above}))
+	require.NoError(h.t, to.Entities.Create(ctx, admin.Entity{ID: "club"}))
+	for _, team := range h.teams {
+		require.NoError(h.t, setLevel(ctx, to.Limits, r, admin.Scope{Entity: team}, h.limits(r)))
+	}
+	require.NoError(h.t, setLevel(ctx, to.Limits, r, admin.Scope{Plan: "pro"}, h.limits(r)))
+	require.NoError(h.t, setLevel(ctx, to.Limits, r, admin.Scope{Plan: "free"}, h.limits(r)))
+}
+
+// charged are the entities whose buckets calls charge.
+func (h *history) charged() []string {
+	return append(h.entities[:len(h.entities):len(h.entities)], h.teams...)
+}
+
+// gives are the options of a call that gives a parent, one that does not exist now and then, and a
+// plan.
+func (w *worker) gives() (opts []dynalimit.AcquireOption) {
+	if w.h.teams == nil {
+		return nil
+	}
+	if i := w.r.IntN(2 * len(w.h.teams)); i < len(w.h.teams) {
+		opts = append(opts, dynalimit.WithParent(w.h.teams[i]))
+	} else if w.r.IntN(10) == 0 {
+		opts = append(opts, dynalimit.WithParent("nobody"))
+	}
+	if w.h.mode.overrides && w.r.IntN(3) == 0 {
+		opts = append(opts, dynalimit.WithPlan([]string{"pro", "free"}[w.r.IntN(2)]))
+	}
+	return opts
+}
+
+// enlist changes the limits of a team, or takes the record of the leaf away, or makes it.
+func (o *operator) enlist(ctx context.Context) {
+	to, leaf := admin.New(o.h.operator), o.h.entities[0]
+	var err error
+	switch o.r.IntN(3) {
+	case 0:
+		err = setLevel(ctx, to.Limits, o.r, admin.Scope{Entity: o.h.teams[o.r.IntN(len(o.h.teams))]}, o.h.limits(o.r))
+	case 1:
+		err = to.Entities.Delete(ctx, leaf)
+	default:
+		if err = to.Entities.Create(ctx, Link(o.h.entities, 0, o.h.links)); errors.Is(err, admin.ErrExists) {
+			err = nil
+		}
+	}
+	require.NoError(o.h.t, err)
+}

@@ -1,0 +1,162 @@
+package dynalimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// UnrecordedPolicy says what a limiter does with calls of an entity that has no record.
+type UnrecordedPolicy string
+
+const (
+	// Admit limits an entity without a record as any other, by the levels that apply to it.
+	Admit UnrecordedPolicy = "admit"
+	// Refuse refuses the calls of an entity without a record.
+	Refuse UnrecordedPolicy = "refuse"
+)
+
+// ErrUnrecorded matches every *UnrecordedError.
+var ErrUnrecorded = errors.New("dynalimit: the entity has no record")
+
+// UnrecordedError says that an entity has no record, and that Options.Unrecorded is Refuse. Nothing
+// was consumed.
+type UnrecordedError struct {
+	// EntityID is the entity that the call names.
+	EntityID string
+	// RetryAfter is how long to wait before the table is asked whether there is a record now. It is
+	// above 0 if the table was not asked, because too many entities without a record were looked up;
+	// 0 if the table has no record.
+	RetryAfter time.Duration
+}
+
+// Error names the entity.
+func (e *UnrecordedError) Error() string {
+	if e.RetryAfter > 0 {
+		return fmt.Sprintf("dynalimit: %s was not looked up, because too many entities have no record; retry after %v", e.EntityID, e.RetryAfter)
+	}
+	return fmt.Sprintf("dynalimit: %s has no record (Options.Unrecorded); create it with admin.Entities.Create", e.EntityID)
+}
+
+// RetryIn is RetryAfter; Never and false if the table has no record.
+func (e *UnrecordedError) RetryIn() (time.Duration, bool) {
+	if e.RetryAfter > 0 {
+		return e.RetryAfter, true
+	}
+	return Never, false
+}
+
+// Is matches ErrUnrecorded.
+func (e *UnrecordedError) Is(target error) bool { return target == ErrUnrecorded }
+
+const (
+	// believed is for how long a limiter believes that there is no record, in ms.
+	believed = 1000
+	// mostLookups is how many reads a second may find no record.
+	mostLookups = 20
+)
+
+// lookups counts the reads of a limiter that find no record, so that made-up ids cost a bounded
+// number of reads.
+type lookups struct {
+	// refuse means that entities without a record are refused.
+	refuse bool
+	now    func() time.Time
+
+	mu   sync.Mutex
+	left float64
+	at   time.Time
+}
+
+// room reports whether one more read may find no record. take counts it.
+func (l *lookups) room(take bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	if l.at.IsZero() {
+		l.left = mostLookups
+	} else if passed := now.Sub(l.at).Seconds(); passed > 0 {
+		l.left = min(mostLookups, l.left+passed*mostLookups)
+	}
+	l.at = now
+	if l.left < 1 {
+		return false
+	}
+	if take {
+		l.left--
+	}
+	return true
+}
+
+// spend counts a read that found no record. Reads that began together may be more than there was
+// room for: the next ones wait longer.
+func (l *lookups) spend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left--
+}
+
+// checkUnread refuses a new call that would have to read whether its entity has a record, while too
+// many reads find none.
+func (rs *routes) checkUnread(at place) error {
+	if !rs.lookups.refuse || rs.lookups.room(false) || rs.repo.configs.last(at.givenKey) != nil {
+		return nil
+	}
+	return &UnrecordedError{EntityID: at.entity, RetryAfter: time.Second}
+}
+
+// checkRecord refuses a new call at an entity without a record: the call's own, or the parent that
+// the call gives. What was read more than a second ago is read again first. It returns the buckets as
+// they are then.
+func (rs *routes) checkRecord(ctx context.Context, r *request, buckets []route, p *patience) ([]route, error) {
+	at := buckets[0].place
+	has := buckets[0].resolved.record
+	if !at.given {
+		has = slices.ContainsFunc(buckets, func(b route) bool { return b.resolved.recorded })
+	}
+	if has {
+		return buckets, nil
+	}
+	if buckets[0].read {
+		rs.lookups.spend()
+	}
+	old, asked := buckets[0].resolved, true
+	if age := rs.repo.clock.NowMS() - old.readAt; age < 0 || age >= believed {
+		found, looked, err := rs.lookAgain(ctx, at, p)
+		if err != nil {
+			return buckets, err
+		}
+		if asked = looked; looked && (found.record || found.recorded && !at.given) {
+			return rs.buckets(ctx, r, at, buckets[:0], p)
+		}
+	}
+	switch {
+	case at.given:
+		return buckets, invalid(r.opts.given.field(), "is %q, which has no record or is being deleted; create it with admin.Entities.Create, and take the id from what was verified", at.entity)
+	case !asked:
+		return buckets, &UnrecordedError{EntityID: at.entity, RetryAfter: time.Second}
+	}
+	return buckets, &UnrecordedError{EntityID: at.entity}
+}
+
+// lookAgain reads whether an entity has a record by now. looked is false if too many reads have found
+// none. It fails if the table does not answer: then the policy decides.
+func (rs *routes) lookAgain(ctx context.Context, at place, p *patience) (found *resolvedConfig, looked bool, err error) {
+	if rs.table.Open() {
+		return nil, false, rs.table.away()
+	}
+	if !rs.lookups.room(true) {
+		return nil, false, nil
+	}
+	p.begin(ctx)
+	within, cancel := context.WithDeadline(ctx, p.bound())
+	defer cancel()
+	found, err = rs.repo.rereadConfig(within, at.givenKey)
+	if within.Err() != nil && ctx.Err() == nil && err != nil {
+		err = &UnavailableError{Op: readConfig, Err: errOutOfTime}
+	}
+	return found, true, rs.repo.refusedBy(ctx, rs.silentRead(err, at.givenKey, p))
+}
