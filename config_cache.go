@@ -8,6 +8,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/cache"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 // configKey names one resolved configuration: that of an entity on a resource or, with group,
@@ -59,9 +60,14 @@ const readConfig = "read the configuration"
 // read brings no answer, it is used as long as RepositoryOptions.MaxStale says, whether
 // the table is open or not: otherwise Allow would admit without any limit although the
 // buckets answer.
+//
+// What is kept has the raises that were in force when it was read. What is returned has those that
+// are in force now (current), but for held configurations, which say nothing once a raise has ended.
 type configCache struct {
 	loading *cache.Loading[configKey, *resolvedConfig]
 	given   givenConfigs
+	// clock says which raises have ended.
+	clock *ddb.Clock
 	// evicted is closed at the next eviction; nil if nobody waits for it.
 	mu      sync.Mutex
 	evicted chan struct{}
@@ -94,9 +100,9 @@ func (c *configCache) ttl() time.Duration { return c.loading.TTL }
 // fresh returns the configuration if it need not be read; nil otherwise.
 func (c *configCache) fresh(key givenKey) *resolvedConfig {
 	if key.plan != "" {
-		return c.given.fresh(key)
+		return c.current(c.given.fresh(key))
 	}
-	return c.loading.Fresh(key.configKey)
+	return c.current(c.loading.Fresh(key.configKey))
 }
 
 // get returns a configuration, which it reads unless the cache has a fresh one.
@@ -116,10 +122,15 @@ func (c *configCache) reload(ctx context.Context, key givenKey, load cache.Load[
 }
 
 // hold is fresh for who asks for it again and again: see still.
-func (c *configCache) hold(key configKey) (heldConfig, bool) { return c.loading.Hold(key) }
+func (c *configCache) hold(key configKey) (heldConfig, bool) {
+	held, ok := c.loading.Hold(key)
+	return held, ok && !held.Value.ended(c.clock.LatestMS)
+}
 
 // still reports whether fresh would return what is held, at now.
-func (c *configCache) still(held *heldConfig, now time.Time) bool { return c.loading.Still(held, now) }
+func (c *configCache) still(held *heldConfig, now time.Time) bool {
+	return !held.Value.ended(c.clock.LatestMS) && c.loading.Still(held, now)
+}
 
 // readSince is when the oldest read of a configuration that is under way began.
 func (c *configCache) readSince(key givenKey) time.Time {
@@ -132,9 +143,9 @@ func (c *configCache) readSince(key givenKey) time.Time {
 // last returns the configuration as last read, however old; nil if it is not kept.
 func (c *configCache) last(key givenKey) *resolvedConfig {
 	if key.plan != "" {
-		return c.given.resolved.Last(key)
+		return c.current(c.given.resolved.Last(key))
 	}
-	return c.loading.Last(key.configKey)
+	return c.current(c.loading.Last(key.configKey))
 }
 
 // evictPlans forgets what was made of plans on the resources that match, and ignores the

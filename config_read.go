@@ -36,10 +36,11 @@ func (r *Repository) config(ctx context.Context, key givenKey, until time.Time) 
 	if err != nil {
 		return nil, nil, false, err
 	}
+	now := r.configs.current(cfg)
 	if own := read.done.Load(); own != nil && own.cfg == cfg {
-		return cfg, own.bucket, true, nil
+		return now, own.bucket, true, nil
 	}
-	return cfg, nil, false, nil
+	return now, nil, false, nil
 }
 
 // known returns the stored configuration if the cache has one that needs no read,
@@ -50,7 +51,8 @@ func (r *Repository) known(key givenKey) *resolvedConfig { return r.configs.fres
 // and stores it in the cache.
 func (r *Repository) rereadConfig(ctx context.Context, key givenKey) (*resolvedConfig, error) {
 	read := configRead{repo: r, key: key, forced: true}
-	return r.configs.reload(ctx, key, read.load)
+	cfg, err := r.configs.reload(ctx, key, read.load)
+	return r.configs.current(cfg), err
 }
 
 // ConfigCacheStats returns what the configuration cache did so far; nothing for a
@@ -128,7 +130,10 @@ func (c *configRead) resolve(ctx context.Context) (*resolvedConfig, error) {
 		}
 		return nil, err
 	}
-	cfg.configKind = r.kinds.share(cfg.configKind)
+	kind := r.kinds.share(cfg.configKind)
+	for phase := cfg; phase != nil; phase = phase.after {
+		phase.configKind = kind
+	}
 	c.done.Store(&configFound{cfg, bucket})
 	return cfg, nil
 }
@@ -327,7 +332,7 @@ func (c *configRead) resolved(ctx context.Context) (resolved ResolvedLimits, gro
 	if !c.key.group {
 		groups = v.Groups
 	}
-	return resolved, groups, nil
+	return resolved, groups, resolved.raise(&v, c.repo.clock.LatestMS())
 }
 
 // InvalidateConfig makes the next use of what is cached about an entity on a resource read

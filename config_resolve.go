@@ -27,6 +27,8 @@ type resolvedConfig struct {
 	readAt, tick int64
 	// compiled is what the limits make of a bucket, nil without limits.
 	compiled *plan.Config
+	// after is what the same items say once the first raise has ended, nil without a raise.
+	after *resolvedConfig
 	// fallback is what the limits of a limiter make of it, for an entity
 	// without any.
 	fallback atomic.Pointer[compiledFallback]
@@ -155,7 +157,7 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 			cfg.compiled.Origin = cfg.compiled.From().OfGiven()
 		}
 	}
-	return cfg, nil
+	return cfg.withRaises(&v, cfg.readAt)
 }
 
 // originOf is the origin of limits that a verdict puts in force.
@@ -306,6 +308,9 @@ type ResolvedLimits struct {
 	Cascade bool `json:"cascade,omitempty"`
 	// Detached means that the parent is not charged.
 	Detached bool `json:"detached,omitempty"`
+	// Raised are the limits that are raised until an instant, in the order of their names. Limits have
+	// them as they are raised.
+	Raised []RaisedLimit `json:"raised,omitempty"`
 	// Groups are the groups of the resource (admin.LimitConfig.Groups) with what the records
 	// made for each say, in the order of their names. Calls charge their buckets too.
 	Groups []ResolvedLimits `json:"groups,omitempty"`

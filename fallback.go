@@ -58,6 +58,9 @@ func (c *resolvedConfig) parentConfig() *plan.Config {
 		if c.compiled != nil {
 			*known = *c.compiled
 			known.Parent = true
+			if c.after != nil {
+				known.Phase = &plan.Phase{Since: known.Phase.Since, Until: known.Phase.Until, After: c.after.parentConfig()}
+			}
 		}
 		for i := range known.Limits {
 			if !levels.Level(known.Limits[i].Level).IsOwn() {

@@ -90,7 +90,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "internal/config",
-		std:     []string{"cmp", "fmt", "slices", "strings"},
+		std:     []string{"cmp", "fmt", "math/bits", "slices", "strings"},
 		project: []string{"fault", "internal/schema", "levels"},
 		reason:  "which level wins is decided from items alone, so that every combination can be compared with a naive table",
 	},

@@ -206,6 +206,7 @@ func (o RepositoryOptions) connect(client DynamoDB, name string, keys schema.Key
 		layout: r.layout, turner: &legacy.Turner{Table: r.store, Now: clock.NowMS}, looks: newLegacyLooks(o.ConfigCacheSize), keys: r.keys, sets: r.sets,
 	}
 	r.configs.useStaleDuring(r.outage, o.MaxStale)
+	r.configs.useClock(clock)
 	return r
 }
 

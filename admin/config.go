@@ -59,7 +59,7 @@ func checkConfigVersion(field string, version int64) error {
 
 // says reports whether a configuration says anything.
 func (c LimitConfig) says() bool {
-	return len(c.Limits) > 0 || len(c.Lifted) > 0 || c.Unlimited || c.Blocked || c.BlockedExcept || c.Admit || c.OnUnavailable != "" || len(c.Groups) > 0
+	return len(c.Limits) > 0 || len(c.Lifted) > 0 || c.Unlimited || c.Blocked || c.BlockedExcept || c.Admit || c.OnUnavailable != "" || len(c.Groups) > 0 || len(c.Raises) > 0
 }
 
 // stored is the configuration as the table has it. It fails for one that cannot be
@@ -69,6 +69,7 @@ func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 		Unlimited: c.Unlimited, Counted: c.Counted, Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,
 		OnUnavailable: string(c.OnUnavailable), ManagedBy: c.ManagedBy, Version: c.Version,
 	}
+	item.Raises = storedRaises(c.Raises)
 	if len(c.Groups) > 0 {
 		item.Groups = slices.Sorted(slices.Values(c.Groups))
 	}

@@ -44,6 +44,9 @@ func configFields(c *schema.ConfigItem) trail.Fields {
 	if len(c.Lifted) > 0 {
 		fields["lifted"] = c.Lifted
 	}
+	if len(c.Raises) > 0 {
+		fields["raises"] = raiseFields(c.Raises)
+	}
 	if c.Unlimited {
 		fields["unlimited"] = true
 	}
@@ -101,6 +104,7 @@ func (c *configChange) plan(item schema.Item, now time.Time) error {
 		c.changes = false
 		return unknown // what is not known is neither replaced nor removed
 	}
+	next = c.dropEnded(next, now)
 	c.next = nil
 	if next != nil {
 		n := *next
@@ -116,6 +120,27 @@ func (c *configChange) plan(item schema.Item, now time.Time) error {
 	}
 	c.changes = c.stored != nil
 	return nil
+}
+
+// dropEnded takes raises that have ended off what is stored and what is to be stored. It returns the
+// latter, nil if it then says nothing. A resource's stays: transactions list some resources or take
+// some off the list, which was decided before.
+func (c *configChange) dropEnded(next *schema.ConfigItem, now time.Time) *schema.ConfigItem {
+	if c.stored != nil {
+		stored := c.stored.WithoutEnded(now.Unix())
+		c.stored = &stored
+	}
+	if next == nil {
+		return nil
+	}
+	left := next.WithoutEnded(now.Unix())
+	switch {
+	case len(left.Raises) == len(next.Raises):
+		return next
+	case ofResource(c.owner):
+		return &left
+	}
+	return left.OrNone()
 }
 
 // firstVersion is the version of a configuration that is made now, in milliseconds since
@@ -158,6 +183,9 @@ func (c *configChange) action() string {
 		case before.Admit && !is.Admit:
 			return "admit_lifted"
 		}
+	}
+	if action := raiseAction(was, is); action != "" {
+		return action
 	}
 	if c.next == nil {
 		return "limits_deleted"

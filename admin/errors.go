@@ -15,13 +15,14 @@ var (
 	// registered.
 	ErrExists = problem.ErrExists
 	// ErrConflict matches the error of a change that was planned on what is stored no
-	// more: *ConflictError[ScopedConfig], *ConflictError[Entity].
+	// more: *ConflictError[ScopedConfig], *ConflictError[Entity], *ConflictError[Raise].
 	ErrConflict = errors.New("dynalimit: changed meanwhile")
 )
 
 // ConflictError says that a level of configuration, or an entity, was changed by somebody
-// else since it was read. Nothing was written. Read it again, or decide from Stored.
-type ConflictError[T ScopedConfig | Entity] struct {
+// else since it was read, or that a limit is raised further or for longer already. Nothing was
+// written. Read it again, or decide from Stored.
+type ConflictError[T ScopedConfig | Entity | Raise] struct {
 	// Yours is what was to be stored; its Version is the one that was read.
 	Yours T
 	// Stored is what is stored now; the Version of a level is 0 when nothing is.
@@ -33,6 +34,9 @@ func (e *ConflictError[T]) Error() string {
 	if level, ok := any(e).(*ConflictError[ScopedConfig]); ok {
 		return fmt.Sprintf("dynalimit: the configuration of %s is at version %d, not %d: somebody changed it; read it again and decide anew",
 			level.Stored.Scope, level.Stored.Config.Version, level.Yours.Config.Version)
+	}
+	if raise, ok := any(e).(*ConflictError[Raise]); ok {
+		return fmt.Sprintf("dynalimit: %s, and yours is %s: raise it by no less and for no shorter, or replace the raise that is stored", raise.Stored, raise.Yours)
 	}
 	yours, stored := any(e.Yours).(Entity), any(e.Stored).(Entity)
 	return fmt.Sprintf("dynalimit: entity %q was changed meanwhile: stored is %s, yours is %s; read it again and decide anew", stored.ID, stored.text(), yours.text())

@@ -65,7 +65,7 @@ func (d *desk) versionRecord(ctx context.Context) (schema.VersionRecord, error) 
 // neededKinds returns the generation of kinds that clients must know for a configuration; 0 is any.
 func (c LimitConfig) neededKinds() int64 {
 	switch {
-	case c.Extends || c.BlockedExcept || c.Admit || c.Counted:
+	case c.Extends || c.BlockedExcept || c.Admit || c.Counted || len(c.Raises) > 0:
 		return schema.LevelKinds
 	case slices.ContainsFunc(c.Limits, func(l dynalimit.Limit) bool { return l.IsQuota() || l.MaxDebt > 0 || l.Shadow }):
 		return schema.QuotaKinds

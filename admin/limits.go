@@ -113,7 +113,7 @@ func (c LimitConfig) replacing(at Scope, next *schema.ConfigItem) edit {
 			at := at.normal()
 			return nil, &ConflictError[ScopedConfig]{Yours: ScopedConfig{Scope: at, Config: c}, Stored: ScopedConfig{Scope: at, Config: now}}
 		}
-		return next, nil
+		return next, checkStored(next, stored)
 	}
 }
 
@@ -129,10 +129,11 @@ func (s Scope) decode(d *desk, item schema.Item) (LimitConfig, error) {
 		}
 		return LimitConfig{}, invalid(storedField(s.level()), "cannot be read: %v; set them again", err)
 	}
+	stored = stored.WithoutEnded(d.Clock.Now().Unix())
 	return configOf(s.level(), &stored)
 }
 
-// Set replaces the limits of a level, and nothing else of it. It refuses a list that would hide
+// Set replaces the limits of a level, ends its raises, and changes nothing else of it. It refuses a list that would hide
 // limits in force of less specific levels: Add keeps them, and SetConfig with LimitConfig.Only
 // hides them. The limits are in force in
 // this process at once, in others within their ConfigTTL. It fails with a

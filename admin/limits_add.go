@@ -128,7 +128,7 @@ func (l Limits) changeList(ctx context.Context, at Scope, removed []string, next
 		if c.says() {
 			_, err = l.setConfig(ctx, at, c, removed)
 		} else {
-			err = l.remove(ctx, at, c.Version)
+			err = removeLevel(ctx, l, at, c.Version)
 		}
 		if !errors.Is(err, ErrConflict) {
 			return err
@@ -136,8 +136,8 @@ func (l Limits) changeList(ctx context.Context, at Scope, removed []string, next
 	}
 }
 
-// remove deletes a level that has a version.
-func (l Limits) remove(ctx context.Context, at Scope, version int64) error {
+// removeLevel deletes a level that has a version.
+func removeLevel(ctx context.Context, l Limits, at Scope, version int64) error {
 	errs, err := l.SetConfigs(ctx, []ScopedConfig{{Scope: at, Config: LimitConfig{Version: version}, Delete: true}})
 	return cmp.Or(err, errors.Join(errs...))
 }

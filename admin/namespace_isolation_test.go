@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
@@ -144,6 +145,18 @@ var changing = map[string]func(ctx context.Context, r *dynalimit.Repository) (an
 	"Limits.Remove": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		at := admin.Scope{Entity: "r"}
 		return nil, errors.Join(admin.New(r).Limits.Add(ctx, at, five), admin.New(r).Limits.Remove(ctx, at, []string{"rpm"}))
+	},
+	"Limits.Raise": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
+		at := admin.Scope{Entity: "raised"}
+		return nil, errors.Join(admin.New(r).Limits.Add(ctx, at, five), admin.New(r).Limits.Raise(ctx, at, "rpm", 10, time.Now().Add(time.Hour)))
+	},
+	"Limits.ReplaceRaise": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
+		at := admin.Scope{Entity: "raised-anew"}
+		return nil, errors.Join(admin.New(r).Limits.Add(ctx, at, five), admin.New(r).Limits.ReplaceRaise(ctx, at, "rpm", 10, time.Now().Add(time.Hour)))
+	},
+	"Limits.Lower": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
+		at := admin.Scope{Entity: "lowered"}
+		return nil, errors.Join(admin.New(r).Limits.Add(ctx, at, five), admin.New(r).Limits.Raise(ctx, at, "rpm", 10, time.Now().Add(time.Hour)), admin.New(r).Limits.Lower(ctx, at, "rpm"))
 	},
 	"Limits.SetUnlimited": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return nil, admin.New(r).Limits.SetUnlimited(ctx, admin.Scope{Entity: "h"})

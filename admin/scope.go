@@ -63,6 +63,10 @@ type LimitConfig struct {
 	// calls may name them and are charged nothing for them. Sorted where they are returned.
 	// Defaults to none.
 	Lifted []string `json:"lifted,omitempty"`
+	// Raises are raises that have not ended (Limits.Raise), sorted by name where they are returned. In
+	// a change those that are left out end at once, and one that is not stored is refused. They are
+	// no list. Defaults to none.
+	Raises []Raise `json:"raises,omitempty"`
 	// Unlimited ends the search for limits: neither less specific levels nor
 	// Options.Limits apply. Nothing is counted then. Defaults to false; it excludes Limits.
 	Unlimited bool `json:"unlimited,omitempty"`
@@ -198,7 +202,7 @@ func configOf(level levels.Level, c *schema.ConfigItem) (LimitConfig, error) {
 	}
 	limits, err := limitsOf(storedField(level), c.Limits)
 	return LimitConfig{
-		Limits: limits, Extends: c.Extends, Lifted: c.Lifted, Unlimited: c.Unlimited, Counted: c.Counted, Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,
+		Limits: limits, Extends: c.Extends, Lifted: c.Lifted, Raises: raisesOf(c.Raises), Unlimited: c.Unlimited, Counted: c.Counted, Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,
 		OnUnavailable: knownPolicy(c.OnUnavailable), Groups: c.Groups, ManagedBy: c.ManagedBy, Version: c.Version,
 	}, err
 }

@@ -28,7 +28,9 @@ var commandOf = map[fault.Fix]fault.Fix{
 	fault.AddLimits:         "'dynalimit limits add'",
 	fault.Upgrade:           "'dynalimit upgrade'",
 	fault.GroupModels:       "'dynalimit resource set MODEL --group GROUP' for each, or write per-model behind it, such as 'usd=$5/daily,per-model'",
+	fault.RaiseLimit:        "'dynalimit limits add' and --until",
 	fault.TopUpBucket:       "'dynalimit bucket top-up'",
+	fault.GrantWindow:       "'dynalimit bucket grant'",
 	fault.PutOrg:            "'dynalimit budget orgs put'",
 	fault.PutApp:            "'dynalimit budget apps put'",
 	fault.DeleteOrg:         "'dynalimit budget orgs delete'",
@@ -42,6 +44,7 @@ var argumentOf = map[string]string{
 	"dynalimit config.Name": "name of a limit", "dynalimit config.Capacity": "capacity of a limit", "dynalimit config.Burst": "burst of a limit",
 	"dynalimit config.RefillAmount": "refill of a limit", "dynalimit config.RefillPeriod": "period of a limit", "dynalimit config.Window": "window of a quota",
 	"dynalimit config.groups": "groups (--group)", "dynalimit config.only": "--only", "dynalimit entity.Only": "--only",
+	"dynalimit until": "--until", "dynalimit capacity": "capacity of a limit", "dynalimit name": "name of a limit", "dynalimit at.resource": "--resource",
 	"aggregator query.From": "--from", "aggregator query.Resource": "--resource", "aggregator resource": "--resource",
 	"aggregator id": "--entity", "aggregator plan": "--plan", "aggregator parent": "--children-of",
 }

@@ -142,10 +142,15 @@ func printEvent(out *term.Output, e audit.Event) {
 	}
 }
 
-// limitFacts are the limits before and after a change of them, in words, by name; ok is
+// limitFacts are the limits, or raises, before and after a change of them, in words, by name; ok is
 // false for a change of something else.
 func limitFacts(c audit.Change) (was, is map[string]string, ok bool) {
-	if c.Field != "limits" {
+	switch c.Field {
+	case "limits":
+	case "raises":
+		was, is = raiseFacts(c.Before), raiseFacts(c.After)
+		return was, is, was != nil && is != nil
+	default:
 		return nil, nil, false
 	}
 	read := func(value json.RawMessage) map[string]string {
@@ -164,6 +169,23 @@ func limitFacts(c audit.Change) (was, is map[string]string, ok bool) {
 	}
 	was, is = read(c.Before), read(c.After)
 	return was, is, was != nil && is != nil
+}
+
+// raiseFacts are raises in words, by name; nil for what cannot be read.
+func raiseFacts(value json.RawMessage) map[string]string {
+	var raises []trail.Raise
+	if value != nil && json.Unmarshal(value, &raises) != nil {
+		return nil
+	}
+	facts := map[string]string{}
+	for _, r := range raises {
+		until, err := time.Parse(time.RFC3339, r.Until)
+		if err != nil {
+			return nil
+		}
+		facts[r.Name+" raised"] = raiseText(admin.Raise{Capacity: r.Capacity, Until: until})
+	}
+	return facts
 }
 
 // targetText is what was changed, in words.

@@ -155,6 +155,9 @@ func printCharged(out *term.Output, d *decision.Decision, b decision.Bucket) {
 	for _, l := range b.Limits {
 		printBar(out, d, l, width)
 	}
+	for _, r := range b.Raised {
+		fmt.Fprintf(out, "  %s is raised from %s until %s, by the level %s\n", term.Plain(r.Name), notation.Number(r.Capacity), endText(r.Until), r.Level)
+	}
 	if out.Width > 0 && out.Width < narrowTable {
 		printLevelsBelow(out, b.Levels)
 		return
@@ -245,6 +248,9 @@ func says(c admin.LimitConfig) string {
 	}
 	if len(c.Groups) > 0 {
 		add("in groups " + strings.Join(c.Groups, ", "))
+	}
+	for _, r := range c.Raises {
+		add(r.Name + " raised " + raiseText(r))
 	}
 	return orDash(text)
 }

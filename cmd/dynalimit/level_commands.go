@@ -25,6 +25,7 @@ type (
 		Set    resourceSetCmd           `cmd:"" help:"Set the limits of a resource, and its groups."`
 		Add    addCmd[resourceLevel]    `cmd:"" help:"Set limits of a resource by name, and keep the others."`
 		Remove removeCmd[resourceLevel] `cmd:"" help:"Take limits off the list of a resource."`
+		Lower  lowerCmd[resourceLevel]  `cmd:"" help:"End raises of a resource's limits."`
 		Delete deleteCmd[resourceLevel] `cmd:"" help:"Remove what is set for a resource."`
 	}
 	planCmd struct {
@@ -33,6 +34,7 @@ type (
 		Set    setCmd[planLevel]    `cmd:"" help:"Set the limits of a plan."`
 		Add    addCmd[planLevel]    `cmd:"" help:"Set limits of a plan by name, and keep the others."`
 		Remove removeCmd[planLevel] `cmd:"" help:"Take limits off the list of a plan."`
+		Lower  lowerCmd[planLevel]  `cmd:"" help:"End raises of a plan's limits."`
 		Delete deleteCmd[planLevel] `cmd:"" help:"Remove what is set for a plan."`
 	}
 	limitsCmd struct {
@@ -40,6 +42,7 @@ type (
 		Set     setCmd[entityLevel]    `cmd:"" help:"Replace the limits of an entity."`
 		Add     addCmd[entityLevel]    `cmd:"" help:"Set limits of an entity by name, and keep the others."`
 		Remove  removeCmd[entityLevel] `cmd:"" help:"Take limits off the list of an entity."`
+		Lower   lowerCmd[entityLevel]  `cmd:"" help:"End raises of an entity's limits."`
 		Delete  deleteCmd[entityLevel] `cmd:"" help:"Remove what is set for an entity, so that less specific levels apply."`
 		List    limitsListCmd          `cmd:"" help:"List every level that says anything."`
 		Resolve limitsResolveCmd       `cmd:"" help:"Show which limits are in force for an entity, and where they come from."`

@@ -19,11 +19,17 @@ type addCmd[L level] struct {
 	At     L        `embed:""`
 	Limits []string `arg:"" name:"limit" sep:"none" help:"Limits, as 'set' takes them; without a period or window they keep what the limit in force has. NAME=unlimited takes the limit of a less specific level away."`
 	Only   bool     `help:"Money that is taken away is meant to go."`
+	raising
 	changes
 }
 
+func (c addCmd[L]) Validate() error { return c.check(c.Limits, c.Only, c.DryRun) }
+
 func (c addCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	at := c.At.scope()
+	if c.Until != "" {
+		return c.raise(ctx, g, out, at, c.Limits)
+	}
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
 		found, err := limitsInForce(ctx, repo, at)
 		if err != nil {
@@ -97,6 +103,9 @@ func limitsInForce(ctx context.Context, repo *dynalimit.Repository, at admin.Sco
 		return f, err
 	}
 	configs, err := admin.New(repo).Limits.GetConfigs(ctx, scopes)
+	if err == nil {
+		f.groups, err = groupLimits(ctx, repo, at, scopes)
+	}
 	for _, c := range configs {
 		for _, l := range c.Config.Limits {
 			if f.limits[l.Name].Name == "" {
@@ -108,6 +117,44 @@ func limitsInForce(ctx context.Context, repo *dynalimit.Repository, at admin.Sco
 		}
 	}
 	return f, err
+}
+
+// groupLimits returns the names of limits that groups have for the owners of scopes, each with its
+// group: groups of the level's resource, or of any if the level is for every resource.
+func groupLimits(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, scopes []admin.Scope) (map[string]string, error) {
+	limits, models := admin.New(repo).Limits, []admin.Scope{{Everyone: true, Resource: at.Resource}}
+	if at.Resource == "" {
+		models = nil
+		for resource, err := range limits.Resources(ctx) {
+			if err != nil {
+				return nil, err
+			}
+			models = append(models, admin.Scope{Everyone: true, Resource: resource})
+		}
+	}
+	configs, err := limits.GetConfigs(ctx, models)
+	if err != nil {
+		return nil, err
+	}
+	var made []admin.Scope
+	for _, c := range configs {
+		for _, group := range c.Config.Groups {
+			for _, of := range scopes {
+				of.Resource, of.Everyone = group, of.Entity+of.Plan == ""
+				made = append(made, of)
+			}
+		}
+	}
+	if configs, err = limits.GetConfigs(ctx, made); err != nil {
+		return nil, err
+	}
+	groups := map[string]string{}
+	for _, c := range configs {
+		for _, l := range c.Config.Limits {
+			groups[l.Name] = c.Scope.Resource
+		}
+	}
+	return groups, nil
 }
 
 // withLessSpecific returns a level and the less specific ones, whatever the resource.
@@ -145,6 +192,26 @@ func (c removeCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) err
 			return config, errors.New("the level has no limit of these names: 'show' lists those that it has")
 		}
 		config.Extends, config.Only = config.Extends && len(config.Limits)+len(config.Lifted) > 0, c.Only
+		return config, nil
+	})
+}
+
+// lowerCmd ends raises of a level.
+type lowerCmd[L level] struct {
+	At    L        `embed:""`
+	Names []string `arg:"" name:"limit" help:"Names of limits that the level raises."`
+	changes
+}
+
+func (c lowerCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return changeLevel(ctx, g, out, c.At.scope(), c.changes, func(config admin.LimitConfig) (admin.LimitConfig, error) {
+		for _, name := range c.Names {
+			before := len(config.Raises)
+			config.Raises = slices.DeleteFunc(slices.Clone(config.Raises), func(r admin.Raise) bool { return r.Name == name })
+			if len(config.Raises) == before {
+				return config, fmt.Errorf("the level does not raise %s: 'show' lists its raises", name)
+			}
+		}
 		return config, nil
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/levels"
 )
@@ -122,6 +123,9 @@ func printResolved(out *term.Output, r dynalimit.ResolvedLimits, none string) {
 	}
 	if r.OnUnavailable != "" {
 		facts = append(facts, "in outages", fmt.Sprintf("%s, by the level %s", r.OnUnavailable, r.PolicyLevel))
+	}
+	for _, by := range r.Raised {
+		facts = append(facts, "raised", fmt.Sprintf("%s from %s until %s, by the level %s", by.Name, notation.Number(by.Capacity), endText(by.Until), by.Level))
 	}
 	for _, h := range r.Lifted {
 		facts = append(facts, "taken away", fmt.Sprintf("%s, by the level %s", h.Name, h.Level))

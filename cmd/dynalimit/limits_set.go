@@ -65,7 +65,7 @@ func (c *levelSet) on(config admin.LimitConfig) (admin.LimitConfig, error) {
 	}
 	config.Only = c.Only
 	if c.Unlimited || len(limits) > 0 {
-		config.Limits, config.Unlimited, config.Counted, config.Extends, config.Lifted = limits, c.Unlimited, c.Counted, false, nil
+		config.Limits, config.Unlimited, config.Counted, config.Extends, config.Lifted, config.Raises = limits, c.Unlimited, c.Counted, false, nil, nil
 	}
 	if c.OnUnavailable != nil {
 		config.OnUnavailable = dynalimit.UnavailablePolicy(*c.OnUnavailable)
@@ -229,6 +229,9 @@ func facts(c admin.LimitConfig) map[string]string {
 	if len(c.Groups) > 0 {
 		all["in groups"] = strings.Join(c.Groups, ", ")
 	}
+	for _, r := range c.Raises {
+		all[r.Name+" raised"] = raiseText(r)
+	}
 	return all
 }
 
@@ -276,6 +279,9 @@ func printLevel(out *term.Output, c admin.LimitConfig) {
 	}
 	if len(c.Groups) > 0 {
 		fmt.Fprintf(out, "  in groups: %s\n", term.Plain(strings.Join(c.Groups, ", ")))
+	}
+	for _, r := range c.Raises {
+		fmt.Fprintf(out, "  %s is raised %s\n", r.Name, raiseText(r))
 	}
 }
 

@@ -43,14 +43,15 @@ func TestAddedLimitsTranscript(t *testing.T) {
 		{"plan", "remove", "pro", "tpm", "--json"},
 		{"plan", "remove", "pro", "tpm"},
 		{"plan", "add", "pro", "rpm=5"},
-		{"plan", "remove", "pro", "rpm"},
+		{"plan", "add", "pro", "img=5"},
+		{"plan", "remove", "pro", "img"},
 		{"resource", "add", "gpt-4", "tpm=20k"},
 		{"resource", "add", "gpt-4", "tpm=20k", "--json"},
 		{"resource", "add", "gpt-4"},
 		{"resource", "remove", "gpt-4", "tpm", "--json"},
 		{"resource", "remove", "gpt-4", "tpm"},
-		{"resource", "add", "gpt-4", "rpm=5"},
-		{"resource", "remove", "gpt-4", "rpm"},
+		{"resource", "add", "gpt-4", "img=5"},
+		{"resource", "remove", "gpt-4", "img"},
 		{"upgrade", "--dry-run"},
 		{"upgrade", "--dry-run", "--json"},
 		{"upgrade", "--yes"},
@@ -63,6 +64,51 @@ func TestAddedLimitsTranscript(t *testing.T) {
 		{"limits", "add", "acme", "tpm=1"},
 		{"limits", "set", "acme", "--unlimited"},
 	})
+}
+
+// TestRaisedLimitsTranscript raises limits until a time as an operator does in an incident.
+func TestRaisedLimitsTranscript(t *testing.T) {
+	t.Parallel()
+	s := newTable(t)
+	s.must("resource", "set", "gpt-4", "--group", "all")
+	s.must("resource", "set", "all", "img=20")
+	s.must("system", "set", "rpm=100", "tpm=10k", "rpd=1000/daily")
+	s.golden("limits_raise.txt", [][]string{
+		{"limits", "add", "acme", "rpm=600", "--until", "18:00"},
+		{"limits", "add", "acme", "rpm=700", "--until", "2h"},
+		{"limits", "add", "acme", "rpm=500", "tpm=20k", "--until", "2026-01-24 12:00", "--replace", "--json"},
+		{"limits", "show", "acme"},
+		{"limits", "list"},
+		{"limits", "resolve", "acme", "gpt-4"},
+		{"check", "acme", "gpt-4"},
+		{"limits", "add", "acme", "rpd=5000", "--until", "18:00"},
+		{"limits", "add", "acme", "img=50", "--until", "18:00"},
+		{"limits", "add", "acme", "img=50"},
+		{"limits", "add", "acme", "rmp=50", "--until", "18:00"},
+		{"limits", "add", "other", "rpm=90", "--until", "18:00"},
+		{"limits", "add", "other", "rpm=600", "--until", "15:00"},
+		{"limits", "add", "other", "rpm=600", "--until", "soon"},
+		{"limits", "add", "other", "rpm=600/1h", "--until", "18:00"},
+		{"limits", "add", "other", "rpm=600,burst=900", "--until", "18:00"},
+		{"limits", "add", "other", "rpm=600", "--replace"},
+		{"limits", "add", "other", "rpm=600", "--until", "18:00", "--only"},
+		{"limits", "add", "other", "rpm=600", "--until", "18:00", "--dry-run"},
+		{"limits", "lower", "acme", "rpm", "--dry-run"},
+		{"limits", "lower", "acme", "rpm"},
+		{"limits", "lower", "acme", "rpm"},
+		{"limits", "lower", "acme", "tpm", "--json"},
+		{"plan", "add", "pro", "rpm=200", "tpm=20k", "--until", "2h"},
+		{"plan", "lower", "pro", "rpm"},
+		{"plan", "lower", "pro", "tpm", "--json"},
+		{"plan", "lower", "pro", "tpm"},
+		{"resource", "add", "gpt-4", "rpm=200", "tpm=20k", "--until", "2h"},
+		{"resource", "lower", "gpt-4", "rpm"},
+		{"resource", "lower", "gpt-4", "tpm", "--json"},
+		{"resource", "lower", "gpt-4", "tpm"},
+	})
+	_, events, _ := s.run("audit", "--target", "acme")
+	assert.Contains(t, events, "limit raised of acme\n  + rpm raised  to 600 until 2026-01-23 18:00:00 +00:00")
+	assert.Contains(t, events, "limit lowered of acme\n  - rpm raised  to 500 until 2026-01-24 12:00:00 +00:00")
 }
 
 // TestLimitsTranscript plays a session with the limits of every level, as people see it

@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 	if err := withoutAWS(); err != nil {
 		panic(err)
 	}
+	time.Local = time.FixedZone("Local", 0) // transcripts show times in the zone of the machine
 	goleak.VerifyTestMain(m)
 }
 

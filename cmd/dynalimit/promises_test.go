@@ -21,6 +21,7 @@ var changing = map[string]string{
 	"system set": "", "system delete": "", "resource set": "", "resource delete": "", "plan set": "", "plan delete": "",
 	"limits set": "", "limits delete": "", "manifest apply": "",
 	"resource add": "", "resource remove": "", "plan add": "", "plan remove": "", "limits add": "", "limits remove": "", "upgrade": "",
+	"resource lower": "", "plan lower": "", "limits lower": "",
 	"table create": "", "table delete": "", "stack deploy": "a change set of CloudFormation previews it", "stack delete": "", "migrate": "",
 	"entity create": "", "entity update": "", "entity delete": "",
 	"block set": "", "block admit": "", "block lift": "", "bucket reset": "", "bucket top-up": "", "bucket grant": "", "bucket resume": "",

@@ -1,6 +1,12 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+)
 
 func orDash(s string) string {
 	if s == "" {
@@ -19,3 +25,11 @@ func wantWord(what, word string) error {
 
 // barWidth is a full bar's.
 const barWidth = 32
+
+// raiseText is a raise in words: "to 600 until 2026-01-31 18:00:00 +01:00".
+func raiseText(r admin.Raise) string {
+	return fmt.Sprintf("to %s until %s", notation.Number(r.Capacity), endText(r.Until))
+}
+
+// endText is when a raise ends, in the zone of this machine.
+func endText(at time.Time) string { return at.Local().Format("2006-01-02 15:04:05 -07:00") }

@@ -58,6 +58,9 @@ type Options[V any] struct {
 	// Negative reports whether a value stands for nothing, for Stats. If it is nil, no
 	// value does.
 	Negative func(V) bool
+	// Ended reports whether a value has ended before its TTL: it then counts as past it. If it
+	// is nil, no value does.
+	Ended func(V) bool
 }
 
 // Stats counts what a Loading cache did since it was made. Requests = Hits +
@@ -155,7 +158,7 @@ func NewLoading[K Key, V comparable](size int, o Options[V]) (*Loading[K, V], er
 // is counted.
 func (c *Loading[K, V]) Fresh(key K) (fresh V) {
 	e := c.entries.Get(key)
-	if e == nil || !e.serves(c.Now(), c.TTL) {
+	if e == nil || !e.serves(c.Now(), c.TTL) || c.ended(e.value) {
 		return fresh
 	}
 	c.hits.Add(1)
@@ -164,6 +167,9 @@ func (c *Loading[K, V]) Fresh(key K) (fresh V) {
 	}
 	return e.value
 }
+
+// ended reports whether a value has ended before its TTL.
+func (c *Loading[K, V]) ended(v V) bool { return c.Ended != nil && c.Ended(v) }
 
 // serves reports whether the entry is used d after its read.
 func (e *entry[K, V]) serves(now time.Time, d time.Duration) bool {

@@ -42,6 +42,9 @@ type Verdict struct {
 	// Lifted are the limits that a level takes away by name, sorted by name, each with the most
 	// specific level that does.
 	Lifted []Hidden
+	// Raises are those of limits that are in force, the most specific level first. Limits are
+	// without them: see At.
+	Raises []Raise
 }
 
 // Limit is a limit that is in force, with the level that it comes from.
@@ -118,6 +121,7 @@ func Resolve(items Items) (Verdict, error) {
 	if v.Level != "" && len(v.Limits) == 0 { // each was lifted by name
 		v.Unlimited = true
 	}
+	v.dropIdleRaises()
 	return v, nil
 }
 
@@ -125,6 +129,9 @@ func Resolve(items Items) (Verdict, error) {
 // Limits count before the mark of unlimited: a writer that does not know the mark may have put
 // them beside it.
 func (v *Verdict) offer(l layer, marks schema.Marks) (ended bool, err error) {
+	if err := v.addRaises(l); err != nil {
+		return false, err
+	}
 	if !schema.HasList(l.item) {
 		if marks.Unlimited {
 			v.Unlimited = v.Unlimited || v.Level == ""

@@ -52,7 +52,7 @@ const turnMS = 1000
 // configuration again if the image may hold a newer one that matters. If that read brings
 // no answer, the bucket's own parameters decide, as if its configuration were newer.
 func (a access) view(ctx context.Context, known *sight, b batch, s plan.Sums) (plan.View, error) {
-	cfg := b.config()
+	cfg := b.config().AsOf(known.image)
 	st := plan.Compare(known.image, cfg, known.seenTick)
 	missing := b.chargesUnknownLimit(known.image, s, cfg)
 	switch {
@@ -65,11 +65,11 @@ func (a access) view(ctx context.Context, known *sight, b batch, s plan.Sums) (p
 	case st == plan.Older:
 		a.store.ForgetConfig(a.entity, a.resource, cfg.OfGroup())
 	}
-	if st == plan.Unsure || st == plan.Older && missing {
+	if st == plan.Unsure || missing && (st == plan.Older || st == plan.Early) {
 		current, err := a.reread(ctx, b)
 		switch {
 		case err == nil:
-			cfg = current
+			cfg = current.AsOf(known.image)
 			st, missing = known.compare(cfg), b.chargesUnknownLimit(known.image, s, cfg)
 		case missing || ctx.Err() != nil || !errors.Is(err, fault.ErrUnavailable):
 			return plan.View{}, err
@@ -77,7 +77,7 @@ func (a access) view(ctx context.Context, known *sight, b batch, s plan.Sums) (p
 			st = plan.Older
 		}
 	}
-	if brings := missing && st == plan.Current; brings || known.image == nil {
+	if brings := missing && (st == plan.Current || st == plan.Early); brings || known.image == nil {
 		st = plan.Newer
 	}
 	v := plan.NewView(known.image, cfg, st, plan.Unopened(known.image, cfg, a.sureMS(), a.nowMS()))

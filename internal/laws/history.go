@@ -45,6 +45,8 @@ type history struct {
 
 	r     *rand.Rand // the history's own goroutine's
 	links *rand.Rand // says how parents count, under mu
+	// raises says which limits are raised until when, under mu.
+	raises *rand.Rand
 	// grouped says that calls charge a group of resources too.
 	grouped bool
 	// teams are parents that calls give now and then; nil for none.
@@ -64,6 +66,8 @@ type history struct {
 	retired []*member
 	config  map[string][]dynalimit.Limit // by bucket, as in force
 	told    map[string]int64             // what callers were granted, by entity and limit
+	raised  int                          // how often a limit was raised
+	over    bool                         // the table is closed
 	errs    []error
 }
 
@@ -122,7 +126,7 @@ func newHistory(t *testing.T, seed uint64, mode Mode) *history {
 	ctx := Quietly(t.Context())
 	h.quotas = newQuotas(seed)
 	require.NoError(t, h.operator.CreateTable(ctx))
-	h.entities, h.links = Entities(h.r), rand.New(rand.NewPCG(seed, 7))
+	h.entities, h.links, h.raises = Entities(h.r), rand.New(rand.NewPCG(seed, 7)), rand.New(rand.NewPCG(seed, 8))
 	for i := len(h.entities) - 1; i >= 0; i-- {
 		require.NoError(t, admin.New(h.operator).Entities.Create(ctx, Link(h.entities, i, h.links)))
 	}
@@ -256,6 +260,9 @@ func (h *history) rest() {
 
 func (h *history) close() {
 	h.stop()
+	h.mu.Lock()
+	h.over = true
+	h.mu.Unlock()
 	for _, m := range append(h.members, h.retired...) {
 		h.end(m)
 	}

@@ -62,6 +62,10 @@ func (o *operator) reconfigure() {
 		o.h.published(ctx)
 		return
 	}
+	if o.h.raises.IntN(4) == 0 {
+		o.raise(ctx, entity)
+		return
+	}
 	var err error
 	switch o.r.IntN(9) {
 	case 0:
@@ -108,6 +112,32 @@ func unsetLevel(ctx context.Context, of admin.Limits, at admin.Scope) error {
 	}
 	_, err = of.SetConfig(ctx, at, admin.LimitConfig{Admit: true, Version: c.Version, Only: true})
 	return err
+}
+
+// raise raises a limit of an entity, at a level that is its own or everybody's. It ends while others
+// go on, or before the quiet at the end does. A limit that cannot be raised at the level stays.
+func (o *operator) raise(ctx context.Context, entity string) {
+	r, inForce := o.h.raises, o.h.config[bucketOf(entity, resource)]
+	if len(inForce) == 0 {
+		return
+	}
+	limit := inForce[r.IntN(len(inForce))]
+	at := []admin.Scope{{Everyone: true}, {Everyone: true, Resource: resource}, {Entity: entity}, {Entity: entity, Resource: resource}}[r.IntN(4)]
+	until := time.Now().Truncate(time.Second).Add(time.Duration(2+r.IntN(150)) * time.Second)
+	err := admin.New(o.h.operator).Limits.ReplaceRaise(ctx, at, limit.Name, limit.Capacity*int64(2+r.IntN(3)), until)
+	if _, cannot := errors.AsType[*dynalimit.ValidationError](err); cannot {
+		return
+	}
+	require.NoError(o.h.t, err)
+	o.h.published(ctx)
+	o.h.raised++
+	time.AfterFunc(time.Until(until), func() {
+		o.h.mu.Lock()
+		defer o.h.mu.Unlock()
+		if !o.h.over {
+			o.h.published(ctx)
+		}
+	})
 }
 
 // requota changes the limit that is a quota now and then, as it is in force for everybody, and

@@ -87,6 +87,7 @@ func (h *history) run(workers, steps int) *judge {
 	group.Wait()
 	h.rest()
 	j := newJudge(h.oracle, h.bounds())
+	j.tally["raised until a time"] = h.raised
 	if len(j.verify()) == 0 {
 		j.ledger(h)
 	}

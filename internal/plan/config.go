@@ -39,6 +39,9 @@ type Config struct {
 	// Counted has one for each of those in shadow that are so because an unlimited level is counted:
 	// no policy looks at them.
 	Money, Shadow, Counted uint32
+	// Phase says which raises of limits it has and leaves out, if any was in force when it was
+	// read; else nil.
+	Phase *Phase
 	// ReadAt is the instant, in Unix ms of DynamoDB's clock, before the
 	// configuration was read; Tick orders that read within the process.
 	ReadAt, Tick int64

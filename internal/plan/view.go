@@ -17,6 +17,7 @@ const (
 	Older                   // the bucket's own decides
 	Unsure                  // too close to tell: read the configuration again
 	Rival                   // of a plan that calls give, and others give another: they take turns
+	Early                   // read before the end of a raise that it leaves out: the bucket's own decides
 )
 
 // Compare says how a configuration relates to the image's. seenTick is when this process
@@ -30,6 +31,8 @@ func Compare(m *schema.Image, cfg *Config, seenTick int64) Standing {
 		return Current
 	case cfg.Override:
 		return Newer
+	case cfg.early(m):
+		return Early
 	case cfg.From().Given:
 		return Rival
 	case cfg.Tick > seenTick:

@@ -42,6 +42,8 @@ type ConfigItem struct {
 	// Lifted, sorted, are limits of less specific levels that it takes away.
 	Extends bool
 	Lifted  []string
+	// Raises, sorted by name, raise limits that are in force until an instant. They are no list.
+	Raises []ConfigRaise
 	// Unlimited means that nothing limits the owner, and that no less specific
 	// level does either. It counts only without Limits. Counted, beside it, means that limits of less
 	// specific levels count its calls and deny nothing.
@@ -67,7 +69,14 @@ func (c ConfigItem) Same(other ConfigItem) bool {
 	return c.Unlimited == other.Unlimited && c.Blocked == other.Blocked && c.OnUnavailable == other.OnUnavailable &&
 		c.BlockedExcept == other.BlockedExcept && c.Admit == other.Admit && c.Counted == other.Counted &&
 		c.ManagedBy == other.ManagedBy && c.Unread == other.Unread && c.Extends == other.Extends &&
-		slices.Equal(c.Limits, other.Limits) && slices.Equal(c.Lifted, other.Lifted) && slices.Equal(c.Groups, other.Groups)
+		slices.Equal(c.Limits, other.Limits) && slices.Equal(c.Lifted, other.Lifted) && slices.Equal(c.Groups, other.Groups) &&
+		slices.Equal(c.Raises, other.Raises)
+}
+
+// WithoutEnded returns the configuration without raises that have ended at an instant, in Unix seconds.
+func (c ConfigItem) WithoutEnded(now int64) ConfigItem {
+	c.Raises = slices.DeleteFunc(slices.Clone(c.Raises), func(r ConfigRaise) bool { return r.Until <= now })
+	return c
 }
 
 // OrNone is the configuration, nil if it says nothing, whoever manages it. To extend with no
@@ -114,7 +123,8 @@ func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 	item := make(Item, len(old)+4*len(c.Limits)+9)
 	for name, value := range old {
 		_, _, isLimit := splitLimit(name)
-		if _, _, isQuota := splitQuota(name); !isLimit && !isQuota || c.Unread {
+		_, _, isRaise := splitRaise(name)
+		if _, _, isQuota := splitQuota(name); !isLimit && !isQuota && !isRaise || c.Unread {
 			item[name] = value
 		}
 	}
@@ -150,6 +160,9 @@ func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 	}
 	for _, name := range c.Lifted {
 		item[kindPrefix+name+"_"+fieldLifted] = &types.AttributeValueMemberBOOL{Value: true}
+	}
+	for _, r := range c.Raises {
+		r.put(item)
 	}
 	c.mark(item)
 	item[attrConfigVersion] = Number(c.Version)
@@ -264,6 +277,9 @@ func (c *ConfigItem) readMore(item Item) (err error) {
 		}
 	}
 	if c.Lifted, err = lifted(item); err != nil {
+		return err
+	}
+	if c.Raises, err = DecodeRaises(item); err != nil {
 		return err
 	}
 	return cmp.Or(checkLifted(item, c.Lifted), d.err)

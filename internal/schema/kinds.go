@@ -95,10 +95,11 @@ func unknownIn(item Item, named func(attr string) (string, bool)) *UnknownKind {
 }
 
 // isKind is the limit whose kind an attribute of configuration says; false for another
-// attribute.
+// attribute, and for that of a raise.
 func isKind(attr string) (name string, ok bool) {
 	rest, ok := strings.CutPrefix(attr, kindPrefix)
-	return limitOf(rest), ok && !slices.Contains(levelMarks, attr)
+	_, _, raise := splitRaise(attr)
+	return limitOf(rest), ok && !raise && !slices.Contains(levelMarks, attr)
 }
 
 // limitOf is the name in {name}_{field}.

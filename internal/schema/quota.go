@@ -66,6 +66,29 @@ func splitQuota(attr string) (name, field string, ok bool) {
 	return "", "", false
 }
 
+// A level may raise a token bucket until an instant: k_{name}_rn is the capacity until then in whole
+// tokens, _rt the end in Unix seconds, and _rp the refill period of the limit that it raises, in
+// seconds. A limit with another period, or of another kind, is not raised.
+const (
+	fieldRaised      = "rn"
+	fieldRaiseEnds   = "rt"
+	fieldRaisePeriod = "rp"
+)
+
+// splitRaise splits an attribute of configuration that is of a raise; false for another.
+func splitRaise(attr string) (name, field string, ok bool) {
+	rest, ok := strings.CutPrefix(attr, kindPrefix)
+	i := strings.LastIndexByte(rest, '_')
+	if !ok || i < 1 {
+		return "", "", false
+	}
+	switch field = rest[i+1:]; field {
+	case fieldRaised, fieldRaiseEnds, fieldRaisePeriod:
+		return rest[:i], field, true
+	}
+	return "", "", false
+}
+
 // put writes a quota into an item of configuration.
 func (q storedQuota) put(item Item) {
 	prefix := kindPrefix + q.name + "_"

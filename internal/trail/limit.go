@@ -14,3 +14,11 @@ type Limit struct {
 	MaxDebt  int64  `json:"max_debt,omitempty"`
 	Shadow   bool   `json:"shadow,omitempty"`
 }
+
+// Raise is a raise of a limit as events show it.
+type Raise struct {
+	Name     string `json:"name"`
+	Capacity int64  `json:"capacity"`
+	Period   int64  `json:"refill_period_seconds"`
+	Until    string `json:"until"`
+}

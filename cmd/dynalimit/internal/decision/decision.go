@@ -84,6 +84,8 @@ type Bucket struct {
 	// Limits are those in force, with what is left; none where nothing was read because
 	// the call is blocked.
 	Limits []Limit `json:"limits"`
+	// Raised are those that are raised until an instant.
+	Raised []dynalimit.RaisedLimit `json:"raised,omitempty"`
 	// Levels are the levels that could say something here, the most specific first; of a group
 	// those made for it alone.
 	Levels []Level `json:"levels"`
@@ -230,7 +232,7 @@ func (d *Decision) bucket(ctx context.Context, repo *dynalimit.Repository, r dyn
 	if d.PolicyLevel == "" && r.PolicyLevel != "" {
 		d.PolicyLevel, d.PolicyOf, d.OnUnavailable = r.PolicyLevel, r.EntityID, r.OnUnavailable
 	}
-	return Bucket{Level: r.Level, Blocked: r.Blocked, Unlimited: r.Unlimited, Limits: []Limit{}, Levels: of}, readLevels(ctx, repo, r, of)
+	return Bucket{Level: r.Level, Blocked: r.Blocked, Unlimited: r.Unlimited, Limits: []Limit{}, Raised: r.Raised, Levels: of}, readLevels(ctx, repo, r, of)
 }
 
 // check asks for the buckets.

@@ -156,6 +156,22 @@ var changing = map[string]method{
 		added := admin.New(r).Limits.Add(ctx, admin.Scope{Entity: "k", Resource: model}, limits)
 		return errors.Join(added, admin.New(r).Limits.Remove(ctx, admin.Scope{Entity: "k", Resource: model}, []string{limits[0].Name}))
 	},
+	"Limits.Raise": func(ctx context.Context, r *dynalimit.Repository) error {
+		at := admin.Scope{Entity: "l", Resource: model}
+		added := admin.New(r).Limits.Add(ctx, at, limits)
+		return errors.Join(added, admin.New(r).Limits.Raise(ctx, at, limits[0].Name, 2*limits[0].Capacity, time.Now().Add(time.Hour)))
+	},
+	"Limits.ReplaceRaise": func(ctx context.Context, r *dynalimit.Repository) error {
+		at := admin.Scope{Entity: "m", Resource: model}
+		added := admin.New(r).Limits.Add(ctx, at, limits)
+		return errors.Join(added, admin.New(r).Limits.ReplaceRaise(ctx, at, limits[0].Name, 2*limits[0].Capacity, time.Now().Add(time.Hour)))
+	},
+	"Limits.Lower": func(ctx context.Context, r *dynalimit.Repository) error {
+		at := admin.Scope{Entity: "n", Resource: model}
+		added := admin.New(r).Limits.Add(ctx, at, limits)
+		raised := admin.New(r).Limits.Raise(ctx, at, limits[0].Name, 2*limits[0].Capacity, time.Now().Add(time.Hour))
+		return errors.Join(added, raised, admin.New(r).Limits.Lower(ctx, at, limits[0].Name))
+	},
 	"Limits.SetUnlimited": func(ctx context.Context, r *dynalimit.Repository) error {
 		return admin.New(r).Limits.SetUnlimited(ctx, admin.Scope{Entity: "h"})
 	},

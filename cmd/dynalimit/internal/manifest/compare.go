@@ -20,7 +20,7 @@ func Compare(m *Manifest, live *Live, o Options) Plan {
 	c.levels()
 	c.records()
 	c.leftOut()
-	c.p.ByHand = levelsByHand(m, live)
+	c.p.ByHand, c.p.Raises = levelsByHand(m, live), raisesIn(live)
 	c.warnings()
 	c.stranded()
 	slices.Sort(c.noted)
@@ -126,7 +126,7 @@ func (c *comparison) level(at admin.Scope, wanted admin.LimitConfig) (Change, bo
 	stored := c.live.Configs[at]
 	wanted = c.block(at, stored, wanted)
 	ch := Change{Action: Create, Scope: &at, config: wanted, Fields: levelFields(stored, wanted)}
-	ch.config.ManagedBy, ch.config.Version = c.m.Name, stored.Version
+	ch.config.ManagedBy, ch.config.Version, ch.config.Raises = c.m.Name, stored.Version, stored.Raises
 	if why, bad := c.live.Unreadable[at]; bad {
 		ch.Action, ch.Note = Refuse, fmt.Sprintf("what is stored %s: remove the level with 'dynalimit limits delete' or its like, then apply again", why)
 		return ch, true
@@ -137,10 +137,13 @@ func (c *comparison) level(at admin.Scope, wanted admin.LimitConfig) (Change, bo
 	return c.about(ch, stored.ManagedBy)
 }
 
-// deleteLevel deletes a level, except for what is to stay of it: a block or nothing.
+// deleteLevel deletes a level, except for what is to stay of it: a block, raises or nothing.
 func (c *comparison) deleteLevel(at admin.Scope, stored, stays admin.LimitConfig) {
 	ch := Change{Action: Delete, Scope: &at, Fields: levelFields(stored, stays), config: stays}
 	ch.config.Version = stored.Version
+	if ch.config.Raises = stored.Raises; len(stored.Raises) > 0 {
+		ch.Action = Update
+	}
 	if blockOf(stays) != noBlock {
 		ch.Action, ch.config.ManagedBy = Update, c.m.Name
 	}

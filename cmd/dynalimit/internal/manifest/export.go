@@ -36,6 +36,9 @@ func Export(live *Live, name, namespace string, managed bool) (m *Manifest, note
 		if live.Entities[at.Entity].Deleting || managed && c.ManagedBy != name {
 			continue
 		}
+		if len(c.Raises) > 0 && sameLevel(c, admin.LimitConfig{}) {
+			continue
+		}
 		if why := unwritable(c); why != "" {
 			notes[at] = why
 			continue

@@ -36,7 +36,7 @@ func (c *comparison) leftOut() {
 	foreign, goes, own := c.foreignLevels(), c.pruned, c.levelsOf()
 	for _, id := range c.childrenFirst(out) {
 		if e := c.live.Entities[id]; e.ManagedBy == c.m.Name {
-			goes[id] = !c.keptBlocked(own[id]) && c.prune(e, goes, own[id], foreign[id])
+			goes[id] = !c.keptBlocked(own[id]) && !keptRaised(own[id], &c.noted) && c.prune(e, goes, own[id], foreign[id])
 			continue
 		}
 		for _, at := range out[id] { // the record is somebody else's, or there is none
@@ -92,6 +92,30 @@ func (c *comparison) keptBlocked(levels []admin.ScopedConfig) (kept bool) {
 		kept = !c.o.LiftBlocks
 	}
 	return kept
+}
+
+// keptRaised reports whether an entity stays because a limit of it is raised, and adds a warning of that.
+func keptRaised(levels []admin.ScopedConfig, warnings *[]string) (kept bool) {
+	for _, l := range levels {
+		for _, r := range l.Config.Raises {
+			*warnings = append(*warnings, fmt.Sprintf("%s: %s, and the file does not name the entity: it stays until then", l.Scope, r))
+			kept = true
+		}
+	}
+	return kept
+}
+
+// raisesIn returns the raises of a table, in the order of their levels and names.
+func raisesIn(live *Live) (raises []Raised) {
+	for at, stored := range live.Configs {
+		for _, r := range stored.Raises {
+			raises = append(raises, Raised{at, r})
+		}
+	}
+	slices.SortFunc(raises, func(a, b Raised) int {
+		return cmp.Or(cmp.Compare(a.Scope.String(), b.Scope.String()), cmp.Compare(a.Raise.Name, b.Raise.Name))
+	})
+	return raises
 }
 
 // childrenFirst are entities in the order in which they can be deleted.

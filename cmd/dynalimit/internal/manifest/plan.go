@@ -83,6 +83,8 @@ type Plan struct {
 	// ByHand are levels of the file's entities and plans that are not in the file and that no
 	// manifest manages. They stay.
 	ByHand []ByHand `json:"by_hand,omitempty"`
+	// Raises are raises of limits that have not ended. They are no difference, and stay.
+	Raises []Raised `json:"raises,omitempty"`
 	// Warnings are what somebody should look at: names that stand neither in the file nor in
 	// the table, blocks that stay or go, plans that lose their limits.
 	Warnings []string `json:"warnings,omitempty"`
@@ -94,6 +96,14 @@ type ByHand struct {
 	Scope admin.Scope `json:"scope"`
 	// Fields are its limits and marks.
 	Fields []Field `json:"fields"`
+}
+
+// Raised is a raise of a limit at a level.
+type Raised struct {
+	// Scope is the level.
+	Scope admin.Scope `json:"scope"`
+	// Raise is the raise.
+	Raise admin.Raise `json:"raise"`
 }
 
 // Drifts reports whether the table differs from the file.

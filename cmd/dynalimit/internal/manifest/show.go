@@ -20,6 +20,9 @@ func Show(out *term.Output, p Plan, file string, full bool) {
 	for _, w := range p.Warnings {
 		fmt.Fprintln(out, out.Yellow("warning: "+term.Plain(w)))
 	}
+	for _, r := range p.Raises {
+		fmt.Fprintf(out, "%s: %s is raised to %s until %s; that stays.\n", term.Plain(r.Scope.String()), r.Raise.Name, amountOf(r.Raise.Capacity), r.Raise.Until.Local().Format("2006-01-02 15:04:05 -07:00"))
+	}
 	showByHand(out, p.ByHand, full)
 	if p.LeftOut > 0 {
 		fmt.Fprintf(out, "%s %q manages and %s does not name stay as they are: --prune-entities deletes them, with their limits and buckets.\n",

@@ -51,3 +51,24 @@ func momentIn(text string, now time.Time, zone *time.Location) (begins, ends tim
 	}
 	return time.Time{}, time.Time{}, false
 }
+
+// ExampleUntil is an end in this notation, for messages.
+const ExampleUntil = "18:00, '2026-01-31 18:00', 2026-01-31T18:00:00Z, or 2h for so long"
+
+// Until reads an end as of now: a time of the day or of a date in a zone, one of RFC 3339, or a period
+// from now on. A time of the day is today's.
+func Until(text string, now time.Time, zone *time.Location) (time.Time, error) {
+	if period, err := Period(text); err == nil {
+		return now.Add(period), nil
+	}
+	for _, layout := range []string{"15:04", "15:04:05"} {
+		if at, err := time.ParseInLocation(layout, text, zone); err == nil {
+			today := now.In(zone)
+			return time.Date(today.Year(), today.Month(), today.Day(), at.Hour(), at.Minute(), at.Second(), 0, zone), nil
+		}
+	}
+	if begins, ends, ok := momentIn(text, now, zone); ok && begins.Equal(ends) && begins.After(now) {
+		return begins, nil
+	}
+	return time.Time{}, fmt.Errorf("%q is no time to come: write it like %s", text, ExampleUntil)
+}

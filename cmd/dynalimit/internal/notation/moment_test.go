@@ -8,6 +8,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func TestUntil(t *testing.T) {
+	now, berlin := time.Date(2026, 1, 23, 15, 30, 45, 0, time.UTC), time.FixedZone("", 3600)
+	for text, want := range map[string]time.Time{
+		"18:00":                time.Date(2026, 1, 23, 17, 0, 0, 0, time.UTC),
+		"18:00:30":             time.Date(2026, 1, 23, 17, 0, 30, 0, time.UTC),
+		"2026-01-24 12:00":     time.Date(2026, 1, 24, 11, 0, 0, 0, time.UTC),
+		"2026-01-24T12:00:00Z": time.Date(2026, 1, 24, 12, 0, 0, 0, time.UTC),
+		"90m":                  now.Add(90 * time.Minute),
+		"3d":                   now.Add(72 * time.Hour),
+	} {
+		got, err := Until(text, now, berlin)
+		require.NoError(t, err, text)
+		assert.True(t, want.Equal(got), "%s: %s", text, got)
+	}
+	for _, text := range []string{"", "tomorrow", "2026-01-24", "2026-01-22 12:00", "25:00", "2h ago"} {
+		_, err := Until(text, now, berlin)
+		assert.ErrorContains(t, err, "is no time to come", text)
+	}
+}
+
 func TestMoment(t *testing.T) {
 	now := time.Date(2026, 1, 23, 15, 30, 45, 0, time.UTC)
 	for text, want := range map[string]time.Time{

@@ -1,0 +1,174 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/config"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// longestRaise bounds how far ahead a raise ends.
+const longestRaise = 90 * 24 * time.Hour
+
+// Raise raises one token bucket of a scope until an instant, and hides no limit. Its capacity is
+// then the given one, in whole tokens; the refill grows in proportion, and the burst is no less than
+// the capacity. The limit may be one of the level or of a less specific one, and larger limits and
+// raises count more. A level without a list gets none by it. After the end the limits are as if it
+// had never been, and nothing is written: what a bucket holds above its burst then is lost.
+//
+// A raise is in force in this process at once, in others within their ConfigTTL. It ends at until, in
+// whole seconds, at most 90 days ahead. Limits.Set, SetUnlimited and Delete of the level end it, and so
+// does Lower. Of a calendar quota nothing is raised: Buckets.GrantWindow adds to its window.
+//
+// It fails with a *ValidationError before anything is written: for a limit that is not in force in the
+// scope (only on a group of it, for instance), and for a capacity that is not above the one in force.
+// It fails with a *ConflictError[Raise] if the level raises the limit further or for longer already:
+// see ReplaceRaise.
+func (l Limits) Raise(ctx context.Context, at Scope, name string, capacity int64, until time.Time) error {
+	return raiseLimit(ctx, l, at, Raise{Name: name, Capacity: capacity, Until: until}, false)
+}
+
+// ReplaceRaise is Raise, and takes the place of a raise at the level that is larger or ends later.
+func (l Limits) ReplaceRaise(ctx context.Context, at Scope, name string, capacity int64, until time.Time) error {
+	return raiseLimit(ctx, l, at, Raise{Name: name, Capacity: capacity, Until: until}, true)
+}
+
+// Lower ends a raise of a level at once. A limit that the level does not raise is no error.
+func (l Limits) Lower(ctx context.Context, at Scope, name string) error {
+	return l.change(ctx, "end a raise", at, func(stored *schema.ConfigItem) (*schema.ConfigItem, error) {
+		if stored == nil {
+			return nil, nil
+		}
+		next := *stored
+		next.Raises = slices.DeleteFunc(slices.Clone(stored.Raises), func(r schema.ConfigRaise) bool { return r.Name == name })
+		return next.OrNone(), nil
+	})
+}
+
+// raiseLimit stores a raise. replace means that it takes the place of a larger or longer one.
+func raiseLimit(ctx context.Context, l Limits, at Scope, r Raise, replace bool) error {
+	now := l.d.Clock.Now()
+	if r.Until = r.Until.Truncate(time.Second); !r.Until.After(now) || r.Until.After(now.Add(longestRaise)) {
+		return invalid("until", "is %s, and it is %s; give a later time, of at most 90 days ahead", r.Until.Format(time.RFC3339), now.Format(time.RFC3339))
+	}
+	if reason := schema.CheckLimitName(r.Name); reason != "" {
+		return invalid("name", "%q: %s", r.Name, reason)
+	}
+	if err := cmp.Or(at.check("scope."), l.d.mayChange(ctx)); err != nil {
+		return err
+	}
+	if l.d.Compatible {
+		return invalid("until", "is set, and zae-limiter does not know raises (RepositoryOptions.Compatible is set); set the limit")
+	}
+	c, err := l.d.compareLevels(nil, false)
+	if err != nil {
+		return err
+	}
+	c.scopes = []Scope{at.normal()}
+	limit, err := c.limitToRaise(ctx, r.Name)
+	if err != nil {
+		return err
+	}
+	if r.PeriodSeconds = limit.PeriodSeconds; r.Capacity <= limit.Capacity {
+		return invalid("capacity", "is %d, and %s is %d for %s already; give more", r.Capacity, r.Name, limit.Capacity, at)
+	}
+	stored := storedRaises([]Raise{r})[0]
+	if _, possible := (config.Raise{ConfigRaise: stored}).Of(limit); !possible {
+		return invalid("capacity", "is %d, by which the capacity or the refill of %s would be above 10^12 tokens; give less", r.Capacity, r.Name)
+	}
+	if err := l.d.requireKinds(ctx, schema.LevelKinds); err != nil {
+		return err
+	}
+	return l.change(ctx, "raise a limit", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
+		var next schema.ConfigItem
+		if old != nil {
+			next = *old
+		}
+		if next.Unread {
+			return nil, invalid(storedField(at.level()), "cannot be read; set them again")
+		}
+		others := slices.DeleteFunc(slices.Clone(next.Raises), func(is schema.ConfigRaise) bool { return is.Name == r.Name })
+		for _, is := range raisesOf(next.Raises) {
+			counts := is.Name == r.Name && is.PeriodSeconds == r.PeriodSeconds && is.Until.After(now)
+			if counts && !replace && (is.Capacity > r.Capacity || is.Until.After(r.Until)) {
+				return nil, &ConflictError[Raise]{Yours: r, Stored: is}
+			}
+		}
+		next.Raises = append(others, stored)
+		slices.SortFunc(next.Raises, func(a, b schema.ConfigRaise) int { return strings.Compare(a.Name, b.Name) })
+		return &next, nil
+	})
+}
+
+// limitToRaise returns the limit of a name that is in force in the scope. It fails for a quota, and
+// for a limit that is in force only on other resources, or on groups, which it names.
+func (c *comparison) limitToRaise(ctx context.Context, name string) (schema.ConfigLimit, error) {
+	if err := c.readRecords(ctx); err != nil {
+		return schema.ConfigLimit{}, err
+	}
+	at := c.scopes[0]
+	plan := cmp.Or(at.Plan, c.records[at.Entity].is.Plan)
+	own, err := c.resolveViews(ctx, view{at: at, resource: at.Resource, plan: plan, planAfter: plan})
+	if err != nil {
+		return schema.ConfigLimit{}, err
+	}
+	if limit, ok := limitOf(own[0], name); ok {
+		if limit.Window != "" {
+			return limit, fixable(invalid("name", "%s is a quota, which is not raised until a time; add to its window", name), fault.GrantWindow)
+		}
+		return limit, nil
+	}
+	var others []view
+	if at.Resource == "" {
+		if others, err = c.listViews(ctx); err != nil {
+			return schema.ConfigLimit{}, err
+		}
+	}
+	for _, group := range own[0].Groups {
+		others = append(others, view{at: Scope{Everyone: at.Everyone, Entity: at.Entity, Plan: at.Plan, Resource: group}, resource: group, plan: plan, planAfter: plan})
+	}
+	verdicts, err := c.resolveViews(ctx, others...)
+	if err != nil {
+		return schema.ConfigLimit{}, err
+	}
+	var on []string
+	for i := range verdicts {
+		if _, ok := limitOf(verdicts[i], name); ok && len(on) < 5 {
+			on = append(on, others[i].resource)
+		}
+	}
+	if len(on) == 0 {
+		return schema.ConfigLimit{}, fixable(invalid("name", "%s is no limit in force for %s; name one that is, or set it", name, at), fault.AddLimits)
+	}
+	return schema.ConfigLimit{}, invalid("at.resource", "is not set to a resource where %s is in force for %s; set it to %s", name, at, strings.Join(on, " or "))
+}
+
+// resolveViews resolves the stored levels of views.
+func (c *comparison) resolveViews(ctx context.Context, views ...view) ([]config.Verdict, error) {
+	err := c.readLevels(ctx, views)
+	verdicts := make([]config.Verdict, len(views))
+	for i, v := range views {
+		if err == nil {
+			verdicts[i], err = config.Resolve(v.items(v.plan, func(o schema.ConfigOwner) schema.Item { return c.stored[o] }))
+		}
+	}
+	if wrong, ok := errors.AsType[*config.Malformed](err); ok {
+		return nil, invalid(storedField(wrong.Level), "cannot be read: %v; set them again", wrong.Err)
+	}
+	return verdicts, err
+}
+
+// limitOf returns the limit of a name that is in force.
+func limitOf(v config.Verdict, name string) (schema.ConfigLimit, bool) {
+	i := slices.IndexFunc(v.Limits, func(l config.Limit) bool { return l.Name == name })
+	if i < 0 {
+		return schema.ConfigLimit{}, false
+	}
+	return v.Limits[i].ConfigLimit, true
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// raising are the flags of limits that are raised until a time.
+type raising struct {
+	Until   string `help:"Raise the limits in force until then, and change no list: 18:00 or '2026-01-31 18:00' in the zone of this machine, a time of RFC 3339, or 2h for so long." placeholder:"TIME"`
+	Replace bool   `help:"With --until, take the place of a raise that is larger or ends later."`
+}
+
+// check refuses flags that do not go together, and limits that are no raise.
+func (r raising) check(texts []string, only, dryRun bool) error {
+	switch {
+	case r.Until == "" && r.Replace:
+		return errors.New("--replace is about a raise: give --until too, or leave it out")
+	case r.Until == "":
+		return nil
+	case only:
+		return errors.New("--only is not for a raise, which takes nothing away: leave it out")
+	case dryRun:
+		return errors.New("a raise has no --dry-run: 'check' shows the limits in force, and 'lower' ends a raise")
+	}
+	for _, text := range texts {
+		if _, _, err := raiseIn(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// raiseIn reads NAME=N. Other parts of a limit stay as they are in force.
+func raiseIn(text string) (name string, capacity int64, err error) {
+	name, value, _ := strings.Cut(text, "=")
+	if strings.HasPrefix(value, "$") || strings.Contains(value, "/") {
+		return "", 0, fmt.Errorf("%s: only token buckets are raised until a time, and keep their period: write %s=N, or add to the window of a quota with 'dynalimit bucket grant'", text, name)
+	}
+	if strings.Contains(value, ",") {
+		return "", 0, fmt.Errorf("%s: a raise is of the capacity, and the rest follows it: write %s=N", text, name)
+	}
+	if capacity, err = notation.Count(value); err != nil {
+		return "", 0, fmt.Errorf("%s: %w", text, err)
+	}
+	return name, capacity, nil
+}
+
+// raise raises limits of a level, and shows the level before and after.
+func (r raising) raise(ctx context.Context, g *globals, out *term.Output, at admin.Scope, texts []string) error {
+	until, err := notation.Until(r.Until, now(ctx), time.Local)
+	if err != nil {
+		return badInput("--until: %w", err)
+	}
+	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+		limits := admin.New(repo).Limits
+		before, err := limits.GetConfig(ctx, at)
+		if err != nil {
+			return err
+		}
+		raise := limits.Raise
+		if r.Replace {
+			raise = limits.ReplaceRaise
+		}
+		for _, text := range texts {
+			name, capacity, err := raiseIn(text)
+			if err == nil {
+				err = raise(ctx, at, name, capacity, until)
+			}
+			if conflict, ok := errors.AsType[*admin.ConflictError[admin.Raise]](err); ok {
+				return &failure{exitConflict, fmt.Errorf("%s is raised %s already: --replace takes its place", name, raiseText(conflict.Stored))}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		after, err := limits.GetConfig(ctx, at)
+		if err != nil {
+			return err
+		}
+		lines := diff(out, facts(before), facts(after))
+		return out.Show(levelChange{Scope: at, Before: before, After: after, Changed: len(lines) > 0}, func() { printChange(out, at.String(), lines, false) })
+	})
+}

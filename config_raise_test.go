@@ -1,0 +1,74 @@
+package dynalimit
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/config"
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// TestRaiseEndsByTheLatestTimeThatItMayBe: what DynamoDB's clock may say ends a raise, and what is
+// the likeliest has the configuration read again. Between the two one reading serves, without the
+// raise, also who holds it.
+func TestRaiseEndsByTheLatestTimeThatItMayBe(t *testing.T) {
+	began := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	now := began
+	clock := ddb.NewClock(func() time.Time { return now }, true)
+	clock.Observe(http.Header{"Date": {began.Format(http.TimeFormat)}}, began) // the offset is 0 to 1 s
+	configs := newConfigCache(10, time.Minute, func() time.Time { return now })
+	configs.useClock(clock)
+	until := began.Add(30 * time.Second)
+	item := schema.ConfigItem{
+		Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 100, Burst: 100, Amount: 100, PeriodSeconds: 60}},
+		Raises: []schema.ConfigRaise{{Name: "rpm", Capacity: 300, PeriodSeconds: 60, Until: until.Unix()}},
+	}.Item(schema.Keys{}, schema.ConfigOwner{}, nil)
+	key, reads := configKey{entity: "ann", resource: "gpt-4"}, 0
+	get := func() *resolvedConfig {
+		t.Helper()
+		cfg, err := configs.loading.Get(t.Context(), key, func(context.Context) (*resolvedConfig, error) {
+			reads++
+			return resolveConfig(&configItems{Items: config.Items{System: item}, readAt: clock.NowMS()})
+		})
+		require.NoError(t, err)
+		return configs.current(cfg)
+	}
+	raised := get()
+	assert.EqualValues(t, 300, raised.limits[0].Capacity)
+	held, ok := configs.hold(key)
+	require.True(t, ok)
+	now = until.Add(-time.Second - time.Millisecond)
+	assert.Same(t, raised, get())
+	assert.True(t, configs.still(&held, now))
+
+	now = until.Add(-time.Second) // it may be over
+	assert.EqualValues(t, 100, get().limits[0].Capacity)
+	assert.EqualValues(t, 100, configs.fresh(givenKey{configKey: key}).limits[0].Capacity)
+	assert.EqualValues(t, 100, configs.last(givenKey{configKey: key}).limits[0].Capacity)
+	assert.False(t, configs.still(&held, now))
+	_, ok = configs.hold(key)
+	assert.False(t, ok)
+	assert.Equal(t, 1, reads)
+	now = until
+	assert.Nil(t, configs.fresh(givenKey{configKey: key}))
+	last := get()
+	assert.EqualValues(t, 100, last.limits[0].Capacity)
+	get()
+	assert.Equal(t, 2, reads)
+
+	image := &schema.Image{Fingerprint: raised.compiled.Fingerprint, HasRefilled: true, ConfigRead: raised.readAt - 1000}
+	after := raised.after.compiled
+	assert.Equal(t, plan.Early, plan.Compare(image, after, 0), "it was read before the end")
+	assert.Equal(t, plan.Newer, plan.Compare(image, last.compiled, 0), "it was read after it")
+	image.Fingerprint, image.ConfigRead = []byte("another"), until.UnixMilli()-1000
+	assert.Same(t, after, raised.compiled.AsOf(image), "the end is past by another's clock")
+	image.ConfigRead--
+	assert.Same(t, raised.compiled, raised.compiled.AsOf(image))
+}

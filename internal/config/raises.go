@@ -1,0 +1,92 @@
+package config
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
+)
+
+// Raise is a raise of a limit, with the level that it is stored in.
+type Raise struct {
+	schema.ConfigRaise
+	// Level is where it is stored.
+	Level levels.Level
+}
+
+// addRaises adds the raises of the next less specific level.
+func (v *Verdict) addRaises(l layer) error {
+	raises, err := schema.DecodeRaises(l.item)
+	if err != nil {
+		return &Malformed{l.level, err}
+	}
+	for _, r := range raises {
+		v.Raises = append(v.Raises, Raise{r, l.level})
+	}
+	return nil
+}
+
+// dropIdleRaises drops the raises that raise no limit in force: a level raises its own limits and
+// those of less specific levels.
+func (v *Verdict) dropIdleRaises() {
+	v.Raises = slices.DeleteFunc(v.Raises, func(r Raise) bool {
+		return !slices.ContainsFunc(v.Limits, func(l Limit) bool {
+			_, raised := r.Of(l.ConfigLimit)
+			return raised && rank(r.Level) <= rank(l.Level)
+		})
+	})
+}
+
+// rank orders the levels, the most specific first.
+func rank(level levels.Level) int {
+	layers := new(Items).layers()
+	return slices.IndexFunc(layers[:], func(l layer) bool { return l.level == level })
+}
+
+// mostTokens bounds the amounts of a limit, in whole tokens.
+const mostTokens = 1_000_000_000_000
+
+// Of returns a limit as the raise makes it: the capacity of the raise, the refill in proportion, and
+// a burst of no less than the capacity. It returns false for a limit that the raise does not raise:
+// a quota, one of another name or period, one that is as large already, and one whose refill would
+// be too large.
+func (r Raise) Of(l schema.ConfigLimit) (schema.ConfigLimit, bool) {
+	if l.Name != r.Name || l.Window != "" || l.PeriodSeconds != r.PeriodSeconds || l.Capacity >= r.Capacity || l.Capacity < 1 || l.Amount < 1 || r.Capacity > mostTokens {
+		return l, false
+	}
+	high, low := bits.Mul64(uint64(l.Amount), uint64(r.Capacity))
+	if high >= uint64(l.Capacity) {
+		return l, false
+	}
+	amount, _ := bits.Div64(high, low, uint64(l.Capacity))
+	if amount > mostTokens {
+		return l, false
+	}
+	l.Capacity, l.Amount, l.Burst = r.Capacity, int64(amount), max(l.Burst, r.Capacity)
+	return l, true
+}
+
+// EndsMS is the end in Unix ms.
+func (r Raise) EndsMS() int64 { return r.Until * 1000 }
+
+// At returns the limits in force at an instant, in Unix ms: each with the largest raise that has not
+// ended. raised are those raises, and ends is when the first of them ends; 0 for none.
+func (v *Verdict) At(ms int64) (limits []Limit, raised []Raise, ends int64) {
+	limits = slices.Clone(v.Limits)
+	for i := range limits {
+		stored := limits[i].ConfigLimit
+		var by *Raise
+		for j := range v.Raises {
+			r := &v.Raises[j]
+			if to, raises := r.Of(stored); raises && ms < r.EndsMS() && rank(r.Level) <= rank(limits[i].Level) && to.Capacity > limits[i].Capacity {
+				limits[i].ConfigLimit, by = to, r
+			}
+		}
+		if by != nil {
+			raised, ends = append(raised, *by), min(cmp.Or(ends, by.EndsMS()), by.EndsMS())
+		}
+	}
+	return limits, raised, ends
+}

@@ -1,0 +1,80 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
+)
+
+// TestRaises: a raise changes the capacity, and the refill in proportion, of token buckets of its
+// period at its level or at less specific ones. The largest counts, and none counts past its end.
+func TestRaises(t *testing.T) {
+	minute := func(name string, capacity, burst, amount int64) schema.ConfigLimit {
+		return schema.ConfigLimit{Name: name, Capacity: capacity, Burst: burst, Amount: amount, PeriodSeconds: 60}
+	}
+	raise := func(name string, capacity, until int64) schema.ConfigRaise {
+		return schema.ConfigRaise{Name: name, Capacity: capacity, PeriodSeconds: 60, Until: until}
+	}
+	hourly, quota := raise("rpm", 500, 100), minute("rpm", 100, 100, 100)
+	hourly.PeriodSeconds, quota.Window, quota.PeriodSeconds = 3600, "day", 0
+	type saying map[levels.Level]schema.ConfigItem
+	system := schema.ConfigItem{Limits: []schema.ConfigLimit{minute("rpm", 100, 100, 100)}}
+	raised := func(c schema.ConfigItem, raises ...schema.ConfigRaise) schema.ConfigItem {
+		c.Raises = raises
+		return c
+	}
+	for name, test := range map[string]struct {
+		levels saying
+		want   schema.ConfigLimit
+		until  int64
+	}{
+		"of a level without a list":                {saying{levels.Entity: raised(schema.ConfigItem{}, raise("rpm", 300, 100)), levels.System: system}, minute("rpm", 300, 300, 300), 100},
+		"of its own level":                         {saying{levels.System: raised(system, raise("rpm", 300, 100))}, minute("rpm", 300, 300, 300), 100},
+		"refill in proportion, rounded down":       {saying{levels.System: raised(schema.ConfigItem{Limits: []schema.ConfigLimit{minute("rpm", 1000, 2000, 7)}}, raise("rpm", 3000, 100), raise("tpm", 1, 100))}, minute("rpm", 3000, 3000, 21), 100},
+		"refill of a third, rounded down":          {saying{levels.System: raised(schema.ConfigItem{Limits: []schema.ConfigLimit{minute("rpm", 3, 9, 10)}}, raise("rpm", 4, 100))}, minute("rpm", 4, 9, 13), 100},
+		"refill beyond 64 bits on the way":         {saying{levels.System: raised(schema.ConfigItem{Limits: []schema.ConfigLimit{minute("rpm", 900_000_000_000, 900_000_000_000, 900_000_000_000)}}, raise("rpm", 1_000_000_000_000, 100))}, minute("rpm", 1_000_000_000_000, 1_000_000_000_000, 1_000_000_000_000), 100},
+		"a refill that is too large":               {saying{levels.System: raised(schema.ConfigItem{Limits: []schema.ConfigLimit{minute("rpm", 1, 1, 1_000_000_000_000)}}, raise("rpm", 2, 100))}, minute("rpm", 1, 1, 1_000_000_000_000), 0},
+		"a larger burst stays":                     {saying{levels.System: raised(schema.ConfigItem{Limits: []schema.ConfigLimit{minute("rpm", 100, 900, 100)}}, raise("rpm", 300, 100))}, minute("rpm", 300, 900, 300), 100},
+		"a limit that is larger":                   {saying{levels.Entity: raised(schema.ConfigItem{}, raise("rpm", 60, 100)), levels.System: system}, minute("rpm", 100, 100, 100), 0},
+		"the largest of several levels":            {saying{levels.Entity: raised(schema.ConfigItem{}, raise("rpm", 200, 300)), levels.PlanDefault: raised(schema.ConfigItem{}, raise("rpm", 300, 100)), levels.System: system}, minute("rpm", 300, 300, 300), 100},
+		"the largest of those that have not ended": {saying{levels.Entity: raised(schema.ConfigItem{}, raise("rpm", 200, 300)), levels.PlanDefault: raised(schema.ConfigItem{}, raise("rpm", 300, 50)), levels.System: system}, minute("rpm", 200, 200, 200), 300},
+		"another period":                           {saying{levels.Entity: raised(schema.ConfigItem{}, hourly), levels.System: system}, minute("rpm", 100, 100, 100), 0},
+		"a quota":                                  {saying{levels.Entity: raised(schema.ConfigItem{}, raise("rpm", 300, 100)), levels.System: {Limits: []schema.ConfigLimit{quota}}}, quota, 0},
+		"a list of a more specific level":          {saying{levels.Entity: {Limits: []schema.ConfigLimit{minute("rpm", 5, 5, 5)}, Extends: true}, levels.Plan: raised(schema.ConfigItem{}, raise("rpm", 300, 100)), levels.System: system}, minute("rpm", 5, 5, 5), 0},
+		"at the instant of its end":                {saying{levels.System: raised(system, raise("rpm", 300, 50))}, minute("rpm", 100, 100, 100), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			item := func(level levels.Level) schema.Item {
+				c, says := test.levels[level]
+				if !says {
+					return nil
+				}
+				return c.Item(schema.Keys{}, schema.ConfigOwner{}, nil)
+			}
+			v, err := Resolve(Items{Entity: item(levels.Entity), Plan: item(levels.Plan), PlanDefault: item(levels.PlanDefault), System: item(levels.System)})
+			require.NoError(t, err)
+			limits, raises, ends := v.At(50_000)
+			require.Len(t, limits, 1)
+			test.want.PeriodSeconds = limits[0].PeriodSeconds
+			if test.want.Window != "" { // burst and refill of a quota are its capacity
+				test.want.Burst, test.want.Amount = limits[0].Burst, limits[0].Amount
+				test.want.Zone = limits[0].Zone
+			}
+			assert.Equal(t, test.want, limits[0].ConfigLimit)
+			assert.Equal(t, test.until*1000, ends)
+			assert.Equal(t, test.until > 0, len(raises) == 1)
+		})
+	}
+
+	alone := raised(schema.ConfigItem{}, raise("rpm", 300, 100)).Item(schema.Keys{}, schema.ConfigOwner{}, nil)
+	v, err := Resolve(Items{Entity: alone, System: schema.ConfigItem{Unlimited: true}.Item(schema.Keys{}, schema.ConfigOwner{}, nil)})
+	require.NoError(t, err)
+	assert.Equal(t, Verdict{Level: levels.System, Unlimited: true, Raises: []Raise{}}, v, "a raise limits nothing, and is no list")
+	delete(alone, "k_rpm_rt")
+	_, err = Resolve(Items{Entity: alone})
+	require.ErrorContains(t, err, "the raise of limit rpm is not complete")
+}
