@@ -101,8 +101,13 @@ func TestCloseTellsOthersThanASilentBucket(t *testing.T) {
 			s.acquire(userOf(i), dynalimit.Amounts{"rpm": 10})
 		}
 		s.silence(userOf(1))
-		require.ErrorIs(t, s.limiter.Close(t.Context()), dynalimit.ErrUnconfirmed)
-		assert.Equal(t, 1, s.limiter.Health().WaitingBuckets)
+		doubted := s.limiter.Health().Doubt["rpm"]
+		err := s.limiter.Close(t.Context())
+		if h := s.limiter.Health(); h.WaitingBuckets == 1 { // what the silent bucket was to be told waits
+			require.ErrorIs(t, err, dynalimit.ErrUnconfirmed)
+		} else { // or it was on its way, and may have arrived
+			assert.GreaterOrEqual(t, h.Doubt["rpm"], doubted+10)
+		}
 		s.db.SetFaults(nil)
 		assert.Equal(t, int64(11), s.stored(userOf(0), "rpm").Consumed/milli)
 		assert.Equal(t, int64(11), s.stored(userOf(2), "rpm").Consumed/milli)
