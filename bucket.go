@@ -67,13 +67,17 @@ func overridden(c *plan.Config, base, over []Limit, readAt, tick int64) *plan.Co
 	slices.SortFunc(merged, func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })
 	out := newBucketConfig(merged, levels.Override, c.Permanent, readAt, tick)
 	out.Override, out.Origin = true, cmp.Or(c.Origin, out.Origin)
+	counted := uint32(0)
 	for i := range out.Limits {
 		l := &out.Limits[i]
 		if !slices.ContainsFunc(over, func(o Limit) bool { return o.Name == l.Name }) {
 			at := c.Index(l.Name)
 			l.Level = c.Limits[at].Level
-			out.Shadow, out.Counted = out.Shadow|c.Shadow>>at&1<<i, out.Counted|c.Counted>>at&1<<i
+			out.Shadow, counted = out.Shadow|c.Shadow>>at&1<<i, counted|c.From().Counted>>at&1<<i
 		}
+	}
+	if of := c.From(); counted != of.Counted || of.Phase != nil { // a raise ends in what is stored
+		out.ChangeOrigin(func(o *plan.Origin) { o.Counted, o.Phase = counted, nil })
 	}
 	return out
 }

@@ -60,7 +60,7 @@ func newGivenConfigs(size int, o cache.Options[*resolvedConfig]) givenConfigs {
 // fresh returns a configuration if neither it nor its plan need be read.
 func (g *givenConfigs) fresh(key givenKey) *resolvedConfig {
 	c := g.resolved.Fresh(key)
-	if c == nil || c.given != nil && g.plans.Fresh(key.ofPlan()) != c.given {
+	if c == nil || c.givenPlan() != nil && g.plans.Fresh(key.ofPlan()) != c.givenPlan() {
 		return nil
 	}
 	return c
@@ -75,11 +75,11 @@ type configReader interface {
 // get returns a configuration. One that was made of a plan which has changed since is read again.
 func (g *givenConfigs) get(ctx context.Context, key givenKey, read configReader) (*resolvedConfig, error) {
 	c, err := g.resolved.Get(ctx, key, read.load)
-	if err != nil || c.given == nil {
+	if err != nil || c.givenPlan() == nil {
 		return c, err
 	}
 	items, err := g.items(ctx, key, read)
-	if err != nil || items == c.given {
+	if err != nil || items == c.givenPlan() {
 		return c, err
 	}
 	g.resolved.Drop(key)

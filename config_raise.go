@@ -58,26 +58,29 @@ func (c *resolvedConfig) withRaises(v *config.Verdict, from int64) (*resolvedCon
 		compiled.Limits[i] = toConfigured(l, of[i])
 	}
 	compiled.Fingerprint = []byte(fingerprintLimits(limits, c.permanent))
-	compiled.Phase = &plan.Phase{Until: ends, After: after.compiled}
-	if after.compiled.Phase == nil {
-		after.compiled.Phase = &plan.Phase{}
-	}
-	after.compiled.Phase.Since = ends
+	compiled.ChangeOrigin(func(o *plan.Origin) { o.Phase = &plan.Phase{Until: ends, After: after.compiled} })
+	after.compiled.ChangeOrigin(func(o *plan.Origin) {
+		if o.Phase == nil {
+			o.Phase = &plan.Phase{}
+		}
+		o.Phase.Since = ends
+	})
 	return &resolvedConfig{
-		limits: limits, configKind: c.configKind, parentID: c.parentID, readAt: c.readAt, tick: c.tick, compiled: &compiled, after: after, given: c.given,
+		limits: limits, configKind: c.configKind, parentID: c.parentID, readAt: c.readAt, tick: c.tick, compiled: &compiled,
+		seldom: &seldomConfig{after: after, given: c.givenPlan()},
 	}, nil
 }
 
 // ended reports whether the first raise of the configuration to end has ended at a time, in Unix ms.
 func (c *resolvedConfig) ended(now func() int64) bool {
-	return c != nil && c.after != nil && now() >= c.compiled.Phase.Until
+	return c.afterRaise() != nil && now() >= c.compiled.From().Phase.Until
 }
 
 // current returns what the items of a configuration say now: without raises that have ended by the
 // latest time that it may be.
 func (c *configCache) current(cfg *resolvedConfig) *resolvedConfig {
 	for cfg.ended(c.clock.LatestMS) {
-		cfg = cfg.after
+		cfg = cfg.afterRaise()
 	}
 	return cfg
 }

@@ -64,7 +64,7 @@ func TestRaiseEndsByTheLatestTimeThatItMayBe(t *testing.T) {
 	assert.Equal(t, 2, reads)
 
 	image := &schema.Image{Fingerprint: raised.compiled.Fingerprint, HasRefilled: true, ConfigRead: raised.readAt - 1000}
-	after := raised.after.compiled
+	after := raised.afterRaise().compiled
 	assert.Equal(t, plan.Early, plan.Compare(image, after, 0), "it was read before the end")
 	assert.Equal(t, plan.Newer, plan.Compare(image, last.compiled, 0), "it was read after it")
 	image.Fingerprint, image.ConfigRead = []byte("another"), until.UnixMilli()-1000

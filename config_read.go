@@ -131,7 +131,7 @@ func (c *configRead) resolve(ctx context.Context) (*resolvedConfig, error) {
 		return nil, err
 	}
 	kind := r.kinds.share(cfg.configKind)
-	for phase := cfg; phase != nil; phase = phase.after {
+	for phase := cfg; phase != nil; phase = phase.afterRaise() {
 		phase.configKind = kind
 	}
 	c.done.Store(&configFound{cfg, bucket})

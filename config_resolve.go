@@ -27,16 +27,38 @@ type resolvedConfig struct {
 	readAt, tick int64
 	// compiled is what the limits make of a bucket, nil without limits.
 	compiled *plan.Config
-	// after is what the same items say once the first raise has ended, nil without a raise.
-	after *resolvedConfig
 	// fallback is what the limits of a limiter make of it, for an entity
 	// without any.
 	fallback atomic.Pointer[compiledFallback]
 	// asParent is what calls of the entity's children charge by, nil until it is needed.
 	asParent atomic.Pointer[plan.Config]
+	// seldom is what few have, nil for none of it.
+	seldom *seldomConfig
+}
+
+// seldomConfig is what few configurations have.
+type seldomConfig struct {
+	// after is what the same items say once the first raise has ended, nil without a raise.
+	after *resolvedConfig
 	// given are the items of the plan that calls give; nil where the record names the plan, or none
 	// is given.
 	given *planItems
+}
+
+// afterRaise is what the same items say once the first raise has ended, nil without a raise.
+func (c *resolvedConfig) afterRaise() *resolvedConfig {
+	if c == nil || c.seldom == nil {
+		return nil
+	}
+	return c.seldom.after
+}
+
+// givenPlan are the items of the plan that calls give, nil for none.
+func (c *resolvedConfig) givenPlan() *planItems {
+	if c.seldom == nil {
+		return nil
+	}
+	return c.seldom.given
 }
 
 // configKind is what many configurations say alike: those of a repository share it, so
@@ -126,13 +148,16 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 		record.Plan = items.given.plan
 	}
 	cfg := &resolvedConfig{
-		limits: limits, parentID: record.ParentID, readAt: items.readAt, tick: items.tick, given: items.given,
+		limits: limits, parentID: record.ParentID, readAt: items.readAt, tick: items.tick,
 		configKind: &configKind{
 			level: v.Level, blocked: v.Blocked, plan: record.Plan,
 			onUnavailable: UnavailablePolicy(v.Policy), systemPolicy: UnavailablePolicy(v.SystemPolicy),
 			permanent: slices.ContainsFunc(from, levels.Level.OfEntity), unlimited: v.Unlimited, counted: v.Counted != "", cascade: record.Cascade, detached: record.Detached, group: items.group,
 			record: items.meta != nil && !record.Deleting, deleting: record.Deleting,
 		},
+	}
+	if items.given != nil {
+		cfg.seldom = &seldomConfig{given: items.given}
 	}
 	cfg.recorded = cfg.record || items.Entity != nil || items.EntityDefault != nil
 	if !items.group { // groups are not transitive
@@ -141,10 +166,11 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 	if len(limits) > 0 {
 		cfg.compiled = newBucketConfig(limits, cfg.level, cfg.permanent, cfg.readAt, cfg.tick)
 		cfg.compiled.Group = items.group
+		counted := uint32(0)
 		for i := range from {
 			cfg.compiled.Limits[i].Level = string(from[i])
 			if v.Limits[i].Counted {
-				cfg.compiled.Counted |= 1 << i
+				counted |= 1 << i
 			}
 		}
 		if v.Unlimited { // a call may name any limit
@@ -153,8 +179,8 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 		if len(v.Lifted)+len(v.Hidden) > 0 {
 			cfg.compiled.Origin = originOf(&v)
 		}
-		if items.given != nil {
-			cfg.compiled.Origin = cfg.compiled.From().OfGiven()
+		if counted != 0 || items.given != nil {
+			cfg.compiled.ChangeOrigin(func(o *plan.Origin) { o.Counted, o.Given = counted, items.given != nil })
 		}
 	}
 	return cfg.withRaises(&v, cfg.readAt)

@@ -40,11 +40,11 @@ func (f *fallbackLimits) compile(r *resolvedConfig, parent bool) *plan.Config {
 	c := &compiledFallback{from: f, cfg: f.compiled}
 	c.cfg.ReadAt, c.cfg.Tick = r.readAt, r.tick
 	if r.counted {
-		c.cfg.Counted = 1<<len(c.cfg.Limits) - 1
-		c.cfg.Shadow = c.cfg.Counted
+		c.cfg.Shadow = 1<<len(c.cfg.Limits) - 1
+		c.cfg.ChangeOrigin(func(o *plan.Origin) { o.Counted = c.cfg.Shadow })
 	}
-	if r.given != nil {
-		c.cfg.Origin = c.cfg.From().OfGiven()
+	if r.givenPlan() != nil {
+		c.cfg.ChangeOrigin(func(o *plan.Origin) { o.Given = true })
 	}
 	r.fallback.Store(c)
 	return &c.cfg
@@ -58,8 +58,10 @@ func (c *resolvedConfig) parentConfig() *plan.Config {
 		if c.compiled != nil {
 			*known = *c.compiled
 			known.Parent = true
-			if c.after != nil {
-				known.Phase = &plan.Phase{Since: known.Phase.Since, Until: known.Phase.Until, After: c.after.parentConfig()}
+			if after := c.afterRaise(); after != nil {
+				known.ChangeOrigin(func(o *plan.Origin) {
+					o.Phase = &plan.Phase{Since: o.Phase.Since, Until: o.Phase.Until, After: after.parentConfig()}
+				})
 			}
 		}
 		for i := range known.Limits {

@@ -100,7 +100,7 @@ func (r *request) logDifference(ctx context.Context, first *sync.Once, log *slog
 		return
 	}
 	parent := g.byCall && !of.hasNoParent() && (of.detached || of.parentID != g.parent)
-	plan := g.plans && of.given == nil && of.plan != g.plan
+	plan := g.plans && of.givenPlan() == nil && of.plan != g.plan
 	if !parent && !plan {
 		return
 	}

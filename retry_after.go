@@ -20,7 +20,7 @@ func (r *levelReading) status(name string, asked, back int64) (s LimitStatus) {
 			s.Limit = limitOf(name, l.Capacity, l.Rate)
 		}
 		s.Limit.MaxDebt, s.Limit.Shadow = l.MaxDebt/milli, r.Config.InShadow(name)
-		s.Unlimited = r.Config.Counted>>i&1 == 1
+		s.Unlimited = r.Config.From().Counted>>i&1 == 1
 		if r.Config.IsMoney(i) {
 			s.Limit.Unit = USD
 		}

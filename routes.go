@@ -215,7 +215,7 @@ func (rs *routes) refuse(ctx context.Context, r *request) error {
 		}
 		cfg := rs.fallback.compile(last, at.parent)
 		policy = cmp.Or(policy, last.policyFor(r, cfg))
-		unlimited = unlimited && (last.unlimited || (last.group || at.parent) && cfg == nil || cfg != nil && cfg.Counted != 0 && cfg.OnlyCounts(amountsAt(cfg, r.amounts)))
+		unlimited = unlimited && (last.unlimited || (last.group || at.parent) && cfg == nil || cfg != nil && cfg.OnlyCounts(amountsAt(cfg, r.amounts)))
 	}
 	if cmp.Or(policy, rs.knownPolicy()).admits() || unlimited || rs.lanes.Horizon != nil {
 		return nil

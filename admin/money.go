@@ -69,11 +69,11 @@ func (d *desk) grouped(ctx context.Context, changes []ScopedConfig) (groups, mem
 	if err != nil {
 		return nil, nil, fmt.Errorf("look for groups of models: %w", err)
 	}
-	owners := make([]schema.ConfigOwner, len(resources))
+	keys := make([]schema.Key, len(resources))
 	for i, resource := range resources {
-		owners[i] = schema.ConfigOwner{Resource: resource}
+		keys[i] = d.Keys.ResourceConfig(resource)
 	}
-	items, err := d.configs(ctx, opReadLimits, owners)
+	items, err := d.Table.GetMany(ctx, opReadLimits, keys) // the older layout has no groups
 	if err != nil {
 		return nil, nil, err
 	}

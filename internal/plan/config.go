@@ -16,9 +16,8 @@ const configMarginMS = 1000
 type Config struct {
 	// Limits are in name order.
 	Limits []Limit
-	// Origin says which levels the limits come from; nil if none does. But for Given it decides
-	// nothing.
-	// Configurations share it: see From.
+	// Origin says which levels the limits come from, and what few configurations have; nil for none
+	// of it. Configurations share it: see From.
 	Origin *Origin
 	// Fingerprint identifies the limits and the ttl policy; 8 bytes.
 	Fingerprint []byte
@@ -36,12 +35,7 @@ type Config struct {
 	Uncharged uint32
 	// Money has a bit for each limit that is money. It decides nothing. Shadow has one for each
 	// that is counted and denies nothing.
-	// Counted has one for each of those in shadow that are so because an unlimited level is counted:
-	// no policy looks at them.
-	Money, Shadow, Counted uint32
-	// Phase says which raises of limits it has and leaves out, if any was in force when it was
-	// read; else nil.
-	Phase *Phase
+	Money, Shadow uint32
 	// ReadAt is the instant, in Unix ms of DynamoDB's clock, before the
 	// configuration was read; Tick orders that read within the process.
 	ReadAt, Tick int64
@@ -63,9 +57,15 @@ type Limit struct {
 	MaxDebt int64
 }
 
-// Origin says which levels limits come from, and which limits are not in force. It is never changed
-// once built.
+// Origin says which levels limits come from, which limits are not in force, and what few
+// configurations have. It is never changed once a configuration has it.
 type Origin struct {
+	// Counted has a bit for each limit in shadow that is so because an unlimited level is counted: no
+	// policy looks at it.
+	Counted uint32
+	// Phase says which raises of limits it has and leaves out, if any was in force when it was
+	// read; else nil.
+	Phase *Phase
 	// Given means that the call gave the plan whose limits count, or may count. Other callers may give
 	// another plan for the same bucket: see Compare.
 	Given bool
@@ -89,11 +89,11 @@ func (c *Config) From() *Origin {
 	return c.Origin
 }
 
-// OfGiven is the origin of limits under a plan that the call gave.
-func (o *Origin) OfGiven() *Origin {
-	given := *o
-	given.Given = true
-	return &given
+// ChangeOrigin gives the configuration an origin of its own, which change alters.
+func (c *Config) ChangeOrigin(change func(*Origin)) {
+	own := *c.From()
+	change(&own)
+	c.Origin = &own
 }
 
 // Hidden is a limit that is not in force.
@@ -129,9 +129,10 @@ func (c *Config) Enforced(amounts []Signed) []Signed {
 
 // OnlyCounts reports whether all amounts are of limits that are counted because a level is unlimited.
 func (c *Config) OnlyCounts(amounts []Signed) bool {
-	return c.Counted != 0 && !slices.ContainsFunc(amounts, func(a Signed) bool {
+	counted := c.From().Counted
+	return counted != 0 && !slices.ContainsFunc(amounts, func(a Signed) bool {
 		i := c.Index(a.Name)
-		return i < 0 || c.Counted>>i&1 == 0
+		return i < 0 || counted>>i&1 == 0
 	})
 }
 

@@ -17,8 +17,12 @@ type Phase struct {
 // AsOf returns the configuration to compare with an image's: without the raises that had ended when
 // the image's was read, by whichever clock. So two clocks that differ about an end do not take turns.
 func (c *Config) AsOf(m *schema.Image) *Config {
-	for c != nil && c.Phase != nil && c.Phase.After != nil && m != nil && m.ConfigRead >= c.Phase.Until-configMarginMS {
-		c = c.Phase.After
+	for c != nil && m != nil {
+		phase := c.From().Phase
+		if phase == nil || phase.After == nil || m.ConfigRead < phase.Until-configMarginMS {
+			break
+		}
+		c = phase.After
 	}
 	return c
 }
@@ -26,5 +30,6 @@ func (c *Config) AsOf(m *schema.Image) *Config {
 // early reports whether the configuration was read before the end of a raise that it leaves out, and
 // the image's was too.
 func (c *Config) early(m *schema.Image) bool {
-	return c.Phase != nil && m.ConfigRead < c.Phase.Since-configMarginMS
+	phase := c.From().Phase
+	return phase != nil && m.ConfigRead < phase.Since-configMarginMS
 }

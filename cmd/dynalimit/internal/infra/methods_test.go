@@ -131,6 +131,12 @@ var changing = map[string]method{
 	"Buckets.Reset": func(ctx context.Context, r *dynalimit.Repository) error {
 		return only(admin.New(r).Buckets.Reset(ctx, entity, model, ""))
 	},
+	"Limits.SetBlockedExcept": func(ctx context.Context, r *dynalimit.Repository) error {
+		return admin.New(r).Limits.SetBlockedExcept(ctx, admin.Scope{Entity: "b2"})
+	},
+	"Limits.SetAdmit": func(ctx context.Context, r *dynalimit.Repository) error {
+		return admin.New(r).Limits.SetAdmit(ctx, admin.Scope{Entity: "b3"}, true)
+	},
 	"Limits.SetBlocked": func(ctx context.Context, r *dynalimit.Repository) error {
 		return admin.New(r).Limits.SetBlocked(ctx, admin.Scope{Entity: "b"}, true)
 	},
