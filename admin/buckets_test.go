@@ -142,6 +142,25 @@ func TestResetTakesNothingOfAGrant(t *testing.T) {
 	})
 }
 
+// A reset fills a quota that was granted more when the reset read it, and that calls took below its
+// amount before the reset landed.
+func TestResetFillsAGrantThatWasTakenMeanwhile(t *testing.T) {
+	s := memProcess(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.Daily("rpd", 100, ""), rpm}})
+	s.acquire("user-1", dynalimit.Amounts{"rpd": 1, "rpm": 1})
+	_, err := admin.New(s.repo).Buckets.GrantWindow(t.Context(), "user-1", model, "", dynalimit.Amounts{"rpd": 50})
+	require.NoError(t, err)
+	var once sync.Once
+	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == "TransactWriteItems" {
+			once.Do(func() { s.acquire("user-1", dynalimit.Amounts{"rpd": 120}) })
+		}
+		return ddbmem.Fault{}
+	})
+	s.reset("")
+	s.db.SetFaults(nil)
+	assert.EqualValues(t, 100, s.remaining("rpd"))
+}
+
 // A bucket that does not exist is full when it is made: nothing is made, and no event says
 // that anything was changed. A repetition later returns that.
 func TestRefillsOfAMissingBucketDoNothing(t *testing.T) {

@@ -154,6 +154,8 @@ func (b Buckets) decide(r *refill, m *schema.Image, now time.Time) (BucketRefill
 		lacking = lacking || after > held
 		if r.add == nil && held <= burst || after > held {
 			change.Limits = append(change.Limits, schema.RefillLimit{Index: i, Full: r.add == nil, Add: r.add[name]})
+		} else if r.add == nil { // it was granted more: takes may land before the write does
+			change.Limits = append(change.Limits, schema.RefillLimit{Index: i, Leave: true})
 		}
 	}
 	if !lacking {

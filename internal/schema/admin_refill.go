@@ -7,6 +7,9 @@ type RefillLimit struct {
 	// Full makes the limit full; else Add is added to its tokens.
 	Full bool
 	Add  int64
+	// Leave changes nothing of a limit that holds more than its burst, and requires that it still
+	// holds no less.
+	Leave bool
 	// Grant adds Add to a quota within its window, above what it allows too. If Window is a
 	// later one than the quota was seen in, it is opened, with Put tokens. AtMost requires that
 	// it holds no more than it was seen to.
@@ -52,6 +55,10 @@ func (r *Refill) stillRefilled(b *statementBuilder) {
 func (r *Refill) write(b *statementBuilder, l RefillLimit) {
 	a, seen := r.Seen.Set.attrs[l.Index], &r.Seen.Limits[l.Index]
 	b.compare(a.burst, "=", Number(seen.Burst))
+	if l.Leave {
+		b.compare(a.tokens, ">=", Number(seen.Burst))
+		return
+	}
 	if l.Grant {
 		b.inWindow(a, int64(seen.Window), l.Window)
 		if l.Window != int64(seen.Window) || r.Untouched {
