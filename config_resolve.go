@@ -251,7 +251,7 @@ func limitsOf(stored []config.Limit) ([]Limit, []levels.Level, error) {
 		return nil, nil, nil
 	}
 	if len(stored) > schema.MaxLimits {
-		return nil, nil, invalid(storedField(stored[0].Level), "and of the levels that it extends are %d, %s; a bucket has at most %d: remove some of them", len(stored), listed(stored), schema.MaxLimits)
+		return nil, nil, invalid("stored limits", "of a level and of those that it extends are %d, %s; a bucket has at most %d: remove some of them", len(stored), listed(stored), schema.MaxLimits)
 	}
 	limits, from := make([]Limit, len(stored)), make([]levels.Level, len(stored))
 	for i, l := range stored {

@@ -50,8 +50,13 @@ func addLimits(config admin.LimitConfig, at admin.Scope, texts []string, found i
 	if len(config.Limits)+len(config.Lifted) == 0 {
 		config.Extends = at != admin.Scope{Everyone: true}
 	}
+	named := map[string]bool{}
 	for _, text := range texts {
 		name, value, _ := strings.Cut(text, "=")
+		if named[name] {
+			return config, badInput("%s is given twice: give each limit once", name)
+		}
+		named[name] = true
 		config.Limits = slices.DeleteFunc(slices.Clone(config.Limits), func(l dynalimit.Limit) bool { return l.Name == name })
 		config.Lifted = slices.DeleteFunc(slices.Clone(config.Lifted), func(lifted string) bool { return lifted == name })
 		switch {

@@ -27,6 +27,7 @@ func TestAddedLimitsTranscript(t *testing.T) {
 		{"limits", "add", "acme", "--resource", "all", "rpm=30"},
 		{"limits", "add", "acme", "--resource", "all", "usd=$5", "--json"},
 		{"limits", "add", "acme", "--resource", "all", "usd=5"},
+		{"limits", "add", "acme", "--resource", "all", "rpm=5", "rpm=6"},
 		{"limits", "add", "acme", "--resource", "gpt-4", "usd=$5"},
 		{"limits", "add", "acme", "--resource", "gpt-4", "img=unlimited"},
 		{"limits", "add", "acme", "tpm=unlimited"},

@@ -148,7 +148,7 @@ func DecodeLink(item Item) EntityRecord {
 	e := EntityRecord{ParentID: Text(item, attrParentID), Plan: Text(item, attrPlan)}
 	e.Cascade, _ = mark(item, attrCascade)
 	counts := Text(item, attrCounts)
-	e.Detached = counts == noParent || e.ParentID != "" && !e.Cascade && counts != e.ParentID
+	e.Detached = !e.Cascade && (counts == noParent || e.ParentID != "" && counts != e.ParentID) // an older writer may set cascade later
 	deleting, err := mark(item, attrDeleting)
 	e.Deleting = deleting || err != nil
 	return e

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 )
 
@@ -19,6 +20,9 @@ func TestParentIsReadAsItWasWritten(t *testing.T) {
 			assert.Equal(t, want, DecodeEntity(item), "after %+v", before)
 			assert.False(t, Unattached(item))
 			assert.True(t, HasEntity(item), "a list needs no second read of %+v", want)
+			item[attrParentID], item[attrCascade] = String("org"), &types.AttributeValueMemberBOOL{Value: true}
+			charges := DecodeEntity(item)
+			assert.True(t, charges.Counts() && charges.Cascade, "a writer that knows no more than cascade sets it over %+v", want)
 		}
 	}
 }
