@@ -78,8 +78,8 @@ func (r *request) next(at place, of *resolvedConfig) place {
 
 // hasNoParent reports whether the entity's record says nothing of a parent. One that is being
 // deleted says nothing.
-func (k *resolvedConfig) hasNoParent() bool {
-	return k.deleting || k.parentID == "" && !k.detached
+func (c *resolvedConfig) hasNoParent() bool {
+	return c.deleting || c.parentID == "" && !c.detached
 }
 
 // refuseCycle is the error of a call whose chain of parents comes back to an entity. It names the

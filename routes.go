@@ -84,9 +84,7 @@ func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) 
 		}
 		if err != nil {
 			if p != nil && unavailable(err) { // a block that is known stays in force, however old
-				if block := rs.lastBlock(r, at); block != nil {
-					err = block
-				}
+				err = cmp.Or(rs.lastBlock(r, at), err)
 			}
 			return c, cmp.Or(policy, rs.onUnavailable), err
 		}

@@ -139,7 +139,7 @@ func TestGivenParentIsChargedWhereverARecordsIs(t *testing.T) {
 		require.NoError(t, err)
 		assert.EqualValues(t, 3, report.Available()["rpm"])
 		require.NoError(t, lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 1}))
-		s.denied(lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 3}))
+		_ = s.denied(lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 3}))
 		require.NoError(t, s.repo.CreateEntity(t.Context(), admin.Entity{ID: "ann", Detached: true}))
 		require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 1}), "where it began")
 		assert.EqualValues(t, 1*milli, s.storedOn("red", group, "rpm").Consumed)

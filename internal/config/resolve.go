@@ -144,7 +144,7 @@ func (v *Verdict) offer(l layer, marks schema.Marks) (ended bool, err error) {
 	}
 	item, err := schema.DecodeConfig(l.item)
 	if err != nil && v.Unlimited {
-		return true, nil //nolint:nilerr // it limits nothing, and counts nothing either
+		return true, nil // it limits nothing, and counts nothing either
 	}
 	if err != nil {
 		return false, &Malformed{l.level, err}

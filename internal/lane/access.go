@@ -53,18 +53,8 @@ const turnMS = 1000
 // no answer, the bucket's own parameters decide, as if its configuration were newer.
 func (a access) view(ctx context.Context, known *sight, b batch, s plan.Sums) (plan.View, error) {
 	cfg := b.config().AsOf(known.image)
-	st := plan.Compare(known.image, cfg, known.seenTick)
 	missing := b.chargesUnknownLimit(known.image, s, cfg)
-	switch {
-	case !missing && b.adjustsOnly(known):
-		st = plan.Older // an adjust charges what is there; configuration comes with takes
-	case st == plan.Rival && (missing || known.seenFor(a.nowMS()) >= turnMS):
-		st = plan.Newer
-	case st == plan.Rival: // to read it again would find the same
-		st = plan.Older
-	case st == plan.Older:
-		a.store.ForgetConfig(a.entity, a.resource, cfg.OfGroup())
-	}
+	st := a.standing(known, b, cfg, missing)
 	if st == plan.Unsure || missing && (st == plan.Older || st == plan.Early) {
 		current, err := a.reread(ctx, b)
 		switch {
@@ -85,6 +75,23 @@ func (a access) view(ctx context.Context, known *sight, b batch, s plan.Sums) (p
 		return v, &Failure{Reason: Overfull, Configured: len(cfg.Limits), Waiting: waiting, Wait: wait}
 	}
 	return v, nil
+}
+
+// standing returns how a configuration stands to the image before anything is read again. missing
+// means that the batch charges a limit that the bucket lacks.
+func (a access) standing(known *sight, b batch, cfg *plan.Config, missing bool) plan.Standing {
+	st := plan.Compare(known.image, cfg, known.seenTick)
+	switch {
+	case !missing && b.adjustsOnly(known):
+		return plan.Older // an adjust charges what is there; configuration comes with takes
+	case st == plan.Rival && (missing || known.seenFor(a.nowMS()) >= turnMS):
+		return plan.Newer
+	case st == plan.Rival: // to read it again would find the same
+		return plan.Older
+	case st == plan.Older:
+		a.store.ForgetConfig(a.entity, a.resource, cfg.OfGroup())
+	}
+	return st
 }
 
 // reread reads the configuration again and puts the batch under it. It returns nil, for
