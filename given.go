@@ -34,7 +34,9 @@ func WithParent(id string) AcquireOption {
 // *ValidationError of the field "WithPlan"; a plan without limits is none.
 //
 // Callers who give one entity different plans take turns with its bucket: for a second each goes by
-// the limits that the other wrote. The bucket never admits more than the larger of them.
+// the limits that the other wrote. The bucket never admits more than the larger of them. Have all
+// callers of an entity give its plan: one who gives none goes by the limits without it at once, and
+// those who give it wait a second each time.
 func WithPlan(name string) AcquireOption {
 	return func(o *acquireOptions) {
 		g := o.giving()

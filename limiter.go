@@ -92,7 +92,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	d.routes = &routes{
 		repo: repo, store: repo, table: table, fallback: newFallback(o.Limits),
 		nowMS: d.nowMS, log: o.Logger, onUnavailable: o.OnUnavailable,
-		lookups: lookups{refuse: o.Unrecorded == Refuse, now: repo.clock.Source},
+		lookups: newLookups(o.Unrecorded == Refuse, repo.clock.Source),
 	}
 	if o.StrangersParent != "" {
 		d.routes.strangers = &hints{parent: o.StrangersParent}

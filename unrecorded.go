@@ -55,16 +55,28 @@ func (e *UnrecordedError) Is(target error) bool { return target == ErrUnrecorded
 const (
 	// believed is for how long a limiter believes that there is no record, in ms.
 	believed = 1000
-	// mostLookups is how many reads a second may find no record.
-	mostLookups = 20
+	// mostFirst is how many reads a second of entities that were never read may find no record, and
+	// mostAgain how many of others.
+	mostFirst, mostAgain = 200, 20
 )
 
-// lookups counts the reads of a limiter that find no record, so that made-up ids cost a bounded
-// number of reads.
+// lookups count the reads of a limiter that find no record, so that made-up ids cost a bounded
+// number of reads, and keep neither known ids nor given parents from being read again.
 type lookups struct {
 	// refuse means that entities without a record are refused.
 	refuse bool
-	now    func() time.Time
+
+	first, again, given lookupBudget
+}
+
+func newLookups(refuse bool, now func() time.Time) lookups {
+	return lookups{refuse, lookupBudget{most: mostFirst, now: now}, lookupBudget{most: mostAgain, now: now}, lookupBudget{most: mostAgain, now: now}}
+}
+
+// lookupBudget is how many more reads may find no record. It grows by most a second, up to that.
+type lookupBudget struct {
+	most float64
+	now  func() time.Time
 
 	mu   sync.Mutex
 	left float64
@@ -72,16 +84,10 @@ type lookups struct {
 }
 
 // room reports whether one more read may find no record. take counts it.
-func (l *lookups) room(take bool) bool {
+func (l *lookupBudget) room(take bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.now()
-	if l.at.IsZero() {
-		l.left = mostLookups
-	} else if passed := now.Sub(l.at).Seconds(); passed > 0 {
-		l.left = min(mostLookups, l.left+passed*mostLookups)
-	}
-	l.at = now
+	l.grow()
 	if l.left < 1 {
 		return false
 	}
@@ -92,17 +98,29 @@ func (l *lookups) room(take bool) bool {
 }
 
 // spend counts a read that found no record. Reads that began together may be more than there was
-// room for: the next ones wait longer.
-func (l *lookups) spend() {
+// room for: then the next ones wait longer, but for a second at most.
+func (l *lookupBudget) spend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.left--
+	l.grow()
+	l.left = max(l.left-1, -l.most)
+}
+
+// grow adds what came since the last time.
+func (l *lookupBudget) grow() {
+	now := l.now()
+	if l.at.IsZero() {
+		l.left = l.most
+	} else if passed := now.Sub(l.at).Seconds(); passed > 0 {
+		l.left = min(l.most, l.left+passed*l.most)
+	}
+	l.at = now
 }
 
 // checkUnread refuses a new call that would have to read whether its entity has a record, while too
 // many reads find none.
 func (rs *routes) checkUnread(at place) error {
-	if !rs.lookups.refuse || rs.lookups.room(false) || rs.repo.configs.last(at.givenKey) != nil {
+	if !rs.lookups.refuse || rs.table.Open() || rs.lookups.first.room(false) || rs.repo.configs.last(at.givenKey) != nil {
 		return nil
 	}
 	return &UnrecordedError{EntityID: at.entity, RetryAfter: time.Second}
@@ -120,8 +138,8 @@ func (rs *routes) checkRecord(ctx context.Context, r *request, buckets []route, 
 	if has {
 		return buckets, nil
 	}
-	if buckets[0].read {
-		rs.lookups.spend()
+	if buckets[0].read && !at.given {
+		rs.lookups.first.spend()
 	}
 	old, asked := buckets[0].resolved, true
 	if age := rs.repo.clock.NowMS() - old.readAt; age < 0 || age >= believed {
@@ -134,10 +152,10 @@ func (rs *routes) checkRecord(ctx context.Context, r *request, buckets []route, 
 		}
 	}
 	switch {
-	case at.given:
-		return buckets, invalid(r.opts.given.field(), "is %q, which has no record or is being deleted; create it with admin.Entities.Create, and take the id from what was verified", at.entity)
 	case !asked:
 		return buckets, &UnrecordedError{EntityID: at.entity, RetryAfter: time.Second}
+	case at.given:
+		return buckets, invalid(r.opts.given.field(), "is %q, which has no record or is being deleted; create it with admin.Entities.Create, and take the id from what was verified", at.entity)
 	}
 	return buckets, &UnrecordedError{EntityID: at.entity}
 }
@@ -148,7 +166,11 @@ func (rs *routes) lookAgain(ctx context.Context, at place, p *patience) (found *
 	if rs.table.Open() {
 		return nil, false, rs.table.away()
 	}
-	if !rs.lookups.room(true) {
+	budget := &rs.lookups.again
+	if at.given {
+		budget = &rs.lookups.given
+	}
+	if !budget.room(true) {
 		return nil, false, nil
 	}
 	p.begin(ctx)

@@ -171,3 +171,15 @@ func TestCountedLevelInAnOutage(t *testing.T) {
 		})
 	}
 }
+
+// TestCountedLevelLeavesNoDebt: what calls cost above their estimates while a level is counted is no
+// debt once it is limited again.
+func TestCountedLevelLeavesNoDebt(t *testing.T) {
+	s := memProcess(t, nil)
+	s.limits(admin.Scope{Everyone: true}, dynalimit.Monthly("tpm", 1000, "UTC"))
+	s.says(ofEntity, counted)
+	lease := s.acquire("user-1", dynalimit.Amounts{"tpm": 1})
+	require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"tpm": 50_000}))
+	assert.EqualValues(t, 50_000*milli, s.stored("user-1", "tpm").Consumed)
+	assert.GreaterOrEqual(t, s.stored("user-1", "tpm").Tokens, int64(0))
+}

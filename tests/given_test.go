@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -304,19 +305,48 @@ func TestMadeUpEntitiesCostFewReads(t *testing.T) {
 	s := refusing(t)
 	s.signsUp(admin.Entity{ID: "ann"})
 	s.acquire("ann", dynalimit.Amounts{"rpm": 1})
-	for range 3 {
+	for round := range 3 {
 		s.clock.advance(time.Second)
 		later := 0
-		assert.EqualValues(t, 20, s.used(func() {
-			for i := range 100 {
-				if s.unrecorded(fmt.Sprint("made-up-", i)) > 0 {
+		assert.EqualValues(t, 200, s.used(func() {
+			for i := range 1000 {
+				if s.unrecorded(fmt.Sprint("made-up-", round, "-", i)) > 0 {
 					later++
 				}
 			}
 		}).Requests())
-		assert.Equal(t, 80, later)
+		assert.Equal(t, 800, later)
 		s.acquire("ann", dynalimit.Amounts{"rpm": 1})
 	}
+}
+
+// TestMadeUpEntitiesAtOnceLockNobodyOut: after a burst of made-up ids who has a record waits for two
+// seconds at most, and not at all while the table does not answer.
+func TestMadeUpEntitiesAtOnceLockNobodyOut(t *testing.T) {
+	virtual(t, &dynalimit.Options{Unrecorded: dynalimit.Refuse, OnUnavailable: dynalimit.Allow, Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}}, func(t *testing.T, s *process) {
+		require.NoError(t, s.repo.CreateEntity(t.Context(), admin.Entity{ID: "ann"}))
+		require.NoError(t, s.repo.CreateEntity(t.Context(), admin.Entity{ID: "bob"}))
+		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 20 * time.Millisecond} })
+		var all sync.WaitGroup
+		for i := range 1000 {
+			all.Go(func() {
+				_, _ = s.limiter.Acquire(t.Context(), fmt.Sprint("made-up-", i), model, dynalimit.Amounts{"rpm": 1})
+			})
+		}
+		all.Wait()
+		assert.Positive(t, s.unrecorded("ann"))
+		s.clock.advance(2 * time.Second)
+		s.acquire("ann", dynalimit.Amounts{"rpm": 1})
+		for i := range 1000 {
+			_, _ = s.limiter.Acquire(t.Context(), fmt.Sprint("more-", i), model, dynalimit.Amounts{"rpm": 1})
+		}
+		s.down(ddbmem.Fault{Drop: true})
+		s.acquire("ann", dynalimit.Amounts{"rpm": 1}) // finds out
+		lease, err := s.limiter.Acquire(t.Context(), "bob", model, dynalimit.Amounts{"rpm": 1})
+		require.NoError(t, err)
+		assert.True(t, lease.Degraded())
+		s.recovers()
+	})
 }
 
 // TestOutageIsNoMissingRecord: where the table does not answer, the policy decides, also of an entity

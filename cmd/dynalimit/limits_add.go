@@ -27,7 +27,7 @@ func (c addCmd[L]) Validate() error { return c.check(c.Limits, c.Only, c.DryRun)
 
 func (c addCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	at := c.At.scope()
-	if c.Until != "" {
+	if c.Until != nil {
 		return c.raise(ctx, g, out, at, c.Limits)
 	}
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
@@ -88,21 +88,9 @@ type inForce struct {
 	groups map[string]string
 }
 
-// limitsInForce reads the limits in force at a level.
+// limitsInForce reads the limits in force at a level, without raises.
 func limitsInForce(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) (f inForce, err error) {
 	f = inForce{limits: map[string]dynalimit.Limit{}, groups: map[string]string{}}
-	if at.Entity != "" && at.Resource != "" {
-		resolved, err := repo.ResolveLimits(ctx, at.Entity, at.Resource)
-		for _, l := range resolved.Limits {
-			f.limits[l.Name] = l
-		}
-		for _, group := range resolved.Groups {
-			for _, l := range group.Limits {
-				f.groups[l.Name] = group.Resource
-			}
-		}
-		return f, err
-	}
 	scopes, err := withLessSpecific(ctx, repo, at)
 	if err != nil {
 		return f, err

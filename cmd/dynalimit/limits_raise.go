@@ -15,26 +15,34 @@ import (
 
 // raising are the flags of limits that are raised until a time.
 type raising struct {
-	Until   string `help:"Raise the limits in force until then, and change no list: 18:00 or '2026-01-31 18:00' in the zone of this machine, a time of RFC 3339, or 2h for so long." placeholder:"TIME"`
-	Replace bool   `help:"With --until, take the place of a raise that is larger or ends later."`
+	Until   *string `help:"Raise the limits in force until then, and change no list: 18:00 or '2026-01-31 18:00' in the zone of this machine, a time of RFC 3339, or 2h for so long." placeholder:"TIME"`
+	Replace bool    `help:"With --until, take the place of a raise that is larger or ends later."`
 }
 
 // check refuses flags that do not go together, and limits that are no raise.
 func (r raising) check(texts []string, only, dryRun bool) error {
 	switch {
-	case r.Until == "" && r.Replace:
+	case r.Until == nil && r.Replace:
 		return errors.New("--replace is about a raise: give --until too, or leave it out")
-	case r.Until == "":
+	case r.Until == nil:
 		return nil
+	case *r.Until == "":
+		return errors.New("--until is empty: give a time, or leave it out")
 	case only:
 		return errors.New("--only is not for a raise, which takes nothing away: leave it out")
 	case dryRun:
 		return errors.New("a raise has no --dry-run: 'check' shows the limits in force, and 'lower' ends a raise")
 	}
+	named := map[string]bool{}
 	for _, text := range texts {
-		if _, _, err := raiseIn(text); err != nil {
+		name, _, err := raiseIn(text)
+		if err != nil {
 			return err
 		}
+		if named[name] {
+			return fmt.Errorf("%s is given twice: give each limit once", name)
+		}
+		named[name] = true
 	}
 	return nil
 }
@@ -56,7 +64,7 @@ func raiseIn(text string) (name string, capacity int64, err error) {
 
 // raise raises limits of a level, and shows the level before and after.
 func (r raising) raise(ctx context.Context, g *globals, out *term.Output, at admin.Scope, texts []string) error {
-	until, err := notation.Until(r.Until, now(ctx), time.Local)
+	until, err := notation.Until(*r.Until, now(ctx), time.Local)
 	if err != nil {
 		return badInput("--until: %w", err)
 	}
@@ -70,10 +78,13 @@ func (r raising) raise(ctx context.Context, g *globals, out *term.Output, at adm
 		if r.Replace {
 			raise = limits.ReplaceRaise
 		}
-		for _, text := range texts {
+		for i, text := range texts {
 			name, capacity, err := raiseIn(text)
 			if err == nil {
 				err = raise(ctx, at, name, capacity, until)
+			}
+			if err != nil && i > 0 {
+				out.Notef("dynalimit: raised already: %s", term.Plain(strings.Join(texts[:i], ", ")))
 			}
 			if conflict, ok := errors.AsType[*admin.ConflictError[admin.Raise]](err); ok {
 				return &failure{exitConflict, fmt.Errorf("%s is raised %s already: --replace takes its place", name, raiseText(conflict.Stored))}

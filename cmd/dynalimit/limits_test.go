@@ -68,6 +68,18 @@ func TestAddedLimitsTranscript(t *testing.T) {
 }
 
 // TestRaisedLimitsTranscript raises limits until a time as an operator does in an incident.
+func TestAddDuringARaiseKeepsTheLimitWithoutIt(t *testing.T) {
+	t.Parallel()
+	s := newTable(t)
+	s.must("system", "set", "tpm=1000,refill=100", "rpm=100,burst=200")
+	s.must("limits", "add", "acme", "--resource", "gpt-4", "tpm=10000", "rpm=1000", "--until", "2h")
+	s.must("limits", "add", "acme", "--resource", "gpt-4", "tpm=1200", "rpm=150")
+	s.must("limits", "lower", "acme", "--resource", "gpt-4", "tpm", "rpm")
+	shown := s.must("limits", "show", "acme", "--resource", "gpt-4")
+	assert.Contains(t, shown, "tpm  1,200, refilled by 100 a minute")
+	assert.Contains(t, shown, "rpm  150 a minute, burst 200")
+}
+
 func TestRaisedLimitsTranscript(t *testing.T) {
 	t.Parallel()
 	s := newTable(t)
@@ -89,6 +101,8 @@ func TestRaisedLimitsTranscript(t *testing.T) {
 		{"limits", "add", "other", "rpm=90", "--until", "18:00"},
 		{"limits", "add", "other", "rpm=600", "--until", "15:00"},
 		{"limits", "add", "other", "rpm=600", "--until", "soon"},
+		{"limits", "add", "other", "rpm=600", "--until", ""},
+		{"limits", "add", "other", "rpm=600", "nosuch=5", "--until", "18:00"},
 		{"limits", "add", "other", "rpm=600/1h", "--until", "18:00"},
 		{"limits", "add", "other", "rpm=600,burst=900", "--until", "18:00"},
 		{"limits", "add", "other", "rpm=600", "--replace"},

@@ -75,7 +75,7 @@ func (f *fleet) apply(limits string) {
 	f.Helper()
 	file := filepath.Join(f.TempDir(), "limits.yaml")
 	require.NoError(f, os.WriteFile(file, []byte(limits), 0o600))
-	out, err := exec.CommandContext(f.Context(), filepath.Join(programs, "dynalimit"), "manifest", "apply", file, "--yes", "--endpoint", f.store).CombinedOutput() //nolint:gosec // of this test
+	out, err := exec.CommandContext(f.Context(), filepath.Join(programs, "dynalimit"), "manifest", "apply", file, "--yes", "--only", "--endpoint", f.store).CombinedOutput() //nolint:gosec // of this test
 	require.NoError(f, err, string(out))
 }
 

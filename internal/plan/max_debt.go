@@ -8,6 +8,7 @@ package plan
 func (v View) WriteDown(s Sums) (written Sums, down []Signed) {
 	for i := range s {
 		most, bounded := v.Config.maxDebt(s[i].Name)
+		bounded = bounded || v.Config.counts(s[i].Name) // what does not fit is counted only
 		if !bounded || s[i].Adjust == 0 {
 			continue
 		}
@@ -32,4 +33,10 @@ func (c *Config) BoundsDebt(s Sums) bool {
 		}
 	}
 	return false
+}
+
+// counts reports whether a limit only counts, because a level is unlimited.
+func (c *Config) counts(name string) bool {
+	i := c.Index(name)
+	return i >= 0 && c.From().Counted>>i&1 == 1
 }

@@ -148,7 +148,7 @@ func (s *sharedSettings) follow(ctx context.Context, item store.Item) (Settings,
 			"keep_days", stored.KeepDays, "option_keep_days", s.named, "models", stored.Models, "option_models", s.own.Models)
 	}
 	if adopt {
-		return s.adopt(ctx)
+		return s.adopt(ctx, stored)
 	}
 	return s.of(stored), nil
 }
@@ -165,7 +165,7 @@ func (s *sharedSettings) differs(stored Settings) bool {
 
 // adopt stores the days of this keeper unless somebody has stored days meanwhile. It goes on with
 // its own days if it may not write.
-func (s *sharedSettings) adopt(ctx context.Context) (Settings, error) {
+func (s *sharedSettings) adopt(ctx context.Context, stored Settings) (Settings, error) {
 	err := store.Retry(ctx, func() error {
 		_, err := s.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: &s.store.Control, Key: settingsKey.Attributes(),
@@ -187,7 +187,7 @@ func (s *sharedSettings) adopt(ctx context.Context) (Settings, error) {
 		s.own.Logger.Warn("budget: the days to keep cannot be stored for other keepers of the table; store them with 'dynalimit budget settings set --keep-days'",
 			"keep_days", s.named, "error", err)
 	}
-	return s.of(Settings{}), nil
+	return s.of(stored), nil
 }
 
 // same reports whether settings say the same.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/audit"
+	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
@@ -53,6 +54,23 @@ func TestKeepersFollowTheStoredDays(t *testing.T) {
 		actions = append(actions, e.Action)
 	}
 	assert.Equal(t, []string{actionSettingsChanged}, actions)
+}
+
+// TestDaysThatCannotBeStoredLoseNoModels: a keeper that may not store its days follows the stored
+// models nevertheless.
+func TestDaysThatCannotBeStoredLoseNoModels(t *testing.T) {
+	w := newWorld(t)
+	w.org(fixtureOrg())
+	_, err := w.a.Setup().PutSettings(t.Context(), Settings{Models: fixtureModels})
+	require.NoError(t, err)
+	k := w.keeper(&Options{KeepDays: 90, Models: map[string]string{"premium": "nothing-has-this-price"}})
+	w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == "UpdateItem" && strings.Contains(string(r.Body), "SETTINGS") {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException"}}
+		}
+		return ddbmem.Fault{}
+	})
+	assert.Equal(t, "premium", w.recommend(k, appA).Label)
 }
 
 // TestPutSettings: settings are replaced by who read them last, and bad ones are refused.

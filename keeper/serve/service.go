@@ -109,15 +109,23 @@ func (s *Service) storeModels(ctx context.Context) {
 	if len(s.config.Defaults.Models) == 0 {
 		return
 	}
-	settings, err := s.keeper.Setup().Settings(ctx)
-	if err == nil && len(settings.Models) == 0 {
+	store := func() error {
+		settings, err := s.keeper.Setup().Settings(ctx)
+		if err != nil || len(settings.Models) > 0 {
+			return err
+		}
 		settings.Models = s.config.Defaults.Models
 		if settings.Version == 0 {
 			settings.Version = budget.NoVersion
 		}
 		_, err = s.keeper.Setup().PutSettings(ctx, settings)
+		return err
 	}
-	if err != nil && !errors.Is(err, budget.ErrConflict) {
+	err := store()
+	if errors.Is(err, budget.ErrConflict) { // another keeper was quicker, maybe with its days alone
+		err = store()
+	}
+	if err != nil {
 		s.parts.Logger.Warn("the default models are not stored: other keepers of the tables, and commands, do not know them", "error", err)
 	}
 }
