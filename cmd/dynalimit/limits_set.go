@@ -116,7 +116,7 @@ func changeLevel(
 			return err
 		}
 		lines := diff(out, facts(before), facts(after))
-		j := levelChange{at, before, after, len(lines) > 0, how.DryRun, before.WarnOfChange(after)}
+		j := levelChange{at, before, after, len(lines) > 0, how.DryRun, append(before.WarnOfChange(after), warnOfHidden(ctx, repo, at, before, after)...)}
 		return out.Show(j, func() {
 			printChange(out, at.String(), lines, how.DryRun)
 			for _, warning := range j.Warnings {

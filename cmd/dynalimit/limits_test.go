@@ -68,6 +68,25 @@ func TestAddedLimitsTranscript(t *testing.T) {
 }
 
 // TestRaisedLimitsTranscript raises limits until a time as an operator does in an incident.
+func TestSetNamesTheLevelsThatHideANewLimit(t *testing.T) {
+	t.Parallel()
+	s := newTable(t)
+	for id, plan := range map[string]string{"acme": "pro", "other": "free"} {
+		s.must("plan", "set", plan, "rpm=80")
+		s.must("entity", "create", id, "--plan", plan)
+	}
+	s.must("system", "set", "rpm=100")
+	for _, id := range []string{"acme", "other"} {
+		s.must("limits", "set", id, "rpm=50")
+	}
+	s.must("limits", "add", "extends", "rpm=50")
+	s.must("plan", "set", "gold", "rpm=70", "tpm=7")
+	assert.Contains(t, s.must("system", "set", "rpm=100", "tpm=5"), "4 levels have a list that does not extend, and hides tpm: plan free, plan pro, entity acme, 1 more")
+	shown := s.must("plan", "set", "pro", "rpm=80", "tpm=5")
+	assert.Contains(t, shown, "1 level has a list that does not extend, and hides tpm: entity acme")
+	assert.NotContains(t, s.must("system", "set", "rpm=90", "tpm=5"), "hides", "no name is new")
+}
+
 func TestAddDuringARaiseKeepsTheLimitWithoutIt(t *testing.T) {
 	t.Parallel()
 	s := newTable(t)
