@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -60,7 +59,7 @@ type history struct {
 	horizon time.Duration
 	closed  bool
 
-	mu      sync.Mutex // guards what follows
+	mu      bubbleLock // guards what follows
 	members []*member
 	leases  []*grant
 	retired []*member
@@ -106,10 +105,20 @@ func (m mortal) Do(r *http.Request) (*http.Response, error) {
 	return m.db.Do(r)
 }
 
+// bubbleLock is a lock during whose waits virtual time goes on, unlike that of a sync.Mutex: an
+// operator who holds it may pause before he tries again.
+type bubbleLock chan struct{}
+
+// Lock takes the lock.
+func (l bubbleLock) Lock() { l <- struct{}{} }
+
+// Unlock gives it back.
+func (l bubbleLock) Unlock() { <-l }
+
 func newHistory(t *testing.T, seed uint64, mode Mode) *history {
 	h := &history{
 		mode: mode, t: t, db: ddbmem.New(), oracle: newOracle(), r: rand.New(rand.NewPCG(seed, 1)), config: map[string][]dynalimit.Limit{},
-		told: map[string]int64{},
+		told: map[string]int64{}, mu: make(bubbleLock, 1),
 	}
 	h.weather = &weather{mode: mode, oracle: h.oracle, luck: rand.New(rand.NewPCG(seed, 3)), throttled: map[string]*partition{}}
 	h.ctx, h.stop = context.WithCancel(t.Context())
