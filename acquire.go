@@ -103,7 +103,7 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, known *shortcut, 
 			c, err = d.routes.unconfigured(r, c, policy, err)
 		}
 		if err = c.orPaused(d, err); err != nil { // before anything is asked, or served
-			return nil, p.began.IsZero() && remembered(err), err
+			return nil, p.began.IsZero() && isKnownRefusal(err), err
 		}
 		memory, served := false, d.serves(r, &c) && c.serve(ctx)
 		if !served {
@@ -137,9 +137,9 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, known *shortcut, 
 	}
 }
 
-// remembered reports whether an error is of what is known, and not asked for: a block, a pause, or
-// that there is no record.
-func remembered(err error) bool {
+// isKnownRefusal reports whether an error comes from memory, without a question to the bucket: a
+// block, a pause, or a missing record.
+func isKnownRefusal(err error) bool {
 	return errors.Is(err, ErrBlocked) || errors.Is(err, ErrPaused) || errors.Is(err, ErrUnrecorded)
 }
 

@@ -25,9 +25,9 @@ type Options struct {
 	// Unrecorded says what becomes of calls of an entity that has no record: Refuse fails them with
 	// an *UnrecordedError. Who has a level of its own for the resource, its groups or all resources,
 	// has a record as far as this goes, and parents need none. A record that is made is seen within a
-	// second. At most 20 reads a second find none: then a call of an entity that this process has not
-	// read yet, or has read more than a second ago, is told to come back in a second. While the table
-	// does not answer, OnUnavailable decides. Defaults to Admit.
+	// second. At most 200 reads a second of entities that this process has not read yet find none, and
+	// 20 of others: then calls are told to come back in a second. While the table does not answer,
+	// OnUnavailable decides. Defaults to Admit.
 	Unrecorded UnrecordedPolicy
 	// StrangersParent is the parent of entities for which neither the record nor the call names one
 	// (WithParent). Detached entities have none: so detach those above StrangersParent. It needs a

@@ -22,10 +22,10 @@ const (
 // ErrUnrecorded matches every *UnrecordedError.
 var ErrUnrecorded = errors.New("dynalimit: the entity has no record")
 
-// UnrecordedError says that an entity has no record, and that Options.Unrecorded is Refuse. Nothing
-// was consumed.
+// UnrecordedError says that an entity has no record, and that Options.Unrecorded is Refuse, or that
+// the record of an entity or of a given parent (WithParent) was not looked up. Nothing was consumed.
 type UnrecordedError struct {
-	// EntityID is the entity that the call names.
+	// EntityID is the entity that the call names, or the parent that it gives.
 	EntityID string
 	// RetryAfter is how long to wait before the table is asked whether there is a record now. It is
 	// above 0 if the table was not asked, because too many entities without a record were looked up;

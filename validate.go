@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	// maxTokens bounds every amount, in whole tokens: 10^12, so that a bucket's
-	// numbers and the sums of a batch stay far from the largest int64.
-	maxTokens = 1_000_000_000_000
+	// maxTokens bounds every amount, in whole tokens.
+	maxTokens = schema.MaxTokens
 	// maxPeriod bounds a refill period: longer than any billing cycle.
 	maxPeriod = 366 * 24 * time.Hour
 	// milli is the number of millitokens in a token.

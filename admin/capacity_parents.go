@@ -81,7 +81,7 @@ func (b Buckets) chargedLimits(ctx context.Context, resource string, holders []E
 // ownLimits returns the names of the limits that the stored levels put in force.
 func (v view) ownLimits(plan string, stored map[schema.ConfigOwner]schema.Item, group bool) (names []string) {
 	v.group = group
-	verdict, _ := config.Resolve(v.items(plan, func(o schema.ConfigOwner) schema.Item { return stored[o] })) // none if it fails
+	verdict, _ := config.Resolve(v.levelItems(plan, func(o schema.ConfigOwner) schema.Item { return stored[o] })) // none if it fails
 	for i := range verdict.Limits {
 		names = append(names, verdict.Limits[i].Name)
 	}

@@ -122,8 +122,8 @@ func (c *configChange) plan(item schema.Item, now time.Time) error {
 	return nil
 }
 
-// dropEnded takes raises that have ended off what is stored and what is to be stored. It returns the
-// latter, nil if it then says nothing. A resource's stays: transactions list some resources or take
+// dropEnded drops ended raises from the stored and from the next configuration. It returns the next
+// one, nil for an empty one. An empty one of a resource stays: transactions list some resources or take
 // some off the list, which was decided before.
 func (c *configChange) dropEnded(next *schema.ConfigItem, now time.Time) *schema.ConfigItem {
 	if c.stored != nil {

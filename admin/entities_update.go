@@ -28,11 +28,11 @@ func (n Entities) Update(ctx context.Context, e Entity) (Entity, error) {
 		return Entity{}, err
 	}
 	defer n.d.Told.Entities(map[string]bool{e.ID: true})
-	return n.update(ctx, e)
+	return n.updateRecord(ctx, e)
 }
 
-// update replaces a record, if it is of e's version.
-func (n Entities) update(ctx context.Context, e Entity) (Entity, error) {
+// updateRecord replaces the record of an entity if it is of e's version.
+func (n Entities) updateRecord(ctx context.Context, e Entity) (Entity, error) {
 	const op = "update the entity"
 	compared, err := n.d.compareLevels(nil, false)
 	if err != nil {
@@ -47,7 +47,7 @@ func (n Entities) update(ctx context.Context, e Entity) (Entity, error) {
 		if err != nil || !c.changes {
 			return entityOf(c.next), err
 		}
-		refused, err := compared.refuse(ctx, []Entity{e}, []entityChange{c})
+		refused, err := compared.refuseRecords(ctx, []Entity{e}, []entityChange{c})
 		if err = cmp.Or(err, refused[e.ID]); err != nil {
 			return Entity{}, err
 		}
@@ -93,8 +93,8 @@ func (c entityChange) chargesLess() bool {
 		c.stored.Counts() && (c.next.ParentID != c.stored.ParentID || !c.next.Counts() || c.stored.Cascade && !c.next.Cascade)
 }
 
-// refuse returns an error for each entity, by its id, that a change would take money from unsaid.
-func (c *comparison) refuse(ctx context.Context, entities []Entity, changes []entityChange) (map[string]error, error) {
+// refuseRecords returns an error for each entity, by its id, whose change takes money out of force unsaid.
+func (c *comparison) refuseRecords(ctx context.Context, entities []Entity, changes []entityChange) (map[string]error, error) {
 	var unsaid []recordChange
 	for i, change := range changes {
 		if change.changes && change.chargesLess() && !entities[i].Only {
@@ -121,8 +121,8 @@ func (c *comparison) refuse(ctx context.Context, entities []Entity, changes []en
 	return refused, nil
 }
 
-// moves reports whether the entity gets another parent, or its parent counts otherwise.
-func (c entityChange) moves() bool {
+// changesChain reports whether the entity gets another parent, or its parent counts otherwise.
+func (c entityChange) changesChain() bool {
 	return c.changesParent() || c.stored.Counts() && !c.next.Counts()
 }
 

@@ -67,7 +67,7 @@ type entityUpdates struct {
 	given   []Entity
 	records []schema.EntityRecord
 	errs    []error
-	// compared is what the changes are checked with, read once for all.
+	// compared compares the limits before and after; the levels are read once for all.
 	compared *comparison
 	// moved are those that get another parent, by their places.
 	moved []int
@@ -86,11 +86,11 @@ func (u *entityUpdates) together(ctx context.Context, from, to int) error {
 		items, err := u.d.Table.BatchGet(ctx, op, keys)
 		read, again := err == nil, false
 		if read {
-			u.plan(changes, from, items)
-			read, err = u.refuse(ctx, changes, from)
+			u.planChanges(changes, from, items)
+			read, err = u.refuseLosses(ctx, changes, from)
 		}
 		if read {
-			again, err = u.d.Table.Try(ctx, op, attempt, u.propose(changes, from))
+			again, err = u.d.Table.Try(ctx, op, attempt, u.proposeChanges(changes, from))
 		}
 		if again {
 			continue
@@ -100,7 +100,7 @@ func (u *entityUpdates) together(ctx context.Context, from, to int) error {
 			case !read:
 				u.errs[i] = err
 			case u.errs[i] != nil || !c.changes: // it is decided
-			case c.moves():
+			case c.changesChain():
 				u.moved = append(u.moved, i)
 			case err != nil:
 				u.errs[i] = err
@@ -110,22 +110,22 @@ func (u *entityUpdates) together(ctx context.Context, from, to int) error {
 	}
 }
 
-// plan makes the changes of what was read.
-func (u *entityUpdates) plan(changes []entityChange, from int, items map[schema.Key]schema.Item) {
+// planChanges plans the changes of the records that were read.
+func (u *entityUpdates) planChanges(changes []entityChange, from int, items map[schema.Key]schema.Item) {
 	for n := range changes {
 		e := u.records[from+n]
 		changes[n], u.errs[from+n] = planUpdate(e, items[u.d.Keys.Meta(e.ID)])
 	}
 }
 
-// refuse refuses changes that take money out of force; those that move are checked when they do. It
+// refuseLosses refuses changes that take money out of force; those that move are checked when they do. It
 // reports whether the levels could be read.
-func (u *entityUpdates) refuse(ctx context.Context, changes []entityChange, from int) (bool, error) {
+func (u *entityUpdates) refuseLosses(ctx context.Context, changes []entityChange, from int) (bool, error) {
 	stay := slices.Clone(changes)
 	for n := range stay {
-		stay[n].changes = stay[n].changes && u.errs[from+n] == nil && !stay[n].moves()
+		stay[n].changes = stay[n].changes && u.errs[from+n] == nil && !stay[n].changesChain()
 	}
-	refused, err := u.compared.refuse(ctx, u.given[from:from+len(changes)], stay)
+	refused, err := u.compared.refuseRecords(ctx, u.given[from:from+len(changes)], stay)
 	for n := range changes {
 		if u.errs[from+n] == nil {
 			u.errs[from+n] = refused[u.given[from+n].ID]
@@ -134,10 +134,10 @@ func (u *entityUpdates) refuse(ctx context.Context, changes []entityChange, from
 	return err == nil, err
 }
 
-// propose is the transaction of those changes that are not refused and do not move.
-func (u *entityUpdates) propose(changes []entityChange, from int) (p table.Proposal) {
+// proposeChanges returns the transaction of those changes that are not refused and do not move.
+func (u *entityUpdates) proposeChanges(changes []entityChange, from int) (p table.Proposal) {
 	for n, c := range changes {
-		if u.errs[from+n] != nil || !c.changes || c.moves() {
+		if u.errs[from+n] != nil || !c.changes || c.changesChain() {
 			continue
 		}
 		one, err := u.proposeUpdate(c, nil)
@@ -155,7 +155,7 @@ func (u *entityUpdates) move(ctx context.Context) {
 	moves.SetLimit(mostMoves)
 	for _, i := range u.moved {
 		moves.Go(func() error {
-			_, u.errs[i] = u.update(ctx, u.given[i])
+			_, u.errs[i] = u.updateRecord(ctx, u.given[i])
 			return nil
 		})
 	}
@@ -172,7 +172,7 @@ func (u *entityUpdates) moveAgain(ctx context.Context) (helped bool) {
 		if !mayHelp(u.errs[i]) {
 			continue
 		}
-		_, u.errs[i] = u.update(ctx, u.given[i])
+		_, u.errs[i] = u.updateRecord(ctx, u.given[i])
 		if _, down := errors.AsType[*fault.UnavailableError](u.errs[i]); down || ctx.Err() != nil {
 			return false
 		}

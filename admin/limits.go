@@ -25,7 +25,7 @@ func (l Limits) GetConfig(ctx context.Context, at Scope) (LimitConfig, error) {
 	if err != nil {
 		return LimitConfig{}, err
 	}
-	return at.decode(l.d, item)
+	return at.decodeLevel(l.d, item)
 }
 
 // GetConfigs is GetConfig for many levels, which may stand in the list more than once: it
@@ -50,7 +50,7 @@ func (l Limits) GetConfigs(ctx context.Context, scopes []Scope) ([]ScopedConfig,
 	configs := make([]ScopedConfig, len(scopes))
 	for i, at := range scopes {
 		configs[i].Scope = at.normal()
-		if configs[i].Config, err = at.decode(l.d, items[i]); err != nil {
+		if configs[i].Config, err = at.decodeLevel(l.d, items[i]); err != nil {
 			return nil, within(fmt.Sprintf("scopes[%d] (%s): ", i, at), err)
 		}
 	}
@@ -117,8 +117,8 @@ func (c LimitConfig) replacing(at Scope, next *schema.ConfigItem) edit {
 	}
 }
 
-// decode returns what the stored level says. Its error says which level cannot be read.
-func (s Scope) decode(d *desk, item schema.Item) (LimitConfig, error) {
+// decodeLevel decodes the stored configuration of a level. Its error names a level that cannot be read.
+func (s Scope) decodeLevel(d *desk, item schema.Item) (LimitConfig, error) {
 	if item == nil {
 		return LimitConfig{}, nil
 	}

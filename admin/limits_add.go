@@ -111,8 +111,8 @@ func (l Limits) Losses(ctx context.Context, changes []ScopedConfig, entities []E
 	return c.findLosses(ctx, records)
 }
 
-// changeList stores what next makes of a level, and removes a level that then says nothing. removed
-// are the names that the caller takes off it. If somebody changes the level meanwhile, it reads the level again: what was compared is stored.
+// changeList stores the change that next makes to a level, and removes an empty level. removed are
+// the names that the caller takes off the list. If somebody changes the level meanwhile, it reads the level again: what was compared is stored.
 func (l Limits) changeList(ctx context.Context, at Scope, removed []string, next func(LimitConfig) (LimitConfig, error)) error {
 	if err := l.d.mayChange(ctx); err != nil {
 		return err

@@ -6,19 +6,15 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// SetBlocked blocks a level, or ends its block, also one with exceptions: nothing else that it says
-// is changed, but that a block ends LimitConfig.Admit. A blocked level admits no call, whatever more
-// specific levels say: Acquire fails with ErrBlocked. It is in force in this process at once, in
+// SetBlocked blocks a level, or ends its block, also one with exceptions. A block ends
+// LimitConfig.Admit; limits, groups and the policy stay. A blocked level admits no call, not even of a
+// more specific level with limits of its own: Acquire fails with ErrBlocked. It is in force in this process at once, in
 // others within their ConfigTTL. Blocks of other levels stay.
 func (l Limits) SetBlocked(ctx context.Context, at Scope, blocked bool) error {
-	return l.change(ctx, "set blocked", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
-		next := schema.ConfigItem{}
-		if old != nil {
-			next = *old
-		}
+	return l.change(ctx, "set blocked", at, changingMarks(func(next *schema.ConfigItem) error {
 		next.Blocked, next.BlockedExcept, next.Admit = blocked, false, next.Admit && !blocked
-		return next.OrNone(), nil
-	})
+		return nil
+	}))
 }
 
 // SetBlockedExcept blocks a level but for calls that a more specific level admits (SetAdmit). It
@@ -59,7 +55,12 @@ func setExceptions(ctx context.Context, l Limits, at Scope, marks LimitConfig, c
 			return err
 		}
 	}
-	return l.change(ctx, "set blocked", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
+	return l.change(ctx, "set blocked", at, changingMarks(change))
+}
+
+// changingMarks changes marks of a level, and removes an empty level.
+func changingMarks(change func(*schema.ConfigItem) error) edit {
+	return func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		next := schema.ConfigItem{}
 		if old != nil {
 			next = *old
@@ -68,5 +69,5 @@ func setExceptions(ctx context.Context, l Limits, at Scope, marks LimitConfig, c
 			return nil, err
 		}
 		return next.OrNone(), nil
-	})
+	}
 }

@@ -111,8 +111,7 @@ func (c *comparison) findLosses(ctx context.Context, records []recordChange) ([]
 	}), err
 }
 
-// readRecords reads the records of entities whose levels change, and of other ones, where they were
-// not read yet.
+// readRecords reads records that were not read yet: those of entities with changed levels, and others.
 func (c *comparison) readRecords(ctx context.Context, others ...string) error {
 	for _, at := range c.scopes {
 		others = append(others, at.Entity)
@@ -135,7 +134,7 @@ func (c *comparison) compareViews(ctx context.Context, views []view) (losses []L
 		return nil, err
 	}
 	for _, v := range views {
-		lost, err := c.compare(v)
+		lost, err := c.compareView(v)
 		if err != nil {
 			return nil, err
 		}
@@ -311,8 +310,8 @@ func (v view) levelOwners(plan string) (owners []schema.ConfigOwner) {
 	return owners
 }
 
-// items are those of a view, for a plan.
-func (v view) items(plan string, of func(schema.ConfigOwner) schema.Item) (items config.Items) {
+// levelItems returns the items of a view's levels, for a plan.
+func (v view) levelItems(plan string, of func(schema.ConfigOwner) schema.Item) (items config.Items) {
 	for _, o := range v.levelOwners(plan) {
 		item, all := of(o), o.Resource == schema.DefaultResource || o.Resource == ""
 		switch {
@@ -335,25 +334,25 @@ func (v view) items(plan string, of func(schema.ConfigOwner) schema.Item) (items
 	return items
 }
 
-// before is the item of a level before the changes.
-func (c *comparison) before(o schema.ConfigOwner) schema.Item { return c.stored[o] }
+// itemBefore returns the item of a level before the changes.
+func (c *comparison) itemBefore(o schema.ConfigOwner) schema.Item { return c.stored[o] }
 
-// after is the item of a level after the changes.
-func (c *comparison) after(o schema.ConfigOwner) schema.Item {
+// itemAfter returns the item of a level after the changes.
+func (c *comparison) itemAfter(o schema.ConfigOwner) schema.Item {
 	if next, changes := c.next[o]; changes {
 		return next
 	}
 	return c.stored[o]
 }
 
-// compare returns the losses of a view. It skips levels that cannot be read: calls that meet one are
+// compareView returns the losses of a view. It skips levels that cannot be read: calls that meet one are
 // refused.
-func (c *comparison) compare(v view) (losses []Loss, err error) {
+func (c *comparison) compareView(v view) (losses []Loss, err error) {
 	if slices.ContainsFunc(v.levelOwners(v.plan), func(o schema.ConfigOwner) bool { return c.unreadable[o] }) {
 		return nil, nil
 	}
-	before, errBefore := config.Resolve(v.items(v.plan, c.before))
-	after, errAfter := config.Resolve(v.items(v.planAfter, c.after))
+	before, errBefore := config.Resolve(v.levelItems(v.plan, c.itemBefore))
+	after, errAfter := config.Resolve(v.levelItems(v.planAfter, c.itemAfter))
 	if errBefore != nil || errAfter != nil {
 		return nil, nil //nolint:nilerr // calls that meet it are refused
 	}
@@ -383,11 +382,11 @@ func (c *comparison) compare(v view) (losses []Loss, err error) {
 func (c *comparison) isOwnLoss(v view, limit config.Limit) bool {
 	owners := v.levelOwners(v.plan)
 	own := slices.Index(owners, v.at.owner().Normal())
-	without, err := config.Resolve(v.items(v.plan, func(o schema.ConfigOwner) schema.Item {
+	without, err := config.Resolve(v.levelItems(v.plan, func(o schema.ConfigOwner) schema.Item {
 		if slices.Index(owners, o) <= own {
-			return c.before(o)
+			return c.itemBefore(o)
 		}
-		return c.after(o)
+		return c.itemAfter(o)
 	}))
 	return err != nil || inForce(without, limit)
 }

@@ -14,8 +14,9 @@ import (
 // leaves it.
 const mostGroupEntities = 1000
 
-// leftGroups returns the money of the groups that resources leave, but for what their groups after
-// the changes have for the same entity or plan. What the group itself loses is not theirs.
+// leftGroups returns the lost money of the groups that resources leave. Money that another group of
+// the resource has for the same entity or plan is not lost, and a loss of the group itself is not the
+// resource's.
 func (c *comparison) leftGroups(ctx context.Context) (losses []Loss, err error) {
 	for _, at := range c.scopes {
 		owner := at.owner()
@@ -53,9 +54,9 @@ func (c *comparison) leftGroup(ctx context.Context, resource Scope, group string
 		return nil, err
 	}
 	for each := range slices.Chunk(owners, 1+len(after)) {
-		for _, limit := range schema.ReadableConfig(c.before(each[0])).Limits {
+		for _, limit := range schema.ReadableConfig(c.itemBefore(each[0])).Limits {
 			has := func(o schema.ConfigOwner) bool {
-				return slices.ContainsFunc(schema.ReadableConfig(c.after(o)).Limits, func(is schema.ConfigLimit) bool { return holds(is, limit) })
+				return slices.ContainsFunc(schema.ReadableConfig(c.itemAfter(o)).Limits, func(is schema.ConfigLimit) bool { return holds(is, limit) })
 			}
 			if limit.Unit != "" && !limit.Shadow && has(each[0]) && !slices.ContainsFunc(each[1:], has) {
 				losses = append(losses, Loss{Scope: resource, Name: limit.Name, Money: true, Group: group})
@@ -97,11 +98,11 @@ func (c *comparison) leftParents(ctx context.Context, records []recordChange) (l
 		if !was.Counts() || was.ParentID == is.ParentID && is.Counts() && (is.Cascade || was.CountsByOwn()) {
 			continue
 		}
-		before, err := c.moneyAbove(ctx, is.ID, func(r recordChange) schema.EntityRecord { return r.was }, c.before)
+		before, err := c.moneyAbove(ctx, is.ID, func(r recordChange) schema.EntityRecord { return r.was }, c.itemBefore)
 		if err != nil {
 			return nil, err
 		}
-		after, err := c.moneyAbove(ctx, is.ID, func(r recordChange) schema.EntityRecord { return r.is }, c.after)
+		after, err := c.moneyAbove(ctx, is.ID, func(r recordChange) schema.EntityRecord { return r.is }, c.itemAfter)
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +136,7 @@ func (c *comparison) moneyAbove(ctx context.Context, id string, record func(reco
 			return nil, err
 		}
 		for _, v := range views {
-			verdict, err := config.Resolve(v.items(at.Plan, item))
+			verdict, err := config.Resolve(v.levelItems(at.Plan, item))
 			if err != nil {
 				continue // calls that meet it are refused
 			}

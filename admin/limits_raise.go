@@ -93,15 +93,18 @@ func raiseLimit(ctx context.Context, l Limits, at Scope, r Raise, replace bool) 
 		if next.Unread {
 			return nil, invalid(storedField(at.level()), "cannot be read; set them again")
 		}
-		others := slices.DeleteFunc(slices.Clone(next.Raises), func(is schema.ConfigRaise) bool { return is.Name == r.Name })
+		raises := []Raise{r}
 		for _, is := range raisesOf(next.Raises) {
-			counts := is.Name == r.Name && is.PeriodSeconds == r.PeriodSeconds && is.Until.After(now)
+			if is.Name != r.Name {
+				raises = append(raises, is)
+				continue
+			}
+			counts := is.PeriodSeconds == r.PeriodSeconds && is.Until.After(now)
 			if counts && !replace && (is.Capacity > r.Capacity || is.Until.After(r.Until)) {
 				return nil, &ConflictError[Raise]{Yours: r, Stored: is}
 			}
 		}
-		next.Raises = append(others, stored)
-		slices.SortFunc(next.Raises, func(a, b schema.ConfigRaise) int { return strings.Compare(a.Name, b.Name) })
+		next.Raises = storedRaises(raises)
 		return &next, nil
 	})
 }
@@ -155,7 +158,7 @@ func (c *comparison) resolveViews(ctx context.Context, views ...view) ([]config.
 	verdicts := make([]config.Verdict, len(views))
 	for i, v := range views {
 		if err == nil {
-			verdicts[i], err = config.Resolve(v.items(v.plan, func(o schema.ConfigOwner) schema.Item { return c.stored[o] }))
+			verdicts[i], err = config.Resolve(v.levelItems(v.plan, c.itemBefore))
 		}
 	}
 	if wrong, ok := errors.AsType[*config.Malformed](err); ok {

@@ -53,7 +53,7 @@ func checkStored(next, stored *schema.ConfigItem) error {
 	}
 	for _, r := range next.Raises {
 		if stored == nil || !slices.Contains(stored.Raises, r) {
-			return fixable(invalid("config.raises", "have one of %s that is not stored; leave it out, and raise the limit", r.Name), fault.RaiseLimit)
+			return fixable(invalid("config.raises", "have one of %q that is not stored; leave it out, and raise the limit", r.Name), fault.RaiseLimit)
 		}
 	}
 	return nil

@@ -100,6 +100,8 @@ func TestRaiseEndsWhileReadsBringNoAnswer(t *testing.T) {
 			s.acquire(user, dynalimit.Amounts{"rpm": 1})
 		}
 		s.delete("user-2")
+		s.repo.InvalidateConfig("user-1", model) // the next reading is later than the bucket's
+		s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
 		s.db.SetFaults(func(q *ddbmem.Request) (f ddbmem.Fault) {
 			if q.Operation == "BatchGetItem" {
 				f.Error = &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}

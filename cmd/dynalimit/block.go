@@ -185,49 +185,16 @@ func (d destroys) confirmBlock(ctx context.Context, out *term.Output, at admin.S
 }
 
 // exceptionsTo returns the more specific levels that lift blocks with exceptions of a level.
-func exceptionsTo(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) (exceptions []admin.Scope, err error) {
+func exceptionsTo(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) ([]admin.Scope, error) {
 	if at.Entity != "" && at.Resource != "" { // no level is more specific
 		return nil, nil
 	}
-	var ids []string
 	group := false
-	for c, err := range configured(ctx, repo, admin.New(repo).Limits.Scopes(ctx)) {
-		if err != nil {
-			return nil, err
-		}
-		if group = group || slices.Contains(c.Config.Groups, at.Resource); c.Config.Admit {
-			exceptions, ids = append(exceptions, c.Scope), append(ids, c.Scope.Entity)
-		}
-	}
-	plans := map[string]string{}
-	if ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" }); at.Plan != "" && len(ids) > 0 {
-		entities, err := admin.New(repo).Entities.GetMany(ctx, ids)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range entities {
-			plans[e.ID] = e.Plan
-		}
-	}
-	return slices.DeleteFunc(exceptions, func(s admin.Scope) bool {
-		return !isMoreSpecific(s, at, plans[s.Entity]) || group && s.Resource != at.Resource
-	}), nil
-}
-
-// isMoreSpecific reports whether a level of an entity on a plan, or of another owner, comes before
-// another level for some call.
-func isMoreSpecific(s, than admin.Scope, plan string) bool {
-	switch {
-	case s == than || than.Resource != "" && s.Resource != "" && s.Resource != than.Resource:
-		return false
-	case than.Entity != "":
-		return s.Entity == than.Entity
-	case than.Plan != "":
-		return s.Entity != "" && plan == than.Plan || s.Plan == than.Plan && s.Resource != ""
-	case than.Resource != "":
-		return s.Entity+s.Plan != ""
-	}
-	return true
+	exceptions, err := moreSpecificLevels(ctx, repo, at, configured(ctx, repo, admin.New(repo).Limits.Scopes(ctx)), func(c admin.ScopedConfig) bool {
+		group = group || slices.Contains(c.Config.Groups, at.Resource)
+		return c.Config.Admit
+	})
+	return slices.DeleteFunc(exceptions, func(s admin.Scope) bool { return group && s.Resource != at.Resource }), err
 }
 
 // blockedAbove returns the nearest less specific level that blocks a level; nil if none does.
@@ -262,26 +229,12 @@ func printBlock(out *term.Output, j blockChange, lines []string) {
 	case j.After.BlockedExcept && len(j.Exceptions) == 0:
 		fmt.Fprintln(out, "No level is an exception yet: 'dynalimit block admit' makes one.")
 	case j.After.BlockedExcept:
-		fmt.Fprintf(out, "Admitted all the same, by %s: %s.\n", exceptions, firstScopes(j.Exceptions))
+		fmt.Fprintf(out, "Admitted all the same, by %s: %s.\n", exceptions, firstScopes(j.Exceptions, 5))
 	case len(j.Exceptions) > 0:
-		fmt.Fprintln(out, out.Yellow(fmt.Sprintf("It overrides %s: %s.", exceptions, firstScopes(j.Exceptions))))
+		fmt.Fprintln(out, out.Yellow(fmt.Sprintf("It overrides %s: %s.", exceptions, firstScopes(j.Exceptions, 5))))
 	case j.StillBlockedBy != nil:
 		fmt.Fprintln(out, out.Yellow(fmt.Sprintf("Still shut out by the block of %s: 'dynalimit block lift %s' ends that.", j.StillBlockedBy, flagsOf(*j.StillBlockedBy))))
 	}
-}
-
-// firstScopes names the first of some levels.
-func firstScopes(all []admin.Scope) string {
-	const most = 5
-	var names []string
-	for i, at := range all {
-		if i == most {
-			names = append(names, fmt.Sprintf("%d more", len(all)-most))
-			break
-		}
-		names = append(names, at.String())
-	}
-	return term.Plain(strings.Join(names, ", "))
 }
 
 type blockListCmd struct{}
@@ -307,32 +260,6 @@ func (blockListCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 			None: "Nobody is shut out.",
 		})
 	})
-}
-
-// batch is how many levels are read at once.
-const batch = 100
-
-// batches are what is found, n at a time; the last may be fewer.
-func batches[T any](all iter.Seq2[T, error], n int) iter.Seq2[[]T, error] {
-	return func(yield func([]T, error) bool) {
-		var some []T
-		for one, err := range all {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if some = append(some, one); len(some) < n {
-				continue
-			}
-			if !yield(some, nil) {
-				return
-			}
-			some = nil
-		}
-		if len(some) > 0 {
-			yield(some, nil)
-		}
-	}
 }
 
 // blockedLevels are the levels that are blocked, as they are found.

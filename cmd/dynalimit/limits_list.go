@@ -43,27 +43,6 @@ func (c limitsListCmd) scopes(ctx context.Context, repo *dynalimit.Repository) i
 	}
 }
 
-// configured is what levels say, which are read a hundred at a time.
-func configured(ctx context.Context, repo *dynalimit.Repository, scopes iter.Seq2[admin.Scope, error]) iter.Seq2[admin.ScopedConfig, error] {
-	return func(yield func(admin.ScopedConfig, error) bool) {
-		for some, err := range batches(scopes, batch) {
-			var configs []admin.ScopedConfig
-			if err == nil {
-				configs, err = admin.New(repo).Limits.GetConfigs(ctx, some)
-			}
-			if err != nil {
-				yield(admin.ScopedConfig{}, err)
-				return
-			}
-			for _, c := range configs {
-				if !yield(c, nil) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // levelName is what kind of level a scope names.
 func levelName(s admin.Scope) string {
 	switch {

@@ -13,7 +13,7 @@ type Held[K Key, V comparable] struct {
 // counted.
 func (c *Loading[K, V]) Hold(key K) (held Held[K, V], ok bool) {
 	k := c.entries.hold(key)
-	if k == nil || !k.value.serves(c.Now(), c.TTL) || c.ended(k.value.value) {
+	if k == nil || !k.value.serves(c.Now(), c.TTL) {
 		return held, false
 	}
 	return Held[K, V]{k.value.value, k}, true
@@ -23,7 +23,7 @@ func (c *Loading[K, V]) Hold(key K) (held Held[K, V], ok bool) {
 // counts as Fresh does.
 func (c *Loading[K, V]) Still(held *Held[K, V], now time.Time) bool {
 	e := &held.place.value
-	if !e.serves(now, c.TTL) || c.ended(e.value) || !c.entries.again(held.place) {
+	if !e.serves(now, c.TTL) || !c.entries.again(held.place) {
 		return false
 	}
 	c.hits.Add(1)

@@ -17,15 +17,10 @@ type Raise struct {
 }
 
 // addRaises adds the raises of the next less specific level.
-func (v *Verdict) addRaises(l layer) error {
-	raises, err := schema.DecodeRaises(l.item)
-	if err != nil {
-		return &Malformed{l.level, err}
-	}
+func (v *Verdict) addRaises(level levels.Level, raises []schema.ConfigRaise) {
 	for _, r := range raises {
-		v.Raises = append(v.Raises, Raise{r, l.level})
+		v.Raises = append(v.Raises, Raise{r, level})
 	}
-	return nil
 }
 
 // dropIdleRaises drops the raises that raise no limit in force: a level raises its own limits and
@@ -45,15 +40,12 @@ func rank(level levels.Level) int {
 	return slices.IndexFunc(layers[:], func(l layer) bool { return l.level == level })
 }
 
-// mostTokens bounds the amounts of a limit, in whole tokens.
-const mostTokens = 1_000_000_000_000
-
 // Of returns a limit as the raise makes it: the capacity of the raise, the refill in proportion, and
 // a burst of no less than the capacity. It returns false for a limit that the raise does not raise:
 // a quota, one of another name or period, one that is as large already, and one whose refill would
 // be too large.
 func (r Raise) Of(l schema.ConfigLimit) (schema.ConfigLimit, bool) {
-	if l.Name != r.Name || l.Window != "" || l.PeriodSeconds != r.PeriodSeconds || l.Capacity >= r.Capacity || l.Capacity < 1 || l.Amount < 1 || r.Capacity > mostTokens {
+	if l.Name != r.Name || l.Window != "" || l.PeriodSeconds != r.PeriodSeconds || l.Capacity >= r.Capacity || l.Capacity < 1 || l.Amount < 1 || r.Capacity > schema.MaxTokens {
 		return l, false
 	}
 	high, low := bits.Mul64(uint64(l.Amount), uint64(r.Capacity))
@@ -61,7 +53,7 @@ func (r Raise) Of(l schema.ConfigLimit) (schema.ConfigLimit, bool) {
 		return l, false
 	}
 	amount, _ := bits.Div64(high, low, uint64(l.Capacity))
-	if amount > mostTokens {
+	if amount > schema.MaxTokens {
 		return l, false
 	}
 	l.Capacity, l.Amount, l.Burst = r.Capacity, int64(amount), max(l.Burst, r.Capacity)
@@ -80,7 +72,7 @@ func (v *Verdict) At(ms int64) (limits []Limit, raised []Raise, ends int64) {
 		var by *Raise
 		for j := range v.Raises {
 			r := &v.Raises[j]
-			if to, raises := r.Of(stored); raises && ms < r.EndsMS() && rank(r.Level) <= rank(limits[i].Level) && to.Capacity > limits[i].Capacity {
+			if to, raises := r.Of(stored); raises && ms < r.EndsMS() && to.Capacity > limits[i].Capacity {
 				limits[i].ConfigLimit, by = to, r
 			}
 		}

@@ -129,10 +129,12 @@ func Resolve(items Items) (Verdict, error) {
 // Limits count before the mark of unlimited: a writer that does not know the mark may have put
 // them beside it.
 func (v *Verdict) offer(l layer, marks schema.Marks) (ended bool, err error) {
-	if err := v.addRaises(l); err != nil {
-		return false, err
-	}
 	if !schema.HasList(l.item) {
+		raises, err := schema.DecodeRaises(l.item)
+		if err != nil {
+			return false, &Malformed{l.level, err}
+		}
+		v.addRaises(l.level, raises)
 		if marks.Unlimited {
 			v.Unlimited = v.Unlimited || v.Level == ""
 			v.Level = cmp.Or(v.Level, l.level)
@@ -149,6 +151,7 @@ func (v *Verdict) offer(l layer, marks schema.Marks) (ended bool, err error) {
 	if err != nil {
 		return false, &Malformed{l.level, err}
 	}
+	v.addRaises(l.level, item.Raises)
 	v.Level = cmp.Or(v.Level, l.level)
 	lifted := v.Lifted
 	for _, limit := range item.Limits {

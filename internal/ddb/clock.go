@@ -68,14 +68,14 @@ func (c *Clock) NowMS() int64 { return c.Now().UnixMilli() }
 
 // SureMS is the latest time, in ms since 1970, that has surely passed by DynamoDB's clock, as
 // far as that was learnt.
-func (c *Clock) SureMS() int64 { return c.bound(func() time.Duration { return c.low }) }
+func (c *Clock) SureMS() int64 { return c.bound(&c.low) }
 
 // LatestMS is the latest time, in ms since 1970, that it may be by DynamoDB's clock, as far as that
 // was learnt.
-func (c *Clock) LatestMS() int64 { return c.bound(func() time.Duration { return c.top }) }
+func (c *Clock) LatestMS() int64 { return c.bound(&c.top) }
 
 // bound is the time with a bound of the offset, which it reads with the lock held.
-func (c *Clock) bound(offset func() time.Duration) int64 {
+func (c *Clock) bound(offset *time.Duration) int64 {
 	if !c.correct {
 		return c.NowMS()
 	}
@@ -83,7 +83,7 @@ func (c *Clock) bound(offset func() time.Duration) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known {
-		t = t.Add(offset())
+		t = t.Add(*offset)
 	}
 	return t.UnixMilli()
 }

@@ -129,11 +129,13 @@ func (c *Config) Enforced(amounts []Signed) []Signed {
 
 // OnlyCounts reports whether all amounts are of limits that are counted because a level is unlimited.
 func (c *Config) OnlyCounts(amounts []Signed) bool {
-	counted := c.From().Counted
-	return counted != 0 && !slices.ContainsFunc(amounts, func(a Signed) bool {
-		i := c.Index(a.Name)
-		return i < 0 || counted>>i&1 == 0
-	})
+	return c.From().Counted != 0 && !slices.ContainsFunc(amounts, func(a Signed) bool { return !c.counts(a.Name) })
+}
+
+// counts reports whether a limit only counts, because a level is unlimited.
+func (c *Config) counts(name string) bool {
+	i := c.Index(name)
+	return i >= 0 && c.From().Counted>>i&1 == 1
 }
 
 // Charges reports whether calls charge a limit of the bucket; nil has none.

@@ -34,9 +34,3 @@ func (c *Config) BoundsDebt(s Sums) bool {
 	}
 	return false
 }
-
-// counts reports whether a limit only counts, because a level is unlimited.
-func (c *Config) counts(name string) bool {
-	i := c.Index(name)
-	return i >= 0 && c.From().Counted>>i&1 == 1
-}

@@ -11,6 +11,9 @@ const (
 	maxIdentifier = 256
 	maxLimitName  = 64
 	maxManager    = 64
+	// MaxTokens bounds every amount, in whole tokens: 10^12, so that a bucket's numbers and the sums
+	// of a batch stay far from the largest int64.
+	MaxTokens = 1_000_000_000_000
 	// MaxLimits is how many limits are configured for one bucket.
 	MaxLimits = 20
 	// MaxStored is how many limits a bucket is made to hold, with those that

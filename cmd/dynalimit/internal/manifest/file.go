@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/internal/calendar"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // file is a manifest as YAML and JSON have it. Its types are what keys are known, and what
@@ -133,7 +134,7 @@ func (l limit) MarshalJSON() ([]byte, error) { return json.Marshal(l.short()) }
 
 const (
 	// mostTokens and longestPeriod are what the library takes.
-	mostTokens    = 1_000_000_000_000
+	mostTokens    = schema.MaxTokens
 	longestPeriod = 366 * 24 * time.Hour
 )
 

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// moreSpecificLevels returns those of some levels that match and come before another level for some
+// call.
+func moreSpecificLevels(
+	ctx context.Context, repo *dynalimit.Repository, than admin.Scope, levels iter.Seq2[admin.ScopedConfig, error], match func(admin.ScopedConfig) bool,
+) (found []admin.Scope, err error) {
+	var matching []admin.Scope
+	var ids []string
+	for c, err := range levels {
+		if err != nil {
+			return nil, err
+		}
+		if !match(c) {
+			continue
+		}
+		if matching = append(matching, c.Scope); c.Scope.Entity != "" {
+			ids = append(ids, c.Scope.Entity)
+		}
+	}
+	plans := map[string]string{}
+	if than.Plan != "" && len(ids) > 0 {
+		entities, err := admin.New(repo).Entities.GetMany(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entities {
+			plans[e.ID] = e.Plan
+		}
+	}
+	for _, s := range matching {
+		if isMoreSpecific(s, than, plans[s.Entity]) {
+			found = append(found, s)
+		}
+	}
+	return found, nil
+}
+
+// isMoreSpecific reports whether a level of an entity on a plan, or of another owner, comes before
+// another level for some call.
+func isMoreSpecific(s, than admin.Scope, plan string) bool {
+	switch {
+	case s == than || than.Resource != "" && s.Resource != "" && s.Resource != than.Resource:
+		return false
+	case than.Entity != "":
+		return s.Entity == than.Entity
+	case than.Plan != "":
+		return s.Entity != "" && plan == than.Plan || s.Plan == than.Plan && s.Resource != ""
+	case than.Resource != "":
+		return s.Entity+s.Plan != ""
+	}
+	return true
+}
+
+// batch is how many levels are read at once.
+const batch = 100
+
+// configured is what levels say, which are read a hundred at a time.
+func configured(ctx context.Context, repo *dynalimit.Repository, scopes iter.Seq2[admin.Scope, error]) iter.Seq2[admin.ScopedConfig, error] {
+	return func(yield func(admin.ScopedConfig, error) bool) {
+		for some, err := range batches(scopes, batch) {
+			var configs []admin.ScopedConfig
+			if err == nil {
+				configs, err = admin.New(repo).Limits.GetConfigs(ctx, some)
+			}
+			if err != nil {
+				yield(admin.ScopedConfig{}, err)
+				return
+			}
+			for _, c := range configs {
+				if !yield(c, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// batches are what is found, n at a time; the last may be fewer.
+func batches[T any](all iter.Seq2[T, error], n int) iter.Seq2[[]T, error] {
+	return func(yield func([]T, error) bool) {
+		var some []T
+		for one, err := range all {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if some = append(some, one); len(some) < n {
+				continue
+			}
+			if !yield(some, nil) {
+				return
+			}
+			some = nil
+		}
+		if len(some) > 0 {
+			yield(some, nil)
+		}
+	}
+}
+
+// firstScopes names the first of some levels.
+func firstScopes(all []admin.Scope, most int) string {
+	var names []string
+	for i, at := range all {
+		if i == most {
+			names = append(names, fmt.Sprintf("%d more", len(all)-most))
+			break
+		}
+		names = append(names, at.String())
+	}
+	return term.Plain(strings.Join(names, ", "))
+}
