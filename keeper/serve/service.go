@@ -84,7 +84,7 @@ func Open(ctx context.Context, config Config, parts Parts) (*Service, error) {
 	s.metrics = newMetrics(s.now)
 	err := s.build()
 	if err == nil {
-		s.storeModels(ctx)
+		s.storeDefaults(ctx)
 		err = s.listen(ctx)
 	}
 	if err != nil {
@@ -100,33 +100,6 @@ func (s *Service) options() *budget.Options {
 		Now: p.Now, Models: c.Defaults.Models, Prices: c.prices(), Staleness: time.Duration(c.Defaults.Staleness), ConfigTTL: time.Duration(c.Defaults.ConfigTTL),
 		Principal: p.Principal, Logger: p.Logger, OnEvent: s.onEvent, Metering: budget.Metering(c.Metering), Linger: time.Duration(c.linger()), Spool: c.Spool, OnRefused: s.onRefused,
 		OnUnavailable: budget.OnUnavailable{Recommend: budget.Policy(c.OnUnavailable.Recommend), Submit: budget.Policy(c.OnUnavailable.Submit)},
-	}
-}
-
-// storeModels stores the default models for other keepers of the tables, and for commands, if nobody
-// has stored any. A keeper that may not, or cannot now, goes on with its own.
-func (s *Service) storeModels(ctx context.Context) {
-	if len(s.config.Defaults.Models) == 0 {
-		return
-	}
-	store := func() error {
-		settings, err := s.keeper.Setup().Settings(ctx)
-		if err != nil || len(settings.Models) > 0 {
-			return err
-		}
-		settings.Models = s.config.Defaults.Models
-		if settings.Version == 0 {
-			settings.Version = budget.NoVersion
-		}
-		_, err = s.keeper.Setup().PutSettings(ctx, settings)
-		return err
-	}
-	err := store()
-	if errors.Is(err, budget.ErrConflict) { // another keeper was quicker, maybe with its days alone
-		err = store()
-	}
-	if err != nil {
-		s.parts.Logger.Warn("the default models are not stored: other keepers of the tables, and commands, do not know them", "error", err)
 	}
 }
 
