@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// counts are the figures of one folder, without the folders below it.
+type counts struct {
+	// Sentences have four words or more. Clauses, Empty and Long are those of them in which a clause
+	// stands for a noun, those with "is none" or "is no X", and those above 25 words.
+	Sentences, Clauses, Empty, Long int
+	// Functions are outside tests. OneWord are those whose name is one word.
+	Functions, OneWord int
+}
+
+// folderCounts are the counts of the Go files and of the Markdown files of one folder.
+type folderCounts struct{ Go, Markdown counts }
+
+// sentence is a sentence or a function name that a reader should look at.
+type sentence struct {
+	Path string
+	Line int
+	Text string
+}
+
+var (
+	clausePattern   = regexp.MustCompile(`(?i)\b(what|who|whoever|whatever|whose|of which|of whom|by which|that which|those who|those that|the one that|all that)\b`)
+	emptyPattern    = regexp.MustCompile(`\b(is|are) none\b|\bis no [a-z]+|\bno such\b`)
+	sentenceEnd     = regexp.MustCompile("[.!?] +([A-Z\"(`])")
+	commentPattern  = regexp.MustCompile(`^\s*// ?(.*)`)
+	markupPattern   = regexp.MustCompile("^\\s*([|#>]|```|    )")
+	functionPattern = regexp.MustCompile(`^func (?:\([^)]*\) )?([A-Za-z_]\w*)`)
+	capitalsPattern = regexp.MustCompile(`([A-Z])([A-Z][a-z])`)
+	wordPattern     = regexp.MustCompile(`[A-Z]?[a-z0-9]+|[A-Z]+`)
+)
+
+const longSentence = 25
+
+// skippedFolders hold texts that nobody reads as prose.
+var skippedFolders = []string{"testdata", "node_modules", "vendor", "golden"}
+
+// countTree counts every folder below root, and returns the sentences and names to look at.
+func countTree(root fs.FS) (map[string]folderCounts, []sentence, error) {
+	folders := map[string]folderCounts{}
+	var found []sentence
+	err := fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {
+		name := entry.Name()
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != "." && (strings.HasPrefix(name, ".") || slices.Contains(skippedFolders, name)):
+			return fs.SkipDir
+		case entry.IsDir(), strings.HasSuffix(name, "_test.go"), name == "CHANGELOG.md":
+			return nil
+		}
+		isGo := strings.HasSuffix(name, ".go")
+		if !isGo && !strings.HasSuffix(name, ".md") {
+			return nil
+		}
+		file, err := root.Open(path)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		folder := folders[filepath.Dir(path)]
+		into := &folder.Go
+		if !isGo {
+			into = &folder.Markdown
+		}
+		hits, err := into.addFile(file, isGo)
+		for _, hit := range hits {
+			hit.Path = path
+			found = append(found, hit)
+		}
+		folders[filepath.Dir(path)] = folder
+		return err
+	})
+	return folders, found, err
+}
+
+// addFile counts the comments and function names of a Go file, or the text of a Markdown file.
+func (c *counts) addFile(file io.Reader, isGo bool) (found []sentence, err error) {
+	var block []string
+	begin, number, fenced := 0, 0, false
+	flush := func() {
+		for _, text := range splitSentences(strings.Join(block, " ")) {
+			if c.addSentence(text) {
+				found = append(found, sentence{Line: begin, Text: text})
+			}
+		}
+		block = block[:0]
+	}
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		number++
+		line := lines.Text()
+		if isGo {
+			if match := functionPattern.FindStringSubmatch(line); match != nil && c.addFunction(match[1]) {
+				found = append(found, sentence{Line: number, Text: "func " + match[1]})
+			}
+		} else if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+		}
+		text, isProse := proseOf(line, isGo, fenced)
+		if !isProse {
+			flush()
+			continue
+		}
+		if len(block) == 0 {
+			begin = number
+		}
+		block = append(block, text)
+	}
+	flush()
+	return found, lines.Err()
+}
+
+// proseOf returns the prose of a line. isProse is false for code, tables and headings.
+func proseOf(line string, isGo, fenced bool) (text string, isProse bool) {
+	if !isGo {
+		return strings.Trim(line, " -*"), !fenced && strings.TrimSpace(line) != "" && !markupPattern.MatchString(line)
+	}
+	match := commentPattern.FindStringSubmatch(line)
+	if match == nil || strings.HasPrefix(strings.TrimSpace(line), "//go:") {
+		return "", false
+	}
+	return match[1], true
+}
+
+// splitSentences returns the sentences of a text that have four words or more.
+func splitSentences(text string) (sentences []string) {
+	add := func(s string) {
+		if s = strings.TrimSpace(s); len(strings.Fields(s)) >= 4 {
+			sentences = append(sentences, s)
+		}
+	}
+	for {
+		end := sentenceEnd.FindStringSubmatchIndex(text)
+		if end == nil {
+			add(text)
+			return sentences
+		}
+		add(text[:end[0]+1])
+		text = text[end[2]:]
+	}
+}
+
+// addSentence counts a sentence, and reports whether a reader should look at it.
+func (c *counts) addSentence(text string) bool {
+	c.Sentences++
+	clause, empty := clausePattern.MatchString(text), emptyPattern.MatchString(text)
+	if clause {
+		c.Clauses++
+	}
+	if empty {
+		c.Empty++
+	}
+	if len(strings.Fields(text)) > longSentence {
+		c.Long++
+	}
+	return clause || empty
+}
+
+// addFunction counts a function, and reports whether its name is one word.
+func (c *counts) addFunction(name string) bool {
+	c.Functions++
+	name = capitalsPattern.ReplaceAllString(name, "${1}_$2") // HTTPServer is two words
+	if len(wordPattern.FindAllString(name, -1)) != 1 {
+		return false
+	}
+	c.OneWord++
+	return true
+}
+
+// add adds the counts of another folder.
+func (c *counts) add(other counts) {
+	c.Sentences += other.Sentences
+	c.Clauses += other.Clauses
+	c.Empty += other.Empty
+	c.Long += other.Long
+	c.Functions += other.Functions
+	c.OneWord += other.OneWord
+}
