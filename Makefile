@@ -47,7 +47,7 @@ ci: ## Run all of CI on this machine, or the steps named by STEPS (test lint …
 	@scripts/ci.sh $(STEPS)
 
 .PHONY: lint
-lint: ## Check format, vet, linters, shell scripts, templates and known vulnerabilities
+lint: ## Check format, vet, linters, shell scripts, templates, vulnerabilities and how much runs for a call
 	@scripts/lint.sh
 
 .PHONY: fuzz

@@ -265,6 +265,17 @@ var importTable = []importRow{
 		tests:  true,
 	},
 	{
+		folder: "internal/house/measures",
+		reason: "a tool that counts how much of the limiter runs for a call; nothing imports it, and it imports the standard library alone",
+	},
+	{
+		folder:  "internal/house/measures/calls",
+		std:     []string{"context", "errors", "flag", "fmt", "os", "path/filepath", "runtime/coverage", "testing", "testing/synctest"},
+		project: []string{".", "ddbmem"},
+		reason:  "the program whose coverage command measures counts",
+		tests:   true,
+	},
+	{
 		folder: "internal/laws",
 		std: append([]string{
 			"bytes", "context", "encoding/binary", "encoding/json", "math/rand/v2", "net/http", "os", "regexp", "runtime", "sync/atomic", "syscall", "testing", "testing/synctest",

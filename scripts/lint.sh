@@ -54,6 +54,11 @@ templates() {
   scripts/cfn-lint.sh cmd/dynalimit/internal/infra/dynalimit.yaml
 }
 
+# How much of the limiter runs for one call.
+measures() {
+  go run ./internal/house/measures
+}
+
 # Says loudly why nothing was scanned, which fails only where a scan is required.
 not_scanned() {
   echo "=== VULNERABILITIES WERE NOT CHECKED: $1"
@@ -84,7 +89,7 @@ if [ "${1:-}" = --one ]; then
   exit
 fi
 
-for name in format vet linters shell tidy templates vulnerabilities; do
+for name in format vet linters shell tidy templates measures vulnerabilities; do
   check "$name"
 done
 if [ "${#failed[@]}" -gt 0 ]; then

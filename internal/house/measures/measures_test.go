@@ -1,0 +1,113 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestWalkCountsLongClosures: a closure of eleven lines is a function of its own, one of ten is
+// part of the function around it. A function that ran was called as often as its first block ran.
+func TestWalkCountsLongClosures(t *testing.T) {
+	closure := func(name string, lines int) string {
+		return "\t" + name + " := func() {\n" + strings.Repeat("\t\tuse()\n", lines-2) + "\t}\n"
+	}
+	s := &sources{root: t.TempDir(), functions: map[string][]span{}}
+	require.NoError(t, os.WriteFile(filepath.Join(s.root, "a.go"), []byte(
+		"package p\n\nfunc outer() {\n"+closure("long", 11)+closure("short", 10)+"}\n\nvar alone = func() {}\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(s.root, "b.go"), []byte("package p\n\nfunc idle() {}\n"), 0o600))
+
+	outer, long, short := module+"/a.go:3.14,4.17 2 ", module+"/a.go:4.17,14.3 9 ", module+"/a.go:15.18,24.3 8 "
+	alone, idle := module+"/a.go:27.20,27.21 0 ", module+"/b.go:3.13,3.14 0 "
+	for name, test := range map[string]struct {
+		profile []string
+		want    walked
+	}{
+		"nothing":            {[]string{outer + "0", long + "0", short + "0", alone + "0", idle + "0"}, walked{}},
+		"the function":       {[]string{outer + "3", long + "0", short + "0"}, walked{1, 1, 3}},
+		"the long closure":   {[]string{outer + "0", long + "2"}, walked{1, 1, 2}},
+		"both":               {[]string{long + "2", outer + "1"}, walked{2, 1, 3}},
+		"the short closure":  {[]string{outer + "0", short + "4"}, walked{1, 1, 0}},
+		"a variable's, idle": {[]string{alone + "1", idle + "5"}, walked{2, 2, 6}},
+		"the program itself": {[]string{module + "/" + folder + "/calls/main.go:1.1,2.2 1 7"}, walked{}},
+	} {
+		got, err := s.count("mode: atomic\n" + strings.Join(test.profile, "\n") + "\n")
+		require.NoError(t, err, name)
+		assert.Equal(t, test.want, got, name)
+	}
+	_, err := s.count("mode: atomic\n" + module + "/a.go:1.1,1.5 1 1\n")
+	assert.ErrorContains(t, err, "a.go:1: no function", "coverage of another source")
+}
+
+// TestReachCountsWhoeverKnowsUnexportedNames adds one function after the other that works on a type.
+func TestReachCountsWhoeverKnowsUnexportedNames(t *testing.T) {
+	dir := t.TempDir()
+	text := "package p\n\ntype Lane struct{ a, b, c, D int }\n\ntype turn struct{ lane *Lane }\n\ntype other struct{ *turn }\n"
+	for _, step := range []struct {
+		why, code string
+		want      int
+	}{
+		{"its own method", "func (l *Lane) one() {}", 1},
+		{"a function that takes it and uses its unexported names", "func two(n int, l *Lane) { l.a = n; l.b = n }", 2},
+		{"a method of another type that does", "func (other) three(l *Lane) { l.one() }", 3},
+		{"a function that uses exported names alone", "func four(l *Lane) { l.D = 1 }", 3},
+		{"two uses through a field", "func (t *turn) five() { t.lane.a, t.lane.b = 1, 2 }", 3},
+		{"a third one, through a variable, with all methods of the field's type", "func (t *turn) six() { l := t.lane; l.c = 3 }", 5},
+		{"a method that is counted already", "func (t *turn) seven(l *Lane) { l.a = 1 }", 6},
+	} {
+		text += "\n" + step.code + "\n"
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "p.go"), []byte(text), 0o600))
+		p, err := parseFolder(dir)
+		require.NoError(t, err)
+		assert.Equal(t, step.want, p.reach()["Lane"], step.why)
+		assert.Empty(t, p.counts("p"), "only types that too many functions know need a figure")
+	}
+	text += strings.Repeat("\nfunc more(l *Lane) { l.a = 1 }\n", maxReach)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "p.go"), []byte(text), 0o600))
+	p, err := parseFolder(dir)
+	require.NoError(t, err)
+	assert.Equal(t, []count{{"reach of p Lane", maxReach + 6, maxReach}}, p.counts("p"))
+}
+
+// TestFiguresOnlyFall: a count above its figure, or far below it, is a problem; -write lowers
+// figures and raises none.
+func TestFiguresOnlyFall(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		figure  string
+		counts  []count
+		problem string // empty if there is none
+		lowered string
+	}{
+		{"as much", "walk 100", []count{{"walk", 100, 0}}, "", "walk 100"},
+		{"more", "walk 100", []count{{"walk", 101, 0}}, "walk: 101, above its figure 100", "walk 100"},
+		{"a little less", "walk 100", []count{{"walk", 95, 0}}, "", "walk 95"},
+		{"far less", "walk 100", []count{{"walk", 94, 0}}, "walk: 94, well below its figure 100; lower the figure by " + command + " -write", "walk 94"},
+		{"a little less of a small one", "walk 20", []count{{"walk", 18, 0}}, "", "walk 18"},
+		{"far less of a small one", "walk 20", []count{{"walk", 17, 0}}, "walk: 17, well below", "walk 17"},
+		{"new", "", []count{{"walk", 5, 0}}, "walk: 5, without a figure; add it by", "walk 5"},
+		{"gone", "walk 100", nil, "walk: a figure of no count", ""},
+		{"a type within the bar", "", []count{{"reach", 40, 40}}, "", ""},
+		{"a new type above the bar", "", []count{{"reach", 41, 40}}, "reach: 41, at most 40 without a figure", ""},
+		{"a type that comes below the bar", "reach 60", []count{{"reach", 40, 40}}, "reach: 40, well below", ""},
+		{"a type above the bar and its figure", "reach 60", []count{{"reach", 61, 40}}, "reach: 61, above its figure 60", "reach 60"},
+	} {
+		f, err := parseFigures("# a comment\n" + test.figure)
+		require.NoError(t, err, test.name)
+		problems := f.compare(test.counts)
+		if test.problem == "" {
+			assert.Empty(t, problems, test.name)
+		} else if assert.Len(t, problems, 1, test.name) {
+			assert.Contains(t, problems[0], test.problem, test.name)
+		}
+		assert.Equal(t, strings.TrimSuffix(header+test.lowered, "\n"), strings.TrimSuffix(f.lower(test.counts).text(), "\n"), test.name)
+	}
+	for _, text := range []string{"walk", "12", "walk x", "walk 1\nwalk 2"} {
+		_, err := parseFigures(text)
+		assert.Error(t, err, text)
+	}
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"cmp"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	// maxReach is the most functions that may know a type's unexported names.
+	maxReach = 40
+	// minUses is the number of uses through a field from which on a type's methods know another type.
+	minUses = 3
+)
+
+// parsed holds the declarations of one package, without those of its tests.
+type parsed struct {
+	functions []*ast.FuncDecl
+	structs   map[string]*ast.StructType
+}
+
+func parseFolder(dir string) (*parsed, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	p := &parsed{structs: map[string]*ast.StructType{}}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		for _, decl := range file.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				p.functions = append(p.functions, d)
+			case *ast.GenDecl:
+				p.addStructs(d)
+			}
+		}
+	}
+	return p, nil
+}
+
+func (p *parsed) addStructs(d *ast.GenDecl) {
+	for _, spec := range d.Specs {
+		if t, ok := spec.(*ast.TypeSpec); ok {
+			if s, ok := t.Type.(*ast.StructType); ok {
+				p.structs[t.Name.Name] = s
+			}
+		}
+	}
+}
+
+// counts returns the reach of each struct type above maxReach.
+func (p *parsed) counts(dir string) []count {
+	var counts []count
+	for name, n := range p.reach() {
+		if n > maxReach {
+			counts = append(counts, count{name: "reach of " + cmp.Or(dir, "the root") + " " + name, n: n, free: maxReach})
+		}
+	}
+	slices.SortFunc(counts, func(a, b count) int { return strings.Compare(a.name, b.name) })
+	return counts
+}
+
+// reach counts the functions that know the unexported names of each struct type: its methods, all
+// methods of a type that uses them minUses times through a field that points to it, and each other
+// function that takes a pointer to it and uses them.
+func (p *parsed) reach() map[string]int {
+	reach, methods := map[string]int{}, map[string]int{}
+	through := map[[2]string]int{} // uses by the methods of the first type, of the second's names
+	for _, f := range p.functions {
+		t := receiverType(f)
+		methods[t]++
+		for base, uses := range p.usesThroughFields(f) {
+			if base != t {
+				through[[2]string{t, base}] += uses
+			}
+		}
+	}
+	for base := range p.structs {
+		reach[base] = methods[base]
+	}
+	for pair, uses := range through {
+		if uses >= minUses {
+			reach[pair[1]] += methods[pair[0]]
+		}
+	}
+	for _, f := range p.functions {
+		for base := range p.usesOfParameters(f) {
+			if t := receiverType(f); t != base && through[[2]string{t, base}] < minUses {
+				reach[base]++
+			}
+		}
+	}
+	return reach
+}
+
+// usesThroughFields counts the unexported names that a method uses through pointers in fields of
+// its receiver, by the type that they point to.
+func (p *parsed) usesThroughFields(f *ast.FuncDecl) map[string]int {
+	if f.Recv == nil || f.Body == nil || len(f.Recv.List[0].Names) == 0 {
+		return nil
+	}
+	receiver, fields := f.Recv.List[0].Names[0].Name, p.pointers(receiverType(f))
+	target := func(e ast.Expr) string {
+		if s, ok := e.(*ast.SelectorExpr); ok && nameOf(s.X) == receiver {
+			return fields[s.Sel.Name]
+		}
+		return ""
+	}
+	variables := map[string]string{} // those that hold such a field
+	uses := map[string]int{}
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			for i, e := range n.Rhs {
+				if t := target(e); t != "" {
+					variables[nameOf(n.Lhs[i])] = t
+				}
+			}
+		case *ast.SelectorExpr:
+			if t := cmp.Or(target(n.X), variables[nameOf(n.X)]); t != "" && !ast.IsExported(n.Sel.Name) {
+				uses[t]++
+			}
+		}
+		return true
+	})
+	return uses
+}
+
+// usesOfParameters returns the struct types whose unexported names a function uses through a
+// parameter that points to one.
+func (p *parsed) usesOfParameters(f *ast.FuncDecl) map[string]bool {
+	parameters, used := map[string]string{}, map[string]bool{}
+	for _, field := range f.Type.Params.List {
+		if star, ok := field.Type.(*ast.StarExpr); ok && p.structs[typeName(star)] != nil {
+			for _, name := range field.Names {
+				parameters[name.Name] = typeName(star)
+			}
+		}
+	}
+	if f.Body == nil {
+		return nil
+	}
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok && !ast.IsExported(s.Sel.Name) {
+			if t := parameters[nameOf(s.X)]; t != "" {
+				used[t] = true
+			}
+		}
+		return true
+	})
+	return used
+}
+
+// pointers returns the fields of a struct type that point to another one of the package.
+func (p *parsed) pointers(name string) map[string]string {
+	fields := map[string]string{}
+	if p.structs[name] == nil {
+		return fields
+	}
+	for _, field := range p.structs[name].Fields.List {
+		star, ok := field.Type.(*ast.StarExpr)
+		if !ok || p.structs[typeName(star)] == nil {
+			continue
+		}
+		to := typeName(star)
+		if len(field.Names) == 0 {
+			fields[to] = to
+		}
+		for _, n := range field.Names {
+			fields[n.Name] = to
+		}
+	}
+	return fields
+}
+
+// receiverType names the type of a method. It is empty for a function.
+func receiverType(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	return typeName(f.Recv.List[0].Type)
+}
+
+// typeName names a type without pointer and type parameters. It is empty for the type of another
+// package.
+func typeName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return typeName(e.X)
+	case *ast.IndexExpr:
+		return typeName(e.X)
+	case *ast.IndexListExpr:
+		return typeName(e.X)
+	}
+	return nameOf(e)
+}
+
+// nameOf returns an identifier's name, and "" for any other expression.
+func nameOf(e ast.Expr) string {
+	if id, ok := e.(*ast.Ident); ok {
+		return id.Name
+	}
+	return ""
+}
