@@ -27,7 +27,7 @@ func TestRaiseEndsByTheLatestTimeThatItMayBe(t *testing.T) {
 	configs.useClock(clock)
 	until := began.Add(30 * time.Second)
 	item := schema.ConfigItem{
-		Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 100, Burst: 100, Amount: 100, PeriodSeconds: 60}},
+		Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 100, Burst: 100, RefillAmount: 100, RefillPeriod: time.Minute}},
 		Raises: []schema.ConfigRaise{{Name: "rpm", Capacity: 300, PeriodSeconds: 60, Until: until.Unix()}},
 	}.Item(schema.Keys{}, schema.ConfigOwner{}, nil)
 	key, reads := configKey{entity: "ann", resource: "gpt-4"}, 0

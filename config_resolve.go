@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -256,14 +255,7 @@ func limitsOf(stored []config.Limit) ([]Limit, []levels.Level, error) {
 	limits, from := make([]Limit, len(stored)), make([]levels.Level, len(stored))
 	for i, l := range stored {
 		field := storedField(l.Level)
-		if l.PeriodSeconds > int64(maxPeriod/time.Second) {
-			return nil, nil, invalid(field, "hold a period of %d s for %q; at most %v is allowed", l.PeriodSeconds, l.Name, maxPeriod)
-		}
-		checked, err := CheckLimits(field, []Limit{{
-			Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, RefillAmount: l.Amount,
-			RefillPeriod: time.Duration(l.PeriodSeconds) * time.Second, Window: l.Window, Zone: l.Zone,
-			Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow,
-		}})
+		checked, err := checkLimits(field, []Limit{Limit(l.ConfigLimit)})
 		if err != nil {
 			return nil, nil, err
 		}

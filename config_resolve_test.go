@@ -18,7 +18,7 @@ import (
 func configItem(policy string, limits map[string]int64) schema.Item {
 	c := schema.ConfigItem{Version: 1, OnUnavailable: policy}
 	for name, n := range limits {
-		c.Limits = append(c.Limits, schema.ConfigLimit{Name: name, Capacity: n, Burst: n, Amount: n, PeriodSeconds: 60})
+		c.Limits = append(c.Limits, schema.ConfigLimit{Name: name, Capacity: n, Burst: n, RefillAmount: n, RefillPeriod: time.Minute})
 	}
 	return c.Item(schema.Keys{}, schema.ConfigOwner{}, nil)
 }
@@ -125,8 +125,8 @@ func TestFingerprintsDifferWhenListsDo(t *testing.T) {
 	})
 	list := rapid.SliceOfNDistinct(limit, 1, 3, func(l Limit) string { return l.Name })
 	rapid.Check(t, func(t *rapid.T) {
-		a, errA := CheckLimits("a", list.Draw(t, "a"))
-		b, errB := CheckLimits("b", list.Draw(t, "b"))
+		a, errA := checkLimits("a", list.Draw(t, "a"))
+		b, errB := checkLimits("b", list.Draw(t, "b"))
 		if errA != nil || errB != nil {
 			t.Fatal(errA, errB)
 		}

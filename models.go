@@ -2,7 +2,6 @@ package dynalimit
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/calendar"
+	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/levels"
 )
 
@@ -120,19 +120,26 @@ func (l Limit) Shadowed() Limit {
 	return l
 }
 
-// withDefaults fills in Burst and RefillAmount.
-func (l Limit) withDefaults() Limit {
-	if l.Burst == 0 {
-		l.Burst = l.Capacity
+// storedLimits are limits as they are stored.
+func storedLimits(limits []Limit) []schema.ConfigLimit {
+	stored := make([]schema.ConfigLimit, len(limits))
+	for i, l := range limits {
+		stored[i] = schema.ConfigLimit(l)
 	}
-	if l.RefillAmount == 0 {
-		l.RefillAmount = l.Capacity
-	}
-	if l.IsQuota() {
-		l.Zone = cmp.Or(l.Zone, "UTC")
-	}
-	return l
+	return stored
 }
+
+// userLimits are stored limits as users write them.
+func userLimits(stored []schema.ConfigLimit) []Limit {
+	limits := make([]Limit, len(stored))
+	for i, l := range stored {
+		limits[i] = Limit(l)
+	}
+	return limits
+}
+
+// withDefaults fills in Burst, RefillAmount and the Zone of a quota.
+func (l Limit) withDefaults() Limit { return Limit(schema.ConfigLimit(l).WithDefaults()) }
 
 // Amounts says how many whole tokens of each limit a call takes or gives back, by the
 // name of the limit.

@@ -69,7 +69,7 @@ type Options struct {
 
 func (o Options) validate() error {
 	if len(o.Limits) > 0 {
-		if _, err := CheckLimits("options.Limits", o.Limits); err != nil {
+		if _, err := checkLimits("options.Limits", o.Limits); err != nil {
 			return err
 		}
 	}
@@ -112,7 +112,7 @@ func (o Options) checkTimes() error {
 func (o Options) withDefaults(repo *Repository) Options {
 	o.PrefetchResources = maps.Clone(o.PrefetchResources) // the caller may go on changing its own
 	if len(o.Limits) > 0 {
-		o.Limits, _ = CheckLimits("options.Limits", o.Limits) // validated
+		o.Limits, _ = checkLimits("options.Limits", o.Limits) // validated
 	}
 	if o.OnUnavailable == "" {
 		o.OnUnavailable = Block

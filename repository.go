@@ -297,12 +297,7 @@ func (r *Repository) compatible(resource, field string, limits []Limit) error {
 	if !r.readable {
 		return nil
 	}
-	bounds := make([]schema.ConfigLimit, len(limits))
-	for i, l := range limits {
-		l = l.withDefaults()
-		bounds[i] = schema.ConfigLimit{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst}
-	}
-	return shared.CheckCompatible(resource, field, bounds)
+	return shared.CheckCompatible(resource, field, storedLimits(limits))
 }
 
 // defaultRetention is how long events are kept by default, and how far back a query looks

@@ -10,8 +10,13 @@ import (
 	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
-// Shared is what package admin works on: see admin.New.
-func (r *Repository) Shared() shared.Repository {
+// Package admin works on what init sets.
+func init() {
+	shared.Of = func(repository any) shared.Repository { return repository.(*Repository).shared() }
+}
+
+// shared returns the repository as package admin sees it.
+func (r *Repository) shared() shared.Repository {
 	if !r.made() {
 		return shared.Repository{Usable: r.usable}
 	}

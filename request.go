@@ -160,7 +160,7 @@ func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) 
 	}
 	if len(r.opts.limits) > 0 {
 		var err error
-		if r.opts.limits, err = CheckLimits("WithLimits", r.opts.limits); err != nil {
+		if r.opts.limits, err = checkLimits("WithLimits", r.opts.limits); err != nil {
 			return r, err
 		}
 	}

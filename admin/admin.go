@@ -2,6 +2,7 @@ package admin
 
 import (
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
 // Admin administers what is in a table: its parts are by subject. Make one with New. It has
@@ -25,6 +26,6 @@ type Admin struct {
 // RepositoryOptions.Principal, says; no request. What is changed is in force at once for the
 // limiters of the same repository.
 func New(repo *dynalimit.Repository) *Admin {
-	d := &desk{repo.Shared()}
+	d := &desk{shared.Of(repo)}
 	return &Admin{Limits: Limits{d}, Entities: Entities{d}, Buckets: Buckets{d}, Namespaces: Namespaces{d}, Usage: Usage{d}, d: d}
 }

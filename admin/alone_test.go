@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
 func nothing(context.Context) error { return nil }
@@ -37,7 +38,7 @@ func TestAlone(t *testing.T) {
 		})
 		require.Equal(t, admin.ErrNotFound, err, "what it returns")
 		require.NoError(t, admin.New(again).Alone(t.Context(), "manifest", nil, nothing))
-		item, err := r.Shared().Table.Get(t.Context(), "test", schema.Key{PK: "eu/MANIFEST#", SK: "#LEASE"})
+		item, err := shared.Of(r).Table.Get(t.Context(), "test", schema.Key{PK: "eu/MANIFEST#", SK: "#LEASE"})
 		require.NoError(t, err)
 		assert.NotNil(t, item)
 	})

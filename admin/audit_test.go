@@ -21,6 +21,7 @@ import (
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
@@ -269,7 +270,7 @@ func TestEventsExpire(t *testing.T) {
 		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, oneLimit))
 		events := trail(t, r, audit.Query{Target: audit.System})
 		require.Len(t, events, 1)
-		item, err := r.Shared().Table.Get(t.Context(), "test", schema.Key{PK: "AUDIT#$SYSTEM", SK: "#AUDIT#" + events[0].ID})
+		item, err := shared.Of(r).Table.Get(t.Context(), "test", schema.Key{PK: "AUDIT#$SYSTEM", SK: "#AUDIT#" + events[0].ID})
 		require.NoError(t, err)
 		if want == nil {
 			assert.NotContains(t, item, schema.TTL)
@@ -290,7 +291,7 @@ func TestChangesAndEventsAreOne(t *testing.T) {
 		}
 		e.db.SetFaults(nil)
 		synctest.Wait()
-		item, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.SystemConfig())
+		item, err := shared.Of(r).Table.Get(t.Context(), "test", shared.Of(r).Keys.SystemConfig())
 		require.NoError(t, err)
 		events := trail(t, r, audit.Query{Target: audit.System})
 		require.NotEmpty(t, events)
@@ -359,10 +360,10 @@ func TestForeignItemsAreNoEvents(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, &dynalimit.RepositoryOptions{Now: noon}).As("ann@example.com")
 		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}))
-		events := table.Query{Op: "read", Hash: schema.PK, Value: r.Shared().Events.Partition(audit.System), Whole: true}
-		for event, err := range r.Shared().Table.Items(t.Context(), events) {
+		events := table.Query{Op: "read", Hash: schema.PK, Value: shared.Of(r).Events.Partition(audit.System), Whole: true}
+		for event, err := range shared.Of(r).Table.Items(t.Context(), events) {
 			require.NoError(t, err)
-			maps.Copy(event, r.Shared().Keys.Bucket("key-1", "gpt-4").Attributes())
+			maps.Copy(event, shared.Of(r).Keys.Bucket("key-1", "gpt-4").Attributes())
 			_, err = e.client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(r.Table()), Item: event})
 			require.NoError(t, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
@@ -44,8 +45,8 @@ func TestBucketsOfAResourceAreListed(t *testing.T) {
 
 // entryOf is an empty bucket that the resource index lists.
 func entryOf(r *dynalimit.Repository, entity, resource string) schema.Item {
-	item := r.Shared().Keys.Bucket(entity, resource).Attributes()
-	item[schema.GSI2PK], item[schema.GSI2SK] = schema.String(r.Shared().Keys.Resource(resource)), schema.String(schema.BucketEntries+entity)
+	item := shared.Of(r).Keys.Bucket(entity, resource).Attributes()
+	item[schema.GSI2PK], item[schema.GSI2SK] = schema.String(shared.Of(r).Keys.Resource(resource)), schema.String(schema.BucketEntries+entity)
 	return item
 }
 
@@ -58,8 +59,8 @@ func TestBucketsOfAResourceFollowPagesAndStop(t *testing.T) {
 		for i := range 2*table.PageSize + 10 {
 			items = append(items, entryOf(r, fmt.Sprintf("e-%03d", i), "x"))
 		}
-		stray := r.Shared().Keys.ResourceConfig("x").Attributes() // not a bucket, in the partition of one
-		stray[schema.GSI2PK], stray[schema.GSI2SK] = schema.String(r.Shared().Keys.Resource("x")), schema.String(schema.BucketEntries+"stray")
+		stray := shared.Of(r).Keys.ResourceConfig("x").Attributes() // not a bucket, in the partition of one
+		stray[schema.GSI2PK], stray[schema.GSI2SK] = schema.String(shared.Of(r).Keys.Resource("x")), schema.String(schema.BucketEntries+"stray")
 		put(t, r, append(items, stray, entryOf(r, "e-000", "x2"))...)
 		listed, err := collect(admin.New(r).Buckets.OfResource(t.Context(), "x"))
 		require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
 // remaining is what a limit of the user's bucket holds.
@@ -53,7 +54,7 @@ func (s *process) topUp(id string, amounts dynalimit.Amounts) *admin.BucketRefil
 // counters are the counters of the user's bucket.
 func (s *process) counters() map[string]int64 {
 	s.t.Helper()
-	image, err := s.repo.Shared().Sets.DecodeBucket(s.item("user-1"), nil, 0)
+	image, err := shared.Of(s.repo).Sets.DecodeBucket(s.item("user-1"), nil, 0)
 	require.NoError(s.t, err)
 	out := map[string]int64{}
 	for i, name := range image.Set.Names {
@@ -170,7 +171,7 @@ func TestRefillsOfAMissingBucketDoNothing(t *testing.T) {
 			assert.True(t, done.Missing)
 			assert.Empty(t, done.After)
 		}
-		item, err := s.repo.Shared().Table.Get(t.Context(), "test", s.repo.Shared().Keys.Bucket("user-1", model))
+		item, err := shared.Of(s.repo).Table.Get(t.Context(), "test", shared.Of(s.repo).Keys.Bucket("user-1", model))
 		require.NoError(t, err)
 		assert.Nil(t, item)
 		s.acquire("user-1", dynalimit.Amounts{"rpm": 100})
@@ -284,7 +285,7 @@ func TestRefillsAreDoneOnce(t *testing.T) {
 			require.ErrorContains(t, err, "invalid id")
 		}
 		assert.Len(t, trail(t, s.repo, audit.Query{Target: "user-1"}), 1)
-		record, err := s.repo.Shared().Table.Get(t.Context(), "test", s.repo.Shared().Keys.Operation("user-1", "x"))
+		record, err := shared.Of(s.repo).Table.Get(t.Context(), "test", shared.Of(s.repo).Keys.Operation("user-1", "x"))
 		require.NoError(t, err)
 		assert.Equal(t, schema.Number(first.At.Add(30*24*time.Hour).Unix()), record[schema.TTL])
 	})

@@ -8,13 +8,14 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
 // What changes of entities cost: the figures of docs/cost.md.
 func TestCostOfEntities(t *testing.T) {
 	s := memProcess(t, perMinute())
 	r := s.repo
-	require.NoError(t, r.Shared().Layout.Check(t.Context()))
+	require.NoError(t, shared.Of(r).Layout.Check(t.Context()))
 	created := func(e admin.Entity) func() {
 		return func() { require.NoError(t, admin.New(r).Entities.Create(t.Context(), e)) }
 	}

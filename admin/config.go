@@ -141,21 +141,20 @@ func (c LimitConfig) checkLifted(prefix string) error {
 
 // configLimits checks limits that are to be stored.
 func configLimits(field string, limits []dynalimit.Limit) ([]schema.ConfigLimit, error) {
-	limits, err := dynalimit.CheckLimits(field, limits)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]schema.ConfigLimit, len(limits))
+	given := make([]schema.ConfigLimit, len(limits))
 	for i, l := range limits {
+		given[i] = schema.ConfigLimit(l)
+	}
+	checked, at, reason := schema.CheckLimits(given)
+	if reason != "" {
+		return nil, invalid(field+at, "%s", reason)
+	}
+	for _, l := range checked {
 		if l.RefillPeriod%time.Second != 0 {
 			return nil, invalid(field+".RefillPeriod", "is %v for %q; stored limits refill in whole seconds (WithLimits takes milliseconds)", l.RefillPeriod, l.Name)
 		}
-		out[i] = schema.ConfigLimit{
-			Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.RefillAmount,
-			PeriodSeconds: int64(l.RefillPeriod / time.Second), Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow,
-		}
 	}
-	return out, nil
+	return checked, nil
 }
 
 // compareScopes orders scopes by what they name: the system, resources, plans, entities.

@@ -33,7 +33,7 @@ func configFields(c *schema.ConfigItem) trail.Fields {
 	fields := trail.Fields{}
 	limits := make([]trail.Limit, len(c.Limits))
 	for i, l := range c.Limits {
-		limits[i] = trail.Limit{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.Amount, Period: l.PeriodSeconds, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow}
+		limits[i] = trail.Limit{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.RefillAmount, Period: l.PeriodSeconds(), Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow}
 	}
 	if len(limits) > 0 {
 		fields["limits"] = limits

@@ -11,6 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
@@ -23,11 +24,11 @@ func TestSetLimitsKeepsWhatItDoesNotKnow(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, nil)
 		owner := schema.ConfigOwner{Entity: "user-1", Resource: "gpt-4"}
-		item := schema.ConfigItem{Version: 41}.Item(r.Shared().Keys, owner, nil)
+		item := schema.ConfigItem{Version: 41}.Item(shared.Of(r).Keys, owner, nil)
 		item["note"] = schema.String("kept")
 		put(t, r, item)
 		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Entity: "user-1", Resource: "gpt-4"}, oneLimit))
-		got, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.Config(owner))
+		got, err := shared.Of(r).Table.Get(t.Context(), "test", shared.Of(r).Keys.Config(owner))
 		require.NoError(t, err)
 		assert.Equal(t, schema.String("kept"), got["note"])
 		assert.Equal(t, int64(42), schema.ConfigVersion(got))
@@ -49,7 +50,7 @@ func TestEntitiesWithLimitsFollowsPages(t *testing.T) {
 		for i := range 2*table.PageSize + 10 {
 			id := fmt.Sprintf("user-%04d", i)
 			want = append(want, id)
-			put(t, r, schema.ConfigItem{Version: 1}.Item(r.Shared().Keys, schema.ConfigOwner{Entity: id}, nil))
+			put(t, r, schema.ConfigItem{Version: 1}.Item(shared.Of(r).Keys, schema.ConfigOwner{Entity: id}, nil))
 		}
 		got, err := collect(admin.New(r).Limits.Entities(t.Context(), ""))
 		require.NoError(t, err)
@@ -68,7 +69,7 @@ func TestLimitsRequests(t *testing.T) {
 	wire := record(e.db)
 	r, err := dynalimit.NewRepository(e.client(wire.Through), "limits", &dynalimit.RepositoryOptions{Principal: tester, Now: noon})
 	require.NoError(t, err)
-	require.NoError(t, r.Shared().Layout.Check(t.Context()))
+	require.NoError(t, shared.Of(r).Layout.Check(t.Context()))
 	wire.Take()
 	only := func(at admin.Scope) error {
 		return second(admin.New(r).Limits.SetConfig(t.Context(), at, admin.LimitConfig{Limits: oneLimit, Version: admin.AnyVersion, Only: true}))

@@ -19,6 +19,7 @@ import (
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
@@ -76,7 +77,7 @@ func TestTenThousandEntitiesTakeSeconds(t *testing.T) {
 				t.Logf("%d entities with limits, each request 5 ms: %v, %d requests, %v write units", test.entities, took, used.Requests(), used.WriteUnits())
 				assert.LessOrEqual(t, took, test.most)
 				e.db.SetFaults(nil)
-				counts, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.EntityResources())
+				counts, err := shared.Of(r).Table.Get(t.Context(), "test", shared.Of(r).Keys.EntityResources())
 				require.NoError(t, err)
 				assert.Equal(t, schema.Number(int64(test.entities)), counts["gpt-4"])
 			})
@@ -91,7 +92,7 @@ func TestCreateEntitiesFailAlone(t *testing.T) {
 		r := e.repository(t, nil)
 		require.NoError(t, admin.New(r).Entities.Create(t.Context(), admin.Entity{ID: "there", Name: "first"}))
 		require.NoError(t, admin.New(r).Entities.Create(t.Context(), admin.Entity{ID: "below", ParentID: "loop"}))
-		put(t, r, schema.EntityRecord{ID: "gone", Version: 3, Deleting: true}.Item(r.Shared().Keys, nil))
+		put(t, r, schema.EntityRecord{ID: "gone", Version: 3, Deleting: true}.Item(shared.Of(r).Keys, nil))
 		setups := []admin.EntitySetup{
 			{Entity: admin.Entity{ID: "org"}, Limits: map[string][]dynalimit.Limit{"": oneLimit}},
 			{Entity: admin.Entity{ID: "there", Name: "second"}, Limits: map[string][]dynalimit.Limit{"": oneLimit}},
@@ -127,7 +128,7 @@ func TestCreateEntitiesFailAlone(t *testing.T) {
 			assert.Len(t, trail(t, r, audit.Query{Target: id}), 1+len(setups[i].Limits))
 		}
 		require.ErrorIs(t, errs[1], admin.ErrExists)
-		counts, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.EntityResources())
+		counts, err := shared.Of(r).Table.Get(t.Context(), "test", shared.Of(r).Keys.EntityResources())
 		require.NoError(t, err)
 		assert.Equal(t, schema.Number(2), counts["_default_"])
 		assert.Equal(t, schema.Number(1), counts["gpt-4"])
@@ -143,7 +144,7 @@ func TestCreateEntitiesReplaceLimits(t *testing.T) {
 		limits, err := limitsAt(admin.New(r).Limits.GetConfig(t.Context(), admin.Scope{Entity: "key-00000", Resource: "gpt-4"}))
 		require.NoError(t, err)
 		assert.Equal(t, []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}, limits)
-		counts, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.EntityResources())
+		counts, err := shared.Of(r).Table.Get(t.Context(), "test", shared.Of(r).Keys.EntityResources())
 		require.NoError(t, err)
 		assert.Equal(t, schema.Number(2), counts["gpt-4"])
 	})
@@ -272,7 +273,7 @@ func assertWhole(t *testing.T, r *dynalimit.Repository, setups []admin.EntitySet
 		assert.Empty(t, limits)
 		assert.Empty(t, events)
 	}
-	counts, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.EntityResources())
+	counts, err := shared.Of(r).Table.Get(t.Context(), "test", shared.Of(r).Keys.EntityResources())
 	require.NoError(t, err)
 	if made == 0 {
 		assert.Empty(t, counts["gpt-4"])
@@ -310,7 +311,7 @@ func TestCreateEntitiesRequests(t *testing.T) {
 	wire := record(e.db)
 	r, err := dynalimit.NewRepository(e.client(wire.Through), "limits", &dynalimit.RepositoryOptions{Principal: tester, Now: noon})
 	require.NoError(t, err)
-	require.NoError(t, r.Shared().Layout.Check(t.Context()))
+	require.NoError(t, shared.Of(r).Layout.Check(t.Context()))
 	create(t, r, []admin.EntitySetup{{Entity: admin.Entity{ID: "org"}}})
 	wire.Take()
 	create(t, r, []admin.EntitySetup{

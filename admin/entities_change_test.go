@@ -24,6 +24,7 @@ import (
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
@@ -88,7 +89,7 @@ func TestUpdateOfARecordOfAnotherTool(t *testing.T) {
 		all, err := collect(admin.New(r).Entities.List(t.Context()))
 		require.NoError(t, err)
 		assert.Empty(t, all)
-		before, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.Meta("key-1"))
+		before, err := shared.Of(r).Table.Get(t.Context(), "test", shared.Of(r).Keys.Meta("key-1"))
 		require.NoError(t, err)
 		read, err := admin.New(r).Entities.Get(t.Context(), "key-1")
 		require.NoError(t, err)
@@ -96,7 +97,7 @@ func TestUpdateOfARecordOfAnotherTool(t *testing.T) {
 		updated, err := admin.New(r).Entities.Update(t.Context(), read)
 		require.NoError(t, err)
 		assert.EqualValues(t, 1, updated.Version)
-		after, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.Meta("key-1"))
+		after, err := shared.Of(r).Table.Get(t.Context(), "test", shared.Of(r).Keys.Meta("key-1"))
 		require.NoError(t, err)
 		for name, value := range before {
 			assert.Equal(t, value, after[name], name)
@@ -124,7 +125,7 @@ func TestRacingMovesMakeNoCycleAndNoDeepChain(t *testing.T) {
 				name := func(i int) string { return fmt.Sprint("e", i) }
 				var keys []schema.Key
 				for i := range n {
-					keys = append(keys, r.Shared().Keys.Meta(name(i)))
+					keys = append(keys, shared.Of(r).Keys.Meta(name(i)))
 					require.NoError(t, admin.New(r).Entities.Create(t.Context(), admin.Entity{ID: name(i)}))
 				}
 				e.db.SetFaults(jitter)
@@ -165,13 +166,13 @@ func TestRacingMovesMakeNoCycleAndNoDeepChain(t *testing.T) {
 // and in no chain that is too deep.
 func assertForest(t *testing.T, r *dynalimit.Repository, keys []schema.Key) {
 	t.Helper()
-	found, err := r.Shared().Table.BatchGet(t.Context(), "test", keys)
+	found, err := shared.Of(r).Table.BatchGet(t.Context(), "test", keys)
 	if !assert.NoError(t, err) {
 		return
 	}
 	for _, key := range keys {
 		var chain []string
-		for at := key; at != r.Shared().Keys.Meta(""); at = r.Shared().Keys.Meta(schema.DecodeLink(found[at]).ParentID) {
+		for at := key; at != shared.Of(r).Keys.Meta(""); at = shared.Of(r).Keys.Meta(schema.DecodeLink(found[at]).ParentID) {
 			if chain = append(chain, at.PK); !assert.LessOrEqual(t, len(chain), schema.MaxDepth, "%v", chain) {
 				return
 			}
@@ -234,7 +235,7 @@ func TestEntitiesAndTheirEventsAreOne(t *testing.T) {
 		synctest.Wait()
 		for n := range 3 {
 			id := fmt.Sprint("e", n)
-			item, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.Meta(id))
+			item, err := shared.Of(r).Table.Get(t.Context(), "test", shared.Of(r).Keys.Meta(id))
 			require.NoError(t, err)
 			told, events := replay(t, r, id)
 			assert.NotEmpty(t, events)
@@ -281,7 +282,7 @@ func TestEntitiesListsThemAll(t *testing.T) {
 		for i := range 2000 {
 			id := fmt.Sprintf("key-%04d", i)
 			want = append(want, id)
-			items = append(items, schema.EntityRecord{ID: id, Metadata: json.RawMessage(`[]`), Version: 1, CreatedAt: noon()}.Item(eu.Shared().Keys, nil))
+			items = append(items, schema.EntityRecord{ID: id, Metadata: json.RawMessage(`[]`), Version: 1, CreatedAt: noon()}.Item(shared.Of(eu).Keys, nil))
 		}
 		put(t, eu, items...)
 		require.NoError(t, admin.New(us).Entities.Create(t.Context(), admin.Entity{ID: "other"}))
@@ -372,10 +373,10 @@ func TestBucketsFollowPagesAndStop(t *testing.T) {
 		r := e.repository(t, nil)
 		var items []schema.Item
 		for i := range 250 {
-			items = append(items, r.Shared().Keys.Bucket("a", fmt.Sprintf("r-%03d", i)).Attributes())
+			items = append(items, shared.Of(r).Keys.Bucket("a", fmt.Sprintf("r-%03d", i)).Attributes())
 		}
-		old := r.Shared().Keys.Bucket("a", "r-000#rpm").Attributes()
-		put(t, r, append(items, old, r.Shared().Keys.Bucket("a0", "x").Attributes())...)
+		old := shared.Of(r).Keys.Bucket("a", "r-000#rpm").Attributes()
+		put(t, r, append(items, old, shared.Of(r).Keys.Bucket("a0", "x").Attributes())...)
 		buckets, err := collect(admin.New(r).Buckets.List(t.Context(), "a"))
 		require.NoError(t, err)
 		require.Len(t, buckets, 250)
@@ -389,7 +390,7 @@ func TestBucketsFollowPagesAndStop(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, second(collect(admin.New(r).Buckets.List(ctx, "a"))), context.Canceled)
 		assert.True(t, isValidation(second(collect(admin.New(r).Buckets.List(t.Context(), "a#b")))))
-		broken := r.Shared().Keys.Bucket("b", "x").Attributes()
+		broken := shared.Of(r).Keys.Bucket("b", "x").Attributes()
 		broken["rf"] = schema.String("soon")
 		put(t, r, broken)
 		require.ErrorContains(t, second(collect(admin.New(r).Buckets.List(t.Context(), "b"))), "is malformed")
@@ -409,7 +410,7 @@ func TestEntitiesOfSimilarNamesStayApart(t *testing.T) {
 					Entity: admin.Entity{ID: id, Name: id},
 					Limits: map[string][]dynalimit.Limit{"PK": oneLimit, "SK": oneLimit, "a/b": oneLimit, "": oneLimit},
 				}})
-				put(t, r, r.Shared().Keys.Bucket(id, "a/b").Attributes())
+				put(t, r, shared.Of(r).Keys.Bucket(id, "a/b").Attributes())
 			}
 		}
 		require.NoError(t, admin.New(r).Entities.Delete(t.Context(), "a"))
@@ -425,7 +426,7 @@ func TestEntitiesOfSimilarNamesStayApart(t *testing.T) {
 			all, err := collect(admin.New(r).Entities.List(t.Context()))
 			require.NoError(t, err)
 			assert.Len(t, all, want)
-			counts, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.EntityResources())
+			counts, err := shared.Of(r).Table.Get(t.Context(), "test", shared.Of(r).Keys.EntityResources())
 			require.NoError(t, err)
 			assert.Equal(t, schema.Number(int64(want)), counts["a/b"])
 		}
@@ -462,8 +463,8 @@ func TestEntityChangeThatFailsInAnOutageForgetsNothing(t *testing.T) {
 // parents were for order alone.
 func TestParentThatBeginsToCountMakesNoCycle(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
-	put(t, r, schema.EntityRecord{ID: "a", ParentID: "b", Detached: true, Version: 1}.Item(r.Shared().Keys, nil))
-	put(t, r, schema.EntityRecord{ID: "b", ParentID: "a", Cascade: true, Version: 1}.Item(r.Shared().Keys, nil))
+	put(t, r, schema.EntityRecord{ID: "a", ParentID: "b", Detached: true, Version: 1}.Item(shared.Of(r).Keys, nil))
+	put(t, r, schema.EntityRecord{ID: "b", ParentID: "a", Cascade: true, Version: 1}.Item(shared.Of(r).Keys, nil))
 	for _, cascade := range []bool{false, true} {
 		_, err := admin.New(r).Entities.Update(t.Context(), admin.Entity{ID: "a", ParentID: "b", Cascade: cascade, Version: 1})
 		require.ErrorContains(t, err, "makes a cycle")

@@ -19,6 +19,7 @@ import (
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
 // An entity that gets a child while it is about to be deleted is not deleted, and one
@@ -86,7 +87,7 @@ func deleteCut(t *testing.T, cut int64, fault ddbmem.Fault) (whole bool) {
 		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Entity: "b", Resource: resource}, oneLimit))
 	}
 	for i := range 30 {
-		put(t, r, r.Shared().Keys.Bucket("a", fmt.Sprint(i)).Attributes())
+		put(t, r, shared.Of(r).Keys.Bucket("a", fmt.Sprint(i)).Attributes())
 	}
 	var requests atomic.Int64
 	e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
@@ -120,7 +121,7 @@ func deleteCut(t *testing.T, cut int64, fault ddbmem.Fault) (whole bool) {
 	assert.Equal(t, []string{
 		"entity_created", "entity_deleted", "limits_deleted _default_", "limits_deleted gpt-4", "limits_set _default_", "limits_set gpt-4",
 	}, actions, cut)
-	counts, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.EntityResources())
+	counts, err := shared.Of(r).Table.Get(t.Context(), "test", shared.Of(r).Keys.EntityResources())
 	require.NoError(t, err)
 	assert.Equal(t, schema.Number(1), counts["gpt-4"])
 	assert.Equal(t, schema.Number(1), counts["_default_"])
@@ -153,7 +154,7 @@ func TestDeleteEntityWithoutARecord(t *testing.T) {
 		r := e.repository(t, nil)
 		require.NoError(t, admin.New(r).Entities.Delete(t.Context(), "a"))
 		assert.Empty(t, trail(t, r, audit.Query{Target: "a"}))
-		put(t, r, r.Shared().Keys.Bucket("a", model).Attributes())
+		put(t, r, shared.Of(r).Keys.Bucket("a", model).Attributes())
 		require.NoError(t, admin.New(r).Entities.Delete(t.Context(), "a"))
 		assert.Empty(t, partition(t, r, "a"))
 		events := trail(t, r, audit.Query{Target: "a"})

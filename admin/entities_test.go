@@ -17,6 +17,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
@@ -143,15 +144,15 @@ func TestDeleteEntityRemovesAllItOwns(t *testing.T) {
 			require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Entity: "b", Resource: resource}, oneLimit))
 		}
 		for i := range 2*table.PageSize + 10 {
-			put(t, r, r.Shared().Keys.Bucket("a", fmt.Sprintf("r-%04d", i)).Attributes())
+			put(t, r, shared.Of(r).Keys.Bucket("a", fmt.Sprintf("r-%04d", i)).Attributes())
 		}
-		usage := schema.Key{PK: r.Shared().Keys.Entity("a"), SK: "#USAGE#gpt-4#2026-01-01T00:00:00Z"}
-		put(t, r, r.Shared().Keys.Bucket("b", "gpt-4").Attributes(), usage.Attributes())
+		usage := schema.Key{PK: shared.Of(r).Keys.Entity("a"), SK: "#USAGE#gpt-4#2026-01-01T00:00:00Z"}
+		put(t, r, shared.Of(r).Keys.Bucket("b", "gpt-4").Attributes(), usage.Attributes())
 
 		require.NoError(t, admin.New(r).Entities.Delete(t.Context(), "a"))
 		assert.Equal(t, []schema.Key{usage}, partition(t, r, "a"), "what was used stays known")
 		assert.Len(t, partition(t, r, "b"), 4)
-		counts, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.EntityResources())
+		counts, err := shared.Of(r).Table.Get(t.Context(), "test", shared.Of(r).Keys.EntityResources())
 		require.NoError(t, err)
 		assert.Equal(t, schema.Number(1), counts["gpt-4"])
 	})
@@ -182,7 +183,7 @@ func TestDeleteEntitySendsUnprocessedAgain(t *testing.T) {
 		r := e.repository(t, nil)
 		require.NoError(t, admin.New(r).Entities.Create(t.Context(), admin.Entity{ID: "a"}))
 		for i := range 30 {
-			put(t, r, r.Shared().Keys.Bucket("a", fmt.Sprint(i)).Attributes())
+			put(t, r, shared.Of(r).Keys.Bucket("a", fmt.Sprint(i)).Attributes())
 		}
 		e.db.SetFaults(unprocessed(1 << 40))
 		err := admin.New(r).Entities.Delete(t.Context(), "a")
@@ -202,7 +203,7 @@ func TestChildrenFollowsPagesAndStops(t *testing.T) {
 		for i := range 2*table.PageSize + 10 {
 			id := fmt.Sprintf("key-%04d", i)
 			want = append(want, id)
-			put(t, r, schema.EntityRecord{ID: id, ParentID: "p"}.Item(r.Shared().Keys, nil))
+			put(t, r, schema.EntityRecord{ID: id, ParentID: "p"}.Item(shared.Of(r).Keys, nil))
 		}
 		children, err := collect(admin.New(r).Entities.Children(t.Context(), "p"))
 		require.NoError(t, err)
@@ -229,7 +230,7 @@ func TestEntityRequests(t *testing.T) {
 	wire := record(e.db)
 	r, err := dynalimit.NewRepository(e.client(wire.Through), "limits", &dynalimit.RepositoryOptions{Principal: tester, Now: noon})
 	require.NoError(t, err)
-	require.NoError(t, r.Shared().Layout.Check(t.Context()))
+	require.NoError(t, shared.Of(r).Layout.Check(t.Context()))
 	wire.Take()
 	for _, step := range []struct {
 		golden string
@@ -244,7 +245,7 @@ func TestEntityRequests(t *testing.T) {
 		{"get_entity", func() error { return second(admin.New(r).Entities.Get(t.Context(), "key-1")) }},
 		{"children", func() error { return second(collect(admin.New(r).Entities.Children(t.Context(), "proj-1"))) }},
 		{"delete_entity", func() error {
-			_, err := e.client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(r.Table()), Item: r.Shared().Keys.Bucket("key-1", "gpt-4").Attributes()})
+			_, err := e.client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(r.Table()), Item: shared.Of(r).Keys.Bucket("key-1", "gpt-4").Attributes()})
 			require.NoError(t, err)
 			return admin.New(r).Entities.Delete(t.Context(), "key-1")
 		}},

@@ -16,6 +16,7 @@ import (
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
 // Each of many records is changed as it would be alone, with its event and its error.
@@ -24,7 +25,7 @@ func TestUpdateEntities(t *testing.T) {
 		r := e.repository(t, nil)
 		create(t, r, setupsOf(120, ""))
 		require.NoError(t, admin.New(r).Entities.Create(t.Context(), admin.Entity{ID: "org"}))
-		put(t, r, schema.EntityRecord{ID: "going", Version: 1, Deleting: true}.Item(r.Shared().Keys, nil))
+		put(t, r, schema.EntityRecord{ID: "going", Version: 1, Deleting: true}.Item(shared.Of(r).Keys, nil))
 		entities := must(t)(admin.New(r).Entities.GetMany(t.Context(), idsOf(setupsOf(120, ""))))
 		entities = append(entities, admin.Entity{ID: "nobody"}, admin.Entity{ID: "going", Version: 1})
 		for i := range entities {

@@ -13,6 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
@@ -42,13 +43,13 @@ func TestForeignTableIsAdministered(t *testing.T) {
 		assert.Equal(t, admin.Entity{ID: "proj-1", Name: "Production", Metadata: json.RawMessage(`{"team":"search"}`), CreatedAt: created}, project)
 
 		require.NoError(t, second(admin.New(r).Limits.SetConfig(t.Context(), admin.Scope{Entity: "key-1", Resource: "claude-3"}, admin.LimitConfig{Limits: oneLimit, Version: admin.AnyVersion, Only: true})))
-		item, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.EntityConfig("key-1", "claude-3"))
+		item, err := shared.Of(r).Table.Get(t.Context(), "test", shared.Of(r).Keys.EntityConfig("key-1", "claude-3"))
 		require.NoError(t, err)
 		assert.Equal(t, int64(2), schema.ConfigVersion(item))
 
 		require.NoError(t, admin.New(r).Entities.Delete(t.Context(), "key-1"))
 		assert.Empty(t, partition(t, r, "key-1"))
-		counts, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.EntityResources())
+		counts, err := shared.Of(r).Table.Get(t.Context(), "test", shared.Of(r).Keys.EntityResources())
 		require.NoError(t, err)
 		assert.NotContains(t, counts, "claude-3")
 		assert.Equal(t, schema.Number(1), counts["_default_"])
@@ -102,7 +103,7 @@ func TestWhatAnotherToolReadsIsThere(t *testing.T) {
 						continue
 					}
 					compared++
-					ours, err := r.Shared().Table.Get(t.Context(), "test", at)
+					ours, err := shared.Of(r).Table.Get(t.Context(), "test", at)
 					require.NoError(t, err)
 					for attribute, value := range theirs {
 						if attribute == "config_version" { // a number as theirs is, which counts from when it was made

@@ -21,6 +21,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/testworld"
 )
@@ -55,7 +56,7 @@ func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
 // partition lists the keys of everything an entity owns.
 func partition(t *testing.T, r *dynalimit.Repository, entity string) []schema.Key {
 	t.Helper()
-	keys, err := r.Shared().Table.Keys(t.Context(), table.Query{Op: "test", Hash: schema.PK, Value: r.Shared().Keys.Entity(entity), Prefix: "#"})
+	keys, err := shared.Of(r).Table.Keys(t.Context(), table.Query{Op: "test", Hash: schema.PK, Value: shared.Of(r).Keys.Entity(entity), Prefix: "#"})
 	require.NoError(t, err)
 	return keys
 }
@@ -63,7 +64,7 @@ func partition(t *testing.T, r *dynalimit.Repository, entity string) []schema.Ke
 func put(t *testing.T, r *dynalimit.Repository, items ...schema.Item) {
 	t.Helper()
 	for _, item := range items {
-		_, err := r.Shared().Table.Client.(dynalimit.DynamoDB).PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(r.Table()), Item: item})
+		_, err := shared.Of(r).Table.Client.(dynalimit.DynamoDB).PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(r.Table()), Item: item})
 		require.NoError(t, err)
 	}
 }
@@ -291,7 +292,7 @@ func (s *process) denied(err error) *dynalimit.LimitExceededError {
 func (s *process) item(entity string) schema.Item {
 	s.t.Helper()
 	out, err := s.client().GetItem(s.t.Context(), &dynamodb.GetItemInput{
-		TableName: aws.String(s.repo.Table()), Key: s.repo.Shared().Keys.Bucket(entity, model).Attributes(), ConsistentRead: aws.Bool(true),
+		TableName: aws.String(s.repo.Table()), Key: shared.Of(s.repo).Keys.Bucket(entity, model).Attributes(), ConsistentRead: aws.Bool(true),
 	})
 	require.NoError(s.t, err)
 	return out.Item
@@ -426,7 +427,7 @@ func tableOnly(t *testing.T, e *engine, r *dynalimit.Repository) {
 // scan is every item of the table.
 func scan(t *testing.T, r *dynalimit.Repository) []schema.Item {
 	t.Helper()
-	client, ok := r.Shared().Table.Client.(interface {
+	client, ok := shared.Of(r).Table.Client.(interface {
 		Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
 	})
 	require.True(t, ok)
@@ -458,7 +459,7 @@ func newScene(t *testing.T, opts *dynalimit.Options) *scene {
 	wire := record(e.db)
 	repo, err := dynalimit.NewRepository(e.client(wire.Through), "limits", &dynalimit.RepositoryOptions{Principal: tester, Now: clock.now})
 	require.NoError(t, err)
-	require.NoError(t, repo.Shared().Layout.Check(t.Context()))
+	require.NoError(t, shared.Of(repo).Layout.Check(t.Context()))
 	wire.Take()
 	s := (&process{engine: e, t: t, clock: clock}).on(repo, opts)
 	return &scene{process: s, wire: wire}

@@ -75,7 +75,7 @@ func raiseLimit(ctx context.Context, l Limits, at Scope, r Raise, replace bool) 
 	if err != nil {
 		return err
 	}
-	if r.PeriodSeconds = limit.PeriodSeconds; r.Capacity <= limit.Capacity {
+	if r.PeriodSeconds = limit.PeriodSeconds(); r.Capacity <= limit.Capacity {
 		return invalid("capacity", "is %d, and %s is %d for %s already; give more", r.Capacity, r.Name, limit.Capacity, at)
 	}
 	stored := storedRaises([]Raise{r})[0]

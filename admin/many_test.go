@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
 // idsOf are the ids of entities that setupsOf makes, scopesOf their levels with limits.
@@ -73,7 +74,7 @@ func TestManyConfigsAreReadInOrder(t *testing.T) {
 func TestManyConfigsNameTheOneThatCannotBeRead(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
 	at := admin.Scope{Entity: "key-7", Resource: "gpt-4"}
-	item := schema.ConfigItem{Version: 4}.Item(r.Shared().Keys, at.Owner(), nil)
+	item := schema.ConfigItem{Version: 4}.Item(shared.Of(r).Keys, at.Owner(), nil)
 	item["l_rpm_cp"] = schema.String("many")
 	put(t, r, item)
 	got, err := admin.New(r).Limits.GetConfigs(t.Context(), []admin.Scope{{Everyone: true}, at})
@@ -113,7 +114,7 @@ func TestManyEntitiesAreReadInOrder(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, nil)
 		create(t, r, setupsOf(120, ""))
-		put(t, r, schema.EntityRecord{ID: "going", Version: 3, Deleting: true}.Item(r.Shared().Keys, nil))
+		put(t, r, schema.EntityRecord{ID: "going", Version: 3, Deleting: true}.Item(shared.Of(r).Keys, nil))
 		ids := append([]string{"nobody", "key-00007", "going", "key-00007"}, idsOf(setupsOf(120, ""))...)
 		got, err := admin.New(r).Entities.GetMany(t.Context(), ids)
 		require.NoError(t, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
 // A migration lists the records of entities that zae-limiter made, in every namespace, once.
@@ -34,7 +35,7 @@ func TestMigrateListsRecords(t *testing.T) {
 		require.NoError(t, admin.New(r).Entities.Create(t.Context(), admin.Entity{ID: "key", ParentID: "org", Cascade: true}))
 		for _, id := range []string{"org", "key"} {
 			_, err := e.client().UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
-				TableName: aws.String(r.Table()), Key: r.Shared().Keys.Meta(id).Attributes(), UpdateExpression: aws.String("REMOVE GSI3PK, GSI3SK, version"),
+				TableName: aws.String(r.Table()), Key: shared.Of(r).Keys.Meta(id).Attributes(), UpdateExpression: aws.String("REMOVE GSI3PK, GSI3SK, version"),
 			})
 			require.NoError(t, err)
 		}
@@ -100,7 +101,7 @@ func TestMigrate(t *testing.T) {
 				last := told[len(told)-1]
 				assert.Equal(t, []any{2, done.Scanned, want.Found}, []any{last.Passes, last.Scanned, last.Found})
 
-				item, err := r.Shared().Table.Get(t.Context(), "test", schema.VersionKey())
+				item, err := shared.Of(r).Table.Get(t.Context(), "test", schema.VersionKey())
 				require.NoError(t, err)
 				record, _ := schema.DecodeVersion(item)
 				assert.Equal(t, schema.VersionRecord{
@@ -223,7 +224,7 @@ func TestMigrateIsLeft(t *testing.T) {
 	report, err := admin.New(r).Migrate(ctx, false, func(admin.MigrateReport) { cancel() })
 	require.ErrorIs(t, err, context.Canceled)
 	assert.False(t, report.Complete)
-	assert.False(t, r.Shared().Layout.Current())
+	assert.False(t, shared.Of(r).Layout.Current())
 	assert.Len(t, trail(t, r, audit.Query{Target: audit.System}), 1, "its start alone")
 	report, err = admin.New(r).Migrate(t.Context(), false, nil)
 	require.NoError(t, err)
@@ -263,9 +264,9 @@ func TestMigrateNamesWhatItCannotRead(t *testing.T) {
 	assert.Equal(t, report.Found, report.Turned+report.Superseded+report.Elsewhere+report.Unreadable)
 	assert.False(t, report.Complete)
 	assert.Len(t, legacyKeys(t, r), 1)
-	assert.False(t, r.Shared().Layout.Current())
+	assert.False(t, shared.Of(r).Layout.Current())
 
-	require.NoError(t, r.Shared().Table.BatchDelete(t.Context(), "test", []schema.Key{schema.KeyOf(wrong)}))
+	require.NoError(t, shared.Of(r).Table.BatchDelete(t.Context(), "test", []schema.Key{schema.KeyOf(wrong)}))
 	report, err = admin.New(r).Migrate(t.Context(), false, nil)
 	require.NoError(t, err)
 	assert.True(t, report.Complete)

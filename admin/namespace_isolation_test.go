@@ -20,6 +20,7 @@ import (
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
 // shown is what a list shows.
@@ -223,7 +224,7 @@ func TestNamespacesShowNothingOfOthers(t *testing.T) {
 	}
 	for _, r := range []*dynalimit.Repository{whole, eu} {
 		furnish(t.Context(), t, r, []string{"key", "other"})
-		older := schema.EntityRecord{ID: "older", ParentID: "key"}.Item(r.Shared().Keys, nil)
+		older := schema.EntityRecord{ID: "older", ParentID: "key"}.Item(shared.Of(r).Keys, nil)
 		delete(older, "parent_counts")
 		_, err := e.client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: new(r.Table()), Item: older})
 		require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
 // TestRaiseRefusesWhatItWouldNotRaise: limits that are not in force at the scope, quotas, capacities
@@ -177,7 +178,7 @@ func TestRaisesStayUntilTheListOfTheirLevelChanges(t *testing.T) {
 			require.NoError(t, limits.SetBlocked(ctx, acme, true))
 			require.NoError(t, limits.SetBlocked(ctx, acme, false))
 			for _, key := range partition(t, s.repo, "acme") {
-				item, err := s.repo.Shared().Table.Get(ctx, "test", key)
+				item, err := shared.Of(s.repo).Table.Get(ctx, "test", key)
 				require.NoError(t, err)
 				assert.NotContains(t, item, "k_rpm_rn")
 			}

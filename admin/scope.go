@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -248,24 +247,18 @@ func storedField(level levels.Level) string {
 	return "stored limits of level " + string(level)
 }
 
-// longestPeriod bounds a refill period.
-const longestPeriod = 366 * 24 * time.Hour
-
 // limitsOf are stored limits as users write them, checked.
 func limitsOf(field string, stored []schema.ConfigLimit) ([]dynalimit.Limit, error) {
 	if len(stored) == 0 {
 		return nil, nil
 	}
-	limits := make([]dynalimit.Limit, len(stored))
-	for i, l := range stored {
-		if l.PeriodSeconds > int64(longestPeriod/time.Second) {
-			return nil, invalid(field, "hold a period of %d s for %q; at most %v is allowed", l.PeriodSeconds, l.Name, longestPeriod)
-		}
-		limits[i] = dynalimit.Limit{
-			Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, RefillAmount: l.Amount,
-			RefillPeriod: time.Duration(l.PeriodSeconds) * time.Second, Window: l.Window, Zone: l.Zone,
-			Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow,
-		}
+	checked, at, reason := schema.CheckLimits(stored)
+	if reason != "" {
+		return nil, invalid(field+at, "%s", reason)
 	}
-	return dynalimit.CheckLimits(field, limits)
+	limits := make([]dynalimit.Limit, len(checked))
+	for i, l := range checked {
+		limits[i] = dynalimit.Limit(l)
+	}
+	return limits, nil
 }

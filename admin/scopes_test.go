@@ -22,6 +22,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
 // everyScope is one of each kind.
@@ -195,7 +196,7 @@ func TestUnreadableLevelsKeepTheirBlock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := memEngine(t).repository(t, nil)
 			for _, at := range everyScope {
-				item := schema.ConfigItem{Blocked: true, OnUnavailable: "local", Version: 4}.Item(r.Shared().Keys, at.Owner(), nil)
+				item := schema.ConfigItem{Blocked: true, OnUnavailable: "local", Version: 4}.Item(shared.Of(r).Keys, at.Owner(), nil)
 				item["l_rpm_cp"] = schema.Number(5) // and no period
 				put(t, r, item)
 				require.NoError(t, change.do(t.Context(), r, at))
@@ -206,7 +207,7 @@ func TestUnreadableLevelsKeepTheirBlock(t *testing.T) {
 					continue
 				}
 				require.ErrorContains(t, err, "l_rpm_rp", "it admits nobody, as before")
-				stored, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.Config(at.Owner()))
+				stored, err := shared.Of(r).Table.Get(t.Context(), "test", shared.Of(r).Keys.Config(at.Owner()))
 				require.NoError(t, err)
 				assert.Equal(t, schema.Number(5), stored["l_rpm_cp"])
 				assert.Equal(t, schema.String("local"), stored["on_unavailable"])
@@ -342,7 +343,7 @@ func TestManyConfigsInFewTransactions(t *testing.T) {
 			}
 		}
 		if e.db != nil {
-			counts, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.EntityResources())
+			counts, err := shared.Of(r).Table.Get(t.Context(), "test", shared.Of(r).Keys.EntityResources())
 			require.NoError(t, err)
 			assert.Equal(t, schema.Number(n), counts["gpt-4"])
 		}
@@ -358,7 +359,7 @@ func TestManyConfigsInFewTransactions(t *testing.T) {
 		errs, err = admin.New(r).Limits.SetConfigs(t.Context(), changes)
 		require.NoError(t, err)
 		assert.Equal(t, make([]error, n+1), errs)
-		counts, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.EntityResources())
+		counts, err := shared.Of(r).Table.Get(t.Context(), "test", shared.Of(r).Keys.EntityResources())
 		require.NoError(t, err)
 		assert.NotContains(t, counts, "gpt-4")
 	})
@@ -511,10 +512,10 @@ func TestScopesAreListed(t *testing.T) {
 // A level whose item cannot be understood is said to be so, and can be replaced.
 func TestMalformedConfigIsReplaced(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
-	item := schema.ConfigItem{Version: 7}.Item(r.Shared().Keys, schema.ConfigOwner{Resource: "gpt-4"}, nil)
+	item := schema.ConfigItem{Version: 7}.Item(shared.Of(r).Keys, schema.ConfigOwner{Resource: "gpt-4"}, nil)
 	item["l_rpm_cp"] = schema.String("many")
-	put := r.Shared().Table.Put(item, schema.Statement{})
-	_, err := r.Shared().Table.Client.TransactWriteItems(t.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: single(put)})
+	put := shared.Of(r).Table.Put(item, schema.Statement{})
+	_, err := shared.Of(r).Table.Client.TransactWriteItems(t.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: single(put)})
 	require.NoError(t, err)
 	at := admin.Scope{Everyone: true, Resource: "gpt-4"}
 	_, err = admin.New(r).Limits.GetConfig(t.Context(), at)

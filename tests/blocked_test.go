@@ -14,6 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/levels"
 )
 
@@ -78,7 +79,7 @@ func TestBlockEndsWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inFamily(t, func(t *testing.T, s *process) {
 				s.says(ofSystem, limited(dynalimit.Amounts{"rpm": 100_000}))
-				s.says(schema.ConfigOwner{Entity: "key"}, schema.ConfigItem{Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 86_400}}})
+				s.says(schema.ConfigOwner{Entity: "key"}, schema.ConfigItem{Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 1, Burst: 1, RefillAmount: 1, RefillPeriod: 24 * time.Hour}}})
 				s.acquire("key", dynalimit.Amounts{"rpm": 1})
 				ended := make(chan error, 3)
 				for range 3 {
@@ -137,7 +138,7 @@ func TestBlockedParentInALongOutage(t *testing.T) {
 		s.family("key", "project", "org")
 		lease := s.acquire("key", dynalimit.Amounts{"rpm": 1})
 		s.says(schema.ConfigOwner{Entity: "org"}, blocked)
-		s.repo.Shared().Told.Owners(schema.ConfigOwner{Entity: "org"})
+		shared.Of(s.repo).Told.Owners(schema.ConfigOwner{Entity: "org"})
 		_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1})
 		isBlocked(t, err, "org", levels.EntityDefault)
 		s.down(ddbmem.Fault{Drop: true})

@@ -14,6 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/levels"
 )
 
@@ -55,7 +56,7 @@ func limited(limits dynalimit.Amounts) schema.ConfigItem {
 	var c schema.ConfigItem
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		n := limits[name]
-		c.Limits = append(c.Limits, schema.ConfigLimit{Name: name, Capacity: n, Burst: n, Amount: n, PeriodSeconds: 60})
+		c.Limits = append(c.Limits, schema.ConfigLimit{Name: name, Capacity: n, Burst: n, RefillAmount: n, RefillPeriod: time.Minute})
 	}
 	return c
 }
@@ -128,7 +129,7 @@ func TestPlanReadBegunBeforeAnEvictionIsDropped(t *testing.T) {
 		elapse(1500 * time.Millisecond) // the plan's items have been read, and are on their way
 		s.db.SetFaults(nil)
 		s.says(ofPlan, limited(dynalimit.Amounts{"rpm": 7}))
-		s.repo.Shared().Told.Owners(ofPlan)
+		shared.Of(s.repo).Told.Owners(ofPlan)
 		after, err := s.repo.config(t.Context(), "user-1", model)
 		require.NoError(t, err)
 		assert.Equal(t, int64(7), after.limits[0].Capacity, "it does not share the old read")
@@ -166,15 +167,15 @@ func TestPlanEvictionForgetsWhatWasMadeOfIt(t *testing.T) {
 	}
 	cached()
 	require.Len(t, cached(), 8)
-	s.repo.Shared().Told.Owners(schema.ConfigOwner{Plan: "pro", Resource: model})
+	shared.Of(s.repo).Told.Owners(schema.ConfigOwner{Plan: "pro", Resource: model})
 	assert.Equal(t, []string{"a other", "b other", "c gpt-4", "c other", "d gpt-4", "d other"}, cached())
-	s.repo.Shared().Told.Owners(schema.ConfigOwner{Plan: "pro"})
+	shared.Of(s.repo).Told.Owners(schema.ConfigOwner{Plan: "pro"})
 	assert.Equal(t, []string{"c gpt-4", "c other", "d gpt-4", "d other"}, cached())
-	s.repo.Shared().Told.Owners(schema.ConfigOwner{Plan: "free", Resource: "other"}, schema.ConfigOwner{Entity: "d", Resource: model}, schema.ConfigOwner{Entity: "c", Resource: "third"})
+	shared.Of(s.repo).Told.Owners(schema.ConfigOwner{Plan: "free", Resource: "other"}, schema.ConfigOwner{Entity: "d", Resource: model}, schema.ConfigOwner{Entity: "c", Resource: "third"})
 	assert.Equal(t, []string{"a gpt-4", "a other", "b gpt-4", "b other", "c gpt-4", "d other"}, cached(), "many owners at once")
-	s.repo.Shared().Told.Owners(schema.ConfigOwner{Resource: "other"}, schema.ConfigOwner{Entity: "a"})
+	shared.Of(s.repo).Told.Owners(schema.ConfigOwner{Resource: "other"}, schema.ConfigOwner{Entity: "a"})
 	assert.Equal(t, []string{"b gpt-4", "c gpt-4", "d gpt-4"}, cached())
-	s.repo.Shared().Told.Owners(schema.ConfigOwner{})
+	shared.Of(s.repo).Told.Owners(schema.ConfigOwner{})
 	assert.Empty(t, cached())
 }
 

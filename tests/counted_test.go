@@ -21,7 +21,7 @@ var counted = schema.ConfigItem{Unlimited: true, Counted: true}
 // them. What fits is charged, so that no debt is left once they are enforced again. A name that no
 // less specific level has passes. Limits of parents and groups stay.
 func TestCountedLevel(t *testing.T) {
-	day := []schema.ConfigLimit{{Name: "rpm", Capacity: 10, Burst: 10, Amount: 10, PeriodSeconds: 86_400}}
+	day := []schema.ConfigLimit{{Name: "rpm", Capacity: 10, Burst: 10, RefillAmount: 10, RefillPeriod: 24 * time.Hour}}
 	for name, test := range map[string]struct {
 		at   schema.ConfigOwner
 		opts dynalimit.Options
@@ -130,7 +130,7 @@ func TestCountedLevelInAnOutage(t *testing.T) {
 				user := userOf(0)
 				s.says(schema.ConfigOwner{Entity: user}, schema.ConfigItem{Extends: true, Limits: limited(dynalimit.Amounts{"rpm": 1000}).Limits})
 				s.says(schema.ConfigOwner{Resource: model}, counted)
-				s.says(ofSystem, schema.ConfigItem{Limits: []schema.ConfigLimit{{Name: "tpm", Capacity: 100, Burst: 100, Amount: 100, PeriodSeconds: 86_400}}})
+				s.says(ofSystem, schema.ConfigItem{Limits: []schema.ConfigLimit{{Name: "tpm", Capacity: 100, Burst: 100, RefillAmount: 100, RefillPeriod: 24 * time.Hour}}})
 				s.children("org", "child")
 				s.says(schema.ConfigOwner{Entity: "org"}, limited(dynalimit.Amounts{"tpm": 1000}))
 				s.acquire(user, dynalimit.Amounts{"rpm": 1, "tpm": 1})

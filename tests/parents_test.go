@@ -219,7 +219,7 @@ func TestUnlimitedSystemAboveAParent(t *testing.T) {
 // TestMoneyBehindAChainThatIsTooDeep: any level that is left out refuses calls if it would charge
 // money, and so does a chain without an end.
 func TestMoneyBehindAChainThatIsTooDeep(t *testing.T) {
-	usd := schema.ConfigLimit{Name: "usd", Capacity: 1_000_000, Burst: 1_000_000, Amount: 1_000_000, Window: "day", Zone: "UTC", Unit: "usd", PerModel: true}
+	usd := schema.ConfigLimit{Name: "usd", Capacity: 1_000_000, Burst: 1_000_000, RefillAmount: 1_000_000, Window: "day", Zone: "UTC", Unit: "usd", PerModel: true}
 	shadow, later := usd, usd
 	shadow.Shadow, later.Window = true, "eon"
 	farther := schema.ConfigOwner{Entity: "level-9"}

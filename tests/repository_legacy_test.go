@@ -427,7 +427,7 @@ func TestCompositeLimitsWin(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		var logged bytes.Buffer
 		r := legacyTable(t, e, "0.6", &dynalimit.RepositoryOptions{Principal: tester, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
-		put(t, r, schema.ConfigItem{Version: 3, Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 7, Burst: 7, Amount: 7, PeriodSeconds: 60}}}.Item(schema.Keys{}, schema.ConfigOwner{Resource: model}, nil))
+		put(t, r, schema.ConfigItem{Version: 3, Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 7, Burst: 7, RefillAmount: 7, RefillPeriod: time.Minute}}}.Item(schema.Keys{}, schema.ConfigOwner{Resource: model}, nil))
 		cfg, err := r.rereadConfig(t.Context(), "user-1", model)
 		require.NoError(t, err)
 		assert.Equal(t, []dynalimit.Limit{dynalimit.PerMinute("rpm", 7)}, cfg.limits)

@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
@@ -38,7 +39,7 @@ func openRepository(client dynalimit.DynamoDB, name string, opts *dynalimit.Repo
 }
 
 func openedBy(r *dynalimit.Repository, client dynalimit.DynamoDB) *repository {
-	shared := r.Shared()
+	shared := shared.Of(r)
 	return &repository{Repository: r, client: client, table: r.Table(), store: shared.Table, keys: shared.Keys}
 }
 

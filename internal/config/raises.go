@@ -45,10 +45,10 @@ func rank(level levels.Level) int {
 // a quota, one of another name or period, one that is as large already, and one whose refill would
 // be too large.
 func (r Raise) Of(l schema.ConfigLimit) (schema.ConfigLimit, bool) {
-	if l.Name != r.Name || l.Window != "" || l.PeriodSeconds != r.PeriodSeconds || l.Capacity >= r.Capacity || l.Capacity < 1 || l.Amount < 1 || r.Capacity > schema.MaxTokens {
+	if l.Name != r.Name || l.Window != "" || l.PeriodSeconds() != r.PeriodSeconds || l.Capacity >= r.Capacity || l.Capacity < 1 || l.RefillAmount < 1 || r.Capacity > schema.MaxTokens {
 		return l, false
 	}
-	high, low := bits.Mul64(uint64(l.Amount), uint64(r.Capacity))
+	high, low := bits.Mul64(uint64(l.RefillAmount), uint64(r.Capacity))
 	if high >= uint64(l.Capacity) {
 		return l, false
 	}
@@ -56,7 +56,7 @@ func (r Raise) Of(l schema.ConfigLimit) (schema.ConfigLimit, bool) {
 	if amount > schema.MaxTokens {
 		return l, false
 	}
-	l.Capacity, l.Amount, l.Burst = r.Capacity, int64(amount), max(l.Burst, r.Capacity)
+	l.Capacity, l.RefillAmount, l.Burst = r.Capacity, int64(amount), max(l.Burst, r.Capacity)
 	return l, true
 }
 

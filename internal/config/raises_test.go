@@ -2,6 +2,7 @@ package config
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,13 +15,13 @@ import (
 // period at its level or at less specific ones. The largest counts, and none counts past its end.
 func TestRaises(t *testing.T) {
 	minute := func(name string, capacity, burst, amount int64) schema.ConfigLimit {
-		return schema.ConfigLimit{Name: name, Capacity: capacity, Burst: burst, Amount: amount, PeriodSeconds: 60}
+		return schema.ConfigLimit{Name: name, Capacity: capacity, Burst: burst, RefillAmount: amount, RefillPeriod: time.Minute}
 	}
 	raise := func(name string, capacity, until int64) schema.ConfigRaise {
 		return schema.ConfigRaise{Name: name, Capacity: capacity, PeriodSeconds: 60, Until: until}
 	}
 	hourly, quota := raise("rpm", 500, 100), minute("rpm", 100, 100, 100)
-	hourly.PeriodSeconds, quota.Window, quota.PeriodSeconds = 3600, "day", 0
+	hourly.PeriodSeconds, quota.Window, quota.RefillPeriod = 3600, "day", 0
 	type saying map[levels.Level]schema.ConfigItem
 	system := schema.ConfigItem{Limits: []schema.ConfigLimit{minute("rpm", 100, 100, 100)}}
 	raised := func(c schema.ConfigItem, raises ...schema.ConfigRaise) schema.ConfigItem {
@@ -59,9 +60,9 @@ func TestRaises(t *testing.T) {
 			require.NoError(t, err)
 			limits, raises, ends := v.At(50_000)
 			require.Len(t, limits, 1)
-			test.want.PeriodSeconds = limits[0].PeriodSeconds
+			test.want.RefillPeriod = limits[0].RefillPeriod
 			if test.want.Window != "" { // burst and refill of a quota are its capacity
-				test.want.Burst, test.want.Amount = limits[0].Burst, limits[0].Amount
+				test.want.Burst, test.want.RefillAmount = limits[0].Burst, limits[0].RefillAmount
 				test.want.Zone = limits[0].Zone
 			}
 			assert.Equal(t, test.want, limits[0].ConfigLimit)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
@@ -29,7 +30,7 @@ func (s *said) item() schema.Item {
 	}
 	c := schema.ConfigItem{Version: 1, Unlimited: s.unlimited, Counted: s.counted, Blocked: s.blocked, OnUnavailable: s.policy, Extends: s.extends, Lifted: s.lifts, BlockedExcept: s.except, Admit: s.admit}
 	for _, name := range s.names {
-		c.Limits = append(c.Limits, schema.ConfigLimit{Name: name, Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 60})
+		c.Limits = append(c.Limits, schema.ConfigLimit{Name: name, Capacity: 1, Burst: 1, RefillAmount: 1, RefillPeriod: time.Minute})
 	}
 	return c.Item(schema.Keys{}, schema.ConfigOwner{}, nil)
 }
@@ -80,7 +81,7 @@ func model(by map[levels.Level]*said) (v Verdict) {
 			case spoken:
 			case slices.Contains(l.names, name):
 				spoken = true
-				v.Limits = append(v.Limits, Limit{schema.ConfigLimit{Name: name, Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 60, Shadow: shadowed[level]}, level, shadowed[level]})
+				v.Limits = append(v.Limits, Limit{schema.ConfigLimit{Name: name, Capacity: 1, Burst: 1, RefillAmount: 1, RefillPeriod: time.Minute, Shadow: shadowed[level]}, level, shadowed[level]})
 			case slices.Contains(l.lifts, name):
 				spoken = true
 				v.Lifted = append(v.Lifted, Hidden{name, level})

@@ -19,21 +19,6 @@ const (
 	attrBlocked       = "blocked"
 )
 
-// ConfigLimit is a stored limit: whole tokens and whole seconds or, of a quota, the unit of
-// its windows and their zone.
-type ConfigLimit struct {
-	Name                                   string
-	Capacity, Burst, Amount, PeriodSeconds int64
-	// Of a quota alone: Unit is "usd" for money in micro-dollars, PerModel means that each
-	// model is to have its own.
-	Window, Zone, Unit string
-	PerModel           bool
-	// MaxDebt is how far below 0 corrections may take it; 0 for any debt.
-	MaxDebt int64
-	// Shadow means that it is counted and denies nothing.
-	Shadow bool
-}
-
 // ConfigItem is what a configuration item says.
 type ConfigItem struct {
 	// Limits is sorted by name.
@@ -155,8 +140,8 @@ func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 		prefix := limitPrefix + l.Name + "_"
 		item[prefix+fieldCapacity] = Number(l.Capacity)
 		item[prefix+fieldBurst] = Number(l.Burst)
-		item[prefix+fieldAmount] = Number(l.Amount)
-		item[prefix+fieldPeriod] = Number(l.PeriodSeconds)
+		item[prefix+fieldAmount] = Number(l.RefillAmount)
+		item[prefix+fieldPeriod] = Number(l.PeriodSeconds())
 	}
 	for _, name := range c.Lifted {
 		item[kindPrefix+name+"_"+fieldLifted] = &types.AttributeValueMemberBOOL{Value: true}
@@ -257,7 +242,7 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 			return ConfigItem{}, fmt.Errorf("limit %s is both a bucket and a quota", q.name)
 		}
 		c.Limits = slices.Insert(c.Limits, i, ConfigLimit{
-			Name: q.name, Capacity: q.allowed, Burst: q.allowed, Amount: q.allowed, Window: q.window, Zone: q.zone, Unit: q.unit, PerModel: q.perModel,
+			Name: q.name, Capacity: q.allowed, Burst: q.allowed, RefillAmount: q.allowed, Window: q.window, Zone: q.zone, Unit: q.unit, PerModel: q.perModel,
 		})
 	}
 	if err := c.readMore(item); err != nil {
@@ -425,9 +410,9 @@ func limitsIn(item Item) (map[string]*ConfigLimit, error) {
 		case fieldBurst:
 			l.Burst = n
 		case fieldAmount:
-			l.Amount = n
+			l.RefillAmount = n
 		case fieldPeriod:
-			l.PeriodSeconds = n
+			l.RefillPeriod = seconds(n)
 		}
 	}
 	return limits, d.err
@@ -446,7 +431,7 @@ func (l ConfigLimit) completed(item Item) (ConfigLimit, error) {
 		l.Burst = l.Capacity
 	}
 	if item[prefix+fieldAmount] == nil {
-		l.Amount = l.Capacity
+		l.RefillAmount = l.Capacity
 	}
 	return l, nil
 }

@@ -159,12 +159,12 @@ func DecodeLegacyLimit(item Item) (LegacyLimit, error) {
 	d := legacyDecoder{decoder: decoder{item: legacyAttributes(item, legacyLimitCapacity)}, key: l.Key}
 	l.Name = l.Limit
 	l.Capacity = d.required(legacyLimitCapacity)
-	l.PeriodSeconds = d.required(legacyLimitPeriod)
+	l.RefillPeriod = seconds(d.required(legacyLimitPeriod))
 	if l.Burst, ok = d.number(legacyLimitBurst); !ok {
 		l.Burst = l.Capacity
 	}
-	if l.Amount, ok = d.number(legacyLimitAmount); !ok {
-		l.Amount = l.Capacity
+	if l.RefillAmount, ok = d.number(legacyLimitAmount); !ok {
+		l.RefillAmount = l.Capacity
 	}
 	l.Unchanged = legacyUnchanged(item, legacyLimitCapacity, legacyLimitBurst, legacyLimitAmount, legacyLimitPeriod)
 	return l, d.wrapped()

@@ -16,6 +16,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
+// Of returns a *dynalimit.Repository as package admin sees it. Package dynalimit sets it, so that
+// its users see no method for admin.
+var Of func(repository any) Repository
+
 // Repository is a Repository as package admin sees it.
 type Repository struct {
 	// Author is who makes changes by default, and Anonymous lets nobody known make them.
@@ -88,6 +92,7 @@ func CheckCompatible(resource, field string, limits []schema.ConfigLimit) error 
 		}
 	}
 	for _, l := range limits {
+		l = l.WithDefaults()
 		if l.Window != "" {
 			return refuse(field, fmt.Sprintf("makes %q a quota of each %s; give a token bucket (RepositoryOptions.Compatible is set: zae-limiter knows no quotas)", l.Name, l.Window))
 		}

@@ -84,8 +84,8 @@ func (s stored) limit(name string) (l dynalimit.Limit, without bool, lacks, diff
 		}
 		l = dynalimit.Limit{Name: name, Capacity: capacity, Window: window.Unit().String(), Zone: window.Zone()}
 	}
-	if _, err := dynalimit.CheckLimits("limits", []dynalimit.Limit{l}); err != nil {
-		return l, true, strings.TrimPrefix(err.Error(), "dynalimit: "), ""
+	if _, at, reason := schema.CheckLimits([]schema.ConfigLimit{schema.ConfigLimit(l)}); reason != "" {
+		return l, true, "invalid limits" + at + ": " + reason, ""
 	}
 	if compact := s.text("sched"); compact != "" {
 		lacks = fmt.Sprintf("other amounts at the hours of %s: the manifest has those of all other hours; apply another manifest at these", crons(compact))

@@ -103,7 +103,7 @@ func withLimits(composite schema.Item, limits []schema.LegacyLimit) schema.Item 
 	item := schema.Item{}
 	maps.Copy(item, composite)
 	for _, l := range limits {
-		for field, n := range map[string]int64{"cp": l.Capacity, "bx": l.Burst, "ra": l.Amount, "rp": l.PeriodSeconds} {
+		for field, n := range map[string]int64{"cp": l.Capacity, "bx": l.Burst, "ra": l.RefillAmount, "rp": l.PeriodSeconds()} {
 			item["l_"+l.Name+"_"+field] = schema.Number(n)
 		}
 	}

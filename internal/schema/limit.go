@@ -1,0 +1,124 @@
+package schema
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/calendar"
+)
+
+// ConfigLimit is a limit in whole tokens, as users write it and as it is stored: a token bucket or,
+// with a Window, a calendar quota. dynalimit.Limit describes its fields: each is converted into the
+// other, so both have the same fields.
+type ConfigLimit struct {
+	Name                          string
+	Capacity, Burst, RefillAmount int64
+	RefillPeriod                  time.Duration
+	Window, Zone, Unit            string
+	PerModel                      bool
+	MaxDebt                       int64
+	Shadow                        bool
+}
+
+// LongestPeriod bounds a refill period: longer than any billing cycle.
+const LongestPeriod = 366 * 24 * time.Hour
+
+// PeriodSeconds is the refill period in the whole seconds that are stored.
+func (l ConfigLimit) PeriodSeconds() int64 { return int64(l.RefillPeriod / time.Second) }
+
+// seconds is a stored period. One that no duration holds is the longest that does, which CheckLimits
+// refuses, too.
+func seconds(n int64) time.Duration {
+	const most = int64(math.MaxInt64 / time.Second)
+	return time.Duration(min(max(n, -most), most)) * time.Second
+}
+
+// IsQuota reports whether the limit is a calendar quota and no token bucket.
+func (l ConfigLimit) IsQuota() bool { return l.Window != "" }
+
+// WithDefaults fills in the burst, the refill amount, and the zone of a quota.
+func (l ConfigLimit) WithDefaults() ConfigLimit {
+	l.Burst, l.RefillAmount = cmp.Or(l.Burst, l.Capacity), cmp.Or(l.RefillAmount, l.Capacity)
+	if l.IsQuota() {
+		l.Zone = cmp.Or(l.Zone, "UTC")
+	}
+	return l
+}
+
+// CheckLimits returns the limits with their defaults, sorted by name. If they cannot be used, reason
+// says why, and at is the place in the list as it is added to the name of a field, such as
+// "[1].Burst"; at is empty if the reason is about the list.
+func CheckLimits(limits []ConfigLimit) (checked []ConfigLimit, at, reason string) {
+	if len(limits) == 0 {
+		return nil, "", `is empty; give at least one limit, for example dynalimit.PerMinute("rpm", 100)`
+	}
+	if len(limits) > MaxLimits {
+		return nil, "", fmt.Sprintf("has %d limits; a bucket holds at most %d", len(limits), MaxLimits)
+	}
+	checked = make([]ConfigLimit, len(limits))
+	for i, l := range limits {
+		checked[i] = l.WithDefaults()
+		if field, reason := checked[i].check(); reason != "" {
+			return nil, fmt.Sprintf("[%d].%s", i, field), reason
+		}
+	}
+	slices.SortFunc(checked, func(a, b ConfigLimit) int { return strings.Compare(a.Name, b.Name) })
+	for i := 1; i < len(checked); i++ {
+		if checked[i].Name == checked[i-1].Name {
+			return nil, "", fmt.Sprintf("names %q twice; give each limit once", checked[i].Name)
+		}
+	}
+	return checked, "", ""
+}
+
+// check returns the field that cannot be used, and why; reason is empty if there is none.
+func (l ConfigLimit) check() (field, reason string) {
+	if reason := CheckLimitName(l.Name); reason != "" {
+		return "Name", reason
+	}
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{{"Capacity", l.Capacity}, {"Burst", l.Burst}, {"RefillAmount", l.RefillAmount}} {
+		if n.value < 1 || n.value > MaxTokens {
+			return n.name, fmt.Sprintf("is %d for %q; give 1 to %d tokens", n.value, l.Name, int64(MaxTokens))
+		}
+	}
+	switch {
+	case l.MaxDebt < 0 || l.MaxDebt > MaxTokens:
+		return "MaxDebt", fmt.Sprintf("is %d for %q; give 1 to %d tokens, or 0 for any debt", l.MaxDebt, l.Name, int64(MaxTokens))
+	case l.Unit != "" && l.Unit != money:
+		return "Unit", fmt.Sprintf("is %q for %q; give dynalimit.USD for money, or nothing", l.Unit, l.Name)
+	case l.PerModel && l.Unit == "":
+		return "PerModel", fmt.Sprintf("is set for %q, which is no money; leave it out", l.Name)
+	case l.IsQuota():
+		return l.checkQuota()
+	case l.Unit != "":
+		return "Unit", fmt.Sprintf("is money for %q, which is a token bucket; give money in a quota, for example with dynalimit.DailyMoney", l.Name)
+	case l.Zone != "":
+		return "Zone", fmt.Sprintf("is %q for %q, which has no window; set Window, or leave the zone out", l.Zone, l.Name)
+	case l.RefillPeriod < time.Millisecond || l.RefillPeriod > LongestPeriod || l.RefillPeriod%time.Millisecond != 0:
+		return "RefillPeriod", fmt.Sprintf("is %v for %q; give whole milliseconds up to %v", l.RefillPeriod, l.Name, LongestPeriod)
+	}
+	return "", ""
+}
+
+// checkQuota is check for what a calendar quota cannot have.
+func (l ConfigLimit) checkQuota() (field, reason string) {
+	switch {
+	case l.RefillPeriod != 0:
+		return "RefillPeriod", fmt.Sprintf("is %v for %q, which is a quota of each %s; leave it out", l.RefillPeriod, l.Name, l.Window)
+	case l.Burst != l.Capacity:
+		return "Burst", fmt.Sprintf("is %d for %q; a quota has no burst but its capacity (%d)", l.Burst, l.Name, l.Capacity)
+	case l.RefillAmount != l.Capacity:
+		return "RefillAmount", fmt.Sprintf("is %d for %q; a quota regains its capacity (%d)", l.RefillAmount, l.Name, l.Capacity)
+	}
+	if _, err := calendar.WindowsOf(l.Window, l.Zone); err != nil {
+		return "Window", fmt.Sprintf("of %q: %v", l.Name, err)
+	}
+	return "", ""
+}
