@@ -75,7 +75,7 @@ func (c *charge) known(amounts []plan.Signed) []plan.Signed {
 		case c.unlimited || lifts(cfgs, a.Name):
 			return true
 		}
-		return c.passesOver() && !hides(cfgs, a.Name) && fallback.replaces(a.Name, cfgs) == ""
+		return c.passesOver() && !c.hides(a.Name) && fallback.replaces(a.Name, cfgs) == ""
 	})
 }
 
@@ -84,6 +84,14 @@ func (c *charge) known(amounts []plan.Signed) []plan.Signed {
 // levels are known.
 func (c *charge) passesOver() bool {
 	return c.unlimited || c.request.opts.ignoreUnknown && c.levels != nil
+}
+
+// hides reports whether a bucket of the call's entity has a limit at a level that is not in force
+// there. Acquire lets limits pass that only a parent hides, and so do corrections.
+func (c *charge) hides(name string) bool {
+	return slices.ContainsFunc(c.levels, func(lv level) bool {
+		return lv.lane.Entity == c.request.entity && hiddenIn(lv.cfg, name) != nil
+	})
 }
 
 // has reports whether some level has a limit.

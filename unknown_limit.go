@@ -87,11 +87,6 @@ func (c *cascade) hides(entity, name string) bool {
 	})
 }
 
-// hides reports whether a bucket has a limit at a level that is not in force there.
-func hides(cfgs []*plan.Config, name string) bool {
-	return slices.ContainsFunc(cfgs, func(c *plan.Config) bool { return hiddenIn(c, name) != nil })
-}
-
 // lifts reports whether a level takes a limit away by name.
 func lifts(cfgs []*plan.Config, name string) bool {
 	return slices.ContainsFunc(cfgs, func(c *plan.Config) bool { return slices.Contains(c.From().Lifted, name) })

@@ -386,3 +386,17 @@ func TestWithIgnoreUnknownNeedsOneLimit(t *testing.T) {
 	_, err = memProcess(t, nil).limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithIgnoreUnknown())
 	requireInvalid(t, err, "limits")
 }
+
+// TestLimitThatOnlyAParentHides: WithIgnoreUnknown skips a limit that a level of the parent alone hides,
+// when it is acquired and when the lease is corrected.
+func TestLimitThatOnlyAParentHides(t *testing.T) {
+	s := memProcess(t, nil)
+	s.says(schema.ConfigOwner{Entity: "key"}, limited(dynalimit.Amounts{"rpm": 10}))
+	s.says(schema.ConfigOwner{Entity: "team"}, limited(dynalimit.Amounts{"images": 10}))
+	s.says(schema.ConfigOwner{Entity: "team", Resource: model}, limited(dynalimit.Amounts{"rpm": 10}))
+	s.family("key", "team")
+	lease := s.acquire("key", dynalimit.Amounts{"rpm": 1, "images": 1}, dynalimit.WithIgnoreUnknown())
+	assert.Equal(t, dynalimit.Amounts{"rpm": 1}, lease.Consumed())
+	require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 2, "images": 3}))
+	assert.Equal(t, dynalimit.Amounts{"rpm": 2}, lease.Consumed())
+}
