@@ -1,5 +1,4 @@
-// Package background counts what goes on behind a caller's back, so that closing
-// waits for it.
+// Package background tracks background tasks, so that Close can wait for them.
 package background
 
 import (
@@ -7,8 +6,8 @@ import (
 	"sync"
 )
 
-// Life is how long a keeper works in the background: until Close, and what has
-// begun by then.
+// Life is the lifetime of a keeper's background work. Tasks begin until Close, and Wait returns
+// when the last one has ended.
 type Life struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -26,13 +25,14 @@ func New() *Life {
 	return l
 }
 
-// Context is that of writes: it outlives a caller, and ends with Cancel.
+// Context returns the context for writes. It outlives the caller's context and ends with
+// Cancel.
 func (l *Life) Context() context.Context { return l.ctx }
 
-// Cancel ends what still goes on.
+// Cancel cancels Context, which ends the remaining tasks.
 func (l *Life) Cancel() { l.cancel() }
 
-// Close lets no more tasks begin, and closes Closing. It is called once.
+// Close prevents further tasks and closes Closing. Call it once.
 func (l *Life) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -40,10 +40,10 @@ func (l *Life) Close() {
 	close(l.closing)
 }
 
-// Closing is closed when Close is called.
+// Closing returns a channel that Close closes.
 func (l *Life) Closing() <-chan struct{} { return l.closing }
 
-// Closed says that Close was called.
+// Closed reports whether Close was called.
 func (l *Life) Closed() bool {
 	select {
 	case <-l.closing:
@@ -53,8 +53,8 @@ func (l *Life) Closed() bool {
 	}
 }
 
-// Begin counts a task, which ends with Done; false after Close, unless the task
-// belongs to closing.
+// Begin registers a task; the task calls Done at its end. After Close it returns false, unless
+// atClose is set: then the task is part of closing.
 func (l *Life) Begin(atClose bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,8 +65,8 @@ func (l *Life) Begin(atClose bool) bool {
 	return true
 }
 
-// Done ends a task that Begin counted.
+// Done ends a task that Begin registered.
 func (l *Life) Done() { l.tasks.Done() }
 
-// Wait is until no task goes on.
+// Wait blocks until all tasks have ended.
 func (l *Life) Wait() { l.tasks.Wait() }

@@ -2,16 +2,15 @@ package background
 
 import "sync"
 
-// Running counts what goes on in the background. Unlike a sync.WaitGroup it may
-// be waited for while it falls to zero and rises again: what ends may begin
-// something else.
+// Running counts background tasks. Unlike a sync.WaitGroup it allows Wait while the count falls
+// to zero and rises again: a task may begin another as it ends.
 type Running struct {
 	mu    sync.Mutex
 	n     int
 	ended chan struct{} // closed when n falls to zero
 }
 
-// Add counts one more.
+// Add adds n tasks.
 func (r *Running) Add(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -21,7 +20,7 @@ func (r *Running) Add(n int) {
 	r.n += n
 }
 
-// Done counts one less.
+// Done removes one task.
 func (r *Running) Done() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -30,7 +29,7 @@ func (r *Running) Done() {
 	}
 }
 
-// Wait is until nothing goes on.
+// Wait blocks until the count is zero.
 func (r *Running) Wait() {
 	for {
 		r.mu.Lock()

@@ -1,6 +1,6 @@
-// Package calendar knows an organisation's days: which one an instant belongs to, when it
-// ends, and when its sums are complete. It takes time as an argument and knows neither
-// money nor the store.
+// Package calendar computes an organisation's days: the day of an instant, the end of a day,
+// and the instant from which the sums of a day are complete. It takes the time as an argument
+// and knows neither money nor the store.
 package calendar
 
 import (
@@ -9,16 +9,16 @@ import (
 	"github.com/dynalimit/dynalimit/internal/calendar"
 )
 
-// Calendar is the days of one time zone. The zero value has those of UTC.
+// Calendar is the days of one time zone. The zero value is the calendar of UTC.
 type Calendar struct{ zone *time.Location }
 
-// Check says what is wrong with the name of a zone; nil if nothing is.
+// Check returns an error if zone is not the name of a known time zone.
 func Check(zone string) error {
 	_, err := calendar.LoadZone(zone)
 	return err
 }
 
-// In is the calendar of an IANA time zone, which calendar.LoadZone knows.
+// In returns the calendar of an IANA time zone that calendar.LoadZone accepts.
 func In(zone string) Calendar {
 	z, err := calendar.LoadZone(zone)
 	if err != nil {
@@ -34,13 +34,13 @@ func (c Calendar) location() *time.Location {
 	return c.zone
 }
 
-// Day is the day at t.
+// Day returns the day at t.
 func (c Calendar) Day(t time.Time) string { return dayIn(t, c.location()) }
 
-// Reset is the first instant after t that belongs to another day.
+// Reset returns the first instant of the day after t.
 func (c Calendar) Reset(t time.Time) time.Time { return calendar.NextDate(t, c.location()) }
 
-// End is the instant the day is over.
+// End returns the first instant after the day.
 func (c Calendar) End(day string) time.Time {
 	noon, err := time.ParseInLocation(dayLayout+"15", day+"12", c.location())
 	if err != nil {

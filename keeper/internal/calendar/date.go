@@ -4,16 +4,16 @@ import "time"
 
 const dayLayout = "20060102"
 
-// dayIn is the local date of an instant, as "20260123". Days sort as strings.
+// dayIn returns the local date of an instant, such as "20260123". Days sort as strings.
 func dayIn(t time.Time, zone *time.Location) string { return t.In(zone).Format(dayLayout) }
 
-// ParseDay reads a day like "20260123"; the answer is its noon in UTC.
+// ParseDay parses a day such as "20260123" and returns its noon in UTC.
 func ParseDay(day string) (time.Time, error) {
 	t, err := time.Parse(dayLayout, day)
 	return t.Add(12 * time.Hour), err
 }
 
-// AddDays moves a day on the calendar.
+// AddDays returns the day n days after day.
 func AddDays(day string, n int) string {
 	t, err := time.Parse(dayLayout, day)
 	if err != nil {

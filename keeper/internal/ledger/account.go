@@ -8,21 +8,21 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// Account is where the calls of one label are counted on one day. It is a plain value
-// that makes operations.
+// Account identifies the counters of one label on one day. It is a plain value that makes
+// operations.
 type Account struct {
 	Org    string // the organisation's id
-	Scope  string // whose spend is counted together, see AppScope
+	Scope  string // the scope of the spend, see AppScope
 	Label  string // the model label
 	Day    string // like 20260123
-	Shards int    // over which the day is spread
-	Keep   int    // days that it is kept
+	Shards int    // the number of shards of the day's counters
+	Keep   int    // days until its items expire
 }
 
-// Submission makes the operation that counts a record, and what its tags cost. late
-// means that the day's total may be closed.
+// Submission makes the operation that counts a record, and its cost under each tag. late means
+// that the day's total may be closed.
 func (a Account) Submission(r Record, tags map[string]string, late bool) *Operation {
-	o := a.operation(late)
+	o := a.baseOperation(late)
 	for _, name := range slices.Sorted(maps.Keys(tags)) {
 		o.debits = append(o.debits, a.tagDebit(name, tags[name]))
 	}
@@ -31,20 +31,20 @@ func (a Account) Submission(r Record, tags map[string]string, late bool) *Operat
 	return o
 }
 
-// Adjustment makes the operation that applies an audited credit or charge. It has a lane
-// of its own beside the account's, for it needs the control table too: calls do not wait
-// while that does not answer.
+// Adjustment makes the operation that applies an audited credit or charge. Its lane is not the
+// lane of the account's calls, because it also needs the control table: calls do not wait while
+// that table does not answer.
 func (a Account) Adjustment(adj Adjustment, late bool) *Operation {
-	o := a.operation(late)
+	o := a.baseOperation(late)
 	o.lane += "##adjust"
 	adj.writer = o.writer
 	o.adjust = &adj
 	return o
 }
 
-func (a Account) operation(late bool) *Operation {
+func (a Account) baseOperation(late bool) *Operation {
 	o := newOperation()
-	o.day, o.expires = a.Day, expires(a.Day, a.Keep)
+	o.day, o.expires = a.Day, expirySeconds(a.Day, a.Keep)
 	o.Org, o.Scope, o.lane = a.Org, a.Scope, a.Scope+"#"+a.Label+"#"+a.Day
 	o.debits = []Debit{{PK: LabelPartition(a.Scope, a.Label), Prefix: dayPrefix(a.Day), Shards: a.Shards}}
 	if late {
@@ -53,19 +53,19 @@ func (a Account) operation(late bool) *Operation {
 	return o
 }
 
-// expires is when what was counted on a day may go, in unix seconds: when no zone has the last
-// of so many days after it any more, and a day later.
-func expires(day string, keepDays int) int64 {
-	noon, _ := calendar.ParseDay(day) // it was one
+// expirySeconds returns the expiry of a day's items in unix seconds. It is keepDays and two days
+// after the day, which is a day after the last time zone has passed that date.
+func expirySeconds(day string, keepDays int) int64 {
+	noon, _ := calendar.ParseDay(day) // validated before
 	return noon.AddDate(0, 0, keepDays+2).Unix()
 }
 
-// tagDebit is the counter of what calls with one value of a tag cost.
+// tagDebit returns the debit of the cost counter of one value of a tag.
 func (a Account) tagDebit(name, value string) Debit {
 	return Debit{PK: TagPartition(a.Scope, name), Prefix: tagPrefix(a.Day, value), Shards: a.Shards, Bare: true}
 }
 
-// LabelDay is the counter of a label's day, whatever its shards.
+// LabelDay returns the key of the counter of a label's day, without a shard.
 func LabelDay(scope, label, day string) store.Key {
 	return store.Key{PK: LabelPartition(scope, label), SK: dayPrefix(day)}
 }

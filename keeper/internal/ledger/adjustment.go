@@ -7,25 +7,25 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// Adjustment is a credit or charge by hand, as it is kept.
+// Adjustment is a manual credit or charge, in its stored form.
 type Adjustment struct {
-	ID     string      // it is applied once under it
-	App    string      // whose it is
-	Label  string      // the model label it changes
-	Day    string      // the day it counts on
-	Reason string      // as it was given
+	ID     string      // applied once under this id
+	App    string      // the id of the app
+	Label  string      // the adjusted model label
+	Day    string      // the adjusted day
+	Reason string      // as the caller gave it
 	At     time.Time   // when it was first sent
-	Change money.Picos // above zero a charge, below a credit
-	AnyDay bool        // no day was named: the first one stands
-	Event  store.Item  // is put into the control table with it; nil: nothing is
+	Change money.Picos // positive: a charge; negative: a credit
+	AnyDay bool        // the caller named no day: a repetition keeps the first one's day
+	Event  store.Item  // the audit event for the control table; nil: no event
 	writer string
 }
 
-func (a *Adjustment) key(org string) store.Key {
+func (a *Adjustment) itemKey(org string) store.Key {
 	return store.Key{PK: AuditPartition(org), SK: AuditKey(a.App) + a.ID}
 }
 
-func (a *Adjustment) item(key store.Key) store.Item {
+func (a *Adjustment) encodeItem(key store.Key) store.Item {
 	item := key.Attributes()
 	for name, v := range map[string]string{
 		"adjustment_id": a.ID, "reason": a.Reason, store.AttrLabel: a.Label, store.AttrDay: a.Day, "app_id": a.App, store.AttrWriter: a.writer,
@@ -37,7 +37,7 @@ func (a *Adjustment) item(key store.Key) store.Item {
 	return item
 }
 
-// DecodeAdjustment reads what item wrote.
+// DecodeAdjustment decodes an item that Adjustment.item encoded.
 func DecodeAdjustment(item store.Item) (*Adjustment, error) {
 	var d store.Decoder
 	return &Adjustment{
@@ -47,7 +47,7 @@ func DecodeAdjustment(item store.Item) (*Adjustment, error) {
 	}, d.Err
 }
 
-// repeats says that the adjustment asks for what stored did.
-func (a *Adjustment) repeats(stored *Adjustment) bool {
+// isRepeatOf reports whether the adjustment requests the same change as stored.
+func (a *Adjustment) isRepeatOf(stored *Adjustment) bool {
 	return a.Label == stored.Label && a.Change == stored.Change && a.Reason == stored.Reason && (a.AnyDay || a.Day == stored.Day)
 }

@@ -13,36 +13,36 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// ownAmount is what this process wrote and the stored sums may not contain yet.
+// ownAmount is the spend that this process wrote and that the stored sums may not contain yet.
 type ownAmount struct {
-	before money.Picos // the running or last query began
-	since  money.Picos // then
+	before money.Picos // written before the running or last query began
+	since  money.Picos // written since
 }
 
-// Board is what is known of one scope's spend: the stored sums as last read, and this
-// process's own writes since that read began. Rows are merged shard by shard, and the
-// row with more writes wins, so a sum never falls behind what was seen. It is safe for
-// concurrent use.
+// Board caches one scope's spend: the stored sums of the last read, and this process's own
+// writes since that read began. It merges rows shard by shard and prefers the row with more
+// writes, so a sum never falls below an earlier one. It is safe for concurrent use.
 type Board struct {
 	l     *Ledger
 	Scope string // its key
-	// renewAfter is the age of a query at which another is asked ahead of its end. It differs
-	// from board to board, so that those that were first read at once are not for ever.
+	// renewAfter is the age of a query at which callers are asked to renew it before it
+	// expires. It is random, so that boards with a common first read do not renew together for
+	// ever.
 	renewAfter time.Duration
 
-	mu         sync.Mutex // guards what follows; not held while the store is asked
+	mu         sync.Mutex // guards the fields below; not held during requests
 	want       Need
 	has        Need
 	rows       map[store.Key]map[store.Key]Counter // partition and prefix → key → row
 	own        map[store.Key]*ownAmount
 	fetched    time.Time
-	ahead      time.Time // the fetched for which a query ahead of its end was asked
-	version    int64     // rises with every query
-	notes      int64     // own writes that were added
-	gone       bool      // the ledger does not know it any more
+	ahead      time.Time // the value of fetched for which a renewal was requested
+	version    int64     // increases with every query
+	writes     int64     // number of own writes recorded
+	gone       bool      // the ledger has dropped the board
 	query      chan struct{}
 	lastErr    error
-	wroteSince bool // own writes since the last query began
+	wroteSince bool // this process wrote since the last query began
 }
 
 func newBoard(l *Ledger, scope string) *Board {
@@ -50,30 +50,30 @@ func newBoard(l *Ledger, scope string) *Board {
 	return &Board{l: l, Scope: scope, renewAfter: l.Fresh - fifth - rand.N(fifth+1), rows: map[store.Key]map[store.Key]Counter{}, own: map[store.Key]*ownAmount{}}
 }
 
-// note adds an acknowledged write of this process.
-func (b *Board) note(o *Operation) {
+// recordWrite records an acknowledged write of this process.
+func (b *Board) recordWrite(o *Operation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, d := range o.debits {
-		ref := d.ref()
+		ref := d.counterKey()
 		if b.own[ref] == nil {
 			b.own[ref] = &ownAmount{}
 		}
 		b.own[ref].since = b.own[ref].since.Add(o.delta(d).Spend())
 	}
 	b.wroteSince = true
-	b.notes++
+	b.writes++
 }
 
-// Stand names what a board knows: another one may say something else.
+// Stand identifies the state of a board. Another Stand may mean other sums.
 type Stand struct{ version, notes int64 }
 
-// Known is what the board knows without a query, false if that is too old. ends is that of
-// Stand.
+// Known returns the state of the board without a query. fresh is false if the last query is too
+// old. ends is as in Stand.
 func (b *Board) Known() (stand Stand, fresh, ends bool) {
 	stand, ends = b.Stand()
 	b.mu.Lock()
-	fresh = b.fresh() && !b.gone
+	fresh = b.isFresh() && !b.gone
 	b.mu.Unlock()
 	if fresh {
 		b.l.countLook(true)
@@ -81,46 +81,46 @@ func (b *Board) Known() (stand Stand, fresh, ends bool) {
 	return stand, fresh, ends
 }
 
-// Stand is what the board knows. ends says that it is about to be too old, and is true once:
-// who hears it is to Renew the board, beside its callers.
+// Stand returns the state of the board. ends is true once shortly before the state becomes too
+// old. The caller must then call Renew in the background.
 func (b *Board) Stand() (stand Stand, ends bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if ends = b.fresh() && b.l.Now().Sub(b.fetched) >= b.renewAfter && b.query == nil && b.ahead != b.fetched; ends {
+	if ends = b.isFresh() && b.l.Now().Sub(b.fetched) >= b.renewAfter && b.query == nil && b.ahead != b.fetched; ends {
 		b.ahead = b.fetched
 	}
-	return Stand{b.version, b.notes}, ends
+	return Stand{b.version, b.writes}, ends
 }
 
-// fresh reports whether the last query is not too old. b.mu must be held.
-func (b *Board) fresh() bool {
+// isFresh reports whether the last query is recent enough. b.mu must be held.
+func (b *Board) isFresh() bool {
 	age := b.l.Now().Sub(b.fetched)
 	return age >= 0 && age < b.l.Fresh
 }
 
-// forgotten says that the ledger has another board of the scope from now on.
-func (b *Board) forgotten() {
+// markGone marks the board as dropped: the ledger makes a new board for the scope.
+func (b *Board) markGone() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.gone = true
 }
 
-// Renew asks the store for n whatever is known, and makes the answer known.
+// Renew queries the store for n, however fresh the board is, and waits for the answer.
 func (b *Board) Renew(ctx context.Context, n Need) (version int64, err error) {
 	b.mu.Lock()
 	flight, err := b.startQuery(n, false)
 	b.mu.Unlock()
 	if err == nil {
-		err = b.await(ctx, flight)
+		err = b.awaitQuery(ctx, flight)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.version, err
 }
 
-// Ensure makes the board know n, read at most Ledger.Fresh ago. With force it reads
-// again if this process has written since. One query runs at a time. If it fails, what
-// is known can still be used.
+// Ensure makes the board know n as of at most Ledger.Fresh ago. With force it also reads again
+// if this process has written since the last read. One query runs at a time. After a failed
+// query the earlier sums stay usable.
 func (b *Board) Ensure(ctx context.Context, n Need, force bool) error {
 	asked := b.l.Now()
 	for first := true; ; first = false {
@@ -131,7 +131,7 @@ func (b *Board) Ensure(ctx context.Context, n Need, force bool) error {
 		if flight == nil || err != nil {
 			return err
 		}
-		if err := b.await(ctx, flight); err != nil {
+		if err := b.awaitQuery(ctx, flight); err != nil {
 			return err
 		}
 		b.mu.Lock()
@@ -143,8 +143,8 @@ func (b *Board) Ensure(ctx context.Context, n Need, force bool) error {
 	}
 }
 
-// await waits for a query under way.
-func (b *Board) await(ctx context.Context, flight <-chan struct{}) error {
+// awaitQuery waits for a query in flight.
+func (b *Board) awaitQuery(ctx context.Context, flight <-chan struct{}) error {
 	select {
 	case <-flight:
 	case <-b.l.Breaker.Lasting():
@@ -157,18 +157,18 @@ func (b *Board) await(ctx context.Context, flight <-chan struct{}) error {
 	return b.lastErr
 }
 
-// beginQuery returns the query under way, and begins one if there is none; nil if n is known
-// already.
+// beginQuery returns the query in flight, or starts one. It returns nil if the board already
+// knows n.
 func (b *Board) beginQuery(n Need, force bool) (<-chan struct{}, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if n.within(b.has) && b.fresh() && !(force && b.wroteSince) {
+	if n.within(b.has) && b.isFresh() && !(force && b.wroteSince) {
 		return nil, nil
 	}
 	return b.startQuery(n, force)
 }
 
-// startQuery returns the query under way, and begins one if there is none. b.mu must be held.
+// startQuery returns the query in flight, or starts one. b.mu must be held.
 func (b *Board) startQuery(n Need, atClose bool) (<-chan struct{}, error) {
 	if b.query == nil {
 		b.want = n.merge(b.want)
@@ -181,9 +181,9 @@ func (b *Board) startQuery(n Need, atClose bool) (<-chan struct{}, error) {
 	return b.query, nil
 }
 
-// Look makes the board know n, as Ensure does, and reports whether what it knows can be
-// used. version rises with every query. While the store cannot be reached, what is known
-// of an earlier day can be used.
+// Look makes the board know n, as Ensure does, and reports whether the board can be used.
+// version increases with every query. While the store cannot be reached, the sums of an earlier
+// day can be used.
 func (b *Board) Look(ctx context.Context, n Need, force bool) (version int64, known bool, err error) {
 	err = b.Ensure(ctx, n, force)
 	b.mu.Lock()
@@ -192,10 +192,11 @@ func (b *Board) Look(ctx context.Context, n Need, force bool) (version int64, kn
 	return b.version, known, err
 }
 
-// outdateAfter is how old the last query must be for another one that somebody asks for.
+// outdateAfter is the minimal age of the last query for Outdate to have an effect.
 const outdateAfter = 500 * time.Millisecond
 
-// Outdate makes the next Ensure ask the store, unless the last query began within half a second.
+// Outdate makes the next Ensure query the store, unless the last query is younger than
+// outdateAfter.
 func (b *Board) Outdate() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -211,7 +212,7 @@ func (b *Board) Unseen() bool {
 	return b.wroteSince
 }
 
-// refresh queries everything that is wanted, for all callers that wait.
+// refresh runs one query for all waiting callers.
 func (b *Board) refresh(n Need, flight chan struct{}) {
 	defer b.l.Life.Done()
 	ctx, cancel := context.WithTimeout(b.l.Life.Context(), WriteTimeout)
@@ -245,7 +246,7 @@ func (b *Board) refresh(n Need, flight chan struct{}) {
 	close(flight)
 }
 
-// mergeRows merges the rows of a query and forgets days that are not asked for any more.
+// mergeRows merges the rows of a query and drops days that no caller needs any more.
 func (b *Board) mergeRows(rows map[store.Key]map[store.Key]Counter) {
 	for ref, shards := range rows {
 		for key, old := range b.rows[ref] {

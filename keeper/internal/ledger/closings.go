@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// MaxClosings is how many totals one read stores at most, the newest: a read
-	// of many years does not write for each of their days.
+	// MaxClosings is the maximal number of totals that one read stores; it stores the newest.
+	// So a read of many years does not write one item per day.
 	MaxClosings = 100
-	// maxClosers is how many reads' totals are being stored at a time; those of
-	// further reads are left to the next.
+	// maxClosers is the maximal number of reads whose totals are being stored at a time.
+	// Further totals are left to the next read.
 	maxClosers = 4
 )
 
-// Closing is the total of one label's day that can be stored.
+// Closing is the total of one label's day, ready to be stored.
 type Closing struct {
 	scope, day, label string
 	sum               Counter
@@ -27,11 +27,11 @@ type Closing struct {
 
 // Closings collects the totals that reads may store.
 type Closings struct {
-	since string    // empty days before it are not worth an item
-	Found []Closing // what can be stored
+	since string    // no item for empty days before this day
+	Found []Closing // totals ready to be stored
 }
 
-// CollectClosings starts with found. It leaves out empty days before since.
+// CollectClosings returns a Closings with found. It drops empty days before since.
 func CollectClosings(since string, found []Closing) *Closings {
 	c := &Closings{since: since}
 	c.Add(found...)
@@ -57,8 +57,8 @@ func newestClosings(found []Closing) []Closing {
 	return found[:min(len(found), MaxClosings)]
 }
 
-// CloseBehind stores the totals that a read found, after the read, which does not wait
-// for it. A total that is not stored is found again by the next read.
+// CloseBehind stores totals in the background after a read. The next read finds a total again
+// that was not stored.
 func (l *Ledger) CloseBehind(c *Closings) {
 	list := newestClosings(c.Found)
 	if len(list) == 0 {
@@ -80,12 +80,12 @@ func (l *Ledger) CloseBehind(c *Closings) {
 		defer func() { <-l.closers }()
 		ctx, cancel := context.WithTimeout(l.Life.Context(), WriteTimeout)
 		defer cancel()
-		_ = l.CloseAll(ctx, list) // it is logged
+		_ = l.CloseAll(ctx, list) // CloseAll logs the error
 	}()
 }
 
-// CloseAll stores totals, and returns the first error after all were tried. One that fails is
-// found again by the next read.
+// CloseAll stores totals. It tries all, and returns one of the errors. The next read finds a
+// failed one again.
 func (l *Ledger) CloseAll(ctx context.Context, list []Closing) error {
 	var failed atomic.Pointer[error]
 	_ = store.Each(ctx, slices.Values(list), func(ctx context.Context, c Closing) error {

@@ -8,7 +8,7 @@ import (
 // TokenClasses are the classes of tokens, in the order of tokenCounts.
 var TokenClasses = [...]string{"input", "cache_read", "cache_write_5m", "cache_write_1h", "output"}
 
-// Tokens are tokens by class.
+// Tokens is numbers of tokens by class.
 type Tokens [len(TokenClasses)]int64
 
 func (t Tokens) add(o Tokens) Tokens {
@@ -18,7 +18,7 @@ func (t Tokens) add(o Tokens) Tokens {
 	return t
 }
 
-// Counter is what one counter item contains. Every number only rises.
+// Counter is the content of one counter item. Every number only increases.
 type Counter struct {
 	Writes   int64       // writes so far
 	Cost     money.Picos // charges
@@ -27,10 +27,10 @@ type Counter struct {
 	Requests int64       // calls
 }
 
-// Spend is the charges less the credits.
+// Spend returns the charges minus the credits.
 func (r Counter) Spend() money.Picos { return r.Cost.Sub(r.credit) }
 
-// Add is the sum of two counters.
+// Add returns the sum of two counters.
 func (r Counter) Add(o Counter) Counter {
 	return Counter{
 		Writes: r.Writes + o.Writes, Cost: r.Cost.Add(o.Cost), credit: r.credit.Add(o.credit),
@@ -38,13 +38,13 @@ func (r Counter) Add(o Counter) Counter {
 	}
 }
 
-// Debit is one counter that an operation changes, before its shard is drawn.
+// Debit is one counter that an operation changes, before a shard is chosen.
 type Debit struct {
-	PK     string // its partition
-	Prefix string // of its sort keys
-	Shards int    // it is spread over so many
-	Bare   bool   // cost alone: not the label's day, which also counts tokens
+	PK     string // partition of the counter
+	Prefix string // prefix of its sort keys
+	Shards int    // its number of shards
+	Bare   bool   // counts money only. The label's day also counts tokens
 }
 
-// ref is the key of the counter, without its shard.
-func (d Debit) ref() store.Key { return store.Key{PK: d.PK, SK: d.Prefix} }
+// counterKey returns the key of the counter, without its shard.
+func (d Debit) counterKey() store.Key { return store.Key{PK: d.PK, SK: d.Prefix} }

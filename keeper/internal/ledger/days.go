@@ -14,23 +14,23 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// closedDay is a stored total of a day and label.
+// closedDay is the stored total of a day and label.
 type closedDay struct {
 	row        Counter
-	closed     bool  // false: reopened by a late write, or only ever so
-	reopenings int64 // how often
+	closed     bool  // false if a late write reopened the day
+	reopenings int64 // number of reopenings
 }
 
-// Days are the sums of days.
+// Days is the sums of a range of days.
 type Days struct {
 	Rows     map[string]map[string]Counter // by day and label
-	Complete []Closing                     // of days that are over and not closed
+	Complete []Closing                     // days that have ended and have no stored total yet
 }
 
-// SumDays reads the sums of days by day and label: closed totals where there are any,
-// shards otherwise. It writes nothing; the totals that can be stored are returned with
-// the sums, even with an error. Every page must be read: if one cannot be, it returns an
-// error and never a sum that is too small.
+// SumDays reads sums by day and label, from closed totals where they exist and from shards
+// otherwise. It writes nothing. It returns the totals to store with the sums, even with an
+// error. If a page cannot be read, SumDays returns an error: it never returns a sum that is too
+// small.
 func (l *Ledger) SumDays(ctx context.Context, cal calendar.Calendar, scope string, labels map[string]bool, from, to string) (Days, error) {
 	totals, err := l.readClosed(ctx, scope, from, to)
 	if err != nil {
@@ -40,7 +40,7 @@ func (l *Ledger) SumDays(ctx context.Context, cal calendar.Calendar, scope strin
 	for day := to; day >= from; day = calendar.AddDays(day, -1) {
 		out.Rows[day] = map[string]Counter{}
 	}
-	for key, t := range totals { // of a label nobody listed, too
+	for key, t := range totals { // including labels outside the argument
 		if t.closed {
 			out.Rows[key.PK][key.SK] = t.row
 		}
@@ -76,7 +76,8 @@ func (d *Days) addOpen(c Closing, over bool) {
 	}
 }
 
-// firstOpen is the first day of a label without a closed total; "" if every day has one.
+// firstOpen returns the first day of a label without a closed total, or "" if every day has
+// one.
 func firstOpen(totals map[store.Key]closedDay, label, from, to string) string {
 	for day := from; day <= to; day = calendar.AddDays(day, 1) {
 		if !totals[store.Key{PK: day, SK: label}].closed {
@@ -113,8 +114,8 @@ func (l *Ledger) readClosed(ctx context.Context, scope, from, to string) (map[st
 	return totals, err
 }
 
-// closeDay stores a total, if nobody has stored a later one and no late write came since
-// the shards were read.
+// closeDay stores a total, unless a later one is stored or a late write came after the shards
+// were read.
 func (l *Ledger) closeDay(ctx context.Context, scope, day, label string, sum Counter, seen closedDay) error {
 	names := map[string]string{"#re": attrReopened, "#c": attrCost, "#cr": attrCredit}
 	values := store.Item{":c": store.Picos(sum.Cost), ":cr": store.Picos(sum.credit)}
@@ -130,7 +131,7 @@ func (l *Ledger) closeDay(ctx context.Context, scope, day, label string, sum Cou
 		set = append(set, "#"+key+" = :"+key)
 	}
 	names["#n"], values[":n"] = AttrSeq, store.Int(sum.Writes)
-	names["#ttl"], values[":ttl"] = store.AttrTTL, store.Int(expires(day, l.KeepDays()))
+	names["#ttl"], values[":ttl"] = store.AttrTTL, store.Int(expirySeconds(day, l.KeepDays()))
 	again := "attribute_not_exists(#re)"
 	if seen.reopenings > 0 {
 		again = "#re = :re"

@@ -7,12 +7,12 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// DedupKey is the item of a record: it says that the record was counted.
+// DedupKey returns the key of a record's dedup item, which proves that the record was counted.
 func DedupKey(org, app, request string) store.Key {
 	return store.Key{PK: "DEDUP#" + org + "#" + app + "#" + request, SK: RootSK}
 }
 
-func (r *Record) item(writer string, shard int) store.Item {
+func (r *Record) encodeItem(writer string, shard int) store.Item {
 	item := r.Key.Attributes()
 	for name, v := range map[string]string{
 		attrHash: r.Hash, store.AttrWriter: writer, store.AttrLabel: r.label, store.AttrScope: r.scope,
@@ -34,7 +34,7 @@ func putAbsent(table string, item store.Item) types.TransactWriteItem {
 	}}
 }
 
-// DecodeRecord reads the item of a record.
+// DecodeRecord decodes the dedup item of a record.
 func DecodeRecord(item store.Item) (Stored, error) {
 	var d store.Decoder
 	return Stored{
@@ -44,23 +44,22 @@ func DecodeRecord(item store.Item) (Stored, error) {
 	}, d.Err
 }
 
-// refusal is a condition of a transaction that did not hold, with what the item contains
-// instead.
+// refusal is a failed condition of a transaction, with the stored item that made it fail.
 type refusal struct {
 	item     int
-	stored   Stored // of a dedup item
+	stored   Stored // content of a dedup item
 	adjusted *Adjustment
 }
 
-// resolve decides about the operations of a refused transaction. An operation whose item
-// is there already was written before, by an earlier try of its own or by another who used
-// its id: then it is a duplicate, and is finished. The others are tried again. Every
-// refusal finishes one operation, so the tries come to an end.
-func (t *transaction) resolve(refused []refusal) (finished, again []*Operation) {
+// resolveRefusals sorts the operations of a refused transaction. If the item of an operation exists, an
+// earlier try of the operation landed or another caller used its id: such an operation is
+// finished. The others go into another transaction. Every refusal finishes at least one
+// operation, so the tries end.
+func (t *transaction) resolveRefusals(refused []refusal) (finished, again []*Operation) {
 	over := map[*Operation]bool{}
 	for _, r := range refused {
 		o := t.items[r.item].op
-		o.refused(r)
+		o.applyRefusal(r)
 		over[o] = true
 	}
 	for _, o := range t.ops {
@@ -73,12 +72,12 @@ func (t *transaction) resolve(refused []refusal) (finished, again []*Operation) 
 	return finished, again
 }
 
-// refused takes in what the operation's own item says.
-func (o *Operation) refused(r refusal) {
+// applyRefusal sets the verdict from the stored item of the operation.
+func (o *Operation) applyRefusal(r refusal) {
 	v := &o.Verdict
 	if o.adjust != nil {
 		v.Adjusted, v.Duplicate = r.adjusted, r.adjusted.writer != o.writer
-		v.Conflict = v.Duplicate && !o.adjust.repeats(r.adjusted)
+		v.Conflict = v.Duplicate && !o.adjust.isRepeatOf(r.adjusted)
 		return
 	}
 	v.Stored, v.Duplicate = r.stored, r.stored.writer != o.writer

@@ -16,11 +16,11 @@ var (
 	errAway    = errors.New("the store did not answer")
 )
 
-// pkg is the package whose calls these are, as errors name it.
+// pkg is the package name in errors: callers know budget, not ledger.
 const pkg = "budget"
 
-// Judge turns a request's error into one that says whether the store could not be
-// reached or something is wrong. An error that was judged before stays.
+// Judge wraps the error of an operation. The result tells an unavailable store from a fault.
+// Judge returns an error that it has wrapped before as it is.
 func Judge(operation string, err error) error {
 	if errors.Is(err, ErrClosed) {
 		return err
@@ -28,11 +28,10 @@ func Judge(operation string, err error) error {
 	return store.Judge(pkg, operation, err)
 }
 
-// Away is the error of a call that need not wait any longer, because a table does not
-// answer.
+// Away returns the error of a call that stops waiting because a table does not answer.
 func Away(operation string, table *ddb.Breaker) error {
 	cause := table.State().Cause
-	if cause == nil { // it has just come back
+	if cause == nil { // the table has just recovered
 		cause = errAway
 	}
 	return &fault.UnavailableError{Package: pkg, Op: operation, Err: cause, RetryAfter: table.RetryAfter()}

@@ -26,7 +26,7 @@ func (p before) write(t *testing.T, a Account, id int) {
 			it.key.PK = LabelPartition(a.Scope, a.Label)
 		}
 	}
-	err := transaction.send(t.Context(), p.Store, store.NewID(), p.Now().Unix())
+	err := transaction.sendOnce(t.Context(), p.Store, store.NewID(), p.Now().Unix())
 	assert.Contains(t, []ddb.Verdict{ddb.Landed, ddb.Refused}, store.Diagnose(err), err)
 }
 
@@ -73,7 +73,7 @@ func TestFleetOfBothForms(t *testing.T) {
 			assert.Equal(t, []int64{want, want}, []int64{old.requests(t, a), now(a)})
 		}
 		many, one := counting(8), counting(1)
-		l.lanes.spreadOf(many.record(0, nil).debits[0].ref()).marked = true // else the first transaction goes alone
+		l.lanes.spreadFor(many.record(0, nil).debits[0].counterKey()).marked = true // else the first transaction goes alone
 		send(byOld(many))
 		same(40, many)
 		send(byOld(one), byNew(one)) // each record to both

@@ -15,13 +15,13 @@ const (
 	attrUpdated   = "updated_at_epoch"
 	attrHash      = "payload_hash"
 	attrShard     = "shard"
-	attrShards    = "shards" // beyond the first, which has it
+	attrShards    = "shards" // shards beside the first; only the first shard's item has it
 	attrPrice     = "price_version"
 	attrReopened  = "reopened"
 	attrTokensEnd = "_tokens"
 )
 
-// DecodeCounter reads a counter, a closed total, or nothing.
+// DecodeCounter decodes a counter or a closed total. A nil item decodes to zero.
 func DecodeCounter(item store.Item) (Counter, error) {
 	var d store.Decoder
 	row := Counter{
@@ -34,7 +34,7 @@ func DecodeCounter(item store.Item) (Counter, error) {
 	return row, d.Err
 }
 
-// encodeCounter is the attributes a counter's write adds to, in a fixed order.
+// encodeCounter returns the attributes that a write to a counter adds to, in a fixed order.
 func encodeCounter(row Counter) []namedValue {
 	out := []namedValue{{AttrSeq, store.Int(row.Writes)}}
 	if !row.Cost.IsZero() {

@@ -18,51 +18,51 @@ import (
 const (
 	// WriteTimeout bounds one transaction with its retries.
 	WriteTimeout = 15 * time.Second
-	maxQueue     = 10_000 // operations that wait for one lane
-	maxSenders   = 8      // transactions of one lane that are in flight at a time
+	maxQueue     = 10_000 // operations in the queue of one lane
+	maxSenders   = 8      // transactions of one lane in flight at a time
 )
 
-// conflictBackoff is the wait after a conflict: a transaction is over in
-// milliseconds, and who waits longer than others is served last.
+// conflictBackoff is the wait after a conflict. It is short: a transaction takes milliseconds,
+// and an operation that waits longer than others is served last.
 var conflictBackoff = ddb.Backoff{First: store.Backoff.First, Most: 50 * time.Millisecond}
 
-// lane sends the writes to one set of counters. Its senders have one transaction each in
-// flight, each on a shard of its own, so that those of one process never meet. What arrives
-// while one gathers, or all are in flight, rides in the next one. A lane without work has no
-// goroutine and does not exist.
+// lane sends the writes to one set of counters. Each of its senders has one transaction in
+// flight, each on its own shard, so transactions of one process never conflict. Operations that
+// arrive while a sender gathers, or while all are in flight, go into the next transaction. A
+// lane without work is dropped and has no goroutine.
 type lane struct {
 	queue   []*Operation
 	spread  *spread
 	senders int
-	gathers bool          // a sender waits for company, and takes the queue next
-	hurry   bool          // what is in the queue has waited before
-	began   time.Time     // to gather
-	started time.Time     // of the last transaction
-	more    chan struct{} // something came that does not wait for company
+	gathers bool          // a sender waits for more operations and takes the queue next
+	hurry   bool          // the queue contains operations that have waited before
+	began   time.Time     // start of the gathering
+	started time.Time     // start of the last transaction
+	more    chan struct{} // signals operations that must not wait for more
 }
 
-// lanes are all lanes that have work.
+// lanes holds all lanes with work.
 type lanes struct {
 	*Options
-	note func(*Operation) // hears of each write that is counted
+	onCounted func(*Operation) // called with each counted write
 
-	mu      sync.Mutex // guards what follows, every lane and every spread
+	mu      sync.Mutex // guards the fields below, every lane and every spread
 	open    map[string]*lane
 	spreads *lru.Cache[store.Key, *spread] // by counter
 	closed  bool
 	running background.Running
 }
 
-// close refuses further operations.
+// close makes enqueue refuse further operations.
 func (l *lanes) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
 }
 
-// busy reports whether something that counts to a scope, or to one within it, may still be
-// written.
-func (l *lanes) busy(scope string) bool {
+// hasWork reports whether a write that counts to a scope, or to a scope within it, may still be
+// pending.
+func (l *lanes) hasWork(scope string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key := range l.open { // see Account.operation
@@ -73,8 +73,8 @@ func (l *lanes) busy(scope string) bool {
 	return false
 }
 
-// queued is the number of operations that wait.
-func (l *lanes) queued() int {
+// countQueued returns the number of operations in queues.
+func (l *lanes) countQueued() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0
@@ -84,14 +84,14 @@ func (l *lanes) queued() int {
 	return n
 }
 
-// The life of an operation, in op.state.
+// States of an operation, in Operation.state.
 const (
 	opWaiting int32 = iota
 	opFinished
 	opAbandoned // the caller is gone
 )
 
-// enqueue puts operations into the queue of a lane and wakes the lane.
+// enqueue appends operations to the queue of a lane and wakes the lane.
 func (l *lanes) enqueue(key string, ops ...*Operation) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,27 +103,27 @@ func (l *lanes) enqueue(key string, ops ...*Operation) error {
 	}
 	q, ok := l.open[key]
 	if !ok {
-		q = &lane{spread: l.spreadOf(ops[0].debits[0].ref()), more: make(chan struct{}, 1)}
+		q = &lane{spread: l.spreadFor(ops[0].debits[0].counterKey()), more: make(chan struct{}, 1)}
 		l.open[key] = q
 	}
 	q.queue = append(q.queue, ops...)
-	l.wake(key, q)
+	l.wakeSender(key, q)
 	return nil
 }
 
-// wake has a sender for what is in the queue, if one is free. The lanes' lock must be held.
-func (l *lanes) wake(key string, q *lane) {
+// wakeSender starts a sender for the queue if one is free. The lanes' lock must be held.
+func (l *lanes) wakeSender(key string, q *lane) {
 	if len(q.queue) == 0 {
 		return
 	}
-	if !q.gathers && q.senders < q.most() {
+	if !q.gathers && q.senders < q.maxInFlight() {
 		q.gathers, q.began = true, time.Now()
 		q.senders++
 		l.running.Add(1)
-		go l.run(key, q)
+		go l.runSender(key, q)
 		return
 	}
-	if q.urgent() {
+	if q.isUrgent() {
 		select {
 		case q.more <- struct{}{}:
 		default:
@@ -131,38 +131,39 @@ func (l *lanes) wake(key string, q *lane) {
 	}
 }
 
-// most is how many transactions may be in flight: one for each shard. An adjustment, for which
-// nobody is in a hurry, has one. Before the day is marked there is one too: two that mark it would
-// conflict.
-func (q *lane) most() int {
+// maxInFlight returns how many transactions of the lane may be in flight: one per shard. Adjustments
+// are not urgent and get one. Until the day is marked there is one too, because two
+// transactions with the same mark would conflict.
+func (q *lane) maxInFlight() int {
 	if o := q.queue[0]; o.adjust == nil && q.spread.marked {
 		return max(1, min(o.debits[0].Shards, maxSenders))
 	}
 	return 1
 }
 
-// urgent reports whether the queue waits no longer. The lanes' lock must be held.
-func (q *lane) urgent() bool { return q.hurry || len(q.queue) >= maxTxnItems-1 }
+// isUrgent reports whether the queue must be sent without further waiting. The lanes' lock must
+// be held.
+func (q *lane) isUrgent() bool { return q.hurry || len(q.queue) >= maxTxnItems-1 }
 
-// run is a sender, from when it gathers until there is nothing left that it has to send.
-func (l *lanes) run(key string, q *lane) {
+// runSender is the loop of a sender. It ends when the queue is empty.
+func (l *lanes) runSender(key string, q *lane) {
 	defer l.running.Done()
 	for {
 		l.awaitCompany(q)
 		l.mu.Lock()
-		t, h := l.take(key, q)
+		t, h := l.takeBatch(key, q)
 		l.mu.Unlock()
 		var again []*Operation
 		if t != nil {
-			again = l.send(t, h)
-			l.free(h)
+			again = l.sendTransaction(t, h)
+			l.freeHome(h)
 		}
 		l.mu.Lock()
 		if q.queue = append(again, q.queue...); len(again) > 0 {
 			q.hurry = true
 		}
 		if len(q.queue) == 0 || q.gathers {
-			l.leave(key, q)
+			l.endSender(key, q)
 			l.mu.Unlock()
 			return
 		}
@@ -171,27 +172,28 @@ func (l *lanes) run(key string, q *lane) {
 	}
 }
 
-// take makes a transaction of what is in the queue, and takes a home for it; nil if that is
-// nothing. What does not fit is for another sender. The lanes' lock must be held.
-func (l *lanes) take(key string, q *lane) (t *transaction, h home) {
+// takeBatch makes a transaction from the queue and takes a home for it. It returns nil if the queue
+// is empty. Operations that do not fit are left for another sender. The lanes' lock must be
+// held.
+func (l *lanes) takeBatch(key string, q *lane) (t *transaction, h home) {
 	ops := q.queue
 	q.gathers, q.hurry, q.queue = false, false, nil
 	if len(ops) == 0 {
 		return nil, h
 	}
-	h = q.spread.take()
+	h = q.spread.takeHome()
 	q.started = time.Now()
-	t, q.queue = compose(mergeRepeats(ops), h.draw(), !q.spread.marked)
+	t, q.queue = compose(mergeRepeats(ops), h.shardChooser(), !q.spread.marked)
 	for _, o := range t.ops {
 		o.taken = true
 	}
 	q.hurry = len(q.queue) > 0
-	l.wake(key, q)
+	l.wakeSender(key, q)
 	return t, h
 }
 
-// leave ends a sender. The lanes' lock must be held.
-func (l *lanes) leave(key string, q *lane) {
+// endSender ends a sender. The lanes' lock must be held.
+func (l *lanes) endSender(key string, q *lane) {
 	if q.senders--; q.senders > 0 {
 		if q.hurry {
 			select {
@@ -204,9 +206,9 @@ func (l *lanes) leave(key string, q *lane) {
 	delete(l.open, key)
 }
 
-// awaitCompany lets a transaction wait for further operations.
+// awaitCompany waits so that further operations can join the transaction.
 func (l *lanes) awaitCompany(q *lane) {
-	wait := l.patience(q)
+	wait := l.gatherTime(q)
 	if wait <= 0 {
 		return
 	}
@@ -219,16 +221,17 @@ func (l *lanes) awaitCompany(q *lane) {
 	}
 }
 
-// patience is how long a transaction waits for further operations: until so long after the last
-// one began, if that, or another, is in flight still. In batch metering it always waits.
-func (l *lanes) patience(q *lane) time.Duration {
+// gatherTime returns the time to wait for further operations. While a transaction is in flight,
+// it lasts until Linger after the start of the last one. In batch metering a transaction always
+// waits.
+func (l *lanes) gatherTime(q *lane) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
-	case <-q.more: // of what is in the queue already, or was taken
+	case <-q.more: // a signal for operations that are in the queue, or were taken
 	default:
 	}
-	if q.urgent() || l.closed {
+	if q.isUrgent() || l.closed {
 		return 0
 	}
 	if l.AlwaysLinger {
@@ -237,7 +240,7 @@ func (l *lanes) patience(q *lane) time.Duration {
 	return l.Linger - time.Since(q.started)
 }
 
-// mergeRepeats lets a record that was sent twice at the same time follow the first.
+// mergeRepeats makes a record that was sent twice at the same time follow the first.
 func mergeRepeats(ops []*Operation) []*Operation {
 	first := map[store.Key]*Operation{}
 	kept := ops[:0]
@@ -254,50 +257,51 @@ func mergeRepeats(ops []*Operation) []*Operation {
 	return kept
 }
 
-// send writes a transaction, and returns the operations that conflicted with another
-// transaction and may ride in the next.
-func (l *lanes) send(t *transaction, h home) (again []*Operation) {
+// sendTransaction sends a transaction. It returns the operations that conflicted with another transaction,
+// for the next one.
+func (l *lanes) sendTransaction(t *transaction, h home) (again []*Operation) {
 	ctx, cancel := context.WithTimeout(l.Life.Context(), WriteTimeout)
 	defer cancel()
-	t = l.announced(ctx, t, h.spread)
+	t = l.announceShard(ctx, t, h.spread)
 	token, unanswered, nowSec := store.NewID(), false, l.Now().Unix()
 	for n := 0; len(t.ops) > 0; n++ {
-		err := guard.Apart(func() error { return t.send(ctx, l.Store, token, nowSec) })
+		err := guard.Apart(func() error { return t.sendOnce(ctx, l.Store, token, nowSec) })
 		switch store.Diagnose(err) {
 		case ddb.Landed:
-			l.free(h) // first: a caller that hears of it may send the next
+			l.freeHome(h) // before finishing: a caller may send the next at once
 			if t.marks {
 				l.setMarked(h.spread)
 			}
-			l.landed(t)
+			l.settleLanded(t)
 			return nil
 		case ddb.Unconfirmed: // resent unchanged, with the same token
 			unanswered = true
 		case ddb.Throttled, ddb.Unsent:
-		case ddb.Conflicted: // nothing applied: another shard, a new token
-			l.move(h, t.ops[0].debits[0].Shards)
+		case ddb.Conflicted: // nothing was applied: another shard, a new token
+			l.moveHome(h, t.ops[0].debits[0].Shards)
 			return l.backOff(ctx, t.ops, err, unanswered)
 		case ddb.Refused:
-			refused, decodeErr := t.refusals(err)
+			refused, decodeErr := t.decodeRefusals(err)
 			if decodeErr != nil || len(refused) == 0 {
-				l.fail(t.ops, Judge("write", err))
+				l.failAll(t.ops, Judge("write", err))
 				return nil
 			}
-			t = t.of(l.settle(t, refused))
+			t = t.composeSubset(l.settleRefused(t, refused))
 			token, unanswered = store.NewID(), false
 			continue
 		default:
-			return l.isolate(t, h, err)
+			return l.sendSingly(t, h, err)
 		}
 		if store.GiveUp(ctx, n, err) {
-			l.fail(t.ops, &fault.UnavailableError{Package: pkg, Op: "write", Err: err, Unconfirmed: unanswered, RetryAfter: l.Breaker.RetryAfter()})
+			l.failAll(t.ops, &fault.UnavailableError{Package: pkg, Op: "write", Err: err, Unconfirmed: unanswered, RetryAfter: l.Breaker.RetryAfter()})
 			return nil
 		}
 	}
 	return nil
 }
 
-// backOff waits after a conflict and returns the operations that have time left.
+// backOff waits after a conflict. It returns the operations that have time left and fails the
+// others.
 func (l *lanes) backOff(ctx context.Context, ops []*Operation, err error, doubt bool) (again []*Operation) {
 	conflicts := 0
 	for _, o := range ops {
@@ -307,27 +311,27 @@ func (l *lanes) backOff(ctx context.Context, ops []*Operation, err error, doubt 
 			o.firstConflict = time.Now()
 		}
 		if time.Since(o.firstConflict) >= WriteTimeout {
-			l.fail([]*Operation{o}, &fault.UnavailableError{Package: pkg, Op: "write", Err: err, Unconfirmed: doubt})
+			l.failAll([]*Operation{o}, &fault.UnavailableError{Package: pkg, Op: "write", Err: err, Unconfirmed: doubt})
 			continue
 		}
 		again = append(again, o)
 	}
 	if !conflictBackoff.Pause(ctx, conflicts) {
-		l.fail(again, &fault.UnavailableError{Package: pkg, Op: "write", Err: err, Unconfirmed: doubt})
+		l.failAll(again, &fault.UnavailableError{Package: pkg, Op: "write", Err: err, Unconfirmed: doubt})
 		return nil
 	}
 	return again
 }
 
-// isolate writes the operations one by one, because the store says that the transaction
-// itself is wrong. So a wrong record only costs itself.
-func (l *lanes) isolate(t *transaction, h home, err error) (again []*Operation) {
+// sendSingly sends the operations one by one after the store has rejected the transaction as
+// invalid. So an invalid record fails alone.
+func (l *lanes) sendSingly(t *transaction, h home, err error) (again []*Operation) {
 	if len(t.ops) == 1 {
-		l.fail(t.ops, Judge("write", err))
+		l.failAll(t.ops, Judge("write", err))
 		return nil
 	}
 	for _, o := range t.ops {
-		again = append(again, l.send(t.of([]*Operation{o}), h)...)
+		again = append(again, l.sendTransaction(t.composeSubset([]*Operation{o}), h)...)
 	}
 	return again
 }

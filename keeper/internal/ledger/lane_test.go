@@ -171,8 +171,8 @@ func TestTransactionsBesideEachOther(t *testing.T) {
 func TestToldShardsKeepTheirTimeToLive(t *testing.T) {
 	inTime(t, 0, func(t *testing.T, l *Ledger, _ *ddbmem.DB) {
 		d := counting(8).record(0, nil).debits[0]
-		require.NoError(t, tellShard(t.Context(), l.Store, d, 3, 2_000_000_000))
-		require.NoError(t, tellShard(t.Context(), l.Store, d, 5, 1_900_000_000))
+		require.NoError(t, storeAnnouncement(t.Context(), l.Store, d, 3, 2_000_000_000))
+		require.NoError(t, storeAnnouncement(t.Context(), l.Store, d, 5, 1_900_000_000))
 		out, err := l.Store.Client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &l.Store.Usage, Key: shardKey(d.PK, d.Prefix, 0).Attributes()})
 		require.NoError(t, err)
 		assert.Equal(t, store.Int(2_000_000_000), out.Item[store.AttrTTL])
@@ -187,8 +187,8 @@ func TestLingerIsBetweenTheBegins(t *testing.T) {
 		a := counting(8)
 		require.NoError(t, l.Write(t.Context(), a.record(-1, nil)), "the day is marked")
 		for n := range maxSenders { // so that readers know of all
-			require.NoError(t, tellShard(t.Context(), l.Store, a.record(0, nil).debits[0], n, 2_000_000_000))
-			l.lanes.spreadOf(a.record(0, nil).debits[0].ref()).announced[n] = true
+			require.NoError(t, storeAnnouncement(t.Context(), l.Store, a.record(0, nil).debits[0], n, 2_000_000_000))
+			l.lanes.spreadFor(a.record(0, nil).debits[0].counterKey()).announced[n] = true
 		}
 		w := watched(db)
 		var all sync.WaitGroup
@@ -233,7 +233,7 @@ func TestAConflictMovesAway(t *testing.T) {
 func TestAShardThatCannotBeToldOf(t *testing.T) {
 	inTime(t, time.Nanosecond, func(t *testing.T, l *Ledger, db *ddbmem.DB) {
 		a := counting(8)
-		l.lanes.spreadOf(a.record(0, nil).debits[0].ref()).shards[0] = 5
+		l.lanes.spreadFor(a.record(0, nil).debits[0].counterKey()).shards[0] = 5
 		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 			if r.Operation == "UpdateItem" {
 				return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException"}}
@@ -262,7 +262,7 @@ func TestShardsInOnePartitionAreRead(t *testing.T) {
 			item[AttrSeq], item[attrRequests], item[attrCost] = store.Int(3), store.Int(3), store.Picos(money.FromMicros(3))
 			require.NoError(t, l.Store.Put(t.Context(), l.Store.Usage, item, "", nil, nil))
 		}
-		l.lanes.spreadOf(a.record(0, nil).debits[0].ref()).shards[0] = 7
+		l.lanes.spreadFor(a.record(0, nil).debits[0].counterKey()).shards[0] = 7
 		require.NoError(t, l.Write(t.Context(), a.record(1, nil)))
 		sum := total(t, l, a)
 		assert.Equal(t, Counter{Writes: 25, Requests: 25, Cost: money.FromMicros(25)}, sum)

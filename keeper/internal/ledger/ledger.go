@@ -12,36 +12,35 @@ import (
 )
 
 const (
-	// boardsKept is how many scopes' sums are known at a time.
+	// boardsKept is the maximal number of cached boards.
 	boardsKept = 10_000
 )
 
-// Ledger writes what calls cost, and what is adjusted by hand, each exactly once. It knows what is
-// counted: the stored sums and its own writes. It is safe for concurrent use; New makes
-// it.
+// Ledger writes the costs of calls and manual adjustments, each exactly once, and caches the
+// counted sums. It is safe for concurrent use. Make one with New.
 type Ledger struct {
 	Options
-	lanes  lanes // its writes on their way
+	lanes  lanes // pending writes
 	boards struct {
 		sync.Mutex
 		byScope *lru.Cache[string, *Board]
 	}
-	looks struct{ known, asked atomic.Int64 } // calls for which spend was known, or was not
+	looks struct{ known, asked atomic.Int64 } // lookups that found the spend in the cache, and that queried the store
 
 	closers chan struct{}      // see CloseBehind
-	closing background.Running // totals being stored
+	closing background.Running // stores of totals in flight
 }
 
-// New makes a ledger. It makes no request and starts no goroutine.
+// New returns a ledger. It sends no request and starts no goroutine.
 func New(options Options) *Ledger {
 	l := &Ledger{Options: options, closers: make(chan struct{}, maxClosers)}
-	l.lanes.Options, l.lanes.note, l.lanes.open = &l.Options, l.note, map[string]*lane{}
-	l.boards.byScope, _ = lru.NewWithEvict(boardsKept, func(_ string, b *Board) { b.forgotten() }) // fails only for a size below 1
+	l.lanes.Options, l.lanes.onCounted, l.lanes.open = &l.Options, l.recordWrite, map[string]*lane{}
+	l.boards.byScope, _ = lru.NewWithEvict(boardsKept, func(_ string, b *Board) { b.markGone() }) // fails only for a size below 1
 	l.lanes.spreads, _ = lru.New[store.Key, *spread](spreadsKept)
 	return l
 }
 
-// Board is what is known of a scope's spend.
+// Board returns the board of a scope.
 func (l *Ledger) Board(scope string) *Board {
 	l.boards.Lock()
 	defer l.boards.Unlock()
@@ -53,8 +52,8 @@ func (l *Ledger) Board(scope string) *Board {
 	return b
 }
 
-// BoardBeside is Board for a look that keeps no other scope's board from being known: one that is
-// not known already is of this look alone.
+// BoardBeside returns the board of a scope without evicting another scope's board. If the scope
+// has no cached board, the result is not cached.
 func (l *Ledger) BoardBeside(scope string) *Board {
 	l.boards.Lock()
 	defer l.boards.Unlock()
@@ -64,11 +63,11 @@ func (l *Ledger) BoardBeside(scope string) *Board {
 	return newBoard(l, scope)
 }
 
-// note adds an acknowledged write to the board of its scope.
-func (l *Ledger) note(o *Operation) { l.Board(o.Scope).note(o) }
+// recordWrite records an acknowledged write on the board of its scope.
+func (l *Ledger) recordWrite(o *Operation) { l.Board(o.Scope).recordWrite(o) }
 
-// Looks are how many calls found what they needed of a scope's spend known, and how many
-// waited for a query of the store.
+// Looks returns how many lookups found the spend of a scope in the cache, and how many waited
+// for a query.
 func (l *Ledger) Looks() (known, asked int64) { return l.looks.known.Load(), l.looks.asked.Load() }
 
 func (l *Ledger) countLook(known bool) {
@@ -79,18 +78,18 @@ func (l *Ledger) countLook(known bool) {
 	}
 }
 
-// Write writes the operation. It returns when the operation is finished, whose verdict
-// says how it ended, or when ctx ends. Errors: those that match ErrUnavailable,
-// ErrClosed, and ctx's own while the operation is on its way.
+// Write writes an operation. It returns when the operation is finished, with the result in
+// o.Verdict, or when ctx ends. Errors: ErrClosed, errors that match fault.ErrUnavailable, and
+// the error of ctx while the operation is in flight.
 func (l *Ledger) Write(ctx context.Context, o *Operation) error {
 	if err := l.lanes.enqueue(o.lane, o); err != nil {
 		return err
 	}
-	return l.lanes.await(ctx, o)
+	return l.lanes.awaitResult(ctx, o)
 }
 
-// WriteAll writes operations, those of one lane together. It leaves out nil ones, and
-// returns an error for each, in their order.
+// WriteAll writes operations, grouped by lane. It skips nil operations. It returns one error
+// for each element, in order.
 func (l *Ledger) WriteAll(ctx context.Context, ops []*Operation) []error {
 	byLane := map[string][]*Operation{}
 	for _, o := range ops {
@@ -100,32 +99,31 @@ func (l *Ledger) WriteAll(ctx context.Context, ops []*Operation) []error {
 	}
 	for lane, group := range byLane {
 		if err := l.lanes.enqueue(lane, group...); err != nil {
-			l.lanes.fail(group, err)
+			l.lanes.failAll(group, err)
 		}
 	}
 	errs := make([]error, len(ops))
 	for i, o := range ops {
 		if o != nil {
-			errs[i] = l.lanes.await(ctx, o)
+			errs[i] = l.lanes.awaitResult(ctx, o)
 		}
 	}
 	return errs
 }
 
-// Close refuses further writes, except those that belong to what was accepted.
+// Close refuses further writes, except those that accepted operations need.
 func (l *Ledger) Close() { l.lanes.close() }
 
-// Wait returns when everything accepted is written or has failed.
+// Wait returns when every accepted operation is written or has failed.
 func (l *Ledger) Wait() { l.lanes.running.Wait() }
 
-// WaitForTotals returns when no total is being stored behind a read. Tests use it before
-// they look at the table.
+// WaitForTotals returns when no background store of totals is in flight. Tests call it before
+// they read the table.
 func (l *Ledger) WaitForTotals() { l.closing.Wait() }
 
-// Busy reports whether something that counts to a scope may still be written: an
-// operation, whether or not its caller waits for it. It may also be true because of a scope
-// within this one.
-func (l *Ledger) Busy(scope string) bool { return l.lanes.busy(scope) }
+// Busy reports whether a write that counts to the scope, or to a scope within it, may still be
+// pending. The caller of that write may have left.
+func (l *Ledger) Busy(scope string) bool { return l.lanes.hasWork(scope) }
 
-// Queued is the number of operations that wait to be written.
-func (l *Ledger) Queued() int { return l.lanes.queued() }
+// Queued returns the number of operations in queues.
+func (l *Ledger) Queued() int { return l.lanes.countQueued() }

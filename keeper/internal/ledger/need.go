@@ -2,13 +2,13 @@ package ledger
 
 import "maps"
 
-// Need is what must be known to decide about a scope's labels.
+// Need is the day and labels whose sums a decision requires.
 type Need struct {
 	Day    string
-	Labels map[string]bool // whose counters to read
+	Labels map[string]bool // labels whose counters to read
 }
 
-// NeedOf is what must be known to decide about labels on a day.
+// NeedOf returns the need of a decision about labels on a day.
 func NeedOf(day string, labels []string) Need {
 	n := Need{Day: day, Labels: make(map[string]bool, len(labels))}
 	for _, label := range labels {
@@ -17,7 +17,7 @@ func NeedOf(day string, labels []string) Need {
 	return n
 }
 
-// within reports whether o contains everything that n asks for.
+// within reports whether o contains all of n.
 func (n Need) within(o Need) bool {
 	for l := range n.Labels {
 		if !o.Labels[l] {
@@ -27,7 +27,8 @@ func (n Need) within(o Need) bool {
 	return n.Day == o.Day
 }
 
-// merge asks for what both ask for, so that the apps of one scope share a board.
+// merge returns the union of n and o, so that the apps of one scope share a board. It returns n
+// if the days differ.
 func (n Need) merge(o Need) Need {
 	if n.Day != o.Day {
 		return n

@@ -8,44 +8,44 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// Record is a usage record ready to be counted.
+// Record is a usage record, ready to be counted.
 type Record struct {
-	Key          store.Key // of its dedup item
+	Key          store.Key // key of its dedup item
 	Hash         string    // of the payload
-	label        string    // the account's
-	scope        string    // whose spend it counts to
+	label        string    // label of the account
+	scope        string    // scope of the spend
 	day          string
 	Cost         money.Picos
 	Tokens       Tokens // used by the call
-	PriceVersion string // the price it was counted at
-	Expires      int64  // when its item may go, in unix seconds
-	At           int64  // of the call, in unix seconds
+	PriceVersion string // version of the price it was counted at
+	Expires      int64  // expiry of its item, in unix seconds
+	At           int64  // time of the call, in unix seconds
 }
 
-// Operation is what one caller asks, from the queue to its outcome: to count a record, or
+// Operation is the request of one caller, from the queue to its outcome: to count a record or
 // to apply an adjustment. An Account makes it.
 type Operation struct {
-	// What is asked for; nothing changes here.
+	// The request. These fields do not change.
 
-	writer  string      // own id, recognised in an item that a lost answer hides
+	writer  string      // a random id. It recognises an own write whose answer was lost
 	Org     string      // the organisation's id
-	Scope   string      // whose spend it counts to
-	lane    string      // its name
-	record  *Record     // nil of an adjustment
-	adjust  *Adjustment // nil of a record
+	Scope   string      // scope of the spend
+	lane    string      // name of its lane
+	record  *Record     // nil for an adjustment
+	adjust  *Adjustment // nil for a record
 	debits  []Debit     // the counters it changes, the label's day first
-	reopens []store.Key // closed totals this write makes open again
-	day     string      // that of the account
-	expires int64       // when the day's counters may go, in unix seconds
+	reopens []store.Key // closed totals that this write reopens
+	day     string      // day of the account
+	expires int64       // expiry of the day's counters, in unix seconds
 
-	// What its tries have taught. Of the goroutine that writes it alone.
+	// Results of its tries. Only the goroutine that writes the operation uses them.
 
-	followers     []*Operation // that send the same record
-	firstConflict time.Time    // of the first conflict
+	followers     []*Operation // operations with the same record
+	firstConflict time.Time    // time of the first conflict
 	conflicts     int
-	taken         bool // it has left the queue once, so that it may have been sent. The lanes' lock guards it
+	taken         bool // true once it has left the queue and may have been sent. Guarded by the lanes' lock
 
-	Verdict Verdict       // set once done is closed
+	Verdict Verdict       // valid once done is closed
 	state   atomic.Int32  // see opWaiting
 	done    chan struct{} // closed when it is finished
 }
@@ -54,17 +54,17 @@ func newOperation() *Operation {
 	return &Operation{writer: store.NewID(), done: make(chan struct{})}
 }
 
-// Verdict is how an operation ended.
+// Verdict is the result of an operation.
 type Verdict struct {
 	err       error
-	Duplicate bool        // its id was used before
-	Conflict  bool        // for something else
-	Stored    Stored      // of an accepted or duplicate record
-	Adjusted  *Adjustment // of a duplicate adjustment
+	Duplicate bool        // the id was used before
+	Conflict  bool        // the id was used for another request
+	Stored    Stored      // the counted record, own or earlier
+	Adjusted  *Adjustment // the earlier adjustment, if duplicate
 }
 
-// delta is what the operation adds to one of its counters. The counter of the label's
-// day counts everything; the others count only money.
+// delta returns the amounts that the operation adds to one of its counters. The counter of the
+// label's day counts everything, the others only money.
 func (o *Operation) delta(d Debit) Counter {
 	row := Counter{Writes: 1}
 	if o.adjust != nil {
@@ -82,15 +82,15 @@ func (o *Operation) delta(d Debit) Counter {
 	return row
 }
 
-// Stored is what a dedup item says.
+// Stored is the content of a dedup item.
 type Stored struct {
 	Hash         string      // of the payload
-	Cost         money.Picos // what was counted
-	Label        string      // under which
-	Scope        string      // whose spend it counted to
-	Day          string      // it was counted on
-	Shard        int         // of the day's counter
-	PriceVersion string      // the price it was counted at
+	Cost         money.Picos // counted cost
+	Label        string      // counted label
+	Scope        string      // scope of the spend
+	Day          string      // counted day
+	Shard        int         // shard of the day's counter
+	PriceVersion string      // version of the price it was counted at
 	writer       string
 }
 

@@ -9,15 +9,15 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// Options are what a ledger works with; all are needed.
+// Options configures a ledger. All fields are required.
 type Options struct {
 	Store        *store.Store     // of the usage table
 	Breaker      *ddb.Breaker     // of the usage table
 	Life         *background.Life // ends with Close
 	Now          func() time.Time // the clock
-	Logger       *slog.Logger     // gets what no caller is told
-	Linger       time.Duration    // a transaction's wait for company
-	AlwaysLinger bool             // it waits without load, too
-	Fresh        time.Duration    // how old a known sum may be
-	KeepDays     func() int       // closed totals are kept so long, see expires
+	Logger       *slog.Logger     // logs errors that no caller receives
+	Linger       time.Duration    // time a transaction waits for further operations
+	AlwaysLinger bool             // wait even without load
+	Fresh        time.Duration    // maximal age of a cached sum
+	KeepDays     func() int       // days until closed totals expire, see expires
 }

@@ -6,53 +6,53 @@ import (
 	"github.com/dynalimit/dynalimit/fault"
 )
 
-// settle finishes the operations that a refusal ended and returns those to try again.
-func (l *lanes) settle(t *transaction, refused []refusal) (again []*Operation) {
-	finished, again := t.resolve(refused)
+// settleRefused finishes the operations that a refusal ends. It returns the others.
+func (l *lanes) settleRefused(t *transaction, refused []refusal) (again []*Operation) {
+	finished, again := t.resolveRefusals(refused)
 	for _, o := range finished {
 		if !o.Verdict.Duplicate {
-			l.note(o) // an earlier, unanswered try had landed
+			l.onCounted(o) // an earlier try landed without an answer
 		}
-		l.finish(o)
+		l.finishOperation(o)
 	}
 	return again
 }
 
-func (l *lanes) landed(t *transaction) {
-	t.landed()
+func (l *lanes) settleLanded(t *transaction) {
+	t.setStored()
 	for _, o := range t.ops {
-		l.note(o)
+		l.onCounted(o)
 	}
 	for _, o := range t.ops {
-		l.finish(o)
+		l.finishOperation(o)
 	}
 }
 
-func (l *lanes) fail(ops []*Operation, err error) {
+func (l *lanes) failAll(ops []*Operation, err error) {
 	for _, o := range ops {
 		o.Verdict.err = err
-		l.finish(o)
+		l.finishOperation(o)
 	}
 }
 
-// finish answers the caller, and the callers that sent the same record.
-func (l *lanes) finish(o *Operation) {
+// finishOperation sets the result of an operation and of its followers, and wakes their callers.
+func (l *lanes) finishOperation(o *Operation) {
 	for _, f := range o.followers {
 		f.Verdict = o.Verdict
 		if o.Verdict.err == nil {
 			f.Verdict.Duplicate = true
 			f.Verdict.Conflict = o.Verdict.Stored.Hash != f.record.Hash
 		}
-		l.finish(f)
+		l.finishOperation(f)
 	}
 	o.state.CompareAndSwap(opWaiting, opFinished)
 	close(o.done)
 }
 
-// await returns when the operation is finished or ctx ends. An operation that is still
-// queued when ctx ends, or when the store stops answering, leaves the queue and was
+// awaitResult returns when the operation is finished or ctx ends. If ctx ends or the store stops
+// answering while the operation is still queued, await removes it from the queue. Then it was
 // never sent.
-func (l *lanes) await(ctx context.Context, o *Operation) error {
+func (l *lanes) awaitResult(ctx context.Context, o *Operation) error {
 	select {
 	case <-o.done:
 		return o.Verdict.err
@@ -76,9 +76,8 @@ func (l *lanes) await(ctx context.Context, o *Operation) error {
 	return o.Verdict.err
 }
 
-// withdraw takes an operation that no caller waits for out of its lane's queue. It
-// returns false if it has left the queue, so that it may have been sent. It does not withdraw
-// an adjustment.
+// withdraw removes an operation from the queue of its lane. It returns false if the operation
+// has left the queue and may have been sent. It never removes an adjustment.
 func (l *lanes) withdraw(o *Operation) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// Recorded is what the dedup item of a record says; false if there is none.
+// Recorded returns the content of a record's dedup item, or false if the item does not exist.
 func (l *Ledger) Recorded(ctx context.Context, key store.Key) (Stored, bool, error) {
 	item, err := l.Store.Get(ctx, l.Store.Usage, key)
 	if err != nil || item == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// readScope reads the counters of a day consistently: one query per label, and one for each
-// further shard that a label was written to.
+// readScope reads the counters of a day: one query per label, and one for each further shard of
+// a label.
 func (l *Ledger) readScope(ctx context.Context, scope string, n Need) (map[store.Key]map[store.Key]Counter, error) {
 	rows := map[store.Key]map[store.Key]Counter{}
 	var mu sync.Mutex
@@ -25,7 +25,7 @@ func (l *Ledger) readScope(ctx context.Context, scope string, n Need) (map[store
 	return rows, err
 }
 
-// Shards are those of a counter beside the first.
+// Shards is a set of shards of a counter, without the first.
 type Shards map[int]bool
 
 func (s Shards) add(shards []int) {
@@ -34,9 +34,10 @@ func (s Shards) add(shards []int) {
 	}
 }
 
-// ReadShards calls each for every counter of a partition between two sort keys, and of the
-// partitions of further shards: those that its own items tell of, and those of also. A shard is
-// told of before it is written, so nothing is missing that was written before the read.
+// ReadShards calls each for every counter of a partition between two sort keys. It also reads
+// the partitions of further shards: those that the partition's own items announce, and those in
+// also. A shard is announced before its first write, so the result contains every write that
+// landed before the read.
 func (l *Ledger) ReadShards(ctx context.Context, pk, from, to string, also Shards, each func(key store.Key, row Counter)) error {
 	told := Shards{}
 	maps.Copy(told, also)
@@ -47,7 +48,7 @@ func (l *Ledger) ReadShards(ctx context.Context, pk, from, to string, also Shard
 			if err != nil {
 				return err
 			}
-			shards, err := shardsOf(item)
+			shards, err := announcedShards(item)
 			mu.Lock()
 			defer mu.Unlock()
 			told.add(shards)
@@ -63,7 +64,7 @@ func (l *Ledger) ReadShards(ctx context.Context, pk, from, to string, also Shard
 	})
 }
 
-// ShardsOf are the shards that labels were written to on a day, beside the first.
+// ShardsOf returns the further shards of labels on a day.
 func (l *Ledger) ShardsOf(ctx context.Context, scope string, labels []string, day string) (Shards, error) {
 	keys := make([]store.Key, len(labels))
 	for i, label := range labels {
@@ -72,7 +73,7 @@ func (l *Ledger) ShardsOf(ctx context.Context, scope string, labels []string, da
 	all := Shards{}
 	items, err := l.Store.BatchGet(ctx, l.Store.Usage, keys...)
 	for _, item := range items {
-		shards, malformed := shardsOf(item)
+		shards, malformed := announcedShards(item)
 		if err == nil {
 			err = malformed
 		}
@@ -93,10 +94,10 @@ func addShard(rows map[store.Key]map[store.Key]Counter, pk string, key store.Key
 	rows[ref][key] = row
 }
 
-// Mark says that something was counted.
+// Mark records that a scope spent money under a label on a day.
 type Mark struct{ Org, Scope, Label string }
 
-// Marks reads what was counted on a day.
+// Marks calls each for every mark of a day.
 func (l *Ledger) Marks(ctx context.Context, day string, each func(Mark)) error {
 	return l.Store.Query(ctx, l.Store.Usage, markPartition(day), "0", "~", func(item store.Item) error {
 		var d store.Decoder

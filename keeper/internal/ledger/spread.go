@@ -14,19 +14,20 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// spreadsKept is of how many counters it is known which shards are announced.
+// spreadsKept is the maximal number of counters with cached announcements.
 const spreadsKept = 10_000
 
-// homes are those of a lane's senders, and of adjustments.
+// homes is the number of homes of a counter: one per sender of the lane, and one for
+// adjustments.
 const homes = maxSenders + 1
 
-// spread is how this process spreads the writes of one counter over its shards. A shard beyond
-// the first is a partition of its own, of which the first one's item tells (announce): so one
-// that is written seldom stays in one partition, and is read with one query.
+// spread assigns this process's writes of one counter to shards. A shard beyond the first has
+// its own partition and is announced in the item of the first shard (see announceShard). So a
+// counter with few writes stays in one partition, and one query reads it.
 type spread struct {
-	shards    [homes]int   // of each home
-	busy      [homes]int64 // which transaction is in flight there; 0: none
-	taken     int64        // homes so far
+	shards    [homes]int   // shard of each home
+	busy      [homes]int64 // transaction in flight at each home; 0: none
+	taken     int64        // number of homes taken so far
 	announced map[int]bool
 	marked    bool // a transaction with the day's mark has landed
 }
@@ -39,23 +40,23 @@ func newSpread() *spread {
 	return s
 }
 
-// home is where a transaction is in flight.
+// home is a slot for one transaction in flight. Each has its own shard.
 type home struct {
 	*spread
 	index int
 	taken int64
 }
 
-// take takes the first that is free; there is one. The lanes' lock must be held.
-func (s *spread) take() home {
+// takeHome takes the first free home. At least one is free. The lanes' lock must be held.
+func (s *spread) takeHome() home {
 	s.taken++
 	i := slices.Index(s.busy[:], 0)
 	s.busy[i] = s.taken
 	return home{s, i, s.taken}
 }
 
-// free gives a home back, once.
-func (l *lanes) free(h home) {
+// freeHome releases a home. A second call does nothing.
+func (l *lanes) freeHome(h home) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h.busy[h.index] == h.taken {
@@ -63,21 +64,21 @@ func (l *lanes) free(h home) {
 	}
 }
 
-// setMarked notes that the day of a counter is marked.
+// setMarked records that the day of a counter is marked.
 func (l *lanes) setMarked(s *spread) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.marked = true
 }
 
-// draw is the shard of a home. The lanes' lock must be held.
-func (h home) draw() func(shards int) int {
+// shardChooser returns a function that chooses the shard of a home. The lanes' lock must be held.
+func (h home) shardChooser() func(shards int) int {
 	shard := h.shards[h.index]
 	return func(shards int) int { return shard % max(shards, 1) }
 }
 
-// spreadOf is a counter's. The lanes' lock must be held.
-func (l *lanes) spreadOf(ref store.Key) *spread {
+// spreadFor returns the spread of a counter. The lanes' lock must be held.
+func (l *lanes) spreadFor(ref store.Key) *spread {
 	s, ok := l.spreads.Get(ref)
 	if !ok {
 		s = newSpread()
@@ -86,9 +87,9 @@ func (l *lanes) spreadOf(ref store.Key) *spread {
 	return s
 }
 
-// move has a home on another shard after a conflict: another process is on this one. Those of
-// one process stay apart.
-func (l *lanes) move(h home, shards int) {
+// moveHome gives a home another shard after a conflict with another process. The shards of one
+// process stay distinct.
+func (l *lanes) moveHome(h home, shards int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	own := h.shards[:min(shards, maxSenders)]
@@ -106,28 +107,28 @@ func (l *lanes) move(h home, shards int) {
 	h.shards[h.index], h.shards[other] = h.shards[other], h.shards[h.index]
 }
 
-// announced tells readers of the shard that a transaction is going to write, unless they know
-// it. Where that fails the transaction is one on the first shard, which they always read.
-func (l *lanes) announced(ctx context.Context, t *transaction, s *spread) *transaction {
+// announceShard announces the shard of a transaction to readers, unless it is announced already. If
+// that fails, it returns the same transaction on the first shard, which readers always read.
+func (l *lanes) announceShard(ctx context.Context, t *transaction, s *spread) *transaction {
 	o := t.ops[0]
-	if err := l.tell(ctx, o.debits[0], t.shardOf(o), o.expires, s); err != nil {
+	if err := l.announceOnce(ctx, o.debits[0], t.shardOf(o), o.expires, s); err != nil {
 		t.draw = firstShard
-		return t.of(t.ops)
+		return t.composeSubset(t.ops)
 	}
 	return t
 }
 
 func firstShard(int) int { return 0 }
 
-// tell tells readers of a counter's shard, once.
-func (l *lanes) tell(ctx context.Context, d Debit, shard int, expires int64, s *spread) error {
+// announceOnce announces a shard of a counter once.
+func (l *lanes) announceOnce(ctx context.Context, d Debit, shard int, expires int64, s *spread) error {
 	l.mu.Lock()
 	told := s.announced[shard]
 	l.mu.Unlock()
 	if told {
 		return nil
 	}
-	err := guard.Apart(func() error { return tellShard(ctx, l.Store, d, shard, expires) })
+	err := guard.Apart(func() error { return storeAnnouncement(ctx, l.Store, d, shard, expires) })
 	if err == nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -136,8 +137,9 @@ func (l *lanes) tell(ctx context.Context, d Debit, shard int, expires int64, s *
 	return err
 }
 
-// tellShard adds a shard to those that the first one's item tells of. It may be sent again.
-func tellShard(ctx context.Context, s *store.Store, d Debit, shard int, expires int64) error {
+// storeAnnouncement adds a shard to the announced shards in the first shard's item. It is safe to
+// repeat.
+func storeAnnouncement(ctx context.Context, s *store.Store, d Debit, shard int, expires int64) error {
 	return store.Retry(ctx, func() error {
 		_, err := s.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: &s.Usage, Key: shardKey(d.PK, d.Prefix, 0).Attributes(),
@@ -151,8 +153,8 @@ func tellShard(ctx context.Context, s *store.Store, d Debit, shard int, expires 
 	})
 }
 
-// shardsOf are the shards that the item of a first one tells of.
-func shardsOf(item store.Item) (shards []int, err error) {
+// announcedShards decodes the shards that the first shard's item announces.
+func announcedShards(item store.Item) (shards []int, err error) {
 	var d store.Decoder
 	told, ok := item[attrShards].(*types.AttributeValueMemberNS)
 	if !ok {

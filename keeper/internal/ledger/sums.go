@@ -2,8 +2,8 @@ package ledger
 
 import "github.com/dynalimit/dynalimit/internal/money"
 
-// Spent is what was spent on a day by label, in their order. With stored it leaves out
-// this process's own writes.
+// Spent returns the spend of a day for each label, in order. With stored it leaves out this
+// process's own writes.
 func (b *Board) Spent(day string, stored bool, labels []string) []money.Picos {
 	b.mu.Lock()
 	defer b.mu.Unlock()

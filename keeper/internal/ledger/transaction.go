@@ -18,7 +18,7 @@ const (
 	putMark                    // always, see Mark
 )
 
-// write is one write of a transaction. op is nil if several operations share it.
+// write is one item of a transaction. op is nil if several operations share it.
 type write struct {
 	kind itemKind
 	key  store.Key
@@ -26,30 +26,30 @@ type write struct {
 	sum  Counter
 }
 
-// transaction is one TransactWriteItems request, of operations of one day.
+// transaction is one TransactWriteItems request for operations of one day.
 type transaction struct {
 	ops    []*Operation
 	items  []write
 	draw   func(shards int) int
-	shards map[store.Key]int // drawn per counter: partition and prefix
-	at     map[store.Key]int // where the item of a key is
+	shards map[store.Key]int // chosen shard by counter (partition and prefix)
+	at     map[store.Key]int // index of the item by key
 	marks  bool              // its first item is the mark of its day
 }
 
 const maxTxnItems = 100
 
-// compose packs operations, in order, into one transaction: their own items, and one
-// write for each counter that they share. With marks it adds the mark of their day. It returns
-// those that do not fit, or that need an item which is already taken.
+// compose packs operations, in order, into one transaction: their own items, and one write for
+// each shared counter. With marks it adds the mark of their day. left is the operations that do
+// not fit, or that need an item which another operation already writes.
 func compose(ops []*Operation, draw func(shards int) int, marks bool) (t *transaction, left []*Operation) {
 	t = &transaction{draw: draw, marks: marks, shards: map[store.Key]int{}, at: map[store.Key]int{}}
 	if marks && len(ops) > 0 {
-		t.items = append(t.items, ops[0].markOf())
+		t.items = append(t.items, ops[0].markWrite())
 	}
 	for i, o := range ops {
-		own := o.items()
+		own := o.ownItems()
 		switch {
-		case len(t.items)+len(own)+t.further(o) > maxTxnItems:
+		case len(t.items)+len(own)+t.countMissingItems(o) > maxTxnItems:
 			return t, append(left, ops[i:]...)
 		case slices.ContainsFunc(own, func(it write) bool { _, taken := t.at[it.key]; return taken }):
 			left = append(left, o)
@@ -65,18 +65,18 @@ func compose(ops []*Operation, draw func(shards int) int, marks bool) (t *transa
 	return t, left
 }
 
-// of is a transaction of some of the operations alone, on the same shards.
-func (t *transaction) of(ops []*Operation) *transaction {
+// composeSubset composes a transaction of a subset of the operations, on the same shards.
+func (t *transaction) composeSubset(ops []*Operation) *transaction {
 	part, _ := compose(ops, t.draw, t.marks)
 	return part
 }
 
-// further is the number of items that the operation needs beside its own, and that the
-// transaction does not have yet.
-func (t *transaction) further(o *Operation) int {
+// countMissingItems returns the number of shared items that the operation needs and the transaction does
+// not contain yet.
+func (t *transaction) countMissingItems(o *Operation) int {
 	count := 0
 	for _, d := range o.debits {
-		if _, ok := t.shards[d.ref()]; !ok {
+		if _, ok := t.shards[d.counterKey()]; !ok {
 			count++
 		}
 	}
@@ -88,14 +88,14 @@ func (t *transaction) further(o *Operation) int {
 	return count
 }
 
-// items are the writes that belong to the operation alone.
-func (o *Operation) items() []write {
+// ownItems returns the writes of this operation alone.
+func (o *Operation) ownItems() []write {
 	var items []write
 	if o.record != nil {
 		items = append(items, write{kind: putDedup, key: o.record.Key, op: o})
 	}
 	if o.adjust != nil {
-		items = append(items, write{kind: putAudit, key: o.adjust.key(o.Org), op: o})
+		items = append(items, write{kind: putAudit, key: o.adjust.itemKey(o.Org), op: o})
 		if o.adjust.Event != nil {
 			items = append(items, write{kind: putEvent, key: store.KeyOf(o.adjust.Event), op: o})
 		}
@@ -103,13 +103,13 @@ func (o *Operation) items() []write {
 	return items
 }
 
-// addCounters adds to the counters that the operation shares with others.
+// addCounters adds the operation's amounts to the shared counters.
 func (t *transaction) addCounters(o *Operation) {
 	for _, d := range o.debits {
-		shard, ok := t.shards[d.ref()]
+		shard, ok := t.shards[d.counterKey()]
 		if !ok {
 			shard = t.draw(d.Shards)
-			t.shards[d.ref()] = shard
+			t.shards[d.counterKey()] = shard
 		}
 		key := shardKey(d.PK, d.Prefix, shard)
 		i, ok := t.at[key]
@@ -129,17 +129,17 @@ func (t *transaction) addCounters(o *Operation) {
 	}
 }
 
-// markOf is the item that marks what an operation counts. The transactions of a process on a
-// label's day have it until one has landed.
-func (o *Operation) markOf() write {
+// markWrite returns the mark for an operation. A process adds it to the transactions of a label's
+// day until one has landed.
+func (o *Operation) markWrite() write {
 	return write{kind: putMark, key: store.Key{PK: markPartition(o.day), SK: o.debits[0].PK}, op: o}
 }
 
-// shardOf is the shard the operation's record went to.
-func (t *transaction) shardOf(o *Operation) int { return t.shards[o.debits[0].ref()] }
+// shardOf returns the shard that counts the operation's record.
+func (t *transaction) shardOf(o *Operation) int { return t.shards[o.debits[0].counterKey()] }
 
-// landed marks every operation of a committed transaction.
-func (t *transaction) landed() {
+// setStored sets the verdicts of a committed transaction.
+func (t *transaction) setStored() {
 	for _, o := range t.ops {
 		if o.record != nil {
 			o.Verdict.Stored = o.record.stored(o.writer, t.shardOf(o))

@@ -15,30 +15,30 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// send writes a transaction under its token. Sent again with the same token
-// within ten minutes, it is applied once.
-func (t *transaction) send(ctx context.Context, s *store.Store, token string, nowSec int64) error {
+// sendOnce sends the transaction under its token. DynamoDB applies repetitions with the same token
+// within ten minutes once.
+func (t *transaction) sendOnce(ctx context.Context, s *store.Store, token string, nowSec int64) error {
 	in := &dynamodb.TransactWriteItemsInput{
 		ClientRequestToken: &token,
 		TransactItems:      make([]types.TransactWriteItem, len(t.items)),
 	}
 	for i, it := range t.items {
-		if it.kind == putEvent { // of an id of its own
+		if it.kind == putEvent { // its key contains a unique id
 			in.TransactItems[i].Put = &types.Put{TableName: &s.Control, Item: it.op.adjust.Event}
 			continue
 		}
-		in.TransactItems[i] = t.write(s.Usage, it, nowSec)
+		in.TransactItems[i] = t.encodeWrite(s.Usage, it, nowSec)
 	}
 	_, err := s.Client.TransactWriteItems(ctx, in, store.Once)
 	return err
 }
 
-func (t *transaction) write(table string, it write, nowSec int64) types.TransactWriteItem {
+func (t *transaction) encodeWrite(table string, it write, nowSec int64) types.TransactWriteItem {
 	switch it.kind {
 	case putDedup:
-		return putAbsent(table, it.op.record.item(it.op.writer, t.shardOf(it.op)))
+		return putAbsent(table, it.op.record.encodeItem(it.op.writer, t.shardOf(it.op)))
 	case putAudit:
-		item := it.op.adjust.item(it.key)
+		item := it.op.adjust.encodeItem(it.key)
 		item[store.AttrTTL] = store.Int(it.op.expires)
 		return putAbsent(table, item)
 	case putMark:
@@ -56,16 +56,16 @@ func (t *transaction) write(table string, it write, nowSec int64) types.Transact
 	return types.TransactWriteItem{Update: update}
 }
 
-// markItem is a mark as it is stored.
+// markItem encodes a mark.
 func (it write) markItem() store.Item {
 	item := it.key.Attributes()
 	item["org_id"], item[store.AttrScope] = store.String(it.op.Org), store.String(it.op.Scope)
-	item[store.AttrTTL] = store.Int(expires(it.op.day, marksKept))
+	item[store.AttrTTL] = store.Int(expirySeconds(it.op.day, marksKept))
 	return item
 }
 
-// counterUpdate adds to a counter and stamps it. The time to live stays as it is: another keeper may
-// keep days for longer.
+// counterUpdate adds to a counter and stamps it. It keeps an existing time to live, because
+// another keeper may keep days longer.
 func counterUpdate(sum Counter, nowSec, expires int64) *types.Update {
 	names := map[string]string{"#t": attrUpdated, "#ttl": store.AttrTTL}
 	values := store.Item{":t": store.Int(nowSec), ":ttl": store.Int(expires)}
@@ -84,8 +84,8 @@ func counterUpdate(sum Counter, nowSec, expires int64) *types.Update {
 	}
 }
 
-// refusals reads which conditions of a cancelled transaction did not hold.
-func (t *transaction) refusals(err error) ([]refusal, error) {
+// decodeRefusals decodes the failed conditions of a cancelled transaction.
+func (t *transaction) decodeRefusals(err error) ([]refusal, error) {
 	d := ddb.Classify(err, context.Background())
 	if d.Items == nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (t *transaction) refusals(err error) ([]refusal, error) {
 		case putAudit:
 			r.adjusted, decodeErr = DecodeAdjustment(d.Items[i])
 		default:
-			return nil, err // none of the others has a condition
+			return nil, err // the other kinds have no condition
 		}
 		if decodeErr != nil {
 			return nil, decodeErr

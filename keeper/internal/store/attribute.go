@@ -10,8 +10,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/money"
 )
 
-// Names of attributes that several kinds of items have. They are always addressed
-// through aliases: some are reserved words.
+// Names of attributes that several kinds of items share. Expressions address them through
+// aliases, because some are reserved words.
 const (
 	AttrTTL    = "ttl_epoch" // unix seconds
 	AttrWriter = "writer"
@@ -20,41 +20,40 @@ const (
 	AttrDay    = "day"
 )
 
-// String is a string attribute.
+// String returns a string attribute.
 func String(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 
-// Int is a whole number.
+// Int returns a number attribute.
 func Int(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// Picos is an exact amount of money.
+// Picos returns a number attribute with an exact amount of money.
 func Picos(p money.Picos) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: p.String()}
 }
 
-// Bool is a truth value.
+// Bool returns a boolean attribute.
 func Bool(b bool) types.AttributeValue { return &types.AttributeValueMemberBOOL{Value: b} }
 
 // Attributes returns the key as an item.
 func (k Key) Attributes() Item { return Item{"PK": String(k.PK), "SK": String(k.SK)} }
 
-// KeyOf is the key of a stored item.
+// KeyOf returns the key of a stored item.
 func KeyOf(item Item) Key {
 	var d Decoder
 	return Key{d.String(item, "PK"), d.String(item, "SK")}
 }
 
-// Decoder reads attributes and keeps the first error. Absent attributes are
-// zero.
+// Decoder reads attributes and records the first error. An absent attribute decodes to zero.
 type Decoder struct {
-	Err error // the first; nil while all could be read
+	Err error // the first error, or nil
 }
 
-// ErrMalformed says that an item is not as it is written here.
+// ErrMalformed means that a stored item does not have the expected form.
 var ErrMalformed = errors.New("malformed item")
 
-// Fail notes an attribute that cannot be read.
+// Fail records an attribute that cannot be decoded.
 func (d *Decoder) Fail(name string) {
 	if d.Err == nil {
 		d.Err = fmt.Errorf("%w: attribute %s", ErrMalformed, name)
@@ -102,7 +101,7 @@ func (d *Decoder) Picos(item Item, name string) money.Picos {
 	return p
 }
 
-// Bool reads a truth value; another type is false.
+// Bool reads a boolean. It returns false for another type.
 func (d *Decoder) Bool(item Item, name string) bool {
 	b, _ := item[name].(*types.AttributeValueMemberBOOL)
 	return b != nil && b.Value

@@ -7,7 +7,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
-// Each runs f for each element, eight at a time; the first error ends it.
+// Each calls f for each element, up to eight at a time, and stops at the first error.
 func Each[T any](ctx context.Context, elements iter.Seq[T], f func(context.Context, T) error) error {
 	group, ctx := guard.WithContext(ctx)
 	group.SetLimit(8)

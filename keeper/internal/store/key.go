@@ -7,16 +7,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Item is an item: its attributes by name.
+// Item is a DynamoDB item: attribute values by name.
 type Item = map[string]types.AttributeValue
 
 // Key is a primary key. Every table has PK and SK.
 type Key struct{ PK, SK string }
 
-// IfAbsent is the condition that there is no item yet; #pk names PK.
+// IfAbsent is the condition that the item does not exist yet; #pk stands for PK.
 const IfAbsent = "attribute_not_exists(#pk)"
 
-// NewID is a random UUID, used for tokens, holds and as the mark of a writer.
+// NewID returns a random UUID. It serves as a request token, as an id, and to recognise the
+// writer of an item.
 func NewID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

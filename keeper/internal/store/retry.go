@@ -11,19 +11,19 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// Once stops the SDK from resending a write on its own: what an unanswered
-// write may do again is decided here, per operation.
+// Once disables the SDK's own retries of a write. This package decides for each operation
+// whether an unanswered write may be sent again.
 var Once = ddb.WithoutRetries
 
-// Diagnose says what an error of a request means.
+// Diagnose classifies the error of a request.
 func Diagnose(err error) ddb.Verdict { return ddb.Classify(err, context.Background()).Verdict }
 
-// readError marks what a read failed with: it cannot have changed anything.
+// readError marks the error of a read. A failed read cannot have changed anything.
 type readError struct{ error }
 
 func (e readError) Unwrap() error { return e.error }
 
-// Reading marks an error as a read's; nil stays nil.
+// Reading marks an error as the error of a read. It returns nil for nil.
 func Reading(err error) error {
 	if err == nil {
 		return nil
@@ -31,28 +31,28 @@ func Reading(err error) error {
 	return readError{err}
 }
 
-// Unconfirmed says that err leaves open whether a write was applied.
+// Unconfirmed reports whether err leaves open that a write was applied.
 func Unconfirmed(err error) bool {
 	return Diagnose(err) == ddb.Unconfirmed && !errors.As(err, new(readError))
 }
 
-// RefusedItem is what the item holds that refused a single write.
+// RefusedItem returns the stored item that made the condition of a write fail.
 func RefusedItem(err error) Item { return ddb.Classify(err, context.Background()).Item }
 
-// writeTries bounds how often a write is sent again.
+// writeTries is the maximal number of tries of a write.
 const writeTries = 12
 
-// Backoff is the wait between the tries of a request.
+// Backoff is the wait between two tries of a request.
 var Backoff = ddb.Backoff{First: 4 * time.Millisecond, Most: 200 * time.Millisecond}
 
-// GiveUp waits before the next try of a request that failed with err; true when
-// there is to be none, as while the store is known not to answer.
+// GiveUp reports whether to stop after n tries, the last of which failed with err. It waits
+// before it returns false. While the store is known to be unavailable, it returns true at once.
 func GiveUp(ctx context.Context, n int, err error) bool {
 	return n == writeTries || ddb.IsOpen(err) || !Backoff.Pause(ctx, n)
 }
 
-// Retry runs a write that is safe to send again until it is answered. One that
-// may have been applied stays so, whatever the last try failed with.
+// Retry runs write, which must be safe to repeat, until it gets an answer. If any try may have
+// been applied, Retry returns that try's error rather than the last one.
 func Retry(ctx context.Context, write func() error) error {
 	var doubt error
 	for n := 0; ; n++ {
@@ -69,8 +69,9 @@ func Retry(ctx context.Context, write func() error) error {
 	}
 }
 
-// Judge turns the error of an operation of a package into one that says whether the store
-// could not be reached or something is wrong. An error that was judged before stays.
+// Judge wraps the error of an operation of package pkg. The result tells an unavailable store
+// (fault.UnavailableError) from a fault. Judge returns an error that it has wrapped before as
+// it is.
 func Judge(pkg, operation string, err error) error {
 	if err == nil || errors.Is(err, fault.ErrUnavailable) {
 		return err

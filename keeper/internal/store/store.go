@@ -1,5 +1,5 @@
-// Package store is how budget reads and writes its two tables: keys, attributes,
-// whole reads, and writes that are sent again. It does not know what is stored.
+// Package store reads and writes the two tables of package budget: keys, attributes, complete
+// reads, and retries of writes. It does not know the meaning of the items.
 package store
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// Client is what the tables are read and written with.
+// Client sends the requests of a store; *dynamodb.Client implements it.
 type Client interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
@@ -25,14 +25,14 @@ type Client interface {
 	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
 }
 
-// Store is the two tables and what asks them. Reads are consistent.
+// Store is the two tables and their client. All reads are consistent.
 type Store struct {
 	Client  Client // sends every request
 	Control string // the table of configuration and prices
 	Usage   string // the table of counters, records and holds
 }
 
-// Get reads one item consistently; nil when there is none.
+// Get reads one item. It returns nil if the item does not exist.
 func (s *Store) Get(ctx context.Context, table string, key Key) (Item, error) {
 	out, err := s.Client.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName: &table, Key: key.Attributes(), ConsistentRead: aws.Bool(true),
@@ -43,15 +43,15 @@ func (s *Store) Get(ctx context.Context, table string, key Key) (Item, error) {
 	return out.Item, nil
 }
 
-// BatchGet reads items consistently. Keys that stay unprocessed are an error,
-// never absent items.
+// BatchGet reads items. If keys stay unprocessed, it returns an error: it never reports such
+// items as absent.
 func (s *Store) BatchGet(ctx context.Context, table string, keys ...Key) (map[Key]Item, error) {
 	found, err := ddb.Batches[Key]{Table: table, Backoff: Backoff, KeyOf: KeyOf}.Get(ctx, s.Client, keys)
 	return found, Reading(err)
 }
 
-// Query walks all pages of the items of one partition with from <= SK <= to. A
-// page that cannot be read is an error, never an end.
+// Query calls each for every item of a partition with from <= SK <= to, over all pages. If a
+// page cannot be read, it returns an error: it never ends early without one.
 func (s *Store) Query(ctx context.Context, table, pk, from, to string, each func(Item) error) error {
 	in := &dynamodb.QueryInput{
 		TableName:              &table,
@@ -79,8 +79,8 @@ func (s *Store) Query(ctx context.Context, table, pk, from, to string, each func
 	}
 }
 
-// Lasting scans a table for the items without a time to live whose partition key contains a
-// text, page by page.
+// Lasting scans a table, page by page, for items without a time to live and with text in their
+// partition keys.
 func (s *Store) Lasting(ctx context.Context, table, text string) iter.Seq2[[]Item, error] {
 	return func(yield func([]Item, error) bool) {
 		pages := dynamodb.NewScanPaginator(s.Client, &dynamodb.ScanInput{
@@ -101,7 +101,7 @@ func (s *Store) Lasting(ctx context.Context, table, text string) iter.Seq2[[]Ite
 	}
 }
 
-// Patient is a store whose requests may take as long as an administrator waits.
+// Patient returns a store whose requests wait as long as an administrator would.
 func (s *Store) Patient() *Store {
 	patient := *s
 	if c, ok := s.Client.(*ddb.Client); ok {
@@ -110,7 +110,7 @@ func (s *Store) Patient() *Store {
 	return &patient
 }
 
-// Put writes an item if cond holds (empty: always).
+// Put writes an item if cond holds. An empty cond always holds.
 func (s *Store) Put(ctx context.Context, table string, item Item, cond string, names map[string]string, values Item) error {
 	in := &dynamodb.PutItemInput{TableName: &table, Item: item}
 	if cond != "" {
@@ -122,8 +122,8 @@ func (s *Store) Put(ctx context.Context, table string, item Item, cond string, n
 	return err
 }
 
-// Transact sends writes that land together or not at all, until they are answered. The
-// token makes them land once.
+// Transact sends writes as one transaction until it gets an answer. The token makes the
+// transaction apply once.
 func (s *Store) Transact(ctx context.Context, token string, writes []types.TransactWriteItem) error {
 	return Retry(ctx, func() error {
 		_, err := s.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
@@ -133,7 +133,7 @@ func (s *Store) Transact(ctx context.Context, token string, writes []types.Trans
 	})
 }
 
-// Delete deletes an item; there need not be one.
+// Delete deletes an item. The item need not exist.
 func (s *Store) Delete(ctx context.Context, table string, key Key) error {
 	return Retry(ctx, func() error {
 		_, err := s.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &table, Key: key.Attributes()}, Once)
