@@ -17,27 +17,27 @@ import (
 
 // Adjustment is an audited credit or charge.
 type Adjustment struct {
-	// ID is a canonical lower-case UUID; an adjustment is applied once under it,
-	// however often it is sent. Defaults to a random one.
+	// ID is a canonical lower-case UUID. An adjustment is applied once under its ID, however
+	// often it is sent. Defaults to a random UUID.
 	ID string `json:"id"`
-	// Label is one of those the organisation uses or has used.
+	// Label is a label that the organisation uses or has used.
 	Label string `json:"model_label"`
-	// Day is the day it counts on, like 20260123. Defaults to today.
+	// Day is the adjusted day, such as 20260123. Defaults to today.
 	Day string `json:"day"`
-	// DeltaMicros is what it charges, in µ$; below zero it credits. Within
+	// DeltaMicros is the change in µ$: positive for a charge, negative for a credit. Within
 	// ±10^12 and not 0.
 	DeltaMicros int64 `json:"delta_usd_micros"`
-	// Reason is kept with it: 1 to 256 bytes.
+	// Reason is stored with the adjustment: 1 to 256 bytes.
 	Reason string `json:"reason"`
 
-	// The rest is set by the keeper and ignored by Adjust.
+	// The keeper sets the fields below. Adjust ignores them.
 
-	App       string    `json:"app_id"`              // whose it is
+	App       string    `json:"app_id"`              // the id of the app
 	At        time.Time `json:"at"`                  // when it was first sent
-	Duplicate bool      `json:"duplicate,omitempty"` // it was applied before, under this ID
+	Duplicate bool      `json:"duplicate,omitempty"` // an adjustment with this ID was applied before
 }
 
-// adjustmentOf is a stored adjustment.
+// adjustmentOf converts a stored adjustment.
 func adjustmentOf(a ledger.Adjustment) Adjustment {
 	return Adjustment{
 		ID: a.ID, App: a.App, Label: a.Label, Day: a.Day, DeltaMicros: a.Change.Micros(), Reason: a.Reason, At: a.At.UTC(),
@@ -59,7 +59,7 @@ func (a Adjustment) validate() error {
 	return nil
 }
 
-func (c *charges) adjust(ctx context.Context, by, org, app string, a Adjustment) (Adjustment, error) {
+func (c *charges) applyAdjustment(ctx context.Context, by, org, app string, a Adjustment) (Adjustment, error) {
 	if a.ID == "" {
 		a.ID = store.NewID()
 	}
@@ -83,7 +83,7 @@ func (c *charges) adjust(ctx context.Context, by, org, app string, a Adjustment)
 	if !slices.Contains(t.labels, a.Label) {
 		return a, invalidLabel(a.Label)
 	}
-	if err := c.tenants.register(ctx, t); err != nil {
+	if err := c.tenants.registerApp(ctx, t); err != nil {
 		return a, err
 	}
 	a.App, a.At, a.Duplicate = app, now, false
@@ -91,7 +91,7 @@ func (c *charges) adjust(ctx context.Context, by, org, app string, a Adjustment)
 	if err != nil {
 		return a, err
 	}
-	if err := c.write(ctx, o); err != nil {
+	if err := c.writeOperation(ctx, o); err != nil {
 		return a, asUnavailable("Adjust", err)
 	}
 	if v := o.Verdict; v.Conflict {
@@ -104,10 +104,10 @@ func (c *charges) adjust(ctx context.Context, by, org, app string, a Adjustment)
 	return a, nil
 }
 
-// newAdjustment is the operation that applies a to the counters of its day.
+// newAdjustment makes the operation that applies a to the counters of its day.
 func (c *charges) newAdjustment(by string, t *tenant, a Adjustment, anyDay bool) (*ledger.Operation, error) {
 	desk := c.admin.desk
-	event, err := desk.event(a.At, audit.Event{Principal: by, Action: actionAdjusted, Target: t.org, Resource: t.app}, nil, a.fields())
+	event, err := desk.newEvent(a.At, audit.Event{Principal: by, Action: actionAdjusted, Target: t.org, Resource: t.app}, nil, a.eventFields())
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (c *charges) newAdjustment(by string, t *tenant, a Adjustment, anyDay bool)
 	}, t.calendar.Reopens(a.Day, a.At)), nil
 }
 
-func (c *charges) adjustments(ctx context.Context, org, app string) iter.Seq2[Adjustment, error] {
+func (c *charges) listAdjustments(ctx context.Context, org, app string) iter.Seq2[Adjustment, error] {
 	return func(yield func(Adjustment, error) bool) {
 		if err := validReadTarget(org, app); err != nil {
 			yield(Adjustment{}, err)
@@ -146,7 +146,7 @@ func (c *charges) adjustments(ctx context.Context, org, app string) iter.Seq2[Ad
 	}
 }
 
-// fields are those of an adjustment.
-func (a Adjustment) fields() trail.Fields {
+// eventFields returns the fields of the adjustment's audit event.
+func (a Adjustment) eventFields() trail.Fields {
 	return trail.Fields{"id": a.ID, "label": a.Label, "day": a.Day, "delta_micros": a.DeltaMicros, "reason": a.Reason}
 }

@@ -33,17 +33,17 @@ func (adm *administration) putOrg(ctx context.Context, by string, org Org) (Org,
 	if err != nil {
 		return Org{}, adminError("PutOrg", err)
 	}
-	return stored.org(org.ID), nil
+	return stored.asOrg(org.ID), nil
 }
 
-// NoVersion as the Version of an Org or App that is put: only if there is none.
+// NoVersion as the Version in a PUT of an Org or App means: only if it does not exist.
 const NoVersion = -1
 
-// mayReplace returns ErrConflict unless a configuration of a version may be put in the place of
-// the stored one.
+// mayReplace returns ErrConflict unless a PUT with the given version may replace the stored
+// configuration.
 func (c configItem) mayReplace(what string, version int64) error {
 	stored := c.Version
-	if c.deleted() {
+	if c.isDeleted() {
 		stored = 0
 	}
 	switch {
@@ -57,8 +57,8 @@ func (c configItem) mayReplace(what string, version int64) error {
 	return fmt.Errorf("%w: %s has version %d, not %d; read it again, change that and put it", ErrConflict, what, stored, version)
 }
 
-// decideOrg is what an organisation's item becomes, and the change that makes it so; nil
-// if an earlier try of writer's, which was not answered, has made it so.
+// decideOrg returns the new item of an organisation and the change that stores it. The change
+// is nil if an earlier, unanswered try of writer has stored it.
 func (adm *administration) decideOrg(ctx context.Context, by string, org Org, writer string) (orgItem, *change, error) {
 	now := adm.now()
 	seen, err := adm.orgBefore(ctx, org.ID)
@@ -73,23 +73,23 @@ func (adm *administration) decideOrg(ctx context.Context, by string, org Org, wr
 		return orgItem{}, nil, err
 	}
 	created := now
-	if seen.Zone != "" { // also of one that was deleted: what was counted is by its days
+	if seen.Zone != "" { // also if it was deleted: the stored sums depend on the zone
 		created = time.Unix(seen.Created, 0)
 		if org, err = org.inPlaceOf(seen); err != nil {
 			return orgItem{}, nil, err
 		}
 	}
 	org.Timezone, org.Scope = cmp.Or(org.Timezone, defaultZone), cmp.Or(org.Scope, ScopeApp)
-	labels := union(seen.Labels, org.Ordering...)
+	labels := mergeLabels(seen.Labels, org.Ordering...)
 	for _, id := range slices.Sorted(maps.Keys(apps)) {
-		if apps[id].deleted() {
+		if apps[id].isDeleted() {
 			continue
 		}
 		a := apps[id].app(id)
 		if err := validateApp(org, a); err != nil {
 			return orgItem{}, nil, err
 		}
-		labels = union(labels, a.Ordering...)
+		labels = mergeLabels(labels, a.Ordering...)
 	}
 	item := newOrgItem(org, created, now, seen.Version+1, writer)
 	item.Past = pastModels(seen.Past, seen.Models, item.Models, now)
@@ -98,8 +98,8 @@ func (adm *administration) decideOrg(ctx context.Context, by string, org Org, wr
 	return item, c, err
 }
 
-// inPlaceOf is the configuration with what cannot be changed as it is stored, and an error
-// if it asks for another.
+// inPlaceOf fills in the fixed fields from the stored item. It returns an error if o asks for
+// other values.
 func (o Org) inPlaceOf(seen orgItem) (Org, error) {
 	const advice = "%s is %s and cannot be changed, for what was counted is by it; leave it as it is, or put a new organisation"
 	switch {
@@ -112,8 +112,8 @@ func (o Org) inPlaceOf(seen orgItem) (Org, error) {
 	return o, nil
 }
 
-// orgBefore is an organisation's item before a PUT: also what stayed of one that was
-// deleted, and the zero item where there is none.
+// orgBefore returns an organisation's item before a PUT. It may be a tombstone, or the zero
+// item if nothing is stored.
 func (adm *administration) orgBefore(ctx context.Context, org string) (orgItem, error) {
 	seen, err := adm.items.loadOrg(ctx, org)
 	switch {
@@ -125,15 +125,15 @@ func (adm *administration) orgBefore(ctx context.Context, org string) (orgItem, 
 	return seen, err
 }
 
-// orgChange writes an organisation's item in the place of the one that was seen, if there
-// was one.
+// orgChange returns the change that replaces the item seen of an organisation, if there was
+// one.
 func (adm *administration) orgChange(now time.Time, by, id string, item, seen orgItem) (*change, error) {
 	e := audit.Event{Principal: by, Action: actionOrgCreated, Target: id}
 	var before trail.Fields
-	if seen.Version != 0 && !seen.deleted() {
-		e.Action, before = actionOrgUpdated, seen.org(id).fields()
+	if seen.Version != 0 && !seen.isDeleted() {
+		e.Action, before = actionOrgUpdated, seen.asOrg(id).eventFields()
 	}
-	event, err := adm.desk.event(now, e, before, item.org(id).fields())
+	event, err := adm.desk.newEvent(now, e, before, item.asOrg(id).eventFields())
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (adm *administration) orgChange(now time.Time, by, id string, item, seen or
 	return &change{[]types.TransactWriteItem{write}, event}, err
 }
 
-// validateApp checks the configuration in effect for an app.
+// validateApp checks the effective configuration of an app.
 func validateApp(org Org, app App) error {
 	err := policyOf(org, app, org.Scope).validate()
 	var v *fault.ValidationError
@@ -171,7 +171,7 @@ func (adm *administration) putApp(ctx context.Context, by, org string, app App) 
 	return stored.app(app.ID), nil
 }
 
-// decideApp is decideOrg for an app, which changes its organisation's item too.
+// decideApp is decideOrg for an app. The change includes the organisation's item.
 func (adm *administration) decideApp(ctx context.Context, by, org string, app App, writer string) (appItem, *change, error) {
 	now := adm.now()
 	o, err := adm.items.loadOrg(ctx, org)
@@ -192,29 +192,29 @@ func (adm *administration) decideApp(ctx context.Context, by, org string, app Ap
 	if err := seen.mayReplace(fmt.Sprintf("app %q", app.ID), app.Version); err != nil {
 		return appItem{}, nil, err
 	}
-	if err := validateApp(o.org(org), app); err != nil {
+	if err := validateApp(o.asOrg(org), app); err != nil {
 		return appItem{}, nil, err
 	}
 	created := now
 	if seen.Created != 0 {
 		created = time.Unix(seen.Created, 0)
 	}
-	o.Labels = union(o.Labels, app.Ordering...)
+	o.Labels = mergeLabels(o.Labels, app.Ordering...)
 	item := appItem{configItem: newConfigItem(app, created, now, seen.Version+1, writer), Name: app.Name}
 	item.Past = pastModels(seen.Past, seen.Models, item.Models, now)
 	c, err := adm.appChange(now, audit.Event{Principal: by, Target: org, Resource: app.ID}, item, seen, o)
 	return item, c, err
 }
 
-// appChange writes an app's item in the place of the one that was seen, with what it
-// changes in its organisation. One that was only registered, by a call of the app, was
-// nobody's configuration.
+// appChange returns the change that replaces the item seen of an app and updates its
+// organisation. An app that only a call registered has no configuration, so its event is a
+// creation.
 func (adm *administration) appChange(now time.Time, e audit.Event, item, seen appItem, o orgItem) (*change, error) {
 	e.Action = actionAppCreated
-	if seen.Version != 0 && !seen.deleted() {
+	if seen.Version != 0 && !seen.isDeleted() {
 		e.Action = actionAppUpdated
 	}
-	event, err := adm.desk.event(now, e, seen.app(e.Resource).fields(), item.app(e.Resource).fields())
+	event, err := adm.desk.newEvent(now, e, seen.app(e.Resource).eventFields(), item.app(e.Resource).eventFields())
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +230,7 @@ func (adm *administration) getOrg(ctx context.Context, org string) (Org, error) 
 	if err != nil {
 		return Org{}, adminError("GetOrg", err)
 	}
-	return item.org(org), nil
+	return item.asOrg(org), nil
 }
 
 func (adm *administration) getApp(ctx context.Context, org, app string) (App, error) {
@@ -267,7 +267,7 @@ func (adm *administration) apps(ctx context.Context, org string) iter.Seq2[App, 
 			return
 		}
 		for _, id := range slices.Sorted(maps.Keys(apps)) {
-			if !apps[id].deleted() && !yield(apps[id].app(id), nil) {
+			if !apps[id].isDeleted() && !yield(apps[id].app(id), nil) {
 				return
 			}
 		}
@@ -287,7 +287,7 @@ func (adm *administration) orgs(ctx context.Context) iter.Seq2[Org, error] {
 			case errors.Is(err, ErrNotFound):
 			case err != nil:
 				refused[id] = err
-			case !yield(o.org(id), nil):
+			case !yield(o.asOrg(id), nil):
 				return
 			}
 		}

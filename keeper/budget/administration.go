@@ -7,16 +7,16 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// administration keeps organisations, apps, prices and overrides in the control
-// table, and the events of their changes.
+// administration manages organisations, apps, prices and overrides in the control table, with
+// the audit events of their changes.
 type administration struct {
 	store   *store.Store
 	now     func() time.Time
-	desk    *desk // writes what changes
+	desk    *desk // writes changes
 	items   items
 	prices  *priceTable
-	tenants *tenants // evicted where they are written
-	// settings are those of the table.
+	tenants *tenants // writers evict from it
+	// settings caches the settings item of the table.
 	settings *sharedSettings
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// besidesOrgs says that a target is a model's prices or a key, not an organisation.
+// besidesOrgs reports whether an audit target is a model's prices, a key or the settings, and
+// not an organisation.
 func besidesOrgs(target string) bool {
 	for _, prefix := range []string{audit.Price(""), audit.Key("")} {
 		if name, ok := strings.CutPrefix(target, prefix); ok && name != "" {
@@ -23,14 +24,14 @@ func besidesOrgs(target string) bool {
 	return target == audit.Settings
 }
 
-// priceTarget is the target of events of a model's prices: a prefix of its id, such as us.,
-// does not matter.
+// priceTarget returns the audit target of a model's prices. It ignores a prefix of the model's
+// id, such as us.
 func priceTarget(model string) string {
 	name, _ := prices.SplitModel(model)
 	return audit.Price(name)
 }
 
-// errEnough ends a query whose caller has seen enough.
+// errEnough ends a query when the caller stops reading.
 var errEnough = errors.New("enough")
 
 func (k *desk) events(ctx context.Context, target string, from, to time.Time) iter.Seq2[audit.Event, error] {

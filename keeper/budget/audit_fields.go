@@ -4,34 +4,34 @@ import (
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
-// What events say of a configuration: each field by name, so that nothing is told that
-// was not meant to be. Credentials are never among them.
+// Audit events list each configuration field by name, so that a new field is never recorded by
+// accident. Credentials are never among them.
 
-// fields are those of an organisation's configuration.
-func (o Org) fields() trail.Fields {
+// eventFields returns the fields of an organisation's configuration for events.
+func (o Org) eventFields() trail.Fields {
 	f := configFields(App{
 		Ordering: o.Ordering, Quotas: o.Quotas, Models: o.Models, TightPercent: o.TightPercent,
 		RefreshNormalSecs: o.RefreshNormalSecs, RefreshTightSecs: o.RefreshTightSecs,
 	})
-	f["org_name"] = present(o.Name)
+	f["org_name"] = nilIfZero(o.Name)
 	f["timezone"], f["quota_scope"] = o.Timezone, o.Scope
 	f["agg_shard_count"], f["sticky_fallback_enabled"] = o.Shards, o.Sticky
 	return f
 }
 
-// fields are those of an app's own configuration.
-func (a App) fields() trail.Fields {
+// eventFields returns the fields of an app's own configuration for events.
+func (a App) eventFields() trail.Fields {
 	f := configFields(a)
-	f["app_name"] = present(a.Name)
+	f["app_name"] = nilIfZero(a.Name)
 	return f
 }
 
-// configFields are those that organisations and apps have.
+// configFields returns the fields that organisations and apps share.
 func configFields(a App) trail.Fields {
 	f := trail.Fields{
-		"tight_mode_threshold_pct":     present(a.TightPercent),
-		"refresh_interval_normal_secs": present(a.RefreshNormalSecs),
-		"refresh_interval_tight_secs":  present(a.RefreshTightSecs),
+		"tight_mode_threshold_pct":     nilIfZero(a.TightPercent),
+		"refresh_interval_normal_secs": nilIfZero(a.RefreshNormalSecs),
+		"refresh_interval_tight_secs":  nilIfZero(a.RefreshTightSecs),
 	}
 	if len(a.Ordering) > 0 {
 		f["model_ordering"] = a.Ordering
@@ -45,8 +45,8 @@ func configFields(a App) trail.Fields {
 	return f
 }
 
-// present is a value, or nil for the zero one: the field is absent.
-func present[T comparable](v T) any {
+// nilIfZero returns v, or nil for the zero value: then the event has no such field.
+func nilIfZero[T comparable](v T) any {
 	var none T
 	if v == none {
 		return nil

@@ -12,7 +12,7 @@ const maxBatch = 100
 // BatchResult is the outcome of one record of a batch.
 type BatchResult struct {
 	Receipt
-	Err error // nil when the record was counted; errors as of Submit
+	Err error // nil if the record was counted; otherwise as Submit's error
 }
 
 func (c *charges) submitBatch(ctx context.Context, org, app string, usages []prices.Usage) ([]BatchResult, error) {
@@ -22,7 +22,7 @@ func (c *charges) submitBatch(ctx context.Context, org, app string, usages []pri
 	if len(usages) == 0 || len(usages) > maxBatch {
 		return nil, invalid("records", "%d are not 1 to %d", len(usages), maxBatch)
 	}
-	ctx, cancel := c.opts.patience(ctx)
+	ctx, cancel := c.opts.withTimeout(ctx)
 	defer cancel()
 	received := c.now()
 	results, entries := make([]BatchResult, len(usages)), make([]SpooledUsage, len(usages))
@@ -31,7 +31,7 @@ func (c *charges) submitBatch(ctx context.Context, org, app string, usages []pri
 	}
 	t, err := c.tenants.get(ctx, org, app)
 	if err == nil {
-		err = c.tenants.register(ctx, t)
+		err = c.tenants.registerApp(ctx, t)
 	}
 	if err != nil {
 		if isRecordFault(err) {
@@ -41,8 +41,8 @@ func (c *charges) submitBatch(ctx context.Context, org, app string, usages []pri
 			if results[i].Err = u.Validate(); results[i].Err != nil {
 				continue
 			}
-			if results[i].Err = err; t != nil { // as it was known last
-				_, _ = c.prepare(t, &entries[i])
+			if results[i].Err = err; t != nil { // with the last known configuration
+				_, _ = c.prepareRecord(t, &entries[i])
 			}
 		}
 	} else {
@@ -63,20 +63,20 @@ func (c *charges) submitAll(ctx context.Context, t *tenant, entries []SpooledUsa
 		case err != nil:
 			results[i].Err = asUnavailable("SubmitBatch", err)
 		default:
-			results[i].Receipt, results[i].Err = c.receipt(ctx, t, entries[i].Usage.Label, o.Verdict)
+			results[i].Receipt, results[i].Err = c.makeReceipt(ctx, t, entries[i].Usage.Label, o.Verdict)
 		}
 	}
 }
 
-// beginSubmission is the operation that counts a record of a batch; nil when the
-// result is known already.
+// beginSubmission returns the operation that counts a record of a batch, or nil if the result
+// is known already.
 func (c *charges) beginSubmission(ctx context.Context, t *tenant, entry *SpooledUsage) (*ledger.Operation, BatchResult) {
 	var r BatchResult
 	u := entry.Usage
 	if r.Err = u.Validate(); r.Err != nil {
 		return nil, r
 	}
-	o, refusal := c.prepare(t, entry)
+	o, refusal := c.prepareRecord(t, entry)
 	if refusal != nil {
 		r.Receipt, r.Err = c.countedBefore(ctx, t, u, refusal)
 		return nil, r

@@ -34,7 +34,8 @@ const (
 	actionSettingsChanged = "settings_changed"
 )
 
-// desk changes the control table: each change lands with its event, or not at all.
+// desk changes the control table. Each change is written with its audit event in one
+// transaction.
 type desk struct {
 	store  *store.Store
 	now    func() time.Time
@@ -46,31 +47,29 @@ func newDesk(s *store.Store, now func() time.Time, retention time.Duration) *des
 	return &desk{store: s, now: now, layout: trail.Layout{TTL: store.AttrTTL, Retention: retention}}
 }
 
-// event is e at a moment, with the fields that differ.
-func (k *desk) event(now time.Time, e audit.Event, before, after trail.Fields) (audit.Event, error) {
+// newEvent completes e with an id, the time, and the fields that differ.
+func (k *desk) newEvent(now time.Time, e audit.Event, before, after trail.Fields) (audit.Event, error) {
 	var err error
 	e.ID, e.Time = k.ids.New(now), now
 	e.Changes, err = trail.Diff(before, after)
 	return e, err
 }
 
-// change is a change of the control table: its writes and its event, which land together
-// or not at all.
+// change is a change of the control table: its writes and its audit event, for one transaction.
 type change struct {
 	writes []types.TransactWriteItem
 	event  audit.Event
 }
 
-// configTries is how often a change is tried that others overtake.
+// configTries is how often a change is retried that others overtake.
 const configTries = 10
 
 var errLostRace = errors.New("changed by somebody else at the same time")
 
-// commit repeats a decision and its write until the write lands or is refused for good.
-// decide reads what there is and returns what to write under conditions on what it read;
-// nil: there is nothing to write. A write that may have landed is sent again unchanged
-// with its token, so that it lands once, and its event with it: a refusal says that it has
-// not.
+// commit repeats a decision and its write until the write lands or is refused for good. decide
+// reads the stored items and returns a write with conditions on them, or nil if nothing needs
+// to be written. A write without an answer is sent again unchanged with its token, so it lands
+// once together with its event. A refusal therefore means that it has not landed.
 func (k *desk) commit(ctx context.Context, decide func() (*change, error)) error {
 	for n := 0; ; n++ {
 		c, err := decide()
@@ -79,7 +78,7 @@ func (k *desk) commit(ctx context.Context, decide func() (*change, error)) error
 		}
 		overtaken := false
 		if err == nil {
-			err = k.send(ctx, c)
+			err = k.sendChange(ctx, c)
 			overtaken = store.Diagnose(err) == ddb.Refused
 		} else if !mayReadAgain(err) {
 			return err
@@ -95,22 +94,22 @@ func (k *desk) commit(ctx context.Context, decide func() (*change, error)) error
 	}
 }
 
-// mayReadAgain reports whether a decision that failed with this error may succeed if it
-// is repeated, because the store could not be read.
+// mayReadAgain reports whether a failed decision may succeed if it is repeated, because only a
+// read failed.
 func mayReadAgain(err error) bool {
 	return store.Diagnose(err).Unavailable() && !errors.Is(err, ErrNotFound) && !errors.As(err, new(*fault.ValidationError))
 }
 
-// send writes a change and its event in one transaction, until it is answered.
-func (k *desk) send(ctx context.Context, c *change) error {
+// sendChange sends a change and its event in one transaction until it gets an answer.
+func (k *desk) sendChange(ctx context.Context, c *change) error {
 	writes := append(c.writes, types.TransactWriteItem{Put: &types.Put{
 		TableName: &k.store.Control, Item: k.layout.Item(c.event),
 	}})
 	return k.store.Transact(ctx, store.NewID(), writes)
 }
 
-// asSeen is the condition that an item has the attributes that it had when it was read;
-// nil: that there is none.
+// asSeen returns the condition that an item still has the attributes that were read. For a nil
+// item it is the condition that the item does not exist.
 func asSeen(item store.Item, attributes ...string) (condition string, names map[string]string, values store.Item) {
 	if item == nil {
 		return store.IfAbsent, map[string]string{"#pk": "PK"}, nil
@@ -132,7 +131,7 @@ func asSeen(item store.Item, attributes ...string) (condition string, names map[
 	return condition, names, values
 }
 
-// putAsSeen puts an item in the place of one that is as it was read.
+// putAsSeen returns the write that replaces an item if it still is as it was read.
 func (k *desk) putAsSeen(item, seen store.Item, attributes ...string) types.TransactWriteItem {
 	put := &types.Put{TableName: &k.store.Control, Item: item}
 	condition, names, values := asSeen(seen, attributes...)
@@ -140,8 +139,7 @@ func (k *desk) putAsSeen(item, seen store.Item, attributes ...string) types.Tran
 	return types.TransactWriteItem{Put: put}
 }
 
-// scanRoots finds the items that are alone in their partition, or the first of it, by how that is
-// called.
+// scanRoots scans for the first or only items of partitions with a prefix.
 func (k *desk) scanRoots(ctx context.Context, prefix string, consistent bool) iter.Seq2[store.Item, error] {
 	return func(yield func(store.Item, error) bool) {
 		pages := dynamodb.NewScanPaginator(k.store.Client, &dynamodb.ScanInput{

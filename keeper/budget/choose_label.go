@@ -9,27 +9,28 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// ChooseLabel returns the label that an app may use now, and its model: the label that is given if
-// that has room or is forced, and the recommended one if none is given. A label that is given is
-// never replaced. With CountCalls it makes a keeper one for a guard of package llm.
+// ChooseLabel returns a label that an app may use now, and its model. With a label it returns
+// that label, if it has room or is forced, and never another one. With "" it returns the
+// recommended label. ChooseLabel and CountCalls make a keeper usable as the budget of a guard
+// of package llm.
 //
-// Errors: as of Recommend, and a *fault.ValidationError for a label outside the app's ordering.
+// Errors: as Recommend, and a *fault.ValidationError for a label outside the app's ordering.
 func (k *Keeper) ChooseLabel(ctx context.Context, org, app, label string) (chosen, model string, err error) {
-	if err := k.usable(ctx); err != nil {
+	if err := k.checkUsable(ctx); err != nil {
 		return "", "", err
 	}
 	rec, err := k.Recommend(ctx, org, app)
 	return rec.Choose(label, err, k.now())
 }
 
-// CountCalls counts what 1 to 100 calls cost, as SubmitBatch does. It returns an error for each, nil
-// if it is counted. err is for all of them.
+// CountCalls counts the costs of 1 to 100 calls, as SubmitBatch does. errs has one error for
+// each call, nil for a counted one. err concerns all of them.
 func (k *Keeper) CountCalls(ctx context.Context, org, app string, calls []prices.Usage) (errs []error, err error) {
 	results, err := k.SubmitBatch(ctx, org, app, calls)
 	return ErrorsOf(results), err
 }
 
-// ErrorsOf returns the errors of a batch's results, nil for each record that is counted.
+// ErrorsOf returns the errors of a batch's results, nil for each counted record.
 func ErrorsOf(results []BatchResult) []error {
 	errs := make([]error, len(results))
 	for i, r := range results {
@@ -38,11 +39,13 @@ func ErrorsOf(results []BatchResult) []error {
 	return errs
 }
 
-// Choose returns the given label of the recommendation and its model, if that label has room or is
-// forced; the recommended one if none is given. denial is the error with which Recommend returned the
-// recommendation, nil for none, and now the time of the choice. Any other error than a denial is returned.
+// Choose returns the given label of the recommendation and its model, if that label has room or
+// is forced. With "" it returns the recommended label. denial is the error that Recommend
+// returned with the recommendation, or nil, and now is the time of the choice. Choose returns
+// any error other than a denial as it is.
 //
-// Errors: *prices.QuotaExceededError, and a *fault.ValidationError for a label outside the ordering.
+// Errors: *prices.QuotaExceededError, and a *fault.ValidationError for a label outside the
+// ordering.
 func (r Recommendation) Choose(label string, denial error, now time.Time) (chosen, model string, err error) {
 	exceeded, denied := errors.AsType[*prices.QuotaExceededError](denial)
 	if label == "" || denial != nil && !denied {
@@ -57,7 +60,7 @@ func (r Recommendation) Choose(label string, denial error, now time.Time) (chose
 		return "", "", invalidLabel(label)
 	}
 	switch {
-	case r.Label == label: // forced, perhaps, whatever was spent
+	case r.Label == label: // perhaps forced, whatever the spend
 	case denied:
 		err = denial
 	case labels[i].Status == prices.StatusExceeded:

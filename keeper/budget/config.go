@@ -11,7 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/calendar"
 )
 
-// Scope says whose spend a quota counts.
+// Scope says whether a quota counts the spend of the organisation or of each app.
 type Scope string
 
 // The scopes.
@@ -22,29 +22,26 @@ const (
 
 // Org is an organisation's configuration.
 type Org struct {
-	ID       string `json:"org_id"`             // canonical lower-case UUID; needed
+	ID       string `json:"org_id"`             // canonical lower-case UUID; required
 	Name     string `json:"org_name,omitempty"` // free text for people, at most 256 bytes. Defaults to none
-	Timezone string `json:"timezone"`           // IANA name; its local date is the organisation's day. Defaults to what is stored, else UTC. It cannot be changed
-	Scope    Scope  `json:"quota_scope"`        // Defaults to what is stored, else ScopeApp. It cannot be changed
+	Timezone string `json:"timezone"`           // IANA name; its local date is the organisation's day. Defaults to the stored one, else UTC. It cannot be changed
+	Scope    Scope  `json:"quota_scope"`        // Defaults to the stored one, else ScopeApp. It cannot be changed
 	// Ordering is the labels from the preferred to the last resort, 1 to 64; each is 1 to
 	// 128 of A-Z a-z 0-9 . _ : / -, such as a model's id.
 	Ordering []string `json:"model_ordering,omitempty"`
 	// Quotas are in µ$ per day, 0 to 10^12, one for every label of Ordering; at most 128.
 	Quotas map[string]int64 `json:"quotas,omitempty"`
-	// Models gives labels their model id, at most 128. Missing ones default to those
-	// of Options.Models.
+	// Models maps labels to model ids, at most 128. Missing labels default to Options.Models.
 	Models map[string]string `json:"models,omitempty"`
-	// TightPercent of a quota is where mode TIGHT begins, 50 to 100. Defaults to
-	// 95.
+	// TightPercent is the percentage of a quota at which mode TIGHT begins, 50 to 100. Defaults
+	// to 95.
 	TightPercent int `json:"tight_mode_threshold_pct,omitempty"`
-	// Shards is how many counters a day is spread over, 1 to 256. Defaults
-	// to 8.
+	// Shards is the number of counters for each day and label, 1 to 256. Defaults to 8.
 	Shards int `json:"agg_shard_count"`
-	// NoSticky keeps no record of the label in use, and no event of each change of it.
-	// Defaults to false: there is one.
+	// NoSticky turns off the record of the label in use and the events of its changes. Defaults
+	// to false.
 	NoSticky bool `json:"-"`
-	// Sticky says that there is such a record. It is the opposite of NoSticky, and is set by
-	// the keeper: PutOrg ignores it.
+	// Sticky is the opposite of NoSticky. The keeper sets it; PutOrg ignores it.
 	Sticky bool `json:"sticky_fallback_enabled"`
 	// RefreshNormalSecs is how long a client may keep a recommendation, in seconds.
 	// Defaults to 300.
@@ -52,20 +49,19 @@ type Org struct {
 	// RefreshTightSecs is the same in mode TIGHT. Defaults to 60.
 	RefreshTightSecs int64 `json:"refresh_interval_tight_secs,omitempty"`
 
-	// Version rises with every change. PutOrg with the version that GetOrg returned fails with
-	// ErrConflict if somebody changed the organisation since; with NoVersion, if there is one.
-	// 0 replaces any version.
+	// Version increases with every change. PutOrg with the version that GetOrg returned fails
+	// with ErrConflict if the organisation has changed since. With NoVersion it fails if the
+	// organisation exists. 0 replaces any version.
 	Version int64 `json:"version"`
 
-	// The rest is set by the keeper and ignored by PutOrg.
+	// The keeper sets the fields below. PutOrg ignores them.
 
 	CreatedAt time.Time `json:"created_at"` // first PUT
 	UpdatedAt time.Time `json:"updated_at"` // last PUT
 }
 
-// App is an application's configuration. A nil or empty field is inherited
-// from the organisation; Quotas and Models as a whole. The fields mean what
-// they mean in Org.
+// App is an application's configuration. It inherits nil and empty fields from the
+// organisation, Quotas and Models each as a whole. The fields have the same meaning as in Org.
 type App struct {
 	ID           string            `json:"app_id"`                             // 1 to 64 of A-Z a-z 0-9 . _ -
 	Name         string            `json:"app_name,omitempty"`                 // free text for people, at most 256 bytes; not inherited
@@ -81,7 +77,7 @@ type App struct {
 
 	Version int64 `json:"version"` // as Org.Version, for PutApp
 
-	// Set by the keeper and ignored by PutApp.
+	// The keeper sets the fields below. PutApp ignores them.
 
 	CreatedAt time.Time `json:"created_at"` // first PUT
 	UpdatedAt time.Time `json:"updated_at"` // last PUT
@@ -92,24 +88,24 @@ const (
 
 	maxQuota  = 1_000_000_000_000
 	maxLabels = 64
-	maxParts  = 128 // quotas or models: an event has those before and after
+	maxParts  = 128 // quotas or models; an audit event contains them before and after
 	maxShards = 256
 	maxName   = 256
 )
 
-// checked is the error of a field with the reason that refuses it; nil for no reason.
-func checked(field, reason string) error {
+// checkedField returns the validation error of a field, or nil if reason is empty.
+func checkedField(field, reason string) error {
 	if reason == "" {
 		return nil
 	}
 	return invalid(field, "%s", reason)
 }
 
-func validUUID(field, id string) error { return checked(field, problem.CheckUUID(id)) }
+func validUUID(field, id string) error { return checkedField(field, problem.CheckUUID(id)) }
 
-func validName(field, name string) error { return checked(field, problem.CheckName(name)) }
+func validName(field, name string) error { return checkedField(field, problem.CheckName(name)) }
 
-// validDay is a day's noon in UTC.
+// validDay parses a day and returns its noon in UTC.
 func validDay(field, day string) (time.Time, error) {
 	noon, err := calendar.ParseDay(day)
 	if err != nil {
@@ -118,7 +114,7 @@ func validDay(field, day string) (time.Time, error) {
 	return noon, nil
 }
 
-// withDefaults fills what Org leaves open.
+// withDefaults sets the defaults of empty fields.
 func (o Org) withDefaults() Org {
 	o.Sticky = !o.NoSticky
 	o.TightPercent = cmp.Or(o.TightPercent, 95)
@@ -158,7 +154,7 @@ func (a App) validate() error {
 
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
-// policy is the configuration in effect for one app of an organisation.
+// policy is the effective configuration of one app of an organisation.
 type policy struct {
 	ordering []string
 	quotas   map[string]int64
@@ -168,7 +164,8 @@ type policy struct {
 	tightFor time.Duration
 }
 
-// policyOf applies inheritance. Under ScopeOrg the app's quotas are ignored.
+// policyOf merges an app's configuration with its organisation's. Under ScopeOrg it ignores the
+// app's quotas.
 func policyOf(o Org, a App, scope Scope) policy {
 	p := policy{
 		ordering: o.Ordering, quotas: o.Quotas, models: o.Models,

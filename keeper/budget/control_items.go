@@ -17,8 +17,8 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// configItem is what organisations and apps share in the control table.
-// Credentials are other attributes of the same items: a PUT leaves them alone.
+// configItem is the common part of organisations and apps in the control table. Their
+// credentials are other attributes of the same items; a PUT does not change those.
 type configItem struct {
 	Ordering []string          `dynamodbav:"model_ordering,omitempty"`
 	Quotas   map[string]int64  `dynamodbav:"quotas,omitempty"`
@@ -42,14 +42,14 @@ type orgItem struct {
 	Scope       Scope    `dynamodbav:"quota_scope"`
 	Sticky      bool     `dynamodbav:"sticky_fallback_enabled"`
 	Shards      int      `dynamodbav:"agg_shard_count"`
-	Labels      []string `dynamodbav:"labels,stringset,omitempty"` // ever used in an ordering
-	AppsVersion int64    `dynamodbav:"apps_version"`               // rises with every app PUT
+	Labels      []string `dynamodbav:"labels,stringset,omitempty"` // all labels that any ordering ever used
+	AppsVersion int64    `dynamodbav:"apps_version"`               // increases with every PUT of an app
 }
 
 type appItem struct {
 	configItem
-	Name     string `dynamodbav:"app_name,omitempty"`
-	enforced string // why it is refused, see enforced
+	Name        string `dynamodbav:"app_name,omitempty"`
+	unsupported string // why the keeper refuses it, see enforced; "" if it does not
 }
 
 func newConfigItem(p App, created, now time.Time, version int64, writer string) configItem {
@@ -60,8 +60,8 @@ func newConfigItem(p App, created, now time.Time, version int64, writer string) 
 	}
 }
 
-// fields is the shared part as an App.
-func (c configItem) fields() App {
+// asApp converts the common part to an App.
+func (c configItem) asApp() App {
 	return App{
 		Ordering: c.Ordering, Quotas: c.Quotas, Models: c.Models, TightPercent: c.Tight,
 		RefreshNormalSecs: c.Normal, RefreshTightSecs: c.TightFor,
@@ -79,8 +79,8 @@ func newOrgItem(o Org, created, now time.Time, version int64, writer string) org
 	}
 }
 
-func (i orgItem) org(id string) Org {
-	f := i.fields()
+func (i orgItem) asOrg(id string) Org {
+	f := i.asApp()
 	return Org{
 		ID: id, Name: i.Name, Timezone: i.Zone, Scope: i.Scope, Ordering: f.Ordering, Quotas: f.Quotas,
 		Models: f.Models, TightPercent: f.TightPercent, Shards: i.Shards, Sticky: i.Sticky, NoSticky: !i.Sticky,
@@ -90,13 +90,13 @@ func (i orgItem) org(id string) Org {
 }
 
 func (i appItem) app(id string) App {
-	a := i.fields()
+	a := i.asApp()
 	a.ID, a.Name = id, i.Name
 	return a
 }
 
-// setAll is an update that replaces the given attributes and removes those
-// listed that are absent, leaving all others of the item alone.
+// setAll returns an update that sets the attributes of item and removes those of optional that
+// item lacks. It leaves all other attributes alone.
 func setAll(item any, optional ...string) (expression string, names map[string]string, values store.Item, err error) {
 	m, err := attributevalue.MarshalMap(item)
 	if err != nil {
@@ -134,8 +134,8 @@ var optionalConfig = []string{
 // items reads and writes organisations and apps in the control table.
 type items struct{ store *store.Store }
 
-// loadOrg reads an organisation and its item; ErrNotFound when there is none, with what
-// stayed of one that was deleted.
+// loadOrg reads an organisation. It returns ErrNotFound if the organisation does not exist,
+// with the tombstone if it was deleted.
 func (i items) loadOrg(ctx context.Context, org string) (orgItem, error) {
 	item, err := i.store.Get(ctx, i.store.Control, orgKey(org))
 	if err != nil {
@@ -153,7 +153,7 @@ func decodeOrg(org string, item store.Item) (orgItem, error) {
 	if err := attributevalue.UnmarshalMap(item, &o); err != nil {
 		return o, fmt.Errorf("%w: organisation: %w", store.ErrMalformed, err)
 	}
-	switch reason := enforced(item); {
+	switch reason := unsupportedPart(item); {
 	case deleted && reason == "":
 		return o, &problem.Fixable{Err: notFound("organisation %s was deleted; create it again", org), Fix: fault.PutOrg}
 	case reason != "":
@@ -162,14 +162,14 @@ func decodeOrg(org string, item store.Item) (orgItem, error) {
 	return o, nil
 }
 
-func (c configItem) deleted() bool { return c.Deleted != 0 }
+func (c configItem) isDeleted() bool { return c.Deleted != 0 }
 
 func decodeApp(item store.Item) (appItem, error) {
 	var a appItem
 	if err := attributevalue.UnmarshalMap(item, &a); err != nil {
 		return a, fmt.Errorf("%w: app: %w", store.ErrMalformed, err)
 	}
-	a.enforced = enforced(item)
+	a.unsupported = unsupportedPart(item)
 	return a, nil
 }
 
@@ -184,8 +184,8 @@ func (i items) loadApps(ctx context.Context, org string) (map[string]appItem, er
 	return apps, err
 }
 
-// writeOrg is the write of an organisation if nobody else changed it or its apps since it
-// was read; one that was not there has no version.
+// writeOrg returns the write of an organisation, on the condition that the organisation and its
+// apps have not changed since seen was read. A missing organisation has version 0.
 func (i items) writeOrg(id string, item, seen orgItem) (types.TransactWriteItem, error) {
 	expression, names, values, err := setAll(item, optionalConfig...)
 	if err != nil {
@@ -204,7 +204,7 @@ func (i items) writeOrg(id string, item, seen orgItem) (types.TransactWriteItem,
 	}}, nil
 }
 
-// writeApp is the write of an app together with what it changes in its organisation.
+// writeApp returns the writes of an app and of its organisation.
 func (i items) writeApp(org, app string, item, seen appItem, o orgItem) ([]types.TransactWriteItem, error) {
 	expression, names, values, err := setAll(item, optionalConfig...)
 	if err != nil {
@@ -220,7 +220,7 @@ func (i items) writeApp(org, app string, item, seen appItem, o orgItem) ([]types
 	return []types.TransactWriteItem{
 		{Update: &types.Update{
 			TableName: &i.store.Control, Key: orgKey(org).Attributes(), UpdateExpression: &orgUpdate,
-			ConditionExpression: aws.String("#v = :seen"), // other apps may change at the same time
+			ConditionExpression: aws.String("#v = :seen"), // other apps may change concurrently
 			ExpressionAttributeNames: map[string]string{
 				"#v": "cfg_version", "#apps": "apps_version", "#labels": "labels",
 			},
@@ -233,8 +233,8 @@ func (i items) writeApp(org, app string, item, seen appItem, o orgItem) ([]types
 	}, nil
 }
 
-// union adds labels to a sorted set.
-func union(labels []string, more ...string) []string {
+// mergeLabels returns the sorted union of labels.
+func mergeLabels(labels []string, more ...string) []string {
 	all := slices.Concat(labels, more)
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -244,10 +244,11 @@ func appDeleted(org, app string) error {
 	return &problem.Fixable{Err: notFound("app %q of organisation %s was deleted; create it again", app, org), Fix: fault.PutApp}
 }
 
-// deletedOrg reports whether an item is what stayed of an organisation.
+// deletedOrg reports whether o is the tombstone of an organisation.
 func deletedOrg(o orgItem, err error) bool { return errors.Is(err, ErrNotFound) && o.Deleted != 0 }
 
-// loadApp reads an app's item; ErrNotFound with what stayed of one that was deleted.
+// loadApp reads an app. It returns ErrNotFound if the app does not exist, with the tombstone if
+// it was deleted.
 func (i items) loadApp(ctx context.Context, org, app string) (appItem, error) {
 	item, err := i.store.Get(ctx, i.store.Control, appKey(org, app))
 	if err != nil {
@@ -256,23 +257,23 @@ func (i items) loadApp(ctx context.Context, org, app string) (appItem, error) {
 	return foundApp(org, app, item)
 }
 
-// foundApp is an app by its item, which may be nil.
+// foundApp decodes the item of an app, which may be nil.
 func foundApp(org, app string, item store.Item) (appItem, error) {
 	if item == nil {
 		return appItem{}, notFound("app %q of organisation %s", app, org)
 	}
 	a, err := decodeApp(item)
-	if err == nil && a.deleted() {
+	if err == nil && a.isDeleted() {
 		err = appDeleted(org, app)
 	}
 	return a, err
 }
 
-// override is a label forced by an administrator until an instant.
+// override is a label that an administrator has forced until an instant.
 type override struct {
 	label string
 	until time.Time
-	since time.Time // the zero time of one that an older version stored
+	since time.Time // zero if an older version stored the override
 }
 
 const (
@@ -289,8 +290,8 @@ func decodeOverride(item store.Item) (override, error) {
 	return o, d.Err
 }
 
-// fields are those of an override; of one that is over, none.
-func (o override) fields(now time.Time) trail.Fields {
+// eventFields returns the override's fields for events, or nil if it has expired.
+func (o override) eventFields(now time.Time) trail.Fields {
 	if !now.Before(o.until) {
 		return nil
 	}

@@ -12,7 +12,7 @@ const (
 	overPrefix  = "OVERRIDE#"
 )
 
-// The control table.
+// Keys of the control table.
 
 func orgKey(org string) store.Key { return store.Key{PK: orgPrefix + org, SK: ledger.RootSK} }
 
@@ -24,7 +24,7 @@ func overrideKey(org, app string) store.Key {
 
 func priceKey(name string) store.Key { return store.Key{PK: pricePrefix + name, SK: ledger.RootSK} }
 
-// The usage table: what is seen of the counters, see the ledger for those.
+// Keys of the usage table, beside those of the ledger.
 
 func stickyKey(org, app, day string) store.Key {
 	return store.Key{PK: "STICKY#" + ledger.AppScope(org, app), SK: "DAY#" + day}

@@ -21,31 +21,31 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// Revoke ends the credentials of an app, or of an organisation and all its apps (its app is
-// ""); (*credentials.Store).Delete does. It is called again if a deletion was interrupted, and
-// must do nothing the second time.
+// Revoke ends the credentials of an app, or of an organisation and all its apps if app is "".
+// (*credentials.Store).Delete has this form. An interrupted deletion calls it again, so the
+// second call must have no effect.
 type Revoke func(ctx context.Context, org, app string) error
 
-// deletion deletes an organisation, or an app of it. A tombstone replaces the item. It keeps
-// the version, and gets a time to live when the deletion is complete: until then nobody may put
-// the organisation or app again.
+// deletion deletes an organisation or an app. A tombstone replaces the item. It keeps the
+// version, and gets a time to live when the deletion is complete. Until then a PUT of the
+// organisation or app fails.
 type deletion struct {
 	admin        *administration
 	by, org, app string // app is empty for the whole organisation
-	revoke       Revoke // nil leaves credentials alone
+	revoke       Revoke // nil leaves the credentials alone
 	keepDays     int
 
 	tombstone configItem
 }
 
-// errOvertaken says that another call completed the deletion: nothing more of the organisation or
-// app may be touched, because it may have been put again.
+// errOvertaken means that another call completed the deletion. The organisation or app may
+// exist again, so this call must stop.
 var errOvertaken = errors.New("budget: the deletion was overtaken")
 
-// run puts the tombstone, after which nobody finds the organisation or app, and then does the
-// rest. Each step does nothing the second time.
-func (d *deletion) run(ctx context.Context, operation string) error {
-	settings, err := d.admin.settings.read(ctx)
+// deleteAll puts the tombstone, which hides the organisation or app, and then deletes the rest. Each
+// step can be repeated.
+func (d *deletion) deleteAll(ctx context.Context, operation string) error {
+	settings, err := d.admin.settings.readSettings(ctx)
 	if err != nil {
 		return adminError(operation, err)
 	}
@@ -56,8 +56,8 @@ func (d *deletion) run(ctx context.Context, operation string) error {
 	}
 	err = d.admin.desk.commit(ctx, func() (*change, error) { return decide(ctx, d.app) })
 	d.admin.tenants.evict(d.org)
-	if err == nil && d.tombstone.Expires == 0 { // it was not complete before
-		err = d.finish(ctx)
+	if err == nil && d.tombstone.Expires == 0 { // not complete before
+		err = d.completeDeletion(ctx)
 	}
 	if errors.Is(err, errOvertaken) {
 		return nil
@@ -65,8 +65,9 @@ func (d *deletion) run(ctx context.Context, operation string) error {
 	return adminError(operation, err)
 }
 
-// finish deletes an organisation's apps, ends credentials, and gives the tombstone its time to live.
-func (d *deletion) finish(ctx context.Context) error {
+// completeDeletion deletes an organisation's apps, ends credentials, and sets the time to live of the
+// tombstone.
+func (d *deletion) completeDeletion(ctx context.Context) error {
 	if d.app == "" {
 		if err := d.deleteApps(ctx); err != nil {
 			return err
@@ -82,10 +83,10 @@ func (d *deletion) finish(ctx context.Context) error {
 	}
 	err := store.Retry(ctx, func() error {
 		_, err := d.admin.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: &d.admin.store.Control, Key: d.key().Attributes(), UpdateExpression: aws.String("SET #ttl = :ttl"),
+			TableName: &d.admin.store.Control, Key: d.itemKey().Attributes(), UpdateExpression: aws.String("SET #ttl = :ttl"),
 			ConditionExpression:       aws.String("#v = :v"),
 			ExpressionAttributeNames:  map[string]string{"#ttl": store.AttrTTL, "#v": "cfg_version"},
-			ExpressionAttributeValues: store.Item{":ttl": store.Int(d.expires()), ":v": store.Int(d.tombstone.Version)},
+			ExpressionAttributeValues: store.Item{":ttl": store.Int(d.expirySeconds()), ":v": store.Int(d.tombstone.Version)},
 		}, store.Once)
 		return err
 	})
@@ -95,19 +96,19 @@ func (d *deletion) finish(ctx context.Context) error {
 	return err
 }
 
-func (d *deletion) key() store.Key {
+func (d *deletion) itemKey() store.Key {
 	if d.app == "" {
 		return orgKey(d.org)
 	}
 	return appKey(d.org, d.app)
 }
 
-// expires is when DynamoDB may remove a tombstone, in unix seconds: with what was counted.
-func (d *deletion) expires() int64 { return d.admin.now().AddDate(0, 0, d.keepDays+2).Unix() }
+// expirySeconds returns the expiry of the tombstone in unix seconds. It outlives the counters.
+func (d *deletion) expirySeconds() int64 { return d.admin.now().AddDate(0, 0, d.keepDays+2).Unix() }
 
-// checkTombstone returns errOvertaken if the tombstone was replaced.
+// checkTombstone returns errOvertaken if the tombstone has been replaced.
 func (d *deletion) checkTombstone(ctx context.Context) error {
-	item, err := d.admin.store.Get(ctx, d.admin.store.Control, d.key())
+	item, err := d.admin.store.Get(ctx, d.admin.store.Control, d.itemKey())
 	var read store.Decoder
 	if err == nil && read.Int(item, "cfg_version") != d.tombstone.Version {
 		err = errOvertaken
@@ -115,11 +116,11 @@ func (d *deletion) checkTombstone(ctx context.Context) error {
 	return err
 }
 
-// decideOrg is the change that deletes the organisation; nil if it is deleted.
+// decideOrg returns the change that deletes the organisation, or nil if it is deleted already.
 func (d *deletion) decideOrg(ctx context.Context, _ string) (*change, error) {
 	now := d.admin.now()
 	seen, err := d.admin.items.loadOrg(ctx, d.org)
-	if seen.deleted() {
+	if seen.isDeleted() {
 		d.tombstone = seen.configItem
 		return nil, nil
 	}
@@ -127,33 +128,33 @@ func (d *deletion) decideOrg(ctx context.Context, _ string) (*change, error) {
 		return nil, err
 	}
 	last := orgItem{
-		configItem: seen.buried(now), AppsVersion: seen.AppsVersion, Labels: seen.Labels, Zone: seen.Zone, Scope: seen.Scope, Shards: seen.Shards,
+		configItem: seen.tombstone(now), AppsVersion: seen.AppsVersion, Labels: seen.Labels, Zone: seen.Zone, Scope: seen.Scope, Shards: seen.Shards,
 	}
 	d.tombstone = last.configItem
-	event, err := d.admin.desk.event(now, audit.Event{Principal: d.by, Action: actionOrgDeleted, Target: d.org}, seen.org(d.org).fields(), nil)
+	event, err := d.admin.desk.newEvent(now, audit.Event{Principal: d.by, Action: actionOrgDeleted, Target: d.org}, seen.asOrg(d.org).eventFields(), nil)
 	if err != nil {
 		return nil, err
 	}
-	write, err := d.bury(orgKey(d.org), last, store.Item{"cfg_version": store.Int(seen.Version), "apps_version": store.Int(seen.AppsVersion)})
+	write, err := d.writeTombstone(orgKey(d.org), last, store.Item{"cfg_version": store.Int(seen.Version), "apps_version": store.Int(seen.AppsVersion)})
 	return &change{[]types.TransactWriteItem{write}, event}, err
 }
 
-// decideApp is decideOrg for an app: that of the deletion, or one of its organisation. The app's
-// override ends with it, also that of an app without an item.
+// decideApp is decideOrg for an app: the app of the deletion, or an app of the deleted
+// organisation. It also deletes the app's override, even if the app has no item.
 func (d *deletion) decideApp(ctx context.Context, app string) (*change, error) {
 	var conditions []types.TransactWriteItem
 	if d.app == "" {
 		if err := d.checkTombstone(ctx); err != nil {
 			return nil, err
 		}
-		conditions = []types.TransactWriteItem{d.isBuried()}
+		conditions = []types.TransactWriteItem{d.requireTombstone()}
 	} else if _, err := d.admin.items.loadOrg(ctx, d.org); err != nil {
 		return nil, err
 	}
 	now := d.admin.now()
 	seen, err := d.admin.items.loadApp(ctx, d.org, app)
 	switch {
-	case seen.deleted():
+	case seen.isDeleted():
 		if d.app != "" {
 			d.tombstone = seen.configItem
 		}
@@ -167,28 +168,29 @@ func (d *deletion) decideApp(ctx context.Context, app string) (*change, error) {
 	case err != nil:
 		return nil, err
 	}
-	last := appItem{configItem: seen.buried(now)}
+	last := appItem{configItem: seen.tombstone(now)}
 	if d.app == "" {
-		last.Expires = d.expires()
+		last.Expires = d.expirySeconds()
 	} else {
 		d.tombstone = last.configItem
 	}
-	event, err := d.admin.desk.event(now, audit.Event{Principal: d.by, Action: actionAppDeleted, Target: d.org, Resource: app}, seen.app(app).fields(), nil)
+	event, err := d.admin.desk.newEvent(now, audit.Event{Principal: d.by, Action: actionAppDeleted, Target: d.org, Resource: app}, seen.app(app).eventFields(), nil)
 	if err != nil {
 		return nil, err
 	}
-	write, err := d.bury(appKey(d.org, app), last, store.Item{"cfg_version": store.Int(seen.Version)})
+	write, err := d.writeTombstone(appKey(d.org, app), last, store.Item{"cfg_version": store.Int(seen.Version)})
 	ended := types.TransactWriteItem{Delete: &types.Delete{TableName: &d.admin.store.Control, Key: overrideKey(d.org, app).Attributes()}}
 	return &change{append(conditions, write, ended), event}, err
 }
 
-// buried is the tombstone of a configuration.
-func (c configItem) buried(now time.Time) configItem {
+// tombstone returns the tombstone of a configuration.
+func (c configItem) tombstone(now time.Time) configItem {
 	return configItem{Version: c.Version + 1, Created: c.Created, Updated: now.Unix(), Deleted: now.Unix()}
 }
 
-// bury is the write of a tombstone in the place of an item that is as it was read.
-func (d *deletion) bury(key store.Key, tombstone any, seen store.Item) (types.TransactWriteItem, error) {
+// writeTombstone returns the write of a tombstone, on the condition that the item still is as it was
+// read.
+func (d *deletion) writeTombstone(key store.Key, tombstone any, seen store.Item) (types.TransactWriteItem, error) {
 	item, err := attributevalue.MarshalMap(tombstone)
 	if err != nil {
 		return types.TransactWriteItem{}, err
@@ -197,15 +199,16 @@ func (d *deletion) bury(key store.Key, tombstone any, seen store.Item) (types.Tr
 	return d.admin.desk.putAsSeen(item, seen, slices.Sorted(maps.Keys(seen))...), nil
 }
 
-// isBuried is a condition in a transaction: the organisation's tombstone is that of this deletion.
-func (d *deletion) isBuried() types.TransactWriteItem {
+// requireTombstone returns the condition that the organisation's tombstone is still the one of this
+// deletion.
+func (d *deletion) requireTombstone() types.TransactWriteItem {
 	return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
 		TableName: &d.admin.store.Control, Key: orgKey(d.org).Attributes(), ConditionExpression: aws.String("#v = :v"),
 		ExpressionAttributeNames: map[string]string{"#v": "cfg_version"}, ExpressionAttributeValues: store.Item{":v": store.Int(d.tombstone.Version)},
 	}}
 }
 
-// deleteApps deletes the apps of an organisation, and overrides of apps without an item.
+// deleteApps deletes the apps of an organisation, and the overrides of apps without an item.
 func (d *deletion) deleteApps(ctx context.Context) error {
 	apps := map[string]bool{}
 	err := d.admin.store.Query(ctx, d.admin.store.Control, orgKey(d.org).PK, appPrefix, overPrefix+"~", func(item store.Item) error {
@@ -227,9 +230,9 @@ func (d *deletion) deleteApps(ctx context.Context) error {
 	return nil
 }
 
-// checkComplete returns ErrConflict for a tombstone whose deletion is not complete.
+// checkComplete returns ErrConflict for a tombstone of an incomplete deletion.
 func (c configItem) checkComplete(what string, fix fault.Fix) error {
-	if c.deleted() && c.Expires == 0 {
+	if c.isDeleted() && c.Expires == 0 {
 		return &problem.Fixable{Err: fmt.Errorf("%w: %s is being deleted: first complete that", ErrConflict, what), Fix: fix}
 	}
 	return nil

@@ -10,17 +10,17 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// The attributes of what older versions enforced: money that was held before a call, quotas
-// of weeks and months, changes of time zone and scope. This version does none of it, and
-// refuses a configuration that asks for it rather than let it pass for another.
+// Attributes that only older versions enforced: money held before a call, quotas of weeks and
+// months, and changes of time zone and scope. This version supports none of them. It refuses a
+// configuration that has them.
 const (
 	attrEnforcement = "enforcement"
 	attrLimits      = "limits"
 	attrCalendar    = "calendar"
 )
 
-// enforced says what of a stored configuration this version does not do; "" if nothing.
-func enforced(item store.Item) string {
+// unsupportedPart returns the unsupported part of a stored configuration, or "".
+func unsupportedPart(item store.Item) string {
 	if s, ok := item[attrEnforcement].(*types.AttributeValueMemberS); ok && s.Value == "HARD" {
 		return "it is stored with enforcement HARD"
 	}
@@ -33,8 +33,8 @@ func enforced(item store.Item) string {
 	return ""
 }
 
-// enforcedError refuses such a configuration. It is a *fault.ValidationError, so that records of
-// the spool wait.
+// enforcedError refuses such a configuration. It is a *fault.ValidationError, so records in the
+// spool wait.
 type enforcedError struct {
 	what, reason string
 	deleted      bool
@@ -43,7 +43,7 @@ type enforcedError struct {
 // Error implements error.
 func (e *enforcedError) Error() string { return e.Unwrap().Error() }
 
-// Unwrap is the *fault.ValidationError.
+// Unwrap returns the *fault.ValidationError.
 func (e *enforcedError) Unwrap() error {
 	advice, fix := "put another after you delete it", fault.DeleteOrg
 	if e.deleted {
@@ -54,10 +54,10 @@ func (e *enforcedError) Unwrap() error {
 	return wrong
 }
 
-// appEnforced refuses an app's configuration of that kind; PutApp replaces it.
+// appEnforced refuses such a configuration of an app. PutApp replaces it.
 func appEnforced(app, reason string) error {
 	return invalidConfig(attrLimits, "%s", fmt.Sprintf("app %q cannot be served by this version: %s; put it again without them", app, reason))
 }
 
-// isEnforced reports whether a configuration is of that kind: it can be deleted.
+// isEnforced reports whether err refuses such a configuration, which can be deleted.
 func isEnforced(err error) bool { return errors.As(err, new(*enforcedError)) }

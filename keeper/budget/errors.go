@@ -10,25 +10,25 @@ import (
 )
 
 var (
-	// ErrConflict says that a request id was used before with another payload,
-	// or that a configuration was changed by somebody else at the same time.
+	// ErrConflict means that a request id was used before with another payload, or that another
+	// caller changed a configuration at the same time.
 	ErrConflict = errors.New("budget: conflict")
-	// ErrNotFound says that an organisation or app does not exist.
+	// ErrNotFound means that an organisation or app does not exist.
 	ErrNotFound = errors.New("budget: not found")
-	// ErrSpoolInUse says that another keeper, of this process or another, has the
-	// file of Options.Spool.
+	// ErrSpoolInUse means that another keeper, in this process or another, uses the file of
+	// Options.Spool.
 	ErrSpoolInUse = errors.New("budget: spool in use")
-	// ErrSpoolFull says that a record was not kept because the spool has Options.SpoolBytes. The
-	// error in hand also says why the store did not take it.
+	// ErrSpoolFull means that a record was dropped because the spool has reached
+	// Options.SpoolBytes. The error also contains the store's error.
 	ErrSpoolFull = errors.New("budget: spool full")
-	// ErrClosed is returned by a keeper after Close.
+	// ErrClosed is the error of calls after Close.
 	ErrClosed = ledger.ErrClosed
 )
 
-// pkg is this package as its errors name it.
+// pkg is the package name in errors.
 const pkg = "budget"
 
-// notFound is ErrNotFound with what does not exist.
+// notFound returns an error that wraps ErrNotFound and names the missing object.
 func notFound(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrNotFound}, args...)...)
 }
@@ -41,7 +41,7 @@ func invalidConfig(field, format string, args ...any) *fault.ValidationError {
 	return &fault.ValidationError{Package: pkg, Field: field, Code: fault.InvalidConfig, Reason: fmt.Sprintf(format, args...)}
 }
 
-// failure wraps a store error for the caller: unavailable, or a bug.
+// failure wraps a store error for the caller as unavailable or as a bug.
 func failure(operation string, err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return err
@@ -49,8 +49,8 @@ func failure(operation string, err error) error {
 	return ledger.Judge(operation, err)
 }
 
-// unavailable says that err is a failure of the store.
-func unavailable(err error) bool { return errors.Is(err, fault.ErrUnavailable) }
+// isUnavailable reports whether err is a failure of the store.
+func isUnavailable(err error) bool { return errors.Is(err, fault.ErrUnavailable) }
 
 func invalidLabel(label string) error {
 	return &fault.ValidationError{
@@ -62,8 +62,8 @@ func noModel(label string) error {
 	return invalidConfig("models."+label, "label %q has no model id", label)
 }
 
-// asUnavailable adds the name of the operation to an error of the ledger. A caller's own
-// deadline counts as the store not answering in time.
+// asUnavailable adds the operation's name to an error of the ledger. It counts the caller's own
+// deadline as a store that did not answer in time.
 func asUnavailable(operation string, err error) error {
 	var u *fault.UnavailableError
 	switch {
@@ -75,7 +75,7 @@ func asUnavailable(operation string, err error) error {
 	return err
 }
 
-// conflictError says what a request id stands for already.
+// conflictError describes the earlier use of a request id.
 func conflictError(stored ledger.Stored) error {
 	if stored.Day == "" {
 		return fmt.Errorf("%w: the request id was used with another payload", ErrConflict)

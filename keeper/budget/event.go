@@ -6,41 +6,41 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// EventKind says what an event is about.
+// EventKind is the kind of an event.
 type EventKind string
 
 // The kinds of events.
 const (
-	EventThreshold EventKind = "threshold" // a quota is used to Percent
+	EventThreshold EventKind = "threshold" // the use of a quota has reached Percent
 	EventFlip      EventKind = "flip"      // an app moved from one label to another
 )
 
-// thresholds are the percentages of a quota that make an event.
+// thresholds are the percentages of a quota that cause an event.
 var thresholds = [...]int64{50, 80, 100}
 
-// Event is something an administrator may want to know. It comes from stored
-// sums alone.
+// Event reports a threshold or a change of label to an administrator. It depends on stored sums
+// only.
 type Event struct {
-	// ID is stable: the same event delivered twice has the same.
+	// ID is stable: an event that is delivered twice has the same ID.
 	ID          string    `json:"event_id"`
-	Kind        EventKind `json:"kind"`                           // a threshold or a flip
+	Kind        EventKind `json:"kind"`                           // threshold or flip
 	Org         string    `json:"org_id"`                         // the organisation's id
-	App         string    `json:"app_id,omitempty"`               // of a flip
-	Scope       string    `json:"scope"`                          // whose spend, as a key
+	App         string    `json:"app_id,omitempty"`               // only for a flip
+	Scope       string    `json:"scope"`                          // key of the scope of the spend
 	Day         string    `json:"day"`                            // like 20260123
-	Label       string    `json:"model_label,omitempty"`          // of a flip: the new label
-	From        string    `json:"previous_model_label,omitempty"` // of a flip: the label before
+	Label       string    `json:"model_label,omitempty"`          // the new label of a flip, or the label of a threshold
+	From        string    `json:"previous_model_label,omitempty"` // the label before a flip
 	Percent     int64     `json:"percent,omitempty"`              // 50, 80 or 100
 	QuotaMicros int64     `json:"quota_usd_micros,omitempty"`     // the quota, in µ$
-	SpendMicros int64     `json:"spend_usd_micros,omitempty"`     // in µ$, when it was found
-	At          time.Time `json:"at"`                             // when it was found
+	SpendMicros int64     `json:"spend_usd_micros,omitempty"`     // the spend in µ$ when the event was found
+	At          time.Time `json:"at"`                             // when the event was found
 }
 
-// key is the event's item, under its scope.
-func (e Event) key() store.Key { return store.Key{PK: eventPK(e.Scope), SK: e.ID[len(e.Scope)+1:]} }
+// itemKey returns the key of the event's item.
+func (e Event) itemKey() store.Key { return store.Key{PK: eventPK(e.Scope), SK: e.ID[len(e.Scope)+1:]} }
 
-func (e Event) item(writer string, claimed time.Time) store.Item {
-	item := e.key().Attributes()
+func (e Event) encodeItem(writer string, claimed time.Time) store.Item {
+	item := e.itemKey().Attributes()
 	for name, v := range map[string]string{
 		"event_id": e.ID, "kind": string(e.Kind), "org_id": e.Org, "app_id": e.App, store.AttrScope: e.Scope, store.AttrDay: e.Day,
 		store.AttrLabel: e.Label, "previous_model_label": e.From, store.AttrWriter: writer,

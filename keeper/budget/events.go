@@ -18,20 +18,20 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// view is what observing one app has brought so far.
+// view is the state of looking for one app's events.
 type view struct {
 	mu      sync.Mutex
-	version int64 // of the board, seen last
-	config  int64 // version of the configuration, seen last
+	version int64 // last seen version of the board
+	config  int64 // last seen version of the configuration
 	day     string
-	done    map[string]bool      // delivered, by key
-	later   map[string]time.Time // somebody else's, undelivered: look again then
+	done    map[string]bool      // delivered events by id
+	later   map[string]time.Time // events that another process has claimed, with the time to look again
 	sticky  stickyView
 
-	near atomic.Pointer[nearness] // without the lock; nil until there was a query
+	near atomic.Pointer[nearness] // readable without the lock; nil before the first query
 }
 
-func (s *standing) viewOf(t *tenant) *view {
+func (s *standing) viewFor(t *tenant) *view {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := t.org + "/" + t.app
@@ -43,8 +43,8 @@ func (s *standing) viewOf(t *tenant) *view {
 	return v
 }
 
-// viewBeside is viewOf for a look that keeps no other app's view from being known.
-func (s *standing) viewBeside(t *tenant) *view {
+// peekView returns the view of an app without evicting another app's view.
+func (s *standing) peekView(t *tenant) *view {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v, ok := s.views.Peek(t.org + "/" + t.app); ok {
@@ -53,16 +53,16 @@ func (s *standing) viewBeside(t *tenant) *view {
 	return &view{}
 }
 
-// observe looks for events after a query of the store, once per query and app, and notes
-// how near quotas are. Its errors are logged; they never fail the call in which it runs.
-func (s *standing) observe(ctx context.Context, t *tenant, b *ledger.Board, version int64, now time.Time) {
-	s.observeIn(ctx, s.viewOf(t), t, b, version, now)
+// findEvents looks for events after a query of the store, once per query and app, and records how
+// near the quotas are. It logs its errors: they never fail the call in which it runs.
+func (s *standing) findEvents(ctx context.Context, t *tenant, b *ledger.Board, version int64, now time.Time) {
+	s.findEventsIn(ctx, s.viewFor(t), t, b, version, now)
 }
 
-// observeIn is observe with a view.
-func (s *standing) observeIn(ctx context.Context, v *view, t *tenant, b *ledger.Board, version int64, now time.Time) {
+// findEventsIn is observe with a given view.
+func (s *standing) findEventsIn(ctx context.Context, v *view, t *tenant, b *ledger.Board, version int64, now time.Time) {
 	if !v.mu.TryLock() {
-		return // another call of this app is at it
+		return // another call of this app does it
 	}
 	defer v.mu.Unlock()
 	day := t.calendar.Day(now)
@@ -90,13 +90,13 @@ func (s *standing) observeIn(ctx context.Context, v *view, t *tenant, b *ledger.
 		return
 	}
 	for _, e := range thresholdsReached(t, out, now) {
-		if err := guard.Apart(func() error { return s.deliver(ctx, v, e, now) }); err != nil {
+		if err := guard.Apart(func() error { return s.deliverEvent(ctx, v, e, now) }); err != nil {
 			s.opts.Logger.WarnContext(ctx, "budget: event", "id", e.ID, "error", err)
 		}
 	}
 }
 
-// thresholdsReached lists the thresholds that stored spend has reached.
+// thresholdsReached returns the thresholds that the stored spend has reached.
 func thresholdsReached(t *tenant, out *outlook, now time.Time) []Event {
 	var events []Event
 	for _, l := range out.labels {
@@ -115,15 +115,15 @@ func thresholdsReached(t *tenant, out *outlook, now time.Time) []Event {
 	return events
 }
 
-// deliver claims an event, calls the hook and marks the event delivered. An event that
-// another process claimed is left to that process for takeOverAfter.
-func (s *standing) deliver(ctx context.Context, v *view, e Event, now time.Time) error {
+// deliverEvent claims an event, calls the hook and marks the event delivered. It leaves an event
+// that another process has claimed to that process for takeOverAfter.
+func (s *standing) deliverEvent(ctx context.Context, v *view, e Event, now time.Time) error {
 	if v.done[e.ID] || now.Before(v.later[e.ID]) {
 		return nil
 	}
 	writer := store.NewID()
 	err := store.Retry(ctx, func() error {
-		return s.store.Put(ctx, s.store.Usage, e.item(writer, now),
+		return s.store.Put(ctx, s.store.Usage, e.encodeItem(writer, now),
 			"attribute_not_exists(#pk) OR (#d = :false AND #at <= :stale)",
 			map[string]string{"#pk": "PK", "#d": "delivered", "#at": "claimed_at_ms"},
 			store.Item{":false": store.Bool(false), ":stale": store.Int(now.Add(-takeOverAfter).UnixMilli())})
@@ -132,7 +132,7 @@ func (s *standing) deliver(ctx context.Context, v *view, e Event, now time.Time)
 		var d store.Decoder
 		image := store.RefusedItem(err)
 		switch {
-		case d.String(image, store.AttrWriter) == writer: // ours: the answer was lost
+		case d.String(image, store.AttrWriter) == writer: // own claim: the answer was lost
 		case d.Bool(image, "delivered"):
 			v.done[e.ID] = true
 			return nil
@@ -151,20 +151,20 @@ func (s *standing) deliver(ctx context.Context, v *view, e Event, now time.Time)
 func (s *standing) markDelivered(ctx context.Context, e Event, writer string) error {
 	err := store.Retry(ctx, func() error {
 		_, err := s.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: &s.store.Usage, Key: e.key().Attributes(), UpdateExpression: aws.String("SET #d = :true"),
+			TableName: &s.store.Usage, Key: e.itemKey().Attributes(), UpdateExpression: aws.String("SET #d = :true"),
 			ConditionExpression:       aws.String("#w = :w"),
 			ExpressionAttributeNames:  map[string]string{"#d": "delivered", "#w": store.AttrWriter},
 			ExpressionAttributeValues: store.Item{":true": store.Bool(true), ":w": store.String(writer)},
 		}, store.Once)
 		return err
 	})
-	if store.Diagnose(err) == ddb.Refused { // taken over meanwhile: delivered twice
+	if store.Diagnose(err) == ddb.Refused { // taken over meanwhile, so delivered twice
 		return nil
 	}
 	return err
 }
 
-func (s *standing) events(ctx context.Context, org, app string) iter.Seq2[Event, error] {
+func (s *standing) listEvents(ctx context.Context, org, app string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		scope, err := s.scopeNow(ctx, org, app)
 		if err != nil {
@@ -184,7 +184,7 @@ func (s *standing) events(ctx context.Context, org, app string) iter.Seq2[Event,
 	}
 }
 
-// readEvents reads a scope's events, and which were delivered.
+// readEvents reads a scope's events, and the ids of the delivered ones.
 func (s *standing) readEvents(ctx context.Context, scope string) (events []Event, delivered map[string]bool, err error) {
 	delivered = map[string]bool{}
 	err = s.store.Query(ctx, s.store.Usage, eventPK(scope), "0", "~", func(item store.Item) error {

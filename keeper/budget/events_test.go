@@ -90,7 +90,7 @@ func TestUndeliveredEventIsTakenOver(t *testing.T) {
 			Scope: ledger.AppScope(orgO, appA), Day: "20990123", Label: "premium", Percent: 50,
 			QuotaMicros: 10_000_000, At: w.clock.Now(),
 		}
-		require.NoError(t, claimed.store.Put(t.Context(), w.tables.Usage, e.item("dead", w.clock.Now()), "", nil, nil))
+		require.NoError(t, claimed.store.Put(t.Context(), w.tables.Usage, e.encodeItem("dead", w.clock.Now()), "", nil, nil))
 		k := w.keeper(&Options{OnEvent: alive.hook})
 		w.recommend(k, appA)
 		assert.Empty(t, alive.take(), "left to the process that claimed it")

@@ -112,7 +112,7 @@ func TestStoreDown(t *testing.T) {
 		<-k.tables.usage.Closed()
 		_, err = k.Recommend(ctx, orgO, appA)
 		require.Error(t, err)
-		assert.False(t, unavailable(err), "a missing table is not an outage")
+		assert.False(t, isUnavailable(err), "a missing table is not an outage")
 	})
 	simulated(t, Options{OnUnavailable: OnUnavailable{Recommend: Refuse}}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 		ctx := t.Context()
@@ -149,7 +149,7 @@ func TestControlTableDown(t *testing.T) {
 		assert.False(t, k.tables.usage.State().Open, "the other table answers")
 		pass(2 * time.Minute)
 		_, err = k.Submit(ctx, orgO, appA, call(3))
-		require.True(t, unavailable(err), "%v", err)
+		require.True(t, isUnavailable(err), "%v", err)
 	})
 }
 

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// Health is whether the store answers, and what waits for it.
+// Health is the state of the store, and the amount of pending work.
 type Health struct {
-	// Ready says that calls can be served: the store answers, or OnUnavailable
-	// lets Recommend go on without it.
+	// Ready is true if calls can be served: the store answers, or OnUnavailable lets Recommend
+	// continue without it.
 	Ready bool
-	// Open says that the store does not answer, since Since, because of Cause. It
-	// is probed in the background; the next probe is at NextProbe.
+	// Open is true if the store has not answered since Since, with Cause as the first error.
+	// The keeper probes it in the background, next at NextProbe.
 	Open      bool
 	Since     time.Time // zero while it answers
 	Cause     error     // nil while it answers
 	NextProbe time.Time // zero while it answers
-	// Queued is how many operations wait in this process to be written, Spooled
-	// how many records wait in the spool.
+	// Queued is the number of operations in this process's queues, Spooled the number of
+	// records in the spool.
 	Queued, Spooled int
-	// SpoolBytes is the size of the spool; at Options.SpoolBytes it takes no more.
+	// SpoolBytes is the size of the spool. At Options.SpoolBytes it accepts no more records.
 	SpoolBytes int64
 }
 
-// patience bounds a call's use of the store.
-func (o Options) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+// withTimeout returns a context that bounds a call's use of the store.
+func (o Options) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, o.Timeout)
 }

@@ -171,7 +171,7 @@ func (h *history) record(c historyCall) {
 		if err == nil {
 			return
 		}
-		require.True(h.t, unavailable(err), "%v", err)
+		require.True(h.t, isUnavailable(err), "%v", err)
 		require.Less(h.t, try, 50)
 	}
 }
@@ -179,7 +179,7 @@ func (h *history) record(c historyCall) {
 func (h *history) step() {
 	ctx := h.t.Context()
 	tolerate := func(err error) {
-		if err != nil && !unavailable(err) && !errors.Is(err, prices.ErrQuotaExceeded) && !errors.Is(err, ErrConflict) && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrClosed) {
+		if err != nil && !isUnavailable(err) && !errors.Is(err, prices.ErrQuotaExceeded) && !errors.Is(err, ErrConflict) && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrClosed) {
 			require.NoError(h.t, err)
 		}
 	}
@@ -240,7 +240,7 @@ func (h *history) batch() {
 		h.record(c)
 	}
 	_, err := k.SubmitBatch(h.t.Context(), orgO, calls[0].app, []prices.Usage{usages[0], usages[2]})
-	if err != nil && !unavailable(err) && !errors.Is(err, ErrClosed) {
+	if err != nil && !isUnavailable(err) && !errors.Is(err, ErrClosed) {
 		require.NoError(h.t, err)
 	}
 }

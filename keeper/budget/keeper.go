@@ -20,48 +20,45 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// Keeper keeps the budgets of organisations and their apps: it says which model label an
-// app may use, and counts what calls cost. Make one with New
-// for each process, and Close it at the end. It is safe for concurrent use. The zero
-// value is not usable: methods that return an error return a *fault.ValidationError for it,
-// and for a nil context.
+// Keeper manages the budgets of organisations and their apps: it recommends a model label, and
+// counts the costs of calls. Make one per process with New, and Close it at the end. It is safe
+// for concurrent use. The zero value is not usable: its methods return a
+// *fault.ValidationError. They also return one for a nil context.
 //
-// Which method to use:
-//
-// Recommend before a call says which label still has room, and Submit after it counts what
-// it cost. Totals and TagTotals read what was spent; Adjust corrects it by hand.
-// Setup and Prices configure. As gives a keeper that changes things in somebody's name.
+// Call Recommend before a call for a label with room, and Submit after it to count the cost.
+// Totals and TagTotals read the spend; Adjust corrects it by hand. Setup and Prices configure.
+// As returns a keeper that makes changes in somebody's name.
 type Keeper struct {
 	*core
-	principal string // who makes changes; empty: nobody known
+	principal string // author of changes; empty if unknown
 }
 
-// core is what a keeper and those of its As share: everything but the name.
+// core is shared by a keeper and the keepers that its As returns: everything except the name.
 type core struct {
-	client  Client // of the tables themselves
+	client  Client // for table management
 	store   *store.Store
 	clock   *ddb.Clock
 	tables  breakers
 	opts    Options
 	life    *background.Life
 	closed  sync.Once
-	spool   *spool // nil: none
+	spool   *spool // nil without a spool
 	tenants *tenants
 
-	ledger      *ledger.Ledger  // what is counted
+	ledger      *ledger.Ledger  // counters
 	admin       *administration // organisations, apps, prices, overrides
-	standing    *standing       // what is spent and what it leads to
-	recommender *recommender    // which label that leads to
-	days        *days           // what was spent
-	sweeper     *sweeper        // what nobody asked for
-	charges     *charges        // records, adjustments
+	standing    *standing       // spend and its consequences
+	recommender *recommender    // the choice of labels
+	days        *days           // totals and history
+	sweeper     *sweeper        // background work on closed days and events
+	charges     *charges        // records and adjustments
 }
 
-// New makes a keeper on two tables. Nil options are the defaults. It makes no
-// request, and starts a goroutine only for a spool, which Close ends.
+// New returns a keeper on two tables. nil options mean the defaults. It sends no request. It
+// starts a goroutine only for a spool; Close ends it.
 //
-// Errors: *fault.ValidationError for bad options or prices, ErrSpoolInUse, and what the
-// file system says of the spool.
+// Errors: *fault.ValidationError for bad options or prices, ErrSpoolInUse, and errors of the
+// spool's file.
 func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 	var opts Options
 	if options != nil {
@@ -88,13 +85,13 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 		return nil, err
 	}
 	k := &core{clock: ddb.NewClock(opts.Now, *opts.CorrectClock), opts: opts, life: background.New()}
-	k.connect(client, tables)
+	k.connectStore(client, tables)
 	if opts.Spool != "" {
 		if k.spool, err = openSpool(opts.Spool, opts.SpoolBytes); err != nil {
 			return nil, err
 		}
 	}
-	k.compose(priceLayers{{layerOptions, optionBook}, {layerCatalog, catalogBook}})
+	k.makeParts(priceLayers{{layerOptions, optionBook}, {layerCatalog, catalogBook}})
 	if k.spool != nil {
 		k.life.Begin(false)
 		go k.charges.replayLoop()
@@ -102,9 +99,9 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 	return &Keeper{core: k, principal: opts.Principal}, nil
 }
 
-// compose makes the parts of the keeper, each from the parts below it. The ledger and
-// the administration know no other part; the standing reads both; charges write.
-func (k *core) compose(own priceLayers) {
+// makeParts makes the parts of the keeper, each from the parts below it. The ledger and the
+// administration know no other part. The standing reads both. Charges write.
+func (k *core) makeParts(own priceLayers) {
 	k.admin = newAdministration(k.store, k.now, own, k.opts, k.life, k.tables)
 	k.tenants = k.admin.tenants
 	k.ledger = ledger.New(ledger.Options{
@@ -123,11 +120,11 @@ func (k *core) compose(own priceLayers) {
 
 func (k *core) now() time.Time { return k.clock.Now() }
 
-// Close waits until everything accepted is written and every event found is
-// delivered, or ctx ends. Calls made afterwards fail with ErrClosed, also those of the
-// keepers of As, which are the same one; a second Close does nothing.
+// Close waits until every accepted operation is written and every found event is delivered, or
+// until ctx ends. Later calls fail with ErrClosed, also on the keepers of As, which share the
+// state. A second Close has no effect.
 func (k *Keeper) Close(ctx context.Context) error {
-	err := k.usable(ctx)
+	err := k.checkUsable(ctx)
 	if err != nil {
 		return err
 	}
@@ -140,7 +137,7 @@ func (k *Keeper) Close(ctx context.Context) error {
 			defer close(done)
 			k.ledger.Wait()
 			k.life.Wait()
-			k.ledger.Wait() // for what the tasks wrote
+			k.ledger.Wait() // for the writes of the tasks
 			k.standing.observeAll(ctx)
 		}()
 		select {
@@ -160,135 +157,132 @@ func (k *Keeper) Close(ctx context.Context) error {
 	return err
 }
 
-// Recommend says which label of its ordering an app may use now: the first that has a
-// price and is within its quota. If everything is known, it makes no request. If no
-// label is left, it fails with a *QuotaExceededError. Options.OnUnavailable says what
-// happens if the store does not answer.
+// Recommend returns the label of its ordering that an app may use now: the first with a price
+// and room in its quota. It sends no request while the cached state is fresh. If no label has
+// room, it fails with a *prices.QuotaExceededError. Options.OnUnavailable decides about a store
+// that does not answer.
 func (k *Keeper) Recommend(ctx context.Context, org, app string) (Recommendation, error) {
-	if err := k.usable(ctx); err != nil {
+	if err := k.checkUsable(ctx); err != nil {
 		return Recommendation{}, err
 	}
-	return k.recommender.recommend(ctx, org, app, false)
+	return k.recommender.recommendLabel(ctx, org, app, false)
 }
 
-// RecommendFresh is Recommend with a query of the store, unless the last one began within half a
-// second.
+// RecommendFresh is Recommend with a query of the store, unless the last query began within
+// half a second.
 func (k *Keeper) RecommendFresh(ctx context.Context, org, app string) (Recommendation, error) {
-	if err := k.usable(ctx); err != nil {
+	if err := k.checkUsable(ctx); err != nil {
 		return Recommendation{}, err
 	}
-	return k.recommender.recommend(ctx, org, app, true)
+	return k.recommender.recommendLabel(ctx, org, app, true)
 }
 
-// Estimate is what a call would cost at a label's price now, in µ$, rounded up: inputTokens
-// in and maxTokens out. A label outside the app's ordering is a *fault.ValidationError with
-// fault.InvalidModelLabel. When the store does not answer and OnUnavailable.Recommend is
-// Allow, the last price known is used.
+// Estimate returns the cost of a call at a label's price now, in µ$, rounded up, for
+// inputTokens input tokens and maxTokens output tokens. A label outside the app's ordering is a
+// *fault.ValidationError with fault.InvalidModelLabel. If the store does not answer and
+// OnUnavailable.Recommend is Allow, Estimate uses the last known price.
 func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
-	if err := k.usable(ctx); err != nil {
+	if err := k.checkUsable(ctx); err != nil {
 		return 0, err
 	}
-	return k.standing.estimate(ctx, org, app, label, inputTokens, maxTokens)
+	return k.standing.estimateCost(ctx, org, app, label, inputTokens, maxTokens)
 }
 
-// Submit counts what a call cost, once, under its request id. If it is sent again with
-// the same payload, it returns what was counted, marked Duplicate; with another payload
-// it returns ErrConflict. It is priced by the model that it names, whatever its label means
-// now. A label that the organisation never used, a model that its label never had, a time
-// outside the window or a model without a price is a *fault.ValidationError.
-// Options.OnUnavailable says what happens if the store does not answer; it is always
-// safe to send the record again. If ctx ends before the record was sent, the error says
-// so (Unconfirmed is false) and the record is not counted: pass a ctx that lasts longer
-// than the client's.
+// Submit counts the cost of a call once under its request id. The same payload sent again
+// returns the counted record, marked Duplicate. Another payload returns ErrConflict. The call
+// is priced by the model that it names, whatever model its label has now. A
+// *fault.ValidationError refuses a label that the organisation never used, a model that its
+// label never had, a time outside the window, and a model without a price.
+// Options.OnUnavailable decides about a store that does not answer. It is always safe to send
+// the record again. If ctx ends before the record was sent, the record is not counted and the
+// error has Unconfirmed false: pass a ctx that outlives the client's request.
 func (k *Keeper) Submit(ctx context.Context, org, app string, usage prices.Usage) (Receipt, error) {
-	if err := k.usable(ctx); err != nil {
+	if err := k.checkUsable(ctx); err != nil {
 		return Receipt{}, err
 	}
-	return k.charges.submit(ctx, org, app, usage)
+	return k.charges.submitRecord(ctx, org, app, usage)
 }
 
-// SubmitBatch submits 1 to 100 records. Each has a result or an error of its
-// own, in their order; a repeat within the batch is a duplicate. Records for
-// one counter share transactions.
+// SubmitBatch submits 1 to 100 records. It returns a result for each, in order. A repetition
+// within the batch is a duplicate. Records for one counter share transactions.
 func (k *Keeper) SubmitBatch(ctx context.Context, org, app string, usages []prices.Usage) ([]BatchResult, error) {
-	if err := k.usable(ctx); err != nil {
+	if err := k.checkUsable(ctx); err != nil {
 		return nil, err
 	}
 	return k.charges.submitBatch(ctx, org, app, usages)
 }
 
-// Replay submits what waits in the spool now, instead of at the next interval.
-// Records refused for good go to Options.OnRefused and the refused file, and so
-// do lines that cannot be read. It stops when the store fails and takes none of a batch,
-// and returns the first error of the store; what it did not take stays.
+// Replay submits the records of the spool now, instead of at the next interval. Records that
+// are refused for good, and unreadable lines, go to Options.OnRefused and to the refused file.
+// Replay stops when the store fails for a whole batch. It returns the first error of the store,
+// and keeps the remaining records.
 func (k *Keeper) Replay(ctx context.Context) error {
-	if err := k.usable(ctx); err != nil {
+	if err := k.checkUsable(ctx); err != nil {
 		return err
 	}
-	return k.charges.replay(ctx)
+	return k.charges.replaySpool(ctx)
 }
 
-// Totals sums one day from the store, consistently. An empty day is today; a day before
-// Options.KeepDays is a *fault.ValidationError. An empty app sums the whole organisation.
+// Totals sums one day from the store, consistently. An empty day means today. A day before
+// Options.KeepDays is a *fault.ValidationError. An empty app means the whole organisation.
 func (k *Keeper) Totals(ctx context.Context, org, app, day string) (DayTotals, error) {
-	if err := k.usable(ctx); err != nil {
+	if err := k.checkUsable(ctx); err != nil {
 		return DayTotals{}, err
 	}
-	return k.days.totals(ctx, org, app, day)
+	return k.days.readTotals(ctx, org, app, day)
 }
 
-// History gives the days from one to another, both included, oldest first.
-// Days after today are left out; one before Options.KeepDays is a *fault.ValidationError. Days that are over are read as one item per
-// label; a read stores up to 100 of those items, after it, for the next.
+// History returns the days from one to another, both included, oldest first. It leaves out days
+// after today. A day before Options.KeepDays is a *fault.ValidationError. It reads a past day
+// as one item per label. After the read it stores up to 100 missing items for the next one.
 func (k *Keeper) History(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
-	if err := k.usable(ctx); err != nil {
+	if err := k.checkUsable(ctx); err != nil {
 		return problem.List[DayTotals](err)
 	}
-	return k.days.history(ctx, org, app, from, to)
+	return k.days.readHistory(ctx, org, app, from, to)
 }
 
-// TagTotals sums one day's cost by the values of a tag, the most expensive first. An
-// empty day means today, an empty app the whole organisation.
+// TagTotals sums one day's cost by the values of a tag, the most expensive first. An empty day
+// means today, an empty app the whole organisation.
 func (k *Keeper) TagTotals(ctx context.Context, org, app, day, tag string) ([]TagTotal, error) {
-	if err := k.usable(ctx); err != nil {
+	if err := k.checkUsable(ctx); err != nil {
 		return nil, err
 	}
 	return k.days.tagTotals(ctx, org, app, day, tag)
 }
 
-// Events lists the stored events of an app's scope, in the order of their days.
+// Events lists the stored events of an app's scope, ordered by day.
 func (k *Keeper) Events(ctx context.Context, org, app string) iter.Seq2[Event, error] {
-	if err := k.usable(ctx); err != nil {
+	if err := k.checkUsable(ctx); err != nil {
 		return problem.List[Event](err)
 	}
-	return k.standing.events(ctx, org, app)
+	return k.standing.listEvents(ctx, org, app)
 }
 
-// Sticky reads the record. It fails with ErrNotFound if the app has only used its first
-// label today, or if the organisation keeps no such record. While an override is
-// followed, it returns the override, with the record's label as the one before; the
-// stored record still says where spend leads.
+// Sticky reads the record of the label in use. It fails with ErrNotFound if the app has used
+// only its first label today, or if the organisation keeps no such record. While an override is
+// active, it returns the override, with the record's label as the previous one. The stored
+// record still has the label that the spend leads to.
 func (k *Keeper) Sticky(ctx context.Context, org, app string) (Sticky, error) {
-	if err := k.usable(ctx); err != nil {
+	if err := k.checkUsable(ctx); err != nil {
 		return Sticky{}, err
 	}
-	return k.standing.sticky(ctx, org, app)
+	return k.standing.readSticky(ctx, org, app)
 }
 
-// Sweep sees to what otherwise happens when somebody asks: it closes the days
-// of the last week that are over, delivers events that were left undelivered, and finds
-// thresholds that nobody looked for. Nothing depends on it. Without ids it takes every
-// organisation and app for which something was counted on a day that is not closed: what spends
-// nothing costs nothing. With ids it takes all of those organisations. What cannot be swept is in
-// the error, and keeps none of the others.
+// Sweep does in advance the work that reads and calls would do later. It closes days of the
+// last week, delivers pending events, and finds new thresholds. Nothing depends on it. Without
+// ids it takes every organisation and app with records on a day that is not closed, so idle
+// ones cost nothing. With ids it takes those organisations entirely. One that fails is in the
+// error and does not affect the others.
 func (k *Keeper) Sweep(ctx context.Context, orgs ...string) (SweepReport, error) {
-	if err := k.usable(ctx); err != nil {
+	if err := k.checkUsable(ctx); err != nil {
 		return SweepReport{}, err
 	}
-	return k.sweeper.sweep(ctx, orgs...)
+	return k.sweeper.sweepAll(ctx, orgs...)
 }
 
-// Stats returns what the keeper did so far. It makes no request.
+// Stats returns the keeper's counts. It sends no request.
 func (k *Keeper) Stats() Stats {
 	if k == nil || k.core == nil {
 		return Stats{}
@@ -297,12 +291,12 @@ func (k *Keeper) Stats() Stats {
 	hits, misses := k.ledger.Looks()
 	return Stats{
 		ConfigHits: config.Hits + config.StaleHits, ConfigMisses: config.Misses,
-		TotalHits: hits, TotalMisses: misses, QuotaPercent: k.standing.nearest(k.now()),
+		TotalHits: hits, TotalMisses: misses, QuotaPercent: k.standing.nearestQuotas(k.now()),
 	}
 }
 
-// Health says how the keeper stands with the store. It makes no request. A keeper that
-// New did not make is not Ready.
+// Health returns the state of the store. It sends no request. A keeper that New did not make is
+// not Ready.
 func (k *Keeper) Health() Health {
 	if k == nil || k.core == nil {
 		return Health{}
@@ -312,7 +306,7 @@ func (k *Keeper) Health() Health {
 		s = control
 	}
 	h := Health{Open: s.Open, Queued: k.ledger.Queued()}
-	h.Spooled, h.SpoolBytes = k.charges.spooled()
+	h.Spooled, h.SpoolBytes = k.charges.countSpooled()
 	if s.Open {
 		h.Since, h.Cause, h.NextProbe = s.Since, s.Cause, s.NextProbe
 	}
@@ -320,10 +314,9 @@ func (k *Keeper) Health() Health {
 	return h
 }
 
-// As returns a keeper that makes changes in somebody's name, as Options.Principal does.
-// It is the same keeper otherwise and shares everything with k; to close either closes
-// both. It takes no time and makes no request. A name that cannot be one is refused by
-// the first change.
+// As returns a keeper that makes changes under the name principal, as Options.Principal does.
+// It shares everything else with k: closing either closes both. It sends no request. The first
+// change validates the name.
 func (k *Keeper) As(principal string) *Keeper {
 	if k == nil {
 		return &Keeper{}
@@ -331,9 +324,10 @@ func (k *Keeper) As(principal string) *Keeper {
 	return &Keeper{core: k.core, principal: principal}
 }
 
-// author is who makes a change, or why nobody may: it comes before anything is read.
-func (k *Keeper) author(ctx context.Context) (string, error) {
-	if err := k.usable(ctx); err != nil {
+// changeAuthor returns the name for a change, or the error that refuses it. Changes call it before
+// they read anything.
+func (k *Keeper) changeAuthor(ctx context.Context) (string, error) {
+	if err := k.checkUsable(ctx); err != nil {
 		return "", err
 	}
 	if k.principal == "" {
@@ -348,21 +342,21 @@ func (k *Keeper) author(ctx context.Context) (string, error) {
 	return k.principal, nil
 }
 
-// usable refuses calls of a keeper that New did not make, and without a context.
-func (k *Keeper) usable(ctx context.Context) error {
+// checkUsable returns an error for a keeper that New did not make, and for a nil context.
+func (k *Keeper) checkUsable(ctx context.Context) error {
 	if k == nil || k.core == nil {
 		return invalid("keeper", "was not made by New; make one with budget.New(client, budget.Tables{}, nil)")
 	}
 	return problem.NoContext(ctx, pkg)
 }
 
-// connect makes the store over a user's client. While a table is known not to
-// answer its requests fail at once; one goroutine asks it in the background.
-func (k *core) connect(client Client, tables Tables) {
+// connectStore makes the store on a user's client. While a table is known not to answer, its
+// requests fail at once, and one goroutine probes it in the background.
+func (k *core) connectStore(client Client, tables Tables) {
 	var patient *ddb.Client
 	breaker := func(table string) *ddb.Breaker {
 		return ddb.NewBreaker(ddb.BreakerOptions{
-			Probe:  func(ctx context.Context) error { return probe(ctx, patient, table) },
+			Probe:  func(ctx context.Context) error { return probeTable(ctx, patient, table) },
 			Logger: k.opts.Logger.With("table", table),
 		})
 	}
@@ -372,14 +366,13 @@ func (k *core) connect(client Client, tables Tables) {
 	k.store = &store.Store{Client: k.client, Control: tables.Control, Usage: tables.Usage}
 }
 
-// probe asks a table for proof that it takes writes: an update of an absent item
-// whose condition cannot hold, so that it never writes.
-func probe(ctx context.Context, client Client, table string) error {
+// probeTable checks that a table accepts writes. It sends an update whose condition never holds.
+func probeTable(ctx context.Context, client Client, table string) error {
 	_, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &table, Key: store.Key{PK: "PROBE#" + store.NewID(), SK: "PROBE"}.Attributes(),
 		ConditionExpression: aws.String("attribute_exists(PK) AND attribute_not_exists(PK)"),
 	}, store.Once)
-	if err == nil { // no DynamoDB finds that the condition holds
+	if err == nil { // a real DynamoDB never accepts the condition
 		return ddb.ErrForeign
 	}
 	return err

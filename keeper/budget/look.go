@@ -9,26 +9,26 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// outlook is where an app stands at an instant.
+// outlook is the state of an app's budget at an instant.
 type outlook struct {
 	plan
 	day   string
 	scope string
 	stale bool
 	at    time.Time
-	board *ledger.Board // it is planned from
-	stand ledger.Stand  // of that, or older
+	board *ledger.Board // source of the spend
+	stand ledger.Stand  // state of that board, or an older one
 }
 
-// exceeded is the error when nothing has room now.
-func (o *outlook) exceeded() *prices.QuotaExceededError {
-	err := o.plan.exceeded()
+// quotaError returns the error for the case that no label has room.
+func (o *outlook) quotaError() *prices.QuotaExceededError {
+	err := o.plan.quotaError()
 	err.DecidedAt = o.at
 	return err
 }
 
-// label finds the state of one label of the ordering.
-func (o *outlook) label(name string) (labelState, bool) {
+// labelState returns the state of one label of the ordering.
+func (o *outlook) labelState(name string) (labelState, bool) {
 	i := slices.IndexFunc(o.labels, func(l labelState) bool { return l.label == name })
 	if i < 0 {
 		return labelState{}, false
@@ -36,34 +36,33 @@ func (o *outlook) label(name string) (labelState, bool) {
 	return o.labels[i], true
 }
 
-// look sees where an app stands, from what is known if that is recent, else
-// from the store. When the store does not answer, the last view comes with the
-// error, and on a new day, of which nothing is known, one with nothing spent on
-// that day. What a query brings to light, events and the sticky record, is seen
-// to before it returns.
-func (s *standing) look(ctx context.Context, t *tenant, force bool) (*outlook, error) {
+// lookUp returns the state of an app's budget, from the cached sums if they are fresh, else from
+// the store. If the store does not answer, it returns the last state together with the error.
+// On a new day with unknown sums that state has no spend. After a query it also handles events
+// and the sticky record before it returns.
+func (s *standing) lookUp(ctx context.Context, t *tenant, force bool) (*outlook, error) {
 	now := s.now()
 	b := s.ledger.Board(t.scope())
-	version, known, err := b.Look(ctx, t.need(now), force)
-	s.watch(t.org, t.scope()).asked(t.app)
+	version, known, err := b.Look(ctx, t.countersNeeded(now), force)
+	s.watchFor(t.org, t.scope()).addApp(t.app)
 	if err != nil && !known {
 		return nil, err
 	}
 	stand, ends := b.Stand()
 	if ends {
-		s.renew(t, b)
+		s.renewBoard(t, b)
 	}
 	out := s.outlook(t, b, now, false)
 	out.stale, out.board, out.stand = err != nil, b, stand
 	if err == nil {
-		s.observe(ctx, t, b, version, now)
+		s.findEvents(ctx, t, b, version, now)
 	}
 	return out, err
 }
 
-// renew asks the store for what is about to be too old, so that no caller of an app in use
-// waits for it, and sees to what that brings to light.
-func (s *standing) renew(t *tenant, b *ledger.Board) {
+// renewBoard queries the store for sums that are about to expire, so that no caller of an active app
+// waits. It also handles events.
+func (s *standing) renewBoard(t *tenant, b *ledger.Board) {
 	if !s.life.Begin(false) {
 		return
 	}
@@ -72,13 +71,14 @@ func (s *standing) renew(t *tenant, b *ledger.Board) {
 		ctx, cancel := context.WithTimeout(s.life.Context(), ledger.WriteTimeout)
 		defer cancel()
 		now := s.now()
-		if version, err := b.Renew(ctx, t.need(now)); err == nil { // else the next caller hears of it, when what is known is too old
-			s.observe(ctx, t, b, version, now)
+		if version, err := b.Renew(ctx, t.countersNeeded(now)); err == nil { // on an error the next caller gets it, once the cached sums are too old
+			s.findEvents(ctx, t, b, version, now)
 		}
 	}()
 }
 
-// outlook plans from the board; stored leaves this process's own writes out.
+// outlook computes the state from the board. With stored it leaves out this process's own
+// writes.
 func (s *standing) outlook(t *tenant, b *ledger.Board, now time.Time, stored bool) *outlook {
 	p, day := t.policy(), t.calendar.Day(now)
 	labels := make([]labelState, len(p.ordering))
@@ -88,17 +88,17 @@ func (s *standing) outlook(t *tenant, b *ledger.Board, now time.Time, stored boo
 		labels[i] = labelState{label: label, model: model, priced: ok, quota: p.quotas[label], spend: spend}
 	}
 	return &outlook{
-		plan: choose(labels, p.tight, t.calendar.Reset(now), t.activeOverride(now)),
+		plan: chooseLabel(labels, p.tight, t.calendar.Reset(now), t.activeOverride(now)),
 		day:  day, scope: b.Scope, at: now,
 	}
 }
 
-// need lists what judging the tenant's labels takes.
-func (t *tenant) need(now time.Time) ledger.Need {
+// countersNeeded returns the counters that a decision about the tenant's labels requires.
+func (t *tenant) countersNeeded(now time.Time) ledger.Need {
 	return ledger.NeedOf(t.calendar.Day(now), t.policy().ordering)
 }
 
-// scopeNow is the key of the scope an app's spend is counted in.
+// scopeNow returns the key of an app's scope.
 func (s *standing) scopeNow(ctx context.Context, org, app string) (string, error) {
 	if err := validTarget(org, app); err != nil {
 		return "", err
@@ -110,16 +110,16 @@ func (s *standing) scopeNow(ctx context.Context, org, app string) (string, error
 	return t.scope(), nil
 }
 
-// nearFor is how long the quotas of an app are told after a query of them.
+// nearFor is how long Stats reports the nearness of an app's quotas after a query.
 const nearFor = 10 * time.Minute
 
-// nearness is how near an app was to its quotas when the store was queried.
+// nearness is the used percentage of an app's quotas when the store was last queried.
 type nearness struct {
-	at, until time.Time // of that query; the end of its day
+	at, until time.Time // time of that query; end of its day
 	percent   map[string]float64
 }
 
-// nearness is how much of its quotas each label has used.
+// nearness returns the used percentage of each label's quota.
 func (o *outlook) nearness() *nearness {
 	n := &nearness{at: o.at, until: o.resetAt, percent: map[string]float64{}}
 	for _, l := range o.labels {
@@ -130,7 +130,7 @@ func (o *outlook) nearness() *nearness {
 	return n
 }
 
-// holds reports whether the nearness is still worth telling.
-func (n *nearness) holds(now time.Time) bool {
+// isRecent reports whether the nearness is recent enough to report.
+func (n *nearness) isRecent(now time.Time) bool {
 	return n != nil && now.Sub(n.at) < nearFor && now.Before(n.until)
 }

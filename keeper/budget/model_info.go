@@ -2,14 +2,14 @@ package budget
 
 import "unicode/utf8"
 
-// ModelInfo is what an operator says of a model, for people. Prices.Put and Prices.Import
-// leave it as it is.
+// ModelInfo is an operator's description of a model. Prices.Put and Prices.Import do not change
+// it.
 type ModelInfo struct {
-	// Tier is how the operator ranks it, such as "premium". Defaults to "".
+	// Tier is the operator's rank of the model, such as "premium". Defaults to "".
 	Tier string `json:"tier,omitempty"`
-	// Family is what it belongs to, such as "claude-3.5". Defaults to "".
+	// Family is the model's family, such as "claude-3.5". Defaults to "".
 	Family string `json:"family,omitempty"`
-	// Description is a sentence about it. Defaults to "".
+	// Description is a sentence about the model. Defaults to "".
 	Description string `json:"description,omitempty"`
 }
 

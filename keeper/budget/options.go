@@ -21,128 +21,124 @@ type Tables struct {
 	Usage   string // counters, records, events. Defaults to "usage"
 }
 
-// Metering says how long a record waits for others, with which it shares a transaction. A record is
-// counted once in either, however often it is sent within 49 hours.
+// Metering decides how long a record waits for others to share a transaction with. Either way a
+// record is counted once, however often it is sent within 49 hours.
 type Metering string
 
 // The meterings.
 const (
-	// MeteringStrict waits only while another transaction of its counters is in flight, or began
-	// less than Options.Linger ago: earlier answers, more write units.
+	// MeteringStrict waits only while another transaction of the same counters is in flight or
+	// began less than Options.Linger ago: earlier answers, more write units.
 	MeteringStrict Metering = "strict"
 	// MeteringBatch always waits Options.Linger: fewer write units, later answers.
 	MeteringBatch Metering = "batch"
 )
 
-// Policy says what a call does while the store does not answer.
+// Policy decides about a call while the store does not answer.
 type Policy string
 
 // The policies.
 const (
-	// Refuse returns an *fault.UnavailableError.
+	// Refuse returns a *fault.UnavailableError.
 	Refuse Policy = "refuse"
-	// Allow answers from what is known: Recommend with the last plan, marked
-	// Stale; Submit by keeping the record in the spool, marked Spooled.
+	// Allow answers without the store: Recommend with the last plan, marked Stale; Submit by
+	// writing the record to the spool, marked Spooled.
 	Allow Policy = "allow"
 )
 
 // OnUnavailable is the policy per operation.
 type OnUnavailable struct {
-	// Recommend defaults to Allow, and Submit to Allow when there is a spool, else to
-	// Refuse.
+	// Recommend defaults to Allow. Submit defaults to Allow with a spool, else to Refuse.
 	Recommend, Submit Policy
 }
 
-// Options configures a Keeper. Every field is optional: the zero value, and nil passed
-// to New, give the defaults that the fields name.
+// Options configures a Keeper. Every field is optional. The zero value, and nil in New, mean
+// the defaults.
 type Options struct {
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
-	// CorrectClock estimates the offset to DynamoDB's clock from the Date of its
-	// answers and corrects for it when it exceeds a second, so that processes
-	// agree on when a day ends. Defaults to on with the default Now, off
-	// with a Now of your own.
+	// CorrectClock corrects the clock by the offset to DynamoDB's clock, which it estimates
+	// from the Date of responses, when the offset exceeds a second. So processes agree on the
+	// end of a day. Defaults to true with the default Now, and to false otherwise.
 	CorrectClock *bool
-	// Models gives a label its model id where the organisation's configuration
-	// does not. Defaults to none.
+	// Models maps labels to model ids, for labels without one in the organisation's
+	// configuration. Defaults to none.
 	Models map[string]string
-	// Prices come before the embedded Catalog, and after prices stored with
+	// Prices take precedence over the embedded catalog, but not over prices stored with
 	// Prices.Put. Defaults to none.
 	Prices []prices.Price
-	// Staleness is how old a known spend may be. Defaults to 5 s.
+	// Staleness is the maximal age of a known spend. Defaults to 5 s.
 	Staleness time.Duration
-	// ConfigTTL is how long a configuration may be used without looking whether
-	// it was changed elsewhere; five minutes while the store does not answer.
-	// Defaults to 30 s.
+	// ConfigTTL is how long a configuration may be used before it is read again. While the
+	// store does not answer, it may be used for five minutes. Defaults to 30 s.
 	ConfigTTL time.Duration
-	// RequestTimeout bounds one request of the store with the SDK's tries of it.
-	// One that takes all of it says that the store does not answer. Creating and
-	// describing the tables may take 10 s. Defaults to 1 s.
+	// RequestTimeout bounds one request with the SDK's retries. A request that reaches it
+	// counts as a store that does not answer. Creating and describing tables may take 10 s.
+	// Defaults to 1 s.
 	RequestTimeout time.Duration
-	// Timeout bounds what one call waits for the store, reads and tries together; sums of
-	// many apps, and of more than a month, wait that long for each app and month.
-	// After it a call does as OnUnavailable says; what was sent may still be
-	// applied. Defaults to 2 s.
+	// Timeout bounds the time one call waits for the store, over all its requests. Sums of many
+	// apps, or of more than a month, wait that long for each app and month. Afterwards the call
+	// follows OnUnavailable, and its writes may still land. Defaults to 2 s.
 	Timeout time.Duration
 	// Metering defaults to MeteringStrict.
 	Metering Metering
-	// Linger is how long a transaction waits for further records under load, or
-	// always in MeteringBatch. Defaults to 40 ms.
+	// Linger is how long a transaction waits for further records: under load, or always with
+	// MeteringBatch. Defaults to 40 ms.
 	Linger time.Duration
-	// OnUnavailable says what to do when the store does not answer. See its fields
-	// for the defaults.
+	// OnUnavailable decides about calls while the store does not answer. Its fields name the
+	// defaults.
 	OnUnavailable OnUnavailable
-	// OnEvent is told of thresholds and changes of label, while the call that found
-	// them waits. One that panics is logged, and told again later. Every event is delivered at least once, by one
-	// of the processes that have the hook; Event.ID is stable. Nil: events are neither
-	// looked for nor told.
+	// OnEvent receives thresholds and changes of label. The call that finds an event waits for
+	// it. If it panics, the panic is logged and the event delivered again later. Every event is
+	// delivered at least once, by one of the processes with this hook; Event.ID is stable. nil
+	// turns the search for events off.
 	OnEvent func(context.Context, Event)
-	// Spool is the path of a local append-only file that keeps records the store
-	// did not take, until it does: while it does not answer, and also while
-	// credentials, permissions or tables are missing. One keeper per file:
-	// another gets ErrSpoolInUse, by a lock on the file Spool + ".lock". A record
-	// is replayed for up to 48 hours after it was received, and counted once.
-	// Needs MeteringStrict or MeteringBatch. Empty: none.
+	// Spool is the path of a local append-only file for records that the store did not accept:
+	// because it did not answer, or because credentials, permissions or tables are missing. The
+	// keeper replays a record for up to 48 hours after its receipt, and counts it once. Only
+	// one keeper may use a file; a lock on Spool + ".lock" gives another one ErrSpoolInUse.
+	// Requires MeteringStrict or MeteringBatch. Empty means no spool.
 	Spool string
-	// SpoolBytes bounds the spool, with its segments beside the path (Spool + ".00000001" and so
-	// on): a record that does not fit is refused with ErrSpoolFull. Defaults to 1 GiB, some 2.5
-	// million records.
+	// SpoolBytes bounds the size of the spool, with its segments beside the path (Spool +
+	// ".00000001" and so on). A record that does not fit is refused with ErrSpoolFull. Defaults
+	// to 1 GiB, some 2.5 million records.
 	SpoolBytes int64
-	// SpoolInterval is how often the spool is replayed. Defaults to 5 s.
+	// SpoolInterval is the time between two replays of the spool. Defaults to 5 s.
 	SpoolInterval time.Duration
-	// OnRefused is given every spooled record that was refused for good, one at a
-	// time; it also stays in the file Spool + ".refused". A line that cannot be
-	// read comes as a record with nothing but a Refusal. Nil: the file alone has it.
+	// OnRefused receives every spooled record that was refused for good, one at a time. An
+	// unreadable line comes as a record with only a Refusal. The file Spool + ".refused"
+	// contains them too. nil: only the file does.
 	OnRefused func(SpooledUsage, error)
-	// AllowUnknownApps lets calls name an app that nobody put: it has the organisation's
-	// configuration, and quotas of its own under ScopeApp. Defaults to false: ErrNotFound,
-	// so that no misspelt or made-up id has a quota, or is one more that sums have to read.
+	// AllowUnknownApps allows calls for an app without a PutApp. Such an app has the
+	// organisation's configuration, and its own quotas under ScopeApp. Defaults to false: such
+	// calls fail with ErrNotFound, so a misspelt id never gets a quota and never adds to the
+	// reads of sums.
 	AllowUnknownApps bool
-	// Principal is who makes the changes that an administrator makes, as their events
-	// tell: 1 to 256 characters that can be seen, such as an ARN, an address or a
-	// service's name. Keeper.As gives a keeper with another. Defaults to nobody: then
-	// changes are refused, unless AllowAnonymous is set.
+	// Principal is the author of administrative changes in audit events: 1 to 256 visible
+	// characters, such as an ARN, an address or a service's name. Keeper.As returns a keeper
+	// with another. Without a principal changes are refused, unless AllowAnonymous is set.
+	// Defaults to "".
 	Principal string
-	// AllowAnonymous lets changes be made without a principal; their events name
-	// nobody. Defaults to false.
+	// AllowAnonymous allows changes without a principal; their events have no author. Defaults
+	// to false.
 	AllowAnonymous bool
-	// AuditRetention is how long the events of changes are kept; below zero for
-	// ever. Defaults to 90 days.
+	// AuditRetention is how long audit events are kept. A negative value keeps them for ever.
+	// Defaults to 90 days.
 	AuditRetention time.Duration
-	// KeepDays is how many days what was counted is kept after its day: counters, totals and
-	// adjustments get a time to live, by which DynamoDB removes them. Older days are refused
-	// by Totals, TagTotals, History and Adjust. All keepers of a table keep the same: the first
-	// one that names a number stores it for all, Setup.PutSettings changes it, and a keeper with
-	// another follows what is stored and logs so. A counter or total keeps the time to live that
-	// its first writer gave it. From 30 to 36,500. Defaults to what is stored, else 400.
+	// KeepDays is the number of days that counters, totals and adjustments are kept after their
+	// day. They get a time to live, by which DynamoDB removes them. Totals, TagTotals, History
+	// and Adjust refuse older days. All keepers of a table share one value. The first one with
+	// a value stores it, and Setup.PutSettings changes it. A keeper with another value follows
+	// the stored one and logs that. A counter or total keeps the time to live of its first
+	// writer. From 30 to 36,500. Defaults to the stored value, else 400.
 	KeepDays int
-	// namedDays are KeepDays as they were given.
+	// namedDays is KeepDays as the caller gave it.
 	namedDays int
-	// Logger gets what no caller is told. Defaults to discarding.
+	// Logger receives the errors that no caller gets. Defaults to discarding.
 	Logger *slog.Logger
 }
 
-// defaultRetention is Options.AuditRetention unless it is set.
+// defaultRetention is the default of Options.AuditRetention.
 const defaultRetention = 90 * 24 * time.Hour
 
 func (o Options) withDefaults() Options {
@@ -184,7 +180,7 @@ func (o Options) validate() error {
 		}
 	}
 	switch {
-	case !keepable(o.KeepDays):
+	case !isValidRetention(o.KeepDays):
 		return invalid("options.keep_days", "is %d; give 30 to 36500 days, or 0 for 400", o.KeepDays)
 	case !slices.Contains([]Metering{MeteringStrict, MeteringBatch}, o.Metering):
 		return invalid("options.metering", "is %q; give MeteringStrict or MeteringBatch", o.Metering)

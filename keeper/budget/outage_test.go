@@ -149,7 +149,7 @@ func TestProbeLeavesNothingBehind(t *testing.T) {
 			return out.Count
 		}
 		before := count()
-		d := ddb.Classify(probe(t.Context(), client, k.store.Usage), t.Context())
+		d := ddb.Classify(probeTable(t.Context(), client, k.store.Usage), t.Context())
 		assert.True(t, d.Answered)
 		assert.Equal(t, ddb.Refused, d.Verdict)
 		assert.Equal(t, before, count())

@@ -13,7 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-func (adm *administration) override(ctx context.Context, by, org, app, label string, until time.Time) error {
+func (adm *administration) putOverride(ctx context.Context, by, org, app, label string, until time.Time) error {
 	if err := validTarget(org, app); err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (adm *administration) override(ctx context.Context, by, org, app, label str
 	if !slices.Contains(t.policy().ordering, label) {
 		return invalidLabel(label)
 	}
-	if _, err := t.cost(label, prices.Tokens{}, now); err != nil {
+	if _, err := t.labelCost(label, prices.Tokens{}, now); err != nil {
 		return err
 	}
 	return adm.setOverride(ctx, "Override", audit.Event{Principal: by, Action: actionOverrideSet, Target: org, Resource: app}, override{label: label, until: until})
@@ -41,14 +41,14 @@ func (adm *administration) clearOverride(ctx context.Context, by, org, app strin
 	return adm.setOverride(ctx, "ClearOverride", audit.Event{Principal: by, Action: actionOverrideCleared, Target: org, Resource: app}, override{})
 }
 
-// setOverride makes an override that of an app; the zero one is none.
+// setOverride stores an app's override. The zero override removes it.
 func (adm *administration) setOverride(ctx context.Context, operation string, e audit.Event, next override) error {
 	err := adm.desk.commit(ctx, func() (*change, error) { return adm.decideOverride(ctx, e, next) })
 	adm.tenants.evict(e.Target)
 	return adminError(operation, err)
 }
 
-// decideOverride is the change from the override that an app has; nil if it is the same.
+// decideOverride returns the change of an app's override, or nil if it would not change.
 func (adm *administration) decideOverride(ctx context.Context, e audit.Event, next override) (*change, error) {
 	key := overrideKey(e.Target, e.Resource)
 	keys := []store.Key{key}
@@ -65,13 +65,13 @@ func (adm *administration) decideOverride(ctx context.Context, e audit.Event, ne
 		return nil, err
 	}
 	now := adm.now()
-	next.until = time.UnixMilli(next.until.UnixMilli()) // as it is stored
-	event, err := adm.desk.event(now, e, last.fields(now), next.fields(now))
+	next.until = time.UnixMilli(next.until.UnixMilli()) // in the stored precision
+	event, err := adm.desk.newEvent(now, e, last.eventFields(now), next.eventFields(now))
 	if err != nil || len(event.Changes) == 0 {
 		return nil, err
 	}
 	if next.label != "" {
-		living, err := adm.living(items, e.Target, e.Resource)
+		living, err := adm.requireLiving(items, e.Target, e.Resource)
 		if err != nil {
 			return nil, err
 		}
@@ -87,16 +87,16 @@ func (adm *administration) decideOverride(ctx context.Context, e audit.Event, ne
 	}}}, event}, nil
 }
 
-// living are conditions in a transaction: that neither an organisation nor its app is deleted, as
-// both are here. ErrNotFound: one is, and the tenant in hand is of before.
-func (adm *administration) living(items map[store.Key]store.Item, org, app string) ([]types.TransactWriteItem, error) {
+// requireLiving returns transaction conditions: neither the organisation nor the app is deleted. It
+// returns ErrNotFound if one is deleted already, which makes the cached tenant outdated.
+func (adm *administration) requireLiving(items map[store.Key]store.Item, org, app string) ([]types.TransactWriteItem, error) {
 	if _, err := decodeOrg(org, items[orgKey(org)]); err != nil {
 		return nil, err
 	}
 	switch a, err := decodeApp(items[appKey(org, app)]); {
 	case err != nil:
 		return nil, err
-	case a.deleted():
+	case a.isDeleted():
 		return nil, appDeleted(org, app)
 	}
 	var conditions []types.TransactWriteItem

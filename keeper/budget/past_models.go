@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// pastModel is a model that a label had. Calls that were under way then name it, and are
-// priced by it.
+// pastModel is an earlier model of a label. Calls that were in flight at the change name it and
+// are priced by it.
 type pastModel struct {
 	Label string `dynamodbav:"label"`
 	Model string `dynamodbav:"model_id"`
@@ -15,13 +15,13 @@ type pastModel struct {
 }
 
 const (
-	// pastFor is how long a label's model is kept after it was replaced: as long as a record
-	// that names it may still come from a spool.
+	// pastFor is how long a replaced model is kept: as long as a spool may still deliver a
+	// record that names it.
 	pastFor = dedupFor
-	maxPast = 256 // of one configuration, the newest
+	maxPast = 256 // per configuration; the newest are kept
 )
 
-// pastModels are the models that labels had before a configuration with others.
+// pastModels returns the past models of a configuration after a change of models.
 func pastModels(past []pastModel, before, models map[string]string, now time.Time) []pastModel {
 	past = slices.DeleteFunc(slices.Clone(past), func(p pastModel) bool {
 		return p.Until < now.Add(-pastFor).Unix() || models[p.Label] == p.Model
@@ -31,10 +31,10 @@ func pastModels(past []pastModel, before, models map[string]string, now time.Tim
 			past = append(past, pastModel{label, model, now.Unix()})
 		}
 	}
-	slices.SortFunc(past, pastModel.compare)
+	slices.SortFunc(past, pastModel.comparePast)
 	return past[max(0, len(past)-maxPast):]
 }
 
-func (p pastModel) compare(o pastModel) int {
+func (p pastModel) comparePast(o pastModel) int {
 	return cmp.Or(cmp.Compare(p.Until, o.Until), cmp.Compare(p.Label, o.Label), cmp.Compare(p.Model, o.Model))
 }

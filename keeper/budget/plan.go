@@ -16,8 +16,8 @@ const (
 	ModeTight  Mode = "TIGHT"  // at or over the threshold: ask more often
 )
 
-// The reasons of a recommendation. The last two are followed by "_" and the
-// label that was passed over, as in QUOTA_EXCEEDED_premium.
+// Reasons of a recommendation. The last two are followed by "_" and the skipped label, as in
+// QUOTA_EXCEEDED_premium.
 const (
 	reasonWithinQuota    = "WITHIN_QUOTA"    // the first label of the ordering has room
 	ReasonManualOverride = "MANUAL_OVERRIDE" // see Setup.Override
@@ -25,8 +25,8 @@ const (
 	reasonUnpriced       = "UNPRICED"        // the label before has no price
 )
 
-// statusOf compares exactly: exceeded from 100 % on, tight from the threshold on. A quota
-// of 0 has no room, whatever was credited.
+// statusOf compares spend and quota exactly: exceeded from 100 % on, tight from the threshold
+// on. A quota of 0 never has room, whatever the credits.
 func statusOf(spend money.Picos, quotaMicros, tightPercent int64) prices.Status {
 	switch {
 	case quotaMicros == 0 || spend.Cmp(money.FromMicros(quotaMicros)) >= 0:
@@ -37,7 +37,7 @@ func statusOf(spend money.Picos, quotaMicros, tightPercent int64) prices.Status 
 	return prices.StatusNormal
 }
 
-// labelState is one label of the ordering with everything that decides about it.
+// labelState is one label of the ordering, with the facts that decide about it.
 type labelState struct {
 	label, model string
 	priced       bool
@@ -52,48 +52,48 @@ func (l labelState) status(tight int64) prices.Status {
 	return statusOf(l.spend, l.quota, tight)
 }
 
-func (l labelState) selectable(tight int64) bool {
+func (l labelState) isSelectable(tight int64) bool {
 	s := l.status(tight)
 	return s == prices.StatusNormal || s == prices.StatusTight
 }
 
-func (l labelState) export(tight int64) prices.LabelStatus {
+func (l labelState) asStatus(tight int64) prices.LabelStatus {
 	return prices.LabelStatus{
 		Label: l.label, Model: l.model, QuotaMicros: l.quota, SpendMicros: l.spend.Micros(),
 		Percent: l.spend.PercentOf(l.quota), Status: l.status(tight),
 	}
 }
 
-// plan is the choice among an ordering's labels.
+// plan is the choice among the labels of an ordering.
 type plan struct {
 	labels   []labelState
 	tight    int64
 	resetAt  time.Time
-	index    int // of the chosen label, -1 when none has room
+	index    int // of the chosen label, or -1 if no label has room
 	override bool
 }
 
-// choose takes the first label that is priced and within all its quotas. A
-// manual override is taken whatever was spent, as long as it has a price.
-func choose(labels []labelState, tight int64, resetAt time.Time, override string) plan {
+// chooseLabel chooses the first label with a price and room in its quota. It prefers a manual
+// override, whatever the spend, if the override has a price.
+func chooseLabel(labels []labelState, tight int64, resetAt time.Time, override string) plan {
 	p := plan{labels: labels, tight: tight, resetAt: resetAt, index: -1}
 	for i, l := range labels {
 		if override != "" && l.label == override && l.priced {
 			p.index, p.override = i, true
 			return p
 		}
-		if p.index < 0 && l.selectable(tight) {
+		if p.index < 0 && l.isSelectable(tight) {
 			p.index = i
 		}
 	}
 	return p
 }
 
-// bySpend is the index of the label that spend alone leads to, without overrides;
+// indexBySpend returns the index of the label that the spend leads to without overrides, or
 // len(labels) if no label has room.
-func (p plan) bySpend() int {
+func (p plan) indexBySpend() int {
 	for i, l := range p.labels {
-		if l.selectable(p.tight) {
+		if l.isSelectable(p.tight) {
 			return i
 		}
 	}
@@ -107,7 +107,7 @@ func (p plan) mode() Mode {
 	return ModeTight
 }
 
-// reason names the last label that was passed over.
+// reason returns the reason of the choice. It names the last skipped label.
 func (p plan) reason() string {
 	switch {
 	case p.override:
@@ -125,13 +125,13 @@ func (p plan) reason() string {
 func (p plan) statuses() []prices.LabelStatus {
 	out := make([]prices.LabelStatus, len(p.labels))
 	for i, l := range p.labels {
-		out[i] = l.export(p.tight)
+		out[i] = l.asStatus(p.tight)
 	}
 	return out
 }
 
-// exceeded is the error if no label has room.
-func (p plan) exceeded() *prices.QuotaExceededError {
+// quotaError returns the error for a plan without a label with room.
+func (p plan) quotaError() *prices.QuotaExceededError {
 	err := &prices.QuotaExceededError{Labels: p.statuses()}
 	var over money.Picos
 	for _, l := range p.labels {

@@ -50,13 +50,13 @@ func TestChoose(t *testing.T) {
 		{"override of an unknown label", three(spent(0), spent(0), spent(0)), "gone", 0, ModeNormal, "WITHIN_QUOTA"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p := choose(tc.labels, 95, time.Time{}, tc.override)
+			p := chooseLabel(tc.labels, 95, time.Time{}, tc.override)
 			require.Equal(t, tc.index, p.index)
 			assert.Equal(t, tc.mode, p.mode())
 			assert.Equal(t, tc.reason, p.reason())
 		})
 	}
-	p := choose(zero, 95, time.Time{}, "")
+	p := chooseLabel(zero, 95, time.Time{}, "")
 	assert.Zero(t, p.statuses()[0].Percent)
 }
 
@@ -65,12 +65,12 @@ func TestNoPriceIsNoWait(t *testing.T) {
 	reset := time.Unix(100, 0)
 	labels := three(spent(10_000_000), money.Picos{}, money.Picos{})
 	labels[1].priced, labels[2].priced = false, false
-	err := choose(labels, 95, reset, "").exceeded()
+	err := chooseLabel(labels, 95, reset, "").quotaError()
 	assert.Equal(t, reset, err.RetryAt, "the priced label has room then")
 	assert.EqualError(t, err, "budget: quota exceeded: premium 100.0%, standard has no price, economy has no price; retry at 1970-01-01T00:01:40Z")
 
 	labels[0].priced = false
-	err = choose(labels, 95, reset, "").exceeded()
+	err = chooseLabel(labels, 95, reset, "").quotaError()
 	assert.Zero(t, err.RetryAt)
 	assert.ErrorContains(t, err, "Prices.Put")
 }

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// planned is what an app is recommended for as long as nothing changes that it comes from:
-// configuration, spend, day, override and prices. Nobody changes it.
+// planned is an app's recommendation for as long as its inputs stay the same: configuration,
+// spend, day, override and prices. It is immutable.
 type planned struct {
 	tenant *tenant
 	out    *outlook
-	until  time.Time      // the first instant at which it may be another
-	rec    Recommendation // but for CacheFor, which is its most
+	until  time.Time      // the first instant at which it may differ
+	rec    Recommendation // with the maximal CacheFor
 }
 
-// newPlanned is the plan of an outlook.
+// newPlanned returns the recommendation of an outlook.
 func newPlanned(t *tenant, out *outlook) *planned {
 	p := &planned{tenant: t, out: out, until: planChanges(t, out)}
 	if out.index < 0 {
@@ -33,7 +33,8 @@ func newPlanned(t *tenant, out *outlook) *planned {
 	return p
 }
 
-// planChanges is the first instant after an outlook at which time alone may lead to another.
+// planChanges returns the first instant after an outlook at which time alone may change the
+// choice.
 func planChanges(t *tenant, out *outlook) time.Time {
 	first := out.resetAt
 	earlier := func(at time.Time) {
@@ -43,20 +44,21 @@ func planChanges(t *tenant, out *outlook) time.Time {
 	}
 	earlier(t.override.until)
 	for _, l := range out.labels {
-		earlier(t.prices.next(l.model, out.at))
+		earlier(t.prices.nextChange(l.model, out.at))
 	}
 	return first
 }
 
-// answer is the label chosen, and how long the choice is good for; or that none has room.
-func (p *planned) answer(now time.Time) (Recommendation, error) {
+// recommendAt returns the chosen label and how long the choice is valid, or an error if no label has
+// room.
+func (p *planned) recommendAt(now time.Time) (Recommendation, error) {
 	if p.out.index < 0 {
-		err := p.out.exceeded()
+		err := p.out.quotaError()
 		err.DecidedAt = now
 		return Recommendation{}, err
 	}
 	rec := p.rec
-	rec.Labels = slices.Clone(rec.Labels) // they are the caller's
+	rec.Labels = slices.Clone(rec.Labels) // a copy for the caller
 	rec.CacheFor = min(rec.CacheFor, rec.ResetAt.Sub(now))
 	if p.out.override {
 		rec.CacheFor = min(rec.CacheFor, p.tenant.override.until.Sub(now))
@@ -65,7 +67,7 @@ func (p *planned) answer(now time.Time) (Recommendation, error) {
 	return rec, nil
 }
 
-// holds reports whether the plan is still what a look would lead to now.
-func (p *planned) holds(t *tenant, now time.Time) bool {
+// isValid reports whether the plan is still valid at now.
+func (p *planned) isValid(t *tenant, now time.Time) bool {
 	return p.tenant == t && !now.Before(p.out.at) && now.Before(p.until)
 }

@@ -11,53 +11,53 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// PriceImport says how a price list is taken.
+// PriceImport configures an import of a price list.
 type PriceImport struct {
-	// List is the name that its prices are stored with, 1 to 64 letters, digits, dots,
-	// hyphens and underscores, but "catalog": see Price.List. Defaults to the list's Name.
+	// List is the name stored with the prices: 1 to 64 letters, digits, dots, hyphens and
+	// underscores, except "catalog". See Price.List. Defaults to the list's Name.
 	List string
-	// Accept are models whose prices are taken although they are held back, as
-	// PriceChange.Model names them. Defaults to none.
+	// Accept lists models, named as in PriceChange.Model, whose prices to take although the
+	// review holds them back. Defaults to none.
 	Accept []string
 }
 
-// PriceReport is what became of a price list. Models are in the order of their names.
+// PriceReport is the result of importing a price list. Models are in alphabetical order.
 type PriceReport struct {
 	// List is the list's name.
 	List string `json:"list"`
-	// At is when it was looked at, by the keeper's clock.
+	// At is the time of the review, by the keeper's clock.
 	At time.Time `json:"at"`
-	// Accepted are the prices that were taken; each has its EffectiveFrom.
+	// Accepted are the accepted prices, each with its EffectiveFrom.
 	Accepted []PriceChange `json:"accepted"`
-	// Held are those that were not, each with its reason.
+	// Held are the prices held back, each with its reason.
 	Held []PriceChange `json:"held_back"`
-	// Unchanged are the models of which nothing differs from what is in force.
+	// Unchanged are the models whose prices in the list equal those in force.
 	Unchanged []string `json:"unchanged"`
-	// Skipped are the rows of the list that are no prices a keeper has, and models for which
-	// the list says two things or has one price more than can be stored.
+	// Skipped are rows that a keeper cannot use as prices, models with two prices in the list,
+	// and models with more prices than can be stored.
 	Skipped []prices.Skipped `json:"skipped"`
 }
 
-// priceJob is one import, or the review of one.
+// priceJob is one import or review.
 type priceJob struct {
 	list    string
 	at      time.Time
 	accept  map[string]bool
 	listed  prices.Book
-	stored  prices.Book // as read at first
+	stored  prices.Book // as first read
 	own     priceLayers
-	names   []string // models of the list
+	names   []string // models in the list
 	skipped []prices.Skipped
-	related map[string][]prices.Price // prices by the family of their models
+	related map[string][]prices.Price // prices by model family
 
 	mu   sync.Mutex
 	done map[string]review
 }
 
-// newImport reads what an import is compared with.
+// newImport reads the stored prices that an import is compared with.
 func (pt *priceTable) newImport(ctx context.Context, list prices.List, how PriceImport) (*priceJob, error) {
 	j := &priceJob{
-		list: how.List, at: acceptance(pt.desk.now()), own: pt.own, skipped: list.Skipped, accept: map[string]bool{},
+		list: how.List, at: acceptedFrom(pt.desk.now()), own: pt.own, skipped: list.Skipped, accept: map[string]bool{},
 		done: map[string]review{},
 	}
 	if j.list == "" {
@@ -80,7 +80,7 @@ func (pt *priceTable) newImport(ctx context.Context, list prices.List, how Price
 	if err := j.acceptAll(how.Accept); err != nil {
 		return nil, err
 	}
-	j.stored, err = pt.stored(ctx, j.names)
+	j.stored, err = pt.storedPrices(ctx, j.names)
 	return j, err
 }
 
@@ -95,11 +95,11 @@ func (j *priceJob) acceptAll(models []string) error {
 	return nil
 }
 
-// listing is what the list says of a model whose stored prices are these.
-func (j *priceJob) listing(model string, stored []prices.Price, now time.Time) *listing {
+// newListing returns the list's prices of a model with these stored prices.
+func (j *priceJob) newListing(model string, stored []prices.Price, now time.Time) *listing {
 	book, others := prices.Book{model: stored}, prices.Book{}
 	for _, name := range prices.ModelNames(model)[1:] {
-		book[name], others[name] = j.stored[name], j.becoming(name)
+		book[name], others[name] = j.stored[name], j.pricesAfter(name)
 	}
 	layers := append(priceLayers{{layerTable, book}}, j.own...)
 	l := newListing(model, j.list, j.listed[model], stored, layers, now)
@@ -107,23 +107,23 @@ func (j *priceJob) listing(model string, stored []prices.Price, now time.Time) *
 	return l
 }
 
-// becoming are the prices of a model that the import is about to store.
-func (j *priceJob) becoming(model string) []prices.Price {
+// pricesAfter returns the prices of a model after the import.
+func (j *priceJob) pricesAfter(model string) []prices.Price {
 	if _, ok := slices.BinarySearch(j.names, model); !ok {
 		return j.stored[model]
 	}
-	return j.listing(model, j.stored[model], j.at).review(j.at).stored
+	return j.newListing(model, j.stored[model], j.at).reviewList(j.at).stored
 }
 
-// reviewed notes what became of a model.
-func (j *priceJob) reviewed(model string, r review) {
+// recordReview records the result for a model.
+func (j *priceJob) recordReview(model string, r review) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.done[model] = r
 }
 
-// report is what was noted.
-func (j *priceJob) report() PriceReport {
+// buildReport returns the recorded results.
+func (j *priceJob) buildReport() PriceReport {
 	report := PriceReport{
 		List: j.list, At: j.at, Accepted: []PriceChange{}, Held: []PriceChange{}, Unchanged: []string{},
 		Skipped: append([]prices.Skipped{}, j.skipped...),
@@ -142,30 +142,30 @@ func (j *priceJob) report() PriceReport {
 	return report
 }
 
-// importModel stores what a list says of a model. What was read at first is enough to see
-// that there is nothing to store.
+// importModel stores a list's prices of a model. If the prices read first already show that
+// nothing changes, it writes nothing.
 func (pt *priceTable) importModel(ctx context.Context, by string, j *priceJob, model string) error {
 	before := j.stored[model]
-	r := j.listing(model, before, j.at).review(j.at)
+	r := j.newListing(model, before, j.at).reviewList(j.at)
 	var err error
-	if r.changed(before) {
+	if r.hasChanged(before) {
 		err = pt.desk.commit(ctx, func() (*change, error) {
-			return pt.decide(ctx, by, model, func(stored priceRows) priceRows {
-				now := acceptance(pt.desk.now())
-				r = j.listing(model, stored.prices(), now).review(now)
-				return stored.with(r.stored)
+			return pt.decidePrices(ctx, by, model, func(stored priceRows) priceRows {
+				now := acceptedFrom(pt.desk.now())
+				r = j.newListing(model, stored.prices(), now).reviewList(now)
+				return stored.withPrices(r.stored)
 			})
 		})
 	}
 	if err == nil {
-		j.reviewed(model, r)
+		j.recordReview(model, r)
 	}
 	return err
 }
 
-// acceptance is when prices accepted at an instant begin: stored times have whole seconds,
-// and none lies before.
-func acceptance(now time.Time) time.Time {
+// acceptedFrom returns the start of prices accepted at an instant, rounded up, because stored
+// times have whole seconds.
+func acceptedFrom(now time.Time) time.Time {
 	at := now.UTC().Truncate(time.Second)
 	if at.Before(now) {
 		at = at.Add(time.Second)

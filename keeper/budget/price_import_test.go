@@ -62,7 +62,7 @@ func importing(t testing.TB, k *Keeper, list prices.List, accept ...string) Pric
 // priceAt is a model's price in force.
 func priceAt(t testing.TB, k *Keeper, model string, at time.Time) prices.Rates {
 	t.Helper()
-	stored, err := k.admin.prices.stored(t.Context(), []string{model})
+	stored, err := k.admin.prices.storedPrices(t.Context(), []string{model})
 	require.NoError(t, err)
 	layers := append(priceLayers{{layerTable, stored}}, k.admin.prices.own...)
 	p, _, ok := layers.lookup(model, at)
@@ -473,14 +473,14 @@ func FuzzReview(f *testing.F) {
 		now := fixtureNow
 		for name := range byName {
 			l := newListing(name, "list", byName[name], nil, priceLayers{{layerTable, prices.Book{}}}, now)
-			r := l.review(now)
+			r := l.reviewList(now)
 			for _, p := range r.stored {
 				require.NoError(t, p.Validate())
 				require.False(t, p.EffectiveFrom.Before(now), "backdated")
 				require.NotZero(t, max(p.Input, 0), "free")
 			}
 			again := newListing(name, "list", byName[name], r.stored, priceLayers{{layerTable, prices.Book{name: r.stored}}}, now)
-			require.Empty(t, again.review(now).accepted, "once")
+			require.Empty(t, again.reviewList(now).accepted, "once")
 		}
 	})
 }

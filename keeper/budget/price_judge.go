@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// priceFactor bounds what a list may change: a class at more than so many times a price to
-	// compare with, or at less than that part of it, waits for somebody to look.
+	// priceFactor bounds the change by a list. A class at more than this multiple of a compared
+	// price, or at less than that fraction of it, is held back.
 	priceFactor = 3
-	// priceMemory is how long a price stays one to compare with after a list changed it: a list
-	// that halves a price day after day is held back, too.
+	// priceMemory is how long a price stays a price to compare with after a list changed it, so
+	// that a list that halves a price every day is held back too.
 	priceMemory = 30 * 24 * time.Hour
 )
 
-// Why a price of a list is held back, see PriceChange.Reason.
+// Reasons to hold back a price of a list, see PriceChange.Reason.
 const (
 	heldDearer  = "dearer"
 	heldCheaper = "cheaper"
@@ -25,32 +25,32 @@ const (
 	heldByHand  = "by_hand"
 )
 
-// PriceChange is a price of a list that differs from the one in force.
+// PriceChange is a price of a list that differs from the price in force.
 type PriceChange struct {
-	// Model is the model without a prefix of its scope, as PriceImport.Accept names it.
+	// Model is the model without the prefix of a scope, as in PriceImport.Accept.
 	Model string `json:"model_id"`
-	// Scope is the endpoints it is for.
+	// Scope is the endpoints of the price.
 	Scope prices.Scope `json:"scope,omitempty"`
-	// EffectiveFrom is when it begins: for one that is accepted never before that.
+	// EffectiveFrom is the start of the price. An accepted price never starts earlier.
 	EffectiveFrom time.Time `json:"effective_from"`
-	// Before is what is in force then without it; nil: nothing.
+	// Before is the price then in force without the list. It is nil if the model has no price.
 	Before *prices.Rates `json:"before,omitempty"`
-	// After is what the list says, with the rates of classes that it has none for
-	// carried over.
+	// After is the list's price. Classes without a rate in the list keep theirs.
 	After *prices.Rates `json:"after"`
-	// Reason is why it is held back, empty when it is accepted: "dearer" or "cheaper" where a
-	// class costs more than three times or less than a third of what it does without the list,
-	// or did 30 days ago, or something that was free (a new model is compared with the models of
-	// its family); "zero" where a class is to be free that was not; "by_hand" where the price in
-	// force was put by hand, or is one of Options.Prices.
+	// Reason is why the price is held back. It is empty for an accepted price. "dearer" and
+	// "cheaper" mean that a class costs more than three times, or less than a third of, its
+	// price without the list or of 30 days ago, or that a free class now costs something. A new
+	// model is compared with the models of its family. "zero" means that a class becomes free.
+	// "by_hand" means that the price in force was put by hand or comes from Options.Prices.
 	Reason string `json:"reason,omitempty"`
-	// Class is the token class at fault; empty when it is not about one.
+	// Class is the token class concerned. It is empty if the reason concerns no class.
 	Class string `json:"class,omitempty"`
 }
 
-// carrying returns the rates with those in force of the cache classes that have none. A rate that
-// would be dearer than one that nobody knows stays out: the input became cheaper, and so did it.
-func carrying(r, have prices.Rates) prices.Rates {
+// carryRates fills in the missing rates of cache classes from have. It leaves out a rate above
+// the assumed rate of an unknown class, because then the input became cheaper, and so did the
+// class.
+func carryRates(r, have prices.Rates) prices.Rates {
 	dearest := r.Assumed()
 	for _, c := range tokenClasses {
 		if rate := c.Rate(&r); *rate == 0 && !c.Always() && *c.Rate(&have) <= *c.Rate(&dearest) {
@@ -60,15 +60,15 @@ func carrying(r, have prices.Rates) prices.Rates {
 	return r
 }
 
-// judge returns why a price is to be looked at before it holds, and the class at fault. The reason is
-// empty for a price that is near enough to each of those to compare it with.
-func judge(want prices.Price, compared []prices.Price) (reason, class string) {
+// reasonToHold returns the reason to hold back a price, and the token class concerned. The reason is
+// empty if the price is close enough to all compared ones.
+func reasonToHold(want prices.Price, compared []prices.Price) (reason, class string) {
 	if len(compared) == 0 {
 		compared = []prices.Price{{Rates: want.Rates}}
 	}
 	for _, have := range compared {
 		for _, c := range tokenClasses {
-			if reason := compare(c, *c.Rate(&want.Rates), *c.Rate(&have.Rates), have.Model != ""); reason != "" {
+			if reason := compareRates(c, *c.Rate(&want.Rates), *c.Rate(&have.Rates), have.Model != ""); reason != "" {
 				return reason, c.Name
 			}
 		}
@@ -76,8 +76,8 @@ func judge(want prices.Price, compared []prices.Price) (reason, class string) {
 	return "", ""
 }
 
-// compare judges the rate of one class. known is false if there is no price to compare with.
-func compare(c prices.Class, after, before int64, known bool) string {
+// compareRates compares the rate of one class. known is false without a price to compare with.
+func compareRates(c prices.Class, after, before int64, known bool) string {
 	free := func(rate int64) bool { return rate == prices.FreeRate || rate == 0 && c.Always() }
 	switch {
 	case free(after) && known && free(before):
@@ -94,15 +94,15 @@ func compare(c prices.Class, after, before int64, known bool) string {
 	return ""
 }
 
-// comparable returns the prices with which a list's price for a scope from an instant on is compared:
-// the one in force without the list, and the one of 30 days ago, or else the oldest that is stored. For
-// a model without a price they are those of its family.
-func (l *listing) comparable(scope prices.Scope, at, now time.Time) []prices.Price {
-	have, _, known := l.layers.lookup(l.probe(scope), at)
+// pricesToCompare returns the prices to compare a list's price with: the one in force without the
+// list, and the one of 30 days ago, or else the oldest stored one. For a model without a price
+// it returns those of its family.
+func (l *listing) pricesToCompare(scope prices.Scope, at, now time.Time) []prices.Price {
+	have, _, known := l.layers.lookup(l.probeID(scope), at)
 	if !known {
 		return l.family
 	}
-	before, _, known := l.layers.lookup(l.probe(scope), now.Add(-priceMemory))
+	before, _, known := l.layers.lookup(l.probeID(scope), now.Add(-priceMemory))
 	for _, p := range l.stored {
 		if !known && (p.Scope == scope || p.Scope == "") && (before.Model == "" || p.EffectiveFrom.Before(before.EffectiveFrom)) {
 			before = p
@@ -114,9 +114,9 @@ func (l *listing) comparable(scope prices.Scope, at, now time.Time) []prices.Pri
 	return []prices.Price{have, before}
 }
 
-// familyOf returns the model that an id is a version or a host's name of: without the prefix of its
-// scope, the vendor's name before a dot, a version, and a date. It is the same for
-// claude-3-5-sonnet-20241022 and us.anthropic.claude-3-5-sonnet-20241022-v2:0.
+// familyOf strips from a model id the prefix of the scope, the vendor before a dot, the version
+// and the date. So claude-3-5-sonnet-20241022 and us.anthropic.claude-3-5-sonnet-20241022-v2:0
+// have the same family.
 func familyOf(model string) string {
 	name, _ := prices.SplitModel(model)
 	names := prices.ModelNames(name)
@@ -130,7 +130,7 @@ func familyOf(model string) string {
 
 var datePattern = regexp.MustCompile(`-(?:20\d{6}|20\d\d-\d\d-\d\d|latest)$`)
 
-// families returns the prices in force at an instant by the family of their models.
+// families returns the prices in force at an instant by model family.
 func (l priceLayers) families(at time.Time) map[string][]prices.Price {
 	all := map[string][]prices.Price{}
 	for _, layer := range l {

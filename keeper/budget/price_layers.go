@@ -10,20 +10,20 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// The layers of prices, as versions of prices name them.
+// The layers of prices, as in price versions.
 const (
 	layerTable   = "table"
 	layerOptions = "options"
 	layerCatalog = "catalog"
 )
 
-// priceLayers asks the layers in turn: table, options, catalog.
+// priceLayers is the sources of prices in order of precedence: table, options, catalog.
 type priceLayers []struct {
 	name string
 	book prices.Book
 }
 
-// lookup is the price in force at t, and the layer it is in.
+// lookup returns the price in force at t, and its layer.
 func (l priceLayers) lookup(model string, t time.Time) (prices.Price, string, bool) {
 	name, scope := prices.SplitModel(model)
 	names := prices.ModelNames(name)
@@ -35,8 +35,8 @@ func (l priceLayers) lookup(model string, t time.Time) (prices.Price, string, bo
 	return prices.Price{}, "", false
 }
 
-// next is when another price of a model may begin after t; the zero time if none does.
-func (l priceLayers) next(model string, t time.Time) (first time.Time) {
+// nextChange returns the first start after t of another price of a model, or the zero time.
+func (l priceLayers) nextChange(model string, t time.Time) (first time.Time) {
 	name, _ := prices.SplitModel(model)
 	for _, layer := range l {
 		for _, name := range prices.ModelNames(name) {
@@ -50,7 +50,7 @@ func (l priceLayers) next(model string, t time.Time) (first time.Time) {
 	return first
 }
 
-// versionOf names the row a record was priced by.
+// versionOf names the row by which a record was priced.
 func versionOf(p prices.Price, layer string) string {
 	from := "always"
 	if !p.EffectiveFrom.IsZero() {
@@ -60,7 +60,7 @@ func versionOf(p prices.Price, layer string) string {
 	return strings.Join([]string{layer, p.Model, scope, from}, "|")
 }
 
-// costOf prices tokens exactly, and names the classes whose rate is assumed.
+// costOf returns the exact cost of tokens, and the classes whose rate is assumed.
 func costOf(r prices.Rates, t prices.Tokens) (sum money.Picos, assumed []string) {
 	full := r.Assumed()
 	for _, c := range tokenClasses {
@@ -76,10 +76,10 @@ func costOf(r prices.Rates, t prices.Tokens) (sum money.Picos, assumed []string)
 	return sum, assumed
 }
 
-// tokenClasses has the order of the ledger's counts.
+// tokenClasses are in the order of ledger.TokenClasses.
 var tokenClasses = prices.Classes()
 
-// countsOf are the tokens by class, as counters have them.
+// countsOf converts tokens to the ledger's form.
 func countsOf(t prices.Tokens) ledger.Tokens {
 	var counts ledger.Tokens
 	for i, c := range tokenClasses {

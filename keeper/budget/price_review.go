@@ -9,34 +9,34 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// listing is what a list says of one model, without its scope prefix, and what is known
-// of the model.
+// listing is a list's prices of one model, without scope prefix, with the known prices to
+// compare them with.
 type listing struct {
 	name   string
 	list   string         // the list's name
-	rows   []prices.Price // what it says; none: nothing any more
+	rows   []prices.Price // the list's prices; empty if the list no longer has the model
 	stored []prices.Price // the model's stored prices
-	layers priceLayers    // all prices that apply, the stored ones among them
-	others prices.Book    // what is to be stored of the models whose prices hold for it too
-	twice  []prices.Scope // scopes for which it says two things
-	accept bool           // somebody asked for it
-	family []prices.Price // of models that are the same one under another name
+	layers priceLayers    // all applicable prices, including the stored ones
+	others prices.Book    // prices to be stored of related models, whose prices apply to this one too
+	twice  []prices.Scope // scopes with two different prices in the list
+	accept bool           // the import accepts the model explicitly
+	family []prices.Price // prices of the same model under other names
 }
 
-// probe is an id by which the price of a scope is looked up.
-func (l *listing) probe(scope prices.Scope) string {
+// probeID returns an id that looks up the price of a scope.
+func (l *listing) probeID(scope prices.Scope) string {
 	if scope == prices.Global {
 		return "global." + l.name
 	}
 	return l.name
 }
 
-// newListing sorts a list's rows of one model. A price for any endpoint is one for regional
-// ones where there is another for global ones, in the list or in force: it must not stand in
-// that one's way.
+// newListing sorts a list's rows of one model. A price for any endpoint becomes a price for
+// regional endpoints if the list or the prices in force have another one for global endpoints,
+// which it must not hide.
 func newListing(name, list string, rows, stored []prices.Price, layers priceLayers, now time.Time) *listing {
 	l := &listing{name: name, list: list, stored: stored, layers: layers}
-	global, _, okGlobal := layers.lookup(l.probe(prices.Global), now)
+	global, _, okGlobal := layers.lookup(l.probeID(prices.Global), now)
 	regional, _, okRegional := layers.lookup(name, now)
 	split := okGlobal && global.Scope == prices.Global || okRegional && regional.Scope == prices.Regional ||
 		slices.ContainsFunc(rows, func(p prices.Price) bool { return p.Scope != "" })
@@ -44,20 +44,20 @@ func newListing(name, list string, rows, stored []prices.Price, layers priceLaye
 		if p.Scope == "" && split {
 			p.Scope = prices.Regional
 		}
-		l.add(p)
+		l.addRow(p)
 	}
 	return l
 }
 
-// add takes a row, once. Two rows of which one lacks classes that the other has are one.
-func (l *listing) add(p prices.Price) {
+// addRow adds a row. It merges two rows if each lacks only classes that the other has.
+func (l *listing) addRow(p prices.Price) {
 	for i := range l.rows {
 		q := &l.rows[i]
 		if q.Scope != p.Scope || !q.EffectiveFrom.Equal(p.EffectiveFrom) {
 			continue
 		}
-		q.Rates = carrying(q.Rates, p.Rates)
-		if plainRates(q.Rates) != plainRates(carrying(p.Rates, q.Rates)) && !slices.Contains(l.twice, p.Scope) {
+		q.Rates = carryRates(q.Rates, p.Rates)
+		if plainRates(q.Rates) != plainRates(carryRates(p.Rates, q.Rates)) && !slices.Contains(l.twice, p.Scope) {
 			l.twice = append(l.twice, p.Scope)
 		}
 		return
@@ -65,25 +65,25 @@ func (l *listing) add(p prices.Price) {
 	l.rows = append(l.rows, p)
 }
 
-// plainRates are the rates with one way to say that input and output are free.
+// plainRates returns the rates with one canonical form of free input and output.
 func plainRates(r prices.Rates) prices.Rates {
 	r.Input, r.Output = max(r.Input, 0), max(r.Output, 0)
 	return r
 }
 
-// review is what becomes of a model by its listing: its stored prices, the changes that
-// are in them, those that are held back, and what cannot be used. Nothing begins before now.
+// review is the result of comparing a model with a list: its new stored prices, the accepted
+// changes, the held ones, and unusable rows. No price starts in the past.
 type review struct {
 	stored         []prices.Price
 	accepted, held []PriceChange
 	skipped        []prices.Skipped
 }
 
-// changed reports whether there are prices to store.
-func (r *review) changed(before []prices.Price) bool { return !slices.Equal(r.stored, before) }
+// hasChanged reports whether the stored prices change.
+func (r *review) hasChanged(before []prices.Price) bool { return !slices.Equal(r.stored, before) }
 
-// review decides. What was in force before now stays what it was.
-func (l *listing) review(now time.Time) review {
+// reviewList compares the list with the known prices. Prices in force before now stay as they were.
+func (l *listing) reviewList(now time.Time) review {
 	r := review{stored: slices.Clone(l.stored)}
 	for _, scope := range l.scopes() {
 		l.reviewScope(&r, scope, now)
@@ -98,23 +98,23 @@ func (l *listing) review(now time.Time) review {
 	return r
 }
 
-// reviewScope decides for one scope.
+// reviewScope reviews one scope.
 func (l *listing) reviewScope(r *review, scope prices.Scope, now time.Time) {
 	if slices.Contains(l.twice, scope) {
 		r.skipped = append(r.skipped, prices.Skipped{Model: l.name, Reason: "the list has two prices for it: name fewer providers"})
-		l.leave(r, scope, now)
+		l.keepPrice(r, scope, now)
 		return
 	}
-	for _, at := range l.instants(scope, now) {
-		if l.speaksOf(scope, at, now) {
+	for _, at := range l.changeInstants(scope, now) {
+		if l.decidesAt(scope, at, now) {
 			l.reviewAt(r, scope, at, now)
 		} else {
-			l.leave(r, scope, at)
+			l.keepPrice(r, scope, at)
 		}
 	}
 }
 
-// scopes are those that the list has prices for.
+// scopes returns the scopes for which the list has prices.
 func (l *listing) scopes() []prices.Scope {
 	var scopes []prices.Scope
 	for _, p := range l.rows {
@@ -124,8 +124,9 @@ func (l *listing) scopes() []prices.Scope {
 	return slices.Compact(scopes)
 }
 
-// instants are now and when a price of the scope changes later, by the list or without it.
-func (l *listing) instants(scope prices.Scope, now time.Time) []time.Time {
+// changeInstants returns now and the later instants at which a price of the scope changes, in the
+// list or without it.
+func (l *listing) changeInstants(scope prices.Scope, now time.Time) []time.Time {
 	all := []time.Time{now}
 	add := func(p prices.Price) {
 		if (p.Scope == scope || p.Scope == "" || scope == "") && p.EffectiveFrom.After(now) {
@@ -135,7 +136,7 @@ func (l *listing) instants(scope prices.Scope, now time.Time) []time.Time {
 	for _, p := range l.rows {
 		add(p)
 	}
-	for _, layer := range append(l.with(l.stored), l.layers...) {
+	for _, layer := range append(l.layersWith(l.stored), l.layers...) {
 		for _, name := range prices.ModelNames(l.name) {
 			for _, p := range layer.book[name] {
 				add(p)
@@ -146,18 +147,18 @@ func (l *listing) instants(scope prices.Scope, now time.Time) []time.Time {
 	return slices.CompactFunc(all, time.Time.Equal)
 }
 
-// speaksOf reports whether the list says what holds from an instant on. One without a later
-// price for the scope says what holds today: a change that was announced elsewhere stays.
-func (l *listing) speaksOf(scope prices.Scope, at, now time.Time) bool {
+// decidesAt reports whether the list decides the price from an instant on. A list without a
+// later price for the scope describes today only, so a change announced elsewhere stays.
+func (l *listing) decidesAt(scope prices.Scope, at, now time.Time) bool {
 	if at.Equal(now) || slices.ContainsFunc(l.rows, func(p prices.Price) bool { return p.Scope == scope && p.EffectiveFrom.After(now) }) {
 		return true
 	}
-	have, _, known := l.layers.lookup(l.probe(scope), at)
+	have, _, known := l.layers.lookup(l.probeID(scope), at)
 	return known && have.List == l.list
 }
 
-// reviewAt decides what holds for a scope from an instant on. A price that is held back
-// leaves what would hold without the list.
+// reviewAt reviews a scope's price from an instant on. A price that is held back leaves the one
+// without the list in force.
 func (l *listing) reviewAt(r *review, scope prices.Scope, at, now time.Time) {
 	want, ok := prices.InForce(l.rows, probeScope(scope), at)
 	if !ok || want.Scope != scope {
@@ -165,57 +166,56 @@ func (l *listing) reviewAt(r *review, scope prices.Scope, at, now time.Time) {
 	}
 	want.List, want.Model = l.list, l.name
 	c := PriceChange{Model: l.name, Scope: scope, EffectiveFrom: at}
-	have, layer, known := l.layers.lookup(l.probe(scope), at)
+	have, layer, known := l.layers.lookup(l.probeID(scope), at)
 	if known {
-		want.Rates, c.Before = carrying(want.Rates, have.Rates), rates(have)
+		want.Rates, c.Before = carryRates(want.Rates, have.Rates), ratesOf(have)
 	}
-	c.After = rates(want)
+	c.After = ratesOf(want)
 	if known && plainRates(want.Rates) == plainRates(have.Rates) {
-		l.leave(r, scope, at)
+		l.keepPrice(r, scope, at)
 		return
 	}
-	if c.Reason, c.Class = judge(want, l.comparable(scope, at, now)); layer == layerOptions || layer == layerTable && have.List == "" {
+	if c.Reason, c.Class = reasonToHold(want, l.pricesToCompare(scope, at, now)); layer == layerOptions || layer == layerTable && have.List == "" {
 		c.Reason, c.Class = heldByHand, ""
 	}
 	if c.Reason != "" && !l.accept {
 		r.held = append(r.held, c)
-		l.leave(r, scope, at)
+		l.keepPrice(r, scope, at)
 		return
 	}
 	c.Reason, c.Class = "", ""
 	r.accepted = append(r.accepted, c)
-	r.put(beginning(want, at))
+	r.putPrice(startingAt(want, at))
 }
 
-// leave lets what holds without the list hold from an instant on, also where a price that
-// was accepted would hide it: one with an earlier beginning, or of another model whose
-// prices hold for this one.
-func (l *listing) leave(r *review, scope prices.Scope, at time.Time) {
-	have, layer, known := l.layers.lookup(l.probe(scope), at)
+// keepPrice keeps the price without the list in force from an instant on. It stores that price
+// again if an accepted one would hide it: one with an earlier start, or one of a related model.
+func (l *listing) keepPrice(r *review, scope prices.Scope, at time.Time) {
+	have, layer, known := l.layers.lookup(l.probeID(scope), at)
 	if !known {
 		return
 	}
-	if now, _, ok := l.with(r.stored).lookup(l.probe(scope), at); ok && plainRates(now.Rates) == plainRates(have.Rates) {
+	if now, _, ok := l.layersWith(r.stored).lookup(l.probeID(scope), at); ok && plainRates(now.Rates) == plainRates(have.Rates) {
 		return
 	}
 	have.Model, have.Scope = l.name, scope
-	switch layer { // a list said neither
+	switch layer { // the price comes from no list
 	case layerOptions:
 		have.List = ""
 	case layerCatalog:
 		have.List = layerCatalog
 	}
-	r.put(beginning(have, at))
+	r.putPrice(startingAt(have, at))
 }
 
-// beginning is a price from an instant on, as it is stored.
-func beginning(p prices.Price, at time.Time) prices.Price {
+// startingAt returns the stored form of a price that starts at an instant.
+func startingAt(p prices.Price, at time.Time) prices.Price {
 	p.EffectiveFrom, p.Source, p.Checked = at, "", ""
 	return p
 }
 
-// with are the layers after the import, with these prices stored of the model.
-func (l *listing) with(stored []prices.Price) priceLayers {
+// layersWith returns the layers after the import, given the model's new stored prices.
+func (l *listing) layersWith(stored []prices.Price) priceLayers {
 	layers := slices.Clone(l.layers)
 	book := prices.Book{}
 	maps.Copy(book, l.others)
@@ -224,20 +224,20 @@ func (l *listing) with(stored []prices.Price) priceLayers {
 	return layers
 }
 
-// put stores a row, in the place of one that begins at the same time.
-func (r *review) put(p prices.Price) {
+// putPrice stores a row. It replaces a row of the same scope and start.
+func (r *review) putPrice(p prices.Price) {
 	r.stored = slices.DeleteFunc(r.stored, func(q prices.Price) bool {
 		return q.Scope == p.Scope && q.EffectiveFrom.Equal(p.EffectiveFrom)
 	})
 	r.stored = append(r.stored, p)
 }
 
-func rates(p prices.Price) *prices.Rates {
+func ratesOf(p prices.Price) *prices.Rates {
 	r := p.Rates
 	return &r
 }
 
-// probeScope is the scope of an id with that of a price: a bare id is regional.
+// probeScope returns the scope in whose name a price is looked up: a bare id is regional.
 func probeScope(scope prices.Scope) prices.Scope {
 	if scope == prices.Global {
 		return prices.Global
@@ -245,16 +245,16 @@ func probeScope(scope prices.Scope) prices.Scope {
 	return prices.Regional
 }
 
-// reach is how far back a record's time may lie.
+// reach is the maximal age of a record's time.
 const reach = 72 * time.Hour
 
-// withoutSuperseded drops the oldest prices that no record to come can be priced by, until
-// there are few enough.
+// withoutSuperseded drops the oldest prices that no future record can need, until at most
+// maxPrices remain.
 func withoutSuperseded(rows []prices.Price, now time.Time) []prices.Price {
 	byAge := slices.Clone(rows)
 	slices.SortStableFunc(byAge, func(a, b prices.Price) int { return a.EffectiveFrom.Compare(b.EffectiveFrom) })
 	for i := 0; i < len(byAge) && len(byAge) > maxPrices; {
-		if superseded(byAge[i], byAge[i+1:], now.Add(-reach)) {
+		if isSuperseded(byAge[i], byAge[i+1:], now.Add(-reach)) {
 			byAge = slices.Delete(byAge, i, i+1)
 			continue
 		}
@@ -263,6 +263,6 @@ func withoutSuperseded(rows []prices.Price, now time.Time) []prices.Price {
 	return byAge
 }
 
-func superseded(p prices.Price, later []prices.Price, before time.Time) bool {
+func isSuperseded(p prices.Price, later []prices.Price, before time.Time) bool {
 	return slices.ContainsFunc(later, func(q prices.Price) bool { return q.Scope == p.Scope && q.EffectiveFrom.Before(before) })
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// Prices are the stored prices, for all organisations, changed in the name of the keeper.
-// Make one with Keeper.Prices. It is safe for concurrent use and has no state of its own.
+// Prices manages the stored prices of all organisations, in the name of its keeper. Make one
+// with Keeper.Prices. It is safe for concurrent use and has no state.
 type Prices struct{ k *Keeper }
 
-// Prices are the stored prices, changed in this keeper's name, see Keeper.As.
+// Prices returns the stored prices. Changes carry this keeper's name, see Keeper.As.
 func (k *Keeper) Prices() *Prices { return &Prices{k} }
 
 func (p *Prices) keeper() *Keeper {
@@ -25,74 +25,75 @@ func (p *Prices) keeper() *Keeper {
 	return p.k
 }
 
-// Get are the stored prices of one model, in the order they were put; those
-// of Options and the Catalog are not among them.
+// Get returns the stored prices of one model, in stored order, without those of Options and the
+// catalog.
 func (p *Prices) Get(ctx context.Context, model string) ([]prices.Price, error) {
 	k := p.keeper()
-	if err := k.usable(ctx); err != nil {
+	if err := k.checkUsable(ctx); err != nil {
 		return nil, err
 	}
-	return k.admin.prices.get(ctx, model)
+	return k.admin.prices.getPrices(ctx, model)
 }
 
-// Models lists every model of which a price or a ModelInfo is stored, in no order.
-// It scans the control table, consistently.
+// Models lists every model with a stored price or ModelInfo, in no order. It scans the control
+// table, consistently.
 func (p *Prices) Models(ctx context.Context) iter.Seq2[StoredModel, error] {
 	k := p.keeper()
-	if err := k.usable(ctx); err != nil {
+	if err := k.checkUsable(ctx); err != nil {
 		return problem.List[StoredModel](err)
 	}
-	return k.admin.prices.models(ctx)
+	return k.admin.prices.listModels(ctx)
 }
 
-// Put replaces the stored prices of one model, at most 500, for all organisations; a
-// version of a model is a model of its own. They come before Options.Prices and the
-// catalog. No rows: back to those. It replaces also a price that somebody else has stored since
-// the caller read them: to change what was read use Replace, to store one price Add. It writes an
-// audit.Event of audit.Price(model), unless just those prices are stored already.
+// Put replaces the stored prices of one model, at most 500, for all organisations. A version of
+// a model is its own model. Stored prices take precedence over Options.Prices and the catalog.
+// Without rows those apply again. Put also replaces a price that another caller stored after
+// this caller's read: use Replace to change the prices that were read, and Add to store one
+// price. It writes an audit.Event for audit.Price(model), unless the prices stay the same.
 func (p *Prices) Put(ctx context.Context, model string, rows ...prices.Price) error {
 	k := p.keeper()
-	by, err := k.author(ctx)
+	by, err := k.changeAuthor(ctx)
 	if err != nil {
 		return err
 	}
-	return k.admin.prices.put(ctx, "Prices.Put", by, model, nil, rows)
+	return k.admin.prices.putPrices(ctx, "Prices.Put", by, model, nil, rows)
 }
 
-// Replace is Put if the stored prices of the model are still those that Get returned; empty if it
-// returned none.
+// Replace is Put on the condition that the stored prices of the model still equal read, the
+// result of Get.
 //
-// Errors: *fault.ValidationError, *fault.UnavailableError; ErrConflict if somebody else stored
-// others since, and then nothing was written: read them again.
+// Errors: *fault.ValidationError, *fault.UnavailableError; ErrConflict if another caller has
+// stored other prices since. Then it has written nothing: read again.
 func (p *Prices) Replace(ctx context.Context, model string, read []prices.Price, rows ...prices.Price) error {
 	k := p.keeper()
-	by, err := k.author(ctx)
+	by, err := k.changeAuthor(ctx)
 	if err != nil {
 		return err
 	}
-	return k.admin.prices.put(ctx, "Prices.Replace", by, model, func(stored priceRows) error {
-		if !slices.Equal(stored.Rows, priceRows{}.with(read).Rows) {
+	return k.admin.prices.putPrices(ctx, "Prices.Replace", by, model, func(stored priceRows) error {
+		if !slices.Equal(stored.Rows, priceRows{}.withPrices(read).Rows) {
 			return fmt.Errorf("%w: the stored prices of %s are no longer those that were read", ErrConflict, model)
 		}
 		return nil
 	}, rows)
 }
 
-// Add stores a price beside those that are stored of its model, in the place of the one of the
-// same scope and the same beginning, and returns it as it is stored. It reads and writes them in
-// one step: of several that add at the same time none is lost. Else it is as Put.
+// Add stores one price beside the stored prices of its model and returns its stored form. It
+// replaces a price of the same scope and start. It reads and writes atomically, so no
+// concurrent Add is lost. Otherwise it is like Put.
 //
-// Errors: *fault.ValidationError, also for price 501 of a model; ErrConflict, *fault.UnavailableError.
+// Errors: *fault.ValidationError, also for a model's 501st price; ErrConflict,
+// *fault.UnavailableError.
 func (p *Prices) Add(ctx context.Context, price prices.Price) (prices.Price, error) {
 	k := p.keeper()
-	by, err := k.author(ctx)
+	by, err := k.changeAuthor(ctx)
 	if err != nil {
 		return prices.Price{}, err
 	}
-	if price, err = storable(price); err != nil {
+	if price, err = storedForm(price); err != nil {
 		return prices.Price{}, err
 	}
-	return price, k.admin.prices.replace(ctx, "Prices.Add", by, price.Model, func(stored priceRows) ([]prices.Price, error) {
+	return price, k.admin.prices.replacePrices(ctx, "Prices.Add", by, price.Model, func(stored priceRows) ([]prices.Price, error) {
 		kept := slices.DeleteFunc(stored.prices(), func(old prices.Price) bool {
 			return old.Scope == price.Scope && old.EffectiveFrom.Equal(price.EffectiveFrom)
 		})
@@ -101,10 +102,10 @@ func (p *Prices) Add(ctx context.Context, price prices.Price) (prices.Price, err
 	})
 }
 
-// Review says what Import would do, and writes nothing. Errors are its.
+// Review returns the report that Import would, and writes nothing. Errors: as Import.
 func (p *Prices) Review(ctx context.Context, list prices.List, how PriceImport) (PriceReport, error) {
 	k := p.keeper()
-	if err := k.usable(ctx); err != nil {
+	if err := k.checkUsable(ctx); err != nil {
 		return PriceReport{}, err
 	}
 	job, err := k.admin.prices.newImport(ctx, list, how)
@@ -112,33 +113,30 @@ func (p *Prices) Review(ctx context.Context, list prices.List, how PriceImport) 
 		return PriceReport{}, adminError("Review", err)
 	}
 	for _, name := range job.names {
-		job.reviewed(name, job.listing(name, job.stored[name], job.at).review(job.at))
+		job.recordReview(name, job.newListing(name, job.stored[name], job.at).reviewList(job.at))
 	}
-	return job.report(), nil
+	return job.buildReport(), nil
 }
 
-// Import compares a price list with the prices in force, and stores those that
-// differ and are plausible. They are in force from the moment they are stored, to the
-// next full second, or from the later day that the list says; what was counted, and what
-// is still to be counted of a time before, keeps its price. Held back and reported are
-// prices above three times or below a third of the one in force or of the one of 30 days ago, of
-// zero, and in the place of what was put by hand; what is in force stays so. PriceImport.Accept takes
-// them.
+// Import compares a price list with the prices in force and stores the different, plausible
+// ones. They apply from the next full second, or from the list's later day. Earlier calls keep
+// their prices. Import holds back and reports a price above three times or below a third of the
+// price in force or of the one of 30 days ago, a price of zero, and a price that would replace
+// one put by hand. The price in force then stays. PriceImport.Accept overrides that.
 //
-// A model that has no price yet is compared with the built-in models of its family, and gets the
-// list's. Models and cache classes that the list has none for keep theirs, but no cache price that is
-// dearer than where none is known.
+// A model without a price is compared with the built-in models of its family. Models and cache
+// classes without a price in the list keep theirs, except a cache price above the assumed one.
 //
-// Each model is written in one transaction, with an audit.Event of its audit.Price, if its
-// prices are still what they were: several processes may import at the same time, and what
-// is imported again changes nothing. An import that fails has a report of what it did;
-// another goes on from there.
+// Each model is written in one transaction, with an audit.Event of its audit.Price, on the
+// condition that its prices have not changed since the read. So several processes may import at
+// the same time, and a second import of the same list changes nothing. A failed import returns
+// a report of its changes; the next one continues.
 //
-// Errors: *fault.ValidationError for an empty list, a bad name or one in Accept that the list
-// does not have; *fault.UnavailableError; ErrConflict.
+// Errors: *fault.ValidationError for an empty list, a bad name, or a model in Accept that the
+// list lacks; *fault.UnavailableError; ErrConflict.
 func (p *Prices) Import(ctx context.Context, list prices.List, how PriceImport) (PriceReport, error) {
 	k := p.keeper()
-	by, err := k.author(ctx)
+	by, err := k.changeAuthor(ctx)
 	if err != nil {
 		return PriceReport{}, err
 	}
@@ -146,21 +144,21 @@ func (p *Prices) Import(ctx context.Context, list prices.List, how PriceImport) 
 	if err != nil {
 		return PriceReport{}, adminError("Import", err)
 	}
-	// A version comes after the model whose price it may have: backwards, it keeps its own
-	// before that changes.
+	// A version comes after the model whose price it may inherit. In reverse order it keeps its
+	// own price before that price changes.
 	backwards := slices.Clone(job.names)
 	slices.Reverse(backwards)
 	err = store.Each(ctx, slices.Values(backwards), func(ctx context.Context, name string) error {
 		return k.admin.prices.importModel(ctx, by, job, name)
 	})
 	k.tenants.evictAll()
-	return job.report(), adminError("Import", err)
+	return job.buildReport(), adminError("Import", err)
 }
 
-// Info is what PutInfo stored of a model; the zero value where nothing is.
+// Info returns a model's ModelInfo, or the zero value if none is stored.
 func (p *Prices) Info(ctx context.Context, model string) (ModelInfo, error) {
 	k := p.keeper()
-	if err := k.usable(ctx); err != nil {
+	if err := k.checkUsable(ctx); err != nil {
 		return ModelInfo{}, err
 	}
 	name, _ := prices.SplitModel(model)
@@ -172,14 +170,14 @@ func (p *Prices) Info(ctx context.Context, model string) (ModelInfo, error) {
 		return ModelInfo{}, failure("ModelInfo", err)
 	}
 	stored, err := decodePriceRows(item)
-	return stored.info(), failure("ModelInfo", err)
+	return stored.modelInfo(), failure("ModelInfo", err)
 }
 
-// PutInfo stores what is said of a model, with an audit.Event of audit.Price(model),
-// and leaves its prices alone. What is stored already is not written again.
+// PutInfo stores the ModelInfo of a model with an audit.Event of audit.Price(model). It does
+// not change prices. If the info stays the same, it writes nothing.
 func (p *Prices) PutInfo(ctx context.Context, model string, info ModelInfo) error {
 	k := p.keeper()
-	by, err := k.author(ctx)
+	by, err := k.changeAuthor(ctx)
 	if err != nil {
 		return err
 	}
@@ -192,7 +190,7 @@ func (p *Prices) PutInfo(ctx context.Context, model string, info ModelInfo) erro
 	}
 	name := row.Normalized().Model
 	return adminError("PutInfo", k.admin.desk.commit(ctx, func() (*change, error) {
-		return k.admin.prices.decide(ctx, by, name, func(r priceRows) priceRows {
+		return k.admin.prices.decidePrices(ctx, by, name, func(r priceRows) priceRows {
 			r.Tier, r.Family, r.Description = info.Tier, info.Family, info.Description
 			if r.Rows == nil {
 				r.Rows = []priceRow{}

@@ -10,21 +10,21 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// Recommendation is the label an app may use now.
+// Recommendation is a label that an app may use now.
 type Recommendation struct {
-	Label    string               // to use now
+	Label    string               // the label to use
 	Model    string               // the label's model id
 	Mode     Mode                 // how close the label is to its quota
 	Reason   string               // WITHIN_QUOTA, MANUAL_OVERRIDE, QUOTA_EXCEEDED_premium, UNPRICED_premium
-	Labels   []prices.LabelStatus // the whole ordering
-	CacheFor time.Duration        // how long a client may keep it: at most until ResetAt or the override's end
+	Labels   []prices.LabelStatus // all labels of the ordering
+	CacheFor time.Duration        // how long a client may use it: at most until ResetAt or the end of the override
 	ResetAt  time.Time            // when the next day begins
-	Day      string               // the day it is for, like 20260123
-	Price    prices.Rates         // of the label, now
-	Stale    bool                 // the store did not answer: the last plan known
+	Day      string               // its day, like 20260123
+	Price    prices.Rates         // the label's price now
+	Stale    bool                 // the store did not answer: this is the last known plan
 }
 
-// recommender recommends labels. It remembers the last plan of each app.
+// recommender recommends labels. It caches the last plan of each app.
 type recommender struct {
 	*standing
 	plans *lru.Cache[tenantKey, *planned]
@@ -35,16 +35,16 @@ func newRecommender(s *standing) *recommender {
 	return &recommender{s, plans}
 }
 
-// remembered is the plan that holds without a look; nil if anything has to be read, or planned
-// anew. What is about to be too old is asked for beside it.
-func (s *recommender) remembered(ctx context.Context, org, app string) *planned {
+// cachedPlan returns the cached plan, or nil if the app needs a read or a new plan. It renews
+// sums that are about to expire in the background.
+func (s *recommender) cachedPlan(ctx context.Context, org, app string) *planned {
 	p, ok := s.plans.Get(tenantKey{org, app})
-	if !ok || !p.holds(s.tenants.ready(ctx, org, app), s.now()) {
+	if !ok || !p.isValid(s.tenants.getCached(ctx, org, app), s.now()) {
 		return nil
 	}
 	stand, fresh, ends := p.out.board.Known()
 	if ends {
-		s.renew(p.tenant, p.out.board)
+		s.renewBoard(p.tenant, p.out.board)
 	}
 	if !fresh || p.out.stand != stand {
 		return nil
@@ -52,7 +52,7 @@ func (s *recommender) remembered(ctx context.Context, org, app string) *planned 
 	return p
 }
 
-func (s *recommender) recommend(ctx context.Context, org, app string, fresh bool) (Recommendation, error) {
+func (s *recommender) recommendLabel(ctx context.Context, org, app string, fresh bool) (Recommendation, error) {
 	if err := validTarget(org, app); err != nil {
 		return Recommendation{}, err
 	}
@@ -60,11 +60,11 @@ func (s *recommender) recommend(ctx context.Context, org, app string, fresh bool
 		return Recommendation{}, ErrClosed
 	}
 	if !fresh {
-		if p := s.remembered(ctx, org, app); p != nil {
-			return p.answer(s.now())
+		if p := s.cachedPlan(ctx, org, app); p != nil {
+			return p.recommendAt(s.now())
 		}
 	}
-	ctx, cancel := s.opts.patience(ctx)
+	ctx, cancel := s.opts.withTimeout(ctx)
 	defer cancel()
 	t, configErr := s.tenants.get(ctx, org, app)
 	if t == nil {
@@ -73,12 +73,12 @@ func (s *recommender) recommend(ctx context.Context, org, app string, fresh bool
 	if fresh {
 		s.ledger.Board(t.scope()).Outdate()
 	}
-	out, err := s.look(ctx, t, false)
+	out, err := s.lookUp(ctx, t, false)
 	if err == nil {
 		err = configErr
 	}
 	if err != nil {
-		if out == nil || !unavailable(err) || s.opts.OnUnavailable.Recommend != Allow {
+		if out == nil || !isUnavailable(err) || s.opts.OnUnavailable.Recommend != Allow {
 			return Recommendation{}, err
 		}
 		out.stale = true
@@ -87,10 +87,10 @@ func (s *recommender) recommend(ctx context.Context, org, app string, fresh bool
 	if err == nil {
 		s.plans.Add(tenantKey{org, app}, plan)
 	}
-	return plan.answer(s.now())
+	return plan.recommendAt(s.now())
 }
 
-func (s *standing) estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
+func (s *standing) estimateCost(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
 	if err := validTarget(org, app); err != nil {
 		return 0, err
 	}
@@ -100,7 +100,7 @@ func (s *standing) estimate(ctx context.Context, org, app, label string, inputTo
 	}
 	t, err := s.tenants.get(ctx, org, app)
 	if err != nil {
-		if !unavailable(err) || s.opts.OnUnavailable.Recommend != Allow {
+		if !isUnavailable(err) || s.opts.OnUnavailable.Recommend != Allow {
 			return 0, err
 		}
 		if t == nil {
@@ -111,13 +111,12 @@ func (s *standing) estimate(ctx context.Context, org, app, label string, inputTo
 	if !slices.Contains(t.policy().ordering, label) {
 		return 0, invalidLabel(label)
 	}
-	cost, err := t.cost(label, tokens, now)
+	cost, err := t.labelCost(label, tokens, now)
 	return cost.MicrosUp(), err
 }
 
-// estimateByOptions prices a label by the keeper's options, before any configuration
-// could be read. If the options have no price for it, it fails with the error of the
-// read.
+// estimateByOptions prices a label by the keeper's options if no configuration could be read.
+// Without such a price it returns err, the error of the read.
 func (s *standing) estimateByOptions(label string, tokens prices.Tokens, err error) (int64, error) {
 	price, _, ok := s.admin.prices.own.lookup(s.opts.Models[label], s.now())
 	if !ok {

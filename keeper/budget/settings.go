@@ -18,32 +18,32 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// Settings are what all keepers of a table share. They are stored in the control table, and each
-// keeper follows them within its Options.ConfigTTL, whatever its own options say.
+// Settings are shared by all keepers of a table. They are stored in the control table. Each
+// keeper follows them within its Options.ConfigTTL, whatever its own options.
 type Settings struct {
-	// KeepDays is how many days what was counted is kept after its day, see Options.KeepDays: from
-	// 30 to 36,500. 0 means that none is stored.
+	// KeepDays is the number of days that counters are kept after their day, see
+	// Options.KeepDays: from 30 to 36,500. 0 means that no number is stored.
 	KeepDays int `json:"keep_days,omitempty"`
-	// Models are model ids by label, where neither an app nor its organisation has one. They come
-	// before Options.Models.
+	// Models maps labels to model ids, for labels without one in the app's and the
+	// organisation's configuration. It takes precedence over Options.Models.
 	Models map[string]string `json:"models,omitempty"`
-	// Version counts the changes. In PutSettings it asks for the version that was read; 0 asks for
-	// none, and NoVersion for settings that nobody has stored.
+	// Version counts the changes. PutSettings requires the stored version to equal it; 0
+	// requires nothing, and NoVersion requires that no settings are stored.
 	Version int64 `json:"version"`
 }
 
-// validate refuses settings that cannot be stored.
+// validate checks settings before they are stored.
 func (s Settings) validate() error {
-	if s.KeepDays != 0 && !keepable(s.KeepDays) {
+	if s.KeepDays != 0 && !isValidRetention(s.KeepDays) {
 		return invalid("settings.keep_days", "is %d; give 30 to 36500 days, or 0 for none", s.KeepDays)
 	}
 	return validModels("settings.models.", s.Models)
 }
 
-// keepable reports whether what was counted may be kept for so many days.
-func keepable(days int) bool { return days >= 30 && days <= 36_500 }
+// isValidRetention reports whether days is a valid retention.
+func isValidRetention(days int) bool { return days >= 30 && days <= 36_500 }
 
-// validModels refuses models by label that no call can use.
+// validModels checks a map of labels to model ids.
 func validModels(field string, models map[string]string) error {
 	for _, label := range slices.Sorted(maps.Keys(models)) {
 		if problem.CheckLabel(label) != "" || models[label] == "" {
@@ -53,8 +53,8 @@ func validModels(field string, models map[string]string) error {
 	return nil
 }
 
-// fields are those of an audit event.
-func (s Settings) fields() trail.Fields {
+// eventFields returns the fields of the audit event.
+func (s Settings) eventFields() trail.Fields {
 	fields := trail.Fields{}
 	if s.KeepDays > 0 {
 		fields["keep_days"] = s.KeepDays
@@ -65,7 +65,7 @@ func (s Settings) fields() trail.Fields {
 	return fields
 }
 
-// settingsItem is the item of the settings.
+// settingsItem is the stored form of Settings.
 type settingsItem struct {
 	KeepDays int               `dynamodbav:"keep_days,omitempty"`
 	Models   map[string]string `dynamodbav:"models,omitempty"`
@@ -74,7 +74,7 @@ type settingsItem struct {
 
 var settingsKey = store.Key{PK: "SETTINGS", SK: ledger.RootSK}
 
-// decodeSettings are stored settings; nil is none.
+// decodeSettings decodes the settings item. A nil item decodes to the zero Settings.
 func decodeSettings(item store.Item) (Settings, error) {
 	var s settingsItem
 	if err := attributevalue.UnmarshalMap(item, &s); err != nil {
@@ -83,28 +83,28 @@ func decodeSettings(item store.Item) (Settings, error) {
 	return Settings(s), nil
 }
 
-// sharedSettings are the settings of the table as this process last read them.
+// sharedSettings is the settings of the table as this process last read them.
 type sharedSettings struct {
 	store *store.Store
 	own   Options
-	// named is Options.KeepDays as the caller gave it, 0 for the default.
+	// named is Options.KeepDays as the caller gave it, or 0.
 	named int
 
 	mu      sync.Mutex
 	last    Settings
 	adopted bool
-	said    Settings // that the options say something else
+	said    Settings // the settings whose difference from the options is logged
 }
 
-// keepDays is how many days are kept, as far as this process knows.
+// keepDays returns the last known number of days.
 func (s *sharedSettings) keepDays() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.of(s.last).KeepDays
+	return s.withOptions(s.last).KeepDays
 }
 
-// of returns settings with the options in the place of what they do not say.
-func (s *sharedSettings) of(stored Settings) Settings {
+// withOptions returns settings with the gaps filled from the options.
+func (s *sharedSettings) withOptions(stored Settings) Settings {
 	if stored.KeepDays == 0 {
 		stored.KeepDays = s.own.KeepDays
 	}
@@ -117,19 +117,19 @@ func (s *sharedSettings) of(stored Settings) Settings {
 	return stored
 }
 
-// read reads the settings.
-func (s *sharedSettings) read(ctx context.Context) (Settings, error) {
+// readSettings reads the settings.
+func (s *sharedSettings) readSettings(ctx context.Context) (Settings, error) {
 	item, err := s.store.Get(ctx, s.store.Control, settingsKey)
 	if err != nil {
 		return Settings{}, err
 	}
-	return s.follow(ctx, item)
+	return s.adoptStored(ctx, item)
 }
 
-// follow takes stored settings over, and returns them with the options in the place of what they do
-// not say. The first keeper that names its days stores them if nobody has. One that names others
-// says once that it does not keep them.
-func (s *sharedSettings) follow(ctx context.Context, item store.Item) (Settings, error) {
+// adoptStored adopts stored settings and returns them with the gaps filled from the options. The
+// first keeper with a number of days stores it, if none is stored. A keeper with another number
+// logs once that it does not follow its own.
+func (s *sharedSettings) adoptStored(ctx context.Context, item store.Item) (Settings, error) {
 	stored, err := decodeSettings(item)
 	if err != nil {
 		return Settings{}, err
@@ -138,7 +138,7 @@ func (s *sharedSettings) follow(ctx context.Context, item store.Item) (Settings,
 	s.last = stored
 	adopt := stored.KeepDays == 0 && s.named != 0 && !s.adopted
 	s.adopted = s.adopted || adopt
-	differs := s.differs(stored) && !s.said.same(stored)
+	differs := s.contradicts(stored) && !s.said.isSame(stored)
 	if differs {
 		s.said = stored
 	}
@@ -148,13 +148,13 @@ func (s *sharedSettings) follow(ctx context.Context, item store.Item) (Settings,
 			"keep_days", stored.KeepDays, "option_keep_days", s.named, "models", stored.Models, "option_models", s.own.Models)
 	}
 	if adopt {
-		return s.adopt(ctx, stored)
+		return s.storeDays(ctx, stored)
 	}
-	return s.of(stored), nil
+	return s.withOptions(stored), nil
 }
 
-// differs reports whether the options say something else than stored settings.
-func (s *sharedSettings) differs(stored Settings) bool {
+// contradicts reports whether the options contradict stored settings.
+func (s *sharedSettings) contradicts(stored Settings) bool {
 	for label, model := range s.own.Models {
 		if is := stored.Models[label]; is != "" && is != model {
 			return true
@@ -163,9 +163,9 @@ func (s *sharedSettings) differs(stored Settings) bool {
 	return s.named != 0 && stored.KeepDays != 0 && s.named != stored.KeepDays
 }
 
-// adopt stores the days of this keeper unless somebody has stored days meanwhile. It goes on with
-// its own days if it may not write.
-func (s *sharedSettings) adopt(ctx context.Context, stored Settings) (Settings, error) {
+// storeDays stores the days of this keeper unless another keeper has stored some. If it may not
+// write, it continues with its own.
+func (s *sharedSettings) storeDays(ctx context.Context, stored Settings) (Settings, error) {
 	err := store.Retry(ctx, func() error {
 		_, err := s.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: &s.store.Control, Key: settingsKey.Attributes(),
@@ -177,8 +177,8 @@ func (s *sharedSettings) adopt(ctx context.Context, stored Settings) (Settings, 
 		return err
 	})
 	switch {
-	case err == nil || store.Diagnose(err) == ddb.Refused: // somebody has
-		return s.read(ctx)
+	case err == nil || store.Diagnose(err) == ddb.Refused: // another keeper has
+		return s.readSettings(ctx)
 	case store.Diagnose(err).Unavailable():
 		s.mu.Lock()
 		s.adopted = false
@@ -187,10 +187,10 @@ func (s *sharedSettings) adopt(ctx context.Context, stored Settings) (Settings, 
 		s.own.Logger.Warn("budget: the days to keep cannot be stored for other keepers of the table; store them with 'dynalimit budget settings set --keep-days'",
 			"keep_days", s.named, "error", err)
 	}
-	return s.of(stored), nil
+	return s.withOptions(stored), nil
 }
 
-// same reports whether settings say the same.
-func (s Settings) same(other Settings) bool {
+// isSame reports whether two settings are equal, apart from the version.
+func (s Settings) isSame(other Settings) bool {
 	return s.KeepDays == other.KeepDays && maps.Equal(s.Models, other.Models)
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/dynalimit/dynalimit/audit"
 )
 
-// Settings returns the settings that are stored; the zero Settings if nobody has stored any.
+// Settings returns the stored settings, or the zero Settings if none are stored.
 func (s *Setup) Settings(ctx context.Context) (Settings, error) {
 	k := s.keeper()
-	if err := k.usable(ctx); err != nil {
+	if err := k.checkUsable(ctx); err != nil {
 		return Settings{}, err
 	}
 	item, err := k.store.Get(ctx, k.store.Control, settingsKey)
@@ -23,15 +23,15 @@ func (s *Setup) Settings(ctx context.Context) (Settings, error) {
 	return decodeSettings(item)
 }
 
-// PutSettings replaces the settings, and returns them with their new version. Other keepers follow
-// within their Options.ConfigTTL. What was counted before keeps the time to live that it has. It
-// writes an audit.Event unless nothing changes.
+// PutSettings replaces the settings and returns them with their new version. Other keepers
+// follow within their Options.ConfigTTL. Existing items keep their time to live. It writes an
+// audit.Event unless nothing changes.
 //
-// Errors: *fault.ValidationError, ErrConflict if they were changed since the version that was read,
-// *fault.UnavailableError.
+// Errors: *fault.ValidationError, *fault.UnavailableError, ErrConflict if the settings have
+// changed since the version that was read.
 func (s *Setup) PutSettings(ctx context.Context, settings Settings) (Settings, error) {
 	k := s.keeper()
-	by, err := k.author(ctx)
+	by, err := k.changeAuthor(ctx)
 	if err != nil {
 		return Settings{}, err
 	}
@@ -52,14 +52,14 @@ func (adm *administration) putSettings(ctx context.Context, by string, next Sett
 		if err != nil {
 			return nil, err
 		}
-		if next.Version = last.Version; next.same(last) {
+		if next.Version = last.Version; next.isSame(last) {
 			return nil, nil //nolint:nilnil // nothing is to be written, also by a try that was not answered
 		}
 		if err := (configItem{Version: last.Version}).mayReplace("the settings", want); err != nil {
 			return nil, err
 		}
 		next.Version++
-		event, err := adm.desk.event(adm.now(), audit.Event{Principal: by, Action: actionSettingsChanged, Target: audit.Settings}, last.fields(), next.fields())
+		event, err := adm.desk.newEvent(adm.now(), audit.Event{Principal: by, Action: actionSettingsChanged, Target: audit.Settings}, last.eventFields(), next.eventFields())
 		if err != nil {
 			return nil, err
 		}

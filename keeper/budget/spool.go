@@ -19,39 +19,39 @@ import (
 	"github.com/dynalimit/dynalimit/fault"
 )
 
-// segmentSize is how large the file of a spool grows before the next one begins, in bytes: some
-// 2,400 records. So much is replayed, and read into memory, at a time.
+// segmentSize is the size in bytes at which a spool file is closed and the next one begins:
+// some 2,400 records. A replay reads one segment into memory.
 const segmentSize = 1 << 20
 
-// spool is the local files of records that the store has not taken yet: one that grows, at the
-// path, and older segments beside it, which are replayed and deleted one by one. A record is
-// synced to disk before its caller is answered, and leaves the spool once it is accepted or
-// refused for good. A record that is replayed twice is counted once.
+// spool is the local files of records that the store has not accepted yet: the growing file at
+// the path, and older segments beside it, which are replayed and deleted one by one. A record
+// is synced to disk before its caller gets an answer. It leaves the spool once it is accepted
+// or refused for good. A record that is replayed twice is counted once.
 type spool struct {
 	path  string
 	limit int64        // of all segments, in bytes
 	lock  *flock.Flock // of path + ".lock": no other keeper has the spool
 
-	mu     sync.Mutex // guards what follows; not held while records are replayed
+	mu     sync.Mutex // guards the fields below; not held during a replay
 	file   *os.File   // at the path
-	last   segment    // that file
-	closed []segment  // the older ones, the oldest first
+	last   segment    // the growing file
+	closed []segment  // older segments, oldest first
 
-	replaying chan struct{} // one at a time; a mutex would be held across requests
+	replaying chan struct{} // held by the running replay; a mutex would be held during requests
 }
 
-// segment is a file of the spool.
+// segment is one file of the spool.
 type segment struct {
 	path  string
 	size  int64
-	lines int // not finished
+	lines int // number of pending lines
 }
 
 func openSpool(path string, limit int64) (*spool, error) {
-	lock := flock.New(path + ".lock") // the file stays: without it two processes might lock two of one name
+	lock := flock.New(path + ".lock") // never deleted: otherwise two processes might lock two files of the same name
 	locked, err := lock.TryLock()
 	if err != nil {
-		return nil, unusable(err)
+		return nil, unusableSpool(err)
 	}
 	if !locked {
 		return nil, fmt.Errorf("%w: %s is locked by %s.lock: give every keeper a file of its own in Options.Spool, "+
@@ -60,15 +60,15 @@ func openSpool(path string, limit int64) (*spool, error) {
 	s := &spool{path: path, limit: limit, lock: lock, replaying: make(chan struct{}, 1)}
 	err = s.findSegments()
 	if err == nil {
-		err = s.open()
+		err = s.openFile()
 	}
 	if err != nil {
-		return nil, errors.Join(unusable(err), lock.Unlock())
+		return nil, errors.Join(unusableSpool(err), lock.Unlock())
 	}
 	return s, nil
 }
 
-// findSegments finds the segments that another process left.
+// findSegments finds the segments of an earlier process.
 func (s *spool) findSegments() error {
 	folder, err := os.ReadDir(filepath.Dir(s.path))
 	for _, entry := range folder {
@@ -80,15 +80,15 @@ func (s *spool) findSegments() error {
 		if openErr != nil {
 			return openErr
 		}
-		found, measureErr := measure(file)
+		found, measureErr := measureFile(file)
 		s.closed = append(s.closed, found)
 		err = errors.Join(err, measureErr, file.Close())
 	}
 	return err
 }
 
-// measure counts what is in a file, without reading records.
-func measure(file *os.File) (segment, error) {
+// measureFile counts the lines of a file without decoding records.
+func measureFile(file *os.File) (segment, error) {
 	s, last, block := segment{path: file.Name()}, byte('\n'), make([]byte, 64<<10)
 	for {
 		n, err := file.ReadAt(block, s.size)
@@ -98,7 +98,7 @@ func measure(file *os.File) (segment, error) {
 		if err == nil {
 			continue
 		}
-		if last != '\n' { // a line that was cut off
+		if last != '\n' { // a truncated line
 			s.lines++
 		}
 		if errors.Is(err, io.EOF) {
@@ -108,7 +108,8 @@ func measure(file *os.File) (segment, error) {
 	}
 }
 
-// syncFolder makes a file's new name last, where folders can be synced.
+// syncFolder syncs a folder, so that a new file name survives a crash, on systems that support
+// it.
 func syncFolder(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -120,17 +121,17 @@ func syncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-func unusable(err error) error {
+func unusableSpool(err error) error {
 	return fmt.Errorf("budget: spool: %w; name a file that this process may write, in a folder that exists (Options.Spool, --spool)", err)
 }
 
-// open opens the file at the path, or makes it.
-func (s *spool) open() error {
+// openFile opens or creates the file at the path.
+func (s *spool) openFile() error {
 	file, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	last, err := measure(file)
+	last, err := measureFile(file)
 	if err == nil {
 		err = syncFolder(filepath.Dir(s.path))
 	}
@@ -141,10 +142,10 @@ func (s *spool) open() error {
 	return nil
 }
 
-// follow opens the path again if the file there is not the open one, because somebody
-// moved or removed that. It copies what waits in the open file, so that every record is in a
-// file that is replayed. The lock must be held.
-func (s *spool) follow() error {
+// reopenMoved reopens the path if it is no longer the open file, because another program moved or
+// removed that. It copies the pending records of the open file, so that every record is in a
+// file that will be replayed. The lock must be held.
+func (s *spool) reopenMoved() error {
 	mine, err := s.file.Stat()
 	if err != nil {
 		return err
@@ -161,10 +162,10 @@ func (s *spool) follow() error {
 		return err
 	}
 	moved, was := s.file, s.last
-	if err := s.open(); err != nil {
+	if err := s.openFile(); err != nil {
 		return err
 	}
-	if err := s.write(waiting, was.lines); err != nil {
+	if err := s.writeLines(waiting, was.lines); err != nil {
 		err = errors.Join(err, s.file.Close())
 		s.file, s.last = moved, was
 		return err
@@ -172,11 +173,11 @@ func (s *spool) follow() error {
 	return moved.Close()
 }
 
-// append keeps records, all or none.
-func (s *spool) append(entries ...SpooledUsage) error {
+// appendRecords writes all records or none.
+func (s *spool) appendRecords(entries ...SpooledUsage) error {
 	var text []byte
 	for _, entry := range entries {
-		line, err := frame(entry)
+		line, err := encodeRecord(entry)
 		if err != nil {
 			return fmt.Errorf("budget: spool: %w", err)
 		}
@@ -184,25 +185,25 @@ func (s *spool) append(entries ...SpooledUsage) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, size := s.total(); size+int64(len(text)) > s.limit {
+	if _, size := s.countPending(); size+int64(len(text)) > s.limit {
 		return fmt.Errorf("%w: %s has %d bytes; raise Options.SpoolBytes, or see why the store takes nothing", ErrSpoolFull, s.path, size)
 	}
-	err := s.follow()
+	err := s.reopenMoved()
 	if err == nil {
-		err = s.write(text, len(entries))
+		err = s.writeLines(text, len(entries))
 	}
 	if err != nil {
 		return fmt.Errorf("budget: spool: %w", err)
 	}
 	if s.last.size >= segmentSize {
-		_ = s.rotate() // the records are kept; the next one tries again
+		_ = s.rotateFile() // the records are written; the next append tries again
 	}
 	return nil
 }
 
-// write appends lines. It takes back what it could not write completely, and never joins
-// text to a line that was cut off before. The lock must be held.
-func (s *spool) write(text []byte, lines int) error {
+// writeLines appends lines. It removes an incomplete write, and never appends to a truncated line.
+// The lock must be held.
+func (s *spool) writeLines(text []byte, lines int) error {
 	info, err := s.file.Stat()
 	if err != nil || len(text) == 0 {
 		return err
@@ -229,8 +230,8 @@ func (s *spool) write(text []byte, lines int) error {
 
 const segmentDigits = 8
 
-// rotate makes a segment of the file at the path, and begins another file. The lock must be held.
-func (s *spool) rotate() error {
+// rotateFile closes the file at the path as a segment and begins a new file. The lock must be held.
+func (s *spool) rotateFile() error {
 	if info, err := s.file.Stat(); err != nil || info.Size() == 0 {
 		return err
 	}
@@ -246,9 +247,9 @@ func (s *spool) rotate() error {
 	if err := os.Rename(s.path, name); err != nil {
 		return err
 	}
-	was, err := measure(closed) // also what others wrote there
+	was, err := measureFile(closed) // includes lines of other writers
 	if err == nil {
-		err = s.open()
+		err = s.openFile()
 	}
 	if err != nil {
 		return errors.Join(err, os.Rename(name, s.path))
@@ -258,8 +259,8 @@ func (s *spool) rotate() error {
 	return closed.Close()
 }
 
-// total is how many lines wait, and their size. The lock must be held.
-func (s *spool) total() (lines int, size int64) {
+// countPending returns the number of pending lines and their size. The lock must be held.
+func (s *spool) countPending() (lines int, size int64) {
 	lines, size = s.last.lines, s.last.size
 	for _, c := range s.closed {
 		lines, size = lines+c.lines, size+c.size
@@ -270,11 +271,11 @@ func (s *spool) total() (lines int, size int64) {
 func (s *spool) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return errors.Join(s.follow(), s.file.Close(), s.lock.Unlock())
+	return errors.Join(s.reopenMoved(), s.file.Close(), s.lock.Unlock())
 }
 
-// refuse keeps a line that will never be accepted, in the refused file.
-func (s *spool) refuse(line []byte) error {
+// writeRefused appends a line to the refused file.
+func (s *spool) writeRefused(line []byte) error {
 	file, err := os.OpenFile(s.path+".refused", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -283,28 +284,28 @@ func (s *spool) refuse(line []byte) error {
 	return errors.Join(err, file.Sync(), file.Close(), syncFolder(filepath.Dir(s.path)))
 }
 
-// replayBatch is how many records are sent at once: two full transactions of
-// one counter, and some for others.
+// replayBatch is the number of records sent at once: two full transactions of one counter, and
+// some for others.
 const replayBatch = 256
 
-// sendLines sends records, and reports which are finished.
+// sendLines sends records and reports which are finished.
 type sendLines func(batch []spoolLine) (done []bool, err error)
 
-// replay passes the records to send, many at once, segment by segment, and drops those that it
-// finishes. It stops when the store fails and takes none of a batch.
-func (s *spool) replay(send sendLines) error {
+// replayAll passes the records to send, in batches, segment by segment, and drops the finished
+// ones. It stops when the store accepts none of a batch.
+func (s *spool) replayAll(send sendLines) error {
 	s.replaying <- struct{}{}
 	defer func() { <-s.replaying }()
-	waiting, err := s.segments(false)
+	waiting, err := s.listSegments(false)
 	if err == nil && len(waiting) == 0 {
-		waiting, err = s.segments(true)
+		waiting, err = s.listSegments(true)
 	}
 	if err != nil {
 		return fmt.Errorf("budget: spool: %w", err)
 	}
 	for _, c := range waiting {
 		stop, segmentErr := s.replaySegment(c, send)
-		if err == nil || misconfigured(err) && !misconfigured(segmentErr) && segmentErr != nil {
+		if err == nil || isMisconfigured(err) && !isMisconfigured(segmentErr) && segmentErr != nil {
 			err = segmentErr
 		}
 		if stop {
@@ -314,28 +315,28 @@ func (s *spool) replay(send sendLines) error {
 	return err
 }
 
-// segments are those that are closed; with rotate also the one that grew until now.
-func (s *spool) segments(rotate bool) ([]segment, error) {
+// listSegments returns the closed segments. With rotate it closes the growing file first.
+func (s *spool) listSegments(rotate bool) ([]segment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var err error
 	if rotate {
-		if err = s.follow(); err == nil {
-			err = s.rotate()
+		if err = s.reopenMoved(); err == nil {
+			err = s.rotateFile()
 		}
 	}
 	return slices.Clone(s.closed), err
 }
 
-// replaySegment replays a segment and deletes it. Lines that are not finished go to the end of the
-// spool; a large segment of which nothing is finished stays as it is. stop says that the store
-// fails.
+// replaySegment replays a segment and deletes it. Unfinished lines move to the end of the
+// spool. If no line of a large segment is finished, the segment stays as it is. stop means that
+// the store fails.
 func (s *spool) replaySegment(c segment, send sendLines) (stop bool, err error) {
 	file, err := os.Open(c.path)
 	if err != nil {
 		return true, fmt.Errorf("budget: spool: %w", err)
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // opened for reading only
 	var left []byte
 	finished, waiting := 0, 0
 	for text, more := bufio.NewReaderSize(file, 64<<10), true; more && !stop; {
@@ -350,11 +351,11 @@ func (s *spool) replaySegment(c segment, send sendLines) (stop bool, err error) 
 		if err == nil {
 			err = sendErr
 		}
-		stop = sendErr != nil && !misconfigured(sendErr) && !slices.Contains(done, true)
+		stop = sendErr != nil && !isMisconfigured(sendErr) && !slices.Contains(done, true)
 		before := waiting
 		left, waiting = appendUnfinished(left, waiting, batch, done)
 		finished += len(batch) - (waiting - before)
-		s.progress(c.path, c.lines-finished)
+		s.setPending(c.path, c.lines-finished)
 		if stop && c.size < 4*segmentSize {
 			rest, readErr := io.ReadAll(text)
 			if readErr != nil {
@@ -364,11 +365,11 @@ func (s *spool) replaySegment(c segment, send sendLines) (stop bool, err error) 
 		}
 	}
 	if stop && c.size >= 4*segmentSize || finished == 0 && c.size >= segmentSize/2 {
-		s.progress(c.path, c.lines)
+		s.setPending(c.path, c.lines)
 		return stop, err
 	}
-	if dropErr := s.drop(c, left, waiting); dropErr != nil {
-		s.progress(c.path, c.lines)
+	if dropErr := s.dropSegment(c, left, waiting); dropErr != nil {
+		s.setPending(c.path, c.lines)
 		return true, errors.Join(err, fmt.Errorf("budget: spool: %w", dropErr))
 	}
 	return stop, err
@@ -384,7 +385,7 @@ func readBatch(text *bufio.Reader) (batch []spoolLine, err error) {
 	return batch, err
 }
 
-// appendUnfinished appends the lines of a batch that are not finished, and counts them.
+// appendUnfinished appends the unfinished lines of a batch and counts them.
 func appendUnfinished(left []byte, lines int, batch []spoolLine, done []bool) ([]byte, int) {
 	for i, line := range batch {
 		if i >= len(done) || !done[i] {
@@ -394,8 +395,8 @@ func appendUnfinished(left []byte, lines int, batch []spoolLine, done []bool) ([
 	return left, lines
 }
 
-// progress notes how many lines of a segment are not finished.
-func (s *spool) progress(path string, lines int) {
+// setPending records the number of unfinished lines of a segment.
+func (s *spool) setPending(path string, lines int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.closed {
@@ -405,23 +406,23 @@ func (s *spool) progress(path string, lines int) {
 	}
 }
 
-// drop deletes a segment, after it moved the lines that are left to the end of the spool.
-func (s *spool) drop(c segment, left []byte, lines int) error {
+// dropSegment moves the remaining lines to the end of the spool and deletes the segment.
+func (s *spool) dropSegment(c segment, left []byte, lines int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.follow(); err != nil {
+	if err := s.reopenMoved(); err != nil {
 		return err
 	}
-	if err := s.write(left, lines); err != nil {
+	if err := s.writeLines(left, lines); err != nil {
 		return err
 	}
 	s.closed = slices.DeleteFunc(s.closed, func(other segment) bool { return other.path == c.path })
 	return os.Remove(c.path)
 }
 
-// misconfigured reports whether the configuration, or this keeper's options, lack a
-// model or its price. The record then waits until that is corrected.
-func misconfigured(err error) bool {
+// isMisconfigured reports whether a model or its price is missing in the configuration or in this
+// keeper's options. The record then waits until that is corrected.
+func isMisconfigured(err error) bool {
 	var bad *fault.ValidationError
 	return errors.As(err, &bad) && bad.Code == fault.InvalidConfig
 }

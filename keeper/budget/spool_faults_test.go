@@ -173,9 +173,9 @@ func TestSpoolReplacedDuringAReplay(t *testing.T) {
 				want = append(want, uuid(1+i))
 			}
 		}
-		other, err := frame(SpooledUsage{Org: orgO, App: appA, Usage: call(3), Received: fixtureNow})
+		other, err := encodeRecord(SpooledUsage{Org: orgO, App: appA, Usage: call(3), Received: fixtureNow})
 		require.NoError(t, err)
-		require.NoError(t, k.charges.spool.replay(func([]spoolLine) ([]bool, error) {
+		require.NoError(t, k.charges.spool.replayAll(func([]spoolLine) ([]bool, error) {
 			return done, errors.Join(os.WriteFile(path+".1", other, 0o600), os.Rename(path+".1", path))
 		}))
 		require.NoError(t, k.Close(t.Context()))
@@ -183,7 +183,7 @@ func TestSpoolReplacedDuringAReplay(t *testing.T) {
 		next, err := openSpool(path, 1<<20)
 		require.NoError(t, err)
 		assert.Equal(t, len(want), next.last.lines)
-		require.NoError(t, next.replay(func(batch []spoolLine) ([]bool, error) {
+		require.NoError(t, next.replayAll(func(batch []spoolLine) ([]bool, error) {
 			for _, line := range batch {
 				left = append(left, line.entry.Usage.RequestID)
 			}
@@ -198,7 +198,7 @@ func TestSpoolReplacedDuringAReplay(t *testing.T) {
 // TestSpoolKeepsWhatFollowsACutLine, also where it is joined to it.
 func TestSpoolKeepsWhatFollowsACutLine(t *testing.T) {
 	line := func(n int) string {
-		text, err := frame(SpooledUsage{Org: orgO, App: appA, Usage: call(n), Received: fixtureNow})
+		text, err := encodeRecord(SpooledUsage{Org: orgO, App: appA, Usage: call(n), Received: fixtureNow})
 		require.NoError(t, err)
 		return string(text)
 	}
@@ -289,7 +289,7 @@ func TestSpoolDrainsInParallel(t *testing.T) {
 			for i := range 400 {
 				entries = append(entries, SpooledUsage{Org: orgO, App: appA, Usage: call(i), Received: fixtureNow})
 			}
-			require.NoError(t, k.spool.append(entries...))
+			require.NoError(t, k.spool.appendRecords(entries...))
 			db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 10 * time.Millisecond} })
 			before, start := db.Meter().Requests(), time.Now()
 			require.NoError(t, k.Replay(t.Context()))

@@ -9,25 +9,24 @@ import (
 	"strconv"
 )
 
-// A record in the spool is one line: the checksum of its JSON in eight
-// hexadecimal digits, a space, and the JSON.
+// A record is one line of the spool: the checksum of its JSON in eight hexadecimal digits, a
+// space, and the JSON.
 const sumDigits = 8
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// recordStart is how the JSON of every spooled record begins, and nothing
-// inside one does.
+// recordStart is the beginning of the JSON of every spooled record. It never occurs inside one.
 var recordStart = []byte(`{"org_id":"`)
 
-// spoolLine is a line of the spool, or a part of a damaged one.
+// spoolLine is a line of the spool, or a part of a damaged line.
 type spoolLine struct {
-	text  []byte // as it is in the file
+	text  []byte // the raw text
 	entry SpooledUsage
-	bad   error // why it cannot be read; entry is then empty
+	bad   error // the reason that it is unreadable; entry is then empty
 }
 
-// frame is a record's line, with the newline.
-func frame(entry SpooledUsage) ([]byte, error) {
+// encodeRecord encodes a record as a line with its newline.
+func encodeRecord(entry SpooledUsage) ([]byte, error) {
 	text, err := json.Marshal(entry)
 	if err != nil {
 		return nil, err
@@ -35,9 +34,8 @@ func frame(entry SpooledUsage) ([]byte, error) {
 	return fmt.Appendf(nil, "%08x %s\n", crc32.Checksum(text, castagnoli), text), nil
 }
 
-// splitSpool gives the records of a file in their order. A line that a crash or
-// a full disk cut off is searched for whole records that were joined to it;
-// what is left of it is bad.
+// splitSpool decodes the records of a file in order. It searches a truncated line, to which
+// later records may have been appended, for complete records. The rest of that line is bad.
 func splitSpool(file []byte) []spoolLine {
 	var lines []spoolLine
 	for line := range bytes.Lines(file) {
@@ -49,13 +47,13 @@ func splitSpool(file []byte) []spoolLine {
 			lines = append(lines, spoolLine{text: line, entry: entry})
 			continue
 		}
-		lines = append(lines, salvage(line)...)
+		lines = append(lines, salvageRecords(line)...)
 	}
 	return lines
 }
 
-// salvage finds the whole records in a damaged line.
-func salvage(line []byte) []spoolLine {
+// salvageRecords finds the complete records in a damaged line.
+func salvageRecords(line []byte) []spoolLine {
 	var found []spoolLine
 	damaged := func(from, to int) {
 		if piece := bytes.TrimSpace(line[from:to]); len(piece) > 0 {
@@ -85,7 +83,7 @@ func salvage(line []byte) []spoolLine {
 	return found
 }
 
-// readRecord reads the record that begins at an offset, and where it ends.
+// readRecord decodes the record at an offset and returns the offset of its end.
 func readRecord(line []byte, at int) (entry SpooledUsage, end int, err error) {
 	start := at + sumDigits + 1
 	if start > len(line) || line[start-1] != ' ' || !bytes.HasPrefix(line[start:], recordStart) {

@@ -22,7 +22,7 @@ func TestALongSpoolIsReplayedSegmentBySegment(t *testing.T) {
 		for i := from; i < from+100; i++ {
 			entries = append(entries, SpooledUsage{Org: orgO, App: appA, Usage: call(i), Received: fixtureNow})
 		}
-		require.NoError(t, s.append(entries...))
+		require.NoError(t, s.appendRecords(entries...))
 	}
 	require.NoError(t, s.close())
 	files, err := filepath.Glob(path + ".0*")
@@ -37,12 +37,12 @@ func TestALongSpoolIsReplayedSegmentBySegment(t *testing.T) {
 	lines := func() int {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		n, _ := s.total()
+		n, _ := s.countPending()
 		return n
 	}
 	require.Equal(t, records, lines())
 	down := errors.New("down")
-	require.ErrorIs(t, s.replay(func(batch []spoolLine) ([]bool, error) { return make([]bool, len(batch)), down }), down)
+	require.ErrorIs(t, s.replayAll(func(batch []spoolLine) ([]bool, error) { return make([]bool, len(batch)), down }), down)
 	require.Equal(t, records, lines(), "nothing is lost in an outage")
 
 	seen, late := map[string]int{}, 0
@@ -54,7 +54,7 @@ func TestALongSpoolIsReplayedSegmentBySegment(t *testing.T) {
 			done[i] = len(seen)%100 != 0 // some wait
 		}
 		if late++; late <= 3 {
-			require.NoError(t, s.append(SpooledUsage{Org: orgO, App: appA, Usage: call(records + late), Received: fixtureNow}))
+			require.NoError(t, s.appendRecords(SpooledUsage{Org: orgO, App: appA, Usage: call(records + late), Received: fixtureNow}))
 		}
 		if late == 20 {
 			assert.Less(t, lines(), records-4000)
@@ -62,7 +62,7 @@ func TestALongSpoolIsReplayedSegmentBySegment(t *testing.T) {
 		return done, nil
 	}
 	for range 10 {
-		require.NoError(t, s.replay(send))
+		require.NoError(t, s.replayAll(send))
 		if lines() == 0 {
 			break
 		}

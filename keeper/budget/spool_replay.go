@@ -12,45 +12,44 @@ import (
 	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
-// unknownAfter is the age at which a record in the spool may have been counted and
-// forgotten. Before that, its dedup item shows whether it was counted. The hour allows
-// for clocks that differ.
+// unknownAfter is the age at which a spooled record's dedup item may have expired. Before that
+// age the item shows whether the record was counted. The hour allows for clock differences.
 const unknownAfter = dedupFor - time.Hour
 
-func (c *charges) spooled() (lines int, size int64) {
+func (c *charges) countSpooled() (lines int, size int64) {
 	if c.spool == nil {
 		return 0, 0
 	}
 	c.spool.mu.Lock()
 	defer c.spool.mu.Unlock()
-	return c.spool.total()
+	return c.spool.countPending()
 }
 
-// isRecordFault reports whether an error is about the record itself, so that sending it
-// again is in vain. Every other error is about the store, its credentials, its
-// permissions or its tables, which recover.
+// isRecordFault reports whether an error concerns the record itself, so that sending it again
+// is useless. Every other error concerns the store, its credentials, its permissions or its
+// tables, which can recover.
 func isRecordFault(err error) bool {
 	var bad *fault.ValidationError
 	return errors.As(err, &bad) || errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound)
 }
 
-// keepsInSpool reports whether the policy keeps a record that failed with this error.
+// keepsInSpool reports whether the policy spools a record after this error.
 func (c *charges) keepsInSpool(err error) bool {
 	return err != nil && !isRecordFault(err) && !errors.Is(err, ErrClosed) && c.spool != nil && c.opts.OnUnavailable.Submit == Allow
 }
 
-// spoolIfUnavailable keeps a record that the store did not take, if the policy says so.
+// spoolIfUnavailable spools a record that the store did not accept, if the policy says so.
 func (c *charges) spoolIfUnavailable(r Receipt, err error, entry SpooledUsage) (Receipt, error) {
 	if !c.keepsInSpool(err) {
 		return r, err
 	}
-	if spoolErr := c.spool.append(entry); spoolErr != nil {
+	if spoolErr := c.spool.appendRecords(entry); spoolErr != nil {
 		return r, errors.Join(err, spoolErr)
 	}
 	return Receipt{Spooled: true}, nil
 }
 
-// spoolAllIfUnavailable does so for a batch, with one write: all are kept or none.
+// spoolAllIfUnavailable does the same for a batch with one write: it spools all or none.
 func (c *charges) spoolAllIfUnavailable(results []BatchResult, all []SpooledUsage) {
 	var entries []SpooledUsage
 	var places []int
@@ -62,7 +61,7 @@ func (c *charges) spoolAllIfUnavailable(results []BatchResult, all []SpooledUsag
 	if len(entries) == 0 {
 		return
 	}
-	spoolErr := c.spool.append(entries...)
+	spoolErr := c.spool.appendRecords(entries...)
 	for _, i := range places {
 		if spoolErr != nil {
 			results[i].Err = errors.Join(results[i].Err, spoolErr)
@@ -77,9 +76,9 @@ func (c *charges) replayLoop() {
 	ticker := time.NewTicker(c.opts.SpoolInterval)
 	defer ticker.Stop()
 	for {
-		if lines, _ := c.spooled(); lines > 0 {
-			if err := c.replay(c.life.Context()); err != nil {
-				left, _ := c.spooled()
+		if lines, _ := c.countSpooled(); lines > 0 {
+			if err := c.replaySpool(c.life.Context()); err != nil {
+				left, _ := c.countSpooled()
 				c.opts.Logger.Warn("budget: replaying the spool", "error", err, "left", left)
 			}
 		}
@@ -91,15 +90,15 @@ func (c *charges) replayLoop() {
 	}
 }
 
-func (c *charges) replay(ctx context.Context) error {
+func (c *charges) replaySpool(ctx context.Context) error {
 	if c.spool == nil {
 		return nil
 	}
-	return c.spool.replay(func(batch []spoolLine) ([]bool, error) { return c.replayLines(ctx, batch) })
+	return c.spool.replayAll(func(batch []spoolLine) ([]bool, error) { return c.replayLines(ctx, batch) })
 }
 
-// replayLines sends a batch of records at once, so that they share transactions. Records
-// of one request id are sent one after the other.
+// replayLines sends a batch of records at once, so that they share transactions. It sends
+// records with the same request id one after the other.
 func (c *charges) replayLines(ctx context.Context, batch []spoolLine) (done []bool, err error) {
 	outcomes := make([]error, len(batch))
 	byID := map[string][]int{}
@@ -121,10 +120,10 @@ func (c *charges) replayLines(ctx context.Context, batch []spoolLine) (done []bo
 	done = make([]bool, len(batch))
 	for i, outcome := range outcomes {
 		if neverAccepted(outcome) {
-			outcome = c.refused(batch[i], outcome)
+			outcome = c.refuseLine(batch[i], outcome)
 		}
 		done[i] = outcome == nil
-		if err == nil || misconfigured(err) && !done[i] {
+		if err == nil || isMisconfigured(err) && !done[i] {
 			err = outcome
 		}
 	}
@@ -133,11 +132,11 @@ func (c *charges) replayLines(ctx context.Context, batch []spoolLine) (done []bo
 
 // neverAccepted reports whether a spooled record or a damaged line will never be accepted.
 func neverAccepted(err error) bool {
-	return isRecordFault(err) && !misconfigured(err) || errors.Is(err, errDamaged)
+	return isRecordFault(err) && !isMisconfigured(err) || errors.Is(err, errDamaged)
 }
 
-// refused keeps a line that will never be accepted and calls Options.OnRefused.
-func (c *charges) refused(line spoolLine, reason error) error {
+// refuseLine writes a line to the refused file and calls Options.OnRefused.
+func (c *charges) refuseLine(line spoolLine, reason error) error {
 	entry, text := line.entry, line.text
 	entry.Refusal = reason.Error()
 	if line.bad == nil {
@@ -146,14 +145,14 @@ func (c *charges) refused(line spoolLine, reason error) error {
 			return err
 		}
 	}
-	if err := c.spool.refuse(text); err != nil {
+	if err := c.spool.writeRefused(text); err != nil {
 		return fmt.Errorf("budget: spool: %w", err)
 	}
 	if c.opts.OnRefused == nil {
 		return nil
 	}
 	err := guard.Apart(func() error { c.opts.OnRefused(entry, reason); return nil })
-	if err != nil { // the line is in the refused file all the same
+	if err != nil { // the refused file contains the line anyway
 		c.opts.Logger.Error("budget: OnRefused did not return", "error", err)
 	}
 	return nil

@@ -11,9 +11,8 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// standing knows where apps stand: what is spent, which label that leads to, and
-// whom to tell. It reads the ledger, and writes events and the record of the label in
-// use.
+// standing computes an app's spend and the label that it leads to, and finds and delivers
+// events. It reads the ledger, and writes events and the record of the label in use.
 type standing struct {
 	store   *store.Store
 	ledger  *ledger.Ledger
@@ -23,7 +22,7 @@ type standing struct {
 	now     func() time.Time
 	life    *background.Life
 
-	mu      sync.Mutex // guards getting and adding
+	mu      sync.Mutex // guards get-or-add on the caches
 	views   *lru.Cache[string, *view]
 	watches *lru.Cache[string, *watch] // by scope
 }
@@ -35,14 +34,14 @@ func newStanding(s *store.Store, l *ledger.Ledger, admin *administration, opts O
 	return st
 }
 
-// nearest is by label the highest of all apps.
-func (s *standing) nearest(now time.Time) map[string]float64 {
+// nearestQuotas returns for each label the highest used percentage over all apps.
+func (s *standing) nearestQuotas(now time.Time) map[string]float64 {
 	s.mu.Lock()
 	views := s.views.Values()
 	s.mu.Unlock()
 	all := map[string]float64{}
 	for _, v := range views {
-		if n := v.near.Load(); n.holds(now) {
+		if n := v.near.Load(); n.isRecent(now) {
 			for label, percent := range n.percent {
 				all[label] = max(all[label], percent)
 			}

@@ -1,16 +1,16 @@
 package budget
 
-// Stats are what a keeper did since it was made, with those of its As, and how near quotas
-// are.
+// Stats counts a keeper's cache lookups since New, including those of its As, and reports how
+// near quotas are.
 type Stats struct {
-	// ConfigHits is how often the configuration of an app was known, ConfigMisses how
-	// often a call waited for a read of it.
+	// ConfigHits counts calls that found an app's configuration in the cache, ConfigMisses
+	// calls that waited for a read.
 	ConfigHits, ConfigMisses int64
-	// TotalHits is how often what a scope had spent was known, TotalMisses how often a call
-	// waited for a query of it.
+	// TotalHits counts calls that found a scope's spend in the cache, TotalMisses calls that
+	// waited for a query.
 	TotalHits, TotalMisses int64
-	// QuotaPercent says by label how much of its quota is spent, in percent with one
-	// decimal: the highest over the apps that this process serves and for which it queried the store in the
-	// last ten minutes; sweeps add none. A label without quotas has none.
+	// QuotaPercent is the used percentage of each label's quota, with one decimal: the highest
+	// over the apps that this process served and whose spend it queried in the last ten
+	// minutes. Sweeps add none. A label without quotas is absent.
 	QuotaPercent map[string]float64
 }

@@ -14,21 +14,21 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// Sticky records which label an app uses today. It does not decide anything: the
-// recommendation comes from what is spent.
+// Sticky records the label that an app uses today. It does not affect recommendations, which
+// depend on the spend.
 type Sticky struct {
-	Label    string    // in use
-	Index    int       // in the ordering
-	Previous string    // the label before
-	Reason   string    // QUOTA_EXCEEDED, CONFIG_CHANGED when a PUT moved it back, MANUAL_OVERRIDE
-	Version  int64     // of the configuration, organisation's and app's together
-	At       time.Time // of the last change, or when the override was set
+	Label    string    // the label in use
+	Index    int       // its index in the ordering
+	Previous string    // the label before it
+	Reason   string    // QUOTA_EXCEEDED, CONFIG_CHANGED if a PUT moved it back, MANUAL_OVERRIDE
+	Version  int64     // sum of the configuration versions of organisation and app
+	At       time.Time // time of the last change, or of setting the override
 }
 
-// reasonConfigChanged is a Sticky's alone: a PUT moved the label back.
+// reasonConfigChanged is the reason when a PUT moved the label back. Only a Sticky has it.
 const reasonConfigChanged = "CONFIG_CHANGED"
 
-// stickyView is the record as it was last seen.
+// stickyView is the last seen record.
 type stickyView struct {
 	Sticky
 	exists bool
@@ -43,7 +43,7 @@ func decodeSticky(item store.Item, read time.Time) (stickyView, error) {
 	}, exists: item != nil, read: read}, d.Err
 }
 
-func (s *standing) sticky(ctx context.Context, org, app string) (Sticky, error) {
+func (s *standing) readSticky(ctx context.Context, org, app string) (Sticky, error) {
 	if err := validTarget(org, app); err != nil {
 		return Sticky{}, err
 	}
@@ -68,23 +68,23 @@ func (s *standing) sticky(ctx context.Context, org, app string) (Sticky, error) 
 	return v.Sticky, err
 }
 
-// overrideInUse is the label that an override puts in use, if one is followed.
+// overrideInUse returns the label of an override that is in use, if any.
 func (s *standing) overrideInUse(ctx context.Context, t *tenant) (Sticky, bool) {
 	if t.activeOverride(s.now()) == "" {
 		return Sticky{}, false
 	}
-	out, _ := s.look(ctx, t, false)
+	out, _ := s.lookUp(ctx, t, false)
 	if out == nil || !out.override {
 		return Sticky{}, false
 	}
 	return Sticky{Label: out.labels[out.index].label, Index: out.index, Reason: ReasonManualOverride, At: t.override.since}, true
 }
 
-// moveSticky records the label that spend leads to, if it differs from the record:
-// forward within a configuration, either way after a newer one. The event is written
-// with the record; a process with a hook delivers it.
+// moveSticky records the label that the spend leads to, if it differs from the record: only
+// forward within a configuration, either way after a newer one. It writes the event together
+// with the record; a process with a hook delivers the event.
 func (s *standing) moveSticky(ctx context.Context, t *tenant, v *view, out *outlook, now time.Time) error {
-	index := out.bySpend()
+	index := out.indexBySpend()
 	if v.sticky.read.IsZero() || now.Sub(v.sticky.read) >= s.opts.ConfigTTL {
 		item, err := s.store.Get(ctx, s.store.Usage, stickyKey(t.org, t.app, out.day))
 		if err != nil {
@@ -102,21 +102,21 @@ func (s *standing) moveSticky(ctx context.Context, t *tenant, v *view, out *outl
 	if s.opts.OnEvent == nil || !v.sticky.exists {
 		return nil
 	}
-	return s.deliver(ctx, v, v.sticky.event(t, out), now)
+	return s.deliverEvent(ctx, v, v.sticky.flipEvent(t, out), now)
 }
 
-// needsWrite reports whether the record has to be written.
+// needsWrite reports whether the record must be written.
 func (s stickyView) needsWrite(index int, label string, version int64) bool {
 	switch {
 	case !s.exists:
 		return index > 0
 	case s.Version < version:
-		return s.Label != label // the ordering may be another
+		return s.Label != label // the ordering may have changed
 	}
 	return s.Version == version && s.Index < index
 }
 
-func (s stickyView) event(t *tenant, out *outlook) Event {
+func (s stickyView) flipEvent(t *tenant, out *outlook) Event {
 	e := Event{
 		Kind: EventFlip, Org: t.org, App: t.app, Scope: out.scope, Day: out.day,
 		Label: s.Label, From: s.Previous, At: s.At,
@@ -150,7 +150,7 @@ func (s *standing) writeSticky(ctx context.Context, t *tenant, v *view, out *out
 		ExpressionAttributeValues:           store.Item{":v": store.Int(next.Version), ":i": store.Int(int64(index))},
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}
-	event := &types.Put{TableName: &s.store.Usage, Item: next.event(t, out).item("", time.UnixMilli(0))}
+	event := &types.Put{TableName: &s.store.Usage, Item: next.flipEvent(t, out).encodeItem("", time.UnixMilli(0))}
 	token := store.NewID()
 	err := store.Retry(ctx, func() error {
 		_, err := s.store.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
@@ -159,7 +159,7 @@ func (s *standing) writeSticky(ctx context.Context, t *tenant, v *view, out *out
 		}, store.Once)
 		return err
 	})
-	if store.Diagnose(err) == ddb.Refused { // another process was first: take what it wrote
+	if store.Diagnose(err) == ddb.Refused { // another process was first: adopt its record
 		v.sticky.read = time.Time{}
 		item, err := s.store.Get(ctx, s.store.Usage, key)
 		if err != nil {

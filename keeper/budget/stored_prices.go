@@ -16,14 +16,14 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// priceTable is the prices that are stored, and those that come after them.
+// priceTable is the stored prices and the layers below them.
 type priceTable struct {
 	desk  *desk
-	own   priceLayers // options and catalog
-	evict func()      // forgets what was priced by what was stored
+	own   priceLayers // layers of options and catalog
+	evict func()      // drops configurations with old prices from the cache
 }
 
-// priceRow is a stored price.
+// priceRow is the stored form of a price.
 type priceRow struct {
 	Model         string       `dynamodbav:"model"`
 	Scope         prices.Scope `dynamodbav:"scope,omitempty"`
@@ -32,7 +32,7 @@ type priceRow struct {
 	List string `dynamodbav:"list,omitempty"`
 }
 
-// storedRates are Rates as items and events have them.
+// storedRates is the form of Rates in items and events.
 type storedRates struct {
 	Input        int64 `dynamodbav:"input" json:"input"`
 	Output       int64 `dynamodbav:"output" json:"output"`
@@ -41,7 +41,7 @@ type storedRates struct {
 	CacheWrite1h int64 `dynamodbav:"cache_write_1h,omitempty" json:"cache_write_1h,omitempty"`
 }
 
-// newPriceRow is a price as it is stored.
+// newPriceRow returns the stored form of a price.
 func newPriceRow(p prices.Price) priceRow {
 	r := priceRow{Model: p.Model, Scope: p.Scope, storedRates: storedRates(p.Rates), List: p.List}
 	if !p.EffectiveFrom.IsZero() {
@@ -50,8 +50,8 @@ func newPriceRow(p prices.Price) priceRow {
 	return r
 }
 
-// price is the inverse of newPriceRow.
-func (r priceRow) price() prices.Price {
+// asPrice is the inverse of newPriceRow.
+func (r priceRow) asPrice() prices.Price {
 	p := prices.Price{Model: r.Model, Scope: r.Scope, List: r.List, Rates: prices.Rates(r.storedRates)}
 	if r.EffectiveFrom != 0 {
 		p.EffectiveFrom = time.Unix(r.EffectiveFrom, 0).UTC()
@@ -59,7 +59,7 @@ func (r priceRow) price() prices.Price {
 	return p
 }
 
-// priceRows is the item of a model's prices, with what is said of the model.
+// priceRows is the item of a model: its prices and its ModelInfo.
 type priceRows struct {
 	Rows        []priceRow `dynamodbav:"rows"`
 	Tier        string     `dynamodbav:"tier,omitempty"`
@@ -67,16 +67,16 @@ type priceRows struct {
 	Description string     `dynamodbav:"description,omitempty"`
 }
 
-// priceAttributes are those of an item of prices.
+// priceAttributes are the attributes of priceRows.
 var priceAttributes = []string{"rows", "tier", "family", "description"}
 
-// info is what is said of the model.
-func (r priceRows) info() ModelInfo { return ModelInfo{r.Tier, r.Family, r.Description} }
+// modelInfo returns the ModelInfo.
+func (r priceRows) modelInfo() ModelInfo { return ModelInfo{r.Tier, r.Family, r.Description} }
 
 func (r priceRows) prices() []prices.Price {
 	all := make([]prices.Price, len(r.Rows))
 	for i, row := range r.Rows {
-		all[i] = row.price()
+		all[i] = row.asPrice()
 	}
 	return all
 }
@@ -93,7 +93,7 @@ func decodePrices(item store.Item) ([]prices.Price, error) {
 	return stored.prices(), err
 }
 
-func (pt *priceTable) get(ctx context.Context, model string) ([]prices.Price, error) {
+func (pt *priceTable) getPrices(ctx context.Context, model string) ([]prices.Price, error) {
 	name, _ := prices.SplitModel(model)
 	if name == "" {
 		return nil, invalidConfig("model", "%q is not a model id", model)
@@ -106,17 +106,17 @@ func (pt *priceTable) get(ctx context.Context, model string) ([]prices.Price, er
 	return rows, failure("Prices", err)
 }
 
-// StoredModel is what is stored of a model.
+// StoredModel is a model with its stored prices and ModelInfo.
 type StoredModel struct {
-	// Model is its id, without a prefix for where it is served.
+	// Model is the model's id, without the prefix of a scope.
 	Model string
-	// Info is what Prices.PutInfo stored.
+	// Info is the ModelInfo of Prices.PutInfo.
 	Info ModelInfo
-	// Prices are the stored ones, in the order they were put; none where only Info is.
+	// Prices are the stored prices, in stored order. Empty if only Info is stored.
 	Prices []prices.Price
 }
 
-func (pt *priceTable) models(ctx context.Context) iter.Seq2[StoredModel, error] {
+func (pt *priceTable) listModels(ctx context.Context) iter.Seq2[StoredModel, error] {
 	return func(yield func(StoredModel, error) bool) {
 		for item, err := range pt.desk.scanRoots(ctx, pricePrefix, true) {
 			if err != nil {
@@ -124,7 +124,7 @@ func (pt *priceTable) models(ctx context.Context) iter.Seq2[StoredModel, error] 
 				return
 			}
 			stored, err := decodePriceRows(item)
-			m := StoredModel{store.KeyOf(item).PK[len(pricePrefix):], stored.info(), stored.prices()}
+			m := StoredModel{store.KeyOf(item).PK[len(pricePrefix):], stored.modelInfo(), stored.prices()}
 			if !yield(m, failure("Prices.Models", err)) || err != nil {
 				return
 			}
@@ -132,8 +132,8 @@ func (pt *priceTable) models(ctx context.Context) iter.Seq2[StoredModel, error] 
 	}
 }
 
-// storedPrices are the stored prices of models, and of those whose prices hold for them too.
-func (pt *priceTable) stored(ctx context.Context, models []string) (prices.Book, error) {
+// storedPrices returns the stored prices of models, and of related models whose prices apply to them.
+func (pt *priceTable) storedPrices(ctx context.Context, models []string) (prices.Book, error) {
 	var keys []store.Key
 	asked := map[string]bool{}
 	for _, model := range models {
@@ -160,11 +160,13 @@ func (pt *priceTable) stored(ctx context.Context, models []string) (prices.Book,
 	return book, nil
 }
 
-// maxPrices bounds the stored prices of a model: their event has those before and after.
+// maxPrices bounds the stored prices of a model, because an audit event contains them before
+// and after a change.
 const maxPrices = 500
 
-// put replaces the prices of a model, if check accepts those that are stored; nil accepts any.
-func (pt *priceTable) put(ctx context.Context, operation, by, model string, check func(priceRows) error, rows []prices.Price) error {
+// putPrices replaces the prices of a model, if check accepts the stored ones. A nil check accepts
+// any.
+func (pt *priceTable) putPrices(ctx context.Context, operation, by, model string, check func(priceRows) error, rows []prices.Price) error {
 	name, _ := prices.SplitModel(model)
 	if name == "" {
 		return invalidConfig("model", "%q is not a model id", model)
@@ -174,7 +176,7 @@ func (pt *priceTable) put(ctx context.Context, operation, by, model string, chec
 	}
 	next := make([]prices.Price, 0, len(rows))
 	for _, p := range rows {
-		p, err := storable(p)
+		p, err := storedForm(p)
 		if err != nil {
 			return err
 		}
@@ -183,7 +185,7 @@ func (pt *priceTable) put(ctx context.Context, operation, by, model string, chec
 		}
 		next = append(next, p)
 	}
-	return pt.replace(ctx, operation, by, name, func(stored priceRows) ([]prices.Price, error) {
+	return pt.replacePrices(ctx, operation, by, name, func(stored priceRows) ([]prices.Price, error) {
 		if check == nil {
 			return next, nil
 		}
@@ -198,25 +200,25 @@ func checkCount(rows []prices.Price) error {
 	return nil
 }
 
-// storable is a price as it is stored, or why it cannot be.
-func storable(p prices.Price) (prices.Price, error) {
+// storedForm returns the stored form of a price, or an error.
+func storedForm(p prices.Price) (prices.Price, error) {
 	if err := p.Validate(); err != nil {
 		return p, err
 	}
 	if p.List != "" && problem.CheckName(p.List) != "" {
 		return p, invalidConfig("list", "%q is not the name of a price list; leave it empty for a price put by hand", p.List)
 	}
-	return newPriceRow(p.Normalized()).price(), nil
+	return newPriceRow(p.Normalized()).asPrice(), nil
 }
 
-// replace stores other prices of a model in the place of those that are stored.
-func (pt *priceTable) replace(ctx context.Context, operation, by, name string, next func(priceRows) ([]prices.Price, error)) error {
+// replacePrices replaces the stored prices of a model with the result of next.
+func (pt *priceTable) replacePrices(ctx context.Context, operation, by, name string, next func(priceRows) ([]prices.Price, error)) error {
 	err := pt.desk.commit(ctx, func() (*change, error) {
 		var refused error
-		c, err := pt.decide(ctx, by, name, func(r priceRows) priceRows {
+		c, err := pt.decidePrices(ctx, by, name, func(r priceRows) priceRows {
 			var becomes []prices.Price
 			becomes, refused = next(r)
-			return r.with(becomes)
+			return r.withPrices(becomes)
 		})
 		if refused != nil {
 			return nil, refused
@@ -227,8 +229,8 @@ func (pt *priceTable) replace(ctx context.Context, operation, by, name string, n
 	return adminError(operation, err)
 }
 
-// with is the item with other prices.
-func (r priceRows) with(rows []prices.Price) priceRows {
+// withPrices returns the item with other prices.
+func (r priceRows) withPrices(rows []prices.Price) priceRows {
 	r.Rows = make([]priceRow, len(rows))
 	for i, p := range rows {
 		r.Rows[i] = newPriceRow(p)
@@ -236,8 +238,8 @@ func (r priceRows) with(rows []prices.Price) priceRows {
 	return r
 }
 
-// decidePrices is the change of what is stored of a model; nil if it is the same.
-func (pt *priceTable) decide(ctx context.Context, by, name string, next func(priceRows) priceRows) (*change, error) {
+// decidePrices returns the change of a model's item, or nil if it stays the same.
+func (pt *priceTable) decidePrices(ctx context.Context, by, name string, next func(priceRows) priceRows) (*change, error) {
 	key := priceKey(name)
 	seen, err := pt.desk.store.Get(ctx, pt.desk.store.Control, key)
 	if err != nil {
@@ -249,7 +251,7 @@ func (pt *priceTable) decide(ctx context.Context, by, name string, next func(pri
 	}
 	becomes := next(last)
 	e := audit.Event{Principal: by, Action: actionPricesSet, Target: priceTarget(name)}
-	event, err := pt.desk.event(pt.desk.now(), e, priceFields(last), priceFields(becomes))
+	event, err := pt.desk.newEvent(pt.desk.now(), e, priceFields(last), priceFields(becomes))
 	if err != nil || len(event.Changes) == 0 {
 		return nil, err
 	}
@@ -261,7 +263,8 @@ func (pt *priceTable) decide(ctx context.Context, by, name string, next func(pri
 	return &change{[]types.TransactWriteItem{pt.desk.putAsSeen(item, seen, priceAttributes...)}, event}, nil
 }
 
-// priceText is a price as events tell it, without the model's name: that is the target.
+// priceText is the form of a price in events. The model's name is missing, because it is the
+// event's target.
 type priceText struct {
 	Scope         prices.Scope `json:"scope,omitempty"`
 	EffectiveFrom string       `json:"effective_from,omitempty"`
@@ -269,10 +272,10 @@ type priceText struct {
 	storedRates
 }
 
-// priceFields are what is stored of a model: its prices, and what is said of it.
+// priceFields returns the event fields of a model's item.
 func priceFields(stored priceRows) trail.Fields {
 	f := trail.Fields{
-		"tier": present(stored.Tier), "family": present(stored.Family), "description": present(stored.Description),
+		"tier": nilIfZero(stored.Tier), "family": nilIfZero(stored.Family), "description": nilIfZero(stored.Description),
 	}
 	rows := make([]priceText, len(stored.Rows))
 	for i, p := range stored.prices() {

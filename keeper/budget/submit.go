@@ -9,50 +9,49 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-func (c *charges) submit(ctx context.Context, org, app string, usage prices.Usage) (Receipt, error) {
+func (c *charges) submitRecord(ctx context.Context, org, app string, usage prices.Usage) (Receipt, error) {
 	if err := validTarget(org, app); err != nil {
 		return Receipt{}, err
 	}
 	if err := usage.Validate(); err != nil {
 		return Receipt{}, err
 	}
-	ctx, cancel := c.opts.patience(ctx)
+	ctx, cancel := c.opts.withTimeout(ctx)
 	defer cancel()
 	entry := SpooledUsage{Org: org, App: app, Usage: usage, Received: c.now()}
 	receipt, err := c.submitEntry(ctx, &entry)
 	return c.spoolIfUnavailable(receipt, err, entry)
 }
 
-// submitEntry counts a record that may have been received at an earlier instant. It notes
-// in the entry what the record costs.
+// submitEntry counts a record that may have been received earlier. It sets the entry's cost.
 func (c *charges) submitEntry(ctx context.Context, entry *SpooledUsage) (Receipt, error) {
 	usage := entry.Usage
 	t, err := c.tenants.get(ctx, entry.Org, entry.App)
 	if err != nil {
-		if t != nil { // as it was known last
-			_, _ = c.prepare(t, entry)
+		if t != nil { // with the last known configuration
+			_, _ = c.prepareRecord(t, entry)
 		}
 		return Receipt{}, err
 	}
-	o, refusal := c.prepare(t, entry)
+	o, refusal := c.prepareRecord(t, entry)
 	if refusal != nil {
 		return c.countedBefore(ctx, t, usage, refusal)
 	}
-	if err := c.tenants.register(ctx, t); err != nil {
+	if err := c.tenants.registerApp(ctx, t); err != nil {
 		return Receipt{}, err
 	}
-	if err := c.write(ctx, o); err != nil {
+	if err := c.writeOperation(ctx, o); err != nil {
 		return Receipt{}, asUnavailable("Submit", err)
 	}
-	return c.receipt(ctx, t, usage.Label, o.Verdict)
+	return c.makeReceipt(ctx, t, usage.Label, o.Verdict)
 }
 
-// prepare makes the operation that counts a record: checked against the configuration and
-// priced, unless it was before. Its time is judged by when it was received: one that waited
-// in the spool is as good as it was then.
-func (c *charges) prepare(t *tenant, entry *SpooledUsage) (*ledger.Operation, error) {
+// prepareRecord makes the operation that counts a record. It validates and prices the record, unless
+// that happened before. It judges the record's time relative to the time of receipt, so waiting
+// in the spool does not invalidate it.
+func (c *charges) prepareRecord(t *tenant, entry *SpooledUsage) (*ledger.Operation, error) {
 	u, received := entry.Usage, entry.Received
-	if !entry.priced() && !slices.Contains(t.labels, u.Label) {
+	if !entry.isPriced() && !slices.Contains(t.labels, u.Label) {
 		return nil, invalidLabel(u.Label)
 	}
 	at := received
@@ -63,9 +62,9 @@ func (c *charges) prepare(t *tenant, entry *SpooledUsage) (*ledger.Operation, er
 		return nil, invalid("timestamp", "%s is not within 24 h ago to 300 s ahead", at.UTC().Format(time.RFC3339))
 	}
 	if at.After(received) {
-		at = received // a clock ahead of ours does not spend tomorrow's quota
+		at = received // a fast clock must not use tomorrow's quota
 	}
-	cost, err := entry.cost(t, at, c.now())
+	cost, err := entry.costAt(t, at, c.now())
 	if err != nil {
 		return nil, err
 	}
@@ -76,13 +75,13 @@ func (c *charges) prepare(t *tenant, entry *SpooledUsage) (*ledger.Operation, er
 	}, u.Tags, t.calendar.Reopens(day, now)), nil
 }
 
-// account is where the tenant's calls of a label are counted on a day.
+// account returns the account of a label on a day.
 func (t *tenant) account(label, day string) ledger.Account {
 	return ledger.Account{Org: t.org, Scope: t.scope(), Label: label, Day: day, Shards: t.config.Shards, Keep: t.keepDays}
 }
 
-// countedBefore answers a record that would be refused now. If it was counted before, it
-// is a duplicate all the same.
+// countedBefore handles a record that would be refused now. If the record was counted before,
+// it is a duplicate.
 func (c *charges) countedBefore(ctx context.Context, t *tenant, u prices.Usage, refusal error) (Receipt, error) {
 	stored, counted, err := c.ledger.Recorded(ctx, ledger.DedupKey(t.org, t.app, u.RequestID))
 	if err != nil {
@@ -91,12 +90,12 @@ func (c *charges) countedBefore(ctx context.Context, t *tenant, u prices.Usage, 
 	if !counted {
 		return Receipt{}, refusal
 	}
-	return c.receipt(ctx, t, stored.Label, ledger.Verdict{Duplicate: true, Conflict: stored.Hash != usageHash(u), Stored: stored})
+	return c.makeReceipt(ctx, t, stored.Label, ledger.Verdict{Duplicate: true, Conflict: stored.Hash != usageHash(u), Stored: stored})
 }
 
-// receipt reports a counted record. The record stays counted even if the look at the
-// app's spend fails.
-func (c *charges) receipt(ctx context.Context, t *tenant, label string, v ledger.Verdict) (Receipt, error) {
+// makeReceipt reports a counted record. The record stays counted even if reading the app's spend
+// fails.
+func (c *charges) makeReceipt(ctx context.Context, t *tenant, label string, v ledger.Verdict) (Receipt, error) {
 	if v.Conflict {
 		return Receipt{}, conflictError(v.Stored)
 	}
@@ -104,7 +103,7 @@ func (c *charges) receipt(ctx context.Context, t *tenant, label string, v ledger
 		CostMicros: v.Stored.Cost.Micros(), Duplicate: v.Duplicate, Day: v.Stored.Day,
 		Shard: v.Stored.Shard, PriceVersion: v.Stored.PriceVersion,
 	}
-	out, err := c.standing.look(ctx, t, false)
+	out, err := c.standing.lookUp(ctx, t, false)
 	if err != nil {
 		c.opts.Logger.WarnContext(ctx, "budget: spend after a record", "error", err)
 	}
@@ -112,8 +111,8 @@ func (c *charges) receipt(ctx context.Context, t *tenant, label string, v ledger
 		return r, nil
 	}
 	r.ResetAt = out.resetAt
-	if l, ok := out.label(label); ok {
-		s := l.export(out.tight)
+	if l, ok := out.labelState(label); ok {
+		s := l.asStatus(out.tight)
 		r.SpendMicros, r.Percent, r.QuotaStatus, r.Mode = s.SpendMicros, s.Percent, s.Status, ModeNormal
 		if s.Status != prices.StatusNormal {
 			r.Mode = ModeTight

@@ -14,39 +14,39 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// SweepReport says what a sweep did.
+// SweepReport is the result of a sweep.
 type SweepReport struct {
-	Orgs   int `json:"orgs"`   // organisations in which something was to be seen to
-	Closed int `json:"closed"` // days and labels summed into one item, or found so
-	Events int `json:"events"` // events delivered that nobody had
+	Orgs   int `json:"orgs"`   // organisations with work to do
+	Closed int `json:"closed"` // days and labels with a stored total now
+	Events int `json:"events"` // pending events that were delivered
 }
 
-// sweptDays is how many days back a sweep closes days.
+// sweptDays is the number of past days that a sweep closes.
 const sweptDays = 7
 
-// sweeper sees to what nobody asked for.
+// sweeper does the work of later calls in advance.
 type sweeper struct {
 	standing *standing
 	days     *days
 
 	mu   sync.Mutex
-	done map[store.Key]bool // closed, by day and scope; with no scope: by all scopes, and none may come
+	done map[store.Key]bool // closed days by day and scope; an empty scope means that all scopes are closed for good
 }
 
-// sweptScope is what a sweep sees to in one scope.
+// sweptScope is the part of a sweep in one scope.
 type sweptScope struct {
 	org, app string
-	days     map[string]map[string]bool // marked labels by day; nil: any label of any day
+	days     map[string]map[string]bool // marked labels by day; nil means all labels and days
 }
 
-func (s *sweeper) sweep(ctx context.Context, orgs ...string) (SweepReport, error) {
+func (s *sweeper) sweepAll(ctx context.Context, orgs ...string) (SweepReport, error) {
 	scopes, open, err := map[string]*sweptScope{}, map[string]bool{}, error(nil)
 	if len(orgs) == 0 {
-		open, err = s.marked(ctx, scopes)
+		open, err = s.findMarked(ctx, scopes)
 	}
 	var errs []error
 	for _, org := range orgs {
-		errs = append(errs, s.ofOrg(ctx, org, scopes))
+		errs = append(errs, s.addOrg(ctx, org, scopes))
 	}
 	if err != nil {
 		return SweepReport{}, failure("Sweep", err)
@@ -75,9 +75,9 @@ func (s *sweeper) sweep(ctx context.Context, orgs ...string) (SweepReport, error
 	return report, errors.Join(errs...)
 }
 
-// marked finds the scopes that something was counted for on days that are not closed. closable
-// are the days on which nobody counts any more, in any zone.
-func (s *sweeper) marked(ctx context.Context, scopes map[string]*sweptScope) (closable map[string]bool, err error) {
+// findMarked finds the scopes with records on days that are not closed. closable is the days on
+// which no record can be counted any more, in any zone.
+func (s *sweeper) findMarked(ctx context.Context, scopes map[string]*sweptScope) (closable map[string]bool, err error) {
 	now := s.standing.now()
 	today := calendar.In("").Day(now)
 	closable = map[string]bool{}
@@ -86,7 +86,7 @@ func (s *sweeper) marked(ctx context.Context, scopes map[string]*sweptScope) (cl
 		if s.isDone(day, "") {
 			continue
 		}
-		if calendar.In("").Closes(day, now.Add(-12*time.Hour)) { // also of the last zone
+		if calendar.In("").Closes(day, now.Add(-12*time.Hour)) { // also in the last zone
 			closable[day] = true
 		}
 		err := s.standing.ledger.Marks(ctx, day, func(m ledger.Mark) {
@@ -111,9 +111,9 @@ func (s *sweeper) marked(ctx context.Context, scopes map[string]*sweptScope) (cl
 	return closable, nil
 }
 
-// ofOrg adds the scopes of an organisation that is to be swept whatever it spent.
-func (s *sweeper) ofOrg(ctx context.Context, org string, scopes map[string]*sweptScope) error {
-	t, err := s.days.target(ctx, org, "")
+// addOrg adds the scopes of an organisation that is swept whatever its spend.
+func (s *sweeper) addOrg(ctx context.Context, org string, scopes map[string]*sweptScope) error {
+	t, err := s.days.readTarget(ctx, org, "")
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (s *sweeper) ofOrg(ctx context.Context, org string, scopes map[string]*swep
 		_, app, _ := strings.Cut(scope, "#APP#")
 		scopes[scope] = &sweptScope{org: org, app: app}
 	}
-	if err == nil && len(keys) == 0 { // it is there, and has no app
+	if err == nil && len(keys) == 0 { // it exists and has no app
 		scopes[ledger.OrgScope(org)] = &sweptScope{org: org}
 	}
 	return failure("Sweep", err)
@@ -143,7 +143,7 @@ func (s *sweeper) setDone(day, scope string) {
 	s.done[store.Key{PK: day, SK: scope}] = true
 }
 
-// forgetDays notes days that are closed in all scopes, and forgets their scopes.
+// forgetDays marks days as closed in all scopes and drops their scopes.
 func (s *sweeper) forgetDays(closed map[string]bool) {
 	s.mu.Lock()
 	maps.DeleteFunc(s.done, func(k store.Key, _ bool) bool { return closed[k.PK] })
@@ -153,12 +153,12 @@ func (s *sweeper) forgetDays(closed map[string]bool) {
 	}
 }
 
-// sweepScope closes the days of a scope, delivers its events and finds thresholds that nobody
-// looked for. pending are the days that are not closed.
+// sweepScope closes the days of a scope, delivers its events and finds new thresholds. pending
+// is the days that are not closed.
 func (s *sweeper) sweepScope(ctx context.Context, scope string, w *sweptScope) (report SweepReport, pending []string, err error) {
 	pending = slices.Collect(maps.Keys(w.days))
-	t, err := s.standing.tenants.beside(ctx, w.org, w.app)
-	if errors.Is(err, ErrNotFound) { // it was deleted: its days are closed when somebody reads them
+	t, err := s.standing.tenants.peek(ctx, w.org, w.app)
+	if errors.Is(err, ErrNotFound) { // deleted: the next read closes its days
 		return report, nil, err
 	}
 	if err != nil {
@@ -169,19 +169,19 @@ func (s *sweeper) sweepScope(ctx context.Context, scope string, w *sweptScope) (
 	errs = append(errs, failure("Sweep", err))
 	today := t.calendar.Day(s.standing.now())
 	if w.days == nil || w.days[today] != nil {
-		errs = append(errs, s.look(ctx, t, scope, w.days[today]))
+		errs = append(errs, s.findThresholds(ctx, t, scope, w.days[today]))
 	}
 	report.Closed, pending, err = s.sweepDays(ctx, t, scope, w.days)
 	return report, pending, errors.Join(append(errs, failure("Sweep", err))...)
 }
 
-// look finds thresholds that a scope reached today, and the label in use of an app. marked are the
-// labels that spent; nil: those of the ordering.
-func (s *sweeper) look(ctx context.Context, t *tenant, scope string, marked map[string]bool) error {
+// findThresholds finds the thresholds that a scope reached today, and the label in use of an app. marked
+// is the labels with spend; nil means those of the ordering.
+func (s *sweeper) findThresholds(ctx context.Context, t *tenant, scope string, marked map[string]bool) error {
 	if s.standing.opts.OnEvent == nil && !t.config.Sticky {
 		return nil
 	}
-	if t.app == "" && marked != nil { // also those that only an app's ordering has
+	if t.app == "" && marked != nil { // including labels in an app's ordering only
 		all := *t
 		all.config.Ordering = slices.DeleteFunc(slices.Sorted(maps.Keys(marked)), func(label string) bool {
 			_, ok := t.config.Quotas[label]
@@ -191,14 +191,14 @@ func (s *sweeper) look(ctx context.Context, t *tenant, scope string, marked map[
 	}
 	now := s.standing.now()
 	b := s.standing.ledger.BoardBeside(scope)
-	version, _, err := b.Look(ctx, t.need(now), true)
+	version, _, err := b.Look(ctx, t.countersNeeded(now), true)
 	if err == nil {
-		s.standing.observeIn(ctx, s.standing.viewBeside(t), t, b, version, now)
+		s.standing.findEventsIn(ctx, s.standing.peekView(t), t, b, version, now)
 	}
 	return err
 }
 
-// sweepDays closes the days that are over. pending are those that are not, or could not be closed.
+// sweepDays closes past days. pending is the days that are not over or could not be closed.
 func (s *sweeper) sweepDays(ctx context.Context, t *tenant, scope string, marked map[string]map[string]bool) (closed int, pending []string, err error) {
 	now := s.standing.now()
 	to := calendar.AddDays(t.calendar.FirstOpen(t.calendar.Day(now), now), -1)
@@ -241,7 +241,7 @@ func (s *sweeper) sweepDays(ctx context.Context, t *tenant, scope string, marked
 	return closed, pending, err
 }
 
-// sweepEvents delivers what another process found and did not deliver.
+// sweepEvents delivers events that another process found and did not deliver.
 func (s *sweeper) sweepEvents(ctx context.Context, scope string) (delivered int, err error) {
 	if s.standing.opts.OnEvent == nil {
 		return 0, nil
@@ -255,7 +255,7 @@ func (s *sweeper) sweepEvents(ctx context.Context, scope string) (delivered int,
 		if v.done[e.ID] {
 			continue
 		}
-		if err := s.standing.deliver(ctx, v, e, s.standing.now()); err != nil {
+		if err := s.standing.deliverEvent(ctx, v, e, s.standing.now()); err != nil {
 			return delivered, err
 		}
 		if v.done[e.ID] {

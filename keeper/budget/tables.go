@@ -24,13 +24,12 @@ func (t Tables) validate() error {
 	return nil
 }
 
-// TTLAttribute is the attribute by which items of both tables expire, in seconds since
-// the epoch.
+// TTLAttribute is the attribute with the expiry of items in both tables, in unix seconds.
 const TTLAttribute = store.AttrTTL
 
-// TableInputs describe the two tables, control before usage: for CreateTables, and for
-// infrastructure code that makes them. TTL on TTLAttribute is to be enabled besides. They
-// fail with a *fault.ValidationError for names that DynamoDB would refuse.
+// TableInputs describes the two tables, control before usage, for CreateTable and for
+// infrastructure code. Enable TTL on TTLAttribute as well. It returns a *fault.ValidationError
+// for names that DynamoDB would refuse.
 func (t Tables) TableInputs() ([]*dynamodb.CreateTableInput, error) {
 	if err := t.validate(); err != nil {
 		return nil, err
@@ -75,5 +74,5 @@ func enableTTL(ctx context.Context, client Client, name string) error {
 	return err
 }
 
-// breakers know whether the tables answer.
+// breakers track whether the tables answer.
 type breakers struct{ control, usage *ddb.Breaker }

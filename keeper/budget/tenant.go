@@ -9,37 +9,38 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// tenant is the configuration of one app of an organisation, as this process has it.
+// tenant is the configuration of one app of an organisation, as this process last read it.
 type tenant struct {
 	org, app string
 	config   Org
 	own      App
 	known    bool // the app has an item
 	calendar calendar.Calendar
-	labels   []string // ever used in an ordering
+	labels   []string // all labels that any ordering ever used
 	override override
 	prices   priceLayers
-	options  map[string]string // of the settings and Options.Models
-	version  int64             // organisation's and app's together
+	options  map[string]string // models of the settings and Options.Models
+	version  int64             // sum of the organisation's and the app's versions
 	loaded   time.Time
 	past     struct{ org, app []pastModel }
 	keepDays int // see Settings
 }
 
-// kept refuses a day whose counters may be gone: a sum of those that are left is too small.
-func (t *tenant) kept(field, day string, now time.Time) error {
+// checkRetained returns an error for a day whose counters may have expired, because the sum of the
+// remaining ones would be too small.
+func (t *tenant) checkRetained(field, day string, now time.Time) error {
 	if first := calendar.AddDays(t.calendar.Day(now), -t.keepDays); day < first {
 		return invalid(field, "%s is more than %d days ago, and not kept any more; give %s or a later day", day, t.keepDays, first)
 	}
 	return nil
 }
 
-// lateDays is how many days before an organisation was made its first record may be: it may have
-// waited in a spool, and be of the day before it was sent.
+// lateDays is how many days before the creation of an organisation its first record may be: it
+// may have waited in a spool, and belong to the day before it was sent.
 const lateDays = 4
 
-// firstDay is the first day for which something may be counted. A clock may have been set back
-// since the organisation was made.
+// firstDay returns the first day that may have records. The clock may have been set back since
+// the organisation was created.
 func (t *tenant) firstDay(now time.Time) string {
 	made := t.config.CreatedAt
 	if now.Before(made) {
@@ -48,10 +49,10 @@ func (t *tenant) firstDay(now time.Time) string {
 	return calendar.AddDays(t.calendar.Day(made), -lateDays)
 }
 
-// policy is what is in effect.
+// policy returns the effective configuration.
 func (t *tenant) policy() policy { return policyOf(t.config, t.own, t.config.Scope) }
 
-// scope is the key of whose spend counts.
+// scope returns the scope whose spend the tenant counts to.
 func (t *tenant) scope() string {
 	if t.config.Scope == ScopeOrg {
 		return ledger.OrgScope(t.org)
@@ -59,7 +60,7 @@ func (t *tenant) scope() string {
 	return ledger.AppScope(t.org, t.app)
 }
 
-// model is the label's model id, empty when none is configured.
+// model returns the label's model id, or "" if none is configured.
 func (t *tenant) model(p policy, label string) string {
 	if m := p.models[label]; m != "" {
 		return m
@@ -70,7 +71,7 @@ func (t *tenant) model(p policy, label string) string {
 	return t.options[label]
 }
 
-// price finds a label's price in force at an instant, and the model that it is for.
+// price returns a label's price in force at an instant, and its model.
 func (t *tenant) price(p policy, label string, at time.Time) (price prices.Price, model string, ok bool) {
 	if model = t.model(p, label); model == "" {
 		return prices.Price{}, "", false
@@ -79,7 +80,7 @@ func (t *tenant) price(p policy, label string, at time.Time) (price prices.Price
 	return price, model, ok
 }
 
-// activeOverride is the label an administrator forced, if any.
+// activeOverride returns the label of an active override, or "".
 func (t *tenant) activeOverride(now time.Time) string {
 	if now.Before(t.override.until) {
 		return t.override.label
@@ -87,15 +88,15 @@ func (t *tenant) activeOverride(now time.Time) string {
 	return ""
 }
 
-// priced are the models whose prices the tenant's calls may need.
-func (t *tenant) priced() []string {
+// modelsToPrice returns the models whose prices the tenant's calls may need.
+func (t *tenant) modelsToPrice() []string {
 	var models []string
 	add := func(model string) {
 		if name, _ := prices.SplitModel(model); name != "" && !slices.Contains(models, name) {
 			models = append(models, name)
 		}
 	}
-	for _, label := range union(t.labels, t.config.Ordering...) {
+	for _, label := range mergeLabels(t.labels, t.config.Ordering...) {
 		for _, by := range []map[string]string{t.own.Models, t.config.Models, t.options} {
 			add(by[label])
 		}
@@ -106,16 +107,16 @@ func (t *tenant) priced() []string {
 	return models
 }
 
-// withOrg is the tenant with a newer configuration of its organisation.
+// withOrg returns the tenant with a newer configuration of its organisation.
 func (t *tenant) withOrg(o orgItem) *tenant {
 	newer := *t
-	newer.config, newer.calendar, newer.labels = o.org(t.org), calendar.In(o.Zone), o.Labels
+	newer.config, newer.calendar, newer.labels = o.asOrg(t.org), calendar.In(o.Zone), o.Labels
 	newer.past.org = o.Past
 	newer.version = newer.config.Version + newer.own.Version
 	return &newer
 }
 
-// validTarget checks the ids every call names.
+// validTarget checks the ids of a call.
 func validTarget(org, app string) error {
 	if err := validUUID("org_id", org); err != nil {
 		return err
@@ -123,7 +124,7 @@ func validTarget(org, app string) error {
 	return validName("app_id", app)
 }
 
-// validReadTarget is validTarget where an empty app means all.
+// validReadTarget is validTarget with an optional app.
 func validReadTarget(org, app string) error {
 	if app == "" {
 		return validUUID("org_id", org)
@@ -131,7 +132,7 @@ func validReadTarget(org, app string) error {
 	return validTarget(org, app)
 }
 
-// dayOrToday checks a day that is not in the future.
+// dayOrToday validates a day that must not be in the future. It defaults to today.
 func (t *tenant) dayOrToday(day string, now time.Time) (string, error) {
 	today := t.calendar.Day(now)
 	if day == "" {
@@ -143,5 +144,5 @@ func (t *tenant) dayOrToday(day string, now time.Time) (string, error) {
 	if day > today {
 		return "", invalid("day", "%s is in the future: today is %s", day, today)
 	}
-	return day, t.kept("day", day, now)
+	return day, t.checkRetained("day", day, now)
 }

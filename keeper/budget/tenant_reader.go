@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// tenantReader reads the configuration of an app, or of an organisation alone, from the
-// control table.
+// tenantReader reads the configuration of an app, or of an organisation alone, from the control
+// table.
 type tenantReader struct {
 	store    *store.Store
 	now      func() time.Time
@@ -19,7 +19,7 @@ type tenantReader struct {
 	settings *sharedSettings
 }
 
-func (r tenantReader) read(ctx context.Context, org, app string) (*tenant, error) {
+func (r tenantReader) readTenant(ctx context.Context, org, app string) (*tenant, error) {
 	t := &tenant{org: org, app: app, loaded: r.now()}
 	keys := []store.Key{settingsKey, orgKey(org)}
 	if app != "" {
@@ -33,7 +33,7 @@ func (r tenantReader) read(ctx context.Context, org, app string) (*tenant, error
 	if err != nil {
 		return nil, err
 	}
-	settings, err := r.settings.follow(ctx, items[settingsKey])
+	settings, err := r.settings.adoptStored(ctx, items[settingsKey])
 	if err != nil {
 		return nil, err
 	}
@@ -48,11 +48,11 @@ func (r tenantReader) read(ctx context.Context, org, app string) (*tenant, error
 		if err != nil {
 			return nil, err
 		}
-		if a.deleted() {
+		if a.isDeleted() {
 			return nil, appDeleted(org, app)
 		}
-		if a.enforced != "" {
-			return nil, appEnforced(app, a.enforced)
+		if a.unsupported != "" {
+			return nil, appEnforced(app, a.unsupported)
 		}
 		t.own, t.known, t.past.app = a.app(app), true, a.Past
 	}
@@ -66,10 +66,9 @@ func (r tenantReader) read(ctx context.Context, org, app string) (*tenant, error
 	return t, err
 }
 
-// tablePrices puts the stored prices of the organisation's models before the
-// keeper's own.
+// tablePrices returns the stored prices of the tenant's models on top of the keeper's own.
 func (r tenantReader) tablePrices(ctx context.Context, t *tenant) (priceLayers, error) {
-	book, err := r.prices.stored(ctx, t.priced())
+	book, err := r.prices.storedPrices(ctx, t.modelsToPrice())
 	if err != nil {
 		return nil, err
 	}

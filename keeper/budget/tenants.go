@@ -17,18 +17,18 @@ import (
 
 const cacheEntries = 10_000
 
-// usableFor is how long a configuration may be used while no newer one can be loaded.
+// usableFor is how long a configuration may be used while no newer one can be read.
 const usableFor = 5 * time.Minute
 
-// tenantKey names the configuration of an app, or of an organisation alone.
+// tenantKey identifies the configuration of an app, or of an organisation alone.
 type tenantKey struct{ org, app string }
 
-// String is the key as text; '/' is in no organisation's id.
+// String returns the key as text. No organisation's id contains '/'.
 func (k tenantKey) String() string { return k.org + "/" + k.app }
 
-// tenants caches configurations for Options.ConfigTTL, with one load at a time per app.
-// A configuration is evicted as soon as it is written here. While no newer one can be
-// loaded, it is used for usableFor in all.
+// tenants caches configurations for Options.ConfigTTL, with one read at a time per app. A write
+// in this process evicts the configuration. While no newer one can be read, it stays usable for
+// usableFor in all.
 type tenants struct {
 	reader  tenantReader
 	life    *background.Life
@@ -38,15 +38,15 @@ type tenants struct {
 func newTenants(r tenantReader, life *background.Life, tables breakers) *tenants {
 	loading, _ := cache.NewLoading[tenantKey](cacheEntries, cache.Options[*tenant]{ // fails only for a size below 1
 		Now: r.now, TTL: r.opts.ConfigTTL, Ahead: r.opts.ConfigTTL / 5, Spread: r.opts.ConfigTTL / 5, Grace: max(0, usableFor-r.opts.ConfigTTL), Wait: true,
-		Leave:    tables.away,
-		Definite: func(err error) bool { return !unavailable(err) },
+		Leave:    tables.leaveChannel,
+		Definite: func(err error) bool { return !isUnavailable(err) },
 	})
 	return &tenants{reader: r, life: life, loading: loading}
 }
 
-// away is a channel that is closed while it is in vain to wait for a configuration,
-// and why that is so. While spend cannot be read, one that is held will do.
-func (b breakers) away(held bool) (gone <-chan struct{}, why func() error) {
+// leaveChannel returns a channel that is closed while waiting for a configuration is useless, and the
+// error to return then. While spend cannot be read, a cached configuration is good enough.
+func (b breakers) leaveChannel(held bool) (gone <-chan struct{}, why func() error) {
 	lost := b.control
 	if held && b.usage.State().Open {
 		lost = b.usage
@@ -54,12 +54,12 @@ func (b breakers) away(held bool) (gone <-chan struct{}, why func() error) {
 	return lost.Lasting(), func() error { return ledger.Away("configuration", lost) }
 }
 
-// get is the configuration, at most ConfigTTL old, or usableFor when the store
-// does not answer; an older one comes with the error, for what may be answered
-// without a current one.
+// get returns the configuration, at most ConfigTTL old, or usableFor if the store does not
+// answer. It returns an older one together with the error, for calls that can do without a
+// current one.
 func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 	key := tenantKey{org, app}
-	t, err := ts.loading.Get(ctx, key, ts.loadOf(key))
+	t, err := ts.loading.Get(ctx, key, ts.loader(key))
 	if err == nil {
 		return t, nil
 	}
@@ -69,57 +69,57 @@ func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 	return ts.loading.Last(key), err
 }
 
-// beside is get for a look that keeps no other configuration from being known.
-func (ts *tenants) beside(ctx context.Context, org, app string) (*tenant, error) {
+// peek is get without evicting another configuration from the cache.
+func (ts *tenants) peek(ctx context.Context, org, app string) (*tenant, error) {
 	if t := ts.loading.Last(tenantKey{org, app}); t != nil && ts.reader.now().Sub(t.loaded) < ts.reader.opts.ConfigTTL {
 		return t, nil
 	}
-	t, err := ts.reader.read(ctx, org, app)
+	t, err := ts.reader.readTenant(ctx, org, app)
 	return t, failure("configuration", err)
 }
 
-// ready is the configuration if it needs no wait; else nil.
-func (ts *tenants) ready(ctx context.Context, org, app string) *tenant {
+// getCached returns the configuration if it is cached, else nil.
+func (ts *tenants) getCached(ctx context.Context, org, app string) *tenant {
 	key := tenantKey{org, app}
-	return ts.loading.Ready(ctx, key, ts.loadOf(key))
+	return ts.loading.Ready(ctx, key, ts.loader(key))
 }
 
-func (ts *tenants) loadOf(key tenantKey) cache.Load[*tenant] {
+func (ts *tenants) loader(key tenantKey) cache.Load[*tenant] {
 	return func(context.Context) (*tenant, error) { return ts.load(key) }
 }
 
-// load reads a configuration. It goes on when its callers leave.
+// load reads a configuration. It continues when its callers leave.
 func (ts *tenants) load(key tenantKey) (*tenant, error) {
 	ctx, cancel := context.WithTimeout(ts.life.Context(), ledger.WriteTimeout)
 	defer cancel()
-	t, err := ts.reader.read(ctx, key.org, key.app)
+	t, err := ts.reader.readTenant(ctx, key.org, key.app)
 	if err == nil {
 		return t, nil
 	}
 	err = failure("configuration", err)
-	if last := ts.loading.Last(key); last != nil && unavailable(err) {
+	if last := ts.loading.Last(key); last != nil && isUnavailable(err) {
 		ts.reader.opts.Logger.Warn("budget: the configuration cannot be loaded; the last one known is used for at most five minutes",
 			"org", key.org, "app", key.app, "loaded", last.loaded, "error", err)
 	}
 	return nil, err
 }
 
-// replace keeps a changed copy of a configuration unless it was evicted meanwhile.
-func (ts *tenants) replace(old, with *tenant) {
+// replaceCached stores a changed copy of a configuration unless it was evicted meanwhile.
+func (ts *tenants) replaceCached(old, with *tenant) {
 	ts.loading.Replace(tenantKey{old.org, old.app}, old, with)
 }
 
-// evict forgets an organisation's configurations, and its apps'.
+// evict drops the configurations of an organisation and its apps.
 func (ts *tenants) evict(org string) {
 	ts.loading.Evict(func(k tenantKey) bool { return k.org == org })
 }
 
-// evictAll forgets everything.
+// evictAll drops all configurations.
 func (ts *tenants) evictAll() { ts.loading.Evict(func(tenantKey) bool { return true }) }
 
-// register writes an item for an app that was never put, if Options.AllowUnknownApps let it
-// come so far: so a list of the organisation's apps contains every app that spends.
-func (ts *tenants) register(ctx context.Context, t *tenant) error {
+// registerApp writes an item for an app without PutApp, which Options.AllowUnknownApps permits. So
+// the list of the organisation's apps contains every app with spend.
+func (ts *tenants) registerApp(ctx context.Context, t *tenant) error {
 	if t.known || t.app == "" {
 		return nil
 	}
@@ -141,6 +141,6 @@ func (ts *tenants) register(ctx context.Context, t *tenant) error {
 	}
 	registered := *t
 	registered.known = true
-	ts.replace(t, &registered)
+	ts.replaceCached(t, &registered)
 	return nil
 }

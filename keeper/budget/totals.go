@@ -17,7 +17,7 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// days reads what was spent on days.
+// days reads the spend of days.
 type days struct {
 	store   *store.Store
 	ledger  *ledger.Ledger
@@ -27,34 +27,34 @@ type days struct {
 	now     func() time.Time
 }
 
-// LabelTotals is what one label used on one day.
+// LabelTotals is one label's usage on one day.
 type LabelTotals struct {
 	Label         string `json:"label"`           // its name in the ordering
 	CostMicros    int64  `json:"cost_usd_micros"` // charges less credits in µ$, rounded half up
 	prices.Tokens `json:"tokens"`
-	Requests      int64         `json:"requests"`         // records that were counted
+	Requests      int64         `json:"requests"`         // counted records
 	Quota         int64         `json:"quota_usd_micros"` // µ$, as configured now
 	Percent       float64       `json:"quota_pct"`        // of the quota, one decimal; 0 when the quota is 0
-	Status        prices.Status `json:"status"`           // by what was spent that day and the quota
+	Status        prices.Status `json:"status"`           // from the spend of the day and the quota
 }
 
-// DayTotals is one day, label by label in the order of preference; labels that
-// are no longer in the ordering come last.
+// DayTotals is one day's usage by label, in order of preference. Labels that are no longer in
+// the ordering come last.
 type DayTotals struct {
 	Day        string        `json:"day"`             // like 20260123
 	CostMicros int64         `json:"cost_usd_micros"` // of all labels, in µ$
-	Labels     []LabelTotals `json:"labels"`          // see above for their order
+	Labels     []LabelTotals `json:"labels"`          // in the order above
 }
 
-func (s *days) totals(ctx context.Context, org, app, day string) (DayTotals, error) {
-	t, err := s.target(ctx, org, app)
+func (s *days) readTotals(ctx context.Context, org, app, day string) (DayTotals, error) {
+	t, err := s.readTarget(ctx, org, app)
 	if err != nil {
 		return DayTotals{}, err
 	}
 	if day, err = t.dayOrToday(day, s.now()); err != nil {
 		return DayTotals{}, err
 	}
-	c := t.closings()
+	c := t.newClosings()
 	days, err := s.dayRange(ctx, t, day, day, c)
 	s.ledger.CloseBehind(c)
 	if err != nil {
@@ -65,9 +65,9 @@ func (s *days) totals(ctx context.Context, org, app, day string) (DayTotals, err
 
 const maxHistory = 3700 // days
 
-func (s *days) history(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
+func (s *days) readHistory(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
 	return func(yield func(DayTotals, error) bool) {
-		t, err := s.target(ctx, org, app)
+		t, err := s.readTarget(ctx, org, app)
 		if err == nil {
 			to, err = t.validRange(s.now(), from, to)
 		}
@@ -75,7 +75,7 @@ func (s *days) history(ctx context.Context, org, app, from, to string) iter.Seq2
 			yield(DayTotals{}, err)
 			return
 		}
-		c := t.closings()
+		c := t.newClosings()
 		defer s.ledger.CloseBehind(c)
 		for from <= to {
 			last := min(calendar.AddDays(from, 30), to)
@@ -92,7 +92,7 @@ func (s *days) history(ctx context.Context, org, app, from, to string) iter.Seq2
 	}
 }
 
-// yieldAll reports whether the caller wants more.
+// yieldAll yields all days. It returns false if the caller stops.
 func yieldAll(days []DayTotals, yield func(DayTotals, error) bool) bool {
 	for _, d := range days {
 		if !yield(d, nil) {
@@ -114,13 +114,12 @@ func (t *tenant) validRange(now time.Time, from, to string) (string, error) {
 	if last.Before(first) || last.Sub(first).Hours() > 24*maxHistory {
 		return "", invalid("to", "%s is not 0 to %d days after %s", to, maxHistory, from)
 	}
-	return min(to, t.calendar.Day(now)), t.kept("from", from, now)
+	return min(to, t.calendar.Day(now)), t.checkRetained("from", from, now)
 }
 
-// target is the configuration for a read of what is stored; the app may be empty. It
-// reads the organisation's configuration again, so that the sums contain a label that
-// another process has just added.
-func (s *days) target(ctx context.Context, org, app string) (*tenant, error) {
+// readTarget returns the configuration for a read; app may be empty. It reads the organisation's
+// configuration again, so that the sums contain a label that another process has just added.
+func (s *days) readTarget(ctx context.Context, org, app string) (*tenant, error) {
 	if err := validReadTarget(org, app); err != nil {
 		return nil, err
 	}
@@ -135,16 +134,16 @@ func (s *days) target(ctx context.Context, org, app string) (*tenant, error) {
 	return t.withOrg(o), nil
 }
 
-// closings collects the totals that a read of days may store. Before the organisation
-// existed there was nothing to sum.
-func (t *tenant) closings() *ledger.Closings {
+// newClosings returns a collector for totals that a read may store. It starts at the creation of
+// the organisation.
+func (t *tenant) newClosings() *ledger.Closings {
 	return ledger.CollectClosings(t.calendar.Day(t.config.CreatedAt), nil)
 }
 
-// dayRange sums days; of all apps when none is named.
+// dayRange sums days. Without an app it sums over all apps.
 func (s *days) dayRange(ctx context.Context, t *tenant, from, to string, c *ledger.Closings) ([]DayTotals, error) {
 	labels := map[string]bool{}
-	for _, l := range union(t.labels, t.config.Ordering...) {
+	for _, l := range mergeLabels(t.labels, t.config.Ordering...) {
 		labels[l] = true
 	}
 	keys, err := s.scopesOf(ctx, t)
@@ -173,23 +172,23 @@ func (s *days) dayRange(ctx context.Context, t *tenant, from, to string, c *ledg
 	}
 	var out []DayTotals
 	for day := from; day <= to; day = calendar.AddDays(day, 1) {
-		out = append(out, t.totals(day, sums[day], s.now()))
+		out = append(out, t.dayTotals(day, sums[day], s.now()))
 	}
 	return out, nil
 }
 
-// sumDays sums days of one key. Each may take as long as a call waits for the store.
+// sumDays sums days of one key, within Options.Timeout.
 func (s *days) sumDays(ctx context.Context, t *tenant, key string, labels map[string]bool, from, to string) (ledger.Days, error) {
 	if to < from {
 		return ledger.Days{}, nil
 	}
-	ctx, cancel := s.opts.patience(ctx)
+	ctx, cancel := s.opts.withTimeout(ctx)
 	defer cancel()
 	return s.ledger.SumDays(ctx, t.calendar, key, labels, from, to)
 }
 
-// scopesOf are the keys under which a tenant's spend is counted: those of all
-// apps when none is named.
+// scopesOf returns the scopes with a tenant's spend: those of all apps if the tenant has no
+// app.
 func (s *days) scopesOf(ctx context.Context, t *tenant) ([]string, error) {
 	if t.config.Scope == ScopeOrg || t.app != "" {
 		return []string{t.scope()}, nil
@@ -205,8 +204,8 @@ func (s *days) scopesOf(ctx context.Context, t *tenant) ([]string, error) {
 	return keys, nil
 }
 
-// totals reports a day in the order of the labels.
-func (t *tenant) totals(day string, rows map[string]ledger.Counter, now time.Time) DayTotals {
+// dayTotals returns a day's sums in the order of the labels.
+func (t *tenant) dayTotals(day string, rows map[string]ledger.Counter, now time.Time) DayTotals {
 	p := t.policy()
 	out := DayTotals{Day: day, Labels: []LabelTotals{}}
 	var sum money.Picos
@@ -216,7 +215,7 @@ func (t *tenant) totals(day string, rows map[string]ledger.Counter, now time.Tim
 		}
 		return len(p.ordering)
 	}
-	labels := union(t.labels, p.ordering...)
+	labels := mergeLabels(t.labels, p.ordering...)
 	slices.SortStableFunc(labels, func(a, b string) int {
 		return cmp.Or(cmp.Compare(order(a), order(b)), strings.Compare(a, b))
 	})
@@ -237,18 +236,18 @@ func (t *tenant) totals(day string, rows map[string]ledger.Counter, now time.Tim
 	return out
 }
 
-// TagTotal is what the calls with one value of a tag cost on one day.
+// TagTotal is the cost of the calls with one value of a tag on one day.
 type TagTotal struct {
-	Value      string `json:"value"`           // of the tag
+	Value      string `json:"value"`           // the tag's value
 	CostMicros int64  `json:"cost_usd_micros"` // in µ$, rounded half up
-	Requests   int64  `json:"requests"`        // records with it
+	Requests   int64  `json:"requests"`        // number of records
 }
 
 func (s *days) tagTotals(ctx context.Context, org, app, day, tag string) ([]TagTotal, error) {
 	if err := validName("tag", tag); err != nil {
 		return nil, err
 	}
-	t, err := s.target(ctx, org, app)
+	t, err := s.readTarget(ctx, org, app)
 	if err != nil {
 		return nil, err
 	}
@@ -279,12 +278,12 @@ func (s *days) tagTotals(ctx context.Context, org, app, day, tag string) ([]TagT
 	return out, nil
 }
 
-// sumTags adds a scope's sums by the values of a tag, in the shards of its labels; it may take
-// as long as a call waits for the store.
+// sumTags adds up a scope's costs by tag value, over the shards of its labels, within
+// Options.Timeout.
 func (s *days) sumTags(ctx context.Context, t *tenant, scope, tag, day string, add func(value string, row ledger.Counter)) error {
-	ctx, cancel := s.opts.patience(ctx)
+	ctx, cancel := s.opts.withTimeout(ctx)
 	defer cancel()
-	shards, err := s.ledger.ShardsOf(ctx, scope, union(t.labels, t.config.Ordering...), day)
+	shards, err := s.ledger.ShardsOf(ctx, scope, mergeLabels(t.labels, t.config.Ordering...), day)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ const (
 	dedupFor     = 49 * time.Hour
 )
 
-// Receipt is how a record was counted and where the app stands after it.
+// Receipt is the result of counting a record, with the app's spend afterwards.
 type Receipt struct {
 	CostMicros       int64         `json:"cost_usd_micros" doc:"What it cost, in millionths of a dollar"`                             // in µ$, rounded half up
 	Duplicate        bool          `json:"-"`                                                                                         // counted before; the fields up to PriceVersion are that record's
@@ -33,8 +33,8 @@ type Receipt struct {
 	Spooled          bool          `json:"-"`                                                                                         // the store did not answer: kept in the spool, not counted yet
 }
 
-// usageHash is over the decoded fields, so that the same record written differently has the
-// same hash.
+// usageHash hashes the decoded fields, so that two encodings of the same record have the same
+// hash.
 func usageHash(u prices.Usage) string {
 	type pair struct{ K, V string }
 	tags := make([]pair, 0, len(u.Tags))
@@ -58,15 +58,15 @@ func usageHash(u prices.Usage) string {
 type SpooledUsage struct {
 	Org      string       `json:"org_id"`   // the organisation's id
 	App      string       `json:"app_id"`   // the app's id
-	Usage    prices.Usage `json:"usage"`    // as it was submitted
-	Received time.Time    `json:"received"` // the time of a record that has none
-	// Cost is what it costs, in pico-dollars, by the configuration and the prices that were
-	// known when it was received. Empty: none was known.
+	Usage    prices.Usage `json:"usage"`    // the submitted record
+	Received time.Time    `json:"received"` // time of receipt; also the time of a record without one
+	// Cost is the cost in pico-dollars by the configuration and prices known at receipt. Empty
+	// if they were unknown.
 	Cost string `json:"cost_picos,omitempty"`
-	// PriceVersion is where its price is from. Empty if Cost is.
+	// PriceVersion is the origin of the price. Empty if Cost is.
 	PriceVersion string `json:"price_version,omitempty"`
-	Refusal      string `json:"refusal,omitempty"` // why it was refused for good
+	Refusal      string `json:"refusal,omitempty"` // the reason for the final refusal
 }
 
-// priced reports whether it was found good, and priced, before.
-func (e *SpooledUsage) priced() bool { return e.Cost != "" }
+// isPriced reports whether the record was validated and priced before.
+func (e *SpooledUsage) isPriced() bool { return e.Cost != "" }

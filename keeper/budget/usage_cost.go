@@ -9,10 +9,10 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// cost is what the record costs, by the model that it names and the price in force at an
-// instant; what was found once stays.
-func (e *SpooledUsage) cost(t *tenant, at, now time.Time) (money.Picos, error) {
-	if e.priced() {
+// costAt returns the record's cost, by the model that it names and the price in force at an
+// instant. It returns an earlier result unchanged.
+func (e *SpooledUsage) costAt(t *tenant, at, now time.Time) (money.Picos, error) {
+	if e.isPriced() {
 		cost, err := money.Parse(e.Cost)
 		if err != nil {
 			return cost, invalid("cost_picos", "%v", err)
@@ -30,9 +30,9 @@ func (e *SpooledUsage) cost(t *tenant, at, now time.Time) (money.Picos, error) {
 	return cost, err
 }
 
-// recordModel is the model by which a record is priced: the one it names, if its label has or
-// had it, or else the label's; of a label without one, the last that it had. No record
-// chooses its price.
+// recordModel returns the model that prices a record: the one it names, if its label has or had
+// that one, else the label's model. For a label without a model it is the label's last model.
+// So a record cannot choose its price.
 func (t *tenant) recordModel(u prices.Usage, now time.Time) (string, error) {
 	last, had := t.pastModel(u.Label, u.Model, now)
 	model := cmp.Or(t.model(t.policy(), u.Label), last)
@@ -47,8 +47,8 @@ func (t *tenant) recordModel(u prices.Usage, now time.Time) (string, error) {
 	return "", invalid("model_id", "label %q is model %q, not %q", u.Label, model, u.Model)
 }
 
-// pastModel is the last model that a label had within pastFor, and whether one of that name
-// was among those it had.
+// pastModel returns the last model that a label had within pastFor, and whether the label had
+// the named one.
 func (t *tenant) pastModel(label, named string, now time.Time) (last string, had bool) {
 	past := slices.Concat(t.past.org, t.past.app)
 	slices.SortStableFunc(past, func(a, b pastModel) int { return cmp.Compare(a.Until, b.Until) })
@@ -74,8 +74,8 @@ func (t *tenant) costOf(label, model string, tokens prices.Tokens, at time.Time)
 	return cost, version, nil
 }
 
-// cost prices tokens at a label's price in force at an instant.
-func (t *tenant) cost(label string, tokens prices.Tokens, at time.Time) (money.Picos, error) {
+// labelCost prices tokens at a label's price in force at an instant.
+func (t *tenant) labelCost(label string, tokens prices.Tokens, at time.Time) (money.Picos, error) {
 	model := t.model(t.policy(), label)
 	if model == "" {
 		return money.Picos{}, noModel(label)

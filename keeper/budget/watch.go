@@ -9,16 +9,16 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/ledger"
 )
 
-// watch is who looks for events of one scope, and when.
+// watch schedules the search for events of one scope.
 type watch struct {
 	org, scope string
 
 	mu    sync.Mutex
-	apps  map[string]bool // that asked
-	timer *time.Timer     // of the look that follows the last write; nil when none is due
+	apps  map[string]bool // apps with calls
+	timer *time.Timer     // timer of the next look; nil if none is due
 }
 
-func (s *standing) watch(org, scope string) *watch {
+func (s *standing) watchFor(org, scope string) *watch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w, ok := s.watches.Get(scope); ok {
@@ -29,23 +29,23 @@ func (s *standing) watch(org, scope string) *watch {
 	return w
 }
 
-// asked notes an app whose thresholds are of interest.
-func (w *watch) asked(app string) {
+// addApp records an app whose thresholds to watch.
+func (w *watch) addApp(app string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.apps[app] = true
 }
 
-// follow makes one more query follow an operation that was given to the ledger, so
-// that no threshold is missed: within a staleness period, and again for as long as
-// there may be more to write, since an operation goes on when its caller has left.
-func (s *standing) follow(o *ledger.Operation) {
+// scheduleLook schedules a query after an operation, so that no threshold is missed: within a
+// staleness period, and repeatedly while writes may be pending, because an operation continues
+// after its caller has left.
+func (s *standing) scheduleLook(o *ledger.Operation) {
 	if s.opts.OnEvent != nil {
-		s.lookLater(s.watch(o.Org, o.Scope))
+		s.lookLater(s.watchFor(o.Org, o.Scope))
 	}
 }
 
-// lookLater looks at a scope after a staleness period, once.
+// lookLater looks at a scope once after a staleness period.
 func (s *standing) lookLater(w *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *standing) lookLater(w *watch) {
 		w.mu.Lock()
 		w.timer = nil
 		w.mu.Unlock()
-		more := s.ledger.Busy(w.scope) // asked first: what ends meanwhile is seen below
+		more := s.ledger.Busy(w.scope) // before the look: writes that end meanwhile are seen below
 		s.observeScope(s.life.Context(), w)
 		if more {
 			s.lookLater(w)
@@ -65,7 +65,7 @@ func (s *standing) lookLater(w *watch) {
 	})
 }
 
-// observeScope looks once more for every app that asked, if there is news.
+// observeScope looks again for every watched app if this process has written.
 func (s *standing) observeScope(ctx context.Context, w *watch) {
 	w.mu.Lock()
 	apps := maps.Clone(w.apps)
@@ -78,7 +78,7 @@ func (s *standing) observeScope(ctx context.Context, w *watch) {
 		if err != nil {
 			continue
 		}
-		if _, err := s.look(ctx, t, true); err != nil {
+		if _, err := s.lookUp(ctx, t, true); err != nil {
 			s.opts.Logger.WarnContext(ctx, "budget: looking for events", "scope", w.scope, "error", err)
 		}
 	}
@@ -90,7 +90,7 @@ func (s *standing) allWatches() []*watch {
 	return s.watches.Values()
 }
 
-// observeAll is the last look of a keeper that closes.
+// observeAll is the last look of a closing keeper.
 func (s *standing) observeAll(ctx context.Context) {
 	for _, w := range s.allWatches() {
 		if s.opts.OnEvent != nil && ctx.Err() == nil {
@@ -99,7 +99,7 @@ func (s *standing) observeAll(ctx context.Context) {
 	}
 }
 
-// stopTimers leaves what they would have seen to the last look.
+// stopTimers cancels the scheduled looks. The last look replaces them.
 func (s *standing) stopTimers() {
 	for _, w := range s.allWatches() {
 		w.mu.Lock()
