@@ -16,29 +16,29 @@ import (
 
 const (
 	api       = "/api/v1"
-	maxAnswer = 16 << 20         // bytes of an answer
-	maxPause  = 10 * time.Second // the longest wait for another try that a call makes itself
+	maxAnswer = 16 << 20         // bytes of a response
+	maxPause  = 10 * time.Second // the longest wait between two tries within a call
 )
 
 var backoff = ddb.Backoff{First: 100 * time.Millisecond, Most: 5 * time.Second}
 
-// call is one request, which is safe to be sent again: it reads, or has an id under which
-// it is carried out once.
+// call is one request. It is safe to repeat: it reads, or has an id under which the keeper
+// executes it once.
 type call struct {
 	op     string // for errors, for example "Submit"
 	method string
 	path   string // below api
-	body   any    // nil: none
+	body   any    // nil without a body
 	writes bool
-	// check refuses an answer that is of another request, or none of the keeper's.
+	// check refuses a response to another request, and one that is not the keeper's.
 	check func() error
-	into  any // what the answer is decoded into; nil: it has no body
+	into  any // target for decoding the response; nil if it has no body
 }
 
-// do makes a call, and again as long as it gets no answer, there are retries left and ctx
-// lasts. It returns the answer's header.
-func (c *core) do(ctx context.Context, r *call) (http.Header, error) {
-	body, err := encoded(r)
+// doCall makes a call. It retries without a response until the retries are used up or ctx ends. It
+// returns the header of the response.
+func (c *core) doCall(ctx context.Context, r *call) (http.Header, error) {
+	body, err := encodeBody(r)
 	if err != nil {
 		return nil, err
 	}
@@ -47,23 +47,23 @@ func (c *core) do(ctx context.Context, r *call) (http.Header, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, unavailable(r.op, err, doubt, 0)
 		}
-		header, err := c.authorized(ctx, r, body)
-		var f *unanswered
+		header, err := c.tryAuthorized(ctx, r, body)
+		var f *noResponse
 		if err == nil || !errors.As(err, &f) {
 			return header, err
 		}
 		doubt = doubt || f.sent && r.writes
 		wait := max(backoff.Wait(try), f.after)
-		if !f.again || try >= c.opts.Retries || wait > maxPause || beyond(ctx, wait) {
-			return nil, unavailable(r.op, cause(ctx, f.err), doubt, f.after)
+		if !f.again || try >= c.opts.Retries || wait > maxPause || endsWithin(ctx, wait) {
+			return nil, unavailable(r.op, withContextError(ctx, f.err), doubt, f.after)
 		}
 		c.opts.Logger.DebugContext(ctx, "budgetclient: trying again", "op", r.op, "try", try+1, "wait", wait, "error", f.err)
 		ddb.Sleep(ctx, wait)
 	}
 }
 
-// encoded is the body of all tries.
-func encoded(r *call) ([]byte, error) {
+// encodeBody returns the body, which all tries share.
+func encodeBody(r *call) ([]byte, error) {
 	if r.body == nil {
 		return nil, nil
 	}
@@ -74,40 +74,40 @@ func encoded(r *call) ([]byte, error) {
 	return body, err
 }
 
-// beyond reports whether ctx ends before a wait does.
-func beyond(ctx context.Context, wait time.Duration) bool {
+// endsWithin reports whether ctx ends before the wait does.
+func endsWithin(ctx context.Context, wait time.Duration) bool {
 	end, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && time.Until(end) <= wait
 }
 
-// cause is ctx's own end, where that is why a try failed.
-func cause(ctx context.Context, err error) error {
+// withContextError adds the error of ctx to err if ctx has ended.
+func withContextError(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		return fmt.Errorf("%w: %w", ended, err)
 	}
 	return err
 }
 
-// authorized makes one try with a token; a token that is refused is replaced once.
-func (c *core) authorized(ctx context.Context, r *call, body []byte) (http.Header, error) {
+// tryAuthorized makes one try with a token. It replaces a refused token once.
+func (c *core) tryAuthorized(ctx context.Context, r *call, body []byte) (http.Header, error) {
 	for second := false; ; second = true {
-		token, err := c.token(ctx)
+		token, err := c.accessToken(ctx)
 		if err != nil {
 			return nil, err
 		}
-		header, err := c.try(ctx, r, body, token.Reveal())
+		header, err := c.tryOnce(ctx, r, body, token.Reveal())
 		if !errors.Is(err, ErrUnauthorized) || second {
 			return header, err
 		}
-		c.forget(token)
+		c.dropTokens(token)
 	}
 }
 
-// try sends a request once and reads its answer, within Options.Timeout.
-func (c *core) try(ctx context.Context, r *call, body []byte, token string) (http.Header, error) {
+// tryOnce sends a request once and reads the response, within Options.Timeout.
+func (c *core) tryOnce(ctx context.Context, r *call, body []byte, token string) (http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, r.method, c.base+api+r.path, reader(body))
+	req, err := http.NewRequestWithContext(ctx, r.method, c.base+api+r.path, bodyReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("budgetclient: %s: %w", r.op, err)
 	}
@@ -120,26 +120,26 @@ func (c *core) try(ctx context.Context, r *call, body []byte, token string) (htt
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, lost(err)
+		return nil, lostRequest(err)
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return nil, lost(fmt.Errorf("the answer is cut: %w", err))
+		return nil, lostRequest(fmt.Errorf("the answer is cut: %w", err))
 	case len(answer) > maxAnswer:
-		return nil, &unanswered{err: errors.New("the answer is too large"), sent: true}
+		return nil, &noResponse{err: errors.New("the answer is too large"), sent: true}
 	}
-	return res.Header, c.read(r, res, answer)
+	return res.Header, c.decodeResponse(r, res, answer)
 }
 
-// read takes an answer apart.
-func (c *core) read(r *call, res *http.Response, answer []byte) error {
+// decodeResponse decodes a response.
+func (c *core) decodeResponse(r *call, res *http.Response, answer []byte) error {
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return failure(r.op, res.StatusCode, res.Header, answer, c.opts.Now())
+		return decodeFailure(r.op, res.StatusCode, res.Header, answer, c.opts.Now())
 	}
 	odd := func(why string) error {
-		return &unanswered{err: fmt.Errorf("%d, and the answer is not the keeper's: %s", res.StatusCode, why), again: true, sent: true}
+		return &noResponse{err: fmt.Errorf("%d, and the answer is not the keeper's: %s", res.StatusCode, why), again: true, sent: true}
 	}
 	if r.into == nil {
 		if res.StatusCode != http.StatusNoContent {
@@ -161,7 +161,7 @@ func (c *core) read(r *call, res *http.Response, answer []byte) error {
 	return nil
 }
 
-func reader(body []byte) io.Reader {
+func bodyReader(body []byte) io.Reader {
 	if body == nil {
 		return nil
 	}

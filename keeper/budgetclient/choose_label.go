@@ -7,18 +7,19 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// ChooseLabel returns the label that an app may use now, and its model, as budget.Keeper.ChooseLabel
-// does. Errors: as of Recommend, and a *fault.ValidationError for a label outside the app's ordering.
+// ChooseLabel returns the label that an app may use now, and its model, as
+// budget.Keeper.ChooseLabel does. Errors: as Recommend, and a *fault.ValidationError for a
+// label outside the app's ordering.
 func (c *Client) ChooseLabel(ctx context.Context, org, app, label string) (chosen, model string, err error) {
-	if err := c.usable(ctx); err != nil {
+	if err := c.checkUsable(ctx); err != nil {
 		return "", "", err
 	}
 	rec, err := c.Recommend(ctx, org, app)
 	return rec.Choose(label, err, c.opts.Now())
 }
 
-// CountCalls counts what 1 to 100 calls cost, as SubmitBatch does. It returns an error for each, nil
-// if it is counted. err is for all of them.
+// CountCalls counts the costs of 1 to 100 calls, as SubmitBatch does. errs has one error for
+// each call, nil for a counted one. err concerns all of them.
 func (c *Client) CountCalls(ctx context.Context, org, app string, calls []prices.Usage) (errs []error, err error) {
 	results, err := c.SubmitBatch(ctx, org, app, calls)
 	return budget.ErrorsOf(results), err

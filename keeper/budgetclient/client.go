@@ -10,22 +10,22 @@ import (
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
-// Client is a client of one keeper. Make one with New for each process, and Close it. It
-// is safe for concurrent use and starts no goroutine.
+// Client is a client of one keeper. Make one per process with New, and Close it. It is safe for
+// concurrent use and starts no goroutine.
 type Client struct {
 	*core
 }
 
 type core struct {
 	opts    Options
-	base    string // without a slash at its end
+	base    string // without a trailing slash
 	http    *http.Client
-	own     bool // http's connections are the client's
+	own     bool // the client owns http's connections
 	session session
 	choices choices
 }
 
-// New makes a Client; it makes no request: the first call logs in. It fails with a
+// New returns a Client. It sends no request: the first call logs in. It fails with a
 // *fault.ValidationError.
 func New(options *Options) (*Client, error) {
 	o, err := options.withDefaults()
@@ -39,12 +39,12 @@ func New(options *Options) (*Client, error) {
 	} else {
 		*c.http = *o.HTTPClient
 	}
-	// A redirect would send the secret, or a record, to who knows where.
+	// Never follow a redirect, which would send the secret or a record to another host.
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{c}, nil
 }
 
-// ownTransport is the default one with room for the connections of a busy service.
+// ownTransport returns the default transport with room for the connections of a busy service.
 func ownTransport() http.RoundTripper {
 	t, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -55,15 +55,15 @@ func ownTransport() http.RoundTripper {
 	return t
 }
 
-// Close closes the connections that are idle, unless they are of Options.HTTPClient. It
-// ends no call.
+// Close closes idle connections, unless they belong to Options.HTTPClient. It does not end
+// calls.
 func (c *Client) Close() {
 	if c != nil && c.core != nil && c.own {
 		c.http.CloseIdleConnections()
 	}
 }
 
-// String names the client without its secret.
+// String returns the client id and the base URL, without the secret.
 func (c *Client) String() string {
 	if c == nil || c.core == nil {
 		return "budgetclient: none"
@@ -71,11 +71,11 @@ func (c *Client) String() string {
 	return "budgetclient: " + c.opts.ClientID + " at " + c.base
 }
 
-// GoString is String.
+// GoString returns String.
 func (c *Client) GoString() string { return c.String() }
 
-// usable refuses calls of a client that New did not make, and without a context.
-func (c *Client) usable(ctx context.Context) error {
+// checkUsable returns an error for a client that New did not make, and for a nil context.
+func (c *Client) checkUsable(ctx context.Context) error {
 	if c == nil || c.core == nil {
 		return invalid("client", "was not made by New; make one with budgetclient.New(&budgetclient.Options{...})")
 	}
@@ -87,11 +87,11 @@ var (
 	name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 )
 
-// target is the path of an app, or with an empty one of the organisation. What could lead
-// elsewhere is refused.
-func target(org, app string, appNeeded bool) (string, error) {
+// targetPath returns the path of an app, or of the organisation if app is empty. It refuses ids
+// that could change the path.
+func targetPath(org, app string, appNeeded bool) (string, error) {
 	if !uuid.MatchString(org) {
-		return "", invalid("org_id", "%q is not a canonical lower-case UUID", clipped(org))
+		return "", invalid("org_id", "%q is not a canonical lower-case UUID", clipText(org))
 	}
 	path := "/orgs/" + org
 	if app == "" && !appNeeded {
@@ -105,13 +105,13 @@ func target(org, app string, appNeeded bool) (string, error) {
 
 func validName(field, text string) error {
 	if !name.MatchString(text) {
-		return invalid(field, "%q is not 1 to 64 of A-Z a-z 0-9 . _ -, the first a letter or digit", clipped(text))
+		return invalid(field, "%q is not 1 to 64 of A-Z a-z 0-9 . _ -, the first a letter or digit", clipText(text))
 	}
 	return nil
 }
 
-// clipped keeps an error short.
-func clipped(text string) string {
+// clipText truncates text for an error.
+func clipText(text string) string {
 	const most = 64
 	if len(text) <= most {
 		return text
@@ -119,10 +119,10 @@ func clipped(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// admitted is the path of an app, for a call that may be made.
-func (c *Client) admitted(ctx context.Context, org, app string) (string, error) {
-	if err := c.usable(ctx); err != nil {
+// appPath checks the call and returns the path of the app.
+func (c *Client) appPath(ctx context.Context, org, app string) (string, error) {
+	if err := c.checkUsable(ctx); err != nil {
 		return "", err
 	}
-	return target(org, app, true)
+	return targetPath(org, app, true)
 }

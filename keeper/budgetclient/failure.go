@@ -17,29 +17,29 @@ import (
 )
 
 var (
-	// ErrUnauthorized says that the keeper does not take the client's credentials, or its
-	// token even after a new login. The error in hand is a *StatusError.
+	// ErrUnauthorized means that the keeper refused the client's credentials, or its token even
+	// after a new login. The error is a *StatusError.
 	ErrUnauthorized = errors.New("budgetclient: unauthorized")
-	// ErrForbidden says that the credentials are good, but of another organisation or app.
-	// The error in hand is a *StatusError.
+	// ErrForbidden means that the credentials are valid but belong to another organisation or
+	// app. The error is a *StatusError.
 	ErrForbidden = errors.New("budgetclient: forbidden")
 )
 
-// StatusError is an answer that no error of package budget says.
+// StatusError is a refusal for which package budget has no error.
 type StatusError struct {
-	// Op is what was asked for, for example "Submit".
+	// Op is the operation, for example "Submit".
 	Op string
-	// Status is the answer's HTTP status.
+	// Status is the HTTP status of the response.
 	Status int
-	// Code is the answer's code, for example "UNAUTHORIZED".
+	// Code is the code of the response, for example "UNAUTHORIZED".
 	Code string
-	// Message is what the keeper says about it; empty of a login.
+	// Message is the keeper's message. It is empty for a login.
 	Message string
-	// RequestID is the id under which the keeper's log has it; empty if it gave none.
+	// RequestID is the request id in the keeper's log. It may be empty.
 	RequestID string
 }
 
-// Error names what was asked for and the answer.
+// Error names the operation and the response.
 func (e *StatusError) Error() string {
 	text := fmt.Sprintf("budgetclient: %s: %d %s", e.Op, e.Status, e.Code)
 	if e.Message != "" {
@@ -56,26 +56,26 @@ func (e *StatusError) Is(target error) bool {
 	return target == ErrUnauthorized && e.Status == http.StatusUnauthorized || target == ErrForbidden && e.Status == http.StatusForbidden
 }
 
-// unanswered is a try that got no answer of the keeper: neither what was asked for nor a refusal.
-type unanswered struct {
+// noResponse is the error of a try without a response from the keeper.
+type noResponse struct {
 	err   error
 	again bool          // another try may succeed
-	sent  bool          // it may have been carried out
-	after time.Duration // what the keeper asks to wait; 0 if nothing
+	sent  bool          // the keeper may have executed the request
+	after time.Duration // the requested wait; 0 if none
 }
 
-func (f *unanswered) Error() string { return f.err.Error() }
-func (f *unanswered) Unwrap() error { return f.err }
+func (f *noResponse) Error() string { return f.err.Error() }
+func (f *noResponse) Unwrap() error { return f.err }
 
-// lost is a try that failed with err. Only without a connection was it not sent for
-// certain.
-func lost(err error) *unanswered {
+// lostRequest is the error of a failed try. The request was certainly not sent only if the connection
+// failed.
+func lostRequest(err error) *noResponse {
 	var op *net.OpError
-	return &unanswered{err: err, again: true, sent: !(errors.As(err, &op) && op.Op == "dial")}
+	return &noResponse{err: err, again: true, sent: !(errors.As(err, &op) && op.Op == "dial")}
 }
 
-// answerError is the body of an answer that is no success.
-type answerError struct {
+// errorBody is the body of an error response.
+type errorBody struct {
 	Code      string    `json:"error"`
 	Message   string    `json:"message"`
 	Timestamp time.Time `json:"timestamp"`
@@ -95,20 +95,20 @@ type details struct {
 
 const maxMessage = 512 // bytes of the keeper's text in an error
 
-// failure is what an answer that is no success says.
-func failure(op string, status int, header http.Header, body []byte, now time.Time) error {
-	var e answerError
+// decodeFailure decodes an error response.
+func decodeFailure(op string, status int, header http.Header, body []byte, now time.Time) error {
+	var e errorBody
 	if err := json.Unmarshal(body, &e); err != nil || e.Code == "" {
-		return &unanswered{
+		return &noResponse{
 			err:   fmt.Errorf("%d %s, not from the keeper", status, http.StatusText(status)),
-			again: transient(status), sent: true, after: retryAfter(header, now),
+			again: isTransient(status), sent: true, after: retryAfter(header, now),
 		}
 	}
 	if len(e.Message) > maxMessage {
 		e.Message = strings.ToValidUTF8(e.Message[:maxMessage], "") + "…"
 	}
-	if status == http.StatusTooManyRequests && e.Code != "QUOTA_EXCEEDED" || transient(status) && status != http.StatusTooManyRequests {
-		return &unanswered{
+	if status == http.StatusTooManyRequests && e.Code != "QUOTA_EXCEEDED" || isTransient(status) && status != http.StatusTooManyRequests {
+		return &noResponse{
 			err:   fmt.Errorf("%d %s: %s (request %s)", status, e.Code, e.Message, cmp.Or(e.RequestID, "none")),
 			again: true, sent: status != http.StatusTooManyRequests, after: retryAfter(header, now),
 		}
@@ -116,8 +116,8 @@ func failure(op string, status int, header http.Header, body []byte, now time.Ti
 	return e.refusal(op, status, now)
 }
 
-// refusal is the error of package budget that an answer stands for.
-func (e answerError) refusal(op string, status int, now time.Time) error {
+// refusal returns the error of package budget for the response.
+func (e errorBody) refusal(op string, status int, now time.Time) error {
 	switch {
 	case status == http.StatusTooManyRequests:
 		return e.exceeded(now)
@@ -135,8 +135,8 @@ func (e answerError) refusal(op string, status int, now time.Time) error {
 	return &StatusError{Op: op, Status: status, Code: e.Code, Message: e.Message, RequestID: e.RequestID}
 }
 
-// exceeded counts its wait from the keeper's clock, which said when there is room.
-func (e answerError) exceeded(now time.Time) error {
+// exceeded computes the wait from the keeper's clock, because RetryAt is by that clock.
+func (e errorBody) exceeded(now time.Time) error {
 	out := &prices.QuotaExceededError{Labels: e.Details.Labels, OverageMicros: e.Details.Overage, DecidedAt: cmp.Or(e.Timestamp, now)}
 	if at := e.Details.RetryAfter; at != nil {
 		out.RetryAt = *at
@@ -144,17 +144,17 @@ func (e answerError) exceeded(now time.Time) error {
 	return out
 }
 
-// transient are statuses after which the same request may succeed.
-func transient(status int) bool {
+// isTransient reports whether the same request may succeed after this status.
+func isTransient(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
 		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
-	return status < http.StatusBadRequest // an answer of a proxy's, in the place of the keeper's
+	return status < http.StatusBadRequest // a proxy's response instead of the keeper's
 }
 
-// retryAfter is how long an answer asks to wait: in seconds, or until a time.
+// retryAfter decodes the Retry-After header, in seconds or as a date.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	text := header.Get("Retry-After")
 	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {
@@ -167,7 +167,7 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 	return max(at.Sub(now), 0)
 }
 
-// unavailable is the error of a call that got no answer.
+// unavailable returns the error of a call without a response.
 func unavailable(op string, err error, unconfirmed bool, after time.Duration) error {
 	var known *fault.UnavailableError
 	if errors.As(err, &known) {
@@ -176,7 +176,7 @@ func unavailable(op string, err error, unconfirmed bool, after time.Duration) er
 	return &fault.UnavailableError{Package: "budget", Op: op, Err: err, Unconfirmed: unconfirmed, RetryAfter: after}
 }
 
-// statuses are those that the codes of a batch's records come with.
+// statuses maps the codes of a batch's records to HTTP statuses.
 var statuses = map[string]int{
 	"UNAUTHORIZED": http.StatusUnauthorized, "FORBIDDEN": http.StatusForbidden, "NOT_FOUND": http.StatusNotFound,
 	"IDEMPOTENCY_CONFLICT": http.StatusConflict, "CONCURRENT_MODIFICATION": http.StatusConflict,
@@ -184,8 +184,8 @@ var statuses = map[string]int{
 	"INTERNAL_ERROR": http.StatusInternalServerError, "SERVICE_UNAVAILABLE": http.StatusServiceUnavailable,
 }
 
-// ofRecord is the error of one record of a batch.
-func (e answerError) ofRecord(now time.Time) error {
+// ofRecord returns the error of one record of a batch.
+func (e errorBody) ofRecord(now time.Time) error {
 	status := cmp.Or(statuses[e.Code], http.StatusBadRequest)
 	if status >= http.StatusInternalServerError {
 		return unavailable("SubmitBatch", fmt.Errorf("%s: %s", e.Code, e.Message), true, 0)

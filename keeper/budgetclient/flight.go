@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// flight lets those who want the same at the same time wait for one of them.
+// flight lets concurrent callers share one call.
 type flight[T any] struct {
 	mu      sync.Mutex
 	running *run[T]
@@ -15,10 +15,10 @@ type run[T any] struct {
 	done  chan struct{}
 	value T
 	err   error
-	left  bool // its caller's ctx ended, or it panicked: that says nothing to the others
+	left  bool // the leader's ctx ended, or it panicked: the others must retry
 }
 
-// do runs f, or waits for the one that runs, as long as ctx lasts.
+// do calls get, or waits for the running call, until ctx ends.
 func (f *flight[T]) do(ctx context.Context, get func(context.Context) (T, error)) (T, error) {
 	for {
 		f.mu.Lock()
@@ -37,7 +37,7 @@ func (f *flight[T]) do(ctx context.Context, get func(context.Context) (T, error)
 			}
 		case <-ctx.Done():
 			var none T
-			return none, &unanswered{err: ctx.Err()}
+			return none, &noResponse{err: ctx.Err()}
 		}
 	}
 }

@@ -14,35 +14,33 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/credentials"
 )
 
-// Options configure a Client. BaseURL, ClientID and Secret are needed.
+// Options configures a Client. BaseURL, ClientID and Secret are required.
 type Options struct {
-	// BaseURL is where the keeper is, with the path that it is mounted at, such as
-	// https://keeper.example.com/budget. It is https, or http to a loopback address.
-	// New refuses an empty one.
+	// BaseURL is the keeper's address with its path, such as https://keeper.example.com/budget.
+	// It must be https, or http to a loopback address. New refuses an empty one.
 	BaseURL string
-	// ClientID is the id of the organisation's or app's credentials. New refuses an
+	// ClientID is the client id of the organisation's or app's credentials. New refuses an
 	// empty one.
 	ClientID string
-	// Secret is the secret of that id. It is sent to log in, and nowhere else. New refuses
-	// an empty one.
+	// Secret is the secret of ClientID. The client sends it only to log in. New refuses an
+	// empty one.
 	Secret credentials.Secret
-	// HTTPClient makes the requests; redirects are not followed, whatever it says.
-	// Defaults to one of the Client's own, with the proxy of the environment.
+	// HTTPClient makes the requests. The client never follows redirects. Defaults to an own
+	// client with the proxy of the environment.
 	HTTPClient *http.Client
-	// Now is the clock that tokens and recommendations expire by. Defaults to time.Now.
+	// Now is the clock for the expiry of tokens and recommendations. Defaults to time.Now.
 	Now func() time.Time
-	// Logger is told of tries that failed and of logins, without secrets and tokens.
-	// Defaults to discarding.
+	// Logger logs failed tries and logins, without secrets and tokens. Defaults to discarding.
 	Logger *slog.Logger
-	// Timeout bounds one try of a request, 10 ms to 10 min; ctx bounds all of them.
+	// Timeout bounds one try of a request, 10 ms to 10 min. ctx bounds all tries together.
 	// Defaults to 5 s.
 	Timeout time.Duration
-	// Retries is how many times a request is sent again that got no answer, 0 to 10; below
-	// zero never. Defaults to 3.
+	// Retries is the number of retries of a request without a response, 0 to 10. A negative
+	// value turns them off. Defaults to 3.
 	Retries int
-	// OnUnavailable says what Recommend does while the keeper does not answer, as for a
-	// budget.Keeper: it defaults to Allow, with the last answer, marked Stale. There is no
-	// spool, so Submit cannot be Allow.
+	// OnUnavailable decides about Recommend while the keeper does not answer, as for a
+	// budget.Keeper. Recommend defaults to Allow: the last answer, marked Stale. The client has
+	// no spool, so Submit cannot be Allow.
 	OnUnavailable budget.OnUnavailable
 }
 
@@ -92,14 +90,14 @@ func (o Options) validate() error {
 	return validURL(o.BaseURL)
 }
 
-// validURL refuses what a secret may not be sent to.
+// validURL refuses an address to which a secret must not be sent.
 func validURL(text string) error {
 	u, err := url.Parse(text)
-	if err != nil { // its text may have a password in it
+	if err != nil { // the error's text may contain a password
 		return invalid("options.BaseURL", "is no URL; give one like https://keeper.example.com")
 	}
 	switch {
-	case u.Scheme == "http" && !loopback(u.Hostname()):
+	case u.Scheme == "http" && !isLoopback(u.Hostname()):
 		return invalid("options.BaseURL", "is http, and a secret would be sent in the clear; give https, or a loopback address")
 	case u.Scheme != "https" && u.Scheme != "http", u.Hostname() == "":
 		return invalid("options.BaseURL", "is no https URL with a host; give one like https://keeper.example.com")
@@ -109,12 +107,12 @@ func validURL(text string) error {
 	return nil
 }
 
-func loopback(host string) bool {
+func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return ip != nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-// invalid is what the client itself refuses, before anything is sent.
+// invalid returns an error of the client itself, before it sends a request.
 func invalid(field, format string, args ...any) error {
 	return &fault.ValidationError{Package: "budgetclient", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }

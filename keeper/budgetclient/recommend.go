@@ -17,10 +17,10 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// maxChoices is how many apps' answers are kept.
+// maxChoices is the maximal number of cached answers.
 const maxChoices = 1024
 
-// choices are the answers of Recommend, by app.
+// choices caches the answers of Recommend by app.
 type choices struct {
 	mu   sync.Mutex
 	apps map[string]*choice
@@ -33,11 +33,11 @@ type choice struct {
 	mu    sync.Mutex
 	last  budget.Recommendation
 	known bool
-	until time.Time // the answer may be given again before it
+	until time.Time // end of the time for which the answer may be repeated
 }
 
-// of is the choice of an app's path. When there are too many, another is dropped.
-func (c *choices) of(path string) *choice {
+// choiceFor returns the choice of an app's path. It evicts another one if there are too many.
+func (c *choices) choiceFor(path string) *choice {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if found := c.apps[path]; found != nil {
@@ -57,8 +57,8 @@ func (c *choices) of(path string) *choice {
 	return made
 }
 
-// fresh is the last answer, with what is left of its time; false if that is over.
-func (c *choice) fresh(now time.Time) (budget.Recommendation, bool) {
+// freshAnswer returns the last answer with its remaining time, or false if that has passed.
+func (c *choice) freshAnswer(now time.Time) (budget.Recommendation, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.known || !now.Before(c.until) {
@@ -66,72 +66,71 @@ func (c *choice) fresh(now time.Time) (budget.Recommendation, bool) {
 	}
 	rec := c.last
 	rec.CacheFor = c.until.Sub(now)
-	return copied(rec), true
+	return copyLabels(rec), true
 }
 
-// stale is the last answer, however old.
-func (c *choice) stale() (budget.Recommendation, bool) {
+// staleAnswer returns the last answer, however old.
+func (c *choice) staleAnswer() (budget.Recommendation, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	rec := copied(c.last)
+	rec := copyLabels(c.last)
 	rec.Stale, rec.CacheFor = true, 0
 	return rec, c.known
 }
 
-// copied is an answer whose labels are the caller's own.
-func copied(rec budget.Recommendation) budget.Recommendation {
+// copyLabels returns an answer with its own copy of the labels.
+func copyLabels(rec budget.Recommendation) budget.Recommendation {
 	rec.Labels = slices.Clone(rec.Labels)
 	return rec
 }
 
-func (c *choice) keep(rec budget.Recommendation, asked time.Time) {
+func (c *choice) storeAnswer(rec budget.Recommendation, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last, c.known, c.until = rec, true, asked.Add(rec.CacheFor)
 }
 
-// outdate makes the next Recommend ask, because what it said no longer holds.
-func (c *choice) outdate() {
+// expireAnswer makes the next Recommend ask the keeper.
+func (c *choice) expireAnswer() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.until = time.Time{}
 }
 
-// Recommend says which label an app may use now, as budget.Keeper.Recommend does. An answer
-// is given again as long as the keeper allows, at most until the day ends; a record
-// that shows that the label has no room ends that. While the keeper does not
-// answer, Options.OnUnavailable.Recommend decides.
+// Recommend returns the label that an app may use now, as budget.Keeper.Recommend does. It
+// repeats an answer as long as the keeper allows, at most until the day ends or a receipt shows
+// that the label has no room. Options.OnUnavailable.Recommend decides about a keeper that does
+// not answer.
 //
 // Errors: *prices.QuotaExceededError, *fault.ValidationError, budget.ErrNotFound,
 // *fault.UnavailableError, *StatusError.
 func (c *Client) Recommend(ctx context.Context, org, app string) (budget.Recommendation, error) {
-	path, err := c.admitted(ctx, org, app)
+	path, err := c.appPath(ctx, org, app)
 	if err != nil {
 		return budget.Recommendation{}, err
 	}
-	known := c.choices.of(path)
-	if rec, ok := known.fresh(c.opts.Now()); ok {
+	known := c.choices.choiceFor(path)
+	if rec, ok := known.freshAnswer(c.opts.Now()); ok {
 		return rec, nil
 	}
-	return c.recommend(ctx, known, path, org, app, "")
+	return c.recommendLabel(ctx, known, path, org, app, "")
 }
 
-// RecommendFresh is Recommend by a query of the keeper's store, even if everything is
-// known.
+// RecommendFresh is Recommend with a query of the keeper's store.
 func (c *Client) RecommendFresh(ctx context.Context, org, app string) (budget.Recommendation, error) {
-	path, err := c.admitted(ctx, org, app)
+	path, err := c.appPath(ctx, org, app)
 	if err != nil {
 		return budget.Recommendation{}, err
 	}
-	return c.recommend(ctx, c.choices.of(path), path, org, app, "?force_check=true")
+	return c.recommendLabel(ctx, c.choices.choiceFor(path), path, org, app, "?force_check=true")
 }
 
-func (c *core) recommend(ctx context.Context, known *choice, path, org, app, query string) (budget.Recommendation, error) {
+func (c *core) recommendLabel(ctx context.Context, known *choice, path, org, app, query string) (budget.Recommendation, error) {
 	ask := func(ctx context.Context) (budget.Recommendation, error) {
-		if rec, ok := known.fresh(c.opts.Now()); ok && query == "" {
+		if rec, ok := known.freshAnswer(c.opts.Now()); ok && query == "" {
 			return rec, nil
 		}
-		return c.choose(ctx, known, path, org, app, query)
+		return c.askKeeper(ctx, known, path, org, app, query)
 	}
 	var rec budget.Recommendation
 	var err error
@@ -141,26 +140,26 @@ func (c *core) recommend(ctx context.Context, known *choice, path, org, app, que
 		rec, err = ask(ctx)
 	}
 	if err == nil {
-		return copied(rec), nil
+		return copyLabels(rec), nil
 	}
-	if f := (*unanswered)(nil); errors.As(err, &f) { // ctx ended while another asked
+	if f := (*noResponse)(nil); errors.As(err, &f) { // ctx ended while another caller asked
 		err = unavailable("Recommend", f.err, false, 0)
 	}
 	if !errors.Is(err, fault.ErrUnavailable) || c.opts.OnUnavailable.Recommend == budget.Refuse || errors.Is(ctx.Err(), context.Canceled) {
 		return budget.Recommendation{}, err
 	}
-	if rec, ok := known.stale(); ok {
+	if rec, ok := known.staleAnswer(); ok {
 		c.opts.Logger.WarnContext(ctx, "budgetclient: recommended what was known last", "error", err)
 		return rec, nil
 	}
 	return budget.Recommendation{}, err
 }
 
-// choose asks the keeper.
-func (c *core) choose(ctx context.Context, known *choice, path, org, app, query string) (budget.Recommendation, error) {
+// askKeeper asks the keeper.
+func (c *core) askKeeper(ctx context.Context, known *choice, path, org, app, query string) (budget.Recommendation, error) {
 	var s selection
 	asked := c.opts.Now()
-	header, err := c.do(ctx, &call{
+	header, err := c.doCall(ctx, &call{
 		op: "Recommend", method: http.MethodGet, path: path + "/model-selection" + query, into: &s,
 		check: func() error {
 			if s.Org != org || s.App != app || s.Model.Label == "" {
@@ -171,19 +170,19 @@ func (c *core) choose(ctx context.Context, known *choice, path, org, app, query 
 	})
 	if err != nil {
 		if errors.Is(err, prices.ErrQuotaExceeded) {
-			known.outdate()
+			known.expireAnswer()
 		}
 		return budget.Recommendation{}, err
 	}
-	rec := s.recommendation(maxAge(header))
+	rec := s.asRecommendation(maxAge(header))
 	if !rec.ResetAt.IsZero() {
 		rec.CacheFor = max(min(rec.CacheFor, rec.ResetAt.Sub(asked)), 0)
 	}
-	known.keep(rec, asked)
+	known.storeAnswer(rec, asked)
 	return rec, nil
 }
 
-// maxAge is how long an answer may be kept; 0 if it does not say.
+// maxAge returns how long a response may be cached; 0 if it does not say.
 func maxAge(header http.Header) time.Duration {
 	age := time.Duration(0)
 	for directive := range strings.SplitSeq(header.Get("Cache-Control"), ",") {
@@ -198,18 +197,18 @@ func maxAge(header http.Header) time.Duration {
 	return age
 }
 
-// Estimate is what a call would cost at a label's price now, in µ$, rounded up, as
-// budget.Keeper.Estimate says. For the label that was recommended it makes no request as
-// long as the recommendation holds.
+// Estimate returns the cost of a call at a label's price now, in µ$, rounded up, as
+// budget.Keeper.Estimate does. For the recommended label it sends no request while the
+// recommendation is fresh.
 //
-// Errors: *fault.ValidationError, with fault.InvalidModelLabel for a label that is
-// not in the app's ordering; budget.ErrNotFound, *fault.UnavailableError, *StatusError.
+// Errors: *fault.ValidationError, with fault.InvalidModelLabel for a label outside the app's
+// ordering; budget.ErrNotFound, *fault.UnavailableError, *StatusError.
 func (c *Client) Estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
-	path, err := c.admitted(ctx, org, app)
+	path, err := c.appPath(ctx, org, app)
 	if err != nil {
 		return 0, err
 	}
-	if err := (prices.Usage{RequestID: org, Label: label}).Validate(); err != nil { // org is a UUID, too
+	if err := (prices.Usage{RequestID: org, Label: label}).Validate(); err != nil { // org is a UUID, as a request id must be
 		return 0, err
 	}
 	for field, n := range map[string]int64{"tokens.input": inputTokens, "tokens.output": maxTokens} {
@@ -217,15 +216,15 @@ func (c *Client) Estimate(ctx context.Context, org, app, label string, inputToke
 			return 0, invalid(field, "is %d; give 0 to %d", n, int64(maxTokenCount))
 		}
 	}
-	known := c.choices.of(path)
-	if rec, ok := known.fresh(c.opts.Now()); ok && rec.Label == label {
-		return cost(rec.Price, inputTokens, maxTokens), nil
+	known := c.choices.choiceFor(path)
+	if rec, ok := known.freshAnswer(c.opts.Now()); ok && rec.Label == label {
+		return costMicros(rec.Price, inputTokens, maxTokens), nil
 	}
 	var answer struct {
 		Label  string `json:"model_label"`
 		Micros int64  `json:"estimate_usd_micros"`
 	}
-	_, err = c.do(ctx, &call{
+	_, err = c.doCall(ctx, &call{
 		op: "Estimate", method: http.MethodGet, into: &answer,
 		path: path + "/estimate?model_label=" + url.QueryEscape(label) + "&input_tokens=" + strconv.FormatInt(inputTokens, 10) + "&max_tokens=" + strconv.FormatInt(maxTokens, 10),
 		check: func() error {
@@ -236,15 +235,15 @@ func (c *Client) Estimate(ctx context.Context, org, app, label string, inputToke
 		},
 	})
 	if errors.Is(err, fault.ErrUnavailable) && c.opts.OnUnavailable.Recommend != budget.Refuse {
-		if rec, ok := known.stale(); ok && rec.Label == label {
-			return cost(rec.Price, inputTokens, maxTokens), nil
+		if rec, ok := known.staleAnswer(); ok && rec.Label == label {
+			return costMicros(rec.Price, inputTokens, maxTokens), nil
 		}
 	}
 	return answer.Micros, err
 }
 
-const maxTokenCount = 100_000_000 // of one class, as in package budget
+const maxTokenCount = 100_000_000 // per class, as in package budget
 
-func cost(r prices.Rates, input, output int64) int64 {
+func costMicros(r prices.Rates, input, output int64) int64 {
 	return money.Cost(input, r.Input).Add(money.Cost(output, r.Output)).MicrosUp()
 }

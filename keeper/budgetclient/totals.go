@@ -14,16 +14,15 @@ import (
 
 var date = regexp.MustCompile(`^([0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2})$`)
 
-// Totals sums one day, as budget.Keeper.Totals does. An empty day is today; an empty app
-// sums the whole organisation.
+// Totals sums one day, as budget.Keeper.Totals does. An empty day means today, an empty app the
+// whole organisation.
 //
-// Errors: *fault.ValidationError, budget.ErrNotFound, *fault.UnavailableError,
-// *StatusError.
+// Errors: *fault.ValidationError, budget.ErrNotFound, *fault.UnavailableError, *StatusError.
 func (c *Client) Totals(ctx context.Context, org, app, day string) (budget.DayTotals, error) {
-	if err := c.usable(ctx); err != nil {
+	if err := c.checkUsable(ctx); err != nil {
 		return budget.DayTotals{}, err
 	}
-	path, err := target(org, app, false)
+	path, err := targetPath(org, app, false)
 	if err != nil {
 		return budget.DayTotals{}, err
 	}
@@ -31,10 +30,10 @@ func (c *Client) Totals(ctx context.Context, org, app, day string) (budget.DayTo
 	case day == "":
 		day = "today"
 	case !date.MatchString(day):
-		return budget.DayTotals{}, invalid("day", "%q is no day like 20260123", clipped(day))
+		return budget.DayTotals{}, invalid("day", "%q is no day like 20260123", clipText(day))
 	}
 	var d dayTotals
-	_, err = c.do(ctx, &call{
+	_, err = c.doCall(ctx, &call{
 		op: "Totals", method: http.MethodGet, path: path + "/aggregates/" + day, into: &d,
 		check: func() error {
 			if d.Org != org || d.App != app || d.Day == "" {
@@ -49,15 +48,15 @@ func (c *Client) Totals(ctx context.Context, org, app, day string) (budget.DayTo
 	return d.DayTotals, nil
 }
 
-// History gives the days from one to another, both included, oldest first, at most 367 of
-// them. It makes one request, when it is ranged over. An empty app sums the whole
-// organisation. Errors as of Totals.
+// History returns the days from one to another, both included, oldest first, at most 367. It
+// makes one request when the caller ranges over it. An empty app means the whole organisation.
+// Errors: as Totals.
 func (c *Client) History(ctx context.Context, org, app, from, to string) iter.Seq2[budget.DayTotals, error] {
-	if err := c.usable(ctx); err != nil {
+	if err := c.checkUsable(ctx); err != nil {
 		return problem.List[budget.DayTotals](err)
 	}
 	return func(yield func(budget.DayTotals, error) bool) {
-		days, err := c.days(ctx, org, app, from, to)
+		days, err := c.requestDays(ctx, org, app, from, to)
 		if err != nil {
 			yield(budget.DayTotals{}, err)
 			return
@@ -70,8 +69,8 @@ func (c *Client) History(ctx context.Context, org, app, from, to string) iter.Se
 	}
 }
 
-func (c *core) days(ctx context.Context, org, app, from, to string) ([]dayTotals, error) {
-	path, err := target(org, app, false)
+func (c *core) requestDays(ctx context.Context, org, app, from, to string) ([]dayTotals, error) {
+	path, err := targetPath(org, app, false)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +79,7 @@ func (c *core) days(ctx context.Context, org, app, from, to string) ([]dayTotals
 		App  string      `json:"app_id"`
 		Days []dayTotals `json:"days"`
 	}
-	_, err = c.do(ctx, &call{
+	_, err = c.doCall(ctx, &call{
 		op: "History", method: http.MethodGet, into: &h,
 		path: path + "/history?" + url.Values{"from": {from}, "to": {to}}.Encode(),
 		check: func() error {

@@ -11,23 +11,23 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// Submit counts what a call cost, once, under its request id, as budget.Keeper.Submit does:
-// what got no answer may be sent again. A record without a Time gets that of this call: one
-// that is to be sent again needs its own, or it is another record then.
+// Submit counts the cost of a call once under its request id, as budget.Keeper.Submit does. A
+// call without a response may be repeated. A record without a Time gets the current time: to
+// repeat such a record, set its Time first, or it is another record.
 //
 // Errors: *fault.ValidationError, budget.ErrConflict, budget.ErrNotFound,
 // *fault.UnavailableError, *StatusError.
 func (c *Client) Submit(ctx context.Context, org, app string, usage prices.Usage) (budget.Receipt, error) {
-	path, err := c.admitted(ctx, org, app)
+	path, err := c.appPath(ctx, org, app)
 	if err != nil {
 		return budget.Receipt{}, err
 	}
 	if err := usage.Validate(); err != nil {
 		return budget.Receipt{}, err
 	}
-	usage = timed(usage, c.opts.Now())
+	usage = withTime(usage, c.opts.Now())
 	var r receipt
-	_, err = c.do(ctx, &call{
+	_, err = c.doCall(ctx, &call{
 		op: "Submit", method: http.MethodPost, path: path + "/usage", body: usage, writes: true, into: &r,
 		check: func() error {
 			if r.RequestID != usage.RequestID || r.Status == "" {
@@ -39,36 +39,35 @@ func (c *Client) Submit(ctx context.Context, org, app string, usage prices.Usage
 	if err != nil {
 		return budget.Receipt{}, err
 	}
-	c.learn(path, r.RecommendedLabel, r.Status)
-	return r.budget(), nil
+	c.learnLabel(path, r.RecommendedLabel, r.Status)
+	return r.asReceipt(), nil
 }
 
-// timed is a record with the time that it is of.
-func timed(usage prices.Usage, now time.Time) prices.Usage {
+// withTime returns the record with its time set.
+func withTime(usage prices.Usage, now time.Time) prices.Usage {
 	if usage.Time.IsZero() {
 		usage.Time = now.UTC()
 	}
 	return usage
 }
 
-// learn asks anew for what to use, if a receipt says that it is another label than the
-// one that is known.
-func (c *core) learn(app, label, status string) {
-	known := c.choices.of(app)
-	if rec, ok := known.fresh(c.opts.Now()); ok && rec.Label != label && status != "spooled" && rec.Reason != budget.ReasonManualOverride {
-		known.outdate()
+// learnLabel drops the cached recommendation if a receipt recommends another label.
+func (c *core) learnLabel(app, label, status string) {
+	known := c.choices.choiceFor(app)
+	if rec, ok := known.freshAnswer(c.opts.Now()); ok && rec.Label != label && status != "spooled" && rec.Reason != budget.ReasonManualOverride {
+		known.expireAnswer()
 	}
 }
 
 const maxBatch = 100
 
-// SubmitBatch submits 1 to 100 records, as budget.Keeper.SubmitBatch does: each has a
-// result or an error of its own, in their order.
+// SubmitBatch submits 1 to 100 records, as budget.Keeper.SubmitBatch does. It returns a result
+// for each, in order.
 //
-// Errors as of Submit; then what became of the records is not known, and they may be sent
+// Errors: as Submit. After an error the outcome of the records is unknown; they may be sent
 // again.
 func (c *Client) SubmitBatch(ctx context.Context, org, app string, usages []prices.Usage) ([]budget.BatchResult, error) {
-	path, err := c.admitted(ctx, org, app)
+	path, err := c.appPath(ctx, org, app)
 	if err != nil {
 		return nil, err
 	}
@@ -78,16 +77,16 @@ func (c *Client) SubmitBatch(ctx context.Context, org, app string, usages []pric
 	results := make([]budget.BatchResult, len(usages))
 	var good []prices.Usage
 	var places []int
-	now := c.opts.Now() // of all, so that the same record twice is the same
+	now := c.opts.Now() // one time for all, so that a repeated record in the batch is the same record
 	for i, u := range usages {
 		if results[i].Err = u.Validate(); results[i].Err == nil {
-			good, places = append(good, timed(u, now)), append(places, i)
+			good, places = append(good, withTime(u, now)), append(places, i)
 		}
 	}
 	if len(good) == 0 {
 		return results, nil
 	}
-	counted, err := c.records(ctx, path, good)
+	counted, err := c.sendRecords(ctx, path, good)
 	if err != nil {
 		return nil, err
 	}
@@ -97,9 +96,9 @@ func (c *Client) SubmitBatch(ctx context.Context, org, app string, usages []pric
 	return results, nil
 }
 
-func (c *core) records(ctx context.Context, app string, usages []prices.Usage) ([]budget.BatchResult, error) {
+func (c *core) sendRecords(ctx context.Context, app string, usages []prices.Usage) ([]budget.BatchResult, error) {
 	var answer batchReceipt
-	_, err := c.do(ctx, &call{
+	_, err := c.doCall(ctx, &call{
 		op: "SubmitBatch", method: http.MethodPost, path: app + "/usage/batch", writes: true, into: &answer,
 		body:  map[string]any{"records": usages},
 		check: func() error { return answer.check(usages) },
@@ -110,8 +109,8 @@ func (c *core) records(ctx context.Context, app string, usages []prices.Usage) (
 	out := make([]budget.BatchResult, len(usages))
 	for i, r := range answer.Results {
 		if r.Receipt != nil {
-			out[i].Receipt = r.Receipt.budget()
-			c.learn(app, r.Receipt.RecommendedLabel, r.Receipt.Status)
+			out[i].Receipt = r.Receipt.asReceipt()
+			c.learnLabel(app, r.Receipt.RecommendedLabel, r.Receipt.Status)
 			continue
 		}
 		out[i].Err = r.Error.ofRecord(c.opts.Now())

@@ -7,7 +7,7 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// The bodies of the API, as package budgethttp has them, around what package budget has.
+// The bodies of the REST API of package budgethttp.
 
 type selection struct {
 	Org   string `json:"org_id"`
@@ -25,8 +25,9 @@ type selection struct {
 	Stale   bool                 `json:"stale"`
 }
 
-// recommendation is the answer as package budget has it; CacheFor is the header's.
-func (s selection) recommendation(cacheFor time.Duration) budget.Recommendation {
+// asRecommendation converts the response to the form of package budget. CacheFor comes from the
+// header.
+func (s selection) asRecommendation(cacheFor time.Duration) budget.Recommendation {
 	return budget.Recommendation{
 		Label: s.Model.Label, Model: s.Model.Model, Mode: s.Mode, Reason: s.Reason, Labels: s.Labels,
 		CacheFor: cacheFor, ResetAt: s.ResetAt, Day: s.Day, Price: s.Model.Price, Stale: s.Stale,
@@ -39,17 +40,17 @@ type receipt struct {
 	budget.Receipt
 }
 
-func (r receipt) budget() budget.Receipt {
+func (r receipt) asReceipt() budget.Receipt {
 	r.Duplicate, r.Spooled = r.Status == "duplicate", r.Status == "spooled"
 	return r.Receipt
 }
 
 type batchReceipt struct {
 	Results []struct {
-		Index   int          `json:"index"`
-		Status  string       `json:"status"`
-		Receipt *receipt     `json:"receipt"`
-		Error   *answerError `json:"error"`
+		Index   int        `json:"index"`
+		Status  string     `json:"status"`
+		Receipt *receipt   `json:"receipt"`
+		Error   *errorBody `json:"error"`
 	} `json:"results"`
 }
 

@@ -8,10 +8,10 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// rootSK is the sort key of items that have a partition to themselves.
+// rootSK is the sort key of the only item of a partition.
 const rootSK = "#"
 
-// Attributes of a client's item; those the source has are named as there.
+// Attributes of a client's item. Those that the original schema has keep their names.
 const (
 	attrOrg      = "org_id"
 	attrApp      = "app_id"
@@ -19,9 +19,9 @@ const (
 	attrIssued   = "client_secret_created_at_epoch"
 	attrPrevious = "client_secret_previous_hash"
 	attrGrace    = "client_secret_rotation_grace_expires_at_epoch"
-	attrHandout  = "handout"  // the hash of the token that fetches the last secret
-	attrVersion  = "cv"       // tokens of an older one are refused
-	attrRevision = "revision" // rises with every change
+	attrHandout  = "handout"  // hash of the token that retrieves the last secret
+	attrVersion  = "cv"       // tokens of an older version are refused
+	attrRevision = "revision" // increases with every change
 	attrCreated  = "created_at_epoch"
 	attrRevoked  = "revoked_at_epoch"
 	attrDeleted  = "deleted_at_epoch"
@@ -38,7 +38,7 @@ const (
 	uuidBytes = 36
 )
 
-// ClientID is the client id of an organisation, or of one of its apps: org-<org> or
+// ClientID returns the client id of an organisation, or of one of its apps: org-<org> or
 // org-<org>-app-<app>.
 func ClientID(org, app string) string {
 	if app == "" {
@@ -47,8 +47,8 @@ func ClientID(org, app string) string {
 	return clientOrg + org + clientApp + app
 }
 
-// ParseClientID is the organisation and the app of a client id, app empty for the
-// organisation's own; false for what cannot be one.
+// ParseClientID splits a client id into organisation and app. app is empty for the organisation
+// itself. ok is false for an invalid id.
 func ParseClientID(id string) (org, app string, ok bool) {
 	rest, ok := strings.CutPrefix(id, clientOrg)
 	if !ok || len(rest) < uuidBytes || !orgPattern.MatchString(rest[:uuidBytes]) {
@@ -72,34 +72,34 @@ func validOwner(org, app string) error {
 	return nil
 }
 
-// clientPrefix begins the partitions of clients.
+// clientPrefix is the prefix of the partitions of clients.
 const clientPrefix = "CLIENT#"
 
 func clientKey(id string) store.Key { return store.Key{PK: clientPrefix + id, SK: rootSK} }
 
-// account is a client as it is stored. The zero account is none.
+// account is a client's stored credentials. The zero account means that none are stored.
 type account struct {
 	org, app string
-	hash     string    // of the secret; empty: revoked
-	issued   time.Time // when the secret was made
-	previous string    // hash of the secret before; empty: none
-	grace    time.Time // until when, and not at, the previous one works
-	handout  string    // the hash of the token that fetches the secret; empty if none does
+	hash     string    // of the secret; empty if revoked
+	issued   time.Time // creation of the secret
+	previous string    // hash of the previous secret; empty if there is none
+	grace    time.Time // end (excluded) of the time in which the previous secret works
+	handout  string    // hash of the token that retrieves the secret; empty if none does
 	version  int64
 	revision int64
 	created  time.Time
-	revoked  time.Time // zero: is not
-	deleted  time.Time // zero: is not; with revoked
+	revoked  time.Time // zero unless revoked
+	deleted  time.Time // zero unless deleted; a deleted account is also revoked
 }
 
 func (a account) id() string { return ClientID(a.org, a.app) }
 
-// exists reports whether there are credentials that a PUT leaves alone.
-func (a account) exists() bool { return a.revision > 0 && a.deleted.IsZero() }
+// hasCredentials reports whether the client has credentials, perhaps revoked ones.
+func (a account) hasCredentials() bool { return a.revision > 0 && a.deleted.IsZero() }
 
-// hashes are those that fit a good secret at a moment.
-func (a account) hashes(now time.Time) []string {
-	if !a.exists() || !a.revoked.IsZero() {
+// validHashes returns the hashes of the secrets that are valid at now.
+func (a account) validHashes(now time.Time) []string {
+	if !a.hasCredentials() || !a.revoked.IsZero() {
 		return nil
 	}
 	hashes := []string{a.hash}
@@ -109,14 +109,14 @@ func (a account) hashes(now time.Time) []string {
 	return hashes
 }
 
-// inGrace reports whether the secret before the last still works.
+// inGrace reports whether the previous secret still works.
 func (a account) inGrace(now time.Time) bool { return a.previous != "" && now.Before(a.grace) }
 
-// rotated is the account with a new secret, whose hash the caller fills in. Without grace no
-// older secret works, and no older refresh token. unfetched says that nobody has the last secret:
-// the new one replaces that, and the one before it stays for the grace if it works still. dropped
-// says that the secret before the last worked until now.
-func (a account) rotated(now time.Time, graceHours int, unfetched bool) (next account, dropped bool) {
+// withNewSecret returns the account with a new secret; the caller fills in the hash. Without grace it
+// invalidates older secrets and refresh tokens. unfetched means that no caller has retrieved
+// the last secret: the new one replaces it, and the one before it stays for the grace if it
+// still works. dropped reports that a secret before the last one worked until now.
+func (a account) withNewSecret(now time.Time, graceHours int, unfetched bool) (next account, dropped bool) {
 	inUse := a.hash
 	if unfetched {
 		inUse = ""
@@ -138,8 +138,8 @@ func (a account) rotated(now time.Time, graceHours int, unfetched bool) (next ac
 	return next, dropped
 }
 
-// newAccount is an account of a new client, or of one that comes back, whose hash the
-// caller fills in: its version goes on, so that tokens of the former stay refused.
+// newAccount returns the account of a new or returning client; the caller fills in the hash.
+// The version continues, so tokens of the former account stay refused.
 func newAccount(org, app string, former account, now time.Time) account {
 	return account{
 		org: org, app: app, issued: now, created: now,
@@ -147,8 +147,8 @@ func newAccount(org, app string, former account, now time.Time) account {
 	}
 }
 
-// ended is the account without secrets, and with its tokens refused.
-func (a account) ended(now time.Time, deleted bool) account {
+// withoutSecrets returns the account without secrets. Its tokens are refused.
+func (a account) withoutSecrets(now time.Time, deleted bool) account {
 	next := account{
 		org: a.org, app: a.app, created: a.created, version: a.version + 1, revision: a.revision + 1,
 		revoked: now, deleted: a.deleted,
@@ -159,7 +159,7 @@ func (a account) ended(now time.Time, deleted bool) account {
 	return next
 }
 
-func (a account) item() store.Item {
+func (a account) encodeItem() store.Item {
 	item := clientKey(a.id()).Attributes()
 	for name, text := range map[string]string{attrOrg: a.org, attrApp: a.app, attrHash: a.hash, attrPrevious: a.previous, attrHandout: a.handout} {
 		if text != "" {
@@ -177,7 +177,7 @@ func (a account) item() store.Item {
 	return item
 }
 
-// decodeAccount reads a client's item; no item is the zero account.
+// decodeAccount decodes a client's item. A nil item decodes to the zero account.
 func decodeAccount(item store.Item) (account, error) {
 	var d store.Decoder
 	at := func(name string) time.Time {
@@ -196,16 +196,16 @@ func decodeAccount(item store.Item) (account, error) {
 	return a, d.Err
 }
 
-// Identity is a client that has logged in, or that is looked up.
+// Identity is a client that has logged in or was looked up.
 type Identity struct {
-	// ClientID is the client's id.
+	// ClientID is the client id.
 	ClientID string
 	// Org is the organisation's id.
 	Org string
-	// App is the app's id; empty for the organisation itself.
+	// App is the app's id. It is empty for the organisation itself.
 	App string
-	// Version is the version of the credentials: refresh tokens of an older one are
-	// refused. It rises with a rotation without grace, and with Revoke and Delete.
+	// Version is the version of the credentials. Refresh tokens of an older version are
+	// refused. It increases with a rotation without grace, with Revoke and with Delete.
 	Version int64
 }
 
@@ -213,20 +213,20 @@ func (a account) identity() Identity {
 	return Identity{ClientID: a.id(), Org: a.org, App: a.app, Version: a.version}
 }
 
-// Status is what may be seen of a client's credentials.
+// Status is the public state of a client's credentials.
 type Status struct {
 	Identity
 	// Created is when the client got its first secret.
 	Created time.Time
-	// Issued is when it got the one it has; zero if it has none.
+	// Issued is when the client got its current secret; zero if it has none.
 	Issued time.Time
-	// GraceUntil is when the secret before it stops working; zero if it has.
+	// GraceUntil is when the previous secret stops working; zero if it has stopped.
 	GraceUntil time.Time
-	// RevokedAt is when the credentials were revoked; zero if they were not.
+	// RevokedAt is when the credentials were revoked; zero if they are not.
 	RevokedAt time.Time
 }
 
-func (a account) status(now time.Time) Status {
+func (a account) publicStatus(now time.Time) Status {
 	s := Status{Identity: a.identity(), Created: a.created, Issued: a.issued, RevokedAt: a.revoked}
 	if a.inGrace(now) {
 		s.GraceUntil = a.grace
@@ -234,6 +234,6 @@ func (a account) status(now time.Time) Status {
 	return s
 }
 
-// seconds is a moment as it is stored, in whole seconds, so that what is answered is what
-// is read later.
-func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+// truncateSeconds truncates t to whole seconds, the stored precision, so that a result equals the later
+// read.
+func truncateSeconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

@@ -9,7 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// Client is the part of *dynamodb.Client the store uses. That of package budget fits too.
+// Client is the part of *dynamodb.Client that the store uses. budget.Client has the same
+// methods.
 type Client interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)

@@ -14,8 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// core is what all parts of a store work with: the table, the clock, the options, and what is
-// counted.
+// core is shared by all parts of a store: the table, the clock, the options, and the counts.
 type core struct {
 	items  *store.Store
 	clock  *ddb.Clock
@@ -25,15 +24,15 @@ type core struct {
 	counts counts
 }
 
-// counts are the Stats that are counted here.
+// counts are the counts of Stats.
 type counts struct {
 	logins, refused, hashes, retrievals, revocations atomic.Int64
 }
 
 func (c *core) now() time.Time { return c.clock.Now() }
 
-// put is the write of an item if a condition holds.
-func (c *core) put(item store.Item, condition string, names map[string]string, values store.Item) types.TransactWriteItem {
+// putItem returns the write of an item if a condition holds.
+func (c *core) putItem(item store.Item, condition string, names map[string]string, values store.Item) types.TransactWriteItem {
 	p := &types.Put{TableName: &c.items.Control, Item: item}
 	if condition != "" {
 		p.ConditionExpression, p.ExpressionAttributeNames, p.ExpressionAttributeValues = &condition, names, values
@@ -41,8 +40,8 @@ func (c *core) put(item store.Item, condition string, names map[string]string, v
 	return types.TransactWriteItem{Put: p}
 }
 
-// remove is the deletion of an item that must be there.
-func (c *core) remove(key store.Key) types.TransactWriteItem {
+// deleteItem returns the deletion of an item that must exist.
+func (c *core) deleteItem(key store.Key) types.TransactWriteItem {
 	condition := "attribute_exists(#pk)"
 	return types.TransactWriteItem{Delete: &types.Delete{
 		TableName: &c.items.Control, Key: key.Attributes(),
@@ -50,26 +49,26 @@ func (c *core) remove(key store.Key) types.TransactWriteItem {
 	}}
 }
 
-// send writes all or nothing. overtaken says that what was decided no longer holds.
-func (c *core) send(ctx context.Context, writes ...types.TransactWriteItem) (overtaken bool, err error) {
+// sendWrites sends all writes in one transaction. overtaken means that a condition failed.
+func (c *core) sendWrites(ctx context.Context, writes ...types.TransactWriteItem) (overtaken bool, err error) {
 	err = c.items.Patient().Transact(ctx, store.NewID(), writes)
 	return store.Diagnose(err) == ddb.Refused, err
 }
 
-// hash is a secret's hash under the pepper of new hashes.
-func (c *core) hash(pepper Pepper, purpose, owner string, secret Secret) string {
+// hashSecret hashes a new secret.
+func (c *core) hashSecret(pepper Pepper, purpose, owner string, secret Secret) string {
 	c.counts.hashes.Add(1)
-	return pepper.hash(purpose, owner, secret)
+	return pepper.hashSecret(purpose, owner, secret)
 }
 
-// attempt hashes a secret that somebody gave.
-func (c *core) attempt(keys *KeySet, purpose, owner string, secret Secret) attempt {
+// hashAttempt hashes a secret that a client sent.
+func (c *core) hashAttempt(keys *KeySet, purpose, owner string, secret Secret) attempt {
 	c.counts.hashes.Add(int64(len(keys.peppers)))
 	return newAttempt(keys.peppers, purpose, owner, secret)
 }
 
-// load reads a client; the zero account is none.
-func (c *core) load(ctx context.Context, id string) (account, error) {
+// loadAccount reads a client. It returns the zero account if none is stored.
+func (c *core) loadAccount(ctx context.Context, id string) (account, error) {
 	item, err := c.items.Get(ctx, c.items.Control, clientKey(id))
 	if err != nil {
 		return account{}, err
@@ -77,23 +76,23 @@ func (c *core) load(ctx context.Context, id string) (account, error) {
 	return decodeAccount(item)
 }
 
-// existing is a client that has credentials, or ErrNotFound.
-func (c *core) existing(ctx context.Context, org, app string) (account, error) {
-	seen, err := c.load(ctx, ClientID(org, app))
-	if err == nil && !seen.exists() {
+// loadExisting reads a client's credentials. It returns ErrNotFound without any.
+func (c *core) loadExisting(ctx context.Context, org, app string) (account, error) {
+	seen, err := c.loadAccount(ctx, ClientID(org, app))
+	if err == nil && !seen.hasCredentials() {
 		err = notFound("%s has no credentials", ClientID(org, app))
 	}
 	return seen, err
 }
 
-// newSecret draws a secret.
+// newSecret generates a secret.
 func (c *core) newSecret(prefix string) (Secret, error) {
-	b, err := draw(c.opts.Random)
+	b, err := randomBytes(c.opts.Random)
 	return NewSecret(prefix + base64.RawURLEncoding.EncodeToString(b)), err
 }
 
-// event is the write of what was done, without anything secret.
-func (c *core) event(by, action, target, resource string, fields trail.Fields) (types.TransactWriteItem, error) {
+// eventWrite returns the write of an audit event, without secrets.
+func (c *core) eventWrite(by, action, target, resource string, fields trail.Fields) (types.TransactWriteItem, error) {
 	now := c.now()
 	changes, err := trail.Diff(nil, fields)
 	e := audit.Event{

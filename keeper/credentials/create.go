@@ -10,7 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// The actions of events, as Setup.Audit of package budget lists them.
+// The actions of audit events, as Setup.Audit of package budget lists them.
 const (
 	actionCreated  = "credentials_created"
 	actionImported = "credentials_imported"
@@ -19,40 +19,38 @@ const (
 	actionDeleted  = "credentials_deleted"
 )
 
-// changeTries bounds how often a change is decided anew that somebody else's overtook.
+// changeTries is how often a change is retried that others overtake.
 const changeTries = 10
 
-// Issued is a new secret, or word that there is one already.
+// Issued is a new secret, or the fact that the client has one already.
 type Issued struct {
 	Identity
-	// Created says that the client got a secret with this call. Else it had one, nothing
-	// was written, and there is no Token.
+	// Created is true if this call issued the secret. Otherwise the client has one, nothing was
+	// written, and Token is empty.
 	Created bool
-	// Token fetches the secret, once; see Retrieve.
+	// Token retrieves the secret once, see Retrieve.
 	Token Secret
-	// ExpiresAt is when Token cannot be used any longer.
+	// ExpiresAt is when Token expires.
 	ExpiresAt time.Time
 }
 
-// Rotation is a secret in the place of another.
+// Rotation is a secret that replaces another.
 type Rotation struct {
 	Issued
-	// GraceUntil is when the secret before this one stops working; zero: it has.
+	// GraceUntil is when the previous secret stops working; zero if it has stopped.
 	GraceUntil time.Time
-	// OldestDropped says that a secret was still in its grace beside the last one, and
-	// works no longer: at most two do.
+	// OldestDropped is true if a still older secret worked until now. At most two secrets work.
 	OldestDropped bool
 }
 
-// Create gives an organisation, or an app (empty: the organisation itself), a client id
-// and a secret, unless it has them: calls of the same client at the same time give it one
-// secret, and those that lose answer as if they had come later. The secret itself is
-// fetched with Retrieve. After Delete, Create begins anew.
+// Create gives an organisation (if app is empty) or an app a client id and a secret, unless it
+// has them. Concurrent calls for one client create one secret, and the losers return as if they
+// had come later. Retrieve returns the secret itself. After Delete, Create begins anew.
 //
-// Errors: *ValidationError, *UnavailableError. Nothing says whether the organisation is
-// configured.
+// Errors: *ValidationError, *UnavailableError. Create does not check that the organisation
+// exists.
 func (s *Store) Create(ctx context.Context, org, app string) (Issued, error) {
-	ctx, cancel, err := s.change(ctx)
+	ctx, cancel, err := s.beginChange(ctx)
 	if err != nil {
 		return Issued{}, err
 	}
@@ -61,34 +59,34 @@ func (s *Store) Create(ctx context.Context, org, app string) (Issued, error) {
 		return Issued{}, err
 	}
 	for n := 0; ; n++ {
-		seen, err := s.core.load(ctx, ClientID(org, app))
+		seen, err := s.core.loadAccount(ctx, ClientID(org, app))
 		if err != nil {
-			return Issued{}, failure("Create", err)
+			return Issued{}, storeFailure("Create", err)
 		}
-		if seen.exists() {
+		if seen.hasCredentials() {
 			return Issued{Identity: seen.identity()}, nil
 		}
-		issued, overtaken, err := s.issue(ctx, actionCreated, seen, nil, func(now time.Time) (account, trail.Fields) {
+		issued, overtaken, err := s.issueSecret(ctx, actionCreated, seen, nil, func(now time.Time) (account, trail.Fields) {
 			next := newAccount(org, app, seen, now)
 			return next, trail.Fields{"client_id": next.id(), "version": next.version}
 		})
 		if !overtaken || n == changeTries {
-			return issued, failure("Create", err)
+			return issued, storeFailure("Create", err)
 		}
 	}
 }
 
-// Rotate gives a client a new secret. The one it has works for graceHours more, 0 to 168;
-// 0: not at all, and refresh tokens that were issued before stop working too. At most two
-// secrets work: one that was replaced before is dropped, and the reply says so. A last secret
-// that nobody fetched is replaced, with its token, and the one before it works for graceHours
-// more: whoever lost a token rotates again. A client that was revoked gets a secret again.
+// Rotate gives a client a new secret. The current one works for graceHours more, 0 to 168. With
+// 0 it stops at once, and earlier refresh tokens stop working too. At most two secrets work: an
+// older one is dropped, and the result says so. If no caller has retrieved the current secret,
+// Rotate replaces it and its token, and the one before it works for graceHours more: rotate
+// again after losing a token. A revoked client gets a secret again.
 //
-// Errors: *ValidationError; ErrNotFound for a client without credentials; ErrConflict when
-// somebody else changed them at the same time, and then this call wrote nothing;
+// Errors: *ValidationError; ErrNotFound for a client without credentials; ErrConflict if
+// another caller changed them at the same time, and then this call wrote nothing;
 // *UnavailableError.
 func (s *Store) Rotate(ctx context.Context, org, app string, graceHours int) (Rotation, error) {
-	ctx, cancel, err := s.change(ctx)
+	ctx, cancel, err := s.beginChange(ctx)
 	if err != nil {
 		return Rotation{}, err
 	}
@@ -99,33 +97,33 @@ func (s *Store) Rotate(ctx context.Context, org, app string, graceHours int) (Ro
 	if graceHours < 0 || graceHours > MaxGraceHours {
 		return Rotation{}, invalid("grace_period_hours", "is %d; give 0 to %d whole hours", graceHours, MaxGraceHours)
 	}
-	seen, err := s.core.existing(ctx, org, app)
+	seen, err := s.core.loadExisting(ctx, org, app)
 	if err != nil {
-		return Rotation{}, failure("Rotate", err)
+		return Rotation{}, storeFailure("Rotate", err)
 	}
-	void, unfetched, err := s.core.unfetched(ctx, seen)
+	void, unfetched, err := s.core.isUnfetched(ctx, seen)
 	if err != nil {
-		return Rotation{}, failure("Rotate", err)
+		return Rotation{}, storeFailure("Rotate", err)
 	}
 	var rotation Rotation
-	issued, overtaken, err := s.issue(ctx, actionRotated, seen, void, func(now time.Time) (account, trail.Fields) {
-		next, dropped := seen.rotated(now, graceHours, unfetched)
+	issued, overtaken, err := s.issueSecret(ctx, actionRotated, seen, void, func(now time.Time) (account, trail.Fields) {
+		next, dropped := seen.withNewSecret(now, graceHours, unfetched)
 		rotation.GraceUntil, rotation.OldestDropped = next.grace, dropped
 		return next, trail.Fields{"client_id": next.id(), "version": next.version, "grace_hours": graceHours}
 	})
 	if overtaken {
-		return Rotation{}, conflict("the credentials of %s were changed by somebody else at the same time; look, and rotate again if they still need it", seen.id())
+		return Rotation{}, conflictError("the credentials of %s were changed by somebody else at the same time; look, and rotate again if they still need it", seen.id())
 	}
 	if err != nil {
-		return rotation, failure("Rotate", err)
+		return rotation, storeFailure("Rotate", err)
 	}
 	rotation.Issued = issued
 	return rotation, nil
 }
 
-// issue draws a secret and writes what a client becomes with it, together with the token
-// that fetches it, the event and further writes.
-func (s *Store) issue(
+// issueSecret generates a secret and writes the client's new state, the token that retrieves the
+// secret, the event and further writes.
+func (s *Store) issueSecret(
 	ctx context.Context, action string, seen account, further []types.TransactWriteItem, decide func(now time.Time) (account, trail.Fields),
 ) (issued Issued, overtaken bool, err error) {
 	secret, err := s.core.newSecret(secretPrefix)
@@ -136,26 +134,26 @@ func (s *Store) issue(
 	if err != nil {
 		return Issued{}, false, err
 	}
-	now := seconds(s.core.now())
+	now := truncateSeconds(s.core.now())
 	pepper := s.Keys().Pepper(now)
 	next, fields := decide(now)
-	next.hash, next.handout = s.core.hash(pepper, purposeClient, next.id(), secret), tokenHash(token)
-	handout, err := s.core.handout(next, token, secret, now)
+	next.hash, next.handout = s.core.hashSecret(pepper, purposeClient, next.id(), secret), tokenHash(token)
+	handout, err := s.core.handoutItem(next, token, secret, now)
 	if err != nil {
 		return Issued{}, false, err
 	}
-	if overtaken, err = s.replace(ctx, action, seen, next, fields, append(further, s.core.put(handout, "", nil, nil))...); err != nil {
+	if overtaken, err = s.replaceAccount(ctx, action, seen, next, fields, append(further, s.core.putItem(handout, "", nil, nil))...); err != nil {
 		return Issued{}, overtaken, err
 	}
 	return Issued{Identity: next.identity(), Created: true, Token: token, ExpiresAt: now.Add(RetrievalTTL)}, false, nil
 }
 
-// replace writes a client in the place of what was seen, with the event and what belongs
-// to it.
-func (s *Store) replace(
+// replaceAccount writes a client's new state, on the condition that it is unchanged, with the event
+// and further writes.
+func (s *Store) replaceAccount(
 	ctx context.Context, action string, seen, next account, fields trail.Fields, further ...types.TransactWriteItem,
 ) (overtaken bool, err error) {
-	event, err := s.core.event(s.principal, action, next.org, next.app, fields)
+	event, err := s.core.eventWrite(s.principal, action, next.org, next.app, fields)
 	if err != nil {
 		return false, err
 	}
@@ -164,17 +162,16 @@ func (s *Store) replace(
 	if seen.revision > 0 {
 		condition, names, values = "#revision = :seen", map[string]string{"#revision": attrRevision}, store.Item{":seen": store.Int(seen.revision)}
 	}
-	writes := append([]types.TransactWriteItem{s.core.put(next.item(), condition, names, values)}, further...)
-	return s.core.send(ctx, append(writes, event)...)
+	writes := append([]types.TransactWriteItem{s.core.putItem(next.encodeItem(), condition, names, values)}, further...)
+	return s.core.sendWrites(ctx, append(writes, event)...)
 }
 
-// Import gives a client that has no credentials the hash of a secret that another system
-// made, for Options.ImportedHash to verify.
+// Import gives a client without credentials the hash of another system's secret, for
+// Options.ImportedHash to verify.
 //
-// Errors: *ValidationError, ErrConflict for a client that has credentials,
-// *UnavailableError.
+// Errors: *ValidationError, ErrConflict for a client that has credentials, *UnavailableError.
 func (s *Store) Import(ctx context.Context, org, app string, hash Secret) error {
-	ctx, cancel, err := s.change(ctx)
+	ctx, cancel, err := s.beginChange(ctx)
 	if err != nil {
 		return err
 	}
@@ -185,18 +182,18 @@ func (s *Store) Import(ctx context.Context, org, app string, hash Secret) error 
 	if _, _, own := parseHash(hash.Reveal()); own || hash.Empty() || len(hash.Reveal()) > maxSecret {
 		return invalid("hash", "is not another system's of 1 to %d bytes; give what that system stored", maxSecret)
 	}
-	seen, err := s.core.load(ctx, ClientID(org, app))
+	seen, err := s.core.loadAccount(ctx, ClientID(org, app))
 	if err != nil {
-		return failure("Import", err)
+		return storeFailure("Import", err)
 	}
-	overtaken := seen.exists()
+	overtaken := seen.hasCredentials()
 	if !overtaken {
-		next := newAccount(org, app, seen, seconds(s.core.now()))
+		next := newAccount(org, app, seen, truncateSeconds(s.core.now()))
 		next.hash = hash.Reveal()
-		overtaken, err = s.replace(ctx, actionImported, seen, next, trail.Fields{"client_id": next.id(), "version": next.version})
+		overtaken, err = s.replaceAccount(ctx, actionImported, seen, next, trail.Fields{"client_id": next.id(), "version": next.version})
 	}
 	if overtaken {
-		return conflict("%s has credentials; rotate them instead", ClientID(org, app))
+		return conflictError("%s has credentials; rotate them instead", ClientID(org, app))
 	}
-	return failure("Import", err)
+	return storeFailure("Import", err)
 }

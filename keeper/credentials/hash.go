@@ -8,31 +8,32 @@ import (
 	"strings"
 )
 
-// hashPrefix begins a hash of the store's own: version, pepper and HMAC, parted by colons.
+// hashPrefix is the prefix of the store's own hashes: version, pepper and HMAC, separated by
+// colons.
 const hashPrefix = "v1:"
 
-// What a hash is of, so that none fits where it was not made for.
+// The purpose of a hash. A hash of one purpose never matches another.
 const (
 	purposeClient = "client"
 	purposeKey    = "key"
 )
 
-// sum is the HMAC of a secret under a pepper, bound to what it is for and whose it is.
-func (p Pepper) sum(purpose, owner string, secret Secret) []byte {
+// hmacOf returns the HMAC of a secret under a pepper, bound to its purpose and owner.
+func (p Pepper) hmacOf(purpose, owner string, secret Secret) []byte {
 	mac := hmac.New(sha256.New, []byte(p.key.Reveal()))
 	for _, part := range []string{purpose, owner, secret.Reveal()} {
 		mac.Write([]byte(part))
-		mac.Write([]byte{0}) // owners have no NUL, so that no two inputs are the same
+		mac.Write([]byte{0}) // owners contain no NUL, so that distinct inputs stay distinct
 	}
 	return mac.Sum(nil)
 }
 
-// hash is a secret's hash as it is stored.
-func (p Pepper) hash(purpose, owner string, secret Secret) string {
-	return hashPrefix + p.ID + ":" + hex.EncodeToString(p.sum(purpose, owner, secret))
+// hashSecret returns the stored form of a secret's hash.
+func (p Pepper) hashSecret(purpose, owner string, secret Secret) string {
+	return hashPrefix + p.ID + ":" + hex.EncodeToString(p.hmacOf(purpose, owner, secret))
 }
 
-// parseHash is the pepper and the HMAC of a hash; false for another system's.
+// parseHash splits a hash into pepper and HMAC. ok is false for another system's hash.
 func parseHash(hash string) (pepper string, sum []byte, ok bool) {
 	rest, ok := strings.CutPrefix(hash, hashPrefix)
 	if !ok {
@@ -43,21 +44,21 @@ func parseHash(hash string) (pepper string, sum []byte, ok bool) {
 	return pepper, sum, err == nil && len(sum) == sha256.Size
 }
 
-// attempt is a secret that somebody gave, hashed once under each pepper: the work is the
-// same whether there is something to compare it with or not.
+// attempt is a received secret, hashed once under each pepper. The work does not depend on
+// whether a stored hash exists.
 type attempt map[string][]byte
 
 func newAttempt(peppers []Pepper, purpose, owner string, secret Secret) attempt {
 	a := make(attempt, len(peppers))
 	for _, p := range peppers {
-		a[p.ID] = p.sum(purpose, owner, secret)
+		a[p.ID] = p.hmacOf(purpose, owner, secret)
 	}
 	return a
 }
 
-// fits reports whether a hash is the secret's. known is false for a hash whose pepper is
-// not among those that were given.
-func (a attempt) fits(hash string) (fits, known bool) {
+// matches reports whether the secret matches a hash. known is false if the pepper of the hash is
+// unknown.
+func (a attempt) matches(hash string) (fits, known bool) {
 	pepper, sum, ok := parseHash(hash)
 	own, known := a[pepper]
 	if !known {

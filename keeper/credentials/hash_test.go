@@ -18,7 +18,7 @@ func TestHashFitsItsOwnerAlone(t *testing.T) {
 	other, err := NewKeySet(chance(3), fixtureNow)
 	require.NoError(t, err)
 	secret := NewSecret("dls_secret")
-	hash := keys.Pepper(fixtureNow).hash(purposeClient, "org-a", secret)
+	hash := keys.Pepper(fixtureNow).hashSecret(purposeClient, "org-a", secret)
 	assert.Regexp(t, `^v1:20990123T153045:[0-9a-f]{64}$`, hash)
 	assert.NotContains(t, hash, "secret")
 	for name, tc := range map[string]struct {
@@ -40,7 +40,7 @@ func TestHashFitsItsOwnerAlone(t *testing.T) {
 		"no hash":                   {keys.peppers, purposeClient, "org-a", secret, "", false, false},
 		"a sum of zeros":            {nil, purposeClient, "org-a", secret, "v1:p:" + strings.Repeat("00", 32), false, false},
 	} {
-		fits, known := newAttempt(tc.peppers, tc.purpose, tc.owner, tc.secret).fits(tc.hash)
+		fits, known := newAttempt(tc.peppers, tc.purpose, tc.owner, tc.secret).matches(tc.hash)
 		assert.Equal(t, [2]bool{tc.fits, tc.known}, [2]bool{fits, known}, name)
 	}
 }

@@ -14,67 +14,66 @@ import (
 	"time"
 )
 
-// KeyDelay is how long a new signing key or pepper is only recognised before it is used:
-// every process has it by then. The first keys of a set are used at once.
+// KeyDelay is the time between the creation of a signing key or pepper and its first use, so
+// that every process has read it by then. The first keys of a set are used at once.
 const KeyDelay = 5 * time.Minute
 
-// EdDSA is the algorithm of every signing key: Ed25519, as JWS names it.
+// EdDSA is the JWS name of the algorithm of every signing key: Ed25519.
 const EdDSA = "EdDSA"
 
-// MaxKeys bounds the signing keys and the peppers of a set, each: every login computes one
-// HMAC for each pepper.
+// MaxKeys is the maximal number of signing keys, and of peppers, in a set. Every login computes
+// one HMAC per pepper.
 const MaxKeys = 16
 
 var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// SigningKey is a key that signs tokens, by EdDSA. It can be printed and logged: its
-// private half is not shown.
+// SigningKey is a key that signs tokens with EdDSA. It can be printed and logged: its private
+// half is redacted.
 type SigningKey struct {
 	// ID is the token's kid.
 	ID string
-	// Created is when the key was added; it signs KeyDelay later.
+	// Created is when the key was added. It signs KeyDelay later.
 	Created time.Time
 
-	private Secret // the bytes of an ed25519.PrivateKey
+	private Secret // bytes of an ed25519.PrivateKey
 }
 
-// Algorithm is "EdDSA".
+// Algorithm returns "EdDSA".
 func (SigningKey) Algorithm() string { return EdDSA }
 
-// Private is the key that signs. It is not redacted.
+// Private returns the private key, not redacted.
 func (k SigningKey) Private() ed25519.PrivateKey { return ed25519.PrivateKey(k.private.Reveal()) }
 
-// Public is the key that verifies.
+// Public returns the public key.
 func (k SigningKey) Public() ed25519.PublicKey { return k.Private().Public().(ed25519.PublicKey) }
 
-// Pepper is a key under which secrets are hashed. It can be printed and logged: its value
-// is not shown.
+// Pepper is a key for hashing secrets. It can be printed and logged: its value is redacted.
 type Pepper struct {
-	// ID is the pepper's name, which each of its hashes has in it.
+	// ID is the pepper's name, which each of its hashes contains.
 	ID string
-	// Created is when the pepper was added; new hashes are its own KeyDelay later.
+	// Created is when the pepper was added. New hashes use it KeyDelay later.
 	Created time.Time
 
 	key Secret
 }
 
-// KeySet is the signing keys and peppers of a moment. It does not change, can be printed
-// and logged, and is safe for concurrent use. Make one with ParseKeySet or NewKeySet.
+// KeySet is an immutable set of signing keys and peppers. It can be printed and logged, and is
+// safe for concurrent use. Make one with ParseKeySet or NewKeySet.
 type KeySet struct {
-	signing []SigningKey // the oldest first
+	signing []SigningKey // oldest first
 	peppers []Pepper
 }
 
-// empty reports whether there are no keys in a set: neither ParseKeySet nor NewKeySet made it.
-func (k *KeySet) empty() bool { return k == nil || len(k.signing) == 0 || len(k.peppers) == 0 }
+// isEmpty reports whether a set has no keys. Sets of ParseKeySet and NewKeySet have some.
+func (k *KeySet) isEmpty() bool { return k == nil || len(k.signing) == 0 || len(k.peppers) == 0 }
 
-// keyDocument is a key set as it is written.
+// keyDocument is the JSON form of a key set.
 type keyDocument struct {
 	Signing []keyEntry `json:"signing"`
 	Peppers []keyEntry `json:"peppers"`
 }
 
-// keyEntry is a key as it is written.
+// keyEntry is the JSON form of a key.
 type keyEntry struct {
 	ID        string    `json:"id"`
 	Algorithm string    `json:"algorithm,omitempty"`
@@ -82,15 +81,15 @@ type keyEntry struct {
 	Key       string    `json:"key"`
 }
 
-// ParseKeySet reads a set of keys:
+// ParseKeySet parses a document of keys:
 //
 //	{"signing": [{"id": "2026-01", "algorithm": "EdDSA", "created": "2026-01-01T00:00:00Z", "key": "…"}],
 //	 "peppers": [{"id": "p1", "created": "2026-01-01T00:00:00Z", "key": "…"}]}
 //
-// Keys are 32 bytes in base64: the seed of an Ed25519 key, and a pepper. An algorithm may
-// be left out. A key without a time of its creation is the oldest. Each list has 1 to 16
-// keys of different ids, ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$. Errors name the key and the
-// fault, and nothing of a value.
+// A key is 32 bytes in base64: the seed of an Ed25519 key, or a pepper. The algorithm is
+// optional. A key without a creation time counts as the oldest. Each list has 1 to 16 keys with
+// distinct ids, ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$. Errors name the key and the fault, and never
+// contain a value.
 func ParseKeySet(document []byte) (*KeySet, error) {
 	var doc keyDocument
 	decoder := json.NewDecoder(strings.NewReader(string(document)))
@@ -119,8 +118,7 @@ func ParseKeySet(document []byte) (*KeySet, error) {
 	return set, nil
 }
 
-// withoutText is what is wrong with a document, without what it says there: that may be a
-// key.
+// withoutText describes a decoding error without the document's text, which may be a key.
 func withoutText(err error) string {
 	var syntax *json.SyntaxError
 	var wrong *json.UnmarshalTypeError
@@ -137,7 +135,7 @@ func withoutText(err error) string {
 	return "cannot be read: each key is an object with id, created (RFC 3339) and key (base64)"
 }
 
-// eachKey checks a list of keys and walks it.
+// eachKey checks a list of keys and calls each for every one.
 func eachKey(field string, entries []keyEntry, each func(keyEntry, []byte)) error {
 	if len(entries) < 1 || len(entries) > MaxKeys {
 		return invalid(field, "are %d; give 1 to %d keys", len(entries), MaxKeys)
@@ -162,26 +160,26 @@ func eachKey(field string, entries []keyEntry, each func(keyEntry, []byte)) erro
 	return nil
 }
 
-// NewKeySet makes a set of one signing key and one pepper. Nil takes crypto/rand.
+// NewKeySet makes a set of one signing key and one pepper. A nil random means crypto/rand.
 func NewKeySet(random io.Reader, now time.Time) (*KeySet, error) {
 	return (&KeySet{}).Rotated(random, now, 0)
 }
 
-// Rotated is the set with a new signing key and a new pepper, and without the signing keys
-// whose successors have signed for longer than the longest token is good. Peppers stay:
-// hashes name them. Nil takes crypto/rand.
+// Rotated returns the set with a new signing key and a new pepper. It drops signing keys whose
+// last tokens have expired, longest being the life of the longest token. It keeps all peppers,
+// because hashes name them. A nil random means crypto/rand.
 //
-// Errors: *ValidationError for a set with keys of the same second, and for one that is full:
-// with MaxKeys peppers, until somebody takes old ones out of the document, or with as many
-// signing keys, until the first of them has signed no token that is still good.
+// Errors: *ValidationError for a set with keys of the same second, and for a full set: one with
+// MaxKeys peppers, until an operator removes old ones from the document, or one with MaxKeys
+// signing keys, until the last token of the oldest has expired.
 func (k *KeySet) Rotated(random io.Reader, now time.Time, longest time.Duration) (*KeySet, error) {
 	now = now.UTC().Truncate(time.Second)
-	doc := keyDocument{Peppers: entriesOf(k.peppers, Pepper.entry)}
+	doc := keyDocument{Peppers: entriesOf(k.peppers, Pepper.asEntry)}
 	for i, s := range k.signing {
 		if i+1 < len(k.signing) && now.After(k.signing[i+1].Created.Add(KeyDelay+longest)) {
 			continue
 		}
-		doc.Signing = append(doc.Signing, s.entry())
+		doc.Signing = append(doc.Signing, s.asEntry())
 	}
 	id := now.Format("20060102T150405")
 	same := func(e keyEntry) bool { return e.ID == id }
@@ -194,13 +192,13 @@ func (k *KeySet) Rotated(random io.Reader, now time.Time, longest time.Duration)
 		return nil, invalid("keys.signing", "are %d, as many as there may be, and each may have signed a token that is good; rotate fewer than %d times in the time that the longest is", len(doc.Signing), MaxKeys)
 	}
 	for _, list := range []*[]keyEntry{&doc.Signing, &doc.Peppers} {
-		key, err := draw(random)
+		key, err := randomBytes(random)
 		if err != nil {
 			return nil, err
 		}
 		*list = append(*list, keyEntry{ID: id, Created: now, Key: base64.StdEncoding.EncodeToString(key)})
 	}
-	return doc.set()
+	return doc.asKeySet()
 }
 
 func entriesOf[K any](keys []K, entry func(K) keyEntry) []keyEntry {
@@ -211,15 +209,15 @@ func entriesOf[K any](keys []K, entry func(K) keyEntry) []keyEntry {
 	return entries
 }
 
-func (k SigningKey) entry() keyEntry {
+func (k SigningKey) asEntry() keyEntry {
 	return keyEntry{ID: k.ID, Algorithm: EdDSA, Created: k.Created, Key: base64.StdEncoding.EncodeToString(k.Private().Seed())}
 }
 
-func (p Pepper) entry() keyEntry {
+func (p Pepper) asEntry() keyEntry {
 	return keyEntry{ID: p.ID, Created: p.Created, Key: base64.StdEncoding.EncodeToString([]byte(p.key.Reveal()))}
 }
 
-func (d keyDocument) set() (*KeySet, error) {
+func (d keyDocument) asKeySet() (*KeySet, error) {
 	text, err := json.Marshal(d)
 	if err != nil {
 		return nil, err
@@ -227,22 +225,22 @@ func (d keyDocument) set() (*KeySet, error) {
 	return ParseKeySet(text)
 }
 
-// Document is the set as ParseKeySet reads it, with every key in it.
+// Document returns the set in the form that ParseKeySet reads, with every key.
 func (k *KeySet) Document() Secret {
-	text, _ := json.MarshalIndent(keyDocument{ // nothing in it can fail
-		Signing: entriesOf(k.signing, SigningKey.entry), Peppers: entriesOf(k.peppers, Pepper.entry),
+	text, _ := json.MarshalIndent(keyDocument{ // cannot fail
+		Signing: entriesOf(k.signing, SigningKey.asEntry), Peppers: entriesOf(k.peppers, Pepper.asEntry),
 	}, "", "  ")
 	return NewSecret(string(text))
 }
 
-// Signer is the key that signs at a moment: the newest that was there KeyDelay before, or
-// the oldest.
+// Signer returns the signing key at now: the newest that existed KeyDelay before, or the
+// oldest.
 func (k *KeySet) Signer(now time.Time) SigningKey {
-	return settled(k.signing, now, func(s SigningKey) time.Time { return s.Created })
+	return newestSettled(k.signing, now, func(s SigningKey) time.Time { return s.Created })
 }
 
-// Verifier is the key of an id, also one that does not sign yet or any more; false if
-// there is none.
+// Verifier returns the key with an id, even if it does not sign yet or any more. ok is false if
+// the set has no such key.
 func (k *KeySet) Verifier(id string) (SigningKey, bool) {
 	i := slices.IndexFunc(k.signing, func(s SigningKey) bool { return s.ID == id })
 	if i < 0 {
@@ -251,14 +249,14 @@ func (k *KeySet) Verifier(id string) (SigningKey, bool) {
 	return k.signing[i], true
 }
 
-// Pepper is the pepper of new hashes at a moment: the newest that was there KeyDelay
-// before, or the oldest.
+// Pepper returns the pepper of new hashes at now: the newest that existed KeyDelay before, or
+// the oldest.
 func (k *KeySet) Pepper(now time.Time) Pepper {
-	return settled(k.peppers, now, func(p Pepper) time.Time { return p.Created })
+	return newestSettled(k.peppers, now, func(p Pepper) time.Time { return p.Created })
 }
 
-// settled is the newest key that every process knows, or the oldest.
-func settled[K any](keys []K, now time.Time, created func(K) time.Time) K {
+// newestSettled returns the newest key that every process has read, or the oldest.
+func newestSettled[K any](keys []K, now time.Time, created func(K) time.Time) K {
 	chosen := keys[0]
 	for _, k := range keys[1:] {
 		if !created(k).Add(KeyDelay).After(now) {

@@ -2,20 +2,20 @@ package credentials
 
 import "os"
 
-// KeySource has the keys in force. Keys is called for every login and token: it must be
-// quick, and safe for concurrent use. The set it returns does not change; another call may
-// return another set.
+// KeySource provides the current keys. It is safe for concurrent use. Every login and token
+// calls Keys, so it must be fast. A returned set never changes; another call may return another
+// set.
 type KeySource interface {
-	// Keys returns the keys in force now.
+	// Keys returns the current keys.
 	Keys() *KeySet
 }
 
-// Keys makes a set a source of itself, for keys that never change.
+// Keys returns k itself, so that a fixed set is a KeySource.
 func (k *KeySet) Keys() *KeySet { return k }
 
-// KeysFromEnvironment reads a set from an environment variable, which has the document
-// that ParseKeySet reads. The environment of a process does not change: keys that are to
-// rotate without a restart come from a file, see WatchKeys.
+// KeysFromEnvironment parses the document of keys in an environment variable, as ParseKeySet
+// does. The environment of a process does not change: to rotate keys without a restart, use a
+// file and WatchKeys.
 func KeysFromEnvironment(name string) (*KeySet, error) {
 	document, ok := os.LookupEnv(name)
 	if !ok || document == "" {

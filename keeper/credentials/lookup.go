@@ -2,13 +2,12 @@ package credentials
 
 import "context"
 
-// Lookup is a client as it is now, read without a cache: whoever renews a token asks
-// whether its client still has credentials, and of which version.
+// Lookup returns a client's current state, read without a cache. The renewal of a token uses it
+// to check that the client still has credentials, and of which version.
 //
-// Errors: ErrNotFound for a client that has no credentials, or whose credentials were
-// revoked; *UnavailableError.
+// Errors: ErrNotFound for a client without credentials or with revoked ones; *UnavailableError.
 func (s *Store) Lookup(ctx context.Context, clientID string) (Identity, error) {
-	ctx, cancel, err := s.begin(ctx)
+	ctx, cancel, err := s.beginCall(ctx)
 	if err != nil {
 		return Identity{}, err
 	}
@@ -17,9 +16,9 @@ func (s *Store) Lookup(ctx context.Context, clientID string) (Identity, error) {
 	if !ok {
 		return Identity{}, notFound("there is no such client")
 	}
-	seen, err := s.core.existing(ctx, org, app)
+	seen, err := s.core.loadExisting(ctx, org, app)
 	if err != nil {
-		return Identity{}, failure("Lookup", err)
+		return Identity{}, storeFailure("Lookup", err)
 	}
 	if !seen.revoked.IsZero() {
 		return Identity{}, notFound("the credentials of %s were revoked", clientID)
@@ -27,11 +26,11 @@ func (s *Store) Lookup(ctx context.Context, clientID string) (Identity, error) {
 	return seen.identity(), nil
 }
 
-// Status is what may be seen of a client's credentials.
+// Status returns the public state of a client's credentials.
 //
 // Errors: *ValidationError, ErrNotFound, *UnavailableError.
 func (s *Store) Status(ctx context.Context, org, app string) (Status, error) {
-	ctx, cancel, err := s.begin(ctx)
+	ctx, cancel, err := s.beginCall(ctx)
 	if err != nil {
 		return Status{}, err
 	}
@@ -39,9 +38,9 @@ func (s *Store) Status(ctx context.Context, org, app string) (Status, error) {
 	if err := validOwner(org, app); err != nil {
 		return Status{}, err
 	}
-	seen, err := s.core.existing(ctx, org, app)
+	seen, err := s.core.loadExisting(ctx, org, app)
 	if err != nil {
-		return Status{}, failure("Status", err)
+		return Status{}, storeFailure("Status", err)
 	}
-	return seen.status(s.core.now()), nil
+	return seen.publicStatus(s.core.now()), nil
 }

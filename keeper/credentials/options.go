@@ -12,57 +12,53 @@ import (
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
-// RetrievalTTL is how long a retrieval token can be used.
+// RetrievalTTL is the life of a retrieval token.
 const RetrievalTTL = 10 * time.Minute
 
-// MaxGraceHours is the longest time for which a secret works beside the one that
-// replaced it.
+// MaxGraceHours is the longest time for which a replaced secret may still work.
 const MaxGraceHours = 168
 
-// CacheTTL is how long another process may take a revoked token or provisioning key for
-// good; the process that revoked it refuses it at once.
+// CacheTTL is how long other processes may accept a revoked token or provisioning key. The
+// process that revokes it refuses it at once.
 const CacheTTL = 30 * time.Second
 
-// Options configure a Store.
+// Options configures a Store.
 type Options struct {
-	// Keys has the peppers and the keys that sign. Nil is refused, and so is one without keys.
+	// Keys provides the peppers and signing keys. New refuses nil, and a source without keys.
 	Keys KeySource
-	// Now is the clock. Defaults to the process's, corrected by DynamoDB's.
+	// Now is the clock. Defaults to the process's clock, corrected by DynamoDB's.
 	Now func() time.Time
-	// Random is where secrets, tokens and keys come from. Defaults to crypto/rand.Reader.
+	// Random is the source of secrets, tokens and keys. Defaults to crypto/rand.Reader.
 	Random io.Reader
-	// ImportedHash verifies a secret by the hash of another system, such as bcrypt's,
-	// see Store.Import. At the first login that it accepts, the hash is replaced with one
-	// of the store's own. Defaults to nil: imported hashes fit no secret.
+	// ImportedHash verifies a secret against the hash of another system, such as bcrypt's, see
+	// Store.Import. After the first successful login the store replaces the hash with its own.
+	// Defaults to nil: imported hashes match no secret.
 	ImportedHash func(hash, secret Secret) bool
-	// ImportedDecoy is an imported hash of nobody's: where a login fails without
-	// ImportedHash having been asked, it is asked about this one, so that a client with
-	// an imported hash takes no longer to refuse than one that does not exist. Defaults to
-	// an empty one: none.
+	// ImportedDecoy is an imported hash without an owner. A login that fails without a call of
+	// ImportedHash calls it with this hash, so that the refusal takes equally long whether or
+	// not a client has an imported hash. Defaults to an empty one: no such call.
 	ImportedDecoy Secret
-	// LongestToken is how long the tokens of a login can be good at most, all together:
-	// the longest refresh token's time and an access token's. Revocations of clients are
-	// kept as long. Defaults to 31 days.
+	// LongestToken is the longest life of a login's tokens: the longest refresh token's plus an
+	// access token's. Revocations of clients are kept as long. Defaults to 31 days.
 	LongestToken time.Duration
-	// CacheSize bounds how many tokens are remembered as not revoked. Defaults to 50,000,
-	// some 20 MB.
+	// CacheSize is the maximal number of cached tokens. Defaults to 50,000, some 20 MB.
 	CacheSize int
-	// RequestTimeout bounds one request to DynamoDB, with the SDK's tries of it. Defaults
-	// to 1 s.
+	// RequestTimeout bounds one request to DynamoDB with the SDK's retries. Defaults to 1 s.
 	RequestTimeout time.Duration
-	// Timeout bounds one call, reads and tries together. Defaults to 2 s.
+	// Timeout bounds one call with all its requests. Defaults to 2 s.
 	Timeout time.Duration
-	// Principal is who makes the changes that an administrator makes, as their events
-	// tell; Store.As gives a store with another. Defaults to nobody: then changes are
-	// refused, unless AllowAnonymous is set.
+	// Principal is the author of administrative changes in audit events. Store.As returns a
+	// store with another. Without a principal changes are refused, unless AllowAnonymous is
+	// set. Defaults to "".
 	Principal string
-	// AllowAnonymous lets changes be made without a principal; their events name nobody.
-	// Defaults to false.
+	// AllowAnonymous allows changes without a principal; their events have no author. Defaults
+	// to false.
 	AllowAnonymous bool
-	// AuditRetention is how long the events of changes are kept; below zero for ever.
+	// AuditRetention is how long audit events are kept. A negative value keeps them for ever.
 	// Defaults to 90 days.
 	AuditRetention time.Duration
-	// Logger gets what no caller is told; never a secret. Defaults to discarding.
+	// Logger receives the errors that no caller gets, never with a secret. Defaults to
+	// discarding.
 	Logger *slog.Logger
 }
 
@@ -85,7 +81,7 @@ func (o Options) withDefaults() Options {
 }
 
 func (o Options) validate() error {
-	if problem.IsNil(o.Keys) || o.Keys.Keys().empty() {
+	if problem.IsNil(o.Keys) || o.Keys.Keys().isEmpty() {
 		return invalid("options.keys", "is nil or has none; pass a KeySource, such as WatchKeys or KeysFromEnvironment give")
 	}
 	if reason := ddb.CheckSource(o.Now); reason != "" {

@@ -6,18 +6,18 @@ import (
 	"io"
 )
 
-// secretBytes is how much chance is in everything that is secret.
+// secretBytes is the number of random bytes in every secret.
 const secretBytes = 32
 
-// What texts that are secret begin with, so that people and scanners recognise them.
+// Prefixes of secret texts, by which people and scanners recognise them.
 const (
 	secretPrefix    = "dls_" // a client's secret
 	retrievalPrefix = "dlr_" // a retrieval token
 	keyPrefix       = "dlk_" // a provisioning key
 )
 
-// draw takes 256 bits of chance; nil takes crypto/rand.
-func draw(random io.Reader) ([]byte, error) {
+// randomBytes returns 256 random bits. A nil random means crypto/rand.
+func randomBytes(random io.Reader) ([]byte, error) {
 	if random == nil {
 		random = rand.Reader
 	}

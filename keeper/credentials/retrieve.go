@@ -12,21 +12,21 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// Attributes of an item that hands a secret out.
+// Attributes of the item of a retrieval token.
 const (
 	attrSealed  = "sealed"
 	attrExpires = "expires_at_epoch"
-	attrUsed    = "used_at_epoch" // absent: unused
+	attrUsed    = "used_at_epoch" // absent if unused
 )
 
-// usedKept is how long a token is known to have been used.
+// usedKept is how long a used token is remembered.
 const usedKept = 7 * 24 * time.Hour
 
 func handoutKey(hash string) store.Key { return store.Key{PK: "RETRIEVAL#" + hash, SK: rootSK} }
 
-// unfetched reports whether nobody fetched a client's last secret. void are the writes that keep
-// it so, in the transaction that replaces the secret.
-func (c *core) unfetched(ctx context.Context, a account) (void []types.TransactWriteItem, unfetched bool, err error) {
+// isUnfetched reports whether no caller has retrieved a client's last secret. void is the writes
+// that make the token void, for the transaction that replaces the secret.
+func (c *core) isUnfetched(ctx context.Context, a account) (void []types.TransactWriteItem, unfetched bool, err error) {
 	if a.handout == "" {
 		return nil, false, nil
 	}
@@ -42,9 +42,9 @@ func (c *core) unfetched(ctx context.Context, a account) (void []types.TransactW
 	}}}, true, nil
 }
 
-// handout is the item by which a client's secret is fetched.
-func (c *core) handout(a account, token, secret Secret, now time.Time) (store.Item, error) {
-	sealed, err := seal(token, secret, a.org, a.app, a.revision)
+// handoutItem returns the item from which the token retrieves a client's secret.
+func (c *core) handoutItem(a account, token, secret Secret, now time.Time) (store.Item, error) {
+	sealed, err := sealSecret(token, secret, a.org, a.app, a.revision)
 	if err != nil {
 		return nil, err
 	}
@@ -59,22 +59,21 @@ func (c *core) handout(a account, token, secret Secret, now time.Time) (store.It
 	return item, nil
 }
 
-// Credentials are a client's id and its secret.
+// Credentials is a client id and its secret.
 type Credentials struct {
 	Identity
-	// Secret is what the client logs in with.
+	// Secret is the secret for logins.
 	Secret Secret
 }
 
-// Retrieve hands out the secret behind a retrieval token, once: of calls at the same time
-// one gets it. The secret is deleted with that, and nobody can bring it back; who loses it
-// rotates.
+// Retrieve returns the secret of a retrieval token once: only one of concurrent calls gets it.
+// It then deletes the secret, which cannot be recovered. Rotate after losing it.
 //
-// Errors: ErrTokenInvalid, and then nothing was consumed; ErrTokenUsed, also of a token
-// that has expired since or whose secret was replaced; *ValidationError; *UnavailableError: unless it is Unconfirmed
-// nothing was consumed.
+// Errors: ErrTokenInvalid, and then nothing was consumed; ErrTokenUsed, also for a token that
+// has expired since its use or whose secret was replaced; *ValidationError; *UnavailableError:
+// unless it is Unconfirmed, nothing was consumed.
 func (s *Store) Retrieve(ctx context.Context, org, app string, token Secret) (Credentials, error) {
-	ctx, cancel, err := s.begin(ctx)
+	ctx, cancel, err := s.beginCall(ctx)
 	if err != nil {
 		return Credentials{}, err
 	}
@@ -87,32 +86,32 @@ func (s *Store) Retrieve(ctx context.Context, org, app string, token Secret) (Cr
 	}
 	item, err := s.core.items.Get(ctx, s.core.items.Control, handoutKey(tokenHash(token)))
 	if err != nil {
-		return Credentials{}, failure("Retrieve", err)
+		return Credentials{}, storeFailure("Retrieve", err)
 	}
-	h, err := s.core.unused(item, org, app)
+	h, err := s.core.checkUnused(item, org, app)
 	if err != nil {
-		return Credentials{}, failure("Retrieve", err)
+		return Credentials{}, storeFailure("Retrieve", err)
 	}
-	secret, err := open(token, h.sealed, org, app, h.revision)
+	secret, err := openSealed(token, h.sealed, org, app, h.revision)
 	if err != nil {
 		return Credentials{}, err
 	}
-	if err := s.core.use(ctx, token); err != nil {
-		return Credentials{}, failure("Retrieve", err)
+	if err := s.core.markUsed(ctx, token); err != nil {
+		return Credentials{}, storeFailure("Retrieve", err)
 	}
 	s.core.counts.retrievals.Add(1)
 	return Credentials{Identity{ClientID: ClientID(org, app), Org: org, App: app, Version: h.version}, secret}, nil
 }
 
-// sealedSecret is a secret that was not handed out yet, and which it is.
+// sealedSecret is a secret that has not been retrieved, with its revision and version.
 type sealedSecret struct {
 	sealed            []byte
 	revision, version int64
 }
 
-// unused is what a token's item seals for an organisation or app, or why it is not handed
-// out: used wins over expired.
-func (c *core) unused(item store.Item, org, app string) (sealedSecret, error) {
+// checkUnused returns the sealed secret of a token's item, or the error that refuses it.
+// ErrTokenUsed takes precedence over an expiry.
+func (c *core) checkUnused(item store.Item, org, app string) (sealedSecret, error) {
 	var d store.Decoder
 	misplaced := d.String(item, attrOrg) != org || d.String(item, attrApp) != app
 	h := sealedSecret{revision: d.Int(item, attrRevision), version: d.Int(item, attrVersion)}
@@ -132,9 +131,9 @@ func (c *core) unused(item store.Item, org, app string) (sealedSecret, error) {
 	return h, nil
 }
 
-// use marks a token as used and deletes what it seals, if nobody else was quicker. A use
-// whose answer was lost recognises itself.
-func (c *core) use(ctx context.Context, token Secret) error {
+// markUsed marks a token as used and deletes the sealed secret, unless another caller was faster. It
+// recognises its own write after a lost answer.
+func (c *core) markUsed(ctx context.Context, token Secret) error {
 	writer := store.NewID()
 	err := store.Retry(ctx, func() error {
 		_, err := c.items.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{

@@ -92,20 +92,20 @@ func TestRetrievalWithALostAnswer(t *testing.T) {
 // What is sealed opens with its token, for whom it was sealed, and not otherwise.
 func TestSealedSecretIsBoundToItsPlace(t *testing.T) {
 	token, secret := NewSecret("dlr_token"), NewSecret("dls_secret")
-	sealed, err := seal(token, secret, orgO, appA, 3)
+	sealed, err := sealSecret(token, secret, orgO, appA, 3)
 	require.NoError(t, err)
-	opened, err := open(token, sealed, orgO, appA, 3)
+	opened, err := openSealed(token, sealed, orgO, appA, 3)
 	require.NoError(t, err)
 	assert.True(t, secret.Equal(opened))
 	for name, try := range map[string]func() (Secret, error){
-		"another token":        func() (Secret, error) { return open(NewSecret("dlr_Token"), sealed, orgO, appA, 3) },
-		"another organisation": func() (Secret, error) { return open(token, sealed, orgP, appA, 3) },
-		"another app":          func() (Secret, error) { return open(token, sealed, orgO, "", 3) },
-		"another version":      func() (Secret, error) { return open(token, sealed, orgO, appA, 4) },
+		"another token":        func() (Secret, error) { return openSealed(NewSecret("dlr_Token"), sealed, orgO, appA, 3) },
+		"another organisation": func() (Secret, error) { return openSealed(token, sealed, orgP, appA, 3) },
+		"another app":          func() (Secret, error) { return openSealed(token, sealed, orgO, "", 3) },
+		"another version":      func() (Secret, error) { return openSealed(token, sealed, orgO, appA, 4) },
 		"a changed byte": func() (Secret, error) {
 			changed := append([]byte(nil), sealed...)
 			changed[0] ^= 1
-			return open(token, changed, orgO, appA, 3)
+			return openSealed(token, changed, orgO, appA, 3)
 		},
 	} {
 		_, err := try()

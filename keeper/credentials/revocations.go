@@ -10,26 +10,26 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// clockSkew is how long past their end revocations are kept, and tokens are checked.
+// clockSkew is how long after their end revocations are kept and tokens are checked.
 const clockSkew = 5 * time.Minute
 
-// maxID bounds the id of a token or session, in bytes.
+// maxID is the maximal length of the id of a token or session, in bytes.
 const maxID = 128
 
-// TokenRef is what is asked about a token: is it revoked?
+// TokenRef identifies a token in a check for revocation.
 type TokenRef struct {
-	// ID is the token's own id, its jti.
+	// ID is the token's id, its jti.
 	ID string
-	// Session is the id that a refresh token shares with the access tokens from it, its
-	// sid. Empty: none.
+	// Session is the session id, the sid, which a refresh token shares with its access tokens.
+	// Empty without a session.
 	Session string
-	// ClientID is whose token it is. Empty: nobody's.
+	// ClientID is the client that the token belongs to. Empty without a client.
 	ClientID string
-	// Version is the version of the client's credentials for which it was issued, its cv.
+	// Version is the version of the client's credentials at issue, the token's cv.
 	Version int64
 }
 
-// String is the reference as text; no id has a NUL.
+// String returns the reference as text. No id contains a NUL.
 func (r TokenRef) String() string {
 	return r.ID + "\x00" + r.Session + "\x00" + r.ClientID
 }
@@ -39,27 +39,27 @@ func sessionMarkKey(id string) store.Key { return store.Key{PK: "REVOKED#SESSION
 
 func clientMarkKey(id string) store.Key { return store.Key{PK: "REVOKED#CLIENT#" + id, SK: rootSK} }
 
-func mark(key store.Key, until time.Time) store.Item {
+func markItem(key store.Key, until time.Time) store.Item {
 	item := key.Attributes()
 	item[store.AttrTTL] = store.Int(until.Add(clockSkew).Unix())
 	return item
 }
 
-// clientMark refuses a client's tokens of older versions.
+// clientMark returns the item that revokes a client's tokens of older versions.
 func clientMark(id string, version int64, until time.Time) store.Item {
-	item := mark(clientMarkKey(id), until)
+	item := markItem(clientMarkKey(id), until)
 	item[attrVersion] = store.Int(version)
 	return item
 }
 
-// verdict is what is known of a token.
+// verdict is the state of a token's revocation.
 type verdict struct {
 	revoked bool  // the token or its session
-	since   int64 // tokens of older versions of the client are refused
+	since   int64 // tokens of the client with older versions are revoked
 }
 
-// revocations remember which tokens were not revoked a moment ago. Nothing is good because
-// the store did not answer: what cannot be read is an error.
+// revocations caches the tokens that were recently found valid. A token is never valid because
+// the store did not answer: a failed read is an error.
 type revocations struct {
 	core  *core
 	known *cache.Loading[TokenRef, *verdict]
@@ -73,11 +73,11 @@ func newRevocations(c *core) *revocations {
 	return &revocations{core: c, known: known}
 }
 
-// forget forgets tokens, and reads of them that are under way.
-func (r *revocations) forget(match func(TokenRef) bool) { r.known.Evict(match) }
+// evictTokens drops tokens from the cache, including reads in flight.
+func (r *revocations) evictTokens(match func(TokenRef) bool) { r.known.Evict(match) }
 
-// load reads what is known of a token, in one request.
-func (r *revocations) load(ref TokenRef) (*verdict, error) {
+// readVerdict reads the state of a token in one request.
+func (r *revocations) readVerdict(ref TokenRef) (*verdict, error) {
 	ctx, cancel := ddb.Bound(context.Background(), r.core.opts.Timeout)
 	defer cancel()
 	keys := []store.Key{tokenMarkKey(ref.ID)}
@@ -100,13 +100,12 @@ func (r *revocations) load(ref TokenRef) (*verdict, error) {
 }
 
 // Revoked reports whether a token was revoked, by itself, with its session, or with its
-// client's credentials. That it was not is remembered for CacheTTL. It fails closed: a
-// token is good only if the error is nil.
+// client's credentials. It caches a negative result for CacheTTL. It fails closed: a token is
+// valid only if the error is nil.
 //
-// Errors: *ValidationError for an id that is empty or longer than 128 bytes,
-// *UnavailableError.
+// Errors: *ValidationError for an id that is empty or longer than 128 bytes, *UnavailableError.
 func (s *Store) Revoked(ctx context.Context, token TokenRef) (bool, error) {
-	if err := usable(ctx, s); err != nil {
+	if err := checkUsable(ctx, s); err != nil {
 		return true, err
 	}
 	if err := validID("id", token.ID); err != nil {
@@ -116,9 +115,9 @@ func (s *Store) Revoked(ctx context.Context, token TokenRef) (bool, error) {
 		return true, invalid("session", "or the client's id is longer than %d bytes; give the token's", maxID)
 	}
 	asked := token
-	asked.Version = 0 // what is read holds for every version
-	known, load := s.revoked.known, func(context.Context) (*verdict, error) { return s.revoked.load(asked) }
-	if v := known.Ready(ctx, asked, load); v != nil { // most are: a context with a deadline would cost more than the rest
+	asked.Version = 0 // the state is the same for every version
+	known, load := s.revoked.known, func(context.Context) (*verdict, error) { return s.revoked.readVerdict(asked) }
+	if v := known.Ready(ctx, asked, load); v != nil { // the common case, without the cost of a context with a deadline
 		return v.revoked || token.Version < v.since, nil
 	}
 	ctx, cancel := ddb.Bound(ctx, s.core.opts.Timeout)
@@ -128,7 +127,7 @@ func (s *Store) Revoked(ctx context.Context, token TokenRef) (bool, error) {
 		if cause := context.Cause(ctx); cause != nil && errors.Is(err, ctx.Err()) {
 			err = &UnavailableError{Package: pkg, Op: "Revoked", Err: cause}
 		}
-		return true, failure("Revoked", err)
+		return true, storeFailure("Revoked", err)
 	}
 	return v.revoked || token.Version < v.since, nil
 }
@@ -140,25 +139,25 @@ func validID(field, id string) error {
 	return nil
 }
 
-// RevokeToken ends one token, here at once and elsewhere within CacheTTL; until is when it
-// ends by itself, and the revocation is forgotten. One that is unknown is fine, and one
-// that has expired too, for which nothing is written.
+// RevokeToken ends one token: here at once, elsewhere within CacheTTL. until is when the token
+// expires; then the revocation is dropped. An unknown token is accepted. For an expired one
+// nothing is written.
 //
 // Errors: *ValidationError, *UnavailableError.
 func (s *Store) RevokeToken(ctx context.Context, id string, until time.Time) error {
-	return s.revoke(ctx, "RevokeToken", id, tokenMarkKey(id), until, func(r TokenRef) bool { return r.ID == id })
+	return s.revokeToken(ctx, "RevokeToken", id, tokenMarkKey(id), until, func(r TokenRef) bool { return r.ID == id })
 }
 
-// RevokeSession ends a refresh token and the access tokens from it, as RevokeToken ends
-// one; until is when the last of them ends by itself.
+// RevokeSession ends a refresh token and its access tokens, as RevokeToken ends one. until is
+// when the last of them expires.
 //
 // Errors: *ValidationError, *UnavailableError.
 func (s *Store) RevokeSession(ctx context.Context, id string, until time.Time) error {
-	return s.revoke(ctx, "RevokeSession", id, sessionMarkKey(id), until, func(r TokenRef) bool { return r.Session == id })
+	return s.revokeToken(ctx, "RevokeSession", id, sessionMarkKey(id), until, func(r TokenRef) bool { return r.Session == id })
 }
 
-func (s *Store) revoke(ctx context.Context, operation, id string, key store.Key, until time.Time, match func(TokenRef) bool) error {
-	ctx, cancel, err := s.begin(ctx)
+func (s *Store) revokeToken(ctx context.Context, operation, id string, key store.Key, until time.Time, match func(TokenRef) bool) error {
+	ctx, cancel, err := s.beginCall(ctx)
 	if err != nil {
 		return err
 	}
@@ -169,12 +168,12 @@ func (s *Store) revoke(ctx context.Context, operation, id string, key store.Key,
 	if !s.core.now().Before(until.Add(clockSkew)) {
 		return nil
 	}
-	defer s.revoked.forget(match)
+	defer s.revoked.evictTokens(match)
 	err = store.Retry(ctx, func() error {
-		return s.core.items.Put(ctx, s.core.items.Control, mark(key, until), "", nil, nil)
+		return s.core.items.Put(ctx, s.core.items.Control, markItem(key, until), "", nil, nil)
 	})
 	if err == nil {
 		s.core.counts.revocations.Add(1)
 	}
-	return failure(operation, err)
+	return storeFailure(operation, err)
 }

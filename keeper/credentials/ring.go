@@ -11,17 +11,17 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// The actions and the target of events about provisioning keys.
+// The actions and the target of audit events about provisioning keys.
 const (
 	actionKeyCreated = "key_created"
 	actionKeyRevoked = "key_revoked"
 )
 
-// maxRing bounds the provisioning keys: one for each of many organisations.
+// maxRing is the maximal number of provisioning keys: enough for one per organisation of many.
 const maxRing = 1000
 
-// unknownPause is how often the ring is read again because somebody came with a key that
-// is not in it: it may be new.
+// unknownPause is the minimal time between two reads of the ring because of an unknown key,
+// which may be new.
 const unknownPause = time.Second
 
 const (
@@ -33,32 +33,32 @@ const (
 
 func ringKey(name string) store.Key { return store.Key{PK: ringPK, SK: ringPrefix + name} }
 
-// ProvisioningKey is a key of an administrator, without its secret.
+// ProvisioningKey is an administrator's key without its secret.
 type ProvisioningKey struct {
 	// Name is the key's name, ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$.
 	Name string `json:"name"`
-	// Org is the one organisation that the key configures; empty for all.
+	// Org is the only organisation that the key may configure. Empty for all.
 	Org string `json:"org_id,omitempty"`
-	// Created is when it was made.
+	// Created is the creation time.
 	Created time.Time `json:"created_at,omitzero"`
-	// CreatedBy is who made it; empty for nobody known.
+	// CreatedBy is the principal of the creation. Empty if unknown.
 	CreatedBy string `json:"created_by,omitempty"`
 }
 
-// NewKey is a provisioning key with its secret, which nobody sees again.
+// NewKey is a new provisioning key with its secret, which is never shown again.
 type NewKey struct {
 	ProvisioningKey
-	// Secret is what is sent as X-API-Key.
+	// Secret is the value of the X-API-Key header.
 	Secret Secret
 }
 
-// storedKey is a key as it is stored.
+// storedKey is the stored form of a key.
 type storedKey struct {
 	ProvisioningKey
 	hash string
 }
 
-func (k storedKey) item() store.Item {
+func (k storedKey) encodeItem() store.Item {
 	item := ringKey(k.Name).Attributes()
 	item[attrKey], item[attrCreated] = store.String(k.hash), store.Int(k.Created.Unix())
 	if k.CreatedBy != "" {
@@ -70,19 +70,19 @@ func (k storedKey) item() store.Item {
 	return item
 }
 
-// keys are those of a moment.
+// keys is the result of reading the ring.
 type keys struct {
 	all  []storedKey
 	read time.Time
 }
 
-// theRing is the one key of the ring's cache.
+// theRing is the only cache key of the ring.
 type theRing struct{}
 
-// String is the key as text.
+// String returns the cache key as text.
 func (theRing) String() string { return ringPK }
 
-// ring is the provisioning keys as this process knows them.
+// ring caches the provisioning keys.
 type ring struct {
 	core  *core
 	known *cache.Loading[theRing, *keys]
@@ -93,8 +93,8 @@ func newRing(c *core) *ring {
 	return &ring{core: c, known: known}
 }
 
-// read reads every key.
-func (r *ring) read(ctx context.Context) (*keys, error) {
+// readKeys reads every key.
+func (r *ring) readKeys(ctx context.Context) (*keys, error) {
 	found := &keys{read: r.core.now()}
 	var d store.Decoder
 	err := r.core.items.Query(ctx, r.core.items.Control, ringPK, ringPrefix, ringPrefix+"~", func(item store.Item) error {
@@ -112,27 +112,26 @@ func (r *ring) read(ctx context.Context) (*keys, error) {
 	return found, nil
 }
 
-// load reads every key for whoever waits.
-func (r *ring) load(context.Context) (*keys, error) {
+// loadKeys reads every key for the cache.
+func (r *ring) loadKeys(context.Context) (*keys, error) {
 	ctx, cancel := ddb.Bound(context.Background(), r.core.opts.Timeout)
 	defer cancel()
-	return r.read(ctx)
+	return r.readKeys(ctx)
 }
 
-// CreateKey makes a provisioning key for all organisations. It works at once; elsewhere its first
-// use may take a second.
+// CreateKey creates a provisioning key for all organisations. It works at once. Its first use
+// in another process may take a second.
 //
-// Errors: *ValidationError, also for key 1,001; ErrConflict for a name that is taken;
+// Errors: *ValidationError, also for the 1,001st key; ErrConflict if the name is taken;
 // *UnavailableError.
 func (s *Store) CreateKey(ctx context.Context, name string) (NewKey, error) {
 	return s.createKey(ctx, ProvisioningKey{Name: name})
 }
 
-// CreateOrgKey makes a provisioning key as CreateKey does, for one organisation, which need
-// not be there yet. It stays when the organisation is deleted, which whoever has it may then
-// put again: revoke it.
+// CreateOrgKey is CreateKey for one organisation, which need not exist yet. The key stays when
+// the organisation is deleted and may then create it again: revoke the key.
 //
-// Errors: as of CreateKey.
+// Errors: as CreateKey.
 func (s *Store) CreateOrgKey(ctx context.Context, org, name string) (NewKey, error) {
 	if err := validOwner(org, ""); err != nil {
 		return NewKey{}, err
@@ -141,7 +140,7 @@ func (s *Store) CreateOrgKey(ctx context.Context, org, name string) (NewKey, err
 }
 
 func (s *Store) createKey(ctx context.Context, wanted ProvisioningKey) (NewKey, error) {
-	ctx, cancel, err := s.change(ctx)
+	ctx, cancel, err := s.beginChange(ctx)
 	if err != nil {
 		return NewKey{}, err
 	}
@@ -150,9 +149,9 @@ func (s *Store) createKey(ctx context.Context, wanted ProvisioningKey) (NewKey, 
 	if !appPattern.MatchString(name) {
 		return NewKey{}, invalid("name", "%q is not 1 to 64 letters, digits, '.', '_' and '-', beginning with a letter or digit", name)
 	}
-	there, err := s.ring.read(ctx)
+	there, err := s.ring.readKeys(ctx)
 	if err != nil {
-		return NewKey{}, failure("CreateKey", err)
+		return NewKey{}, storeFailure("CreateKey", err)
 	}
 	if len(there.all) >= maxRing {
 		return NewKey{}, invalid("name", "would be key %d; revoke keys that nobody uses, at most %d are checked", len(there.all)+1, maxRing)
@@ -161,41 +160,41 @@ func (s *Store) createKey(ctx context.Context, wanted ProvisioningKey) (NewKey, 
 	if err != nil {
 		return NewKey{}, err
 	}
-	now := seconds(s.core.now())
+	now := truncateSeconds(s.core.now())
 	wanted.Created, wanted.CreatedBy = now, s.principal
 	key := NewKey{wanted, secret}
-	stored := storedKey{wanted, s.core.hash(s.Keys().Pepper(now), purposeKey, "", secret)}
+	stored := storedKey{wanted, s.core.hashSecret(s.Keys().Pepper(now), purposeKey, "", secret)}
 	fields := trail.Fields{"name": name}
 	if wanted.Org != "" {
 		fields["org_id"] = wanted.Org
 	}
-	event, err := s.core.event(s.principal, actionKeyCreated, audit.Key(name), "", fields)
+	event, err := s.core.eventWrite(s.principal, actionKeyCreated, audit.Key(name), "", fields)
 	if err != nil {
 		return NewKey{}, err
 	}
 	defer s.ring.known.Drop(theRing{})
-	overtaken, err := s.core.send(ctx, s.core.put(stored.item(), store.IfAbsent, map[string]string{"#pk": "PK"}, nil), event)
+	overtaken, err := s.core.sendWrites(ctx, s.core.putItem(stored.encodeItem(), store.IfAbsent, map[string]string{"#pk": "PK"}, nil), event)
 	if overtaken {
-		return NewKey{}, conflict("there is a key %s; take another name, or revoke it first", name)
+		return NewKey{}, conflictError("there is a key %s; take another name, or revoke it first", name)
 	}
 	if err != nil {
-		return NewKey{}, failure("CreateKey", err)
+		return NewKey{}, storeFailure("CreateKey", err)
 	}
 	return key, nil
 }
 
-// ListKeys lists the provisioning keys, by name.
+// ListKeys lists the provisioning keys by name.
 //
 // Errors: *UnavailableError.
 func (s *Store) ListKeys(ctx context.Context) ([]ProvisioningKey, error) {
-	ctx, cancel, err := s.begin(ctx)
+	ctx, cancel, err := s.beginCall(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer cancel()
-	found, err := s.ring.read(ctx)
+	found, err := s.ring.readKeys(ctx)
 	if err != nil {
-		return nil, failure("ListKeys", err)
+		return nil, storeFailure("ListKeys", err)
 	}
 	list := make([]ProvisioningKey, len(found.all))
 	for i, k := range found.all {
@@ -204,11 +203,11 @@ func (s *Store) ListKeys(ctx context.Context) ([]ProvisioningKey, error) {
 	return list, nil
 }
 
-// RevokeKey ends a provisioning key, here at once and elsewhere within CacheTTL.
+// RevokeKey ends a provisioning key: here at once, elsewhere within CacheTTL.
 //
 // Errors: ErrNotFound, *ValidationError, *UnavailableError.
 func (s *Store) RevokeKey(ctx context.Context, name string) error {
-	ctx, cancel, err := s.change(ctx)
+	ctx, cancel, err := s.beginChange(ctx)
 	if err != nil {
 		return err
 	}
@@ -216,27 +215,27 @@ func (s *Store) RevokeKey(ctx context.Context, name string) error {
 	if !appPattern.MatchString(name) {
 		return notFound("there is no key of this name")
 	}
-	event, err := s.core.event(s.principal, actionKeyRevoked, audit.Key(name), "", trail.Fields{"name": name})
+	event, err := s.core.eventWrite(s.principal, actionKeyRevoked, audit.Key(name), "", trail.Fields{"name": name})
 	if err != nil {
 		return err
 	}
 	defer s.ring.known.Drop(theRing{})
-	overtaken, err := s.core.send(ctx, s.core.remove(ringKey(name)), event)
+	overtaken, err := s.core.sendWrites(ctx, s.core.deleteItem(ringKey(name)), event)
 	if overtaken {
 		return notFound("there is no key %s", name)
 	}
 	if err == nil {
 		s.core.counts.revocations.Add(1)
 	}
-	return failure("RevokeKey", err)
+	return storeFailure("RevokeKey", err)
 }
 
-// VerifyKey is the key that a secret is of. Keys are remembered for CacheTTL; a secret that
-// fits none of them has them read again, at most once a second: it waits for that.
+// VerifyKey returns the key of a secret. Keys are cached for CacheTTL. For an unknown secret it
+// reads them again, at most once a second, and waits for that.
 //
 // Errors: ErrInvalidCredentials, *UnavailableError.
 func (s *Store) VerifyKey(ctx context.Context, secret Secret) (ProvisioningKey, error) {
-	ctx, cancel, err := s.begin(ctx)
+	ctx, cancel, err := s.beginCall(ctx)
 	if err != nil {
 		return ProvisioningKey{}, err
 	}
@@ -244,14 +243,14 @@ func (s *Store) VerifyKey(ctx context.Context, secret Secret) (ProvisioningKey, 
 	if secret.Empty() || len(secret.Reveal()) > maxSecret {
 		return ProvisioningKey{}, ErrInvalidCredentials
 	}
-	given, began := s.core.attempt(s.Keys(), purposeKey, "", secret), s.core.now()
+	given, began := s.core.hashAttempt(s.Keys(), purposeKey, "", secret), s.core.now()
 	get, waited := s.ring.known.Get, false
 	for {
-		ring, err := get(ctx, theRing{}, s.ring.load)
+		ring, err := get(ctx, theRing{}, s.ring.loadKeys)
 		if err != nil {
-			return ProvisioningKey{}, failure("VerifyKey", err)
+			return ProvisioningKey{}, storeFailure("VerifyKey", err)
 		}
-		if key, ok := ring.fitting(given); ok {
+		if key, ok := ring.matchingKey(given); ok {
 			return key, nil
 		}
 		pause := ring.read.Add(unknownPause).Sub(s.core.now())
@@ -263,15 +262,15 @@ func (s *Store) VerifyKey(ctx context.Context, secret Secret) (ProvisioningKey, 
 		case !ddb.Sleep(ctx, pause):
 			return ProvisioningKey{}, ErrInvalidCredentials
 		default:
-			waited = true // somebody else may have read it since
+			waited = true // another caller may have read it since
 		}
 	}
 }
 
-// fitting is the key that a secret is of. It looks at each.
-func (k *keys) fitting(given attempt) (found ProvisioningKey, ok bool) {
+// matchingKey returns the key of a secret. It compares every key.
+func (k *keys) matchingKey(given attempt) (found ProvisioningKey, ok bool) {
 	for _, key := range k.all {
-		if fits, _ := given.fits(key.hash); fits {
+		if fits, _ := given.matches(key.hash); fits {
 			found, ok = key.ProvisioningKey, true
 		}
 	}

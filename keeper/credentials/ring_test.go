@@ -128,7 +128,7 @@ func TestRingIsBounded(t *testing.T) {
 	for i := range maxRing - 1 {
 		_, err := w.db.Client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &w.table, Item: storedKey{
 			ProvisioningKey{Name: fmt.Sprintf("organisation-%d", i), Org: orgO, Created: fixtureNow, CreatedBy: tester}, hash,
-		}.item()})
+		}.encodeItem()})
 		require.NoError(t, err)
 	}
 	last, err := w.a.CreateKey(t.Context(), "last")

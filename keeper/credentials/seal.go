@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// sealInfo says what the key of a sealed secret is for.
+// sealInfo is the purpose of the keys that seal secrets.
 const sealInfo = "dynalimit budget retrieval v1"
 
-// tokenHash is where a token's item lies: from it nobody gets to the token, nor to the key
-// of what is sealed.
+// tokenHash returns the key of a token's item. Neither the token nor the key that seals its
+// secret can be derived from it.
 func tokenHash(token Secret) string {
 	sum := sha256.Sum256([]byte(token.Reveal()))
 	return hex.EncodeToString(sum[:])
 }
 
-// sealer is AES-256-GCM under a key that only the token gives, and its nonce. Both are of
-// this token alone, which seals one text: so no nonce is ever used twice under a key.
+// sealer returns AES-256-GCM with a key and nonce derived from the token. A token seals one
+// text only, so no nonce is used twice with a key.
 func sealer(token Secret) (cipher.AEAD, []byte, error) {
 	const key, nonce = 32, 12
 	material, err := hkdf.Key(sha256.New, []byte(token.Reveal()), nil, sealInfo, key+nonce)
@@ -37,27 +37,27 @@ func sealer(token Secret) (cipher.AEAD, []byte, error) {
 	return gcm, material[key:], err
 }
 
-// place is what a sealed secret is bound to: whose it is, and which.
-func place(org, app string, revision int64) []byte {
+// sealContext returns the additional data of a sealed secret: its owner and revision.
+func sealContext(org, app string, revision int64) []byte {
 	return []byte(strings.Join([]string{org, app, strconv.FormatInt(revision, 10)}, "\x00"))
 }
 
-// seal encrypts a secret so that the token opens it.
-func seal(token, secret Secret, org, app string, revision int64) ([]byte, error) {
+// sealSecret encrypts a secret, for decryption with the token.
+func sealSecret(token, secret Secret, org, app string, revision int64) ([]byte, error) {
 	gcm, nonce, err := sealer(token)
 	if err != nil {
 		return nil, err
 	}
-	return gcm.Seal(nil, nonce, []byte(secret.Reveal()), place(org, app, revision)), nil
+	return gcm.Seal(nil, nonce, []byte(secret.Reveal()), sealContext(org, app, revision)), nil
 }
 
-// open decrypts what was sealed for this place.
-func open(token Secret, sealed []byte, org, app string, revision int64) (Secret, error) {
+// openSealed decrypts a secret that was sealed for this owner and revision.
+func openSealed(token Secret, sealed []byte, org, app string, revision int64) (Secret, error) {
 	gcm, nonce, err := sealer(token)
 	if err != nil {
 		return Secret{}, err
 	}
-	text, err := gcm.Open(nil, nonce, sealed, place(org, app, revision))
+	text, err := gcm.Open(nil, nonce, sealed, sealContext(org, app, revision))
 	if err != nil {
 		return Secret{}, fmt.Errorf("%s: what is sealed is not what was: %w", pkg, err)
 	}

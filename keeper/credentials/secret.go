@@ -7,20 +7,20 @@ import (
 	"log/slog"
 )
 
-// redacted is what is shown of a secret.
+// redacted replaces the text of a secret.
 const redacted = "[redacted]"
 
-// Secret is a text that nobody may see by accident: printed, logged and encoded it is
-// "[redacted]", also as a field of a value that is. Reveal is the text. The zero Secret is
-// empty. Secrets are compared with Equal, never with ==.
+// Secret is a text that is redacted wherever it is printed, logged or encoded, also as a field
+// of another value. Reveal returns the text. The zero Secret is empty. Compare secrets with
+// Equal, never with ==.
 type Secret struct {
-	// text is a pointer, since fmt shows the fields of a field that is not exported
-	// without asking the field's type how. Of a pointer to a text it shows where that is;
-	// of one to bytes or a struct it may show what is there.
+	// text is a pointer, because fmt prints the fields of an unexported field without asking
+	// its type. For a pointer to a string fmt prints the address; for a pointer to bytes or a
+	// struct it might print the contents.
 	text *string
 }
 
-// NewSecret makes a secret of a text.
+// NewSecret makes a secret from a text.
 func NewSecret(text string) Secret { return Secret{&text} }
 
 // Reveal returns the text.
@@ -34,30 +34,30 @@ func (s Secret) Reveal() string {
 // Empty reports whether the text is empty.
 func (s Secret) Empty() bool { return s.Reveal() == "" }
 
-// Equal compares two secrets of one length in a time that does not depend on what they are.
+// Equal compares two secrets of equal length in constant time.
 func (s Secret) Equal(other Secret) bool {
 	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(other.Reveal())) == 1
 }
 
-// String is "[redacted]".
+// String returns "[redacted]".
 func (Secret) String() string { return redacted }
 
-// GoString is "[redacted]".
+// GoString returns "[redacted]".
 func (Secret) GoString() string { return redacted }
 
-// Format writes "[redacted]", whatever the verb.
+// Format writes "[redacted]" for every verb.
 func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
-// MarshalText is "[redacted]".
+// MarshalText returns "[redacted]".
 func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// MarshalJSON is "[redacted]".
+// MarshalJSON returns "[redacted]".
 func (Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
 
-// LogValue is "[redacted]".
+// LogValue returns "[redacted]".
 func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// UnmarshalText takes the text, such as a field of a configuration.
+// UnmarshalText sets the text, for example from a configuration.
 func (s *Secret) UnmarshalText(text []byte) error {
 	*s = NewSecret(string(text))
 	return nil

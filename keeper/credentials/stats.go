@@ -1,24 +1,23 @@
 package credentials
 
-// Stats count what a store did since it was made, with the stores of its As.
+// Stats counts a store's work since New, including the stores of its As.
 type Stats struct {
-	// Logins is how many logins of clients were good, RefusedLogins how many were not.
+	// Logins counts successful logins of clients, RefusedLogins the refused ones.
 	Logins, RefusedLogins int64
-	// Hashes is how many HMACs were computed: for each secret that is looked at one under
-	// each pepper, whoever it is of.
+	// Hashes counts computed HMACs: one under each pepper for every received secret.
 	Hashes int64
-	// Retrievals is how many secrets were handed out.
+	// Retrievals counts retrieved secrets.
 	Retrievals int64
-	// Revocations is how many tokens, sessions, clients and provisioning keys were ended.
+	// Revocations counts ended tokens, sessions, clients and provisioning keys.
 	Revocations int64
-	// RevocationHits is how often a token was known not to be revoked, or to be, without a
-	// read; RevocationReads how often that was read.
+	// RevocationHits counts checks for revocation that the cache answered, RevocationReads
+	// those that read the store.
 	RevocationHits, RevocationReads int64
 }
 
-// Stats returns what the store did so far. It makes no request.
+// Stats returns the store's counts. It sends no request.
 func (s *Store) Stats() Stats {
-	if !s.made() {
+	if !s.isMade() {
 		return Stats{}
 	}
 	cached := s.revoked.known.Stats()

@@ -10,18 +10,18 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// Store keeps credentials in a table. It has no goroutines and needs no closing. It is
-// safe for concurrent use. The zero value is not usable: its methods return a
-// *ValidationError, and so do those of every store for a nil context.
+// Store manages credentials in a table. It has no goroutines, needs no Close, and is safe for
+// concurrent use. The zero value is not usable: its methods return a *ValidationError. The
+// methods of every store return one for a nil context.
 type Store struct {
 	core      *core
 	ring      *ring
 	revoked   *revocations
-	principal string // who makes changes; empty: nobody known
+	principal string // author of changes; empty if unknown
 }
 
-// New makes a store on the control table of package budget, which Setup.CreateTables
-// makes. An empty name is "control". It makes no request.
+// New returns a store on the control table of package budget, which Setup.CreateTables creates.
+// An empty name means "control". It sends no request.
 //
 // Errors: *ValidationError for bad options.
 func New(client Client, table string, options *Options) (*Store, error) {
@@ -51,9 +51,8 @@ func New(client Client, table string, options *Options) (*Store, error) {
 	return &Store{core: c, ring: newRing(c), revoked: newRevocations(c), principal: opts.Principal}, nil
 }
 
-// As returns a store that makes changes in somebody's name, as Options.Principal does. It
-// is the same store otherwise and shares everything with s. It takes no time and makes no
-// request. A name that cannot be one is refused by the first change.
+// As returns a store that makes changes under the name principal, as Options.Principal does. It
+// shares everything else with s. It sends no request. The first change validates the name.
 func (s *Store) As(principal string) *Store {
 	if s == nil {
 		return &Store{}
@@ -61,56 +60,57 @@ func (s *Store) As(principal string) *Store {
 	return &Store{core: s.core, ring: s.ring, revoked: s.revoked, principal: principal}
 }
 
-// Now is the time by the store's clock: grace, retrieval and revocation go by it.
+// Now returns the time by the store's clock, which decides about grace, retrieval and
+// revocation.
 func (s *Store) Now() time.Time {
-	if !s.made() {
+	if !s.isMade() {
 		return time.Now()
 	}
 	return s.core.now()
 }
 
-// Keys are the keys in force now, for whoever signs and verifies tokens; nil of a store that
-// New did not make.
+// Keys returns the current keys, for signing and verifying tokens, or nil if New did not make
+// the store.
 func (s *Store) Keys() *KeySet {
-	if !s.made() {
+	if !s.isMade() {
 		return nil
 	}
 	return s.core.opts.Keys.Keys()
 }
 
-// LongestToken is Options.LongestToken: for how long revocations of clients are kept. It is 0
-// of a store that New did not make.
+// LongestToken returns Options.LongestToken, the time for which revocations of clients are
+// kept, or 0 if New did not make the store.
 func (s *Store) LongestToken() time.Duration {
-	if !s.made() {
+	if !s.isMade() {
 		return 0
 	}
 	return s.core.opts.LongestToken
 }
 
-// made reports whether New made the store.
-func (s *Store) made() bool { return s != nil && s.core != nil }
+// isMade reports whether New made the store.
+func (s *Store) isMade() bool { return s != nil && s.core != nil }
 
-// usable checks a store and a context.
-func usable(ctx context.Context, s *Store) error {
-	if !s.made() {
+// checkUsable checks a store and a context.
+func checkUsable(ctx context.Context, s *Store) error {
+	if !s.isMade() {
 		return invalid("store", "is not made; use New")
 	}
 	return problem.NoContext(ctx, pkg)
 }
 
-// begin is usable, and bounds the time of a call.
-func (s *Store) begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	if err := usable(ctx, s); err != nil {
+// beginCall checks a call and bounds its time.
+func (s *Store) beginCall(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if err := checkUsable(ctx, s); err != nil {
 		return nil, nil, err
 	}
 	bounded, cancel := ddb.Bound(ctx, s.core.opts.Timeout)
 	return bounded, cancel, nil
 }
 
-// change begins a call that changes something, by somebody who may be recorded. It may take
-// longer than one that a login waits for.
-func (s *Store) change(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	if err := usable(ctx, s); err != nil {
+// beginChange begins a call that changes the table: it also checks the principal, and allows more
+// time than for a login.
+func (s *Store) beginChange(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if err := checkUsable(ctx, s); err != nil {
 		return nil, nil, err
 	}
 	bounded, cancel := ddb.Bound(ctx, max(s.core.opts.Timeout, ddb.ControlTimeout))

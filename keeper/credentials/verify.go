@@ -11,17 +11,17 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// maxSecret bounds a secret that is given, and a hash that is imported, in bytes.
+// maxSecret is the maximal length of a received secret and of an imported hash, in bytes.
 const maxSecret = 128
 
-// Verify is the login of a client: its id and its secret, or the one before it within its
-// grace. An unknown client and a wrong secret take the same path: one read, and one HMAC
-// for each pepper. A secret that fits a hash of another system, or one under an older
-// pepper, is hashed anew.
+// Verify checks a client's login: its id with its secret, or with the previous secret during
+// its grace. An unknown client and a wrong secret take the same path: one read, and one HMAC
+// per pepper. If the stored hash comes from another system or uses an older pepper, a
+// successful login replaces it.
 //
 // Errors: ErrInvalidCredentials, *UnavailableError.
 func (s *Store) Verify(ctx context.Context, clientID string, secret Secret) (Identity, error) {
-	ctx, cancel, err := s.begin(ctx)
+	ctx, cancel, err := s.beginCall(ctx)
 	if err != nil {
 		return Identity{}, err
 	}
@@ -29,31 +29,31 @@ func (s *Store) Verify(ctx context.Context, clientID string, secret Secret) (Ide
 	if _, _, ok := ParseClientID(clientID); !ok {
 		return Identity{}, ErrInvalidCredentials
 	}
-	seen, err := s.core.load(ctx, clientID)
+	seen, err := s.core.loadAccount(ctx, clientID)
 	if err != nil {
-		return Identity{}, failure("Verify", err)
+		return Identity{}, storeFailure("Verify", err)
 	}
 	if len(secret.Reveal()) > maxSecret {
 		return Identity{}, ErrInvalidCredentials
 	}
 	keys, now := s.Keys(), s.core.now()
-	hash, ok := s.core.fitting(seen, s.core.attempt(keys, purposeClient, clientID, secret), secret, now)
+	hash, ok := s.core.matchingHash(seen, s.core.hashAttempt(keys, purposeClient, clientID, secret), secret, now)
 	if !ok {
 		s.core.counts.refused.Add(1)
 		return Identity{}, ErrInvalidCredentials
 	}
 	s.core.counts.logins.Add(1)
 	if hash == seen.hash {
-		s.core.refresh(ctx, seen, keys.Pepper(now), secret)
+		s.core.rehashSecret(ctx, seen, keys.Pepper(now), secret)
 	}
 	return seen.identity(), nil
 }
 
-// fitting is the hash of a client that a secret fits.
-func (c *core) fitting(seen account, given attempt, secret Secret, now time.Time) (hash string, ok bool) {
+// matchingHash returns the client's hash that a secret matches.
+func (c *core) matchingHash(seen account, given attempt, secret Secret, now time.Time) (hash string, ok bool) {
 	foreign := ""
-	for _, h := range seen.hashes(now) {
-		fits, known := given.fits(h)
+	for _, h := range seen.validHashes(now) {
+		fits, known := given.matches(h)
 		switch _, _, own := parseHash(h); {
 		case fits:
 			hash, ok = h, true
@@ -76,13 +76,13 @@ func (c *core) fitting(seen account, given attempt, secret Secret, now time.Time
 	return foreign, c.opts.ImportedHash(NewSecret(foreign), secret)
 }
 
-// refresh hashes a good secret anew if its hash is another system's, or under another
-// pepper than new ones. It changes nothing else, and may fail: the next login tries again.
-func (c *core) refresh(ctx context.Context, seen account, pepper Pepper, secret Secret) {
+// rehashSecret replaces the hash of a valid secret if it comes from another system or uses an old
+// pepper. It changes nothing else. After a failure the next login tries again.
+func (c *core) rehashSecret(ctx context.Context, seen account, pepper Pepper, secret Secret) {
 	if name, _, own := parseHash(seen.hash); own && name == pepper.ID {
 		return
 	}
-	hash := c.hash(pepper, purposeClient, seen.id(), secret)
+	hash := c.hashSecret(pepper, purposeClient, seen.id(), secret)
 	err := store.Retry(ctx, func() error {
 		_, err := c.items.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: &c.items.Control, Key: clientKey(seen.id()).Attributes(),
@@ -94,7 +94,7 @@ func (c *core) refresh(ctx context.Context, seen account, pepper Pepper, secret 
 		}, store.Once)
 		return err
 	})
-	if err != nil && store.Diagnose(err) != ddb.Refused { // refused: somebody else was quicker
+	if err != nil && store.Diagnose(err) != ddb.Refused { // refused: another process was faster
 		c.opts.Logger.Warn("keeper/credentials: a secret could not be hashed anew; the next login tries again",
 			"client_id", seen.id(), "error", err)
 	}

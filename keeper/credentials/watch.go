@@ -14,26 +14,25 @@ import (
 	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
-// KeyLoader reads a document of keys, as ParseKeySet reads it. It bounds its own time by
-// the context.
+// KeyLoader reads a document of keys in the form of ParseKeySet. The context bounds its time.
 type KeyLoader func(context.Context) ([]byte, error)
 
-// maxDocument bounds a document of keys, in bytes.
+// maxDocument is the maximal size of a document of keys, in bytes.
 const maxDocument = 64 << 10
 
-// KeysFile reads a document of keys from a file, by its path: where a file is replaced with
-// a link, as volumes of secrets are, it reads what the link leads to now. What is no file is
-// refused.
+// KeysFile reads a document of keys from a file by its path. If the path is a link that is
+// switched, as in volumes of secrets, it reads the current target. It refuses anything but a
+// regular file.
 func KeysFile(path string) KeyLoader {
 	return func(context.Context) ([]byte, error) {
-		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // to open a pipe waits for whoever writes
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // opening a pipe would wait for its writer
 			return nil, cmp.Or(err, fmt.Errorf("%s is no file", path))
 		}
 		f, err := os.Open(path) //nolint:gosec // the path is the operator's own
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = f.Close() }() // it was only read
+		defer func() { _ = f.Close() }() // opened for reading only
 		document, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
 		if err == nil && len(document) > maxDocument {
 			err = fmt.Errorf("%s is larger than %d bytes", path, maxDocument)
@@ -42,35 +41,34 @@ func KeysFile(path string) KeyLoader {
 	}
 }
 
-// WatchOptions configure WatchKeys.
+// WatchOptions configures WatchKeys.
 type WatchOptions struct {
-	// Interval is how often the document is read again, at most KeyDelay/2. Defaults to 10 s.
+	// Interval is the time between two reads, at most KeyDelay/2. Defaults to 10 s.
 	Interval time.Duration
 	// Timeout bounds one read. Defaults to 10 s.
 	Timeout time.Duration
-	// Logger hears of every document that differs from the last: its keys are in force, or why
-	// those before stay. Defaults to discarding.
+	// Logger logs every document that differs from the last: that its keys are in force, or the
+	// reason that it was rejected. Defaults to discarding.
 	Logger *slog.Logger
 }
 
-// WatchedKeys are keys that are read again and again. They are a KeySource. A document
-// that cannot be read, or is not one, leaves the keys as they were, is logged, and is told
-// by Err until a good one comes.
+// WatchedKeys is a KeySource that reads its document periodically. A document that is
+// unreadable or invalid leaves the keys unchanged. It is logged, and Err returns the reason
+// until a valid one comes.
 type WatchedKeys struct {
 	load    KeyLoader
 	opts    WatchOptions
 	set     atomic.Pointer[KeySet]
 	problem atomic.Pointer[error]
-	seen    []byte // a copy of the last document that was judged; of the goroutine that reads
+	seen    []byte // copy of the last judged document; used by the reading goroutine only
 	stop    context.CancelFunc
 	done    chan struct{}
 }
 
-// WatchKeys reads a document of keys, and again every interval until Close, on one
-// goroutine. The first read must succeed: its context bounds it.
+// WatchKeys reads a document of keys, and then again every interval until Close, on one
+// goroutine. The first read must succeed; ctx bounds it.
 //
-// Errors: *ValidationError for a document that is not one or bad options, and what the
-// loader says.
+// Errors: *ValidationError for an invalid document or bad options, and errors of load.
 func WatchKeys(ctx context.Context, load KeyLoader, options *WatchOptions) (*WatchedKeys, error) {
 	var opts WatchOptions
 	if options != nil {
@@ -103,11 +101,11 @@ func WatchKeys(ctx context.Context, load KeyLoader, options *WatchOptions) (*Wat
 	w.seen = bytes.Clone(document)
 	var watching context.Context
 	watching, w.stop = context.WithCancel(context.WithoutCancel(ctx))
-	go w.watch(watching)
+	go w.watchLoop(watching)
 	return w, nil
 }
 
-// Keys implements KeySource. They are nil where WatchKeys did not make w.
+// Keys implements KeySource. It returns nil if WatchKeys did not make w.
 func (w *WatchedKeys) Keys() *KeySet {
 	if w == nil {
 		return nil
@@ -115,7 +113,7 @@ func (w *WatchedKeys) Keys() *KeySet {
 	return w.set.Load()
 }
 
-// Err is why the last document was not taken; nil if it was.
+// Err returns the reason that the last document was rejected, or nil.
 func (w *WatchedKeys) Err() error {
 	if w == nil {
 		return nil
@@ -126,7 +124,7 @@ func (w *WatchedKeys) Err() error {
 	return nil
 }
 
-// Close ends the reading, and waits for a read in flight. The keys stay as they are.
+// Close stops the reading and waits for a read in flight. The keys stay as they are.
 func (w *WatchedKeys) Close() {
 	if w == nil || w.stop == nil {
 		return
@@ -135,7 +133,7 @@ func (w *WatchedKeys) Close() {
 	<-w.done
 }
 
-func (w *WatchedKeys) watch(ctx context.Context) {
+func (w *WatchedKeys) watchLoop(ctx context.Context) {
 	defer close(w.done)
 	ticker := time.NewTicker(w.opts.Interval)
 	defer ticker.Stop()
@@ -144,13 +142,13 @@ func (w *WatchedKeys) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			w.reload(ctx)
+			w.reloadDocument(ctx)
 		}
 	}
 }
 
-// reload reads the document once more.
-func (w *WatchedKeys) reload(ctx context.Context) {
+// reloadDocument reads the document once.
+func (w *WatchedKeys) reloadDocument(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, w.opts.Timeout)
 	defer cancel()
 	var document []byte
@@ -162,8 +160,8 @@ func (w *WatchedKeys) reload(ctx context.Context) {
 	case ctx.Err() != nil:
 		return
 	case err != nil:
-		w.refuse(fmt.Errorf("%s: the keys cannot be read: %w", pkg, err))
-		w.seen = nil // whatever comes back is judged
+		w.rejectDocument(fmt.Errorf("%s: the keys cannot be read: %w", pkg, err))
+		w.seen = nil // the next document must be judged
 		return
 	case w.seen != nil && bytes.Equal(document, w.seen):
 		return
@@ -171,7 +169,7 @@ func (w *WatchedKeys) reload(ctx context.Context) {
 	w.seen = bytes.Clone(document)
 	set, err := ParseKeySet(document)
 	if err != nil {
-		w.refuse(err)
+		w.rejectDocument(err)
 		return
 	}
 	w.set.Store(set)
@@ -179,8 +177,8 @@ func (w *WatchedKeys) reload(ctx context.Context) {
 	w.opts.Logger.Info("keeper/credentials: the keys were read anew", "signing", len(set.signing), "peppers", len(set.peppers))
 }
 
-// refuse keeps the keys, and says why: once for each reason.
-func (w *WatchedKeys) refuse(err error) {
+// rejectDocument keeps the keys and logs the reason, once for each reason.
+func (w *WatchedKeys) rejectDocument(err error) {
 	last := w.problem.Swap(&err)
 	if last != nil && (*last).Error() == err.Error() {
 		return
