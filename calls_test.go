@@ -55,7 +55,7 @@ func TestStatusLeavesToOthersFromTheLevel(t *testing.T) {
 	cfg := newBucketConfig([]Limit{limit}, levels.Resource, false, 0, 1)
 	rate := bucket.Rate{Burst: 10 * milli, Amount: 10 * milli, Period: 1000}
 	image := &schema.Image{Set: schema.NewLimitSets().Of([]string{"calls"}), Limits: []schema.Stored{{Rate: rate, Tokens: 10 * milli}}, HasRefilled: true}
-	r := levelReading{Reading: plan.Reading{Image: image, Config: cfg, Now: time.Hour.Milliseconds()}, precedence: plan.Precedence{Taken: plan.Sums{{Name: "calls", Amounts: bucket.Amounts{Take: 8 * milli}}}}}
+	r := levelReading{Reading: plan.Reading{Image: image, Config: cfg, Now: time.Hour.Milliseconds()}, precedence: plan.Precedence{Taken: plan.Rows{{Name: "calls", Amounts: bucket.Amounts{Take: 8 * milli}}}}}
 
 	require.False(t, r.status("calls", 2*milli, 0).Exceeded)
 	s := r.status("calls", 3*milli, 0)
@@ -70,9 +70,10 @@ func TestStatusOfABucketThatIsGivenBackTo(t *testing.T) {
 	rate := bucket.Rate{Burst: 100 * milli, Amount: 100 * milli, Period: 60_000}
 	image := &schema.Image{Set: schema.NewLimitSets().Of([]string{"rpm"}), Limits: []schema.Stored{{Rate: rate, Tokens: 90 * milli}}, HasRefilled: true}
 	cfg := newBucketConfig([]Limit{PerMinute("rpm", 100)}, levels.Resource, false, 0, 1)
-	carried := plan.Sums{{Name: "rpm", Amounts: bucket.Amounts{Back: 90 * milli, Take: 80 * milli}}}
-	require.False(t, plan.NewView(image, cfg, plan.Current, 0).Fits([]plan.Signed{{Name: "rpm", Amount: 33 * milli}}, carried, nil))
-	shown := levelReading{Reading: plan.Reading{Image: image, Config: cfg}, precedence: plan.Precedence{Taken: plan.NewView(image, cfg, plan.Current, 0).Taken(carried)}}
+	carried := plan.Rows{{Name: "rpm", Amounts: bucket.Amounts{Back: 90 * milli, Take: 80 * milli}}}
+	carried = plan.NewView(image, cfg, plan.Current, 0).Rows(carried, nil)
+	require.False(t, carried.Fit([]plan.Signed{{Name: "rpm", Amount: 33 * milli}}, nil))
+	shown := levelReading{Reading: plan.Reading{Image: image, Config: cfg}, precedence: plan.Precedence{Taken: carried.Taken()}}
 	s := shown.status("rpm", 33*milli, 0)
 	require.True(t, s.Exceeded)
 	require.EqualValues(t, 20, s.Remaining)

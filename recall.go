@@ -66,7 +66,7 @@ func (c *cascade) denial(r *request, answers []lane.Result) *LimitExceededError 
 func inspect(ctx context.Context, at *lane.Lane, cfg *plan.Config, asked []plan.Signed, rank uint64) (r lane.Result, ok bool) {
 	beside := lane.BesideOf(at)
 	v, err := beside.Inspect(ctx, cfg, nil)
-	if err != nil || v.Lacks(asked) || v.Adopt && v.Image != nil {
+	if err != nil || v.Missing(asked) != "" || v.Adopt && v.Image != nil {
 		return r, false
 	}
 	reading := v.Reading()

@@ -145,7 +145,7 @@ func TestCloseTellsABucketThatIsBeingTold(t *testing.T) {
 				s.isCutOff(t)
 				lease := s.acquire(userOf(0), dynalimit.Amounts{"rpm": 30})
 				telling := make(chan struct{}, 100)
-				s.limiter.lanes.OnTell = func(*lane.Lane, uint64, plan.Sums) { telling <- struct{}{} }
+				s.limiter.lanes.OnTell = func(*lane.Lane, uint64, plan.Rows) { telling <- struct{}{} }
 				fault.Before = 400 * time.Millisecond
 				s.down(fault)
 				<-telling

@@ -98,13 +98,12 @@ func FuzzDecide(f *testing.F) {
 		a := Amounts{Back: within(back, 0, s.Burst), Take: within(take, 0, s.Burst), Adjust: within(adjust, 0, s.Burst)}
 		w := Way{Move: move, Form: Form(within(int64(form), 0, 2)), Slack: within(slack, 0, s.Burst-a.Take)}
 		level := s.Level(now)
-		u, fits := s.Decide(now, a, w)
-		if after := min(s.Burst, level+a.Back); (a.Take > after) == fits {
-			t.Fatalf("%+v %+v at %d: fits %v", s, a, now, fits)
-		} else if !fits {
+		if a.Take > min(s.Burst, level+a.Back) {
 			return
 		}
-		if credit, _ := s.Credit(now); u.Full != (w.Form == Filling || w.Form == ByState && s.Tokens > s.Burst-credit-a.Back) {
+		credit, _ := s.Credit(now)
+		u := s.Decide(credit, a, w)
+		if u.Full != (w.Form == Filling || w.Form == ByState && s.Tokens > s.Burst-credit-a.Back) {
 			t.Fatalf("%+v on %+v: %+v", w, s, u)
 		}
 		if got, want := u.applied(s, now, w), min(s.Burst, level+a.Back)-a.Take-a.Adjust; w.Form == ByState && !u.Full && got != want {

@@ -27,6 +27,14 @@ func (r Rate) Windows() calendar.Windows {
 // IsQuota reports whether the rate is that of a calendar quota.
 func (r Rate) IsQuota() bool { return r.Period < 0 }
 
+// WindowAt is the ordinal of the window at now; 0 of a token bucket.
+func (r Rate) WindowAt(now int64) int64 {
+	if !r.IsQuota() {
+		return 0
+	}
+	return r.Windows().At(now)
+}
+
 // Smooth is the rate of a bucket that regains a quota evenly, in its longest window; a bucket's
 // own rate. What a process admits on its own goes by it.
 func (r Rate) Smooth() Rate {
@@ -145,14 +153,13 @@ type Opening struct {
 	Change int64
 }
 
-// DecideQuota returns the update that carries a within the seen window, or into the one that it
-// opens, or false when Take does not fit. It is exact on every state of that window. What was
+// DecideQuota returns the update that carries a, whose take fits, within the seen window, or into the
+// one that it opens. It is exact on every state of that window. What was
 // taken in an earlier window is not given back, so an opening write has no Back.
-func (s State) DecideQuota(a Amounts, o Opening) (Update, bool) {
+func (s State) DecideQuota(a Amounts, o Opening) Update {
 	out := a.Take + a.Adjust
 	if o.Credit > 0 && s.Tokens > s.Burst-o.Credit { // full, whatever is left of the windows before
-		u := Update{Full: true, Put: s.Burst + o.Change - out, Low: s.Burst - o.Credit, HasLow: true}
-		return u, a.Take <= s.Burst+o.Change
+		return Update{Full: true, Put: s.Burst + o.Change - out, Low: s.Burst - o.Credit, HasLow: true}
 	}
 	u := Update{Add: o.Credit + o.Change + a.Back - out, High: MaxTokens}
 	if o.Credit > 0 {
@@ -161,7 +168,7 @@ func (s State) DecideQuota(a Amounts, o Opening) (Update, bool) {
 	if a.Take > 0 {
 		u.Low, u.HasLow = a.Take-o.Credit-o.Change-a.Back, true
 	}
-	return u, a.Take == 0 || u.Low <= s.Tokens
+	return u
 }
 
 // MaxTokens is above everything that a limit holds.

@@ -43,28 +43,25 @@ type Way struct {
 	Slack int64
 }
 
-// Decide returns the update that carries a from the seen state, or false when
-// Take does not fit.
+// Decide returns the update that carries a, whose take fits, from the seen state; credit is that of now.
 //
 // The update is exact on every state it accepts that has the same refill instant
 // and rate, but for the slack: above High the bucket is full and would be
 // credited for time it was so, below Low the take is not there, or the bucket is
 // not full any more. A credit above MaxCredit must be moved (see Credit).
-func (s State) Decide(now int64, a Amounts, w Way) (Update, bool) {
-	credit, _ := s.Credit(now)
+func (s State) Decide(credit int64, a Amounts, w Way) Update {
 	kept := credit // what the tokens will not hold
 	if w.Move {
 		kept = 0
 	}
 	full := s.Burst - credit - a.Back // tokens from which the bucket is full
 	low := a.Take - credit - a.Back   // tokens from which the take fits
-	fits := a.Take <= s.Burst && (a.Take == 0 || low <= s.Tokens)
 	if w.Form == Filling || w.Form == ByState && s.Tokens > full {
-		return Update{Full: true, Put: s.Burst - w.Slack - kept - a.Take - a.Adjust, Low: full - w.Slack, HasLow: true}, fits
+		return Update{Full: true, Put: s.Burst - w.Slack - kept - a.Take - a.Adjust, Low: full - w.Slack, HasLow: true}
 	}
 	u := Update{Add: credit - kept + a.Back - a.Take - a.Adjust, High: full}
 	if a.Take > 0 {
 		u.Low, u.HasLow = low, true
 	}
-	return u, fits
+	return u
 }

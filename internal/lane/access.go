@@ -51,7 +51,7 @@ const turnMS = 1000
 // view puts what is known of the bucket under the batch's configuration. It reads the
 // configuration again if the image may hold a newer one that matters. If that read brings
 // no answer, the bucket's own parameters decide, as if its configuration were newer.
-func (a access) view(ctx context.Context, known *sight, b batch, s plan.Sums) (plan.View, error) {
+func (a access) view(ctx context.Context, known *sight, b batch, s plan.Rows) (plan.View, error) {
 	cfg := b.config().AsOf(known.image)
 	missing := b.chargesUnknownLimit(known.image, s, cfg)
 	st := a.standing(known, b, cfg, missing)

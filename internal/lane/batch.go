@@ -68,7 +68,7 @@ func (b *batch) adjustsOnly(known *sight) bool { return len(b.takes) == 0 && kno
 
 // chargesUnknownLimit reports whether the batch charges a configured limit that the
 // image does not have.
-func (b *batch) chargesUnknownLimit(image *schema.Image, s plan.Sums, cfg *plan.Config) bool {
+func (b *batch) chargesUnknownLimit(image *schema.Image, s plan.Rows, cfg *plan.Config) bool {
 	lacks := func(name string) bool {
 		return cfg.Index(name) >= 0 && (image == nil || image.Set.Index(name) < 0 || image.Limits[image.Set.Index(name)].Ghost)
 	}

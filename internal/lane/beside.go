@@ -72,7 +72,7 @@ type Proposal struct {
 	// amounts it takes.
 	View  plan.View
 	Write plan.Write
-	Sums  plan.Sums
+	Sums  plan.Rows
 	// Beyond is what limits in shadow do not have: it is counted and not charged.
 	Beyond []plan.Signed
 	// Waits means that the take does not fit beside Left, what is left to waiters. There
@@ -105,8 +105,8 @@ func (b *Beside) recent(ctx context.Context, o *Op, certain bool) (plan.View, er
 			}
 		}
 		v, err := b.view(ctx, o)
-		if err == nil && v.Lacks(o.Amounts) {
-			err = outdated(v, o.Amounts)
+		if missing := v.Missing(o.Amounts); err == nil && missing != "" {
+			err = &Failure{Reason: Outdated, Limit: missing}
 		}
 		if err != nil || look || b.known.fresh(v.Now) || !certain && v.Fits(o.Amounts, nil, nil) {
 			return v, err

@@ -14,7 +14,7 @@ const laterAfter = 2
 type choices struct {
 	adjusts, takes []*Op
 	// sums are those of the adjusts.
-	sums plan.Sums
+	sums plan.Rows
 	// heads are the waiters at the head of the bucket's line.
 	heads []head
 	// shareHalvings is how often the share that one write takes was halved.
@@ -27,7 +27,7 @@ type choices struct {
 type decision struct {
 	// carried are the adjusts and the admitted takes. sums are their amounts together.
 	carried, admitted []*Op
-	sums              plan.Sums
+	sums              plan.Rows
 	// waiters are those whose takes are admitted.
 	waiters []*Waiter
 	// left are the takes that do not fit. deferred are takes that fit, but are left for
@@ -55,6 +55,7 @@ type excluded struct {
 // holds: processes that each take all of it refuse each other, while takes of a part
 // commute.
 func choose(known *sight, v plan.View, q choices) decision {
+	q.sums = rowsOf(v, q.sums, q.takes)
 	d := decision{sums: q.sums}
 	ahead := q.sums // with what the deferred takes will take
 	reading := v.Reading()
@@ -63,12 +64,12 @@ func choose(known *sight, v plan.View, q choices) decision {
 			continue
 		}
 		d.promised = promised(q.heads, o.Rank, d.waiters, reading)
-		o.unbound, o.down = plan.Shadowed(o.Amounts, v, ahead)
+		o.unbound, o.down = ahead.Shadowed(o.Amounts)
 		switch {
-		case !v.Fits(o.Amounts, ahead, d.promised):
-			d.left = append(d.left, excluded{o, plan.Precedence{Taken: v.Taken(ahead), Left: d.promised}})
+		case !ahead.Fit(o.Amounts, d.promised):
+			d.left = append(d.left, excluded{o, plan.Precedence{Taken: ahead.Taken(), Left: d.promised}})
 			continue
-		case len(d.admitted) > 0 && !v.Modest(o.Amounts, d.sums, q.shareHalvings):
+		case len(d.admitted) > 0 && !d.sums.Modest(o.Amounts, q.shareHalvings):
 			if d.deferred == nil {
 				ahead = slices.Clone(d.sums)
 			}
@@ -89,9 +90,9 @@ func choose(known *sight, v plan.View, q choices) decision {
 	}
 	if len(d.carried) > 0 {
 		oldest := refusals(d.carried)
-		d.sums, d.down = v.WriteDown(d.sums)
+		d.down = d.sums.WriteDown()
 		d.write = v.Plan(d.sums, plan.Rules{
-			Tidy: q.mayHousekeep, Later: len(d.admitted) == 0 && oldest >= laterAfter && !v.Config.BoundsDebt(d.sums), Crowding: known.crowding.Within(oldest),
+			Tidy: q.mayHousekeep, Later: len(d.admitted) == 0 && oldest >= laterAfter && !d.sums.BoundsDebt(), Crowding: known.crowding.Within(oldest),
 		})
 	}
 	return d
@@ -104,10 +105,10 @@ func (d *decision) debitAhead(v plan.View, q choices) {
 	for _, o := range q.takes {
 		switch {
 		case !o.ahead:
-		case len(d.left)+len(d.deferred)+len(q.heads)+q.shareHalvings > 0 || refusals(q.takes) > 0 || v.Image == nil || v.Adopt || !v.LeavesHalf(o.Amounts, d.sums):
+		case len(d.left)+len(d.deferred)+len(q.heads)+q.shareHalvings > 0 || refusals(q.takes) > 0 || v.Image == nil || v.Adopt || !d.sums.LeaveHalf(o.Amounts):
 			d.dropped = append(d.dropped, o)
 		default:
-			o.unbound, o.down = plan.Shadowed(o.Amounts, v, d.sums)
+			o.unbound, o.down = d.sums.Shadowed(o.Amounts)
 			o.addTo(&d.sums)
 			d.admit(o, q)
 		}

@@ -12,7 +12,7 @@ type move struct {
 	// view is what the write was decided from, sums what it does to each limit, and carried
 	// are its ops.
 	view    plan.View
-	sums    plan.Sums
+	sums    plan.Rows
 	carried []*Op
 	// write is what is written; giveBack is, if its kind is GiveBack.
 	write    plan.Write
@@ -28,7 +28,7 @@ type move struct {
 type facts struct {
 	// adjusts and takes are what the write may carry; sums are those of the adjusts.
 	adjusts, takes []*Op
-	sums           plan.Sums
+	sums           plan.Rows
 	// view is the bucket under the configuration in force, known what else is known of it,
 	// and heads are the waiters at the head of its line.
 	view  plan.View
@@ -92,6 +92,7 @@ func (e *endings) lose(unfit []excluded) {
 // carries: takes of limits that are gone end, and adjusts into a debt that cannot be stored;
 // then what fits is carried in its order, and the rest is denied or left for the next write.
 func decide(f facts) (d decided) {
+	f.sums = rowsOf(f.view, f.sums, f.takes)
 	takes := d.endUnknownLimits(f)
 	adjusts, sums := d.refuseDebt(f)
 	if f.looked {
@@ -124,16 +125,29 @@ func decide(f facts) (d decided) {
 	return d
 }
 
+// rowsOf returns the rows of a decision: those of the sums, and of the limits of ops.
+func rowsOf(v plan.View, rows plan.Rows, ops []*Op) plan.Rows {
+	for _, o := range ops {
+		for _, a := range o.Amounts {
+			rows.At(a.Name)
+		}
+		for _, a := range o.late {
+			rows.At(a.Name)
+		}
+	}
+	return v.Rows(rows, nil)
+}
+
 // endUnknownLimits ends the takes whose limits are neither in the bucket nor in the
 // configuration in force. It returns the others.
 func (d *decided) endUnknownLimits(f facts) []*Op {
-	if !slices.ContainsFunc(f.takes, func(o *Op) bool { return f.view.Lacks(o.Amounts) }) {
+	if !slices.ContainsFunc(f.takes, func(o *Op) bool { return f.sums.Missing(o.Amounts) != "" }) {
 		return f.takes
 	}
 	var known []*Op
 	for _, o := range f.takes {
-		if f.view.Lacks(o.Amounts) {
-			d.end([]*Op{o}, Result{Err: outdated(f.view, o.Amounts)})
+		if missing := f.sums.Missing(o.Amounts); missing != "" {
+			d.end([]*Op{o}, Result{Err: &Failure{Reason: Outdated, Limit: missing}})
 		} else {
 			known = append(known, o)
 		}
@@ -143,13 +157,13 @@ func (d *decided) endUnknownLimits(f facts) []*Op {
 
 // refuseDebt ends the adjusts that would put the bucket deeper into debt than it can
 // store. It returns the others with their sums.
-func (d *decided) refuseDebt(f facts) ([]*Op, plan.Sums) {
+func (d *decided) refuseDebt(f facts) ([]*Op, plan.Rows) {
 	if f.sums.TooDeep(f.view.Image) == "" {
 		return f.adjusts, f.sums
 	}
-	kept, fit := make([]*Op, 0, len(f.adjusts)), make(plan.Sums, 0, len(f.sums))
+	kept, fit := make([]*Op, 0, len(f.adjusts)), rowsOf(f.view, nil, slices.Concat(f.adjusts, f.takes))
 	for _, o := range f.adjusts {
-		with := append(plan.Sums{}, fit...)
+		with := append(plan.Rows{}, fit...)
 		o.addTo(&with)
 		if name := with.TooDeep(f.view.Image); name != "" {
 			d.end([]*Op{o}, Result{Err: &Failure{Reason: TooDeep, Limit: name}})
@@ -203,13 +217,13 @@ func denial(v plan.View, x excluded) Result {
 
 // fitting tells the ops that fit a view in their order from the takes that do not.
 func fitting(v plan.View, ops []*Op, heads []head) (fit []*Op, unfit []excluded) {
-	var s plan.Sums
+	s := rowsOf(v, nil, ops)
 	var waiters []*Waiter
 	fit = make([]*Op, 0, len(ops))
 	for _, o := range ops {
 		if o.take {
-			if left := promised(heads, o.Rank, waiters, v.Reading()); !v.Fits(o.Amounts, s, left) {
-				unfit = append(unfit, excluded{o, plan.Precedence{Taken: v.Taken(s), Left: left}})
+			if left := promised(heads, o.Rank, waiters, v.Reading()); !s.Fit(o.Amounts, left) {
+				unfit = append(unfit, excluded{o, plan.Precedence{Taken: s.Taken(), Left: left}})
 				continue
 			}
 		}

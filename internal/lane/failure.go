@@ -7,7 +7,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
-	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // Reason says why a lane ended an op.
@@ -113,16 +112,4 @@ func heard(err error) bool {
 // throttling reports whether an error means that the store lacked capacity.
 func throttling(err error) bool {
 	return err != nil && !silent(err) && ddb.Classify(err, context.Background()).Verdict == ddb.Throttled
-}
-
-// outdated is the failure of amounts that name a limit which does not exist any more.
-func outdated(v plan.View, amounts []plan.Signed) *Failure {
-	f := &Failure{Reason: Outdated}
-	for _, a := range amounts {
-		if _, known := v.Room(a.Name, 0); !known {
-			f.Limit = a.Name
-			break
-		}
-	}
-	return f
 }

@@ -47,7 +47,7 @@ func TestCallersOfAClosedLoopRideTogether(t *testing.T) {
 		const callers, calls, learnt = 8, 20, 8
 		l := restingOn(t, slow{})
 		var carried []int
-		l.owner.OnSend = func(_ *Lane, _ uint64, s plan.Sums) { carried = append(carried, int(s.At("rpm").Take/token)) }
+		l.owner.OnSend = func(_ *Lane, _ uint64, s plan.Rows) { carried = append(carried, int(s.At("rpm").Take/token)) }
 		var all sync.WaitGroup
 		for range callers {
 			all.Go(func() {
@@ -73,7 +73,7 @@ func TestNobodyIsWaitedForInAnOpenLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := restingOn(t, slow{})
 		var sent []time.Time
-		l.owner.OnSend = func(*Lane, uint64, plan.Sums) { sent = append(sent, time.Now()) }
+		l.owner.OnSend = func(*Lane, uint64, plan.Rows) { sent = append(sent, time.Now()) }
 		var all sync.WaitGroup
 		for range 200 {
 			all.Go(func() { call(t, l) })

@@ -385,7 +385,7 @@ func (l *Lane) replace(image *schema.Image, asked Asked) {
 
 // learn installs the image that one of the lane's own requests has shown; ours is what of
 // it this process took. Only the running goroutine may call it.
-func (l *Lane) learn(image *schema.Image, asked Asked, ours plan.Sums) {
+func (l *Lane) learn(image *schema.Image, asked Asked, ours plan.Rows) {
 	l.mu.Lock()
 	if l.sight.known && plan.Shared(l.sight.image, image, ours) {
 		l.sight.shared = l.owner.NowMS()

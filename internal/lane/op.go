@@ -209,8 +209,8 @@ func (o *Op) refundOf(r Result) *Op {
 // because the bucket does not have them.
 func (o *Op) noteDropped(v plan.View) {
 	o.dropped = nil
-	for _, a := range o.Amounts {
-		if _, known := v.Room(a.Name, 0); !known {
+	for i, a := range o.Amounts {
+		if v.Missing(o.Amounts[i:i+1]) != "" {
 			o.dropped = append(o.dropped, a.Name)
 		}
 	}
@@ -234,7 +234,7 @@ func (o *Op) writeDown(down []plan.Signed) (left []plan.Signed) {
 }
 
 // addTo adds the op to the sums of a batch.
-func (o *Op) addTo(s *plan.Sums) {
+func (o *Op) addTo(s *plan.Rows) {
 	for _, a := range o.late {
 		if !o.refundDropped {
 			at := s.At(a.Name)

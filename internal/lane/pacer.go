@@ -99,11 +99,11 @@ func (p *pacer) denied()  { p.change(plan.Pacing.Deny) }
 
 // landed notes what the lane's own write did, and beside what a write beside it did, which
 // is no traffic.
-func (p *pacer) landed(s plan.Sums) {
+func (p *pacer) landed(s plan.Rows) {
 	p.change(func(of plan.Pacing, _ int64) plan.Pacing { return of.Take(s) })
 }
 
-func (p *pacer) beside(s plan.Sums) {
+func (p *pacer) beside(s plan.Rows) {
 	p.change(func(of plan.Pacing, _ int64) plan.Pacing { return of.Beside(s) })
 }
 

@@ -25,8 +25,9 @@ func (m Memory) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now
 	now = plan.DecidedAt(l.sight.image, cfg, l.owner.SureMS, now)
 	v := plan.NewView(l.sight.image, cfg, plan.Current, now)
 	r = Result{Image: l.sight.image, Now: now, Config: cfg, Before: plan.Precedence{Left: l.Line.LeftTo(rank, v.Reading())}}
-	r.Denied = !v.Fits(amounts, nil, r.Before.Left)
-	if r.Denied && (l.queue.givesBack() || v.Lacks(amounts)) {
+	var room [4]plan.Row
+	r.Denied = !v.Fits(amounts, r.Before.Left, room[:0])
+	if r.Denied && (l.queue.givesBack() || v.Missing(amounts) != "") {
 		return Result{}, false
 	}
 	if r.Denied {

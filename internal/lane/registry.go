@@ -42,10 +42,10 @@ type Registry struct {
 	// foreign says that another implementation was seen to write a bucket.
 	foreign atomic.Bool
 	// OnSend, if it is set, is called with every write before it is sent. Tests set it.
-	OnSend func(l *Lane, operation uint64, s plan.Sums)
+	OnSend func(l *Lane, operation uint64, s plan.Rows)
 	// OnTell, if it is set, is called with every write that tells a bucket what was counted
 	// without it, before it is sent; operation is 0 if the write leaves no id. Tests set it.
-	OnTell func(l *Lane, operation uint64, s plan.Sums)
+	OnTell func(l *Lane, operation uint64, s plan.Rows)
 	// OnOwe, if it is set, is called with what waits to be given back from now on. Tests set it.
 	OnOwe func(l *Lane, amounts []plan.Signed)
 	// OnServe, if it is set, is called with what calls are served from tokens debited

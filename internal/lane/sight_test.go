@@ -102,7 +102,7 @@ func TestRefusedWriteTookNothing(t *testing.T) {
 		l.learn(before, l.owner.Ask(), nil)
 		after := imageOf(cfg, 49*token, l.owner.NowMS())
 		after.Set, after.Limits[0].Consumed = before.Set, token
-		var ours plan.Sums
+		var ours plan.Rows
 		NewTake(t.Context(), oneToken, cfg).addTo(&ours)
 		w := sendingOf(l, plan.View{Config: cfg})
 		w.write.Kind, w.sums, w.asked = plan.GiveBack, ours, l.owner.Ask()
@@ -116,7 +116,7 @@ func TestLearningOfNobodyMakesNoGarbage(t *testing.T) {
 	cfg := rpmOf(100)
 	image := imageOf(cfg, 50*token, 0)
 	v := plan.NewView(image, cfg, plan.Current, 0)
-	var ours plan.Sums
+	var ours plan.Rows
 	NewTake(t.Context(), oneToken, cfg).addTo(&ours)
 	w, s := v.Plan(ours, plan.Rules{}), sight{}
 	assert.Zero(t, testing.AllocsPerRun(100, func() { s.learnCrowding(&w, true, image, 0) }))

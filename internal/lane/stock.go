@@ -203,7 +203,7 @@ func (k *stock) stop() {
 // counted learns from a landed write how many tokens calls need, and which part of the
 // bucket's traffic comes from this process. before and after are the images around it.
 func (k *stock) counted(carried []*Op, before, after *schema.Image, now int64) {
-	var own plan.Sums
+	var own plan.Rows
 	for _, o := range carried {
 		o.addTo(&own)
 		if o.take && !o.ahead {
@@ -215,7 +215,7 @@ func (k *stock) counted(carried []*Op, before, after *schema.Image, now int64) {
 	}
 	for i, name := range after.Set.Names {
 		if j := before.Set.Index(name); j >= 0 {
-			k.parcels.Moved(name, own.Of(name).Consumed(), after.Limits[i].Consumed-before.Limits[j].Consumed, now)
+			k.parcels.Moved(name, own.Consumed(name), after.Limits[i].Consumed-before.Limits[j].Consumed, now)
 		}
 	}
 }

@@ -116,7 +116,7 @@ func (d telling) send(ctx context.Context, l *Lane, quotas plan.Quotas, p part, 
 
 // sendOnce sends a write beside the lane, once. operation is 0 for a write that leaves no
 // id.
-func (d telling) sendOnce(ctx context.Context, l *Lane, kind plan.Kind, operation uint64, s plan.Sums, write func(context.Context) Answer) Answer {
+func (d telling) sendOnce(ctx context.Context, l *Lane, kind plan.Kind, operation uint64, s plan.Rows, write func(context.Context) Answer) Answer {
 	if d.lanes.OnTell != nil {
 		d.lanes.OnTell(l, operation, s)
 	}

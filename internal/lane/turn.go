@@ -23,7 +23,7 @@ type turn struct {
 	ctx context.Context
 	// adjusts and takes are what the write may carry, and sums what it does to each limit.
 	adjusts, takes []*Op
-	sums           plan.Sums
+	sums           plan.Rows
 	// view is what the write is decided from.
 	view plan.View
 	// sending is the write on its way; nil before.
@@ -173,7 +173,7 @@ func (t *turn) dropLostRefunds() {
 // them has ended is not told by their ordinals where the unit or the kind changed between. The
 // others go back into the queue.
 func (t *turn) addAdjusts() {
-	t.sums = make(plan.Sums, 0, 4)
+	t.sums = make(plan.Rows, 0, 4)
 	for i, o := range t.adjusts {
 		if t.sums.Overflows(o.Amounts) || t.sums.OfOtherWindows(o.Amounts) {
 			t.lane.requeue(t.adjusts[i:])
@@ -266,13 +266,10 @@ func (t *turn) giveBack() *sending {
 		v.Image = s.image
 	}
 	v.Now = plan.DecidedAt(v.Image, v.Config, t.lane.owner.SureMS, t.lane.owner.NowMS())
-	for _, n := range t.sums {
-		if s.known && !s.image.Holds(n.Name) {
-			continue
-		}
-		n, quota := v.GivenBack(n)
-		if n.Back > 0 || n.Late < 0 {
-			g.Limits = append(g.Limits, schema.GiveBackLimit{Name: n.Name, Amount: n.Back, Lapsed: -n.Late, Passed: n.PassedBack, Quota: quota, Window: n.Window})
+	v.Rows(t.sums, nil)
+	for i := range t.sums {
+		if l, ok := t.sums[i].GivenBack(s.known); ok {
+			g.Limits = append(g.Limits, l)
 		}
 	}
 	if len(g.Limits) == 0 {

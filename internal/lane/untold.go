@@ -120,14 +120,15 @@ func (w *untold) restore(p part) (left []plan.Signed) {
 // the window that it is in, if that is there; else only its counter changes.
 func (p *part) statement(to plan.Quotas) schema.Statement {
 	t := schema.Tell{Incarnation: p.incarnation, Backs: len(p.amounts) > 0}
-	for _, n := range p.sums() {
-		t.Limits = append(t.Limits, to.Tell(n, p.charged))
+	sums := p.sums()
+	for i := range sums {
+		t.Limits = append(t.Limits, to.Tell(&sums[i], p.charged))
 	}
 	return t.Statement()
 }
 
 // sums are what a part does to each limit.
-func (p *part) sums() (s plan.Sums) {
+func (p *part) sums() (s plan.Rows) {
 	for _, a := range p.counts {
 		at := s.At(a.Name)
 		at.Late += a.Amount

@@ -66,7 +66,7 @@ func (w *Waiter) needs(names []string) bool {
 
 // fitsBeside reports whether the bucket, when full, holds what the waiter needs
 // beside what is left to others.
-func (w *Waiter) fitsBeside(left plan.Sums) bool {
+func (w *Waiter) fitsBeside(left plan.Rows) bool {
 	for _, a := range w.cfg.Enforced(w.amounts) {
 		i := w.cfg.Index(a.Name)
 		if others := left.Of(a.Name).Take; i >= 0 && others > 0 && a.Amount > w.cfg.Limits[i].Rate.Burst-others {
@@ -202,7 +202,7 @@ func (l *Line) served(w *Waiter) {
 // in a lane that has no image, and try at once. mu must be held.
 func (l *Line) findHeads(looks *Waiter) {
 	var scarce []string
-	var left plan.Sums
+	var left plan.Rows
 	for _, w := range l.standing().waiters {
 		if w.served { // about to leave
 			continue
@@ -250,12 +250,12 @@ func (l *Line) MayTry(w *Waiter) (head, called bool) {
 func (l *Line) callAlong(w *Waiter, v plan.View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var s plan.Sums
+	var s plan.Rows
 	for _, o := range l.standing().waiters {
 		if o.served {
 			continue
 		}
-		if !v.Fits(o.amounts, s, nil) {
+		if s = v.Rows(s, o.amounts); !s.Fit(o.amounts, nil) {
 			if o == w {
 				continue
 			}

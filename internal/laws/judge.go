@@ -342,7 +342,7 @@ const patience = 20_000
 // inForce checks that a grant was decided under a configuration in force, or that the newer
 // one could not be read.
 func (j *judge) inForce(w *ddbmem.Write, entity string, sent *sentWrite, after *schema.Image, at int64) {
-	takes := slices.ContainsFunc(sent.sums, func(n plan.Named) bool { return n.Take > 0 })
+	takes := slices.ContainsFunc(sent.sums, func(n plan.Row) bool { return n.Take > 0 })
 	if j.rules.configWithin > 0 && takes && sent.granted &&
 		!j.oracle.inForce(entity, string(after.Fingerprint), sent.decided-j.rules.configWithin, at) &&
 		!j.oracle.unreadBetween(sent.decided-patience, at) {

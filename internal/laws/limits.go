@@ -110,7 +110,7 @@ func (r *replay) limit(k int) {
 }
 
 // appeared replays a write that brought the kth limit of its item.
-func (r *replay) appeared(k int, name string, a plan.Named, is *storedQuota) {
+func (r *replay) appeared(k int, name string, a plan.Row, is *storedQuota) {
 	l := &r.after.Limits[k]
 	if r.added(name, a, l); is != nil {
 		r.addedQuota(name, is)
@@ -123,7 +123,7 @@ func (r *replay) appeared(k int, name string, a plan.Named, is *storedQuota) {
 }
 
 // added is a limit that the item did not have: full, less what is taken.
-func (r *replay) added(name string, a plan.Named, l *schema.Stored) {
+func (r *replay) added(name string, a plan.Row, l *schema.Stored) {
 	r.truths[name] = &truth{}
 	out := a.Take + a.Adjust
 	charged := l.Burst - out - l.Tokens // of a quota what was counted without it, if there is room
@@ -136,7 +136,7 @@ func (r *replay) added(name string, a plan.Named, l *schema.Stored) {
 }
 
 // counted checks the counter of a limit.
-func (r *replay) counted(name string, a plan.Named) {
+func (r *replay) counted(name string, a plan.Row) {
 	was, is := &r.before.Limits[r.before.Set.Index(name)], &r.after.Limits[r.after.Set.Index(name)]
 	if got, want := is.Consumed-was.Consumed, a.Consumed(); got != want {
 		r.fail("L4: the counter of %s moved by %d for %d", name, got, want)
@@ -145,7 +145,7 @@ func (r *replay) counted(name string, a plan.Named) {
 
 // changed gives back and moves with the parameters. What was taken from a quota that the limit
 // was once is not given back to the bucket that it is.
-func (r *replay) changed(t *truth, name string, a plan.Named) {
+func (r *replay) changed(t *truth, name string, a plan.Row) {
 	i, k := r.before.Set.Index(name), r.after.Set.Index(name)
 	was, is := &r.before.Limits[i], &r.after.Limits[k]
 	switch {
@@ -168,7 +168,7 @@ func (r *replay) changed(t *truth, name string, a plan.Named) {
 // charged admits what was granted and adds what was adjusted.
 // The time that a claim which raises the rate is under way is credited at the new
 // one.
-func (r *replay) charged(name string, a plan.Named, t *truth, l *schema.Stored, faster bool) {
+func (r *replay) charged(name string, a plan.Row, t *truth, l *schema.Stored, faster bool) {
 	t.hold(l.Rate)
 	first := r.sent.landings == 1
 	granted := first && r.sent.granted && a.Take > 0
@@ -193,7 +193,7 @@ func (r *replay) charged(name string, a plan.Named, t *truth, l *schema.Stored, 
 }
 
 // booked adds what a write did to the account of a limit.
-func (r *replay) booked(name string, a plan.Named) {
+func (r *replay) booked(name string, a plan.Row) {
 	acc, t := r.j.account(r.entity, name), r.truths[name]
 	acc.back += a.Back
 	if r.sent.landings > 1 {
@@ -221,7 +221,7 @@ func (r *replay) booked(name string, a plan.Named) {
 
 // passes replays what a write did to the part of a counter that a level above counts too.
 // What lapses is taken off it only with the counter.
-func (r *replay) passes(name string, a plan.Named, kept bool) {
+func (r *replay) passes(name string, a plan.Row, kept bool) {
 	was := int64(0)
 	if r.before != nil && r.before.Set.Index(name) >= 0 {
 		was = r.before.Limits[r.before.Set.Index(name)].Passed
@@ -237,7 +237,7 @@ func (r *replay) passes(name string, a plan.Named, kept bool) {
 
 // lapses is what a write that lands takes off a counter of what was debited ahead:
 // nothing of a limit that its client does not know, or that it brings.
-func (r *replay) lapses(name string, a plan.Named) int64 {
+func (r *replay) lapses(name string, a plan.Row) int64 {
 	_, lapsed := r.sent.aheadIn(name)
 	if lapsed == 0 || r.before == nil || r.before.Set.Index(name) < 0 {
 		return 0

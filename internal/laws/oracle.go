@@ -26,7 +26,7 @@ import (
 
 // sentWrite is what one operation carried to one bucket.
 type sentWrite struct {
-	sums plan.Sums
+	sums plan.Rows
 	// ops are the callers' parts; none for a transaction.
 	ops []*lane.Op
 	// calls are their parts as they were when it was sent.
@@ -119,7 +119,7 @@ func (o *oracle) committed(w ddbmem.Write) {
 func (o *oracle) hear(l *dynalimit.RateLimiter) {
 	lanes := inside.Lanes(l)
 	met := &clashes{by: map[string]int{}}
-	lanes.OnSend = func(bucket *lane.Lane, operation uint64, s plan.Sums) {
+	lanes.OnSend = func(bucket *lane.Lane, operation uint64, s plan.Rows) {
 		w := &sentWrite{sums: slices.Clone(s), decided: time.Now().UnixMilli(), clashes: met.at(nameOf(bucket))}
 		if len(s) > 0 {
 			for _, op := range bucket.Carried() {
@@ -133,7 +133,7 @@ func (o *oracle) hear(l *dynalimit.RateLimiter) {
 		o.sent[sentKey{operation, nameOf(bucket)}] = w
 	}
 	tells := map[string]*sentWrite{}
-	lanes.OnTell = func(bucket *lane.Lane, operation uint64, s plan.Sums) {
+	lanes.OnTell = func(bucket *lane.Lane, operation uint64, s plan.Rows) {
 		w := &sentWrite{sums: slices.Clone(s), decided: time.Now().UnixMilli(), tells: true}
 		o.mu.Lock()
 		defer o.mu.Unlock()

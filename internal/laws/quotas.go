@@ -41,7 +41,7 @@ func (r *replay) levels(was *storedQuota) (levels []int64) {
 }
 
 // quota replays a write on the tokens of a limit that is a quota, or was one before it.
-func (r *replay) quota(t *truth, name string, a plan.Named, was, is *storedQuota) {
+func (r *replay) quota(t *truth, name string, a plan.Row, was, is *storedQuota) {
 	switch {
 	case is == nil:
 		r.becameBucket(t, name, a, was)
@@ -60,7 +60,7 @@ func (r *replay) quota(t *truth, name string, a plan.Named, was, is *storedQuota
 }
 
 // becameQuota checks a limit that was a bucket: what was used of it stays used.
-func (r *replay) becameQuota(t *truth, name string, a plan.Named, is *storedQuota) {
+func (r *replay) becameQuota(t *truth, name string, a plan.Row, is *storedQuota) {
 	r.j.tally["became a quota"]++
 	r.begin(name)
 	r.addedQuota(name, is)
@@ -75,7 +75,7 @@ func (r *replay) becameQuota(t *truth, name string, a plan.Named, is *storedQuot
 }
 
 // becameBucket checks a limit that was a quota, and begins its life as a queue.
-func (r *replay) becameBucket(t *truth, name string, a plan.Named, was *storedQuota) {
+func (r *replay) becameBucket(t *truth, name string, a plan.Row, was *storedQuota) {
 	r.j.tally["became a bucket"]++
 	r.begin(name)
 	l := &r.after.Limits[r.after.Set.Index(name)]
@@ -105,7 +105,7 @@ func (r *replay) late() int64 {
 }
 
 // withinQuota checks a limit that is and was a quota: its window, and every millitoken.
-func (r *replay) withinQuota(name string, a plan.Named, was, is *storedQuota) {
+func (r *replay) withinQuota(name string, a plan.Row, was, is *storedQuota) {
 	level, charges := r.window(name, was, is, a.Take+a.Adjust), int64(0)
 	if r.sent.tells {
 		charges = max(0, a.Late)
@@ -264,7 +264,7 @@ func (k windowLot) since(what span, changes map[windowLot]int) windowLot {
 
 // ofAnotherLife reports whether a write that tells gives back what was taken in another life of a
 // limit than the one that it is in.
-func (r *replay) ofAnotherLife(name string, a plan.Named) bool {
+func (r *replay) ofAnotherLife(name string, a plan.Row) bool {
 	return r.sent.tells && a.Back > 0 && int(a.Window.Life()) != r.j.lives[r.lotOf(name, "")]
 }
 

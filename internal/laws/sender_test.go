@@ -28,11 +28,11 @@ func TestWriteIsThatOfItsRequest(t *testing.T) {
 		return &schema.Image{Set: set, Limits: []schema.Stored{l}}
 	}
 	telling := func() *sentWrite {
-		return &sentWrite{tells: true, sums: plan.Sums{{Name: "rpd", Late: amount, Window: 3}}}
+		return &sentWrite{tells: true, sums: plan.Rows{{Name: "rpd", Late: amount, Window: 3}}}
 	}
 	lost, landed, later := telling(), telling(), telling()
 	o := newOracle()
-	o.sent[sentKey{operation, "key"}] = &sentWrite{transaction: true, sums: plan.Sums{{Name: "rpd", Amounts: bucket.Amounts{Take: amount}}}}
+	o.sent[sentKey{operation, "key"}] = &sentWrite{transaction: true, sums: plan.Rows{{Name: "rpd", Amounts: bucket.Amounts{Take: amount}}}}
 	for seq, w := range []*sentWrite{lost, landed, later} {
 		o.arrived(&ddbmem.Request{Seq: int64(seq), Context: carried{"key": w}.in(context.Background())})
 	}

@@ -15,24 +15,16 @@ func (v View) Projected() *schema.Image {
 	after := *v.Image
 	after.Refilled, after.Limits = v.Now, slices.Clone(after.Limits)
 	for i := range after.Limits {
-		l, c := &after.Limits[i], v.changed(i)
-		switch {
-		case l.Ghost && c != nil:
-			l.Tokens, l.Ghost = min(c.Rate.Burst, c.Rate.Burst+l.Tokens), false
-		case v.replaced(i):
-			*l = l.In(windowOf(c.Rate, v.Now))
-			l.Life = lifeAfter(&v.Image.Limits[i], c)
-			l.Tokens = replacement(v.Image.State(i), c.Rate, v.Now)
-		case v.ofQuota(i):
-			q := v.quota(i)
-			_, window := q.opening()
-			*l = l.In(window)
-			l.Life, l.Tokens = lifeAfter(&v.Image.Limits[i], c), q.room(0)
-		case !l.Ghost:
-			l.Tokens = v.state(i).Level(v.Now)
+		l, r := &after.Limits[i], v.rowOf(nil, after.Set.Names[i])
+		if r.stored {
+			*l = l.In(r.window)
+			l.Life = r.life
 		}
-		if c != nil {
-			l.Rate, l.Capacity = c.Rate, c.Capacity
+		if r.known {
+			l.Tokens, l.Ghost = min(r.most, r.level), false
+		}
+		if r.to != nil {
+			l.Rate, l.Capacity = r.to.Rate, r.to.Capacity
 		}
 	}
 	return &after
@@ -84,7 +76,7 @@ func (v View) withAdded(limits []schema.Stored, taken, beyond []Signed) (*schema
 		amount, _ := AmountOf(taken, c.Name)
 		counted, _ := AmountOf(beyond, c.Name)
 		names = slices.Insert(names, i, c.Name)
-		limits = slices.Insert(limits, i, schema.Stored{Rate: c.Rate, Tokens: c.Rate.Burst - (amount - counted), Capacity: c.Capacity}.In(windowOf(c.Rate, v.Now)))
+		limits = slices.Insert(limits, i, schema.Stored{Rate: c.Rate, Tokens: c.Rate.Burst - (amount - counted), Capacity: c.Capacity}.In(c.Rate.WindowAt(v.Now)))
 	}
 	var quotas []string
 	for i := range limits {

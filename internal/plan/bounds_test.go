@@ -26,7 +26,7 @@ func TestTheExpiryCoversTheDebtOfALaterCharge(t *testing.T) {
 	covered := rate.DebtCovered(200_000)
 	require.EqualValues(t, 100_000, covered)
 	for _, c := range []Crowding{{}, {Slack: 1}} { // the image is not full: no guess changes it
-		p := NewView(image, cfg, Current, now).Plan(Sums{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{Later: true, Crowding: c})
+		p := NewView(image, cfg, Current, now).Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{Later: true, Crowding: c})
 		require.Equal(t, Spend, p.Kind)
 		require.True(t, p.Spend.LaterRefill)
 		update := p.Spend.Limits[0].Update
@@ -37,12 +37,12 @@ func TestTheExpiryCoversTheDebtOfALaterCharge(t *testing.T) {
 		}
 	}
 	image.Limits[0].Tokens = 95_000 // full with the credit: a guess makes it a charge below full, which commutes
-	p := NewView(image, cfg, Current, now).Plan(Sums{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{Later: true, Crowding: Crowding{Slack: 1}})
+	p := NewView(image, cfg, Current, now).Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{Later: true, Crowding: Crowding{Slack: 1}})
 	require.True(t, p.Spend.LaterRefill)
 	update := p.Spend.Limits[0].Update
 	assert.EqualValues(t, 70_000, update.High, "nothing overflows, claimed or not")
 	assert.EqualValues(t, charge-covered, update.Low)
-	p = NewView(image, cfg, Current, now).Plan(Sums{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{Later: true})
+	p = NewView(image, cfg, Current, now).Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{Later: true})
 	assert.False(t, p.Spend.LaterRefill, "the full form does not commute with claims")
 }
 
@@ -57,7 +57,7 @@ func TestTheExpiryCoversTheSlack(t *testing.T) {
 	}
 	cfg := &Config{Fingerprint: image.Fingerprint, Permanent: true, Limits: []Limit{{Name: "rpm", Rate: rate}}}
 	v := NewView(image, cfg, Current, now)
-	charge := Sums{{Name: "rpm", Amounts: bucket.Amounts{Adjust: 150_000}}}
+	charge := Rows{{Name: "rpm", Amounts: bucket.Amounts{Adjust: 150_000}}}
 	exact := v.Plan(charge, Rules{})
 	lower := v.Plan(charge, Rules{Crowding: Crowding{Slack: 2_000_000, Refused: 1}})
 	require.EqualValues(t, -50_000, exact.Spend.Limits[0].Put)
@@ -91,11 +91,11 @@ func TestWhatFitsIsDebited(t *testing.T) {
 				asked := []Signed{{Name: name, Amount: 7000}}
 				fits := v.Fits(asked, nil, nil)
 				assert.Equal(t, name == "rpm" || name != "none" && claims, fits, "%s under a configuration that stands %d", name, st)
-				assert.Equal(t, !fits, v.Lacks(asked), name)
+				assert.Equal(t, !fits, v.Missing(asked) != "", name)
 				if !fits {
 					continue
 				}
-				s := Sums{{Name: name, Amounts: bucket.Amounts{Take: 7000}}}
+				s := Rows{{Name: name, Amounts: bucket.Amounts{Take: 7000}}}
 				p := v.Plan(s, Rules{})
 				assert.EqualValues(t, 7000, debitedBy(&p, name), "%s under a configuration that stands %d", name, st)
 			}
@@ -138,6 +138,13 @@ func roomView(st Standing, l schema.Stored) View {
 	return NewView(image, cfg, st, 0)
 }
 
+// roomOf is what a take of a limit may use after back has been given back.
+func roomOf(v View, name string, back int64) (room int64, known bool) {
+	r := v.rowOf(nil, name)
+	r.Back, r.Window = back, r.refundable
+	return r.room(), r.known
+}
+
 // A limit that the bucket does not have has room only for a write that brings it:
 // else its burst would be granted and nothing debited.
 func TestLimitThatTheBucketLacksHasNoRoom(t *testing.T) {
@@ -146,32 +153,32 @@ func TestLimitThatTheBucketLacksHasNoRoom(t *testing.T) {
 	asked := []Signed{{Name: "tpm", Amount: 1}}
 	for _, st := range []Standing{Current, Older} {
 		v := roomView(st, l)
-		_, known := v.Room("tpm", 0)
+		_, known := roomOf(v, "tpm", 0)
 		assert.False(t, known)
 		assert.False(t, v.Fits(asked, nil, nil))
-		room, known := v.Room("rpm", 0)
+		room, known := roomOf(v, "rpm", 0)
 		assert.True(t, known)
 		assert.Equal(t, int64(40*milli), room)
 	}
 	v := roomView(Newer, l)
-	room, known := v.Room("tpm", 0)
+	room, known := roomOf(v, "tpm", 0)
 	assert.True(t, known)
 	assert.Equal(t, int64(100*milli), room)
 	assert.True(t, v.Fits(asked, nil, nil))
-	_, known = v.Room("other", 0)
+	_, known = roomOf(v, "other", 0)
 	assert.False(t, known)
 }
 
 // A ghost has what it was charged, from full, and no more than full.
 func TestRoomOfAGhost(t *testing.T) {
 	for tokens, want := range map[int64]int64{-30 * milli: 70 * milli, 0: 100 * milli, 5 * milli: 100 * milli} {
-		room, known := roomView(Newer, schema.Stored{Tokens: tokens, Ghost: true}).Room("rpm", 0)
+		room, known := roomOf(roomView(Newer, schema.Stored{Tokens: tokens, Ghost: true}), "rpm", 0)
 		assert.True(t, known)
 		assert.Equal(t, want, room)
 	}
-	room, _ := roomView(Newer, schema.Stored{Tokens: -30 * milli, Ghost: true}).Room("rpm", 10*milli)
+	room, _ := roomOf(roomView(Newer, schema.Stored{Tokens: -30 * milli, Ghost: true}), "rpm", 10*milli)
 	assert.Equal(t, int64(80*milli), room)
-	_, known := roomView(Current, schema.Stored{Ghost: true}).Room("rpm", 0)
+	_, known := roomOf(roomView(Current, schema.Stored{Ghost: true}), "rpm", 0)
 	assert.False(t, known)
 }
 
@@ -192,10 +199,11 @@ func TestLeavesHalf(t *testing.T) {
 		{40, 0, 0, 10, true},
 		{60, 0, 0, 30, false}, // full holds no more
 	} {
-		carried := Sums{{Name: "rpm", Amounts: bucket.Amounts{Take: c.take * milli, Adjust: c.adjust * milli, Back: c.back * milli}}}
-		assert.Equal(t, c.leaves, v.LeavesHalf([]Signed{{Name: "rpm", Amount: c.amount * milli}}, carried), "%+v", c)
+		carried := Rows{{Name: "rpm", Amounts: bucket.Amounts{Take: c.take * milli, Adjust: c.adjust * milli, Back: c.back * milli}}}
+		assert.Equal(t, c.leaves, v.Rows(carried, nil).LeaveHalf([]Signed{{Name: "rpm", Amount: c.amount * milli}}), "%+v", c)
 	}
-	assert.False(t, v.LeavesHalf([]Signed{{Name: "tpm", Amount: 1}}, nil), "a limit that the bucket lacks")
+	lacks := []Signed{{Name: "tpm", Amount: 1}}
+	assert.False(t, v.Rows(nil, lacks).LeaveHalf(lacks), "a limit that the bucket lacks")
 }
 
 // What memory denies is what does not fit the view, with the outlook of each limit, whatever
@@ -230,7 +238,7 @@ func TestDenialIsWhatDoesNotFit(t *testing.T) {
 			}
 			v := NewView(m, cfg, Current, now)
 			denied := d.Denies(m, cfg, &needs, now)
-			require.Equal(t, !v.Fits(asked, nil, nil) && !v.Lacks(asked), denied)
+			require.Equal(t, !v.Fits(asked, nil, nil) && v.Missing(asked) == "", denied)
 			for i, name := range names {
 				if denied && needs[i] > 0 {
 					require.Equal(t, m.State(m.Set.Index(name)).Outlook(now, needs[i]), d.Outlooks[i])

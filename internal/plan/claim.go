@@ -7,19 +7,21 @@ import (
 
 // planClaim decides a claim: it credits every limit of the item up to now, moves the
 // refill instant, and writes a newer configuration if there is one.
-func (v View) planClaim(s Sums, others Crowding) Write {
+func (v View) planClaim(rows Rows, others Crowding) Write {
 	m := v.Image
-	c := schema.Claim{Seen: m, Refilled: max(m.Refilled, v.Now), Fingerprint: m.Fingerprint, ConfigRead: m.ConfigRead, Backs: s.HasBack()}
+	c := schema.Claim{Seen: m, Refilled: max(m.Refilled, v.Now), Fingerprint: m.Fingerprint, ConfigRead: m.ConfigRead, Backs: rows.HasBack()}
 	if v.Adopt {
 		c.Fingerprint, c.ConfigRead = v.Config.Fingerprint, max(m.ConfigRead, v.Config.ReadAt-configMarginMS)
 	}
 	b := claimBuilder{view: v, claim: &c, others: others}
 	for i, name := range m.Set.Names {
-		b.addStored(i, name, v.Of(s, name))
+		b.addStored(&m.Limits[i], v.rowOf(rows, name))
 	}
 	if v.Adopt {
 		for j := range v.Config.Limits {
-			b.addConfigured(&v.Config.Limits[j], s)
+			if r := v.rowOf(rows, v.Config.Limits[j].Name); r.place < 0 {
+				b.add(r, r.level-r.out(), r.out()+max(0, r.Late), r.PassedOn) // full
+			}
 		}
 	}
 	b.setExpiry()
@@ -33,10 +35,16 @@ type claimBuilder struct {
 	claim *schema.Claim
 	// others is what is known of other processes that write to the bucket.
 	others Crowding
-	// kept are the outcomes of the limits that are credited, by their index in the
-	// claim.
-	kept    map[int]outcome
+	// kept are the changes of the limits that are credited.
+	kept    []keptLimit
 	longest int64 // the longest time to fill, in ms
+}
+
+// keptLimit is a limit that is credited: its rate after the claim, and its place in the claim.
+type keptLimit struct {
+	change
+	rate bucket.Rate
+	at   int
 }
 
 // coverFill makes the expiry cover a limit that the claim leaves at level or above.
@@ -44,97 +52,76 @@ func (b *claimBuilder) coverFill(rate bucket.Rate, level int64) {
 	b.longest = max(b.longest, rate.FillTime(-level))
 }
 
-// addStored decides limit i of the image.
-func (b *claimBuilder) addStored(i int, name string, a Named) {
-	v, l := b.view, &b.view.Image.Limits[i]
-	configuredAs := v.changed(i)
-	unconfigured := configuredAs == nil && v.Adopt
-	if l.Ghost {
-		switch {
-		case configuredAs != nil:
-			b.adoptGhost(l, configuredAs, a)
-		case unconfigured:
-			b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{Name: name, Kind: schema.ClaimRemoveGhost, Seen: *l})
-		}
-		return
+// addStored decides a limit of the image.
+func (b *claimBuilder) addStored(l *schema.Stored, r *Row) {
+	unconfigured := r.to == nil && b.view.Adopt
+	switch {
+	case l.Ghost && r.to != nil:
+		b.adoptGhost(l, r)
+	case l.Ghost && unconfigured:
+		b.remove(schema.ClaimRemoveGhost, l, r)
+	case l.Ghost:
+	case r.replaced: // one of the other kind takes its place
+		b.remove(schema.ClaimReplace, l, r)
+		b.add(r, r.level-r.out(), bucket.SaturatingAdd(l.Consumed, r.Consumed()), l.Passed+r.Passed())
+	case unconfigured && r.isZero() && r.room() >= l.Burst && (l.Life == 0 || len(b.view.Image.Set.Names)+len(b.view.Config.Limits) > schema.MaxStored): // one that has begun anew stays, full, so that its lives are not counted from 0 again
+		b.remove(schema.ClaimRemove, l, r)
+	default:
+		b.keep(l, r)
 	}
-	if v.replaced(i) {
-		b.replace(i, configuredAs, a)
-		return
+}
+
+// remove removes a limit as it was seen; one that is full and not configured any more, only while it is
+// full.
+func (b *claimBuilder) remove(kind schema.ClaimKind, l *schema.Stored, r *Row) {
+	out := schema.ClaimLimit{Name: r.Name, Kind: kind, Seen: *l}
+	if kind == schema.ClaimRemove {
+		out.Low, out.HasLow = l.Burst-r.opening.Credit, true
 	}
-	state := v.state(i)
-	if unconfigured && a.isZero() && state.Level(v.Now) >= l.Burst && (l.Life == 0 || len(v.Image.Set.Names)+len(v.Config.Limits) > schema.MaxStored) { // one that has begun anew stays, full, so that its lives are not counted from 0 again
-		credit, _ := state.Credit(v.Now)
-		low := l.Burst - credit
-		b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
-			Name: name, Kind: schema.ClaimRemove, Update: bucket.Update{Low: low, HasLow: true}, Seen: *l,
-		})
-		return
-	}
-	o := v.decide(i, a.Amounts, v.wayOf(b.others, i, a.Take, true))
-	o.boundDebt(l.Tokens, a.Back)
-	out := schema.ClaimLimit{Name: name, Kind: schema.ClaimKeep, Consumed: a.Consumed(), Passed: a.Passed(), Seen: *l, Backs: a.Back > 0}
-	if v.ofQuota(i) {
-		_, out.Window = v.quota(i).opening()
-	}
-	if begins(l, configuredAs) {
-		out.Life = lifeAfter(l, configuredAs)
-	}
-	rate := l.Rate
-	if configuredAs != nil && (configuredAs.Rate != l.Rate || configuredAs.Capacity != l.Capacity) {
-		out.Params, out.Capacity, out.Rate = true, configuredAs.Capacity, configuredAs.Rate
-		rate = configuredAs.Rate
-	}
-	b.coverFill(rate, o.levelAfter(l.Tokens))
-	if b.kept == nil {
-		b.kept = make(map[int]outcome, len(v.Image.Limits))
-	}
-	b.kept[len(b.claim.Limits)] = o
 	b.claim.Limits = append(b.claim.Limits, out)
 }
 
-// replace puts a limit of the other kind in the place of limit i.
-func (b *claimBuilder) replace(i int, c *Limit, a Named) {
-	l := &b.view.Image.Limits[i]
-	level := replacement(b.view.Image.State(i), c.Rate, b.view.Now) - a.Take - a.Adjust
-	b.coverFill(c.Rate, level)
-	b.claim.Limits = append(b.claim.Limits,
-		schema.ClaimLimit{Name: c.Name, Kind: schema.ClaimReplace, Seen: *l},
-		schema.ClaimLimit{
-			Name: c.Name, Kind: schema.ClaimAdd, Tokens: level, Consumed: bucket.SaturatingAdd(l.Consumed, a.Consumed()), Passed: l.Passed + a.Passed(),
-			Capacity: c.Capacity, Rate: c.Rate, Window: windowOf(c.Rate, b.view.Now), Life: lifeAfter(l, c),
-		})
+// add puts a configured limit that the image does not have, or no longer has, at a level. It goes on in
+// the life that follows the one before.
+func (b *claimBuilder) add(r *Row, level, consumed, passed int64) {
+	b.coverFill(r.to.Rate, level)
+	b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
+		Name: r.Name, Kind: schema.ClaimAdd, Tokens: level, Consumed: consumed, Passed: passed,
+		Capacity: r.to.Capacity, Rate: r.to.Rate, Window: r.window, Life: r.life,
+	})
+}
+
+// keep credits a limit, and brings its parameters if they change.
+func (b *claimBuilder) keep(l *schema.Stored, r *Row) {
+	c := r.decide(b.others.spendWay(r.state.Rate, r.Take, b.view.Now, true))
+	r.boundDebt(&c)
+	out := schema.ClaimLimit{Name: r.Name, Kind: schema.ClaimKeep, Consumed: r.Consumed(), Passed: r.Passed(), Seen: *l, Backs: r.back() > 0, Window: r.window}
+	if r.begins {
+		out.Life = r.life
+	}
+	rate := l.Rate
+	if r.to != nil && (r.to.Rate != l.Rate || r.to.Capacity != l.Capacity) {
+		out.Params, out.Capacity, out.Rate = true, r.to.Capacity, r.to.Rate
+		rate = r.to.Rate
+	}
+	b.coverFill(rate, c.levelAfter(l.Tokens))
+	b.kept = append(b.kept, keptLimit{c, rate, len(b.claim.Limits)})
+	b.claim.Limits = append(b.claim.Limits, out)
 }
 
 // adoptGhost gives a ghost its parameters. Its tokens are its burst, less what it was
 // charged, but with no more given back than that.
-func (b *claimBuilder) adoptGhost(l *schema.Stored, c *Limit, a Named) {
-	if c.Rate.IsQuota() || l.IsQuota() { // of whatever kind it is half of: it is made anew
-		level := c.Rate.Burst + min(0, l.Tokens) - a.Take - a.Adjust
-		b.coverFill(c.Rate, level)
-		b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{Name: c.Name, Kind: schema.ClaimRemoveGhost, Seen: *l},
-			schema.ClaimLimit{Name: c.Name, Kind: schema.ClaimAdd, Tokens: level, Consumed: a.Consumed(), Passed: a.Passed(), Capacity: c.Capacity, Rate: c.Rate, Window: windowOf(c.Rate, b.view.Now)})
+func (b *claimBuilder) adoptGhost(l *schema.Stored, r *Row) {
+	if r.to.Rate.IsQuota() || l.IsQuota() { // of whatever kind it is half of: it is made anew
+		b.remove(schema.ClaimRemoveGhost, l, r)
+		b.add(r, min(r.most, r.level)-r.out(), r.Consumed(), r.Passed())
 		return
 	}
-	level := min(c.Rate.Burst, c.Rate.Burst+l.Tokens+a.Back) - a.Take - a.Adjust
-	b.coverFill(c.Rate, level)
+	level := r.room() - r.out()
+	b.coverFill(r.to.Rate, level)
 	b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
-		Name: c.Name, Kind: schema.ClaimAdopt, Seen: *l, Tokens: level, Consumed: a.Consumed(), Passed: a.Passed(),
-		Capacity: c.Capacity, Rate: c.Rate,
-	})
-}
-
-// addConfigured adds a configured limit that the image does not have, full.
-func (b *claimBuilder) addConfigured(c *Limit, s Sums) {
-	if b.view.Image.Set.Index(c.Name) >= 0 {
-		return
-	}
-	a := s.Of(c.Name)
-	out := a.Take + a.Adjust
-	b.coverFill(c.Rate, c.Rate.Burst-out)
-	b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
-		Name: c.Name, Kind: schema.ClaimAdd, Tokens: c.Rate.Burst - out, Consumed: out + max(0, a.Late), Passed: a.PassedOn, Capacity: c.Capacity, Rate: c.Rate,
-		Window: windowOf(c.Rate, b.view.Now),
+		Name: r.Name, Kind: schema.ClaimAdopt, Seen: *l, Tokens: level, Consumed: r.Consumed(), Passed: r.Passed(),
+		Capacity: r.to.Capacity, Rate: r.to.Rate,
 	})
 }
 
@@ -149,15 +136,10 @@ func (b *claimBuilder) setExpiry() {
 	if !permanent {
 		c.TTL = expiry(v.Now, b.longest)
 	}
-	for index, o := range b.kept {
-		l := &c.Limits[index]
-		if c.TTL > 0 && !o.update.Full {
-			rate := l.Rate
-			if !l.Params {
-				rate = v.Image.Limits[v.Image.Set.Index(l.Name)].Rate
-			}
-			o.raiseLow(o.lowestFor(min(MaxDebt, rate.DebtCovered(c.TTL*1000-v.Now))))
+	for _, k := range b.kept {
+		if c.TTL > 0 && !k.Full {
+			k.raiseLow(k.lowestFor(min(MaxDebt, k.rate.DebtCovered(c.TTL*1000-v.Now))))
 		}
-		l.Update = o.update
+		c.Limits[k.at].Update = k.Update
 	}
 }

@@ -27,7 +27,7 @@ func fullBucket(names ...string) *schema.Image {
 func TestBucketMadeInDebtStaysUntilItIsPaid(t *testing.T) {
 	const now, charge = 1_000_000, 50_000 * milli
 	cfg := &Config{Fingerprint: []byte("12345678"), Limits: []Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
-	p := NewView(nil, cfg, Current, now).Plan(Sums{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{})
+	p := NewView(nil, cfg, Current, now).Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{})
 	require.Equal(t, Create, p.Kind)
 	made := bucket.State{Rate: cfg.Limits[0].Rate, Tokens: p.Create.Limits[0].Tokens, Refilled: now}
 	assert.Equal(t, made.Burst, made.Level(p.Create.TTL*1000))
@@ -47,7 +47,7 @@ func TestRemovedLimitStaysForACharge(t *testing.T) {
 		{amounts: bucket.Amounts{Adjust: 5 * milli}, kind: schema.ClaimKeep},
 		{amounts: bucket.Amounts{Take: 5 * milli}, kind: schema.ClaimKeep},
 	} {
-		p := NewView(m, cfg, Newer, 1000).Plan(Sums{{Name: "old", Amounts: test.amounts}, {Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}, Rules{})
+		p := NewView(m, cfg, Newer, 1000).Plan(Rows{{Name: "old", Amounts: test.amounts}, {Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}, Rules{})
 		require.Equal(t, Claim, p.Kind)
 		assert.Equal(t, test.kind, p.Claim.Limits[0].Kind, "%+v", test.amounts)
 	}
@@ -60,7 +60,7 @@ func TestStoredInstantOfAConfigurationNeverGoesBack(t *testing.T) {
 	m.ConfigRead = 500_000
 	for read, stored := range map[int64]int64{400_000: 500_000, 501_000: 500_000, 600_000: 599_000} {
 		cfg := &Config{Fingerprint: []byte("87654321"), ReadAt: read, Limits: []Limit{{Name: "rpm", Rate: perSecond(2, 100)}}}
-		p := NewView(m, cfg, Newer, 1_000_000).Plan(Sums{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}, Rules{})
+		p := NewView(m, cfg, Newer, 1_000_000).Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}, Rules{})
 		require.Equal(t, Claim, p.Kind)
 		assert.Equal(t, stored, p.Claim.ConfigRead)
 	}
@@ -79,7 +79,7 @@ func TestOldRefillInstantIsMoved(t *testing.T) {
 		{now: 3_600_001, tidy: true, kind: Claim},
 		{now: 3_600_001, kind: Spend},
 	} {
-		p := NewView(m, cfg, Current, test.now).Plan(Sums{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}, Rules{Tidy: test.tidy})
+		p := NewView(m, cfg, Current, test.now).Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}, Rules{Tidy: test.tidy})
 		assert.Equal(t, test.kind, p.Kind, "%+v", test)
 		assert.Equal(t, test.kind == Claim, p.Housekeeping)
 	}
@@ -99,7 +99,7 @@ func TestBucketIsMadeOnlyToBeCharged(t *testing.T) {
 		{amounts: bucket.Amounts{Take: 5000}, kind: Create},
 		{late: 5000, kind: Create},
 	} {
-		p := v.Plan(Sums{{Name: "rpm", Amounts: test.amounts, Late: test.late}}, Rules{})
+		p := v.Plan(Rows{{Name: "rpm", Amounts: test.amounts, Late: test.late}}, Rules{})
 		assert.Equal(t, test.kind, p.Kind, "%+v", test)
 	}
 }
@@ -110,14 +110,14 @@ func TestLapsedIsGuardedAsAGiveBack(t *testing.T) {
 	rate := bucket.Rate{Burst: 100 * milli, Amount: 100 * milli, Period: 60_000}
 	v := roomView(Current, schema.Stored{Rate: rate, Tokens: 40 * milli})
 	v.Config.Fingerprint = v.Image.Fingerprint
-	lapsed := Sums{{Name: "rpm", Late: -3 * milli}}
+	lapsed := Rows{{Name: "rpm", Late: -3 * milli}}
 	assert.True(t, lapsed.HasBack())
 	w := v.Plan(lapsed, Rules{})
 	require.Equal(t, Spend, w.Kind)
 	assert.True(t, w.Spend.Backs)
 	assert.EqualValues(t, -3*milli, w.Spend.Limits[0].Consumed)
 	assert.Zero(t, w.Spend.Limits[0].Add, "the tokens are not given back")
-	w = v.Plan(Sums{{Name: "rpm", Late: 3 * milli}}, Rules{})
+	w = v.Plan(Rows{{Name: "rpm", Late: 3 * milli}}, Rules{})
 	assert.False(t, w.Spend.Backs, "what is charged late is none")
 }
 
@@ -126,7 +126,7 @@ func TestLapsedIsGuardedAsAGiveBack(t *testing.T) {
 func TestNothingIsTakenOffACounterThatIsMade(t *testing.T) {
 	rate := bucket.Rate{Burst: 100 * milli, Amount: 100 * milli, Period: 60_000}
 	cfg := &Config{Fingerprint: []byte("f"), Limits: []Limit{{Name: "rpm", Capacity: rate.Burst, Rate: rate}}}
-	sums := Sums{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}, Late: -3 * milli}}
+	sums := Rows{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}, Late: -3 * milli}}
 	w := NewView(nil, cfg, Newer, 1_000_000).Plan(sums, Rules{})
 	require.Equal(t, Create, w.Kind)
 	assert.EqualValues(t, milli, w.Create.Limits[0].Consumed)
@@ -155,7 +155,7 @@ func TestNothingOfAnEarlierWindowGoesBeforeATake(t *testing.T) {
 	}}
 	for _, earlier := range []int64{0, 1} {
 		window := hours.At(now) - earlier
-		taken := v.Taken(Sums{{Name: "usd", Amounts: bucket.Amounts{Back: 8000, Take: 1000, Adjust: 500}, Window: bucket.InLife(0, window)}}).Of("usd")
+		taken := v.Rows(Rows{{Name: "usd", Amounts: bucket.Amounts{Back: 8000, Take: 1000, Adjust: 500}, Window: bucket.InLife(0, window)}}, nil).Taken().Of("usd")
 		assert.Equal(t, bucket.Amounts{Take: 1500, Back: 8000 * (1 - earlier)}, taken.Amounts)
 	}
 }
@@ -170,7 +170,7 @@ func TestLaterFormCountsOnNoCreditForItsDebt(t *testing.T) {
 		TTL: (now + 150_000) / 1000, Limits: []schema.Stored{{Rate: rate, Tokens: -10 * milli}},
 	}
 	v := NewView(image, &Config{Fingerprint: []byte("12345678"), Limits: []Limit{{Name: "rpm", Rate: rate}}}, Current, now)
-	charge := Sums{{Name: "rpm", Amounts: bucket.Amounts{Adjust: 45 * milli}}}
+	charge := Rows{{Name: "rpm", Amounts: bucket.Amounts{Adjust: 45 * milli}}}
 	assert.Equal(t, Spend, v.Plan(charge, Rules{}).Kind, "10 tokens of debt less 10 of credit, and 45 more: 50 are covered")
 	assert.Equal(t, Claim, v.Plan(charge, Rules{Later: true}).Kind, "the 10 may be in the tokens already")
 }
@@ -195,7 +195,7 @@ func TestLaterFormIsOfPlainCharges(t *testing.T) {
 		{bucket.Amounts{Adjust: 5 * milli, Take: milli}, false},
 		{bucket.Amounts{Adjust: 5 * milli, Back: milli}, false},
 	} {
-		p := v.Plan(Sums{{Name: "rpm", Amounts: test.amounts}}, Rules{Later: true})
+		p := v.Plan(Rows{{Name: "rpm", Amounts: test.amounts}}, Rules{Later: true})
 		assert.Equal(t, Spend, p.Kind, "%+v", test.amounts)
 		assert.Equal(t, test.later, p.Spend.LaterRefill, "%+v", test.amounts)
 	}

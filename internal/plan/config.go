@@ -102,14 +102,6 @@ type Hidden struct {
 	Name, Level string
 }
 
-// maxDebt is what a limit's tokens may be below 0 after a correction; false for no bound.
-func (c *Config) maxDebt(name string) (int64, bool) {
-	if i := c.Index(name); i >= 0 && c.Limits[i].MaxDebt > 0 {
-		return c.Limits[i].MaxDebt, true
-	}
-	return 0, false
-}
-
 // InShadow reports whether a limit is.
 func (c *Config) InShadow(name string) bool {
 	if c == nil || c.Shadow == 0 {

@@ -77,7 +77,7 @@ func TestMeets(t *testing.T) {
 	seen := crowdedImage(set, 99_500, 50)
 	cfg := &Config{Fingerprint: seen.Fingerprint, Permanent: true, Limits: []Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
 	v := NewView(seen, cfg, Current, now)
-	take := Sums{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}
+	take := Rows{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}
 	fill, add := v.Plan(take, Rules{}), v.Plan(take, Rules{Crowding: Crowding{Slack: 1, Heard: 1, Trip: 1}})
 	claim := v.planClaim(take, Crowding{})
 	require.True(t, fill.Spend.Limits[0].Full)
@@ -146,9 +146,9 @@ func TestPlansLeaveTheSlack(t *testing.T) {
 	seen := crowdedImage(set, 99_500, 50)
 	cfg := &Config{Fingerprint: seen.Fingerprint, Permanent: true, Limits: []Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
 	v := NewView(seen, cfg, Current, now)
-	take, taken := Sums{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}, []Signed{{Name: "rpm", Amount: milli}}
+	take, taken := Rows{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}, []Signed{{Name: "rpm", Amount: milli}}
 	others := Crowding{Slack: 2_000_000, Heard: now}
-	claim := v.planClaim(take, others)
+	claim := v.planClaim(v.Rows(take, nil), others)
 	assert.EqualValues(t, 97_000, claim.Claim.Limits[0].Put)
 	spend := v.Plan(take, Rules{Crowding: others})
 	after := v.After(taken, nil, &spend)
@@ -214,7 +214,7 @@ func TestFairPart(t *testing.T) {
 			{Rate: bucket.Rate{Burst: 100}, Consumed: rpm}, {Rate: bucket.Rate{Burst: 10_000}, Consumed: tpm},
 		}}
 	}
-	own := Sums{{Name: "rpm", Amounts: bucket.Amounts{Take: 1}}, {Name: "tpm", Amounts: bucket.Amounts{Take: 200, Back: 100}}}
+	own := Rows{{Name: "rpm", Amounts: bucket.Amounts{Take: 1}}, {Name: "tpm", Amounts: bucket.Amounts{Take: 200, Back: 100}}}
 	p := Pacing{}.ThrottleWrite(started, 6*ms, 0).See(image(0, 0), started)
 	p = p.Take(own).See(image(1, 100), started+99*ms)
 	assert.EqualValues(t, 8973, p.Interval(started+99*ms), "too soon for a sample")

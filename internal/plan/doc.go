@@ -7,15 +7,16 @@
 // claim, Retry a spend, and Adjust a spend into debt or a give-back.
 //
 //	amounts.go   lists of amounts by limit
-//	sums.go      what one write takes, adjusts and gives back of each limit
+//	row.go       one limit in one decision: its sums, its facts, its change
+//	rows.go      the rows of a decision: which takes fit beside the sums
+//	uncharged.go amounts that go to counters alone: limits in shadow, deepest debts
 //	config.go    what the configuration wants a bucket to be
-//	view.go      an image under a configuration: what fits
+//	view.go      an image under a configuration, at one instant
 //	reading.go   what an answer showed of a bucket, for statuses and forecasts
 //	forecast.go  what is left to waiters, and when a limit will hold an amount
 //	shape.go     the shapes of a write
 //	write.go     View.Plan: composes a write: create, spend, claim, or nothing
 //	spend.go     claim.go   the two updates of a bucket that exists
-//	outcome.go   what the update of one limit leaves, at the least
 //	after.go     the image that a write leaves when DynamoDB returns none
 //	ttl.go       when a bucket may be deleted, and how deep in debt a ttl lets it be
 //	pacing.go    how long a lane waits between its writes when its partition throttles

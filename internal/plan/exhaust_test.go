@@ -262,8 +262,8 @@ func (d exhaustDecision) packed() uint64 {
 // says, with any slack. None for what is denied.
 func (x *exhaustion) decide(d exhaustDecision) (writes []exhaustWrite) {
 	v := View{Image: x.image(d.phase, d.image.y, d.image.valid), Config: x.cfg, Now: x.now(d.phase)}
-	amounts := Sums{{Name: "x", Amounts: d.Amounts}}
-	if room, known := v.Room("x", d.Back); d.Take > 0 && (!known || d.Take > room) {
+	amounts := Rows{{Name: "x", Amounts: d.Amounts}}
+	if v.Rows(amounts, nil); d.Take > 0 && d.Take > amounts[0].room() {
 		return nil
 	}
 	for _, rules := range []Rules{{}, {Later: true}} {
@@ -284,8 +284,9 @@ func (x *exhaustion) decide(d exhaustDecision) (writes []exhaustWrite) {
 
 // anyForm adds what a writer may choose that does not go by its image.
 func (x *exhaustion) anyForm(writes []exhaustWrite, v View, a bucket.Amounts) []exhaustWrite {
+	r := &v.Rows(Rows{{Name: "x", Amounts: a}}, nil)[0]
 	add := func(w bucket.Way, later bool) {
-		write := exhaustWrite{Update: v.decide(0, a, w).update, claim: w.Move, later: later}
+		write := exhaustWrite{Update: r.decide(w).Update, claim: w.Move, later: later}
 		if !slices.Contains(writes, write) {
 			writes = append(writes, write)
 		}

@@ -50,12 +50,12 @@ func Tight(m *schema.Image, amounts []Signed, at int64) bool {
 
 // Shared reports whether anybody else took, or gave back, between two images of which
 // the later one came after sums of ours had been written.
-func Shared(before, after *schema.Image, ours Sums) bool {
+func Shared(before, after *schema.Image, ours Rows) bool {
 	if before == nil || after == nil || before.Set != after.Set || string(before.Of()) != string(after.Of()) {
 		return before != nil
 	}
 	for i, name := range after.Set.Names {
-		if after.Limits[i].Consumed != before.Limits[i].Consumed+ours.Of(name).Consumed() {
+		if after.Limits[i].Consumed != before.Limits[i].Consumed+ours.Consumed(name) {
 			return true
 		}
 	}

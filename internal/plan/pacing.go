@@ -142,7 +142,7 @@ func (p Pacing) pause(now int64, chance float64) Pacing {
 }
 
 // Take is the pacing after one of the lane's own writes has landed.
-func (p Pacing) Take(s Sums) Pacing {
+func (p Pacing) Take(s Rows) Pacing {
 	if p.sample == nil {
 		return p
 	}
@@ -156,7 +156,7 @@ func (p Pacing) Take(s Sums) Pacing {
 
 // Beside is the pacing after this process has written sums beside the lane that are no
 // traffic: they were used some time ago.
-func (p Pacing) Beside(s Sums) Pacing {
+func (p Pacing) Beside(s Rows) Pacing {
 	if p.sample == nil {
 		return p
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
@@ -10,66 +11,39 @@ import (
 // What a calendar quota does differently from a token bucket: a write within its window adds
 // under that window, and the first write of a later one is a claim that opens it.
 
-// quota is a stored quota at an instant, and how the write changes it; to is nil if it does not.
-type quota struct {
-	stored bucket.State
-	to     *Limit
-	now    int64
-}
+// unbounded is the most that a quota may hold: whoever grants more lifts it above its burst until the
+// next window.
+const unbounded = math.MaxInt64
 
-// changesUnit reports whether the write gives the quota windows of another unit.
-func (q quota) changesUnit() bool {
-	return q.to != nil && q.to.Rate.Windows().Unit() != q.stored.Windows().Unit()
-}
-
-// opening is how a write goes about the quota's window, and which one it is in then. A changed
-// unit begins in the window of now without more credit; a changed zone keeps the window until
-// it has passed.
-func (q quota) opening() (o bucket.Opening, window int64) {
-	from := q.stored
-	if q.to != nil {
-		o.Change = q.to.Rate.Burst - q.stored.Burst
-		if !q.changesUnit() {
-			from.Period = q.to.Rate.Period
+// setQuotaFacts are those of a stored quota that stays one: the window that the write is in, and how
+// the write opens it. A changed unit begins in the window of now without more credit; a changed zone
+// keeps the window until it has passed.
+func (v View) setQuotaFacts(r *Row) {
+	from := r.state
+	if r.to != nil {
+		r.opening.Change = r.to.Rate.Burst - from.Burst
+		if !r.begins {
+			from.Period = r.to.Rate.Period
 		}
 	}
-	o.Credit, _ = from.Credit(q.now)
-	if q.changesUnit() {
-		return o, q.to.Rate.Windows().At(q.now)
+	r.opening.Credit, _ = from.Credit(v.Now)
+	if r.window = max(from.Refilled, from.Windows().At(v.Now)); r.begins {
+		r.window = r.to.Rate.Windows().At(v.Now)
 	}
-	return o, max(q.stored.Refilled, from.Windows().At(q.now))
-}
-
-// room is what the quota holds for a take, after back has been given back.
-func (q quota) room(back int64) int64 {
-	o, _ := q.opening()
-	level := q.stored.Tokens
-	if o.Credit > 0 {
-		level = min(q.stored.Burst, level+o.Credit)
+	r.level, r.most = r.state.Tokens, unbounded
+	if r.opening.Credit > 0 {
+		r.level = min(r.state.Burst, r.level+r.opening.Credit)
 	}
-	return level + o.Change + back
-}
-
-// decide returns the update, what the write adds to the tokens before it takes, and what they
-// are then where the quota is full.
-func (q quota) decide(a bucket.Amounts) (u bucket.Update, base, full int64) {
-	o, _ := q.opening()
-	u, _ = q.stored.DecideQuota(a, o)
-	return u, o.Credit + o.Change + a.Back, q.stored.Burst + o.Change
+	r.level += r.opening.Change
+	if r.window != r.state.Refilled {
+		r.mustClaim, r.refundable = true, bucket.Closed
+	}
 }
 
 // replacement is what a limit of the other kind, of a rate, begins with in place of a stored
 // one: what is used stays used, so that no change of kind fills anything.
 func replacement(old bucket.State, to bucket.Rate, now int64) int64 {
 	return min(to.Burst, bucket.SaturatingAdd(to.Burst, old.Level(now)-old.Burst))
-}
-
-// windowOf is the window of a rate at now; 0 of a token bucket.
-func windowOf(r bucket.Rate, now int64) int64 {
-	if !r.IsQuota() {
-		return 0
-	}
-	return r.Windows().At(now)
 }
 
 // InWindows are amounts with their windows, so that what was taken in them can be given back.
@@ -134,7 +108,7 @@ func Unopened(m *schema.Image, cfg *Config, sure, now int64) int64 {
 	if sure >= now {
 		return now
 	}
-	begins := func(r bucket.Rate) bool { return windowOf(r, sure) != windowOf(r, now) }
+	begins := func(r bucket.Rate) bool { return r.WindowAt(sure) != r.WindowAt(now) }
 	if m != nil && slices.ContainsFunc(m.Limits, func(l schema.Stored) bool { return begins(l.Rate) }) ||
 		cfg != nil && slices.ContainsFunc(cfg.Limits, func(l Limit) bool { return begins(l.Rate) }) {
 		return sure
@@ -176,7 +150,7 @@ func datedIn(r bucket.Rate, now int64) bucket.WindowID {
 	if !r.IsQuota() {
 		return 0
 	}
-	return bucket.InLife(uint16(r.Windows().Unit()), windowOf(r, now))
+	return bucket.InLife(uint16(r.Windows().Unit()), r.WindowAt(now))
 }
 
 // Charge adds an amount to what quotas are to be charged, each in one window: the later one, and
@@ -198,7 +172,7 @@ func Charge(charged []Signed, a Signed) []Signed {
 // Tell is how a limit is told what was counted without it, and what is given back: Take of what
 // is to be charged, as much as the quota has, in the window in which it was counted. If nobody
 // has opened that yet, the write does. What is given back goes by its own window.
-func (q Quotas) Tell(n Named, charged []Signed) (l schema.TellLimit) {
+func (q Quotas) Tell(n *Row, charged []Signed) (l schema.TellLimit) {
 	l = schema.TellLimit{Name: n.Name, Count: n.Late, Back: n.Back, Passed: n.Passed(), Quota: n.Window.IsQuota(), Window: n.Window}
 	i := slices.IndexFunc(charged, func(c Signed) bool { return c.Name == n.Name })
 	most := int64(0)
@@ -240,7 +214,7 @@ func (c *Config) rateOf(name string) (r bucket.Rate) {
 
 // chargedLate is what a quota that is made is charged of what was counted without it in its
 // window.
-func chargedLate(r bucket.Rate, a Named, now int64) int64 {
+func chargedLate(r bucket.Rate, a *Row, now int64) int64 {
 	if !r.IsQuota() || a.Window != datedIn(r, now) {
 		return 0
 	}

@@ -36,16 +36,7 @@ func (r Reading) State(name string) (bucket.State, int64) {
 	l := &r.Config.Limits[i]
 	state := bucket.State{Rate: l.Rate, Tokens: l.Rate.Burst, Refilled: r.Now}
 	if l.Rate.IsQuota() {
-		state.Refilled = windowOf(l.Rate, r.Now)
+		state.Refilled = l.Rate.WindowAt(r.Now)
 	}
 	return state, l.Capacity
-}
-
-// Precedence is what goes before a take: what the ops before it in the same write take
-// and give back, and what must be left to waiters until they have been served.
-type Precedence struct {
-	// Taken is what goes at once.
-	Taken Sums
-	// Left is what is left to waiters.
-	Left Promises
 }

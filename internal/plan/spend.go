@@ -4,28 +4,28 @@ import "github.com/dynalimit/dynalimit/internal/schema"
 
 // planSpend decides a spend beside other processes; false when the expiry is too near for
 // it. later makes a charge commute with claims.
-func (v View) planSpend(s Sums, others Crowding, later bool) (Write, bool) {
-	p := Write{Kind: Spend, Guess: others.guess(v.Now), Spend: schema.Spend{Seen: v.Image, Limits: make([]schema.SpendLimit, 0, len(s))}}
+func (v View) planSpend(rows Rows, others Crowding, later bool) (Write, bool) {
+	p := Write{Kind: Spend, Guess: others.guess(v.Now), Spend: schema.Spend{Seen: v.Image, Limits: make([]schema.SpendLimit, 0, len(rows))}}
 	ttl, commutes := int64(0), later
-	for _, n := range s {
-		i := v.Image.Set.Index(n.Name)
-		if !v.tracked(i) || n.isZero() {
+	for i := range rows {
+		r := &rows[i]
+		if !r.stored || r.isZero() {
 			continue
 		}
-		n = v.windowed(n)
-		o := v.decide(i, n.Amounts, v.wayOf(others, i, n.Take, false))
-		if n.Back > 0 || n.Take > 0 || o.update.Full {
+		c := r.decide(others.spendWay(r.state.Rate, r.Take, v.Now, false))
+		back := r.back()
+		if back > 0 || r.Take > 0 || c.Full {
 			commutes = false // only a plain charge below full commutes with claims
 		}
-		need, ok := v.spendExpiry(i, &o, later)
-		if !ok || o.impossible() {
+		need, ok := v.spendExpiry(r, &c, later)
+		if !ok || c.impossible() {
 			return Write{}, false
 		}
-		o.boundDebt(v.Image.Limits[i].Tokens, n.Back)
+		r.boundDebt(&c)
 		ttl = max(ttl, need)
-		p.Spend.Backs = p.Spend.Backs || n.Back > 0 || n.Late < 0
+		p.Spend.Backs = p.Spend.Backs || back > 0 || r.late() < 0
 		p.Spend.Limits = append(p.Spend.Limits, schema.SpendLimit{
-			Index: i, Update: o.update, Consumed: n.Consumed(), Passed: n.Passed(), Backs: n.Back > 0,
+			Index: r.place, Update: c.Update, Consumed: r.Consumed(), Passed: r.Passed(), Backs: back > 0,
 		})
 	}
 	if len(p.Spend.Limits) == 0 {
@@ -34,6 +34,3 @@ func (v View) planSpend(s Sums, others Crowding, later bool) (Write, bool) {
 	p.Spend.TTL, p.Spend.LaterRefill = ttl, commutes
 	return p, true
 }
-
-// tracked reports whether limit i is one of the image that holds tokens.
-func (v View) tracked(i int) bool { return i >= 0 && !v.Image.Limits[i].Ghost }

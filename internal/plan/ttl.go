@@ -33,34 +33,32 @@ func expiry(now, fill int64) int64 {
 	return now/1000 + 1 + max(minTTLSeconds, ttlFills*seconds)
 }
 
-// spendExpiry returns the earliest expiry, in seconds, that the update of limit
-// i may leave: every limit must be full again before the item can be deleted.
+// spendExpiry returns the earliest expiry, in seconds, that the change of a limit
+// may leave: every limit must be full again before the item can be deleted.
 // A charge without a lower bound gets one, the deepest debt the expiry covers;
 // later says that part of the credit may be in the tokens already, so none is
 // counted on. ok is false when the expiry must move.
-func (v View) spendExpiry(i int, o *outcome, later bool) (seconds int64, ok bool) {
-	if o.taken == 0 {
+func (v View) spendExpiry(r *Row, c *change, later bool) (seconds int64, ok bool) {
+	if r.out() == 0 {
 		return 0, true // gives back: fuller sooner
 	}
-	rate := v.Image.Limits[i].Rate
-	ttl := v.Image.TTL
-	if !o.update.HasLow {
+	rate, ttl := r.state.Rate, v.Image.TTL
+	if !c.HasLow {
 		if ttl == 0 {
-			seconds = firstSecondAfter(v.Now, rate.FillTime(-o.levelAfter(v.Image.Limits[i].Tokens)))
-			return seconds, true
+			return firstSecondAfter(v.Now, rate.FillTime(-c.levelAfter(r.state.Tokens))), true
 		}
 		covered := min(MaxDebt, rate.DebtCovered(ttl*1000-v.Now))
-		floor := o.lowestFor(covered)
+		floor := c.lowestFor(covered)
 		if later {
-			floor = o.taken - covered
+			floor = r.out() - covered
 		}
-		if covered < 0 || v.Image.Limits[i].Tokens < floor {
+		if covered < 0 || r.state.Tokens < floor {
 			return 0, false
 		}
-		o.raiseLow(floor)
+		c.raiseLow(floor)
 		return ttl, true
 	}
-	seconds = firstSecondAfter(v.Now, rate.FillTime(o.debt()))
+	seconds = firstSecondAfter(v.Now, rate.FillTime(c.debt()))
 	return seconds, ttl == 0 || ttl >= seconds
 }
 

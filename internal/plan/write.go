@@ -20,40 +20,42 @@ type Rules struct {
 	Crowding Crowding
 }
 
-// Plan decides the write for the sums, whose takes must fit (see Room). It
+// Plan decides the write for the sums of rows, whose takes must fit. It works out their facts. It
 // returns Nothing when there is nothing to charge and nothing to give back
 // to.
-func (v View) Plan(s Sums, rules Rules) Write {
+func (v View) Plan(rows Rows, rules Rules) Write { return v.plan(v.Rows(rows, nil), rules) }
+
+// plan is Plan for rows with their facts.
+func (v View) plan(rows Rows, rules Rules) Write {
 	if v.Image == nil {
-		return v.planCreate(s)
+		return v.planCreate(rows)
 	}
-	claim, housekeeping := v.mustClaim(s), false
+	claim, housekeeping := v.mustClaim(rows), false
 	if !claim && rules.Tidy && v.Now-v.Image.Refilled > housekeepingMS {
 		claim, housekeeping = true, true
 	}
 	if !claim {
-		if p, ok := v.planSpend(s, rules.Crowding, rules.Later); ok {
+		if p, ok := v.planSpend(rows, rules.Crowding, rules.Later); ok {
 			return p
 		}
 	}
-	p := v.planClaim(s, rules.Crowding)
+	p := v.planClaim(rows, rules.Crowding)
 	p.Housekeeping = housekeeping
 	return p
 }
 
 // planCreate writes every configured limit at its burst less what is taken. A bucket is
 // made only to be charged: a give-back to a bucket that does not exist is dropped.
-func (v View) planCreate(s Sums) Write {
+func (v View) planCreate(rows Rows) Write {
 	charged := false
 	c := schema.Create{
 		Refilled: v.Now, Fingerprint: v.Config.Fingerprint, ConfigRead: v.Config.ReadAt - configMarginMS,
 		Limits: make([]schema.CreateLimit, len(v.Config.Limits)),
 	}
 	for i, l := range v.Config.Limits {
-		a := s.Of(l.Name)
-		out := a.Take + a.Adjust
-		charged = charged || out > 0 || a.Late > 0
-		c.Limits[i] = schema.CreateLimit{Name: l.Name, Tokens: l.Rate.Burst - out - chargedLate(l.Rate, a, v.Now), Consumed: out + max(0, a.Late), Passed: a.PassedOn, Capacity: l.Capacity, Rate: l.Rate, Window: windowOf(l.Rate, v.Now)}
+		r := v.rowOf(rows, l.Name)
+		charged = charged || r.out() > 0 || r.Late > 0
+		c.Limits[i] = schema.CreateLimit{Name: l.Name, Tokens: r.level - r.out() - chargedLate(l.Rate, r, v.Now), Consumed: r.out() + max(0, r.Late), Passed: r.PassedOn, Capacity: l.Capacity, Rate: l.Rate, Window: r.window}
 	}
 	if !charged {
 		return Write{Kind: Nothing}
@@ -66,16 +68,12 @@ func (v View) planCreate(s Sums) Write {
 
 // mustClaim reports whether the write must be a claim because a spend cannot carry the
 // sums.
-func (v View) mustClaim(s Sums) bool {
+func (v View) mustClaim(rows Rows) bool {
 	if v.Adopt || !v.Image.HasRefilled || v.Image.Fingerprint == nil {
 		return true
 	}
-	for _, n := range s {
-		i := v.Image.Set.Index(n.Name)
-		if i < 0 || v.Image.Limits[i].Ghost {
-			continue // an adjust of what is not there is dropped
-		}
-		if _, ok := v.Image.State(i).Credit(v.Now); !ok || v.Image.State(i).Opens(v.Now) {
+	for i := range rows {
+		if rows[i].mustClaim && !rows[i].isZero() {
 			return true
 		}
 	}
