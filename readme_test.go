@@ -36,6 +36,15 @@ func readText(t *testing.T, path string) string {
 	return string(text)
 }
 
+// blockWith is the first fenced block of a language that holds a text.
+func blockWith(t *testing.T, page, language, text string) string {
+	t.Helper()
+	blocks := fences(page, language)
+	at := slices.IndexFunc(blocks, func(block string) bool { return strings.Contains(block, text) })
+	require.GreaterOrEqual(t, at, 0, "a block of %s with %q", language, text)
+	return blocks[at]
+}
+
 // unindented drops the indentation of every line, so that code is found at any
 // depth.
 func unindented(code string) string {
@@ -74,7 +83,7 @@ func TestDocumentedCodeCompiles(t *testing.T) {
 		examples = append(examples, ofUsage...)
 	}
 	examples = append(examples, "ddbmem/example_test.go", "dynalimittest/example_test.go", "keeper/budgethttp/example_test.go", "httplimit/example_test.go", "httplimit/routers/routers_test.go", "grpclimit/example_test.go", "llm/llmtest/example_test.go", "otel/example_test.go", "llm/llmhttp/sdks/example_test.go")
-	code.WriteString(unindented(fences(readText(t, "README.md"), "go")[0]) + "\n") // TestReadmeProgramRuns
+	code.WriteString(unindented(blockWith(t, readText(t, "README.md"), "go", "package main")) + "\n") // TestReadmeProgramRuns
 	for _, path := range append(examples, more...) {
 		code.WriteString(unindented(readText(t, path)) + "\n")
 	}
@@ -138,8 +147,7 @@ type policy struct {
 func TestReadmeProgramRuns(t *testing.T) {
 	root, err := filepath.Abs(".")
 	require.NoError(t, err)
-	program := fences(readText(t, "README.md"), "go")[0]
-	require.True(t, strings.HasPrefix(program, "package main\n"))
+	program := blockWith(t, readText(t, "README.md"), "go", "package main\n")
 	requires := strings.Replace(readText(t, "go.mod"), "module "+module, "module example.com/newcomer", 1)
 	dir := filepath.Join(t.TempDir(), "newcomer")
 	require.NoError(t, os.Mkdir(dir, 0o700))
@@ -160,7 +168,7 @@ func TestReadmeProgramRuns(t *testing.T) {
 	run.Dir, run.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	out, err := run.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	shown := fences(readText(t, "README.md"), "console")[0]
+	shown := blockWith(t, readText(t, "README.md"), "console", "admitted\n")
 	changing := regexp.MustCompile(`5\d\d\d left; retry after [0-9.]+s`) // some milliseconds pass
 	assert.Equal(t, changing.ReplaceAllString(shown, "…"), changing.ReplaceAllString(string(out), "…"))
 	assert.Contains(t, string(out), " left; retry after ")

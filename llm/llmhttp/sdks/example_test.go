@@ -2,6 +2,7 @@ package sdks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -21,10 +22,12 @@ import (
 	"google.golang.org/genai"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp"
 	"github.com/dynalimit/dynalimit/llm/llmtest"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 func must[T any](v T, err error) T {
@@ -162,4 +165,64 @@ func Example_goOpenAI() {
 	})
 	fmt.Println(answer.Choices[0].Message.Content, err)
 	// Output: Hello. <nil>
+}
+
+// exampleRepository is a new table for changes in the name of an operator.
+func exampleRepository() *dynalimit.Repository {
+	repo := must(dynalimit.NewRepository(ddbmem.New().Client(), "limits", &dynalimit.RepositoryOptions{Principal: "ops@example.com"}))
+	if err := repo.CreateTable(context.Background()); err != nil {
+		panic(err)
+	}
+	return repo
+}
+
+// Requests, tokens and dollars over all models: of a user by a plan, and of the user's team.
+func Example_planAndTeam() {
+	ctx, base, repo := context.Background(), base(), exampleRepository()
+	params := openai.ChatCompletionNewParams{
+		Model: "gpt-4.1", MaxCompletionTokens: openai.Int(1_000),
+		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Hi")},
+	}
+
+	// Once, by an operator: a group of models, a plan, a team and its user.
+	a, zone := admin.New(repo), "America/Los_Angeles"
+	_, err := a.Limits.SetConfig(ctx, admin.Scope{Everyone: true, Resource: "gpt-4.1"}, admin.LimitConfig{Groups: []string{"all"}})
+	err = errors.Join(err,
+		a.Limits.Set(ctx, admin.Scope{Plan: "free", Resource: "all"}, []dynalimit.Limit{
+			dynalimit.PerMinute("rpm", 1), dynalimit.PerMinute("tpm", 20_000), dynalimit.DailyMoney("usd", 1_000_000, zone), // $1 a day
+		}),
+		a.Limits.Set(ctx, admin.Scope{Entity: "team-a", Resource: "all"}, []dynalimit.Limit{dynalimit.DailyMoney("usd", 50_000_000, zone)}),
+		a.Entities.Create(ctx, admin.Entity{ID: "team-a"}),
+		a.Entities.Create(ctx, admin.Entity{ID: "ann", ParentID: "team-a", Plan: "free"}),
+	)
+	if err != nil {
+		panic(err)
+	}
+
+	// In the service: a guard measures calls, and a transport puts it below the SDK.
+	limiter := must(dynalimit.New(repo, nil))
+	guard := must(llm.New(&llm.Options{Limiter: limiter, Limits: map[string]llm.Measure{
+		"rpm": llm.Requests, "tpm": llm.TotalTokens, "usd": llm.Cost(prices.CatalogList()),
+	}}))
+	transport := must(llmhttp.NewTransport(base, guard, &llmhttp.Options{Models: llmhttp.Models{"gpt-4.1": {}}}))
+	client := openai.NewClient(option.WithHTTPClient(&http.Client{Transport: transport}), option.WithAPIKey("key"))
+
+	ask := func() {
+		ctx := llmhttp.WithCaller(ctx, llmhttp.Caller{Entity: "ann"})
+		answer, err := client.Chat.Completions.New(ctx, params)
+		if denied, ok := llmhttp.DenialOf(err); ok {
+			wait, ok := denied.RetryIn() // false: no wait helps
+			fmt.Println("denied:", wait > 0, ok)
+			return
+		}
+		fmt.Println(answer.Choices[0].Message.Content, err)
+	}
+	ask()
+	ask()
+	left := must(limiter.Check(ctx, "ann", "gpt-4.1", nil)).Available()
+	fmt.Println(left["usd"], "of 1000000 micro-dollars left")
+	// Output:
+	// Hello. <nil>
+	// denied: true true
+	// 999952 of 1000000 micro-dollars left
 }
