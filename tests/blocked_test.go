@@ -14,7 +14,6 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/levels"
 )
 
@@ -138,7 +137,7 @@ func TestBlockedParentInALongOutage(t *testing.T) {
 		s.family("key", "project", "org")
 		lease := s.acquire("key", dynalimit.Amounts{"rpm": 1})
 		s.says(schema.ConfigOwner{Entity: "org"}, blocked)
-		shared.Of(s.repo).Told.Owners(schema.ConfigOwner{Entity: "org"})
+		sharedOf(s.repo).Told.Owners(schema.ConfigOwner{Entity: "org"})
 		_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1})
 		isBlocked(t, err, "org", levels.EntityDefault)
 		s.down(ddbmem.Fault{Drop: true})

@@ -14,7 +14,6 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/levels"
 )
 
@@ -129,7 +128,7 @@ func TestPlanReadBegunBeforeAnEvictionIsDropped(t *testing.T) {
 		elapse(1500 * time.Millisecond) // the plan's items have been read, and are on their way
 		s.db.SetFaults(nil)
 		s.says(ofPlan, limited(dynalimit.Amounts{"rpm": 7}))
-		shared.Of(s.repo).Told.Owners(ofPlan)
+		sharedOf(s.repo).Told.Owners(ofPlan)
 		after, err := s.repo.config(t.Context(), "user-1", model)
 		require.NoError(t, err)
 		assert.Equal(t, int64(7), after.limits[0].Capacity, "it does not share the old read")
@@ -167,15 +166,15 @@ func TestPlanEvictionForgetsWhatWasMadeOfIt(t *testing.T) {
 	}
 	cached()
 	require.Len(t, cached(), 8)
-	shared.Of(s.repo).Told.Owners(schema.ConfigOwner{Plan: "pro", Resource: model})
+	sharedOf(s.repo).Told.Owners(schema.ConfigOwner{Plan: "pro", Resource: model})
 	assert.Equal(t, []string{"a other", "b other", "c gpt-4", "c other", "d gpt-4", "d other"}, cached())
-	shared.Of(s.repo).Told.Owners(schema.ConfigOwner{Plan: "pro"})
+	sharedOf(s.repo).Told.Owners(schema.ConfigOwner{Plan: "pro"})
 	assert.Equal(t, []string{"c gpt-4", "c other", "d gpt-4", "d other"}, cached())
-	shared.Of(s.repo).Told.Owners(schema.ConfigOwner{Plan: "free", Resource: "other"}, schema.ConfigOwner{Entity: "d", Resource: model}, schema.ConfigOwner{Entity: "c", Resource: "third"})
+	sharedOf(s.repo).Told.Owners(schema.ConfigOwner{Plan: "free", Resource: "other"}, schema.ConfigOwner{Entity: "d", Resource: model}, schema.ConfigOwner{Entity: "c", Resource: "third"})
 	assert.Equal(t, []string{"a gpt-4", "a other", "b gpt-4", "b other", "c gpt-4", "d other"}, cached(), "many owners at once")
-	shared.Of(s.repo).Told.Owners(schema.ConfigOwner{Resource: "other"}, schema.ConfigOwner{Entity: "a"})
+	sharedOf(s.repo).Told.Owners(schema.ConfigOwner{Resource: "other"}, schema.ConfigOwner{Entity: "a"})
 	assert.Equal(t, []string{"b gpt-4", "c gpt-4", "d gpt-4"}, cached())
-	shared.Of(s.repo).Told.Owners(schema.ConfigOwner{})
+	sharedOf(s.repo).Told.Owners(schema.ConfigOwner{})
 	assert.Empty(t, cached())
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/levels"
 )
 
@@ -160,7 +159,7 @@ func TestGivenParentInAnOutage(t *testing.T) {
 		require.NoError(t, err)
 		s.acquire("bob", dynalimit.Amounts{"rpm": 1}, blue)
 		s.says(schema.ConfigOwner{Entity: "red"}, blocked)
-		shared.Of(s.repo).Told.Owners(schema.ConfigOwner{Entity: "red"})
+		sharedOf(s.repo).Told.Owners(schema.ConfigOwner{Entity: "red"})
 		_, err = s.limiter.Acquire(t.Context(), "ann", model, dynalimit.Amounts{"rpm": 1}, red)
 		isBlocked(t, err, "red", levels.EntityDefault)
 		s.down(ddbmem.Fault{Drop: true})

@@ -13,7 +13,6 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
 // tenant is a process of the namespace "eu" of the table that s limits on. Its clock is the
@@ -167,7 +166,7 @@ func TestNamespaceCosts(t *testing.T) {
 		for _, s := range []*process{operator, eu} { // the version record is read once
 			_, err := s.repo.GetConfig(t.Context(), admin.Scope{Everyone: true})
 			require.NoError(t, err)
-			require.NoError(t, shared.Of(s.repo).Layout.Check(t.Context()))
+			require.NoError(t, sharedOf(s.repo).Layout.Check(t.Context()))
 		}
 		cold, coldWithin := costs(func(s *process) { s.acquire("user-1", dynalimit.Amounts{"rpm": 1}) })
 		cold.reads-- // the peer's first look at the version record

@@ -113,6 +113,9 @@ func (r *repository) Migrate(ctx context.Context) error {
 	return err
 }
 
+// sharedOf is the repository as package admin sees it.
+func sharedOf(r *repository) shared.Repository { return shared.Of(r.Repository) }
+
 // resolved is what limits an entity's calls on a resource.
 type resolved struct {
 	inside.Config

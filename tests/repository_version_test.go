@@ -22,7 +22,6 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
@@ -338,7 +337,7 @@ func TestMarkerOfTheTableThatWasMade(t *testing.T) {
 			require.True(t, ok)
 			assert.Equal(t, test.marked, record.CompositeOnly)
 			assert.Equal(t, test.marked, record.KindsMin == schema.KnownKinds, "older versions may use a table that was found")
-			assert.Equal(t, test.marked, shared.Of(r).Layout.Current())
+			assert.Equal(t, test.marked, sharedOf(r).Layout.Current())
 		})
 	}
 }

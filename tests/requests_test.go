@@ -13,7 +13,6 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
@@ -32,7 +31,7 @@ func newScene(t *testing.T, opts *dynalimit.Options) *scene {
 	wire := record(e.db)
 	repo, err := openRepository(e.client(wire.Through), "limits", &dynalimit.RepositoryOptions{Principal: tester, Now: clock.now})
 	require.NoError(t, err)
-	require.NoError(t, shared.Of(repo).Layout.Check(t.Context()))
+	require.NoError(t, sharedOf(repo).Layout.Check(t.Context()))
 	wire.Take()
 	s := (&process{engine: e, t: t, clock: clock}).on(repo, opts)
 	s.limiter.lanes.IDs = lane.IDsFrom(0x0102030405060700, 1)
