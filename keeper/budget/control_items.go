@@ -49,7 +49,7 @@ type orgItem struct {
 type appItem struct {
 	configItem
 	Name        string `dynamodbav:"app_name,omitempty"`
-	unsupported string // why the keeper refuses it, see enforced; "" if it does not
+	unsupported string // why the keeper refuses it, see unsupportedPart; "" if it does not
 }
 
 func newConfigItem(p App, created, now time.Time, version int64, writer string) configItem {

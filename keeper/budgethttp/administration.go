@@ -51,7 +51,7 @@ type (
 	pricesOutput   struct{ Body wire.Prices }
 )
 
-// administration is the routes of whoever has a provisioning key.
+// administration is the routes for holders of a provisioning key.
 type administration struct {
 	keeper *budget.Keeper
 	store  *credentials.Store
@@ -79,37 +79,37 @@ func (a administration) endpoints() []endpoint {
 	deleteOrg.id, deleteOrg.path, deleteOrg.summary = "deleteOrg", orgRoute, "Delete an organisation with its apps"
 	deleteApp.id, deleteApp.path, deleteApp.summary = "deleteApp", appRoute, "Delete an app"
 	return []endpoint{
-		handled(putOrg, a.putOrg),
-		handled(putApp, a.putApp),
-		handled(getOrg, func(ctx context.Context, _ *exchange, in *wire.OrgPath) (*orgOutput, error) {
+		newEndpoint(putOrg, a.putOrg),
+		newEndpoint(putApp, a.putApp),
+		newEndpoint(getOrg, func(ctx context.Context, _ *exchange, in *wire.OrgPath) (*orgOutput, error) {
 			o, err := a.keeper.Setup().GetOrg(ctx, in.Org)
 			if err != nil {
 				return nil, err
 			}
 			return &orgOutput{http.StatusOK, wire.ETag(o.Version), wire.NewOrg(o)}, nil
 		}),
-		handled(getApp, func(ctx context.Context, _ *exchange, in *wire.AppPath) (*appOutput, error) {
+		newEndpoint(getApp, func(ctx context.Context, _ *exchange, in *wire.AppPath) (*appOutput, error) {
 			stored, err := a.keeper.Setup().GetApp(ctx, in.Org, in.App)
 			if err != nil {
 				return nil, err
 			}
 			return &appOutput{http.StatusOK, wire.ETag(stored.Version), wire.NewApp(in.Org, stored)}, nil
 		}),
-		handled(deleteOrg, func(ctx context.Context, x *exchange, in *wire.OrgPath) (*struct{}, error) {
-			ctx = context.WithoutCancel(ctx) // a deletion that began ends, though the caller hangs up
+		newEndpoint(deleteOrg, func(ctx context.Context, x *exchange, in *wire.OrgPath) (*struct{}, error) {
+			ctx = context.WithoutCancel(ctx) // a deletion that has begun completes even if the client disconnects
 			return nil, a.keeper.As(x.principal).Setup().DeleteOrg(ctx, in.Org, a.store.As(x.principal).Delete)
 		}),
-		handled(deleteApp, func(ctx context.Context, x *exchange, in *wire.AppPath) (*struct{}, error) {
+		newEndpoint(deleteApp, func(ctx context.Context, x *exchange, in *wire.AppPath) (*struct{}, error) {
 			ctx = context.WithoutCancel(ctx)
 			return nil, a.keeper.As(x.principal).Setup().DeleteApp(ctx, in.Org, in.App, a.store.As(x.principal).Delete)
 		}),
-		handled(route{
+		newEndpoint(route{
 			id: "adjust", method: http.MethodPost, path: appRoute + "/adjustments", tag: "administration", needs: provider,
 			summary: "Credit or charge a day by hand", conflict: wire.IdempotencyConflict, errors: []int{http.StatusConflict},
 			description: "Applied once under its id: sent again, it is answered with what was applied; with other contents it is a conflict. After 503 send the same again.",
 			request:     exampleAdjustment,
-		}, a.adjust),
-		handled(route{
+		}, a.applyAdjustment),
+		newEndpoint(route{
 			id: "override", method: http.MethodPut, path: appRoute + "/override", tag: "administration", needs: provider,
 			summary: "Force an app's label until an instant", conflict: wire.ConcurrentModification, errors: []int{http.StatusConflict},
 			description: "It holds whatever was spent. Other servers follow within 30 seconds.",
@@ -118,22 +118,22 @@ func (a administration) endpoints() []endpoint {
 			err := a.keeper.As(x.principal).Setup().Override(ctx, in.Org, in.App, in.Body.Label, in.Body.Until)
 			return &overrideOutput{in.Body}, err
 		}),
-		handled(route{
+		newEndpoint(route{
 			id: "clearOverride", method: http.MethodDelete, path: appRoute + "/override", tag: "administration", needs: provider,
 			summary: "End an override", description: "There need not be one.", status: http.StatusNoContent,
 			conflict: wire.ConcurrentModification, errors: []int{http.StatusConflict},
 		}, func(ctx context.Context, x *exchange, in *wire.AppPath) (*struct{}, error) {
 			return nil, a.keeper.As(x.principal).Setup().ClearOverride(ctx, in.Org, in.App)
 		}),
-		handled(route{
+		newEndpoint(route{
 			id: "listPrices", method: http.MethodGet, path: "/prices", tag: "administration", needs: provider,
 			summary: "List prices", description: "Those that are stored and those that are built in. What a label costs now is in the answer of the selection. It scans the control table.",
-		}, a.prices),
+		}, a.listPrices),
 	}
 }
 
-// putOrg configures before it issues credentials: if the second fails, the same PUT again
-// gets them.
+// putOrg stores the configuration before it issues credentials. If the second step fails, the
+// same PUT issues them.
 func (a administration) putOrg(ctx context.Context, x *exchange, in *orgInput) (*orgOutput, error) {
 	org := in.Body.Budget(in.Org)
 	var err error
@@ -144,11 +144,11 @@ func (a administration) putOrg(ctx context.Context, x *exchange, in *orgInput) (
 	if err != nil {
 		return nil, err
 	}
-	issued, err := a.issue(ctx, x, in.Org, "", func(ctx context.Context) error { _, err := a.keeper.Setup().GetOrg(ctx, in.Org); return err })
+	issued, err := a.issueCredentials(ctx, x, in.Org, "", func(ctx context.Context) error { _, err := a.keeper.Setup().GetOrg(ctx, in.Org); return err })
 	if err != nil {
 		return nil, err
 	}
-	out := &orgOutput{put(issued.Created), wire.ETag(stored.Version), wire.NewOrg(stored)}
+	out := &orgOutput{putStatus(issued.Created), wire.ETag(stored.Version), wire.NewOrg(stored)}
 	out.Body.Issued = wire.NewIssued(issued)
 	return out, nil
 }
@@ -163,20 +163,20 @@ func (a administration) putApp(ctx context.Context, x *exchange, in *appInput) (
 	if err != nil {
 		return nil, err
 	}
-	issued, err := a.issue(ctx, x, in.Org, in.App, func(ctx context.Context) error { _, err := a.keeper.Setup().GetApp(ctx, in.Org, in.App); return err })
+	issued, err := a.issueCredentials(ctx, x, in.Org, in.App, func(ctx context.Context) error { _, err := a.keeper.Setup().GetApp(ctx, in.Org, in.App); return err })
 	if err != nil {
 		return nil, err
 	}
-	out := &appOutput{put(issued.Created), wire.ETag(stored.Version), wire.NewApp(in.Org, stored)}
+	out := &appOutput{putStatus(issued.Created), wire.ETag(stored.Version), wire.NewApp(in.Org, stored)}
 	out.Body.Issued = wire.NewIssued(issued)
 	return out, nil
 }
 
-// issue gives credentials to what was put. If somebody deleted that meanwhile, and ended
-// credentials that were not there yet, these end too: else they would be good again for
-// whoever puts the same id later.
-func (a administration) issue(ctx context.Context, x *exchange, org, app string, look func(context.Context) error) (credentials.Issued, error) {
-	ctx = context.WithoutCancel(ctx) // what is begun here ends, though the caller hangs up
+// issueCredentials creates the credentials of a new organisation or app. If another caller has deleted it
+// meanwhile, issue deletes the credentials again. Otherwise they would become valid for a later
+// organisation or app with the same id.
+func (a administration) issueCredentials(ctx context.Context, x *exchange, org, app string, look func(context.Context) error) (credentials.Issued, error) {
+	ctx = context.WithoutCancel(ctx) // completes even if the client disconnects
 	store := a.store.As(x.principal)
 	issued, err := store.Create(ctx, org, app)
 	if err != nil || !issued.Created {
@@ -188,14 +188,14 @@ func (a administration) issue(ctx context.Context, x *exchange, org, app string,
 	return issued, nil
 }
 
-func put(created bool) int {
+func putStatus(created bool) int {
 	if created {
 		return http.StatusCreated
 	}
 	return http.StatusOK
 }
 
-func (a administration) adjust(ctx context.Context, x *exchange, in *adjustmentInput) (*adjustmentOutput, error) {
+func (a administration) applyAdjustment(ctx context.Context, x *exchange, in *adjustmentInput) (*adjustmentOutput, error) {
 	applied, err := a.keeper.As(x.principal).Setup().Adjust(ctx, in.Org, in.App, in.Body.Budget())
 	if err != nil {
 		return nil, err
@@ -207,7 +207,7 @@ func (a administration) adjust(ctx context.Context, x *exchange, in *adjustmentI
 	return out, nil
 }
 
-func (a administration) prices(ctx context.Context, _ *exchange, _ *struct{}) (*pricesOutput, error) {
+func (a administration) listPrices(ctx context.Context, _ *exchange, _ *struct{}) (*pricesOutput, error) {
 	out := wire.Prices{Stored: []wire.StoredModel{}, Catalog: wire.NewPriceRows(prices.Catalog())}
 	for m, err := range a.keeper.Prices().Models(ctx) {
 		if err != nil {

@@ -86,7 +86,7 @@ func TestCredentialsOfWhatIsGoneEndThoughTheCallerLeaves(t *testing.T) {
 		if leave.before {
 			cancel()
 		}
-		_, err := administration{w.a.keeper, w.a.store}.issue(ctx, &exchange{principal: fixture.Principal}, orgO, app, func(ctx context.Context) error {
+		_, err := administration{w.a.keeper, w.a.store}.issueCredentials(ctx, &exchange{principal: fixture.Principal}, orgO, app, func(ctx context.Context) error {
 			if leave.created {
 				cancel()
 			}

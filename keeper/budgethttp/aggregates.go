@@ -30,7 +30,7 @@ type (
 	historyOutput struct{ Body wire.History }
 )
 
-// aggregates are the routes of what was spent.
+// aggregates is the routes for spend.
 type aggregates struct{ keeper *budget.Keeper }
 
 func (a aggregates) endpoints() []endpoint {
@@ -48,33 +48,33 @@ func (a aggregates) endpoints() []endpoint {
 	org.id, org.path, org.summary = "orgHistory", orgRoute+"/history", "What an organisation spent, day by day"
 	app.id, app.path, app.summary = "appHistory", appRoute+"/history", "What an app spent, day by day"
 	return []endpoint{
-		handled(of("orgToday", orgRoute+"/aggregates/today", "What an organisation spent today"),
+		newEndpoint(of("orgToday", orgRoute+"/aggregates/today", "What an organisation spent today"),
 			func(ctx context.Context, _ *exchange, in *wire.OrgPath) (*totalsOutput, error) {
-				return a.totals(ctx, in.Org, "", "")
+				return a.dayTotals(ctx, in.Org, "", "")
 			}),
-		handled(of("orgDay", orgRoute+"/aggregates/{date}", "What an organisation spent on a day"),
+		newEndpoint(of("orgDay", orgRoute+"/aggregates/{date}", "What an organisation spent on a day"),
 			func(ctx context.Context, _ *exchange, in *dayInput) (*totalsOutput, error) {
-				return a.totals(ctx, in.Org, "", in.Day)
+				return a.dayTotals(ctx, in.Org, "", in.Day)
 			}),
-		handled(of("appToday", appRoute+"/aggregates/today", "What an app spent today"),
+		newEndpoint(of("appToday", appRoute+"/aggregates/today", "What an app spent today"),
 			func(ctx context.Context, _ *exchange, in *wire.AppPath) (*totalsOutput, error) {
-				return a.totals(ctx, in.Org, in.App, "")
+				return a.dayTotals(ctx, in.Org, in.App, "")
 			}),
-		handled(of("appDay", appRoute+"/aggregates/{date}", "What an app spent on a day"),
+		newEndpoint(of("appDay", appRoute+"/aggregates/{date}", "What an app spent on a day"),
 			func(ctx context.Context, _ *exchange, in *appDayInput) (*totalsOutput, error) {
-				return a.totals(ctx, in.Org, in.App, in.Day)
+				return a.dayTotals(ctx, in.Org, in.App, in.Day)
 			}),
-		handled(org, func(ctx context.Context, _ *exchange, in *historyInput) (*historyOutput, error) {
-			return a.history(ctx, in.Org, "", in.DayRange)
+		newEndpoint(org, func(ctx context.Context, _ *exchange, in *historyInput) (*historyOutput, error) {
+			return a.dayHistory(ctx, in.Org, "", in.DayRange)
 		}),
-		handled(app, func(ctx context.Context, _ *exchange, in *appHistoryInput) (*historyOutput, error) {
-			return a.history(ctx, in.Org, in.App, in.DayRange)
+		newEndpoint(app, func(ctx context.Context, _ *exchange, in *appHistoryInput) (*historyOutput, error) {
+			return a.dayHistory(ctx, in.Org, in.App, in.DayRange)
 		}),
 	}
 }
 
-// totals sums a day; an empty one is today.
-func (a aggregates) totals(ctx context.Context, org, app, day string) (*totalsOutput, error) {
+// dayTotals sums a day. An empty day means today.
+func (a aggregates) dayTotals(ctx context.Context, org, app, day string) (*totalsOutput, error) {
 	sums, err := a.keeper.Totals(ctx, org, app, wire.Day(day))
 	if err != nil {
 		return nil, err
@@ -82,9 +82,9 @@ func (a aggregates) totals(ctx context.Context, org, app, day string) (*totalsOu
 	return &totalsOutput{wire.NewTotals(org, app, sums)}, nil
 }
 
-const maxDays = 366 // of one answer, after the first
+const maxDays = 366 // in one response, after the first
 
-func (a aggregates) history(ctx context.Context, org, app string, days wire.DayRange) (*historyOutput, error) {
+func (a aggregates) dayHistory(ctx context.Context, org, app string, days wire.DayRange) (*historyOutput, error) {
 	from, to := wire.Day(days.From), wire.Day(days.To)
 	if tooLong(from, to) {
 		return nil, wire.NewError(http.StatusBadRequest, wire.InvalidRequest, "to: it is more than 366 days after from: ask for less at once").
@@ -100,7 +100,7 @@ func (a aggregates) history(ctx context.Context, org, app string, days wire.DayR
 	return &historyOutput{out}, nil
 }
 
-// tooLong leaves what is no day to the keeper.
+// tooLong reports whether a range is too long. The keeper reports invalid days.
 func tooLong(from, to string) bool {
 	first, err := time.Parse("20060102", from)
 	if err != nil {

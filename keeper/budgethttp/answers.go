@@ -23,46 +23,46 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// answers gives every error its one shape, and tells the log what no client is told.
+// answers gives every error the same shape, and logs causes that clients must not see.
 type answers struct {
 	now func() time.Time
 	log *slog.Logger
 }
 
-// write answers with an error, outside of huma.
-func (a *answers) write(w *answer, x *exchange, e *wire.Error) {
-	a.stamp(x, e)
+// writeError answers with an error outside of huma.
+func (a *answers) writeError(w *answer, x *exchange, e *wire.Error) {
+	a.stampError(x, e)
 	for name, values := range e.GetHeaders() {
 		w.Header()[name] = values
 	}
 	w.Header().Set("Content-Type", "application/json")
 	body, err := json.Marshal(e)
 	if err != nil {
-		a.tell(x, "unwritten", err)
+		a.logError(x, "unwritten", err)
 	}
 	w.WriteHeader(e.GetStatus())
 	_, _ = w.Write(append(body, '\n')) // the client may be gone
 }
 
-// stamp says of an error when it was, and of which request.
-func (a *answers) stamp(x *exchange, e *wire.Error) {
+// stampError sets the time and the request id of an error.
+func (a *answers) stampError(x *exchange, e *wire.Error) {
 	e.Timestamp, e.RequestID = a.now().UTC(), x.id
 }
 
-// tell tells the operator what no client is told.
-func (a *answers) tell(x *exchange, what string, err error) {
+// logError logs an error that clients must not see.
+func (a *answers) logError(x *exchange, what string, err error) {
 	a.log.Error("budgethttp: "+what, "request_id", x.id, "route", x.route, "error", err.Error())
 }
 
-// failure is what an error of the keeper is answered with. A conflict is one of request
-// ids or of changes at the same time: the route knows.
-func (a *answers) failure(err error, x *exchange, conflict wire.Code) *wire.Error {
+// errorResponse returns the response to an error of the keeper. conflict is the route's code for a
+// conflict, which concerns either request ids or concurrent changes.
+func (a *answers) errorResponse(err error, x *exchange, conflict wire.Code) *wire.Error {
 	var (
 		shaped   *wire.Error
 		bad      *fault.ValidationError
 		exceeded *prices.QuotaExceededError
 	)
-	if e := cmp.Or(ofLogin(err), ofCredentials(err)); e != nil {
+	if e := cmp.Or(loginResponse(err), credentialsResponse(err)); e != nil {
 		return e
 	}
 	switch {
@@ -81,20 +81,20 @@ func (a *answers) failure(err error, x *exchange, conflict wire.Code) *wire.Erro
 	case errors.Is(err, budget.ErrConflict):
 		return wire.NewError(http.StatusConflict, conflict, "the id was used before, with other contents")
 	case errors.Is(err, fault.ErrUnavailable), errors.Is(err, budget.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		a.tell(x, "unavailable", err)
+		a.logError(x, "unavailable", err)
 		return wire.NewError(http.StatusServiceUnavailable, wire.ServiceUnavailable, "the store does not answer: send the same again").
 			With("Retry-After", problem.Seconds(retryAfter(err)))
 	}
-	return a.internal(err, x)
+	return a.internalError(err, x)
 }
 
-// internal is what nobody is told the reason of.
-func (a *answers) internal(err error, x *exchange) *wire.Error {
-	a.tell(x, "failed", err)
+// internalError returns the response to an internal error, and logs the cause.
+func (a *answers) internalError(err error, x *exchange) *wire.Error {
+	a.logError(x, "failed", err)
 	return wentWrong(http.StatusInternalServerError)
 }
 
-// wentWrong is all that a client is told of what went wrong inside.
+// wentWrong returns the response to an internal error, without the cause.
 func wentWrong(status int) *wire.Error {
 	return wire.NewError(status, wire.InternalError, "something went wrong; the log has it under this request_id")
 }
@@ -110,14 +110,14 @@ func quotaExceeded(err error, exceeded *prices.QuotaExceededError) *wire.Error {
 	return out
 }
 
-// retryAfter is when to ask again of a store that does not answer.
+// retryAfter returns the wait before a retry while the store does not answer.
 func retryAfter(err error) time.Duration {
 	wait, _ := dynalimit.RetryAfter(err)
 	return max(wait, time.Second)
 }
 
-// ofLogin is what an error of a login is answered with; nil if it is none.
-func ofLogin(err error) *wire.Error {
+// loginResponse returns the response to an error of package login, or nil for another error.
+func loginResponse(err error) *wire.Error {
 	var throttled *login.ThrottledError
 	switch {
 	case errors.Is(err, login.ErrUnauthorized):
@@ -130,8 +130,9 @@ func ofLogin(err error) *wire.Error {
 	return nil
 }
 
-// ofCredentials is what an error of package credentials is answered with; nil if it is none.
-func ofCredentials(err error) *wire.Error {
+// credentialsResponse returns the response to an error of package credentials, or nil for another
+// error.
+func credentialsResponse(err error) *wire.Error {
 	switch {
 	case errors.Is(err, credentials.ErrTokenInvalid):
 		return wire.NewError(http.StatusUnauthorized, wire.Unauthorized, "the retrieval token is unknown, of somebody else or too old; nothing was consumed")
@@ -145,38 +146,38 @@ func ofCredentials(err error) *wire.Error {
 	return nil
 }
 
-// shape gives every error its one shape, and stamps it.
-func (a *answers) shape(ctx huma.Context, _ string, v any) (any, error) {
+// shapeError converts every error of huma to the common shape, and stamps it.
+func (a *answers) shapeError(ctx huma.Context, _ string, v any) (any, error) {
 	x := exchangeOf(ctx.Context())
 	switch e := v.(type) {
 	case *wire.Error:
-		a.stamp(x, e)
+		a.stampError(x, e)
 	case *huma.ErrorModel:
 		ctx.SetHeader("Content-Type", "application/json")
 		found := make([]error, len(e.Errors))
 		for i, d := range e.Errors {
 			found[i] = d
 		}
-		out := refused(e.Status, e.Detail, found)
+		out := validationError(e.Status, e.Detail, found)
 		if code, ok := ctx.Operation().Metadata[invalidKey].(wire.Code); ok && code != "" && e.Status == http.StatusUnprocessableEntity {
 			out.Code = code
 		}
-		a.stamp(x, out)
+		a.stampError(x, out)
 		return out, nil
 	}
 	return v, nil
 }
 
-// invalidKey is where the metadata of an operation has the wire.Code of values out of bounds.
+// invalidKey is the key in an operation's metadata for the wire.Code of invalid values.
 const invalidKey = "invalid"
 
 const (
-	maxFields = 16  // fields at fault that are told
-	maxText   = 200 // bytes of a field's name, which the client may have chosen
+	maxFields = 16  // reported fields
+	maxText   = 200 // bytes of a field's name, which the client may choose
 )
 
-// refused is what huma found wrong with a request. Values are not sent back.
-func refused(status int, message string, found []error) *wire.Error {
+// validationError converts huma's validation errors. It never returns values.
+func validationError(status int, message string, found []error) *wire.Error {
 	if status == http.StatusUnprocessableEntity {
 		status = http.StatusBadRequest
 	}
@@ -186,13 +187,13 @@ func refused(status int, message string, found []error) *wire.Error {
 	var fields []wire.FieldError
 	for _, err := range found {
 		var field, reason string
-		if d, ok := err.(huma.ErrorDetailer); ok { // its text has the whole object, once for each of its names
+		if d, ok := err.(huma.ErrorDetailer); ok { // its text contains the whole object, once for each of its names
 			detail := d.ErrorDetail()
 			field, reason = strings.TrimPrefix(detail.Location, "body."), detail.Message
 		} else {
 			reason = err.Error()
 		}
-		fields = append(fields, wire.FieldError{Field: short(field), Reason: short(reason)})
+		fields = append(fields, wire.FieldError{Field: shorten(field), Reason: shorten(reason)})
 	}
 	slices.SortStableFunc(fields, func(a, b wire.FieldError) int {
 		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Reason, b.Reason))
@@ -205,8 +206,8 @@ func refused(status int, message string, found []error) *wire.Error {
 	return out
 }
 
-// short cuts a text that may be as long as a client wants.
-func short(text string) string {
+// shorten truncates a text of the client.
+func shorten(text string) string {
 	if len(text) <= maxText {
 		return text
 	}

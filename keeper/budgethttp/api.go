@@ -14,7 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/wire"
 )
 
-// tags are what routes are about, in the order in which a client meets them.
+// tags group the routes, in the order in which a client needs them.
 var tags = []*huma.Tag{
 	{Name: "authentication", Description: "Tokens for a client's id and secret."},
 	{Name: "selection", Description: "Before a call: which model to use, and what it would cost."},
@@ -25,8 +25,8 @@ var tags = []*huma.Tag{
 	{Name: "service", Description: "Whether there is one."},
 }
 
-// newAPI makes the API without any route. Nothing of huma's is changed for the rest of the
-// process: its errors are turned into ours by a transformer.
+// newAPI makes the API without routes. It changes none of huma's global state: a transformer
+// converts huma's errors.
 func newAPI(mux *http.ServeMux, prefix string, a *answers) huma.API {
 	return humago.New(mux, huma.Config{
 		OpenAPI: &huma.OpenAPI{
@@ -47,14 +47,14 @@ func newAPI(mux *http.ServeMux, prefix string, a *answers) huma.API {
 		},
 		Formats: map[string]huma.Format{
 			"application/json":         {Marshal: marshal, Unmarshal: unmarshal},
-			"application/problem+json": {Marshal: marshal, Unmarshal: unmarshal}, // huma's errors, until shape has seen them
+			"application/problem+json": {Marshal: marshal, Unmarshal: unmarshal}, // huma's errors, until shape converts them
 		},
 		DefaultFormat: "application/json",
-		Transformers:  []huma.Transformer{a.shape},
+		Transformers:  []huma.Transformer{a.shapeError},
 	})
 }
 
-// marshal writes an answer whole. A client that is gone is nobody's mistake.
+// marshal writes a complete response. It ignores write errors, because the client may be gone.
 func marshal(w io.Writer, v any) error {
 	body, err := encode(v)
 	if err == nil {
@@ -63,7 +63,7 @@ func marshal(w io.Writer, v any) error {
 	return err
 }
 
-// encode is an answer as JSON.
+// encode returns a response as JSON.
 func encode(v any) ([]byte, error) {
 	if kept, ok := v.(interface{ Encoded() []byte }); ok && kept.Encoded() != nil {
 		return kept.Encoded(), nil
@@ -75,7 +75,7 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// unmarshal reads a body, first without a type, for its schema, then with one.
+// unmarshal decodes a body, first without a type for its schema, then with one.
 func unmarshal(data []byte, v any) error {
 	switch v := v.(type) {
 	case *any:
@@ -83,7 +83,7 @@ func unmarshal(data []byte, v any) error {
 			return err
 		}
 		return json.Unmarshal(data, v)
-	case *wire.Batch: // what is wrong with one of its records is no matter of the others
+	case *wire.Batch: // an error in one record must not affect the others
 		return strict.UnmarshalApart(data, v, "records")
 	}
 	return strict.Unmarshal(data, v)

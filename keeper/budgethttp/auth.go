@@ -19,8 +19,7 @@ type (
 	grantOutput  struct{ Body wire.Granted }
 )
 
-// logins are the routes of tokens. There are none if somebody else knows whose tokens are
-// whose.
+// logins is the routes for tokens. It has none if Options.Authenticate is set.
 type logins struct{ service *login.Service }
 
 func (l logins) endpoints() []endpoint {
@@ -28,21 +27,21 @@ func (l logins) endpoints() []endpoint {
 		return nil
 	}
 	return []endpoint{
-		handled(route{
+		newEndpoint(route{
 			id: "login", method: http.MethodPost, path: "/auth/token", root: true, tag: "authentication",
 			summary: "Log in", errors: []int{http.StatusUnauthorized, http.StatusTooManyRequests}, request: exampleLogin, response: exampleGranted,
 			description: "An access token and a refresh token for a client's id and secret. After ten failures of a client at an address in a minute, or a hundred of the address, the next from there is 429 and not looked at.",
 		}, func(ctx context.Context, x *exchange, in *loginInput) (*grantOutput, error) {
-			return granted(l.service.Token(ctx, x.from, in.Body.ClientID, credentials.NewSecret(in.Body.Secret)))
+			return grantResponse(l.service.Token(ctx, x.from, in.Body.ClientID, credentials.NewSecret(in.Body.Secret)))
 		}),
-		handled(route{
+		newEndpoint(route{
 			id: "refresh", method: http.MethodPost, path: "/auth/refresh", root: true, tag: "authentication",
 			summary: "Get a new access token", errors: []int{http.StatusUnauthorized}, request: exampleRefresh,
 			description: "Of the login that the refresh token is from; its client must still have its credentials.",
 		}, func(ctx context.Context, _ *exchange, in *refreshInput) (*grantOutput, error) {
-			return granted(l.service.Refresh(ctx, credentials.NewSecret(in.Body.Token)))
+			return grantResponse(l.service.Refresh(ctx, credentials.NewSecret(in.Body.Token)))
 		}),
-		handled(route{
+		newEndpoint(route{
 			id: "revoke", method: http.MethodPost, path: "/auth/revoke", root: true, tag: "authentication", needs: bearer,
 			summary: "End a token", status: http.StatusNoContent, request: exampleRevoke,
 			description: "One of the same client. It ends here at once, and on other servers within 30 seconds. One that is unknown or has expired is fine.",
@@ -52,7 +51,7 @@ func (l logins) endpoints() []endpoint {
 	}
 }
 
-func granted(g login.Grant, err error) (*grantOutput, error) {
+func grantResponse(g login.Grant, err error) (*grantOutput, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +62,7 @@ func granted(g login.Grant, err error) (*grantOutput, error) {
 	}}, nil
 }
 
-// byToken says who carries the one bearer token of a request.
+// byToken returns a function that authenticates a request by its only bearer token.
 func byToken(service *login.Service) func(*http.Request) (Claims, error) {
 	return func(r *http.Request) (Claims, error) {
 		values := r.Header.Values("Authorization")

@@ -16,13 +16,13 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/wire"
 )
 
-// readBody reads all of a body, within a limit and a time.
+// readBody reads a complete body within a limit and a time.
 func readBody(w http.ResponseWriter, r *http.Request, limit int, within time.Duration) ([]byte, *wire.Error) {
 	if !isJSON(r.Header) {
 		return nil, wire.NewError(http.StatusUnsupportedMediaType, wire.InvalidRequest, "the body is not application/json, in UTF-8 and not compressed")
 	}
 	tooLarge := wire.NewError(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge, fmt.Sprintf("the body is larger than %d bytes", limit)).
-		With("Connection", "close") // else net/http waits for the rest, to read the next request behind it
+		With("Connection", "close") // otherwise net/http reads the rest, to get at the next request
 	if r.ContentLength > int64(limit) {
 		return nil, tooLarge
 	}
@@ -40,15 +40,15 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int, within time.Dur
 	return body, nil
 }
 
-// boundBody begins the time that a body may take; 0 and below: any.
+// boundBody starts the time limit of a body. Zero and below mean no limit.
 func boundBody(w http.ResponseWriter, within time.Duration) {
 	if within > 0 {
-		// Not every ResponseWriter can: then the server's own timeouts hold.
+		// Not every ResponseWriter supports it: then the server's own timeouts apply.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within))
 	}
 }
 
-// isJSON reports whether a body says once that it is JSON as it stands, or nothing.
+// isJSON reports whether the headers declare an uncompressed JSON body, or declare nothing.
 func isJSON(header http.Header) bool {
 	for _, coding := range header.Values("Content-Encoding") {
 		if coding != "" && !strings.EqualFold(coding, "identity") {
@@ -64,19 +64,19 @@ func isJSON(header http.Header) bool {
 	return len(types) == 1 && err == nil && kind == "application/json" && (charset == "" || strings.EqualFold(charset, "utf-8"))
 }
 
-// request is huma's name for itself, so that guarded can have a method of that name.
+// request renames huma.Context, so that guarded can have a method Context.
 type request huma.Context
 
-// guarded is a request whose body was read.
+// guarded is a request with its body in memory.
 type guarded struct {
 	request
 	body []byte
 }
 
-// BodyReader reads what was read.
+// BodyReader returns a reader of the body.
 func (g *guarded) BodyReader() io.Reader { return bytes.NewReader(g.body) }
 
-// Header hides what a client would rather have: every answer is JSON.
+// Header hides the Accept header: every response is JSON.
 func (g *guarded) Header(name string) string {
 	if name == "Accept" {
 		return ""
@@ -84,7 +84,7 @@ func (g *guarded) Header(name string) string {
 	return g.request.Header(name)
 }
 
-// SetStatus answers with 400 what huma answers with 422.
+// SetStatus replaces huma's 422 by 400.
 func (g *guarded) SetStatus(status int) {
 	if status == http.StatusUnprocessableEntity {
 		status = http.StatusBadRequest
@@ -92,5 +92,5 @@ func (g *guarded) SetStatus(status int) {
 	g.request.SetStatus(status)
 }
 
-// Unwrap is for humago.Unwrap.
+// Unwrap implements the interface that humago.Unwrap uses.
 func (g *guarded) Unwrap() huma.Context { return g.request }

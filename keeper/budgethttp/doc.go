@@ -1,8 +1,7 @@
-// Package budgethttp serves budgets over HTTP: package budget's keeper as a REST API,
-// for services that have no access to DynamoDB.
+// Package budgethttp serves budgets over HTTP: it is a REST API for a budget.Keeper, for
+// services without access to DynamoDB.
 //
-// A Server is an http.Handler. It describes itself at /openapi.json, readably at /docs,
-// and everything else is below /api/v1. Every answer that is no success has one shape,
-// with a code, a message and the request's id; what went wrong inside is logged and never
-// sent.
+// A Server is an http.Handler. It serves its OpenAPI document at /openapi.json, a readable page
+// at /docs, and everything else below /api/v1. All error responses have the same shape, with a
+// code, a message and the request id. Causes of internal errors are logged and never sent.
 package budgethttp

@@ -13,7 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/wire"
 )
 
-// document is the OpenAPI document, which grows with the endpoints that it serves.
+// document is the OpenAPI document of the added endpoints.
 type document struct {
 	api  huma.API
 	gate *gate
@@ -21,27 +21,27 @@ type document struct {
 
 var errorType = reflect.TypeFor[wire.Error]()
 
-// add serves an endpoint on all its paths, and describes it on the first.
-func (d *document) add(e endpoint) {
-	for i, path := range e.paths() {
-		e.bind(d.api, d.operation(e.route, path, i > 0), d.gate.answers.failure)
+// addEndpoint serves an endpoint on all its paths, and documents the first path.
+func (d *document) addEndpoint(e endpoint) {
+	for i, path := range e.allPaths() {
+		e.bind(d.api, d.newOperation(e.route, path, i > 0), d.gate.answers.errorResponse)
 	}
-	d.examples(e.route)
+	d.addExamples(e.route)
 }
 
-// operation is a route at one of its paths.
-func (d *document) operation(r route, path string, hidden bool) huma.Operation {
+// newOperation returns the operation of a route at one of its paths.
+func (d *document) newOperation(r route, path string, hidden bool) huma.Operation {
 	op := huma.Operation{
 		OperationID: r.id, Method: r.method, Path: path, Hidden: hidden, Tags: []string{r.tag},
 		Summary: r.summary, Description: r.description, DefaultStatus: r.status,
 		SkipValidateBody: r.unread, RejectUnknownQueryParameters: r.needs != nobody,
 		Metadata:        map[string]any{invalidKey: r.invalid},
-		BodyReadTimeout: -1, // the body is read before huma does
+		BodyReadTimeout: -1, // the gate reads the body before huma does
 		MaxBodyBytes:    -1,
-		Middlewares:     huma.Middlewares{d.gate.guard(r)},
+		Middlewares:     huma.Middlewares{d.gate.middleware(r)},
 		Responses:       map[string]*huma.Response{},
 	}
-	for _, status := range r.statuses() {
+	for _, status := range r.errorStatuses() {
 		op.Responses[strconv.Itoa(status)] = d.errorResponse(http.StatusText(status))
 	}
 	op.Responses["default"] = d.errorResponse("Any other error")
@@ -63,9 +63,9 @@ func (d *document) errorResponse(description string) *huma.Response {
 	}
 }
 
-// examples puts a route's examples into the document.
-func (d *document) examples(r route) {
-	op := operationOf(d.api.OpenAPI().Paths[r.paths()[0]], r.method)
+// addExamples adds a route's examples to the document.
+func (d *document) addExamples(r route) {
+	op := operationOf(d.api.OpenAPI().Paths[r.allPaths()[0]], r.method)
 	if r.request != nil {
 		op.RequestBody.Content["application/json"].Example = r.request
 	}
@@ -92,8 +92,8 @@ func operationOf(item *huma.PathItem, method string) *huma.Operation {
 	return item.Get
 }
 
-// render is the document as JSON, and as a page for people.
-func (d *document) render() (document, readable []byte, err error) {
+// renderDocument returns the document as JSON and as an HTML page.
+func (d *document) renderDocument() (document, readable []byte, err error) {
 	if document, err = json.MarshalIndent(d.api.OpenAPI(), "", "  "); err != nil {
 		return nil, nil, err
 	}

@@ -1,6 +1,6 @@
 package budgethttp
 
-// Examples of bodies, as the document has them. A test sends them.
+// Examples of bodies in the document. A test sends them.
 var (
 	exampleUsage = example{
 		"request_id": "7c9e6679-7425-40de-944b-e07fc1f90ae7", "model_label": "premium",
@@ -42,7 +42,7 @@ var (
 
 type example map[string]any
 
-// Examples of what an administrator sends.
+// Examples of an administrator's requests.
 var (
 	exampleOrg = example{
 		"org_name": "sample_corp", "timezone": "America/New_York", "quota_scope": "APP",
@@ -68,7 +68,7 @@ var (
 	exampleOverride = example{"model_label": "standard", "until": "2099-12-31T05:00:00Z"}
 )
 
-// Examples of who logs in.
+// Examples of authentication.
 var (
 	exampleLogin = example{
 		"client_id": "org-550e8400-e29b-41d4-a716-446655440000-app-app-production-api", "client_secret": "the client_secret that was fetched",

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// exchange is one request and what is known of it so far.
+// exchange is the state of one request.
 type exchange struct {
-	id        string // of the request
-	route     string // the operation's id
+	id        string // request id
+	route     string // operation id
 	began     time.Time
 	from      netip.Addr
-	claims    Claims // of a route that needs a token
-	principal string // of a route that needs a key
-	broken    bool   // it is cut off, not answered
+	claims    Claims // set for routes that require a token
+	principal string // set for routes that require a key
+	broken    bool   // the connection was cut off without a complete response
 }
 
 type exchangeKey struct{}
@@ -28,7 +28,7 @@ func exchangeOf(ctx context.Context) *exchange {
 	return x
 }
 
-// canBeID reports whether a text is ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$.
+// canBeID reports whether a text matches ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$.
 func canBeID(text string) bool {
 	if len(text) == 0 || len(text) > 64 {
 		return false
@@ -44,7 +44,7 @@ func canBeID(text string) bool {
 	return true
 }
 
-// idOf is the client's own id of a request, if it can be one, or a new one.
+// idOf returns the client's request id if it is valid, or a new one.
 func idOf(r *http.Request, random io.Reader) string {
 	if id := r.Header.Get("X-Request-Id"); canBeID(id) {
 		return id
@@ -56,16 +56,17 @@ func idOf(r *http.Request, random io.Reader) string {
 	return hex.EncodeToString(b[:])
 }
 
-// answer is what is written to a client, with its length: so it can be on its way before the
-// handler has ended.
+// answer is a response writer that sets the length of the body. So the response can reach the
+// client before the handler returns.
 type answer struct {
 	http.ResponseWriter
 	status int
-	sent   bool // the header is
+	sent   bool // the header was sent
 	bytes  int64
 }
 
-// WriteHeader sets the status, with which the header goes when the body is known.
+// WriteHeader sets the status. The header is sent together with the body, when its length is
+// known.
 func (a *answer) WriteHeader(status int) {
 	if a.status == 0 {
 		a.status = status
@@ -79,28 +80,29 @@ func (a *answer) Write(b []byte) (int, error) {
 	}
 	if !a.sent {
 		a.Header().Set("Content-Length", strconv.Itoa(len(b)))
-		a.send()
+		a.sendHeader()
 	}
 	n, err := a.ResponseWriter.Write(b)
 	a.bytes += int64(n)
 	return n, err
 }
 
-func (a *answer) send() {
+func (a *answer) sendHeader() {
 	a.sent = true
 	a.ResponseWriter.WriteHeader(a.status)
 }
 
-// end sends what was answered. Who cannot send a part before the rest does it later.
-func (a *answer) end() {
+// finish sends the response. If the ResponseWriter cannot flush, it is sent when the handler
+// returns.
+func (a *answer) finish() {
 	if a.status == 0 {
 		a.status = http.StatusOK
 	}
 	if !a.sent {
-		a.send()
+		a.sendHeader()
 	}
 	_ = http.NewResponseController(a.ResponseWriter).Flush()
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap implements the interface that http.ResponseController uses.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }

@@ -13,45 +13,45 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/wire"
 )
 
-// gate is what happens to a request before it is looked at: its credential, its query, then
-// its body.
+// gate checks a request before the handler: its credential, its query, then its body.
 type gate struct {
 	authenticate  func(*http.Request) (Claims, error)
 	administrator func(*http.Request) (principal string, err error)
-	// byToken says that a retrieval token is enough to fetch a secret: failures are counted.
+	// byToken is true if a retrieval token alone is enough to fetch a secret: failures are
+	// counted.
 	byToken     bool
 	bodyTimeout time.Duration
 	answers     *answers
 }
 
-// ErrUnauthorized says that a request has no credential, one of the wrong kind, or one
-// that is not in force.
+// ErrUnauthorized means that a request has no credential, one of the wrong kind, or an invalid
+// one.
 var ErrUnauthorized = errors.New("budgethttp: unauthorized")
 
-// errForbidden says that a credential is good, but not for this.
+// errForbidden means that a valid credential does not permit the request.
 var errForbidden = errors.New("budgethttp: forbidden")
 
-// tenantPath is whose a route is: an empty app is the organisation's own.
+// tenantPath identifies the organisation and app of a route. An empty app means the
+// organisation itself.
 type tenantPath struct{ org, app string }
 
-// authorize decides about every route that needs a token, before anything is read: so
-// what belongs to others is refused alike, whether it exists or not. An organisation's
-// token is good for all its apps.
+// authorize checks the token of a request against the route's organisation and app. It runs
+// before any read, so the response never depends on whether another tenant's data exists. An
+// organisation's token is valid for all its apps.
 func authorize(path tenantPath, c Claims) error {
 	switch {
 	case c.Kind != Access || c.Org == "":
 		return ErrUnauthorized
 	case path.org == "":
-		return nil // the route is nobody's
+		return nil // the route belongs to no tenant
 	case path.org != c.Org, c.App != "" && path.app != c.App:
 		return errForbidden
 	}
 	return nil
 }
 
-// admit lets a request pass that has the credential its route needs, and notes whose it
-// is.
-func (g *gate) admit(r *http.Request, x *exchange, n need) error {
+// admitRequest checks the credential that a route requires, and records its holder.
+func (g *gate) admitRequest(r *http.Request, x *exchange, n need) error {
 	switch n {
 	case nobody:
 		return nil
@@ -74,8 +74,9 @@ func (g *gate) admit(r *http.Request, x *exchange, n need) error {
 	return authorize(tenantPath{r.PathValue("org_id"), r.PathValue("app_id")}, claims)
 }
 
-// refusal is what a request is told that is not admitted; the same for every reason.
-func (g *gate) refusal(err error, x *exchange, n need) *wire.Error {
+// refusalResponse returns the response to a request that was not admitted. It does not depend on the
+// reason.
+func (g *gate) refusalResponse(err error, x *exchange, n need) *wire.Error {
 	switch {
 	case errors.Is(err, errForbidden) && n != bearer:
 		return wire.NewError(http.StatusForbidden, wire.Forbidden, "the key is of another organisation")
@@ -88,13 +89,13 @@ func (g *gate) refusal(err error, x *exchange, n need) *wire.Error {
 		return wire.NewError(http.StatusUnauthorized, wire.Unauthorized, "this needs an access token that is in force, as Authorization: Bearer").
 			With("WWW-Authenticate", `Bearer realm="keeper"`)
 	case errors.Is(err, fault.ErrUnavailable):
-		return g.answers.failure(err, x, wire.IdempotencyConflict)
+		return g.answers.errorResponse(err, x, wire.IdempotencyConflict)
 	}
-	return g.answers.internal(err, x)
+	return g.answers.internalError(err, x)
 }
 
-// guard is the gate of one route.
-func (g *gate) guard(r route) func(huma.Context, func(huma.Context)) {
+// middleware returns the gate of one route as middleware.
+func (g *gate) middleware(r route) func(huma.Context, func(huma.Context)) {
 	limit := r.limit
 	if limit == 0 {
 		limit = maxBody
@@ -106,19 +107,19 @@ func (g *gate) guard(r route) func(huma.Context, func(huma.Context)) {
 			panic(errors.New("budgethttp: the answer is not ours"))
 		}
 		x := exchangeOf(req.Context())
-		if err := g.admit(req, x, r.needs); err != nil {
-			g.answers.write(out, x, g.refusal(err, x, r.needs))
+		if err := g.admitRequest(req, x, r.needs); err != nil {
+			g.answers.writeError(out, x, g.refusalResponse(err, x, r.needs))
 			return
 		}
 		if e := checkQuery(req.URL.RawQuery); e != nil && r.needs != nobody {
-			g.answers.write(out, x, e)
+			g.answers.writeError(out, x, e)
 			return
 		}
 		var body []byte
 		if ctx.Operation().RequestBody != nil {
 			var e *wire.Error
 			if body, e = readBody(out, req, limit, g.bodyTimeout); e != nil {
-				g.answers.write(out, x, e)
+				g.answers.writeError(out, x, e)
 				return
 			}
 		}

@@ -14,91 +14,89 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/tokens"
 )
 
-// Claims are what a bearer token says of who sent a request.
+// Claims identify the sender of a request.
 type Claims struct {
-	// ClientID is whose credentials the token was issued for, as Served.Client has it.
+	// ClientID is the client that the token was issued to, as in Served.Client.
 	ClientID string
 	// Org is the organisation's id.
 	Org string
-	// App is the app's id; empty for a token of the whole organisation.
+	// App is the app's id. It is empty for a token of the whole organisation.
 	App string
-	// Kind is what the token is good for: Access, or nothing is authorised.
+	// Kind is the purpose of the token. Only Access authorises requests.
 	Kind string
 }
 
 // Access is the Kind of Claims that authorise requests.
 const Access = string(tokens.Access)
 
-// Options configure a Server. All are optional but Limiter.
+// Options configures a Server. All fields except Limiter are optional.
 type Options struct {
-	// Limiter is of the table and namespace in which all servers count failed logins, beside
-	// what users configure: no limit, block or policy of theirs applies, and no usage has
-	// them. Defaults to nil, which New refuses unless Authenticate is set.
+	// Limiter belongs to the table and namespace in which all servers count failed logins. The
+	// counters are internal: no configured limit, block or policy applies to them, and no usage
+	// report contains them. Required unless Authenticate is set.
 	Limiter *dynalimit.RateLimiter
-	// Issuer is what tokens say of who issued them, iss. Defaults to "dynalimit".
+	// Issuer is the iss of tokens. Defaults to "dynalimit".
 	Issuer string
-	// Audience is what tokens say of whom they are for, aud. Defaults to "budget".
+	// Audience is the aud of tokens. Defaults to "budget".
 	Audience string
-	// AccessTTL is how long an access token is good. Defaults to 1 h.
+	// AccessTTL is the life of access tokens. Defaults to 1 h.
 	AccessTTL time.Duration
-	// RefreshTTL is how long a refresh token is good; together with AccessTTL at most the
+	// RefreshTTL is the life of refresh tokens. Together with AccessTTL it must not exceed the
 	// store's LongestToken. Defaults to 7 days.
 	RefreshTTL time.Duration
-	// FailuresPerAddress is how many logins of an address may fail in a minute, whoever
-	// they are as. Defaults to 100: many clients may share an address.
+	// FailuresPerAddress is how many logins of an address may fail in a minute, over all
+	// clients. Defaults to 100, because many clients may share an address.
 	FailuresPerAddress int64
-	// FailuresPerClient is how many logins of a client may fail in a minute at an address.
+	// FailuresPerClient is how many logins of a client at one address may fail in a minute.
 	// Defaults to 10.
 	FailuresPerClient int64
-	// Address is where a request is from, for FailuresPerAddress: behind a proxy, what the
-	// proxy says. Defaults to the address of the connection.
+	// Address returns the address of a request, for FailuresPerAddress. Behind a proxy it reads
+	// the proxy's header. Defaults to the address of the connection.
 	Address func(*http.Request) netip.Addr
-	// Authenticate says who sent a request to a route that needs an access token, in the
-	// place of the tokens that the server issues: there are no routes of authentication
-	// then. ErrUnauthorized, or an error that wraps it, is answered with 401, an
-	// *fault.UnavailableError with 503, anything else with 500. Defaults to nil: the
-	// server issues tokens.
+	// Authenticate authenticates a request to a route that requires an access token. It
+	// replaces the server's own tokens, and the server has no routes of authentication then.
+	// ErrUnauthorized, or an error that wraps it, causes a 401, a *fault.UnavailableError a
+	// 503, any other error a 500. Defaults to nil: the server issues tokens.
 	Authenticate func(*http.Request) (Claims, error)
-	// Administrator says in whose name a request to a route that needs a provisioning
-	// key makes changes; it fails as Authenticate does. Defaults to the provisioning keys
-	// of the store, as key: and their name.
+	// Administrator returns the principal of a request to a route that requires a provisioning
+	// key. Its errors have the same effect as Authenticate's. Defaults to the provisioning keys
+	// of the store; the principal is "key:" and the key's name.
 	Administrator func(*http.Request) (principal string, err error)
-	// Prefix is the path that the handler is mounted at, such as /budget. Defaults to
-	// none; with http.StripPrefix leave it empty.
+	// Prefix is the path at which the handler is mounted, such as /budget. Leave it empty with
+	// http.StripPrefix. Defaults to "".
 	Prefix string
-	// BodyTimeout is how long a client may take to send a body. Below zero: the server's
-	// own timeouts alone. Defaults to 5 s.
+	// BodyTimeout is how long a client may take to send a body. A negative value means only the
+	// server's own timeouts. Defaults to 5 s.
 	BodyTimeout time.Duration
-	// Now is the clock of answers; tokens go by the store's. Defaults to time.Now.
+	// Now is the clock of responses. Tokens use the store's clock. Defaults to time.Now.
 	Now func() time.Time
-	// Random is where the ids of requests and tokens come from. Defaults to crypto/rand.
+	// Random is the source of the ids of requests and tokens. Defaults to crypto/rand.
 	Random io.Reader
-	// Logger gets one record for each request, without its query string, when the answer is
-	// on its way, and what went wrong inside. It gets them on the request's goroutine, which
-	// the next request of the connection waits for: so its handler must not wait for whoever
-	// reads the log. Defaults to discarding.
+	// Logger logs one record per request, without its query string, after the response is sent,
+	// and internal errors. It runs on the request's goroutine and delays the next request of
+	// the connection, so its handler must not block. Defaults to discarding.
 	Logger *slog.Logger
-	// OnServed is told of every request, on its goroutine, before the client has all of the
-	// answer. Defaults to none.
+	// OnServed is called for every request, on its goroutine, before the client has the
+	// complete response. Defaults to nil.
 	OnServed func(context.Context, Served)
 }
 
-// Served is a request that was answered.
+// Served is a served request.
 type Served struct {
-	// Route is the operation's id, such as submitUsage; empty if there is no such route.
+	// Route is the operation's id, such as submitUsage. Empty for an unknown route.
 	Route string
 	// Method is the request's method.
 	Method string
-	// Status is the answer's status.
+	// Status is the HTTP status of the response.
 	Status int
-	// Bytes is the length of the answer's body.
+	// Bytes is the length of the response's body.
 	Bytes int64
-	// Took is how long it took, by Options.Now.
+	// Took is the duration of the request, by Options.Now.
 	Took time.Duration
-	// RequestID is the id that the answer has in X-Request-Id.
+	// RequestID is the X-Request-Id of the response.
 	RequestID string
-	// Client is who sent the request: a client's id, or who holds a provisioning key, such
-	// as key:operations. Empty: that is not known, or was not asked.
+	// Client is the sender of the request: a client id, or a provisioning key such as
+	// key:operations. Empty if unknown.
 	Client string
 }
 
@@ -126,8 +124,8 @@ func (o *Options) withDefaults() Options {
 	return out
 }
 
-// peer is the address that a request is from, as far as TCP knows.
+// peer returns the address of a connection's peer.
 func peer(r *http.Request) netip.Addr {
-	from, _ := netip.ParseAddrPort(r.RemoteAddr) // else nobody's, which is one address
+	from, _ := netip.ParseAddrPort(r.RemoteAddr) // otherwise the zero address, which counts as one
 	return from.Addr()
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/wire"
 )
 
-// checkQuery refuses a query that can be read in more than one way: huma takes the first of
-// two values, and net/url leaves out what it cannot read.
+// checkQuery refuses an ambiguous query: huma takes the first of two values, and net/url skips
+// invalid parts.
 func checkQuery(raw string) *wire.Error {
 	query, err := url.ParseQuery(raw)
 	if err != nil {
@@ -18,7 +18,7 @@ func checkQuery(raw string) *wire.Error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if len(query[name]) > 1 {
-			field := "query." + short(name)
+			field := "query." + shorten(name)
 			return wire.NewError(http.StatusBadRequest, wire.InvalidRequest, field+": is given more than once").Field(field, "expected once")
 		}
 	}

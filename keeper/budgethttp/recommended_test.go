@@ -17,9 +17,9 @@ func TestAnswersAreKeptWhileTheyAreTheSame(t *testing.T) {
 		return &budget.Recommendation{Label: "premium", ResetAt: time.Unix(1, 0), Labels: []prices.LabelStatus{{Label: "premium"}}}
 	}
 	known := newRecommended()
-	out := known.answer("o", "a", *first())
-	assert.Same(t, out, known.answer("o", "a", *first()))
-	assert.NotSame(t, out, known.answer("o", "b", *first()))
+	out := known.responseFor("o", "a", *first())
+	assert.Same(t, out, known.responseFor("o", "a", *first()))
+	assert.NotSame(t, out, known.responseFor("o", "b", *first()))
 
 	fields := 0
 	for _, part := range []func(*budget.Recommendation) reflect.Value{
@@ -31,7 +31,7 @@ func TestAnswersAreKeptWhileTheyAreTheSame(t *testing.T) {
 			other := first()
 			if changed(part(other).Field(i)) {
 				fields++
-				assert.False(t, same(*first(), *other), part(other).Type().Field(i).Name)
+				assert.False(t, sameResponse(*first(), *other), part(other).Type().Field(i).Name)
 			}
 		}
 	}

@@ -9,14 +9,14 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/wire"
 )
 
-// need is the credential that a route wants.
+// need is the credential that a route requires.
 type need int
 
 const (
-	nobody    need = iota // anybody may ask
+	nobody    need = iota // none
 	bearer                // an access token
 	provider              // a provisioning key
-	retriever             // a retrieval token, which the handler looks at; a key beside it has to be good
+	retriever             // a retrieval token, which the handler checks; an additional key must be valid
 )
 
 const (
@@ -26,25 +26,25 @@ const (
 
 // route is one operation of the API.
 type route struct {
-	id          string    // of the operation
-	method      string    // of HTTP
+	id          string    // operation id
+	method      string    // HTTP method
 	path        string    // below /api/v1
-	aliases     []string  // other paths for the same, whole
-	root        bool      // it is at the root too
-	tag         string    // what it is about
+	aliases     []string  // other complete paths of the same operation
+	root        bool      // also served at the root
+	tag         string    // tag in the document
 	summary     string    // in one line
 	description string    // in full
 	needs       need      // the credential
-	status      int       // of a success. Defaults to 200
-	limit       int       // bytes of the body. Defaults to maxBody
-	unread      bool      // the body is not looked at before the handler does
-	also        int       // another status of a success; 0: none
-	headless    bool      // HEAD is refused: the route changes something
-	conflict    wire.Code // of 409
-	invalid     wire.Code // of values out of bounds. Defaults to InvalidRequest
-	errors      []int     // statuses of errors beside those of every such route
-	request     any       // an example of the body
-	response    any       // an example of the answer
+	status      int       // status of a success. Defaults to 200
+	limit       int       // maximal bytes of the body. Defaults to maxBody
+	unread      bool      // the handler validates the body
+	also        int       // another status of a success; 0 for none
+	headless    bool      // HEAD is refused, because the route changes something
+	conflict    wire.Code // code of a 409
+	invalid     wire.Code // code of invalid values. Defaults to InvalidRequest
+	errors      []int     // error statuses in addition to the common ones
+	request     any       // example of the body
+	response    any       // example of the response
 }
 
 const (
@@ -56,16 +56,15 @@ const (
 // endpoint is a route with its handler.
 type endpoint struct {
 	route
-	// bind puts the handler behind an operation; failed is what its errors are answered with.
+	// bind registers the handler for an operation. failed converts its errors to responses.
 	bind func(api huma.API, op huma.Operation, failed failing)
 }
 
-// failing is what an error is answered with.
+// failing converts an error to a response.
 type failing func(err error, x *exchange, conflict wire.Code) *wire.Error
 
-// handled makes an endpoint of a handler. What the handler fails with is answered in the one
-// shape of errors.
-func handled[I, O any](r route, handle func(context.Context, *exchange, *I) (*O, error)) endpoint {
+// newEndpoint makes an endpoint from a handler. Errors get the common shape.
+func newEndpoint[I, O any](r route, handle func(context.Context, *exchange, *I) (*O, error)) endpoint {
 	return endpoint{r, func(api huma.API, op huma.Operation, failed failing) {
 		huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
 			x := exchangeOf(ctx)
@@ -78,8 +77,8 @@ func handled[I, O any](r route, handle func(context.Context, *exchange, *I) (*O,
 	}}
 }
 
-// paths are all of a route, the documented one first.
-func (r route) paths() []string {
+// allPaths returns all paths of a route, the documented one first.
+func (r route) allPaths() []string {
 	out := []string{base + r.path}
 	if r.root {
 		out = append(out, r.path)
@@ -87,8 +86,8 @@ func (r route) paths() []string {
 	return append(out, r.aliases...)
 }
 
-// statuses are those of the errors that a route is known to answer with.
-func (r route) statuses() []int {
+// errorStatuses returns the error statuses that a route may return.
+func (r route) errorStatuses() []int {
 	out := append([]int{http.StatusInternalServerError, http.StatusServiceUnavailable}, r.errors...)
 	if r.needs != nobody {
 		out = append(out, http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound)

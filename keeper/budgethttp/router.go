@@ -13,26 +13,26 @@ import (
 // router finds the handler of a request.
 type router struct {
 	mux      *http.ServeMux
-	prefix   string // the path that all is below
+	prefix   string // prefix of all paths
 	answers  *answers
-	names    map[string]string // ids of operations by pattern
-	headless map[string]bool   // patterns of routes that HEAD does not ask
+	names    map[string]string // operation ids by pattern
+	headless map[string]bool   // patterns of routes that refuse HEAD
 }
 
 func newRouter(prefix string, a *answers) *router {
 	return &router{mux: http.NewServeMux(), prefix: prefix, answers: a, names: map[string]string{}, headless: map[string]bool{}}
 }
 
-// note names the patterns of a route.
-func (t *router) note(r route) {
-	for _, path := range r.paths() {
+// addPatterns records the patterns of a route.
+func (t *router) addPatterns(r route) {
+	for _, path := range r.allPaths() {
 		pattern := r.method + " " + path
 		t.names[pattern], t.headless[pattern] = r.id, r.headless
 	}
 }
 
-// serve answers with the same always, at the root and below /api/v1.
-func (t *router) serve(id, path, contentType string, body []byte, policy string) {
+// serveFixed serves a fixed response at the root and below /api/v1.
+func (t *router) serveFixed(id, path, contentType string, body []byte, policy string) {
 	for _, prefix := range []string{"", base} {
 		pattern := "GET " + prefix + path
 		t.names[pattern] = id
@@ -48,8 +48,8 @@ func (t *router) serve(id, path, contentType string, body []byte, policy string)
 	}
 }
 
-// home leads from the root to the page for people.
-func (t *router) home() {
+// redirectRoot redirects the root to the HTML page.
+func (t *router) redirectRoot() {
 	const root = "GET /{$}"
 	t.names[root] = "root"
 	t.mux.HandleFunc(root, func(w http.ResponseWriter, _ *http.Request) {
@@ -58,36 +58,35 @@ func (t *router) home() {
 	})
 }
 
-// route finds the handler of a request. Paths are taken as they are: ServeMux would send a
-// client from a/../b to b.
-func (t *router) route(w *answer, r *http.Request, x *exchange) {
+// dispatch dispatches a request. It does not clean paths: ServeMux would redirect a/../b to b.
+func (t *router) dispatch(w *answer, r *http.Request, x *exchange) {
 	below, ok := strings.CutPrefix(r.URL.EscapedPath(), t.prefix)
 	if !ok || path.Clean(below) != below || !strings.HasPrefix(below, "/") {
-		t.answers.write(w, x, notThere())
+		t.answers.writeError(w, x, notThere())
 		return
 	}
 	original := r
-	r, err := t.unprefixed(original)
+	r, err := t.stripPrefix(original)
 	if err != nil {
-		t.answers.write(w, x, notThere())
+		t.answers.writeError(w, x, notThere())
 		return
 	}
 	defer httpcopy.GiveBack(original, r)
 	h, pattern := t.mux.Handler(r)
 	if pattern == "" {
-		t.unrouted(w, r, x, h)
+		t.answerUnrouted(w, r, x, h)
 		return
 	}
 	x.route = t.names[pattern]
 	if r.Method == http.MethodHead && t.headless[pattern] {
-		t.answers.write(w, x, notAllowed("POST, GET"))
+		t.answers.writeError(w, x, notAllowed("POST, GET"))
 		return
 	}
 	t.mux.ServeHTTP(w, r)
 }
 
-// unprefixed is the request as it would be with the handler at the root.
-func (t *router) unprefixed(r *http.Request) (*http.Request, error) {
+// stripPrefix returns the request without the prefix.
+func (t *router) stripPrefix(r *http.Request) (*http.Request, error) {
 	if t.prefix == "" {
 		return r, nil
 	}
@@ -104,16 +103,15 @@ func (t *router) unprefixed(r *http.Request) (*http.Request, error) {
 	return out, nil
 }
 
-// unrouted answers what ServeMux has no route for: with the methods there are, if the path
-// has any.
-func (t *router) unrouted(w *answer, r *http.Request, x *exchange, h http.Handler) {
+// answerUnrouted answers a request without a route, with the allowed methods if the path has any.
+func (t *router) answerUnrouted(w *answer, r *http.Request, x *exchange, h http.Handler) {
 	probe := &probe{header: http.Header{}}
 	h.ServeHTTP(probe, r)
 	if probe.status == http.StatusMethodNotAllowed {
-		t.answers.write(w, x, notAllowed(probe.header.Get("Allow")))
+		t.answers.writeError(w, x, notAllowed(probe.header.Get("Allow")))
 		return
 	}
-	t.answers.write(w, x, notThere())
+	t.answers.writeError(w, x, notThere())
 }
 
 func notThere() *wire.Error {
@@ -124,7 +122,7 @@ func notAllowed(allow string) *wire.Error {
 	return wire.NewError(http.StatusMethodNotAllowed, wire.InvalidRequest, "the route has other methods: "+allow).With("Allow", allow)
 }
 
-// probe takes what ServeMux would answer, and keeps the status.
+// probe records the status of ServeMux's response.
 type probe struct {
 	header http.Header
 	status int

@@ -39,10 +39,10 @@ type (
 	secretOutput struct{ Body wire.Secret }
 )
 
-// secrets are the routes of what clients log in with.
+// secrets is the routes for clients' secrets.
 type secrets struct {
 	store *credentials.Store
-	login *login.Service // nil: somebody else knows whose tokens are whose
+	login *login.Service // nil with Options.Authenticate
 }
 
 func (c secrets) endpoints() []endpoint {
@@ -67,28 +67,28 @@ func (c secrets) endpoints() []endpoint {
 		r.description += " The token is in the query, which others may log: rather POST it."
 	}
 	return []endpoint{
-		handled(rotateOrg, func(ctx context.Context, x *exchange, in *rotateInput) (*rotateOutput, error) {
-			return c.rotate(ctx, x, in.Org, "", in.Body)
+		newEndpoint(rotateOrg, func(ctx context.Context, x *exchange, in *rotateInput) (*rotateOutput, error) {
+			return c.rotateSecret(ctx, x, in.Org, "", in.Body)
 		}),
-		handled(rotateApp, func(ctx context.Context, x *exchange, in *appRotateInput) (*rotateOutput, error) {
-			return c.rotate(ctx, x, in.Org, in.App, in.Body)
+		newEndpoint(rotateApp, func(ctx context.Context, x *exchange, in *appRotateInput) (*rotateOutput, error) {
+			return c.rotateSecret(ctx, x, in.Org, in.App, in.Body)
 		}),
-		handled(fetchOrg, func(ctx context.Context, x *exchange, in *retrieveInput) (*secretOutput, error) {
-			return c.retrieve(ctx, x, in.Org, "", in.Body.Token)
+		newEndpoint(fetchOrg, func(ctx context.Context, x *exchange, in *retrieveInput) (*secretOutput, error) {
+			return c.retrieveSecret(ctx, x, in.Org, "", in.Body.Token)
 		}),
-		handled(fetchApp, func(ctx context.Context, x *exchange, in *appRetrieveInput) (*secretOutput, error) {
-			return c.retrieve(ctx, x, in.Org, in.App, in.Body.Token)
+		newEndpoint(fetchApp, func(ctx context.Context, x *exchange, in *appRetrieveInput) (*secretOutput, error) {
+			return c.retrieveSecret(ctx, x, in.Org, in.App, in.Body.Token)
 		}),
-		handled(queryOrg, func(ctx context.Context, x *exchange, in *tokenQuery) (*secretOutput, error) {
-			return c.retrieve(ctx, x, in.Org, "", in.Token)
+		newEndpoint(queryOrg, func(ctx context.Context, x *exchange, in *tokenQuery) (*secretOutput, error) {
+			return c.retrieveSecret(ctx, x, in.Org, "", in.Token)
 		}),
-		handled(queryApp, func(ctx context.Context, x *exchange, in *appTokenQuery) (*secretOutput, error) {
-			return c.retrieve(ctx, x, in.Org, in.App, in.Token)
+		newEndpoint(queryApp, func(ctx context.Context, x *exchange, in *appTokenQuery) (*secretOutput, error) {
+			return c.retrieveSecret(ctx, x, in.Org, in.App, in.Token)
 		}),
 	}
 }
 
-func (c secrets) rotate(ctx context.Context, x *exchange, org, app string, in wire.Rotate) (*rotateOutput, error) {
+func (c secrets) rotateSecret(ctx context.Context, x *exchange, org, app string, in wire.Rotate) (*rotateOutput, error) {
 	r, err := c.store.As(x.principal).Rotate(ctx, org, app, in.GraceHours)
 	if err != nil {
 		return nil, err
@@ -96,9 +96,9 @@ func (c secrets) rotate(ctx context.Context, x *exchange, org, app string, in wi
 	return &rotateOutput{wire.NewRotation(r)}, nil
 }
 
-func (c secrets) retrieve(ctx context.Context, x *exchange, org, app, token string) (*secretOutput, error) {
+func (c secrets) retrieveSecret(ctx context.Context, x *exchange, org, app, token string) (*secretOutput, error) {
 	retrieve := c.store.Retrieve
-	if x.principal == "" && c.login != nil { // by the token alone
+	if x.principal == "" && c.login != nil { // with the retrieval token alone
 		retrieve = func(ctx context.Context, org, app string, token credentials.Secret) (credentials.Credentials, error) {
 			return c.login.Retrieve(ctx, x.from, org, app, token)
 		}
@@ -110,8 +110,9 @@ func (c secrets) retrieve(ctx context.Context, x *exchange, org, app, token stri
 	return &secretOutput{wire.Secret{ClientID: fetched.ClientID, Secret: fetched.Secret.Reveal()}}, nil
 }
 
-// byKey says in whose name the holder of the one provisioning key of a request makes changes.
-// A key of one organisation is good for what is below its path alone.
+// byKey returns a function that authenticates a request by its only provisioning key and
+// returns the principal. A key of one organisation is valid only below that organisation's
+// path.
 func byKey(store *credentials.Store) func(*http.Request) (string, error) {
 	return func(r *http.Request) (string, error) {
 		given := r.Header.Values("X-Api-Key")

@@ -24,7 +24,7 @@ type (
 	estimateOutput struct{ Body wire.Estimate }
 )
 
-// selections are the routes that clients ask before a call.
+// selections is the routes that clients use before a call.
 type selections struct {
 	keeper *budget.Keeper
 	known  *recommended
@@ -32,17 +32,17 @@ type selections struct {
 
 func (s selections) endpoints() []endpoint {
 	return []endpoint{
-		handled(route{
+		newEndpoint(route{
 			id: "selectModel", method: http.MethodGet, path: appRoute + "/model-selection",
 			tag: "selection", summary: "Say which model an app may use now", needs: bearer, errors: []int{http.StatusTooManyRequests},
 			description: "The first label of the app's ordering that has a price and room in its quota. The answer may be kept for cache_duration_secs. 429: no label has room until retry_after.",
 			response:    exampleSelection,
 		}, s.selectModel),
-		handled(route{
+		newEndpoint(route{
 			id: "estimate", method: http.MethodGet, path: appRoute + "/estimate", tag: "selection", needs: bearer,
 			summary: "Say what a call would cost", description: "At a label's price now, rounded up.",
 			response: exampleEstimate,
-		}, s.estimate),
+		}, s.estimateCost),
 	}
 }
 
@@ -55,10 +55,10 @@ func (s selections) selectModel(ctx context.Context, _ *exchange, in *selectionI
 	if err != nil {
 		return nil, err
 	}
-	return s.known.answer(in.Org, in.App, r), nil
+	return s.known.responseFor(in.Org, in.App, r), nil
 }
 
-func (s selections) estimate(ctx context.Context, _ *exchange, in *estimateInput) (*estimateOutput, error) {
+func (s selections) estimateCost(ctx context.Context, _ *exchange, in *estimateInput) (*estimateOutput, error) {
 	micros, err := s.keeper.Estimate(ctx, in.Org, in.App, in.Label, in.Input, in.Most)
 	if err != nil {
 		return nil, err

@@ -18,8 +18,8 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/credentials"
 )
 
-// Server serves a keeper. Make one with New. It is safe for concurrent use, starts no
-// goroutine and need not be closed; the keeper is its maker's to close.
+// Server serves a keeper. Make one with New. It is safe for concurrent use, starts no goroutine
+// and needs no Close. It does not close the keeper.
 type Server struct {
 	keeper *budget.Keeper
 	store  *credentials.Store
@@ -28,9 +28,9 @@ type Server struct {
 	router *router
 }
 
-// New makes a handler for a keeper, and a store of credentials on its control table. It
-// makes no request. Errors: a *fault.ValidationError for no keeper or store, and for
-// options that cannot be.
+// New returns a handler for a keeper, and a store of credentials on its control table. It sends
+// no request. Errors: a *fault.ValidationError for a missing keeper or store, and for bad
+// options.
 func New(keeper *budget.Keeper, store *credentials.Store, options *Options) (*Server, error) {
 	s := &Server{keeper: keeper, store: store, opts: options.withDefaults()}
 	if err := s.validate(); err != nil {
@@ -50,14 +50,14 @@ func New(keeper *budget.Keeper, store *credentials.Store, options *Options) (*Se
 		authenticate: s.opts.Authenticate, administrator: s.opts.Administrator, byToken: s.login != nil,
 		bodyTimeout: s.opts.BodyTimeout, answers: a,
 	}
-	if err := s.serve(&document{newAPI(s.router.mux, s.opts.Prefix, a), g}); err != nil {
+	if err := s.serveEndpoints(&document{newAPI(s.router.mux, s.opts.Prefix, a), g}); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// serve serves every endpoint there is, and the document that describes them.
-func (s *Server) serve(d *document) error {
+// serveEndpoints serves all endpoints, and the document that describes them.
+func (s *Server) serveEndpoints(d *document) error {
 	for _, endpoints := range [][]endpoint{
 		logins{s.login}.endpoints(),
 		newRecords(s.keeper, d).endpoints(),
@@ -68,21 +68,21 @@ func (s *Server) serve(d *document) error {
 		service{s.keeper}.endpoints(),
 	} {
 		for _, e := range endpoints {
-			d.add(e)
-			s.router.note(e.route)
+			d.addEndpoint(e)
+			s.router.addPatterns(e.route)
 		}
 	}
-	document, readable, err := d.render()
+	document, readable, err := d.renderDocument()
 	if err != nil {
 		return err
 	}
-	s.router.serve("openapi", "/openapi.json", "application/json", document, "")
-	s.router.serve("docs", "/docs", "text/html; charset=utf-8", readable, page.Policy)
-	s.router.home()
+	s.router.serveFixed("openapi", "/openapi.json", "application/json", document, "")
+	s.router.serveFixed("docs", "/docs", "text/html; charset=utf-8", readable, page.Policy)
+	s.router.redirectRoot()
 	return nil
 }
 
-// logIn makes what logs clients in.
+// logIn makes the login service.
 func (s *Server) logIn() (err error) {
 	s.login, err = login.New(login.Options{
 		Store: s.store, Limiter: s.opts.Limiter, Issuer: s.opts.Issuer, Audience: s.opts.Audience,
@@ -91,13 +91,13 @@ func (s *Server) logIn() (err error) {
 		Random: s.opts.Random, Logger: s.opts.Logger,
 	})
 	if err != nil {
-		return bad("options", err.Error())
+		return invalidField("options", err.Error())
 	}
 	s.opts.Authenticate = byToken(s.login)
 	return nil
 }
 
-func bad(field, reason string) error {
+func invalidField(field, reason string) error {
 	return &fault.ValidationError{Package: "budgethttp", Field: field, Code: fault.InvalidRequest, Reason: reason}
 }
 
@@ -105,18 +105,18 @@ func (s *Server) validate() error {
 	p := s.opts.Prefix
 	switch {
 	case s.keeper == nil:
-		return bad("keeper", "is nil: make one with budget.New")
+		return invalidField("keeper", "is nil: make one with budget.New")
 	case s.store.Keys() == nil:
-		return bad("store", "is nil or was not made: make one with credentials.New")
+		return invalidField("store", "is nil or was not made: make one with credentials.New")
 	case s.opts.Authenticate == nil && s.opts.Limiter == nil:
-		return bad("Limiter", "is nil: failed logins could not be counted; give a limiter, or Authenticate")
+		return invalidField("Limiter", "is nil: failed logins could not be counted; give a limiter, or Authenticate")
 	case p != "" && (!strings.HasPrefix(p, "/") || path.Clean(p) != p || p == "/"):
-		return bad("Prefix", fmt.Sprintf("%q is no path like /budget", p))
+		return invalidField("Prefix", fmt.Sprintf("%q is no path like /budget", p))
 	}
 	return nil
 }
 
-// ServeHTTP answers a request, whatever becomes of it.
+// ServeHTTP answers a request, even if its handler panics.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{id: idOf(r, s.opts.Random), began: s.opts.Now(), from: s.opts.Address(r)}
 	out := &answer{ResponseWriter: w}
@@ -127,17 +127,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	original := r
 	r = original.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	defer httpcopy.GiveBack(original, r)
-	defer s.served(x, out, r)
-	defer s.recovered(x, out)
-	if r.ContentLength != 0 { // net/http waits for the body also before an answer that does not need it
+	defer s.reportServed(x, out, r)
+	defer s.recoverPanic(x, out)
+	if r.ContentLength != 0 { // net/http would wait for the body even before a response that does not need it
 		boundBody(out, s.opts.BodyTimeout)
 	}
-	s.router.route(out, r, x)
+	s.router.dispatch(out, r, x)
 }
 
-// recovered answers a request whose handler panicked. One that was answered in part is cut
-// off, so that nobody takes the part for the whole.
-func (s *Server) recovered(x *exchange, out *answer) {
+// recoverPanic answers a request whose handler panicked. It cuts off a partly sent response, so
+// that the client does not take it for complete.
+func (s *Server) recoverPanic(x *exchange, out *answer) {
 	p := recover()
 	if p == nil {
 		return
@@ -151,31 +151,30 @@ func (s *Server) recovered(x *exchange, out *answer) {
 		x.broken = true
 		panic(http.ErrAbortHandler)
 	}
-	s.router.answers.write(out, x, wentWrong(http.StatusInternalServerError))
+	s.router.answers.writeError(out, x, wentWrong(http.StatusInternalServerError))
 }
 
-// served tells of an answer, and sends it before the log is written.
-func (s *Server) served(x *exchange, out *answer, r *http.Request) {
+// reportServed reports a response to OnServed, sends it, and then writes the log.
+func (s *Server) reportServed(x *exchange, out *answer, r *http.Request) {
 	status := cmp.Or(out.status, http.StatusOK)
 	e := Served{Route: x.route, Method: r.Method, Status: status, Bytes: out.bytes, Took: s.opts.Now().Sub(x.began), RequestID: x.id, Client: cmp.Or(x.claims.ClientID, x.principal)}
 	if s.opts.OnServed != nil {
 		s.opts.OnServed(r.Context(), e)
 	}
 	if !x.broken {
-		out.end()
+		out.finish()
 	}
-	s.opts.Logger.LogAttrs(r.Context(), levelOf(status), "budgethttp: served", e.attributes()...)
+	s.opts.Logger.LogAttrs(r.Context(), levelOf(status), "budgethttp: served", e.logAttributes()...)
 }
 
-// Stats count what a server did since it was made.
+// Stats counts a server's work since New.
 type Stats struct {
-	// TokenHits is how many access tokens were known to be genuine, TokenChecks how many
-	// tokens' signatures had to be looked at. Whether a token has expired, was revoked, or
-	// lost its key is judged for each request.
+	// TokenHits counts access tokens found in the cache of verified ones, TokenChecks verified
+	// signatures. Expiry, revocation and the key are checked for each request.
 	TokenHits, TokenChecks int64
 }
 
-// Stats returns what the server did so far; nothing with Options.Authenticate.
+// Stats returns the server's counts. They are zero with Options.Authenticate.
 func (s *Server) Stats() Stats {
 	if s == nil || s.login == nil {
 		return Stats{}

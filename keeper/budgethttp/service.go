@@ -14,12 +14,12 @@ type healthOutput struct {
 	}
 }
 
-// service is the route that says whether there is one.
+// service is the health route.
 type service struct{ keeper *budget.Keeper }
 
 func (s service) endpoints() []endpoint {
 	return []endpoint{
-		handled(route{
+		newEndpoint(route{
 			id: "health", method: http.MethodGet, path: "/health", root: true, tag: "service",
 			summary: "Say whether requests can be served", description: "503: they cannot. It makes no request of the store.",
 		}, func(context.Context, *exchange, *struct{}) (*healthOutput, error) {

@@ -30,11 +30,11 @@ type (
 	batchOutput struct{ Body wire.BatchReceipt }
 )
 
-// records are the routes that clients tell a call's cost by.
+// records is the routes to which clients send usage.
 type records struct {
 	keeper  *budget.Keeper
 	answers *answers
-	// usage is the schema of one record, among those of the document.
+	// usage is the schema of one record in the document.
 	usage   *huma.Schema
 	schemas huma.Registry
 }
@@ -46,14 +46,14 @@ func newRecords(k *budget.Keeper, d *document) *records {
 
 func (r *records) endpoints() []endpoint {
 	return []endpoint{
-		handled(route{
+		newEndpoint(route{
 			id: "submitUsage", method: http.MethodPost, path: appRoute + "/usage", aliases: []string{base + appRoute + "/costs"},
 			tag: "usage", summary: "Count what a call cost", needs: bearer, status: http.StatusAccepted,
 			description: "Counts a call once under its request_id. Sent again, it is answered with what was counted, and the header Idempotent-Replay; with other contents it is a conflict. After 503 or no answer send the same again.",
 			conflict:    wire.IdempotencyConflict, errors: []int{http.StatusConflict},
 			request: exampleUsage, response: exampleReceipt,
-		}, r.submit),
-		handled(route{
+		}, r.submitUsage),
+		newEndpoint(route{
 			id: "submitUsageBatch", method: http.MethodPost, path: appRoute + "/usage/batch", aliases: []string{base + appRoute + "/costs/batch"},
 			tag: "usage", summary: "Count what up to 100 calls cost", needs: bearer, status: http.StatusMultiStatus,
 			description: "Each record is counted or refused by itself, and the answer has one result for each. A repeat within the batch is a duplicate.",
@@ -63,17 +63,17 @@ func (r *records) endpoints() []endpoint {
 	}
 }
 
-func (r *records) submit(ctx context.Context, _ *exchange, in *usageInput) (*usageOutput, error) {
+func (r *records) submitUsage(ctx context.Context, _ *exchange, in *usageInput) (*usageOutput, error) {
 	usage := in.Body.Budget()
 	receipt, err := r.keeper.Submit(ctx, in.Org, in.App, usage)
 	if err != nil {
 		return nil, err
 	}
-	return counted(wire.NewReceipt(usage, receipt)), nil
+	return usageResponse(wire.NewReceipt(usage, receipt)), nil
 }
 
-// counted answers with a receipt.
-func counted(r wire.Receipt) *usageOutput {
+// usageResponse returns the response with a receipt.
+func usageResponse(r wire.Receipt) *usageOutput {
 	out := &usageOutput{Body: r}
 	if r.Status == wire.StatusDuplicate {
 		out.Replay = "true"
@@ -91,9 +91,9 @@ func (r *records) submitBatch(ctx context.Context, x *exchange, in *batchInput) 
 	var usages []prices.Usage
 	var places []int
 	for i, raw := range records {
-		usage, bad := r.decode(raw)
+		usage, bad := r.decodeRecord(raw)
 		if bad != nil {
-			results[i] = failed(i, bad)
+			results[i] = failedResult(i, bad)
 			continue
 		}
 		usages, places = append(usages, usage), append(places, i)
@@ -107,22 +107,22 @@ func (r *records) submitBatch(ctx context.Context, x *exchange, in *batchInput) 
 			results[places[k]] = r.batchResult(x, places[k], usages[k], one)
 		}
 	}
-	return &batchOutput{summed(results)}, nil
+	return &batchOutput{sumResults(results)}, nil
 }
 
 func (r *records) batchResult(x *exchange, index int, u prices.Usage, one budget.BatchResult) wire.BatchResult {
 	if one.Err != nil {
-		return failed(index, r.answers.failure(one.Err, x, wire.IdempotencyConflict))
+		return failedResult(index, r.answers.errorResponse(one.Err, x, wire.IdempotencyConflict))
 	}
 	receipt := wire.NewReceipt(u, one.Receipt)
 	return wire.BatchResult{Index: index, Status: receipt.Status, Receipt: &receipt}
 }
 
-func failed(index int, e *wire.Error) wire.BatchResult {
+func failedResult(index int, e *wire.Error) wire.BatchResult {
 	return wire.BatchResult{Index: index, Status: wire.StatusFailed, Error: &wire.BatchError{Code: e.Code, Message: e.Message, Details: e.Details}}
 }
 
-func summed(results []wire.BatchResult) wire.BatchReceipt {
+func sumResults(results []wire.BatchResult) wire.BatchReceipt {
 	out := wire.BatchReceipt{Results: results}
 	for _, r := range results {
 		switch r.Status {
@@ -137,8 +137,8 @@ func summed(results []wire.BatchResult) wire.BatchReceipt {
 	return out
 }
 
-// decode is one record of a batch, judged as the body of one alone is.
-func (r *records) decode(raw wire.Record) (prices.Usage, *wire.Error) {
+// decodeRecord validates and decodes one record of a batch, like the body of a single one.
+func (r *records) decodeRecord(raw wire.Record) (prices.Usage, *wire.Error) {
 	var tree any
 	if err := unmarshal(raw.RawMessage, &tree); err != nil {
 		return prices.Usage{}, wire.NewError(http.StatusBadRequest, wire.InvalidRequest, err.Error())
@@ -146,11 +146,11 @@ func (r *records) decode(raw wire.Record) (prices.Usage, *wire.Error) {
 	var found huma.ValidateResult
 	huma.Validate(r.schemas, r.usage, huma.NewPathBuffer(nil, 0), huma.ModeWriteToServer, tree, &found)
 	if len(found.Errors) > 0 {
-		return prices.Usage{}, refused(http.StatusBadRequest, "", found.Errors)
+		return prices.Usage{}, validationError(http.StatusBadRequest, "", found.Errors)
 	}
 	var u wire.Usage
 	if err := strict.Unmarshal(raw.RawMessage, &u); err != nil {
-		return prices.Usage{}, wire.NewError(http.StatusBadRequest, wire.InvalidRequest, short(err.Error()))
+		return prices.Usage{}, wire.NewError(http.StatusBadRequest, wire.InvalidRequest, shorten(err.Error()))
 	}
 	return u.Budget(), nil
 }

@@ -1,4 +1,4 @@
-// Package keeperotel measures a keeper of budgets with OpenTelemetry.
+// Package keeperotel reports OpenTelemetry metrics of a keeper of budgets.
 package keeperotel
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budget"
 )
 
-// meterOf returns the meter of a provider; one that measures nothing for nil.
+// meterOf returns the meter of a provider, or a no-op meter for nil.
 func meterOf(meters metric.MeterProvider) metric.Meter {
 	if meters == nil {
 		meters = noop.NewMeterProvider()
@@ -21,9 +21,9 @@ func meterOf(meters metric.MeterProvider) metric.Meter {
 	return meters.Meter("github.com/dynalimit/dynalimit/keeper/keeperotel")
 }
 
-// Watch measures a keeper by its Health and Stats, whenever metrics are read, without requests. A nil
-// provider measures nothing. One keeper of a provider can be watched at a time. Unregister it when the
-// keeper is closed. An error is one of the provider.
+// Watch reports a keeper's Health and Stats as metrics, without requests to the store. A nil
+// provider reports nothing. Watch at most one keeper per provider, and unregister it when the
+// keeper is closed. Errors come from the provider.
 func Watch(meters metric.MeterProvider, keeper *budget.Keeper) (metric.Registration, error) {
 	meter := meterOf(meters)
 	open, err1 := meter.Int64ObservableGauge("dynalimit.keeper.store_open", metric.WithDescription("1 while DynamoDB does not answer."))
@@ -61,9 +61,9 @@ func Watch(meters metric.MeterProvider, keeper *budget.Keeper) (metric.Registrat
 	}, open, queued, spooled, lookups, quota)
 }
 
-// CountEvents returns a function for budget.Options.OnEvent. It counts quotas that were used to a
-// percentage, and apps that moved to another label. A nil provider counts nothing. An error is one of
-// the provider.
+// CountEvents returns a function for budget.Options.OnEvent. It counts quotas that have reached
+// a percentage, and apps that have changed their label. A nil provider counts nothing. Errors
+// come from the provider.
 func CountEvents(meters metric.MeterProvider) (func(context.Context, budget.Event), error) {
 	meter := meterOf(meters)
 	thresholds, err1 := meter.Int64Counter("dynalimit.keeper.quota_thresholds", metric.WithUnit("{quota}"), metric.WithDescription("Quotas that were used to a percentage."))
@@ -75,7 +75,7 @@ func CountEvents(meters metric.MeterProvider) (func(context.Context, budget.Even
 		return metric.WithAttributes(attribute.String("dynalimit.percent", strconv.FormatInt(percent, 10)))
 	}
 	flips.Add(context.Background(), 0)
-	for _, percent := range []int64{50, 80, 100} { // those of budget.Event
+	for _, percent := range []int64{50, 80, 100} { // the percentages of budget.Event
 		thresholds.Add(context.Background(), 0, used(percent))
 	}
 	return func(ctx context.Context, e budget.Event) {

@@ -20,29 +20,30 @@ import (
 
 // Options configures a Refresher. Every field is optional.
 type Options struct {
-	// Providers are those of LiteLLM's list whose models are taken, as it names them. Defaults
+	// Providers are the providers, named as in LiteLLM's list, whose models to import. Defaults
 	// to those of the catalog, see prices.Load.
 	Providers []string
-	// Import says how a list is taken, see budget.PriceImport. The zero value holds back doubtful prices.
+	// Import configures the import, see budget.PriceImport. The zero value holds back doubtful
+	// prices.
 	Import budget.PriceImport
 	// Every is the time from the end of one refresh to the next, at least a minute.
 	// Defaults to a day.
 	Every time.Duration
-	// Jitter is the part of Every, 0 to 1, by which a wait is shorter at random, so that
-	// processes that start together do not ask together. Below zero: none. Defaults to 0.1.
+	// Jitter is the part of Every, 0 to 1, by which a wait is randomly shortened, so that
+	// processes that start together do not load together. A negative value turns it off.
+	// Defaults to 0.1.
 	Jitter float64
-	// RetryAfter is the wait after a refresh that failed; it doubles to Every at most.
+	// RetryAfter is the wait after a failed refresh. It doubles with each failure, up to Every.
 	// Defaults to a minute.
 	RetryAfter time.Duration
 	// Timeout bounds one refresh. Defaults to 5 min.
 	Timeout time.Duration
-	// OnReport is given what became of each refresh, on the goroutine of Run or Refresh:
-	// the report of what was done, also before it failed. Defaults to nothing.
+	// OnReport is called after each refresh, on the goroutine of Run or Refresh. After an error
+	// the report contains the changes before it. Defaults to nil.
 	OnReport func(ctx context.Context, report budget.PriceReport, err error)
-	// Random is a number from 0 up to 1. Defaults to math/rand's.
+	// Random returns a number from 0 (included) to 1 (excluded). Defaults to math/rand's.
 	Random func() float64
-	// Logger gets what each refresh accepted, held back, and failed with. Defaults to
-	// discarding.
+	// Logger logs accepted prices, held prices and errors. Defaults to discarding.
 	Logger *slog.Logger
 }
 
@@ -78,25 +79,25 @@ func invalid(field, format string, args ...any) error {
 	return &fault.ValidationError{Package: "pricefeed", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Refresher imports a source's price list again and again. Make one with New; it is safe for
-// concurrent use, and its refreshes come one after the other.
+// Refresher imports a source's price list periodically. Make one with New. It is safe for
+// concurrent use; its refreshes run one after the other.
 type Refresher struct {
 	store  importer
 	source Source
 	opts   Options
 
-	turn chan struct{} // has room while nobody refreshes
-	tag  string        // of list
+	turn chan struct{} // full while a refresh runs
+	tag  string        // the tag of list
 	list prices.List
 }
 
-// importer is what a Refresher asks of budget.Prices.
+// importer is the method of budget.Prices that a Refresher needs.
 type importer = interface {
 	Import(ctx context.Context, list prices.List, how budget.PriceImport) (budget.PriceReport, error)
 }
 
-// New makes a refresher of keeper.Prices(), whose principal makes the changes. It makes no
-// request and starts no goroutine.
+// New returns a refresher for keeper.Prices(). Changes carry that keeper's principal. New sends
+// no request and starts no goroutine.
 func New(store interface {
 	Import(ctx context.Context, list prices.List, how budget.PriceImport) (budget.PriceReport, error)
 }, source Source, options *Options,
@@ -119,13 +120,13 @@ func New(store interface {
 	return &Refresher{store: store, source: source, opts: opts, turn: make(chan struct{}, 1)}, nil
 }
 
-// Refresh loads the list if it is a new one and imports it, also if it is not: prices may
-// have been changed by hand since. A list that cannot be loaded changes nothing.
+// Refresh loads the list if it has changed, and imports it in any case, because prices may have
+// been changed by hand since. A list that cannot be loaded changes nothing.
 //
-// Errors: those of the Source, of prices.Load and of budget.Prices.Import; the
-// report has what was done before.
+// Errors: those of the Source, of prices.Load and of budget.Prices.Import. The report contains
+// the changes before the error.
 func (r *Refresher) Refresh(ctx context.Context) (budget.PriceReport, error) {
-	if err := r.usable(ctx); err != nil {
+	if err := r.checkUsable(ctx); err != nil {
 		return budget.PriceReport{}, err
 	}
 	select {
@@ -137,22 +138,22 @@ func (r *Refresher) Refresh(ctx context.Context) (budget.PriceReport, error) {
 	bounded, cancel := context.WithTimeout(ctx, r.opts.Timeout)
 	defer cancel()
 	var report budget.PriceReport
-	err := r.load(bounded)
+	err := r.loadList(bounded)
 	if err == nil {
 		report, err = r.store.Import(bounded, r.list, r.opts.Import)
 	}
-	r.told(ctx, report, err)
+	r.reportRefresh(ctx, report, err)
 	return report, err
 }
 
-// load reads the source's list unless it is the one in hand.
-func (r *Refresher) load(ctx context.Context) (err error) {
+// loadList loads the source's list unless it is unchanged.
+func (r *Refresher) loadList(ctx context.Context) (err error) {
 	body, tag, err := r.source.Open(ctx, r.tag)
 	if errors.Is(err, ErrNotModified) && r.tag != "" {
 		return nil
 	}
 	if err != nil {
-		r.tag = "" // it may be what was refused
+		r.tag = "" // the refused list may have this tag
 		return err
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
@@ -164,7 +165,7 @@ func (r *Refresher) load(ctx context.Context) (err error) {
 	return nil
 }
 
-func (r *Refresher) told(ctx context.Context, report budget.PriceReport, err error) {
+func (r *Refresher) reportRefresh(ctx context.Context, report budget.PriceReport, err error) {
 	log := r.opts.Logger
 	if err != nil {
 		log.WarnContext(ctx, "pricefeed: refresh failed", "error", err)
@@ -180,10 +181,10 @@ func (r *Refresher) told(ctx context.Context, report budget.PriceReport, err err
 	}
 }
 
-// Run refreshes at once and then again and again, until ctx ends; it returns what ended
-// ctx. A refresh that fails is told of, and tried again.
+// Run refreshes at once and then periodically until ctx ends. It returns the cause of that end.
+// It logs a failed refresh and retries it.
 func (r *Refresher) Run(ctx context.Context) error {
-	if err := r.usable(ctx); err != nil {
+	if err := r.checkUsable(ctx); err != nil {
 		return err
 	}
 	failed := 0
@@ -202,7 +203,7 @@ func (r *Refresher) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		timer := time.NewTimer(r.wait(failed))
+		timer := time.NewTimer(r.waitAfter(failed))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -212,16 +213,16 @@ func (r *Refresher) Run(ctx context.Context) error {
 	}
 }
 
-// usable refuses calls of a refresher that New did not make, and without a context.
-func (r *Refresher) usable(ctx context.Context) error {
+// checkUsable returns an error for a refresher that New did not make, and for a nil context.
+func (r *Refresher) checkUsable(ctx context.Context) error {
 	if r == nil || r.turn == nil {
 		return invalid("refresher", "was not made by New")
 	}
 	return problem.NoContext(ctx, "pricefeed")
 }
 
-// wait is the time to the next refresh, after so many that failed.
-func (r *Refresher) wait(failed int) time.Duration {
+// waitAfter returns the time to the next refresh after a number of consecutive failures.
+func (r *Refresher) waitAfter(failed int) time.Duration {
 	wait := r.opts.Every
 	if failed > 0 {
 		wait = min(wait, r.opts.RetryAfter)

@@ -105,12 +105,12 @@ func TestTheWaitAfterFailuresDoublesToTheNextRefreshAtMost(t *testing.T) {
 		r, err := New(&imports{}, &text{}, &Options{Every: tc.every, RetryAfter: tc.retry, Jitter: -1})
 		require.NoError(t, err)
 		for failed, want := range tc.waits {
-			assert.Equal(t, want, r.wait(failed), "every %v, after %d", tc.every, failed)
+			assert.Equal(t, want, r.waitAfter(failed), "every %v, after %d", tc.every, failed)
 		}
 	}
 	r, err := New(&imports{}, &text{}, &Options{Random: func() float64 { return 0.5 }})
 	require.NoError(t, err)
-	assert.Equal(t, 24*time.Hour-72*time.Minute, r.wait(0), "a tenth of it is jitter")
+	assert.Equal(t, 24*time.Hour-72*time.Minute, r.waitAfter(0), "a tenth of it is jitter")
 }
 
 // TestRefreshesComeOneAfterTheOther, and one that waits for its turn ends with its context.

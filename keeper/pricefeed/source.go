@@ -12,42 +12,41 @@ import (
 	"time"
 )
 
-// liteLLM is the list of LiteLLM.
+// liteLLM is the URL of LiteLLM's price list.
 const liteLLM = "https://raw.githubusercontent.com/BerriAI/litellm/main/model_prices_and_context_window.json"
 
-// ErrNotModified is returned by a Source whose list is still the one with the tag that it
-// was given.
+// ErrNotModified means that a Source's list still has the given tag.
 var ErrNotModified = errors.New("pricefeed: not modified")
 
-// Source has a price list: a URL, a File, or anything else with this method.
+// Source is the origin of a price list, such as a URL or a File.
 type Source interface {
-	// Open returns the list's JSON, which the caller closes, and a tag of this version of
-	// it, "" for none. Given the tag of the last version it may fail with ErrNotModified.
-	// How much is read is bounded by who reads.
+	// Open returns the list's JSON, which the caller closes, and a tag of its version, or "".
+	// Given the tag of the last version, it may fail with ErrNotModified. The caller bounds the
+	// size.
 	Open(ctx context.Context, tag string) (body io.ReadCloser, newTag string, err error)
 }
 
-// maxRedirects bounds how often a URL may lead elsewhere.
+// maxRedirects is the maximal number of redirects.
 const maxRedirects = 3
 
-// URL is a list that a server of HTTP has.
+// URL is a list on an HTTP server.
 type URL struct {
-	// Address is its URL, of https, or of http where no credentials are in its header.
-	// Defaults to the list of LiteLLM.
+	// Address is the list's URL: https, or http if the header contains no credentials. Defaults
+	// to LiteLLM's list.
 	Address string
-	// Header is sent besides, for example Authorization. It is not sent on to another
-	// host. Defaults to nothing.
+	// Header is added to the request, for example Authorization. It is not sent to another host
+	// after a redirect. Defaults to nil.
 	Header http.Header
 	// Transport sends the requests. Defaults to http.DefaultTransport.
 	Transport http.RoundTripper
-	// Timeout bounds a request with the reading of its answer. Defaults to 30 s.
+	// Timeout bounds a request including the reading of the response. Defaults to 30 s.
 	Timeout time.Duration
 }
 
-// Open asks for the list with If-None-Match, and follows three redirects at most: none to
+// Open requests the list with If-None-Match. It follows at most three redirects, and none to
 // another scheme.
 //
-// Errors: ErrNotModified, what the server answered, and what the network says.
+// Errors: ErrNotModified, an unexpected status, and errors of the network.
 func (u URL) Open(ctx context.Context, tag string) (io.ReadCloser, string, error) {
 	u.Address = cmp.Or(u.Address, liteLLM)
 	address, err := url.Parse(u.Address)
@@ -56,7 +55,7 @@ func (u URL) Open(ctx context.Context, tag string) (io.ReadCloser, string, error
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.Address, nil)
 	if err != nil {
-		return nil, "", fmt.Errorf("pricefeed: %s: %w", shown(address), err)
+		return nil, "", fmt.Errorf("pricefeed: %s: %w", redactAddress(address), err)
 	}
 	for name, values := range u.Header {
 		request.Header[http.CanonicalHeaderKey(name)] = values
@@ -65,14 +64,14 @@ func (u URL) Open(ctx context.Context, tag string) (io.ReadCloser, string, error
 	if tag != "" {
 		request.Header.Set("If-None-Match", tag)
 	}
-	return ask(&http.Client{Transport: u.Transport, Timeout: cmp.Or(u.Timeout, defaultTimeout), CheckRedirect: follow}, request, tag)
+	return requestList(&http.Client{Transport: u.Transport, Timeout: cmp.Or(u.Timeout, defaultTimeout), CheckRedirect: checkRedirect}, request, tag)
 }
 
-// defaultTimeout bounds a request where no Timeout is given.
+// defaultTimeout is the default of URL.Timeout.
 const defaultTimeout = 30 * time.Second
 
-// ask sends a request for a list that may be the one with the tag.
-func ask(client *http.Client, request *http.Request, tag string) (io.ReadCloser, string, error) {
+// requestList requests a list unless it still has the tag.
+func requestList(client *http.Client, request *http.Request, tag string) (io.ReadCloser, string, error) {
 	answer, err := client.Do(request)
 	if err != nil {
 		return nil, "", withoutAddress(request.URL, err)
@@ -84,11 +83,11 @@ func ask(client *http.Client, request *http.Request, tag string) (io.ReadCloser,
 	if answer.StatusCode == http.StatusNotModified && tag != "" {
 		return nil, tag, errors.Join(ErrNotModified, err)
 	}
-	return nil, "", errors.Join(fmt.Errorf("pricefeed: %s answered %d %s", shown(request.URL), answer.StatusCode, http.StatusText(answer.StatusCode)), err)
+	return nil, "", errors.Join(fmt.Errorf("pricefeed: %s answered %d %s", redactAddress(request.URL), answer.StatusCode, http.StatusText(answer.StatusCode)), err)
 }
 
-// follow refuses redirects that are too many or lead to another scheme.
-func follow(request *http.Request, via []*http.Request) error {
+// checkRedirect refuses redirects after the third, and redirects to another scheme.
+func checkRedirect(request *http.Request, via []*http.Request) error {
 	switch {
 	case len(via) > maxRedirects:
 		return fmt.Errorf("more than %d redirects", maxRedirects)
@@ -101,26 +100,26 @@ func follow(request *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// shown is an address without what may be secret in it.
-func shown(u *url.URL) string {
+// redactAddress returns an address without its secret parts.
+func redactAddress(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// withoutAddress is what went wrong; net/http names the whole address in it.
+// withoutAddress removes the full address from an error of net/http.
 func withoutAddress(u *url.URL, err error) error {
 	if bad, ok := errors.AsType[*url.Error](err); ok {
 		err = bad.Err
 	}
-	return fmt.Errorf("pricefeed: %s: %w", shown(u), err)
+	return fmt.Errorf("pricefeed: %s: %w", redactAddress(u), err)
 }
 
-// File is a list in a file.
+// File is the path of a list.
 type File string
 
-// Open opens the file. Its tag is its size and when it was changed.
+// Open opens the file. The tag is made from its size and modification time.
 func (f File) Open(_ context.Context, tag string) (io.ReadCloser, string, error) {
 	info, err := os.Stat(string(f))
-	if err == nil && !info.Mode().IsRegular() { // to open another may wait for ever
+	if err == nil && !info.Mode().IsRegular() { // opening another kind may block for ever
 		err = fmt.Errorf("%s is no regular file", f)
 	}
 	if err != nil {

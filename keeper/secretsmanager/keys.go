@@ -3,12 +3,12 @@
 //	keys, err := credentials.WatchKeys(ctx, secretsmanager.FromConfig(cfg, "keeper/keys"),
 //		&credentials.WatchOptions{Interval: time.Minute})
 //
-// The secret is a document as credentials.ParseKeySet reads it, as text or as bytes. It needs
-// secretsmanager:GetSecretValue on that secret and nothing else; with a key of KMS of one's
-// own also kms:Decrypt on it. It never writes.
+// The secret is a document in the form of credentials.ParseKeySet, as text or as bytes. Reading
+// it requires secretsmanager:GetSecretValue on that secret only, and kms:Decrypt if the secret
+// has its own KMS key. The package never writes.
 //
-// It is a module of its own, so that the SDK of Secrets Manager reaches nobody else's binary,
-// and imports nothing of the keeper: what Keys returns is a credentials.KeyLoader.
+// It is a separate module, so that only its users link the SDK of Secrets Manager. It imports
+// nothing of the keeper: Keys returns a credentials.KeyLoader.
 package secretsmanager
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 )
 
-// Client is what reads a secret. *secretsmanager.Client of the SDK implements it.
+// Client reads a secret. *secretsmanager.Client of the SDK implements it.
 type Client interface {
 	// GetSecretValue reads a version of a secret.
 	GetSecretValue(
@@ -30,8 +30,8 @@ type Client interface {
 	) (*secretsmanager.GetSecretValueOutput, error)
 }
 
-// FromConfig is Keys with a client of an AWS configuration. A secret that is named by its
-// ARN is read in the region of that, another in the configuration's.
+// FromConfig is Keys with a client of an AWS configuration. A secret given by its ARN is read
+// in the ARN's region, otherwise in the configuration's.
 func FromConfig(cfg aws.Config, secret string) func(context.Context) ([]byte, error) {
 	return Keys(secretsmanager.NewFromConfig(cfg, func(o *secretsmanager.Options) {
 		if named, err := arn.Parse(secret); err == nil && named.Region != "" {
@@ -40,9 +40,8 @@ func FromConfig(cfg aws.Config, secret string) func(context.Context) ([]byte, er
 	}), secret)
 }
 
-// Keys reads the current version of a secret, by its name or ARN. It makes no request
-// before it is called. Its errors name the secret and what the service says, and nothing of
-// what is in it.
+// Keys returns a function that reads the current version of a secret, given by its name or ARN.
+// Its errors contain the secret's name and the service's error, and never the secret.
 func Keys(client Client, secret string) func(context.Context) ([]byte, error) {
 	return func(ctx context.Context) ([]byte, error) {
 		switch v := reflect.ValueOf(client); {

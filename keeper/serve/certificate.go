@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// config is that of a listener with the certificate, as its files are now.
-func (t TLS) config() (*tls.Config, error) {
+// tlsConfig returns the TLS configuration with the current certificate files.
+func (t TLS) tlsConfig() (*tls.Config, error) {
 	cert, err := os.ReadFile(t.Cert)
 	if err != nil {
 		return nil, fmt.Errorf("the certificate cannot be read: %w; correct --tls-cert", err)

@@ -79,7 +79,7 @@ func TestCheckRefusesEachOfThem(t *testing.T) {
 func TestPricesAreThoseOfTheFile(t *testing.T) {
 	c, err := Parse("f.yaml", []byte("prices: {default: {b: {input: 1, output: 2, cache_read: 3, cache_write_5m: 4, cache_write_1h: 5}, a: {input: 6}}}\n"))
 	require.NoError(t, err)
-	rows := c.prices()
+	rows := c.defaultPrices()
 	require.Len(t, rows, 2)
 	assert.Equal(t, []string{"a", "b"}, []string{rows[0].Model, rows[1].Model})
 	assert.Equal(t, prices.Rates{Input: 1, Output: 2, CacheRead: 3, CacheWrite5m: 4, CacheWrite1h: 5}, rows[1].Rates)
@@ -91,7 +91,7 @@ func TestProxiesAsTheyAreWritten(t *testing.T) {
 	p, err := newProxies([]string{"10.1.2.3/8"}, "x-forwarded-for")
 	require.NoError(t, err)
 	from := func(p *proxies, peer, name string, values ...string) string {
-		return p.address(&http.Request{RemoteAddr: peer, Header: http.Header{name: values}}).String()
+		return p.clientAddress(&http.Request{RemoteAddr: peer, Header: http.Header{name: values}}).String()
 	}
 	assert.Equal(t, "198.51.100.1", from(p, "10.9.9.9:1", forwardedFor, "198.51.100.1"))
 	assert.Equal(t, "198.51.100.1", from(p, "10.9.9.9:1", forwardedFor, " 198.51.100.1 , 10.8.8.8"))

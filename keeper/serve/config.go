@@ -15,85 +15,85 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// Config is how a keeper serves. Default has what its fields name as defaults.
+// Config configures the serving of a keeper. Default returns the defaults.
 type Config struct {
 	// Listen is the address of the API. Defaults to 127.0.0.1:8080.
 	Listen string `yaml:"listen"`
-	// Metrics is the address of metrics, /live and /ready; "off" for none. Defaults to
+	// Metrics is the address of /metrics, /live and /ready, or "off". Defaults to
 	// 127.0.0.1:9090.
 	Metrics string `yaml:"metrics"`
-	// TLS has the files of a certificate. Defaults to none.
+	// TLS is the certificate files. Defaults to none.
 	TLS TLS `yaml:"tls"`
-	// BehindProxy are the networks of proxies that speak TLS with the clients, and are
-	// believed about their addresses. Defaults to none.
+	// BehindProxy are the networks of trusted proxies, which speak TLS with the clients and
+	// report their addresses. Defaults to none.
 	BehindProxy []string `yaml:"behind_proxy"`
-	// ForwardedHeader is the header in which the proxies put the client's address:
-	// X-Forwarded-For or Forwarded. Defaults to X-Forwarded-For.
+	// ForwardedHeader is the header with the client's address: X-Forwarded-For or Forwarded.
+	// Defaults to X-Forwarded-For.
 	ForwardedHeader string `yaml:"forwarded_header"`
-	// CORSOrigins are the origins whose pages may ask from a browser. Defaults to none.
+	// CORSOrigins are the origins whose pages may send requests from a browser. Defaults to
+	// none.
 	CORSOrigins []string `yaml:"cors_origins"`
-	// Keyset is the file of keys, or "secretsmanager:" and the name or ARN of a secret. It is
-	// read again while the keeper runs. Defaults to none: they are in the environment.
+	// Keyset is the file of keys, or "secretsmanager:" followed by the name or ARN of a secret.
+	// The keeper reads it periodically. Defaults to none: the keys are in the environment.
 	Keyset string `yaml:"keyset"`
-	// Spool is a file of this process alone, which keeps usage while DynamoDB does not take
-	// it. Defaults to none: then such usage is refused.
+	// Spool is a file, used by this process only, for usage that DynamoDB does not accept.
+	// Defaults to none: then such usage is refused.
 	Spool string `yaml:"spool"`
-	// Metering says whether usage always waits Linger for further usage (batch), or only while a
-	// transaction of its counters is in flight or began less than Linger ago (strict). Defaults to
-	// strict.
+	// Metering is batch if usage always waits Linger for further usage. It is strict if usage
+	// waits only while a transaction of its counters is in flight or began less than Linger
+	// ago. Defaults to strict.
 	Metering Metering `yaml:"metering"`
-	// Linger is how long usage waits for further usage to share its transaction, where
-	// such queues up; 1 ms to 1 s. Longer costs fewer write units, and later answers.
-	// Defaults to 2 ms; in batch metering, which always waits, to 40 ms.
+	// Linger is how long usage waits for further usage to share its transaction, 1 ms to 1 s. A
+	// longer time costs fewer write units and delays responses. Defaults to 2 ms, and to 40 ms
+	// with batch metering.
 	Linger *Span `yaml:"linger"`
-	// OnUnavailable says what is answered while DynamoDB does not.
+	// OnUnavailable configures the responses while DynamoDB does not answer.
 	OnUnavailable OnUnavailable `yaml:"on_unavailable"`
-	// ImportedHashes says that clients may have bcrypt hashes of another system
-	// (credentials.Store.Import). Then each failed login takes the time of bcrypt, also of
-	// clients that have none, or nobody's. Defaults to false: such hashes fit no secret.
+	// ImportedHashes is true if clients may have bcrypt hashes of another system
+	// (credentials.Store.Import). Then each failed login takes the time of bcrypt, even for
+	// clients without such a hash. Defaults to false: such hashes match no secret.
 	ImportedHashes bool `yaml:"imported_hashes"`
-	// Shutdown says how the keeper ends.
+	// Shutdown configures the end of the keeper.
 	Shutdown Shutdown `yaml:"shutdown"`
-	// Tokens says for how long clients are logged in.
+	// Tokens configures the tokens of logins.
 	Tokens Tokens `yaml:"tokens"`
-	// Defaults hold where an organisation's configuration says nothing.
+	// Defaults apply to organisations without their own values.
 	Defaults Defaults `yaml:"defaults"`
-	// Prices are those of models, and where new ones come from.
+	// Prices are the default prices, and the source of new ones.
 	Prices Prices `yaml:"prices"`
-	// Aggregation says how often days are closed.
+	// Aggregation configures the closing of days.
 	Aggregation Aggregation `yaml:"aggregation"`
 }
 
-// TLS is where a certificate is. The files are read once, at the start.
+// TLS is the files of a certificate. They are read once, at the start.
 type TLS struct {
-	// Cert is the file of the certificate with those that sign it, Key that of its key.
+	// Cert is the file of the certificate with its chain, Key the file of its key.
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
 }
 
-// OnUnavailable says what is answered while DynamoDB does not: allow or refuse.
+// OnUnavailable configures the responses while DynamoDB does not answer: allow or refuse.
 type OnUnavailable struct {
 	// Recommend defaults to allow: the last choice, marked stale.
 	Recommend Policy `yaml:"recommend"`
-	// Submit defaults to allow where there is a spool, else to refuse.
+	// Submit defaults to allow with a spool, else to refuse.
 	Submit Policy `yaml:"submit"`
 }
 
-// Shutdown says how a keeper ends.
+// Shutdown configures the end of a keeper.
 type Shutdown struct {
-	// Delay is how long requests are taken on after /ready says no, so that a load
-	// balancer notices. Defaults to none.
+	// Delay is how long the keeper accepts requests after /ready has turned negative, so that a
+	// load balancer notices. Defaults to 0.
 	Delay Span `yaml:"delay"`
-	// Time is how long requests under way, and what they have to write, may take.
-	// Defaults to 20 s.
+	// Time is the maximal time for pending requests and writes. Defaults to 20 s.
 	Time Span `yaml:"time"`
 }
 
-// Tokens says how long tokens are good.
+// Tokens configures the tokens of logins.
 type Tokens struct {
-	// Access is how long an access token is good. Defaults to 1 h.
+	// Access is the life of access tokens. Defaults to 1 h.
 	Access Span `yaml:"access"`
-	// Refresh is how long a refresh token is good. Defaults to 7 days.
+	// Refresh is the life of refresh tokens. Defaults to 7 days.
 	Refresh Span `yaml:"refresh"`
 	// Issuer is their iss. Defaults to dynalimit.
 	Issuer string `yaml:"issuer"`
@@ -101,57 +101,58 @@ type Tokens struct {
 	Audience string `yaml:"audience"`
 }
 
-// Defaults hold for organisations that say nothing else.
+// Defaults apply to organisations without their own values.
 type Defaults struct {
-	// Models are model ids by label.
+	// Models maps labels to model ids.
 	Models map[string]string `yaml:"models"`
-	// Staleness is how old a known spend may be. Defaults to 5 s.
+	// Staleness is the maximal age of a known spend. Defaults to 5 s.
 	Staleness Span `yaml:"staleness"`
-	// ConfigTTL is how long a configuration is used unread. Defaults to 30 s.
+	// ConfigTTL is how long a configuration may be used before it is read again. Defaults to 30
+	// s.
 	ConfigTTL Span `yaml:"config_ttl"`
 }
 
-// Prices are those of models, and where new ones come from.
+// Prices are the default prices, and the source of new ones.
 type Prices struct {
-	// Default are prices by model id, which come after stored ones and before those built
-	// in. Defaults to none.
+	// Default maps model ids to prices. Stored prices take precedence over them, and they take
+	// precedence over built-in ones. Defaults to none.
 	Default map[string]Rates `yaml:"default"`
-	// Refresh has prices imported again and again. Defaults to not at all.
+	// Refresh configures a periodic import of prices. Defaults to none.
 	Refresh Refresh `yaml:"refresh"`
 }
 
-// Rates are a model's prices, in µ$ per million tokens, as prices.Rates has them.
+// Rates is a model's prices in µ$ per million tokens, as in prices.Rates.
 type Rates struct {
-	// Input is the price of what is sent, Output of what is answered.
+	// Input is the price of input tokens, Output of output tokens.
 	Input  Micros `yaml:"input"`
 	Output Micros `yaml:"output"`
-	// CacheRead, CacheWrite5m and CacheWrite1h are those of caches; 0 for what follows
+	// CacheRead, CacheWrite5m and CacheWrite1h are the prices of cached tokens. 0 derives them
 	// from Input.
 	CacheRead    Micros `yaml:"cache_read"`
 	CacheWrite5m Micros `yaml:"cache_write_5m"`
 	CacheWrite1h Micros `yaml:"cache_write_1h"`
 }
 
-// Refresh says where a price list is.
+// Refresh configures the import of a price list.
 type Refresh struct {
-	// From is a file or a URL. Defaults to none: no refresh.
+	// From is a file or a URL. Defaults to "": no import.
 	From string `yaml:"from"`
-	// Every is the time between two refreshes, at least a minute. Defaults to a day.
+	// Every is the time between two imports, at least a minute. Defaults to a day.
 	Every Span `yaml:"every"`
-	// Providers are those whose models are taken, as the list names them. Defaults to those
-	// of the catalogue.
+	// Providers are the providers, named as in the list, whose models to import. Defaults to
+	// those of the catalogue.
 	Providers []string `yaml:"providers"`
 }
 
-// Aggregation says when days are closed.
+// Aggregation configures the closing of days.
 type Aggregation struct {
-	// Off has another process do it: `dynalimit budget sweep`.
+	// Off leaves it to another process: `dynalimit budget sweep`.
 	Off bool `yaml:"off"`
 	// Every is the time between two sweeps, at least a second. Defaults to a minute.
 	Every Span `yaml:"every"`
 }
 
-// Default is the configuration where nothing is said.
+// Default returns the default configuration.
 func Default() Config {
 	return Config{
 		Listen: "127.0.0.1:8080", Metrics: "127.0.0.1:9090", ForwardedHeader: forwardedFor,
@@ -163,22 +164,23 @@ func Default() Config {
 	}
 }
 
-// defaultLinger answers 99 of 100 submissions in 2 ms more than what the store takes, under any
-// load that the processor keeps up with.
+// defaultLinger adds at most 2 ms to 99 of 100 submissions, under any load that the processor
+// can handle.
 const defaultLinger = Span(2 * time.Millisecond)
 
-// linger is what Linger says, or the default of the metering; 0 is the library's.
-func (c Config) linger() Span {
-	if c.Linger == nil && budget.Metering(c.Metering) == budget.MeteringBatch { // which is chosen for its cost
+// lingerOrDefault returns Linger, or the default of the metering. 0 means the library's default.
+func (c Config) lingerOrDefault() Span {
+	if c.Linger == nil && budget.Metering(c.Metering) == budget.MeteringBatch { // batch is chosen for its cost
 		return 0
 	}
 	return *cmp.Or(c.Linger, new(defaultLinger))
 }
 
-// noMetrics is what Config.Metrics is for no such address.
+// noMetrics is the value of Config.Metrics that turns metrics off.
 const noMetrics = "off"
 
-// Check says what cannot be meant, by the names that the file has; flags are called alike.
+// Check validates the configuration. Its errors use the names of the file's keys, which equal
+// those of the flags.
 func (c Config) Check() error {
 	return cmp.Or(
 		c.checkAddresses(), c.checkTLS(), c.checkProxies(), c.checkOrigins(), c.checkTimes(), c.checkNames(), c.checkRates(), c.checkSpool(),
@@ -198,20 +200,20 @@ func (c Config) checkAddresses() error {
 	return nil
 }
 
-// checkTLS refuses to send secrets over a network as they are.
+// checkTLS refuses to send secrets unencrypted over a network.
 func (c Config) checkTLS() error {
 	switch {
 	case (c.TLS.Cert == "") != (c.TLS.Key == ""):
 		return errors.New("TLS needs both a certificate and its key: give --tls-cert and --tls-key")
-	case c.TLS.Cert == "" && len(c.BehindProxy) == 0 && !loopback(c.Listen):
+	case c.TLS.Cert == "" && len(c.BehindProxy) == 0 && !isLoopback(c.Listen):
 		return fmt.Errorf("listen %s is not this machine alone, and secrets would be sent as they are: "+
 			"give --tls-cert and --tls-key, or --behind-proxy with the networks of the proxies that speak TLS", c.Listen)
 	}
 	return nil
 }
 
-// loopback reports whether an address is reached from this machine alone.
-func loopback(address string) bool {
+// isLoopback reports whether an address is reachable from this machine only.
+func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false
@@ -262,7 +264,7 @@ func (c Config) checkTimes() error {
 	return nil
 }
 
-// checkNames refuses tokens that say of nobody whose they are.
+// checkNames refuses empty issuers and audiences.
 func (c Config) checkNames() error {
 	for _, n := range []struct{ name, value string }{{"tokens.issuer", c.Tokens.Issuer}, {"tokens.audience", c.Tokens.Audience}} {
 		if strings.TrimSpace(n.value) == "" {
@@ -272,7 +274,7 @@ func (c Config) checkNames() error {
 	return nil
 }
 
-// checkSpool refuses what would lose usage.
+// checkSpool refuses a configuration that would lose usage.
 func (c Config) checkSpool() error {
 	if c.Spool == "" && budget.Policy(c.OnUnavailable.Submit) == budget.Allow {
 		return errors.New("on_unavailable.submit: allow would lose usage without a spool: give --spool FILE")
@@ -293,8 +295,8 @@ func (c Config) checkRates() error {
 	return nil
 }
 
-// prices are the default prices, as a keeper takes them.
-func (c Config) prices() []prices.Price {
+// defaultPrices returns the default prices in the keeper's form.
+func (c Config) defaultPrices() []prices.Price {
 	var out []prices.Price
 	for _, model := range slices.Sorted(maps.Keys(c.Prices.Default)) {
 		r := c.Prices.Default[model]

@@ -29,7 +29,7 @@ func TestParseReadsWhatIsDocumented(t *testing.T) {
 	assert.Equal(t, "https://prices.example.com/data.json", c.Prices.Refresh.From)
 	assert.Equal(t, "keeper.spool", c.Spool)
 	assert.Equal(t, OnUnavailable{Policy(budget.Allow), Policy(budget.Allow)}, c.OnUnavailable)
-	rows := c.prices()
+	rows := c.defaultPrices()
 	require.Len(t, rows, 1)
 	assert.Equal(t, "acme.own-model", rows[0].Model)
 	assert.Equal(t, prices.Rates{Input: 1_000_000, Output: 4_000_000}, rows[0].Rates)
@@ -116,7 +116,7 @@ func TestLingerIsForAnswersUnlessItIsForCost(t *testing.T) {
 		require.NoError(t, err, text)
 		require.NoError(t, c.Check(), text)
 		s := &Service{config: c}
-		assert.Equal(t, want, s.options().Linger, text)
+		assert.Equal(t, want, s.keeperOptions().Linger, text)
 	}
 	for _, text := range []string{"linger: 0s\n", "linger: 500us\n", "linger: 2s\n", "linger: -1ms\n"} {
 		c, err := Parse("f.yaml", []byte(text))

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// isOrigin reports whether a browser may send the text as an Origin: it writes hosts in lower
-// case, and no port that is the scheme's own (RFC 6454, section 6.1).
+// isOrigin reports whether a browser may send the text as an Origin: with the host in lower
+// case, and without the scheme's default port (RFC 6454, section 6.1).
 func isOrigin(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme+"://"+u.Host != text || text != strings.ToLower(text) {
@@ -23,9 +23,9 @@ func isOrigin(text string) bool {
 	return false
 }
 
-// cors lets pages of some origins ask from a browser. They may send tokens, and no
+// allowOrigins allows browser requests from pages of some origins. They may send tokens, but not
 // provisioning keys.
-func cors(origins []string, next http.Handler) http.Handler {
+func allowOrigins(origins []string, next http.Handler) http.Handler {
 	if len(origins) == 0 {
 		return next
 	}

@@ -8,16 +8,16 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// storeDefaults stores the default models and prices of the configuration where nobody has stored any,
-// for other keepers of the tables and for commands. A keeper that may not, or cannot now, goes on
-// with its own.
+// storeDefaults stores the default models and prices of the configuration if none are stored,
+// for other keepers of the tables and for commands. If it fails, the keeper continues with its
+// own.
 func (s *Service) storeDefaults(ctx context.Context) {
 	err := s.storeModels(ctx)
-	if errors.Is(err, budget.ErrConflict) { // another keeper was quicker, maybe with its days alone
+	if errors.Is(err, budget.ErrConflict) { // another keeper was faster, maybe with its days only
 		err = s.storeModels(ctx)
 	}
 	s.warnOfDefaults("models", err)
-	for _, price := range s.config.prices() {
+	for _, price := range s.config.defaultPrices() {
 		if err := s.storePrice(ctx, price); err != nil {
 			s.warnOfDefaults("prices", err)
 			return
@@ -48,13 +48,13 @@ func (s *Service) storeModels(ctx context.Context) error {
 	return err
 }
 
-// storePrice stores a default price unless prices of its model are stored. It warns of others, which
-// the keeper follows.
+// storePrice stores a default price unless prices of its model are stored. It warns of
+// different stored prices, which the keeper follows.
 func (s *Service) storePrice(ctx context.Context, price prices.Price) error {
 	stored, err := s.keeper.Prices().Get(ctx, price.Model)
 	if err == nil && len(stored) == 0 {
 		err = s.keeper.Prices().Replace(ctx, price.Model, nil, price)
-		if errors.Is(err, budget.ErrConflict) { // another keeper was quicker
+		if errors.Is(err, budget.ErrConflict) { // another keeper was faster
 			stored, err = s.keeper.Prices().Get(ctx, price.Model)
 		}
 	}

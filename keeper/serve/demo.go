@@ -9,21 +9,21 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/credentials"
 )
 
-// The organisation and the app to try the API with.
+// The organisation and app of Demo.
 const (
 	demoOrg = "550e8400-e29b-41d4-a716-446655440000"
 	demoApp = "demo"
 )
 
-// Demo is an organisation with an app, to try the API with.
+// Demo is the access to an organisation and app for trying the API.
 type Demo struct {
-	// Client are the credentials of the app.
+	// Client is the credentials of the app.
 	Client credentials.Credentials
 	// Key is a provisioning key.
 	Key credentials.Secret
 }
 
-// Demo makes the organisation, its app and their credentials, in tables that are there.
+// Demo creates the organisation, its app and their credentials in existing tables.
 func (s *Service) Demo(ctx context.Context) (Demo, error) {
 	_, err := s.keeper.Setup().PutOrg(ctx, budget.Org{
 		ID: demoOrg, Name: "Demo", Timezone: "UTC", Ordering: []string{"premium", "standard"},
@@ -49,7 +49,7 @@ func (s *Service) Demo(ctx context.Context) (Demo, error) {
 	return Demo{client, key.Secret}, err
 }
 
-// Lines are commands for a shell that try the API at a URL, one after the other.
+// Lines returns shell commands that try the API at a URL, in order.
 func (d Demo) Lines(url string) []string {
 	app := url + "/api/v1/orgs/" + demoOrg + "/apps/" + demoApp
 	bearer := ` -H "Authorization: Bearer $TOKEN"`
@@ -65,10 +65,10 @@ func (d Demo) Lines(url string) []string {
 	}
 }
 
-// requestID is a new UUID.
+// requestID returns a random UUID.
 func requestID() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails
+	_, _ = rand.Read(b[:]) // never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

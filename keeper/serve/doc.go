@@ -1,3 +1,3 @@
-// Package keeper is the process around budgethttp.Server: listeners, TLS, proxies,
-// metrics, the work that one of many processes does, and how it all ends.
+// Package serve is the process around budgethttp.Server: listeners, TLS, proxies, metrics,
+// background work that one of many processes does, and an orderly shutdown.
 package keeper

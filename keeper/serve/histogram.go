@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// bounds are the upper ends of the buckets of durations, in seconds: a recommendation from
-// memory takes less than a millisecond, and a call's own time is up after seconds.
+// bounds are the upper ends of the buckets, in seconds. A recommendation from memory takes less
+// than a millisecond, and a call times out after seconds.
 var bounds = [...]float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5}
 
 // histogram counts durations.
 type histogram struct {
-	counts [len(bounds) + 1]int64 // each its own; the last is of what is longer
+	counts [len(bounds) + 1]int64 // by bucket; the last counts longer durations
 	sum    float64
 }
 
-func (h *histogram) observe(d time.Duration) {
+func (h *histogram) observeDuration(d time.Duration) {
 	seconds := d.Seconds()
 	i, _ := slices.BinarySearch(bounds[:], seconds)
 	h.counts[i]++
 	h.sum += seconds
 }
 
-// write writes the histogram as the text format of Prometheus has it.
-func (h *histogram) write(w io.Writer, name, labels string) {
+// writeText writes the histogram in the text format of Prometheus.
+func (h *histogram) writeText(w io.Writer, name, labels string) {
 	var sum int64
 	for i, n := range h.counts {
 		sum += n
@@ -41,8 +41,8 @@ func (h *histogram) write(w io.Writer, name, labels string) {
 	fmt.Fprintf(w, "%s_count{%s} %d\n", name, labels, sum)
 }
 
-// labelled writes labels: pairs of a name and its value.
-func labelled(pairs ...string) string {
+// formatLabels formats labels from pairs of names and values.
+func formatLabels(pairs ...string) string {
 	var out []string
 	for i := 0; i+1 < len(pairs); i += 2 {
 		out = append(out, pairs[i]+`="`+escaped.Replace(pairs[i+1])+`"`)

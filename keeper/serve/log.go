@@ -8,43 +8,43 @@ import (
 	"time"
 )
 
-// logRoom bounds the lines that wait to be written, in bytes: some 4,000 of them.
+// logRoom is the maximal size of the waiting lines, in bytes: some 4,000 lines.
 const logRoom = 1 << 20
 
-// Log writes lines from a goroutine of its own, so that whoever reads them, and stops
-// reading, keeps no request waiting. A line that finds no room is dropped and counted; when
-// there is room again, a line says how many were. Make one with NewLog, and Close it. It is
-// safe for concurrent use.
+// Log writes lines on its own goroutine, so that a slow or blocked reader delays no request. It
+// drops and counts a line that finds no room. When there is room again, it writes a line with
+// the number of dropped ones. Make one with NewLog, and Close it. It is safe for concurrent
+// use.
 type Log struct {
 	to    io.Writer
-	ended chan struct{} // is closed when all was written that was given before Close
+	ended chan struct{} // closed when everything from before Close is written
 
 	mu       sync.Mutex
-	more     *sync.Cond // there are lines to write, or the end has come
+	more     *sync.Cond // signals new lines and Close
 	waiting  []byte
 	closed   bool
-	dropping bool  // the last line found no room, or could not be written
-	dropped  int64 // lines in all
-	told     int64 // those of them that are told of, or cannot be
+	dropping bool  // the last line was dropped or could not be written
+	dropped  int64 // all dropped lines
+	told     int64 // dropped lines that were reported, or cannot be
 }
 
-// NewLog writes to a writer, which nobody else writes to until Close.
+// NewLog returns a log that writes to a writer. Only the log may use the writer until Close.
 func NewLog(to io.Writer) *Log {
 	l := &Log{to: to, ended: make(chan struct{})}
 	l.more = sync.NewCond(&l.mu)
-	go l.run()
+	go l.writeLoop()
 	return l
 }
 
-// Write takes a line, or drops it. It never fails. After Close it writes at once, unless the
+// Write queues a line, or drops it. It never fails. After Close it writes directly, unless the
 // reader had stopped reading by then.
 func (l *Log) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.closed && l.over():
+	case l.closed && l.hasEnded():
 		_, err := l.to.Write(line)
-		l.wrote(line, err)
+		l.recordResult(line, err)
 	case l.closed, len(l.waiting)+len(line) > logRoom:
 		l.dropped, l.dropping = l.dropped+1, true
 	default:
@@ -54,8 +54,8 @@ func (l *Log) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// over reports whether nothing is being written any more.
-func (l *Log) over() bool {
+// hasEnded reports whether the writing goroutine has ended.
+func (l *Log) hasEnded() bool {
 	select {
 	case <-l.ended:
 		return true
@@ -64,8 +64,8 @@ func (l *Log) over() bool {
 	}
 }
 
-// run writes what waits, until Close and then the rest.
-func (l *Log) run() {
+// writeLoop writes the waiting lines until Close, and then the rest.
+func (l *Log) writeLoop() {
 	defer close(l.ended)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,16 +78,16 @@ func (l *Log) run() {
 			l.more.Wait()
 		}
 		lines, l.waiting = l.waiting, lines[:0]
-		lines = l.tell(lines)
+		lines = l.appendDropped(lines)
 		l.mu.Unlock()
 		_, err := l.to.Write(lines)
 		l.mu.Lock()
-		l.wrote(lines, err)
+		l.recordResult(lines, err)
 	}
 }
 
-// tell adds a line about those that were dropped.
-func (l *Log) tell(lines []byte) []byte {
+// appendDropped appends a line with the number of dropped lines.
+func (l *Log) appendDropped(lines []byte) []byte {
 	n := l.dropped - l.told
 	if n == 0 {
 		return lines
@@ -98,8 +98,8 @@ func (l *Log) tell(lines []byte) []byte {
 	return about.Bytes()
 }
 
-// wrote notes whether lines could be written. Of those that could not, no line tells.
-func (l *Log) wrote(lines []byte, err error) {
+// recordResult records whether lines were written. Failed lines are not reported.
+func (l *Log) recordResult(lines []byte, err error) {
 	l.dropping = err != nil
 	if err != nil {
 		n := int64(bytes.Count(lines, []byte("\n")))
@@ -107,8 +107,8 @@ func (l *Log) wrote(lines []byte, err error) {
 	}
 }
 
-// Close writes what waits, for so long at most: a reader that has stopped keeps no process
-// from ending.
+// Close writes the waiting lines, for at most patience: a blocked reader must not keep a
+// process from ending.
 func (l *Log) Close(patience time.Duration) {
 	l.mu.Lock()
 	l.closed = true
@@ -120,7 +120,7 @@ func (l *Log) Close(patience time.Duration) {
 	}
 }
 
-// Dropped is how many lines were dropped so far, and whether the last one was.
+// Dropped returns the number of dropped lines, and whether the last line was dropped.
 func (l *Log) Dropped() (lines int64, dropping bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -36,7 +36,7 @@ func TestMetricsAreThoseOfTheDocument(t *testing.T) {
 	m.onSweep(nil)
 	m.onRefresh(budget.PriceReport{}, nil)
 	var text bytes.Buffer
-	m.write(&text, readings{})
+	m.writeAll(&text, readings{})
 	var there []string
 	for _, name := range regexp.MustCompile(`(?m)^# TYPE dynalimit_keeper_(\w+) `).FindAllStringSubmatch(text.String(), -1) {
 		there = append(there, name[1])
@@ -47,7 +47,7 @@ func TestMetricsAreThoseOfTheDocument(t *testing.T) {
 // series is every line of the metrics, without the prefix of their names.
 func (m *metrics) series(r readings) map[string]string {
 	var text bytes.Buffer
-	m.write(&text, r)
+	m.writeAll(&text, r)
 	out := map[string]string{}
 	for _, line := range regexp.MustCompile(`(?m)^dynalimit_keeper_(\S+) (\S+)$`).FindAllStringSubmatch(text.String(), -1) {
 		out[line[1]] = line[2]
@@ -102,7 +102,7 @@ func TestMetricsAddUp(t *testing.T) {
 		logins: credentials.Stats{Logins: 11, RefusedLogins: 12, Retrievals: 13, Revocations: 14, RevocationHits: 25, RevocationReads: 26},
 		tokens: budgethttp.Stats{TokenHits: 27, TokenChecks: 28},
 	}
-	m.counting(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	m.countInFlight(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		there := m.series(read)
 		for name, value := range want {
 			assert.Equal(t, value, there[name], name)

@@ -10,14 +10,14 @@ import (
 	"github.com/dynalimit/dynalimit/internal/origin"
 )
 
-// The headers in which proxies say for whom they ask. One is believed: a proxy that writes
-// one passes on the other as its client wrote it.
+// The headers in which proxies report their clients. Only one is trusted: a proxy that writes
+// one passes the other on unchanged from its client.
 const (
 	forwardedFor = "X-Forwarded-For"
 	forwarded    = "Forwarded"
 )
 
-// proxies are those that are believed about the addresses of their clients.
+// proxies are the trusted proxies.
 type proxies struct {
 	networks origin.Proxies
 	header   string
@@ -49,22 +49,22 @@ func newProxies(networks []string, header string) (*proxies, error) {
 	return p, nil
 }
 
-// address is where a request is from: the last one on its way that is no trusted proxy.
-// What is left of that, anybody may have written. A proxy that hides its client, or writes
-// nonsense, answers for it.
-func (p *proxies) address(r *http.Request) netip.Addr {
+// clientAddress returns the address of a request: the last one on its way that is not a trusted
+// proxy. Addresses before that one may be forged. If a proxy hides its client or writes an
+// invalid address, the proxy's address counts.
+func (p *proxies) clientAddress(r *http.Request) netip.Addr {
 	peer, ok := origin.Parse(r.RemoteAddr)
 	if !ok {
 		return netip.Addr{}
 	}
-	hops := p.hops(r.Header)
+	hops := p.forwardedHops(r.Header)
 	slices.Reverse(hops)
 	from, _ := p.networks.Find(peer, slices.Values(hops))
 	return from
 }
 
-// hops are the addresses that the header has, from the client on.
-func (p *proxies) hops(h http.Header) []string {
+// forwardedHops returns the addresses in the header, beginning with the client.
+func (p *proxies) forwardedHops(h http.Header) []string {
 	all := strings.Join(h.Values(p.header), ",")
 	if all == "" {
 		return nil
@@ -79,7 +79,7 @@ func (p *proxies) hops(h http.Header) []string {
 	return parts
 }
 
-// forNode is who is named by for= in an element of Forwarded (RFC 7239); "" for nobody.
+// forNode returns the for= node of an element of Forwarded (RFC 7239), or "".
 func forNode(element string) string {
 	for _, pair := range unquotedSplit(element, ';') {
 		name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
@@ -90,10 +90,9 @@ func forNode(element string) string {
 	return ""
 }
 
-// unquotedSplit parts a header's value where a separator is in no quoted string: a proxy
-// that says which host was asked for quotes what the client wrote. It reads from the end,
-// where the nearest proxy has written, so that a quote that a client left open ends nothing
-// of that.
+// unquotedSplit splits a header's value at separators outside quoted strings, because a proxy
+// quotes the requested host as its client wrote it. It reads from the end, where the nearest
+// proxy has written, so that an unclosed quote of a client cannot affect that part.
 func unquotedSplit(text string, separator byte) []string {
 	var parts []string
 	end, quoted := len(text), false
@@ -110,7 +109,7 @@ func unquotedSplit(text string, separator byte) []string {
 	return parts
 }
 
-// backslashed reports whether what follows a text in a quoted string stands for itself.
+// backslashed reports whether the character after before is escaped.
 func backslashed(before string) bool {
 	return (len(before)-len(strings.TrimRight(before, `\`)))%2 == 1
 }

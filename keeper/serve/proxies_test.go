@@ -55,7 +55,7 @@ func TestAddress(t *testing.T) {
 		if test.other != "" {
 			r.Header.Set(other, test.other)
 		}
-		assert.Equal(t, test.want, p.address(r).String(), name)
+		assert.Equal(t, test.want, p.clientAddress(r).String(), name)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestNetworksOfIPv4InIPv6(t *testing.T) {
 		p, err := newProxies([]string{text}, forwardedFor)
 		require.NoError(t, err, text)
 		r := &http.Request{RemoteAddr: "10.1.2.3:4000", Header: http.Header{forwardedFor: {"198.51.100.1"}}}
-		assert.Equal(t, "198.51.100.1", p.address(r).String(), text)
+		assert.Equal(t, "198.51.100.1", p.clientAddress(r).String(), text)
 	}
 	for _, text := range []string{"::ffff:0.0.0.0/96", "::ffff:0.0.0.0/64", "::/0"} {
 		_, err := newProxies([]string{text}, forwardedFor)

@@ -5,19 +5,18 @@ import (
 	"slices"
 )
 
-// others stands for the labels of quotas that have no series of their own: no label is
-// called so.
+// others is the series of labels without their own series. No label can have this name.
 const others = "(others)"
 
-// quotas bounds the series of labels, which organisations name: those that come first have
-// one each, for as long as the process runs, and the others one together.
+// quotas bounds the number of series of labels, because organisations name the labels. The
+// first ones have their own series for the life of the process, the others share one.
 type quotas struct {
 	maximum int
 	own     map[string]bool
 }
 
-// bounded is the highest percentage by series.
-func (q *quotas) bounded(byLabel map[string]float64) map[string]float64 {
+// boundSeries returns the highest percentage by series.
+func (q *quotas) boundSeries(byLabel map[string]float64) map[string]float64 {
 	if q.own == nil {
 		q.own = map[string]bool{}
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/pricefeed"
 )
 
-// Bounds of what a client may send, and how slowly.
+// Limits for the size and the speed of clients' requests.
 const (
 	headerTime  = 5 * time.Second
 	readTime    = 15 * time.Second
@@ -34,29 +34,29 @@ const (
 	headerBytes = 16 << 10
 )
 
-// Parts are what a service is made of; all but Prices are needed.
+// Parts are the parts of a service. All except Prices are required.
 type Parts struct {
-	// Client reaches the control and usage tables, which Tables names.
+	// Client accesses the control and usage tables, which Tables names.
 	Client *dynamodb.Client
 	Tables budget.Tables
-	// Repository is the table of limits: it counts failed logins, and has the lease of the
+	// Repository is the table of limits. It counts failed logins, and contains the lease of the
 	// one process that sweeps.
 	Repository *dynalimit.Repository
-	// Keys sign tokens, and hash secrets.
+	// Keys sign tokens and hash secrets.
 	Keys credentials.KeySource
-	// Prices is where new prices come from. Nil: from nowhere.
+	// Prices is the source of new prices. nil turns the import off.
 	Prices pricefeed.Source
-	// Principal is who makes changes that no request asked for.
+	// Principal is the author of changes without a request.
 	Principal string
-	// Logger gets the access log, and what goes wrong. It must not wait for whoever reads it.
+	// Logger gets the access log and errors. It must not block.
 	Logger *slog.Logger
-	// Log is what Logger writes to, for metrics and /ready. Nil: nothing that drops lines.
+	// Log is the target of Logger, for metrics and /ready. nil if the logger drops no lines.
 	Log *Log
-	// Now is the clock. Defaults to the process's, corrected by DynamoDB's.
+	// Now is the clock. Defaults to the process's clock, corrected by DynamoDB's.
 	Now func() time.Time
 }
 
-// Service is a keeper that serves. Make one with Open, and Serve it.
+// Service is a serving keeper. Make one with Open, and call Serve.
 type Service struct {
 	config  Config
 	parts   Parts
@@ -68,11 +68,11 @@ type Service struct {
 	now     func() time.Time
 
 	api, operating         *http.Server
-	apiListener, opsListen net.Listener // the latter nil for none
+	apiListener, opsListen net.Listener // the second is nil without metrics
 	ending                 atomic.Bool
 }
 
-// Open makes a service and begins to listen. It is to be served or closed.
+// Open makes a service and begins to listen. Call Serve or Close afterwards.
 func Open(ctx context.Context, config Config, parts Parts) (*Service, error) {
 	if err := config.Check(); err != nil {
 		return nil, err
@@ -82,10 +82,10 @@ func Open(ctx context.Context, config Config, parts Parts) (*Service, error) {
 		s.now = time.Now
 	}
 	s.metrics = newMetrics(s.now)
-	err := s.build()
+	err := s.buildParts()
 	if err == nil {
 		s.storeDefaults(ctx)
-		err = s.listen(ctx)
+		err = s.openListeners(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
@@ -93,19 +93,19 @@ func Open(ctx context.Context, config Config, parts Parts) (*Service, error) {
 	return s, nil
 }
 
-// options are those of the keeper.
-func (s *Service) options() *budget.Options {
+// keeperOptions returns the options of the keeper.
+func (s *Service) keeperOptions() *budget.Options {
 	p, c := s.parts, s.config
 	return &budget.Options{
-		Now: p.Now, Models: c.Defaults.Models, Prices: c.prices(), Staleness: time.Duration(c.Defaults.Staleness), ConfigTTL: time.Duration(c.Defaults.ConfigTTL),
-		Principal: p.Principal, Logger: p.Logger, OnEvent: s.onEvent, Metering: budget.Metering(c.Metering), Linger: time.Duration(c.linger()), Spool: c.Spool, OnRefused: s.onRefused,
+		Now: p.Now, Models: c.Defaults.Models, Prices: c.defaultPrices(), Staleness: time.Duration(c.Defaults.Staleness), ConfigTTL: time.Duration(c.Defaults.ConfigTTL),
+		Principal: p.Principal, Logger: p.Logger, OnEvent: s.onEvent, Metering: budget.Metering(c.Metering), Linger: time.Duration(c.lingerOrDefault()), Spool: c.Spool, OnRefused: s.onRefused,
 		OnUnavailable: budget.OnUnavailable{Recommend: budget.Policy(c.OnUnavailable.Recommend), Submit: budget.Policy(c.OnUnavailable.Submit)},
 	}
 }
 
-func (s *Service) build() (err error) {
+func (s *Service) buildParts() (err error) {
 	p, c := s.parts, s.config
-	s.keeper, err = budget.New(p.Client, p.Tables, s.options())
+	s.keeper, err = budget.New(p.Client, p.Tables, s.keeperOptions())
 	if errors.Is(err, budget.ErrSpoolInUse) {
 		return fmt.Errorf("%s is another keeper's spool: give each process a file of its own with --spool", c.Spool)
 	}
@@ -130,40 +130,39 @@ func (s *Service) build() (err error) {
 	s.handler, err = budgethttp.New(s.keeper, s.store, &budgethttp.Options{
 		Limiter: s.limiter, Issuer: c.Tokens.Issuer, Audience: c.Tokens.Audience,
 		AccessTTL: time.Duration(c.Tokens.Access), RefreshTTL: time.Duration(c.Tokens.Refresh),
-		Address: trusted.address, Now: p.Now, Logger: p.Logger, OnServed: s.metrics.onServed,
+		Address: trusted.clientAddress, Now: p.Now, Logger: p.Logger, OnServed: s.metrics.onServed,
 	})
 	if err != nil {
 		return err
 	}
-	s.api = s.server(cors(c.CORSOrigins, s.metrics.counting(s.handler)))
-	s.operating = s.server(s.operations())
+	s.api = s.newServer(allowOrigins(c.CORSOrigins, s.metrics.countInFlight(s.handler)))
+	s.operating = s.newServer(s.operationsHandler())
 	return nil
 }
 
-func (s *Service) server(h http.Handler) *http.Server {
+func (s *Service) newServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: headerBytes, ErrorLog: slog.NewLogLogger(s.parts.Logger.Handler(), slog.LevelDebug),
 	}
 }
 
-// onEvent tells the log, and counts.
+// onEvent logs and counts an event.
 func (s *Service) onEvent(ctx context.Context, e budget.Event) {
 	s.metrics.onEvent(e)
 	s.parts.Logger.InfoContext(ctx, "keeper: "+string(e.Kind), "event_id", e.ID, "org_id", e.Org, "app_id", e.App, "label", e.Label,
 		"from", e.From, "day", e.Day, "percent", e.Percent, "spend_usd_micros", e.SpendMicros, "quota_usd_micros", e.QuotaMicros)
 }
 
-// onRefused tells the log of spooled usage that is counted no more; it stays in a file
-// beside the spool.
+// onRefused logs spooled usage that will never be counted. It stays in a file beside the spool.
 func (s *Service) onRefused(u budget.SpooledUsage, err error) {
 	s.parts.Logger.Error("keeper: spooled usage was refused", "file", s.config.Spool+".refused",
 		"org_id", u.Org, "app_id", u.App, "request_id", u.Usage.RequestID, "error", err)
 }
 
-func (s *Service) listen(ctx context.Context) (err error) {
+func (s *Service) openListeners(ctx context.Context) (err error) {
 	if s.config.TLS.Cert != "" {
-		if s.api.TLSConfig, err = s.config.TLS.config(); err != nil {
+		if s.api.TLSConfig, err = s.config.TLS.tlsConfig(); err != nil {
 			return err
 		}
 	}
@@ -188,7 +187,7 @@ func listenOn(ctx context.Context, address, flag string) (net.Listener, error) {
 	return l, nil
 }
 
-// URL is where the API is.
+// URL returns the URL of the API.
 func (s *Service) URL() string {
 	scheme := "http://"
 	if s.config.TLS.Cert != "" {
@@ -197,7 +196,7 @@ func (s *Service) URL() string {
 	return scheme + s.apiListener.Addr().String()
 }
 
-// MetricsURL is where metrics are; "" for nowhere.
+// MetricsURL returns the URL of the metrics, or "" without metrics.
 func (s *Service) MetricsURL() string {
 	if s.opsListen == nil {
 		return ""
@@ -205,16 +204,17 @@ func (s *Service) MetricsURL() string {
 	return "http://" + s.opsListen.Addr().String()
 }
 
-// ready reports whether requests are to be sent here. While DynamoDB does not answer, no other
-// process is better off: so it is as long as some are served, from memory or into the spool.
-func (s *Service) ready() bool {
+// isReady reports whether this process can serve requests. While DynamoDB does not answer, no
+// other process is better: the process is ready as long as it serves some calls, from memory or
+// into the spool.
+func (s *Service) isReady() bool {
 	health, policies := s.keeper.Health(), s.config.OnUnavailable
 	serves := budget.Policy(policies.Recommend) != budget.Refuse || s.config.Spool != "" && budget.Policy(policies.Submit) != budget.Refuse
 	return !s.ending.Load() && (health.Ready || health.Open && serves)
 }
 
-// Serve serves until ctx ends, then takes no more requests, lets those under way end, and
-// writes what they have to write. It returns what went wrong; nothing if it ended in order.
+// Serve serves until ctx ends. Then it refuses new requests, waits for pending ones, and
+// completes pending writes. It returns nil after an orderly end.
 func (s *Service) Serve(ctx context.Context) error {
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -239,16 +239,16 @@ func (s *Service) Serve(ctx context.Context) error {
 		listening--
 	case <-ctx.Done():
 		s.parts.Logger.InfoContext(ctx, "keeper: ending", "delay", time.Duration(s.config.Shutdown.Delay).String(), "time", time.Duration(s.config.Shutdown.Time).String())
-		s.drain()
+		s.drainRequests()
 	}
 	s.ending.Store(true)
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(s.config.Shutdown.Time))
 	defer cancel()
-	err := s.finish(closing)
+	err := s.shutdownAPI(closing)
 	stop()
 	work.Wait()
 	err = errors.Join(err, s.closeParts(closing))
-	_ = s.operating.Close() // metrics are there to the last
+	_ = s.operating.Close() // metrics are available to the last
 	for range listening {
 		if e := <-served; !errors.Is(e, http.ErrServerClosed) {
 			failed = cmp.Or(failed, e)
@@ -269,23 +269,23 @@ func (s *Service) serveAPI() error {
 	return s.api.Serve(s.apiListener)
 }
 
-// drain says that this process is not ready, and takes requests until that is known.
-func (s *Service) drain() {
+// drainRequests turns /ready negative, and accepts requests until load balancers have noticed.
+func (s *Service) drainRequests() {
 	s.ending.Store(true)
 	if s.config.Shutdown.Delay > 0 {
 		<-time.After(time.Duration(s.config.Shutdown.Delay))
 	}
 }
 
-// finish lets requests under way end.
-func (s *Service) finish(ctx context.Context) error {
+// shutdownAPI waits for pending requests.
+func (s *Service) shutdownAPI(ctx context.Context) error {
 	if err := s.api.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("requests were cut off after %v: give them longer with --shutdown-time", time.Duration(s.config.Shutdown.Time)), s.api.Close())
 	}
 	return nil
 }
 
-// closeParts writes what has to be written.
+// closeParts completes pending writes.
 func (s *Service) closeParts(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(s.config.Shutdown.Time))
 	defer cancel()
@@ -298,10 +298,10 @@ func (s *Service) closeParts(ctx context.Context) (err error) {
 	return err
 }
 
-// Close ends a service that was not served.
+// Close ends a service without Serve.
 func (s *Service) Close(ctx context.Context) error {
 	if s.apiListener != nil {
-		_ = s.apiListener.Close() // nobody was answered yet
+		_ = s.apiListener.Close() // no request was answered yet
 	}
 	if s.opsListen != nil {
 		_ = s.opsListen.Close()
@@ -309,7 +309,7 @@ func (s *Service) Close(ctx context.Context) error {
 	return s.closeParts(ctx)
 }
 
-// CreateTables makes the tables that are missing.
+// CreateTables creates the missing tables.
 func (s *Service) CreateTables(ctx context.Context) error {
 	if err := s.keeper.Setup().CreateTables(ctx); err != nil {
 		return err
@@ -317,8 +317,8 @@ func (s *Service) CreateTables(ctx context.Context) error {
 	return s.parts.Repository.CreateTable(ctx)
 }
 
-// Look reads from the tables, so that wrong names and missing permissions are told before
-// anybody asks.
+// Look reads from the tables, so that wrong names and missing permissions are reported before
+// the first request.
 func (s *Service) Look(ctx context.Context) error {
 	if _, err := s.store.ListKeys(ctx); err != nil {
 		return err
@@ -330,11 +330,11 @@ func (s *Service) Look(ctx context.Context) error {
 	return err
 }
 
-// nothing is a key that no item has.
+// nothing is the key of no item.
 var nothing = map[string]types.AttributeValue{
 	"PK": &types.AttributeValueMemberS{Value: "NOTHING"}, "SK": &types.AttributeValueMemberS{Value: "#"},
 }
 
-// decoy is a bcrypt hash of nobody's, of the cost that most systems use: it makes the time
-// of a failed login say nothing of who has an imported hash.
+// decoy is a bcrypt hash without an owner, with the cost that most systems use. It makes failed
+// logins take equally long with and without an imported hash.
 const decoy = "$2a$12$D58QqvvhlEqXbdO6x5wtkecUHsMeZtyRZtA71YJ./ekLS.yvSnj4q"

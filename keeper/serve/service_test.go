@@ -388,11 +388,11 @@ func TestServiceMeasuresItself(t *testing.T) {
 func TestQuotasHaveBoundedLabels(t *testing.T) {
 	var q quotas
 	q.maximum = 3
-	assert.Equal(t, map[string]float64{"a": 1, "b": 2}, q.bounded(map[string]float64{"a": 1, "b": 2}))
-	assert.Equal(t, map[string]float64{"a": 1, "c": 3, others: 99.5}, q.bounded(map[string]float64{"a": 1, "e": 99.5, "d": 98, "c": 3}))
-	assert.Equal(t, map[string]float64{"b": 0, others: 4}, q.bounded(map[string]float64{"b": 0, "d": 4}), "b keeps its own")
-	assert.Equal(t, map[string]float64{others: 99}, q.bounded(map[string]float64{"d": 99, "e": 1}), "the highest of them, not the last")
-	assert.Empty(t, q.bounded(nil))
+	assert.Equal(t, map[string]float64{"a": 1, "b": 2}, q.boundSeries(map[string]float64{"a": 1, "b": 2}))
+	assert.Equal(t, map[string]float64{"a": 1, "c": 3, others: 99.5}, q.boundSeries(map[string]float64{"a": 1, "e": 99.5, "d": 98, "c": 3}))
+	assert.Equal(t, map[string]float64{"b": 0, others: 4}, q.boundSeries(map[string]float64{"b": 0, "d": 4}), "b keeps its own")
+	assert.Equal(t, map[string]float64{others: 99}, q.boundSeries(map[string]float64{"d": 99, "e": 1}), "the highest of them, not the last")
+	assert.Empty(t, q.boundSeries(nil))
 	assert.Len(t, q.own, 3)
 }
 

@@ -11,10 +11,10 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/pricefeed"
 )
 
-// SweepLease is the name of the lease of the one process that sweeps.
+// SweepLease is the name of the lease of the process that sweeps.
 const SweepLease = "keeper-sweep"
 
-// sweepAlone sweeps again and again until ctx ends, while no other process does.
+// sweepAlone sweeps periodically until ctx ends, while no other process does.
 func (s *Service) sweepAlone(ctx context.Context) {
 	for {
 		err := admin.New(s.parts.Repository).Alone(ctx, SweepLease, nil, s.sweepOften)
@@ -22,13 +22,13 @@ func (s *Service) sweepAlone(ctx context.Context) {
 		if ctx.Err() == nil && err != nil && !errors.Is(err, fault.ErrHeld) {
 			s.parts.Logger.ErrorContext(ctx, "keeper: sweep", "error", err)
 		}
-		if !wait(ctx, time.Duration(s.config.Aggregation.Every)) {
+		if !waitFor(ctx, time.Duration(s.config.Aggregation.Every)) {
 			return
 		}
 	}
 }
 
-// sweepOften sweeps until ctx ends: somebody else may then be the one that does.
+// sweepOften sweeps until ctx ends, because another process may then hold the lease.
 func (s *Service) sweepOften(ctx context.Context) error {
 	s.metrics.setLeading(true)
 	for {
@@ -43,14 +43,14 @@ func (s *Service) sweepOften(ctx context.Context) error {
 		if report.Events > 0 {
 			s.parts.Logger.InfoContext(ctx, "keeper: swept", "orgs", report.Orgs, "events", report.Events)
 		}
-		if !wait(ctx, time.Duration(s.config.Aggregation.Every)) {
+		if !waitFor(ctx, time.Duration(s.config.Aggregation.Every)) {
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// wait waits, and reports whether ctx goes on.
-func wait(ctx context.Context, d time.Duration) bool {
+// waitFor waits for d. It returns false if ctx ends first.
+func waitFor(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

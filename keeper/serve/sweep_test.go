@@ -65,7 +65,7 @@ func newProcess(t *testing.T, db *ddbmem.DB) *process {
 // says is what the metrics say of a series.
 func (p *process) says(series string) string {
 	var text bytes.Buffer
-	p.metrics.write(&text, readings{ready: true})
+	p.metrics.writeAll(&text, readings{ready: true})
 	_, rest, _ := strings.Cut(text.String(), "\n"+series+" ")
 	value, _, _ := strings.Cut(rest, "\n")
 	return value

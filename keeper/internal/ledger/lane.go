@@ -65,7 +65,7 @@ func (l *lanes) close() {
 func (l *lanes) hasWork(scope string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for key := range l.open { // see Account.operation
+	for key := range l.open { // see Account.baseOperation
 		if strings.HasPrefix(key, scope+"#") {
 			return true
 		}

@@ -6,42 +6,42 @@ import (
 	"sync"
 )
 
-// maxWaiting bounds the logins that wait for others at this process.
+// maxWaiting is the maximal number of waiting logins in this process.
 const maxWaiting = 4096
 
-// errCrowded says that as many logins wait as may, or that one has waited long enough.
+// errCrowded means that too many logins wait, or that this login has waited too long.
 var errCrowded = errors.New("login: too many logins are under way")
 
-// gates let so many at a time to each bucket, first come, first served; the rest waits. A
-// bucket with nobody at it takes no room.
+// gates limits the number of concurrent logins of each bucket, first come, first served. A gate
+// without users is removed.
 type gates struct {
-	mu      sync.Mutex
-	waiting int
-	of      map[string]*gate
+	mu       sync.Mutex
+	waiting  int
+	byEntity map[string]*gate
 }
 
-// gate is a bucket's.
+// gate is the gate of one bucket.
 type gate struct {
-	places chan struct{} // who is in has put one
-	users  int           // who is in, or waits
+	places chan struct{} // one element per admitted login
+	users  int           // admitted and waiting logins
 }
 
-func newGates() *gates { return &gates{of: map[string]*gate{}} }
+func newGates() *gates { return &gates{byEntity: map[string]*gate{}} }
 
-// enter waits for one of so many places at a bucket, until patience ends. Errors: errCrowded,
-// and the context's.
-func (g *gates) enter(ctx context.Context, patience <-chan struct{}, entity string, places int64) (leave func(), err error) {
+// enterGate waits for one of the bucket's places, until patience ends. Errors: errCrowded, and the
+// context's.
+func (g *gates) enterGate(ctx context.Context, patience <-chan struct{}, entity string, places int64) (leave func(), err error) {
 	g.mu.Lock()
-	at := g.of[entity]
+	at := g.byEntity[entity]
 	if at == nil {
 		at = &gate{places: make(chan struct{}, places)}
-		g.of[entity] = at
+		g.byEntity[entity] = at
 	}
 	at.users++
 	select {
 	case at.places <- struct{}{}:
 		g.mu.Unlock()
-		return func() { <-at.places; g.left(entity, at) }, nil
+		return func() { <-at.places; g.leaveGate(entity, at) }, nil
 	default:
 	}
 	if g.waiting >= maxWaiting {
@@ -53,14 +53,14 @@ func (g *gates) enter(ctx context.Context, patience <-chan struct{}, entity stri
 	g.mu.Unlock()
 	select {
 	case at.places <- struct{}{}:
-		leave = func() { <-at.places; g.left(entity, at) }
+		leave = func() { <-at.places; g.leaveGate(entity, at) }
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-patience:
 		err = errCrowded
 	}
 	if err != nil {
-		g.left(entity, at)
+		g.leaveGate(entity, at)
 	}
 	g.mu.Lock()
 	g.waiting--
@@ -68,11 +68,11 @@ func (g *gates) enter(ctx context.Context, patience <-chan struct{}, entity stri
 	return leave, err
 }
 
-// left notes that somebody is at a bucket no more.
-func (g *gates) left(entity string, at *gate) {
+// leaveGate removes a user of a gate.
+func (g *gates) leaveGate(entity string, at *gate) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if at.users--; at.users == 0 {
-		delete(g.of, entity)
+		delete(g.byEntity, entity)
 	}
 }

@@ -28,7 +28,7 @@ func TestAllWhoWaitGetIn(t *testing.T) {
 				until = patience
 			}
 			go func() {
-				out, err := g.enter(ctx, until, "a", places)
+				out, err := g.enterGate(ctx, until, "a", places)
 				if err != nil {
 					errs <- err
 					return
@@ -55,7 +55,7 @@ func TestAllWhoWaitGetIn(t *testing.T) {
 			synctest.Wait()
 		}
 		assert.Empty(t, in)
-		assert.Empty(t, g.of)
+		assert.Empty(t, g.byEntity)
 		assert.Zero(t, g.waiting)
 	})
 }
@@ -63,18 +63,18 @@ func TestAllWhoWaitGetIn(t *testing.T) {
 // A bucket is the same one for as long as anybody is at it.
 func TestPlacesAreCountedUntilTheLastHasLeft(t *testing.T) {
 	g := newGates()
-	first, err := g.enter(t.Context(), nil, "a", 2)
+	first, err := g.enterGate(t.Context(), nil, "a", 2)
 	require.NoError(t, err)
-	second, err := g.enter(t.Context(), nil, "a", 2)
+	second, err := g.enterGate(t.Context(), nil, "a", 2)
 	require.NoError(t, err)
 	first()
-	third, err := g.enter(t.Context(), nil, "a", 2)
+	third, err := g.enterGate(t.Context(), nil, "a", 2)
 	require.NoError(t, err)
 	over := make(chan struct{})
 	close(over)
-	_, err = g.enter(t.Context(), over, "a", 2)
+	_, err = g.enterGate(t.Context(), over, "a", 2)
 	require.ErrorIs(t, err, errCrowded)
 	second()
 	third()
-	assert.Empty(t, g.of)
+	assert.Empty(t, g.byEntity)
 }

@@ -6,7 +6,8 @@ import (
 	"io"
 )
 
-// newID draws the id of a token or session, a UUID of version 4. Nil takes crypto/rand.
+// newID returns a random UUID of version 4, as the id of a token or session. A nil random means
+// crypto/rand.
 func newID(random io.Reader) (string, error) {
 	if random == nil {
 		random = rand.Reader

@@ -26,7 +26,7 @@ func (w *world) ticking(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for pause(ctx, nil, tick) == nil {
+		for pauseFor(ctx, nil, tick) == nil {
 			w.clock.Advance(tick)
 		}
 	}()
@@ -65,7 +65,7 @@ func TestFailuresStayWithinTheLimitWhateverHappens(t *testing.T) {
 				group.Go(func() {
 					for time.Since(start) < lasting {
 						w.tryAtRandom(t, rng, nodes[rng.IntN(len(nodes))], c)
-						_ = pause(t.Context(), nil, time.Duration(rng.IntN(3000))*time.Millisecond)
+						_ = pauseFor(t.Context(), nil, time.Duration(rng.IntN(3000))*time.Millisecond)
 					}
 				})
 			}
@@ -74,11 +74,11 @@ func TestFailuresStayWithinTheLimitWhateverHappens(t *testing.T) {
 			assert.LessOrEqual(t, looked(nodes...), allowed)
 			assert.Greater(t, looked(nodes...)+w.crashed.Load(), allowed/2, "what crashed would have been looked at")
 			for _, n := range nodes {
-				assert.Empty(t, n.throttle.gates.of)
+				assert.Empty(t, n.throttle.gates.byEntity)
 				assert.Zero(t, n.throttle.gates.waiting)
 			}
 			w.db.SetFaults(nil)
-			_ = pause(t.Context(), nil, time.Minute)
+			_ = pauseFor(t.Context(), nil, time.Minute)
 			for range 10 {
 				require.ErrorIs(t, w.try(w.b, home, c.ClientID, wrong), ErrUnauthorized)
 			}
@@ -99,7 +99,7 @@ func (w *world) tryAtRandom(t *testing.T, rng *rand.Rand, n *node, c credentials
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(rng.IntN(40))*time.Millisecond)
 		defer cancel()
 	case 4:
-		if a, err := n.throttle.begin(ctx, home, c.ClientID); err == nil {
+		if a, err := n.throttle.beginLogin(ctx, home, c.ClientID); err == nil {
 			w.crashed.Add(1)
 			for _, taken := range a.taken { // a crash: nothing is written any more
 				taken.leave()
@@ -145,7 +145,7 @@ func TestRefusalsOfAClientLeaveTheAddressAlone(t *testing.T) {
 		assertThrottled(t, w.try([]*node{w.a, w.b}[i%2], home, c.ClientID, wrong), "ten failed")
 	}
 	for _, n := range []*node{w.a, w.b} {
-		assert.Empty(t, n.throttle.gates.of)
+		assert.Empty(t, n.throttle.gates.byEntity)
 		_, err := n.Token(t.Context(), home, other.ClientID, other.Secret)
 		require.NoError(t, err, "another client, from where it was refused")
 	}
@@ -173,7 +173,7 @@ func TestGoodLoginsUnderWayLengthenABurst(t *testing.T) {
 	c := w.client(orgO, appA)
 	var good []*attempt
 	for range 9 {
-		a, err := w.a.throttle.begin(t.Context(), home, c.ClientID)
+		a, err := w.a.throttle.beginLogin(t.Context(), home, c.ClientID)
 		require.NoError(t, err)
 		good = append(good, a)
 	}
@@ -184,7 +184,7 @@ func TestGoodLoginsUnderWayLengthenABurst(t *testing.T) {
 	}
 	fail(w.b)
 	for _, a := range good {
-		a.undone(t.Context())
+		a.returnTokens(t.Context())
 	}
 	fail(w.a)
 	assert.LessOrEqual(t, looked(w.a, w.b), int64(10+len(good)))

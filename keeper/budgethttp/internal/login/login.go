@@ -1,6 +1,5 @@
-// Package login is what the routes of authentication do, with plain values: tokens for
-// credentials, tokens for refresh tokens, the end of tokens, and who carries one. It knows
-// nothing of HTTP.
+// Package login implements authentication independently of HTTP: it issues tokens for
+// credentials and for refresh tokens, revokes tokens, and authenticates their bearers.
 package login
 
 import (
@@ -18,45 +17,45 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/credentials"
 )
 
-// ErrUnauthorized says that credentials or a token are not good for what was asked. It does
-// not say why.
+// ErrUnauthorized means that credentials or a token are invalid for the request. It does not
+// tell the reason.
 var ErrUnauthorized = errors.New("login: unauthorized")
 
-// ThrottledError says that too many logins failed: this one was refused without a look at
-// its secret.
+// ThrottledError means that too many logins failed. This login was refused without checking its
+// secret.
 type ThrottledError struct {
-	// RetryAfter is when the next is looked at.
+	// RetryAfter is the wait until the next login is checked.
 	RetryAfter time.Duration
 }
 
-// Error says how long to wait.
+// Error includes the wait.
 func (e *ThrottledError) Error() string {
 	return fmt.Sprintf("login: too many logins failed; retry in %v", e.RetryAfter)
 }
 
-// Options configure a Service.
+// Options configures a Service.
 type Options struct {
-	// Store has the credentials. Required.
+	// Store manages the credentials. Required.
 	Store *credentials.Store
-	// Limiter is of the table that failed logins are counted in, as this project's own
+	// Limiter belongs to the table that counts failed logins, in this project's internal
 	// counters. Required.
 	Limiter *dynalimit.RateLimiter
-	// Issuer and Audience are what tokens say of both. Required.
+	// Issuer and Audience are the iss and aud of tokens. Required.
 	Issuer, Audience string
-	// AccessTTL is how long access tokens are good. Defaults to 1 h.
+	// AccessTTL is the life of access tokens. Defaults to 1 h.
 	AccessTTL time.Duration
-	// RefreshTTL is how long refresh tokens are good. Together with AccessTTL at most the
+	// RefreshTTL is the life of refresh tokens. Together with AccessTTL it must not exceed the
 	// store's LongestToken. Defaults to 7 days.
 	RefreshTTL time.Duration
-	// PerAddress is how many logins of an address, IPv6 by /64, may fail in a minute,
-	// whoever they are as. Defaults to 100: many clients may share an address.
+	// PerAddress is how many logins of an address, IPv6 by /64, may fail in a minute, over all
+	// clients. Defaults to 100, because many clients may share an address.
 	PerAddress int64
-	// PerClient is how many logins of a client may fail in a minute at an address. Defaults
-	// to 10.
+	// PerClient is how many logins of a client at one address may fail in a minute. Defaults to
+	// 10.
 	PerClient int64
-	// Random is where the ids of tokens come from. Nil takes crypto/rand.
+	// Random is the source of token ids. nil means crypto/rand.
 	Random io.Reader
-	// Logger gets what no caller is told. Nil discards it.
+	// Logger logs errors that no caller gets. nil discards them.
 	Logger *slog.Logger
 }
 
@@ -67,7 +66,7 @@ type Service struct {
 	throttle *throttle
 }
 
-// New makes a service. It makes no request.
+// New returns a service. It sends no request.
 func New(o Options) (*Service, error) {
 	o.AccessTTL, o.RefreshTTL = cmp.Or(o.AccessTTL, time.Hour), cmp.Or(o.RefreshTTL, 7*24*time.Hour)
 	o.PerAddress, o.PerClient = cmp.Or(o.PerAddress, 100), cmp.Or(o.PerClient, 10)
@@ -91,72 +90,72 @@ func New(o Options) (*Service, error) {
 	return &Service{opts: o, codec: codec, throttle: newThrottle(o)}, nil
 }
 
-// Grant is a login's tokens.
+// Grant is the tokens of a login.
 type Grant struct {
 	// Access authorises requests.
 	Access credentials.Secret
-	// ExpiresIn is how long it does.
+	// ExpiresIn is the life of Access.
 	ExpiresIn time.Duration
-	// Refresh gets further access tokens; empty in the answer to one.
+	// Refresh gets further access tokens. It is empty in the response to a refresh.
 	Refresh credentials.Secret
-	// RefreshExpiresIn is how long it does.
+	// RefreshExpiresIn is the life of Refresh.
 	RefreshExpiresIn time.Duration
-	// Claims are those of the access token; their Scope is the grant's.
+	// Claims are the claims of the access token.
 	Claims tokens.Claims
 }
 
-// Token logs a client in, from an address: an access token and a refresh token of a new
-// session. A login that fails counts, and after ten of the client at this address in a
-// minute, or a hundred of the address, the next is refused without a look.
+// Token logs a client in from an address. It returns an access token and a refresh token of a
+// new session. A failed login counts. After ten failures of the client at this address in a
+// minute, or a hundred of the address, the next login is refused without a check.
 //
-// Errors: ErrUnauthorized, *ThrottledError, and a *credentials.UnavailableError, which is
-// not counted.
+// Errors: ErrUnauthorized, *ThrottledError, and a *credentials.UnavailableError, which is not
+// counted.
 func (s *Service) Token(ctx context.Context, from netip.Addr, clientID string, secret credentials.Secret) (Grant, error) {
-	attempt, err := s.throttle.begin(ctx, from, clientID)
+	attempt, err := s.throttle.beginLogin(ctx, from, clientID)
 	if err != nil {
 		return Grant{}, err
 	}
-	defer attempt.failed(ctx) // whatever happens, unless it was undone
+	defer attempt.keepTokens(ctx) // unless returnTokens was called before
 	identity, err := s.opts.Store.Verify(ctx, clientID, secret)
 	if errors.Is(err, credentials.ErrInvalidCredentials) {
 		return Grant{}, ErrUnauthorized
 	}
-	attempt.undone(ctx)
+	attempt.returnTokens(ctx)
 	if err != nil {
 		return Grant{}, err
 	}
-	return s.grant(identity)
+	return s.issueSession(identity)
 }
 
-// Retrieve hands out the secret behind a retrieval token, as the store does, to whoever has
-// it. Where that fails it counts as a login of the address that fails: strangers have no more
-// tokens looked at than that.
+// Retrieve returns the secret of a retrieval token, as the store does, without a provisioning
+// key. A failure counts as a failed login of the address, which bounds the number of tokens
+// that a stranger can try.
 //
-// Errors: as of Store.Retrieve, and *ThrottledError.
+// Errors: as Store.Retrieve, and *ThrottledError.
 func (s *Service) Retrieve(ctx context.Context, from netip.Addr, org, app string, token credentials.Secret) (credentials.Credentials, error) {
-	attempt, err := s.throttle.begin(ctx, from, "")
+	attempt, err := s.throttle.beginLogin(ctx, from, "")
 	if err != nil {
 		return credentials.Credentials{}, err
 	}
-	defer attempt.failed(ctx) // whatever happens, unless it was undone
+	defer attempt.keepTokens(ctx) // unless returnTokens was called before
 	c, err := s.opts.Store.Retrieve(ctx, org, app, token)
 	if !errors.Is(err, credentials.ErrTokenInvalid) && !errors.Is(err, credentials.ErrTokenUsed) {
-		attempt.undone(ctx)
+		attempt.returnTokens(ctx)
 	}
 	return c, err
 }
 
-// grant makes the tokens of a new session.
-func (s *Service) grant(identity credentials.Identity) (Grant, error) {
+// issueSession issues the tokens of a new session.
+func (s *Service) issueSession(identity credentials.Identity) (Grant, error) {
 	session, err := newID(s.opts.Random)
 	if err != nil {
 		return Grant{}, err
 	}
-	g, err := s.access(identity, session)
+	g, err := s.issueAccess(identity, session)
 	if err != nil {
 		return Grant{}, err
 	}
-	refresh, err := s.claims(identity, session, tokens.Refresh, s.opts.RefreshTTL)
+	refresh, err := s.newClaims(identity, session, tokens.Refresh, s.opts.RefreshTTL)
 	if err != nil {
 		return Grant{}, err
 	}
@@ -165,9 +164,9 @@ func (s *Service) grant(identity credentials.Identity) (Grant, error) {
 	return g, err
 }
 
-// access makes an access token of a session.
-func (s *Service) access(identity credentials.Identity, session string) (Grant, error) {
-	claims, err := s.claims(identity, session, tokens.Access, s.opts.AccessTTL)
+// issueAccess issues an access token of a session.
+func (s *Service) issueAccess(identity credentials.Identity, session string) (Grant, error) {
+	claims, err := s.newClaims(identity, session, tokens.Access, s.opts.AccessTTL)
 	if err != nil {
 		return Grant{}, err
 	}
@@ -175,7 +174,7 @@ func (s *Service) access(identity credentials.Identity, session string) (Grant, 
 	return Grant{Access: text, ExpiresIn: s.opts.AccessTTL, Claims: claims}, err
 }
 
-func (s *Service) claims(identity credentials.Identity, session string, kind tokens.Kind, ttl time.Duration) (tokens.Claims, error) {
+func (s *Service) newClaims(identity credentials.Identity, session string, kind tokens.Kind, ttl time.Duration) (tokens.Claims, error) {
 	id, err := newID(s.opts.Random)
 	now := s.opts.Store.Now().UTC().Truncate(time.Second)
 	return tokens.Claims{
@@ -184,12 +183,12 @@ func (s *Service) claims(identity credentials.Identity, session string, kind tok
 	}, err
 }
 
-// Refresh gives a new access token of a refresh token's session. The client must still have
-// its credentials, and of the version for which the session began.
+// Refresh issues an access token for a refresh token's session. The client must still have
+// credentials of the version at the start of the session.
 //
 // Errors: ErrUnauthorized, *credentials.UnavailableError.
 func (s *Service) Refresh(ctx context.Context, refresh credentials.Secret) (Grant, error) {
-	claims, err := s.good(ctx, refresh, tokens.Refresh)
+	claims, err := s.verifyToken(ctx, refresh, tokens.Refresh)
 	if err != nil {
 		return Grant{}, err
 	}
@@ -202,19 +201,19 @@ func (s *Service) Refresh(ctx context.Context, refresh credentials.Secret) (Gran
 	case claims.Version < identity.Version:
 		return Grant{}, ErrUnauthorized
 	}
-	return s.access(identity, claims.Session)
+	return s.issueAccess(identity, claims.Session)
 }
 
-// Authenticate says who carries an access token. It must be in force and not revoked:
-// whether it was is known for 30 s at most, and while that cannot be read nobody is let in.
+// Authenticate returns the claims of an access token, which must be valid and not revoked. A
+// revocation takes effect within 30 s. If it cannot be read, Authenticate fails.
 //
 // Errors: ErrUnauthorized, *credentials.UnavailableError.
 func (s *Service) Authenticate(ctx context.Context, bearer credentials.Secret) (tokens.Claims, error) {
-	return s.good(ctx, bearer, tokens.Access)
+	return s.verifyToken(ctx, bearer, tokens.Access)
 }
 
-// good is what a token of a kind says that is in force and not revoked.
-func (s *Service) good(ctx context.Context, text credentials.Secret, kind tokens.Kind) (tokens.Claims, error) {
+// verifyToken returns the claims of a valid token of a kind that is not revoked.
+func (s *Service) verifyToken(ctx context.Context, text credentials.Secret, kind tokens.Kind) (tokens.Claims, error) {
 	claims, err := s.codec.Parse(text)
 	if err != nil || claims.Kind != kind {
 		return tokens.Claims{}, ErrUnauthorized
@@ -231,12 +230,12 @@ func (s *Service) good(ctx context.Context, text credentials.Secret, kind tokens
 	return claims, nil
 }
 
-// Stats are how many tokens that were shown were known to be genuine, and how many had to be
-// looked at.
+// Stats returns how many tokens were found in the cache of verified ones, and how many were
+// verified.
 func (s *Service) Stats() (hits, misses int64) { return s.codec.Stats() }
 
-// Revoke ends a token of a client's own: an access token alone, a refresh token with all
-// access tokens of its session. What is no token, or has expired, is fine.
+// Revoke ends one of the client's tokens: an access token alone, a refresh token with all
+// access tokens of its session. It ignores an invalid or expired token.
 //
 // Errors: ErrUnauthorized for another client's token, *credentials.UnavailableError.
 func (s *Service) Revoke(ctx context.Context, client string, text credentials.Secret) error {

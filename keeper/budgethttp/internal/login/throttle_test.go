@@ -265,7 +265,7 @@ func TestLoginsWaitForOthersUnderWay(t *testing.T) {
 	c := w.client(orgO, appA)
 	var others []*attempt
 	for range 10 {
-		a, err := w.b.throttle.begin(t.Context(), home, c.ClientID)
+		a, err := w.b.throttle.beginLogin(t.Context(), home, c.ClientID)
 		require.NoError(t, err)
 		others = append(others, a)
 	}
@@ -295,9 +295,9 @@ func TestLoginsWaitForOthersUnderWay(t *testing.T) {
 	}
 	for i, a := range others {
 		if i < 5 {
-			a.undone(t.Context())
+			a.returnTokens(t.Context())
 		} else {
-			a.failed(t.Context())
+			a.keepTokens(t.Context())
 		}
 	}
 	for range 2 {
@@ -308,7 +308,7 @@ func TestLoginsWaitForOthersUnderWay(t *testing.T) {
 	}
 	for _, n := range []*node{w.a, w.b} {
 		assertThrottled(t, w.try(n, home, c.ClientID, c.Secret), "five failed, and five")
-		assert.Empty(t, n.throttle.gates.of)
+		assert.Empty(t, n.throttle.gates.byEntity)
 		assert.Zero(t, n.throttle.gates.waiting)
 	}
 }
@@ -317,7 +317,7 @@ func TestLoginsWaitForOthersUnderWay(t *testing.T) {
 func (g *gates) at(entity string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if at := g.of[entity]; at != nil {
+	if at := g.byEntity[entity]; at != nil {
 		return at.users
 	}
 	return 0
@@ -335,6 +335,6 @@ func TestLoginThatPanicsCounts(t *testing.T) {
 	for range 10 {
 		assert.Panics(t, func() { _, _ = n.Token(t.Context(), home, credentials.ClientID(orgO, appA), wrong) })
 	}
-	assert.Empty(t, n.throttle.gates.of)
+	assert.Empty(t, n.throttle.gates.byEntity)
 	assertThrottled(t, w.try(n, home, credentials.ClientID(orgO, appA), wrong), "ten ended")
 }

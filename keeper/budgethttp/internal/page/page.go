@@ -1,5 +1,5 @@
-// Package page makes a page of an OpenAPI document: for people, without scripts and
-// without anything from elsewhere.
+// Package page renders an OpenAPI document as an HTML page, without scripts or external
+// resources.
 package page
 
 import (
@@ -18,7 +18,7 @@ var source string
 // Policy is the page's Content-Security-Policy.
 const Policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// document is what the page shows of an OpenAPI document.
+// document is the part of an OpenAPI document that the page shows.
 type document struct {
 	Info       struct{ Title, Version, Description string }
 	Tags       []*group
@@ -73,27 +73,27 @@ type group struct {
 	Operations        []*operation `json:"-"`
 }
 
-// Render makes the page of a document.
+// Render returns the page of a document.
 func Render(openapi []byte) ([]byte, error) {
 	var d document
 	if err := json.Unmarshal(openapi, &d); err != nil {
 		return nil, err
 	}
 	t, err := template.New("page").Funcs(template.FuncMap{
-		"type": typeName, "json": indented, "upper": strings.ToUpper, "credential": credential, "needed": slices.Contains[[]string],
+		"type": typeName, "json": indentJSON, "upper": strings.ToUpper, "credential": credentialText, "needed": slices.Contains[[]string],
 	}).Parse(source)
 	if err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
-	err = t.Execute(&out, map[string]any{"Info": d.Info, "Groups": groups(d), "Schemas": d.Components.Schemas})
+	err = t.Execute(&out, map[string]any{"Info": d.Info, "Groups": groupOperations(d), "Schemas": d.Components.Schemas})
 	return out.Bytes(), err
 }
 
 var methods = []string{"get", "post", "put", "delete"}
 
-// groups are the tags in the order of the document, those that it does not describe last.
-func groups(d document) []*group {
+// groupOperations returns the tags in the order of the document, undescribed ones last.
+func groupOperations(d document) []*group {
 	out := d.Tags
 	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
 		for _, method := range methods {
@@ -116,7 +116,7 @@ func groups(d document) []*group {
 	return slices.DeleteFunc(out, func(g *group) bool { return len(g.Operations) == 0 })
 }
 
-// typeName is a schema of either kind in a few words.
+// typeName describes a schema, or a pointer to one, in a few words.
 func typeName(s any) string {
 	switch s := s.(type) {
 	case schema:
@@ -127,7 +127,7 @@ func typeName(s any) string {
 	return ""
 }
 
-// typeOf is a schema in a few words; a reference is its name.
+// typeOf describes a schema in a few words. A reference is described by its name.
 func typeOf(s *schema) string {
 	if s.Ref != "" {
 		return s.Ref[strings.LastIndex(s.Ref, "/")+1:]
@@ -150,7 +150,7 @@ func typeOf(s *schema) string {
 	return name
 }
 
-func indented(raw json.RawMessage) string {
+func indentJSON(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Indent(&b, raw, "", "  ") != nil {
 		return string(raw)
@@ -158,7 +158,7 @@ func indented(raw json.RawMessage) string {
 	return b.String()
 }
 
-func credential(security []map[string][]string) string {
+func credentialText(security []map[string][]string) string {
 	switch {
 	case len(security) == 0:
 		return "no credential"

@@ -1,6 +1,6 @@
-// Package strict reads JSON that can be read in one way only: encoding/json takes the
-// last of two equal names, names in another case, fields that nobody knows and null for
-// anything, and so two readers of one body may see different requests.
+// Package strict decodes JSON without ambiguity. encoding/json accepts duplicate names (and
+// takes the last), names in another case, unknown fields, and null for anything. So two readers
+// of the same body may see different requests.
 package strict
 
 import (
@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// MaxDepth is how deep objects and arrays may be nested.
+	// MaxDepth is the maximal nesting of objects and arrays.
 	MaxDepth = 16
-	// MaxValues is how many values a document may have: one of two bytes takes a hundred when
-	// it has been read. A full batch has 1,900.
+	// MaxValues is the maximal number of values in a document, because a value of two bytes
+	// takes a hundred in memory. A full batch has 1,900.
 	MaxValues = 4000
 )
 
-// Error says what is wrong with a document.
+// Error is a fault of a document.
 type Error struct {
-	// Field is where, such as tokens.input; empty for the whole document.
+	// Field is the path of the fault, such as tokens.input. Empty for the whole document.
 	Field string
-	// Reason is what is wrong.
+	// Reason is the fault.
 	Reason string
 }
 
-// Error says where and what.
+// Error returns the field and the reason.
 func (e *Error) Error() string {
 	if e.Field == "" {
 		return e.Reason
@@ -38,23 +38,23 @@ func (e *Error) Error() string {
 	return e.Field + " " + e.Reason
 }
 
-func refused(at *place, format string, args ...any) error {
+func refuseAt(at *place, format string, args ...any) error {
 	return &Error{at.String(), fmt.Sprintf(format, args...)}
 }
 
-// place is where in a document a value stands. It is written out for an error alone: a
-// document has more values than it has room for all their paths.
+// place is the path of a value in a document. It is formatted only for an error, because the
+// paths of all values would take too much memory.
 type place struct {
-	above *place // nil: the whole document
+	above *place // nil for the whole document
 	name  string // of a field
-	index int    // of an element, if the place is one
+	index int    // of an element, if array is set
 	array bool
 }
 
-func (p *place) field(name string) *place { return &place{above: p, name: name} }
-func (p *place) element(i int) *place     { return &place{above: p, index: i, array: true} }
+func (p *place) atField(name string) *place { return &place{above: p, name: name} }
+func (p *place) atElement(i int) *place     { return &place{above: p, index: i, array: true} }
 
-// String is the place as in tokens.input and many[1].count; empty for the whole document.
+// String returns a path such as tokens.input or many[1].count, or "" for the whole document.
 func (p *place) String() string {
 	switch {
 	case p == nil:
@@ -68,32 +68,32 @@ func (p *place) String() string {
 	return p.name
 }
 
-// Unmarshal reads one document into v, a pointer. Beside what encoding/json refuses, it
-// refuses with an *Error: a byte order mark, bytes that are no UTF-8, nesting deeper than
-// MaxDepth, more than MaxValues values, a name twice in an object, null, data after the document, names that are no
-// field of v or are one in another case. Types of v that read themselves are given what
-// they stand for as it is. A whole number may be written with a fraction or an exponent.
+// Unmarshal decodes one document into v, a pointer. In addition to encoding/json it refuses,
+// with an *Error: a byte order mark, invalid UTF-8, nesting deeper than MaxDepth, more than
+// MaxValues values, a duplicate name in an object, null, data after the document, unknown
+// names, and names in another case. A json.Unmarshaler within v gets its part unchanged. A
+// whole number may have a fraction or an exponent.
 func Unmarshal(data []byte, v any) error { return UnmarshalApart(data, v, "") }
 
-// UnmarshalApart reads as Unmarshal, but for the elements of one field, an array: they may
-// have null and names twice, for whoever reads each of them then.
+// UnmarshalApart is Unmarshal with an exception for the elements of one array field: they may
+// contain null and duplicate names. The caller decodes each of them separately.
 func UnmarshalApart(data []byte, v any, field string) error {
-	if err := check(data, field); err != nil {
+	if err := checkDocument(data, field); err != nil {
 		return err
 	}
-	data = whole(data)
+	data = wholeNumbers(data)
 	var tree any
 	if err := json.Unmarshal(data, &tree); err != nil {
-		return refused(nil, "is no JSON")
+		return refuseAt(nil, "is no JSON")
 	}
-	if err := names(reflect.TypeOf(v), tree, nil); err != nil {
+	if err := checkNames(reflect.TypeOf(v), tree, nil); err != nil {
 		return err
 	}
-	return typed(json.Unmarshal(data, v))
+	return typeError(json.Unmarshal(data, v))
 }
 
-// typed says of a value of the wrong type what is wrong, without naming Go's types.
-func typed(err error) error {
+// typeError converts an error about a value of the wrong type, without the names of Go's types.
+func typeError(err error) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case err == nil:
@@ -101,39 +101,39 @@ func typed(err error) error {
 	case errors.As(err, &wrong):
 		return &Error{wrong.Field, "cannot be " + wrong.Value}
 	}
-	return refused(nil, "has a value that cannot be read")
+	return refuseAt(nil, "has a value that cannot be read")
 }
 
-// Check refuses what Unmarshal refuses of any document, whatever it is read into.
-func Check(data []byte) error { return check(data, "") }
+// Check refuses a document that Unmarshal would refuse into any type.
+func Check(data []byte) error { return checkDocument(data, "") }
 
-func check(data []byte, apart string) error {
+func checkDocument(data []byte, apart string) error {
 	switch {
 	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
-		return refused(nil, "begins with a byte order mark")
+		return refuseAt(nil, "begins with a byte order mark")
 	case !utf8.Valid(data):
-		return refused(nil, "is not UTF-8")
+		return refuseAt(nil, "is not UTF-8")
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	c := &checker{Decoder: dec, left: MaxValues, apart: apart}
-	if err := c.value(nil, 0); err != nil {
+	if err := c.checkValue(nil, 0); err != nil {
 		return err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return refused(nil, "has data after its end")
+		return refuseAt(nil, "has data after its end")
 	}
 	return nil
 }
 
-// checker reads a document once, and keeps nothing of it.
+// checker checks a document in one pass, without storing it.
 type checker struct {
 	*json.Decoder
-	left  int    // values that it may have yet
-	apart string // the field whose elements are read apart; empty: none
+	left  int    // remaining number of values
+	apart string // field whose elements are decoded separately; empty for none
 }
 
-// isApart reports whether a place is within an element that is read apart.
+// isApart reports whether a place is within a separately decoded element.
 func (c *checker) isApart(at *place) bool {
 	for ; c.apart != "" && at != nil; at = at.above {
 		if at.array && at.above != nil && at.above.above == nil && at.above.name == c.apart {
@@ -143,76 +143,76 @@ func (c *checker) isApart(at *place) bool {
 	return false
 }
 
-func (c *checker) value(at *place, depth int) error {
-	token, err := c.next()
+func (c *checker) checkValue(at *place, depth int) error {
+	token, err := c.nextToken()
 	if err != nil {
 		return err
 	}
 	if c.left--; c.left < 0 {
-		return refused(nil, "has more than %d values", MaxValues)
+		return refuseAt(nil, "has more than %d values", MaxValues)
 	}
 	switch {
 	case token == nil && !c.isApart(at):
-		return refused(at, "is null: leave it out instead")
+		return refuseAt(at, "is null: leave it out instead")
 	case token == json.Delim('{'):
-		return c.object(at, depth+1)
+		return c.checkObject(at, depth+1)
 	case token == json.Delim('['):
-		return c.array(at, depth+1)
+		return c.checkArray(at, depth+1)
 	}
 	return nil
 }
 
-func (c *checker) next() (json.Token, error) {
+func (c *checker) nextToken() (json.Token, error) {
 	token, err := c.Token()
 	if err != nil {
-		return nil, refused(nil, "is no JSON, from byte %d on", c.InputOffset())
+		return nil, refuseAt(nil, "is no JSON, from byte %d on", c.InputOffset())
 	}
 	return token, nil
 }
 
-func (c *checker) object(at *place, depth int) error {
+func (c *checker) checkObject(at *place, depth int) error {
 	if depth > MaxDepth {
-		return refused(nil, "is nested deeper than %d", MaxDepth)
+		return refuseAt(nil, "is nested deeper than %d", MaxDepth)
 	}
 	seen := map[string]bool{}
 	for c.More() {
-		token, err := c.next()
+		token, err := c.nextToken()
 		if err != nil {
 			return err
 		}
 		name, ok := token.(string)
 		if !ok {
-			return refused(at, "has a name that is no string")
+			return refuseAt(at, "has a name that is no string")
 		}
 		if seen[name] && !c.isApart(at) {
-			return refused(at.field(name), "is there twice")
+			return refuseAt(at.atField(name), "is there twice")
 		}
 		seen[name] = true
-		if err := c.value(at.field(name), depth); err != nil {
+		if err := c.checkValue(at.atField(name), depth); err != nil {
 			return err
 		}
 	}
-	_, err := c.next()
+	_, err := c.nextToken()
 	return err
 }
 
-func (c *checker) array(at *place, depth int) error {
+func (c *checker) checkArray(at *place, depth int) error {
 	if depth > MaxDepth {
-		return refused(nil, "is nested deeper than %d", MaxDepth)
+		return refuseAt(nil, "is nested deeper than %d", MaxDepth)
 	}
 	for i := 0; c.More(); i++ {
-		if err := c.value(at.element(i), depth); err != nil {
+		if err := c.checkValue(at.atElement(i), depth); err != nil {
 			return err
 		}
 	}
-	_, err := c.next()
+	_, err := c.nextToken()
 	return err
 }
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// names refuses names of objects that are no field of the type they are read into.
-func names(t reflect.Type, tree any, at *place) error {
+// checkNames refuses names in objects that are not fields of the target type.
+func checkNames(t reflect.Type, tree any, at *place) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -227,7 +227,7 @@ func names(t reflect.Type, tree any, at *place) error {
 			return nil
 		}
 		for i, element := range tree {
-			if err := names(t.Elem(), element, at.element(i)); err != nil {
+			if err := checkNames(t.Elem(), element, at.atElement(i)); err != nil {
 				return err
 			}
 		}
@@ -242,22 +242,22 @@ func objectNames(t reflect.Type, tree map[string]any, at *place) error {
 		case reflect.Map:
 			of = t.Elem()
 		case reflect.Struct:
-			of = field(t, name)
+			of = fieldType(t, name)
 			if of == nil {
-				return refused(at.field(name), "is not known here")
+				return refuseAt(at.atField(name), "is not known here")
 			}
 		default:
 			return nil
 		}
-		if err := names(of, element, at.field(name)); err != nil {
+		if err := checkNames(of, element, at.atField(name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// field is the type of the field with a name; nil if there is none.
-func field(t reflect.Type, name string) reflect.Type {
+// fieldType returns the type of the field with a JSON name, or nil.
+func fieldType(t reflect.Type, name string) reflect.Type {
 	for _, f := range reflect.VisibleFields(t) {
 		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.IsExported() && tag == name && tag != "-" {

@@ -5,12 +5,13 @@ import (
 	"math/big"
 )
 
-// longest bounds a number that is looked at, in bytes: 9223372036854775807.000 has 23.
+// longest is the maximal length of a number to convert, in bytes: 9223372036854775807.000 has
+// 23.
 const longest = 32
 
-// whole is a document of JSON with its whole numbers as digits alone: 44.0 and 4.4e1, which
-// are whole numbers to JSON's schemas, and texts to encoding/json.
-func whole(data []byte) []byte {
+// wholeNumbers rewrites whole numbers such as 44.0 and 4.4e1 as digits. JSON schemas count them as
+// whole numbers, but encoding/json does not.
+func wholeNumbers(data []byte) []byte {
 	if !bytes.ContainsAny(data, ".eE") {
 		return data
 	}
@@ -23,7 +24,7 @@ func whole(data []byte) []byte {
 			out = append(out, data[i:i+n]...)
 		case data[i] == '-' || '0' <= data[i] && data[i] <= '9':
 			n = len(data[i:]) - len(bytes.TrimLeft(data[i:], "+-.0123456789eE"))
-			out = append(out, digits(data[i:i+n])...)
+			out = append(out, asDigits(data[i:i+n])...)
 		default:
 			out = append(out, data[i])
 		}
@@ -32,7 +33,7 @@ func whole(data []byte) []byte {
 	return out
 }
 
-// textLength is the length of the string that data begins with, in its quotes.
+// textLength returns the length of the string at the beginning of data, with its quotes.
 func textLength(data []byte) int {
 	for i := 1; i < len(data); i++ {
 		switch data[i] {
@@ -45,13 +46,13 @@ func textLength(data []byte) int {
 	return len(data)
 }
 
-// digits is a number as digits alone if it is whole, and else as it is.
-func digits(number []byte) []byte {
+// asDigits returns a whole number as digits. It returns another number unchanged.
+func asDigits(number []byte) []byte {
 	if len(number) > longest || !bytes.ContainsAny(number, ".eE") {
 		return number
 	}
 	mantissa, exponent, _ := bytes.Cut(bytes.ToLower(number), []byte("e"))
-	if len(bytes.TrimLeft(exponent, "+-0")) > 2 || len(mantissa) == 0 { // beyond any amount; and it would take room
+	if len(bytes.TrimLeft(exponent, "+-0")) > 2 || len(mantissa) == 0 { // beyond any amount, and too long as digits
 		return number
 	}
 	value, ok := new(big.Rat).SetString(string(number))

@@ -1,34 +1,33 @@
-// Package tokens is what a bearer token says of who carries it.
+// Package tokens signs and verifies bearer tokens.
 package tokens
 
 import "time"
 
-// Kind is what a token is good for.
+// Kind is the purpose of a token.
 type Kind string
 
 // The kinds.
 const (
 	Access  Kind = "access"  // authorises requests
-	Refresh Kind = "refresh" // gets new access tokens, and nothing else
+	Refresh Kind = "refresh" // gets new access tokens only
 )
 
-// Claims are what a token says, once it is known to be genuine, in force and not
-// revoked.
+// Claims are the contents of a verified, valid token.
 type Claims struct {
-	// ClientID is whose credentials the token was issued for.
+	// ClientID is the client that the token was issued to.
 	ClientID string
 	// Org is the organisation's id.
 	Org string
-	// App is the app's id; empty for a token of the whole organisation.
+	// App is the app's id. It is empty for a token of the whole organisation.
 	App string
-	// Kind is what the token is good for.
+	// Kind is the purpose of the token.
 	Kind Kind
-	// ID is the token's own id (jti).
+	// ID is the token's id (jti).
 	ID string
-	// Session is the id of the login it comes from (sid).
+	// Session is the id of the login (sid).
 	Session string
-	// Version is the version of the credentials it was issued for (cv).
+	// Version is the version of the client's credentials at issue (cv).
 	Version int64
-	// Issued and Expires bound the time in which it is in force.
+	// Issued and Expires bound the validity of the token.
 	Issued, Expires time.Time
 }

@@ -12,41 +12,40 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/credentials"
 )
 
-// ErrInvalid says that a text is not a token that is genuine and in force. It does not say
-// why.
+// ErrInvalid means that a token is not genuine or not valid now. It does not tell the reason.
 var ErrInvalid = errors.New("tokens: invalid token")
 
-// clockSkew is how far ahead of this process's clock a token may have been issued, by a
-// process whose clock is ahead. The end of a token has no such tolerance.
+// clockSkew is how far in the future a token's issue may be, because another process's clock
+// may be ahead. Expiry has no such tolerance.
 const clockSkew = 5 * time.Minute
 
-// maxText bounds a token's text, in bytes.
+// maxText is the maximal length of a token, in bytes.
 const maxText = 4096
 
-// Options configure a Codec.
+// Options configures a Codec.
 type Options struct {
 	// Keys sign and verify. Required.
 	Keys credentials.KeySource
-	// Issuer is who issues tokens, iss. Required.
+	// Issuer is the iss of tokens. Required.
 	Issuer string
-	// Audience is whom they are for, aud. Required.
+	// Audience is the aud of tokens. Required.
 	Audience string
 	// Now is the clock. Required.
 	Now func() time.Time
-	// Remember is how many access tokens are remembered as genuine. Defaults to 10,000.
+	// Remember is the maximal number of cached access tokens. Defaults to 10,000.
 	Remember int
 }
 
-// Codec signs and reads tokens: JWTs with the signature of the key that their kid names,
-// by that key's algorithm, EdDSA, and no other. It is safe for concurrent use.
+// Codec signs and verifies tokens: JWTs that name their key in kid. The only algorithm is the
+// key's, EdDSA. It is safe for concurrent use.
 type Codec struct {
 	opts     Options
-	strict   *jwt.Parser // refuses what has expired
-	late     *jwt.Parser // reads that too
+	strict   *jwt.Parser // refuses expired tokens
+	late     *jwt.Parser // accepts expired tokens
 	verified *verified
 }
 
-// New makes a codec. It fails if an option is missing.
+// New returns a codec. It fails if an option is missing.
 func New(o Options) (*Codec, error) {
 	if o.Keys == nil || o.Issuer == "" || o.Audience == "" || o.Now == nil {
 		return nil, errors.New("tokens: keys, issuer, audience and clock are all needed")
@@ -61,7 +60,7 @@ func New(o Options) (*Codec, error) {
 	}, nil
 }
 
-// body is a token's claims as they are written.
+// body is the JSON form of a token's claims.
 type body struct {
 	jwt.RegisteredClaims
 	Type    Kind   `json:"type"`
@@ -72,8 +71,8 @@ type body struct {
 	Version int64  `json:"cv"`
 }
 
-// Scope is what a token reaches: "org", an organisation with all its apps, or "app", one
-// app.
+// Scope returns "org" for a token of an organisation with all its apps, and "app" for a token
+// of one app.
 func (c Claims) Scope() string {
 	if c.App == "" {
 		return "org"
@@ -81,7 +80,7 @@ func (c Claims) Scope() string {
 	return "app"
 }
 
-// Sign makes the token of claims.
+// Sign returns a token with the claims.
 func (c *Codec) Sign(claims Claims) (credentials.Secret, error) {
 	key := c.opts.Keys.Keys().Signer(c.opts.Now())
 	token := jwt.NewWithClaims(jwt.SigningMethodEdDSA, body{
@@ -99,8 +98,8 @@ func (c *Codec) Sign(claims Claims) (credentials.Secret, error) {
 	return credentials.NewSecret(text), nil
 }
 
-// Parse reads a token that is genuine and in force: every claim must be there, its end
-// must be ahead, and its kind is the caller's to check. Errors: ErrInvalid.
+// Parse verifies a token: it must be genuine, complete and valid now. The caller checks its
+// kind. Errors: ErrInvalid.
 func (c *Codec) Parse(text credentials.Secret) (Claims, error) {
 	if len(text.Reveal()) > maxText {
 		return Claims{}, ErrInvalid
@@ -111,44 +110,42 @@ func (c *Codec) Parse(text credentials.Secret) (Claims, error) {
 			c.verified.hits.Add(1)
 			return g.claims, nil
 		}
-		c.verified.Remove(sum) // and judged anew
+		c.verified.Remove(sum) // verify it again
 	}
 	c.verified.misses.Add(1)
-	g, err := c.parse(c.strict, text)
+	g, err := c.parseToken(c.strict, text)
 	if err == nil && g.claims.Kind == Access {
 		c.verified.Add(sum, g)
 	}
 	return g.claims, err
 }
 
-// ParseLate reads a token that is genuine, whether or not it has expired. Errors:
-// ErrInvalid.
+// ParseLate verifies a token that may have expired. Errors: ErrInvalid.
 func (c *Codec) ParseLate(text credentials.Secret) (Claims, error) {
 	if len(text.Reveal()) > maxText {
 		return Claims{}, ErrInvalid
 	}
-	g, err := c.parse(c.late, text)
+	g, err := c.parseToken(c.late, text)
 	return g.claims, err
 }
 
-// Stats are how many tokens that Parse read were known to be genuine, and how many had to
-// be looked at.
+// Stats returns how many tokens Parse found in its cache, and how many it verified.
 func (c *Codec) Stats() (hits, misses int64) {
 	return c.verified.hits.Load(), c.verified.misses.Load()
 }
 
-func (c *Codec) parse(parser *jwt.Parser, text credentials.Secret) (genuine, error) {
+func (c *Codec) parseToken(parser *jwt.Parser, text credentials.Secret) (genuine, error) {
 	var b body
 	var g genuine
 	_, err := parser.ParseWithClaims(text.Reveal(), &b, func(token *jwt.Token) (any, error) {
-		key, err := c.key(token)
+		key, err := c.keyOf(token)
 		if err != nil {
 			return nil, err
 		}
 		g.kid, g.key = key.ID, key.Public()
 		return g.key, nil
 	})
-	if err != nil || !c.complete(b) {
+	if err != nil || !c.isComplete(b) {
 		return genuine{}, ErrInvalid
 	}
 	if b.NotBefore != nil {
@@ -161,9 +158,9 @@ func (c *Codec) parse(parser *jwt.Parser, text credentials.Secret) (genuine, err
 	return g, nil
 }
 
-// key is the key that a token names, if the token is signed by the key's own algorithm and
-// asks for nothing that is not understood here.
-func (c *Codec) key(token *jwt.Token) (credentials.SigningKey, error) {
+// keyOf returns the key that a token names. The token must use the key's algorithm and have no
+// critical extension.
+func (c *Codec) keyOf(token *jwt.Token) (credentials.SigningKey, error) {
 	id, _ := token.Header["kid"].(string)
 	key, ok := c.opts.Keys.Keys().Verifier(id)
 	_, critical := token.Header["crit"]
@@ -173,8 +170,8 @@ func (c *Codec) key(token *jwt.Token) (credentials.SigningKey, error) {
 	return key, nil
 }
 
-// complete reports whether every claim is there and fits the others.
-func (c *Codec) complete(b body) bool {
+// isComplete reports whether every claim is present and they are consistent.
+func (c *Codec) isComplete(b body) bool {
 	org, app, ok := credentials.ParseClientID(b.Subject)
 	switch {
 	case !ok, b.Org != org, b.App != app, b.Scope != (Claims{App: app}).Scope():

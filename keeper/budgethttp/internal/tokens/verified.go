@@ -11,20 +11,20 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/credentials"
 )
 
-// remembered is Options.Remember unless it is set: a few megabytes.
+// remembered is the default of Options.Remember: a few megabytes.
 const remembered = 10_000
 
-// genuine is what was found of a token that is signed by a key.
+// genuine is a token with a valid signature.
 type genuine struct {
 	claims    Claims
-	notBefore time.Time // nbf; zero if there is none
+	notBefore time.Time // nbf; zero without one
 	kid       string
 	key       ed25519.PublicKey
 }
 
-// verified remembers access tokens whose signature was good, so that it is not computed
-// for each request: it is most of what a request takes. They are known by their SHA-256,
-// by which nobody is let in.
+// verified caches access tokens with valid signatures, because verifying the signature takes
+// most of a request's time. The cache key is the token's SHA-256, from which the token cannot
+// be derived.
 type verified struct {
 	*lru.Cache[[sha256.Size]byte, genuine]
 	hits, misses atomic.Int64
@@ -35,8 +35,8 @@ func newVerified(size int) *verified {
 	return &verified{Cache: known}
 }
 
-// inForce reports whether what holds at every moment holds now: the key that signed is
-// there under its name, and the token has begun and not ended.
+// inForce checks the conditions that may change: the key is still in the set under its name,
+// and the token is valid now.
 func (g genuine) inForce(keys *credentials.KeySet, now time.Time) bool {
 	key, ok := keys.Verifier(g.kid)
 	return ok && key.Public().Equal(g.key) && now.Before(g.claims.Expires) && !now.Before(g.notBefore) && !g.claims.Issued.After(now.Add(clockSkew))

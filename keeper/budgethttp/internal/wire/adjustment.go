@@ -6,7 +6,7 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budget"
 )
 
-// Adjustment is a credit or charge by hand.
+// Adjustment is a manual credit or charge.
 type Adjustment struct {
 	ID          string `json:"id" pattern:"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$" patternDescription:"a lower-case UUID" doc:"It is applied once under this id, however often it is sent" example:"0f8fad5b-d9cb-469f-a165-70867728950e"`
 	Label       string `json:"model_label" pattern:"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$" doc:"A label that the organisation uses or has used" example:"premium"`
@@ -15,19 +15,19 @@ type Adjustment struct {
 	Reason      string `json:"reason" minLength:"1" maxLength:"256" doc:"Kept with it" example:"counted twice by the batch job"`
 }
 
-// Budget is the adjustment as the keeper takes it.
+// Budget converts the adjustment for the keeper.
 func (a Adjustment) Budget() budget.Adjustment {
 	return budget.Adjustment{ID: a.ID, Label: a.Label, Day: Day(a.Day), DeltaMicros: a.DeltaMicros, Reason: a.Reason}
 }
 
-// Adjusted is an adjustment that was applied.
+// Adjusted is an applied adjustment.
 type Adjusted struct {
 	Adjustment
 	Status string    `json:"status" enum:"accepted,duplicate" doc:"duplicate: it was applied before"`
 	At     time.Time `json:"at,omitzero" doc:"When it was first sent"`
 }
 
-// NewAdjusted is what the keeper answered.
+// NewAdjusted converts the keeper's result.
 func NewAdjusted(a budget.Adjustment) Adjusted {
 	out := Adjusted{
 		Adjustment: Adjustment{a.ID, a.Label, a.Day, a.DeltaMicros, a.Reason},

@@ -1,12 +1,12 @@
 package wire
 
-// Login asks for tokens.
+// Login requests tokens.
 type Login struct {
 	ClientID string `json:"client_id" minLength:"1" maxLength:"128" doc:"As an administrator's PUT answered it" example:"org-550e8400-e29b-41d4-a716-446655440000-app-app-production-api"`
 	Secret   string `json:"client_secret" minLength:"1" maxLength:"128" doc:"As the retrieval token fetched it"`
 }
 
-// Refresh asks for a new access token.
+// Refresh requests a new access token.
 type Refresh struct {
 	Token string `json:"refresh_token" minLength:"1" maxLength:"4096" doc:"Of a login"`
 }

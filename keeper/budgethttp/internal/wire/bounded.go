@@ -2,11 +2,11 @@ package wire
 
 import "github.com/danielgtaylor/huma/v2"
 
-// Ordering is labels, each once.
+// Ordering is a list of distinct labels.
 type Ordering []string
 
-// Schema says what a label may be. That each is there once the keeper checks: huma does not
-// survive elements that are lists.
+// Schema describes labels. The keeper checks that they are distinct, because huma panics for
+// elements that are lists.
 func (Ordering) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeArray, Items: textOf(labelPattern), Extensions: map[string]any{"uniqueItems": true}}
 }
@@ -14,7 +14,7 @@ func (Ordering) Schema(huma.Registry) *huma.Schema {
 // Quotas are amounts in millionths of a dollar, by label.
 type Quotas map[string]int64
 
-// Schema says what a label and an amount may be.
+// Schema describes labels and amounts.
 func (Quotas) Schema(huma.Registry) *huma.Schema {
 	low, high := 0.0, 1e12
 	amount := &huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: &low, Maximum: &high}
@@ -22,21 +22,21 @@ func (Quotas) Schema(huma.Registry) *huma.Schema {
 	return byName(labelPattern, amount)
 }
 
-// Models are model ids by label.
+// Models maps labels to model ids.
 type Models map[string]string
 
-// Schema says what a label and a model's id may be.
+// Schema describes labels and model ids.
 func (Models) Schema(huma.Registry) *huma.Schema {
 	return byName(labelPattern, textOf("^[ -~]{1,256}$"))
 }
 
-// Tags are values by name.
+// Tags maps names to values.
 type Tags map[string]string
 
-// Schema says what a name and a value may be.
+// Schema describes names and values.
 func (Tags) Schema(huma.Registry) *huma.Schema { return byName(namePattern, textOf(namePattern)) }
 
-// What tags and their names are, and what labels are.
+// Patterns of tags and labels.
 const (
 	namePattern  = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 	labelPattern = "^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$"
@@ -48,7 +48,7 @@ func textOf(pattern string) *huma.Schema {
 	return s
 }
 
-// byName is a map by names. huma does not look at names: the keeper does.
+// byName describes a map. The keeper checks the names, because huma does not.
 func byName(pattern string, value *huma.Schema) *huma.Schema {
 	return &huma.Schema{
 		Type: huma.TypeObject, AdditionalProperties: value,

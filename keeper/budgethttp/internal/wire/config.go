@@ -9,7 +9,7 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budget"
 )
 
-// Org is an organisation's configuration. No field is one of its credentials.
+// Org is an organisation's configuration. It contains no credentials.
 type Org struct {
 	Name          string   `json:"org_name,omitempty" maxLength:"256" doc:"For people" example:"sample_corp"`
 	Timezone      string   `json:"timezone" minLength:"1" maxLength:"64" doc:"An IANA name. Its local date is the organisation's day. It cannot be changed" example:"America/New_York"`
@@ -25,7 +25,7 @@ type Org struct {
 	Version       int64    `json:"version,omitempty" minimum:"1" doc:"Of a PUT: the version that it replaces; left out: any"`
 }
 
-// Budget is the configuration as the keeper takes it.
+// Budget converts the configuration for the keeper.
 func (o Org) Budget(id string) budget.Org {
 	return budget.Org{
 		ID: id, Name: o.Name, Timezone: o.Timezone, Scope: budget.Scope(o.Scope), Ordering: o.Ordering, Quotas: o.Quotas,
@@ -35,16 +35,16 @@ func (o Org) Budget(id string) budget.Org {
 	}
 }
 
-// IfMatch is the headers of a PUT that replaces one version, or none.
+// IfMatch is the conditional headers of a PUT.
 type IfMatch struct {
 	IfMatch     string `header:"If-Match" maxLength:"24" doc:"The version that it replaces, as ETag has it; left out: any" example:"\"3\""`
 	IfNoneMatch string `header:"If-None-Match" enum:"*" doc:"Only if there is none yet" example:"*"`
 }
 
-// ETag is a version as a header.
+// ETag returns a version as a header value.
 func ETag(version int64) string { return strconv.Quote(strconv.FormatInt(version, 10)) }
 
-// Version is the version that a PUT replaces, by its headers and its body.
+// Version returns the version that a PUT replaces, from its headers and its body.
 func (m IfMatch) Version(inBody int64) (int64, error) {
 	switch {
 	case m.IfNoneMatch != "" && m.IfMatch == "" && inBody == 0:
@@ -63,14 +63,14 @@ func (m IfMatch) Version(inBody int64) (int64, error) {
 	return version, nil
 }
 
-// Versions say when a configuration was changed.
+// Versions is the version of a configuration and the times of its changes.
 type Versions struct {
 	Version   int64     `json:"version" doc:"Rises with every change"`
 	CreatedAt time.Time `json:"created_at,omitzero" doc:"The first PUT"`
 	UpdatedAt time.Time `json:"updated_at,omitzero" doc:"The last PUT"`
 }
 
-// StoredOrg is an organisation as it is stored.
+// StoredOrg is a stored organisation.
 type StoredOrg struct {
 	ID string `json:"org_id" doc:"The organisation"`
 	Versions
@@ -78,7 +78,7 @@ type StoredOrg struct {
 	Issued
 }
 
-// NewOrg is an organisation as the keeper has it.
+// NewOrg converts the keeper's organisation.
 func NewOrg(o budget.Org) StoredOrg {
 	sticky := o.Sticky
 	return StoredOrg{
@@ -92,7 +92,7 @@ func NewOrg(o budget.Org) StoredOrg {
 	}
 }
 
-// App is an app's configuration. What is left out is inherited from the organisation.
+// App is an app's configuration. It inherits missing fields from the organisation.
 type App struct {
 	Name          string   `json:"app_name,omitempty" maxLength:"256" doc:"For people" example:"Production API"`
 	Ordering      Ordering `json:"model_ordering,omitempty" maxItems:"64" nullable:"false" doc:"Labels from the preferred to the last resort"`
@@ -104,7 +104,7 @@ type App struct {
 	Version       int64    `json:"version,omitempty" minimum:"1" doc:"Of a PUT: the version that it replaces; left out: any"`
 }
 
-// Budget is the configuration as the keeper takes it.
+// Budget converts the configuration for the keeper.
 func (a App) Budget(id string) budget.App {
 	return budget.App{
 		ID: id, Name: a.Name, Ordering: a.Ordering, Quotas: a.Quotas, Models: a.Models,
@@ -112,7 +112,7 @@ func (a App) Budget(id string) budget.App {
 	}
 }
 
-// StoredApp is an app as it is stored.
+// StoredApp is a stored app.
 type StoredApp struct {
 	Org string `json:"org_id" doc:"The organisation"`
 	ID  string `json:"app_id" doc:"The app"`
@@ -121,7 +121,7 @@ type StoredApp struct {
 	Issued
 }
 
-// NewApp is an app as the keeper has it.
+// NewApp converts the keeper's app.
 func NewApp(org string, a budget.App) StoredApp {
 	return StoredApp{
 		Org: org, ID: a.ID,

@@ -1,5 +1,5 @@
-// Package wire is the bodies of the REST API, and what they are in terms of package
-// budget.
+// Package wire defines the bodies of the REST API, and converts them from and to the types of
+// package budget.
 package wire
 
 import (
@@ -9,10 +9,10 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// Code is the closed set of what an error is.
+// Code is the code of an error. The set is closed.
 type Code string
 
-// The codes, and the status that each comes with.
+// The codes with their HTTP statuses.
 const (
 	InvalidRequest         Code = "INVALID_REQUEST"         // 400, 405, 408, 415
 	InvalidConfig          Code = "INVALID_CONFIG"          // 400
@@ -29,7 +29,7 @@ const (
 	ServiceUnavailable     Code = "SERVICE_UNAVAILABLE"     // 503
 )
 
-// Error is the body of every answer that is no success.
+// Error is the body of every error response.
 type Error struct {
 	Code      Code      `json:"error" enum:"INVALID_REQUEST,INVALID_CONFIG,INVALID_MODEL_LABEL,UNAUTHORIZED,FORBIDDEN,NOT_FOUND,IDEMPOTENCY_CONFLICT,CONCURRENT_MODIFICATION,PAYLOAD_TOO_LARGE,QUOTA_EXCEEDED,RATE_LIMIT_EXCEEDED,INTERNAL_ERROR,SERVICE_UNAVAILABLE" doc:"What is wrong, for programs"`
 	Message   string    `json:"message" doc:"What is wrong, for people" example:"the token is of another organisation or app"`
@@ -41,7 +41,7 @@ type Error struct {
 	headers http.Header
 }
 
-// Details is what more there is to know of an error.
+// Details is the details of an error.
 type Details struct {
 	Fields                []FieldError         `json:"fields,omitempty" nullable:"false" doc:"The fields at fault"`
 	RetryAfter            time.Time            `json:"retry_after,omitzero" doc:"When there may be room again"`
@@ -49,18 +49,18 @@ type Details struct {
 	TotalOverageUSDMicros *int64               `json:"total_overage_usd_micros,omitempty" doc:"What was spent beyond the quotas, in all"`
 }
 
-// FieldError is one field at fault.
+// FieldError is one invalid field.
 type FieldError struct {
 	Field  string `json:"field" doc:"Which field" example:"tokens.input"`
 	Reason string `json:"reason" doc:"What is wrong with it" example:"expected number >= 0"`
 }
 
-// NewError makes an error to be answered with a status.
+// NewError returns an error with its HTTP status.
 func NewError(status int, code Code, message string) *Error {
 	return &Error{Code: code, Message: message, status: status}
 }
 
-// With adds a header to the answer.
+// With adds a header to the response.
 func (e *Error) With(name, value string) *Error {
 	if e.headers == nil {
 		e.headers = http.Header{}
@@ -69,17 +69,17 @@ func (e *Error) With(name, value string) *Error {
 	return e
 }
 
-// Field adds a field at fault.
+// Field adds an invalid field.
 func (e *Error) Field(field, reason string) *Error {
 	e.Details.Fields = append(e.Details.Fields, FieldError{field, reason})
 	return e
 }
 
-// Error is the message.
+// Error returns the code and the message.
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
-// GetStatus is the status to answer with.
+// GetStatus returns the HTTP status.
 func (e *Error) GetStatus() int { return e.status }
 
-// GetHeaders are the headers to answer with.
+// GetHeaders returns the response headers.
 func (e *Error) GetHeaders() http.Header { return e.headers }

@@ -7,13 +7,13 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// Prices are those that are stored, which come first, and those that are built in.
+// Prices is the stored prices and the built-in ones. Stored prices take precedence.
 type Prices struct {
 	Stored  []StoredModel `json:"stored" nullable:"false" doc:"Put by hand or by an import; they come before the catalogue. By model"`
 	Catalog []PriceRow    `json:"catalog" nullable:"false" doc:"Built in"`
 }
 
-// StoredModel is what is stored of a model.
+// StoredModel is a model with its stored prices.
 type StoredModel struct {
 	Model       string     `json:"model_id" doc:"The model"`
 	Tier        string     `json:"tier,omitempty" doc:"How the operator ranks it"`
@@ -22,7 +22,7 @@ type StoredModel struct {
 	Prices      []PriceRow `json:"prices" nullable:"false" doc:"In the order they were put"`
 }
 
-// PriceRow is a price from an instant on.
+// PriceRow is a price with its start.
 type PriceRow struct {
 	Model         string    `json:"model_id" doc:"The model"`
 	Scope         string    `json:"scope,omitempty" enum:"regional,global" doc:"Which endpoints it is for; absent: all, where none of its own is known"`
@@ -33,12 +33,12 @@ type PriceRow struct {
 	Checked string `json:"checked,omitempty" doc:"The day on which the source said so" example:"2026-08-21"`
 }
 
-// NewStoredModel is a model as the keeper has it.
+// NewStoredModel converts the keeper's model.
 func NewStoredModel(m budget.StoredModel) StoredModel {
 	return StoredModel{m.Model, m.Info.Tier, m.Info.Family, m.Info.Description, NewPriceRows(m.Prices)}
 }
 
-// NewPriceRows are prices as answers have them.
+// NewPriceRows converts prices for responses.
 func NewPriceRows(prices []prices.Price) []PriceRow {
 	out := make([]PriceRow, len(prices))
 	for i, p := range prices {

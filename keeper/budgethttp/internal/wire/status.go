@@ -11,7 +11,7 @@ import (
 
 var usageType = reflect.TypeFor[Usage]()
 
-// Price is what a million tokens of a class cost.
+// Price is the prices of a million tokens by class.
 type Price struct {
 	Input        int64 `json:"input_usd_micros_per_1m" doc:"Uncached input; 0: free"`
 	Output       int64 `json:"output_usd_micros_per_1m" doc:"The reply; 0: free"`
@@ -20,12 +20,12 @@ type Price struct {
 	CacheWrite1h int64 `json:"cache_write_1h_usd_micros_per_1m,omitempty" doc:"Input written for an hour; absent: not known, costs twice the input; -1: free"`
 }
 
-// NewPrice is rates as answers have them.
+// NewPrice converts rates for responses.
 func NewPrice(r prices.Rates) Price {
 	return Price{max(0, r.Input), max(0, r.Output), r.CacheRead, r.CacheWrite5m, r.CacheWrite1h}
 }
 
-// Selection is the label an app may use now.
+// Selection is a label that an app may use now.
 type Selection struct {
 	Org               string               `json:"org_id" doc:"The organisation"`
 	App               string               `json:"app_id" doc:"The app"`
@@ -41,13 +41,13 @@ type Selection struct {
 	encoded []byte
 }
 
-// Kept is the selection with what it is as JSON, so that it is not encoded for each answer.
+// Kept returns the selection with its JSON encoding, which then serves several responses.
 func (s Selection) Kept(encoded []byte) Selection {
 	s.encoded = encoded
 	return s
 }
 
-// Encoded is the selection as JSON; nil if that is not kept.
+// Encoded returns the JSON encoding of Kept, or nil.
 func (s Selection) Encoded() []byte { return s.encoded }
 
 // SelectedModel is a label and its model.
@@ -57,7 +57,7 @@ type SelectedModel struct {
 	Price Price  `json:"price" doc:"What it costs now"`
 }
 
-// NewSelection is what the keeper recommends.
+// NewSelection converts the keeper's recommendation.
 func NewSelection(org, app string, r budget.Recommendation) Selection {
 	return Selection{
 		Org: org, App: app, Day: r.Day, Model: SelectedModel{r.Label, r.Model, NewPrice(r.Price)},
@@ -66,10 +66,10 @@ func NewSelection(org, app string, r budget.Recommendation) Selection {
 	}
 }
 
-// Day is a date as the keeper has it, of one with or without hyphens.
+// Day removes the hyphens of a date, as the keeper requires.
 func Day(date string) string { return strings.ReplaceAll(date, "-", "") }
 
-// Totals is one day, label by label.
+// Totals is one day's usage by label.
 type Totals struct {
 	Org           string        `json:"org_id" doc:"The organisation"`
 	App           string        `json:"app_id,omitempty" doc:"The app; absent: all of them"`
@@ -78,7 +78,7 @@ type Totals struct {
 	Labels        []LabelTotals `json:"labels" nullable:"false" doc:"In the order of preference; those that are no longer in it come last"`
 }
 
-// LabelTotals is what one label used on one day.
+// LabelTotals is one label's usage on one day.
 type LabelTotals struct {
 	Label          string  `json:"label" doc:"Its name"`
 	CostUSDMicros  int64   `json:"cost_usd_micros" doc:"Charges less credits"`
@@ -89,7 +89,7 @@ type LabelTotals struct {
 	Requests       int64   `json:"requests" doc:"Records that were counted"`
 }
 
-// Sums counts the tokens of many calls by class.
+// Sums is numbers of tokens of many calls by class.
 type Sums struct {
 	Input        int64 `json:"input" doc:"Uncached input"`
 	CacheRead    int64 `json:"cache_read" doc:"Input read from the prompt cache"`
@@ -98,7 +98,7 @@ type Sums struct {
 	Output       int64 `json:"output" doc:"Replies"`
 }
 
-// NewTotals is a day as the keeper sums it.
+// NewTotals converts the keeper's day.
 func NewTotals(org, app string, d budget.DayTotals) Totals {
 	out := Totals{Org: org, App: app, Day: d.Day, CostUSDMicros: d.CostMicros, Labels: make([]LabelTotals, len(d.Labels))}
 	for i, l := range d.Labels {

@@ -10,7 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// Tokens counts one call's tokens by class.
+// Tokens is one call's tokens by class.
 type Tokens struct {
 	Input        int64 `json:"input,omitempty" minimum:"0" maximum:"100000000" doc:"Uncached input" example:"1500"`
 	CacheRead    int64 `json:"cache_read,omitempty" minimum:"0" maximum:"100000000" doc:"Input read from the prompt cache"`
@@ -19,7 +19,7 @@ type Tokens struct {
 	Output       int64 `json:"output,omitempty" minimum:"0" maximum:"100000000" doc:"The reply, reasoning included" example:"800"`
 }
 
-// Usage is what one call used.
+// Usage is the usage of one call.
 type Usage struct {
 	RequestID string    `json:"request_id" pattern:"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$" patternDescription:"a lower-case UUID" doc:"The call is counted once under this id, however often it is sent" example:"7c9e6679-7425-40de-944b-e07fc1f90ae7"`
 	Label     string    `json:"model_label" pattern:"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$" doc:"The label that the call was made under" example:"premium"`
@@ -30,8 +30,8 @@ type Usage struct {
 	Tags      Tags      `json:"tags,omitempty" maxProperties:"4" doc:"Of few distinct values: cost is counted per value and day"`
 }
 
-// Budget is the record as the keeper takes it. Go's zero time, which stands for now there,
-// is as old here as it says.
+// Budget converts the record for the keeper. The zero time means now there, but year 1 here, so
+// Budget shifts it by a nanosecond.
 func (u Usage) Budget() prices.Usage {
 	if u.Time.IsZero() {
 		u.Time = u.Time.Add(time.Nanosecond)
@@ -53,7 +53,7 @@ const (
 	StatusFailed    = "failed"
 )
 
-// Receipt is how a record was counted and where the app stands after it.
+// Receipt is the result of counting a record, with the app's spend afterwards.
 type Receipt struct {
 	RequestID string `json:"request_id" doc:"The record's id"`
 	Status    string `json:"status" enum:"accepted,duplicate,spooled" doc:"duplicate: it was counted before, as this says. spooled: the store did not answer; it is kept and will be counted"`
@@ -61,7 +61,7 @@ type Receipt struct {
 	budget.Receipt
 }
 
-// NewReceipt is what the keeper answered to a record.
+// NewReceipt converts the keeper's receipt.
 func NewReceipt(u prices.Usage, r budget.Receipt) Receipt {
 	r.ResetAt = r.ResetAt.UTC()
 	out := Receipt{u.RequestID, StatusAccepted, u.Label, r}
@@ -79,18 +79,18 @@ type Batch struct {
 	Records []Record `json:"records" minItems:"1" maxItems:"100" nullable:"false" doc:"1 to 100 records; each is counted or refused by itself"`
 }
 
-// Record is a Usage that has not been looked at, so that a bad one fails alone.
+// Record is an undecoded Usage, so that an invalid one fails alone.
 type Record struct{ json.RawMessage }
 
-// UnmarshalJSON keeps the record as it is.
+// UnmarshalJSON stores the record undecoded.
 func (r *Record) UnmarshalJSON(data []byte) error { return r.RawMessage.UnmarshalJSON(data) }
 
-// Schema is that of a Usage.
+// Schema returns the schema of Usage.
 func (Record) Schema(r huma.Registry) *huma.Schema {
 	return r.Schema(usageType, true, "Usage")
 }
 
-// BatchReceipt is what became of a batch.
+// BatchReceipt is the result of a batch.
 type BatchReceipt struct {
 	Accepted   int           `json:"accepted" doc:"Records that are counted, duplicates among them"`
 	Duplicates int           `json:"duplicate" doc:"Records that had been counted before, or earlier in the batch"`
@@ -98,7 +98,7 @@ type BatchReceipt struct {
 	Results    []BatchResult `json:"results" nullable:"false" doc:"One for each record, in their order"`
 }
 
-// BatchResult is what became of one record of a batch.
+// BatchResult is the result of one record of a batch.
 type BatchResult struct {
 	Index   int         `json:"index" doc:"Which record"`
 	Status  string      `json:"status" enum:"accepted,duplicate,spooled,failed" doc:"What became of it"`
@@ -106,7 +106,7 @@ type BatchResult struct {
 	Error   *BatchError `json:"error,omitempty" doc:"If it failed"`
 }
 
-// BatchError says why a record of a batch was refused.
+// BatchError is the reason that a record of a batch was refused.
 type BatchError struct {
 	Code    Code    `json:"error" doc:"What is wrong, for programs; the codes of the body of an error"`
 	Message string  `json:"message" doc:"What is wrong, for people"`
