@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
-	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 // What an error says about the store: whether it answered, and whether the policy decides.
@@ -77,15 +76,3 @@ func joined(err error, others ...error) error {
 	}
 	return err
 }
-
-// verdict is what an answer says about a write.
-type verdict = ddb.Verdict
-
-const (
-	landed  = ddb.Landed
-	refused = ddb.Refused
-	failed  = ddb.Failed
-)
-
-// judge says what an error of a request means for a write.
-func judge(err error) verdict { return table.Judge(err) }

@@ -25,7 +25,7 @@ type availability struct {
 func (t availability) Cause() error { return t.State().Cause }
 
 // Probe asks the table whether it answers, and the breaker hears of it.
-func (t availability) Probe(ctx context.Context) error { return t.repo.probe(ctx, t.repo.absentKey()) }
+func (t availability) Probe(ctx context.Context) error { return t.repo.buckets.ProbeTable(ctx) }
 
 // away is the error of a call that is not sent, because its bucket or table is known not
 // to answer.

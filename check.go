@@ -144,7 +144,7 @@ func (l *RateLimiter) readOnce(ctx context.Context, r request) ([]askedReading, 
 		}
 		beside := lane.BesideOf(rung.lane)
 		v, err := beside.Inspect(ctx, rung.cfg, func(ctx context.Context) (*schema.Image, error) {
-			return d.routes.repo.takeover.bucket(ctx, rung.lane.Entity, rung.lane.Resource, d.routes.lanes.IDs.Slot)
+			return d.buckets.Takeover.Bucket(ctx, rung.lane.Entity, rung.lane.Resource, d.routes.lanes.IDs.Slot)
 		})
 		if err != nil {
 			return nil, policy, d.table.userError(rung.lane, err)

@@ -2,13 +2,17 @@ package dynalimit
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/shared"
+	"github.com/dynalimit/dynalimit/internal/store"
 	"github.com/dynalimit/dynalimit/observe"
 )
 
@@ -195,14 +199,14 @@ func (c *configRead) current(ctx context.Context, keys []schema.Key) (found map[
 			return found, err
 		}
 	}
-	older, looked, err := r.takeover.older(ctx, c.owners()...)
+	older, looked, err := r.buckets.Takeover.Limits(ctx, c.owners()...)
 	if err == nil && (looked || !first) {
 		found, err = c.batch(ctx, keys)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return found, unreadable(older.Merge(found))
+	return found, store.UnreadableError(older.Merge(found))
 }
 
 // batch reads items, the record of the namespace and, where it is due, the version record.
@@ -346,4 +350,29 @@ func (r *Repository) InvalidateConfig(entity, resource string) {
 	r.configs.evict(func(k configKey) bool {
 		return (entity == "" || k.entity == entity) && (resource == "" || k.resource == resource)
 	})
+}
+
+// laneConfigs are the configurations of a limiter's buckets as its lanes see them.
+type laneConfigs struct {
+	repo *Repository
+	// fallback are the limiter's own limits, nil for none.
+	fallback *fallbackLimits
+}
+
+// Reread implements lane.Configs.
+func (c laneConfigs) Reread(ctx context.Context, entity, resource string, group bool) (*plan.Config, error) {
+	resolved, err := c.repo.rereadConfig(ctx, givenKey{configKey: configKey{entity, resource, group}})
+	var wrong *ValidationError
+	switch {
+	case errors.As(err, &wrong):
+		return nil, &lane.Failure{Reason: lane.Misconfigured, Err: err}
+	case err != nil:
+		return nil, err
+	}
+	return c.fallback.compile(resolved, false), nil
+}
+
+// Forget implements lane.Configs.
+func (c laneConfigs) Forget(entity, resource string, group bool) {
+	c.repo.configs.drop(configKey{entity, resource, group})
 }

@@ -2,13 +2,10 @@ package dynalimit
 
 import (
 	"cmp"
-	"context"
 	"time"
 
-	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
-	"github.com/dynalimit/dynalimit/internal/plan"
-	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/store"
 	"github.com/dynalimit/dynalimit/observe"
 )
 
@@ -18,7 +15,8 @@ type desk struct {
 	routes   *routes
 	lanes    *lane.Registry
 	table    availability
-	store    transactor
+	buckets  *store.Buckets
+	transact store.Transact // buckets.Transact, but in tests
 	clock    func() time.Time
 	ownClock bool // which is not the repository's
 	// stopwatch is what durations are measured by: the clock before it is corrected, which is a step.
@@ -31,13 +29,6 @@ type desk struct {
 	mode             ChargeMode
 	// settling are the leases that SettleSoon settles.
 	settling settlements
-}
-
-// transactor sends transactions.
-type transactor interface {
-	decodeBucket(item schema.Item, slot int) (*schema.Image, error)
-	join(t *bucketTransaction, at *lane.Lane, w *plan.Write, o schema.Op)
-	transactBuckets(ctx context.Context, t *bucketTransaction, slot int) (ddb.Verdict, map[int]*schema.Image, error)
 }
 
 func (d *desk) nowMS() int64 { return d.clock().UnixMilli() }

@@ -46,7 +46,7 @@ var importTable = []importRow{
 		folder: ".",
 		project: []string{
 			"audit", "internal/trail", "internal/backlog", "internal/bookkeeping", "internal/bucket", "internal/cache", "internal/calendar", "internal/config", "internal/ddb", "internal/guard", "internal/inside", "internal/lane", "internal/layout", "internal/legacy", "internal/lock", "internal/plan",
-			"fault", "internal/problem", "internal/schema", "internal/shared", "internal/table", "internal/usage", "levels", "observe",
+			"fault", "internal/problem", "internal/schema", "internal/shared", "internal/store", "internal/table", "internal/usage", "levels", "observe",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
 		reason: "the limiter takes a client from its user; engines, budgets and tools are not its business",
@@ -99,6 +99,13 @@ var importTable = []importRow{
 		std:     append([]string{"context", "crypto/rand", "encoding/binary", "log/slog", "math/rand/v2", "runtime", "runtime/debug", "sync/atomic"}, pureStd...),
 		project: []string{"internal/backlog", "internal/bucket", "internal/cache", "internal/ddb", "internal/guard", "internal/plan", "internal/prefetch", "fault", "internal/problem", "internal/schema"},
 		reason:  "it queues and sends by a store that it is given: it knows neither the limiter above it nor how requests are made",
+	},
+	{
+		folder:  "internal/store",
+		std:     append([]string{"context", "crypto/rand", "log/slog"}, pureStd...),
+		project: []string{"fault", "internal/cache", "internal/ddb", "internal/guard", "internal/lane", "internal/layout", "internal/legacy", "internal/plan", "internal/schema", "internal/table"},
+		others:  []string{sdk},
+		reason:  "it sends the requests of lanes and transactions, and decides nothing: it knows no limiter and no configuration",
 	},
 	{
 		folder:  "internal/inside",
@@ -263,6 +270,10 @@ var importTable = []importRow{
 		std:    []string{},
 		reason: "tests of how the source is cut, which ship nothing",
 		tests:  true,
+	},
+	{
+		folder: "internal/house/prose",
+		reason: "a tool that counts how natural the text of the source is; nothing imports it, and it imports the standard library alone",
 	},
 	{
 		folder: "internal/house/measures",

@@ -11,6 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/store"
 )
 
 // The suites of the whole limiter are in tests/, and see through package inside what its
@@ -68,19 +69,12 @@ func (r *Repository) insideConfig(ctx context.Context, key configKey, anew bool)
 	return shown, nil
 }
 
-// wrappedStore is a store whose transactions are sent by another.
-type wrappedStore struct {
-	transactor
-	send inside.Transact
-}
-
-func (s wrappedStore) transactBuckets(ctx context.Context, t *bucketTransaction, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
-	return s.send(ctx, t.items, t.token, slot)
-}
-
 func (d *desk) wrapTransactions(wrap func(next inside.Transact) inside.Transact) {
-	next := d.store
-	d.store = wrappedStore{next, wrap(func(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
-		return next.transactBuckets(ctx, &bucketTransaction{items: items, token: token}, slot)
-	})}
+	next := d.transact
+	send := wrap(func(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
+		return next(ctx, &store.Transaction{Items: items, Token: token}, slot)
+	})
+	d.transact = func(ctx context.Context, t *store.Transaction, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
+		return send(ctx, t.Items, t.Token, slot)
+	}
 }

@@ -86,7 +86,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	}
 	table := availability{repo.breaker, repo}
 	d := &desk{
-		table: table, store: repo, clock: clock, ownClock: o.Now != nil, stopwatch: stopwatch, observer: shielded(o.Observer, o.Logger),
+		table: table, buckets: repo.buckets, transact: repo.buckets.Transact, clock: clock, ownClock: o.Now != nil, stopwatch: stopwatch, observer: shielded(o.Observer, o.Logger),
 		share: o.LocalShare, timeout: o.Timeout, cleanup: o.CleanupTimeout, mode: o.ChargeMode,
 	}
 	d.routes = &routes{
@@ -98,7 +98,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 		d.routes.strangers = &hints{parent: o.StrangersParent}
 	}
 	lanes := lane.Options{
-		Store: buckets{repo, d.routes.fallback}, Keys: repo.keys, Size: o.MaxBuckets, NowMS: d.nowMS, SureMS: sure, Tick: repo.tick,
+		Store: repo.buckets, Configs: laneConfigs{repo, d.routes.fallback}, Keys: repo.keys, Size: o.MaxBuckets, NowMS: d.nowMS, SureMS: sure, Tick: repo.tick,
 		Patience: o.Timeout, Table: table, Log: o.Logger, Horizon: o.horizon(),
 		Queues: repo.queues, Turns: &repo.turns, Locate: d.routes.locate, OnDrop: d.tellDropped,
 	}

@@ -49,7 +49,7 @@ func (l *RateLimiter) Pause(ctx context.Context, entity, resource string, d time
 		slog.String("entity", entity), slog.String("resource", resource), slog.Duration("for", d), slog.String("why", why))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.desk.cleanup)
 	defer cancel()
-	return buckets{repo: l.repo}.setPause(ctx, at.Key(), schema.PauseUntil(until, lane.LatestPause(now)), "pause the bucket")
+	return l.repo.buckets.WritePause(ctx, "pause the bucket", at.Key(), schema.PauseUntil(until, lane.LatestPause(now)))
 }
 
 // Resume ends the pause of a bucket (see Pause), whoever paused it: its provider takes calls again,
@@ -74,7 +74,7 @@ func (l *RateLimiter) Resume(ctx context.Context, entity, resource, why string) 
 		slog.String("entity", entity), slog.String("resource", resource), slog.String("why", why))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.desk.cleanup)
 	defer cancel()
-	return buckets{repo: l.repo}.setPause(ctx, at.Key(), schema.LiftPause(), "end the pause of the bucket")
+	return l.repo.buckets.WritePause(ctx, "end the pause of the bucket", at.Key(), schema.LiftPause())
 }
 
 // PausedError says that a bucket is paused, because a provider said that its limit is reached

@@ -17,6 +17,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/shared"
+	"github.com/dynalimit/dynalimit/internal/store"
 	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
@@ -130,9 +131,8 @@ type connection struct {
 	kinds     configKinds
 	sets      *schema.LimitSets
 	readable  bool // for zae-limiter: Compatible
-	// layout is that of the table, and takeover turns items of the one before composite items.
-	layout   *layout.Layout
-	takeover takeover
+	layout    *layout.Layout
+	buckets   *store.Buckets
 	// namespace is what the record of the namespace said, if there is one.
 	namespace namespaceState
 	// queues are those by which this process admits calls while buckets do not answer, and
@@ -202,8 +202,9 @@ func (o RepositoryOptions) connect(client DynamoDB, name string, keys schema.Key
 	r.layout = &layout.Layout{Table: r.store, Now: clock.Source, Log: o.Logger}
 	r.events = trail.Layout{Prefix: r.keys.Prefix(), TTL: schema.TTL, Retention: max(o.AuditRetention, 0), Indexed: true}
 	r.guarded = shared.Guarded(&table.Table{Client: watched.Patient(), Name: name, RetryAfter: r.breaker.RetryAfter}, r.keys, r.layout.Check)
-	r.takeover = takeover{
-		layout: r.layout, turner: &legacy.Turner{Table: r.store, Now: clock.NowMS}, looks: newLegacyLooks(o.ConfigCacheSize), keys: r.keys, sets: r.sets,
+	turner := &legacy.Turner{Table: r.store, Now: clock.NowMS}
+	r.buckets = &store.Buckets{
+		Table: r.store, Keys: r.keys, Layout: r.layout, Sets: r.sets, Takeover: store.NewTakeover(r.layout, turner, r.keys, r.sets, o.ConfigCacheSize),
 	}
 	r.configs.useStaleDuring(r.outage, o.MaxStale)
 	r.configs.useClock(clock)

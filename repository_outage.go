@@ -2,21 +2,13 @@ package dynalimit
 
 import (
 	"context"
-	"crypto/rand"
 	"log/slog"
 	"slices"
 	"sync"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 	"github.com/dynalimit/dynalimit/internal/ddb"
-	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/observe"
 )
-
-// neverHolds is a condition that is false for every item, and for an absent item.
-const neverHolds = "attribute_exists(" + schema.PK + ") AND attribute_not_exists(" + schema.PK + ")"
 
 // hearers are the limiters that a Repository tells about outages of its table, about buckets
 // that it filled by hand, and about the configurations that it reads.
@@ -37,7 +29,7 @@ type hearer struct {
 // limiter listens.
 func (r *Repository) newBreaker() *ddb.Breaker {
 	b := ddb.NewBreaker(ddb.BreakerOptions{
-		Probe:    func(ctx context.Context) error { return r.probe(ctx, r.absentKey()) },
+		Probe:    func(ctx context.Context) error { return r.buckets.ProbeTable(ctx) },
 		Logger:   r.log.With(slog.String("table", r.table)),
 		OnChange: r.listeners.notify,
 	})
@@ -52,25 +44,6 @@ func (r *Repository) outage() error {
 		return nil
 	}
 	return &UnavailableError{Op: readConfig, Err: silentCause{s.Cause}, RetryAfter: r.breaker.RetryAfter()}
-}
-
-// probe asks the table to prove that it takes writes, by an update whose condition is
-// false, so that it writes nothing. An absent item is used, so that no caller is
-// disturbed.
-func (r *Repository) probe(ctx context.Context, key schema.Item) error {
-	_, err := r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &r.table, Key: key, ConditionExpression: aws.String(neverHolds),
-	}, ddb.WithoutRetries)
-	if err == nil {
-		return ddb.ErrForeign
-	}
-	return err
-}
-
-// absentKey is the key of an item that nobody makes. It differs each time, so that the
-// probes reach every partition.
-func (r *Repository) absentKey() schema.Item {
-	return r.keys.Bucket("probe-"+rand.Text(), "probe").Attributes()
 }
 
 // listen tells a limiter what it listens for. The function that it returns ends that. The

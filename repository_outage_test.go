@@ -41,7 +41,7 @@ func TestEveryRequestTellsTheBreaker(t *testing.T) {
 			_, err := r.store.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: writes})
 			return err
 		},
-		"UpdateItem": func(ctx context.Context, r *Repository) error { return r.probe(ctx, r.absentKey()) },
+		"UpdateItem": func(ctx context.Context, r *Repository) error { return r.buckets.ProbeTable(ctx) },
 		"PutItem": func(ctx context.Context, r *Repository) error {
 			return tableMaker{r.connection}.writeVersion(ctx, false)
 		},

@@ -29,10 +29,10 @@ func (r *Repository) shared() shared.Repository {
 			Mark: func(old schema.Item, now time.Time) (schema.Item, schema.Statement) {
 				return schema.MarkedVersion(old, layout.SchemaVersion, layout.ClientVersion, layout.Writer, now)
 			},
-			Turner: r.takeover.turner, Turned: r.takeover.tell,
-			TakeOver: r.takeover.config,
+			Turner: r.buckets.Takeover.Turner, Turned: r.buckets.Takeover.LogTurned,
+			TakeOver: r.buckets.Takeover.Config,
 			Older: func(ctx context.Context, owners ...schema.ConfigOwner) (legacy.Limits, error) {
-				older, _, err := r.takeover.older(ctx, owners...)
+				older, _, err := r.buckets.Takeover.Limits(ctx, owners...)
 				return older, err
 			},
 		},

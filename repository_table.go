@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/layout"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 const (
@@ -169,7 +170,7 @@ func (m tableMaker) writeVersion(ctx context.Context, made bool) error {
 		TableName: &m.table, Item: item, ConditionExpression: aws.String(schema.CreateCondition),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	})
-	if judge(err) != refused {
+	if table.Judge(err) != ddb.Refused {
 		if err != nil {
 			return m.store.Failure("write the version record", err)
 		}
@@ -207,7 +208,7 @@ func (m tableMaker) markMade(ctx context.Context) error {
 		ReturnValues: types.ReturnValueAllNew,
 	})
 	switch {
-	case judge(err) == refused: // of another implementation
+	case table.Judge(err) == ddb.Refused: // of another implementation
 		return nil
 	case err != nil:
 		return m.store.Failure("write the version record", err)

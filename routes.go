@@ -185,7 +185,7 @@ func (rs *routes) resolve(ctx context.Context, to place, p *patience) (route, er
 	}
 	at := rs.lanes.Of(key.entity, key.resource)
 	if read {
-		image, err := rs.repo.decodeBucket(item, rs.lanes.IDs.Slot)
+		image, err := rs.repo.buckets.Decode(item, nil, rs.lanes.IDs.Slot)
 		if err != nil {
 			return route{}, err
 		}

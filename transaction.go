@@ -2,7 +2,6 @@ package dynalimit
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"slices"
 	"time"
@@ -12,12 +11,13 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/store"
 	"github.com/dynalimit/dynalimit/observe"
 )
 
 // transaction is one charge of several levels on its way.
 type transaction struct {
-	bucketTransaction
+	store.Transaction
 	charge    *charge
 	proposals []lane.Proposal
 	// charged are the indexes of the levels that its items charge, in the items' order.
@@ -28,7 +28,7 @@ type transaction struct {
 
 // newTransaction makes the transaction of what levels proposed.
 func newTransaction(c *charge, proposals []lane.Proposal) *transaction {
-	t := &transaction{bucketTransaction: bucketTransaction{token: rand.Text()}, charge: c, proposals: proposals}
+	t := &transaction{Transaction: store.NewTransaction(), charge: c, proposals: proposals}
 	lanes := c.desk.lanes
 	operation := lanes.IDs.Operation()
 	for i := range proposals {
@@ -39,7 +39,7 @@ func newTransaction(c *charge, proposals []lane.Proposal) *transaction {
 		if lanes.OnSend != nil {
 			lanes.OnSend(lv.lane, operation, proposals[i].Sums)
 		}
-		c.desk.store.join(&t.bucketTransaction, lv.lane, &proposals[i].Write, schema.Op{Slot: lanes.IDs.Slot, ID: lane.OpID(operation, 0)})
+		c.desk.buckets.Add(&t.Transaction, lv.lane, &proposals[i].Write, schema.Op{Slot: lanes.IDs.Slot, ID: lane.OpID(operation, 0)})
 		t.charged = append(t.charged, i)
 	}
 	return t
@@ -94,7 +94,7 @@ func (t *transaction) deliver(ctx context.Context) transactionAnswer {
 	for {
 		t.tries++
 		a, began := transactionAnswer{tries: t.tries}, time.Now()
-		a.verdict, a.images, a.err = t.charge.desk.store.transactBuckets(ctx, &t.bucketTransaction, t.charge.desk.lanes.IDs.Slot)
+		a.verdict, a.images, a.err = t.charge.desk.transact(ctx, &t.Transaction, t.charge.desk.lanes.IDs.Slot)
 		if a.verdict == ddb.Unconfirmed {
 			t.unanswered++
 		}
@@ -117,7 +117,7 @@ func (t *transaction) book(a transactionAnswer, asked lane.Asked, round int) err
 		for _, i := range t.charged {
 			t.charge.levels[i].lane.NoteWriters(&t.proposals[i].Write, ddb.Landed, nil)
 			lv := &t.charge.levels[i]
-			r := lv.committed(&t.proposals[i], t.charge.desk.store.decodeBucket)
+			r := lv.committed(&t.proposals[i], t.charge.desk.buckets)
 			lv.grant(&r)
 			lv.noteAnswer(r)
 		}
@@ -202,7 +202,7 @@ func (t *transaction) followLost(ctx context.Context, began time.Time) {
 		landed := false // whatever else it is told, it may land yet
 		if t.awaitAnswers() {
 			_ = guard.Apart(func() error {
-				verdict, _, _ := desk.store.transactBuckets(ctx, &t.bucketTransaction, desk.lanes.IDs.Slot)
+				verdict, _, _ := desk.transact(ctx, &t.Transaction, desk.lanes.IDs.Slot)
 				landed = verdict == ddb.Landed
 				return nil
 			})
@@ -211,7 +211,7 @@ func (t *transaction) followLost(ctx context.Context, began time.Time) {
 			lv := &t.charge.levels[i] // only what never changes of it is read: it is its caller's by now
 			r := lane.Result{Unconfirmed: true}
 			if landed {
-				r = lv.committed(&t.proposals[i], desk.store.decodeBucket)
+				r = lv.committed(&t.proposals[i], desk.buckets)
 			}
 			lv.lane.Deliver(ops[i], r)
 		}
@@ -242,10 +242,10 @@ func (t *transaction) awaitAnswers() bool {
 
 // committed is what a transaction granted to a level. DynamoDB returns no image for a
 // transaction, so the image is computed, and the lane reads the bucket before it denies.
-func (lv *level) committed(p *lane.Proposal, decode func(schema.Item, int) (*schema.Image, error)) lane.Result {
+func (lv *level) committed(p *lane.Proposal, b *store.Buckets) lane.Result {
 	image := p.View.Image
 	if image == nil {
-		image, _ = decode(p.Write.Create.Item(), 0) // what was made
+		image, _ = b.Decode(p.Write.Create.Item(), nil, 0) // what was made
 	} else {
 		image = p.View.After(lv.asked, p.Beyond, &p.Write)
 	}

@@ -13,6 +13,7 @@ import (
 // nothing of its lane but the contact.
 type access struct {
 	store            Store
+	configs          Configs
 	entity, resource string
 	key              schema.Item
 	slot             int
@@ -89,7 +90,7 @@ func (a access) standing(known *sight, b batch, cfg *plan.Config, missing bool) 
 	case st == plan.Rival: // to read it again would find the same
 		return plan.Older
 	case st == plan.Older:
-		a.store.ForgetConfig(a.entity, a.resource, cfg.OfGroup())
+		a.configs.Forget(a.entity, a.resource, cfg.OfGroup())
 	}
 	return st
 }
@@ -97,7 +98,7 @@ func (a access) standing(known *sight, b batch, cfg *plan.Config, missing bool) 
 // reread reads the configuration again and puts the batch under it. It returns nil, for
 // adjusts, if nothing limits the bucket any more.
 func (a access) reread(ctx context.Context, b batch) (*plan.Config, error) {
-	cfg, err := a.store.RereadConfig(ctx, a.entity, a.resource, b.config().OfGroup())
+	cfg, err := a.configs.Reread(ctx, a.entity, a.resource, b.config().OfGroup())
 	if err != nil {
 		return nil, err
 	}

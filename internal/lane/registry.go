@@ -70,7 +70,9 @@ type Registry struct {
 type Options struct {
 	// Store sends the requests; Keys names the buckets in the table.
 	Store Store
-	Keys  schema.Keys
+	// Configs has the configurations of the buckets.
+	Configs Configs
+	Keys    schema.Keys
 	// Size is how many lanes are kept at most.
 	Size int
 	// NowMS is the time in Unix ms, corrected towards DynamoDB's clock. Tick returns a
@@ -262,7 +264,7 @@ func (s *Registry) elapsed() int64 { return s.passed() / 1000 }
 
 // access is how a lane's bucket and configuration are read.
 func (s *Registry) access(l *Lane) access {
-	return access{s.Store, l.Entity, l.Resource, l.Key(), s.IDs.Slot, &l.Contact, s.NowMS, s.SureMS, s.Ask}
+	return access{s.Store, s.Configs, l.Entity, l.Resource, l.Key(), s.IDs.Slot, &l.Contact, s.NowMS, s.SureMS, s.Ask}
 }
 
 // aheadOf makes what debits ahead from a lane's bucket; nil if nothing does.

@@ -20,13 +20,17 @@ type Store interface {
 	Read(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error)
 	// Probe asks DynamoDB to prove that the bucket can be written. It writes nothing.
 	Probe(ctx context.Context, key schema.Item) error
-	// RereadConfig reads the configuration after the call has begun, whatever is cached.
+}
+
+// Configs are the configurations of buckets. With group, the bucket is that of a group of
+// resources.
+type Configs interface {
+	// Reread reads the configuration after the call has begun, whatever is cached.
 	// It returns nil if nothing limits the bucket, and a *Failure with the reason
 	// Misconfigured if the configuration cannot be used.
-	// With group, the bucket is that of a group of resources.
-	RereadConfig(ctx context.Context, entity, resource string, group bool) (*plan.Config, error)
-	// ForgetConfig makes the next use of a configuration read it again.
-	ForgetConfig(entity, resource string, group bool)
+	Reread(ctx context.Context, entity, resource string, group bool) (*plan.Config, error)
+	// Forget makes the next use of a configuration read it again.
+	Forget(entity, resource string, group bool)
 }
 
 // Answer is what a write of one bucket came to.

@@ -1,13 +1,16 @@
-package dynalimit
+package store
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/cache"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/layout"
@@ -26,28 +29,29 @@ type look struct {
 	at    time.Time
 }
 
-// legacyLooks remembers where was looked, for as long as the version record is believed.
-type legacyLooks = cache.Recent[string, look]
+// Takeover turns items of the older layout into today's.
+type Takeover struct {
+	// Turner makes the changes.
+	Turner *legacy.Turner
 
-func newLegacyLooks(size int) *legacyLooks {
-	looks, err := cache.NewRecent(size, func(l *look) string { return l.place })
-	if err != nil { // a size below 1, which NewRepository refuses
-		panic(err)
-	}
-	return looks
+	layout *layout.Layout
+	// looks remembers the places without such items, for as long as the version record is believed.
+	looks *cache.Recent[string, look]
+	keys  schema.Keys
+	sets  *schema.LimitSets
 }
 
-// takeover turns items of the older layout into today's.
-type takeover struct {
-	layout *layout.Layout
-	turner *legacy.Turner
-	looks  *legacyLooks
-	keys   schema.Keys
-	sets   *schema.LimitSets
+// NewTakeover returns the takeover of a table. It remembers as many places as size says, at least 1.
+func NewTakeover(l *layout.Layout, t *legacy.Turner, keys schema.Keys, sets *schema.LimitSets, size int) *Takeover {
+	looks, err := cache.NewRecent(size, func(l *look) string { return l.place })
+	if err != nil {
+		panic(err)
+	}
+	return &Takeover{Turner: t, layout: l, looks: looks, keys: keys, sets: sets}
 }
 
 // looked reports whether a place was looked at lately.
-func (o takeover) looked(place string) bool {
+func (o *Takeover) looked(place string) bool {
 	l := o.looks.Get(place)
 	if l == nil {
 		return false
@@ -59,9 +63,9 @@ func (o takeover) looked(place string) bool {
 // mostLooks is how many owners' limits are read at once.
 const mostLooks = 16
 
-// older reads the limits of owners that are in the older layout. It reports whether it asked
+// Limits reads the limits of owners that are in the older layout. It reports whether it asked
 // the table: then configurations that were read before may be from before others turned them.
-func (o takeover) older(ctx context.Context, owners ...schema.ConfigOwner) (older legacy.Limits, looked bool, err error) {
+func (o *Takeover) Limits(ctx context.Context, owners ...schema.ConfigOwner) (older legacy.Limits, looked bool, err error) {
 	if o.layout.CompositeOnly() {
 		return nil, false, nil
 	}
@@ -79,9 +83,9 @@ func (o takeover) older(ctx context.Context, owners ...schema.ConfigOwner) (olde
 		looked = true
 		looking.Go(func() error {
 			at := o.layout.Now()
-			limits, err := o.turner.Limits(lookCtx, of)
+			limits, err := o.Turner.Limits(lookCtx, of)
 			if err != nil {
-				return unreadable(err)
+				return UnreadableError(err)
 			}
 			if len(limits) == 0 {
 				o.looks.Add(look{place: place, at: at})
@@ -99,12 +103,12 @@ func (o takeover) older(ctx context.Context, owners ...schema.ConfigOwner) (olde
 	return older, looked, nil
 }
 
-// bucket reads a bucket that is not there in today's layout; nil if it is in no layout.
-func (o takeover) bucket(ctx context.Context, entity, resource string, slot int) (*schema.Image, error) {
+// Bucket reads a bucket that is not there in today's layout; nil if it is in no layout.
+func (o *Takeover) Bucket(ctx context.Context, entity, resource string, slot int) (*schema.Image, error) {
 	if o.layout.CompositeOnly() {
 		return nil, nil
 	}
-	item, err := o.turner.ReadBucket(ctx, o.bucketOf(entity, resource))
+	item, err := o.Turner.ReadBucket(ctx, o.bucketOf(entity, resource))
 	if err != nil {
 		return nil, o.orMalformed(err)
 	}
@@ -115,16 +119,19 @@ func (o takeover) bucket(ctx context.Context, entity, resource string, slot int)
 	return image, nil
 }
 
-// unreadable is the error that users see of limits that cannot be understood.
-func unreadable(err error) error {
+// UnreadableError is the error that users see of limits that cannot be understood.
+func UnreadableError(err error) error {
 	if malformed, ok := errors.AsType[*legacy.MalformedError](err); ok {
-		return invalid("stored limits of the older layout", "cannot be read: %v; correct or delete the item", malformed.Err)
+		return &fault.ValidationError{
+			Package: "dynalimit", Field: "stored limits of the older layout", Code: fault.InvalidRequest,
+			Reason: fmt.Sprintf("cannot be read: %v; correct or delete the item", malformed.Err),
+		}
 	}
 	return err
 }
 
-// config turns the limits of an owner where they are in the older layout.
-func (o takeover) config(ctx context.Context, owner schema.ConfigOwner) error {
+// Config turns the limits of an owner where they are in the older layout.
+func (o *Takeover) Config(ctx context.Context, owner schema.ConfigOwner) error {
 	of := schema.Legacy{Keys: o.keys, Owner: owner.Normal()}
 	key := of.Composite()
 	place := key.PK + key.SK
@@ -132,22 +139,22 @@ func (o takeover) config(ctx context.Context, owner schema.ConfigOwner) error {
 		return nil
 	}
 	at := o.layout.Now()
-	t, err := o.turner.Config(ctx, of)
+	t, err := o.Turner.Config(ctx, of)
 	if err != nil {
-		return unreadable(err)
+		return UnreadableError(err)
 	}
 	o.looks.Add(look{place: place, at: at})
-	o.tell(ctx, t, owner.Entity, owner.Resource)
+	o.LogTurned(ctx, t, owner.Entity, owner.Resource)
 	return nil
 }
 
 // bucketOf is a bucket in the older layout.
-func (o takeover) bucketOf(entity, resource string) schema.Legacy {
+func (o *Takeover) bucketOf(entity, resource string) schema.Legacy {
 	return schema.Legacy{Keys: o.keys, IsBucket: true, Owner: schema.ConfigOwner{Entity: entity, Resource: resource}}
 }
 
-// tell tells the operator of items that were turned.
-func (o takeover) tell(ctx context.Context, t legacy.Turned, entity, resource string) {
+// LogTurned logs that items were turned.
+func (o *Takeover) LogTurned(ctx context.Context, t legacy.Turned, entity, resource string) {
 	if t.Limits == 0 {
 		return
 	}
@@ -159,7 +166,7 @@ func (o takeover) tell(ctx context.Context, t legacy.Turned, entity, resource st
 }
 
 // orMalformed is the error that users see of an item that cannot be understood.
-func (o takeover) orMalformed(err error) error {
+func (o *Takeover) orMalformed(err error) error {
 	var malformed *legacy.MalformedError
 	if errors.As(err, &malformed) {
 		return o.layout.Malformed(malformed.Err)
@@ -170,47 +177,47 @@ func (o takeover) orMalformed(err error) error {
 // beforeCreate turns the buckets of a bucket's limits, if it is about to be made while
 // they are there. What it answers is decided again, from the bucket that they became; ok
 // is false if there is nothing to turn, and the bucket may be made.
-func (o takeover) beforeCreate(ctx context.Context, entity, resource string, hint *schema.LimitSet, slot int) (a lane.Answer, ok bool) {
+func (o *Takeover) beforeCreate(ctx context.Context, entity, resource string, hint *schema.LimitSet, slot int) (a lane.Answer, ok bool) {
 	if o.layout.CompositeOnly() {
 		return lane.Answer{}, false
 	}
-	turned, v, err := o.turner.BucketOnce(ctx, o.bucketOf(entity, resource))
-	if v == landed {
+	turned, v, err := o.Turner.BucketOnce(ctx, o.bucketOf(entity, resource))
+	if v == ddb.Landed {
 		return lane.Answer{}, false
 	}
 	var malformed *legacy.MalformedError
 	if errors.As(err, &malformed) {
-		return lane.Answer{Verdict: failed, Err: o.layout.Malformed(malformed.Err)}, true
+		return lane.Answer{Verdict: ddb.Failed, Err: o.layout.Malformed(malformed.Err)}, true
 	}
-	if v != refused {
+	if v != ddb.Refused {
 		return lane.Answer{Verdict: v, Err: err}, true
 	}
 	if !turned.Superseded {
-		o.tell(ctx, turned, entity, resource)
+		o.LogTurned(ctx, turned, entity, resource)
 	}
 	image, err := o.sets.DecodeBucket(turned.Item, hint, slot)
 	if err != nil {
-		return lane.Answer{Verdict: failed, Err: o.layout.Malformed(err)}, true
+		return lane.Answer{Verdict: ddb.Failed, Err: o.layout.Malformed(err)}, true
 	}
-	return lane.Answer{Verdict: refused, Image: image, Seen: true}, true
+	return lane.Answer{Verdict: ddb.Refused, Image: image, Seen: true}, true
 }
 
 // beforeCreates turns the buckets of limits that a transaction would make anew. If
 // there are any, it refuses the transaction with what they became.
-func (o takeover) beforeCreates(ctx context.Context, creates map[int]*schema.Create, slot int) (verdict, map[int]*schema.Image, error) {
+func (o *Takeover) beforeCreates(ctx context.Context, creates map[int]*schema.Create, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
 	images := map[int]*schema.Image{}
 	for i, c := range creates {
 		a, turned := o.beforeCreate(ctx, c.Entity, c.Resource, nil, slot)
 		switch {
 		case !turned:
-		case a.Verdict == refused:
+		case a.Verdict == ddb.Refused:
 			images[i] = a.Image
 		default:
 			return a.Verdict, nil, a.Err
 		}
 	}
 	if len(images) > 0 {
-		return refused, images, nil
+		return ddb.Refused, images, nil
 	}
-	return landed, nil, nil
+	return ddb.Landed, nil, nil
 }

@@ -1,0 +1,157 @@
+// Package store sends the requests about buckets: for lanes, whose Store it is, for transactions
+// and for buckets in the table's older layout.
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/layout"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// withoutRetries are the options of a write that must not be sent again blindly.
+var withoutRetries = []func(*dynamodb.Options){ddb.WithoutRetries}
+
+// withoutThrottleRetries are the options of a read of a bucket: its lane backs off.
+var withoutThrottleRetries = []func(*dynamodb.Options){ddb.WithoutThrottleRetries}
+
+// errWithoutItem is the error of a bucket that could not be made because it is there, by an
+// answer that does not show it. No other try could do better.
+var errWithoutItem = errors.New("dynalimit: create the bucket: the endpoint refuses a condition without the item " +
+	"(ReturnValuesOnConditionCheckFailure), which DynamoDB sends; use DynamoDB, or an engine that sends it")
+
+// neverHolds is a condition that is false for every item, and for an absent item.
+const neverHolds = "attribute_exists(" + schema.PK + ") AND attribute_not_exists(" + schema.PK + ")"
+
+// Buckets reads and writes the buckets of a table. It implements lane.Store. Its fields are set
+// once, before it is used.
+type Buckets struct {
+	Table  *table.Table
+	Keys   schema.Keys
+	Layout *layout.Layout
+	Sets   *schema.LimitSets
+	// Takeover turns buckets of the older layout into today's.
+	Takeover *Takeover
+}
+
+// Update sends a conditional update of one bucket, once.
+func (b *Buckets) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
+	out, err := b.Table.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:                           &b.Table.Name,
+		Key:                                 key,
+		UpdateExpression:                    &st.Update,
+		ConditionExpression:                 &st.Condition,
+		ExpressionAttributeNames:            st.Names,
+		ExpressionAttributeValues:           st.Values,
+		ReturnValues:                        types.ReturnValueAllNew,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}, withoutRetries...)
+	if err != nil {
+		return b.refusal("write the bucket", err, hint, slot)
+	}
+	image, err := b.Sets.DecodeBucket(out.Attributes, hint, slot)
+	if err != nil {
+		return lane.Answer{Verdict: ddb.Landed, Err: b.Layout.Malformed(err)}
+	}
+	return lane.Answer{Verdict: ddb.Landed, Image: image, Seen: true}
+}
+
+// Create makes a bucket that must not exist yet, in whichever layout.
+func (b *Buckets) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
+	if a, turned := b.Takeover.beforeCreate(ctx, c.Entity, c.Resource, hint, slot); turned {
+		return a
+	}
+	st := c.Statement()
+	_, err := b.Table.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:                           &b.Table.Name,
+		Key:                                 c.Keys.Bucket(c.Entity, c.Resource).Attributes(),
+		UpdateExpression:                    &st.Update,
+		ConditionExpression:                 &st.Condition,
+		ExpressionAttributeNames:            st.Names,
+		ExpressionAttributeValues:           st.Values,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}, withoutRetries...)
+	if err != nil {
+		a := b.refusal("create the bucket", err, hint, slot)
+		if a.Verdict == ddb.Refused && a.Image == nil {
+			return lane.Answer{Verdict: ddb.Failed, Err: errWithoutItem}
+		}
+		return a
+	}
+	image, err := b.Sets.DecodeBucket(c.Item(), hint, slot)
+	return lane.Answer{Verdict: ddb.Landed, Image: image, Seen: err == nil, Err: err}
+}
+
+// refusal turns the error of a write into an answer.
+func (b *Buckets) refusal(op string, err error, hint *schema.LimitSet, slot int) lane.Answer {
+	d := ddb.Classify(err, context.Background())
+	if d.Verdict != ddb.Refused {
+		return lane.Answer{Verdict: d.Verdict, Err: b.Table.Failure(op, err)}
+	}
+	image, decodeErr := b.Sets.DecodeBucket(d.Item, hint, slot)
+	if decodeErr != nil {
+		return lane.Answer{Verdict: ddb.Failed, Err: b.Layout.Malformed(decodeErr)}
+	}
+	return lane.Answer{Verdict: ddb.Refused, Image: image, Seen: true}
+}
+
+// Read reads one bucket consistently; nil if there is none. The SDK may retry it: reads are
+// idempotent.
+func (b *Buckets) Read(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error) {
+	in := &dynamodb.GetItemInput{TableName: &b.Table.Name, Key: key, ConsistentRead: aws.Bool(true)}
+	out, err := b.Table.Client.GetItem(ctx, in, withoutThrottleRetries...)
+	if err != nil {
+		return nil, b.Table.Failure("read the bucket", err)
+	}
+	return b.Decode(out.Item, hint, slot)
+}
+
+// Decode reads a bucket's item; nil if there is none. It fails with the error that users see.
+func (b *Buckets) Decode(item schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error) {
+	image, err := b.Sets.DecodeBucket(item, hint, slot)
+	if err != nil {
+		return nil, b.Layout.Malformed(err)
+	}
+	return image, nil
+}
+
+// WritePause writes when a bucket's pause ends, or that it has ended. A bucket that does not
+// exist is not made. op names the change in errors.
+func (b *Buckets) WritePause(ctx context.Context, op string, key schema.Item, st schema.Statement) error {
+	_, err := b.Table.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &b.Table.Name, Key: key, UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
+		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
+	})
+	if err == nil || table.Judge(err) == ddb.Refused {
+		return nil
+	}
+	return b.Table.Failure(op, err)
+}
+
+// Probe asks DynamoDB to prove that a bucket can be written, by an update whose condition is
+// false, so that it writes nothing.
+func (b *Buckets) Probe(ctx context.Context, key schema.Item) error {
+	_, err := b.Table.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &b.Table.Name, Key: key, ConditionExpression: aws.String(neverHolds),
+	}, ddb.WithoutRetries)
+	if err == nil {
+		return ddb.ErrForeign
+	}
+	return err
+}
+
+// ProbeTable asks DynamoDB to prove that the table takes writes. It probes a bucket that nobody
+// makes, so that no caller is disturbed. The bucket differs each time, so that the probes reach
+// every partition.
+func (b *Buckets) ProbeTable(ctx context.Context) error {
+	return b.Probe(ctx, b.Keys.Bucket("probe-"+rand.Text(), "probe").Attributes())
+}

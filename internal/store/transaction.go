@@ -1,0 +1,87 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Transaction is a transaction that charges several buckets.
+type Transaction struct {
+	// Items are the writes of the buckets.
+	Items []types.TransactWriteItem
+	// Token lets DynamoDB recognise a repetition, for ten minutes.
+	Token string
+	// creates are the buckets that it makes, by their places among the items. sent means
+	// that it was sent before.
+	creates map[int]*schema.Create
+	sent    bool
+}
+
+// NewTransaction returns an empty transaction with a token of its own.
+func NewTransaction() Transaction { return Transaction{Token: rand.Text()} }
+
+// Transact sends a transaction, once. It returns the items of failed conditions as images, by
+// their place.
+type Transact func(ctx context.Context, t *Transaction, slot int) (ddb.Verdict, map[int]*schema.Image, error)
+
+// Add adds the write of a lane's bucket to a transaction.
+func (b *Buckets) Add(t *Transaction, at *lane.Lane, w *plan.Write, o schema.Op) {
+	var st schema.Statement
+	switch w.Kind {
+	case plan.Create:
+		w.Create.Keys, w.Create.Entity, w.Create.Resource, w.Create.OpID = b.Keys, at.Entity, at.Resource, o.ID
+		if t.creates == nil {
+			t.creates = map[int]*schema.Create{}
+		}
+		t.creates[len(t.Items)] = w.Create
+		st = w.Create.Statement()
+	case plan.Spend:
+		w.Spend.Op = o
+		st = w.Spend.Statement()
+	default:
+		w.Claim.Op = o
+		st = w.Claim.Statement()
+	}
+	t.Items = append(t.Items, types.TransactWriteItem{Update: &types.Update{
+		TableName: &b.Table.Name, Key: at.Key(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
+		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}})
+}
+
+// Transact sends a transaction, once. It is a Transact.
+func (b *Buckets) Transact(ctx context.Context, t *Transaction, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
+	if !t.sent {
+		if v, images, err := b.Takeover.beforeCreates(ctx, t.creates, slot); v != ddb.Landed {
+			return v, images, err
+		}
+		t.sent = true
+	}
+	_, err := b.Table.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.Items, ClientRequestToken: &t.Token}, withoutRetries...)
+	if err == nil {
+		return ddb.Landed, nil, nil
+	}
+	d := ddb.Classify(err, ctx)
+	images := make(map[int]*schema.Image, len(d.Items))
+	for i, item := range d.Items {
+		image, decodeErr := b.Decode(item, nil, slot)
+		if decodeErr != nil {
+			return ddb.Failed, nil, decodeErr
+		}
+		if images[i] = image; image == nil && t.creates[i] != nil {
+			return ddb.Failed, nil, errWithoutItem
+		}
+	}
+	if d.Verdict == ddb.TokenMismatch { // tokens are drawn at random: this is a bug of ours
+		d.Verdict = ddb.Failed
+	}
+	return d.Verdict, images, b.Table.Failure("charge in a transaction", err)
+}
