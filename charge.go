@@ -62,6 +62,7 @@ type column struct{ resource, limit string }
 
 // known are the amounts that the call answers for: those of limits that some level has, in force
 // or hidden. Amounts of limits that are lifted, and where others are passed over, are left out.
+// Acquire lets limits pass that only a parent hides, and so do corrections.
 func (c *charge) known(amounts []plan.Signed) []plan.Signed {
 	lifting := slices.ContainsFunc(c.levels, func(lv level) bool { return len(lv.cfg.From().Lifted) > 0 })
 	if !c.passesOver() && !lifting {
@@ -75,7 +76,8 @@ func (c *charge) known(amounts []plan.Signed) []plan.Signed {
 		case c.unlimited || lifts(cfgs, a.Name):
 			return true
 		}
-		return c.passesOver() && !c.hides(a.Name) && fallback.replaces(a.Name, cfgs) == ""
+		hidden := func(lv level) bool { return lv.lane.Entity == c.request.entity && hiddenIn(lv.cfg, a.Name) != nil }
+		return c.passesOver() && !slices.ContainsFunc(c.levels, hidden) && fallback.replaces(a.Name, cfgs) == ""
 	})
 }
 
@@ -84,14 +86,6 @@ func (c *charge) known(amounts []plan.Signed) []plan.Signed {
 // levels are known.
 func (c *charge) passesOver() bool {
 	return c.unlimited || c.request.opts.ignoreUnknown && c.levels != nil
-}
-
-// hides reports whether a bucket of the call's entity has a limit at a level that is not in force
-// there. Acquire lets limits pass that only a parent hides, and so do corrections.
-func (c *charge) hides(name string) bool {
-	return slices.ContainsFunc(c.levels, func(lv level) bool {
-		return lv.lane.Entity == c.request.entity && hiddenIn(lv.cfg, name) != nil
-	})
 }
 
 // has reports whether some level has a limit.
