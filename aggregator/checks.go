@@ -26,7 +26,7 @@ func invalid(field, format string, args ...any) error {
 	return &fault.ValidationError{Package: "aggregator", Field: field, Reason: fmt.Sprintf(format, args...)}
 }
 
-// called refuses a call without a context, or of what its function did not make.
+// called refuses a nil context, and a receiver that its constructor did not make.
 func called(ctx context.Context, made bool, on, by string) error {
 	if !made {
 		return invalid(on, "is nil or was not made; make one with %s", by)
@@ -34,7 +34,7 @@ func called(ctx context.Context, made bool, on, by string) error {
 	return problem.NoContext(ctx, "aggregator")
 }
 
-// checkRetention refuses what is longer than times to live can say.
+// checkRetention refuses durations that a time to live cannot express.
 func checkRetention(field string, kept time.Duration) error {
 	if kept > longestRetention {
 		return invalid(field, "is %v; give at most %v, or a negative one for ever", kept, longestRetention)
@@ -50,7 +50,7 @@ func checkYears(field string, at time.Time) error {
 	return nil
 }
 
-// checkSpan refuses times of which one is not before the other, or that keys cannot hold.
+// checkSpan refuses an end that is not after its start, and times that keys cannot express.
 func checkSpan(fromField string, from time.Time, toField string, to time.Time) error {
 	if !from.Before(to) {
 		return invalid(fromField, "is %s, not before %s, %s; exchange them", from.Format(time.RFC3339), toField, to.Format(time.RFC3339))

@@ -50,8 +50,8 @@ type StreamsAPI interface {
 	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
 }
 
-// unused are the methods of a client that nothing here calls, two levels deep: those of a user's
-// client that stands beside it are found first.
+// unused has the methods of a client that this package does not call, two levels deep, so that
+// the methods of the user's client beside it win.
 type unused struct{ ddb.API }
 
 // The clients of users, with the methods that they need not have.

@@ -10,7 +10,7 @@ import (
 )
 
 // sumDay writes the sums of a day: those of an entity and a resource from the day's
-// snapshots, and adds the same to those of groups.
+// snapshots, and adds the same to the sums of groups.
 func (k *closing) sumDay(ctx context.Context, day time.Time, shard int) error {
 	pairs, err := k.pairsOfDay(ctx, day, shard)
 	if err != nil {
@@ -41,7 +41,7 @@ func (k *closing) sumDay(ctx context.Context, day time.Time, shard int) error {
 	})
 }
 
-// pairsOfDay are the pairs of a shard on a day: it lists every hour of those that it has.
+// pairsOfDay are the pairs of a shard on a day: it lists every hour of each pair.
 func (k *closing) pairsOfDay(ctx context.Context, day time.Time, shard int) ([]pair, error) {
 	var lists []table.Query
 	for hour := day; hour.Before(schema.UsageDaily.Next(day)); hour = hour.Add(time.Hour) {

@@ -12,12 +12,12 @@ import (
 const (
 	// lookPage is how many earlier snapshots one request looks at: as many as one unit reads.
 	lookPage = 4
-	// lookBack is how many earlier snapshots are looked at for a limit that may have begun
-	// with the hour: one that is in none of them is taken to have begun.
+	// lookBack is the number of earlier snapshots searched for a limit that may have begun
+	// with the hour: a limit in none of them counts as new.
 	lookBack = 24
 )
 
-// past is what is known of a pair before an hour.
+// past is the state of a pair before an hour.
 type past struct {
 	ends usage.Ends
 	// place is where its entity stood; nil where that is not known.
@@ -51,7 +51,7 @@ func (p *past) look(ctx context.Context, store *usageStore, h hourly, known bool
 func (p *past) note(item schema.Item) {
 	u, err := schema.DecodeUsage(item)
 	if err != nil || schema.OthersUsage(item) {
-		return // what cannot be read is told where it is closed
+		return // the closing reports unreadable items
 	}
 	p.ends.Note(u)
 	if stood, closed := schema.ClosedPlace(item); closed && p.place == nil {
@@ -67,8 +67,8 @@ func (h *hourly) earlier(keys schema.Keys) table.Query {
 	return q
 }
 
-// hourGaps are those of a snapshot, and between it and the one before. What is missing within an
-// hour and too much between it and the one before was counted, in the other hour: clocks
+// hourGaps are the gaps of a snapshot, and between it and the one before. Missing amounts within an
+// hour with an equal excess between it and the one before were counted, in the other hour: clocks
 // that stamp records may go back.
 func hourGaps(namespace string, h hourly, breaks []usage.Break) (all []Gap) {
 	gap := Gap{Namespace: namespace, Entity: h.entity, Resource: h.resource, Hour: h.hour}

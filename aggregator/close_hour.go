@@ -21,8 +21,8 @@ type closing struct {
 	clock     *ddb.Clock
 	settler   *settler
 	retention schema.UsageRetention
-	// first is the first hour that was ever closed: what began before it is never final. It is
-	// zero where that is not known.
+	// first is the first hour that was ever closed: earlier windows are never final. It is
+	// zero if unknown.
 	first time.Time
 	// made is when reading began, in milliseconds since 1970.
 	made int64
@@ -58,9 +58,9 @@ func (k *closing) sumWindows(ctx context.Context) error {
 	return nil
 }
 
-// sum writes the sums of a window. Where sums are there that seem to have been read later, it
-// reads and writes once more, as one that began after them: their closer's clock may be
-// ahead, and lack what was used, or booked, since.
+// sum writes the sums of a window. If stored sums seem to have been read later, it
+// reads and writes once more, as if it had begun after them: their closer's clock may be
+// ahead, and they may lack later usage or bookings.
 func (k *closing) sum(ctx context.Context, w Window, start time.Time) error {
 	for before := k.done; ; k.done = before {
 		k.groups = usage.NewSums(stored[w], start)
@@ -152,7 +152,7 @@ func (k *closing) writeSums(ctx context.Context, sums []schema.UsageSum) error {
 		group.Go(func() error {
 			later, err := k.store.put(ctx, sum)
 			if later > 0 {
-				k.later.Store(later) // any of them: the next one is told of those that are later still
+				k.later.Store(later) // any of them: the next try sees still later ones
 			}
 			return err
 		})

@@ -24,7 +24,7 @@ func (k *closing) sumMonth(ctx context.Context, month time.Time, shard int) erro
 }
 
 // seriesOf are the series with a sum of a day in a month that a shard lists. The index may
-// lack those that were written just now, which are of the last day.
+// lack the newest ones, which are of the last day.
 func (k *closing) seriesOf(ctx context.Context, month time.Time, shard int) ([]schema.UsageSeries, error) {
 	if err := k.endDay(ctx); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (k *closing) seriesOf(ctx context.Context, month time.Time, shard int) ([]s
 }
 
 // endDay finds the series with a sum of the day that ends with the hour: those of entities by
-// its snapshots, which were written before, and those of groups by what was summed.
+// its snapshots, which were written before, and those of groups by the new sums.
 func (k *closing) endDay(ctx context.Context) error {
 	if k.done.Hour.IsZero() || k.ended != nil {
 		return nil

@@ -22,23 +22,23 @@ func (s *skipped) note(err error) {
 	}
 }
 
-// settler closes snapshots: it notes in them where their entities stand, and what their
-// counters grew by since the hours before.
+// settler closes snapshots: it stores their entities' plans and parents, and the growth of their
+// counters since the hours before.
 type settler struct {
 	store   *usageStore
 	places  *places
 	skipped *skipped
 }
 
-// settled is what an entity used in an hour that is closed.
+// settled is the usage of an entity in a closed hour.
 type settled struct {
 	usage.Entry
 	gaps []Gap
 }
 
-// settle notes in snapshots where their entities stand, unless they say so already, and what
-// their counters grew by since the hours before. Of a pair they are all there are between
-// the first and the last. An item that is gone meanwhile is left out.
+// settle stores in snapshots the plans and parents of their entities, unless they are stored already, and
+// the growth of their counters since the hours before. items must be all snapshots of a pair between
+// the first and the last. It leaves out items deleted meanwhile.
 func (s *settler) settle(ctx context.Context, items []schema.Item) ([]settled, error) {
 	var open []hourly
 	for _, item := range items {
@@ -91,9 +91,9 @@ func (s *settler) settlePair(ctx context.Context, of []hourly, out []settled) er
 	return nil
 }
 
-// stamp notes where the entity of a snapshot stands, unless that was noted before, and what
-// its counters grew by since the hours before. An entity that has no record any more stands
-// where it stood before.
+// stamp stores the plan and parents of a snapshot's entity, unless they are stored already, and the
+// growth of its counters since the hours before. An entity without a record keeps
+// its previous place.
 func (s *settler) stamp(ctx context.Context, h *hourly, before *schema.UsagePlace, gaps map[string]int64) error {
 	if h.closed {
 		return s.regap(ctx, h, gaps)
@@ -116,8 +116,8 @@ func (s *settler) stamp(ctx context.Context, h *hourly, before *schema.UsagePlac
 	return err
 }
 
-// regap notes what counters grew by since the hours before, where a snapshot that was closed
-// says something else: these had more records since.
+// regap stores the growth of counters since the hours before, if a closed snapshot
+// has another value because these had more records since.
 func (s *settler) regap(ctx context.Context, h *hourly, gaps map[string]int64) error {
 	other := maps.Clone(gaps)
 	for name, n := range h.snapshot.Gaps {

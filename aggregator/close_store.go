@@ -17,7 +17,7 @@ import (
 
 const opClose = "close usage"
 
-// usageStore reads and writes what is kept of a namespace's usage. It tries again while
+// usageStore reads and writes the stored usage of a namespace. It retries while
 // DynamoDB is busy or does not answer, until ctx ends.
 type usageStore struct {
 	client Storage // nil where nothing is written
@@ -129,8 +129,8 @@ func keyRange(op, partition string, from, to schema.Key) table.Query {
 	return table.Query{Op: op, Hash: schema.PK, Value: partition, From: from.SK, To: to.SK, Whole: true}
 }
 
-// update updates an item. It is false if the statement's condition does not hold, which may
-// be because a try before the last one changed the item, and its answer was lost.
+// update updates an item. It is false if the statement's condition does not hold, possibly
+// because an earlier try changed the item and its answer was lost.
 func (s *usageStore) update(ctx context.Context, key schema.Key, st schema.Statement) (bool, error) {
 	return s.write(ctx, func() error {
 		_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{

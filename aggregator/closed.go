@@ -4,7 +4,7 @@ import "time"
 
 // ClosedHour is an hour of a namespace that was closed.
 type ClosedHour struct {
-	// Namespace is whose hour it is; "" is what has none.
+	// Namespace is the namespace of the hour; "" is the layout without one.
 	Namespace string
 	// Hour is the hour's beginning.
 	Hour time.Time
@@ -18,7 +18,7 @@ type ClosedHour struct {
 	Gaps []Gap
 }
 
-// Closed says what a Closer did. It is a plain value.
+// Closed is the result of a Closer's run. It is a plain value.
 type Closed struct {
 	// Hours is how many hours were closed for the first time, and Final how many were made
 	// final; an hour may be in both.
@@ -26,7 +26,7 @@ type Closed struct {
 	// Snapshots is how many snapshots these hours have, and Sums how many sums were
 	// written.
 	Snapshots, Sums int
-	// Gaps are those that were found.
+	// Gaps are the found gaps.
 	Gaps []Gap
 }
 

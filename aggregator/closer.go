@@ -16,13 +16,13 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// Closer closes hours: once an hour is over and the stream has brought its records, it notes
-// in each snapshot where the entity stood, and writes what was used per resource, plan and
-// parent; with the last hour of a day or month also that window's sums, and those of
-// entities. Sums are made anew from what they sum whenever they are written, and once more
-// when no record of the window can come any more, 25 hours after its end.
+// Closer closes hours. After the end of an hour, when the stream has brought its records, it stores
+// in each snapshot the entity's plan and parents, and writes the sums of each resource, plan and
+// parent. With the last hour of a day or month it also writes that window's sums, and those of
+// entities. It computes sums anew whenever it writes them, and once more
+// when no more records of the window can come, 25 hours after its end.
 //
-// Make one with NewCloser. It is safe for concurrent use, and several may do the same at
+// Make one with NewCloser. It is safe for concurrent use. Several may do the same at
 // once, which only costs more.
 type Closer struct {
 	client    Storage
@@ -67,9 +67,9 @@ func (c *Closer) called(ctx context.Context) error {
 	return called(ctx, c != nil && c.client != nil, "closer", "NewCloser")
 }
 
-// Run closes what is due every few minutes, until ctx ends. Of several that run at once
-// for a table, one does so; another goes on within about a minute of its death. What fails
-// is told and tried again.
+// Run closes due hours every few minutes, until ctx ends. Of several runs at once
+// for a table one works; another takes over within about a minute of its death. It reports
+// failures and retries them.
 //
 // The error is that of ctx, or a *ValidationError without one.
 func (c *Closer) Run(ctx context.Context) error {
@@ -88,7 +88,7 @@ func (c *Closer) Run(ctx context.Context) error {
 	}
 }
 
-// every closes what is due, every few minutes.
+// every closes due hours, every few minutes.
 func (c *Closer) every(ctx context.Context) error {
 	for {
 		if _, err := c.CloseDue(ctx); err != nil && ctx.Err() == nil {
@@ -100,15 +100,15 @@ func (c *Closer) every(ctx context.Context) error {
 	}
 }
 
-// CloseDue closes the hours that are due, in their order, and makes those anew that became
-// final. It begins where the last one ended, whoever did that; the first of all begins with
-// the day before the last one. Close does so for days before that.
+// CloseDue closes the due hours, in order, and recomputes newly final
+// ones. It begins after the last closed hour, by any process; the first run begins with
+// the day before the last one. Close handles earlier days.
 //
-// What fails ends it, and so does the end of ctx. The hours before that stay closed; the next
+// A failure ends it, and so does the end of ctx. Earlier hours stay closed; the next
 // call begins the unfinished hour anew, with the day and month that end with it, and writes the
-// same sums. So a call needs the time for the last hour of a month: Status and the error say how
-// far it came. An item that cannot be read ends nothing: it is left out of the sums, and the
-// error names it. Once it was corrected, Close makes them anew.
+// same sums. So a call needs the time for the last hour of a month: Status and the error have
+// the progress. An unreadable item ends nothing: it is left out of the sums, and the
+// error names it. After its correction, Close recomputes them.
 func (c *Closer) CloseDue(ctx context.Context) (Closed, error) {
 	var done Closed
 	if err := c.called(ctx); err != nil {
@@ -118,7 +118,7 @@ func (c *Closer) CloseDue(ctx context.Context) (Closed, error) {
 	if err != nil {
 		return done, err
 	}
-	for _, name := range namespaces { // what fails in one namespace does not hold up the others
+	for _, name := range namespaces { // a failure in one namespace does not hold up the others
 		err = errors.Join(err, c.closeDue(ctx, schema.NewKeys(name), &done))
 	}
 	return done, err
@@ -159,11 +159,11 @@ func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) e
 	}
 }
 
-// Close closes every hour from one to another, not included, of all namespaces, as if it
-// were due, and makes every day and month anew that it touches and that is over: once an item
-// that cannot be read was corrected, and for days before the first that CloseDue closed. A
-// month of which the first days were never closed is not final before they are. An hour that
-// is not over yet is not closed. It fails with a *ValidationError where from is not before to.
+// Close closes every hour from one time to another, not included, of all namespaces, as if it
+// were due, and recomputes every finished day and month that it touches: after the correction of an unreadable
+// item, and for days before the first run of CloseDue. A
+// month is final only after its first days are closed too. An unfinished hour
+// is not closed. It fails with a *ValidationError unless from is before to.
 func (c *Closer) Close(ctx context.Context, from, to time.Time) (Closed, error) {
 	var done Closed
 	if err := c.called(ctx); err != nil {
@@ -226,7 +226,7 @@ func (c *Closer) extend(ctx context.Context, keys schema.Keys, from, to time.Tim
 	return c.store(keys).move(ctx, cursor, next)
 }
 
-// namespaces are those whose hours are closed. What is being purged is left alone.
+// namespaces are the namespaces to close, without those in a purge.
 func (c *Closer) namespaces(ctx context.Context) ([]string, error) {
 	if len(c.options.Namespaces) > 0 {
 		return c.options.Namespaces, nil
@@ -275,8 +275,8 @@ func (c *Closer) newClosing(ctx context.Context, keys schema.Keys, hour time.Tim
 	return k, nil
 }
 
-// closeHour closes an hour, and the day and month that end with it. unread names the items that
-// it had to leave out. first is the first hour that was ever closed.
+// closeHour closes an hour, and the day and month that end with it. unread names the unreadable
+// items. first is the first hour that was ever closed.
 func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time, final bool, first time.Time) (done ClosedHour, unread, err error) {
 	defer c.status.Store(nil)
 	k, err := c.newClosing(ctx, keys, hour, final, first)

@@ -16,11 +16,11 @@ const (
 	defaultRetentionDays = 400 * 24 * time.Hour
 	// mostGrace leaves an hour open no longer than until it is final.
 	mostGrace = usage.FinalAfter
-	// closeEvery is how often Run looks what is due.
+	// closeEvery is the interval in which Run looks for due hours.
 	closeEvery = 5 * time.Minute
 	// closeHold is how long others wait for a closer that died.
 	closeHold = time.Minute
-	// closeLease is the name of the lease of whoever closes.
+	// closeLease is the name of the closer's lease.
 	closeLease = "usage-closer"
 )
 
@@ -39,34 +39,34 @@ type Retention struct {
 
 // CloserOptions configures a Closer. The zero value gives the defaults that the fields name.
 type CloserOptions struct {
-	// Grace is how long after its end an hour is closed: how long the stream and the index
-	// that lists snapshots may lag behind without a sum that is corrected only when the
+	// Grace is the time from the end of an hour to its closing: the time by which the stream and the index
+	// of snapshots may lag without a sum that is corrected only when the
 	// hour is final. Defaults to 15 minutes, at most 25 hours.
 	Grace time.Duration
 	// Retention is how long sums are kept, where the table has nothing stored yet. Defaults to
 	// the stored retention, and then to the defaults of its fields.
 	Retention Retention
-	// RetentionDiffers hears, once, of the table's retention where that is not Retention.
-	// Defaults to nobody.
+	// RetentionDiffers is called once if the table's retention differs from Retention.
+	// Defaults to nil.
 	RetentionDiffers func(stored Retention)
-	// Namespaces are those whose hours are closed; "" is what has none. Defaults to all
-	// that are registered, and what has none.
+	// Namespaces are the namespaces to close; "" is the layout without one. Defaults to all
+	// registered ones, and the layout without one.
 	Namespaces []string
 	// Writers bounds how many items are written at once. Defaults to 16.
 	Writers int
-	// Closed is told of each hour that was closed or made anew, one at a time. Defaults to
-	// nobody.
+	// Closed receives each hour that was closed or recomputed, one at a time. Defaults to
+	// nil.
 	Closed func(ClosedHour)
-	// Failed is told why Run could not close what was due; it goes on. Defaults to nobody.
+	// Failed receives the failures of Run, which goes on. Defaults to nil.
 	Failed func(error)
-	// Now says what time it is; where DynamoDB's answers say another, theirs counts. Defaults to
+	// Now returns the time; the time of DynamoDB's answers wins over it. Defaults to
 	// time.Now.
 	Now func() time.Time
 }
 
 const leastRetentionDays = 40 * 24 * time.Hour
 
-// check says what is wrong with a time or a name.
+// check validates the times and names.
 func (o *CloserOptions) check() error {
 	for i, name := range o.Namespaces {
 		if reason := schema.CheckNamespace(name); name != "" && reason != "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// write adds a fold to its snapshot: first as if it followed what is there, then, where it
-// does not, with what was found there.
+// write adds a fold to its snapshot: first as if it followed the stored one, and if it does
+// not, to the snapshot that it found.
 func (p *Processor) write(ctx context.Context, f usage.Fold) outcome {
 	unconfirmed := false // the write may have landed
 	for try := 0; ; {
@@ -42,8 +42,8 @@ func (p *Processor) write(ctx context.Context, f usage.Fold) outcome {
 	}
 }
 
-// update writes a fold. Where its condition fails it returns what is stored: the zero
-// snapshot if that is nothing by now.
+// update writes a fold. If its condition fails it returns the stored snapshot: a zero
+// one if there is none by now.
 func (p *Processor) update(ctx context.Context, f *schema.UsageFold) (*schema.UsageSnapshot, error) {
 	st := f.Statement()
 	_, err := bounded(ctx, p.client.UpdateItem, &dynamodb.UpdateItemInput{
@@ -68,12 +68,12 @@ func (p *Processor) update(ctx context.Context, f *schema.UsageFold) (*schema.Us
 	return &stored, nil
 }
 
-// outcome is what became of a fold.
+// outcome is the outcome of a fold.
 type outcome struct {
 	counted int // of its last changes
 	gaps    []Gap
 	err     error
-	// unreadable says that no try can succeed, because of what is stored.
+	// unreadable means that no retry can succeed, because of the stored item.
 	unreadable bool
 }
 
@@ -90,7 +90,7 @@ func (e *badItem) Error() string { return "aggregator: " + e.err.Error() }
 
 func (e *badItem) Unwrap() error { return e.err }
 
-// ofAnotherType reports whether DynamoDB refused to add to what is no number.
+// ofAnotherType reports whether DynamoDB refused to add to an attribute that is not a number.
 func ofAnotherType(err error) bool {
 	api, ok := errors.AsType[smithy.APIError](err)
 	return ok && api.ErrorCode() == "ValidationException" && strings.Contains(api.ErrorMessage(), "incorrect data type")

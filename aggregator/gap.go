@@ -2,21 +2,21 @@ package aggregator
 
 import "time"
 
-// Gap is consumption of which no record came, because the stream was off, or records were
+// Gap is consumption without a record, because the stream was off, or records were
 // trimmed before they were read. A Processor finds it at the next record of the same hour,
-// a Closer where hours meet.
+// a Closer between two hours.
 type Gap struct {
-	// Namespace, Entity, Resource and Limit say whose counter it is.
+	// Namespace, Entity, Resource and Limit identify the counter.
 	Namespace, Entity, Resource, Limit string
 	// Kind says where it is.
 	Kind GapKind
-	// Hour is the beginning of the hour whose snapshot tells of it.
+	// Hour is the beginning of the hour with the snapshot that shows the gap.
 	Hour time.Time
-	// Missing is how much the counter grew without a record, in millitokens; negative if it
-	// sank. Of one that began anew it is what the new one had counted before its first record.
+	// Missing is the counter's growth without a record, in millitokens; negative if it
+	// sank. For a counter that began anew it is the new one's count before its first record.
 	Missing int64
-	// Unseen is how many ends of the counter no record showed: then what was consumed
-	// before each is not known.
+	// Unseen is the number of ends of the counter without a record: the consumption
+	// before each is unknown.
 	Unseen int64
 	// Since is, for a gap between hours, the hour that the counter was last seen in.
 	Since time.Time

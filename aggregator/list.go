@@ -24,7 +24,7 @@ func each[T any](values list[T], do func(T) bool) error {
 	return nil
 }
 
-// convert is a list of what became of the values of another.
+// convert is a list of the converted values of another.
 func convert[From, To any](values list[From], of func(From) (To, error)) list[To] {
 	return func(yield func(To, error) bool) {
 		for v, err := range values {
@@ -50,7 +50,7 @@ type head[T any] struct {
 
 func (h *head[T]) advance() { h.value, h.err, h.more = h.next() }
 
-// merged is what several lists have, in the order that they all are in.
+// merged is a merge of several lists that are in the same order.
 func merged[T any](compare func(a, b T) int, lists ...list[T]) list[T] {
 	return func(yield func(T, error) bool) {
 		heads := make([]head[T], len(lists))
@@ -85,7 +85,7 @@ func least[T any](compare func(a, b T) int, heads []head[T]) *head[T] {
 	return first
 }
 
-// untilEnded is a list whose error is that of a caller who is gone, and no outage, once ctx has
+// untilEnded is a list with ctx's error, in place of an outage, once ctx has
 // ended.
 func untilEnded[T any](ctx context.Context, values list[T]) list[T] {
 	return func(yield func(T, error) bool) {

@@ -12,7 +12,7 @@ import (
 // places are the records of entities, which say where these stand.
 type places struct {
 	store *usageStore
-	// records are those that were read; nil for an entity that has none.
+	// records are the records read so far; nil for an entity without one.
 	records map[string]*schema.EntityRecord
 }
 

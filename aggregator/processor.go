@@ -21,16 +21,16 @@ type Options struct {
 	// every other process obeys the stored one: see RetentionDiffers. Defaults to the stored one,
 	// and to 90 days in a table that has none.
 	Retention time.Duration
-	// RetentionDiffers hears, once, of the table's retention where that is not Retention.
-	// Defaults to nobody.
+	// RetentionDiffers is called once if the table's retention differs from Retention.
+	// Defaults to nil.
 	RetentionDiffers func(stored Retention)
 	// Writers bounds how many snapshots are written at once. Defaults to 16.
 	Writers int
 }
 
-// Processor adds records to snapshots. Make one with New. It is safe for concurrent use,
-// though of different records of one item that are processed at once by several, the
-// earlier may be taken for repeated, and are missing then: give each shard to one at a time.
+// Processor adds records to snapshots. Make one with New. It is safe for concurrent use.
+// But give each shard to one at a time: if several process different records of one item at once, the
+// earlier record may count as repeated, and be missing then.
 type Processor struct {
 	client    DynamoDB
 	table     string
@@ -38,8 +38,8 @@ type Processor struct {
 	writers   int
 }
 
-// New returns a Processor that writes snapshots into a table: the one whose stream it is
-// given. It fails with a *ValidationError for bad input.
+// New returns a Processor that writes snapshots into a table, the one of the given
+// stream. It fails with a *ValidationError for bad input.
 func New(client DynamoDB, table string, opts *Options) (*Processor, error) {
 	o := Options{}
 	if opts != nil {
@@ -69,31 +69,31 @@ type Failure struct {
 	Record Record
 	// Err is why.
 	Err error
-	// Unreadable means that it can never be counted: to process it again is of no use, unless
-	// the item that Err names is corrected before. What is left out then is a gap.
+	// Unreadable means that the record can never be counted: processing it again is useless, unless
+	// the item in Err is corrected before. Its amount is then a gap.
 	Unreadable bool
 }
 
-// Result says what became of records. It is a plain value.
+// Result is the result of processed records. It is a plain value.
 type Result struct {
-	// Counted is how many records were added to snapshots now, Repeated how many were
-	// there already, Ignored how many say nothing about usage, or nothing that another of
-	// the same call does not, or are of a namespace that is purged, or being so.
+	// Counted is the number of records added to snapshots now, Repeated the number of
+	// known ones. Ignored is the number of records that are not about usage, that add nothing to another one of
+	// the same call, or whose namespace is purged or in a purge.
 	Counted, Repeated, Ignored int
 	// Failures are the records that were not counted. Give the readable ones again.
 	Failures []Failure
-	// Gaps are those that were found.
+	// Gaps are the found gaps.
 	Gaps []Gap
 }
 
 // Process adds records to the hourly snapshots of their entities and resources, each
-// exactly once however often it is given. Records of one item are given in the order of
-// their sequence numbers: in one call, or in later ones. What cannot be written because
-// DynamoDB is busy, or does not answer, is tried until ctx ends. Buckets are written in the
-// order of their first records, so that a batch that is given again from its first failure on
-// comes further each time.
+// exactly once however often it is given. Give records of one item in the order of
+// their sequence numbers: in one call, or in later ones. While
+// DynamoDB is busy, or does not answer, writes are retried until ctx ends. Buckets are written in the
+// order of their first records, so that a repeated batch that begins at its first failure
+// gets further each time.
 //
-// The error is that of ctx, or a *ValidationError without one; what else goes wrong is in the
+// The error is that of ctx, or a *ValidationError without one; other errors are in the
 // Result, which is valid in any case.
 func (p *Processor) Process(ctx context.Context, records []Record) (Result, error) {
 	var result Result
@@ -122,7 +122,7 @@ func (p *Processor) Process(ctx context.Context, records []Record) (Result, erro
 			failed := cmp.Or(of.err, unknown)
 			done := outcome{err: failed}
 			for i, f := range folds {
-				if failed == nil && (done.err == nil || !f.Hour.Equal(folds[i-1].Hour)) { // nothing is written before what it follows
+				if failed == nil && (done.err == nil || !f.Hour.Equal(folds[i-1].Hour)) { // no fold is written before its predecessor
 					done = p.write(ctx, f)
 				}
 				mu.Lock()
@@ -137,13 +137,13 @@ func (p *Processor) Process(ctx context.Context, records []Record) (Result, erro
 	return result, ctx.Err()
 }
 
-// source is what a change came from.
+// source is the origin of a change.
 type source struct {
 	key schema.Key
 	seq string
 }
 
-// placed is a record, and its place among those that were given.
+// placed is a record, and its place among the given ones.
 type placed struct {
 	Record
 	place int
@@ -152,8 +152,8 @@ type placed struct {
 // errFollows is why a record was not counted that could be read: it comes again.
 var errFollows = errors.New("aggregator: it follows a record of its item that cannot be read")
 
-// decode reads records. Those that follow one of their item that cannot be read are to come
-// again: what they tell is not counted before it.
+// decode reads records. Records behind an unreadable one of the same item must come
+// again: they are not counted before it.
 func decode(records []Record, result *Result) ([]usage.Change, map[source]placed) {
 	var changes []usage.Change
 	sources := make(map[source]placed, len(records))
@@ -202,7 +202,7 @@ func (r *Result) add(f usage.Fold, done outcome, sources map[source]placed) {
 	}
 }
 
-// gapsOf are what a fold that was written tells of.
+// gapsOf are the gaps that a written fold shows.
 func gapsOf(f usage.Fold) []Gap {
 	var gaps []Gap
 	for _, s := range f.Spans {

@@ -11,14 +11,14 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// purge is what is known of one namespace: whether it is purged, or being so, or why that is
-// not known.
+// purge is the state of one namespace: whether it is purged, or in a purge, or the error of
+// reading that.
 type purge struct {
 	begun bool
 	err   error
 }
 
-// purges looks at the namespaces of folds. What is written for one that is purged would
+// purges reads the namespaces of folds. Writes into a purged namespace would
 // stay: a purge that has ended does not come back, and its own deletions are records too.
 func (p *Processor) purges(ctx context.Context, folds []usage.Fold) map[string]purge {
 	looked := map[string]purge{}

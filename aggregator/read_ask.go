@@ -36,7 +36,7 @@ func (a *ask) asksOpen() bool {
 	return !open.Before(a.from) && open.Before(a.to)
 }
 
-// storedWindows are the windows longer than an hour whose sums are of use to a query, the
+// storedWindows are the windows longer than an hour with sums that a query can use, the
 // shortest first: those of UTC that are no longer than its own.
 func (a *ask) storedWindows() []schema.UsageWindow {
 	switch {

@@ -11,13 +11,13 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// found is an item that an index lists: what an entity used of a resource in some time.
+// found is an item that an index lists: the usage of an entity of a resource in a window.
 type found struct {
 	pair
 	key schema.Key
 }
 
-// readEntities yields what every entity used, window after window.
+// readEntities yields the usage of every entity, window after window.
 func (s *usageSource) readEntities(ctx context.Context, a ask, yield func(Usage, error) bool) {
 	err := s.checkKept(ctx, &a)
 	if err == nil {
@@ -36,8 +36,8 @@ func (s *usageSource) readEntities(ctx context.Context, a ask, yield func(Usage,
 	}
 }
 
-// indexedIn is what indexes list of a window, in the order of entities and resources: its days
-// that are closed, and the hours of the others.
+// indexedIn are the indexed items of a window, in the order of entities and resources: its
+// closed days, and the hours of the others.
 func (s *usageSource) indexedIn(ctx context.Context, a ask, start, end time.Time) list[found] {
 	var lists []list[found]
 	add := func(q table.Query) { lists = append(lists, s.foundBy(ctx, a, q)) }
@@ -77,7 +77,7 @@ func (s *usageSource) foundBy(ctx context.Context, a ask, q table.Query) list[fo
 	}
 }
 
-// foundAs is what a key is of; false for what is no entity's usage.
+// foundAs reads a key; ok is false if it is not of an entity's usage.
 func (s *usageSource) foundAs(key schema.Key) (found, bool) {
 	if _, entity, resource, _, ok := schema.UsageOf(key); ok {
 		return found{pair{entity, resource}, key}, true
@@ -86,12 +86,12 @@ func (s *usageSource) foundAs(key schema.Key) (found, bool) {
 	return found{pair{of.ID, of.Resource}, key}, ok && of.Kind == schema.UsageOfEntity
 }
 
-// listing is a window of which every entity's usage is read.
+// listing is a window in the reading of every entity's usage.
 type listing struct {
 	source *usageSource
 	ask    ask
 	start  time.Time
-	// batch are items that are read at once: all that there are of some entities and
+	// batch are items that are read at once: all items of some entities and
 	// resources.
 	batch []found
 	more  bool
@@ -137,7 +137,7 @@ func (l *listing) flush(ctx context.Context) error {
 	return nil
 }
 
-// sum yields what the items of an entity and a resource sum up to.
+// sum yields the sum of the items of an entity and a resource.
 func (l *listing) sum(ctx context.Context, of pair, items []schema.Item) error {
 	h := l.source.openHourOf(&l.ask, of)
 	var pieces []piece

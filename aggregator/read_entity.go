@@ -8,8 +8,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// hoursOf is what an entity used of a resource in the hours that begin between two moments,
-// and, of the hour that is now, what is pending.
+// hoursOf is the usage of an entity of a resource in the hours that begin between two moments,
+// with the pending part of the current hour.
 func (s *usageSource) hoursOf(ctx context.Context, a ask, from, to time.Time) list[piece] {
 	first, after := s.calendar.Hours(from, to)
 	h := hours{source: s, ask: a, first: first, after: after, ends: usage.Ends{}}
@@ -42,8 +42,8 @@ type hours struct {
 	ask
 	// first is the first of them, and after the first one after them.
 	first, after time.Time
-	// pending says that the hour that is now is one of them. It is kept in now, until what
-	// its snapshots lack is known.
+	// pending means that the current hour is one of them. It is kept in now, until the missing part
+	// of its snapshots is known.
 	pending bool
 	now     piece
 	// ends are the counters as the snapshots hold them.
@@ -110,7 +110,7 @@ func hourOf(a ask, item schema.Item) (piece, schema.UsageSnapshot, error) {
 	return p, u, nil
 }
 
-// addPending adds to the hour that is now what the bucket counted and no snapshot has.
+// addPending adds the bucket's count that no snapshot has to the current hour.
 func (h *hours) addPending(ctx context.Context) error {
 	item, err := h.source.table.Get(ctx, "read the bucket", h.source.keys.Bucket(h.ID, h.Resource))
 	if err != nil {
@@ -139,7 +139,7 @@ func (h *hours) addCounters(ctx context.Context, bucket schema.Item) error {
 	return nil
 }
 
-// mostBack is how many snapshots are looked through for what a counter was.
+// mostBack is the most snapshots searched for an earlier value of a counter.
 const mostBack = 100
 
 // lookBack looks in snapshots before the first hour for counters that the hours do not show.
@@ -156,7 +156,7 @@ func (h *hours) lookBack(ctx context.Context, counters map[string]int64) error {
 		known = len(usage.Unknown(counters, h.ends)) == 0
 		return !known && read < mostBack
 	})
-	if read == mostBack { // what was not used for so long is not pending
+	if read == mostBack { // an unused counter of that age is not pending
 		for _, name := range usage.Unknown(counters, h.ends) {
 			h.ends[name] = usage.End{Last: counters[name]}
 		}
@@ -164,7 +164,7 @@ func (h *hours) lookBack(ctx context.Context, counters map[string]int64) error {
 	return err
 }
 
-// openHourOf is the hour that is now of an entity and a resource, of which nothing is known.
+// openHourOf is the current hour of an entity and a resource, still empty.
 func (s *usageSource) openHourOf(a *ask, of pair) *hours {
 	one := *a
 	one.UsageSeries = schema.UsageSeries{Kind: schema.UsageOfEntity, ID: of.entity, Resource: of.resource, Window: schema.UsageHourly}

@@ -14,8 +14,8 @@ import (
 const (
 	// mostLive is how many hours that are not closed a query sums at most.
 	mostLive = 100
-	// idle is how long after its refill instant was moved last a bucket without a snapshot
-	// of the hour that is now is taken for unused.
+	// idle is the age of its refill instant at which a bucket without a snapshot
+	// of the current hour counts as unused.
 	idle = 2 * time.Hour
 	// readers bounds how many requests one query makes at once.
 	readers = 16
@@ -51,7 +51,7 @@ type liveHour struct {
 	ask    *ask
 	hour   time.Time
 	sums   *usage.Sums
-	// seen are the buckets whose counters are in the sums.
+	// seen are the buckets in the sums.
 	seen map[schema.Key]bool
 }
 
@@ -133,7 +133,7 @@ func (l *liveHour) add(ctx context.Context, keys []schema.Key) error {
 	return nil
 }
 
-// decode reads items; those that are gone are left out.
+// decode reads items; it leaves deleted ones out.
 func (l *liveHour) decode(items []schema.Item) (all []hourly, err error) {
 	for _, item := range items {
 		if !l.store.ours(item) {
@@ -148,7 +148,7 @@ func (l *liveHour) decode(items []schema.Item) (all []hourly, err error) {
 	return all, nil
 }
 
-// counting are those of some items whose entities the sum asks for, with where these stand.
+// counting selects the items with entities of the sum, with their places.
 func (l *liveHour) counting(all []hourly) []hourly {
 	var counting []hourly
 	for _, h := range all {
@@ -162,7 +162,7 @@ func (l *liveHour) counting(all []hourly) []hourly {
 	return counting
 }
 
-// counts reports whether what an entity in a place used is asked for.
+// counts reports whether the usage of an entity in a place belongs to the sum.
 func (l *liveHour) counts(p schema.UsagePlace) bool {
 	switch l.ask.Kind {
 	case schema.UsageOfPlan:

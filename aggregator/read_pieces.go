@@ -9,11 +9,11 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// piece is what was used in some time that lies in one window.
+// piece is usage in a part of one window.
 type piece struct {
 	start time.Time
 	sum   schema.UsageSum
-	// pending is what of it the stream has not brought: it is in the sum.
+	// pending is its part that the stream has not delivered: the sum includes it.
 	pending map[string]int64
 	// place is where the entity stood; placed says that it is known.
 	place  schema.UsagePlace
@@ -106,7 +106,7 @@ func (w *window) usage(a ask) (u Usage, former bool) {
 	return u, former
 }
 
-// inOrder is what lists of pieces have, in the order of their times.
+// inOrder merges lists of pieces, in the order of their times.
 func inOrder(lists ...list[piece]) list[piece] {
 	return merged(func(a, b piece) int { return a.start.Compare(b.start) }, lists...)
 }

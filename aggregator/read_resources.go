@@ -9,7 +9,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// resources are those that a query may find usage of, in the order of their names.
+// resources are the resources with possible usage for a query, in the order of their names.
 func (s *usageSource) resources(ctx context.Context, a ask) list[string] {
 	if a.Resource != "" {
 		return values(a.Resource)

@@ -19,7 +19,7 @@ const mostWindows = 10_000
 // lengths are how long windows are at least, about.
 var lengths = map[schema.UsageWindow]time.Duration{schema.UsageHourly: time.Hour, schema.UsageDaily: 24 * time.Hour, schema.UsageMonthly: 28 * 24 * time.Hour}
 
-// usageSource is the table that usage is read from, and how it is told.
+// usageSource is the table of the usage, with the options of its reading.
 type usageSource struct {
 	table    *table.Table
 	keys     schema.Keys
@@ -119,7 +119,7 @@ func (s *usageSource) first(cursor schema.UsageCursor) time.Time {
 	return s.began
 }
 
-// checkSeries checks whose usage is asked for.
+// checkSeries checks the owner of a query's usage.
 func checkSeries(s schema.UsageSeries, resource string) error {
 	field, reason := "id", ""
 	switch s.Kind {
@@ -141,7 +141,7 @@ func checkSeries(s schema.UsageSeries, resource string) error {
 	return nil
 }
 
-// skim are the resources whose items have a prefix: one request each skips to the next, over
+// skim are the resources with items below a prefix: one request each skips to the next, over
 // all times of the one before.
 func (s *usageSource) skim(ctx context.Context, partition, prefix string) list[string] {
 	return func(yield func(string, error) bool) {
@@ -155,7 +155,7 @@ func (s *usageSource) skim(ctx context.Context, partition, prefix string) list[s
 			if err == nil && found == "" || !yield(found, err) || err != nil {
 				return
 			}
-			from = prefix + found + "$" // what follows "#"
+			from = prefix + found + "$" // the byte behind "#"
 		}
 	}
 }

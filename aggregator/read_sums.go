@@ -7,10 +7,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// between reads what was used in the windows between two moments.
+// between reads the usage in the windows between two moments.
 type between func(from, to time.Time) list[piece]
 
-// pieces are what a query finds of one resource, in the order of their times.
+// pieces are the usage of one resource for a query, in the order of their times.
 func (s *usageSource) pieces(ctx context.Context, a ask) list[piece] {
 	read := func(from, to time.Time) list[piece] {
 		if a.Kind == schema.UsageOfEntity {
@@ -49,7 +49,7 @@ func sumOf(item schema.Item) (piece, error) {
 	return p, err
 }
 
-// sumsOr are sums, and where there are none what rest finds in between.
+// sumsOr are sums, and in the gaps between them the pieces of rest.
 func (s *usageSource) sumsOr(a ask, sums list[piece], w schema.UsageWindow, from, to time.Time, rest between) list[piece] {
 	return func(yield func(piece, error) bool) {
 		until := func(at time.Time) (more bool) {

@@ -9,7 +9,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// addUnlisted adds what the buckets counted that have no snapshot of the hour that is now,
+// addUnlisted adds the counts of buckets without a snapshot of the current hour,
 // as far as the index lists them.
 func (l *liveHour) addUnlisted(ctx context.Context) error {
 	var entities []string
@@ -61,7 +61,7 @@ func (l *liveHour) named(ctx context.Context, q table.Query, name func(schema.It
 	return convert(l.store.table.Items(ctx, q), func(item schema.Item) (string, error) { return name(item), nil })
 }
 
-// addEntities adds what entities used of which there is no snapshot, if they count.
+// addEntities adds the usage of entities without a snapshot, if they count.
 func (l *liveHour) addEntities(ctx context.Context, entities []string) error {
 	all := make([]hourly, 0, len(entities))
 	for _, entity := range entities {
@@ -80,7 +80,7 @@ func (l *liveHour) addEntities(ctx context.Context, entities []string) error {
 	return nil
 }
 
-// addEntity adds what an entity used of which there is no snapshot.
+// addEntity adds the usage of an entity without a snapshot.
 func (l *liveHour) addEntity(ctx context.Context, entity string, place schema.UsagePlace) error {
 	resources := values(l.ask.Resource)
 	if l.ask.Resource == "" {
@@ -97,7 +97,7 @@ func (l *liveHour) addEntity(ctx context.Context, entity string, place schema.Us
 	return nil
 }
 
-// addBucket adds what a bucket counted that had no snapshot of the hour; one that was made
+// addBucket adds the count of a bucket without a snapshot of the hour; one made
 // meanwhile counts as well.
 func (l *liveHour) addBucket(ctx context.Context, of pair, place schema.UsagePlace) error {
 	bucket, err := l.store.table.Get(ctx, opUsage, l.store.keys.Bucket(of.entity, of.resource))

@@ -18,17 +18,17 @@ const looking = 16
 
 // Used says that an entity used a resource. It is a plain value.
 type Used struct {
-	// Resource is what was used.
+	// Resource is the used resource.
 	Resource string
-	// Entity is who used it.
+	// Entity is its user.
 	Entity string
 }
 
-// Used lists who used what in the hours of a query, as far as the stream has brought it, in
-// the order of resources and then of entities. It reads an index: 16 requests for each day
-// of UTC that is final, and for each other hour, at least half a read unit each; none for
-// those before the table was made (ReaderOptions.Began). Days are
-// listed for as long as their sums are kept, hours for as long as the table says. It fails with a
+// Used lists the resources and their users in the hours of a query, as far as the stream has brought
+// them, in the order of resources and then of entities. It reads an index: 16 requests for each final day
+// of UTC, and for each other hour, at least half a read unit each; none for
+// times before the table was made (ReaderOptions.Began). Days are
+// listed for as long as their sums are kept, hours by the table's retention. It fails with a
 // *ValidationError for a bad query, and as the other lists do for hours that are not kept.
 func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 	a, err := r.check(ctx, schema.UsageSeries{Kind: schema.UsageOfEntity, ID: "any"}, q)
@@ -70,8 +70,8 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 	}), nil
 }
 
-// listed are the days and the other hours of a query that an index may list: those that are
-// kept, up to now. Days are those that are over by final.
+// listed are the days and the other hours of a query that an index may list: the
+// kept ones, up to now. Days are those that ended by final.
 func (s *usageSource) listed(a ask, final, oldest time.Time) (days, hours []time.Time) {
 	at, to := s.calendar.Hours(a.from, a.to)
 	if last := a.openHour().Add(2 * time.Hour); to.After(last) { // by DynamoDB's clock it may be the next hour
@@ -92,7 +92,7 @@ func (s *usageSource) listed(a ask, final, oldest time.Time) (days, hours []time
 	return days, hours
 }
 
-// search looks for who used what.
+// search looks for resources and their users.
 type search struct {
 	source   *usageSource
 	resource string // "" for all

@@ -15,23 +15,23 @@ import (
 
 // ReaderOptions configures a Reader. The zero value gives the defaults that the fields name.
 type ReaderOptions struct {
-	// Namespace is the one whose usage is read. Defaults to the layout without one.
+	// Namespace is the namespace of the usage. Defaults to the layout without one.
 	Namespace string
-	// Location is the time zone in which days and months begin, and in which times are
-	// told. An hour is always one of UTC, and belongs to the day in which it begins, also
-	// where the zone is no whole hours off. Days and months of another zone than UTC are
-	// summed from hours, for as long as the table says that those are kept. Where it does not
-	// say so yet, none of them is final. Defaults to UTC.
+	// Location is the time zone of days and months, and of
+	// times in results. An hour is always one of UTC, and belongs to the day of its beginning, also
+	// if the zone's offset is not in whole hours. Days and months of another zone than UTC are
+	// summed from hours, for as long as the table's retention keeps them. In a table without a stored
+	// retention none of them is final. Defaults to UTC.
 	Location *time.Location
-	// Began is when the table was made: lists of entities look for nothing before it, unless
-	// hours before it were closed, as they are in a copy of another table. Defaults to not
-	// known: then each hour of a query that no Closer closed is looked for.
+	// Began is the creation time of the table: lists of entities search nothing before it, unless
+	// hours before it were closed, as in a copy of another table. Defaults to
+	// unknown: then each hour of a query that no Closer closed is searched.
 	Began time.Time
 	// Now returns the time. Defaults to time.Now.
 	Now func() time.Time
 }
 
-// Reader reads what was used. Make one with NewReader. It is safe for concurrent use.
+// Reader reads usage. Make one with NewReader. It is safe for concurrent use.
 type Reader struct{ source usageSource }
 
 // NewReader returns a Reader of the usage in a table. It fails with a *ValidationError for
@@ -73,28 +73,28 @@ func NewReader(client ReaderClient, tableName string, opts *ReaderOptions) (*Rea
 	}}, nil
 }
 
-// Entity reads what an entity used itself, of one resource after the other in the order of
-// their names, and of each window after window; windows in which it used nothing are left
-// out. The hour that is now adds what its buckets' own counters say that the stream has not
-// brought yet: see LimitUsage.Pending.
+// Entity reads an entity's own usage, one resource after the other in the order of
+// their names, and window after window; it leaves empty windows
+// out. The current hour includes the counts of its buckets' own counters that the stream has not
+// delivered yet: see LimitUsage.Pending.
 //
 // Like the other lists it reads page by page while it is ranged over, and consistently. It
-// fails with a *ValidationError for a bad id or query, before anything is read, and for days and
+// fails with a *ValidationError for a bad id or query, before it reads anything, and for days and
 // months of another zone than UTC whose hours are not kept any more. It ends with an error when
 // ctx does.
 func (r *Reader) Entity(ctx context.Context, id string, q Query) iter.Seq2[Usage, error] {
 	return r.read(ctx, schema.UsageSeries{Kind: schema.UsageOfEntity, ID: id}, q)
 }
 
-// Resource reads what was used of a resource in total: what each entity used of a limit, unless
-// one that it cascades into counted it too, so that no level of a cascade counts twice, and
-// what a parent without the limit did not count is there. Query.Resource is empty, or the
+// Resource reads the total usage of a resource. It is each entity's usage of a limit, unless
+// a parent in its cascade counted it too. So no level of a cascade counts twice, and usage
+// below a parent without the limit is included. Query.Resource is empty, or the
 // resource.
 //
-// Hours that were closed are read as a Closer summed them. Those that are not are summed now
-// from what their entities used, with their places as they are now, which reads a snapshot,
-// a record and, for the hour that is now, a bucket of each; it fails where more than 100
-// hours are not closed.
+// Closed hours are read from a Closer's sums. Open ones are summed now
+// from their entities' usage, with their current plans and parents, which reads a snapshot,
+// a record and, for the current hour, a bucket of each; it fails if more than 100
+// hours are open.
 func (r *Reader) Resource(ctx context.Context, resource string, q Query) iter.Seq2[Usage, error] {
 	if q.Resource != "" && q.Resource != resource {
 		return problem.List[Usage](invalid("query.Resource", "is %q, but the usage of %q is asked for; leave it empty", q.Resource, resource))
@@ -103,26 +103,26 @@ func (r *Reader) Resource(ctx context.Context, resource string, q Query) iter.Se
 	return r.read(ctx, schema.UsageSeries{Kind: schema.UsageOfResource, ID: resource}, q)
 }
 
-// Plan reads what the entities on a plan used: of those that cascade into others on it, what
-// the others used, as far as these have the limit. See Resource for what is summed, and Entity for the order.
+// Plan reads the usage of the entities on a plan. Of those that cascade into others on it, it is
+// the usage of the others, as far as these have the limit. See Resource for the sums, and Entity for the order.
 func (r *Reader) Plan(ctx context.Context, plan string, q Query) iter.Seq2[Usage, error] {
 	return r.read(ctx, schema.UsageSeries{Kind: schema.UsageOfPlan, ID: plan}, q)
 }
 
-// Children reads what the children of an entity used, whether they cascade or not. See
-// Resource for what is summed, and Entity for the order.
+// Children reads the usage of the children of an entity, whether they cascade or not. See
+// Resource for the sums, and Entity for the order.
 func (r *Reader) Children(ctx context.Context, parent string, q Query) iter.Seq2[Usage, error] {
 	return r.read(ctx, schema.UsageSeries{Kind: schema.UsageOfChildren, ID: parent}, q)
 }
 
-// Entities reads what every entity used itself, for rankings and exports: window after window,
-// in each in the order of the entities' ids, and then of their resources. The indexes that
-// list hours and days are read, which may lag behind by a moment. The hour that is now has
-// what is pending of entities of which the stream has brought something in the window; of
-// others Entity tells.
+// Entities reads every entity's own usage, for rankings and exports: window after window,
+// in each in the order of the entities' ids, and then of their resources. It reads the indexes that
+// list hours and days, which may lag by a moment. The current hour includes
+// the pending part of entities with a record of the stream in the window; use Entity for
+// the others.
 //
-// An hour costs 17 queries and its snapshots, a day that is not closed, or of another zone
-// than UTC, that for each of its hours, and a day that is closed 16 queries and its sums.
+// An hour costs 17 queries and its snapshots. An open day, or one of another zone
+// than UTC, costs that for each of its hours, and a closed day 16 queries and its sums.
 func (r *Reader) Entities(ctx context.Context, q Query) iter.Seq2[Usage, error] {
 	a, err := r.check(ctx, schema.UsageSeries{}, q)
 	if err != nil {

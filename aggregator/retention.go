@@ -27,7 +27,7 @@ type tableRetention struct {
 	// own is the retention that this process stores if the table has none. asked has the fields that
 	// its user set; the others are 0.
 	own, asked Retention
-	// differs hears once that another retention is stored than was asked for.
+	// differs is called once if the stored retention differs from the wanted one.
 	differs func(stored Retention)
 
 	mu     sync.Mutex

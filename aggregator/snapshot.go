@@ -10,7 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// pair is what an entity used of a resource.
+// pair is an entity and a resource that it used.
 type pair struct{ entity, resource string }
 
 // shard is the partition that lists it in every hour.

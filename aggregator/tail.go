@@ -64,12 +64,12 @@ func NewTail(streams StreamsAPI, client TailDynamoDB, tableName string, process 
 }
 
 // Run follows the stream until ctx ends, or stands by while another Tail does. Then it
-// processes what it has gathered, stores how far it came and leaves the stream to others, for
-// at most TailOptions.Drain, and some more where DynamoDB does not answer. It returns nil; an error if something was left, which is
-// read again by whoever comes next, or if a call of the Observer did not return, which
-// ends nothing, with the first panic. It fails at once with a *TableError if the table has no
-// stream that tells of usage, with that of DynamoDB if it may not be read, and with a
-// *ValidationError without a ctx. What fails later is tried again, and told to the observer.
+// processes its gathered records, stores a checkpoint and releases the stream, for
+// at most TailOptions.Drain, and some more if DynamoDB does not answer. It returns nil. It returns an error if
+// records were left, which the next Tail reads again, or, with the first panic, if a call of the Observer
+// panicked, which ends nothing. It fails at once with a *TableError if the table has no
+// stream with usage, with DynamoDB's error if it may not be read, and with a
+// *ValidationError without a ctx. It retries later failures, and reports them to the observer.
 func (t *Tail) Run(ctx context.Context) error {
 	if err := called(ctx, t != nil && t.intake != nil, "tail", "NewTail"); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (t *Tail) Run(ctx context.Context) error {
 	return err
 }
 
-// follow is Run, once nobody else runs.
+// follow is Run under the lease.
 func (t *Tail) follow(ctx context.Context) error {
 	arn, err := t.begin(ctx)
 	switch {
@@ -109,7 +109,7 @@ func (t *Tail) follow(ctx context.Context) error {
 		case errors.Is(err, fault.ErrHeld):
 			failures = 0
 			_ = ddb.Sleep(ctx, lookEvery)
-		case !errors.Is(err, fault.ErrLost): // which each shard has told
+		case !errors.Is(err, fault.ErrLost): // each shard has reported it
 			failures++
 			tell(t.intake.observer, t.intake.observer.Retrying, TailRetry{Op: "take the stream", Try: failures, Err: err})
 			_ = pauses.Pause(ctx, failures)
@@ -118,14 +118,14 @@ func (t *Tail) follow(ctx context.Context) error {
 	return nil
 }
 
-// lease is what one Tail holds at a time, which then reads all shards.
+// lease is the lease of the one Tail that reads all shards.
 func (t *Tail) lease() *lock.Lock {
 	return &lock.Lock{
 		Table: t.table, Key: t.keys.Lease(), Name: "the stream of " + t.table.Name, Holder: t.intake.options.Holder, Hold: t.intake.options.Hold, Now: t.clock.Now,
 	}
 }
 
-// begin finds the stream. It fails for what does not pass by itself, and with the error of
+// begin finds the stream. It fails for permanent errors, and with the error of
 // ctx once that has ended.
 func (t *Tail) begin(ctx context.Context) (string, error) {
 	for try := 0; ; try++ {

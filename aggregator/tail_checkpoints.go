@@ -19,7 +19,7 @@ type checkpoints struct {
 	now   func() time.Time
 }
 
-// all reads how far all shards were read that somebody began.
+// all reads the checkpoints of all shards.
 func (c checkpoints) all(ctx context.Context) (map[shards.ID]schema.TailCheckpoint, error) {
 	all := map[shards.ID]schema.TailCheckpoint{}
 	q := table.Query{Op: "look at checkpoints", Hash: schema.PK, Value: c.keys.Partition(), Prefix: c.keys.Checkpoints(), Whole: true, Page: memoryPage}
@@ -38,7 +38,7 @@ func (c checkpoints) of(ctx context.Context, id shards.ID) (schema.TailCheckpoin
 	return schema.DecodeTailCheckpoint(item), err
 }
 
-// advance stores how far a shard was read, unless somebody has come further.
+// advance stores a shard's checkpoint, unless the stored one is further.
 func (c checkpoints) advance(ctx context.Context, id shards.ID, to schema.TailCheckpoint) error {
 	return c.table.UpdateIf(ctx, "write the checkpoint", c.keys.Checkpoint(id), to.Advance(c.now().Unix()))
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// fold has what was gathered processed, until nothing is left but what never can be, and
-// stores how far the shard was read then, if that was any usage: what says nothing, as
-// checkpoints do, causes no write. It fails if ctx ends before.
+// fold processes the gathered records, until only unprocessable ones are left, and
+// stores the shard's checkpoint then, if any record was usage: irrelevant records, such as those of
+// checkpoints, cause no write. It fails if ctx ends before.
 func (r *shardReader) fold(ctx context.Context) error {
 	if err := r.store(ctx); err != nil {
 		return err
@@ -21,8 +21,8 @@ func (r *shardReader) fold(ctx context.Context) error {
 	return nil
 }
 
-// store is fold without its end. While it lasts, nothing of the shard is read, and the observer
-// hears all the same how far behind the shard is.
+// store is fold without its end. Meanwhile the shard is not read, and the observer
+// still receives its lag.
 func (r *shardReader) store(ctx context.Context) error {
 	defer r.repeatLag()()
 	counted, err := r.processAll(ctx)
@@ -59,7 +59,7 @@ func (r *shardReader) repeatLag() (stop func()) {
 	}
 }
 
-// processAll has what was gathered processed, and reports whether any of it counts.
+// processAll processes the gathered records, and reports whether any of them counts.
 func (r *shardReader) processAll(ctx context.Context) (counted bool, err error) {
 	attempts := attempts{most: r.intake.options.Tries, unreadable: map[recordID]int{}, skipped: map[recordID]bool{}}
 	rest := r.gathered
@@ -120,9 +120,9 @@ type attempts struct {
 	skipped    map[recordID]bool
 }
 
-// left are the records to be given again: those that failed, and those of their items that
-// follow them, because an item's records are processed in their order. What was tried often
-// enough is skipped. The error is that of one that is left.
+// left are the records to be given again: the failed ones, and later ones of their
+// items, because an item's records are processed in order. Records after their last
+// try are skipped. The error is that of one that is left.
 func (a attempts) left(records []Record, result Result) (rest []Record, skipped []RecordSkipped, err error) {
 	failed := make(map[recordID]bool, len(result.Failures))
 	for _, f := range result.Failures {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// lookEvery is how often whoever stands by looks at the lease.
+	// lookEvery is the interval in which a standby looks at the lease.
 	lookEvery = 2 * time.Second
 	// listEvery is how often shards are listed; after one ended, sooner.
 	listEvery, listSoon = 30 * time.Second, time.Second
@@ -26,7 +26,7 @@ var errOvertaken = errors.New("aggregator: somebody else has read further than t
 type hold struct {
 	intake *intake
 	arn    string
-	// begun are the shards that somebody began to read, and how far they came.
+	// begun are the shards with a checkpoint, and their checkpoints.
 	begun   map[shards.ID]schema.TailCheckpoint
 	readers map[shards.ID]*shardReader
 	// ended gets each reader when it is done.
@@ -41,7 +41,7 @@ type hold struct {
 	left error
 }
 
-// read reads all shards, until ctx ends or the lease, whose context held is.
+// read reads all shards, until ctx ends or the lease, which has the context held.
 func (h *hold) read(ctx, held context.Context) error {
 	reading, stop := context.WithCancel(held)
 	defer stop()
@@ -86,7 +86,7 @@ func (h *hold) step(held, reading context.Context) time.Duration {
 // list lists the shards.
 func (h *hold) list(ctx context.Context) error {
 	arn, err := h.intake.stream.source(ctx)
-	if err != nil && ctx.Err() == nil { // what the last stream still has can be read
+	if err != nil && ctx.Err() == nil { // the rest of the last stream can be read
 		tell(h.intake.observer, h.intake.observer.Retrying, TailRetry{Op: "find the stream", Try: 1, Err: err})
 	} else if err == nil {
 		h.arn = arn

@@ -17,23 +17,23 @@ const (
 	recent = 5 * time.Second
 )
 
-// intake is what the readers of all shards share.
+// intake is the shared state of the readers of all shards.
 type intake struct {
 	stream   tableStream
 	points   checkpoints
 	process  ProcessFunc
 	options  TailOptions
 	observer *shielded
-	// room bounds what is gathered.
+	// room bounds the gathered records.
 	room *semaphore.Weighted
 	// reading is how many shards are being read.
 	reading atomic.Int64
-	// disordered counts the records whose numbers did not rise.
+	// disordered counts the records with numbers that did not rise.
 	disordered atomic.Int64
 }
 
-// share is how many records are asked for at once where so many shards are read: all of them
-// ask for no more than half of what may be gathered.
+// share is the number of records in one read, for a number of shards: all reads together
+// take at most half of the room.
 func (i *intake) share(shards int64) int64 {
 	return max(1, min(mostRead, int64(i.options.MaxRecords)/(2*max(1, shards))))
 }

@@ -2,28 +2,28 @@ package aggregator
 
 import "time"
 
-// TailObserver is told what a Tail does, for metrics and logs. Every function is optional: what is
-// nil is not heard. They are called by several goroutines, one for each shard: they must be quick
-// and safe for concurrent use. One that panics misses what it was told, and Run fails with it at
+// TailObserver receives the events of a Tail, for metrics and logs. Every function is optional.
+// They are called by several goroutines, one for each shard: they must be quick
+// and safe for concurrent use. One that panics misses its event, and Run fails with the panic at
 // its end.
 type TailObserver struct {
-	// ShardChanged hears when this Tail takes a shard, and when it is done with it.
+	// ShardChanged is called when this Tail takes a shard, and when it is done with it.
 	ShardChanged func(ShardChange)
-	// Lagged hears of each read of a shard, every TailOptions.Poll while its records are processed,
-	// and again when they were.
+	// Lagged is called for each read of a shard, every TailOptions.Poll while its records are processed,
+	// and again after they were.
 	Lagged func(ShardLag)
-	// Processed hears of each call of the ProcessFunc: its Result tells of gaps.
+	// Processed is called after each call of the ProcessFunc: its Result has the gaps.
 	Processed func(RecordsProcessed)
-	// Skipped hears of a record that was given up because it can never be processed.
+	// Skipped is called for a record that was given up because it can never be processed.
 	Skipped func(RecordSkipped)
-	// Trimmed hears that records of a shard were gone from the stream before they were
-	// read, or may have been: the shard is gone, and nobody came to its end. A Processor tells
-	// of the gap at the next record of each bucket.
+	// Trimmed is called when records of a shard were gone from the stream before they were
+	// read, or may have been: the shard is gone, and no Tail came to its end. A Processor reports
+	// the gap at the next record of each bucket.
 	Trimmed func(ShardTrimmed)
-	// Disordered hears of a record whose sequence number is not above that of one
-	// before it. It is processed all the same, though a Processor may take it for repeated.
+	// Disordered is called for a record with a sequence number that is not above an earlier
+	// one's. It is processed all the same, though a Processor may take it for a repeated one.
 	Disordered func(RecordDisordered)
-	// Retrying hears that something failed that is tried again.
+	// Retrying is called for a failure that is retried.
 	Retrying func(TailRetry)
 }
 
@@ -35,7 +35,7 @@ type Shard struct {
 	ID string
 }
 
-// ShardState is what became of a shard.
+// ShardState is the state of a shard.
 type ShardState string
 
 // The states.
@@ -53,11 +53,11 @@ const (
 // String is the state's name.
 func (s ShardState) String() string { return string(s) }
 
-// ShardChange says what became of a shard.
+// ShardChange is a change of a shard's state.
 type ShardChange struct {
 	// Shard is which.
 	Shard Shard
-	// State is what became of it.
+	// State is its new state.
 	State ShardState
 	// Held is how many shards this Tail reads now.
 	Held int
@@ -71,21 +71,21 @@ type ShardLag struct {
 	Shard Shard
 	// Last is the time of the last record that was read; zero if none was yet.
 	Last time.Time
-	// Behind is how long the oldest record has been waiting that was read and not
-	// processed; where there is none and the shard has more, it is the age of the last one.
-	// 0 means that nothing is known to wait.
+	// Behind is the waiting time of the oldest record that was read and not
+	// processed. Without one, if the shard has more, it is the age of the last one.
+	// 0 means that no record is known to wait.
 	Behind time.Duration
 	// Gathered is how many records wait to be processed.
 	Gathered int
 }
 
-// RecordsProcessed says what became of records.
+// RecordsProcessed is the result of a call of the ProcessFunc.
 type RecordsProcessed struct {
-	// Shard is whose they are.
+	// Shard is the shard of the records.
 	Shard Shard
 	// Records is how many were given.
 	Records int
-	// Result is what the ProcessFunc returned. Its Failures are given again, unless they
+	// Result is the result of the ProcessFunc. Its Failures are given again, unless they
 	// are skipped.
 	Result Result
 	// Duration is the time it took.
@@ -106,11 +106,11 @@ type RecordSkipped struct {
 
 // ShardTrimmed says that records were gone before they were read.
 type ShardTrimmed struct {
-	// Shard is whose they were.
+	// Shard is the shard of the records.
 	Shard Shard
 	// After is the sequence number of the last record that was read; "" for none.
 	After string
-	// Err is what DynamoDB answered.
+	// Err is DynamoDB's error.
 	Err error
 }
 
@@ -118,8 +118,8 @@ type ShardTrimmed struct {
 type RecordDisordered struct {
 	// Shard is where the record was read.
 	Shard Shard
-	// Sequence is its number, and After that of one before it, in the shard or in those that
-	// the shard follows.
+	// Sequence is its number, and After that of one before it, in the shard or in its
+	// parents.
 	Sequence, After string
 	// Count is how many such records this Tail has read, this one included.
 	Count int64
@@ -127,9 +127,9 @@ type RecordDisordered struct {
 
 // TailRetry says that something failed that is tried again.
 type TailRetry struct {
-	// Shard is what it is about; zero for the whole stream.
+	// Shard is the concerned shard; zero for the whole stream.
 	Shard Shard
-	// Op is what was tried, such as "read the shard".
+	// Op is the operation, such as "read the shard".
 	Op string
 	// Try counts the failures in a row, from 1.
 	Try int

@@ -25,47 +25,47 @@ const (
 	maxHolder        = 256
 )
 
-// ProcessFunc does something with records of a stream, which come in the order of each
-// item, and may come again. Result.Failures are those that it could not process: the
-// readable ones are given again, after what failed, until it can. An error is that of all of
-// them, and so is a panic, which is told with where it was. Processor.Process is one. A Tail
-// does not bound how long a call takes: give each request in it a bound of its own.
+// ProcessFunc processes records of a stream, which come in the order of each
+// item, and may come again. Result.Failures are the failed ones: the
+// readable ones are given again, with their successors, until they succeed. An error counts for all of
+// them, and so does a panic, which is reported with its place. Processor.Process is one. A Tail
+// does not bound the time of a call: give each request in it a bound of its own.
 type ProcessFunc func(ctx context.Context, records []Record) (Result, error)
 
 // TailOptions configures a Tail. The zero value gives the defaults that the fields name.
 type TailOptions struct {
-	// Name is what checkpoints and the lease are kept under: whoever does the same with the
-	// records uses the same, anybody else another. 1 to 64 of a to z, and - after the first
-	// letter. DynamoDB lets two read a shard at once. Defaults to "usage".
+	// Name is the name of the checkpoints and the lease. Tails with the same purpose
+	// need the same name, others another. 1 to 64 of a to z, and - after the first
+	// letter. DynamoDB allows two readers of a shard at once. Defaults to "usage".
 	Name string
-	// Holder names this Tail to people who look at the lease, such as a host's name, in at
+	// Holder names this Tail in the lease, for operators, such as a host's name, in at
 	// most 256 bytes. It need not be unique. Defaults to "tail".
 	Holder string
-	// FoldEvery is for how long records of a shard are gathered before they are processed
-	// together: the longer, the fewer writes, and the later usage is seen. At most 5
-	// minutes; a negative one processes at once what each read brings. Defaults to 1 minute.
+	// FoldEvery is the time to gather records of a shard before they are processed
+	// together: a longer one means fewer writes and later usage. At most 5
+	// minutes; a negative one processes each read at once. Defaults to 1 minute.
 	FoldEvery time.Duration
 	// MaxRecords bounds how many records are gathered, over all shards: where there are
 	// more, they are processed early. Defaults to 10,000.
 	MaxRecords int
-	// Hold is how long the lease lasts unless it is renewed, which happens three times as
-	// often: for so long, and at most 7 s more, the shards of one that died wait for another.
+	// Hold is the length of the lease, which is renewed three times as
+	// often. After the death of a Tail its shards wait for another for Hold, and at most 7 s more.
 	// 1 s to 1 hour. Defaults to 30 s.
 	Hold time.Duration
-	// Poll is the pause before a shard is read again that has nothing new, more or less: it
+	// Poll is the pause before the next read of a shard without new records. It
 	// varies by a quarter. 10 ms to 1 minute, though DynamoDB serves five reads of a shard in
 	// a second. Defaults to 1 s.
 	Poll time.Duration
 	// Tries is how often a record is given that can never be processed
 	// (Failure.Unreadable) before it is skipped. Defaults to 3.
 	Tries int
-	// Drain is for how long, once the ctx of Run has ended, Run goes on to process what was
-	// gathered and could not be. At most 10 minutes. Defaults to 10 s.
+	// Drain is the time of Run after its ctx has ended, to process gathered
+	// records. At most 10 minutes. Defaults to 10 s.
 	Drain time.Duration
 	// Now is the clock of lag, and of the lease until DynamoDB has answered: then it is
 	// corrected by the time of its answers. Defaults to time.Now.
 	Now func() time.Time
-	// Observer is told what happens. Defaults to none.
+	// Observer receives the events. Defaults to none.
 	Observer TailObserver
 }
 
@@ -91,7 +91,7 @@ func (o *TailOptions) complete() error {
 	return o.check()
 }
 
-// check says what is wrong with a number.
+// check validates the numbers.
 func (o *TailOptions) check() error {
 	switch {
 	case !utf8.ValidString(o.Holder):
@@ -114,7 +114,7 @@ func (o *TailOptions) check() error {
 	return nil
 }
 
-// orDefault sets what is not set.
+// orDefault sets an unset value.
 func orDefault[T comparable](v *T, to T) {
 	var none T
 	if *v == none {

@@ -8,13 +8,13 @@ import (
 	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
-// shielded is an observer with what keeps the first of what it panics with.
+// shielded is an observer that keeps its first panic.
 type shielded struct {
 	TailObserver
 	first atomic.Pointer[error]
 }
 
-// tell has the observer hear of something, if it does.
+// tell calls one function of the observer, if it is set.
 func tell[E any](s *shielded, hear func(E), e E) {
 	if hear == nil {
 		return

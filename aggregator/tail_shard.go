@@ -25,8 +25,8 @@ type shardReader struct {
 	iterator *string
 	// at is the number of the last record that was read, stored that of the checkpoint.
 	at string
-	// trimmed says that what follows at is not there any more, and reading goes on with the
-	// first record that is.
+	// trimmed means that the records behind at are gone, and reading goes on with the
+	// first one that is left.
 	trimmed bool
 	// last is the highest number so far, as texts compare.
 	last string
@@ -38,8 +38,8 @@ type shardReader struct {
 	// since is when the first record was gathered.
 	since time.Time
 
-	// finished says that the shard has ended and was processed; unprocessed is why not
-	// all that was gathered was.
+	// finished means that the shard has ended and was processed; unprocessed is the error
+	// that left gathered records.
 	finished    bool
 	unprocessed error
 }
@@ -47,8 +47,8 @@ type shardReader struct {
 // shard names the shard to the observer.
 func (r *shardReader) shard() Shard { return Shard{Stream: r.id.Stream, ID: r.id.Shard} }
 
-// run reads the shard until it or reading ends, and processes what it read under the lease,
-// whose context held is.
+// run reads the shard until it or reading ends, and processes its records under the lease,
+// which has the context held.
 func (r *shardReader) run(held, reading context.Context) {
 	if !r.insist(reading, "begin the shard", func() error { return r.start(reading) }) || r.finished {
 		return
@@ -68,7 +68,7 @@ func (r *shardReader) retrying(op string, try int, err error) {
 	tell(r.intake.observer, r.intake.observer.Retrying, TailRetry{Shard: r.shard(), Op: op, Try: try + 1, Err: err})
 }
 
-// follow reads and processes. The error is why not all that was gathered was processed.
+// follow reads and processes. The error is the reason for unprocessed records.
 func (r *shardReader) follow(held, reading context.Context) error {
 	defer r.drop()
 	for {
@@ -100,8 +100,8 @@ func (r *shardReader) lostInHand(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// start finds out where to begin, and whether somebody came to the end. It notes that the
-// shard was begun: whoever comes next reads it before those that follow it, also where it is
+// start finds the position to begin at, and whether another Tail came to the end. It stores that the
+// shard was begun: the next Tail then reads it before its children, also if it is
 // not listed.
 func (r *shardReader) start(ctx context.Context) error {
 	c, err := r.intake.points.of(ctx, r.id)
@@ -115,8 +115,8 @@ func (r *shardReader) start(ctx context.Context) error {
 	return nil
 }
 
-// end stores that the shard was processed to its end. It is not finished if somebody came
-// further: this one is not alone any more, and what they read is to be processed before the
+// end stores that the shard was processed to its end. It is not finished if another Tail came
+// further: this one is not alone any more, and the other's records must be processed before the
 // records of its children.
 func (r *shardReader) end(ctx context.Context) {
 	r.insist(ctx, "write the checkpoint", func() error {
@@ -142,7 +142,7 @@ func (r *shardReader) insist(ctx context.Context, op string, do func() error) bo
 	return false
 }
 
-// due reports whether what was gathered is to be processed.
+// due reports whether to process the gathered records.
 func (r *shardReader) due() bool {
 	return len(r.gathered) > 0 && time.Since(r.since) >= r.intake.options.FoldEvery
 }
@@ -160,8 +160,8 @@ func (r *shardReader) pause(ctx context.Context) {
 	_ = ddb.Sleep(ctx, d)
 }
 
-// reserve reserves room for what a read may bring: a share of it, or more for a shard that
-// has more. It waits for it, after what the shard gathered itself; 0 means that there is none.
+// reserve reserves room for a read: a share of it, or more for a shard that
+// has more. It waits for room, after processing the shard's own gathered records; 0 means that there is none.
 func (r *shardReader) reserve(ctx context.Context) (limit int64) {
 	if limit = r.intake.share(1); r.more && r.intake.room.TryAcquire(limit) {
 		return limit
@@ -192,7 +192,7 @@ func (r *shardReader) read(ctx context.Context) (ended bool) {
 	return ended
 }
 
-// page reads records, whatever it takes. It reports whether the shard has ended.
+// page reads records, and retries until it succeeds. It reports whether the shard has ended.
 func (r *shardReader) page(ctx context.Context, limit int32) (records []streamtypes.Record, ended bool) {
 	for try := 0; ctx.Err() == nil; try++ {
 		out, err := r.records(ctx, limit)
@@ -242,8 +242,8 @@ func (r *shardReader) records(ctx context.Context, limit int32) (*dynamodbstream
 	return out, err
 }
 
-// gather keeps records to be processed together, and returns how many. What followers of
-// streams remember is not kept: else an idle table would keep itself busy.
+// gather keeps records to be processed together, and returns their number. It drops the records of
+// checkpoints: otherwise an idle table would keep itself busy.
 func (r *shardReader) gather(records []streamtypes.Record) (kept int) {
 	for _, raw := range records {
 		record, err := FromStream(r.id.Shard, raw)
@@ -273,7 +273,7 @@ func (r *shardReader) gather(records []streamtypes.Record) (kept int) {
 func (r *shardReader) ordered(number string) {
 	seq, ok := schema.Sequence(number)
 	switch {
-	case !ok: // whoever processes the record refuses it
+	case !ok: // the ProcessFunc refuses the record
 	case seq <= r.last:
 		tell(r.intake.observer, r.intake.observer.Disordered, RecordDisordered{Shard: r.shard(), Sequence: number, After: r.last, Count: r.intake.disordered.Add(1)})
 	default:
@@ -293,8 +293,8 @@ func (r *shardReader) lagged() {
 	tell(r.intake.observer, r.intake.observer.Lagged, lag)
 }
 
-// drop lets go of what was gathered. The room is free once that was told, so that what is told
-// of all shards together is never more than there is room for.
+// drop releases the gathered records. It frees the room after the report, so that the reported
+// sum over all shards never exceeds the room.
 func (r *shardReader) drop() {
 	n := len(r.gathered)
 	r.gathered = nil

@@ -35,8 +35,8 @@ type tableStream struct {
 	table  *table.Table
 }
 
-// source finds the ARN of the table's stream. It fails with a *fault.TableError if there
-// is none that can be used.
+// source finds the ARN of the table's stream. It fails with a *fault.TableError without a
+// usable stream.
 func (s tableStream) source(ctx context.Context) (string, error) {
 	out, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.table.Name})
 	if err != nil {
@@ -60,8 +60,8 @@ func arnOf(sibling, label string) string {
 	return strings.TrimSuffix(sibling, labelOf(sibling)) + label
 }
 
-// discover lists the shards of the table's stream, after those of streams before it that
-// somebody began to read. The ARN is that of the last; it is known if the table's stream
+// discover lists the shards of the table's stream, after the begun shards of earlier streams.
+// The ARN is that of the last; it is known if the table's stream
 // cannot be found now.
 func (s tableStream) discover(ctx context.Context, arn string, begun iter.Seq[shards.ID]) ([]shards.Shard, error) {
 	labels := map[string]bool{labelOf(arn): true}

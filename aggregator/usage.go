@@ -21,17 +21,17 @@ func (w Window) String() string { return string(w) }
 // Query says which usage is read. The zero value is every hour of the last day, of all
 // resources.
 type Query struct {
-	// Resource is the one whose usage is read. Defaults to all, one after the other in the
+	// Resource is the resource to read. Defaults to all, one after the other in the
 	// order of their names.
 	Resource string
 	// From and To bound the time: every window that lies at least partly between them is
 	// read, To not included. From defaults to a day before To, To to now.
 	From, To time.Time
-	// Window is what usage is summed over. Defaults to Hour.
+	// Window is the window of the sums. Defaults to Hour.
 	Window Window
 }
 
-// Usage is what was used of a resource in one window. It is a plain value. As JSON it has the
+// Usage is the usage of a resource in one window. It is a plain value. Its JSON has the
 // names given here.
 type Usage struct {
 	// Window is how long it is summed over.
@@ -39,12 +39,12 @@ type Usage struct {
 	// Start and End are where the window begins and ends; End is not in it.
 	Start time.Time `json:"start"`
 	End   time.Time `json:"end"` // where the next window begins
-	// Resource is what was used.
+	// Resource is the used resource.
 	Resource string `json:"resource"`
-	// Entity is whose usage it is; empty for a sum of several.
+	// Entity is its user; empty for a sum of several.
 	Entity string `json:"entity_id,omitempty"`
-	// Parent and Plan are the entity's at the end of its last hour that was closed; empty
-	// for none, for an hour that is open, and for sums.
+	// Parent and Plan are the entity's at the end of its last closed hour; empty
+	// for none, for an open hour, and for sums.
 	Parent string `json:"parent_id,omitempty"`
 	Plan   string `json:"plan,omitempty"` // empty for none
 	// Entities is how many entities are summed: 1 for one's own usage.
@@ -54,26 +54,26 @@ type Usage struct {
 	// Final says that nothing more can come, because the table's stream keeps its records
 	// no longer than a day.
 	Final bool `json:"final"`
-	// Limits say what each limit counted, by name.
+	// Limits are the counts of each limit, by name.
 	Limits []LimitUsage `json:"limits"`
 }
 
-// LimitUsage is what one limit counted. Amounts are in millitokens, exact.
+// LimitUsage is the count of one limit. Amounts are in millitokens, exact.
 type LimitUsage struct {
 	// Limit is its name.
 	Limit string `json:"limit"`
-	// Consumed is what was taken, less what was given back; negative if more was given back.
+	// Consumed is the consumption less give-backs; negative if more was given back.
 	Consumed int64 `json:"consumed_millitokens"`
-	// Pending is what of Consumed the stream has not brought yet: it is read from the
-	// bucket's own counter, and an hour too late where it was written before this one.
+	// Pending is the part of Consumed that the stream has not delivered yet: it is read from the
+	// bucket's own counter, and an hour too late if it was written before this one.
 	Pending int64 `json:"pending_millitokens,omitempty"`
-	// Passed is what of Consumed a level above the entity counted too, so that totals count it
+	// Passed is the part of Consumed that a level above the entity counted too, so that totals count it
 	// there and not here; 0 for sums of several.
 	Passed int64 `json:"passed_millitokens,omitempty"`
-	// Unrecorded is what of Consumed no record told: the stream was off, or records were
-	// trimmed. The counter shows it at the next record, in whose hour it counts.
+	// Unrecorded is the part of Consumed without a record: the stream was off, or records were
+	// trimmed. The counter shows it at the next record, and it counts in that record's hour.
 	Unrecorded int64 `json:"unrecorded_millitokens,omitempty"`
-	// Unseen is how many ends of a counter nobody saw: what was consumed before each is
-	// not known.
+	// Unseen is the number of unseen ends of a counter: the consumption before each is
+	// unknown.
 	Unseen int64 `json:"unseen_ends,omitempty"`
 }

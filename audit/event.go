@@ -1,4 +1,4 @@
-// Package audit is what is recorded of administrative changes: of limits, entities, plans,
+// Package audit has the records of administrative changes: of limits, entities, plans,
 // buckets and namespaces by package admin, and of budgets by packages budget and credentials.
 package audit
 
@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// Event is one administrative change: who changed what, when, and the fields before and
-// after. It was written in the transaction of its change. As JSON it has the names of its
-// fields in lower case, and leaves out what is absent.
+// Event is one administrative change: its author, target and time, and the fields before and
+// after. It was written in the transaction of its change. Its JSON has lower-case field
+// names, and leaves out absent fields.
 type Event struct {
 	// ID is a ULID of 26 characters: ids sort as their events' times do.
 	ID string `json:"id"`
 	// Time is when the change was made, in UTC, to the millisecond.
 	Time time.Time `json:"time"`
-	// Principal is who made it, as the one who made it said; empty for nobody known.
+	// Principal is the author that the program named; empty if unknown.
 	Principal string `json:"principal,omitempty"`
-	// Action is what was done, for example "limits_set" or "org_updated".
+	// Action is the kind of change, for example "limits_set" or "org_updated".
 	Action string `json:"action"`
-	// Target is what was changed. The limiter's: an entity's id, "$SYSTEM",
-	// "$RESOURCE:gpt-4", "$PLAN:pro" or "$NAMESPACE:eu". A budget's: an organisation's id, or
+	// Target is the changed thing. Of the limiter it is an entity's id, "$SYSTEM",
+	// "$RESOURCE:gpt-4", "$PLAN:pro" or "$NAMESPACE:eu". Of a budget it is an organisation's id, or
 	// "$PRICE:" and a model.
 	Target string `json:"target"`
 	// Resource is the part of the target that was changed: the limiter's resource, or

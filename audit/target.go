@@ -1,6 +1,6 @@
 package audit
 
-// System is the Target of changes of the limits that hold for everybody.
+// System is the Target of changes of the limits of everyone.
 const System = "$SYSTEM"
 
 // Settings is the Target of changes of the settings that all keepers of a table share.
@@ -12,12 +12,12 @@ func Resource(resource string) string { return "$RESOURCE:" + resource }
 // Plan is the Target of changes of a plan's limits: "$PLAN:pro".
 func Plan(plan string) string { return "$PLAN:" + plan }
 
-// Namespace is the Target of what becomes of a namespace as a whole: "$NAMESPACE:eu". Its
+// Namespace is the Target of changes of a whole namespace: "$NAMESPACE:eu". Its
 // events lie in no namespace: list them on a repository without one.
 func Namespace(name string) string { return "$NAMESPACE:" + name }
 
 // Price is the Target of changes of a model's prices in a budget: "$PRICE:gpt-5".
 func Price(model string) string { return "$PRICE:" + model }
 
-// Key is the Target of what becomes of a provisioning key of a budget: "$KEY:ci".
+// Key is the Target of changes of a provisioning key of a budget: "$KEY:ci".
 func Key(name string) string { return "$KEY:" + name }

@@ -1,12 +1,12 @@
-// Package awsclient makes the client of DynamoDB that a busy service needs: the one that the
-// benchmarks are measured with. The SDK's own keeps 10 idle connections; a process with more
+// Package awsclient makes the client of DynamoDB for a busy service, with which the
+// benchmarks are measured. The SDK's own keeps 10 idle connections; a process with more
 // requests in flight closes and opens connections all the time, each with a handshake.
 //
 //	client, err := awsclient.New(ctx, nil)
 //	repo, err := dynalimit.NewRepository(client, "limits", nil)
 //
 // The package loads the SDK's configuration (module aws-sdk-go-v2/config). No other package of
-// this module imports it, so it reaches only who imports this one.
+// this module imports it, so only its importers depend on that module.
 package awsclient
 
 import (
@@ -25,8 +25,8 @@ import (
 // IdleConnections is how many idle connections a client keeps.
 const IdleConnections = 256
 
-// Options say where DynamoDB is. The zero value, and nil, are what the environment and the
-// shared files of AWS say.
+// Options locate DynamoDB. The zero value, and nil, take the settings of the environment and of the
+// shared files of AWS.
 type Options struct {
 	// Region is the AWS region. Defaults to AWS_REGION, or the profile's.
 	Region string
@@ -67,10 +67,10 @@ func New(ctx context.Context, opts *Options) (*dynamodb.Client, error) {
 
 var adaptive sync.Once
 
-// FromConfig returns a client for a configuration that is loaded already. It keeps
+// FromConfig returns a client for a loaded configuration. It keeps
 // IdleConnections idle connections, unless the configuration has an HTTP client of another
 // kind than the SDK's. It does not follow the retry mode "adaptive": that mode holds requests
-// back in this process, which a limiter takes for a table that does not answer. The first such
+// back in this process, which looks to a limiter like a table that does not answer. The first such
 // configuration of the process is logged with slog.Default.
 func FromConfig(cfg aws.Config, options ...func(*dynamodb.Options)) *dynamodb.Client {
 	switch c := cfg.HTTPClient.(type) {

@@ -8,7 +8,7 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// Exhaust takes all that is left of every limit of an entity on a resource, and of its
+// Exhaust takes all remaining tokens of every limit of an entity on a resource, and of its
 // parents. AssertTaken does not count it.
 func (l *Limiter) Exhaust(entity, resource string) {
 	l.t.Helper()
@@ -25,16 +25,16 @@ func (l *Limiter) Exhaust(entity, resource string) {
 	}
 }
 
-// DenyNext has the next Acquire, Do or Wait denied, whoever calls it for what: for its time
-// the limits of the entity on the resource are exhausted. Afterwards they hold what they held.
-// Called n times, it denies n calls, whatever else is called at once: calls that begin while one
-// is being denied wait for its end.
+// DenyNext makes the next Acquire, Do or Wait fail with a *dynalimit.LimitExceededError, for any entity and
+// resource. For the time of that call their limits are exhausted; afterwards they are as before.
+// Called n times, it denies n calls, also among concurrent ones: calls that begin during a
+// denial wait for its end.
 func (l *Limiter) DenyNext() { l.denials.Add(1) }
 
-// own marks the calls of this package, of which no observer hears.
+// own marks the calls of this package, which no observer receives.
 type own struct{}
 
-// exhaust takes what is left. What others take meanwhile is left out in the next try.
+// exhaust takes the remaining tokens. It tries again without tokens that other calls take meanwhile.
 func (l *Limiter) exhaust(ctx context.Context, entity, resource string) (lease *dynalimit.Lease, err error) {
 	ctx = context.WithValue(context.WithoutCancel(ctx), own{}, true)
 	for range mostTries {
@@ -67,7 +67,7 @@ func (l *Limiter) takeAll(ctx context.Context, entity, resource string) (*dynali
 // isOwn reports whether it is a call of this package.
 func isOwn(ctx context.Context) bool { return ctx.Value(own{}) != nil }
 
-// denying is the observer of the service, with what DenyNext does, and without the calls of this
+// denying is the service's observer, with the work of DenyNext, and without the calls of this
 // package.
 func (l *Limiter) denying(o observe.Observer) observe.Observer {
 	service := o
@@ -107,8 +107,8 @@ func forService[E any](hear func(context.Context, E)) func(context.Context, E) {
 	}
 }
 
-// call is a call of the service, in its context: leave ends it at the gate, and lease is what a call
-// that is to be denied finds taken, nil for another.
+// call is a call of the service, in its context. leave ends it at the gate, and lease holds the tokens
+// taken to deny it, nil for another call.
 type call struct {
 	leave func()
 	lease *dynalimit.Lease
@@ -134,7 +134,7 @@ func (l *Limiter) begin(ctx context.Context, e observe.AcquireStart) context.Con
 	return context.WithValue(ctx, callKey{}, c)
 }
 
-// end gives back what begin took, and lets others in.
+// end gives back begin's tokens, and lets others in.
 func (l *Limiter) end(ctx context.Context, c call, e observe.AcquireEnd) {
 	defer c.leave()
 	if c.lease == nil {

@@ -14,7 +14,7 @@ type gate struct {
 	inside int
 	// free is closed when the call that is to be denied has left; nil if none is in.
 	free chan struct{}
-	// empty is closed when nobody else is inside; nil if nobody waits for that.
+	// empty is closed when no other call is inside; nil if no call waits for that.
 	empty chan struct{}
 }
 

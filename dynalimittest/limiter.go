@@ -1,5 +1,5 @@
 // Package dynalimittest is for the tests of services that use dynalimit: a limiter on a store in
-// memory, whose time the test moves. Nothing is installed and nothing leaves the process.
+// memory, with a clock that the test moves. Nothing is installed and nothing leaves the process.
 //
 //	limiter := dynalimittest.New(t, dynalimit.PerMinute("tpm", 10_000))
 //	handler := newService(limiter.RateLimiter)
@@ -9,7 +9,7 @@
 //	… // and 200
 //	limiter.AssertTaken("user-123", "gpt-4", dynalimit.Amounts{"tpm": 700})
 //
-// What waits, such as dynalimit.RateLimiter.Wait, belongs into a bubble of testing/synctest:
+// Call waiting methods, such as dynalimit.RateLimiter.Wait, in a bubble of testing/synctest:
 // there the clock is the bubble's, and a wait of an hour takes no time.
 package dynalimittest
 
@@ -26,13 +26,13 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// Limiter is a limiter for one test. Give its RateLimiter to what is tested. Its methods fail
-// the test when they cannot do what they say. They work in functions of t.Cleanup too, but those
-// that were registered before New. It is safe for concurrent use.
+// Limiter is a limiter for one test. Give its RateLimiter to the tested service. Its methods fail
+// the test if they cannot do their work. They also work in functions of t.Cleanup, except those
+// registered before New. It is safe for concurrent use.
 type Limiter struct {
 	*dynalimit.RateLimiter
-	// Repo is what the limiter reads: package admin sets limits and entities in it, and
-	// dynalimit.New makes other limiters on it, as other processes have them.
+	// Repo is the limiter's repository: package admin sets limits and entities in it, and
+	// dynalimit.New makes other limiters on it, as in other processes.
 	Repo *dynalimit.Repository
 	// DB is the store: its meter counts requests, its faults are those of single requests.
 	DB *ddbmem.DB
@@ -45,7 +45,7 @@ type Limiter struct {
 	gate    gate
 
 	mu sync.Mutex
-	// exhausted is what Exhaust took, not the service.
+	// exhausted has the amounts that Exhaust took, not the service.
 	exhausted map[bucket]dynalimit.Amounts
 }
 
@@ -53,19 +53,19 @@ type Limiter struct {
 type bucket struct{ entity, resource string }
 
 // New makes a limiter with these limits for every entity and resource, and closes it when the
-// test ends. With none, set limits with package admin in Repo.
+// test ends. Without limits, set them with package admin in Repo.
 //
 // In a bubble of testing/synctest its clock is the bubble's. Elsewhere it stands still, at
-// midnight UTC of 2000-01-01 as a bubble's begins, until Advance or AdvanceTo moves it: what is
-// refilled, RetryAfter and the windows of quotas are the same in every run. A Wait sleeps by
-// the machine's clock, so that it would never end there. A limiter belongs where it was made: a call
+// midnight UTC of 2000-01-01 as a bubble's begins, until Advance or AdvanceTo moves it: refills,
+// RetryAfter and the windows of quotas are the same in every run. A Wait sleeps by
+// the machine's clock, so it would never end there. A limiter belongs where it was made: a call
 // from inside of a bubble on a limiter from outside fails the test, and ends at once.
 func New(t testing.TB, limits ...dynalimit.Limit) *Limiter {
 	t.Helper()
 	return NewWithOptions(t, dynalimit.Options{Limits: limits})
 }
 
-// NewWithOptions is New with what else the service sets: a policy for outages, an observer,
+// NewWithOptions is New with other options of the service: a policy for outages, an observer,
 // Prefetch. Leave Now out.
 func NewWithOptions(t testing.TB, opts dynalimit.Options) *Limiter {
 	t.Helper()
@@ -98,8 +98,8 @@ func (l *Limiter) ctx() context.Context { return context.WithoutCancel(l.t.Conte
 // Now is the time by the limiter's clock.
 func (l *Limiter) Now() time.Time { return l.clock.now() }
 
-// Advance moves the clock. In a bubble of testing/synctest it sleeps instead, so that those
-// who wait go on.
+// Advance moves the clock. In a bubble of testing/synctest it sleeps instead, so that
+// waiters go on.
 func (l *Limiter) Advance(d time.Duration) {
 	l.t.Helper()
 	l.AdvanceTo(l.Now().Add(d))

@@ -11,10 +11,10 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// FailStore cuts the limiter off from its store: no connection is made, so that the policy
-// decides (dynalimit.UnavailablePolicy). restore connects it again, and returns when the limiter
-// has noticed and has told buckets what was admitted meanwhile; a second call does nothing. For
-// lost answers, throttling and latency use DB.SetFaults.
+// FailStore cuts the limiter off from its store: connections fail, so that the policy
+// decides (dynalimit.UnavailablePolicy). restore connects it again, and returns after the limiter
+// has noticed and has written the calls of the outage to the buckets' counters; a second call does nothing.
+// For lost answers, throttling and latency use DB.SetFaults.
 func (l *Limiter) FailStore() (restore func()) {
 	l.wire.cut.Store(true)
 	return func() {

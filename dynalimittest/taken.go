@@ -7,8 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// Taken is what calls took from a bucket and did not give back, in whole tokens by limit: the
-// bucket's counters, less what Exhaust took. A limit of which nothing was taken is not in it.
+// Taken returns the amounts that calls took from a bucket and did not give back, in whole tokens by limit: the
+// bucket's counters, less the amounts of Exhaust. It leaves untouched limits out.
 func (l *Limiter) Taken(entity, resource string) dynalimit.Amounts {
 	l.t.Helper()
 	taken := dynalimit.Amounts{}
@@ -27,8 +27,8 @@ func (l *Limiter) Taken(entity, resource string) dynalimit.Amounts {
 	return taken
 }
 
-// AssertTaken fails the test, which goes on, unless exactly these amounts were taken from a
-// bucket; nil and 0 stand for nothing. A parent's bucket counts what its children took.
+// AssertTaken reports an error of the test unless exactly these amounts were taken from a
+// bucket; nil and 0 mean nothing. A parent's bucket includes the amounts of its children.
 func (l *Limiter) AssertTaken(entity, resource string, want dynalimit.Amounts) {
 	l.t.Helper()
 	want = maps.Clone(want)

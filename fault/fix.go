@@ -30,7 +30,7 @@ const (
 	DeleteApp         Fix = "DeleteApp"
 )
 
-// After returns the text that says what to do, followed by the call; the text alone if f is empty.
+// After returns text, the fix's description, followed by the call; the text alone if f is empty.
 func (f Fix) After(text string) string {
 	if f == "" {
 		return text

@@ -9,19 +9,19 @@ import (
 // ErrHeld matches every *HeldError.
 var ErrHeld = errors.New("dynalimit: held by somebody else")
 
-// HeldError says that somebody else is alone at something now, see package admin, Alone.
+// HeldError means that another process holds the lease of a name now, see package admin, Alone.
 // Nothing was done.
 type HeldError struct {
-	// Name is what they are alone at.
+	// Name is the name of the lease.
 	Name string
-	// Holder is who it is: the principal of their repository, "" for nobody known.
+	// Holder is the principal of the holder's repository, "" if unknown.
 	Holder string
-	// Until is when somebody else may be alone if they do not renew it, by the clock of
+	// Until is the end of the lease if the holder does not renew it, by the clock of
 	// this process, with a margin of 5 s for clocks that differ.
 	Until time.Time
 }
 
-// Error says who it is, and until when.
+// Error names the holder and the end of its lease.
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("dynalimit: %q is held by %s until %s, unless it is renewed; try again then, or wait for it",
 		e.Name, whom(e.Holder), e.Until.UTC().Format("2006-01-02 15:04:05 MST"))
@@ -41,12 +41,12 @@ func whom(holder string) string {
 // ErrLost matches every *LostError.
 var ErrLost = errors.New("dynalimit: no longer alone")
 
-// LostError says that a hold ended before what it was for: it could not be renewed in
-// time, or somebody took it. It is the cause of the end of the context.
+// LostError means that a lease ended before the end of its work: it could not be renewed in
+// time, or another process took it. It is the cause of the end of the context.
 type LostError struct {
-	// Name is what this process was alone at.
+	// Name is the name of the lease.
 	Name string
-	// Holder is who is now, "" if that is not known.
+	// Holder is the new holder, "" if unknown.
 	Holder string
 	// Err is why it could not be renewed; nil if it was taken.
 	Err error

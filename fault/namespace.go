@@ -13,9 +13,9 @@ type NamespaceState string
 const (
 	// NamespaceActive is a namespace that limiters may use.
 	NamespaceActive NamespaceState = "active"
-	// NamespaceDeleted is one whose limiters are refused. Everything in it is kept until a purge.
+	// NamespaceDeleted is a namespace whose limiters are refused. Its items are kept until a purge.
 	NamespaceDeleted NamespaceState = "deleted"
-	// NamespacePurging is one whose items are being removed, for good.
+	// NamespacePurging is a namespace in removal, for good.
 	NamespacePurging NamespaceState = "purging"
 	// NamespacePurged is one that is empty. Its name stays taken.
 	NamespacePurged NamespaceState = "purged"
@@ -29,23 +29,23 @@ var (
 	ErrNamespaceDeleted = errors.New("dynalimit: the namespace is deleted")
 )
 
-// NamespaceError says that a namespace is not in the state that a call needs. Nothing was
-// consumed, and nothing written. It is no outage: no policy admits a call because of it.
+// NamespaceError means that a namespace is not in the state that a call needs. Nothing was
+// consumed, and nothing written. It is not an outage: no policy admits a call because of it.
 type NamespaceError struct {
 	// Namespace is its name.
 	Namespace string
-	// State is what it is; empty for one that was never registered.
+	// State is its state; empty if it was never registered.
 	State NamespaceState
 	// Since is when it got this state, by DynamoDB's clock; zero for one that was never
 	// registered.
 	Since time.Time
-	// Reason says what to do.
+	// Reason has the fix.
 	Reason string
 	// Fix is the call that does it, which Error appends to the reason; empty if none does.
 	Fix Fix
 }
 
-// Error names the namespace, its state, and what to do.
+// Error names the namespace, its state, and the fix.
 func (e *NamespaceError) Error() string {
 	if e.State == "" {
 		return fmt.Sprintf("dynalimit: namespace %q is not registered: %s", e.Namespace, e.Fix.After(e.Reason))

@@ -12,7 +12,7 @@ var ErrTable = errors.New("dynalimit: table missing or unusable")
 type TableError struct {
 	// Table is the name that was given to NewRepository.
 	Table string
-	// Reason says what is wrong and how to make it right.
+	// Reason has the problem and its fix.
 	Reason string
 	// Fix is the call that makes it right, which Error appends to the reason; empty if no call
 	// does.

@@ -13,10 +13,10 @@ var ErrUnavailable = errors.New("dynalimit: store unavailable")
 // UnavailableError says that DynamoDB did not answer, or refused to for lack of
 // capacity. It is never a denial, and bad input is never one.
 type UnavailableError struct {
-	// Package is the package whose call failed: "dynalimit" or "budget"; empty is
+	// Package is the package of the failed call: "dynalimit" or "budget"; empty is
 	// "dynalimit".
 	Package string
-	// Op is what was being done, for example "acquire" or "Submit".
+	// Op is the operation, for example "acquire" or "Submit".
 	Op string
 	// Err is the cause: the SDK's error.
 	Err error
@@ -27,7 +27,7 @@ type UnavailableError struct {
 	RetryAfter time.Duration
 }
 
-// Error names what was being done and the cause.
+// Error names the operation and the cause.
 func (e *UnavailableError) Error() string {
 	doubt := ""
 	if e.Unconfirmed {

@@ -1,6 +1,6 @@
-// Package fault has the errors that limiter, administration, budget and guard return alike, so
-// that one errors.As finds them whichever of the packages they come from. Each says what went
-// wrong and what to do; RetryAfter of the package dynalimit says when to come back.
+// Package fault has the common errors of limiter, administration, budget and guard, so
+// that one errors.As finds them for all of these packages. Each has the problem
+// and its fix; RetryAfter of the package dynalimit returns the wait until a retry.
 package fault
 
 import (
@@ -29,14 +29,14 @@ type ValidationError struct {
 	Field string
 	// Code is the kind of the error.
 	Code Code
-	// Reason says what is wrong and what would be right.
+	// Reason has the problem and its fix.
 	Reason string
 	// Fix is the call that puts it right, which Error appends to the reason; empty if other
 	// input does.
 	Fix Fix
 }
 
-// Error names the input, what is wrong and what would be right.
+// Error names the input, the problem and the fix.
 func (e *ValidationError) Error() string {
 	return fmt.Sprintf("%s: invalid %s: %s", packageOr(e.Package), e.Field, e.Fix.After(e.Reason))
 }

@@ -8,27 +8,27 @@ import (
 // ErrVersion matches a *VersionError.
 var ErrVersion = errors.New("dynalimit: the table's layout needs another version of dynalimit")
 
-// VersionError says that the table has a layout, or a kind of limit, which this version of
-// dynalimit does not know. Nothing was written. It is no outage: no policy admits a call
+// VersionError means that the table has a layout, or a kind of limit, which this version of
+// dynalimit does not know. Nothing was written. It is not an outage: no policy admits a call
 // because of it.
 type VersionError struct {
 	// Table is the name that was given to dynalimit.NewRepository.
 	Table string
-	// Kind is the limit whose kind is not known, or the attribute that shows it; "" if it is
+	// Kind is the limit with an unknown kind, or the attribute that shows it; "" if the error is
 	// about the layout. Then Schema and ClientMin are not set.
 	Kind string
 	// Schema is the version of the table's layout, as its version record has it.
 	Schema string
 	// ClientMin is the oldest client that the record allows, "" for any.
 	ClientMin string
-	// KnownSchema and Client are this version's: the layout that it knows, and what it
+	// KnownSchema and Client are this version's: the layout that it knows, and the version that it
 	// compares with ClientMin.
 	KnownSchema, Client string
-	// Reason says what is wrong and how to make it right.
+	// Reason has the problem and its fix.
 	Reason string
 }
 
-// Error names the table, both versions and what to do.
+// Error names the table, both versions and the fix.
 func (e *VersionError) Error() string {
 	if e.Kind != "" {
 		return fmt.Sprintf("dynalimit: table %q: %s", e.Table, e.Reason)

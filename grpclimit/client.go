@@ -22,8 +22,8 @@ func (i *Interceptors) UnaryClientInterceptor(ctx context.Context, method string
 }
 
 // StreamClientInterceptor limits the streams of a client before they are opened, each by one lease:
-// give it to grpc.WithChainStreamInterceptor. The lease ends when the stream has been read to its
-// end or has failed, or when its context is done: one that is not read keeps it until then.
+// give it to grpc.WithChainStreamInterceptor. The lease ends at the end of the stream, at its
+// failure, or when its context is done. An unread stream keeps its lease until then.
 func (i *Interceptors) StreamClientInterceptor(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	a, err := i.admit(ctx, &Call{Method: method}, noTrailer)
 	if err != nil {

@@ -17,18 +17,18 @@ import (
 	"github.com/dynalimit/dynalimit/internal/refusal"
 )
 
-// Denial is why a call is not made or served, as its status tells it. The status says nothing of
-// other callers, of parents, or of what is wrong inside:
+// Denial is the reason that a call is not made or served, as a status. The status reveals neither
+// other callers, nor parents, nor internal errors:
 //
-//   - RESOURCE_EXHAUSTED for what does not fit, with a QuotaFailure of the caller's own limits that
-//     deny, without violations if only a parent's does;
+//   - RESOURCE_EXHAUSTED for a call that does not fit, with a QuotaFailure of the caller's own limits that
+//     deny, without violations if only a parent's limit denies;
 //   - PERMISSION_DENIED for a block, and for a parent of Options.Identify that has no record;
 //   - UNAUTHENTICATED for a caller without a record (dynalimit.Options.Unrecorded);
 //   - UNAVAILABLE for a pause and if the limits cannot be asked now, INTERNAL if they cannot be asked
 //     because of a mistake;
 //   - CANCELLED or DEADLINE_EXCEEDED if the call has ended meanwhile.
 //
-// If a wait helps, it has a RetryInfo with the exact one.
+// If a wait helps, the status has a RetryInfo with the exact wait.
 type Denial struct {
 	// RetryAfter is the exact wait; 0 if it is not known or no wait helps.
 	RetryAfter time.Duration
@@ -49,7 +49,7 @@ func (d *Denial) Unwrap() error { return d.Err }
 
 var mistake = status.New(codes.Internal, "limits cannot be checked")
 
-// denialOf is what an error of an acquire comes to.
+// denialOf converts an error of an acquire.
 func denialOf(ctx context.Context, c refusal.Caller, err error) *Denial {
 	r := c.Refuse(err)
 	d := &Denial{RetryAfter: r.RetryAfter, Err: err}

@@ -1,8 +1,8 @@
-// Package grpclimit limits the calls of gRPC servers and clients: interceptors that take a lease
-// for each call, and answer what does not fit.
+// Package grpclimit limits the calls of gRPC servers and clients: its interceptors take a lease
+// for each call, and answer denied calls.
 //
 //	limit, err := grpclimit.New(limiter, &grpclimit.Options{
-//		Key:      grpclimit.APIKey("authorization"), // hashed: the entity is no secret
+//		Key:      grpclimit.APIKey("authorization"), // hashed: the entity is not a secret
 //		Known:    customers.Has,
 //		Resource: grpclimit.Method,
 //	})
@@ -12,13 +12,14 @@
 //		grpc.ChainStreamInterceptor(limit.StreamServerInterceptor),
 //	)
 //
-// A call that does not fit ends with RESOURCE_EXHAUSTED, a blocked one with PERMISSION_DENIED, one of a
-// caller without a record with UNAUTHENTICATED if dynalimit.Options.Unrecorded is Refuse, and one whose limits cannot be asked with UNAVAILABLE, see [Denial]. Clients get nothing that tells
-// of others. A call that is admitted is charged whatever becomes of it, unless Options.Refund or
-// the handler, by its [Lease], says otherwise. A stream is one call.
+// A call that does not fit ends with RESOURCE_EXHAUSTED, and a blocked one with PERMISSION_DENIED. A call
+// of a caller without a record ends with UNAUTHENTICATED if dynalimit.Options.Unrecorded is Refuse. If the
+// limits cannot be asked, it ends with UNAVAILABLE, see [Denial]. Clients learn nothing about other
+// callers. An admitted call stays charged in every case, unless Options.Refund or
+// the handler, by its [Lease], corrects it. A stream is one call.
 //
-// Only keys that Options.Known knows have buckets of their own. All others share one, so that
-// nobody can make items by inventing keys.
+// Only keys known to Options.Known have buckets of their own. All others share one, so that
+// invented keys create no items.
 package grpclimit
 
 import (
@@ -55,9 +56,9 @@ func New(limiter *dynalimit.RateLimiter, opts *Options) (*Interceptors, error) {
 	return &Interceptors{limiter: limiter, o: o.withDefaults()}, nil
 }
 
-// Lease is what a call was granted, for the handler, or for an interceptor of a client, to correct
-// once it knows what was used: Settle charges that, Rollback nothing. It is nil for a call that was
-// not limited; what is neither settled nor rolled back stays as it was charged. Of several
+// Lease is the lease of a call, for the handler, or for an interceptor of a client, to correct
+// after the usage is known: Settle charges the usage, Rollback nothing. It is nil for a call without a
+// limit. A lease without Settle or Rollback stays charged as it is. Of several
 // interceptors it is the innermost one's.
 func Lease(ctx context.Context) *dynalimit.Lease {
 	lease, _ := ctx.Value(leaseKey{}).(*dynalimit.Lease)
@@ -72,8 +73,8 @@ type Call struct {
 	Method string
 	// Request is the message of a unary call; nil of a stream.
 	Request any
-	// Unknown means that the server has no such method: grpc.UnknownServiceHandler serves it, and
-	// its name is the client's own writing. It is false at a client.
+	// Unknown means that the server lacks the method: grpc.UnknownServiceHandler serves it, and
+	// the client invented its name. It is false at a client.
 	Unknown bool
 }
 
@@ -84,8 +85,8 @@ type admitted struct {
 	lease *dynalimit.Lease
 }
 
-// admit takes the lease of a call. Its error is what a call that is not admitted ends with, and
-// trailer what the client gets then.
+// admit takes the lease of a call. Its error is the end of a call that is not admitted, and
+// trailer sends the client its trailer.
 func (i *Interceptors) admit(ctx context.Context, call *Call, trailer func(metadata.MD)) (admitted, error) {
 	if i == nil || i.limiter == nil {
 		return admitted{}, &Denial{status: mistake, Err: invalid("interceptors", "are none; make them with New")}
@@ -141,7 +142,7 @@ func (a admitted) end(returned bool, err error) {
 	}
 }
 
-// codeOf is the code that a call ends with, as the server sends it for an error that is no status.
+// codeOf is the code at the end of a call, as the server sends it for an error without a status.
 func codeOf(err error) codes.Code {
 	if s, ok := status.FromError(err); ok {
 		return s.Code()

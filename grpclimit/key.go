@@ -16,8 +16,8 @@ import (
 
 // APIKey finds the caller by the secret that a server received in its metadata, as in "x-api-key:
 // secret" or "authorization: Bearer secret". The key is httplimit.HashKey of it, so that it is one
-// caller over HTTP and gRPC: "" without the secret, of one above 1 KiB, and of two. At a client it
-// is who called the handler that calls.
+// caller over HTTP and gRPC. It is "" without the secret, for one above 1 KiB, and for two. At a client it
+// is the caller of the handler that makes the call.
 func APIKey(name string) func(context.Context, *Call) string {
 	find := httplimit.APIKey(name)
 	return func(ctx context.Context, _ *Call) string {
@@ -25,8 +25,8 @@ func APIKey(name string) func(context.Context, *Call) string {
 	}
 }
 
-// Address finds the caller by the address that a call comes from, as httplimit.Address does: behind
-// proxies that are in the trusted networks by the metadata x-forwarded-for, read from its end. The
+// Address finds the caller by the client's address, as httplimit.Address does. Behind
+// proxies in the trusted networks it reads the metadata x-forwarded-for from its end. The
 // key is "" if the address cannot be read.
 func Address(trusted ...netip.Prefix) func(context.Context, *Call) string {
 	proxies := origin.NewProxies(trusted)
@@ -40,8 +40,8 @@ func Address(trusted ...netip.Prefix) func(context.Context, *Call) string {
 }
 
 // Method makes the method of a call its resource: "/package.Service/Method" is
-// "package.Service/Method", and "unrouted" is what the server has no method for. Of a name above the
-// length of a resource the end is left, behind a hash of all of it.
+// "package.Service/Method", and methods that the server lacks are "unrouted". A name above the
+// length of a resource keeps its end, behind a hash of all of it.
 func Method(_ context.Context, call *Call) string {
 	name := strings.TrimPrefix(call.Method, "/")
 	if call.Unknown || name == "" {

@@ -12,14 +12,14 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Options says who is limited, by what, and how it is told. Its functions are called for each
-// call, with its context, by many goroutines at once.
+// Options configure the callers, the amounts and the answers. The functions are called for each
+// call, with its context, and must be safe for concurrent use.
 type Options struct {
-	// Key says who makes a call: the id of an entity. APIKey and Address make such functions. What
-	// is no id of an entity, "" for one, is a stranger. Defaults to nil: everybody is one.
+	// Key returns the caller of a call: the id of an entity. APIKey and Address make such functions. An
+	// invalid or empty id is a stranger. Defaults to nil: all callers are strangers.
 	Key func(context.Context, *Call) string
-	// Identify says who makes a call as Key does, and the parent and the plan of callers whose record
-	// does not say them. Give Key or Identify, not both. Defaults to nil: Key says it.
+	// Identify returns the caller as Key does, and the parent and the plan of callers whose record
+	// has none. Give Key or Identify, not both. Defaults to nil: Key is used.
 	Identify func(context.Context, *Call) Caller
 	// Known reports whether a key has buckets of its own; the others are strangers. Each key that
 	// it knows makes an item, so let it look keys up where only you add them. It is needed with
@@ -28,26 +28,26 @@ type Options struct {
 	// Strangers is the entity that all strangers share; of a client without Key it is the client
 	// itself. Defaults to "strangers".
 	Strangers string
-	// Resource says what is asked for; Method is such a function. Each of its answers makes an item,
-	// so it must not give back what a client made up. Defaults to nil: "grpc", always.
+	// Resource returns the resource of a call; Method is such a function. Each of its results makes an item,
+	// so it must not return a client's inventions. Defaults to nil: "grpc", always.
 	Resource func(context.Context, *Call) string
-	// Amounts says what a call takes, in whole tokens of each limit. It may not change what it
-	// returned later. Defaults to nil: 1 of "rpm".
+	// Amounts returns the amounts of a call, in whole tokens of each limit. It must not change a
+	// returned map later. Defaults to nil: 1 of "rpm".
 	Amounts func(context.Context, *Call) dynalimit.Amounts
 	// Acquire are options of each acquire, such as dynalimit.WithOnUnavailable. Defaults to none.
 	Acquire []dynalimit.AcquireOption
 	// Skip reports whether a call is not limited at all, such as one for health. Defaults to nil:
 	// none is skipped.
 	Skip func(context.Context, *Call) bool
-	// Refund reports whether a call that ended with a code is given back whole, before its caller
-	// hears of the end. A panic stays charged. Defaults to nil: nothing is given back.
+	// Refund reports whether to give back a call that ended with a code, before its caller
+	// gets the result. A panic stays charged. Defaults to nil: nothing is given back.
 	Refund func(codes.Code) bool
-	// OnDenied returns the error of a call that is not made or served, for other codes and for
-	// metrics; instead of nil it is the *Denial. The trailer is set before. Defaults to nil: the
+	// OnDenied replaces the error of a call that is not made or served, for other codes and for
+	// metrics; nil stands for the *Denial. The trailer is set before. Defaults to nil: the
 	// *Denial.
 	OnDenied func(context.Context, *Call, *Denial) error
-	// Logger hears of calls that could not be limited because of a mistake or a missing permission,
-	// and of leases that could not be ended. Defaults to nobody.
+	// Logger logs calls that could not be limited because of a mistake or a missing permission,
+	// and leases that could not be ended. Defaults to nil: no log.
 	Logger *slog.Logger
 }
 

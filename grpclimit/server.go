@@ -11,7 +11,7 @@ import (
 // The trailer of a call that is not served has grpc-retry-pushback-ms, for the retries of clients.
 func (i *Interceptors) UnaryServerInterceptor(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
 	call := &Call{Method: info.FullMethod, Request: request}
-	// Without a server around it, as in a test, nobody takes a trailer.
+	// Without a server around it, as in a test, the trailer is dropped.
 	err = i.serve(ctx, call, func(t metadata.MD) { _ = grpc.SetTrailer(ctx, t) }, func(ctx context.Context) error {
 		reply, err = handler(ctx, request)
 		return err
@@ -37,7 +37,7 @@ func (i *Interceptors) serve(ctx context.Context, call *Call, setTrailer func(me
 	return a.run(handler)
 }
 
-// serverStream is a stream whose context has the lease.
+// serverStream is a stream with the lease in its context.
 type serverStream struct {
 	grpc.ServerStream
 	ctx context.Context

@@ -6,10 +6,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Caller is who makes a request. Take all of it from what was verified, such as the claims of a signed
-// token, and never from a header as it came: who chooses a parent chooses whose limits are charged.
+// Caller is the caller of a request. Take all of it from verified data, such as the claims of a signed
+// token, and never from a raw header: a caller that chooses its parent chooses the charged limits.
 type Caller struct {
-	// Key is the id of an entity. What is no id, "" for one, is a stranger.
+	// Key is the id of an entity. An invalid or empty id is a stranger.
 	Key string
 	// Parent is the id of the entity's parent where the entity's record does not say it
 	// (dynalimit.WithParent); empty for none. A parent without a record is answered with 403.
@@ -19,7 +19,7 @@ type Caller struct {
 	Plan string
 }
 
-// caller is whom a request is charged to. A stranger has no parent and no plan.
+// caller is the charged caller. A stranger has no parent and no plan.
 func (m *middleware) caller(r *http.Request) Caller {
 	var c Caller
 	switch {

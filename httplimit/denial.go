@@ -11,18 +11,18 @@ import (
 	"github.com/dynalimit/dynalimit/internal/refusal"
 )
 
-// Denial is why a request is not served, as problem details (RFC 9457) tell it. It says nothing
-// of other callers, of parents, or of what is wrong inside.
+// Denial is the reason that a request is not served, as problem details (RFC 9457). It reveals neither
+// other callers, nor parents, nor internal errors.
 type Denial struct {
 	// Type is the URI of the problem, "about:blank" for one that its status says all of.
 	Type string `json:"type"`
 	// Title is the problem in a few words.
 	Title string `json:"title"`
-	// Status is 429 for what does not fit, 403 for a block and for a parent of Options.Identify that
+	// Status is 429 for a request that does not fit, 403 for a block and for a parent of Options.Identify that
 	// has no record, 401 for a caller without one (dynalimit.Options.Unrecorded), 503 for a pause and
 	// if the limits cannot be asked now, and 500 if they cannot be asked because of a mistake.
 	Status int `json:"status"`
-	// Detail says what is wrong with this request.
+	// Detail describes the problem with this request.
 	Detail string `json:"detail,omitempty"`
 	// Violated names the caller's own limits that deny; empty if only a parent's do.
 	Violated []string `json:"violated-policies,omitempty"`
@@ -40,7 +40,7 @@ func (d *Denial) Write(w http.ResponseWriter) {
 	_, _ = w.Write(append(body, '\n')) // the client may be gone
 }
 
-// setHeaders sets what the answer has whatever its body is.
+// setHeaders sets the answer's headers, which do not depend on its body.
 func (d *Denial) setHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	if d.RetryAfter > 0 {
@@ -53,7 +53,7 @@ const (
 	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
-// denialOf is what an error of an acquire is answered with.
+// denialOf converts an error of an acquire.
 func denialOf(c refusal.Caller, err error) *Denial {
 	r := c.Refuse(err)
 	d := &Denial{Type: "about:blank", Detail: r.Detail, RetryAfter: r.RetryAfter, Err: err}
@@ -77,7 +77,7 @@ func denialOf(c refusal.Caller, err error) *Denial {
 	return d
 }
 
-// exceededOf is the denial by a limit in an error; nil if there is none.
+// exceededOf is the denial by a limit in an error; nil without one.
 func exceededOf(err error) *dynalimit.LimitExceededError {
 	exceeded, _ := errors.AsType[*dynalimit.LimitExceededError](err)
 	return exceeded

@@ -1,20 +1,21 @@
 // Package httplimit limits the requests of an HTTP server: a middleware of net/http that takes
-// a lease for each request, and answers what does not fit.
+// a lease for each request, and answers denied requests.
 //
 //	limit, err := httplimit.New(limiter, &httplimit.Options{
-//		Key:   httplimit.APIKey("Authorization"), // hashed: the entity is no secret
+//		Key:   httplimit.APIKey("Authorization"), // hashed: the entity is not a secret
 //		Known: customers.Has,
 //	})
 //	…
 //	http.ListenAndServe(addr, limit(mux))
 //
-// A denied request is answered with 429 and Retry-After, a blocked one with 403, one of a caller without
-// a record with 401 if dynalimit.Options.Unrecorded is Refuse, and one whose limits cannot be asked with 503, each as problem+json (RFC 9457) that tells nothing of others.
-// A request that is admitted is charged whatever becomes of it, unless Options.Refund or the
-// handler, by its [Lease], says otherwise.
+// A denied request is answered with 429 and Retry-After, and a blocked one with 403. A request of a caller
+// without a record is answered with 401 if dynalimit.Options.Unrecorded is Refuse. If the limits cannot be
+// asked, the answer is 503. Each is problem+json (RFC 9457) and reveals nothing about other callers.
+// An admitted request stays charged in every case, unless Options.Refund or the
+// handler, by its [Lease], corrects it.
 //
-// Only keys that Options.Known knows have buckets of their own. All others share one, so that
-// nobody can make items by inventing keys.
+// Only keys known to Options.Known have buckets of their own. All others share one, so that
+// invented keys create no items.
 package httplimit
 
 import (
@@ -53,9 +54,9 @@ func New(limiter *dynalimit.RateLimiter, opts *Options) (func(http.Handler) http
 	}, nil
 }
 
-// Lease is what a request was granted, for the handler to correct once it knows what was used:
-// Settle charges that, Rollback nothing. It is nil for a request that was not limited; what is
-// neither settled nor rolled back stays as it was charged. Of several middlewares it is the
+// Lease is the lease of a request, for the handler to correct after the usage is known:
+// Settle charges the usage, Rollback nothing. It is nil for a request without a limit. A
+// lease without Settle or Rollback stays charged as it is. Of several middlewares it is the
 // innermost one's.
 func Lease(ctx context.Context) *dynalimit.Lease {
 	lease, _ := ctx.Value(leaseKey{}).(*dynalimit.Lease)
@@ -64,7 +65,7 @@ func Lease(ctx context.Context) *dynalimit.Lease {
 
 type leaseKey struct{}
 
-// middleware is what all requests of one New have in common.
+// middleware is the shared state of one New.
 type middleware struct {
 	limiter *dynalimit.RateLimiter
 	Options
@@ -94,7 +95,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	returned = true
 }
 
-// end ends the lease of a request, whatever its handler has done. A panic goes on after it.
+// end ends the lease of a request, also after a panic of its handler, which goes on.
 func (m *middleware) end(ctx context.Context, lease *dynalimit.Lease, refund bool) {
 	var err error
 	if refund {

@@ -11,7 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/origin"
 )
 
-// maxSecret is the longest API key, in bytes: what is longer is nobody's.
+// maxSecret is the longest API key, in bytes: a longer one is a stranger's.
 const maxSecret = 1024
 
 // APIKey finds the caller by the secret that a header holds, as in "X-Api-Key: secret" or
@@ -35,21 +35,21 @@ func APIKey(header string) func(*http.Request) string {
 	}
 }
 
-// HashKey is the id of the entity of an API key: 128 bits of its SHA-256, from which a key that
-// was drawn at random cannot be found. It is for keys, not for passwords.
+// HashKey is the id of the entity of an API key: 128 bits of its SHA-256, which do not reveal a random
+// key. It is for keys, not for passwords.
 func HashKey(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return "key-" + hex.EncodeToString(sum[:16])
 }
 
-// Address finds the caller by the address that a request comes from, such as "ip:203.0.113.7",
-// or "ip:2001:db8:1:2::" for all of an IPv6 network of 64 bits, which one host may have whole. An
+// Address finds the caller by the client's address, such as "ip:203.0.113.7",
+// or "ip:2001:db8:1:2::" for all of an IPv6 network of 64 bits, because one host may have a whole one. An
 // IPv4 address that was translated into 64:ff9b::/96 is the IPv4 address.
 //
-// Behind proxies, name the networks that they are in: if the peer is in one, X-Forwarded-For is
-// read from its end, and the first address that is in none of them is the caller. A header
-// counts no further, because what stands before it is the client's own writing. With none,
-// nothing is trusted, and the peer is the caller. A peer on a Unix socket counts as 127.0.0.1:
+// Behind proxies, name the networks of the proxies. If the peer is in one of them, Address reads
+// X-Forwarded-For from its end, and the first address outside of them is the caller. It
+// ignores the rest of the header, which the client wrote itself. Without networks
+// it trusts no header, and the peer is the caller. A peer on a Unix socket counts as 127.0.0.1:
 // trust that for a proxy on this machine. Each proxy has to append its peer to the header, with
 // a port or without; Forwarded (RFC 7239) is not read. The key is "" if the address cannot be read.
 func Address(trusted ...netip.Prefix) func(*http.Request) string {

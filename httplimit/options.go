@@ -10,14 +10,14 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Options says who is limited, by what, and how it is told. Its functions are called for each
-// request, by many goroutines at once.
+// Options configure the callers, the amounts and the answers. The functions are called for each
+// request and must be safe for concurrent use.
 type Options struct {
-	// Key says who makes a request: the id of an entity. APIKey and Address make such functions.
-	// What is no id of an entity, "" for one, is a stranger. Defaults to nil: everybody is one.
+	// Key returns the caller of a request: the id of an entity. APIKey and Address make such functions.
+	// An invalid or empty id is a stranger. Defaults to nil: all callers are strangers.
 	Key func(*http.Request) string
-	// Identify says who makes a request as Key does, and the parent and the plan of callers whose record
-	// does not say them. Give Key or Identify, not both. Defaults to nil: Key says it.
+	// Identify returns the caller as Key does, and the parent and the plan of callers whose record
+	// has none. Give Key or Identify, not both. Defaults to nil: Key is used.
 	Identify func(*http.Request) Caller
 	// Known reports whether a key has buckets of its own; the others are strangers. Each key that
 	// it knows makes an item, so let it look keys up where only you add them. It is needed with
@@ -25,31 +25,31 @@ type Options struct {
 	Known func(key string) bool
 	// Strangers is the entity that all strangers share. Defaults to "strangers".
 	Strangers string
-	// Resource says what is asked for; Route makes such a function. Each of its answers makes an
-	// item, so it must not give back what a client made up. Defaults to nil: "http", always.
+	// Resource returns the resource of a request; Route makes such a function. Each of its results makes an
+	// item, so it must not return a client's inventions. Defaults to nil: "http", always.
 	Resource func(*http.Request) string
-	// Amounts says what a request takes, in whole tokens of each limit. It may not change what it
-	// returned later. Defaults to nil: 1 of "rpm".
+	// Amounts returns the amounts of a request, in whole tokens of each limit. It must not change a
+	// returned map later. Defaults to nil: 1 of "rpm".
 	Amounts func(*http.Request) dynalimit.Amounts
 	// Acquire are options of each acquire, such as dynalimit.WithOnUnavailable. Defaults to none.
 	Acquire []dynalimit.AcquireOption
 	// Skip reports whether a request is not limited at all, such as one for health, or a browser's
 	// preflight (CORS). Defaults to nil: none is skipped.
 	Skip func(*http.Request) bool
-	// Refund reports whether a request that was answered with a status is given back whole, before
-	// its handler's answer ends. The status is that which leaves the middleware: what answers
-	// outside, such as http.TimeoutHandler around it, is not seen. A hijacked connection and a panic
-	// stay charged. A handler that answers a broken body with 500 lets clients call for free where
-	// that is given back. Defaults to nil: nothing is given back.
+	// Refund reports whether to give back a request by the status of its answer, before
+	// the handler's answer ends. The status is the one that leaves the middleware, not that of an outer
+	// handler such as http.TimeoutHandler. A hijacked connection and a panic
+	// stay charged. If a handler answers a broken body with 500 and that status is refunded, clients can
+	// call for free. Defaults to nil: nothing is given back.
 	Refund func(status int) bool
-	// Draft adds RateLimit and RateLimit-Policy, as in draft-ietf-httpapi-ratelimit-headers-11, of
-	// which later drafts may change the meaning. Defaults to false.
+	// Draft adds RateLimit and RateLimit-Policy, as in draft-ietf-httpapi-ratelimit-headers-11. Later
+	// drafts may change their meaning. Defaults to false.
 	Draft bool
 	// OnDenied answers a request that is not served. Retry-After and the X-RateLimit fields are
 	// set before, and may be changed. Defaults to (*Denial).Write.
 	OnDenied func(http.ResponseWriter, *http.Request, *Denial)
-	// Logger hears of requests that could not be limited because of a mistake or a missing
-	// permission, and of leases that could not be ended. Defaults to nobody.
+	// Logger logs requests that could not be limited because of a mistake or a missing
+	// permission, and leases that could not be ended. Defaults to nil: no log.
 	Logger *slog.Logger
 }
 

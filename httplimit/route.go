@@ -12,8 +12,9 @@ import (
 const unrouted = "unrouted"
 
 // Route makes the pattern of a request's route its resource: "GET /items/{id}" is
-// "GET/items/_id_", "/items/" is "any/items/", and "unrouted" is what no pattern matches. Of a
-// pattern above the length of a resource the end is left, behind a hash of all of it. Around a mux give it that mux, because a mux finds the pattern only after the middleware. Inside, around
+// "GET/items/_id_", "/items/" is "any/items/", and unmatched requests are "unrouted". A
+// pattern above the length of a resource keeps its end, behind a hash of all of it. Around a mux give it
+// that mux, because a mux finds the pattern only after the middleware. Inside, around
 // single handlers, give nil.
 func Route(mux *http.ServeMux) func(*http.Request) string {
 	return func(r *http.Request) string {

@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-// watched notes with which status a handler answers. It does what the writer below it does,
+// watched records the status of a handler's answer. It supports the methods of the writer below it,
 // for http.ResponseController and for handlers that look for methods themselves.
 type watched struct {
 	http.ResponseWriter
@@ -51,7 +51,7 @@ func (w *watched) ReadFrom(r io.Reader) (int64, error) {
 // Flush is for handlers that look for an http.Flusher.
 func (w *watched) Flush() { _ = w.FlushError() }
 
-// FlushError is what http.ResponseController calls.
+// FlushError implements the method of http.ResponseController.
 func (w *watched) FlushError() error {
 	err := http.NewResponseController(w.ResponseWriter).Flush()
 	if err == nil {

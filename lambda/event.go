@@ -12,19 +12,19 @@ import (
 	"github.com/dynalimit/dynalimit/aggregator"
 )
 
-// event is what a function is called with. Its records are read one by one: one that cannot
-// be read must not take the others with it.
+// event is the function's input. Its records are read one by one, because an unreadable one
+// must not affect the others.
 type event struct {
 	Records []json.RawMessage `json:"Records"`
-	// DetailType is what an event of a schedule says that it is.
+	// DetailType is the type of a schedule's event.
 	DetailType string `json:"detail-type"`
 }
 
-// streamSource is what records of a stream say that they are of. An event of another source fails:
-// records that were skipped would be deleted from a queue.
+// streamSource is the source of a stream's records. An event of another source fails:
+// skipped records would be deleted from a queue.
 const streamSource = "aws:dynamodb"
 
-// scheduledType is what events of EventBridge's rules and schedules say that they are.
+// scheduledType is the type of events of EventBridge's rules and schedules.
 const scheduledType = "Scheduled Event"
 
 func readEvent(payload []byte) (event, error) {
@@ -63,7 +63,7 @@ func receive(raw json.RawMessage) received {
 			SequenceNumber any
 		} `json:"dynamodb"`
 	}
-	_ = json.Unmarshal(raw, &names) // as far as it goes: what it cannot read, convert reports
+	_ = json.Unmarshal(raw, &names) // as far as possible: convert reports unreadable parts
 	out.id, _ = names.EventID.(string)
 	out.sequence, _ = names.Change.SequenceNumber.(string)
 	if out.id == "" {

@@ -25,11 +25,11 @@ const (
 // often it comes, those of one item in their order.
 type Process = func(context.Context, []aggregator.Record) (aggregator.Result, error)
 
-// Closer closes the hours that are due: what a schedule calls the function for. An
-// *aggregator.Closer is one.
+// Closer closes the due hours when a schedule calls the function. *aggregator.Closer
+// implements it.
 type Closer interface {
-	// CloseDue closes what is due. It may be called as often as one likes, and by several
-	// at once; what fails ends it, and the next call begins the unfinished hour anew.
+	// CloseDue closes the due hours. It may be called often, and by several processes
+	// at once. A failure ends it, and the next call begins the unfinished hour anew.
 	CloseDue(ctx context.Context) (aggregator.Closed, error)
 }
 
@@ -38,19 +38,19 @@ type Options struct {
 	// Tries is how often a record that cannot be read is tried by one process before it is
 	// skipped. Defaults to 3.
 	Tries int
-	// Margin is how long before the function's deadline work stops, so that there is time
-	// to answer; at most half of the time that is left. Defaults to 5 seconds.
+	// Margin is the time between the end of the work and the function's deadline, for the
+	// answer; at most half of the remaining time. Defaults to 5 seconds.
 	Margin time.Duration
-	// Logger is told of what is skipped, failed and missing. Defaults to none.
+	// Logger logs skipped, failed and missing records. Defaults to nil: no log.
 	Logger *slog.Logger
-	// Observe is told what became of each batch, and of each call of a schedule, such as
-	// EmbeddedMetrics or ArchiveMetrics. Defaults to none.
+	// Observe receives the report of each batch, and of each call of a schedule, such as
+	// EmbeddedMetrics or ArchiveMetrics. Defaults to nil.
 	Observe func(Report)
 	// Now is the time, for tests. Defaults to time.Now.
 	Now func() time.Time
 }
 
-// Report says what became of a batch, or of a call of a schedule. It is a plain value.
+// Report is the result of a batch, or of a call of a schedule. It is a plain value.
 type Report struct {
 	// At is when it was done.
 	At time.Time
@@ -107,7 +107,7 @@ func NewHandler(process Process, closer Closer, opts *Options) (*Handler, error)
 	return &Handler{process, closer, o, &tries{most: o.Tries, failed: map[string]int{}}}, nil
 }
 
-// check says what is wrong with what a Handler is made of.
+// check validates the parts of a Handler.
 func check(process Process, closer Closer, o Options) error {
 	switch {
 	case process == nil:
@@ -123,8 +123,8 @@ func check(process Process, closer Closer, o Options) error {
 }
 
 // Invoke serves an event, as lambda.Handler does: records of a stream of DynamoDB, or a
-// schedule. It fails for an event of another kind, and where closing fails; what becomes of
-// records is in its answer, from which record on they are to come again.
+// schedule. It fails for an event of another kind, and if closing fails. Failed
+// records are in its answer, which names the first record to send again.
 func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	switch {
 	case h == nil || h.process == nil:
@@ -183,7 +183,7 @@ type batch struct {
 // failed notes that a record is to come again.
 func (b *batch) failed(at int) { b.first = min(b.first, at) }
 
-// at is where a record is; one that nobody sent stands for all of them.
+// at is the position of a record; a record without a sequence number stands for all of them.
 func (b *batch) at(r aggregator.Record) int { return b.place[r.Sequence] }
 
 // stream adds records to usage.
@@ -204,8 +204,8 @@ func (h *Handler) stream(ctx context.Context, raws []json.RawMessage) events.Dyn
 	return b.answer()
 }
 
-// readable are the records up to the first that cannot be read and is tried again: what
-// follows it may be of its item, and must not be counted before it.
+// readable are the records up to the first unreadable one that is tried again: later
+// records may be of its item, and must not be counted before it.
 func (h *Handler) readable(b *batch) []aggregator.Record {
 	var records []aggregator.Record
 	for i, r := range b.received {
@@ -284,7 +284,7 @@ func (h *Handler) tell(b *batch) {
 	h.opts.Logger.Debug("a batch was done", "report", b.report)
 }
 
-// answer says from which record on the batch is to come again. Lambda sends everything from
+// answer names the first record of the batch to send again. Lambda sends everything from
 // the lowest number on; a record without a number comes with the last one before it that
 // has one, or, by an empty number, with the whole batch.
 func (b *batch) answer() events.DynamoDBEventResponse {

@@ -12,10 +12,10 @@ import (
 const metricNamespace = "dynalimit"
 
 // EmbeddedMetrics returns an Observe that writes metrics of a table into the function's log
-// in CloudWatch's embedded metric format, a line for each batch: StreamAgeSeconds, UsageGaps,
+// in CloudWatch's embedded metric format, a line for each batch. They are StreamAgeSeconds, UsageGaps,
 // and in records RecordsCounted, RecordsRepeated, RecordsIgnored, RecordsSkipped and
 // RecordsAgain; for each call of a schedule HoursClosed, HoursFinal and UsageGaps. An error
-// of the writer is dropped, and so is every line without one.
+// of the writer is dropped, and so is every line without a metric.
 func EmbeddedMetrics(w io.Writer, table string) func(Report) {
 	return embed(w, table, usageMetrics)
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/dynalimit/dynalimit/aggregator"
 )
 
-// FromLambda is a record of DynamoDB Streams as Lambda sends it; its shard is not known. It
-// fails for a record without what every record has: a number, keys, and values of a type.
+// FromLambda converts a record of DynamoDB Streams as Lambda sends it; its shard is unknown. It
+// fails for a record without a number, keys, or values of a type.
 func FromLambda(r events.DynamoDBEventRecord) (aggregator.Record, error) {
 	out := aggregator.Record{EventID: r.EventID, Sequence: r.Change.SequenceNumber}
 	if out.Sequence == "" || len(r.Change.Keys) == 0 {
 		return aggregator.Record{}, fmt.Errorf("lambda: record %s says nothing about an item", r.EventID)
 	}
-	if at := r.Change.ApproximateCreationDateTime.Time; at.Unix() > 0 { // what is not told arrives as 1970
+	if at := r.Change.ApproximateCreationDateTime.Time; at.Unix() > 0 { // an absent time arrives as 1970
 		out.Time = at.Truncate(time.Second).UTC()
 	}
 	if who := r.UserIdentity; who != nil {

@@ -14,7 +14,7 @@ type tries struct {
 	order  []string // the oldest first
 }
 
-// verdict is what becomes of a record that cannot be read.
+// verdict is the decision about an unreadable record.
 type verdict int
 
 const (

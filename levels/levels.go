@@ -5,10 +5,10 @@ package levels
 // Level is where something that is in force was set.
 type Level string
 
-// The levels, the most specific first. The list of the first that has limits is in force. If the
-// level extends (admin.LimitConfig.Extends), its limits are put by name over those of the next
-// level that has limits, and so on. A level that blocks admits nothing, whatever more specific
-// levels say.
+// The levels, the most specific first. The list of the first level with limits is in force. If that
+// level extends (admin.LimitConfig.Extends), its limits are merged by name over those of the next
+// level with limits, and so on. A level that blocks admits nothing, even if more specific
+// levels have limits.
 const (
 	Override      Level = "override"       // dynalimit.WithLimits of the call
 	Entity        Level = "entity"         // the entity's record for the resource

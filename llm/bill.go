@@ -5,8 +5,8 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// bill is what a usage costs. A tier that nobody reports is the one asked for, or the standard
-// one. One without a price is billed at the dearest.
+// bill is the cost of a usage. Without a reported tier it uses the requested one, or the standard
+// one. A tier without a price costs as much as the dearest.
 func bill(p prices.CallPrice, u Usage, asked string) money.Picos {
 	tier, named := tierOf(u.ServiceTier)
 	if !named {
@@ -31,21 +31,21 @@ func bill(p prices.CallPrice, u Usage, asked string) money.Picos {
 	return sum.Add(money.Cost(u.Tokens.Output, rates.Output)).Add(used(p, u.Tools))
 }
 
-// withoutFee are tools of providers that cost the tokens which they bring in, and nothing for a
-// use. A price of the operator's comes before it.
+// withoutFee are providers' tools that cost only the tokens that they add, and no fee for a
+// use. An operator's own price wins.
 var withoutFee = map[string]bool{
 	"web_fetch":   true, // Anthropic: "Web fetch tool", pricing; 2026-11
 	"mcp":         true, // OpenAI: "Connectors and MCP servers", pricing; 2026-11
 	"url_context": true, // Google: "URL context", pricing; 2026-11
 }
 
-// feeOf is what a use of a tool costs; known is false for a tool that has no price.
+// feeOf is the cost of one use of a tool; known is false if the tool has no price.
 func feeOf(p prices.CallPrice, tool string) (micros int64, known bool) {
 	micros, known = p.Tools[tool]
 	return micros, known || withoutFee[tool]
 }
 
-// used is what tools cost. One without a price has the dearest.
+// used is the cost of all tool uses. A tool without a price costs as much as the dearest.
 func used(p prices.CallPrice, tools map[string]int64) (sum money.Picos) {
 	for name, uses := range tools {
 		each, known := feeOf(p, name)
@@ -59,8 +59,8 @@ func used(p prices.CallPrice, tools map[string]int64) (sum money.Picos) {
 	return sum
 }
 
-// tierOf is a service tier as prices name it, "" for the standard one, and whether one is
-// named at all.
+// tierOf returns a service tier as prices name it, "" for the standard one. named is false if name is
+// empty.
 func tierOf(name string) (tier string, named bool) {
 	switch name {
 	case "", "auto":
@@ -71,8 +71,8 @@ func tierOf(name string) (tier string, named bool) {
 	return name, true
 }
 
-// tiers are those whose rates a call is billed by: all, if its own has no price. A long context
-// may cost more than a tier that has no price of its own for it.
+// tiers are the tiers that may bill a call: all of them if its own has no price. A long context
+// may cost more than a tier without a price for long contexts.
 func tiers(p prices.CallPrice, tier string, inputTokens int64) []string {
 	if !p.HasTier(tier) {
 		return nil

@@ -5,7 +5,7 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// most is the most that a call can cost, or why that cannot be said.
+// most is the highest possible cost of a call, or the reason that it has no bound.
 func most(p prices.CallPrice, e Estimate) (money.Picos, error) {
 	if err := bounded(p, e); err != nil {
 		return money.Picos{}, err
@@ -13,7 +13,7 @@ func most(p prices.CallPrice, e Estimate) (money.Picos, error) {
 	return dearest(p, e, e.mostOutput()), nil
 }
 
-// dearest is what the longest prompt of an estimate costs at most, with so long a reply and
+// dearest is the highest cost of the longest prompt of an estimate, with a reply of output tokens and
 // every use of its tools.
 func dearest(p prices.CallPrice, e Estimate, output int64) money.Picos {
 	rates, sound := ratesOf(p, e)
@@ -27,14 +27,14 @@ func dearest(p prices.CallPrice, e Estimate, output int64) money.Picos {
 	return money.Cost(e.mostInput(), input).Add(money.Cost(output, rates.Output)).Add(used(p, e.Tools))
 }
 
-// ratesOf are the dearest rates that the call of an estimate may have. Whoever asks for
-// another tier may get the standard one.
+// ratesOf are the dearest possible rates of a call. A request for another tier may be served by the
+// standard one.
 func ratesOf(p prices.CallPrice, e Estimate) (rates prices.Rates, sound int64) {
 	tier, _ := tierOf(e.ServiceTier)
 	return p.For(e.mostInput(), tier, "")
 }
 
-// bounded refuses what can cost more than anybody can say.
+// bounded refuses an estimate without a bound of its cost.
 func bounded(p prices.CallPrice, e Estimate) error {
 	rates, sound := ratesOf(p, e)
 	tier, _ := tierOf(e.ServiceTier)

@@ -17,10 +17,10 @@ import (
 // or with Rollback if the call was not made. A deferred Rollback is safe, because it
 // does nothing after Settle. A Call is safe for concurrent use.
 type Call struct {
-	// Label and Model are what to call; Label is empty without a budget, Model
-	// is then the request's resource.
+	// Label and Model are the label and model to call. Label is empty without a budget;
+	// Model is then the request's resource.
 	Label, Model string
-	// RequestID is the id the call is counted under.
+	// RequestID is the id under which the call is counted.
 	RequestID string
 
 	guard   *Guard
@@ -32,13 +32,13 @@ type Call struct {
 	lease *dynalimit.Lease // nil without a limiter
 	need  need
 
-	record     *prices.Usage // of the first Settle
-	used       Usage         // what it is of
+	record     *prices.Usage // by the first Settle
+	used       Usage         // of the record
 	settled    bool          // the lease was settled
 	handed     bool          // the record was handed over
 	rolledBack bool
 	sent       bool // the request is on its way
-	told       bool // OnSettled was, or will be
+	told       bool // OnSettled ran, or will run
 
 	meter struct {
 		once sync.Once
@@ -46,7 +46,7 @@ type Call struct {
 	}
 }
 
-// Lease is what the limiter granted, for example for its Statuses; nil without
+// Lease is the limiter's grant, for example for its Statuses. It is nil without
 // a limiter.
 func (c *Call) Lease() *dynalimit.Lease {
 	if c == nil {
@@ -55,14 +55,13 @@ func (c *Call) Lease() *dynalimit.Lease {
 	return c.lease
 }
 
-// Settle ends the call at what it used: the lease keeps that and gives the rest back, also
-// when ctx has ended, and the record is handed over to be counted by the Keeper, for which
-// Settle does not wait; see Guard.Close. While 1,000 records wait it waits for one of them.
-// A second Settle does nothing.
+// Settle ends the call at its usage. It corrects the lease, also after ctx has ended, and hands the
+// record to the guard, which sends it to the Keeper in the background; see Guard.Close. If 1,000
+// records are pending, Settle waits for one of them. A second Settle does nothing.
 //
-// Errors: *ValidationError for token counts that cannot be, and then nothing is
-// written; ErrEnded after Rollback; *UnsettledError for what could not be
-// written. Settle again writes only that, of the first record, unless that was
+// Errors: *ValidationError for impossible token counts, and then nothing is
+// written; ErrEnded after Rollback; *UnsettledError for failed
+// writes. Settle again repeats only those, with the first record, unless that was
 // invalid.
 func (c *Call) Settle(ctx context.Context, usage Usage) error {
 	if err := c.usable(ctx); err != nil {
@@ -76,7 +75,7 @@ func (c *Call) Settle(ctx context.Context, usage Usage) error {
 	return err
 }
 
-// settle returns whom to tell what came of it, without the lock.
+// settle returns the callback to run without the lock.
 func (c *Call) settle(ctx context.Context, usage Usage) (tell func(error), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,9 +101,9 @@ func (c *Call) settle(ctx context.Context, usage Usage) (tell func(error), err e
 	return tell, c.unsettled(countErr, leaseErr)
 }
 
-// SettleSoon is Settle for a caller who has an answer to pass on: what the call gives back is
-// written behind him, as by dynalimit.Lease.SettleSoon, and his next call is decided with it.
-// Options.OnSettled is told what became of it. Errors as of Settle, of what was done at once.
+// SettleSoon is Settle for a caller that has an answer to pass on. It writes the give-back
+// in the background, as dynalimit.Lease.SettleSoon does, and the next call already counts on it.
+// Options.OnSettled receives the result. Errors are those of Settle, for the immediate part.
 func (c *Call) SettleSoon(ctx context.Context, usage Usage) error {
 	if err := c.usable(ctx); err != nil {
 		return err
@@ -119,7 +118,7 @@ func (c *Call) SettleSoon(ctx context.Context, usage Usage) error {
 	}
 	c.record, c.used = c.recordOf(usage), usage
 	amounts, err := c.amounts()
-	if err != nil { // Settle says so, and counts the call all the same
+	if err != nil { // Settle returns it, and counts the call all the same
 		c.mu.Unlock()
 		return c.Settle(ctx, usage)
 	}
@@ -135,10 +134,10 @@ func (c *Call) SettleSoon(ctx context.Context, usage Usage) error {
 	return c.unsettled(c.handOver(ctx), leaseErr)
 }
 
-// bringSoon settles the lease behind the caller, and tells once what came of it. It reports whether
-// that ends the lease: what could not be charged at once does not.
+// bringSoon settles the lease in the background, and reports the result once. ends is true if
+// that ends the lease; a charge that failed at once does not.
 func (c *Call) bringSoon(ctx context.Context, amounts dynalimit.Amounts, tell func(error)) (ends bool, err error) {
-	done := false // read after an error alone: then nobody else writes it
+	done := false // read only after an error: then no other goroutine writes it
 	err = c.lease.SettleSoon(ctx, amounts, func(err error) {
 		done = true
 		tell(err)
@@ -149,8 +148,8 @@ func (c *Call) bringSoon(ctx context.Context, amounts dynalimit.Amounts, tell fu
 	return err == nil || done, err
 }
 
-// settledAs tells once how the call ended, with what its limits were charged; nil for a call that
-// was given back. The call's lock must be held, and must not be when that is told.
+// settledAs returns the callback that reports once how the call ended and its charge; amounts is nil
+// for a call that was given back. Hold the call's lock, and release it before the callback.
 func (c *Call) settledAs(amounts dynalimit.Amounts) (tell func(error)) {
 	if c.told || c.guard.opts.OnSettled == nil {
 		return func(error) {}
@@ -170,7 +169,7 @@ func (c *Call) settledAs(amounts dynalimit.Amounts) (tell func(error)) {
 	}
 }
 
-// source says where the tokens of the record are from. The lock must be held.
+// source is the origin of the record's tokens. Hold the lock.
 func (c *Call) source() Source {
 	switch {
 	case c.used.unseen == promptUnseen || c.used.unseen == allUnseen:
@@ -181,7 +180,7 @@ func (c *Call) source() Source {
 	return Reported
 }
 
-// unsettled is the error of what could not be written; nil if nothing. The lock must be held.
+// unsettled is the error of the failed writes; nil if all succeeded. Hold the lock.
 func (c *Call) unsettled(countErr, leaseErr error) error {
 	if countErr == nil && leaseErr == nil {
 		return nil
@@ -207,7 +206,7 @@ func (c *Call) handOver(ctx context.Context) error {
 	return err
 }
 
-// amounts are what the record takes from the limits; nil once they are settled.
+// amounts are the record's amounts of each limit; nil after they are settled.
 func (c *Call) amounts() (dynalimit.Amounts, error) {
 	if c.lease == nil || c.settled {
 		return nil, nil
@@ -217,7 +216,7 @@ func (c *Call) amounts() (dynalimit.Amounts, error) {
 	return c.need.used(c.request.Limits, u)
 }
 
-// correct settles the lease with what was used.
+// correct settles the lease at the usage.
 func (c *Call) correct(ctx context.Context, amounts dynalimit.Amounts) error {
 	if c.lease == nil || c.settled {
 		return nil
@@ -239,9 +238,9 @@ func (c *Call) recordOf(u Usage) *prices.Usage {
 	}
 }
 
-// Rollback gives the lease back: the call was not made. One that was Sent keeps its prompt's
-// estimate instead, as by Failed. It goes on when ctx has ended, and may be called again when it
-// fails. After Settle it does nothing, even after one that failed: what was used stays used.
+// Rollback gives the lease back, for a call that was not made. After Sent it keeps the prompt's
+// estimate instead, as Failed does. It continues after ctx has ended, and may be called again after a
+// failure. After Settle it does nothing, also after a failed one: used tokens stay used.
 func (c *Call) Rollback(ctx context.Context) error {
 	if err := c.usable(ctx); err != nil {
 		return err
@@ -258,7 +257,7 @@ func (c *Call) Rollback(ctx context.Context) error {
 	})
 }
 
-// giveBackSoon gives all of it back behind the caller.
+// giveBackSoon gives everything back in the background.
 func (c *Call) giveBackSoon(ctx context.Context) error {
 	return c.giveBack(ctx, func(ctx context.Context, tell func(error)) error {
 		none := c.lease.Consumed()
@@ -271,7 +270,7 @@ func (c *Call) giveBackSoon(ctx context.Context) error {
 	})
 }
 
-// giveBack gives all of it back, and tells what came of it.
+// giveBack gives everything back, and reports the result.
 func (c *Call) giveBack(ctx context.Context, back func(context.Context, func(error)) error) error {
 	c.mu.Lock()
 	if c.record != nil || c.settled {
@@ -288,9 +287,9 @@ func (c *Call) giveBack(ctx context.Context, back func(context.Context, func(err
 	return back(ctx, tell)
 }
 
-// Sent says that the request is on its way to the provider. From then on nothing gives the call
-// back as a whole, for it may be billed: Rollback, and what else ends it without a usage, keep
-// the prompt's estimate. Only Failed with an answer that says so gives back.
+// Sent marks that the request is on its way to the provider, which may bill it. From then on
+// Rollback, and every other end without a usage, keep the prompt's estimate. Only Failed
+// with an answer of the provider gives everything back.
 func (c *Call) Sent() {
 	if c != nil {
 		c.mu.Lock()
@@ -305,17 +304,17 @@ func (c *Call) wasSent() bool {
 	return c.sent
 }
 
-// Failed ends a call without a usage of its provider, as far as its Meter has not Set one:
+// Failed ends a call without a usage of its provider, unless its Meter has Set one:
 //
 //	not Sent, or 3xx                      all is given back
 //	4xx or 5xx before the first token     the tokens are given back; the request too unless Counts
 //	Processed, or Sent and no answer      the prompt's estimate stays
-//	an error Event in a stream            what was seen; before the first token the prompt's estimate
-//	Cut                                   what was seen and its prompt, with StatusCut
+//	an error Event in a stream            the metered tokens; before the first token the prompt's estimate
+//	Cut                                   the metered tokens and its prompt, with StatusCut
 //	200 without a usage, anything else    the whole estimate stays
 //
-// It settles soon, and goes on when ctx has ended. After Settle, Rollback or another Failed it
-// does nothing. Errors as of SettleSoon.
+// It settles in the background, also after ctx has ended. After Settle, Rollback or another Failed it
+// does nothing. Errors are those of SettleSoon.
 func (c *Call) Failed(ctx context.Context, o Outcome) error {
 	if err := c.usable(ctx); err != nil {
 		return err
@@ -340,7 +339,7 @@ func (c *Call) ended() bool {
 	return c.record != nil || c.settled || c.rolledBack
 }
 
-// end settles what a call used, with settle, by its usage, or by its meter if the usage is empty. If
+// end settles the call by its usage, or by its meter if the usage is empty. If
 // both are empty, it gives everything back, unless the call was cut.
 func (c *Call) end(ctx context.Context, usage Usage, failure error, settle func(context.Context, Usage) error) error {
 	if usage.Tokens == (prices.Tokens{}) {
@@ -359,8 +358,8 @@ func (c *Call) end(ctx context.Context, usage Usage, failure error, settle func(
 	return errors.Join(bad, settle(ctx, usage))
 }
 
-// possible replaces a usage that cannot be right by what the meter counted, or by the
-// estimate. Nobody is left to correct it, and the call has happened.
+// possible replaces an impossible usage by the meter's count, or by the
+// estimate. The call has happened, and no caller is left to correct it.
 func (c *Call) possible(ctx context.Context, usage Usage, failure error) (Usage, error) {
 	bad := validUsage(usage)
 	if bad == nil {
@@ -379,7 +378,7 @@ func (c *Call) possible(ctx context.Context, usage Usage, failure error) (Usage,
 	return usage, fmt.Errorf("%w; the call is counted at %+v instead", bad, usage.Tokens)
 }
 
-// metered is what the meter saw, and what of a usage is not known by that.
+// metered is the meter's count, and the part of the usage that it does not cover.
 func (c *Call) metered(u Usage) (prices.Tokens, unseen) {
 	t, unseen := c.Meter().used()
 	if unseen == partsUnseen && !u.saysNoMore() {
@@ -388,7 +387,7 @@ func (c *Call) metered(u Usage) (prices.Tokens, unseen) {
 	return t, unseen
 }
 
-// cut reports whether a call failed because nobody waited for it any longer. Its request
+// cut reports whether a call failed because its caller left. Its request
 // may have been sent and its prompt billed.
 func cut(ctx context.Context, failure error) bool {
 	return failure != nil &&
@@ -405,7 +404,7 @@ func statusOf(ctx context.Context, failure error) string {
 	return StatusError
 }
 
-// usable refuses a call that Start did not return, and one without a context.
+// usable refuses a call that Start did not return, and a nil context.
 func (c *Call) usable(ctx context.Context) error {
 	if c == nil || c.guard == nil {
 		return invalid("call", "is none; look at the error of the Start that returned it before using it")

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// linger is how long a record waits for others of its app, which share its transactions:
-	// nobody waits for it.
+	// linger is the time that a record waits for others of its app, to share a transaction. No
+	// caller waits for it.
 	linger = time.Second
-	// fullCompany is how many the keeper takes at once.
+	// fullCompany is the most records of one submission.
 	fullCompany = 100
 )
 
 // errNoResult says that a keeper returned fewer results than it was given records.
 var errNoResult = errors.New("the keeper did not say what became of the record")
 
-// company is records of one app that are submitted together.
+// company is the records of one app that are submitted together.
 type company struct {
 	records []prices.Usage
 	full    chan struct{} // closed when no more may join
@@ -31,7 +31,7 @@ type company struct {
 	err     error         // of all
 }
 
-// companies are those that wait to be submitted.
+// companies are the companies not yet submitted.
 type companies struct {
 	keeper Keeper
 	hurry  chan struct{} // closed when none waits any longer
@@ -44,7 +44,7 @@ func newCompanies(keeper Keeper) *companies {
 	return &companies{keeper: keeper, hurry: make(chan struct{}), open: map[[2]string]*company{}}
 }
 
-// submit counts a record together with others of its app that come within wait.
+// submit counts a record together with the records of its app that arrive within wait.
 func (c *companies) submit(ctx context.Context, org, app string, record prices.Usage, wait time.Duration) error {
 	key := [2]string{org, app}
 	c.mu.Lock()

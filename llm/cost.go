@@ -9,38 +9,38 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// Prices are what Cost needs to know of prices; a prices.List has it. It is asked by many
-// calls at once.
+// Prices gives Cost the price of a model; prices.List implements it. It must be safe for concurrent
+// use.
 type Prices interface {
-	// Price is what calls of exactly this model cost at an instant. Its error is a
+	// Price is the price of exactly this model at an instant. Its error is a
 	// *ValidationError for a model without a price.
 	Price(model string, at time.Time) (prices.CallPrice, error)
 }
 
-// Cost measures a call in micro-dollars, rounded up once, for a limit on money. The guard asks
-// for the price once, before the call, of the call's Model, and settles at the same; a model
-// without a price is refused with ErrNoPrice.
+// Cost measures a call in micro-dollars, rounded up once, for a limit on money. The guard reads
+// the price of the call's Model once, before the call, and settles at the same price. It refuses a
+// model without a price with ErrNoPrice.
 //
-// Before the call it is the most that the call can cost, never lowered to a burst: a call that
+// Before the call Cost is the highest possible cost, never lowered to a burst: a call that
 // is dearer than the whole limit is dynalimit.ErrExceedsBurst. It is
 //
 //	prompt × dearest input class + reply × output class + Σ uses × tool
 //
-// where the prompt has InputTokens, or with InputBytes the larger of that and InputBytes +
-// 1,000, and AddedTokens more; and the reply MaxOutputTokens × Choices. The input classes are
+// The prompt has InputTokens, or with InputBytes the larger of that and InputBytes +
+// 1,000, and AddedTokens more. The reply has MaxOutputTokens × Choices. The input classes are
 // uncached, read from the cache, written to it for 5 minutes, for an hour with CacheHour, and
-// sound with Sound. Each class costs what it does where it is dearest: in the tier that is named
-// and in the standard one, and with a context as long as the prompt may be. A cache, a batch or a
-// cheaper tier lowers the bill, not what is held. What cannot be bounded is a *ValidationError: no
-// MaxOutputTokens, no length of the prompt, a tier, sound or tool that the prices do not have, a
+// sound with Sound. Each class is priced at its dearest: of the named tier and the standard one, and
+// with a context as long as the prompt may be. A cache, a batch or a
+// cheaper tier lowers the bill, not the held amount. An unbounded call is a *ValidationError: no
+// MaxOutputTokens, no length of the prompt, a tier, sound or tool without a price, a
 // tool without its uses or without AddedTokens. Tools that cost tokens alone need no price:
 // "web_fetch", "mcp" and "url_context".
 //
-// Afterwards it is the bill of the usage, in the tier that it names, else in the Estimate's, else
-// in the standard one, and of each of its Parts at the price of its model, of which nothing was
-// held. A usage with StatusCut is charged
-// Options.CutTokens more, for what the model wrote meanwhile. What nobody reported of a call
-// (the prompt of a cut stream, what a stream without any usage did) costs what was held for it.
+// After the call Cost is the bill of the usage, in its tier, else in the Estimate's, else
+// in the standard one. Each of its Parts is billed at the price of its model, although nothing was
+// held for it. A usage with StatusCut is charged
+// Options.CutTokens more, for the tokens that the model wrote meanwhile. Unreported parts of a call
+// (the prompt of a cut stream, a stream without any usage) cost their held amount.
 //
 // The entity must have a limit that Cost measures, or be unlimited: the guard does not skip it.
 func Cost(list Prices) Measure {
@@ -74,7 +74,7 @@ func Cost(list Prices) Measure {
 	}
 }
 
-// settled is what a call is charged at the end.
+// settled is the final charge of a call.
 func settled(h *held, u Usage, list Prices) (sum money.Picos) {
 	e := h.estimate
 	if u.unseen == allUnseen {
@@ -93,7 +93,7 @@ func settled(h *held, u Usage, list Prices) (sum money.Picos) {
 	if u.Status == StatusCut {
 		u.Tokens.Output = min(u.Tokens.Output+h.cut, max(u.Tokens.Output, e.mostOutput()))
 		if len(e.Tools) > 0 && len(u.Tools) == 0 {
-			u.unseen = promptUnseen // what tools brought in is told at the end
+			u.unseen = promptUnseen // the tokens of tools are reported at the end
 		}
 	}
 	if u.unseen == promptUnseen {

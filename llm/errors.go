@@ -11,21 +11,21 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// ErrEnded is returned by Settle after Rollback: what the call held was given
+// ErrEnded is returned by Settle after Rollback: the call's amounts were given
 // back.
 var ErrEnded = errors.New("llm: the call was given back before it was settled")
 
-// ErrNoPrice says that a limit measures money and that the model has no price. Nothing was taken.
-// The *ValidationError of the prices is in it, too.
+// ErrNoPrice means that a limit measures money and the model has no price. Nothing was taken.
+// It wraps the *ValidationError of the prices, too.
 var ErrNoPrice = errors.New("llm: the model has no price")
 
-// ValidationError says which input is wrong: Field names it, for example
-// "estimate.InputTokens", and Reason says what would be right. Nothing was written,
-// unless the Reason says what. It is one type for the packages dynalimit and budget
-// too; Package says which of them refuses.
+// ValidationError describes a bad input: Field names it, for example
+// "estimate.InputTokens", and Reason has the fix. Nothing was written,
+// unless Reason lists writes. The packages dynalimit and budget return the same type;
+// Package names the refusing one.
 type ValidationError = dynalimit.ValidationError
 
-// UnavailableError says that DynamoDB did not answer the limiter or the keeper; see
+// UnavailableError means that DynamoDB did not answer the limiter or the keeper; see
 // dynalimit.UnavailableError.
 type UnavailableError = dynalimit.UnavailableError
 
@@ -33,20 +33,20 @@ func invalid(field, format string, args ...any) error {
 	return &ValidationError{Package: "llm", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
-// DeniedError says that a call does not fit a limit or a quota now, or is blocked. Nothing
+// DeniedError means that a call does not fit a limit or a quota now, or is blocked. Nothing
 // was consumed. errors.Is finds dynalimit.ErrLimitExceeded, dynalimit.ErrBlocked, dynalimit.ErrPaused or
 // prices.ErrQuotaExceeded in it, errors.As their details.
 type DeniedError struct {
-	// RetryAfter is how long to wait before the same call can be admitted:
-	// exact for a limit; for a budget until the quota is reset; dynalimit.Never when the
-	// prompt alone exceeds a limit's burst, when no label has a price, or when the entity
+	// RetryAfter is the wait until the same call can be admitted. It is
+	// exact for a limit. For a budget it is the time until the quota is reset. It is dynalimit.Never if the
+	// prompt alone exceeds a limit's burst, if no label has a price, or if the entity
 	// is blocked.
 	RetryAfter time.Duration
 	// Err is the denial.
 	Err error
 }
 
-// Error is the denial's.
+// Error returns the denial's text.
 func (e *DeniedError) Error() string {
 	if e.Err == nil {
 		return "llm: denied"
@@ -57,12 +57,12 @@ func (e *DeniedError) Error() string {
 // Unwrap returns the denial.
 func (e *DeniedError) Unwrap() error { return e.Err }
 
-// RetryIn is RetryAfter, false when no wait can help.
+// RetryIn returns RetryAfter; ok is false if no wait helps.
 func (e *DeniedError) RetryIn() (time.Duration, bool) {
 	return e.RetryAfter, e.RetryAfter != dynalimit.Never
 }
 
-// denied puts the wait on a denial; other errors stay as they are.
+// denied wraps a denial with its wait; it returns other errors unchanged.
 func denied(err error, now time.Time) error {
 	var limit *dynalimit.LimitExceededError
 	if errors.As(err, &limit) {
@@ -81,17 +81,17 @@ func denied(err error, now time.Time) error {
 	return err
 }
 
-// UnsettledError says what of a call's settlement could not be written. The
-// call itself happened: do not make it again, but Settle again, or Submit the
-// record to the budget later; it is counted once.
+// UnsettledError lists the failed writes of a call's settlement. The
+// call itself happened: do not repeat it, but Settle again, or Submit the
+// record to the budget later; it counts once.
 type UnsettledError struct {
-	// Org and App are whose budget the call was to be counted in.
+	// Org and App are the owner and the program of the call's budget.
 	Org, App string
 	// Record is the call's usage as the budget keeps it.
 	Record prices.Usage
-	// Lease is why the limits could not be corrected, nil when they were.
+	// Lease is the error of the limits' correction; nil after a success.
 	Lease error
-	// Budget is why the record could not be handed over to the budget, nil when it was.
+	// Budget is the error of handing the record to the budget; nil after a success.
 	Budget error
 }
 
@@ -111,9 +111,9 @@ func (e *UnsettledError) Unwrap() []error {
 	return causes
 }
 
-// together runs both at once and returns both errors. When one panics, the other
-// ends first, and the panic goes on here: in a goroutine of its own it would end
-// the process. If the second ends its goroutine, that is its error.
+// together runs both functions at once and returns both errors. If one panics, the other
+// ends first, and the panic continues here: in a goroutine of its own it would end
+// the process. If the second ends its goroutine, together returns that as its error.
 func together(first, second func() error) (err, other error) {
 	var ended *guard.Ended
 	done := make(chan struct{})

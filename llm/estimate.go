@@ -4,41 +4,41 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// Estimate is what is known of a call before it is made. The fields after the first three are
-// for Cost, which holds the most that a call can cost.
+// Estimate describes a call before it is made. Cost uses the fields after the first three to
+// hold the highest possible cost.
 type Estimate struct {
 	// InputTokens is the length of the prompt.
 	InputTokens int64
-	// MaxOutputTokens is the most that the reply may have, reasoning included: the bound
-	// that is sent to the provider. With several Choices, of each. 0: there is none, or nobody
-	// knows.
+	// MaxOutputTokens bounds the reply, reasoning included, as sent to the provider. With
+	// several Choices it bounds each. Defaults to 0: the bound is absent or
+	// unknown.
 	MaxOutputTokens int64
-	// LikelyOutputTokens is what the limits are charged for the reply before
+	// LikelyOutputTokens is the charge of the limits for the reply before
 	// the call. Defaults to MaxOutputTokens for each choice.
 	LikelyOutputTokens int64
 
-	// InputBytes is the length of the request as it is sent, in bytes, all of its JSON
-	// included. Cost takes a token for each: tokenizers that work on bytes have never more,
+	// InputBytes is the length of the request as it is sent, in bytes, with all of its
+	// JSON. Cost takes a token for each byte: tokenizers that work on bytes never have more,
 	// while a prompt in hexadecimal or Japanese has more than one for three. It adds 1,000
-	// for what a provider writes before a prompt, as for tools. Defaults to 0: InputTokens is
-	// what the model's own tokenizer counted of all that, and Cost takes it.
+	// for a provider's own text before a prompt, as for tools. Defaults to 0: Cost takes InputTokens,
+	// which the model's own tokenizer must then have counted.
 	InputBytes int64
-	// AddedTokens are the most tokens of what the bytes do not show and no tokenizer has
-	// counted: pictures, sound, files, stored prompts, and what tools of the provider bring
-	// in.
+	// AddedTokens is the most tokens that neither the bytes nor a tokenizer
+	// show: pictures, sound, files, stored prompts, and the results of the provider's
+	// tools.
 	AddedTokens int64
-	// Sound says that some of the input is sound.
+	// Sound is true if some of the input is sound. Defaults to false.
 	Sound bool
-	// CacheHour says that the call asks for writes to the cache for an hour.
+	// CacheHour is true if the call requests cache writes for an hour. Defaults to false.
 	CacheHour bool
-	// Choices is how many replies are asked for, at most 1,000. Defaults to 1.
+	// Choices is the number of requested replies, at most 1,000. Defaults to 1.
 	Choices int64
-	// ServiceTier is the tier that serves the call, such as "priority": the one that the request
-	// names, or the one that the provider serves a request by that names none. Defaults to the
-	// standard one, which "auto", "default", "standard" and "standard_only" are, too.
+	// ServiceTier is the tier that serves the call, such as "priority": the request's tier, or the
+	// provider's tier for requests that name none. Defaults to the standard one. "auto", "default",
+	// "standard" and "standard_only" are the standard tier, too.
 	ServiceTier string
-	// Tools are how often the provider may use each of its own tools, by the names that the
-	// prices have: the max_uses of the request. 0 is no bound. Defaults to none.
+	// Tools bounds the uses of each of the provider's own tools, under the names of the
+	// prices: the max_uses of the request. 0 is no bound. Defaults to nil: no tools.
 	Tools map[string]int64
 }
 
@@ -76,11 +76,11 @@ func (e Estimate) validate() error {
 	return nil
 }
 
-// providerTokens are more than any provider is known to write before a prompt: Anthropic says
+// providerTokens exceeds every provider's own text before a prompt: Anthropic documents
 // 530 at most, for a request with tools.
 const providerTokens = 1_000
 
-// mostInput is the most tokens that the prompt has.
+// mostInput is the largest possible prompt, in tokens.
 func (e Estimate) mostInput() int64 {
 	most := e.InputTokens
 	if e.InputBytes > 0 {
@@ -89,10 +89,10 @@ func (e Estimate) mostInput() int64 {
 	return most + e.AddedTokens
 }
 
-// mostOutput is the most tokens that the replies have.
+// mostOutput is the largest possible output of all replies, in tokens.
 func (e Estimate) mostOutput() int64 { return e.MaxOutputTokens * max(1, e.Choices) }
 
-// likely is what the limits are charged for before the call.
+// likely is the charge of the limits before the call.
 func (e Estimate) likely() prices.Tokens {
 	output := e.LikelyOutputTokens
 	if output == 0 {
@@ -101,5 +101,5 @@ func (e Estimate) likely() prices.Tokens {
 	return prices.Tokens{Input: e.InputTokens, Output: output}
 }
 
-// prompt is the part of it that is certain.
+// prompt is the certain part of the estimate.
 func (e Estimate) prompt() prices.Tokens { return prices.Tokens{Input: e.InputTokens} }

@@ -15,22 +15,22 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// Limiter is what a Guard needs of a *dynalimit.RateLimiter.
+// Limiter is the part of *dynalimit.RateLimiter that a Guard uses.
 type Limiter interface {
 	// Acquire takes amounts from limits, all or nothing, as
 	// dynalimit.RateLimiter.Acquire does.
 	Acquire(ctx context.Context, entity, resource string, amounts dynalimit.Amounts, opts ...dynalimit.AcquireOption) (*dynalimit.Lease, error)
 }
 
-// Keeper is what a Guard needs of a keeper of budgets. A *budget.Keeper is one, and so is a
-// *budgetclient.Client of one that is reached over HTTP.
+// Keeper is the part of a keeper of budgets that a Guard uses. *budget.Keeper implements it, and so does
+// *budgetclient.Client over HTTP.
 type Keeper interface {
-	// ChooseLabel returns the label that an app may use now, and its model. It is the label that
-	// is given if that has room, and the keeper's choice if none is given.
+	// ChooseLabel returns the label that an app may use now, and its model. It is the given
+	// label if that has room, and the keeper's choice if label is empty.
 	//
 	// Errors: *prices.QuotaExceededError, *fault.ValidationError, *fault.UnavailableError.
 	ChooseLabel(ctx context.Context, org, app, label string) (chosen, model string, err error)
-	// CountCalls counts what 1 to 100 calls of an app cost, each once under its request id. It
+	// CountCalls counts the cost of 1 to 100 calls of an app, each once under its request id. It
 	// returns an error for each call, nil if it is counted; err is for all.
 	CountCalls(ctx context.Context, org, app string, calls []prices.Usage) (errs []error, err error)
 }
@@ -41,21 +41,21 @@ type Options struct {
 	Limiter Limiter
 	// Keeper keeps the budgets. Nil: no budgets.
 	Keeper Keeper
-	// Limits says how much of each limit a call takes. Defaults to
+	// Limits has the measure of each limit. Defaults to
 	// DefaultLimits.
 	Limits map[string]Measure
-	// CutTokens is how many output tokens Cost charges beyond what was seen of a call that was
-	// cut, never more in all than the reply may have. Defaults to 500: two seconds of a model
+	// CutTokens is the number of output tokens that Cost charges beyond the metered ones of a
+	// cut call, bounded by the reply's maximum. Defaults to 500: two seconds of a model
 	// that writes 250 tokens in one.
 	CutTokens int64
-	// SettleTimeout bounds what is written after a call, whatever the caller's context.
+	// SettleTimeout bounds the writes after a call; the caller's context does not.
 	// Defaults to 20 s.
 	SettleTimeout time.Duration
-	// OnRefused is told of records that the Keeper refuses for good, and of those that
+	// OnRefused receives records that the Keeper refuses for good, and those that
 	// Close gives up, on a goroutine of its own. Defaults to an error of slog.Default.
 	OnRefused func(Refused)
-	// OnSettled is told how each call ended, once: on the goroutine that ended it, or on another
-	// behind it. It must be quick, and safe for concurrent use. Defaults to nobody.
+	// OnSettled receives the end of each call, once, on the goroutine that ended it or on a later
+	// one. It must be quick, and safe for concurrent use. Defaults to nil.
 	OnSettled func(Settled)
 	// Now is the Keeper's clock. Defaults to time.Now.
 	Now func() time.Time
@@ -75,7 +75,7 @@ type Guard struct {
 	records *records
 }
 
-// checkParts refuses a guard with nothing to guard by.
+// checkParts refuses a guard without a limiter and a keeper.
 func (o *Options) checkParts() error {
 	switch {
 	case o == nil || o.Limiter == nil && o.Keeper == nil:
@@ -124,10 +124,10 @@ func New(opts *Options) (*Guard, error) {
 	return g, nil
 }
 
-// Close waits until the Keeper has the records of all calls that were settled, and until the
-// leases of those that were settled soon are. When ctx ends before, it gives up the records that
-// still wait, tells Options.OnRefused of each, and returns ctx's error. It ends no call: a guard
-// may go on and be closed again, as at the end of each invocation of a function.
+// Close waits until the Keeper has the records of all settled calls, and until the
+// leases of SettleSoon are written. When ctx ends before, it gives up the pending records,
+// calls Options.OnRefused for each, and returns ctx's error. It ends no call: a guard
+// may continue and be closed again, as at the end of each invocation of a function.
 func (g *Guard) Close(ctx context.Context) error {
 	if err := g.usable(ctx); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (g *Guard) Close(ctx context.Context) error {
 	return g.records.drain(ctx)
 }
 
-// Pause pauses a bucket of the limiter, because a provider said stop; see
+// Pause pauses a bucket of the limiter after a provider's 429; see
 // dynalimit.RateLimiter.Pause. It fails with a *ValidationError without a limiter that is a Pauser.
 func (g *Guard) Pause(ctx context.Context, entity, resource string, d time.Duration, why string) error {
 	if err := g.usable(ctx); err != nil {
@@ -148,12 +148,12 @@ func (g *Guard) Pause(ctx context.Context, entity, resource string, d time.Durat
 	return limiter.Pause(ctx, entity, resource, d, why)
 }
 
-// LimitsMoney reports whether Cost measures one of Options.Limits. New finds that out: it asks each
-// Measure once, for the empty Usage.
+// LimitsMoney reports whether Cost measures one of Options.Limits. New tests each
+// Measure once, with the empty Usage.
 func (g *Guard) LimitsMoney() bool { return g != nil && g.money }
 
 // Start admits a call: it picks a label that has room in its quota and acquires the limits,
-// or consumes nothing. The Call must be settled or rolled back; `defer
+// or consumes nothing. Settle the Call or roll it back; `defer
 // call.Rollback(ctx)` is safe.
 //
 // Errors: ErrNoPrice, *DeniedError with dynalimit.ErrLimitExceeded, dynalimit.ErrBlocked, dynalimit.ErrPaused or
@@ -177,7 +177,7 @@ func (g *Guard) Start(ctx context.Context, request Request) (*Call, error) {
 	return c, nil
 }
 
-// admit fills in what a call uses and holds, or leaves nothing held.
+// admit fills in the call's label, model and lease, or leaves nothing held.
 func (g *Guard) admit(ctx context.Context, c *Call) error {
 	if g.opts.Keeper != nil {
 		if err := g.choose(ctx, c); err != nil {
@@ -195,21 +195,20 @@ func (g *Guard) admit(ctx context.Context, c *Call) error {
 	return err
 }
 
-// Do starts a call, runs fn and settles the usage it returns, also when fn
-// fails after tokens were used. Without tokens in it, what the call's Meter saw
-// is settled. The zero Usage without such says that nothing was used, and
-// everything is given back; so it is when fn panics. fn may settle the call
-// itself.
+// Do starts a call, runs fn and settles the usage that fn returns, also if fn
+// fails after tokens were used. Without tokens in it, Do settles the count of the call's
+// Meter. The zero Usage without a metered count means that nothing was used: Do gives
+// everything back, as after a panic. fn may settle the call itself.
 //
-// A call that is cut keeps its prompt: when fn fails with context.Canceled or
+// A call that is cut keeps its prompt. If fn fails with context.Canceled or
 // context.DeadlineExceeded, or with anything after ctx has ended, the request
-// was probably under way, and providers bill its prompt. It is settled at
-// Estimate.InputTokens with StatusCut. Where fn knows that nothing was sent, it
-// calls Rollback. When ctx has ended before fn, fn is not run.
+// was probably in flight, and providers bill its prompt. Do settles it at
+// Estimate.InputTokens with StatusCut. If fn knows that nothing was sent, it
+// calls Rollback. If ctx has ended before fn, Do does not run fn.
 //
-// Errors as of Start, or fn's, joined by an *UnsettledError or by what could
-// not be given back. A usage that cannot be is a *ValidationError, and the call
-// is then counted at what its Meter saw, else at its estimate.
+// Errors are those of Start, or fn's, joined by an *UnsettledError or by a failed
+// give-back. An impossible usage is a *ValidationError; the call
+// then counts at the Meter's count, else at its estimate.
 func (g *Guard) Do(ctx context.Context, request Request, fn func(context.Context, *Call) (Usage, error)) error {
 	if fn == nil {
 		return invalid("fn", "is nil; pass the function that makes the call")
@@ -234,12 +233,12 @@ func (g *Guard) Do(ctx context.Context, request Request, fn func(context.Context
 
 var errPanic = errors.New("llm: panic")
 
-// choose picks the call's label, which has room in its quota as far as the keeper knows.
+// choose picks the call's label. Its quota has room as far as the keeper knows.
 func (g *Guard) choose(ctx context.Context, c *Call) (err error) {
 	r := &c.request
 	c.Label, c.Model, err = g.opts.Keeper.ChooseLabel(ctx, r.Org, r.App, r.Label)
 	if errors.Is(err, fault.ErrUnavailable) && r.Label != "" && r.Resource != "" {
-		c.Label, c.Model = r.Label, cmp.Or(r.Model, r.Resource) // of a call for which nothing needs to be asked
+		c.Label, c.Model = r.Label, cmp.Or(r.Model, r.Resource) // the keeper is not needed
 		return nil
 	}
 	if err != nil {
@@ -252,8 +251,8 @@ func (g *Guard) choose(ctx context.Context, c *Call) (err error) {
 	return nil
 }
 
-// acquire takes the estimate of every limit that the entity has. One that exceeds a
-// burst is lowered to it, but not below what the prompt takes, and not of money.
+// acquire takes the estimate of every limit of the entity. It lowers an amount above a
+// burst to the burst, but not below the prompt's amount, and never for money.
 func (g *Guard) acquire(ctx context.Context, r Request, n need) (*dynalimit.Lease, error) {
 	opts := append([]dynalimit.AcquireOption{dynalimit.WithIgnoreUnknown()}, r.AcquireOptions...)
 	for {
@@ -265,7 +264,7 @@ func (g *Guard) acquire(ctx context.Context, r Request, n need) (*dynalimit.Leas
 		case capped(n.estimate, n.least, err):
 			continue
 		case r.Wait > 0 && (errors.Is(err, dynalimit.ErrLimitExceeded) || errors.Is(err, dynalimit.ErrPaused)):
-			lease, err = waitInLine(ctx, g.opts.Limiter.(Waiter), r, n, err, opts) //nolint:forcetypeassert // checkCharged has looked
+			lease, err = waitInLine(ctx, g.opts.Limiter.(Waiter), r, n, err, opts) //nolint:forcetypeassert // checkCharged verified it
 		}
 		if err != nil {
 			return nil, err
@@ -274,8 +273,8 @@ func (g *Guard) acquire(ctx context.Context, r Request, n need) (*dynalimit.Leas
 	}
 }
 
-// limited gives a lease back that was granted without a limit on money: the limiter skips
-// limits that nobody has. Of an entity that is unlimited, and in an outage, it holds none.
+// limited gives a lease without a limit on money back: the limiter skips unknown limits. An
+// unlimited entity has no such limit, and neither has a lease of an outage.
 func (g *Guard) limited(ctx context.Context, r Request, n need, lease *dynalimit.Lease) (*dynalimit.Lease, error) {
 	statuses := lease.Statuses()
 	for name := range n.money {
@@ -325,12 +324,12 @@ func (g *Guard) prepared(r Request) (Request, error) {
 	if g.opts.Keeper == nil {
 		return r, nil
 	}
-	const anyLabel = "any" // it is checked with the ordering
+	const anyLabel = "any" // checked below
 	record := prices.Usage{RequestID: r.RequestID, Label: cmp.Or(r.Label, anyLabel), Tags: r.Tags}
 	return r, record.Validate()
 }
 
-// checkCharged checks what the limiter would refuse.
+// checkCharged refuses the same requests as the limiter would.
 func (g *Guard) checkCharged(r Request) error {
 	if g.opts.Limiter == nil {
 		return nil
@@ -347,12 +346,12 @@ func (g *Guard) checkCharged(r Request) error {
 	return nil
 }
 
-// lasting is ctx without its end, bounded anew: what was begun is finished.
+// lasting returns ctx without its cancellation and with a new deadline, to finish a begun write.
 func (g *Guard) lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), g.opts.SettleTimeout)
 }
 
-// usable refuses calls of a guard that New did not make, and without a context.
+// usable refuses calls of a guard that New did not make, and a nil context.
 func (g *Guard) usable(ctx context.Context) error {
 	if g == nil || g.opts.Now == nil {
 		return invalid("guard", "was not made by New; make one with llm.New(&llm.Options{...})")

@@ -7,14 +7,14 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// held is how the money of one call is measured, from the estimate on.
+// held is the state of one call's money measurement, from the estimate on.
 type held struct {
 	estimate Estimate
 	at       time.Time
-	cut      int64 // tokens that are charged beyond what was seen of a call that was cut
+	cut      int64 // tokens charged beyond the metered ones of a cut call
 
-	asked, money bool // whether the measure is one of money is asked; it is
+	asked, money bool // asked: only test whether the measure is of money; money: it is
 
-	price *prices.CallPrice // nil until a Cost has asked for it
-	most  money.Picos       // what the estimate came to
+	price *prices.CallPrice // nil until Cost reads it
+	most  money.Picos       // the cost of the estimate
 }

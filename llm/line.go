@@ -7,20 +7,20 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// Waiter is a Limiter in whose line a call may stand, as that of a *dynalimit.RateLimiter is.
+// Waiter is a Limiter with a waiting line, as *dynalimit.RateLimiter has.
 type Waiter interface {
 	// Wait takes amounts as soon as they fit, as dynalimit.RateLimiter.Wait does.
 	Wait(ctx context.Context, entity, resource string, amounts dynalimit.Amounts, opts ...dynalimit.AcquireOption) (*dynalimit.Lease, error)
 }
 
-// Pauser is a Limiter whose buckets can be paused, as those of a *dynalimit.RateLimiter can.
+// Pauser is a Limiter with buckets that can be paused, as *dynalimit.RateLimiter has.
 type Pauser interface {
-	// Pause has nothing taken from a bucket for a while, as dynalimit.RateLimiter.Pause does.
+	// Pause stops takes from a bucket for a while, as dynalimit.RateLimiter.Pause does.
 	Pause(ctx context.Context, entity, resource string, d time.Duration, why string) error
 }
 
-// waitInLine stands in line for what was denied, if the call may and its turn can come in time. What it
-// cannot wait for stays denied: also when the wait ends, which is before ctx does.
+// waitInLine waits in line after a denial, if the request allows it and its turn can come in time.
+// Otherwise, and if the wait ends first, it returns the denial. It ends before ctx does.
 func waitInLine(ctx context.Context, limiter Waiter, r Request, n need, denial error, opts []dynalimit.AcquireOption) (*dynalimit.Lease, error) {
 	until, ok := dynalimit.RetryAfter(denial)
 	most := longestWait(ctx, r.Wait)
@@ -36,8 +36,8 @@ func waitInLine(ctx context.Context, limiter Waiter, r Request, n need, denial e
 	return lease, err
 }
 
-// longestWait leaves a tenth of the time until ctx's deadline, and 50 ms at least, to those who
-// hear of a denial.
+// longestWait leaves a tenth of the time until ctx's deadline, and 50 ms at least, to handle
+// a denial.
 func longestWait(ctx context.Context, most time.Duration) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {

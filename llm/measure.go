@@ -7,8 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Measure is how much of a limit a call takes, 0 or more. It is asked for the estimate before
-// the call and for what was used after it. An error, a panic or less than 0 is an error of
+// Measure returns the amount that a call takes of a limit, 0 or more. The guard calls it with the
+// estimate before the call and with the usage after it. An error, a panic or a negative amount is an error of
 // Start, and the Lease of an *UnsettledError of Settle: the call is counted all the same.
 type Measure func(Usage) (int64, error)
 
@@ -30,13 +30,13 @@ func UncachedTokens(u Usage) (int64, error) {
 	return inputTokens(u.Tokens) + u.Tokens.Output - u.Tokens.CacheRead, nil
 }
 
-// DefaultLimits are one request of "rpm" and every token of "tpm".
+// DefaultLimits count one request of "rpm" and every token of "tpm".
 func DefaultLimits() map[string]Measure {
 	return map[string]Measure{"rpm": Requests, "tpm": TotalTokens}
 }
 
-// of asks the Measure of a limit. It is the user's: what is wrong with it is an
-// error, because a call may have to be counted.
+// of runs the Measure of a limit. A panic in the user's function is an
+// error, because the call may have to be counted.
 func (m Measure) of(limit string, u Usage) (n int64, err error) {
 	field := "limits[" + limit + "]"
 	defer func() {
@@ -53,7 +53,7 @@ func (m Measure) of(limit string, u Usage) (n int64, err error) {
 	return n, nil
 }
 
-// ofMoney reports whether a Measure is one of money, or asks one.
+// ofMoney reports whether a Measure is of money, or calls one.
 func (m Measure) ofMoney(limit string) bool {
 	h := held{asked: true}
 	_, _ = m.of(limit, Usage{held: &h})
@@ -75,14 +75,14 @@ func checkLimits(field string, limits map[string]Measure) error {
 	return nil
 }
 
-// need is what a call takes of the limits: its estimate, the least that its estimate may be
-// lowered to, and how its money is measured.
+// need is the amounts that a call requests of the limits: its estimate, the lower bounds of
+// the estimate, and the state of its money measurement.
 type need struct {
 	estimate, least dynalimit.Amounts
 	money           map[string]*held
 }
 
-// needOf measures a call before it is made, by all that is known of it in h.
+// needOf measures a call before it is made, from the state in call.
 func needOf(limits map[string]Measure, model string, call held) (need, error) {
 	n := need{estimate: dynalimit.Amounts{}, least: dynalimit.Amounts{}, money: map[string]*held{}}
 	for name, measure := range limits {

@@ -7,18 +7,18 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// Meter counts a streamed reply as it arrives, so that a stream that is cut is
-// settled at what was seen. It counts tokens alone: Cost takes tools and sound from the
-// estimate, unless Settle is told them. It is safe for concurrent use.
+// Meter counts a streamed reply as it arrives, so that a cut stream is
+// settled at the counted tokens. It counts only tokens: Cost takes tools and sound from the
+// estimate, unless Settle gets them. It is safe for concurrent use.
 type Meter struct {
 	call *Call
 
 	mu   sync.Mutex
 	seen prices.Tokens
-	set  bool // by the provider's own count, which came last
+	set  bool // the last count was the provider's own
 }
 
-// Meter is the call's meter, always the same one.
+// Meter returns the call's meter, always the same one.
 func (c *Call) Meter() *Meter {
 	if c == nil || c.guard == nil {
 		return nil
@@ -27,7 +27,7 @@ func (c *Call) Meter() *Meter {
 	return c.meter.Meter
 }
 
-// Add counts tokens that arrived. The meter of no call counts nothing; Close says so.
+// Add counts arrived tokens. A meter without a call counts nothing, and its Close fails.
 func (m *Meter) Add(t prices.Tokens) {
 	m.update(false, func(seen *prices.Tokens) {
 		seen.Input += t.Input
@@ -38,12 +38,12 @@ func (m *Meter) Add(t prices.Tokens) {
 	})
 }
 
-// Set replaces the count by the provider's own, which is cumulative.
+// Set replaces the count by the provider's cumulative count.
 func (m *Meter) Set(t prices.Tokens) {
 	m.update(true, func(seen *prices.Tokens) { *seen = t })
 }
 
-// Seen is the count so far.
+// Seen returns the count so far.
 func (m *Meter) Seen() prices.Tokens {
 	if m == nil {
 		return prices.Tokens{}
@@ -53,7 +53,7 @@ func (m *Meter) Seen() prices.Tokens {
 	return m.seen
 }
 
-// used is what is billed for what was seen, and what is not known by that: of a reply without
+// used is the billed count, and the part that the count does not cover: of a reply without
 // its prompt, the prompt's estimate is billed too.
 func (m *Meter) used() (prices.Tokens, unseen) {
 	t := m.Seen()
@@ -67,11 +67,11 @@ func (m *Meter) used() (prices.Tokens, unseen) {
 	return t, partsUnseen
 }
 
-// Close settles the call at what was seen. A reply whose prompt nobody reported has the
-// estimate's. Of a call that ctx ended before its first token the prompt counts, which was on
-// its way. A stream that ended without any usage keeps its estimate, for it was billed. Call
-// Rollback before Close when nothing was sent. Close goes on when ctx has ended; the record's
-// status is then StatusCut. It settles soon; errors as of SettleSoon.
+// Close settles the call at the counted tokens. A reply without a reported prompt is charged the
+// estimate of the prompt, and so is a call that ctx ended before its first token, because its prompt
+// was on its way. A stream that ended without any usage keeps its whole estimate, because it was billed.
+// Call Rollback before Close if nothing was sent. Close continues after ctx has ended; the record's
+// status is then StatusCut. It settles in the background; errors are those of SettleSoon.
 func (m *Meter) Close(ctx context.Context) error {
 	var c *Call
 	if m != nil {

@@ -4,25 +4,25 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// Outcome is how a call ended for which its provider reported no usage.
+// Outcome describes the end of a call without a usage of its provider.
 type Outcome struct {
-	// Status is that of the HTTP answer; 0 if none came.
+	// Status is the status of the HTTP answer; 0 without an answer.
 	Status int
-	// Event is the status that an error event inside a stream names, which had begun with 200;
-	// 0 for no such event.
+	// Event is the status of an error event inside a stream that had begun with 200;
+	// 0 without such an event.
 	Event int
-	// Cut means that the reply broke off, or that nobody waited for it any longer.
+	// Cut means that the reply broke off, or that its caller left.
 	Cut bool
-	// Counts means that the provider counts requests that fail, as OpenAI and Gemini do: what a
-	// limit counts by Requests stays.
+	// Counts means that the provider counts failed requests, as OpenAI and Gemini do: the
+	// amount of a limit that Requests measures stays charged.
 	Counts bool
-	// Processed means that the prompt is billed whatever the status, as Azure's content filter
-	// and some of Bedrock's errors are.
+	// Processed means that the prompt is billed with any status, as for Azure's content filter
+	// and some of Bedrock's errors.
 	Processed bool
 }
 
-// keeps is what stays of a call that ended so: its usage, or, with back, nothing. sent means that
-// its request was on its way, left that nobody waits for it, and u is what its meter saw.
+// keeps returns the final charge of such a call: its usage, or back for nothing. sent means that
+// its request was on its way, left that its caller left, and u is the meter's count.
 func (o Outcome) keeps(u Usage, e Estimate, sent, left bool) (usage Usage, back bool) {
 	seen := u.Tokens != (prices.Tokens{})
 	u.Status = StatusError
@@ -36,7 +36,7 @@ func (o Outcome) keeps(u Usage, e Estimate, sent, left bool) (usage Usage, back 
 	case o.Processed || o.Status == 0 || o.Event != 0 || o.Cut:
 		u.Tokens.Input, u.unseen = e.InputTokens, promptUnseen
 	case o.Status >= 400:
-		u.Status = StatusError // whoever has left: no reply was cut
+		u.Status = StatusError // even if the caller left: no reply was cut
 		return u, !o.Counts
 	default:
 		u.Tokens, u.unseen, u.Status = e.likely(), allUnseen, StatusOK

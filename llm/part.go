@@ -4,13 +4,13 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// Part is a part of a call's tokens that has a price of its own: that of its model, with a
+// Part is a part of a call's tokens with a price of its own: its model's price, for a
 // context as long as its own input, in the tier of the call.
 type Part struct {
-	// Model is by the id that the prices have. Defaults to the call's; one that has no price
-	// costs what the call's does.
+	// Model is the id of the price. Defaults to the call's model; a model without a price
+	// costs as much as the call's.
 	Model string
-	// Tokens are those of the part, by class. They are among the Usage's.
+	// Tokens are the tokens of the part, by class. The Usage includes them.
 	Tokens prices.Tokens
 }
 

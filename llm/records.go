@@ -13,7 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// maxWaiting is how many records wait for the keeper at a time.
+// maxWaiting is the most pending records.
 const maxWaiting = 1_000
 
 // sendBackoff is the wait between two tries of a record.
@@ -21,33 +21,33 @@ var sendBackoff = ddb.Backoff{First: 100 * time.Millisecond, Most: 5 * time.Seco
 
 var errWaiting = errors.New("as many records wait for the keeper as may")
 
-// Refused is a record that the keeper does not have, and that is sent no more.
+// Refused is a record that the keeper does not have, and that the guard stopped sending.
 type Refused struct {
-	// Org and App are whose budget the call was to be counted in.
+	// Org and App are the owner and the program of the call's budget.
 	Org, App string
 	// Record is the call's usage as the budget keeps it.
 	Record prices.Usage
-	// Err is why: what the keeper refuses it for, or its last failure before Close gave up.
+	// Err is the keeper's refusal, or the last failure before Close gave up.
 	Err error
 }
 
-// records hands what calls used to the keeper, after the calls, until it has it.
+// records sends the usage of calls to the keeper, in the background, until the keeper has it.
 type records struct {
 	keeper  Keeper
 	refused func(Refused)
-	slots   chan struct{} // one is in it for each record that waits
-	closing chan struct{} // one is in it while Close waits
+	slots   chan struct{} // one for each pending record
+	closing chan struct{} // one while Close waits
 
 	mu      sync.Mutex
 	waiting *batch
 }
 
-// batch is the records that wait, of those that were taken since the last Close began.
+// batch is the pending records taken since the last Close began.
 type batch struct {
 	ctx  context.Context // Close may end it
 	stop context.CancelFunc
 	all  sync.WaitGroup
-	// leases are those that are being settled behind their callers.
+	// leases are the leases that settle in the background.
 	leases sync.WaitGroup
 	*companies
 }
@@ -72,14 +72,14 @@ func logRefused(r Refused) {
 	slog.Error("llm: a call is not counted", "org", r.Org, "app", r.App, "record", r.Record, "error", r.Err)
 }
 
-// logEnded logs that a callback of the options did not return.
+// logEnded logs that a callback of the options panicked or ended its goroutine.
 func logEnded(callback string) func(*guard.Ended) {
 	return func(e *guard.Ended) {
 		slog.Error("llm: Options."+callback+" did not return", "cause", e, "stack", string(e.Stack))
 	}
 }
 
-// take takes a record over. While too many wait, it waits for one of them until ctx ends.
+// take takes a record over. Above maxWaiting it waits for a free slot until ctx ends.
 func (r *records) take(ctx context.Context, org, app string, record prices.Usage) error {
 	select {
 	case r.slots <- struct{}{}:
@@ -98,7 +98,7 @@ func (r *records) take(ctx context.Context, org, app string, record prices.Usage
 	return nil
 }
 
-// follow counts a lease that is settled behind its caller, until it is done.
+// follow counts a lease that settles in the background, until done is called.
 func (r *records) follow() (done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,8 +107,8 @@ func (r *records) follow() (done func()) {
 	return of.leases.Done
 }
 
-// send submits a record until the keeper answers, with those that come soon after it unless
-// many wait. Sent twice it is counted once.
+// send submits a record until the keeper answers, together with records that arrive soon after it
+// unless many are pending. A record sent twice counts once.
 func (r *records) send(of *batch, org, app string, record prices.Usage) error {
 	for n := 0; ; n++ {
 		wait := linger
@@ -122,8 +122,8 @@ func (r *records) send(of *batch, org, app string, record prices.Usage) error {
 	}
 }
 
-// drain waits until nothing waits any more of what was taken before. When ctx ends, it gives
-// up what does. What is taken meanwhile is not waited for: in an outage that would be for ever.
+// drain waits for all records taken before. When ctx ends, it gives
+// up the pending ones. It does not wait for later ones: in an outage that would never end.
 func (r *records) drain(ctx context.Context) (err error) {
 	select {
 	case r.closing <- struct{}{}:
@@ -150,7 +150,7 @@ func (r *records) drain(ctx context.Context) (err error) {
 	return err
 }
 
-// inherit has the next Close wait for leases of which this one has heard nothing in time.
+// inherit lets the next Close wait for leases that this one gave up waiting for.
 func (r *records) inherit(leases <-chan struct{}) {
 	select {
 	case <-leases:
@@ -163,7 +163,7 @@ func (r *records) inherit(leases <-chan struct{}) {
 	}
 }
 
-// ended is closed when a group is done.
+// ended returns a channel that is closed when a group is done.
 func ended(group *sync.WaitGroup) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {

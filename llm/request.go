@@ -9,38 +9,38 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// Request is a model call to be made. Entity and Resource are for the limiter,
-// Org, App and Label for the budget.
+// Request describes a model call. The limiter uses Entity and Resource,
+// the budget Org, App and Label.
 type Request struct {
-	// Entity is who is limited.
+	// Entity is the limited party.
 	Entity string
-	// Resource is what the limits are on. Defaults to the model.
+	// Resource is the resource of the limits. Defaults to the model.
 	Resource string
-	// Model is what is called, by the id that the prices have. Defaults to the label's model,
-	// which comes before it, or to the Resource.
+	// Model is the called model, by the id of its price. Defaults to the label's model,
+	// or to the Resource without a label.
 	Model string
 
-	// Org and App are whose budget pays.
+	// Org and App are the owner and the program of the budget.
 	Org, App string
-	// Label is the model label to use. Empty: the recommended one. With it and the
+	// Label is the model label to use. Defaults to the recommended one. With Label and
 	// Resource a call can start while the Keeper does not answer and never did.
 	Label string
-	// RequestID is the canonical UUID under which the call is counted once.
+	// RequestID is the canonical UUID under which the call counts once.
 	// Defaults to a new one.
 	RequestID string
 	// Tags attribute the cost, as in prices.Usage; they are checked before the
 	// call.
 	Tags map[string]string
 
-	// Estimate is what the call is admitted by; Settle corrects it.
+	// Estimate is the basis of the admission; Settle corrects it.
 	Estimate Estimate
 	// Limits replace the guard's for this call.
 	Limits map[string]Measure
-	// Wait is how long the call may stand in line for its limits, never longer than nine tenths
-	// of the time until its context's deadline: it is denied then, in time. Defaults to 0: it is
-	// denied at once.
+	// Wait is the longest wait in line for the limits. It never exceeds nine tenths
+	// of the time until the context's deadline, so that a denial comes in time. Defaults to 0: the
+	// call is denied at once.
 	Wait time.Duration
-	// AcquireOptions are the limiter's, for example dynalimit.WithLimits.
+	// AcquireOptions are options of the limiter, for example dynalimit.WithLimits.
 	AcquireOptions []dynalimit.AcquireOption
 }
 
@@ -52,8 +52,8 @@ func newRequestID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// capped lowers the amounts that err says exceed a burst. It reports false when
-// there is none, or when even the least is more than the burst.
+// capped lowers the amounts that exceed a burst according to err. It returns false if
+// none does, or if even the least amount exceeds the burst.
 func capped(amounts, least dynalimit.Amounts, err error) bool {
 	var exceeded *dynalimit.LimitExceededError
 	if !errors.As(err, &exceeded) || exceeded.RetryAfter != dynalimit.Never || errors.Is(err, dynalimit.ErrUnconfirmed) {

@@ -7,7 +7,7 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// The statuses a record gets when its Usage names none.
+// The statuses of a record without a Usage.Status.
 const (
 	StatusOK    = "OK"    // the call succeeded
 	StatusError = "ERROR" // the call failed after tokens were used
@@ -16,37 +16,37 @@ const (
 
 const maxStatus = 32 // bytes, as in package budget
 
-// Usage is what one call used: the one record that corrects the limits and is
+// Usage is the usage of one call: the one record that corrects the limits and is
 // submitted to the budget.
 type Usage struct {
-	// Tokens are those the provider reports, by class.
+	// Tokens are the provider's reported tokens, by class.
 	Tokens prices.Tokens
-	// SoundTokens are how many of the input's tokens were sound. Only Cost looks at it.
+	// SoundTokens is the part of the input's tokens that was sound. Only Cost uses it.
 	SoundTokens int64
-	// Tools are how often a provider's own tools were used, by the names that the prices
-	// have, such as "web_search". Only Cost looks at it.
+	// Tools counts the uses of a provider's own tools, under the names of the prices,
+	// such as "web_search". Only Cost uses it.
 	Tools map[string]int64
 	// ServiceTier is the tier that served the call, as the provider reports it, such as
-	// "priority", or the place that did, where that has a price, such as "us". Defaults to
-	// the Estimate's. One without a price costs what the dearest does. Only Cost looks at it.
+	// "priority", or the place, if that has a price, such as "us". Defaults to
+	// the Estimate's. A tier without a price costs as much as the dearest. Only Cost uses it.
 	ServiceTier string
-	// Parts are those of Tokens that another model used for the same answer, such as an advisor's,
-	// or the called one apart from it, such as a compaction's. The rest is of the model that was
-	// called. Only Cost looks at them.
+	// Parts are parts of Tokens that another model used for the same answer, such as an advisor's,
+	// or separate parts of the called model, such as a compaction's. The rest belongs to the called
+	// model. Only Cost uses them.
 	Parts []Part
 	// Status is at most 32 bytes. Defaults to StatusOK.
 	Status string
-	// Time is when the call was made. Defaults to when it was started: it counts on that
+	// Time is the time of the call. Defaults to its start. The call counts on that
 	// day.
 	Time time.Time
-	// Model is for measures, which are told what was called: the guard fills it in.
+	// Model tells measures the called model: the guard fills it in.
 	Model string
 
-	held   *held // of the guard: how Cost measures one call; nil when somebody else asks
+	held   *held // the guard's measurement by Cost; nil for other callers
 	unseen unseen
 }
 
-// unseen is what of a usage nobody reported, so that the estimate stands for it.
+// unseen is the unreported part of a usage, which the estimate replaces.
 type unseen int
 
 const (
@@ -56,12 +56,12 @@ const (
 	allUnseen
 )
 
-// empty reports whether it says nothing.
+// empty reports whether the usage has neither tokens nor fields of Cost.
 func (u Usage) empty() bool {
 	return u.Tokens == (prices.Tokens{}) && u.Status == "" && u.Time.IsZero() && u.saysNoMore()
 }
 
-// saysNoMore reports whether it says nothing that only Cost looks at.
+// saysNoMore reports whether the fields that only Cost uses are empty.
 func (u Usage) saysNoMore() bool {
 	return u.SoundTokens == 0 && len(u.Tools) == 0 && len(u.Parts) == 0 && u.ServiceTier == ""
 }
@@ -73,7 +73,7 @@ func validUsage(u Usage) error {
 	return u.validate()
 }
 
-// validate checks what is counted.
+// validate checks the counts.
 func (u Usage) validate() error {
 	for _, n := range []struct {
 		name  string

@@ -13,9 +13,9 @@ type AcquireStart struct {
 
 // AcquireEnd describes how an acquire ended.
 type AcquireEnd struct {
-	// EntityID and Resource are what the call names.
+	// EntityID and Resource are those of the call.
 	EntityID, Resource string
-	// Amounts is what it asked for, as in AcquireStart.
+	// Amounts are the requested amounts, as in AcquireStart.
 	Amounts map[string]int64
 	// Duration is the time it took.
 	Duration time.Duration
@@ -24,9 +24,9 @@ type AcquireEnd struct {
 	Err error
 	// Degraded means that a policy granted the call, not its buckets.
 	Degraded bool
-	// FromMemory means that no request was needed: the call was denied by what was last
-	// seen, a block included, granted from tokens debited ahead (dynalimit.Options.Prefetch), or
-	// nothing limits it.
+	// FromMemory means that no request was needed: the last answer denied the call,
+	// a block included, or prefetched tokens granted it (dynalimit.Options.Prefetch), or
+	// it has no limits.
 	FromMemory bool
 }
 
@@ -43,27 +43,27 @@ const (
 
 // Denial says that limits denied a call. Nothing was taken.
 type Denial struct {
-	// EntityID and Resource are what the call names.
+	// EntityID and Resource are those of the call.
 	EntityID, Resource string
 	// Exceeded are the limits that denied it, at least one.
 	Exceeded []Exceeded
 	// RetryAfter is the wait until the whole call fits; dynalimit.Never if it never does.
 	RetryAfter time.Duration
-	// FromMemory means that no request was needed: it was denied by what was last seen.
+	// FromMemory means that no request was needed: the last answer denied it.
 	FromMemory bool
 }
 
 // Exceeded is a limit that denied a call.
 type Exceeded struct {
-	// EntityID and Resource name the bucket: the entity may be a parent of the one that the call
-	// names, and the resource a group of that one.
+	// EntityID and Resource name the bucket: the entity may be a parent of the call's entity,
+	// and the resource a group of the call's resource.
 	EntityID, Resource string
 	// Level is the bucket's place in the cascade.
 	Level Level
 	// Limit is the limit's name.
 	Limit string
-	// Requested is what the call asked for, and Remaining what the bucket held, in whole tokens;
-	// below 0 in debt.
+	// Requested is the call's amount, and Remaining the bucket's tokens, both whole;
+	// Remaining is below 0 in debt.
 	Requested, Remaining int64
 	// RetryAfter is the wait until Requested fits; dynalimit.Never if it never does.
 	RetryAfter time.Duration

@@ -2,7 +2,7 @@ package observe
 
 import "time"
 
-// CorrectionKind names what a lease was corrected by.
+// CorrectionKind names the kind of a lease's correction.
 type CorrectionKind string
 
 // The kinds of corrections.
@@ -11,35 +11,35 @@ const (
 	CorrectionConsume CorrectionKind = "consume"
 	// CorrectionAdjust charges more, or gives back.
 	CorrectionAdjust CorrectionKind = "adjust"
-	// CorrectionSettle ends the lease with what was used.
+	// CorrectionSettle ends the lease at its usage.
 	CorrectionSettle CorrectionKind = "settle"
-	// CorrectionRollback ends the lease, and gives back all that it holds.
+	// CorrectionRollback ends the lease, and gives everything back.
 	CorrectionRollback CorrectionKind = "rollback"
 )
 
 // Correction describes how a lease was corrected.
 type Correction struct {
-	// EntityID and Resource are what the call names that made the lease.
+	// EntityID and Resource are those of the call that made the lease.
 	EntityID, Resource string
-	// Kind is what corrected it.
+	// Kind is the kind of the correction.
 	Kind CorrectionKind
-	// Used is what the lease holds since then, in whole tokens.
+	// Used is the lease's amount since then, in whole tokens.
 	Used map[string]int64
 	// Change is by how much Used differs from before; limits that stayed are left out.
 	Change map[string]int64
 	// Duration is the time it took.
 	Duration time.Duration
-	// Err is the error that the correction returned, such as a *dynalimit.UnconfirmedError of
-	// what may not have been written; nil usually.
+	// Err is the error of the correction, such as a *dynalimit.UnconfirmedError for
+	// writes that may not have landed; usually nil.
 	Err error
 }
 
-// Overrun says that something was counted and not charged: an acquire beyond a limit in shadow,
-// what its lease is charged further, or a correction beyond the deepest debt of a limit
+// Overrun is an amount that was counted and not charged: an acquire beyond a limit in shadow,
+// a further charge of its lease, or a correction beyond the deepest debt of a limit
 // (dynalimit.Limit.MaxDebt).
 type Overrun struct {
-	// EntityID and Resource name the bucket: the entity may be a parent of the one that a
-	// call names.
+	// EntityID and Resource name the bucket: the entity may be a parent of the call's
+	// entity.
 	EntityID, Resource string
 	// Limit is the limit's name.
 	Limit string
@@ -49,11 +49,11 @@ type Overrun struct {
 	Shadow bool
 }
 
-// Drop says that amounts will not be charged, counted or given back any more: their bucket or limit
-// is gone, or too many buckets waited, or a policy admitted them while the limiter was closed, which
-// dynalimit.Health.Dropped counts; or they waited when it had been closed, which Health.Waiting
+// Drop has amounts that will not be charged, counted or given back any more. Their bucket or limit
+// is gone, or too many buckets had pending updates, or a policy admitted them while the limiter was closed;
+// dynalimit.Health.Dropped counts these. Or they were pending when it was closed, which Health.Waiting
 // still shows.
 type Drop struct {
-	// Amounts is how much, in whole tokens by limit, whatever the sign.
+	// Amounts are whole tokens by limit, without a sign.
 	Amounts map[string]int64
 }

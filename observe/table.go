@@ -4,8 +4,8 @@ import "time"
 
 // ConfigLoad describes a read of the configuration of an entity on a resource.
 type ConfigLoad struct {
-	// EntityID and Resource are whose configuration it is; the entity may be a parent of the one
-	// that a call names.
+	// EntityID and Resource are those of the configuration; the entity may be a parent of the
+	// call's entity.
 	EntityID, Resource string
 	// Duration is the time it took.
 	Duration time.Duration
@@ -25,10 +25,10 @@ type AvailabilityChange struct {
 
 // PacingChange describes that a bucket's writes are paced, or are not any more.
 type PacingChange struct {
-	// EntityID and Resource name the bucket: the entity may be a parent of the one
-	// that a call names.
+	// EntityID and Resource name the bucket: the entity may be a parent of the
+	// call's entity.
 	EntityID, Resource string
-	// Why says what was throttled last.
+	// Why names the cause of the last throttling.
 	Why ThrottleCause
 	// Interval is the least time between the starts of two writes as it is now; it
 	// grows while requests are throttled, see dynalimit.Health. It is 0 when Paced is

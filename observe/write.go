@@ -15,8 +15,8 @@ const (
 	WriteClaim WriteKind = "claim"
 	// WriteGiveBack only gives back.
 	WriteGiveBack WriteKind = "give_back"
-	// WriteTell tells a bucket what was admitted without it, and gives back what could not
-	// be given back before.
+	// WriteTell adds amounts admitted without the bucket to its counters, and gives back amounts of
+	// earlier failed give-backs.
 	WriteTell WriteKind = "tell"
 	// WriteTransaction charges an entity and its parents together; the events
 	// name the entity.
@@ -25,8 +25,8 @@ const (
 
 // WriteStart describes a write to a bucket.
 type WriteStart struct {
-	// EntityID and Resource name the bucket that is written: the entity may be
-	// a parent of the one that a call names.
+	// EntityID and Resource name the written bucket: the entity may be
+	// a parent of the call's entity.
 	EntityID, Resource string
 	// Kind is the shape of the write.
 	Kind WriteKind
@@ -34,7 +34,7 @@ type WriteStart struct {
 	Callers int
 }
 
-// WriteEnd describes what became of a write.
+// WriteEnd describes the outcome of a write.
 type WriteEnd struct {
 	// EntityID and Resource name the bucket, as in WriteStart.
 	EntityID, Resource string

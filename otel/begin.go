@@ -12,7 +12,7 @@ import (
 // A counter of rare events begins at 0 as soon as its labels are known. Prometheus sees no increase
 // in a series that begins with its first event.
 
-// begun are the labels whose counters have begun.
+// begun are the labels with counters that have begun.
 type begun struct {
 	mu   sync.RWMutex
 	seen map[begunKey]bool

@@ -53,7 +53,7 @@ var outcomes = []struct {
 	{context.DeadlineExceeded, "canceled"},
 }
 
-// outcome names what became of something: done if it succeeded.
+// outcome names the outcome of an operation: done if it succeeded.
 func outcome(err error, done string) attribute.KeyValue {
 	if err == nil {
 		return outcomeKey.String(done)

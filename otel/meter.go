@@ -21,20 +21,20 @@ var (
 	waits = []float64{.1, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400, 3 * 86400, 7 * 86400, 14 * 86400, 31 * 86400}
 )
 
-// meter measures what a limiter does.
+// meter measures the events of a limiter.
 type meter struct {
 	labels labels
 	begun  begun
-	// acquires, corrections, writes and loads are durations, waits those that denials name.
+	// acquires, corrections, writes and loads are durations, waits those of denials.
 	acquires, corrections, writes, loads, waits metric.Float64Histogram
 	// granted, corrected, overrun and dropped are tokens.
 	granted, corrected, overrun, dropped metric.Int64Counter
-	// outcomes are acquires, denials limits that denied, callers those that writes carried, requests
-	// what writes took, outages those of tables, pacings those of buckets.
+	// outcomes counts acquires, denials denying limits, callers the callers of writes, requests
+	// the requests of writes, outages those of tables, pacings those of buckets.
 	outcomes, denials, callers, requests, outages, pacings metric.Int64Counter
 }
 
-// instruments makes instruments, and gathers what fails.
+// instruments makes instruments, and collects the errors.
 type instruments struct {
 	metric.Meter
 	errs []error
@@ -80,7 +80,7 @@ func newMeter(meters metric.MeterProvider, l labels) (*meter, error) {
 	return m, errors.Join(i.errs...)
 }
 
-// observer has the meter hear.
+// observer returns the meter's observer.
 func (m *meter) observer() observe.Observer {
 	return observe.Observer{
 		AcquireEnd: m.acquireEnd, Denied: m.denied, Corrected: m.correctedBy, Overran: m.overran, WriteEnd: m.writeEnd,

@@ -5,7 +5,7 @@
 //	watched, err := otel.Watch(meters, limiter, repo)
 //
 // New measures events, Watch the state. The names of metrics and attributes begin with "dynalimit.":
-// docs/metrics.md lists them. Nothing names an entity unless Options.Entity is set, because each would
+// docs/metrics.md lists them. No name has an entity unless Options.Entity is set, because each would
 // be a series of its own.
 package otel
 
@@ -17,10 +17,10 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// scope names who measures.
+// scope is the name of the instrumentation.
 const scope = "github.com/dynalimit/dynalimit/otel"
 
-// Options says what is told besides. nil and the zero value give the defaults.
+// Options has further attributes. nil and the zero value give the defaults.
 type Options struct {
 	// Entity adds the attribute "dynalimit.entity": of calls the entity that they name, of
 	// buckets theirs. Set it where entities are few, such as teams. Defaults to false.
@@ -35,8 +35,8 @@ func meterOf(meters metric.MeterProvider) metric.Meter {
 	return meters.Meter(scope)
 }
 
-// New makes an observer for dynalimit.Options.Observer that gives what a limiter does to a
-// provider of meters and to one of tracers; nil stands for no metrics, or no spans. Several
+// New makes an observer for dynalimit.Options.Observer that reports the limiter's events to a
+// provider of meters and to one of tracers; nil means no metrics, or no spans. Several
 // limiters may have the same one. An error is one of the provider.
 func New(meters metric.MeterProvider, tracers trace.TracerProvider, opts *Options) (observe.Observer, error) {
 	l := labels{}

@@ -12,14 +12,14 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// spans makes a span of each acquire that went to the store, and of each write below that of the
-// acquire whose goroutine sent it. What memory decides makes none.
+// spans makes a span of each acquire with a request to the store, and of each write, below the
+// acquire of the goroutine that sent it. A decision from memory makes no span.
 type spans struct {
 	tracer trace.Tracer
 	labels labels
 }
 
-// both hears with two functions; the first may be nil.
+// both calls two functions; the first may be nil.
 func both[E any](first, second func(context.Context, E)) func(context.Context, E) {
 	return func(ctx context.Context, e E) {
 		if first != nil {
@@ -29,7 +29,7 @@ func both[E any](first, second func(context.Context, E)) func(context.Context, E
 	}
 }
 
-// acquire is one whose span begins once something is written for it, or at its end.
+// acquire is an acquire whose span begins with its first write, or at its end.
 type acquire struct {
 	began  time.Time
 	attrs  []attribute.KeyValue
@@ -85,7 +85,7 @@ func (s spans) writeEnd(ctx context.Context, e observe.WriteEnd) {
 	end(trace.SpanFromContext(ctx), e.Err, outcomeKey.String(e.Outcome), attribute.Int("dynalimit.tries", e.Tries))
 }
 
-// end ends a span. A denial is no error of it.
+// end ends a span. A denial is not an error of the span.
 func end(span trace.Span, err error, attrs ...attribute.KeyValue) {
 	span.SetAttributes(attrs...)
 	if err != nil && attrs[0] != outcomeKey.String("denied") {

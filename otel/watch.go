@@ -10,7 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// gauges are what is looked at when metrics are read.
+// gauges are the values read with the metrics.
 type gauges struct {
 	metric.Meter
 	all  []metric.Observable

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// CallPrice is all that calls of one model cost: what a limit on money needs to know before a
-// call, where Rates alone would tell too little. A keeper counts by Rates (Price).
+// CallPrice is the complete price of calls of one model, for a limit on money, which must know it before
+// a call; Rates alone are not enough. A keeper counts by Rates (Price).
 type CallPrice struct {
 	// Rates are those of a short text in the standard service tier.
 	Rates
-	// Sound is for input tokens that are sound, in micro-dollars per million. 0: not known,
-	// and calls with sound are refused where they must be bounded.
+	// Sound is the rate of input tokens that are sound, in micro-dollars per million. 0: unknown;
+	// calls with sound are then refused if they must be bounded.
 	Sound int64 `json:"sound_usd_micros_per_1m,omitempty"`
-	// Variants are what calls of other kinds cost instead. Of two of one kind the dearer holds.
+	// Variants are the prices of other kinds of calls. Of two of one kind the dearer holds.
 	Variants []CallRates `json:"variants,omitempty"`
-	// Tools are what one use of a provider's own tool costs, in micro-dollars, by its name,
-	// such as "web_search". One that is not named is refused where calls must be bounded.
+	// Tools are the prices of one use of a provider's own tool, in micro-dollars, by its name,
+	// such as "web_search". An unlisted tool is refused if calls must be bounded.
 	Tools map[string]int64 `json:"tools_usd_micros_per_use,omitempty"`
 }
 
-// CallRates are what one kind of a model's calls costs: of a service tier, with a long
+// CallRates are the rates of one kind of a model's calls: of a service tier, with a long
 // context, or both.
 type CallRates struct {
 	// Tier is the service tier, or another way to be served, such as "priority", "flex" or
@@ -36,17 +36,17 @@ type CallRates struct {
 	Rates
 }
 
-// Price is what calls of a model cost at an instant. The id is taken as it is: no path and no
-// version is taken away, because a fine-tuned model may cost more than the one that it is
-// named after. An id of Bedrock may have the revision :0. In the CatalogList and in a list of
+// Price returns the price of a model's calls at an instant. It does not shorten the id by a path or
+// a version, because a fine-tuned model may cost more than the one in its
+// name. An id of Bedrock may have the revision :0. In the CatalogList and in a list of
 // LiteLLM a prefix of its scope (us., global., …) needs a price of its own, because geographies
-// have different prices; in other lists Price.Scope says for which prefixes a price holds. Calls
-// comes first; what has no Rates there has those of Prices.
+// have different prices. In other lists Price.Scope has the prefixes of a price. Calls
+// comes first; without Rates there, those of Prices hold.
 //
 // To price an id of one's own, such as a deployment's name, put it into Calls.
 //
-// Errors: *fault.ValidationError for a model that the list does not price, or whose price is
-// no price.
+// Errors: *fault.ValidationError for a model without a price in the list, or with an invalid
+// one.
 func (l List) Price(model string, at time.Time) (CallPrice, error) {
 	if why := l.unbounded[model]; why != "" {
 		return CallPrice{}, invalidConfig("model", "%q has costs that no number of tokens tells: %s", model, why)
@@ -111,11 +111,11 @@ func (p CallPrice) validate(model string) error {
 	return nil
 }
 
-// For are the rates of a call, and that of its sound, 0 if none is known: with so many input
-// tokens, in one of these tiers, of which "" is the standard one. Of several kinds that fit
-// the dearest holds, class by class. No tiers: all. What no price is known of is assumed: of
-// the cache classes as Rates say, of sound so many times that of the
-// standard tier as text costs, rounded up.
+// For returns the rates of a call, and the rate of its sound, 0 if unknown, for a number of input
+// tokens and for one of these tiers; "" is the standard one, and without tiers all count. Of several
+// fitting kinds the dearest holds, class by class. Missing prices are assumed: those of
+// the cache classes as Rates describes, and that of sound in proportion to the
+// standard tier's text, rounded up.
 func (p CallPrice) For(inputTokens int64, tiers ...string) (rates Rates, sound int64) {
 	for _, v := range p.all() {
 		if v.Above > 0 && v.Above >= inputTokens || len(tiers) > 0 && !slices.Contains(tiers, v.Tier) {
@@ -130,7 +130,7 @@ func (p CallPrice) For(inputTokens int64, tiers ...string) (rates Rates, sound i
 	return rates, sound
 }
 
-// assumedSound is what sound costs where text costs input.
+// assumedSound is the assumed rate of sound for a rate of text.
 func (p CallPrice) assumedSound(input int64) int64 {
 	if p.Input <= 0 || input <= p.Input {
 		return p.Sound

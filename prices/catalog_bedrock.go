@@ -52,7 +52,7 @@ func bedrock(model string, r Rates) []Price {
 	return facts(bedrockSource, bedrockChecked, "", r, model)
 }
 
-// split is a model whose regional endpoints cost a tenth more than global ones.
+// split is a model with regional endpoints that cost a tenth more than global ones.
 func split(model, from string, input, output int64) []Price {
 	return slices.Concat(
 		facts(bedrockSource, bedrockChecked, from, anthropicRates(input, output), "global."+model),

@@ -9,13 +9,13 @@ import (
 // catalogName is the name of the list of the Catalog.
 const catalogName = "catalog"
 
-// CatalogList is the Catalog with all that calls of its models cost, for limits on money: other
-// service tiers, long contexts, sound, a provider's own tools. It has the ids of LiteLLM's list
-// too, of the day in docs/prices.md, among them embeddings and Bedrock's geographies. Where the
+// CatalogList is the Catalog with the complete prices of calls, for limits on money: other
+// service tiers, long contexts, sound, a provider's own tools. It also has the ids of LiteLLM's list
+// of the day in docs/prices.md, among them embeddings and Bedrock's geographies. If the
 // Catalog and that list have different prices for an id, the dearer holds, class by class.
 //
 // Ids are exact: a geography of Bedrock (us., eu., …) without a price of its own is refused. So is
-// a tier that a call has to ask for by name and that is not here, such as Anthropic's fast mode.
+// an unlisted tier that a call has to request by name, such as Anthropic's fast mode.
 // Put them into Calls.
 func CatalogList() List {
 	byHand := List{Prices: slices.Concat(Catalog(), bedrockVersions()), Calls: callsByHand()}
@@ -65,9 +65,9 @@ func tier(name string, input, output, cacheRead int64) CallRates {
 	return CallRates{Tier: name, Rates: Rates{Input: input, Output: output, CacheRead: cacheRead}}
 }
 
-// callsByHand are what the table does not have of the catalog's models: tiers of Codex, long
-// contexts of Sonnet 4 and 4.5, searches, the sound of models that the list has no more, and the
-// tiers of Gemini's Flash models from 2027 on, when their text costs twice as much.
+// callsByHand are the prices of the catalog's models that the table lacks: tiers of Codex, long
+// contexts of Sonnet 4 and 4.5, searches, the sound of models that the list dropped, and the
+// tiers of Gemini's Flash models from 2027 on, with text at twice the price.
 func callsByHand() map[string]CallPrice {
 	const perSearch, perOldSearch = 10_000, 35_000
 	search := func(micros int64) map[string]int64 { return map[string]int64{"web_search": micros} }

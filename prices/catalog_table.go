@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// catalogTable is what LiteLLM's list says of the models that the transport's dialects can call.
+// catalogTable has the prices of LiteLLM's list for the models that the transport's dialects can call.
 // Its first line names the list's version and day. A line has the ids of models with the same
 // prices, then the prices: rates of the standard tier as input/output/cache read/write for 5
 // minutes/write for an hour/sound, rates of other kinds as tier>length:rates, and tool=micros.

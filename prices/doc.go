@@ -1,4 +1,4 @@
-// Package prices has what calls of models cost: tokens by class and their rates, lists of prices, and
+// Package prices has the prices of model calls: tokens by class and their rates, lists of prices, and
 // the built-in Catalog. It also has the record of one call (Usage) and the denial of a quota
 // (QuotaExceededError), which a keeper of budgets and its callers share.
 //

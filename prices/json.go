@@ -22,17 +22,17 @@ const (
 	maxListModels = 20_000
 )
 
-// The bounds of a number in a price list, so that it is cheap to read whatever it is.
+// The bounds of a number in a price list, so that every number is cheap to read.
 const (
 	maxNumberText     = 64
 	maxNumberExponent = 40
 )
 
-// ErrList says that what was read is no price list. Nothing was taken from it. The
-// error in hand says what is wrong, and wraps what the source of the list said.
+// ErrList means that the input is not a price list. Nothing was taken from it. The
+// returned error describes the mistake, and wraps the error of the list's source.
 var ErrList = errors.New("prices: price list")
 
-// readList reads a whole list, and refuses what no list needs and readers of JSON
+// readList reads a whole list, and refuses constructs that readers of JSON
 // understand differently: names given twice, values after the end, deep nesting.
 func readList(r io.Reader) ([]byte, error) {
 	if problem.IsNil(r) {
@@ -141,7 +141,7 @@ func text(fields map[string]json.RawMessage, name string) (s string) {
 func sortedNames(fields map[string]json.RawMessage) []string { return slices.Sorted(maps.Keys(fields)) }
 
 // rateFrom turns a decimal in dollars per token into µ$ per million tokens,
-// exactly where it can be and rounded half up otherwise, to 1 at least: only a price of 0
+// exactly if possible and rounded half up otherwise, to 1 at least: only a price of 0
 // is FreeRate.
 func rateFrom(raw json.RawMessage) (int64, error) {
 	n := string(raw)

@@ -17,18 +17,18 @@ type Skipped struct {
 	Reason string `json:"reason"`   // why
 }
 
-// List is what a loader read.
+// List is a loaded list of prices.
 type List struct {
 	// Name is "prices" for a list of Prices, "litellm" for one of LiteLLM; imports store
 	// their prices under it.
 	Name    string
 	Prices  []Price   // for Options.Prices, Prices.Put or Prices.Import
 	Skipped []Skipped // rows left out: a keeper leaves calls of such models unpriced
-	// Calls are all that calls cost, by the exact ids of their models, for limits on money
-	// (Price). A loader fills it in from LiteLLM's lists; add ids of your own. A model that is
-	// not in it costs its Rates in Prices, in every tier and at any length.
+	// Calls are the complete prices of calls, by the exact ids of their models, for limits on money
+	// (Price). A loader fills it in from LiteLLM's lists; add ids of your own. A missing model
+	// costs its Rates in Prices, in every tier and at any length.
 	Calls map[string]CallPrice
-	// unbounded says of models what they cost beside tokens and tools.
+	// unbounded has the costs of models beside tokens and tools, which have no bound.
 	unbounded map[string]string
 	// exact means that a scope's prefix is part of an id.
 	exact bool
@@ -49,13 +49,13 @@ func (l *List) add(id string, p Price) {
 
 // Load reads a list: an array of Price in JSON, or the object of LiteLLM's
 // model_prices_and_context_window file, in dollars per token, keyed by model. Of LiteLLM's
-// rows those of the providers are read, as it names them, and those that name none. Providers
+// rows it reads those of the named providers, and those without a provider. Providers
 // default to those of the catalog: "openai", "anthropic", "bedrock", "bedrock_converse" and
-// "gemini"; others have other prices for models of the same name. Rows
-// without both an input and an output price are skipped, and so are those with a dearer
-// price for long contexts, which one rate cannot tell, and those of one region of Bedrock.
+// "gemini"; others have other prices for models of the same name. It skips rows
+// without both an input and an output price, rows with a dearer
+// price for long contexts, which needs more than one rate, and rows of one region of Bedrock.
 //
-// Errors: ErrList for what is no list: it cannot be read, is no JSON, has a name
+// Errors: ErrList for input that cannot be read, is not JSON, has a name
 // twice in an object, is nested deeper than 24, larger than 16 MiB, or has more than 20,000
 // models.
 func Load(r io.Reader, providers ...string) (List, error) {
@@ -172,7 +172,7 @@ func longContextField(row map[string]json.RawMessage) string {
 	return ""
 }
 
-// ratesOf are the rates in a row's fields whose names end so; a class that is absent has none.
+// ratesOf are the rates in a row's fields with a suffix; an absent class has a rate of 0.
 func ratesOf(row map[string]json.RawMessage, suffix string) (Rates, error) {
 	var r Rates
 	for i, name := range liteLLMClasses {

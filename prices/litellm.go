@@ -30,7 +30,7 @@ var liteLLMTools = map[string]string{"google_maps_grounding_cost_per_query": "go
 // a call asks for it by name.
 const liteLLMPlaces = "provider_specific_entry"
 
-// addCall takes what a row says of calls. Two rows of one model are kinds of it, of which the
+// addCall adds a row's prices of calls. Two rows of one model are two kinds of it, and the
 // dearer holds.
 func (l *List) addCall(id string, row map[string]json.RawMessage) {
 	if ofOneRegion(id) || !priced(row) {
@@ -62,8 +62,8 @@ func (l *List) addCall(id string, row map[string]json.RawMessage) {
 // dated is the date at the end of an id.
 var dated = regexp.MustCompile(`-\d{4}-\d{2}-\d{2}$`)
 
-// dateCalls gives ids with a date, of which the list often has the plain price alone, the other
-// kinds of the model that they are of: they are served as it is.
+// dateCalls gives a dated id the other kinds of its undated model, because the list often has only the
+// plain price of a dated id.
 func (l *List) dateCalls() {
 	for id, call := range l.Calls {
 		if model, ok := l.Calls[dated.ReplaceAllString(id, "")]; ok && len(call.Variants) == 0 && model.Rates == call.Rates {
@@ -80,7 +80,7 @@ func (p *CallPrice) tool(name string, micros int64) {
 	p.Tools[name] = max(p.Tools[name], micros)
 }
 
-// liteLLMCall is what a row says; why is what of it is not about tokens and tools.
+// liteLLMCall is a row's price; why names its parts that are not about tokens and tools.
 func liteLLMCall(row map[string]json.RawMessage) (call CallPrice, why string) {
 	kinds := map[string]bool{"": true}
 	rate := func(name string) (rate int64) {
@@ -132,8 +132,8 @@ func liteLLMCall(row map[string]json.RawMessage) (call CallPrice, why string) {
 	return call, why
 }
 
-// liteLLMKind are the rates of one kind. Where it has none, input and output cost what they do
-// in the plain kind; the cache classes are assumed, as ever.
+// liteLLMKind are the rates of one kind. Missing rates of input and output are those of
+// the plain kind; the cache classes are assumed, as always.
 func liteLLMKind(row map[string]json.RawMessage, suffix, why string) (Rates, string) {
 	rates, err := ratesOf(row, suffix)
 	if err == nil && suffix != "" {

@@ -18,13 +18,13 @@ const (
 	Global   Scope = "global"   // of endpoints that route anywhere
 )
 
-// Price is what a model costs from an instant on.
+// Price is the price of a model from an instant on.
 type Price struct {
 	// Model is the model id. A scope prefix (global., us., …) sets Scope. With a
 	// version suffix (-v1:0) the price is that version's, without one it is the
 	// price of every version that has none of its own.
 	Model string `json:"model_id"`
-	// Scope defaults to what the id's prefix says, none for a bare id.
+	// Scope defaults to the scope of the id's prefix, empty for a bare id.
 	Scope Scope `json:"scope,omitempty"`
 	// EffectiveFrom is when the price begins; the zero time is always.
 	EffectiveFrom time.Time `json:"effective_from,omitzero"`
@@ -34,8 +34,8 @@ type Price struct {
 	// Checked is the day on which Source said so, like 2026-08-21; it is not used, and not
 	// stored. Defaults to "": not known.
 	Checked string `json:"checked,omitempty"`
-	// List is the price list by which a keeper's import stored the price. Empty: it was put by
-	// hand, and no import replaces it unasked.
+	// List is the price list from which a keeper's import stored the price. Empty: a person stored
+	// it, and no import replaces it without acceptance.
 	// "catalog": an import stored it so that a price of the Catalog stays in force beside
 	// the list's.
 	List string `json:"list,omitempty"`
@@ -70,7 +70,7 @@ func (p Price) Normalized() Price {
 // Book is prices by model, without the prefix of a scope.
 type Book map[string][]Price
 
-// NewBook is a book of prices. It returns the *fault.ValidationError of the first that is no price.
+// NewBook makes a book of prices. It returns the *fault.ValidationError of the first invalid price.
 func NewBook(rows []Price) (Book, error) {
 	book := Book{}
 	for i, row := range rows {

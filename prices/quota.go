@@ -32,19 +32,19 @@ type LabelStatus struct {
 // a *QuotaExceededError.
 var ErrQuotaExceeded = errors.New("budget: quota exceeded")
 
-// QuotaExceededError is ErrQuotaExceeded with what is needed to answer a
+// QuotaExceededError is ErrQuotaExceeded with the details for an answer to a
 // client.
 type QuotaExceededError struct {
 	// RetryAt is when there may be room again: when the next day begins. The zero time:
 	// no wait helps, because no label has a price.
 	RetryAt       time.Time
 	Labels        []LabelStatus // every label asked about
-	OverageMicros int64         // what was spent beyond the quotas, in all, in µ$
+	OverageMicros int64         // the spend beyond the quotas, in all, in µ$
 	// DecidedAt is when it was decided. The zero time: not known, and then neither is RetryIn.
 	DecidedAt time.Time
 }
 
-// RetryIn is the time from the decision to RetryAt; false when there is none.
+// RetryIn is the time from the decision to RetryAt; ok is false without one.
 func (e *QuotaExceededError) RetryIn() (time.Duration, bool) {
 	if e.DecidedAt.IsZero() || e.RetryAt.IsZero() {
 		return 0, false

@@ -54,11 +54,11 @@ func (t Tokens) Validate() error {
 	return nil
 }
 
-// FreeRate marks a token class that costs nothing. A rate of 0 says so too for
-// Input and Output; for the cache classes 0 means that no price is known, and
-// they cost what they do where they are dearest: reads as much as the input,
+// FreeRate marks a token class that costs nothing. For Input and Output a rate of 0 also means
+// free. For the cache classes 0 means an unknown price, and
+// the dearest usual price holds: reads cost as much as the input,
 // writes for 5 minutes a quarter more, writes for an hour twice as much. A call
-// that has happened costs something, and PriceVersion names what was assumed.
+// that has happened costs something, and PriceVersion names the assumption.
 const FreeRate = -1
 
 const maxRate = 1_000_000_000_000

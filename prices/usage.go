@@ -11,12 +11,12 @@ const (
 	maxTags   = 4
 )
 
-// Usage is what one call used.
+// Usage is the usage of one call.
 type Usage struct {
 	RequestID string            `json:"request_id"`         // canonical lower-case UUID; a record is counted once under it
 	Label     string            `json:"model_label"`        // one that the organisation uses or has used
 	Model     string            `json:"model_id,omitempty"` // that was called: one that the label has, or had in the last two days. Defaults to the label's
-	Tokens    Tokens            `json:"tokens"`             // what the provider reports
+	Tokens    Tokens            `json:"tokens"`             // as the provider reports them
 	Status    string            `json:"status,omitempty"`   // at most 32 bytes. Defaults to OK
 	Time      time.Time         `json:"timestamp"`          // of the call, 24 h ago to 300 s ahead; the zero time is now
 	Tags      map[string]string `json:"tags,omitempty"`     // at most 4, of few distinct values: cost is counted per value and day

@@ -31,8 +31,8 @@ type Writer interface {
 
 // Options configures an Archive. The zero value gives the defaults that the fields name.
 type Options struct {
-	// Writers bounds how many files are written at once, and how many calls of the Writer may be
-	// overdue: where so many have not returned in time, no file is written until one does.
+	// Writers bounds the parallel writes of files, and the overdue calls of the Writer. If that
+	// many calls are overdue, no file is written until one returns.
 	// Defaults to 4.
 	Writers int
 	// MaxLines bounds the lines of a file. In memory are the records that Process is given,
@@ -40,7 +40,7 @@ type Options struct {
 	MaxLines int
 }
 
-// Archive writes what expires into files. Make one with New. It is safe for concurrent use.
+// Archive writes expired items into files. Make one with New. It is safe for concurrent use.
 type Archive struct {
 	writer  Writer
 	options Options
@@ -78,13 +78,13 @@ func invalid(field, format string, args ...any) error {
 	return &fault.ValidationError{Package: "archive", Field: field, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Process writes those of the records that tell of expired audit events, usage and denials
-// into files, and ignores the others: deletions by people too. Result.Counted is how many
-// were written, Result.Repeated how many the same call had twice. Records of a file that
-// cannot be written are failures, readable ones: give them again. It is an
+// Process writes the records of expired audit events, usage and denials
+// into files, and ignores the others, also deletions by users. Result.Counted is the number of
+// written records, Result.Repeated the number of duplicates in the call. Records of a file that
+// cannot be written are readable failures: give them again. Process is an
 // aggregator.ProcessFunc.
 //
-// The error is that of ctx, or a *ValidationError without one; what else goes wrong is in the
+// The error is that of ctx, or a *ValidationError without one; other errors are in the
 // Result, which is valid in any case.
 func (a *Archive) Process(ctx context.Context, records []aggregator.Record) (aggregator.Result, error) {
 	var result aggregator.Result
@@ -133,7 +133,7 @@ func (a *Archive) put(ctx context.Context, f *file) error {
 	return nil
 }
 
-// files are those that records go to, in their order. What cannot be read is a failure.
+// files are the files of the records, in order. An unreadable record is a failure.
 func files(records []aggregator.Record, most int, result *aggregator.Result) []*file {
 	var all []*file
 	open := map[string]*file{}

@@ -12,10 +12,10 @@ import (
 	"github.com/dynalimit/dynalimit/aggregator"
 )
 
-// longestPart bounds what a name takes of a shard or a sequence number.
+// longestPart bounds the length of a shard or a sequence number in a name.
 const longestPart = 64
 
-// file is what is written at once.
+// file is the content of one write.
 type file struct {
 	folder  string
 	lines   []Line
@@ -36,7 +36,7 @@ func (f *file) name() string {
 	return f.folder + "/" + strings.Join(parts, "_") + ".jsonl.gz"
 }
 
-// part is a text as a part of a name: whatever it holds, it leads nowhere else.
+// part makes a text safe as a part of a name: it cannot lead to another folder.
 func part(text string) string {
 	text = strings.Map(func(c rune) rune {
 		switch {

@@ -23,7 +23,7 @@ func Folder(name string) Writer { return folder(name) }
 
 type folder string
 
-// Put writes a file beside its name, and gives it the name when it is on the disk.
+// Put writes a temporary file, and renames it after it is on the disk.
 func (f folder) Put(ctx context.Context, name string, data []byte) (err error) {
 	if err := problem.NoContext(ctx, "archive"); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (f folder) Put(ctx context.Context, name string, data []byte) (err error) {
 	return syncUp(root, within)
 }
 
-// checkName refuses what an Archive does not name.
+// checkName refuses names that an Archive does not make.
 func checkName(name string) error {
 	if name == "" || strings.ContainsAny(name, "\\:\x00") || path.Clean(name) != name || !filepath.IsLocal(filepath.FromSlash(name)) || name == "." {
 		return fmt.Errorf("archive: the name %q leads out of the folder, or is none", name)

@@ -15,36 +15,36 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// Kind is what a line tells of.
+// Kind is the kind of a line.
 type Kind string
 
 // The kinds.
 const (
 	// Audit is an administrative change.
 	Audit Kind = "audit"
-	// Usage is what one entity used in a window.
+	// Usage is the usage of an entity in a window.
 	Usage Kind = "usage"
 	// Total is a sum over the entities of a resource, on a plan, or below a parent.
 	Total Kind = "total"
 )
 
-// Line is one item that expired. As JSON it has the names given here, and leaves out what is
-// said to be empty.
+// Line is one expired item. Its JSON has the names given here, and leaves out fields that are
+// documented as empty.
 type Line struct {
 	// EventID is the id of the record in the table's stream: lines with equal ids are of
 	// the same record.
 	EventID string `json:"event_id"`
-	// Kind is what the line tells of.
+	// Kind is the kind of the line.
 	Kind Kind `json:"kind"`
 	// Namespace is the item's; empty for none.
 	Namespace string `json:"namespace"`
-	// Of says whose usage it is: "entity", "resource", "plan" or "children"; empty for a
+	// Of is the type of the usage's owner: "entity", "resource", "plan" or "children"; empty for a
 	// change.
 	Of string `json:"of,omitempty"`
 	// ID is the entity, resource, plan or parent; of a change its target, such as an
 	// entity's id, "$SYSTEM" or "$RESOURCE:gpt-4".
 	ID string `json:"id"`
-	// Resource is what was used, or the part of the target that was changed; it may be
+	// Resource is the used resource, or the changed part of the target; it may be
 	// empty for a change.
 	Resource string `json:"resource,omitempty"`
 	// Window is how long usage is summed over; empty for a change.
@@ -54,22 +54,22 @@ type Line struct {
 	// Expired is when DynamoDB deleted the item, to the second, in UTC.
 	Expired time.Time `json:"expired"`
 	// Limits are the counts of each limit by its name; empty for a change, and for an item
-	// whose counters cannot be read.
+	// with unreadable counters.
 	Limits map[string]Counts `json:"limits,omitempty"`
 	// Item is the whole item with the names of the table, as plain JSON: sets are lists, and
 	// bytes are base64.
 	Item json.RawMessage `json:"item"`
 }
 
-// Counts are what one limit counted. As JSON all but Consumed are left out if they are 0.
+// Counts are the counts of one limit. Its JSON leaves out all fields but Consumed if they are 0.
 type Counts struct {
-	// Consumed is what was taken, less what was given back, in millitokens.
+	// Consumed is the consumption less give-backs, in millitokens.
 	Consumed int64 `json:"consumed"`
-	// Passed is what of Consumed a level above the entity counted too, in millitokens.
+	// Passed is the part of Consumed that a level above the entity counted too, in millitokens.
 	Passed int64 `json:"passed,omitempty"`
-	// Unrecorded is what of Consumed no record told, in millitokens.
+	// Unrecorded is the part of Consumed without a record, in millitokens.
 	Unrecorded int64 `json:"unrecorded,omitempty"`
-	// Unseen is how many ends of the counter nobody saw.
+	// Unseen is the number of unseen ends of the counter.
 	Unseen int64 `json:"unseen,omitempty"`
 }
 
@@ -77,7 +77,7 @@ var windows = map[schema.UsageWindow]aggregator.Window{
 	schema.UsageHourly: aggregator.Hour, schema.UsageDaily: aggregator.Day, schema.UsageMonthly: aggregator.Month,
 }
 
-// lineOf is the line of a record; false for one of which none is kept.
+// lineOf is the line of a record; ok is false for a record that the archive ignores.
 func lineOf(r aggregator.Record) (line Line, ok bool, err error) {
 	if !r.Expired {
 		return Line{}, false, nil

@@ -16,10 +16,10 @@ import (
 // several times as much.
 const longestLine = 16 << 20
 
-// Read yields the lines of a file, or of several that follow each other. A line that is none
-// is yielded as an error, which names its number, and reading goes on; where the file is cut
-// or damaged, or a line is longer than 16 MiB, an error is the last that comes. In memory is
-// one line at a time. It can be ranged over once, because r is read.
+// Read yields the lines of a file, or of several concatenated ones. It yields an error for an
+// invalid line, with the line's number, and reads on. At a cut, a damage,
+// or a line longer than 16 MiB, it yields a last error. It holds
+// one line in memory at a time. Range over it only once, because it reads r.
 func Read(r io.Reader) iter.Seq2[Line, error] {
 	if problem.IsNil(r) {
 		return problem.List[Line](invalid("reader", "is nil; give a file that was opened"))

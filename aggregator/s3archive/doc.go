@@ -6,6 +6,6 @@
 // It needs s3:PutObject on the objects below the prefix, and nothing else; with a key of KMS
 // also kms:GenerateDataKey on it. It never reads, lists or deletes.
 //
-// It is a module of its own, so that the SDK of S3 reaches nobody else's binary, and imports
+// It is a module of its own, so that the SDK of S3 reaches no other binary, and imports
 // nothing of the limiter: a [Writer] has the one method of archive.Writer.
 package s3archive

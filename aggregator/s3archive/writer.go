@@ -18,7 +18,7 @@ import (
 // longestKey is how many bytes the key of an object has at most.
 const longestKey = 1024
 
-// S3 is what a Writer stores objects with. *s3.Client implements it.
+// S3 stores objects for a Writer. *s3.Client implements it.
 type S3 interface {
 	// PutObject stores an object whole, or fails.
 	PutObject(context.Context, *s3.PutObjectInput, ...func(*s3.Options)) (*s3.PutObjectOutput, error)
@@ -26,16 +26,16 @@ type S3 interface {
 
 // Options configures a Writer. The zero value gives the defaults that the fields name.
 type Options struct {
-	// Prefix begins the key of every object, for example "limits/": tables whose archives
-	// share a bucket have one each. It has parts with slashes between them, and is followed
-	// by one. Defaults to none.
+	// Prefix begins the key of every object, for example "limits/": tables with archives in
+	// one bucket need one each. It has parts with slashes between them, and a slash
+	// follows it. Defaults to "".
 	Prefix string
-	// Encryption says how S3 encrypts objects at rest. Defaults to what the bucket says.
+	// Encryption is S3's encryption of objects at rest. Defaults to the bucket's setting.
 	Encryption types.ServerSideEncryption
 	// KMSKey is the id, ARN or alias of the key that Encryption "aws:kms" or
 	// "aws:kms:dsse" uses. Defaults to the account's key for S3.
 	KMSKey string
-	// StorageClass is what objects are stored as. Defaults to what S3 says: STANDARD.
+	// StorageClass is the storage class of objects. Defaults to S3's: STANDARD.
 	StorageClass types.StorageClass
 	// Owner is the account that the bucket belongs to, as 12 digits: where another one owns
 	// it, S3 refuses. Defaults to any.
@@ -90,7 +90,7 @@ func invalid(field, format string, args ...any) error {
 	return fmt.Errorf("s3archive: invalid "+field+": "+format, args...)
 }
 
-// checkKey says what is wrong with a part of a key, or "" if nothing is. Services that read a
+// checkKey returns the problem of a part of a key, or "". Services that read a
 // bucket as folders follow dots.
 func checkKey(key string) string {
 	switch {
@@ -104,9 +104,9 @@ func checkKey(key string) string {
 	return ""
 }
 
-// Put stores a file as an object, with its name behind the prefix, and replaces one that has
-// the key already. S3 checks what it got by a SHA-256 checksum, and keeps it whole or not at
-// all. What fails because S3 is busy is sent again as the client's retryer says.
+// Put stores a file as an object, with its name behind the prefix, and replaces an object with
+// the same key. S3 verifies a SHA-256 checksum, and keeps the whole file or none of
+// it. The client's retryer repeats requests while S3 is busy.
 func (w *Writer) Put(ctx context.Context, name string, data []byte) error {
 	switch wrong := checkKey(name); {
 	case w == nil || w.client == nil:

@@ -29,14 +29,14 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// models are what the gateway serves, and the longest replies of requests that name no bound.
+// models are the gateway's models, with the longest replies of requests without a bound.
 var models = llmhttp.Models{
 	"gpt-4.1": {MaxOutput: 32_768}, "gpt-4.1-2025-04-14": {Resource: "gpt-4.1", MaxOutput: 32_768},
 	"gpt-4.1-mini": {MaxOutput: 32_768}, "gpt-4.1-mini-2025-04-14": {Resource: "gpt-4.1-mini", MaxOutput: 32_768},
 }
 
-// forwarded are the headers of a client that the provider is sent, beside those of its SDK: no other
-// key of the client's, and no project that it may choose.
+// forwarded are the client's headers that go to the provider, beside those of its SDK: neither another
+// key of the client's nor a project of its choice.
 var forwarded = []string{"Accept", "Accept-Encoding", "Content-Encoding", "Content-Type", "User-Agent", "Openai-Beta"}
 
 // gateway relays calls to a provider, by a secret that clients do not know.
@@ -70,12 +70,12 @@ func newGateway(client *dynamodb.Client, provider *url.URL, secret string) *gate
 	g.Handle("POST /v1/", proxy)
 	g.Handle("GET /v1/models", proxy)
 	g.Handle("GET /v1/models/{model}", proxy)
-	g.HandleFunc("/", notServed) // what else the provider stores is not one caller's
+	g.HandleFunc("/", notServed) // the provider's other items belong to no single caller
 	g.Handle("/metrics", promhttp.Handler())
 	return g
 }
 
-// hideAccount keeps from clients whose account is the gateway's.
+// hideAccount hides the gateway's account from clients.
 func hideAccount(res *http.Response) error {
 	for _, name := range []string{"Set-Cookie", "Openai-Organization", "Openai-Project"} {
 		res.Header.Del(name)
@@ -98,7 +98,7 @@ type pieces struct{}
 func (pieces) Get() []byte { return make([]byte, 2<<10) }
 func (pieces) Put([]byte)  {}
 
-// caller is who has the key of a request: an entity with a parent, the team; else nobody.
+// caller is the entity of a request's key, with the team as its parent; empty for an unknown key.
 func (g *gateway) caller(r *http.Request) (c llmhttp.Caller) {
 	key := httplimit.APIKey("Authorization")(r)
 	if known, ok := g.callers.Get(key); ok || key == "" {
@@ -107,14 +107,14 @@ func (g *gateway) caller(r *http.Request) (c llmhttp.Caller) {
 	found, err, _ := g.reads.Do(key, func() (any, error) { return admin.New(g.repo).Entities.Get(context.WithoutCancel(r.Context()), key) })
 	entity, _ := found.(admin.Entity)
 	if err != nil || entity.ParentID == "" || len(entity.Metadata) > 0 && json.Unmarshal(entity.Metadata, &c) != nil {
-		return llmhttp.Caller{} // {"models": […]} bounds what the key may ask for
+		return llmhttp.Caller{} // {"models": […]} bounds the models of the key
 	}
 	c.Entity = key
 	g.callers.Add(key, c)
 	return c
 }
 
-// Close settles what is left, when no request is served any more.
+// Close settles open calls, after the last request was served.
 func (g *gateway) Close(ctx context.Context) error {
 	return errors.Join(g.transport.Close(ctx), g.limiter.Close(ctx))
 }

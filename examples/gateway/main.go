@@ -1,5 +1,5 @@
 // Command gateway is an OpenAI-compatible gateway in front of a fake provider; docs/gateway.md
-// says what it shows. It needs nothing but Go: DynamoDB runs in the process.
+// describes it. It needs nothing but Go: DynamoDB runs in the process.
 package main
 
 import (

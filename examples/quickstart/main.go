@@ -1,4 +1,4 @@
-// Command quickstart shows rate-limited LLM calls: settled at what they used, denied with
+// Command quickstart shows rate-limited LLM calls: settled at their usage, denied with
 // an exact wait, charged to a project too, exact among processes, and served while DynamoDB
 // does not answer.
 //
@@ -9,7 +9,7 @@
 //
 //	go run ./examples/quickstart -endpoint http://127.0.0.1:8000
 //
-// Read tour.go: each scene is what a service would write.
+// Read tour.go: each scene is code as in a service.
 package main
 
 import (
@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string, out, usage io.Writer) error {
 	return t.play(ctx)
 }
 
-// play makes the table and its limits, shows all scenes, and removes what they made.
+// play makes the table and its limits, shows all scenes, and removes its items.
 func (t *tour) play(ctx context.Context) (err error) {
 	// A Repository is one table; a RateLimiter charges its buckets. One of each per process is
 	// enough: both are safe for concurrent use.

@@ -26,7 +26,7 @@ const (
 
 var options = &dynalimit.RepositoryOptions{Principal: "quickstart"}
 
-// tour is what the scenes share.
+// tour is the shared state of the scenes.
 type tour struct {
 	out     io.Writer
 	client  *dynamodb.Client
@@ -36,19 +36,19 @@ type tour struct {
 	scenes  int
 }
 
-// prepare sets the limits and says who belongs to whom.
+// prepare sets the limits and the parents.
 func prepare(ctx context.Context, repo *dynalimit.Repository) error {
-	// Everybody: 60 requests and 12,000 tokens a minute.
+	// Everyone: 60 requests and 12,000 tokens a minute.
 	everybody := []dynalimit.Limit{dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 12_000)}
 	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true}, everybody); err != nil {
 		return err
 	}
-	// One model: 100 images a day, whoever asks.
+	// One model: 100 images a day, for every caller.
 	ofImages := admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerDay("images", 100)}, Version: admin.AnyVersion, Only: true} // and nothing else
 	if _, err := admin.New(repo).Limits.SetConfig(ctx, admin.Scope{Everyone: true, Resource: images}, ofImages); err != nil {
 		return err
 	}
-	// One project: 18,000 tokens a minute, and two keys whose calls count there too.
+	// One project: 18,000 tokens a minute, and two keys that count there too.
 	if err := admin.New(repo).Limits.Add(ctx, admin.Scope{Entity: shop, Resource: chat}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 18_000)}); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func prepare(ctx context.Context, repo *dynalimit.Repository) error {
 	return nil
 }
 
-// settled asks for an estimate, and gives back what the call did not use.
+// settled acquires an estimate, and gives the unused part back.
 func (t *tour) settled(ctx context.Context) error {
 	t.scene("Admitted by an estimate, settled at the truth")
 	lease, err := t.limiter.Acquire(ctx, ana, chat, dynalimit.Amounts{"rpm": 1, "tpm": 1_400})
@@ -178,7 +178,7 @@ func callModel(ctx context.Context) error {
 	}
 }
 
-// refused acquires what cannot be admitted.
+// refused acquires amounts that do not fit.
 func (t *tour) refused(ctx context.Context, key string, ask dynalimit.Amounts) (*dynalimit.LimitExceededError, error) {
 	lease, err := t.limiter.Acquire(ctx, key, chat, ask)
 	var exceeded *dynalimit.LimitExceededError
@@ -191,7 +191,7 @@ func (t *tour) refused(ctx context.Context, key string, ask dynalimit.Amounts) (
 	return nil, errors.Join(errors.New("admitted: the store is so slow that the limits refilled meanwhile"), lease.Rollback(ctx))
 }
 
-// show draws what a key and its project have left. Check writes nothing.
+// show draws the remaining tokens of a key and its project. Check writes nothing.
 func (t *tour) show(ctx context.Context, key string) error {
 	report, err := t.limiter.Check(ctx, key, chat, nil)
 	if err != nil {

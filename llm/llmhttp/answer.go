@@ -15,7 +15,7 @@ import (
 )
 
 // answer is the body of an answer. It reads the usage as bytes pass, and settles the call once:
-// before its reader has the end, when it is closed, or when the request's context ends.
+// before its reader gets the end, at its close, or at the end of the request's context.
 type answer struct {
 	io.ReadCloser
 	attempt *attempt
@@ -28,7 +28,7 @@ type answer struct {
 	reader  *dialect.Reader
 	plain   *plain // undoes a compression beside the stream; nil if there is none
 	ended   bool
-	settled chan struct{} // closed when the call is
+	settled chan struct{} // closed when the call is settled
 }
 
 func newAnswer(a *attempt, res *http.Response) io.ReadCloser {
@@ -37,7 +37,7 @@ func newAnswer(a *attempt, res *http.Response) io.ReadCloser {
 		reader: a.route.NewReader(res.Header), settled: make(chan struct{}),
 	}
 	b.plain = newPlain(res.Header.Get("Content-Encoding"), b.reader)
-	b.mu.Lock() // the context may have ended, and Transport.Close may settle what is open
+	b.mu.Lock() // the context may have ended, and Transport.Close may settle open answers
 	a.transport.open.add(b)
 	b.stop = context.AfterFunc(b.ctx, b.settleIfLeft)
 	b.mu.Unlock()
@@ -49,7 +49,7 @@ func newAnswer(a *attempt, res *http.Response) io.ReadCloser {
 	return b
 }
 
-// Read passes on what arrives.
+// Read passes arrived bytes on.
 func (b *answer) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {
@@ -61,7 +61,7 @@ func (b *answer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// see reads the usage in what has passed. What is read after the end counts no more.
+// see reads the usage in passed bytes. It ignores bytes after the end.
 func (b *answer) see(passed []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,8 +70,8 @@ func (b *answer) see(passed []byte) {
 	}
 }
 
-// Close settles what was not read to its end, too. A client that leaves behind the last token
-// did not see the usage, which alone tells of hidden reasoning: it is read.
+// Close also settles an answer that was not read to its end. A client that leaves behind the last token
+// has not read the usage, which alone shows hidden reasoning: Close reads it.
 func (b *answer) Close() error {
 	closed := sync.OnceValue(b.ReadCloser.Close)
 	b.readUsage(closed)
@@ -80,13 +80,13 @@ func (b *answer) Close() error {
 	return err
 }
 
-// The usage comes right behind the last token: how long Close waits for it, and how much it reads.
+// The usage comes right behind the last token. These bound Close's wait and read for it.
 const (
 	usageWait = 250 * time.Millisecond
 	usageSize = 64 << 10
 )
 
-// readUsage reads on until a usage that is owed was told, or there is no more time.
+// readUsage reads on until the expected usage has arrived, or the time is over.
 func (b *answer) readUsage(closed func() error) {
 	if !b.owes() {
 		return
@@ -102,7 +102,7 @@ func (b *answer) readUsage(closed func() error) {
 	}
 }
 
-// owes reports whether a usage is to come. What is compressed is not known at once.
+// owes reports whether a usage is still to come. The state of a compressed stream lags behind.
 func (b *answer) owes() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,14 +114,14 @@ var errClosed = errors.New("llmhttp: the answer was closed before its end")
 // settleIfLeft settles the call if its request has ended.
 func (b *answer) settleIfLeft() {
 	if err := b.ctx.Err(); err != nil {
-		guard.Call(func() { b.end(err) }, func(e *guard.Ended) { // nobody else's goroutine
+		guard.Call(func() { b.end(err) }, func(e *guard.Ended) { // the goroutine has no other owner
 			b.attempt.transport.opts.Logger.Error("llmhttp: the end of an answer did not return", "cause", e, "stack", string(e.Stack))
 		})
 	}
 }
 
-// end settles the call by what was seen, once; who comes second waits for it. cause is why no more
-// is read.
+// end settles the call by the usage so far, once; a concurrent call waits for the first. cause is the
+// reason that reading ended.
 func (b *answer) end(cause error) {
 	if b.hasEnded() {
 		<-b.settled
@@ -147,7 +147,7 @@ func (b *answer) hasEnded() bool {
 	return had
 }
 
-// settle ends the call: at its usage, if that was told, or by how it ended.
+// settle ends the call: at its usage, if that has arrived, or by its outcome.
 func (b *answer) settle() error {
 	call, route := b.attempt.call, b.attempt.route
 	usage, whole := b.reader.Usage(route)
@@ -179,7 +179,7 @@ func (b *answer) settle() error {
 	return call.Failed(b.ctx, o)
 }
 
-// used is a usage as the guard takes it.
+// used converts a usage for the guard.
 func (a *attempt) used(u dialect.Usage) llm.Usage {
 	usage := llm.Usage{
 		Tokens: prices.Tokens(u.Tokens), SoundTokens: u.Sound, ServiceTier: u.Tier, Tools: a.route.Billed(u.Uses, a.tools),

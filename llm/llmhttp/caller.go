@@ -6,30 +6,30 @@ import (
 	"strings"
 )
 
-// Caller is whose call it is.
+// Caller is the caller of a call.
 type Caller struct {
-	// Entity is who is limited.
+	// Entity is the limited party.
 	Entity string
-	// Parent is the id of the entity's parent, and Plan the name of its plan, where the entity's record
-	// does not say them (dynalimit.WithParent, WithPlan); empty for none. Take both from what was
-	// verified, such as the claims of a signed token, and never from a header: who chooses a parent
-	// chooses whose limits are charged. A parent without a record is answered with 403.
+	// Parent is the id of the entity's parent, and Plan the name of its plan, for entities whose record
+	// has none (dynalimit.WithParent, WithPlan); empty for none. Take both from verified data,
+	// such as the claims of a signed token, and never from a header: a caller that chooses its parent
+	// chooses the charged limits. A parent without a record is answered with 403.
 	Parent, Plan string
-	// Org and App are whose budget pays; both empty without a keeper.
+	// Org and App are the owner and the program of the budget; both empty without a keeper.
 	Org, App string
-	// Models are those that the caller may ask for, as on the wire; one that ends in "*" stands for
-	// all that begin so. Empty: all of Options.Models.
+	// Models are the models that the caller may use, by their names on the wire; a name that ends in "*"
+	// matches all with that beginning. Defaults to nil: all of Options.Models.
 	Models []string
 	// Tags attribute the cost, as in llm.Request.
 	Tags map[string]string
 }
 
-// WithCaller says whose calls those are that are made with the context.
+// WithCaller returns a context for the calls of a caller.
 func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerOf is the caller of a context; ok is false without one.
+// CallerOf returns the caller of a context; ok is false without one.
 func CallerOf(ctx context.Context) (c Caller, ok bool) {
 	c, ok = ctx.Value(callerKey{}).(Caller)
 	return c, ok
@@ -37,12 +37,12 @@ func CallerOf(ctx context.Context) (c Caller, ok bool) {
 
 type callerKey struct{}
 
-// may reports whether the caller may ask for a model.
+// may reports whether the caller may use a model.
 func (c *Caller) may(model string) bool {
 	return len(c.Models) == 0 || slices.ContainsFunc(c.Models, func(pattern string) bool { return matches(pattern, model) })
 }
 
-// matches reports whether a model is the one of a pattern, or one of those.
+// matches reports whether a model matches a pattern.
 func matches(pattern, model string) bool {
 	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
 		return strings.HasPrefix(model, prefix)

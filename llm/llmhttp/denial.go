@@ -17,10 +17,10 @@ import (
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/mark"
 )
 
-// deny answers a call that is not admitted; its error is the context's own, if that has ended.
+// deny answers a call that was not admitted. It returns the context's own error if that has ended.
 func (a *attempt) deny(err error) (*http.Response, error) {
 	ctx := a.request.Context()
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // nobody waits any longer
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // the caller has left
 		return nil, err
 	}
 	if denial, ok := errors.AsType[*llm.DeniedError](err); ok {
@@ -42,7 +42,7 @@ func (a *attempt) deny(err error) (*http.Response, error) {
 	case refusal.Passing:
 		answer := dialect.Refusal{Status: http.StatusServiceUnavailable, Message: told.Detail, Wait: told.RetryAfter, Again: a.soon(told.RetryAfter)}
 		if errors.Is(err, dynalimit.ErrUnavailable) {
-			answer.Again = false // the limiter has tried for as long as it may: retries of the SDK wait in vain
+			answer.Again = false // the limiter has used its whole Timeout: retries of the SDK would wait in vain
 		}
 		return a.marked(answer, err), nil
 	}
@@ -74,7 +74,7 @@ func (a *attempt) denied(denial *llm.DeniedError) *http.Response {
 	return res
 }
 
-// retrySoon is the longest wait that is left to an SDK. Longer ones are the caller's decision.
+// retrySoon is the longest wait that an SDK may handle. Longer waits are the caller's decision.
 const retrySoon = 5 * time.Second
 
 // soon reports whether an SDK's retry helps: the wait is short, and ends before the request's deadline.
@@ -83,7 +83,7 @@ func (a *attempt) soon(wait time.Duration) bool {
 	return wait <= retrySoon && (!ok || wait < time.Until(deadline))
 }
 
-// marked is an answer whose error DenialOf and UnavailableOf find.
+// marked is an answer with an error that DenialOf and UnavailableOf find.
 func (a *attempt) marked(answer dialect.Refusal, err error) *http.Response {
 	m := mark.Of(err)
 	if m == "" {
@@ -104,7 +104,7 @@ func (a *attempt) answer(refusal dialect.Refusal) *http.Response {
 	return refused(a.request, a.route.Shape, refusal)
 }
 
-// refused is an answer that no provider gave, in the shape of one.
+// refused is the transport's own answer, in the shape of the provider's errors.
 func refused(r *http.Request, shape *dialect.Shape, refusal dialect.Refusal) *http.Response {
 	if r.Body != nil {
 		_ = r.Body.Close()
@@ -118,7 +118,7 @@ func refused(r *http.Request, shape *dialect.Shape, refusal dialect.Refusal) *ht
 	}
 }
 
-// quoted is what a client wrote, for a message: cut, and without what could be markup.
+// quoted is a client's text for a message: cut, and without markup.
 func quoted(s string) string {
 	const most = 64
 	if len(s) > most {

@@ -9,16 +9,16 @@ import (
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/mark"
 )
 
-// DenialOf finds why a call was denied in the error that an SDK made of the answer, or in one of
-// this package: dynalimit.LimitExceededError, dynalimit.PausedError, dynalimit.BlockedError and
-// prices.QuotaExceededError are found in it by errors.As. It reads a mark in the message of the error,
+// DenialOf finds the denial in the error that an SDK made of the answer, or in one of
+// this package. errors.As finds dynalimit.LimitExceededError, dynalimit.PausedError, dynalimit.BlockedError and
+// prices.QuotaExceededError in it. DenialOf reads a mark in the message of the error,
 // or in the JSON that the error keeps, and so finds each denial of this process, however many there
-// are. Of the statuses of a limit's denial the mark has those that deny.
+// are. The mark has only the denying statuses of a limit's denial.
 func DenialOf(err error) (*llm.DeniedError, bool) { return find[*llm.DeniedError](err) }
 
-// UnavailableOf finds, in the error that an SDK made of the answer, that the limits could not be
-// asked: DynamoDB did not answer and the policy is Block, as it is for money. RetryIn of the result is
-// the time until DynamoDB is asked again. It is false for an error of the provider, a 503 too.
+// UnavailableOf finds the outage in the error that an SDK made of the answer: DynamoDB did not
+// answer and the policy is Block, the default for money. RetryIn of the result is
+// the time until the next probe of DynamoDB. It is false for an error of the provider, a 503 too.
 func UnavailableOf(err error) (*dynalimit.UnavailableError, bool) {
 	return find[*dynalimit.UnavailableError](err)
 }
@@ -38,17 +38,17 @@ func find[T error](err error) (found T, ok bool) {
 	return errors.AsType[T](refused)
 }
 
-// answered is an error of the SDKs of OpenAI and Anthropic. That of OpenAI keeps the answer out
+// answered is an error of the SDKs of OpenAI and Anthropic. OpenAI's leaves the answer out
 // of its message.
 type answered interface {
 	error
 	RawJSON() string
 }
 
-// Denial is why an answer of a Transport denies a call, as DenialOf; false for any other answer.
+// Denial finds the denial in an answer of a Transport, as DenialOf; it is false for any other answer.
 func Denial(res *http.Response) (*llm.DeniedError, bool) { return findIn[*llm.DeniedError](res) }
 
-// Unavailable says that an answer of a Transport is a 503 of its own, as UnavailableOf; false for any
+// Unavailable finds the outage in an answer of a Transport, as UnavailableOf; it is false for any
 // other answer, a 503 of the provider too.
 func Unavailable(res *http.Response) (*dynalimit.UnavailableError, bool) {
 	return findIn[*dynalimit.UnavailableError](res)

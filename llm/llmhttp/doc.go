@@ -11,37 +11,37 @@
 //	ctx = llmhttp.WithCaller(ctx, llmhttp.Caller{Entity: "team-a"})
 //	answer, err := client.Chat.Completions.New(ctx, params)
 //	if denial, ok := llmhttp.DenialOf(err); ok { … denial.RetryIn() … }
-//	if away, ok := llmhttp.UnavailableOf(err); ok { … the limits could not be asked … }
+//	if away, ok := llmhttp.UnavailableOf(err); ok { … DynamoDB did not answer … }
 //
-// Each attempt of an SDK is a call: it is estimated from its body, admitted by the guard, and
-// settled at what the answer says was used, before the caller has the answer's end. The answer
-// passes without a byte delayed. A call that is denied is answered in the provider's own shape, so
+// Each attempt of an SDK is a call. The transport estimates it from its body, the guard admits it, and
+// the transport settles it at the reported usage, before the caller has the answer's end. No byte of the
+// answer is delayed. A denied call is answered in the provider's own shape, so
 // that the SDK returns its own error: after one attempt, or, if the call fits within 5 s, after the SDK's
-// retries at the time that the answer tells.
+// retries at the time in the answer.
 //
-// # What is recognised
+// # Recognised calls
 //
 // OpenAI's Chat Completions, Responses and their compaction, Embeddings and Completions, also as
 // Azure, Bedrock and Vertex serve them; Anthropic's Messages, direct and on Vertex; Bedrock's
 // InvokeModel and Converse, streamed or not; Gemini's generateContent, streamGenerateContent and
 // embedContent. Counting tokens is free. Everything else (batches, files, pictures, realtime) passes
-// untouched and unmetered, and is logged; where llm.Cost limits money it is refused, but for reads
-// and what Options.AllowUnmetered names.
+// untouched and unmetered, and is logged. If llm.Cost limits money, it is refused, except for reads
+// and the routes of Options.AllowUnmetered.
 //
-// # What costs more than tokens
+// # Costs beyond tokens
 //
-// Where llm.Cost limits money, a tool of the provider's is known to be free, or has a price and a
-// bound of its uses, or its call is refused before anything is sent, as are a service tier and a
+// If llm.Cost limits money, a tool of the provider's must be known to be free, or have a price and a
+// bound of its uses. Otherwise its call is refused before it is sent, as are a service tier and a
 // model without a price.
 //
-// # How a call ends
+// # Outcomes
 //
-//	the usage was told                    that is charged
-//	nothing was sent, or 3xx              all is given back
+//	a reported usage                      the usage is charged
+//	not sent, or 3xx                      all is given back
 //	4xx or 5xx                            the tokens are given back; OpenAI and Gemini count the request
-//	sent, and no answer                   the prompt's estimate stays
-//	an error inside a stream              what was seen; before the first token the prompt's estimate
-//	a stream that nobody can read         the whole estimate, as of one that goes on in the background
-//	a stream that is cut                  the prompt and what was seen; for Cost, Options.CutTokens of the guard more
-//	200 without a usage                   a stream: the prompt's estimate and what was seen; else the whole estimate
+//	sent without an answer                the prompt's estimate stays
+//	an error inside a stream              the counted tokens; before the first token the prompt's estimate
+//	an unreadable stream                  the whole estimate, as for a call that goes on in the background
+//	a cut stream                          the prompt and the counted tokens; for Cost, Options.CutTokens of the guard more
+//	200 without a usage                   a stream: the prompt's estimate and the counted tokens; else the whole estimate
 package llmhttp

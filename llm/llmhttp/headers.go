@@ -8,7 +8,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/refusal"
 )
 
-// show puts the caller's own limit that binds on an answer, in place of the provider's limits,
+// show puts the caller's own tightest limit on an answer, in place of the provider's limits,
 // which are not the caller's.
 func show(h http.Header, c refusal.Caller, statuses []dynalimit.LimitStatus) {
 	for name := range h {

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// reading is an answer that somebody reads, or has left.
+// reading is an answer that is being read, or that its reader has left.
 type reading interface {
-	// settleIfLeft settles an answer whose request has ended.
+	// settleIfLeft settles an answer after the end of its request's context.
 	settleIfLeft()
 }
 
@@ -33,7 +33,7 @@ func (o *open) remove(r reading) {
 	delete(o.all, r)
 }
 
-// settle settles the answers whose requests have ended: a goroutine may be on its way to.
+// settle settles the answers of ended requests, if their goroutines have not yet.
 func (o *open) settle() {
 	o.mu.Lock()
 	all := slices.Collect(maps.Keys(o.all))

@@ -13,20 +13,20 @@ import (
 	"github.com/dynalimit/dynalimit/llm"
 )
 
-// Options say which calls are made, for whom, and how they are estimated. The functions are called
-// by many goroutines at once.
+// Options configure the models, the callers and the estimates of calls. The functions must be
+// safe for concurrent use.
 type Options struct {
-	// Models are all that may be called. It must not be empty.
+	// Models are the callable models. It must not be empty.
 	Models Models
-	// Identify says whose call a request is; what it gives stands for WithCaller's. Its error, and a
-	// Caller without an Entity and an App, is answered with 401, whatever is asked; so is a call of an
+	// Identify returns the caller of a request. It overrides WithCaller. Its error, and a
+	// Caller without an Entity and an App, is answered with 401 for every request; so is a call of an
 	// entity without a record if dynalimit.Options.Unrecorded is Refuse. Defaults to nil:
-	// the caller of the request's context. Without one, calls are answered with 401, and other
-	// requests are nobody's.
+	// the caller of the request's context. Without that, calls are answered with 401, and other
+	// requests have no caller.
 	Identify func(*http.Request) (Caller, error)
-	// Estimate replaces what a call is admitted by. It is given what the body says: the tokens of
+	// Estimate replaces the estimate of a call. It receives the estimate from the body: the tokens of
 	// its text by the kinds of its bytes, and Unmetered for each part that text does not show.
-	// Defaults to nil: that is taken.
+	// Defaults to nil: the body's estimate.
 	Estimate func(*http.Request, llm.Request) llm.Estimate
 	// Unmetered is the most tokens of a part of a prompt that its text does not show: a picture, a
 	// file, an earlier response, the result of one use of a tool. Defaults to 2,000; for a limit on
@@ -35,64 +35,64 @@ type Options struct {
 	// MaxBody is the longest body of a request, in bytes; a longer one is refused with 413. A body
 	// is in memory until it is sent. Defaults to 10 MiB.
 	MaxBody int64
-	// Count leaves the requests of OpenAI's streams as they are: those that do not ask for their
-	// usage are counted by what passes, which shows no hidden reasoning. Defaults to false: they
-	// are made to ask, and the event with the usage is taken out again. Signed requests are always
-	// left as they are.
+	// Count leaves the requests of OpenAI's streams unchanged. Streams without a requested
+	// usage are then counted as they pass, which misses hidden reasoning. Defaults to false: the
+	// transport requests the usage and removes its event from the stream. Signed requests are always
+	// left unchanged.
 	Count bool
-	// Wait is how long a call may stand in line for its limits. It ends before the deadline of the
-	// request's context. Defaults to 0: it is denied at once.
+	// Wait is the longest wait of a call in line for its limits. It ends before the deadline of the
+	// request's context. Defaults to 0: the call is denied at once.
 	Wait time.Duration
-	// AllowUnmetered names the routes that pass unmetered beside a limit on money (llm.Cost), by
-	// their paths. There, requests that are no metered calls are refused with 404, for they may cost
-	// something, but for reads such as GET /v1/models. An entry is a whole path, such as "/v1/files",
+	// AllowUnmetered names the paths of the routes that pass unmetered beside a limit on money
+	// (llm.Cost). There, other requests than metered calls are refused with 404, because they may cost
+	// money, except for reads such as GET /v1/models. An entry is a whole path, such as "/v1/files",
 	// in the case in which it is sent, without a query and without escapes; with "*" at its end it
-	// stands for all paths that begin so, and "*" for all. Escapes, "." and ".." of a request are
-	// undone before it is compared, and "%2F" as well, for some servers do so: both ways must match.
-	// Defaults to none. Without a limit on money all pass, and the first request of each route is
+	// matches all paths with that beginning, and "*" matches all. The transport removes escapes, "." and
+	// ".." of a request before it compares, and also "%2F", which some servers decode: both forms must match.
+	// Defaults to nil: no routes. Without a limit on money all pass, and the first request of each route is
 	// logged.
 	AllowUnmetered []string
 	// Pool names the bucket that all calls with a request's credential charge, in all
-	// processes: a parent of the callers. When the provider says stop, it is paused
+	// processes: a parent of the callers. A provider's 429 pauses it
 	// (dynalimit.RateLimiter.Pause). Defaults to nil: this process alone pauses, by credential
 	// and model. A 429 that may be about one entity's requests pauses that entity, in this process.
 	Pool func(*http.Request) Pool
-	// Headers puts X-Ratelimit-Limit, -Remaining and -Reset of the caller's own limit that binds
+	// Headers puts X-Ratelimit-Limit, -Remaining and -Reset of the caller's own tightest limit
 	// on each answer, in place of the provider's. Defaults to false.
 	Headers bool
-	// Logger hears of calls that could not be settled or admitted because of a mistake, of pauses,
-	// and of routes that pass unmetered. Defaults to nobody.
+	// Logger logs calls that could not be settled or admitted because of a mistake, pauses,
+	// and unmetered routes. Defaults to nil: no log.
 	Logger *slog.Logger
 }
 
 // Pool is a bucket: an entity's, on a resource.
 type Pool struct {
-	// Entity is whose bucket it is.
+	// Entity is the bucket's entity.
 	Entity string
-	// Resource is what the bucket is for.
+	// Resource is the bucket's resource.
 	Resource string
 }
 
-// Models are the models that may be called, as they are named on the wire. A name that ends in "*"
-// stands for all that begin so; of several the longest holds. What is not here is refused, for
-// else each invented name had a bucket of its own.
+// Models are the callable models by their names on the wire. A name that ends in "*"
+// matches all with that beginning; of several the longest holds. Other models are refused, because
+// otherwise each invented name would have a bucket of its own.
 type Models map[string]Model
 
-// Model is what a model on the wire is to limits and prices.
+// Model describes a model on the wire for limits and prices.
 type Model struct {
-	// Resource is what the limits are on. Defaults to the name in Models, which must be one then:
-	// without "*".
+	// Resource is the resource of the limits. Defaults to the name in Models, which must then have
+	// no "*".
 	Resource string
-	// Priced is the id that the prices have. Defaults to the name on the wire.
+	// Priced is the id of the price. Defaults to the name on the wire.
 	Priced string
 	// Label is the budget's label for the model, for callers with an App. Defaults to none.
 	Label string
-	// Tier is the service tier, or the place, that serves calls which name none, as the provider's
-	// project is set up, such as "priority". Only limits on money look at it. Defaults to the
+	// Tier is the service tier, or the place, of calls that name none, as the provider's
+	// project is set up, such as "priority". Only limits on money use it. Defaults to the
 	// standard one.
 	Tier string
-	// MaxOutput is the most tokens of a reply whose request does not bound it. Defaults to 0:
-	// nobody knows. Limits on tokens are charged 4,096 for such a reply before the call, and a
+	// MaxOutput is the most tokens of a reply without a bound in its request. Defaults to 0,
+	// unknown: limits on tokens are charged 4,096 for such a reply before the call, and a
 	// limit on money refuses it.
 	MaxOutput int64
 }

@@ -22,7 +22,7 @@ const (
 	maxPauses    = 1024             // that a process keeps
 )
 
-// pauses hold back calls whose provider has said stop, in this process.
+// pauses hold back calls in this process after a provider's 429.
 type pauses struct {
 	mu      sync.Mutex
 	by      map[[32]byte]pause     // by credential and model
@@ -86,7 +86,7 @@ func (p *pauses) pauseAll(a *attempt, d time.Duration) {
 }
 
 // pauseEntity holds the calls of one entity back for d. It reports whether another entity is held
-// back already: then the provider refuses more than the requests of one.
+// back already: then the provider refuses more than one entity's requests.
 func (p *pauses) pauseEntity(a *attempt, d time.Duration) (second bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +103,7 @@ func (p *pauses) pauseEntity(a *attempt, d time.Duration) (second bool) {
 	return false
 }
 
-// put stores a pause, and forgets others if there are too many: those that have ended first.
+// put stores a pause. If there are too many it removes others, ended ones first.
 func (p *pauses) put(key [32]byte, at pause) {
 	now := time.Now()
 	if len(p.by) >= maxPauses {
@@ -126,7 +126,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// write writes a pause; nobody waits for it but wait.
+// write writes a pause in the background; only wait waits for it.
 func (p *pauses) write(pause func()) {
 	done := make(chan struct{})
 	p.mu.Lock()
@@ -146,7 +146,7 @@ func (p *pauses) write(pause func()) {
 	}()
 }
 
-// wait waits for what is being written.
+// wait waits for the writes in progress.
 func (p *pauses) wait(ctx context.Context) error {
 	p.mu.Lock()
 	writing := slices.Collect(maps.Keys(p.writing))
@@ -161,7 +161,7 @@ func (p *pauses) wait(ctx context.Context) error {
 	return nil
 }
 
-// keyOf is a credential with a model, and tells neither.
+// keyOf is a hash of a credential and a model.
 func keyOf(a *attempt) [32]byte {
 	h := sha256.New()
 	for _, name := range []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key"} {
@@ -175,7 +175,7 @@ func keyOf(a *attempt) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// pressed pauses the calls that the provider has said stop to.
+// pressed pauses the calls that the provider refused.
 func (t *Transport) pressed(a *attempt, status int, s says, f *dialect.Failure) {
 	p := pressureOf(a.route.Shape, status, s, f, time.Now())
 	d := min(p.wait, longestPause)

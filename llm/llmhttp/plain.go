@@ -13,14 +13,14 @@ import (
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/dialect"
 )
 
-// plain undoes the compression of an answer beside it, for the reader alone.
+// plain decompresses an answer beside its stream, for the usage reader alone.
 type plain struct {
 	in    *io.PipeWriter
 	done  chan struct{}
 	blind bool // nothing of the answer could be read
 }
 
-// newPlain starts what undoes an encoding: nil for none.
+// newPlain starts the decompression of an encoding; nil for none.
 func newPlain(encoding string, to *dialect.Reader) *plain {
 	var open func(io.Reader) (io.Reader, error)
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
@@ -49,7 +49,7 @@ func newPlain(encoding string, to *dialect.Reader) *plain {
 	return p
 }
 
-// inflate is of zlib, as RFC 9110 has it, or of the bare format that some send instead.
+// inflate reads zlib, as RFC 9110 defines deflate, or the bare format that some servers send.
 func inflate(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	if head, err := b.Peek(2); err == nil && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
@@ -69,7 +69,7 @@ func (p *plain) write(to *dialect.Reader, b []byte) {
 	_, _ = p.in.Write(b)
 }
 
-// close waits until all that came was read.
+// close waits until all bytes were read.
 func (p *plain) close() {
 	if p != nil {
 		_ = p.in.Close()
@@ -77,5 +77,5 @@ func (p *plain) close() {
 	}
 }
 
-// unread reports, after close, whether nobody could read what came.
+// unread reports, after close, whether the answer could not be decompressed.
 func (p *plain) unread() bool { return p != nil && p.blind }

@@ -8,12 +8,12 @@ import (
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/dialect"
 )
 
-// shortPause is for a provider that does not say how long.
+// shortPause is for a provider that gives no time.
 const shortPause = time.Second
 
-// says has what the headers of an answer say of when to come back.
+// says has the times in the headers of an answer.
 type says struct {
-	retry time.Time // zero if the answer does not say
+	retry time.Time // zero if the answer has no time
 	unit  time.Time // when the next request or token of an empty limit is free; zero if that is not known
 	empty bool      // a limit of the provider has nothing left
 }
@@ -29,14 +29,14 @@ func saysOf(h http.Header, now time.Time) (s says) {
 	return s
 }
 
-// pressure is how long an answer says stop, and to whom.
+// pressure is the pause that an answer asks for.
 type pressure struct {
 	wait time.Duration // 0 if the answer does not say stop, or no wait helps
 	one  bool          // the answer may be about the requests of one entity
 }
 
-// pressureOf reads an answer. A 429 is about all callers of a credential if it tells a time, or a limit
-// is empty; else one caller may have provoked it, who must not stop the others.
+// pressureOf reads an answer. A 429 concerns all callers of a credential if it gives a time, or a limit
+// is empty. Otherwise one caller may have caused it, and must not stop the others.
 func pressureOf(shape *dialect.Shape, status int, s says, f *dialect.Failure, now time.Time) pressure {
 	if f != nil && status < 300 {
 		status = shape.StatusOf(f)
@@ -61,7 +61,7 @@ func pressureOf(shape *dialect.Shape, status int, s says, f *dialect.Failure, no
 
 const statusOverloaded = 529 // of Anthropic
 
-// retryAfter is what an answer says of when to come back.
+// retryAfter is the wait in an answer's headers.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 && ms < 1e9 {
 		return time.Duration(ms * float64(time.Millisecond))
@@ -76,8 +76,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// nextUnit reports whether one of the provider's own limits is empty, and when the next request or
-// token of all empty ones is free. A reset is when all of a limit is free again, and it refills all the
+// nextUnit reports whether one of the provider's own limits is empty, and the wait until the next request or
+// token of all empty ones is free. At a reset all of a limit is free again, and it refills all the
 // time: of a limit of 120 that is full in 60 s one is free in 0.5 s.
 func nextUnit(h http.Header, now time.Time) (d time.Duration, empty bool) {
 	for _, limit := range []string{"Requests", "Tokens", "Input-Tokens", "Output-Tokens"} {

@@ -11,10 +11,10 @@ import (
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/dialect"
 )
 
-// maxRoutes bounds the routes that a process remembers to have logged.
+// maxRoutes bounds the remembered routes of a process.
 const maxRoutes = 256
 
-// routes are those of requests that are no metered calls.
+// routes handles the requests that are not metered calls.
 type routes struct {
 	beside  bool // a limit on money: then a request that may cost something must be allowed
 	allowed []string
@@ -44,7 +44,7 @@ func reads(r *http.Request) bool {
 		r.Header.Get("Upgrade") == "" && r.Header.Get("X-Http-Method-Override") == ""
 }
 
-// allows reports whether Options.AllowUnmetered names a path, however a server reads it.
+// allows reports whether Options.AllowUnmetered names a path, in every reading of servers.
 func (p *routes) allows(escaped string) bool {
 	for _, spelling := range dialect.Spellings(escaped) {
 		if !slices.ContainsFunc(p.allowed, func(pattern string) bool { return matches(pattern, spelling) }) {

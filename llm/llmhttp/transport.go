@@ -51,8 +51,8 @@ func NewTransport(base http.RoundTripper, guard *llm.Guard, opts *Options) (*Tra
 	return &Transport{base: base, guard: guard, opts: o, routes: routes{beside: guard.LimitsMoney(), allowed: o.AllowUnmetered, logger: o.Logger}}, nil
 }
 
-// Close waits for the pauses that are being written, and for what the guard has still to settle,
-// until ctx ends. Answers that are being read go on.
+// Close waits for pending writes of pauses and for the guard's pending settlements,
+// until ctx ends. Open answers stay open.
 func (t *Transport) Close(ctx context.Context) error {
 	if err := problem.NoContext(ctx, "llmhttp"); err != nil {
 		return err
@@ -61,18 +61,18 @@ func (t *Transport) Close(ctx context.Context) error {
 	return errors.Join(t.pauses.wait(ctx), t.guard.Close(ctx))
 }
 
-// CloseIdleConnections closes those of the transport below.
+// CloseIdleConnections closes the idle connections of the transport below.
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
 	}
 }
 
-// RoundTrip makes one attempt of a call: it admits it, sends it, and gives back an answer that
+// RoundTrip makes one attempt of a call: it admits it, sends it, and returns an answer that
 // settles it as it is read. A denial is an answer, not an error; see Denial.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL == nil {
-		return t.base.RoundTrip(r) // which says so
+		return t.base.RoundTrip(r) // which fails
 	}
 	route, ok := dialect.Find(r.Method, r.URL.EscapedPath())
 	caller, said := t.identify(r)
@@ -108,11 +108,11 @@ type attempt struct {
 	model     string           // on the wire
 	caller    refusal.Caller   // whose limits they are
 	payer     string           // the caller's entity, or the app without one
-	injected  bool             // the usage is asked for on the caller's behalf
+	injected  bool             // the transport requested the usage for the caller
 	call      *llm.Call
 }
 
-// read reads what is asked for. It returns the answer to what cannot be admitted.
+// read reads the request. It returns the answer to a request that cannot be admitted.
 func (a *attempt) read() *http.Response {
 	body, err := a.readBody()
 	switch {
@@ -139,11 +139,11 @@ func (a *attempt) read() *http.Response {
 	return nil
 }
 
-// maxGrown is how much of a body gets memory before it is there.
+// maxGrown is the most memory allocated for a body before its bytes arrive.
 const maxGrown = 128 << 10
 
-// readBody reads the body, and a byte more than it may have; nothing of one that says that it is
-// too long. It closes it.
+// readBody reads the body, and at most one byte more than allowed; it reads nothing of a body whose length is
+// already too long. It closes it.
 func (a *attempt) readBody() (_ []byte, err error) {
 	if a.request.Body == nil {
 		return nil, nil
@@ -156,7 +156,7 @@ func (a *attempt) readBody() (_ []byte, err error) {
 	return read.Bytes(), errors.Join(err, a.request.Body.Close())
 }
 
-// admit takes what the call needs. It returns the answer to one that is denied.
+// admit takes the call's amounts. It returns the answer to a denied one.
 func (a *attempt) admit(caller Caller) (*http.Response, error) {
 	model, known := a.transport.opts.Models.find(a.model)
 	switch {
@@ -180,7 +180,7 @@ func (a *attempt) admit(caller Caller) (*http.Response, error) {
 	return nil, nil //nolint:nilnil // admitted
 }
 
-// identify is whose call a request is: nobody's if it is not known. said is false if nobody was asked.
+// identify is the caller of a request, empty if unknown. said is false if neither Identify nor a context names one.
 func (t *Transport) identify(r *http.Request) (c Caller, said bool) {
 	if t.opts.Identify == nil {
 		return CallerOf(r.Context())
@@ -192,7 +192,7 @@ func (t *Transport) identify(r *http.Request) (c Caller, said bool) {
 	return c, true
 }
 
-// estimated is what the guard is asked for.
+// estimated is the request to the guard.
 func (a *attempt) estimated(c Caller, m Model) llm.Request {
 	asked, opts := a.asked, &a.transport.opts
 	if a.route.AlwaysSearches(m.Priced) || a.route.AlwaysSearches(a.model) {
@@ -253,7 +253,7 @@ func (a *attempt) send() (*http.Response, error) {
 	a.call.Sent()
 	on.answered()
 	a.body = nil
-	if res.StatusCode == http.StatusSwitchingProtocols { // nobody reads what follows
+	if res.StatusCode == http.StatusSwitchingProtocols { // the transport cannot read the rest
 		a.report(ctx, a.call.Failed(ctx, llm.Outcome{Status: res.StatusCode}))
 		return res, nil
 	}
@@ -272,7 +272,7 @@ func (a *attempt) send() (*http.Response, error) {
 
 var errNoAnswer = errors.New("llmhttp: the transport below gave neither an answer nor an error")
 
-// outgoing is the request that is sent, and how far.
+// outgoing is the request to send, and the record of its writes.
 func (a *attempt) outgoing() (out *http.Request, w *written) {
 	body := a.body
 	w = &written{}
@@ -292,10 +292,10 @@ func (a *attempt) outgoing() (out *http.Request, w *written) {
 	return out, w
 }
 
-// neverReplay keeps net/http from sending a request anew when a connection breaks before its answer, as
-// it does with a header of these names: the provider may have run, and billed, both, of one lease. They
-// go to the provider in lower case, which means the same there and which net/http does not look for.
-// A request of which nothing was written, or which HTTP/2 says was not processed, is sent anew still.
+// neverReplay keeps net/http from sending a request again when a connection breaks before its answer, as
+// it does with a header of these names: the provider may have run and billed both under one lease. The headers
+// go to the provider in lower case, which HTTP treats alike and net/http does not look for.
+// An unwritten request, or one that HTTP/2 reports as not processed, is still sent again.
 func neverReplay(h http.Header) {
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 		if values, ok := h[name]; ok {
@@ -305,7 +305,7 @@ func neverReplay(h http.Header) {
 	}
 }
 
-// report logs what of a call could not be settled.
+// report logs a failed settlement.
 func (a *attempt) report(ctx context.Context, err error) {
 	if err != nil {
 		a.transport.opts.Logger.LogAttrs(ctx, slog.LevelError, "llmhttp: a call could not be settled",
@@ -313,8 +313,8 @@ func (a *attempt) report(ctx context.Context, err error) {
 	}
 }
 
-// inject asks for the usage of a stream, also where the caller declines it: what is not told is not
-// charged, such as reasoning that is not shown.
+// inject requests the usage of a stream, also if the caller declines it: an unreported usage, such as
+// hidden reasoning, would not be charged.
 func inject(body []byte, asked *dialect.Request) []byte {
 	if no := asked.Declines; no.Len > 0 {
 		return slices.Concat(body[:no.At], []byte(no.Instead), body[no.At+no.Len:])
@@ -331,7 +331,7 @@ func inject(body []byte, asked *dialect.Request) []byte {
 	return slices.Concat(body[:at], []byte(add), body[at:])
 }
 
-// masked reports whether a request asks Google for a part of the answer, or for one in another form.
+// masked reports whether a request asks Google for a part of the answer, or for another form of it.
 func masked(r *http.Request) bool {
 	for name, values := range r.URL.Query() {
 		switch strings.TrimPrefix(name, "$") {

@@ -7,12 +7,12 @@ import (
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/jsonscan"
 )
 
-// maxHeld is how many bytes of an event are held until it is known whether the caller asked for
+// maxHeld is the most bytes of an event that are held until it is known whether the caller requested
 // it: the event with the usage is shorter.
 const maxHeld = 64 << 10
 
-// without is the stream of an answer without the event of the usage that the caller did not ask
-// for. An event is passed on when it is whole.
+// without is the stream of an answer without the event of a usage that the caller did not
+// request. It passes complete events on.
 type without struct {
 	body   *answer
 	held   []byte // of an event that is not whole
@@ -24,7 +24,7 @@ type without struct {
 
 func newWithout(body *answer) io.ReadCloser { return &without{body: body} }
 
-// Read passes on the events that are whole.
+// Read returns complete events.
 func (w *without) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -47,7 +47,7 @@ func (w *without) Read(p []byte) (int, error) {
 // Close closes the answer.
 func (w *without) Close() error { return w.body.Close() }
 
-// take holds what arrives, and lets go what is whole.
+// take holds arrived bytes, and releases complete events.
 func (w *without) take(b []byte) {
 	w.held = append(w.held, b...)
 	n := wholeEvents(w.held, len(b))
@@ -60,7 +60,7 @@ func (w *without) take(b []byte) {
 	}
 }
 
-// letGo passes on whole events, but for that of the usage, which few of them may be.
+// letGo releases complete events, except for the event of the usage.
 func (w *without) letGo(events []byte) {
 	for bytes.Contains(events, promptTokens) {
 		n := firstEvent(events)
@@ -72,7 +72,7 @@ func (w *without) letGo(events []byte) {
 	w.ready = append(w.ready, events...)
 }
 
-// firstEvent is how long the first of whole events is, with the empty line behind it.
+// firstEvent is the length of the first of complete events, with the empty line behind it.
 func firstEvent(b []byte) int {
 	for n := 0; ; {
 		line := 1 + bytes.IndexByte(b[n:], '\n')
@@ -83,7 +83,7 @@ func firstEvent(b []byte) int {
 	}
 }
 
-// wholeEvents is how long the events are that are whole in b: up to the last empty line, which ends
+// wholeEvents is the length of the complete events in b: up to the last empty line, which ends
 // in the last news bytes if there is one.
 func wholeEvents(b []byte, news int) int {
 	for n := len(b); n > len(b)-news; n = 1 + bytes.LastIndexByte(b[:n-1], '\n') {
@@ -99,8 +99,8 @@ func blank(b []byte) bool {
 	return bytes.HasSuffix(b, []byte("\n\n")) || bytes.HasSuffix(b, []byte("\n\r\n")) || string(b) == "\n" || string(b) == "\r\n"
 }
 
-// usageAlone reports whether an event holds a usage, and neither an error nor choices that say
-// anything: LiteLLM sends an empty one along.
+// usageAlone reports whether an event holds a usage, and neither an error nor choices with
+// content: LiteLLM sends an empty choice along.
 func usageAlone(event []byte) bool {
 	data, ok := bytes.CutPrefix(bytes.TrimLeft(event, "\r\n"), []byte("data:"))
 	if !ok {
@@ -127,7 +127,7 @@ func usageAlone(event []byte) bool {
 	return usage && more == 0
 }
 
-// promptTokens is in each usage, and in few events else: those need not be read once more.
+// promptTokens is in each usage, and in few other events, so those need no second reading.
 var promptTokens = []byte(`"prompt_tokens"`)
 
 var usageEvent = jsonscan.Compile("usage", "choices[]", "choices[].index", "choices[].delta", "choices[].delta.*", "choices[].*", "error")

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 )
 
-// written knows whether a request was sent. A transport that tells its steps says so itself; of
-// another one, a request whose body was read was sent.
+// written records whether a request was sent. A transport with httptrace reports it; with any
+// other one, a request counts as sent after its body was read.
 type written struct {
 	connected, wrote, read atomic.Bool
 	all                    atomic.Pointer[[]byte] // the body; nil once it was answered
@@ -35,7 +35,7 @@ func (w *written) sent() bool {
 	return w.read.Load()
 }
 
-// body is a request's body that notes its first read.
+// body is the request's body; it records its first read.
 func (w *written) body() (io.ReadCloser, error) {
 	b := w.all.Load()
 	if b == nil {
@@ -44,8 +44,8 @@ func (w *written) body() (io.ReadCloser, error) {
 	return &noted{Reader: bytes.NewReader(*b), read: &w.read}, nil
 }
 
-// answered lets the body go, which nobody sends again: an answer refers to its request for as long
-// as it is read.
+// answered releases the body, which is not sent again: an answer refers to its request until it is
+// read.
 func (w *written) answered() { w.all.Store(nil) }
 
 var errAnswered = errors.New("llmhttp: the request was answered, its body is gone")
@@ -55,7 +55,7 @@ type noted struct {
 	read *atomic.Bool
 }
 
-// Read notes that the body is read. One that was read lets go of it.
+// Read records that the body is read, and releases it at its end.
 func (n *noted) Read(p []byte) (int, error) {
 	n.read.Store(true)
 	read, err := n.Reader.Read(p)

@@ -5,53 +5,53 @@ import (
 	"time"
 )
 
-// Answer is how a call is answered. Answer{} is a short reply of 12 tokens in and 3 out.
+// Answer scripts the answer to a call. Answer{} is a short reply of 12 tokens in and 3 out.
 type Answer struct {
 	// Text is the reply. Defaults to "Hello.".
 	Text string
-	// Events is in how many pieces a stream has it; some are empty if it is shorter. Defaults to 3.
+	// Events is the number of a stream's pieces; some are empty if the text is shorter. Defaults to 3.
 	Events int
 
-	// Input and what follows is the usage that is reported, in tokens, of which none is in
+	// Input and the next fields are the reported usage, in tokens. No field includes
 	// another: Input is neither read from a cache nor written to one. Each dialect sums them up
 	// in its way. If all are 0, Input is 12 and Output 3.
 	Input int64
-	// CacheRead is what a cache gave.
+	// CacheRead is input read from a cache. Defaults to 0.
 	CacheRead int64
 	// CacheWrite is written for 5 minutes, CacheWrite1h for an hour. OpenAI reports the sum of
 	// the two, Gemini neither: there they are input.
 	CacheWrite, CacheWrite1h int64
-	// Output is the whole reply, Reasoning what of it is not shown.
+	// Output is the whole reply, Reasoning its hidden part.
 	Output, Reasoning int64
 	// NoUsage reports no usage at all.
 	NoUsage bool
-	// Model is who answers, Tier the service tier. Default to the model that was asked for, and
-	// to none.
+	// Model is the answering model, Tier the service tier. Default to the requested model, and
+	// to no tier.
 	Model, Tier string
 
-	// Status is that of HTTP. Defaults to 200. From 400 on the body is an error as the dialect
-	// writes it.
+	// Status is the status of HTTP. Defaults to 200. From 400 on the body is an error in the form of
+	// the dialect.
 	Status int
 	// Code is the dialect's own name of that error, such as insufficient_quota, overloaded_error,
-	// ThrottlingException or RESOURCE_EXHAUSTED. Defaults to what goes with Status.
+	// ThrottlingException or RESOURCE_EXHAUSTED. Defaults to the name for Status.
 	Code string
-	// RetryAfter is told with an error as the dialect does: in a header, at Gemini in the body.
-	// Bedrock does not tell it. Defaults to 0, not at all.
+	// RetryAfter is sent with an error in the dialect's way: in a header, for Gemini in the body.
+	// Bedrock does not send it. Defaults to 0, not at all.
 	RetryAfter time.Duration
-	// Header is added to that of the answer, in place of fields of the same name.
+	// Header is added to the answer's header, in place of fields of the same name.
 	Header http.Header
-	// Body is the answer's, as it is, streamed or not; the usage is what you say that it tells,
-	// then 0 by default. Defaults to what the dialect has.
+	// Body replaces the answer's body, streamed or not. The reported usage is then
+	// the fields of Answer, 0 by default. Defaults to the dialect's body.
 	Body string
 
-	// CutAfter breaks the connection after so many events of a stream, or in the midst of a body
-	// that is no stream; below 0 before the header. Defaults to 0, not at all.
+	// CutAfter breaks the connection after that many events of a stream, or in the middle of an
+	// unstreamed body; below 0 before the header. Defaults to 0, not at all.
 	CutAfter int
 	// Error ends a stream with an error, by the dialect's name of it, such as overloaded_error,
 	// server_error, throttlingException or UNAVAILABLE, after ErrorAfter events. OpenAI's
 	// Responses end with response.failed and the usage, or with NoUsage in the event error.
 	Error string
-	// ErrorAfter is after how many events Error comes. Defaults to 0: it is the first.
+	// ErrorAfter is the number of events before Error. Defaults to 0: it is the first.
 	ErrorAfter int
 	// WrongCRC makes the checksum of an AWS stream's last frame wrong.
 	WrongCRC bool
@@ -60,24 +60,24 @@ type Answer struct {
 
 	// Delay is before the header, Between before each event but the first.
 	Delay, Between time.Duration
-	// Hold is waited for before the last event, or before the body that is no stream, until it
-	// is closed or has something. Defaults to nil: nothing is.
+	// Hold delays the last event, or an unstreamed body, until it
+	// is closed or has a value. Defaults to nil: no delay.
 	Hold <-chan struct{}
 }
 
-// Usage is what a call used, in tokens, as in Answer.
+// Usage is the usage of a call, in tokens, as in Answer.
 type Usage struct {
 	// Input is neither read from a cache nor written to one.
 	Input int64
-	// CacheRead is what a cache gave.
+	// CacheRead is input read from a cache.
 	CacheRead int64
 	// CacheWrite is written to a cache for 5 minutes, CacheWrite1h for an hour.
 	CacheWrite, CacheWrite1h int64
-	// Output is the whole reply, Reasoning what of it is not shown.
+	// Output is the whole reply, Reasoning its hidden part.
 	Output, Reasoning int64
 }
 
-// usage is what the answer reports.
+// usage is the usage that the answer reports.
 func (a *Answer) usage() Usage {
 	u := Usage{a.Input, a.CacheRead, a.CacheWrite, a.CacheWrite1h, a.Output, a.Reasoning}
 	if u == (Usage{}) && a.Body == "" {
@@ -86,8 +86,8 @@ func (a *Answer) usage() Usage {
 	return u
 }
 
-// prompt is all of what went in.
+// prompt is the whole input.
 func (u Usage) prompt() int64 { return u.Input + u.CacheRead + u.CacheWrite + u.CacheWrite1h }
 
-// total is all of it.
+// total is the sum of all classes.
 func (u Usage) total() int64 { return u.prompt() + u.Output }

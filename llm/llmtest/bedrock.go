@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// amazon is what all of Bedrock has.
+// amazon is the common part of Bedrock's dialects.
 type amazon struct{ *reply }
 
 func (a amazon) header(h http.Header) { h.Set("X-Amzn-Requestid", a.named("00000000-0000-4000-8000-")) }

@@ -11,8 +11,8 @@ type gemini struct{ *reply }
 
 func (g gemini) header(http.Header) {}
 
-// response is a whole reply or a piece of one, with the usage up to there: the prompt has what
-// was cached in it, and thoughts are no part of the candidates.
+// response is a whole reply or a piece of one, with the usage so far: the prompt includes
+// cached input, and the candidates exclude thoughts.
 func (g gemini) response(text, finish string, output int64) object {
 	candidate := object{"index": 0, "content": object{"role": "model", "parts": []any{object{"text": text}}}}
 	if finish != "" {
@@ -75,7 +75,7 @@ func (g gemini) broken() event {
 	return event{data: object{"error": object{"code": code, "message": g.why(), "status": g.Error}}}
 }
 
-// geminiEmbeddings answers with a vector for each text. Only predict tells a usage.
+// geminiEmbeddings answers with a vector for each text. Only predict reports a usage.
 func (a *reply) geminiEmbeddings(method string) dialect {
 	a.u.Output, a.u.Reasoning = 0, 0
 	vectors := func(key string) []object {
@@ -93,7 +93,7 @@ func (a *reply) geminiEmbeddings(method string) dialect {
 		predictions := vectors("instances")
 		for i, v := range predictions {
 			var tokens int64
-			if i == 0 { // the others are told to have none, so that the sum is right
+			if i == 0 { // the others report 0, so that the sum is right
 				tokens = a.u.prompt()
 			}
 			predictions[i] = object{"embeddings": a.told(v, "statistics", object{"token_count": tokens, "truncated": false})}

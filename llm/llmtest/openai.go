@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// created is when every answer of OpenAI was made.
+// created is the creation time of every answer of OpenAI.
 const created = 1_767_225_600
 
 // chat is OpenAI's Chat Completions.
@@ -29,7 +29,7 @@ func (c chat) frame(kind string, choices ...any) object {
 	return o
 }
 
-// counts is the usage: the prompt has what was cached in it, the reply the reasoning.
+// counts is the usage: the prompt includes cached input, the reply the reasoning.
 func (c chat) counts() object {
 	return object{
 		"prompt_tokens": c.u.prompt(), "completion_tokens": c.u.Output, "total_tokens": c.u.total(),
@@ -38,7 +38,7 @@ func (c chat) counts() object {
 	}
 }
 
-// cached is what of the prompt had to do with a cache.
+// cached is the cached part of the prompt.
 func (a *reply) cached() object {
 	o := object{"cached_tokens": a.u.CacheRead}
 	if written := a.u.CacheWrite + a.u.CacheWrite1h; written > 0 {
@@ -64,7 +64,7 @@ func (c chat) events() []event {
 	return c.chunks("chat.completion.chunk", append(choices, choice(object{}, "stop")))
 }
 
-// chunks are events with one choice each, and one with the usage if that was asked for.
+// chunks are events with one choice each, and one with the usage if that was requested.
 func (c chat) chunks(kind string, choices []object) []event {
 	options, _ := c.asked["stream_options"].(map[string]any)
 	include, _ := options["include_usage"].(bool)

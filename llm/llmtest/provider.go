@@ -6,11 +6,11 @@
 //	client := openai.NewClient(option.WithHTTPClient(&http.Client{Transport: provider.Transport()}))
 //	provider.Next(llmtest.Answer{Input: 700, Output: 50}, llmtest.Answer{Status: 429, RetryAfter: time.Second})
 //	… // the first call is answered, the second one denied
-//	provider.Calls()[0].Billed // what the service should have counted
+//	provider.Calls()[0].Billed // the usage that the service should have counted
 //
-// A request is recognised by its path, whatever host and prefix it has, so that the routes of
-// Azure, of Vertex, and of Bedrock in OpenAI's dialect are known as well. One that is not is
-// answered 404, unless the script has a Status or a Body for it.
+// The provider recognises a request by its path, under any host and prefix, so it also knows the routes of
+// Azure, of Vertex, and of Bedrock in OpenAI's dialect. It answers an unknown request with
+// 404, unless the script has a Status or a Body for it.
 package llmtest
 
 import (
@@ -34,43 +34,43 @@ type Provider struct {
 
 // Call is a request that arrived.
 type Call struct {
-	// Method is that of HTTP.
+	// Method is the HTTP method.
 	Method string
-	// Path is as it was on the wire, escaped, with the query.
+	// Path is the path on the wire, escaped, with the query.
 	Path string
-	// Header is the request's.
+	// Header is the request's header.
 	Header http.Header
-	// Body is the request's, all of it.
+	// Body is the request's whole body.
 	Body []byte
-	// Billed is the usage that the answer told, or would have told: also of a stream that broke
-	// or ended in an error. It is nothing for a status of 300 or more and for counting tokens.
+	// Billed is the usage that the answer reported, or would have reported: also of a stream that broke
+	// or ended in an error. It is zero for a status of 300 or more and for counting tokens.
 	Billed Usage
-	// Left says that the client went away before the answer's end. Over a socket it is noticed
-	// a little later, and not at all once the rest is under way.
+	// Left is true if the client went away before the answer's end. Over a socket the provider notices it
+	// a little later, and not at all once the rest is sent.
 	Left bool
 }
 
-// New makes a provider that answers every call alike until Next says otherwise. It ends with
+// New makes a provider that answers every call alike until Next scripts another answer. It ends with
 // the test.
 func New(t testing.TB) *Provider { return &Provider{t: t} }
 
-// Next says how the next calls are answered, in their order, after those that were said
-// before. Then a call is answered by Answer{} again.
+// Next scripts the answers to the next calls, in their order, after earlier scripted
+// ones. Further calls are answered by Answer{} again.
 func (p *Provider) Next(answers ...Answer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.script = append(p.script, answers...)
 }
 
-// Calls are the requests that have arrived so far, in their order.
+// Calls returns the requests so far, in their order.
 func (p *Provider) Calls() []Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.calls)
 }
 
-// URL is that of a server on this machine, without a slash at its end; the first call starts it.
-// What it is made in, such as a bubble of testing/synctest, must bear sockets: see Transport.
+// URL returns the address of a server on this machine, without a slash at its end; the first call starts it.
+// It needs sockets, which a bubble of testing/synctest does not support: see Transport.
 func (p *Provider) URL() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,8 +84,8 @@ func (p *Provider) URL() string {
 	return p.server.URL
 }
 
-// ServeHTTP answers a request. It panics with http.ErrAbortHandler, as net/http wants it, where
-// an answer is to break off.
+// ServeHTTP answers a request. It panics with http.ErrAbortHandler, as net/http requires, if
+// an answer breaks off.
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -99,7 +99,7 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// arrived notes a call, and says how it is answered.
+// arrived records a call, and returns its scripted answer.
 func (p *Provider) arrived(r *http.Request, body []byte) (call int, a served) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

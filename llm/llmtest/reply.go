@@ -29,17 +29,17 @@ type reply struct {
 type form int
 
 const (
-	none form = iota // it is no stream
+	none form = iota // not a stream
 	sse
 	aws
 	array // of JSON, Gemini's without alt=sse
 )
 
-// dialect writes answers as one API has them.
+// dialect writes answers in the form of one API.
 type dialect interface {
-	// header sets what comes with each answer.
+	// header sets the header of each answer.
 	header(h http.Header)
-	// whole is the answer that is no stream.
+	// whole is the answer without streaming.
 	whole() any
 	// events are those of the stream.
 	events() []event
@@ -56,7 +56,7 @@ type event struct {
 	exception bool // one of AWS
 }
 
-// billed is what the call costs.
+// billed is the usage that the call costs.
 func (a *reply) billed() Usage {
 	if a.Status >= http.StatusMultipleChoices {
 		return Usage{}
@@ -64,7 +64,7 @@ func (a *reply) billed() Usage {
 	return a.u
 }
 
-// pieces are the text's.
+// pieces are the pieces of the text.
 func (a *reply) pieces() []string {
 	all := []rune(a.Text)
 	pieces := make([]string, a.Events)
@@ -74,10 +74,10 @@ func (a *reply) pieces() []string {
 	return pieces
 }
 
-// named is an id that is another one in each call.
+// named is an id that differs in each call.
 func (a *reply) named(prefix string) string { return fmt.Sprintf("%s%012d", prefix, a.id) }
 
-// told adds the usage under its key, if it is told.
+// told adds the usage under its key, unless NoUsage is set.
 func (a *reply) told(o object, key string, usage any) object {
 	if !a.NoUsage {
 		o[key] = usage
@@ -85,7 +85,7 @@ func (a *reply) told(o object, key string, usage any) object {
 	return o
 }
 
-// why is what an error says.
+// why is the text of an error.
 func (a *reply) why() string {
 	return strings.TrimSpace("This error is by llmtest. " + cmp.Or(a.Error, a.Code))
 }
@@ -101,7 +101,7 @@ type fixed struct {
 
 func (f fixed) whole() any { return f.body }
 
-// counted answers how many tokens there are, which costs nothing.
+// counted answers the number of tokens, which costs nothing.
 func (a *reply) counted(errors dialect, body object) dialect {
 	a.u, a.form = Usage{}, none
 	return fixed{errors, body}

@@ -10,7 +10,7 @@ func (r responses) failure(h http.Header) any { return chat(r).failure(h) }
 
 func (r responses) whole() any { return r.response("completed", r.item("completed", r.Text)) }
 
-// response is one as it stands.
+// response is the state of a Response.
 func (r responses) response(status string, items ...any) object {
 	if items == nil {
 		items = []any{}

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// served is a reply as it is served.
+// served is a reply with its form.
 type served struct {
 	*reply
 	dialect
 }
 
-// newServed finds out what a request wants.
+// newServed recognises a request.
 func newServed(a Answer, r *http.Request, body []byte, id int) served {
 	reply := &reply{Answer: a, id: id, u: a.usage()}
-	_ = json.Unmarshal(body, &reply.asked) // what is no object asks for nothing
+	_ = json.Unmarshal(body, &reply.asked) // a body that is not an object requests nothing
 	reply.Text = cmp.Or(a.Text, "Hello.")
 	reply.Events = cmp.Or(max(a.Events, 0), 3)
 	s := served{reply, reply.route(r.URL)}
@@ -69,7 +69,7 @@ func (a *reply) route(u *url.URL) dialect {
 	return nil
 }
 
-// by notes the model that was asked for, unless another one answers.
+// by sets the requested model, unless the script names another one.
 func (a *reply) by(model string) {
 	if m, err := url.PathUnescape(model); err == nil {
 		model = m
@@ -120,7 +120,7 @@ func (a *reply) google(model, method string, alt bool) dialect {
 	return nil
 }
 
-// after is the part of a path that follows, up to the next slash.
+// after is the part of a path behind a prefix, up to the next slash.
 func after(path, prefix string) string {
 	_, rest, _ := strings.Cut(path, prefix)
 	part, _, _ := strings.Cut(rest, "/")

@@ -57,7 +57,7 @@ func (a served) serve(w http.ResponseWriter, r *http.Request) error {
 	return a.once(ctx, to, body)
 }
 
-// once writes a body that is no stream.
+// once writes a body that is not streamed.
 func (a served) once(ctx context.Context, to *outlet, body []byte) error {
 	if err := held(ctx, a.Hold); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (a served) stream(ctx context.Context, to *outlet) error {
 	return nil
 }
 
-// encoded is JSON, but for raw.
+// encoded is JSON; raw stays raw.
 func encoded(v any) []byte {
 	if text, ok := v.(raw); ok {
 		return []byte(text)
@@ -113,7 +113,7 @@ func encoded(v any) []byte {
 	return b
 }
 
-// framed is an event as it stands in the stream.
+// framed is an event in the form of the stream.
 func (a served) framed(e event, first, last bool) []byte {
 	b := encoded(e.data)
 	switch a.form {
@@ -144,7 +144,7 @@ func (a served) framed(e event, first, last bool) []byte {
 	}
 }
 
-// outlet is where an answer goes.
+// outlet is the destination of an answer.
 type outlet struct {
 	to    io.Writer
 	zip   *gzip.Writer // nil if it is not compressed
@@ -176,7 +176,7 @@ func (o *outlet) write(b []byte) error {
 	return err
 }
 
-// end sends what ends a compressed answer. A client may have what it wants already.
+// end ends a compressed answer. A client may have enough already.
 func (o *outlet) end() {
 	if o.zip != nil {
 		_ = o.zip.Close()

@@ -83,7 +83,7 @@ func written(r *http.Request) (*http.Request, error) {
 	return in, nil
 }
 
-// answer serves a request, and says how the answer ended: nil if it is whole.
+// answer serves a request, and returns the end of the answer: nil if it is complete.
 func (p *Provider) answer(w *writer, r *http.Request) (err error) {
 	defer func() {
 		switch broken := recover(); broken {
@@ -146,7 +146,7 @@ type answerBody struct {
 	leave func()
 }
 
-// Close tells the provider that nobody reads any longer, and waits until it has noticed.
+// Close tells the provider that the reader is gone, and waits until it has noticed.
 func (a *answerBody) Close() error {
 	err := a.PipeReader.Close()
 	a.leave()

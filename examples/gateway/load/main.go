@@ -1,9 +1,9 @@
-// Command load holds many streams of a gateway open at once, and says what came of them.
+// Command load holds many streams of a gateway open at once, and prints their outcomes.
 //
 //	go run ./examples/gateway/load -streams 1000
 //
-// With -provide it is the gateway's provider, too, whose streams go on until all have been open
-// for 5 seconds; with -pid it says then how much memory of the gateway's process is resident.
+// With -provide it is also the gateway's provider, and its streams go on until all have been open
+// for 5 seconds; with -pid it then prints the resident memory of the gateway's process.
 package main
 
 import (

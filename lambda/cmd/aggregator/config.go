@@ -16,12 +16,12 @@ const (
 	envTries     = "DYNALIMIT_TRIES"          // how often a record that cannot be read is tried; 3 by default
 	envLevel     = "DYNALIMIT_LOG_LEVEL"      // debug, info, warn or error; info by default
 
-	envBucket = "DYNALIMIT_ARCHIVE_BUCKET"  // where what expires is kept: with it, the function archives, and does nothing else
+	envBucket = "DYNALIMIT_ARCHIVE_BUCKET"  // the bucket of expired items: with it, the function only archives
 	envPrefix = "DYNALIMIT_ARCHIVE_PREFIX"  // begins the key of every object; none by default
 	envKMSKey = "DYNALIMIT_ARCHIVE_KMS_KEY" // encrypts objects; as the bucket says by default
 )
 
-// config is what the environment says. A 0 is for the default of whoever takes it.
+// config is the environment's configuration. A 0 means the default of the package that uses it.
 type config struct {
 	table     string
 	retention time.Duration

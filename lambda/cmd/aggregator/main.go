@@ -1,6 +1,6 @@
 // Command aggregator is a function of AWS Lambda that adds the records of a table's stream
-// to usage, and closes its hours on a schedule; or, where its environment names a bucket,
-// one that archives what expires. It is configured by its environment, see config.go.
+// to usage, and closes its hours on a schedule. If its environment names a bucket, it
+// archives expired items instead. Its environment configures it, see config.go.
 package main
 
 import (
@@ -76,7 +76,7 @@ func newLogger(c config, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.level})).With("version", version, "table", c.table)
 }
 
-// orDefault is what is configured, as the log has it.
+// orDefault is a configured value for the log.
 func orDefault(none bool, configured string) string {
 	if none {
 		return "default"

@@ -22,7 +22,7 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// providers are LiteLLM's names of the providers whose calls the dialects read.
+// providers are LiteLLM's names of the providers with a dialect.
 var providers = []string{"openai", "text-completion-openai", "anthropic", "bedrock", "bedrock_converse", "gemini"}
 
 // modes are LiteLLM's names of the kinds of calls that the dialects read.

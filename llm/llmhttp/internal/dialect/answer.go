@@ -13,10 +13,10 @@ import (
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/jsonscan"
 )
 
-// Said is what a value of an answer means.
+// Said is the meaning of a value of an answer.
 type Said uint8
 
-// What there is in answers.
+// The meanings.
 const (
 	Input          Said = iota + 1
 	CacheRead           // input that a cache gave
@@ -33,21 +33,21 @@ const (
 	Query               // one of them, by its words
 	Use                 // an item of the reply, which may be a use of a tool; of a list each list has all
 	UseType             // its type
-	UseName             // the tool's name, if the type does not tell it
-	UseAction           // what the tool did
+	UseName             // the tool's name, if the type does not name it
+	UseAction           // the tool's action
 	ServedTier          // the tier that served
 	Traffic             // the same, as Vertex calls it
 	ServedPlace         // where, or how fast, it did
 	Piece               // a piece of a streamed reply
-	Ended               // the reply is whole, or one of several is
+	Ended               // the end of the reply, or of one of several
 	Total               // of all tokens
 	Detail              // a detail of the input: starts a new one
 	DetailKind          // its time in a cache, or its modality
 	DetailTokens        // its tokens
-	Iteration           // a part of the answer with a usage of its own: what is told in it is its own
+	Iteration           // a part of the answer with a usage of its own: the values inside are its own
 	IterationType       // its type
 	IterationModel      // the model that made it
-	ErrorName           // of an error: its type, code or status; of several all are told
+	ErrorName           // of an error: its type, code or status; all of several
 	ErrorMessage        // its text
 	ErrorStatus         // as a number
 	RetryDelay          // when to come back, as "31s"
@@ -55,7 +55,7 @@ const (
 	EventCode           // the name of its error, if its type is error: others have a code, too
 )
 
-// Usage is what an answer says was used, by all models.
+// Usage is the reported usage of an answer, by all models.
 type Usage struct {
 	Tokens
 	Sound int64
@@ -64,7 +64,7 @@ type Usage struct {
 	Runs  []Run            // of Tokens, those with a bill of their own
 }
 
-// Tokens are those of the classes that have prices. Input is without what a cache gave and took.
+// Tokens are the tokens of the classes that have prices. Input excludes cache reads and writes.
 type Tokens struct {
 	Input, CacheRead, CacheWrite5m, CacheWrite1h, Output int64
 }
@@ -76,7 +76,7 @@ func (t Tokens) plus(u Tokens) Tokens {
 	}
 }
 
-// Failure is an error that an answer tells.
+// Failure is an error in an answer.
 type Failure struct {
 	Names      []string
 	Message    string        // the start of its text
@@ -84,8 +84,8 @@ type Failure struct {
 	RetryDelay time.Duration // 0 if it names none
 }
 
-// Reader reads an answer as it passes. It keeps none of it, and never fails: what cannot be read
-// says nothing.
+// Reader reads an answer as it passes. It keeps none of it, and never fails: it ignores unreadable
+// bytes.
 type Reader struct {
 	dialect *Dialect
 	into    interface{ Write(b []byte) (int, error) } // the framing, or the body's scanner
@@ -204,7 +204,7 @@ func (r *Reader) End(e framing.Head) {
 	}
 }
 
-// fail notes an error by its name. Of many the first are enough.
+// fail records an error by its name. Of many the first few are enough.
 func (r *Reader) fail(name string) {
 	r.failed = true
 	if len(r.failure.Names) < maxNames {
@@ -302,7 +302,7 @@ func (r *Reader) takeName(said Said, name string) {
 	}
 }
 
-// count takes a number. Counts are cumulative: of one that is told again the larger one holds.
+// count takes a number. Counts are cumulative: of repeated ones the larger holds.
 func (r *Reader) count(said Said, n int64) {
 	switch said {
 	case DetailTokens:
@@ -371,7 +371,7 @@ func (d *detail) add() {
 	d.kind, d.tokens = "", 0
 }
 
-// Close says that the answer has ended; it must not be called for a stream that broke off.
+// Close marks the end of the answer; do not call it for a stream that broke off.
 func (r *Reader) Close() {
 	if !r.stream && r.into != nil {
 		r.done = r.value.Close() == nil
@@ -389,7 +389,7 @@ func (r *Reader) Owes() bool {
 	return r.stream && r.ended && !told && !r.failed
 }
 
-// Failure is the error that the answer tells; nil if it tells none.
+// Failure is the error in the answer; nil without one.
 func (r *Reader) Failure() *Failure {
 	if !r.failed {
 		return nil
@@ -397,8 +397,8 @@ func (r *Reader) Failure() *Failure {
 	return &r.failure
 }
 
-// Usage is what the answer says so far; whole reports whether that is all of it: the answer has
-// ended, or said that it does, and what was used.
+// Usage is the usage so far. whole reports whether it is complete: the answer has
+// ended, or announced its end, and reported its usage.
 func (r *Reader) Usage(of Route) (u Usage, whole bool) {
 	u.Tier = tierAt(r.tier, r.place)
 	u.Tokens = r.dialect.tokens(r.said)
@@ -415,9 +415,9 @@ func (r *Reader) Usage(of Route) (u Usage, whole bool) {
 	return u, told && (r.done || r.whole)
 }
 
-// tokens are those that numbers say. A total that is more than the sum of the parts has output that no
-// part tells, such as reasoning; one that is less by just the thoughts says that the output has them.
-// Any other total tells nothing.
+// tokens computes the classes from the reported numbers. A total above the sum of the parts includes unreported
+// output, such as reasoning; one that is less by exactly the thoughts means that the output includes them.
+// Any other total is ignored.
 func (d *Dialect) tokens(said map[Said]int64) (t Tokens) {
 	t.CacheRead, t.CacheWrite1h = said[CacheRead], said[CacheWriteHour]
 	t.CacheWrite5m = max(0, said[CacheWrite]-t.CacheWrite1h)
@@ -446,5 +446,5 @@ func (d *Dialect) tokens(said map[Said]int64) (t Tokens) {
 // Whole reports whether the answer has ended as it should.
 func (r *Reader) Whole() bool { return r.whole || r.done && !r.stream }
 
-// Pieces is about how many tokens of a streamed reply have passed.
+// Pieces is the approximate number of tokens of a streamed reply that have passed.
 func (r *Reader) Pieces() int64 { return r.pieces.Tokens() }

@@ -118,9 +118,9 @@ var awsErrors = &Shape{
 		413: "ValidationException", 415: "ValidationException", 429: "ServiceQuotaExceededException", 500: "InternalFailure",
 		503: "ServiceUnavailableException",
 	},
-	// AWS's SDK for Go goes by the name: it tries again after a ThrottlingException, and not after a
-	// ServiceQuotaExceededException. Those for Python and JavaScript go by the status, too: they try
-	// again after 429 and 5xx. Anthropic's SDK on Bedrock knows a denial by 429.
+	// AWS's SDK for Go decides by the name: it retries after a ThrottlingException, and not after a
+	// ServiceQuotaExceededException. Those for Python and JavaScript also decide by the status: they retry
+	// after 429 and 5xx. Anthropic's SDK on Bedrock knows a denial by 429.
 	status: map[int]int{401: 403, 413: 400, 415: 400, 500: 400},
 	again:  map[int]string{429: "ThrottlingException"},
 	final:  map[int]int{429: 400, 503: 400},

@@ -1,6 +1,6 @@
-// Package dialect knows how the model calls of each provider look on the wire: which request is
-// one, where its body bounds the call, where the answer says what was used, and what shape an
-// error has. A provider is one file: a table of paths, and its routes.
+// Package dialect knows the model calls of each provider on the wire: the requests,
+// the bounds in a request's body, the usage in an answer, and the shape of an
+// error. A provider is one file: a table of paths, and its routes.
 package dialect
 
 import (
@@ -13,21 +13,21 @@ import (
 
 // Dialect is one form of calls.
 type Dialect struct {
-	// Request is where a request's body says what bounds its call.
+	// Request lists the places of a request's body that bound its call.
 	Request []Ask
-	// Answer is where an answer, or an event of a streamed one, says what was used.
+	// Answer lists the places of an answer, or of an event of a streamed one, that report the usage.
 	Answer []Tell
-	// Asks are headers of a request that say what its body may say.
+	// Asks are headers of a request with the meaning of values in its body.
 	Asks map[string]Asked
-	// Headers are headers of an answer that say what was used, for bodies that do not.
+	// Headers are headers of an answer that report the usage, for bodies that do not.
 	Headers map[string]Said
 	// Tools are the fees of tools, by type or key; see Fee.
 	Tools map[string]Fee
-	// Uses are the tools, as prices name them, whose uses an answer shows.
+	// Uses are the tools, under the names of prices, whose uses an answer shows.
 	Uses []string
-	// Tiers are the names by which prices know a tier that has two.
+	// Tiers are the names of prices for a tier that has two.
 	Tiers map[string]string
-	// Inclusive means that the input which is reported includes what a cache gave and took.
+	// Inclusive means that the reported input includes cache reads and writes.
 	Inclusive bool
 	// Counts means that the provider counts requests that fail.
 	Counts bool
@@ -37,32 +37,32 @@ type Dialect struct {
 	Masks bool
 	// Enveloped means that an event of a stream is the base64 of the JSON, in "bytes".
 	Enveloped bool
-	// Last is the name of the event that ends a stream; empty if the tables say what does.
+	// Last is the name of the event that ends a stream; empty if the tables define the end.
 	Last string
-	// Shape is how errors look.
+	// Shape is the form of errors.
 	Shape *Shape
 
 	asks, tells *jsonscan.Paths
 }
 
-// Ask is a path of a request, and what stands there.
+// Ask is a path of a request, and the meaning of its value.
 type Ask struct {
 	Path string
 	Asked
 }
 
-// Tell is a path of an answer, and what stands there. Final means that a stream which has told it
-// is whole.
+// Tell is a path of an answer, and the meaning of its value. Final means that it completes
+// a stream.
 type Tell struct {
 	Path string
 	Said
 	Final bool
 }
 
-// Route is what a request's method, path and headers say of its call.
+// Route is the information about a call in a request's method, path and headers.
 type Route struct {
 	*Dialect
-	// Model is the one that the path names; it stands over the body's. Empty: the body names it.
+	// Model is the model in the path, which wins over the body's. Empty: the body names it.
 	Model string
 	// Free means that the call costs nothing, as one that counts tokens.
 	Free bool
@@ -70,7 +70,7 @@ type Route struct {
 	Embeds bool
 	// OneSearch means that all searches of the call are billed as one.
 	OneSearch bool
-	// Injects means that the usage of a streamed answer has to be asked for.
+	// Injects means that the usage of a streamed answer has to be requested.
 	Injects bool
 }
 
@@ -86,8 +86,8 @@ func (d *Dialect) tier(name string) string {
 	return cmp.Or(d.Tiers[name], name)
 }
 
-// Billed are the uses of tools for which a call is charged: those that its answer tells, and for a
-// tool whose uses answers do not show, those that were held.
+// Billed are the charged uses of tools: the reported ones, and for a
+// tool whose uses answers do not show, the held ones.
 func (d *Dialect) Billed(told, held map[string]int64) map[string]int64 {
 	all := map[string]int64{}
 	for tool, n := range told {

@@ -22,14 +22,14 @@ func Find(method, path string) (route Route, ok bool) {
 	return Route{}, false
 }
 
-// Spellings are a path as it is sent, in the ways in which servers read it.
+// Spellings are the ways in which servers may read a path as it is sent.
 func Spellings(path string) []string {
 	path = normal(path)
 	return []string{path, normal(strings.NewReplacer("%2f", "/", "%2F", "/", "\\", "/").Replace(path))}
 }
 
-// ErrorsOf is the shape of errors that the sender of a request expects: its route's, or where that is
-// none that is known, by what its SDK sends; Plain if that tells nothing.
+// ErrorsOf is the shape of errors that the sender of a request expects: its route's, or, for an unknown
+// route, its SDK's; Plain if neither is known.
 func ErrorsOf(route Route, r *http.Request) *Shape {
 	if route.Dialect != nil {
 		return route.Shape

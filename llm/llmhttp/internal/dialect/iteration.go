@@ -1,6 +1,6 @@
 package dialect
 
-// Run is what a model used that has a bill of its own. No Model: the one that was called.
+// Run is the usage of a model with a bill of its own. An empty Model is the called one.
 type Run struct {
 	Model string
 	Tokens
@@ -23,7 +23,7 @@ func (i *iteration) name(said Said, name string) {
 	}
 }
 
-// iterations are those of an answer; of one kind and model they are one.
+// iterations are the iterations of an answer; those of one kind and model are merged.
 type iterations []iteration
 
 // maxIterations are more than an answer has.
@@ -39,11 +39,11 @@ func (all *iterations) add(one iteration) {
 	*all = append(*all, one)
 }
 
-// runs are the tokens of an answer, of which the usage of the whole told some, and those of them
-// that have a bill of their own. The whole is of the model that answered: the one that was called,
-// or, in its place, that of the fallback_message. It has in it what that model did as "message",
-// and neither compactions nor advice nor what another model wrote before it declined. One that
-// declined before it wrote is not billed.
+// runs are the tokens of an answer, given the reported usage of the whole, and the parts
+// with a bill of their own. The whole is of the answering model: the called one,
+// or, in its place, the one of the fallback_message. It includes that model's "message"
+// iterations, but neither compactions nor advice nor the output of another model before it declined. A model
+// that declined before it wrote is not billed.
 func (all iterations) runs(whole Tokens) (sum Tokens, runs []Run) {
 	fallback := ""
 	for _, i := range all {

@@ -2,9 +2,9 @@ package dialect
 
 import "github.com/dynalimit/dynalimit/llm/llmhttp/internal/jsonscan"
 
-// anywhere are the parts of a prompt that its text does not show, and what bounds its caching, at any
-// depth: agents send pictures and files in the results of their tools. What merely looks so, in the
-// arguments of a function, is estimated too much.
+// anywhere are the parts of a prompt that its text does not show, and the bounds of its caching, at any
+// depth: agents send pictures and files in the results of their tools. An argument of a function that
+// looks like one is overestimated.
 var anywhere = []Ask{
 	{"**.image_url", Link},
 	{"**.image_url.url", Link},

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// after is what follows the last of a mark in a path.
+// after is the rest of a path behind the last mark in it.
 func after(path, mark string) (rest string, ok bool) {
 	i := strings.LastIndex(path, mark)
 	if i < 0 {

@@ -2,11 +2,11 @@ package dialect
 
 import "strings"
 
-// fast is a way to be served that no price is known for unless the operator gives one.
+// fast is a mode of service without a known price, unless the operator gives one.
 const fast = "fast"
 
-// placeOf is where, or how fast, a call is served if that has a price of its own, such as "us" and
-// "fast"; was is what was said before.
+// placeOf is the place, or the speed, of a call if that has a price of its own, such as "us" and
+// "fast"; was is the previous value.
 func placeOf(was, is string) string {
 	switch is = strings.ToLower(is); is {
 	case "", "standard", "global", "auto", "not_available":
@@ -18,8 +18,8 @@ func placeOf(was, is string) string {
 	return is
 }
 
-// tierAt is the tier by which a call at a place is priced: the place's, if the tier is the standard
-// one. Both together have no price that is known.
+// tierAt is the tier that prices a call at a place: the place's, if the tier is the standard
+// one. Both together have no known price.
 func tierAt(tier, place string) string {
 	switch tier {
 	case "", "auto", "standard", "standard_only", "default":
@@ -37,8 +37,8 @@ func tierAt(tier, place string) string {
 	return tier + " " + place
 }
 
-// tierOf is the tier that is named; was is what was said before. Two of one call have no price that is
-// known.
+// tierOf is the named tier; was is the previous value. Two tiers of one call have no known
+// price.
 func tierOf(was, is string) string {
 	is = strings.ToLower(is)
 	switch {
@@ -50,8 +50,8 @@ func tierOf(was, is string) string {
 	return was + " " + is
 }
 
-// trafficTier is the tier of a kind of Vertex' traffic: what is paid for in advance is charged as what
-// is not.
+// trafficTier is the tier of a kind of Vertex' traffic. Traffic paid in advance is charged like
+// the rest.
 func trafficTier(kind string) string {
 	switch kind {
 	case "TRAFFIC_TYPE_UNSPECIFIED":

@@ -8,10 +8,10 @@ import (
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/jsonscan"
 )
 
-// Asked is what a value of a request means.
+// Asked is the meaning of a value of a request.
 type Asked uint8
 
-// What there is in requests.
+// The meanings.
 const (
 	Model        Asked = iota + 1
 	MaxOutput          // the most tokens of one reply; of several the largest holds
@@ -47,7 +47,7 @@ const (
 	Guardrail          // a check of the provider's, by the length of the texts
 )
 
-// Request is what a request's body says of its call.
+// Request is the information about a call in its body.
 type Request struct {
 	Model              string
 	MaxOutput, Choices int64 // 0: not said
@@ -72,8 +72,8 @@ type Request struct {
 	allUses int64
 }
 
-// Word is a word of a body, such as false, and what stands for it if it is to say the opposite; no
-// Len: there is none.
+// Word is a word of a body, such as false, and its opposite; without a Len it is
+// absent.
 type Word struct {
 	At, Len int64
 	Instead string
@@ -85,7 +85,7 @@ const mostPrompts = 1 << 20
 // maxModel is the longest name of a model, in bytes.
 const maxModel = 256
 
-// Read reads a request's body, and what its headers say of the call. Its error is for whoever sent it.
+// Read reads a request's body, and the headers that matter. Its error is for the sender.
 func (d *Dialect) Read(body []byte, h http.Header) (*Request, error) {
 	r := &Request{dialect: d}
 	r.text.Add(body)
@@ -158,7 +158,7 @@ func (r *Request) take(what Asked, e jsonscan.Event) (err error) {
 	return err
 }
 
-// decline notes a word that says no to the usage of a stream.
+// decline records a word that declines the usage of a stream.
 func (r *Request) decline(what Asked, e jsonscan.Event, word string) {
 	switch what {
 	case Options:
@@ -199,7 +199,7 @@ func (r *Request) takePart(what Asked, e jsonscan.Event) error {
 	return nil
 }
 
-// takeTool takes a value of a tool, or of what else has a fee.
+// takeTool takes a value of a tool, or of something else with a fee.
 func (r *Request) takeTool(what Asked, e jsonscan.Event) error {
 	switch what {
 	case Tool:
@@ -274,7 +274,7 @@ func (r *Request) addLink(e jsonscan.Event) {
 	r.Parts++
 }
 
-// bound bounds what has no bound of its own: the replies to all prompts, the uses of tools, and the
+// bound sets bounds for the rest: the replies to all prompts, the uses of tools, and the
 // price at a place.
 func (r *Request) bound() {
 	if r.prompts > 1 {
@@ -285,14 +285,14 @@ func (r *Request) bound() {
 	r.Tools = r.tools.uses
 }
 
-// Search notes that the model searches, with no bound.
+// Search records that the model searches, without a bound.
 func (r *Request) Search() {
 	r.tools.add(Fee{Tool: searches}, 0)
 	r.tools.bound(0)
 	r.Tools = r.tools.uses
 }
 
-// drop takes bytes off that are no text.
+// drop removes bytes that are not text.
 func (t *Text) drop(n int64) { // base64 is letters for the most part
 	dense := min(n/6, t.dense)
 	t.dense, t.letters = t.dense-dense, max(0, t.letters-(n-dense))

@@ -11,44 +11,44 @@ import (
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
-// Refusal is an answer that no provider gave.
+// Refusal is an answer of the transport itself.
 type Refusal struct {
 	// Status is 400, 401, 403, 404, 413, 415, 429, 500 or 503.
 	Status int
-	// Message says why.
+	// Message has the reason.
 	Message string
-	// Wait is when to come back; 0 if nobody knows, negative if no wait helps.
+	// Wait is the time until a retry; 0 if unknown, negative if no wait helps.
 	Wait time.Duration
 	// Again means that an SDK may try again by itself after Wait.
 	Again bool
 	// Stainless means that the client is an SDK of OpenAI's and Anthropic's kind, which X-Should-Retry
-	// stops whatever the status.
+	// stops at any status.
 	Stainless bool
 }
 
-// Shape is how a provider's errors look.
+// Shape is the form of a provider's errors.
 type Shape struct {
-	// names are what it calls each status of a Refusal.
+	// names are its names for each status of a Refusal.
 	names map[int]string
 	// status is its own status of some of them.
 	status map[int]int
-	// again are the names of those after which its SDKs try again.
+	// again are the names of those that its SDKs retry.
 	again map[int]string
-	// final is the status of those that would make its SDKs try again, for clients that are not
+	// final is the status of those that its SDKs would retry, for clients that are not
 	// Stainless and may not.
 	final map[int]int
 	// body is the error's JSON.
 	body func(status int, name, message string) any
 	// header holds the name of the error; empty if only the body does.
 	header string
-	// Events are the statuses of errors by their names, for those inside a stream.
+	// Events are the statuses of errors inside a stream by their names.
 	Events map[string]int
 	// Final are the names of errors with status 429 which no wait cures.
 	Final []string
-	// Processed are the names of errors whose prompt is billed.
+	// Processed are the names of errors after which the prompt is billed.
 	Processed []string
-	// TooLarge are parts of the messages of errors with status 429 that are about their request
-	// alone: no other one is refused.
+	// TooLarge are parts of the messages of errors with status 429 about a single request: other
+	// requests are not refused.
 	TooLarge []string
 }
 
@@ -81,7 +81,7 @@ func (s *Shape) Answer(refusal Refusal) (status int, h http.Header, body []byte)
 	return status, h, body
 }
 
-// StatusOf is the status that an error inside a stream names; 0 if it names none that is known.
+// StatusOf is the status of an error inside a stream; 0 if it is unknown.
 func (s *Shape) StatusOf(f *Failure) int {
 	for _, name := range f.Names {
 		if status := s.Events[name]; status != 0 {
@@ -106,7 +106,7 @@ func (s *Shape) Billed(f *Failure) bool {
 	return f != nil && slices.ContainsFunc(f.Names, func(name string) bool { return slices.Contains(s.Processed, name) })
 }
 
-// Plain is the shape of errors where no provider is known: problem details (RFC 9457).
+// Plain is the shape of errors for an unknown provider: problem details (RFC 9457).
 var Plain = &Shape{
 	body: func(status int, _, message string) any {
 		return map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": message}

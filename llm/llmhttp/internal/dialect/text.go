@@ -1,6 +1,6 @@
 package dialect
 
-// Text counts bytes by what tokenizers make of them. The zero value is empty.
+// Text counts bytes by the tokens that tokenizers make of them. The zero value is empty.
 type Text struct{ letters, dense, wide int64 }
 
 // Add counts b.
@@ -15,14 +15,14 @@ func (t *Text) Add(b []byte) {
 	t.wide += int64(wide)
 }
 
-// Tokens is about how many tokens they are: one for four letters, for two digits or signs, and for
+// Tokens is their approximate number of tokens: one for four letters, for two digits or signs, and for
 // three bytes beyond ASCII (measured with o200k: 4.7 bytes of English prose, 1.9 of rows of JSON,
 // 3.8 to 4.7 of Chinese, Japanese and Korean).
 func (t *Text) Tokens() int64 {
 	return (3*t.letters + 6*t.dense + 4*t.wide + 11) / 12
 }
 
-// signs are 1 for digits and signs, 0 for letters, blanks and what is beyond ASCII.
+// signs are 1 for digits and signs, 0 for letters, blanks and bytes beyond ASCII.
 var signs = func() (is [256]uint8) {
 	for i := range is[:0x80] {
 		switch b := byte(i); {

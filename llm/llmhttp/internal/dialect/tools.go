@@ -2,17 +2,17 @@ package dialect
 
 import "strings"
 
-// Fee is what a tool of a request costs beside tokens. The zero value is free.
+// Fee is the cost of a tool of a request beside tokens. The zero value is free.
 type Fee struct {
-	// Tool is the name that prices have for it; empty if it is known to cost nothing beside the
+	// Tool is its name in prices; empty if it is known to cost only the
 	// tokens of the request and of the reply.
 	Tool string
-	// Most is the most uses in one call, whatever the request says; 0 if there is no such bound.
+	// Most is the most uses in one call, for every request; 0 without such a bound.
 	Most int64
 }
 
-// The tools of each provider, by type without its date, or by key. A tool that is not listed has a
-// price that nobody here knows: it is named as it is, so that a limit on money refuses it. Those with
+// The tools of each provider, by type without its date, or by key. An unlisted tool has an unknown
+// price: it keeps its own name, so that a limit on money refuses it. Those with
 // the zero Fee are run by the caller, and their results come in the next request.
 
 // openAITools are from openai-go v3.96.0 (2026-11), responses.ToolUnionParam and the items of a
@@ -35,7 +35,7 @@ var anthropicTools = map[string]Fee{
 
 // geminiTools are from genai v1.77.0 (2026-10), Tool; fees from Google's pages of prices (2026-11). A
 // call reads 20 URLs at most ("URL context"). Not free: googleMaps, fileSearch, retrieval,
-// parallelAiSearch, exaAiSearch and codeExecution, whose results nobody bounds.
+// parallelAiSearch, exaAiSearch and codeExecution, which have unbounded results.
 var geminiTools = map[string]Fee{
 	"functionDeclarations": {}, "function_declarations": {}, "computerUse": {}, "computer_use": {},
 	"googleSearch": {Tool: searches}, "google_search": {Tool: searches},
@@ -70,7 +70,7 @@ func merged(tables ...map[string]Fee) map[string]Fee {
 	return all
 }
 
-// feeOf is what a tool costs, by its type or key and a table of those that are known.
+// feeOf is the fee of a tool, by its type or key and a table of known tools.
 func feeOf(table map[string]Fee, kind string) Fee {
 	if fee, ok := table[undated(kind)]; ok {
 		return fee
@@ -98,19 +98,19 @@ func plainName(name string) string {
 	return name
 }
 
-// tool is the one of a request that is read.
+// tool is the tool of a request that is being read.
 type tool struct {
 	kind string
 	uses int64
 }
 
-// tools are those of a request that are not free, by the names that prices have.
+// tools are the tools of a request that are not free, by the names of prices.
 type tools struct {
 	uses      map[string]int64
 	unbounded map[string]bool
 }
 
-// add notes a tool with so many uses; 0 for no bound, which holds for all of its name.
+// add adds a tool with a number of uses; 0 for no bound, which holds for all of its name.
 func (t *tools) add(fee Fee, uses int64) {
 	if fee.Tool == "" {
 		return
@@ -125,7 +125,7 @@ func (t *tools) add(fee Fee, uses int64) {
 	t.uses[fee.Tool] += min(uses, mostUses)
 }
 
-// bound gives tools without a bound of their own that of all together, 0 if there is none.
+// bound gives tools without a bound the bound of all together, 0 if there is none.
 func (t *tools) bound(all int64) {
 	for name, unbounded := range t.unbounded {
 		if unbounded {
@@ -134,10 +134,10 @@ func (t *tools) bound(all int64) {
 	}
 }
 
-// mostUses is more than a call may have of one tool.
+// mostUses exceeds the uses of one tool in a call.
 const mostUses = 1 << 20
 
-// Results is how many results the tools of a request bring in at most: one of a tool without a bound.
+// Results is the most results of the tools of a request: one for a tool without a bound.
 func Results(tools map[string]int64) (n int64) {
 	for _, uses := range tools {
 		n = min(n+max(1, uses), mostUses)

@@ -2,11 +2,11 @@ package dialect
 
 import "strings"
 
-// use is an item of a reply that is read, which may be a use of a tool.
+// use is an item of a reply that is being read, which may be a use of a tool.
 type use struct{ kind, name, action string }
 
-// fee is what the item costs; the zero Fee for one that is no use of a provider's tool. Of the actions
-// of OpenAI's search those that search cost: it may also open a page, or look for words in one.
+// fee is the item's fee; the zero Fee if it is not a use of a provider's tool. Of the actions
+// of OpenAI's search only searches cost: it may also open a page, or look for words in one.
 func (u use) fee(table map[string]Fee) Fee {
 	switch {
 	case u.kind == "web_search_call" && u.action != "" && u.action != "search":
@@ -21,7 +21,7 @@ func (u use) fee(table map[string]Fee) Fee {
 	return Fee{}
 }
 
-// uses are those of an answer, by the names that prices have.
+// uses are the uses of an answer, by the names of prices.
 type uses struct {
 	list map[string]int64 // of the list that is read, or of all that are in none
 	most map[string]int64
@@ -41,10 +41,10 @@ func (all *uses) add(tool string) {
 	all.most[tool] = max(all.most[tool], all.list[tool])
 }
 
-// maxTools are more than an answer uses.
+// maxTools exceeds the tools of an answer.
 const maxTools = 64
 
-// with are they with a number of searches that the answer tells; where it tells none, those of the items
+// with returns them with the reported number of searches; without such a number it counts the items
 // of the reply.
 func (all *uses) with(search int64) map[string]int64 {
 	if search == 0 {

@@ -6,11 +6,11 @@ import (
 	"hash/crc32"
 )
 
-// What ends the reading of an event stream, for good: the bytes that follow have no place any more.
+// These errors end the reading of an event stream for good: the position in the stream is lost.
 var (
-	// ErrCRC says that a checksum is wrong, of a prelude or of a message.
+	// ErrCRC means a wrong checksum, of a prelude or of a message.
 	ErrCRC = errors.New("a checksum of the event stream is wrong")
-	// ErrFrame says that a length or a header's type cannot be.
+	// ErrFrame means an impossible length or header type.
 	ErrFrame = errors.New("a frame of the event stream is malformed")
 )
 
@@ -40,7 +40,7 @@ type EventStream struct {
 	headers int    // bytes of headers after this part
 	payload int    // bytes of payload
 
-	header     *text // where the header's value is kept, nil if nowhere
+	header     *text // the buffer of the header's value; nil to skip it
 	mode, name text  // the headers of interest
 	event      Head
 }
@@ -65,7 +65,7 @@ var sizes = [...]int{0, 0, 1, 2, 4, 8, -1, -1, 8, 16}
 
 const stringType = 7
 
-// NewEventStream makes a reader that tells a sink.
+// NewEventStream makes a reader that reports events to a sink.
 func NewEventStream(s Sink) *EventStream { return &EventStream{sink: s, need: preludeSize} }
 
 // Write reads the next bytes of the stream. It fails with ErrCRC or ErrFrame, then always.
@@ -94,7 +94,7 @@ func (e *EventStream) Write(b []byte) (int, error) {
 	return done, e.err
 }
 
-// next acts on a part that is whole, and says which comes then.
+// next handles a complete part, and selects the next one.
 func (e *EventStream) next() {
 	b := e.buf.buf
 	switch e.at {
@@ -139,7 +139,7 @@ func (e *EventStream) begin(b []byte) {
 	}
 }
 
-// expect says which part of the headers comes next.
+// expect sets the next part of the headers.
 func (e *EventStream) expect(at part, n int) {
 	if n > e.headers {
 		e.err = ErrFrame
@@ -179,7 +179,7 @@ func (e *EventStream) typed(kind byte) {
 	}
 }
 
-// kept is where a header's value is kept.
+// kept returns the buffer for a header's value, nil for none.
 func (e *EventStream) kept(name []byte) *text {
 	switch string(name) {
 	case ":message-type":

@@ -4,7 +4,7 @@ import "bytes"
 
 // SSE reads text/event-stream as the WHATWG has defined it: lines end in CR, LF or CRLF, an
 // event's data lines are joined by LF, an event without one is dropped, a byte order mark and
-// comments are skipped. The fields id and retry mean nothing here. Make it with NewSSE.
+// comments are skipped. It ignores the fields id and retry. Make it with NewSSE.
 type SSE struct {
 	sink Sink
 
@@ -14,14 +14,14 @@ type SSE struct {
 	at    place   // where in its line the next byte is
 	name  [6]byte // the name of the line's field, as far as it matters
 	n     int     // how much of it there is
-	field field   // what the name says
+	field field   // the field of the name
 	value text    // of the field event
 
-	event Head // what is known of the event under way
+	event Head // of the current event
 	begun bool // it has a data line
 }
 
-// place is where in a line a byte stands.
+// place is the position of a byte in a line.
 type place uint8
 
 const (
@@ -30,7 +30,7 @@ const (
 	inValue
 )
 
-// field is what a line is about.
+// field is the field of a line.
 type field uint8
 
 const (
@@ -44,7 +44,7 @@ const byteOrderMark = "\xEF\xBB\xBF"
 // lineFeed joins data lines.
 var lineFeed = []byte{'\n'}
 
-// NewSSE makes a reader that tells a sink.
+// NewSSE makes a reader that reports events to a sink.
 func NewSSE(s Sink) *SSE { return &SSE{sink: s} }
 
 // Write reads the next bytes of the stream. It never fails.
@@ -113,7 +113,7 @@ func (s *SSE) nameByte(c byte) {
 	}
 }
 
-// endName acts on a field's name that is whole.
+// endName handles a complete field name.
 func (s *SSE) endName() {
 	s.at = afterColon
 	switch string(s.name[:s.n]) {
@@ -131,7 +131,7 @@ func (s *SSE) endName() {
 	}
 }
 
-// endLine acts on a line that is whole.
+// endLine handles a complete line.
 func (s *SSE) endLine() {
 	switch {
 	case s.at == inName && s.n == 0:
@@ -148,7 +148,7 @@ func (s *SSE) endLine() {
 	s.at, s.n, s.field, s.mark = inName, 0, other, len(byteOrderMark)
 }
 
-// before is how many bytes stand before the first c.
+// before counts the bytes before the first c.
 func before(b []byte, c byte) int {
 	if i := bytes.IndexByte(b, c); i >= 0 {
 		return i

@@ -1,9 +1,9 @@
 package jsonscan
 
-// kept is how many bytes a buffer keeps from one value to the next.
+// kept is the most bytes that a buffer keeps allocated between values.
 const kept = 16 << 10
 
-// bounded is a buffer that keeps the beginning of what it is given.
+// bounded is a buffer that keeps only the beginning of its input.
 type bounded struct {
 	b    []byte
 	most int

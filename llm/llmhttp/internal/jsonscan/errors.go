@@ -8,10 +8,10 @@ import (
 // ErrDepth refuses objects and arrays in each other that are more than 1,000 deep.
 var ErrDepth = errors.New("jsonscan: nested deeper than 1,000")
 
-// SyntaxError refuses what is not one JSON value.
+// SyntaxError refuses input that is not one JSON value.
 type SyntaxError struct {
 	Offset int64  // how many bytes are before the mistake
-	Reason string // what is wrong there
+	Reason string // the mistake
 }
 
 func (e *SyntaxError) Error() string {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Kind says what a value is.
+// Kind is the type of a value.
 type Kind uint8
 
 // The kinds. Object and Array are reported where they begin, End where they end.
@@ -24,7 +24,7 @@ const (
 type Event struct {
 	// Path is the place of the path in the list that was compiled.
 	Path int
-	// Kind says what was found.
+	// Kind is the type of the value.
 	Kind Kind
 	// Key is the key that "*" stands for, cut after 64 bytes; not of an End.
 	Key []byte
@@ -39,8 +39,8 @@ type Event struct {
 
 var errNotWhole = errors.New("jsonscan: not a whole number from 0 to 2^53 in plain digits")
 
-// Int is the value of a number from 0 to 2^53 that is written in digits alone. It refuses what
-// parsers may differ about: signs, fractions, exponents, leading zeros and larger numbers.
+// Int is the value of a number from 0 to 2^53 that is written in digits alone. It refuses the forms
+// on which parsers may differ: signs, fractions, exponents, leading zeros and larger numbers.
 func (e Event) Int() (int64, error) {
 	const most = 1 << 53
 	plain := len(e.Text) == 1 || len(e.Text) > 1 && e.Text[0] != '0'

@@ -13,7 +13,7 @@ type Paths struct {
 	longest  int   // bytes of the longest spelling of a key
 }
 
-// node is a value that is on a path. A value that is on none has a nil one.
+// node is a value on a path. A value on no path has a nil one.
 type node struct {
 	name    string    // the path that leads to it
 	written string    // its key with all spellings
@@ -26,8 +26,8 @@ type node struct {
 	element *node     // each element of an array
 }
 
-// spelled is a spelling of a key. A list of them is looked through faster than a map: most keys
-// have another length than all.
+// spelled is a spelling of a key. Searching a list of them is faster than a map, because most keys
+// differ from all spellings in length.
 type spelled struct {
 	key  string
 	node *node
@@ -38,7 +38,7 @@ const none = -1
 // longestOther is how many bytes of a key Event.Key holds at most.
 const longestOther = 64
 
-// Compile makes a set of paths, of which the first has the id 0. A path is keys joined by "."; in
+// Compile makes a set of paths; the first has the id 0. A path is keys joined by "."; in
 // their place:
 //
 //   - "a|b" is one key that has two spellings, which is written so in every path;

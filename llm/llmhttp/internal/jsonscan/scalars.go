@@ -63,7 +63,7 @@ func (p part) then(c byte) part {
 	}
 }
 
-// readNumber reads up to what ends a number.
+// readNumber reads up to the byte that ends a number.
 func (s *Scanner) readNumber(b []byte) int {
 	n := 0
 	for ; n < len(b); n++ {

@@ -5,17 +5,17 @@ import "unicode/utf8"
 // maxDepth is how many objects and arrays may be in each other.
 const maxDepth = 1000
 
-// Options says how a Scanner reads.
+// Options configure a Scanner.
 type Options struct {
 	// Capture is how many bytes Event.Text holds at most. Defaults to 256.
 	Capture int
-	// Strict refuses what parsers differ about: a key on a path that its object has twice, in
+	// Strict refuses the forms on which parsers differ: a key on a path that its object has twice, in
 	// either spelling, invalid UTF-8, halves of surrogate pairs and a byte order mark. Otherwise
 	// both values of such a key are reported, invalid UTF-8 is let through, half a pair is U+FFFD
 	// and the mark is skipped.
 	Strict bool
-	// Chunk is given all of the strings at paths, decoded, in pieces as they arrive, which may
-	// cut a rune. A piece is valid during the call. Defaults to nobody.
+	// Chunk receives all of the strings at paths, decoded, in pieces as they arrive, which may
+	// cut a rune. A piece is valid during the call. Defaults to nil.
 	Chunk func(path int, b []byte)
 }
 
@@ -32,7 +32,7 @@ type Scanner struct {
 	at    *node    // of the value that is read or comes next
 	key   bounded  // the last key that may be on a path
 	text  bounded  // the last string or number at a path
-	to    *bounded // key or text, where the string or number that is read goes; nil if nobody asks for it
+	to    *bounded // the buffer (key or text) of the current string or number; nil if it is not wanted
 	begun int64    // where that string or number begins
 	str   str
 	one   [utf8.UTFMax]byte // a rune that was escaped
@@ -41,11 +41,11 @@ type Scanner struct {
 	word  Kind              // of it
 
 	start start
-	fresh bool // nothing of this value was asked for so far
+	fresh bool // no part of this value was wanted so far
 }
 
-// start is how the last value began, up to the first value that was asked for. The events of a
-// stream mostly begin alike: what has been read is not read again.
+// start is the beginning of the last value, up to its first wanted value. The events of a
+// stream mostly begin alike, so the scanner skips a beginning that it has read before.
 type start struct {
 	text  []byte
 	stack []frame
@@ -60,7 +60,7 @@ func New(p *Paths, o Options, found func(Event) error) *Scanner {
 	}
 	s := &Scanner{paths: p, options: o, found: found}
 	s.text.most = o.Capture
-	s.key.most = p.longest + 1 // what is cut is no spelling
+	s.key.most = p.longest + 1 // a longer key matches no spelling
 	s.Reset()
 	return s
 }
@@ -98,10 +98,10 @@ func (s *Scanner) skipStart(b []byte) int {
 	return n
 }
 
-// maxStart bounds the start that is noted, in bytes.
+// maxStart bounds the stored start, in bytes.
 const maxStart = 1 << 10
 
-// noteStart notes the start of a value, if it is short and has come at once.
+// noteStart stores the start of a value, if it is short and has come at once.
 func (s *Scanner) noteStart(b []byte) {
 	s.fresh = false
 	if s.off == int64(len(b)) && len(b) <= maxStart {
@@ -141,13 +141,13 @@ func (s *Scanner) step(b []byte) int {
 	}
 }
 
-// fail makes a mistake at n bytes from here the error of s. It returns n.
+// fail records a mistake n bytes from here as the error of s. It returns n.
 func (s *Scanner) fail(n int, reason string) int {
 	s.err = &SyntaxError{Offset: s.off + int64(n), Reason: reason}
 	return n
 }
 
-// emit reports what is at n, if a path ends there.
+// emit reports the value at n, if a path ends there.
 func (s *Scanner) emit(n *node, e Event) {
 	if !n.reported() {
 		return

@@ -42,7 +42,7 @@ func (s *Scanner) readString(b []byte) int {
 	return n + 1
 }
 
-// put adds a piece of the value to where it goes.
+// put adds a piece of the value to its buffer.
 func (s *Scanner) put(b []byte) {
 	if s.to == nil || len(b) == 0 {
 		return
@@ -70,7 +70,7 @@ func (s *Scanner) endPair() bool {
 	return true
 }
 
-// readEscape reads what is behind a backslash.
+// readEscape reads the character behind a backslash.
 func (s *Scanner) readEscape(c byte) int {
 	s.state = inString
 	i := strings.IndexByte(`"\/bfnrt`, c)

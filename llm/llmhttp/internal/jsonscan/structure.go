@@ -6,10 +6,10 @@ import "strings"
 type frame struct {
 	node *node
 	seen uint64 // the keys on paths that were there, a bit each
-	end  byte   // what closes it
+	end  byte   // its closing byte
 }
 
-// state is what the next byte is part of or may begin.
+// state is the syntax element that the next byte belongs to or may begin.
 type state uint8
 
 const (
@@ -28,7 +28,7 @@ const (
 	inMark
 )
 
-// wanted says what is missing where something else is.
+// wanted names the missing element for error texts.
 var wanted = [...]string{
 	"want a value", "want a value or ]", "want a key or }", "want a key", "want a colon",
 	"want a comma or the end of the object or array", "want nothing after the value",
@@ -126,7 +126,7 @@ func (s *Scanner) begin(b []byte) int {
 	return 0
 }
 
-// wholeKey reads a key with its colon, and before it all members that nobody asks for.
+// wholeKey reads a key with its colon, and before it all members that are not wanted.
 func (s *Scanner) wholeKey(b []byte) int {
 	if s.options.Strict {
 		return 0

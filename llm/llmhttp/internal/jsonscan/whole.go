@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// What stands in the bytes at hand as a whole and plainly, as nearly all does, is read at once.
-// The rest is left, by 0, to what reads pieces.
+// A complete, plain value in the bytes at hand, as nearly all are, is read at once.
+// Otherwise these return 0, and the functions for pieces read it.
 
-// wholeScalar is how long a value is that stands whole in b, and of which kind.
+// wholeScalar is the length of a value that is complete in b, and its kind.
 func wholeScalar(b []byte) (int, Kind) {
 	switch {
 	case len(b) == 0:
@@ -22,7 +22,7 @@ func wholeScalar(b []byte) (int, Kind) {
 	}
 }
 
-// wholeString is how long a string without escapes is, with its quotes.
+// wholeString is the length of a string without escapes, with its quotes.
 func wholeString(b []byte) int {
 	if len(b) == 0 || b[0] != '"' {
 		return 0
@@ -34,7 +34,7 @@ func wholeString(b []byte) int {
 	return n + 1
 }
 
-// wholeNumber is how long a number in digits alone is, if something else follows.
+// wholeNumber is the length of a number in digits alone, if another byte follows.
 func wholeNumber(b []byte) int {
 	n := 1
 	for n < len(b) && digit(b[n]) {
@@ -46,7 +46,7 @@ func wholeNumber(b []byte) int {
 	return n
 }
 
-// wholeWord is how long a word is, and which.
+// wholeWord is the length of a word, and its kind.
 func wholeWord(b []byte) (int, Kind) {
 	for kind, word := range words {
 		if b[0] == word[0] && len(b) >= len(word) && string(b[:len(word)]) == word {

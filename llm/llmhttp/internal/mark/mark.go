@@ -50,14 +50,14 @@ const (
 	ofOutage
 )
 
-// content is what a mark seals.
+// content is the sealed part of a mark.
 type content struct {
 	Kind    kind
 	Wait    time.Duration // of the *llm.DeniedError around it
 	Details []byte        // of the error: DER, which has no names of fields and is short; JSON of a budget's
 }
 
-// outage is a *dynalimit.UnavailableError whose cause is a text.
+// outage is a *dynalimit.UnavailableError with its cause as a text.
 type outage struct {
 	Package, Op, Cause string
 	Unconfirmed        bool
@@ -67,7 +67,7 @@ type outage struct {
 // maxCause is how many bytes of the cause of an outage a mark has.
 const maxCause = 160
 
-// Of is the mark of the error of a refused call. It is empty for an error that nobody looks for.
+// Of is the mark of the error of a refused call. It is empty for other errors.
 func Of(refused error) string {
 	var m content
 	err := m.describe(refused)
@@ -81,7 +81,7 @@ func Of(refused error) string {
 	return start + base64.RawURLEncoding.EncodeToString(seal.Seal(nil, nil, plain, nil))
 }
 
-// describe takes the details of an error.
+// describe stores the details of an error.
 func (m *content) describe(refused error) (err error) {
 	if denial, ok := errors.AsType[*llm.DeniedError](refused); ok {
 		m.Wait = denial.RetryAfter
@@ -105,7 +105,7 @@ func (m *content) describe(refused error) (err error) {
 	return err
 }
 
-// onlyExceeded leaves out the statuses that do not deny: they would make the message long.
+// onlyExceeded removes the statuses that do not deny: they would make the message long.
 func onlyExceeded(e dynalimit.LimitExceededError) dynalimit.LimitExceededError {
 	all := e.Statuses
 	e.Statuses = nil
@@ -125,8 +125,8 @@ func causeOf(e *dynalimit.UnavailableError) string {
 	return strings.ToValidUTF8(cause[:min(len(cause), maxCause)], "")
 }
 
-// Find returns the error of the first mark of this process in a text. It is nil if there is none. Of
-// the statuses of a limit's denial it has those that deny.
+// Find returns the error of the first mark of this process in a text. It is nil if there is none. It has
+// only the denying statuses of a limit's denial.
 func Find(text string) error {
 	for {
 		_, rest, ok := strings.Cut(text, start)
@@ -152,7 +152,7 @@ func notBase64(r rune) bool {
 func openSealed(text string) error {
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
-		return nil //nolint:nilerr // it is no mark
+		return nil //nolint:nilerr // not a mark
 	}
 	plain, err := seal.Open(nil, nil, sealed, nil)
 	if err != nil {
@@ -169,7 +169,7 @@ func openSealed(text string) error {
 	return &llm.DeniedError{RetryAfter: m.Wait, Err: refused}
 }
 
-// error is the error that describe was given.
+// error rebuilds the error that describe stored.
 func (m *content) error() error {
 	switch m.Kind {
 	case ofLimit:
