@@ -5,14 +5,14 @@ import (
 	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
-// Admin administers what is in a table: its parts are by subject. Make one with New. It has
+// Admin administers a table. Its parts are by subject. Make one with New. It has
 // no state of its own, and is safe for concurrent use.
 type Admin struct {
 	// Limits are the limits of the system, resources, plans and entities.
 	Limits Limits
 	// Entities are the records of entities.
 	Entities Entities
-	// Buckets are what entities hold.
+	// Buckets reads and fills buckets.
 	Buckets Buckets
 	// Namespaces are the tenants of the table.
 	Namespaces Namespaces
@@ -22,8 +22,8 @@ type Admin struct {
 	d *desk
 }
 
-// New administers the table and the namespace of a repository, in the name that its As, or
-// RepositoryOptions.Principal, says; no request. What is changed is in force at once for the
+// New administers the table and the namespace of a repository, in the name of its As, or of
+// RepositoryOptions.Principal. It sends no request. Changes are in force at once for the
 // limiters of the same repository.
 func New(repo *dynalimit.Repository) *Admin {
 	d := &desk{shared.Of(repo)}

@@ -9,32 +9,32 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// AloneOptions are the options of Alone. The zero value fails at once while somebody else
-// is alone.
+// AloneOptions are the options of Alone. The zero value fails at once while another process
+// holds the lease.
 type AloneOptions struct {
-	// Hold is how long the hold lasts after each renewal, which comes after a third of it:
-	// for so long, and 5 s more, others wait for a process that died. From a second to an
+	// Hold is the length of the lease after each renewal, which comes after a third of it.
+	// Other processes wait for Hold, and 5 s more, after a holder's death. From a second to an
 	// hour. Defaults to a minute.
 	Hold time.Duration
-	// Wait is how long to wait while somebody else is alone. Defaults to 0.
+	// Wait is the longest wait for another holder. Defaults to 0.
 	Wait time.Duration
-	// OnWait is told who is alone, before each pause of a second, by the goroutine that
-	// called Alone. Defaults to nobody.
+	// OnWait receives the holder before each pause of a second, on the goroutine that
+	// called Alone. Defaults to nil.
 	OnWait func(*fault.HeldError)
 }
 
-// Alone does something while no other process does anything under the name, in the
+// Alone runs do while no other process runs anything under the name, in the
 // repository's namespace. The name is of the letters a to z, and -, at most 64.
 //
-// A lease in the table keeps others out. It is renewed for as long as do takes, released
-// afterwards, and ends by itself when the process dies. The context that do gets ends, with
-// a *fault.LostError as its cause, when the lease cannot be renewed, a sixth of Hold before
-// anybody else can be alone; then Alone fails with that error, also if do returns none. The
+// A lease in the table keeps others out. It is renewed until do returns, released
+// afterwards, and ends by itself when the process dies. If the lease cannot be renewed, the context of do
+// ends, with a *fault.LostError as its cause, a sixth of Hold before
+// another process can get the lease; then Alone fails with that error, also if do returns nil. The
 // clocks of processes may differ by 5 s. A process that stood still for longer than Hold
-// finds out when it goes on: what do changes should be conditioned on what it read.
+// notices only afterwards: make do's changes conditional on its reads.
 //
-// It returns what do returns. It fails with a *fault.HeldError while somebody else is alone, and
-// as every change does; then do was not called.
+// It returns do's error. It fails with a *fault.HeldError while another process holds the lease, and
+// as every change does; then it did not call do.
 func (a *Admin) Alone(ctx context.Context, name string, opts *AloneOptions, do func(ctx context.Context) error) error {
 	o := AloneOptions{}
 	if opts != nil {

@@ -27,7 +27,7 @@ func (a *Admin) AuditEvents(ctx context.Context, q audit.Query) iter.Seq2[audit.
 	}
 	now := a.d.Clock.Now()
 	if q.To.IsZero() {
-		q.To = now.Add(time.Minute) // events of processes whose clocks are ahead
+		q.To = now.Add(time.Minute) // events of processes with clocks ahead
 	}
 	if q.From.IsZero() && q.Target == "" {
 		kept := a.d.Events.Retention
@@ -63,8 +63,8 @@ func (a *Admin) AuditEvents(ctx context.Context, q audit.Query) iter.Seq2[audit.
 // lastOf is an id above those of a moment.
 func lastOf(t time.Time) string { return trail.FirstID(t.Add(time.Millisecond)) }
 
-// mostAhead is how far the clock of whoever makes a change may be ahead: days after that
-// have no events, and are not asked for.
+// mostAhead is the most that a writer's clock may be ahead: later days
+// have no events, and are not read.
 const mostAhead = 24 * time.Hour
 
 // eventsOf are those of a target.
@@ -86,7 +86,7 @@ func (a *Admin) eventsOf(ctx context.Context, query audit.Query) iter.Seq2[audit
 	}
 }
 
-// wants says whether a query is for what a principal did.
+// wants reports whether a query includes the changes of a principal.
 func wants(q audit.Query, principal string) bool {
 	return q.Principal == "" || q.Principal == principal
 }

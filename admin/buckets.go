@@ -14,33 +14,33 @@ import (
 // Buckets are the buckets of a table. Reading one decides nothing.
 type Buckets struct{ d *desk }
 
-// BucketRefill is what Buckets.Reset or Buckets.TopUp came to.
+// BucketRefill is the result of Buckets.Reset or Buckets.TopUp.
 type BucketRefill struct {
 	// ID names the operation: the one given, or the one drawn.
 	ID string
 	// At is when it was done.
 	At time.Time
 	// Repeated means that the operation had been done before: nothing was done this
-	// time, and the rest is what it came to then.
+	// time, and the other fields have the first result.
 	Repeated bool
-	// Missing means that there is no bucket, so that nothing was to be done: the first
+	// Missing means that the bucket does not exist, so that nothing was done: the first
 	// acquire makes it full.
 	Missing bool
-	// Estimated means that others kept taking from the bucket, so that the change was
-	// made without stopping them: Before is what the bucket held at a look just before,
-	// and what was taken between the look and the change is in neither number.
+	// Estimated means that other processes kept taking from the bucket, so that the change was
+	// made without stopping them: Before is from a read just before,
+	// and neither number includes takes between the read and the change.
 	Estimated bool
-	// Before is what the limits that were filled, or were full already, held, by their
+	// Before has the tokens of the filled, or already full, limits before, by their
 	// names, in whole tokens rounded down; negative in debt.
 	Before dynalimit.Amounts
-	// After is what they hold since, likewise.
+	// After has their tokens afterwards, likewise.
 	After dynalimit.Amounts
 }
 
-// Reset makes limits of a bucket full now, all if none are named, whatever they owe.
-// Counters stay as they are, and so do leases: what they give back later fills nothing that
-// is full. A calendar quota keeps what was granted to it above what it allows, and what is given
-// back to it later is added. A bucket that does not exist is left so, since it is full when it is made.
+// Reset makes limits of a bucket full now, all if none are named, and ends their debt.
+// Counters and leases stay as they are: later give-backs of leases do not fill a limit
+// beyond full. A calendar quota keeps a grant above its amount, and later
+// give-backs are added to it. A missing bucket stays missing, because it is full when it is made.
 //
 // The id names the operation among those of the entity: letters, digits and
 // _ . - : @ /, starting with a letter or digit, at most 128; "" draws one. It is done once
@@ -48,12 +48,12 @@ type BucketRefill struct {
 // result.
 //
 // Limiters on this Repository use the tokens at once. Those of other processes may deny from
-// memory for a second, and who waits there looks again within a configuration's TTL. Tokens
-// that processes have debited ahead stay theirs.
+// memory for a second, and their waiters look again within a configuration's TTL. Prefetched
+// tokens of processes stay theirs.
 //
 // It fails with a *ValidationError, before anything is written, for a limit that the
-// bucket does not have and for an id under which something else was done, and with
-// ErrUnavailable when the table does not answer or others were in the way each time: if
+// bucket does not have and for an id of another operation. It fails with
+// ErrUnavailable if the table does not answer or other writers were first each time: if
 // that is unconfirmed, repeat it with the same id.
 func (b Buckets) Reset(ctx context.Context, entity, resource, id string, limits ...string) (*BucketRefill, error) {
 	for _, name := range limits {
@@ -71,16 +71,16 @@ func (b Buckets) TopUp(ctx context.Context, entity, resource, id string, amounts
 	return b.add(ctx, &refill{action: "bucket_topped_up", id: id, entity: entity, resource: resource}, amounts)
 }
 
-// GrantWindow adds whole tokens to calendar quotas of a bucket, above what they allow too, for
-// the window that they are in: the next one begins with what the quota allows, less a debt.
-// Counters stay as they are. It fails with a *ValidationError for a limit that is no quota. A
-// bucket that does not exist is left so (Missing): it is made with the first call. See
+// GrantWindow adds whole tokens to calendar quotas of a bucket, also above their amounts, for
+// the current window: the next one begins with the quota's amount, less a debt.
+// Counters stay as they are. It fails with a *ValidationError for a limit that is not a quota. A
+// missing bucket stays missing (Missing): the first call makes it. See
 // Buckets.Reset for repetitions, other processes and errors.
 func (b Buckets) GrantWindow(ctx context.Context, entity, resource, id string, amounts dynalimit.Amounts) (*BucketRefill, error) {
 	return b.add(ctx, &refill{action: "bucket_granted", id: id, entity: entity, resource: resource, grant: true}, amounts)
 }
 
-// add checks what is added, and makes the refill.
+// add checks the amounts, and makes the refill.
 func (b Buckets) add(ctx context.Context, r *refill, amounts dynalimit.Amounts) (*BucketRefill, error) {
 	if err := b.d.Usable(ctx); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (b Buckets) add(ctx context.Context, r *refill, amounts dynalimit.Amounts) 
 	return b.refill(ctx, r)
 }
 
-// refill checks and makes a refill, and says what it came to in tokens.
+// refill checks and makes a refill, and returns its result in tokens.
 func (b Buckets) refill(ctx context.Context, r *refill) (*BucketRefill, error) {
 	if err := cmp.Or(checkEntityID("entity", r.entity), checkResource(r.resource)); err != nil {
 		return nil, err

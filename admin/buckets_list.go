@@ -15,26 +15,26 @@ import (
 
 // Bucket is one bucket of an entity, as Buckets.List lists it. It is a plain value.
 type Bucket struct {
-	// EntityID is the entity whose bucket it is.
+	// EntityID is the bucket's entity.
 	EntityID string
-	// Resource is the resource whose bucket it is.
+	// Resource is the bucket's resource.
 	Resource string
-	// Limits are the limits that the bucket holds, in name order, with what each holds now
-	// that its refill is added: they are those that were in force at its last claim. Level,
+	// Limits are the bucket's limits, in name order, with their tokens now,
+	// refill included: they are those in force at its last claim. Level,
 	// Requested, Exceeded and RetryAfter are not set.
 	Limits []dynalimit.LimitStatus
-	// Consumed counts what calls took from each limit since the bucket was made, less what
-	// they gave back, in whole tokens rounded down, by the name of the limit.
+	// Consumed counts the takes from each limit since the bucket was made, less give-backs,
+	// in whole tokens rounded down, by the name of the limit.
 	Consumed dynalimit.Amounts
-	// Refilled is until when refill is in what is stored; zero if the bucket does not say.
+	// Refilled is the instant up to which the stored tokens include refill; zero if unknown.
 	Refilled time.Time
 	// Expires is when DynamoDB may delete the bucket, in whole seconds, unless it is used
 	// before; zero for never.
 	Expires time.Time
 }
 
-// List lists the buckets of an entity, in the order of their resources; those that
-// its calls made. They are read consistently, page by page, and nothing is written. It
+// List lists the buckets of an entity, in the order of their resources. Its calls made
+// them. They are read consistently, page by page, and nothing is written. It
 // fails with a *ValidationError for a bad id, and ends with an error when ctx does. A
 // bucket of the layout before composite items is not listed.
 func (b Buckets) List(ctx context.Context, entity string) iter.Seq2[Bucket, error] {
@@ -56,10 +56,10 @@ func (b Buckets) List(ctx context.Context, entity string) iter.Seq2[Bucket, erro
 	}
 }
 
-// OfResource lists the buckets of a resource, in the order of their entities: who uses
-// it. The index is read, so that a bucket made or deleted a moment ago may be missing or
-// left out; what a bucket holds is read consistently, a hundred with each request, as they
-// are asked for. Nothing is written. It fails with a *ValidationError for a bad name, and
+// OfResource lists the buckets of a resource, in the order of their entities. It reads an index,
+// so a bucket made or deleted a moment ago may be missing or still
+// listed. It reads the tokens consistently, a hundred buckets with each request, as they
+// are consumed. Nothing is written. It fails with a *ValidationError for a bad name, and
 // ends with an error when ctx does. A bucket of the layout before composite items is not
 // listed.
 func (b Buckets) OfResource(ctx context.Context, resource string) iter.Seq2[Bucket, error] {
@@ -114,7 +114,7 @@ func (b Buckets) decode(entity, resource string, item schema.Item) (Bucket, erro
 	}
 	now := b.d.Clock.NowMS()
 	for i, name := range image.Set.Names {
-		if !image.Limits[i].Ghost { // one without parameters: what it holds is not known
+		if !image.Limits[i].Ghost { // without parameters its tokens are unknown
 			out.Limits = append(out.Limits, statusOf(entity, resource, image, i, now))
 			out.Consumed[name] = floorDiv(image.Limits[i].Consumed, milli)
 		}
@@ -128,7 +128,7 @@ func (b Buckets) decode(entity, resource string, item schema.Item) (Bucket, erro
 	return out, nil
 }
 
-// statusOf shows what a limit of a bucket holds at a time in milliseconds.
+// statusOf shows the tokens of a limit of a bucket at a time in milliseconds.
 func statusOf(entity, resource string, image *schema.Image, i int, now int64) dynalimit.LimitStatus {
 	state, limit := image.State(i), &image.Limits[i]
 	state = state.At(now)

@@ -8,7 +8,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// EntityCapacity is what one entity's bucket of a resource holds.
+// EntityCapacity is the capacity of one entity's bucket of a resource.
 type EntityCapacity struct {
 	// EntityID is the entity.
 	EntityID string
@@ -19,7 +19,7 @@ type EntityCapacity struct {
 	Limits []LimitCapacity
 }
 
-// LimitCapacity is what buckets hold of a limit, in whole tokens; each bucket's are rounded
+// LimitCapacity is the sum of a limit's tokens in buckets, in whole tokens; each bucket's are rounded
 // down.
 type LimitCapacity struct {
 	// Name is the limit's.
@@ -28,23 +28,23 @@ type LimitCapacity struct {
 	// that the buckets hold. Those of a limit that has other periods elsewhere are summed
 	// all the same.
 	Capacity, Burst int64
-	// Remaining is what the buckets hold now, with their refill; negative in debt.
+	// Remaining is the sum of the tokens now, with their refill; negative in debt.
 	Remaining int64
-	// Used is what of Burst was taken and has not been refilled: more than Burst in debt.
+	// Used is the part of Burst that was taken and has not been refilled: more than Burst in debt.
 	Used int64
 	// Entities is how many buckets are summed.
 	Entities int64
 }
 
-// Capacity reads who uses how much of a resource now: Buckets.OfResource, which see, with
+// Capacity reads the current use of a resource: Buckets.OfResource, which see, with
 // the records of their entities, and their sums. It holds a line for each entity and limit
 // in memory; Buckets.OfResource lists them one by one.
 //
 // It returns all entities that have a bucket, in the order of their ids. The sums are of
-// each limit, in name order, over the buckets that have it, of an entity and its parents over the
-// highest: what others hold of it is within what that one holds. A parent whose bucket does
-// not have the limit, or is not charged for it, holds nothing of it. Of parents that count by
-// their own levels those are read too.
+// each limit, in name order, over the buckets that have it. Of an entity and its parents only the
+// highest counts, because its tokens bound those of the others. A parent is left out if its bucket
+// lacks the limit, or is not charged for it. It also reads the levels of parents that count by
+// their own levels.
 func (b Buckets) Capacity(ctx context.Context, resource string) (sums []LimitCapacity, entities []EntityCapacity, err error) {
 	var ids []string
 	for b, err := range b.OfResource(ctx, resource) {
@@ -87,7 +87,7 @@ func (b Buckets) cascading(ctx context.Context, ids []string) (map[string]Entity
 	return records, nil
 }
 
-// sumCapacities says whom the entities charge too, and sums their limits. charged are the limits
+// sumCapacities sets the charged parents of the entities, and sums their limits. charged are the limits
 // of parents that count by their own levels, by the parent.
 func sumCapacities(entities []EntityCapacity, records map[string]Entity, charged map[string]map[string]bool) (all []LimitCapacity) {
 	type held struct{ entity, limit string }
@@ -106,7 +106,7 @@ func sumCapacities(entities []EntityCapacity, records map[string]Entity, charged
 		}
 		for _, l := range e.Limits {
 			holdsIt := func(p chargedParent) bool {
-				// Who was moved between two reads may seem to be above its own parent: the first by name counts.
+				// An entity moved between two reads may seem to be above its own parent: the first by name counts.
 				circle := e.EntityID < p.id && slices.ContainsFunc(chargedParents(p.id, records), func(q chargedParent) bool { return q.id == e.EntityID })
 				return holds[held{p.id, l.Name}] && (p.all || charged[p.id][l.Name]) && !circle
 			}

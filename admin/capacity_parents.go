@@ -12,7 +12,7 @@ import (
 // chargesParent reports whether calls of an entity charge its parent.
 func chargesParent(e Entity) bool { return e.ParentID != "" && !e.Detached }
 
-// chargedParent is a parent that calls charge too: by all of its levels, or by those that were made
+// chargedParent is a parent that calls charge too: by all of its levels, or by those made
 // for it or for its plan.
 type chargedParent struct {
 	id  string

@@ -22,7 +22,7 @@ func fixable(e *dynalimit.ValidationError, fix fault.Fix) *dynalimit.ValidationE
 	return e
 }
 
-// within is an error for input whose field lies in another one.
+// within adds the outer field's name to an error.
 func within(prefix string, err error) error {
 	if v, ok := errors.AsType[*dynalimit.ValidationError](err); ok {
 		inner := *v

@@ -12,14 +12,14 @@ import (
 )
 
 // Validate returns the *ValidationError with which Limits.SetConfigs would refuse the change,
-// whatever is stored; nil if it can be made. It asks nobody, and knows nothing of
+// for any stored configuration; nil if it can be made. It sends no request, and ignores
 // RepositoryOptions.Compatible.
 func (c ScopedConfig) Validate() error {
 	_, err := c.item("")
 	return err
 }
 
-// item is what the change leaves stored, nil for nothing. It fails for a change that cannot
+// item is the stored configuration after the change, nil for none. It fails for a change that cannot
 // be made. Fields are named with a prefix.
 func (c ScopedConfig) item(prefix string) (*schema.ConfigItem, error) {
 	if err := c.Scope.check(prefix + "scope."); err != nil {
@@ -157,7 +157,7 @@ func configLimits(field string, limits []dynalimit.Limit) ([]schema.ConfigLimit,
 	return checked, nil
 }
 
-// compareScopes orders scopes by what they name: the system, resources, plans, entities.
+// compareScopes orders scopes by their owners: the system, resources, plans, entities.
 func compareScopes(a, b Scope) int {
 	return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Plan, b.Plan), cmp.Compare(a.Resource, b.Resource))
 }

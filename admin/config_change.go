@@ -77,7 +77,7 @@ type configChange struct {
 	edit  edit
 	// removes says that edit returns nil.
 	removes bool
-	// item and stored are what was read, next what is to be stored; nil for nothing.
+	// item and stored hold the current configuration, next the new one. Each is nil if there is none.
 	item         schema.Item
 	stored, next *schema.ConfigItem
 	changes      bool
@@ -88,7 +88,7 @@ type configChange struct {
 // ofResource reports whether a configuration is a resource's for every entity.
 func ofResource(o schema.ConfigOwner) bool { return o.Entity == "" && o.Plan == "" && o.Resource != "" }
 
-// plan asks what is to become of what was read.
+// plan computes the new configuration.
 func (c *configChange) plan(item schema.Item, now time.Time) error {
 	c.item, c.stored = item, nil
 	if item != nil {
@@ -102,7 +102,7 @@ func (c *configChange) plan(item schema.Item, now time.Time) error {
 	}
 	if unknown := schema.UnknownConfig(item); unknown != nil && (next == nil || !next.Unread) {
 		c.changes = false
-		return unknown // what is not known is neither replaced nor removed
+		return unknown // an unknown configuration is neither replaced nor removed
 	}
 	next = c.dropEnded(next, now)
 	c.next = nil
@@ -143,9 +143,9 @@ func (c *configChange) dropEnded(next *schema.ConfigItem, now time.Time) *schema
 	return left.OrNone()
 }
 
-// firstVersion is the version of a configuration that is made now, in milliseconds since
-// 1970: above those of what was removed before, which counted from an earlier instant, so
-// that a change that was planned on what was removed does not land on what is new.
+// firstVersion is the version of a new configuration, in milliseconds since
+// 1970. It is above those of removed ones, which counted from an earlier instant, so
+// that a change planned on a removed one does not apply to a new one.
 func firstVersion(now time.Time) int64 { return max(1, now.UnixMilli()) }
 
 // counts is by how much the change alters the number of entities with limits.
@@ -161,7 +161,7 @@ func (c *configChange) counts() int64 {
 	return 0
 }
 
-// action is what the change does, as its event names it.
+// action is the name of the change in its event.
 func (c *configChange) action() string {
 	var was, is schema.ConfigItem
 	if c.stored != nil {
@@ -193,7 +193,7 @@ func (c *configChange) action() string {
 	return "limits_set"
 }
 
-// proposeConfig is the transaction of one change of what was read.
+// proposeConfig is the transaction of one change.
 func (d *desk) proposeConfig(c *configChange, item schema.Item) (p table.Proposal, err error) {
 	if err := c.plan(item, d.Clock.Now()); err != nil || !c.changes {
 		return p, err

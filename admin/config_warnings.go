@@ -7,10 +7,10 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// WarnOfChange says what a change of a level to another configuration does that may not be meant;
-// nil if there is nothing to say. It refuses nothing. A quota that becomes one of shorter windows, or
-// a token bucket, regains meanwhile what is used of its window, and a change back does not take that
-// away.
+// WarnOfChange lists the effects of a change of a level that may be unintended;
+// nil if there are none. It refuses nothing. A quota that becomes one of shorter windows, or
+// a token bucket, regains the used part of its window meanwhile, and a change back keeps the
+// gain.
 func (c LimitConfig) WarnOfChange(to LimitConfig) (warnings []string) {
 	shortestFirst := []string{"", "hour", "day", "week", "month"} // a bucket regains all the time
 	for _, was := range c.Limits {

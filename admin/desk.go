@@ -13,12 +13,12 @@ import (
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
-// desk is what every change needs, whatever its subject: the table, who makes the change,
-// its event, and who is told.
+// desk is the common part of every change: the table, the principal,
+// the event, and the limiters to inform.
 type desk struct{ shared.Repository }
 
-// mayChange refuses a change on a repository that cannot be used, if who makes it is to be
-// known and is not, and if the table is not to be changed by this version.
+// mayChange refuses a change on an unusable repository, without a required
+// principal, and on a table that this version must not change.
 func (d *desk) mayChange(ctx context.Context) error {
 	if err := cmp.Or(d.Usable(ctx), d.checkPrincipal()); err != nil {
 		return err
@@ -26,7 +26,7 @@ func (d *desk) mayChange(ctx context.Context) error {
 	return d.Layout.Check(ctx)
 }
 
-// checkPrincipal refuses a change that nobody is to be named for.
+// checkPrincipal refuses a change without a required principal.
 func (d *desk) checkPrincipal() error {
 	if d.Author == "" && d.Anonymous {
 		return nil
@@ -42,11 +42,11 @@ func (d *desk) checkPrincipal() error {
 
 // deed is a change as it is recorded.
 type deed struct {
-	// action is what is done, for example "limits_set".
+	// action is the name of the change, for example "limits_set".
 	action string
-	// target is what is changed, as events name it; resource is the resource, if any.
+	// target is the changed thing, as events name it; resource is the resource, if any.
 	target, resource string
-	// before and after are the fields of what is changed.
+	// before and after are the changed fields.
 	before, after trail.Fields
 	// was and is are its item, nil for none: the event comes after the last one that was
 	// names, and is names it.
@@ -61,7 +61,7 @@ func (d *desk) propose(what deed, writes ...types.TransactWriteItem) (table.Prop
 		return table.Proposal{}, err
 	}
 	id := d.IDs.Above(schema.LastEvent(what.was), d.Clock.Now())
-	now, _ := trail.TimeOf(id) // an id is never below the last, so a clock set back is not told
+	now, _ := trail.TimeOf(id) // an id is never below the last, so a clock set back does not show
 	schema.SetLastEvent(what.is, id)
 	event := d.Events.Item(audit.Event{
 		ID: id, Time: now, Principal: d.Author, Action: what.action, Target: what.target, Resource: what.resource, Changes: changes,

@@ -16,16 +16,16 @@ import (
 // Entities are the records of entities.
 type Entities struct{ d *desk }
 
-// Create writes an entity's record, so that it has a parent, a plan, a name and
+// Create writes an entity's record, with a parent, a plan, a name and
 // metadata; limits need none. CreatedAt is set to now, in whole seconds, and Version to 1.
-// It fails with ErrExists when there is a record, and with a *ValidationError for
-// bad input, a parent that is being deleted, a cycle of parents or a chain deeper than 8
+// It fails with ErrExists if there is a record, and with a *ValidationError for
+// bad input, a parent in deletion, a cycle of parents or a chain deeper than 8
 // levels. The parent needs no record.
 //
-// However many records are made and moved at once, there is never a cycle, and no chain
-// of records deeper than 8. Two things can still make one deeper: a child that the index
+// Concurrent creates and moves never make a cycle, and no chain
+// of records deeper than 8. Two things can still make a deeper one: a child that the index
 // of children does not show yet, which may take a moment, and a parent whose record is
-// made after its children's, of which 100 are looked at. Then an acquire charges the 8
+// made after its children's, of which 100 are checked. Then an acquire charges the 8
 // nearest levels, or is refused (dynalimit.ErrTooDeep).
 func (n Entities) Create(ctx context.Context, e Entity) error {
 	if err := e.Validate(); err != nil {
@@ -95,8 +95,8 @@ func exists(id string, item schema.Item) error {
 	return &problem.Fixable{Err: fmt.Errorf("%w: entity %q has a record; delete it first, or change it", ErrExists, id), Fix: fault.UpdateEntity}
 }
 
-// Get returns an entity's record. It fails with ErrNotFound when there is
-// none, and when its deletion has begun and was not finished: the error says which.
+// Get returns an entity's record. It fails with ErrNotFound if there is
+// none, and if its deletion has begun and was not finished: the error says which.
 func (n Entities) Get(ctx context.Context, id string) (Entity, error) {
 	if err := cmp.Or(n.d.Usable(ctx), checkEntityID("id", id)); err != nil {
 		return Entity{}, err
@@ -125,11 +125,11 @@ func entityIn(item schema.Item, id string) (schema.EntityRecord, error) {
 	return e, nil
 }
 
-// GetMany is Entities.Get for many ids, which may stand in the list more than once: it
+// GetMany is Entities.Get for many ids, which may be repeated. It
 // returns the entities in the order of the list, read consistently, 100 with each request
-// and 800 at once. It is no error that one has no record: then it has its ID alone, with
+// and 800 at once. A missing record is not an error: the entity then has its ID alone, with
 // Version 0 and the zero CreatedAt. A record of another tool has Version 0 too, and a
-// CreatedAt. One whose deletion has begun is Deleting.
+// CreatedAt. An entity in deletion is Deleting.
 func (n Entities) GetMany(ctx context.Context, ids []string) ([]Entity, error) {
 	if err := n.d.Usable(ctx); err != nil {
 		return nil, err

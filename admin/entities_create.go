@@ -27,13 +27,13 @@ type EntitySetup struct {
 // CreateMany makes many entities with their limits: as many as fit in each
 // transaction, with their events, so that ten thousand take seconds. They are made in
 // their order: a parent comes before its children. An entity is made with all its limits
-// or not at all, and one that cannot be made, because it has a record for example, does
-// not keep the others of its transaction from being made.
+// or not at all. One that cannot be made, for example because it has a record, does
+// not stop the others of its transaction.
 //
 // It returns an error for each setup, nil for one that was made, in their order; see
 // Create and Limits.Set. If the input is bad it returns a single
 // *ValidationError, and nothing was written. Once the table does not serve, or ctx has
-// ended, the rest fails with that error; those can be made by another call.
+// ended, the rest fails with that error; another call can make them.
 func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error, error) {
 	checked, made, err := checkSetups(setups, n.setupOf)
 	if err != nil {
@@ -55,7 +55,7 @@ func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error
 			configs = append(configs, ScopedConfig{Scope: Scope{Entity: s.Entity.ID, Resource: resource}.normal(), Config: LimitConfig{Limits: of}})
 		}
 	}
-	if err := n.d.prepareList(ctx, configs...); err != nil { // who is new loses nothing
+	if err := n.d.prepareList(ctx, configs...); err != nil { // a new entity loses no limits
 		return nil, err
 	}
 	if err := n.d.takeOverAllBeforeChange(ctx, limits); err != nil {
@@ -147,7 +147,7 @@ const (
 	// transactionParts is how many items a proposal may have: DynamoDB takes 100 in one
 	// transaction, and the check of the namespace is one.
 	transactionParts = 99
-	// mostLimits is for how many resources an entity is made with limits: each is a write
+	// mostLimits is the most resources with limits of a new entity: each is a write
 	// and an event, beside the record and its event, 7 parents and the count of limits.
 	mostLimits = (transactionParts - 2 - (schema.MaxDepth - 1) - 1) / 2
 	// mostMetadata bounds the metadata of one transaction: they are stored as text, as a
@@ -191,7 +191,7 @@ type entityBatch struct {
 	configs  []*configChange
 }
 
-// results are the errors of those that are decided; if the transaction failed, of at
+// results are the errors of the decided setups; if the transaction failed, of at
 // least one.
 func (b *entityBatch) results(failed error) []error {
 	if failed == nil {
@@ -333,7 +333,7 @@ func (b *entityBatch) add(ctx context.Context, s setup) (fits bool, err error) {
 	return true, b.put(e, parents, s.limits)
 }
 
-// put adds what makes an entity to the proposal; nothing if that fails.
+// put adds an entity to the proposal; it adds nothing if that fails.
 func (b *entityBatch) put(e schema.EntityRecord, parents []ancestor, limits []*configChange) error {
 	e.CreatedAt, e.Version = b.d.Clock.Now(), 1
 	item := e.Item(b.d.Keys, nil)

@@ -11,13 +11,13 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// Delete removes an entity's limits, buckets and record; what was recorded
-// about its usage stays until it expires. Deleting what is not there is no
-// error. An entity with children is refused with a *ValidationError that says how many.
+// Delete removes an entity's limits, buckets and record; its recorded
+// usage stays until it expires. Deleting a missing entity is not an
+// error. An entity with children is refused with a *ValidationError that has their number.
 //
 // The first request marks the record and writes the event; from then on Entities.Get does
-// not find the entity, and it gets no children. A call that failed after that is to be
-// repeated: the record goes last. A lease that is still out gives nothing back, also if
+// not find the entity, and it gets no children. Repeat a call that failed after
+// that: the record goes last. An open lease gives nothing back, also if
 // another call of the entity made a new bucket meanwhile.
 func (n Entities) Delete(ctx context.Context, id string) error {
 	if err := checkEntityID("id", id); err != nil {
@@ -37,11 +37,11 @@ func (n Entities) Delete(ctx context.Context, id string) error {
 	return r.finish(ctx)
 }
 
-// DeleteAsRead is Entities.Delete of an entity that was read, with all levels of its own,
-// of which Scope and Version count: if the record or a level was changed, added or removed
+// DeleteAsRead is Entities.Delete of an entity as it was read, with all its own levels,
+// identified by Scope and Version. If the record or a level was changed, added or removed
 // since, it fails with a *ConflictError[Entity] or a *ConflictError[ScopedConfig], and
-// nothing is removed. A deletion that has begun is finished all the same, and one that
-// somebody finished is no error.
+// nothing is removed. It still finishes a begun deletion, and a
+// finished one is not an error.
 func (n Entities) DeleteAsRead(ctx context.Context, e Entity, levels []ScopedConfig) error {
 	if err := checkEntityID("entity.ID", e.ID); err != nil {
 		return err
@@ -73,7 +73,7 @@ type removal struct {
 	Entities
 	id string
 	// asRead and levels are the record and the configurations, by their resources, of an
-	// entity that is deleted only as it was read; nil for whatever is there.
+	// entity that is deleted only as it was read; nil for any version.
 	asRead *Entity
 	levels map[string]LimitConfig
 	// marked is the record with the mark.
@@ -114,7 +114,7 @@ func (r *removal) mark(ctx context.Context) error {
 	}
 }
 
-// proposeMark is the transaction that marks a record, which makes one if there is none.
+// proposeMark is the transaction that marks a record, or makes a marked one.
 func (r *removal) proposeMark(item schema.Item, e schema.EntityRecord, unchanged []types.TransactWriteItem) (table.Proposal, error) {
 	what := deed{action: "entity_deleted", target: r.id, was: item}
 	if item != nil {
@@ -147,7 +147,7 @@ func (r *removal) isAsRead(ctx context.Context, e schema.EntityRecord) (checks [
 		if !known || read.Version != schema.ConfigVersion(item) {
 			at := Scope{Entity: r.id, Resource: resource}.normal()
 			config := schema.ReadableConfig(item)
-			stored, _ := configOf(at.level(), &config) // what cannot be shown has its version
+			stored, _ := configOf(at.level(), &config) // an unreadable level still has its version
 			return nil, &ConflictError[ScopedConfig]{Yours: ScopedConfig{Scope: at, Config: read}, Stored: ScopedConfig{Scope: at, Config: stored}}
 		}
 		if len(checks) < transactionParts-2 {
@@ -178,16 +178,16 @@ func (r *removal) deletable(ctx context.Context, item schema.Item) (bool, error)
 	return false, nil
 }
 
-// belongings begin the sort keys of what goes with an entity. What was recorded about its
-// usage, and that an operation was done, stay until they expire.
+// belongings begin the sort keys of an entity's items that are deleted with it. Recorded
+// usage, and records of operations, stay until they expire.
 var belongings = []string{schema.ConfigsOf, schema.LegacyLimits, schema.BucketsOf}
 
-// owned is the query of what an entity owns.
+// owned is the query of an entity's items.
 func (r *removal) owned(prefix string) table.Query {
 	return table.Query{Op: opDelete, Hash: schema.PK, Value: r.d.Keys.Entity(r.id), Prefix: prefix}
 }
 
-// finish removes what belongs to a marked entity, and then its record, unless another call
+// finish removes the items of a marked entity, and then its record, unless another call
 // did.
 func (r *removal) finish(ctx context.Context) error {
 	for _, prefix := range belongings {
@@ -211,8 +211,8 @@ func (r *removal) finish(ctx context.Context) error {
 	return r.removeRecord(ctx)
 }
 
-// removeLimits removes a configuration of a marked entity, while it is marked. Finished
-// says that it is no more: another call has finished the deletion.
+// removeLimits removes a configuration of a marked entity, while it is marked. finished
+// means that the entity is gone: another call has finished the deletion.
 func (r *removal) removeLimits(ctx context.Context, owner schema.ConfigOwner) (finished bool, err error) {
 	meta, config := r.d.Keys.Meta(r.id), r.d.Keys.Config(owner)
 	c := configChange{owner: owner, edit: func(*schema.ConfigItem) (*schema.ConfigItem, error) { return nil, nil }}

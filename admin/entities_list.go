@@ -10,8 +10,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// Children lists the entities whose parent is id, in the order of their ids. An
-// index is read, which may lag behind a change by a moment. It ends with an
+// Children lists the entities whose parent is id, in the order of their ids. It reads an
+// index, which may lag behind a change by a moment. It ends with an
 // error when ctx does.
 func (n Entities) Children(ctx context.Context, id string) iter.Seq2[Entity, error] {
 	if err := cmp.Or(n.d.Usable(ctx), checkEntityID("id", id)); err != nil {
@@ -23,11 +23,11 @@ func (n Entities) Children(ctx context.Context, id string) iter.Seq2[Entity, err
 	}, func(schema.Item) bool { return true })
 }
 
-// List lists the records of all entities, in no order of theirs. An index is read,
+// List lists the records of all entities, unordered. It reads an index,
 // which may lag behind a change by a moment. It ends with an error when ctx does.
 //
-// It does not see entities without a record, nor records that another tool made, or a
-// version before this one: those are listed from their next Entities.Update on. Children
+// It does not see entities without a record, nor records of another tool or
+// of an earlier version: those are listed from their next Entities.Update on. Children
 // finds them by their parent.
 func (n Entities) List(ctx context.Context) iter.Seq2[Entity, error] {
 	if err := n.d.Usable(ctx); err != nil {
@@ -36,8 +36,8 @@ func (n Entities) List(ctx context.Context) iter.Seq2[Entity, error] {
 	return allEntities(ctx, n, func(schema.Item) bool { return true })
 }
 
-// Unattached lists the records of another tool or of an earlier version that have a parent: it does
-// not count (Detached), and nobody decided that. Entities.Update makes it count, after a check of
+// Unattached lists the records of another tool or of an earlier version with an undecided parent: it does
+// not count (Detached). Entities.Update makes it count, after a check of
 // the parent's parents. Otherwise it is as List.
 func (n Entities) Unattached(ctx context.Context) iter.Seq2[Entity, error] {
 	if err := n.d.Usable(ctx); err != nil {
@@ -62,8 +62,8 @@ func allEntities(ctx context.Context, n Entities, wanted func(record schema.Item
 	}
 }
 
-// listRecords lists the entities of a query of an index, whose items are named by id. What the
-// index does not project is fetched, and records that are not wanted are left out.
+// listRecords lists the entities of a query of an index; id names its items. It fetches the attributes that the
+// index does not project, and leaves out unwanted records.
 func (n Entities) listRecords(ctx context.Context, q table.Query, id func(schema.Item) string, wanted func(record schema.Item) bool) iter.Seq2[Entity, error] {
 	return paged(ctx, n.d.Table, q, func(items []schema.Item) ([]Entity, error) {
 		var missing []schema.Key

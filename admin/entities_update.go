@@ -10,15 +10,15 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// Update replaces the name, the metadata, the parent and how it counts, and the plan of an
-// entity, and returns the record as it is then; ID, Version and CreatedAt are those that
-// Get returned. If somebody changed the record since, it fails with a
-// *ConflictError[Entity] that shows both. It fails with ErrNotFound when there is no record,
+// Update replaces the name, the metadata, the parent and its counting, and the plan of an
+// entity, and returns the new record; ID, Version and CreatedAt must be those that
+// Get returned. If another writer changed the record since, it fails with a
+// *ConflictError[Entity] with both versions. It fails with ErrNotFound if there is no record,
 // and with a *ValidationError as Entities.Create does, also if another plan or parent would take
-// money out of force (see Entity.Only). Writing what is stored already does nothing.
+// money out of force (see Entity.Only). Writing the stored record again does nothing.
 //
 // If the parent begins to count, the event has it (parent_counts).
-// What the entity's buckets hold stays. The new parent and plan are in force in this
+// The entity's buckets keep their tokens. The new parent and plan are in force in this
 // process at once, in others within their ConfigTTL.
 func (n Entities) Update(ctx context.Context, e Entity) (Entity, error) {
 	if err := checkUpdate(e); err != nil {
@@ -82,7 +82,7 @@ type entityChange struct {
 }
 
 // changesParent reports whether the entity gets another parent, or its parent begins to count: another
-// tool may have made a chain that was for order alone.
+// tool may have made a chain for order alone.
 func (c entityChange) changesParent() bool {
 	return c.next.ParentID != c.stored.ParentID || c.next.Counts() && !c.stored.Counts() || c.next.CountsByOwn() && !c.stored.CountsByOwn()
 }
@@ -93,7 +93,7 @@ func (c entityChange) chargesLess() bool {
 		c.stored.Counts() && (c.next.ParentID != c.stored.ParentID || !c.next.Counts() || c.stored.Cascade && !c.next.Cascade)
 }
 
-// refuseRecords returns an error for each entity, by its id, whose change takes money out of force unsaid.
+// refuseRecords returns an error for each entity, by its id, whose change takes money out of force without Only.
 func (c *comparison) refuseRecords(ctx context.Context, entities []Entity, changes []entityChange) (map[string]error, error) {
 	var unsaid []recordChange
 	for i, change := range changes {
@@ -126,7 +126,7 @@ func (c entityChange) changesChain() bool {
 	return c.changesParent() || c.stored.Counts() && !c.next.Counts()
 }
 
-// planUpdate is what makes e of a record, if that is of e's version. It fails with a
+// planUpdate is the change from a record to e, if the record has e's version. It fails with a
 // *ConflictError[Entity], and as Entities.Get does.
 func planUpdate(e schema.EntityRecord, item schema.Item) (entityChange, error) {
 	stored, err := entityIn(item, e.ID)

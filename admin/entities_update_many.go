@@ -17,10 +17,10 @@ const mostMoves = 8
 
 // UpdateMany is Entities.Update for many entities, each once: 49 in each transaction, with
 // their events, so that ten thousand take seconds. Those that get another parent are changed
-// one by one, 8 at once, for each move looks at its ancestors; the others come first.
+// last, one by one, 8 at once, because each move reads its ancestors.
 //
 // It returns an error for each entity, nil for one that is as it was given, in their order;
-// see Entities.Update. Its Version is then one above that which was given, unless that was
+// see Entities.Update. Its Version is then one above the given one, unless it was
 // stored already. If the input is bad it returns a single *ValidationError, and nothing was
 // written. Once the table does not serve, or ctx has ended, the rest fails with that error.
 func (n Entities) UpdateMany(ctx context.Context, entities []Entity) ([]error, error) {
@@ -69,12 +69,12 @@ type entityUpdates struct {
 	errs    []error
 	// compared compares the limits before and after; the levels are read once for all.
 	compared *comparison
-	// moved are those that get another parent, by their places.
+	// moved are the entities that get another parent, by their places.
 	moved []int
 }
 
-// together changes some records in one transaction, but for those that move. Its error is
-// one that ends all.
+// together changes some records in one transaction, except moved ones. Its error
+// ends all.
 func (u *entityUpdates) together(ctx context.Context, from, to int) error {
 	const op = "update entities"
 	keys := make([]schema.Key, 0, to-from)
@@ -118,7 +118,7 @@ func (u *entityUpdates) planChanges(changes []entityChange, from int, items map[
 	}
 }
 
-// refuseLosses refuses changes that take money out of force; those that move are checked when they do. It
+// refuseLosses refuses changes that take money out of force; moved ones are checked later. It
 // reports whether the levels could be read.
 func (u *entityUpdates) refuseLosses(ctx context.Context, changes []entityChange, from int) (bool, error) {
 	stay := slices.Clone(changes)
@@ -147,9 +147,9 @@ func (u *entityUpdates) proposeChanges(changes []entityChange, from int) (p tabl
 	return p
 }
 
-// move changes the records that get another parent, several at once. What is refused because
-// of its new ancestors, or because others were in the way, is tried again, one by one in the
-// order of the records, for as long as that helps: another move may have been in its way.
+// move changes the records that get another parent, several at once. A change refused for
+// its new ancestors, or for concurrent writers, is tried again, one by one in the
+// order of the records, as long as that helps: another move may have been in its way.
 func (u *entityUpdates) move(ctx context.Context) {
 	moves := guard.Group{}
 	moves.SetLimit(mostMoves)
@@ -165,7 +165,7 @@ func (u *entityUpdates) move(ctx context.Context) {
 	}
 }
 
-// moveAgain tries again what was refused. It reports whether that helped; not once the
+// moveAgain tries refused moves again. It reports whether that helped; false once the
 // store does not serve.
 func (u *entityUpdates) moveAgain(ctx context.Context) (helped bool) {
 	for _, i := range u.moved {

@@ -29,7 +29,7 @@ type Entity struct {
 	// Detached makes calls not charge the parent, which is then one for order alone. Without a
 	// ParentID it is stored and changes nothing. It excludes Cascade. Defaults to false.
 	Detached bool
-	// Plan names the plan whose limits apply where the entity has none of its own:
+	// Plan names the plan that applies if the entity has no limits of its own:
 	// letters, digits and _ . - : @, starting with a letter or digit, at most 256.
 	// Parents do not pass theirs on. Defaults to none.
 	Plan string
@@ -37,16 +37,16 @@ type Entity struct {
 	// At most 64 bytes of letters, digits and _ . - : @ /. Defaults to none.
 	ManagedBy string
 	// Metadata is any JSON value for people and tools, at most 16 KB and 24 levels deep;
-	// the limiter ignores it. It is returned byte for byte as it was given; what another
-	// tool stored is returned as JSON. Defaults to none.
+	// the limiter ignores it. It is returned byte for byte as it was given; a value of another
+	// tool is returned as JSON. Defaults to none.
 	Metadata json.RawMessage
 	// CreatedAt is when the record was made, in whole seconds; zero before that.
 	CreatedAt time.Time
-	// Version counts the changes of the record: Entities.Update asks for the one that was
+	// Version counts the changes of the record: Entities.Update requires the version that was
 	// read. It is 0 for a record that another tool made.
 	Version int64
-	// Only means that money which the change takes out of force is meant to go: limits of another
-	// plan, or of a parent that calls charge no more. Only Entities.Update and UpdateMany look at
+	// Only confirms that the change takes money out of force: limits of another
+	// plan, or of a parent that calls charge no more. Only Entities.Update and UpdateMany use
 	// it, and it is not stored. Defaults to false, which refuses the change.
 	Only bool
 	// Deleting means that the entity's deletion has begun: Entities.Delete is to be called
@@ -55,7 +55,7 @@ type Entity struct {
 }
 
 // Validate returns the *ValidationError with which Entities.Create would refuse the entity,
-// whatever is stored; nil if it can be made. It asks nobody.
+// for any stored records; nil if it can be made. It sends no request.
 func (e Entity) Validate() error {
 	if err := checkEntityID("entity.ID", e.ID); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (e Entity) Validate() error {
 	return checkDetails(e)
 }
 
-// checkDetails refuses what of an entity is for people and tools alone.
+// checkDetails validates the fields that the limiter does not use: name, manager, metadata.
 func checkDetails(e Entity) error {
 	if len(e.Name) > longestName || !utf8.ValidString(e.Name) {
 		return invalid("entity.Name", "has %d bytes; give UTF-8 of at most %d", len(e.Name), longestName)
@@ -96,7 +96,7 @@ func checkDetails(e Entity) error {
 	return nil
 }
 
-// checkUpdate is Validate for one that is to replace what was read.
+// checkUpdate is Validate for a replacement of a read record.
 func checkUpdate(e Entity) error {
 	if err := e.Validate(); err != nil {
 		return err

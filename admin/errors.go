@@ -14,22 +14,22 @@ var (
 	// ErrExists is returned for an entity that has a record, and for a namespace that is
 	// registered.
 	ErrExists = problem.ErrExists
-	// ErrConflict matches the error of a change that was planned on what is stored no
-	// more: *ConflictError[ScopedConfig], *ConflictError[Entity], *ConflictError[Raise].
+	// ErrConflict matches the error of a change that was planned on an outdated
+	// version: *ConflictError[ScopedConfig], *ConflictError[Entity], *ConflictError[Raise].
 	ErrConflict = errors.New("dynalimit: changed meanwhile")
 )
 
-// ConflictError says that a level of configuration, or an entity, was changed by somebody
-// else since it was read, or that a limit is raised further or for longer already. Nothing was
+// ConflictError means that another writer changed a level of configuration, or an entity,
+// after it was read, or that a limit is raised further or for longer already. Nothing was
 // written. Read it again, or decide from Stored.
 type ConflictError[T ScopedConfig | Entity | Raise] struct {
-	// Yours is what was to be stored; its Version is the one that was read.
+	// Yours is the intended value; its Version is the one that was read.
 	Yours T
-	// Stored is what is stored now; the Version of a level is 0 when nothing is.
+	// Stored is the stored value; the Version of a missing level is 0.
 	Stored T
 }
 
-// Error shows what is stored and what was to be stored instead.
+// Error shows the stored and the intended value.
 func (e *ConflictError[T]) Error() string {
 	if level, ok := any(e).(*ConflictError[ScopedConfig]); ok {
 		return fmt.Sprintf("dynalimit: the configuration of %s is at version %d, not %d: somebody changed it; read it again and decide anew",

@@ -10,9 +10,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// raiseKinds has clients that do not know groups, or quotas, refuse the table before the first
+// raiseKinds makes clients that do not know groups, or quotas, refuse the table before the first
 // one is set: they would not charge it. Marks of levels, and parents that count by their own
-// levels, need an upgrade of the table first: one line about one customer must not end every older
+// levels, need an upgrade of the table first: a line about one customer must not stop every older
 // process.
 func (d *desk) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
 	generation := int64(0)

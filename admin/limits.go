@@ -15,7 +15,7 @@ import (
 // Limits are the limits of the system, resources, plans and entities, by Scope.
 type Limits struct{ d *desk }
 
-// GetConfig returns what a level of configuration says; the zero LimitConfig, of Version
+// GetConfig returns a level's configuration; the zero LimitConfig, of Version
 // 0, if nothing is stored. It is read consistently, not from the cache.
 func (l Limits) GetConfig(ctx context.Context, at Scope) (LimitConfig, error) {
 	if err := cmp.Or(l.d.Usable(ctx), at.check("scope.")); err != nil {
@@ -28,10 +28,10 @@ func (l Limits) GetConfig(ctx context.Context, at Scope) (LimitConfig, error) {
 	return at.decodeLevel(l.d, item)
 }
 
-// GetConfigs is GetConfig for many levels, which may stand in the list more than once: it
-// returns them in the order of the list, with Version 0 where nothing is stored. 100 are
-// read with each request, 800 at once: ten thousand take a fraction of a second. It fails
-// for a level that cannot be read, which the error names, and returns nothing then.
+// GetConfigs is GetConfig for many levels, which may be repeated. It
+// returns them in the order of the list, with Version 0 if nothing is stored. 100 are
+// read with each request, 800 at once: ten thousand take a fraction of a second. If
+// a level cannot be read, it returns only an error that names the level.
 func (l Limits) GetConfigs(ctx context.Context, scopes []Scope) ([]ScopedConfig, error) {
 	if err := l.d.Usable(ctx); err != nil {
 		return nil, err
@@ -57,10 +57,10 @@ func (l Limits) GetConfigs(ctx context.Context, scopes []Scope) ([]ScopedConfig,
 	return configs, nil
 }
 
-// SetConfig replaces what a level says by c, limits and all, if what is stored has c's
+// SetConfig replaces a level's whole configuration by c, if the stored one has c's
 // Version: the one that GetConfig returned, 0 for nothing stored, or AnyVersion. It
-// returns c with its new Version; to store again what is stored writes nothing. It fails
-// with a *ConflictError[ScopedConfig] that shows both if somebody changed the level
+// returns c with its new Version; storing the stored configuration again writes nothing. It fails
+// with a *ConflictError[ScopedConfig] with both if another writer changed the level
 // meanwhile, and with a *ValidationError for bad input.
 func (l Limits) SetConfig(ctx context.Context, at Scope, c LimitConfig) (LimitConfig, error) {
 	return l.setConfig(ctx, at, c, nil)
@@ -85,9 +85,9 @@ func (l Limits) setConfig(ctx context.Context, at Scope, c LimitConfig, removed 
 	return configOf(at.level(), stored)
 }
 
-// SetUnlimited makes a level unlimited instead of what limits it has: for what it is
-// about, neither less specific levels nor Options.Limits apply. Parents that a call
-// charges too keep their limits. Limits.Set ends it. Money that was in force is refused: lift it
+// SetUnlimited makes a level unlimited in place of its limits: neither
+// less specific levels nor Options.Limits apply below it. Charged parents
+// keep their limits. Limits.Set ends it. It refuses to take money out of force: lift that
 // with SetConfig and LimitConfig.Only.
 func (l Limits) SetUnlimited(ctx context.Context, at Scope) error {
 	if err := l.d.refuseLosses(ctx, lossCheck{keepsGroups: true}, ScopedConfig{Scope: at, Config: LimitConfig{Unlimited: true}}); err != nil {
@@ -98,7 +98,7 @@ func (l Limits) SetUnlimited(ctx context.Context, at Scope) error {
 	})
 }
 
-// replacing makes next of what is stored, nil to remove it, if its version is c's.
+// replacing makes next of the stored configuration, nil to remove it, if its version is c's.
 func (c LimitConfig) replacing(at Scope, next *schema.ConfigItem) edit {
 	return func(stored *schema.ConfigItem) (*schema.ConfigItem, error) {
 		var version int64
@@ -107,7 +107,7 @@ func (c LimitConfig) replacing(at Scope, next *schema.ConfigItem) edit {
 		}
 		if c.Version != AnyVersion && c.Version != version {
 			now, err := configOf(at.level(), stored)
-			if err != nil { // what is stored cannot be shown: its version can
+			if err != nil { // the stored configuration is unreadable, but has a version
 				now = LimitConfig{Version: version}
 			}
 			at := at.normal()
@@ -133,11 +133,11 @@ func (s Scope) decodeLevel(d *desk, item schema.Item) (LimitConfig, error) {
 	return configOf(s.level(), &stored)
 }
 
-// Set replaces the limits of a level, ends its raises, and changes nothing else of it. It refuses a list that would hide
-// limits in force of less specific levels: Add keeps them, and SetConfig with LimitConfig.Only
+// Set replaces the limits of a level, ends its raises, and keeps the rest of the level. It refuses a list that
+// would hide limits in force of less specific levels: Add keeps them, and SetConfig with LimitConfig.Only
 // hides them. The limits are in force in
 // this process at once, in others within their ConfigTTL. It fails with a
-// *ValidationError before anything is written. To store again what is stored writes
+// *ValidationError before anything is written. Storing the stored limits again writes
 // nothing. An entity or a plan needs no record.
 func (l Limits) Set(ctx context.Context, at Scope, limits []dynalimit.Limit) error {
 	stored, err := configLimits("limits", limits)
@@ -156,10 +156,10 @@ func (l Limits) Set(ctx context.Context, at Scope, limits []dynalimit.Limit) err
 	return l.change(ctx, "set limits", at, replacingLimits(stored))
 }
 
-// Delete removes what a level says, but for being blocked: nobody is to be let in by
-// a call that does not speak of it. Removing what is not there is no error. Limits.SetConfigs
-// removes a block too, see ScopedConfig.Delete. Money that would be limited nowhere any more is
-// refused: delete it with SetConfigs and LimitConfig.Only.
+// Delete removes a level's configuration, except for its block: a call about limits
+// must not admit anybody. Removing a missing level is not an error. Limits.SetConfigs
+// removes a block too, see ScopedConfig.Delete. Delete refuses to leave money limited
+// nowhere: delete that with SetConfigs and LimitConfig.Only.
 func (l Limits) Delete(ctx context.Context, at Scope) error {
 	if err := l.d.refuseLosses(ctx, lossCheck{}, ScopedConfig{Scope: at, Delete: true}); err != nil {
 		return err
@@ -179,7 +179,7 @@ func replacingLimits(stored []schema.ConfigLimit) edit {
 	}
 }
 
-// keeping is next with what is not about limits of the old configuration; nil for none.
+// keeping is next with the parts of the old configuration other than limits; nil for none.
 func keeping(old *schema.ConfigItem, next schema.ConfigItem) *schema.ConfigItem {
 	if old != nil {
 		next.OnUnavailable, next.Groups, next.ManagedBy = old.OnUnavailable, old.Groups, old.ManagedBy
@@ -188,15 +188,15 @@ func keeping(old *schema.ConfigItem, next schema.ConfigItem) *schema.ConfigItem 
 	return &next
 }
 
-// change changes what a level says.
+// change changes a level's configuration.
 func (l Limits) change(ctx context.Context, op string, at Scope, next edit) error {
 	_, err := l.edit(ctx, op, at, next)
 	return err
 }
 
-// edit changes what a level says, on the condition that nobody changed it meanwhile; if
-// somebody did, next is asked again. It returns what is stored then; nil for nothing.
-// Nothing is written if that is what was stored before.
+// edit changes a level's configuration, on the condition that it is unchanged; after a conflict
+// it calls next again. It returns the stored configuration; nil for none.
+// It writes nothing if the configuration stays the same.
 func (l Limits) edit(ctx context.Context, op string, at Scope, next edit) (*schema.ConfigItem, error) {
 	if err := at.check("scope."); err != nil {
 		return nil, err

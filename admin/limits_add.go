@@ -12,11 +12,11 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Add sets limits of a level by name, and hides none: other limits of the level stay, and a level
-// without a list is made one that extends less specific levels (LimitConfig.Extends). A level with
-// a list that replaces goes on replacing. The system's list cannot extend: there Add makes or
-// changes it. It fails with a *ValidationError before anything is written, also for a level that is
-// unlimited.
+// Add sets limits of a level by name, and hides none: other limits of the level stay. A level
+// without a list gets one that extends less specific levels (LimitConfig.Extends). A level with
+// a list that replaces keeps replacing. The system's list cannot extend: there Add makes or
+// changes it. It fails with a *ValidationError before anything is written, also for an
+// unlimited level.
 func (l Limits) Add(ctx context.Context, at Scope, limits []dynalimit.Limit) error {
 	if _, err := configLimits("limits", limits); err != nil {
 		return err
@@ -39,9 +39,9 @@ func (l Limits) Add(ctx context.Context, at Scope, limits []dynalimit.Limit) err
 	})
 }
 
-// Remove takes names off a level's list: limits, and limits that it lifts. Less specific levels'
+// Remove takes names off a level's list: limits, and lifted limits. Less specific levels'
 // limits of these names apply again if the level extends. The last name takes the list with it. A
-// name that the level lacks is no error. Remove refuses to take money out of force: see
+// missing name is not an error. Remove refuses to take money out of force: see
 // LimitConfig.Only.
 func (l Limits) Remove(ctx context.Context, at Scope, names []string) error {
 	for _, name := range names {
@@ -75,8 +75,8 @@ func (l Limits) Lift(ctx context.Context, at Scope, names []string) error {
 }
 
 // Losses are the limits in force that changes would take out of force: those of less specific
-// levels that a list hides, those that nobody has any more, and money of groups that a resource
-// leaves and of parents that calls would charge no more. entities are records as they are to be,
+// levels that a list hides, those that no level has any more, and money of groups that a resource
+// leaves and of parents that calls would charge no more. entities are the intended records,
 // with another plan or parent; nil for none. It compares the table with the table after all
 // changes, and changes nothing. It leaves out limits in shadow, and limits without money that the
 // level itself drops by a new list. A default is compared on each resource that has a list for
@@ -112,7 +112,7 @@ func (l Limits) Losses(ctx context.Context, changes []ScopedConfig, entities []E
 }
 
 // changeList stores the change that next makes to a level, and removes an empty level. removed are
-// the names that the caller takes off the list. If somebody changes the level meanwhile, it reads the level again: what was compared is stored.
+// the names that the caller takes off the list. After a conflict it reads the level again, so that it stores only compared changes.
 func (l Limits) changeList(ctx context.Context, at Scope, removed []string, next func(LimitConfig) (LimitConfig, error)) error {
 	if err := l.d.mayChange(ctx); err != nil {
 		return err

@@ -104,7 +104,7 @@ func (c *comparison) findLosses(ctx context.Context, records []recordChange) ([]
 	}
 	above, err := c.leftParents(ctx, records)
 	losses = slices.Concat(losses, left, above)
-	return slices.DeleteFunc(slices.Clone(losses), func(l Loss) bool { // told for every resource
+	return slices.DeleteFunc(slices.Clone(losses), func(l Loss) bool { // reported for every resource
 		everywhere := l
 		everywhere.Resource = ""
 		return l.Resource != "" && slices.Contains(losses, everywhere)
@@ -143,7 +143,7 @@ func (c *comparison) compareViews(ctx context.Context, views []view) (losses []L
 	return losses, nil
 }
 
-// readLevels reads the levels of views, and marks those that are of groups.
+// readLevels reads the levels of views, and marks those of groups.
 func (c *comparison) readLevels(ctx context.Context, views []view) error {
 	var owners []schema.ConfigOwner
 	for i, v := range views {

@@ -66,7 +66,7 @@ func (c *comparison) leftGroup(ctx context.Context, resource Scope, group string
 	return losses, nil
 }
 
-// groupSubjects returns whom a group may have limits for: everyone, plans and entities.
+// groupSubjects returns the possible owners of a group's limits: everyone, plans and entities.
 func (c *comparison) groupSubjects(ctx context.Context, resource Scope, group string) ([]schema.ConfigOwner, error) {
 	if _, err := c.listResources(ctx); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (c *comparison) groupSubjects(ctx context.Context, resource Scope, group st
 }
 
 // leftParents returns the money of parents that calls of entities charge before the changes and not
-// after them, but for what entities above then have by the same name on the same resource.
+// after them, except money by the same name on the same resource of the entities above then.
 func (c *comparison) leftParents(ctx context.Context, records []recordChange) (losses []Loss, err error) {
 	for _, r := range records {
 		was, is := r.was, r.is

@@ -55,16 +55,16 @@ func (l Loss) scopeOnResource() Scope {
 	return at
 }
 
-// lossCheck says how changes of levels are checked for what they take out of force.
+// lossCheck configures the check of changes for lost limits.
 type lossCheck struct {
-	// keepsGroups means that the groups of a resource stay, whatever the change says of them.
+	// keepsGroups means that the groups of a resource stay, in spite of the change.
 	keepsGroups bool
 	// removed are the names that the caller takes off a list: of them only money needs Only.
 	removed []string
 }
 
-// refuseLosses refuses changes that take limits out of force and do not say so by Only: those of
-// money, and of a list that replaces also those of less specific levels that it hides.
+// refuseLosses refuses changes that take limits out of force without Only: limits of
+// money, and for a list that replaces also hidden limits of less specific levels.
 func (d *desk) refuseLosses(ctx context.Context, check lossCheck, changes ...ScopedConfig) error {
 	unsaid := slices.DeleteFunc(slices.Clone(changes), func(c ScopedConfig) bool { return c.Config.Only })
 	if len(unsaid) == 0 {

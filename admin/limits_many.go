@@ -13,10 +13,10 @@ import (
 
 // SetConfigs makes many changes, each like SetConfig, or the removal of a level: as many as
 // fit in each transaction, so that a thousand take seconds. Changes of one transaction are
-// made together; those whose level was changed meanwhile are left out.
+// made together, without those whose level was changed meanwhile.
 //
 // It returns an error for each change, nil for one that was made, in their order, or a
-// single error if the input is bad: then nothing was written. A call that failed can be
+// single error if the input is bad: then nothing was written. A failed call can be
 // repeated.
 func (l Limits) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]error, error) {
 	edits, owners := make([]*configChange, len(changes)), make([]schema.ConfigOwner, len(changes))
@@ -59,12 +59,12 @@ func (l Limits) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]error
 	return errs, nil
 }
 
-// batchOfConfigs is how many changes go in one transaction: each is a write and an event,
+// batchOfConfigs is the number of changes in one transaction: each is a write and an event,
 // the lists for tools are two more of the 100 that DynamoDB takes, and the check of the
 // namespace is one.
 const batchOfConfigs = 45
 
-// transactionsOf are the changes that are made together, in their order but for those that
+// transactionsOf are the changes that are made together, in their order except those that
 // take a resource from the list: see listings.
 func transactionsOf(edits []*configChange) [][]*configChange {
 	var rest, unlist []*configChange
@@ -78,8 +78,8 @@ func transactionsOf(edits []*configChange) [][]*configChange {
 	return slices.AppendSeq(slices.Collect(slices.Chunk(rest, batchOfConfigs)), slices.Chunk(unlist, batchOfConfigs))
 }
 
-// changeTogether makes changes in one transaction. Those whose edit refuses are left out.
-// It returns the error with which what comes after is left undone; nil to go on.
+// changeTogether makes changes in one transaction, without the refused ones.
+// It returns the error that ends the following transactions; nil to go on.
 func (l Limits) changeTogether(ctx context.Context, edits []*configChange) error {
 	const op = "set limits"
 	keys := make([]schema.Key, len(edits))
@@ -91,7 +91,7 @@ func (l Limits) changeTogether(ctx context.Context, edits []*configChange) error
 		items, err := l.d.Table.BatchGet(ctx, op, keys)
 		if failed = err; err != nil {
 			for _, c := range edits {
-				c.changes = c.err == nil // what was refused before stays refused
+				c.changes = c.err == nil // a refused change stays refused
 			}
 			break
 		}
@@ -125,7 +125,7 @@ func (l Limits) proposeTogether(edits []*configChange, items map[schema.Key]sche
 	return p
 }
 
-// stops is the error for what comes after a failed transaction; nil to go on.
+// stops is the error that ends the work after a failed transaction; nil to go on.
 func stops(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, fault.ErrUnavailable) || errors.Is(err, fault.ErrTable) || errors.Is(err, fault.ErrNamespace) {
 		return err
@@ -133,10 +133,10 @@ func stops(ctx context.Context, err error) error {
 	return nil
 }
 
-// checkFor refuses a change that cannot be made, and returns what it leaves stored.
+// checkFor refuses a change that cannot be made, and returns the resulting configuration.
 func (c ScopedConfig) checkFor(d *desk, prefix string) (*schema.ConfigItem, error) {
 	next, err := c.item(prefix)
-	if err != nil || next == nil { // what other tools refuse can be removed
+	if err != nil || next == nil { // a level that other tools refuse can be removed
 		return nil, err
 	}
 	if next.Extends && d.Compatible {

@@ -18,13 +18,13 @@ const longestRaise = 90 * 24 * time.Hour
 
 // Raise raises one token bucket of a scope until an instant, and hides no limit. Its capacity is
 // then the given one, in whole tokens; the refill grows in proportion, and the burst is no less than
-// the capacity. The limit may be one of the level or of a less specific one, and larger limits and
-// raises count more. A level without a list gets none by it. After the end the limits are as if it
-// had never been, and nothing is written: what a bucket holds above its burst then is lost.
+// the capacity. The limit may belong to the level or to a less specific one, and the largest limit or
+// raise counts. A level without a list gets none by it. After the end the limits are as before
+// without a write: a bucket loses its tokens above its burst.
 //
 // A raise is in force in this process at once, in others within their ConfigTTL. It ends at until, in
 // whole seconds, at most 90 days ahead. Limits.Set, SetUnlimited and Delete of the level end it, and so
-// does Lower. Of a calendar quota nothing is raised: Buckets.GrantWindow adds to its window.
+// does Lower. A calendar quota cannot be raised: Buckets.GrantWindow adds to its window.
 //
 // It fails with a *ValidationError before anything is written: for a limit that is not in force in the
 // scope (only on a group of it, for instance), and for a capacity that is not above the one in force.
@@ -39,7 +39,7 @@ func (l Limits) ReplaceRaise(ctx context.Context, at Scope, name string, capacit
 	return raiseLimit(ctx, l, at, Raise{Name: name, Capacity: capacity, Until: until}, true)
 }
 
-// Lower ends a raise of a level at once. A limit that the level does not raise is no error.
+// Lower ends a raise of a level at once. A limit without a raise is not an error.
 func (l Limits) Lower(ctx context.Context, at Scope, name string) error {
 	return l.change(ctx, "end a raise", at, func(stored *schema.ConfigItem) (*schema.ConfigItem, error) {
 		if stored == nil {

@@ -20,8 +20,8 @@ type ancestor struct {
 	item schema.Item
 }
 
-// errTorn says that a parent was met twice on the way up: others moved the parents while
-// they were read one after the other, or they are in a cycle, which somebody else made.
+// errTorn means that a parent came twice on the way up: other writers moved the parents while
+// they were read one after the other, or another tool made a cycle.
 var errTorn = errors.New("a parent was met twice")
 
 // walk goes up from an entity's parent. The entity must not be met again, no deletion may
@@ -75,9 +75,9 @@ func (n Entities) ancestors(ctx context.Context, op, id, parent string) ([]ances
 	return above, n.checkBelow(ctx, id, 1+len(above))
 }
 
-// adopt are the parts of a transaction that require the ancestors to be what they were
-// when they were walked, and that let a move of one of them, which walks down to what is
-// below it, see that something was put there meanwhile.
+// adopt are the parts of a transaction that require the ancestors to be as they were
+// read. They also show a concurrent move of one of them, which walks down its
+// descendants, that an entity was put below it meanwhile.
 func (n Entities) adopt(above []ancestor) []types.TransactWriteItem {
 	writes := make([]types.TransactWriteItem, 0, len(above))
 	for _, p := range above {

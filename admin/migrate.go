@@ -20,15 +20,15 @@ var ErrLegacyWriters = legacy.ErrWriters
 // be understood: MigrateReport.Malformed names them.
 var ErrLegacyMalformed = legacy.ErrMalformed
 
-// MigrateReport is what a migration did, what a dry run found by one pass, or how far it is.
+// MigrateReport is the result of a migration, of a dry run's one pass, or the progress.
 type MigrateReport struct {
 	// DryRun means that nothing was written.
 	DryRun bool
 	// Complete means that a whole pass found no item of the older layout, and that the
-	// table's version record says so: no client looks for any from then on.
+	// table's version record has this: no client looks for any from then on.
 	Complete bool
-	// Passes is how often the table was looked through; 0 for a table whose record said
-	// before that nothing is left.
+	// Passes is the number of passes over the table; 0 for a table whose record
+	// had no items left before.
 	Passes int
 	// Scanned is how many items were looked at, in all passes.
 	Scanned int64
@@ -44,12 +44,12 @@ type MigrateReport struct {
 	Superseded int
 	// Elsewhere were turned by others, as calls met them, between the look and the write.
 	Elsewhere int
-	// Listed is how many records of entities were in no list, because another tool made
-	// them: they are listed now. They are not of those that were Found.
+	// Listed is the number of records of entities that were in no list, because another tool made
+	// them: they are listed now. Found does not include them.
 	Listed int
 	// Unreadable cannot be understood and were left.
 	Unreadable int
-	// Malformed says what is wrong with the first of them.
+	// Malformed describes the first of them.
 	Malformed []string
 	// Left is how many the last pass met; 0 when the migration is complete. A dry run
 	// turns none.
@@ -60,20 +60,20 @@ type MigrateReport struct {
 }
 
 // Migrate turns every item of the layout before composite items into today's, in the whole
-// table, whatever its namespace: buckets at their level, configurations with the limits
-// that they said. It may run beside calls, which turn what they meet themselves, and beside
-// another Migrate; the writers of the older layout must have been stopped. It looks through
+// table with all namespaces: buckets at their level, configurations with their
+// limits. It may run beside calls, which turn their own items, and beside
+// another Migrate; stop the writers of the older layout before. It passes over
 // the table until a pass finds nothing, and then writes into the version record that no
 // item of the older layout is left, so that no client looks for any. Its start and its end
 // are events of the audit.
 //
-// A dry run looks through the table once, counts, and writes nothing. tell hears how far it
-// is after each page that was read, on the goroutine of the call; nil is nobody.
+// A dry run passes over the table once, counts, and writes nothing. tell receives the progress
+// after each page, on the goroutine of the call; it may be nil.
 //
-// A run that was ended in any way is run again: what is turned stays turned. A run on a
-// table whose record says that nothing is left does nothing. Errors: *ValidationError,
+// Run an interrupted run again: turned items stay turned. A run on a
+// table without items left does nothing. Errors: *ValidationError,
 // *VersionError, *UnavailableError, *TableError, ErrLegacyWriters, ErrLegacyMalformed and
-// ctx's own; the report says how far it came.
+// ctx's own; the report has the progress.
 func (a *Admin) Migrate(ctx context.Context, dryRun bool, tell func(MigrateReport)) (MigrateReport, error) {
 	if err := a.d.Usable(ctx); err != nil {
 		return MigrateReport{}, err
@@ -105,7 +105,7 @@ func (a *Admin) Migrate(ctx context.Context, dryRun bool, tell func(MigrateRepor
 // opMigrate names a migration in errors.
 const opMigrate = "migrate the table"
 
-// mayMigrate reads the version record afresh; a dry run needs nobody's name.
+// mayMigrate reads the version record afresh; a dry run needs no principal.
 func (a *Admin) mayMigrate(ctx context.Context, dry bool) error {
 	if !dry {
 		if err := a.d.checkPrincipal(); err != nil {
@@ -160,7 +160,7 @@ func (a *Admin) markMigrated(ctx context.Context, end deed) (marked schema.Item,
 	return marked, err
 }
 
-// migrationFields are what an event says of the end of a migration.
+// migrationFields are the fields of the event at the end of a migration.
 func migrationFields(r *MigrateReport) trail.Fields {
 	return trail.Fields{
 		"passes": r.Passes, "buckets": r.Buckets, "configs": r.Configs, "found": r.Found, "turned": r.Turned,

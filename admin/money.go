@@ -29,7 +29,7 @@ func (d *desk) prepareList(ctx context.Context, configs ...ScopedConfig) error {
 }
 
 // checkMoney refuses money on a default, and on a resource that is neither a group nor in one,
-// unless it says PerModel: each model would have it by itself.
+// without PerModel: each model would have it by itself.
 func (d *desk) checkMoney(ctx context.Context, configs []ScopedConfig) error {
 	groups := sync.OnceValues(func() (map[string]bool, error) {
 		groups, members, err := d.grouped(ctx, configs)
@@ -57,7 +57,7 @@ func (d *desk) checkMoney(ctx context.Context, configs []ScopedConfig) error {
 	return nil
 }
 
-// grouped are the groups of resources, and the resources in them, with what is to be stored.
+// grouped are the groups of resources, and the resources in them, after the changes.
 func (d *desk) grouped(ctx context.Context, changes []ScopedConfig) (groups, members map[string]bool, err error) {
 	groups, members = map[string]bool{}, map[string]bool{}
 	note := func(resource string, of []string) {
@@ -86,7 +86,7 @@ func (d *desk) grouped(ctx context.Context, changes []ScopedConfig) (groups, mem
 	return groups, members, nil
 }
 
-// resources are those that have limits for every entity, by name.
+// resources are the resources with limits for every entity, by name.
 func (d *desk) resources(ctx context.Context) ([]string, error) {
 	item, err := d.Table.Get(ctx, "list the resources", d.Keys.Resources())
 	return slices.Sorted(slices.Values(schema.ResourceNames(item))), err

@@ -20,31 +20,31 @@ import (
 // Namespaces are the tenants of a table, on a repository without one.
 type Namespaces struct{ d *desk }
 
-// Namespace is what is known of a namespace: a tenant of the table, with entities, limits,
+// Namespace describes a namespace: a tenant of the table, with entities, limits,
 // buckets and events of its own.
 type Namespace struct {
-	// Name is what RepositoryOptions.Namespace names.
+	// Name is its name, as in RepositoryOptions.Namespace.
 	Name string
 	// State is where it is in its life.
 	State fault.NamespaceState
 	// RegisteredAt is when it was registered, by DynamoDB's clock, to the millisecond.
 	RegisteredAt time.Time
-	// RegisteredBy is the principal who registered it; empty for nobody known.
+	// RegisteredBy is the principal of the registration; empty if unknown.
 	RegisteredBy string
 	// ChangedAt is since when it has its state, by DynamoDB's clock, to the millisecond.
 	ChangedAt time.Time
-	// ChangedBy is the principal who gave it its state; empty for nobody known.
+	// ChangedBy is the principal of the last change of state; empty if unknown.
 	ChangedBy string
 }
 
 // Register makes a namespace that limiters may use. A limiter whose repository
-// names another one is refused: a misspelt name never becomes a tenant. Processes that
-// were refused are served within their ConfigTTL. What a table holds under the name
-// already belongs to it then.
+// names another one is refused: a misspelt name never becomes a tenant. Refused processes
+// are served within their ConfigTTL. Existing items under the name
+// belong to it then.
 //
 // It fails with ErrExists if the namespace is active, and with a *NamespaceError if it was
-// deleted: the name stays taken. Like the other changes of namespaces it is called on
-// a repository without one, and is a *ValidationError on another.
+// deleted: the name stays taken. Like the other changes of namespaces it needs
+// a repository without one; on another it is a *ValidationError.
 func (n Namespaces) Register(ctx context.Context, name string) error {
 	err := n.change(ctx, name, transition{
 		op: "register the namespace", action: "namespace_registered", to: fault.NamespaceActive,
@@ -74,7 +74,7 @@ func (n Namespaces) Delete(ctx context.Context, name string) error {
 type transition struct {
 	op, action string
 	from, to   fault.NamespaceState
-	// refused says what to do instead about a namespace in some other states, and rest in
+	// refused has the fix for a namespace in some other states, and rest for
 	// all others; "" for a state in which nothing is to be done.
 	refused map[fault.NamespaceState]string
 	rest    string
@@ -139,8 +139,8 @@ func (n Namespaces) change(ctx context.Context, name string, t transition) error
 	})
 }
 
-// Get returns what is known of a namespace, read consistently; the zero Namespace,
-// whose State is empty, for one that was never registered. It is called on a repository
+// Get returns a namespace, read consistently; the zero Namespace,
+// whose State is empty, if it was never registered. Call it on a repository
 // without a namespace, or on one that is bound to this one.
 func (n Namespaces) Get(ctx context.Context, name string) (Namespace, error) {
 	if err := n.d.Usable(ctx); err != nil {
@@ -168,8 +168,8 @@ func namespaceOf(n schema.NamespaceRecord) Namespace {
 	}
 }
 
-// List lists the namespaces of the table in the order of their names, those that are
-// deleted and purged too. An index is read, which may lag behind by a moment. It is called
+// List lists the namespaces of the table in the order of their names, also the
+// deleted and purged ones. It reads an index, which may lag by a moment. Call it
 // on a repository without a namespace.
 func (n Namespaces) List(ctx context.Context) iter.Seq2[Namespace, error] {
 	if err := cmp.Or(n.d.Usable(ctx), n.overNamespaces()); err != nil {
@@ -188,8 +188,8 @@ func (n Namespaces) List(ctx context.Context) iter.Seq2[Namespace, error] {
 	})
 }
 
-// overNamespaces refuses a repository that is bound to one namespace: who administers it
-// does not decide whether it is there.
+// overNamespaces refuses a repository that is bound to one namespace: its administrator
+// does not decide about its existence.
 func (n Namespaces) overNamespaces() error {
 	if name := n.d.Keys.Name(); name != "" {
 		return invalid("repository", "is bound to the namespace %q; namespaces are registered, listed, deleted and purged on one without RepositoryOptions.Namespace", name)

@@ -8,8 +8,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// paged lists what a query of an index finds, as it is read consistently: a page at a time,
-// as it is asked for.
+// paged lists the items of an index query, each read consistently: a page at a time,
+// on demand.
 func paged[T any](ctx context.Context, t *table.Table, q table.Query, read func(found []schema.Item) ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for page, err := range t.Pages(ctx, q) {

@@ -17,21 +17,21 @@ type PurgeProgress struct {
 	// finds nothing.
 	Pass int
 	// Read counts the items of all namespaces that this call has read, in all passes. Removed
-	// counts those that it has removed.
+	// counts the removed ones.
 	Read, Removed int64
 }
 
-// Purge removes everything in a deleted namespace, its events too, for good. The events of the
-// namespace as a whole lie outside of it and stay. It reads the whole table, again and again
-// until a pass finds nothing in the namespace: with many tenants in a table that is a task for a
+// Purge removes everything in a deleted namespace, its events too, for good. The events about the
+// whole namespace lie outside of it and stay. It reads the whole table, again and again
+// until a pass finds nothing in the namespace: with many tenants in a table run it in a
 // quiet hour. The name stays taken.
 //
 // It fails with a *NamespaceError within 11 minutes after the deletion, because limiters may not
 // have noticed it and still write; and for a namespace that was never registered or is active.
-// It ends with ctx's error when ctx ends. A call that failed is repeated. On a purged namespace
+// It ends with ctx's error when ctx ends. Repeat a failed call. On a purged namespace
 // it removes late writes: leases from before the deletion may be settled after the purge.
 //
-// tell hears of each pass and page of the table, on the goroutine of the call. It may wait
+// tell receives each pass and page of the table, on the goroutine of the call. It may wait
 // itself, to leave the table capacity for others. It may be nil.
 func (n Namespaces) Purge(ctx context.Context, name string, tell func(PurgeProgress)) error {
 	err := n.change(ctx, name, transition{
@@ -71,7 +71,7 @@ func (n Namespaces) purgePass(ctx context.Context, keys schema.Keys, at *PurgePr
 		}
 		var found []schema.Key
 		for _, key := range page.Keys {
-			if keys.Within(key) && key != record { // whatever the filter let through by mistake
+			if keys.Within(key) && key != record { // the filter must not delete other items by mistake
 				found = append(found, key)
 			}
 		}

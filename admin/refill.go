@@ -23,37 +23,37 @@ import (
 // land in between refuse those. The tries after them let takes land.
 const untouchedTries = 4
 
-// mostGranted bounds what a quota holds after a grant, in millitokens: whatever is given back or
-// raised beside it, its numbers stay within 64 bits.
+// mostGranted bounds a quota's tokens after a grant, in millitokens, so that its numbers stay within
+// 64 bits after any give-back or raise.
 const mostGranted = 1 << 60
 
 // refill says how a bucket is filled by hand: to the burst, or by amounts.
 type refill struct {
-	// action is what is done, as its event names it.
+	// action is the name of the change in its event.
 	action string
 	// id names the operation among those of the entity, so that it is done once. Empty
 	// draws one.
 	id string
 	// entity and resource name the bucket.
 	entity, resource string
-	// limits are the names of those that are filled, all if there are none.
+	// limits are the names of the limits to fill, all if there are none.
 	limits []string
-	// add is what is added, in millitokens, by limit; nil makes limits full. grant adds it to
-	// quotas for the window that they are in, above what they allow too.
+	// add has the added amounts, in millitokens, by limit; nil makes limits full. grant adds them to
+	// quotas for the current window, also above their amounts.
 	add   map[string]int64
 	grant bool
-	// arguments are what a repetition asks for too, as text.
+	// arguments are the arguments that a repetition must repeat, as text.
 	arguments string
 }
 
-// refillResult is what a refill came to, in millitokens, as its record says it.
+// refillResult is the result of a refill, in millitokens, as its record stores it.
 type refillResult struct {
 	Missing   bool          `json:"missing,omitempty"`
 	Estimated bool          `json:"estimated,omitempty"`
 	Limits    []filledLimit `json:"limits,omitempty"` // in name order
 }
 
-// filledLimit is what a limit held, in millitokens.
+// filledLimit is the tokens of a limit, in millitokens.
 type filledLimit struct {
 	Name   string `json:"name"`
 	Before int64  `json:"before"`
@@ -78,8 +78,8 @@ func (r *refill) name(newID string) (err error) {
 }
 
 // make fills a bucket by hand, once however often it is repeated under its id. It
-// changes tokens only: neither counters nor the refill instant. What it puts is right
-// whatever takes, give-backs and adjusts land before or after.
+// changes tokens only: neither counters nor the refill instant. Its additions are right
+// in any order with takes, give-backs and adjusts.
 func (b Buckets) make(ctx context.Context, r *refill) (done BucketRefill, err error) {
 	if err := r.name(b.d.IDs.New(b.d.Clock.Now())); err != nil {
 		return done, err
@@ -121,8 +121,8 @@ func (b Buckets) propose(ctx context.Context, op string, r *refill, untouched bo
 	return done, p, err
 }
 
-// decide says what each limit holds before and after, and what to write; nothing if no
-// limit holds less than its burst.
+// decide computes each limit's tokens before and after, and the write; nil if no
+// limit is below its burst.
 func (b Buckets) decide(r *refill, m *schema.Image, now time.Time) (BucketRefill, *schema.Refill, error) {
 	done := BucketRefill{ID: r.id, At: now.UTC(), Missing: m == nil, Before: dynalimit.Amounts{}, After: dynalimit.Amounts{}}
 	if m == nil {
@@ -164,7 +164,7 @@ func (b Buckets) decide(r *refill, m *schema.Image, now time.Time) (BucketRefill
 	return done, change, nil
 }
 
-// after is what a limit that holds held then holds.
+// after is the tokens afterwards of a limit with held tokens.
 func (r *refill) after(held, burst int64, name string, quota bool) int64 {
 	switch {
 	case quota: // it may hold more, as it was granted
@@ -175,7 +175,7 @@ func (r *refill) after(held, burst int64, name string, quota bool) int64 {
 	return burst
 }
 
-// ofQuota is what is added to a quota as it is at an instant.
+// ofQuota is the addition to a quota at an instant.
 func (r *refill) ofQuota(m *schema.Image, i int, now int64) (schema.RefillLimit, error) {
 	is := m.State(i).At(now)
 	l := schema.RefillLimit{Index: i, Grant: true, Add: r.add[m.Set.Names[i]], Window: is.Refilled}
@@ -213,7 +213,7 @@ func (r *refill) checkNames(m *schema.Image) error {
 	return nil
 }
 
-// repeated is what the operation came to when it was done.
+// repeated is the first result of the operation.
 func (r *refill) repeated(o schema.Operation) (BucketRefill, error) {
 	if o.Action != r.action || o.Arguments != r.arguments {
 		return BucketRefill{}, invalid("id", "is %q, under which something else was done: %s with %s; give every operation an id of its own", r.id, o.Action, o.Arguments)
@@ -231,8 +231,8 @@ func (r *refill) repeated(o schema.Operation) (BucketRefill, error) {
 	return done, nil
 }
 
-// record is the transaction of what was decided: the record of the operation and, if
-// anything is to be changed, the change and its event.
+// record is the transaction of the decision: the record of the operation and, if
+// anything changes, the change and its event.
 func (b Buckets) record(r *refill, done BucketRefill, change *schema.Refill) (table.Proposal, error) {
 	held := refillResult{Missing: done.Missing, Estimated: done.Estimated}
 	for _, name := range slices.Sorted(maps.Keys(done.Before)) {
@@ -252,7 +252,7 @@ func (b Buckets) record(r *refill, done BucketRefill, change *schema.Refill) (ta
 	return b.d.propose(r.deed(done), write, record)
 }
 
-// deed is the refill as it is recorded: what each limit holds, in tokens.
+// deed is the refill's event: each limit's tokens.
 func (r *refill) deed(done BucketRefill) deed {
 	what := deed{
 		action: r.action, target: r.entity, resource: r.resource,
@@ -267,7 +267,7 @@ func (r *refill) deed(done BucketRefill) deed {
 	return what
 }
 
-// tokensOf writes what limits hold, in millitokens, as tokens.
+// tokensOf converts millitokens to tokens.
 func tokensOf(held map[string]int64) map[string]json.Number {
 	out := make(map[string]json.Number, len(held))
 	for name, n := range held {

@@ -10,18 +10,18 @@ import (
 	"github.com/dynalimit/dynalimit/levels"
 )
 
-// Scope names one level of configuration: whose limits they are, an Entity's, a Plan's or
-// Everyone's (one of the three), for a Resource or for every resource. So an id that was
-// forgotten changes nobody's limits: the zero Scope is refused. As JSON it is
-// {"entity":"key-1","resource":"gpt-4"}, where what names neither an entity nor a plan is
-// everyone's, and reading it refuses fields that it does not know.
+// Scope names one level of configuration. Its owner is an Entity, a Plan or
+// Everyone (one of the three), for a Resource or for every resource. A forgotten
+// id changes nobody's limits: the zero Scope is refused. Its JSON is
+// {"entity":"key-1","resource":"gpt-4"}; without an entity and a plan it is
+// everyone's, and reading it refuses unknown fields.
 type Scope struct {
-	// Everyone means the limits of all who have none of their own: the system's, or with a
+	// Everyone means the limits of entities without their own: the system's, or with a
 	// Resource that resource's. Defaults to false.
 	Everyone bool `json:"-"`
-	// Entity is the id of the entity whose limits they are. Defaults to none.
+	// Entity is the id of the owning entity. Defaults to none.
 	Entity string `json:"entity,omitempty"`
-	// Plan is the plan whose limits they are, see Entity.Plan. Defaults to none.
+	// Plan is the owning plan, see Entity.Plan. Defaults to none.
 	Plan string `json:"plan,omitempty"`
 	// Resource is the resource that they are for. Defaults to every resource.
 	Resource string `json:"resource,omitempty"`
@@ -46,81 +46,81 @@ func (s Scope) String() string {
 	return "nobody"
 }
 
-// LimitConfig is what one level of configuration says. As JSON it is
+// LimitConfig is the configuration of one level. Its JSON is
 // {"limits":[{"name":"rpm","capacity":600,"period":"1m"}],"blocked":true,"version":3}:
-// what says nothing is left out, and reading it refuses fields that it does not know.
+// it leaves out empty fields, and reading it refuses unknown fields.
 type LimitConfig struct {
 	// Limits are sorted by name where they are returned. Without any, and not Unlimited,
 	// the level leaves the limits to less specific ones.
 	Limits []dynalimit.Limit `json:"limits,omitempty"`
-	// Extends puts Limits by name over those of the next less specific level that has limits,
+	// Extends merges Limits by name over those of the next less specific level with limits,
 	// which may extend in turn: a name that Limits lack stays as it is there. Without it Limits
 	// are the whole list, and no less specific level's limits apply. The system, a level without
 	// Limits and Lifted, and a Compatible repository cannot extend. Defaults to false.
 	Extends bool `json:"extends,omitempty"`
-	// Lifted are names of limits of less specific levels that a level which Extends takes away:
-	// calls may name them and are charged nothing for them. Sorted where they are returned.
+	// Lifted are names of limits of less specific levels that an extending level takes away:
+	// calls may name them and are charged nothing for them. They are returned sorted.
 	// Defaults to none.
 	Lifted []string `json:"lifted,omitempty"`
-	// Raises are raises that have not ended (Limits.Raise), sorted by name where they are returned. In
-	// a change those that are left out end at once, and one that is not stored is refused. They are
-	// no list. Defaults to none.
+	// Raises are the current raises (Limits.Raise), returned sorted by name. A change
+	// ends the raises that it leaves out, and refuses a new one. They are
+	// not part of the list. Defaults to none.
 	Raises []Raise `json:"raises,omitempty"`
 	// Unlimited ends the search for limits: neither less specific levels nor
 	// Options.Limits apply. Nothing is counted then. Defaults to false; it excludes Limits.
 	Unlimited bool `json:"unlimited,omitempty"`
-	// Counted, beside Unlimited, has the limits that would be in force without the level count its
+	// Counted, beside Unlimited, makes the limits that would be in force without the level count its
 	// calls, each in shadow (dynalimit.Limit.Shadow): they deny nothing, and calls are admitted
-	// whatever the policy while their bucket does not answer. Limits of parents, and of groups, stay.
-	// Not of a Compatible repository. Defaults to false.
+	// under every policy while their bucket does not answer. Limits of parents, and of groups, stay.
+	// A Compatible repository refuses it. Defaults to false.
 	Counted bool `json:"counted,omitempty"`
-	// Blocked admits no call, whatever more specific levels say: ErrBlocked. Defaults to
+	// Blocked admits no call, also not by more specific levels: ErrBlocked. Defaults to
 	// false.
 	Blocked bool `json:"blocked,omitempty"`
-	// BlockedExcept admits no call but those that a more specific level admits (Admit):
-	// ErrBlocked. It excludes Blocked. Not of a Compatible repository. Defaults to false.
+	// BlockedExcept admits only calls that a more specific level admits (Admit):
+	// ErrBlocked. It excludes Blocked. A Compatible repository refuses it. Defaults to false.
 	BlockedExcept bool `json:"blocked_except,omitempty"`
 	// Admit lifts blocks with exceptions (BlockedExcept) of less specific levels, and no other
 	// block. On a group of resources only a level made for that group lifts one. Not of the
 	// system, of a blocked level and of a Compatible repository. Defaults to false.
 	Admit bool `json:"admit,omitempty"`
-	// OnUnavailable is what Acquire does when DynamoDB does not answer, unless the call or
-	// a more specific level says otherwise. Defaults to none.
+	// OnUnavailable is the policy of Acquire when DynamoDB does not answer, unless the call or
+	// a more specific level sets one. Defaults to none.
 	OnUnavailable dynalimit.UnavailablePolicy `json:"on_unavailable,omitempty"`
-	// Groups are groups of the resource, at the level of a resource for everyone alone: calls
-	// on the resource charge the buckets of each group too, of their entity and of the parents
-	// that they charge, by the limits that records made for the group have: those with the
-	// group's name as their Scope.Resource. Groups of a group are not charged. A group is not
-	// the resource of calls: those would go by other levels too, and rewrite its limits. At
+	// Groups are groups of the resource, only at the level of a resource for everyone. Calls
+	// on the resource also charge the buckets of each group, of their entity and of its charged
+	// parents, by the limits of records made for the group: those with the
+	// group's name as their Scope.Resource. Groups of a group are not charged. Do not use a group as
+	// the resource of calls: those would use other levels too, and rewrite its limits. At
 	// most 8, returned in order. Defaults to none.
 	Groups []string `json:"groups,omitempty"`
-	// Only says, in a change, that limits which are in force and would not be any more are meant
-	// to go: those of less specific levels that Limits hide, and money. Without it such a change is
-	// refused. It is stored nowhere. Defaults to false.
+	// Only confirms, in a change, that limits go out of force:
+	// those of less specific levels that Limits hide, and money. Without it such a change is
+	// refused. It is not stored. Defaults to false.
 	Only bool `json:"only,omitempty"`
 	// ManagedBy names the tool that keeps the level, for tools: the limiter ignores it.
 	// Methods that change one aspect of a level, such as Limits.Set and Limits.SetBlocked,
 	// keep it. At most 64 bytes of letters, digits and _ . - : @ /. Defaults to none.
 	ManagedBy string `json:"managed_by,omitempty"`
-	// Version counts the changes of what is stored, from the milliseconds since 1970 at
-	// which it was made, so that what is made anew has another one; 0 while nothing is
-	// stored. AnyVersion, in a change, stands for all of them.
+	// Version counts the changes of the stored level, from its creation time in milliseconds since
+	// 1970, so that a new level has another one; 0 while nothing is
+	// stored. AnyVersion, in a change, matches all of them.
 	Version int64 `json:"version,omitempty"`
 }
 
-// AnyVersion makes a change whatever is stored.
+// AnyVersion makes a change match every stored version.
 const AnyVersion int64 = -1
 
-// ScopedConfig is a level of configuration with what it says. As JSON it is
-// {"scope":{"plan":"pro"},"config":{"unlimited":true}}, and reading it refuses fields that
-// it does not know.
+// ScopedConfig is a level of configuration with its content. Its JSON is
+// {"scope":{"plan":"pro"},"config":{"unlimited":true}}, and reading it refuses unknown
+// fields.
 type ScopedConfig struct {
 	// Scope is the level.
 	Scope Scope `json:"scope,omitzero"`
-	// Config is what it says.
+	// Config is its content.
 	Config LimitConfig `json:"config,omitzero"`
-	// Delete removes the level, being blocked too; then Config says nothing besides its
-	// Version and Only. Removing what is not there is no error.
+	// Delete removes the level, with its block; then only Config's
+	// Version and Only count. Removing a missing level is not an error.
 	Delete bool `json:"delete,omitempty"`
 }
 
@@ -146,7 +146,7 @@ func (c *LimitConfig) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// UnmarshalJSON reads a level with what it says. The values are checked when it is used.
+// UnmarshalJSON reads a level with its content. The values are checked when it is used.
 func (c *ScopedConfig) UnmarshalJSON(data []byte) error {
 	t, err := strictly[scopedConfigText]("change", `{"scope":{"plan":"pro"},"config":{"unlimited":true}}, or a scope with "delete":true`, data)
 	*c = ScopedConfig(t)
@@ -194,7 +194,7 @@ func (s Scope) owner() schema.ConfigOwner {
 	return schema.ConfigOwner{Entity: s.Entity, Plan: s.Plan, Resource: s.Resource}.Normal()
 }
 
-// configOf is what a stored configuration says, nil for none stored.
+// configOf converts a stored configuration; nil gives the zero LimitConfig.
 func configOf(level levels.Level, c *schema.ConfigItem) (LimitConfig, error) {
 	if c == nil {
 		return LimitConfig{}, nil
@@ -214,7 +214,7 @@ func knownPolicy(text string) dynalimit.UnavailablePolicy {
 	return ""
 }
 
-// check refuses a scope that does not say whose it is, or names what cannot be. Fields are
+// check refuses a scope without an owner, or with invalid names. Fields are
 // named with a prefix.
 func (s Scope) check(prefix string) error {
 	s = s.normal()

@@ -11,7 +11,7 @@ import (
 )
 
 // takeOverBeforeChange turns limits of the layout before composite items into today's,
-// before they are changed. What cannot be read is replaced.
+// before they are changed. Unreadable ones are replaced.
 func (d *desk) takeOverBeforeChange(ctx context.Context, owner schema.ConfigOwner) error {
 	if err := d.Layout.TakeOver(ctx, owner); err != nil && !isValidation(err) {
 		return err
@@ -93,7 +93,7 @@ func (d *desk) older(ctx context.Context, owners ...schema.ConfigOwner) (legacy.
 	return d.Layout.Older(ctx, owners...)
 }
 
-// compatible refuses what zae-limiter refuses, on a repository that is to stay readable
+// compatible refuses limits that zae-limiter refuses, on a repository that must stay readable
 // for it.
 func (d *desk) compatible(resource, field string, limits []schema.ConfigLimit) error {
 	if !d.Compatible {

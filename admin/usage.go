@@ -43,9 +43,9 @@ func (u Usage) Retention(ctx context.Context) (UsageRetention, error) {
 }
 
 // SetRetention stores a retention if the stored one has its Version. All processes that write
-// usage obey it, from the hour after next on at the latest. Earlier hours stay as long as the
-// retention of their time said. It returns r with its new Version. It writes nothing if r is stored
-// already. It fails with an error that matches ErrConflict if somebody changed it meanwhile, and with a
+// usage obey it, from the hour after next on at the latest. Earlier hours keep the
+// expiry of their time. It returns r with its new Version. It writes nothing if r is stored
+// already. It fails with an error that matches ErrConflict if another writer changed it meanwhile, and with a
 // *ValidationError for bad input.
 func (u Usage) SetRetention(ctx context.Context, r UsageRetention) (UsageRetention, error) {
 	if err := r.validate(); err != nil {
