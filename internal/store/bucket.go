@@ -35,10 +35,14 @@ const neverHolds = "attribute_exists(" + schema.PK + ") AND attribute_not_exists
 // Buckets reads and writes the buckets of a table. It implements lane.Store. Its fields are set
 // once, before it is used.
 type Buckets struct {
-	Table  *table.Table
-	Keys   schema.Keys
+	// Table sends the requests.
+	Table *table.Table
+	// Keys are those of the table's namespace.
+	Keys schema.Keys
+	// Layout words the error of an item that cannot be read.
 	Layout *layout.Layout
-	Sets   *schema.LimitSets
+	// Sets are the sets of limits that images share.
+	Sets *schema.LimitSets
 	// Takeover turns buckets of the older layout into today's.
 	Takeover *Takeover
 }
