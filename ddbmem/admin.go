@@ -6,7 +6,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
 )
 
-// onlyTableName reads a request whose only member is TableName.
+// onlyTableName reads a request with TableName as its only member.
 func onlyTableName(r *wire.Reader, operation string) (string, error) {
 	name := ""
 	r.Object(func(member string) {

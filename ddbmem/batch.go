@@ -94,11 +94,11 @@ func total(asked []tableKeys) (keys int) {
 	return keys
 }
 
-// batchRoom is what a batch may still answer.
+// batchRoom is the remaining room of a batch's answer.
 type batchRoom struct{ items, bytes int }
 
 // readKeys appends the items of one table while there is room, and returns the
-// keys for which there is none.
+// other keys.
 func (c *call) readKeys(a tableKeys, room *batchRoom) (rest []value.Map) {
 	t := c.db.tables[a.name]
 	for i, key := range a.keys {

@@ -27,20 +27,20 @@ func readHalves(size int, consistent bool) halves {
 	return blocks
 }
 
-// indexUse is what one index was charged.
+// indexUse is the charge of one index.
 type indexUse struct {
 	name        string
 	read, write halves
 }
 
-// tableUse is what one table and its indexes were charged by a request.
+// tableUse is a request's charge of one table and its indexes.
 type tableUse struct {
 	name        string
 	read, write halves // of the table alone
 	indexes     []indexUse
 }
 
-// usage is what a request was charged.
+// usage is the charge of a request.
 type usage []*tableUse
 
 func (u *usage) of(t *table) *tableUse {
@@ -103,8 +103,8 @@ func (u *usage) chargeWrite(ch *change, times int64) {
 	}
 }
 
-// chargeRefused adds a write that was refused by its condition: it costs what the
-// item there weighs.
+// chargeRefused adds a write that its condition refused: it costs the size of the
+// stored item.
 func (u *usage) chargeRefused(ch *change, times int64) {
 	size := 0
 	if ch.old != nil {
@@ -113,8 +113,8 @@ func (u *usage) chargeRefused(ch *change, times int64) {
 	u.of(ch.table).write += halves(2 * times * writeUnits(size))
 }
 
-// append appends one ConsumedCapacity; detail asks for INDEXES, and both read and
-// write units are told apart for transactions.
+// append appends one ConsumedCapacity. detail means INDEXES; apart separates read and
+// write units, for transactions.
 func (u *tableUse) append(b []byte, detail, apart bool) []byte {
 	read, write := u.totals()
 	b = wire.AppendString(wire.Field(append(b, '{'), "TableName"), u.name)

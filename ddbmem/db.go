@@ -48,15 +48,15 @@ func WithLog() Option { return func(db *DB) { db.keepLog = true } }
 func WithExpiry() Option { return func(db *DB) { db.expiry = true } }
 
 // WithPartitions limits the throughput of each partition key of a table, in write and read units
-// a second, as DynamoDB's partitions are limited, to 1,000 and 3,000: by 0 not at all. A key
-// holds a second of what it does not use. A request is throttled where nothing is left, and one
-// that is not may use more than there is, which later ones wait for. Throttled are requests of
-// one item with a ThrottlingException, transactions with the reason ThrottlingError, of batches
-// the keys and items concerned, which are left unprocessed, and the whole batch if that is all
+// a second, as DynamoDB's partitions are limited, to 1,000 and 3,000; 0 is unlimited. A key
+// holds a second of unused throughput. A request is throttled if nothing is left. An
+// admitted one may use more than there is, and later ones wait for it. A throttled request of
+// one item gets a ThrottlingException, a transaction the reason ThrottlingError. A batch leaves
+// the throttled keys and items unprocessed, and is throttled as a whole if that is all
 // of it. Query is limited, too; Scan, TransactGetItems and indexes are not. Defaults to no limits.
 //
-// DynamoDB also has partitions that several keys share, splits one that stays busy, and lets
-// bursts of up to five minutes' throughput pass as it can: a key may get less, or more.
+// DynamoDB also has partitions that several keys share, splits busy ones, and lets
+// bursts of up to five minutes' throughput pass when it can: a key may get less, or more.
 func WithPartitions(writeUnits, readUnits float64) Option {
 	return func(db *DB) { db.engine.partitions = newPartitions(writeUnits, readUnits) }
 }
@@ -107,8 +107,8 @@ func (db *DB) Close() {
 
 // OnWrite adds a hook that is called for every committed write of an item, in the
 // order of commits, while the commit lock is held: it must not call the DB. A
-// write that leaves an item as it was is reported too; deleting an absent item is
-// not a write. A nil hook is none.
+// write that leaves an item unchanged is reported too; deleting an absent item is
+// not a write. A nil hook is ignored.
 func (db *DB) OnWrite(hook func(Write)) {
 	if hook == nil {
 		return
@@ -136,7 +136,7 @@ func (db *DB) SplitStream(table string, children int) error {
 }
 
 // TrimStream drops the records of the table's stream that are older than before, as
-// DynamoDB does with those of more than a day ago: what nobody has read by then is lost.
+// DynamoDB does with those of more than a day ago: unread ones are lost.
 // It fails if the table has no stream.
 func (db *DB) TrimStream(table string, before time.Time) error {
 	return db.changeStream(table, func(s *stream) error {

@@ -13,7 +13,7 @@ const (
 	maxKeyNameBytes = 255
 )
 
-// definition is what a CreateTable asks for.
+// definition is the table of a CreateTable.
 type definition struct {
 	name       string
 	keys       keySchema
@@ -222,7 +222,7 @@ func checkSchema(keys keySchema, kinds map[string]string, indexes []*index) erro
 	return nil
 }
 
-// checkDefined fails unless k has a hash key and kinds defines what it names.
+// checkDefined fails unless k has a hash key and kinds defines its attributes.
 func (k keySchema) checkDefined(kinds map[string]string) error {
 	if err := required(k.hash != "", "keySchema"); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 // expressionCache is how many parsed expressions an engine keeps.
 const expressionCache = 1024
 
-// engine is what requests execute on: the tables and their streams, under one lock.
+// engine executes requests: it has the tables and their streams, under one lock.
 type engine struct {
 	now         func() time.Time
 	expressions *lru.Cache[expressionKey, any]

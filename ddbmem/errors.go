@@ -21,9 +21,9 @@ type Error struct {
 	// Status is the HTTP status. Defaults to 500 for InternalServerError, 503 for
 	// ServiceUnavailable and 400 for all others.
 	Status int
-	// Item is what a ConditionalCheckFailedException carries.
+	// Item is the item of a ConditionalCheckFailedException.
 	Item map[string]types.AttributeValue
-	// Reasons are what a TransactionCanceledException carries, one per item of the
+	// Reasons are the reasons of a TransactionCanceledException, one per item of the
 	// transaction and in its order.
 	Reasons []Reason
 
@@ -37,7 +37,7 @@ type Reason struct {
 	Code string
 	// Message defaults to none.
 	Message string
-	// Item is what a failed condition carries. Defaults to none.
+	// Item is the item of a failed condition. Defaults to nil.
 	Item map[string]types.AttributeValue
 
 	item value.Map
@@ -62,7 +62,7 @@ func noTable(name string) *Error {
 
 var errNoResource = fail("ResourceNotFoundException", "Requested resource not found")
 
-// asError turns what a handler returned into an answer.
+// asError turns a handler's error into an answer.
 func asError(err error) *Error {
 	var api *Error
 	var invalid *value.InvalidError

@@ -24,7 +24,7 @@ type Request struct {
 	Context context.Context
 }
 
-// Fault is what goes wrong with one request. The zero value is no fault.
+// Fault is the failure of one request. The zero value is no fault.
 type Fault struct {
 	// Before and After are latencies: before the request executes, and between
 	// that and the answer. When the request's context ends during Before, it does
@@ -46,13 +46,13 @@ type Fault struct {
 	Unprocessed int
 }
 
-// FaultFunc decides what goes wrong with a request. It is called for each request
+// FaultFunc decides the fault of a request. It is called for each request
 // and may be called by several goroutines at once, which are not the test's: t.FailNow, and so
 // package require, would end the client's goroutine and not the test. Use t.Error there, or
 // package assert.
 type FaultFunc func(*Request) Fault
 
-// SetFaults sets what decides about faults from now on; nil means none.
+// SetFaults sets the function that decides about faults from now on; nil removes it.
 func (db *DB) SetFaults(f FaultFunc) {
 	if f == nil {
 		db.faults.Store(nil)
@@ -84,7 +84,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// errReset is what a client sees when its connection breaks.
+// errReset is the error of a client whose connection breaks.
 func errReset() error {
 	return &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
 }
@@ -101,7 +101,7 @@ func (db *DB) later(f Fault, operation string, seq int64, body []byte) {
 				return
 			}
 		}
-		_, _ = db.execute(operation, seq, body, f.Unprocessed) // nobody waits for the answer
+		_, _ = db.execute(operation, seq, body, f.Unprocessed) // the client does not wait for the answer
 	})
 }
 

@@ -16,17 +16,17 @@ const maxBody = 16 << 20
 
 const contentType = "application/x-amz-json-1.0"
 
-// answer is what a request gets: an HTTP status and a body.
+// answer is the answer to a request: an HTTP status and a body.
 type answer struct {
 	status int
 	body   []byte
 	seq    int64
 }
 
-// Do executes a request of the AWS JSON 1.0 protocol in process. It is what makes
+// Do executes a request of the AWS JSON 1.0 protocol in process. It makes
 // a DB an aws.HTTPClient: any SDK configuration can use it as
-// Options.HTTPClient. It returns the context's error when that ends during an
-// injected latency, and a network error when a fault says so; an error too for a DB
+// Options.HTTPClient. It returns the context's error if that ends during an
+// injected latency, and a network error for a fault of that kind; an error too for a DB
 // that New did not make.
 func (db *DB) Do(req *http.Request) (*http.Response, error) {
 	if !db.made() {
@@ -53,7 +53,7 @@ func (db *DB) Do(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// ServeHTTP serves any DynamoDB client, whatever its region and credentials:
+// ServeHTTP serves DynamoDB clients of any region and credentials:
 // signatures are not checked. A fault that breaks the connection closes it.
 func (db *DB) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !db.made() {
@@ -93,7 +93,7 @@ func readBody(body io.ReadCloser, length int64) ([]byte, error) {
 	return io.ReadAll(body)
 }
 
-// header is what DynamoDB's clients read: the checksum, which the SDK verifies,
+// header has the headers that DynamoDB's clients read: the checksum, which the SDK verifies,
 // the request's id and the server's time.
 func (db *DB) header(a answer) http.Header {
 	return http.Header{

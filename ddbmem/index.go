@@ -65,8 +65,8 @@ func (ix *index) sameKey(a, b *row) bool {
 	return a.item[ix.hash] == b.item[ix.hash] && a.sort == b.sort
 }
 
-// writeUnits is what the change of one item costs ix: nothing when no projected
-// attribute changes, a delete and a put when the key does.
+// writeUnits is ix's charge for the change of one item: nothing if no projected
+// attribute changes, a delete and a put if the key does.
 func (ix *index) writeUnits(t *table, old, now *row) int64 {
 	before, after := ix.entry(t, old), ix.entry(t, now)
 	switch {

@@ -113,7 +113,7 @@ func (st *statement) checkWrite(v verb) error {
 	return nil
 }
 
-// returned is what ReturnValues asks for.
+// returned are the attributes that ReturnValues requests.
 func (st *statement) returned(ch *change) value.Map {
 	switch st.returnValues {
 	case "ALL_OLD":

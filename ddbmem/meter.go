@@ -12,13 +12,13 @@ type counter struct {
 	requests, refused, throttled, read, write atomic.Int64 // capacity in half units
 }
 
-// Usage is what one operation used.
+// Usage is the usage of one operation.
 type Usage struct {
 	// Requests counts arrivals, also those a fault answered or dropped.
 	Requests int64
 	// Refused counts writes refused by a condition, in a transaction one per item.
 	Refused int64
-	// Throttled counts what a partition throttled, see WithPartitions: in a batch or
+	// Throttled counts requests that a partition throttled, see WithPartitions: in a batch or
 	// transaction one per item.
 	Throttled int64
 	// ReadUnits and WriteUnits are the capacity units consumed, by failed
@@ -26,9 +26,9 @@ type Usage struct {
 	ReadUnits, WriteUnits float64
 }
 
-// Meter is a snapshot of what a DB has been asked, by operation ("UpdateItem").
+// Meter is a snapshot of the requests to a DB, by operation ("UpdateItem").
 type Meter struct {
-	// Operations has those that were asked at least once.
+	// Operations has the operations with at least one request.
 	Operations map[string]Usage
 }
 
@@ -74,7 +74,7 @@ func (m Meter) total() Usage {
 	return t
 }
 
-// Sub is what was used between the earlier snapshot and m.
+// Sub is the usage between the earlier snapshot and m.
 func (m Meter) Sub(earlier Meter) Meter {
 	d := Meter{Operations: map[string]Usage{}}
 	for op, u := range m.Operations {

@@ -2,8 +2,8 @@ package ddbmem
 
 import "github.com/dynalimit/dynalimit/ddbmem/internal/wire"
 
-// handlers execute the operations; what they append to out is the inside of the
-// answer's object.
+// handlers execute the operations. They append the members of the answer's object to
+// out.
 var handlers map[string]func(*call) error
 
 func init() {

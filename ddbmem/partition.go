@@ -22,7 +22,7 @@ type partitionUse struct {
 	write bool
 }
 
-// allowance is what is left of a second's units at an instant.
+// allowance is the remaining units of a second at an instant.
 type allowance struct {
 	units float64
 	at    time.Time
@@ -59,7 +59,7 @@ func (p *partitions) throttles(u partitionUse, now time.Time) bool {
 	return a != nil && a.units <= 0
 }
 
-// use takes what a use cost.
+// use subtracts the cost of a use.
 func (p *partitions) use(u partitionUse, cost halves, now time.Time) {
 	if p == nil {
 		return

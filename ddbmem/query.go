@@ -38,8 +38,8 @@ func (e *engine) source(st *statement) (source, error) {
 	return source{&ix.store, ix.keySchema, t, ix}, nil
 }
 
-// checkSelect fails when Select and the projection contradict each other or the
-// index lacks what is asked for.
+// checkSelect fails if Select and the projection contradict each other or the
+// index lacks a requested attribute.
 func (s source) checkSelect(st *statement) error {
 	switch {
 	case st.projection != nil && st.selects != "" && st.selects != "SPECIFIC_ATTRIBUTES":
@@ -54,7 +54,7 @@ func (s source) checkSelect(st *statement) error {
 	return s.index.checkHolds(s.table, st)
 }
 
-// checkHolds fails when ix lacks what st asks for.
+// checkHolds fails if ix lacks a requested attribute.
 func (ix *index) checkHolds(t *table, st *statement) error {
 	if st.selects == "ALL_ATTRIBUTES" && ix.projection != "ALL" {
 		return validation("One or more parameter values were invalid: Select type ALL_ATTRIBUTES is not supported for global secondary index %s because its projection type is not ALL", ix.name)
@@ -200,7 +200,7 @@ func (s source) matching(k expr.KeyCondition) []*row {
 	if k.Op == "" {
 		return p.rows
 	}
-	// What fits is one stretch. It begins at the first row not below the bound.
+	// The fitting rows are one stretch. It begins at the first row not below the bound.
 	from := 0
 	if k.Op != "<" && k.Op != "<=" {
 		from, _ = slices.BinarySearchFunc(p.rows, k.Low, func(r *row, low value.Value) int {

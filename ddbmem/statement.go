@@ -36,8 +36,8 @@ type statement struct {
 	namesGiven, valuesSeen bool
 }
 
-// members are the request members each kind of statement may have. Whatever is
-// not listed is refused, the legacy parameters among it.
+// members are the request members of each kind of statement. All
+// others are refused, also the legacy parameters.
 var members = map[string]string{
 	"GetItem":           "TableName Key ConsistentRead ReturnConsumedCapacity ProjectionExpression ExpressionAttributeNames",
 	"PutItem":           "TableName Item ReturnValues ReturnConsumedCapacity ReturnItemCollectionMetrics ConditionExpression ExpressionAttributeNames ExpressionAttributeValues ReturnValuesOnConditionCheckFailure",
@@ -147,7 +147,7 @@ func readCapacity(r *wire.Reader) string {
 }
 
 // readMetrics reads ReturnItemCollectionMetrics. Only tables with local secondary
-// indexes have such metrics, and there are none here.
+// indexes have such metrics, and ddbmem has no such tables.
 func readMetrics(r *wire.Reader) { oneOf(r, "returnItemCollectionMetrics", "SIZE", "NONE") }
 
 // oneOf reads one of an enumeration's values.

@@ -48,7 +48,7 @@ func (s *stream) disable(at time.Time) {
 	}
 }
 
-// record logs a change; one that leaves the item as it was is none.
+// record logs a change, unless it leaves the item unchanged.
 func (s *stream) record(at time.Time, ch *change) {
 	r := &streamRecord{event: "MODIFY", at: at, expired: ch.expired, keys: value.Map{}}
 	old := ch.oldItem()

@@ -33,7 +33,7 @@ func (c *call) onStream(arn string, answer func(*stream) error) error {
 	return answer(s)
 }
 
-// findStream is the stream with the ARN, without what is too old by now.
+// findStream is the stream with the ARN, without expired records.
 func (e *engine) findStream(arn string, at time.Time) (*stream, error) {
 	for _, s := range e.streams {
 		if s.arn() == arn {

@@ -13,7 +13,7 @@ const (
 	maxSortSize = 1024
 )
 
-// keySchema names the key attributes; sort is "" when there is none.
+// keySchema names the key attributes; sort is "" without a sort key.
 type keySchema struct{ hash, sort string }
 
 func (k keySchema) names() []string {

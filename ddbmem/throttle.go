@@ -27,7 +27,7 @@ func chargedWrite(c *call, ch *change, times int64, charge func(*usage, *change,
 	c.db.partitions.use(partitionUse{ch.table.name, ch.key.hash, true}, use.write-before, c.at)
 }
 
-// throttleTransact gives the items whose partitions throttle them their reasons; true if there
+// throttleTransact gives the items in throttling partitions their reasons. throttled is true if there
 // are any: then nothing is written, and nothing costs.
 func throttleTransact(c *call, changes []*change, reasons []Reason) (throttled bool) {
 	for i, ch := range changes {

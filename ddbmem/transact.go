@@ -207,7 +207,7 @@ func (c *call) workTransact(ch *change, it transactItem) Reason {
 	return Reason{}
 }
 
-// cancel refuses the transaction, which costs what it found.
+// cancel refuses the transaction, which costs the size of its stored items.
 func (c *call) cancel(changes []*change, reasons []Reason) error {
 	for _, ch := range changes {
 		if ch != nil {
@@ -252,14 +252,14 @@ func (c *call) repeated(items []transactItem, tables []*table, token string) (bo
 	return true, nil
 }
 
-// remember keeps the token for ten minutes and forgets those that are older.
+// remember keeps the token for ten minutes and removes older ones.
 func (e *engine) remember(token string, print [sha256.Size]byte, at time.Time) {
 	maps.DeleteFunc(e.tokens, func(_ string, t *transaction) bool { return at.Sub(t.at) >= tokenLife })
 	e.tokens[token] = &transaction{print, at}
 }
 
-// fingerprint tells transactions apart by content, whatever the order of members
-// in their JSON.
+// fingerprint identifies a transaction by its content; the order of members
+// in its JSON does not matter.
 func fingerprint(items []transactItem) [sha256.Size]byte {
 	h := sha256.New()
 	for _, it := range items {

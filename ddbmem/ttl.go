@@ -7,8 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
 )
 
-// staleExpiry is how far back a time to live may lie for an item still to expire:
-// DynamoDB leaves items alone whose time is more than five years past.
+// staleExpiry is the oldest time to live at which an item still expires:
+// DynamoDB keeps items with a time of more than five years ago.
 const staleExpiry = 5 * 365 * 24 * 3600
 
 // readTimeToLive reads the table's name and the TimeToLiveSpecification.
@@ -89,7 +89,7 @@ func (c *call) describeTimeToLive() error {
 	return nil
 }
 
-// expire deletes what expires now, and returns its number.
+// expire deletes the expired items, and returns their number.
 func (e *engine) expire() int {
 	now := e.now().Unix()
 	e.mu.Lock()

@@ -4,7 +4,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
 )
 
-// alteration is what an UpdateTable asks for; nil is unchanged.
+// alteration is the change of an UpdateTable; nil is unchanged.
 type alteration struct {
 	name         string
 	kinds        map[string]string
@@ -185,8 +185,8 @@ func (a *alteration) apply(c *call, t *table) {
 	c.db.openStream(t, *a.stream)
 }
 
-// fill adds the items there are to a new index. One whose attributes are of the
-// wrong type for it stays out, as in a backfill.
+// fill adds the existing items to a new index. An item with attributes of the
+// wrong type stays out, as in a backfill.
 func (t *table) fill(ix *index) {
 	for _, p := range t.parts {
 		for _, r := range p.rows {

@@ -3,7 +3,7 @@ package ddbmem
 // conditionFailed is answered when a condition does not hold.
 const conditionFailed = "The conditional request failed"
 
-// verb is what a statement does to its item.
+// verb is the effect of a statement on its item.
 type verb byte
 
 const (

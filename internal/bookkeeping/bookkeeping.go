@@ -3,7 +3,7 @@
 // no level or block applies to them, and no list or sum of usage has them.
 package bookkeeping
 
-// Limiter returns the *dynalimit.RateLimiter of a *dynalimit.RateLimiter's own counters. Close of
-// the one that it is given closes it too. Package dynalimit sets it, which this package cannot
-// import.
+// Limiter returns the *dynalimit.RateLimiter of another one's own counters. Close of the other
+// closes it too. Package dynalimit sets it, because this package cannot
+// import that one.
 var Limiter func(limiter any) any

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
-	_ "time/tzdata" // zones are named by IANA names, whatever the host has installed
+	_ "time/tzdata" // IANA zones must work on hosts without a zone database
 )
 
 // NextDate is the first instant after t whose local date differs from t's. It walks the zone's

@@ -28,7 +28,7 @@ func Units() []string { return slices.Clone(unitNames[1:]) }
 func (u Unit) String() string { return unitNames[u] }
 
 // Windows are the windows of a unit in a time zone, one after the other. They are a number, so
-// that two are equal if they are the same; 0 is none. Each has an ordinal: hours and days since
+// that equal windows are equal numbers; 0 is unset. Each window has an ordinal: hours and days since
 // 1970-01-01, ISO weeks since the one of that day, months since January of the year 0.
 type Windows uint32
 
@@ -93,7 +93,7 @@ func WindowsOf(unit, zone string) (Windows, error) {
 // Text is how windows are stored: "day America/Los_Angeles".
 func Text(unit, zone string) string { return unit + " " + zone }
 
-// Parse reads what Text writes.
+// Parse reads the output of Text.
 func Parse(text string) (Windows, error) {
 	unit, zone, _ := strings.Cut(text, " ")
 	return WindowsOf(unit, zone)
@@ -159,7 +159,7 @@ func (w Windows) Start(window int64) int64 {
 	return t.UnixMilli()
 }
 
-// Longest is how long the longest of their windows lasts at most, in ms: a day of 26 hours, for
+// Longest is the largest possible length of a window, in ms: a day of 26 hours, because
 // zones have moved by up to a day.
 func (w Windows) Longest() int64 {
 	const hour = 3_600_000

@@ -14,7 +14,7 @@ import (
 
 // Ended is the error of a call that did not return.
 type Ended struct {
-	// Cause is what it panicked with; nil if it ended its goroutine.
+	// Cause is the value of the panic; nil if f ended its goroutine.
 	Cause any
 	// Stack is where it was.
 	Stack []byte
@@ -91,8 +91,8 @@ func (g *Group) Go(f func() error) {
 	})
 }
 
-// fail keeps the first error and ends the context of the group. It keeps the error before it ends the
-// context: the calls beside it fail then because the context ended, and that is not why the group fails.
+// fail keeps the first error and then ends the context of the group. The other calls fail then because
+// the context ended, and their errors are not the group's.
 func (g *Group) fail(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package httpcopy undoes the loss of a copied request. A handler that adds to a request's context
-// hands on a copy of it. The server and the handlers outside keep the original, and read in it what
-// only the copy was told.
+// Package httpcopy repairs the loss of a copied request. A handler that adds to a request's context
+// passes a copy of it on. The server and the outer handlers keep the original, and read fields from it
+// that only the copy has.
 package httpcopy
 
 import (

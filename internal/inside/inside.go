@@ -1,5 +1,5 @@
-// Package inside shows the suites of the whole limiter what its users do not see. Package
-// dynalimit sets the functions; nothing else that ships uses them. Their first arguments
+// Package inside shows the suites of the whole limiter its internal state. Package
+// dynalimit sets the functions; only tests use them. Their first arguments
 // are the *RateLimiter, *Lease or *Repository that they look into.
 package inside
 
@@ -34,19 +34,19 @@ type Level struct {
 	Lane *lane.Lane
 	// Degraded says that the policy admitted the call, and not the bucket.
 	Degraded bool
-	// Config is what limits it, and Incarnation the bucket that the lease took from.
+	// Config is its configuration, and Incarnation the bucket that the lease took from.
 	Config      *plan.Config
 	Incarnation *[]byte
-	// Last is what was last seen of it.
+	// Last is its last image.
 	Last plan.Reading
-	// Charges are what the call took of it or, for other amounts, what it takes further, in
+	// Charges are the call's takes or, for other amounts, its further takes, in
 	// millitokens.
 	Charges func(further map[string]int64) []plan.Signed
-	// Holdings are what the lease has of each limit, as far as is known now.
+	// Holdings are the lease's holdings of each limit, as far as is known now.
 	Holdings []backlog.Holding
 }
 
-// Config is what limits the calls of an entity on a resource.
+// Config is the configuration of the calls of an entity on a resource.
 type Config struct {
 	Fingerprint string
 	// Limits is a []dynalimit.Limit, and OnUnavailable a dynalimit.UnavailablePolicy.

@@ -1,5 +1,5 @@
-// Package layout judges a table by its version record. A table of another layout is refused
-// by everybody who decides or shows anything from its items.
+// Package layout checks a table by its version record. Every reader and writer refuses
+// a table of another layout.
 package layout
 
 import (
@@ -20,26 +20,26 @@ import (
 const (
 	// SchemaVersion is the version of the table's layout.
 	SchemaVersion = "0.8.0"
-	// ClientVersion is what a version record compares with its client_min_version: the
+	// ClientVersion is compared with a version record's client_min_version: the
 	// version of zae-limiter whose tables we read and write.
 	ClientVersion = "0.8.1"
 	// ClientMinVersion is the oldest client that can use the layout.
 	ClientMinVersion = "0.0.0"
 	// Writer names us in the version record.
 	Writer = "dynalimit"
-	// TTL is how long what the version record says is believed.
+	// TTL is the time for which a version record is cached.
 	TTL = 10 * time.Minute
 
 	opRead = "read the version record"
 )
 
-// Layout is what the version record of a table said when it was last read. Its exported
+// Layout is the last read version record of a table. Its exported
 // fields are set once, before it is used.
 type Layout struct {
 	Table *table.Table
 	// Now returns the time by which the record expires.
 	Now func() time.Time
-	// Log receives the first layout that an operator should know about; nil for nobody.
+	// Log receives the first layout that an operator should know about; nil for no log.
 	Log *slog.Logger
 
 	seen   atomic.Pointer[versionSeen]
@@ -64,8 +64,8 @@ func (l *Layout) Due() bool {
 	return age < 0 || age >= TTL
 }
 
-// Note judges and remembers a version record, nil for none. It fails with a *VersionError
-// for a layout that this client does not know, whose own record stands elsewhere too
+// Note checks and caches a version record, nil for a missing one. It fails with a *VersionError
+// for a layout that this client does not know, also if its own record stands elsewhere
 // (see foreign). The first layout that an operator should know about is logged.
 func (l *Layout) Note(ctx context.Context, item schema.Item) error {
 	record, _ := schema.DecodeVersion(item)
@@ -110,7 +110,7 @@ func (l *Layout) Note(ctx context.Context, item schema.Item) error {
 
 // foreign returns the error of a table with the version record of zae-limiter 0.10 or later,
 // nil for any other table. An upgrade in place leaves the older record beside it, so that
-// only this record tells. A role that may not read it cannot tell either.
+// only this record shows the upgrade. A role that may not read it cannot tell either.
 func (l *Layout) foreign(ctx context.Context) (*fault.VersionError, error) {
 	item, err := l.Table.Get(ctx, opRead, schema.LaterVersionKey())
 	if err != nil && !ddb.Classify(err, ctx).Setting {
@@ -132,7 +132,7 @@ func (l *Layout) CheckForeign(ctx context.Context) error {
 	return err
 }
 
-// refusal is the error of a table whose layout is not used.
+// refusal is the error of a table with a refused layout.
 func (l *Layout) refusal(v schema.VersionRecord, reason string) *fault.VersionError {
 	return &fault.VersionError{Table: l.Table.Name, Schema: v.Schema, ClientMin: v.ClientMin, KnownSchema: SchemaVersion, Client: ClientVersion, Reason: reason}
 }
@@ -160,8 +160,8 @@ func (l *Layout) logOnce(ctx context.Context, level slog.Level, v schema.Version
 	})
 }
 
-// Check refuses a table whose layout is not known. It reads the version record if nobody
-// has, and while the table is refused.
+// Check refuses a table with an unknown layout. It reads the version record if it is not cached,
+// and while the table is refused.
 func (l *Layout) Check(ctx context.Context) error {
 	if seen := l.seen.Load(); seen != nil && seen.err == nil {
 		return nil

@@ -1,5 +1,5 @@
 // Package legacy turns items of the layout before composite items, one for each limit,
-// into today's: a bucket at its level, a configuration with the limits that it said. What
-// is turned appears in the transaction that deletes what it was, as it was seen, so that
-// whoever turns it first wins, and a kill at any moment leaves one or the other.
+// into today's: a bucket at its level, a configuration with its limits. A
+// turned item appears in the transaction that deletes the old ones, on the condition that they are
+// unchanged. So the first writer wins, and a kill at any moment leaves one or the other.
 package legacy

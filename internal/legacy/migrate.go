@@ -23,8 +23,8 @@ const (
 	mostPasses = 8
 	// atOnce is how many buckets and configurations are turned at a time.
 	atOnce = 8
-	// pageItems is how many items one scan looks at: few enough to be answered in time, for
-	// a request that takes too long is taken for a table that does not answer.
+	// pageItems is the number of items in one scan: few enough to be answered in time,
+	// because a request that takes too long looks like a table that does not answer.
 	pageItems = 500
 	// mostNamed is how many malformed items a report names.
 	mostNamed = 20
@@ -38,7 +38,7 @@ var ErrWriters = errors.New("items of the older layout keep appearing: stop thei
 // ErrMalformed means that some items of the older layout cannot be understood.
 var ErrMalformed = errors.New("items of the older layout cannot be read: correct or delete them, and migrate again")
 
-// Report is what a migration did, as admin.MigrateReport explains it.
+// Report is the result of a migration, as admin.MigrateReport documents it.
 type Report struct {
 	DryRun, Complete                                         bool
 	Passes                                                   int
@@ -50,21 +50,21 @@ type Report struct {
 	LastWrite                                                time.Time
 }
 
-// Migration turns everything in a table that is of the older layout, whatever its
-// namespace. It keeps no state but the table's: a run that was killed is run again.
+// Migration turns all items of the older layout in a table, in all
+// namespaces. It keeps no state but the table's: a killed run is run again.
 type Migration struct {
 	Turner *Turner
 	DryRun bool
-	// OnProgress is told after each page that was read, by the goroutine that runs the
-	// migration; nil for nobody.
+	// OnProgress receives the report after each page, on the goroutine that runs the
+	// migration; it may be nil.
 	OnProgress func(Report)
 
 	mu     sync.Mutex
 	report Report
 }
 
-// Run looks through the table until a pass finds nothing. It fails with ErrMalformed or
-// ErrWriters when none would; the report says how far it came, whatever the error.
+// Run passes over the table until a pass finds nothing. It fails with ErrMalformed or
+// ErrWriters if no pass would; the report has the progress also after an error.
 func (m *Migration) Run(ctx context.Context) (Report, error) {
 	m.report = Report{DryRun: m.DryRun}
 	for {
@@ -85,8 +85,8 @@ func (m *Migration) Run(ctx context.Context) (Report, error) {
 	}
 }
 
-// pass looks through the table once. The items of a bucket, or of a configuration, lie
-// next to each other, whatever page they are on.
+// pass looks through the table once. The items of a bucket, or of a configuration, are
+// adjacent, also across pages.
 func (m *Migration) pass(ctx context.Context) error {
 	turning, turnCtx := guard.WithContext(ctx)
 	turning.SetLimit(atOnce)
@@ -156,7 +156,7 @@ func (m *Migration) items(ctx context.Context) iter.Seq2[schema.Item, error] {
 	}
 }
 
-// group is what one pass met of a bucket, or of a configuration.
+// group is the items of a bucket, or of a configuration, in one pass.
 type group struct {
 	of        schema.Legacy
 	found     int
@@ -180,7 +180,7 @@ func (g *group) add(of schema.Legacy, item schema.Item) {
 	}
 }
 
-// scan asks for what may be of the older layout, as it is now.
+// scan requests the items that may be of the older layout.
 func (m *Migration) scan() *dynamodb.ScanInput {
 	meta, value := schema.UnlistedValue()
 	return &dynamodb.ScanInput{
@@ -230,7 +230,7 @@ func (m *Migration) turn(ctx context.Context, of schema.Legacy) (Turned, error) 
 	return m.Turner.Config(ctx, of)
 }
 
-// book adds to the report what became of a group.
+// book adds the result of a group to the report.
 func (m *Migration) book(g group, turned Turned, malformed *MalformedError) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// Limits are limits of the older layout, by the key of the configuration that they belong
-// to. Whoever merges them must have read them before the configurations: another process
+// Limits are limits of the older layout, by the key of their
+// configuration. Read them before the configurations that they are merged with: another process
 // may turn them in between.
 type Limits map[schema.Key][]schema.LegacyLimit
 
@@ -40,7 +40,7 @@ func merged(of schema.Legacy, stored schema.Item, limits []schema.LegacyLimit) (
 	return c.Item(of.Keys, of.Owner, stored), false, nil
 }
 
-// Limits reads the limits of an owner that are in the older layout; nil if there are none.
+// Limits reads the limits of an owner that are in the older layout; nil without any.
 func (t *Turner) Limits(ctx context.Context, of schema.Legacy) ([]schema.LegacyLimit, error) {
 	q := table.Query{Op: opConfig, Hash: schema.PK, Value: of.Composite().PK, Prefix: schema.LegacyLimits, Whole: true}
 	if of.Owner.Entity != "" {
@@ -63,8 +63,8 @@ func (t *Turner) Limits(ctx context.Context, of schema.Legacy) ([]schema.LegacyL
 	return limits, tooMany(of, len(limits))
 }
 
-// ReadBucket reads a bucket, in whichever layout, as Bucket would turn it; nil if there is
-// none. It writes nothing.
+// ReadBucket reads a bucket, in either layout, as Bucket would turn it; nil if it is
+// missing. It writes nothing.
 func (t *Turner) ReadBucket(ctx context.Context, of schema.Legacy) (schema.Item, error) {
 	turned, _, err := t.proposeBucket(ctx, of)
 	return turned.Item, err

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// mostLimits is how many limits one transaction can turn: it has room for 100 parts,
-	// and needs one to put what they become and one to list it.
+	// mostLimits is the most limits of one transaction: it has room for 100 parts,
+	// and needs one to put the new item and one to list it.
 	mostLimits = 98
-	// unansweredTries bounds how often what got no answer is looked at again.
+	// unansweredTries bounds the checks of an unanswered change.
 	unansweredTries = 3
 	// idSize is how long the id of a bucket is.
 	idSize = 9
@@ -46,9 +46,9 @@ func (e *MalformedError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *MalformedError) Unwrap() error { return e.Err }
 
-// Turned is what became of the items of one bucket, or of one configuration.
+// Turned is the result for the items of one bucket, or of one configuration.
 type Turned struct {
-	// Item is the composite item, nil if there is none: then there was nothing to turn.
+	// Item is the composite item, nil if there was nothing to turn.
 	Item schema.Item
 	// Limits is how many items of the older layout were there, and are no more. If
 	// Superseded is set, the composite item was there already and won.
@@ -58,8 +58,8 @@ type Turned struct {
 
 // BucketOnce turns the buckets of an entity's limits for a resource, by one read and at
 // most one transaction. The verdict is Refused if the composite bucket is there, turned or
-// not; Landed if there is no bucket at all, so that one may be made; Conflicted if
-// somebody was in the way. Any other verdict comes with its error: the read or the
+// not; Landed if there is no bucket at all, so that one may be made; Conflicted after
+// a conflict with another writer. Any other verdict comes with its error: the read or the
 // transaction failed, and nothing was turned, or, with Unsent, may have been.
 func (t *Turner) BucketOnce(ctx context.Context, of schema.Legacy) (Turned, ddb.Verdict, error) {
 	turned, p, err := t.proposeBucket(ctx, of)
@@ -85,7 +85,7 @@ func (t *Turner) BucketOnce(ctx context.Context, of schema.Legacy) (Turned, ddb.
 func verdictOf(err error) ddb.Verdict { return ddb.Classify(err, context.Background()).Verdict }
 
 // unsentIfUnconfirmed is the verdict about the write that was to follow: it was not sent,
-// and whether the turning landed will be seen by who looks again.
+// and the next look shows whether the turning landed.
 func unsentIfUnconfirmed(v ddb.Verdict) ddb.Verdict {
 	if v == ddb.Unconfirmed || v == ddb.Landed {
 		return ddb.Unsent
@@ -107,8 +107,8 @@ func (t *Turner) Bucket(ctx context.Context, of schema.Legacy) (Turned, error) {
 	return turned, nil
 }
 
-// change makes a change. What no answer came to is looked at again: it was made, or it is
-// made now, for nothing is turned twice.
+// change makes a change. It repeats an unanswered change: either it was made, or it is
+// made now, because nothing is turned twice.
 func (t *Turner) change(ctx context.Context, op string, propose func() (table.Proposal, error)) error {
 	for n := 1; ; n++ {
 		err := t.Table.Change(ctx, op, propose)
@@ -124,7 +124,7 @@ func (t *Turner) proposeBucket(ctx context.Context, of schema.Legacy) (turned Tu
 	prefix := schema.LegacyBucketPrefix(of.Owner.Resource)
 	q := table.Query{
 		Op: opBucket, Hash: schema.PK, Value: of.Keys.Entity(of.Owner.Entity), Whole: true,
-		From: of.Composite().SK, To: prefix + "~", // '#' comes before all that names are made of, '~' after
+		From: of.Composite().SK, To: prefix + "~", // '#' sorts before every character of names, '~' after
 	}
 	var limits []schema.LegacyBucket
 	for item, err := range t.Table.Items(ctx, q) {
@@ -178,8 +178,8 @@ func tooMany(of schema.Legacy, limits int) error {
 }
 
 // Configs turns the limits of every configuration in a partition: an entity's for each
-// resource, a resource's or the system's. It returns what it turned. Limits that cannot be
-// understood do not keep it from the others; their error is returned in the end.
+// resource, a resource's or the system's. It returns the turned ones. Unreadable limits
+// do not stop it; it returns their error at the end.
 func (t *Turner) Configs(ctx context.Context, partition string) (all []Turned, err error) {
 	q := table.Query{Op: opConfig, Hash: schema.PK, Value: partition, Prefix: schema.LegacyLimits}
 	keys, err := t.Table.Keys(ctx, q)
@@ -203,9 +203,9 @@ func (t *Turner) Configs(ctx context.Context, partition string) (all []Turned, e
 	return all, err
 }
 
-// Config turns the limits of an owner into its configuration. If others are in the way,
-// it looks again. A configuration that says what limits the owner wins: then the limits
-// only go.
+// Config turns the limits of an owner into its configuration. After a conflict with other writers
+// it reads again. An existing configuration with limits wins: then the old limits
+// are only deleted.
 func (t *Turner) Config(ctx context.Context, of schema.Legacy) (Turned, error) {
 	var turned Turned
 	err := t.change(ctx, opConfig, func() (p table.Proposal, err error) {

@@ -12,17 +12,17 @@ import (
 	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
-// lookEvery is how often a lease that somebody else holds is looked at.
+// lookEvery is the interval between looks at another holder's lease.
 const lookEvery = time.Second
 
 // errSilence is why a hold was not renewed when no renewal has failed yet.
 var errSilence = errors.New("the table has not answered")
 
-// Do takes the lease, waiting for whoever holds it for so long at most, and does something
-// with it. It tells who holds the lease after each look, unless told is nil. The context of
-// do ends, with a *fault.LostError as its cause, before anybody else can take the lease. The lease
+// Do takes the lease, waiting at most a given time for another holder, and runs do
+// with it. It reports the holder to told after each look, unless told is nil. The context of
+// do ends, with a *fault.LostError as its cause, before another process can take the lease. The lease
 // is renewed meanwhile, and released afterwards. If the hold ended too early Do fails with
-// that error, whatever do returns.
+// that error, also if do returns nil.
 func (l *Lock) Do(ctx context.Context, most time.Duration, told func(*fault.HeldError), do func(ctx context.Context) error) (err error) {
 	h := &holding{lock: l}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
@@ -58,7 +58,7 @@ type holding struct {
 	failed error
 }
 
-// wait takes the lease. It waits for whoever holds it.
+// wait takes the lease. It waits for another holder.
 func (h *holding) wait(most time.Duration, told func(*fault.HeldError)) error {
 	var held *fault.HeldError
 	end := time.Now().Add(most) // not DynamoDB's time, which is learned meanwhile
@@ -86,7 +86,7 @@ func (h *holding) wait(most time.Duration, told func(*fault.HeldError)) error {
 	}
 }
 
-// take takes the lease, unless somebody holds it. What may have been taken is released if
+// take takes the lease, unless another process holds it. It releases a possibly taken lease if
 // it cannot be used.
 func (h *holding) take() error {
 	err := h.extend(func() error { return h.lock.Take(h.ctx) })

@@ -19,7 +19,7 @@ type Lock struct {
 	Table *table.Table
 	// Key is that of the lease.
 	Key schema.Key
-	// Name is what the lease is for, and Holder who asks, for people.
+	// Name is the purpose of the lease, and Holder its holder, for people.
 	Name, Holder string
 	// Hold is how long the lease lasts after each renewal: so long others wait for a
 	// process that died, and Margin.
@@ -30,8 +30,8 @@ type Lock struct {
 	token string
 }
 
-// Take takes the lease, which nobody else may hold. It fails with a *fault.HeldError. An error that says that the lease may have been taken is to be followed by
-// Release.
+// Take takes the lease. It fails with a *fault.HeldError while another process holds it. After an error
+// by which the lease may have been taken, call Release.
 func (l *Lock) Take(ctx context.Context) error {
 	if l.token == "" {
 		l.token = rand.Text()
@@ -79,15 +79,15 @@ func (l *Lock) read(ctx context.Context, op string) (schema.Lease, schema.Item, 
 	return lease, item, err
 }
 
-// Renew extends the hold. It fails with a *fault.LostError if somebody else took the lease; any
-// other error may be followed by another try.
+// Renew extends the hold. It fails with a *fault.LostError if another process took the lease; after any
+// other error try again.
 func (l *Lock) Renew(ctx context.Context) error {
 	return l.write(ctx, "renew the lease of "+l.Name, func() schema.Statement {
 		return schema.RenewLease(l.token, l.Now().Add(l.Hold).UnixMilli())
 	})
 }
 
-// Release ends the hold. It is no error that it has ended before. It survives the end of
+// Release ends the hold. A hold that has ended before is not an error. It continues after the end of
 // ctx, because others wait.
 func (l *Lock) Release(ctx context.Context) error {
 	err := l.write(context.WithoutCancel(ctx), "release the lease of "+l.Name, func() schema.Statement { return schema.ReleaseLease(l.token) })
@@ -97,8 +97,8 @@ func (l *Lock) Release(ctx context.Context) error {
 	return err
 }
 
-// write changes the lease, of which the statement requires the token. When that was refused
-// the lease is looked at, before the change is tried again.
+// write changes the lease by a statement that requires the token. After a refusal it
+// reads the lease before it tries again.
 func (l *Lock) write(ctx context.Context, op string, statement func() schema.Statement) error {
 	tried := false
 	return l.Table.Change(ctx, op, func() (table.Proposal, error) {

@@ -127,7 +127,7 @@ func (p Picos) Micros() int64 {
 	return int64(quotient.lo)
 }
 
-// MicrosUp rounds up to whole micro-dollars: what is held must cover the call.
+// MicrosUp rounds up to whole micro-dollars: the held amount must cover the call.
 func (p Picos) MicrosUp() int64 {
 	return p.Add(Picos{lo: picosPerMicro/2 - 1}).Micros()
 }
@@ -157,7 +157,7 @@ func (p Picos) big() *big.Int {
 	return n.Add(n, new(big.Int).SetUint64(p.lo))
 }
 
-// Parse reads what String wrote; the empty string is nothing. Text that is not a
+// Parse reads the output of String; the empty string is 0. Text that is not a
 // whole number within 128 bits is an error.
 func Parse(s string) (Picos, error) {
 	if s == "" {

@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// purePackages are what gremlins works on. The own tests of a whole one reach all
-// of it; of the others, what they do not reach is left to the lists.
+// purePackages are the packages for gremlins. The own tests of a whole one reach all
+// of it; of the others, the lists cover the unreached parts.
 var purePackages = []struct {
 	folder string
 	whole  bool
 }{{"internal/bucket", true}, {"internal/schema", false}}
 
-// outcome is what gremlins reports of one change.
+// outcome is gremlins' report of one change.
 type outcome struct {
 	Type   string `json:"type"`
 	Status string `json:"status"`
@@ -31,8 +31,8 @@ func (o outcome) caught() bool {
 	return o.Status == "KILLED" || o.Status == "TIMED OUT" || o.Status == "NOT VIABLE"
 }
 
-// gremlins changes every operator of the pure packages, and fails for what
-// survives and is not explained in lists/equivalent.md.
+// gremlins changes every operator of the pure packages, and fails for survivors
+// that lists/equivalent.md does not explain.
 func gremlins(ctx context.Context, binary, top, dir string) error {
 	tree := filepath.Join(dir, "tree")
 	if err := copyTree(top, tree); err != nil {
@@ -62,7 +62,7 @@ func gremlins(ctx context.Context, binary, top, dir string) error {
 	return nil
 }
 
-// unleash runs gremlins on a package and counts what survives unexplained.
+// unleash runs gremlins on a package and counts unexplained survivors.
 func unleash(ctx context.Context, binary, tree, dir, pkg string, whole bool, explained map[equivalent]bool) (bad int, err error) {
 	files, err := runGremlins(ctx, binary, tree, dir, pkg)
 	if err != nil {
@@ -94,7 +94,7 @@ func unleash(ctx context.Context, binary, tree, dir, pkg string, whole bool, exp
 	return bad, nil
 }
 
-// fileOutcomes is what gremlins reports of one file.
+// fileOutcomes is gremlins' report of one file.
 type fileOutcomes struct {
 	Name      string    `json:"file_name"`
 	Mutations []outcome `json:"mutations"`

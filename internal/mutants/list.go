@@ -13,9 +13,9 @@ import (
 type mutant struct {
 	name string
 	file string
-	// breaks says what users would lose.
+	// breaks is the harm to users.
 	breaks string
-	// tests are what must fail, each one package and a pattern.
+	// tests are the tests that must fail, each one package and a pattern.
 	tests []selection
 	// old must be in the file exactly once, and becomes changed.
 	old, changed string

@@ -1,6 +1,6 @@
 // Command mutants puts one dangerous change after the other into a copy of this
-// repository, and runs the tests that must notice: one that survives is a hole in
-// the tests. Run it with `make mutants`; docs/testing.md says what it is for.
+// repository, and runs the tests that must notice: a survivor is a hole in
+// the tests. Run it with `make mutants`; docs/testing.md describes it.
 package main
 
 import (
@@ -52,7 +52,7 @@ func mutate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a left-over copy in the temporary folder harms nobody
+	defer os.RemoveAll(dir) //nolint:errcheck // a left-over copy in the temporary folder is harmless
 	if o.gremlins != "" {
 		return gremlins(ctx, o.gremlins, top, dir)
 	}
@@ -154,7 +154,7 @@ func tryAll(ctx context.Context, o options, list []mutant, top, dir string) erro
 	return r.sum(time.Since(began))
 }
 
-// report is what became of the mutants.
+// report is the result of the mutants.
 type report struct {
 	mu       sync.Mutex
 	done     int
@@ -174,7 +174,7 @@ func (r *report) note(i int, try func() verdict) {
 	fmt.Printf("%3d/%d %-11s %5.1fs  %-36s %s\n", r.done, len(r.list), v.state, v.took.Seconds(), r.list[i].name, v.why)
 }
 
-// sum prints what survived, which is an error.
+// sum prints the survivors, and fails if there are any.
 func (r *report) sum(took time.Duration) error {
 	count := map[state]int{}
 	for i, v := range r.verdicts {

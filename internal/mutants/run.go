@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// state is what became of a mutant.
+// state is the state of a mutant.
 type state int
 
 const (
@@ -28,7 +28,7 @@ func (s state) String() string {
 	return [...]string{"caught", "caught late", "SURVIVED", "BROKEN"}[s]
 }
 
-// verdict is a state and what it is known from: a test's name, or an error.
+// verdict is a state and its reason: a test's name, or an error.
 type verdict struct {
 	state state
 	why   string
@@ -74,7 +74,7 @@ func command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// judge says what a run of tests shows; known is false if they pass.
+// judge interprets a run of tests; known is false if they pass.
 func judge(ctx context.Context, out []byte, err error) (v verdict, known bool) {
 	switch {
 	case ctx.Err() != nil:

@@ -16,15 +16,15 @@ import (
 )
 
 // Most mutants change functions alone. All of those stand in one tree side by side, and the
-// environment says which is in force: the tests are built once, not once for each mutant.
+// environment selects one: the tests are built once, not once for each mutant.
 
 // chosen is the variable of the environment that names the mutant in force.
 const chosen = "DYNALIMIT_MUTANT"
 
-// switches is a tree with many mutants of which one is in force.
+// switches is a tree with many mutants, one of them in force.
 type switches struct {
 	tree string
-	// in are the mutants that stand in the tree, broken those that do not compile, and why.
+	// in are the mutants in the tree, broken those that do not compile, and the reasons.
 	in     map[string]bool
 	broken map[string]string
 	// binaries are the tests of each package, built.
@@ -48,7 +48,7 @@ func install(ctx context.Context, top, dir string, list []mutant) (*switches, er
 	}
 }
 
-// write puts mutants into the tree's files, but those that are broken.
+// write puts mutants into the tree's files, except the broken ones.
 func (s *switches) write(list []mutant) error {
 	byFile := map[string][]mutant{}
 	s.in = map[string]bool{}
@@ -84,10 +84,10 @@ func (s *switches) installed(list []mutant) []mutant {
 	return slices.DeleteFunc(slices.Clone(list), func(m mutant) bool { return !s.in[m.name] })
 }
 
-// place finds the mutant in whose function a compiler found an error.
+// place finds the mutant with the function of a compiler's error.
 var place = regexp.MustCompile(`(?m)^\S*zzmutant/([^:\s]+):\d+(?::\d+)?: (.*)$`)
 
-// build builds the tests of mutants. It notes those that do not compile; again is true if there
+// build builds the tests of mutants. It records those that do not compile; again is true if there
 // are any.
 func (s *switches) build(ctx context.Context, dir string, list []mutant) (again bool, err error) {
 	s.binaries = map[string]string{}
@@ -112,7 +112,7 @@ func (s *switches) test(ctx context.Context, name, pkg string, args ...string) (
 	return cmd.CombinedOutput()
 }
 
-// leaveOutDisturbed takes those mutants out of whose tests some fail without any: they are
+// leaveOutDisturbed takes out mutants whose tests fail even without them: they are
 // tried alone.
 func (s *switches) leaveOutDisturbed(ctx context.Context, list []mutant) {
 	list = s.installed(list)
@@ -160,7 +160,7 @@ func (s *switches) try(ctx context.Context, m *mutant) (v verdict, known bool) {
 	return verdict{}, false
 }
 
-// edit puts text into a file's text in the place of what is between two offsets.
+// edit replaces the text between two offsets of a file.
 type edit struct {
 	from, to int
 	text     string
@@ -181,7 +181,7 @@ func switchable(text string, list []mutant) (switched, pkg string, names []strin
 		}
 		with, at, err := parsed(changed)
 		if err != nil {
-			continue // alone, it says what is wrong
+			continue // tried alone, it shows its error
 		}
 		differ, alone := differing(text, file, offset, changed, with, at)
 		if !alone {
@@ -270,7 +270,7 @@ func calling(f *ast.FuncDecl, twin string) string {
 	return call + "; return"
 }
 
-// nameOf is the name of a parameter, or the one that it is given for want of any.
+// nameOf is the name of a parameter, or the given one for a parameter without a name.
 func nameOf(p *ast.Field, j int, given string) string {
 	if len(p.Names) == 0 || p.Names[j].Name == "_" {
 		return given

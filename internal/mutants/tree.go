@@ -22,7 +22,7 @@ func copyTree(root, dir string) error {
 	return nil
 }
 
-// copyFile copies one file; one that is deleted and not committed is none.
+// copyFile copies one file; it ignores a deleted one.
 func copyFile(from, to string) error {
 	info, err := os.Stat(from)
 	if os.IsNotExist(err) {

@@ -38,7 +38,7 @@ func (p Proxies) Trust(a netip.Addr) bool {
 	return false
 }
 
-// Find returns the caller of a request: the last address on its way that is no trusted proxy.
+// Find returns the caller of a request: the last address on its way that is not a trusted proxy.
 // hops are the addresses that the proxies named, from the nearest on. ok is false if a trusted
 // proxy named no address; a is that proxy's then.
 func (p Proxies) Find(peer netip.Addr, hops iter.Seq[string]) (a netip.Addr, ok bool) {

@@ -1,5 +1,5 @@
-// Package problem has what all packages do about arguments and errors: it refuses a missing
-// context, and finds out when to come back.
+// Package problem has the common handling of arguments and errors: it refuses a missing
+// context, and finds the wait in an error.
 package problem
 
 import (
@@ -20,7 +20,7 @@ func NoContext(ctx context.Context, pkg string) error {
 	return nil
 }
 
-// IsNil reports whether what a caller gave for an interface is nil, or a nil pointer
+// IsNil reports whether a caller's value for an interface is nil, or a nil pointer
 // in it.
 func IsNil(given any) bool {
 	v := reflect.ValueOf(given)

@@ -8,7 +8,7 @@ import (
 
 var (
 	namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-	// labelPattern has room for the ids of models, of which a label may be one.
+	// labelPattern has room for the ids of models, because a label may be one.
 	labelPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
 	uuidPattern  = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 )
@@ -21,7 +21,7 @@ func CheckUUID(id string) string {
 	return fmt.Sprintf("%q is not a lower-case UUID of 36 characters", id)
 }
 
-// CheckName returns why a text is no name of an app, a tag or a price list. It is empty for a name.
+// CheckName returns the problem of the name of an app, a tag or a price list. It is empty for a valid name.
 func CheckName(name string) string {
 	if namePattern.MatchString(name) {
 		return ""
@@ -29,7 +29,7 @@ func CheckName(name string) string {
 	return fmt.Sprintf("%q is not 1 to 64 of A-Z a-z 0-9 . _ - starting with a letter or digit", name)
 }
 
-// CheckLabel returns why a text is no label of a model. It is empty for a label.
+// CheckLabel returns the problem of a model's label. It is empty for a valid label.
 func CheckLabel(label string) string {
 	if labelPattern.MatchString(label) {
 		return ""

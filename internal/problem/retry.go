@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// never is the wait of what no wait can help.
+// never is the wait if no wait can help.
 const never time.Duration = math.MaxInt64
 
-// retryable is an error that knows when to come back: false when it does not,
-// or when no wait can help (then the duration is the longest there is).
+// retryable is an error with a wait; ok is false if the wait is unknown,
+// or if no wait can help (then it is the longest duration).
 type retryable interface {
 	error
 	RetryIn() (time.Duration, bool)

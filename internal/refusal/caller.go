@@ -8,17 +8,17 @@ import (
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
-// Caller is whose limits an answer shows, and what it asked for.
+// Caller is the entity whose limits an answer shows, and the requested resource.
 type Caller struct{ Entity, Resource string }
 
-// Owns reports whether a status is of a limit of the caller's own that may deny: not of a
-// parent, which is others' too, and not of one in shadow.
+// Owns reports whether a status is of a limit of the caller's own that may deny: neither a
+// parent's, which other callers share, nor one in shadow.
 func (c Caller) Owns(s *dynalimit.LimitStatus) bool {
 	return s.EntityID == c.Entity && s.Requested > 0 && !s.Limit.Shadow
 }
 
-// Binding is the caller's own limit that denies the longest, or of which the fewest such
-// requests are left; nil if there is none.
+// Binding is the caller's own limit that denies the longest, or the one with the fewest such
+// requests left; nil without one.
 func (c Caller) Binding(statuses []dynalimit.LimitStatus) *dynalimit.LimitStatus {
 	var tightest *dynalimit.LimitStatus
 	left := func(s *dynalimit.LimitStatus) float64 { return float64(s.Remaining) / float64(s.Requested) }
@@ -32,8 +32,8 @@ func (c Caller) Binding(statuses []dynalimit.LimitStatus) *dynalimit.LimitStatus
 	return tightest
 }
 
-// Standing is how the caller's own limit that binds stands, as X-RateLimit-Limit, -Remaining and
-// -Reset tell it; ok is false if there is none.
+// Standing is the state of the caller's tightest own limit, as X-RateLimit-Limit, -Remaining and
+// -Reset show it; ok is false without one.
 func (c Caller) Standing(statuses []dynalimit.LimitStatus) (values [3]string, ok bool) {
 	s := c.Binding(statuses)
 	if s == nil {
@@ -50,7 +50,7 @@ func (c Caller) Policy(s *dynalimit.LimitStatus) string {
 	return s.Resource + "/" + s.Limit.Name
 }
 
-// Describe says how a limit stands to what was asked of it.
+// Describe compares a limit with the requested amount.
 func (c Caller) Describe(s *dynalimit.LimitStatus) string {
 	if s.RetryAfter == dynalimit.Never {
 		return fmt.Sprintf("%s: %d asked, at most %d can ever be", c.Policy(s), s.Requested, s.Limit.Burst)

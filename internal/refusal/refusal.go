@@ -1,5 +1,5 @@
-// Package refusal is what a caller who is not served may be told, whatever the protocol: which of
-// its own limits deny and when to come back, and nothing of parents or of what is wrong inside.
+// Package refusal selects the details that a refused caller may learn, for every protocol: its
+// own denying limits and the wait, but neither parents nor internal errors.
 package refusal
 
 import (
@@ -14,7 +14,7 @@ import (
 type Kind int
 
 const (
-	// Mistake means that somebody has to mend something first.
+	// Mistake means that a person has to fix something first.
 	Mistake Kind = iota
 	// Exceeded means that the call does not fit.
 	Exceeded
@@ -24,15 +24,15 @@ const (
 	Unrecorded
 	// Forbidden means that the caller's parent cannot be charged.
 	Forbidden
-	// Passing means that the same call may be admitted later although nobody mends anything.
+	// Passing means that the same call may be admitted later without a fix.
 	Passing
 )
 
-// Refusal is what a caller may be told.
+// Refusal has the details that a caller may learn.
 type Refusal struct {
 	// Kind is why.
 	Kind Kind
-	// Detail says what is wrong with this call; empty for a mistake.
+	// Detail describes the problem with this call; empty for a mistake.
 	Detail string
 	// Violated are the caller's own limits that deny; none if only a parent's do.
 	Violated []*dynalimit.LimitStatus
@@ -40,7 +40,7 @@ type Refusal struct {
 	RetryAfter time.Duration
 }
 
-// Refuse is what an error of an acquire comes to.
+// Refuse converts an error of an acquire.
 func (c Caller) Refuse(err error) Refusal {
 	var r Refusal
 	r.RetryAfter, _ = dynalimit.RetryAfter(err)
@@ -79,7 +79,7 @@ func passing(err error) bool {
 	return false
 }
 
-// violated tells a caller what does not fit, and which of its own limits deny.
+// violated describes the amount that does not fit, and returns the caller's own denying limits.
 func (c Caller) violated(e *dynalimit.LimitExceededError) (detail string, own []*dynalimit.LimitStatus) {
 	for i := range e.Statuses {
 		if s := &e.Statuses[i]; s.Exceeded && c.Owns(s) {

@@ -18,9 +18,9 @@ type Shard struct {
 	Parent string
 }
 
-// Known are the shards that are listed and, without a parent, those that somebody began to
-// read, in the order of their streams. One of these may be missing in a list that was made
-// while shards changed. What is left of one that is gone has to be told before its children are read.
+// Known are the listed shards and, without a parent, the begun ones,
+// in the order of their streams. A list made while shards changed may lack a begun
+// one. The loss of a shard that is gone has to be reported before its children are read.
 func Known(listed []Shard, begun iter.Seq[ID]) []Shard {
 	all := slices.Clone(listed)
 	there := make(map[ID]bool, len(listed))

@@ -13,18 +13,18 @@ import (
 // namespace, before it looks again.
 const LongestTTL = 5 * time.Minute
 
-// NoticeTime is how long after a deletion a purge may begin: until then a limiter that does not
-// know of it may have a write in flight. A configuration is used for its TTL and, where
+// NoticeTime is the time from a deletion to the earliest purge: until then an uninformed limiter
+// may have a write in flight. A configuration is used for its TTL and, if
 // reading it again fails, for another; then calls may take some time.
 const NoticeTime = 2*LongestTTL + time.Minute
 
-// What to do about a namespace that is not active.
+// The fixes for a namespace that is not active.
 const (
 	RegisterIt = "check the name, or register it"
 	GoneIt     = "that is final, and its name stays taken; use another name"
 )
 
-// NamespaceError is the error for a namespace whose record is n, with what to do about it.
+// NamespaceError is the error for a namespace whose record is n, with its fix.
 func NamespaceError(name string, n schema.NamespaceRecord, reason string) *fault.NamespaceError {
 	e := &fault.NamespaceError{Namespace: name, State: n.State, Since: n.ChangedAt, Reason: reason}
 	if n.State == "" {
@@ -46,7 +46,7 @@ func Inactive(name string, record schema.Item) *fault.NamespaceError {
 	return NamespaceError(name, n, GoneIt)
 }
 
-// Guarded is a table that nobody reads whose layout is not known, and whose changes require
+// Guarded is a table that is readable only with a known layout, and whose changes require
 // that the namespace of the keys, if there is one, is active, so that none lands after its
 // deletion.
 func Guarded(t *table.Table, keys schema.Keys, readable func(context.Context) error) *table.Table {

@@ -1,5 +1,5 @@
-// Package shared is what package admin and the Repository that it administers have in
-// common: the table, and what the limiters of this process are to be told.
+// Package shared is the common part of package admin and the Repository that it administers:
+// the table, and the notifications to the limiters of this process.
 package shared
 
 import (
@@ -22,10 +22,10 @@ var Of func(repository any) Repository
 
 // Repository is a Repository as package admin sees it.
 type Repository struct {
-	// Author is who makes changes by default, and Anonymous lets nobody known make them.
+	// Author is the default principal of changes, and Anonymous allows changes without one.
 	Author    string
 	Anonymous bool
-	// Compatible refuses what zae-limiter refuses.
+	// Compatible refuses the same as zae-limiter.
 	Compatible bool
 
 	// Table requires of every change that the namespace is active.
@@ -42,14 +42,14 @@ type Repository struct {
 	Told   Told
 	// Usable refuses a repository that was not made, and a context that has ended.
 	Usable func(context.Context) error
-	// CheckAmounts refuses amounts that an acquire would refuse, whatever the limits are.
+	// CheckAmounts refuses amounts that an acquire would refuse under any limits.
 	CheckAmounts func(map[string]int64) error
 }
 
-// Layout is what is known of the table's layout.
+// Layout is the knowledge of the table's layout.
 type Layout struct {
-	// Check refuses a table whose layout is not known. Refresh does so by the version record
-	// as it is now, and Note by the given one.
+	// Check refuses a table with an unknown layout. Refresh does so by reading the version record
+	// now, and Note by the given one.
 	Check, Refresh func(context.Context) error
 	Note           func(context.Context, schema.Item) error
 	// Mark marks the version record: no item of the older layout is left.
@@ -69,10 +69,10 @@ type Layout struct {
 	Turned func(ctx context.Context, t legacy.Turned, entity, resource string)
 }
 
-// Told is what is told of changes.
+// Told are the notifications of changes.
 type Told struct {
-	// Owners forgets what is cached of what owners' configurations say, Entities of
-	// entities, and Everything all that is cached.
+	// Owners drops the cached configurations of owners, Entities the cached
+	// entities, and Everything the whole cache.
 	Owners     func(...schema.ConfigOwner)
 	Entities   func(ids map[string]bool)
 	Everything func()
@@ -80,7 +80,7 @@ type Told struct {
 	Refilled func(entity, resource string)
 }
 
-// CheckCompatible refuses what zae-limiter refuses: some resources, and bursts below the
+// CheckCompatible refuses the same as zae-limiter: some resources, and bursts below the
 // capacity.
 func CheckCompatible(resource, field string, limits []schema.ConfigLimit) error {
 	refuse := func(field, reason string) error {

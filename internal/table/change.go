@@ -22,12 +22,12 @@ type Proposal struct {
 	// Writes are the parts of one transaction, at most 100. Without any, nothing is to
 	// be done.
 	Writes []types.TransactWriteItem
-	// Proof is the key of an item that this proposal alone puts: when no answer came,
-	// the item tells that the change was made. The zero Key is none.
+	// Proof is the key of an item that only this proposal puts: without an answer,
+	// the item shows that the change was made. The zero Key is none.
 	Proof schema.Key
 }
 
-// Guard is what every change of a table requires besides its own conditions.
+// Guard is a condition of every change of a table.
 type Guard struct {
 	// Check is a part of each transaction.
 	Check types.TransactWriteItem
@@ -52,8 +52,8 @@ func (t *Table) whyRefused(ctx context.Context, v ddb.Verdict) error {
 	return t.Guard.Why(ctx)
 }
 
-// Change proposes a change and makes it. If others were in the way, it proposes again:
-// propose reads afresh what it depends on. An error of propose ends the change.
+// Change proposes a change and makes it. After a conflict it proposes again:
+// propose reads its inputs afresh. An error of propose ends the change.
 func (t *Table) Change(ctx context.Context, op string, propose func() (Proposal, error)) error {
 	for attempt := 1; ; attempt++ {
 		p, err := propose()
@@ -66,13 +66,13 @@ func (t *Table) Change(ctx context.Context, op string, propose func() (Proposal,
 	}
 }
 
-// Try makes a proposal, as one of a change's attempts, which are counted from 1. Again says
-// that others were in the way: then it has waited, and a proposal that is made of what is
-// read afresh is to be tried.
+// Try makes a proposal, as one of a change's attempts, which are counted from 1. again is true after
+// a conflict with other writers: then it has waited, and a proposal from
+// fresh reads is to be tried.
 //
 // Every change is a transaction, because the SDK gives a transaction a client token that
-// stays the same when it retries: a change whose answer was lost is not made twice, and
-// is not mistaken for somebody else's.
+// stays the same when it retries: a change with a lost answer is not made twice, and
+// is not mistaken for another writer's.
 func (t *Table) Try(ctx context.Context, op string, attempt int, p Proposal) (again bool, err error) {
 	if len(p.Writes) == 0 {
 		return false, nil
@@ -106,9 +106,9 @@ func (t *Table) mayTryAgain(ctx context.Context, op string, attempt int, v ddb.V
 	return nil
 }
 
-// unanswered is the outcome of a change that no answer came to: none if its proof is
-// there, an error that says that it may have been made if not. The look survives the
-// end of ctx, because a change that was made must not be reported as doubtful.
+// unanswered is the outcome of an unanswered change: nil if its proof is
+// there, otherwise an error by which it may have been made. The look continues after the
+// end of ctx, because a finished change must not be reported as doubtful.
 func (t *Table) unanswered(ctx context.Context, op string, p Proposal, cause error) error {
 	if p.Proof != (schema.Key{}) {
 		item, err := t.Get(context.WithoutCancel(ctx), op, p.Proof)
@@ -125,7 +125,7 @@ func (t *Table) unanswered(ctx context.Context, op string, p Proposal, cause err
 }
 
 // Put is the part of a transaction that puts an item on a condition; the zero Statement
-// is none.
+// is no condition.
 func (t *Table) Put(item schema.Item, st schema.Statement) types.TransactWriteItem {
 	put := &types.Put{TableName: &t.Name, Item: item}
 	put.ConditionExpression, put.ExpressionAttributeNames, put.ExpressionAttributeValues = condition(st)

@@ -14,7 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// Judge says what an error of a request means for a write.
+// Judge is the verdict about a write with an error of its request.
 func Judge(err error) ddb.Verdict { return ddb.Classify(err, context.Background()).Verdict }
 
 // Failure turns an error of a request into one that users see: a *fault.TableError for
@@ -42,8 +42,8 @@ func (t *Table) Unavailable(op string, err error) *fault.UnavailableError {
 	return u
 }
 
-// wrongTable says what is wrong with the table of the request that failed, "" if nothing is, and
-// the call that makes it right.
+// wrongTable describes the problem with the table of a failed request, "" for another error, and
+// the call that fixes it.
 func wrongTable(err error) (string, fault.Fix) {
 	var missing *types.ResourceNotFoundException
 	if errors.As(err, &missing) {

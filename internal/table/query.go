@@ -18,7 +18,7 @@ const PageSize = ddb.MaxBatchGet
 
 // Query is a read of one partition of the table or of an index.
 type Query struct {
-	// Op names what is being done in errors.
+	// Op names the operation in errors.
 	Op string
 	// Index is "" for the table itself, which is read consistently.
 	Index string
@@ -26,14 +26,14 @@ type Query struct {
 	Hash, Value string
 	// Sort is the sort key's attribute, which Prefix, From and To speak of: PK's is SK.
 	Sort string
-	// Prefix restricts the sort key to what begins with it.
+	// Prefix is the beginning of the wanted sort keys.
 	Prefix string
 	// From and To restrict the sort key to a range, both ends included, if To is set.
 	From, To string
 	// Count asks for the number of items alone.
 	Count bool
-	// Whole asks the table for all attributes; otherwise it is asked for keys. An index
-	// returns what it projects.
+	// Whole requests all attributes of the table; otherwise only keys. An index
+	// returns its projected attributes.
 	Whole bool
 	// Newest begins with the end of the range.
 	Newest bool

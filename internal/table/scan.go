@@ -12,11 +12,11 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Scan is a read of the whole table, whatever the partition.
+// Scan is a read of the whole table, with all partitions.
 type Scan struct {
-	// Op names what is being done in errors.
+	// Op names the operation in errors.
 	Op string
-	// Filter is the condition of the keys that are wanted. What it leaves out is read, and
+	// Filter is the condition of the wanted keys. Other items are read, and
 	// charged for, all the same.
 	Filter schema.Statement
 }
@@ -57,9 +57,9 @@ func (t *Table) ScanKeys(ctx context.Context, s Scan) iter.Seq2[ScanPage, error]
 	}
 }
 
-// ScanPage is what one request of a Scan read.
+// ScanPage is the result of one request of a Scan.
 type ScanPage struct {
-	// Keys are those that the filter wants.
+	// Keys are those that match the filter.
 	Keys []schema.Key
 	// Read is how many items were read.
 	Read int64
@@ -76,7 +76,7 @@ func (t *Table) scanPage(ctx context.Context, op string, in *dynamodb.ScanInput)
 	return out, err
 }
 
-// Patiently tries again what the store did not serve: a table that is busy has no room for
+// Patiently retries requests that the store did not serve: a busy table has no room for
 // long work now and then.
 func Patiently(ctx context.Context, try func() error) error {
 	for n := 1; ; n++ {

@@ -13,7 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Client is what a table is read and changed with.
+// Client reads and changes a table.
 type Client interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
@@ -32,10 +32,10 @@ type Table struct {
 	// RetryAfter returns the time until a table that does not answer is asked again; 0
 	// when that is not known. If it is nil, it never is.
 	RetryAfter func() time.Duration
-	// Readable refuses a table whose items mean something else than they do here. Every read
-	// asks it first; nil refuses no table.
+	// Readable refuses a table with another meaning of its items. Every read
+	// calls it first; nil refuses no table.
 	Readable func(context.Context) error
-	// Guard is what every Change requires besides its own conditions; nil for nothing.
+	// Guard is a condition of every Change; nil for none.
 	Guard *Guard
 }
 
@@ -80,13 +80,13 @@ func (t *Table) BatchGet(ctx context.Context, op string, keys []schema.Key) (map
 	return found, t.Failure(op, err)
 }
 
-// mostBatches is how many batches GetMany reads at once: together more than a connection or
+// mostBatches is the number of parallel batches of GetMany: together more than a connection or
 // two can carry, and too few to crowd out the calls of a limiter that shares the client.
 const mostBatches = 8
 
 // GetMany is BatchGet for many keys, several batches at once. It returns the items in the
-// order of the keys, which may repeat themselves; nil for an absent one. What DynamoDB
-// leaves out of an answer is asked for again; the first error ends it.
+// order of the keys, which may repeat themselves; nil for an absent one. It requests keys again that DynamoDB
+// leaves out of an answer; the first error ends it.
 func (t *Table) GetMany(ctx context.Context, op string, keys []schema.Key) ([]schema.Item, error) {
 	places := make(map[schema.Key][]int, len(keys))
 	distinct := make([]schema.Key, 0, len(keys))
@@ -122,8 +122,8 @@ func (t *Table) BatchDelete(ctx context.Context, op string, keys []schema.Key) e
 	return t.Failure(op, t.batches().Delete(ctx, t.Client, keys))
 }
 
-// UpdateIf updates an item if the statement's condition holds; if it does not, nothing is
-// done, and that is no error. It must be one that may be sent twice.
+// UpdateIf updates an item if the statement's condition holds; otherwise it does nothing
+// and returns nil. The update must be safe to send twice.
 func (t *Table) UpdateIf(ctx context.Context, op string, key schema.Key, st schema.Statement) error {
 	_, err := t.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &t.Name, Key: key.Attributes(),

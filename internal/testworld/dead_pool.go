@@ -15,7 +15,7 @@ import (
 // DeadPool is an HTTP client whose pooled connections do not answer; also for tests in a bubble
 // of virtual time. Only requests of one operation get one of them.
 type DeadPool struct {
-	// Next sends what goes out on new connections.
+	// Next sends requests on new connections.
 	Next aws.HTTPClient
 	// Operation is the operation that gets the dead connections.
 	Operation string

@@ -1,3 +1,3 @@
-// Package testworld is what tests of several packages have in common: a DynamoDB to test on,
-// recorded requests with their golden files, and faults. Nothing that ships imports it.
+// Package testworld is the common part of the tests of several packages: a DynamoDB to test on,
+// recorded requests with their golden files, and faults. Only tests import it.
 package testworld

@@ -46,7 +46,7 @@ func Mem(t testing.TB, opts ...ddbmem.Option) *ddbmem.DB {
 
 func remote(t *testing.T, endpoint string) NewClient {
 	t.Helper()
-	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 100 * time.Millisecond} // one that is dialled for nobody ends too
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 100 * time.Millisecond} // an unused connection ends too
 	t.Cleanup(transport.CloseIdleConnections)
 	return func(optFns ...func(*dynamodb.Options)) *dynamodb.Client {
 		return dynamodb.New(dynamodb.Options{

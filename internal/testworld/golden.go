@@ -41,10 +41,10 @@ type Recorded struct {
 	Request   any
 }
 
-// Record records what passes on to next.
+// Record records the requests to next.
 func Record(next aws.HTTPClient) *Recorder { return &Recorder{next: next} }
 
-// Through is an option for SDK clients whose requests are to be recorded.
+// Through is an option for SDK clients to record their requests.
 func (r *Recorder) Through(o *dynamodb.Options) { o.HTTPClient = r }
 
 // Do implements aws.HTTPClient.

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// Death is what has become of a TCP connection that both ends take for open.
+// Death is the state of a TCP connection that both ends take for open.
 type Death int32
 
 // The deaths of a connection.
@@ -99,7 +99,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// join passes on what the two ends of a link send.
+// join passes bytes on between the two ends of a link.
 func (p *Proxy) join(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +124,7 @@ func (l *link) close() {
 	_ = l.server.Close()
 }
 
-// passRequests passes on what the client sends, until one end closes.
+// passRequests passes the client's bytes on, until one end closes.
 func (l *link) passRequests() {
 	defer l.close()
 	buffer := make([]byte, 32<<10)
@@ -150,7 +150,7 @@ func (l *link) passRequests() {
 	}
 }
 
-// passAnswers passes on what the server sends, until one end closes.
+// passAnswers passes the server's bytes on, until one end closes.
 func (l *link) passAnswers() {
 	defer l.close()
 	buffer := make([]byte, 32<<10)

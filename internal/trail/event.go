@@ -10,7 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/audit"
 )
 
-// Fields are the fields of what is changed, by name. Values are whatever encoding/json
+// Fields are the fields of the target, by name. Values are anything that encoding/json
 // writes; a nil value is an absent field. A secret is never a value here: see the comment
 // of the package.
 type Fields map[string]any

@@ -14,7 +14,7 @@ const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 const (
 	// idLength is how many digits an id has.
 	idLength = 26
-	// padding is how many bits the digits have beside the id's: the first holds 3.
+	// padding is the number of bits in the digits beyond the id's: the first holds 3.
 	padding = idLength*5 - 128
 )
 
@@ -82,7 +82,7 @@ const mostAhead = time.Minute
 // New returns the id of an event at a moment.
 func (s *IDs) New(now time.Time) string { return s.Above("", now) }
 
-// Above is New, with an id above last: that of the event before it of what is changed, which
+// Above is New, with an id above last: that of the target's previous event, which
 // another process may have drawn. An id that is more than a minute ahead is not followed:
 // all later events would have its time.
 func (s *IDs) Above(last string, now time.Time) string {
@@ -106,13 +106,13 @@ func (s *IDs) Above(last string, now time.Time) string {
 // earlier ones before it.
 func FirstID(t time.Time) string { return newID(t.UnixMilli(), [10]byte{}).String() }
 
-// TimeOf is when an id was drawn, to the millisecond; false for what is no id.
+// TimeOf is the time at which an id was drawn, to the millisecond; ok is false for an invalid id.
 func TimeOf(text string) (time.Time, bool) {
 	u, ok := parse(text)
 	return time.UnixMilli(u.ms()).UTC(), ok
 }
 
-// parse reads the text of an id; false for what is none.
+// parse reads the text of an id; ok is false for an invalid one.
 func parse(text string) (u id, ok bool) {
 	if len(text) != idLength || text[0] > '7' {
 		return id{}, false

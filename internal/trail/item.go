@@ -53,7 +53,7 @@ func (l Layout) Partition(target string) string { return l.Prefix + partition + 
 // SortPrefix begins the sort key of each event; the event's id follows.
 const SortPrefix = sortPrefix
 
-// Has reports whether a key is that of an event: an index lists whatever names its
+// Has reports whether a key is that of an event: an index lists every item that names its
 // partition.
 func (l Layout) Has(key schema.Key) bool {
 	return strings.HasPrefix(key.PK, l.Prefix+partition) && strings.HasPrefix(key.SK, SortPrefix)
@@ -72,8 +72,8 @@ func ShardOf(principal string) int {
 	return int(h.Sum32() % IndexShards)
 }
 
-// indexSort is the sort key in the index: by time, and with the principal, so that those
-// of one principal are known without reading the rest.
+// indexSort is the sort key in the index: by time, and with the principal, so that one
+// principal's events are found without reading the rest.
 func indexSort(e audit.Event) string { return e.ID + "#" + e.Principal }
 
 // IndexedPrincipal is the principal in a sort key of the index.
@@ -127,8 +127,8 @@ func details(changes []audit.Change) types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: schema.Item{detailChanges: &types.AttributeValueMemberM{Value: fields}}}
 }
 
-// Decode reads an event. What another tool recorded as details is shown as what each
-// field is afterwards. The time is exact to the millisecond if the id tells it.
+// Decode reads an event. Details of another tool are shown as each
+// field's value afterwards. The time is exact to the millisecond if the id has it.
 func Decode(item schema.Item) audit.Event {
 	e := audit.Event{
 		ID: schema.Text(item, attrID), Principal: schema.Text(item, attrPrincipal), Action: schema.Text(item, attrAction),

@@ -10,8 +10,8 @@ import (
 // key, which DynamoDB bounds.
 const maxPrincipal, maxBytes = 256, 900
 
-// CheckPrincipal says what is wrong with the name of who makes a change, or "" if
-// nothing is. An ARN, an address and a name of a service are fine.
+// CheckPrincipal returns the problem of a principal's name, or "". An ARN, an address and a name of
+// a service are fine.
 func CheckPrincipal(p string) string {
 	switch {
 	case p == "":

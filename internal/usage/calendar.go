@@ -7,7 +7,7 @@ import (
 )
 
 // Calendar cuts time into windows in a time zone. Hours are those of the table: they begin
-// at full hours of UTC whatever the zone.
+// at full hours of UTC in every zone.
 type Calendar struct{ Zone *time.Location }
 
 // UTC reports whether days and months are those of UTC, as sums in the table are.
@@ -58,8 +58,8 @@ func hourFrom(at time.Time) time.Time {
 	return hour
 }
 
-// dayStart is the first moment of a day: midnight, the first one where the clock shows it
-// twice, and where it is skipped the moment to which the clock is set.
+// dayStart is the first moment of a day: midnight, the first one if the clock shows it
+// twice, and if it is skipped the moment to which the clock is set.
 func (c Calendar) dayStart(year int, month time.Month, day int) time.Time {
 	civil := time.Date(year, month, day, 0, 0, 0, 0, time.UTC) // without months of 32 days
 	t := time.Date(civil.Year(), civil.Month(), civil.Day(), 0, 0, 0, 0, c.Zone)

@@ -8,7 +8,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// BreakKind is what is wrong where a counter's hours meet.
+// BreakKind is the kind of a gap between two hours of a counter.
 type BreakKind string
 
 // The kinds of breaks.
@@ -24,12 +24,12 @@ const (
 type Break struct {
 	Limit string
 	Kind  BreakKind
-	// Missing is what it grew by between the two, in millitokens, or before the first.
+	// Missing is its growth between the two, in millitokens, or before the first.
 	Missing int64
-	// Unseen is 1 if it began anew, and no record showed its end. Then Missing is what the
-	// new one had counted before the hour.
+	// Unseen is 1 if it began anew, and no record showed its end. Then Missing is the
+	// new one's count before the hour.
 	Unseen int64
-	// Last is what it ended with, and Since the hour that it did so in.
+	// Last is its last value, and Since the hour of it.
 	Last  int64
 	Since time.Time
 }
@@ -45,7 +45,7 @@ type End struct {
 	Bucket string
 }
 
-// Note adds the ends of an hour, for limits of which no later hour is noted.
+// Note adds the ends of an hour, for limits without a later hour.
 func (e Ends) Note(u schema.UsageSnapshot) {
 	for name, s := range u.Spans {
 		if at, there := e[name]; !there || at.Hour.Before(u.Hour) {
@@ -54,7 +54,7 @@ func (e Ends) Note(u schema.UsageSnapshot) {
 	}
 }
 
-// of is where a counter ended. One that is not known of what a level above counts too had not
+// of is the end of a counter. An unknown counter of passed amounts had not
 // begun when its limit's ended.
 func (e Ends) of(name string) (End, bool) {
 	end, there := e[name]
@@ -101,7 +101,7 @@ func Breaks(u schema.UsageSnapshot, ends Ends) []Break {
 	return all
 }
 
-// Gaps are what counters grew by between the hours before and one, by limit.
+// Gaps are the growths of counters between the hours before and one, by limit.
 func Gaps(breaks []Break) map[string]int64 {
 	gaps := map[string]int64{}
 	for _, b := range breaks {

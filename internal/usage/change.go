@@ -8,7 +8,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Change is what one record says about the counters of one bucket.
+// Change is one record's change of the counters of one bucket.
 type Change struct {
 	Key schema.Key
 	// Seq is the record's number, see schema.Sequence.

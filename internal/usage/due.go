@@ -6,8 +6,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// FinalAfter is how long after its end an hour is final: the stream keeps a record for a
-// day, and who reads it has another hour.
+// FinalAfter is the time from the end of an hour until it is final: the stream keeps a record for a
+// day, and its reader has another hour.
 const FinalAfter = 25 * time.Hour
 
 // Final reports whether no record of a window can come any more.
@@ -15,8 +15,8 @@ func Final(w schema.UsageWindow, start, now time.Time) bool {
 	return !w.Next(start).Add(FinalAfter).After(now)
 }
 
-// Begin is a cursor that nothing was closed by: it begins with the day of the last hour
-// that is final, so that the first day is whole.
+// Begin is the cursor before the first closing: it begins with the day of the last final
+// hour, so that the first day is whole.
 func Begin(now time.Time) schema.UsageCursor {
 	first := schema.UsageDaily.Floor(now.Add(-FinalAfter))
 	return schema.UsageCursor{First: first, Closed: first, Final: first}

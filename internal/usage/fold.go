@@ -10,10 +10,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Fold is what changes of one bucket add to one hour.
+// Fold is the additions of changes of one bucket to one hour.
 type Fold struct {
 	schema.UsageFold
-	// Changes are those that it sums, in their order.
+	// Changes are the summed changes, in order.
 	Changes []Change
 	// moved is how far counters moved in all, up or down, or the most that 64 bits hold.
 	moved int64
@@ -46,8 +46,8 @@ func Folds(changes []Change, retention time.Duration) []Fold {
 	return all
 }
 
-// parts are the fold, or, where that has too many limits for one write, those of its
-// changes in pieces, and so where 64 bits may not hold their sum. A single change fits: it has at
+// parts are the fold, or, if it has too many limits for one write or 64 bits may not hold its sum, those of its
+// changes in pieces. A single change fits: it has at
 // most MaxStored limits, and misses nothing in between.
 func (f Fold) parts() []Fold {
 	half := len(f.Changes) / 2
@@ -126,7 +126,7 @@ type folding struct {
 	moved int64
 }
 
-// anew ends all counters whose ends nobody saw: the bucket is another.
+// anew ends all counters with unseen ends: the bucket is another.
 func (t *folding) anew() {
 	t.other = true
 	for _, s := range t.spans {

@@ -14,7 +14,7 @@ type Bucket struct {
 	Of string
 }
 
-// DecodeBucket reads the counters of a bucket; nil is none.
+// DecodeBucket reads the counters of a bucket; a nil item gives the zero Bucket.
 func DecodeBucket(item schema.Item) (Bucket, error) {
 	counters, err := schema.Counters(item)
 	if err == nil {
@@ -23,8 +23,8 @@ func DecodeBucket(item schema.Item) (Bucket, error) {
 	return Bucket{counters, schema.BucketIncarnation(item)}, err
 }
 
-// from is where a counter of the bucket began to count what no snapshot has, by where it was
-// seen to end; the counter of an earlier bucket is another.
+// from is the value from which a counter of the bucket counts amounts that no snapshot has, given its last seen
+// end; the counter of an earlier bucket is another.
 func (b Bucket) from(end End) int64 {
 	if schema.OtherBucket(end.Bucket, b.Of) {
 		return 0
@@ -32,11 +32,11 @@ func (b Bucket) from(end End) int64 {
 	return end.Last
 }
 
-// Pending is what the counters of a bucket grew by since its snapshots were written, by
-// limit: what no record brought yet. seen are the counters as the newest snapshots hold
-// them; a limit that they do not have began at 0. A limit that the bucket has no more adds
-// nothing, for what it held at its end is in no counter. unseen are the counters of an
-// earlier bucket whose ends no record brought yet.
+// Pending is the growth of a bucket's counters since its snapshots were written, by
+// limit: the part without a record so far. seen are the counters in the newest snapshots;
+// a missing limit began at 0. A limit that the bucket no longer has adds
+// nothing, because no counter has its last value. unseen are the counters of an
+// earlier bucket whose ends no record has shown yet.
 func Pending(b Bucket, seen Ends) (pending, unseen map[string]int64) {
 	pending, unseen = map[string]int64{}, map[string]int64{}
 	for name, n := range b.Counters {
@@ -50,7 +50,7 @@ func Pending(b Bucket, seen Ends) (pending, unseen map[string]int64) {
 	return pending, unseen
 }
 
-// Unknown are the limits whose counters no snapshot showed that was seen, in their order.
+// Unknown are the limits without a counter in any seen snapshot, in order.
 func Unknown(counters map[string]int64, seen Ends) []string {
 	var names []string
 	for name, n := range counters {

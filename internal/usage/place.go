@@ -2,7 +2,7 @@ package usage
 
 import "github.com/dynalimit/dynalimit/internal/schema"
 
-// Place is where an entity stands, by its record; that of no record is none.
+// Place is the plan and the parents of an entity, by its record; empty without one.
 func Place(e *schema.EntityRecord) schema.UsagePlace {
 	if e == nil {
 		return schema.UsagePlace{}

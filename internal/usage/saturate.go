@@ -13,8 +13,8 @@ const (
 	// maxCounter bounds a counter that is read, on both sides: then the difference of two is
 	// exact. A limiter gives out at most 2^50 millitokens at once.
 	maxCounter = 1 << 61
-	// maxMoved bounds how far the counters of a fold of several changes move, so that 64 bits
-	// hold what it misses together with what is missing before it.
+	// maxMoved bounds the movement of the counters of a fold of several changes, so that 64 bits
+	// hold its missing amount together with the one before it.
 	maxMoved = 1<<62 - 1
 )
 
@@ -28,8 +28,8 @@ func inBounds(counters map[string]int64) error {
 	return nil
 }
 
-// added is the sum of two numbers, or the most, or the least, that 64 bits hold. What is there
-// stays there: how far beyond it is, is not known.
+// added is the sum of two numbers, or the largest, or the smallest, 64-bit number. It stays
+// there, because the excess is unknown.
 func added(a, b int64) int64 {
 	sum := a + b
 	switch {

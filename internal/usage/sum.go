@@ -9,12 +9,12 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Entry is what an entity used of a resource in some time, and where it stood then.
+// Entry is the usage of an entity of a resource in a window, and its place then.
 type Entry struct {
 	Entity, Resource string
 	Place            schema.UsagePlace
-	// Net is what its counters grew by; Unrecorded and Pending are what of Net no record told,
-	// and what the stream has not brought.
+	// Net is the growth of its counters; Unrecorded and Pending are the parts of Net without a record,
+	// and not yet delivered by the stream.
 	Net, Unrecorded, Pending map[string]int64
 	Unseen                   map[string]int64
 }
@@ -28,7 +28,7 @@ func amounts(s *schema.UsageSum) []map[string]int64 {
 	return []map[string]int64{s.Net, s.Unrecorded, s.Unseen, s.Pending}
 }
 
-// EntryOf is the entry of an hour's snapshot, with what is missing between it and the one
+// EntryOf is the entry of an hour's snapshot, with the amount missing between it and the one
 // before.
 func EntryOf(entity, resource string, u schema.UsageSnapshot, place schema.UsagePlace, breaks []Break) Entry {
 	sum := NewTally()
@@ -44,15 +44,15 @@ func entryOf(entity, resource string, place schema.UsagePlace, sum *schema.Usage
 	return Entry{Entity: entity, Resource: resource, Place: place, Net: sum.Net, Unrecorded: sum.Unrecorded, Unseen: sum.Unseen, Pending: sum.Pending}
 }
 
-// With is the entry with what the stream has not brought.
+// With is the entry with pending amounts.
 func (e Entry) With(pending map[string]int64) Entry {
 	e.Net, e.Pending = maps.Clone(e.Net), pending
 	AddCounts(e.Net, pending)
 	return e
 }
 
-// limits are an entry's amounts by limit: all that the entity used, or once, what of that
-// nobody above it counted.
+// limits are an entry's amounts by limit: all usage of the entity, or with once, the part
+// that no level above it counted.
 func (e Entry) limits(once bool) (out Entry) {
 	out = e
 	for _, of := range []*map[string]int64{&out.Net, &out.Unrecorded, &out.Unseen, &out.Pending} {
@@ -76,7 +76,7 @@ func (e Entry) limits(once bool) (out Entry) {
 	return out
 }
 
-// Sums are those of one window, by what they are of.
+// Sums are the sums of one window, by their series.
 type Sums struct {
 	// Window and Start say which window it is.
 	Window schema.UsageWindow
@@ -95,8 +95,8 @@ func NewSums(window schema.UsageWindow, start time.Time) *Sums {
 }
 
 // AddGroups adds an entry to the sums of its resource, its plan and its parent's children.
-// In those of resources and plans counts what the entity consumed as the highest level that
-// has the limit.
+// The sums of resources and plans count the consumption of an entity as the highest level with
+// the limit.
 func (s *Sums) AddGroups(e Entry) {
 	s.eachGroup(e, func(series schema.UsageSeries, part Entry) { s.put(series, part) })
 }
@@ -109,7 +109,7 @@ func (s *Sums) CountPlace(own schema.UsageSum) {
 	}
 }
 
-// eachGroup tells the groups of an entry, and what of it counts there.
+// eachGroup yields the groups of an entry, with the part that counts there.
 func (s *Sums) eachGroup(e Entry, do func(schema.UsageSeries, Entry)) {
 	if e.Place.Parent != "" {
 		do(s.series(schema.UsageOfChildren, e.Place.Parent, e.Resource), e.limits(false))

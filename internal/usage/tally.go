@@ -9,8 +9,8 @@ func NewTally() schema.UsageSum {
 	}
 }
 
-// AddSnapshot adds an hour of an entity to a sum: what its counters grew by since the hour
-// before. How many entities it sums is up to the caller.
+// AddSnapshot adds an hour of an entity to a sum: the growth of its counters since the hour
+// before. The caller counts the entities.
 func AddSnapshot(to *schema.UsageSum, u *schema.UsageSnapshot) {
 	for name, s := range u.Spans {
 		unrecorded := added(s.Missing, u.Gaps[name])
@@ -20,7 +20,7 @@ func AddSnapshot(to *schema.UsageSum, u *schema.UsageSnapshot) {
 	}
 }
 
-// AddSum adds what another sum holds.
+// AddSum adds another sum.
 func AddSum(to, more *schema.UsageSum) {
 	for name, n := range more.Net {
 		to.Net[name] = added(to.Net[name], n)

@@ -13,10 +13,10 @@ type Problem struct {
 	Line   int    `json:"line"`           // from 1; 0 if it is the file as a whole
 	Column int    `json:"column"`         // from 1, in characters
 	Path   string `json:"path,omitempty"` // such as plans.pro.resources.gpt-4.limits.rpm.capacity
-	Text   string `json:"text"`           // what is wrong, and what to do
+	Text   string `json:"text"`           // the problem and its fix
 }
 
-// Error is limits.yaml:3:7: plans.pro.default: what is wrong.
+// Error is, for example, "limits.yaml:3:7: plans.pro.default: " and the text.
 func (p Problem) Error() string {
 	var b strings.Builder
 	b.WriteString(p.File)
@@ -31,11 +31,11 @@ func (p Problem) Error() string {
 	return b.String()
 }
 
-// Problems are all that is wrong with a file, in the order of the file.
+// Problems are all problems of a file, in the order of the file.
 type Problems []Problem
 
-// mostShown is how many problems are printed: whoever reads them corrects the first ones
-// and looks again.
+// mostShown is the most printed problems: a reader corrects the first ones
+// and tries again.
 const mostShown = 50
 
 // Error has a line for each problem.

@@ -24,9 +24,9 @@ type Form struct {
 	// Empty is the advice for a file without a value. If it is "", a value that is left empty
 	// keeps its default, as do all values of an empty file.
 	Empty string
-	// Scalar fills a value of a type of the form's own from a text, or returns what is wrong.
+	// Scalar fills a value of a type of the form's own from a text, or returns the problem.
 	Scalar func(to any, text string) (reason string)
-	// Help describes what a struct or a map is written as: "write …".
+	// Help describes the form of a struct or a map: "write …".
 	Help func(v any) string
 	// Special fills values that are written in more than one way. It returns the value that is
 	// left to be filled from the node; the zero Value if it is done. Nil fills none.
@@ -48,7 +48,7 @@ func PlaceOf(n *yaml.Node) Place { return Place{n.Line, n.Column} }
 // Reader fills values from the YAML of one file.
 type Reader struct {
 	Form
-	// Problems are what is wrong so far.
+	// Problems are the problems so far.
 	Problems Problems
 	// Places are those of keys, by their paths.
 	Places  map[string]Place
@@ -71,7 +71,7 @@ func Read(file string, data []byte, form Form, to any) *Reader {
 	return r
 }
 
-// Problem returns one about the value at a path whose key was read.
+// Problem returns a problem of the value at a path whose key was read.
 func (r *Reader) Problem(path, format string, args ...any) Problem {
 	at := r.Places[path]
 	return Problem{r.file, at.Line, at.Column, path, fmt.Sprintf(format, args...)}
@@ -93,7 +93,7 @@ func cutLast(path string) (string, bool) {
 	return path[:max(i, 0)], i >= 0
 }
 
-// document is the value of the only document of a file; nil if there is none.
+// document is the value of the only document of a file; nil without one.
 func (r *Reader) document(data []byte) *yaml.Node {
 	if !r.isText(data) {
 		return nil
@@ -121,7 +121,7 @@ func (r *Reader) document(data []byte) *yaml.Node {
 	}
 }
 
-// isText refuses what is too long or not UTF-8.
+// isText refuses input that is too long or not UTF-8.
 func (r *Reader) isText(data []byte) bool {
 	if len(data) > MaxSize {
 		r.Wrong(Place{}, "", "has %d bytes, and a file has at most %d: split it into several, each with a name of its own", len(data), MaxSize)
@@ -138,8 +138,8 @@ func (r *Reader) isText(data []byte) bool {
 	return true
 }
 
-// syntax reports what is no YAML. The library tells the line alone, for what its parser
-// refuses the one before, and none in the first.
+// syntax reports input that is not YAML. The library gives only the line, for errors of its parser
+// the line before, and none in the first.
 func (r *Reader) syntax(err error, data []byte) {
 	text, at := strings.TrimPrefix(err.Error(), "yaml: "), Place{1, 1}
 	if name, ok := strings.CutPrefix(text, "unknown anchor '"); ok {
@@ -156,8 +156,8 @@ func (r *Reader) syntax(err error, data []byte) {
 	r.Wrong(at, "", "is no YAML from here on (%s): look for a bracket, a quote or an indentation that does not fit, and indent with spaces", text)
 }
 
-// Look is what stands at a node, for an alias what it names. It is nil once too much was
-// read, and for what a manifest has no use for.
+// Look is the node, or the target of an alias. It is nil once too much was
+// read, and for nodes that a manifest does not use.
 func (r *Reader) Look(n *yaml.Node, path string) *yaml.Node {
 	at := PlaceOf(n)
 	if n.Kind == yaml.AliasNode {
@@ -186,7 +186,7 @@ func (r *Reader) spend(n int, at Place, path string) bool {
 // Entry is a key of a mapping with its value.
 type Entry struct{ Key, Value *yaml.Node }
 
-// Entries are those of a mapping; what it merges comes last, where it has no key of that name.
+// Entries are the entries of a mapping; merged ones come last, unless it has a key of that name.
 func (r *Reader) Entries(n *yaml.Node, path string) (out []Entry) {
 	if r.open[n] {
 		r.Wrong(PlaceOf(n), path, "is merged into itself: leave out one of the '<<'")
@@ -224,7 +224,7 @@ func (r *Reader) Entries(n *yaml.Node, path string) (out []Entry) {
 	return out
 }
 
-// merged are the entries of what a mapping merges, the ones that win first.
+// merged are the entries that a mapping merges, the winning ones first.
 func (r *Reader) merged(values []*yaml.Node, path string) (out []Entry) {
 	for _, from := range values {
 		from = r.Look(from, path)

@@ -16,7 +16,7 @@ type Condition struct {
 // node is a boolean expression.
 type node interface {
 	holds(e *Env, item value.Map) bool
-	// check finds what is wrong with the operands whatever the item.
+	// check validates the operands without an item.
 	check(e *Env) error
 }
 
@@ -28,7 +28,7 @@ func (c *Condition) Check(e *Env) error {
 	return c.root.check(e)
 }
 
-// Holds reports whether c holds for item, which is nil when there is none.
+// Holds reports whether c holds for item, which is nil if it is missing.
 func (c *Condition) Holds(e *Env, item value.Map) bool { return c.root.holds(e, item) }
 
 // TopLevel are the names of the attributes c looks at.

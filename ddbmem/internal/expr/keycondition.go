@@ -7,7 +7,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
 )
 
-// KeyCondition is what a query asks of a table's or index's key.
+// KeyCondition is a query's condition on a table's or index's key.
 type KeyCondition struct {
 	Hash value.Value
 	// Op is "" (any sort key), one of = < <= > >=, "BETWEEN" or "begins_with".
@@ -47,8 +47,8 @@ func (k *KeyCondition) add(e *Env, part node, hash, sort string) error {
 	return nil
 }
 
-// checkComplete fails unless k, read from so many parts, names the whole hash key
-// and nothing beside the sort key.
+// checkComplete fails unless k, read from a number of parts, names the whole hash key
+// and besides only the sort key.
 func (k *KeyCondition) checkComplete(parts int, hash, sort string) error {
 	switch {
 	case k.Hash == nil:

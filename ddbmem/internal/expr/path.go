@@ -17,7 +17,7 @@ type element struct {
 // path is a document path as written.
 type path []element
 
-// Env is what an expression is used with.
+// Env is the environment of an expression.
 type Env struct {
 	Names  map[string]string // ExpressionAttributeNames
 	Values value.Map         // ExpressionAttributeValues
@@ -44,7 +44,7 @@ func (p path) resolve(e *Env) path {
 	return p
 }
 
-// lookup is the value at p, nil when there is none.
+// lookup is the value at p, nil if it is missing.
 func (p path) lookup(e *Env, item value.Map) value.Value {
 	v, ok := item[e.name(p[0].name)]
 	if !ok {

@@ -36,7 +36,7 @@ func (pr *Projection) Check(e *Env) error {
 	return checkDisjoint(resolveAll(pr.paths, e))
 }
 
-// Apply is what pr leaves of item; nil stays nil.
+// Apply returns the projected part of item; nil stays nil.
 func (pr *Projection) Apply(e *Env, item value.Map) value.Map {
 	return project(resolveAll(pr.paths, e), item)
 }

@@ -116,7 +116,7 @@ func (u *Update) Apply(e *Env, item value.Map) (value.Map, error) {
 		return nil, err
 	}
 	var removes []path
-	if item != nil { // whatever REMOVE names, an item that does not exist lacks it
+	if item != nil { // a missing item has nothing to REMOVE
 		removes = resolveAll(u.removes, e)
 	}
 	removes, err := u.applyDeletes(e, item, next, removes)
@@ -145,8 +145,8 @@ func (u *Update) applyAdds(e *Env, item, next value.Map) error {
 	return nil
 }
 
-// applyDeletes takes members out of sets and appends the sets of which none is
-// left to removes.
+// applyDeletes takes members out of sets and appends the emptied sets to
+// removes.
 func (u *Update) applyDeletes(e *Env, item, next value.Map, removes []path) ([]path, error) {
 	for _, a := range u.deletes {
 		at := a.at.resolve(e)
@@ -198,7 +198,7 @@ func (u *Update) applySets(e *Env, item, next value.Map) error {
 	return nil
 }
 
-// sum is what ADD makes of old.
+// sum is the result of ADD on old.
 func sum(old, with value.Value) (value.Value, error) {
 	if old == nil {
 		return with, nil
@@ -217,7 +217,7 @@ func sum(old, with value.Value) (value.Value, error) {
 	return v, nil
 }
 
-// put writes v at the resolved path, or removes what is there when v is nil. The
+// put writes v at the resolved path, or removes the value there if v is nil. The
 // containers on the way are copied: stored values never change.
 func put(item value.Map, at path, v value.Value) error {
 	name := at[0].name

@@ -31,8 +31,8 @@ func readMap(r *wire.Reader, depth int) Map {
 	return m
 }
 
-// Read reads one attribute value, such as {"S": "text"}. What is malformed is
-// left in r's error: an InvalidError, or a syntax error.
+// Read reads one attribute value, such as {"S": "text"}. A malformed one leaves
+// its error in r: an InvalidError, or a syntax error.
 func Read(r *wire.Reader) Value { return readValue(r, 0) }
 
 func readValue(r *wire.Reader, depth int) Value {

@@ -236,7 +236,7 @@ func (n Number) Add(m Number) (Number, error) {
 // Sub is n - m, with Add's errors.
 func (n Number) Sub(m Number) (Number, error) { return n.Add(m.Negate()) }
 
-// addSmall adds numbers whose coefficients on a common exponent fit 62 bits;
+// addSmall adds numbers if their coefficients on a common exponent fit 62 bits;
 // nearly all do.
 func addSmall(n, m Number) (Number, bool) {
 	exp := min(n.exp, m.exp)

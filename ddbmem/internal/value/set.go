@@ -25,8 +25,8 @@ func Union(a, b Value) (v Value, ok bool) {
 	return nil, false
 }
 
-// Difference is the set of the members of a that are not in b, nil when none is
-// left; ok is false unless both are sets of one type.
+// Difference is the set of the members of a that are not in b, nil if it is
+// empty; ok is false unless both are sets of one type.
 func Difference(a, b Value) (v Value, ok bool) {
 	switch a := a.(type) {
 	case StringSet:

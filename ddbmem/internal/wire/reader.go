@@ -216,8 +216,8 @@ func (r *Reader) escape(out []byte) []byte {
 	return out
 }
 
-// codePoint reads what follows \u: a character of its own, or the first half of
-// a surrogate pair, whose second half is an escape too.
+// codePoint reads the digits behind \u: a character of its own, or the first half of
+// a surrogate pair, and then the escape of its second half.
 func (r *Reader) codePoint() rune {
 	first := r.hex4()
 	if utf16.IsSurrogate(first) && r.pos+1 < len(r.data) && r.data[r.pos] == '\\' && r.data[r.pos+1] == 'u' {
