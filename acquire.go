@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
@@ -29,12 +30,22 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 	if err := l.check(ctx, &r, &known, entity, resource, amounts, opts); err != nil {
 		return nil, err
 	}
-	ctx, call := l.desk.observe(ctx, entity, resource, r.amounts)
-	lease, memory, err := known.answer(ctx)
+	var call observed
+	if l.desk.hearsAcquires {
+		ctx, call = l.desk.observe(ctx, entity, resource, r.amounts)
+	}
+	var lease *Lease
+	var err error
+	memory := false
+	if known.by != nil && ctx.Err() == nil {
+		lease, memory, err = known.answer(ctx)
+	}
 	if !memory {
 		lease, memory, err = l.acquire(ctx, &r, known.by, position{})
 	}
-	call.tell(ctx, lease.Degraded, memory, err)
+	if l.desk.hearsAcquires {
+		call.tell(ctx, lease.Degraded, memory, err)
+	}
 	return lease, err
 }
 
@@ -77,7 +88,9 @@ func (l *RateLimiter) check(ctx context.Context, r *request, known *knownCall, e
 	} else if *r, err = newRequest(entity, resource, amounts, opts); err != nil {
 		return err
 	}
-	r.opts.given = r.opts.given.or(l.desk.routes.strangers)
+	if strangers := l.desk.routes.strangers; strangers != nil {
+		r.opts.given = r.opts.given.orParent(strangers)
+	}
 	if l.closed.Load() {
 		return ErrClosed
 	}
@@ -92,22 +105,40 @@ func (l *RateLimiter) check(ctx context.Context, r *request, known *knownCall, e
 func (l *RateLimiter) acquire(ctx context.Context, r *request, known *shortcut, at position) (*Lease, bool, error) {
 	d := l.desk
 	for try := 1; ; try++ {
-		if err := d.routes.refuse(ctx, r); err != nil {
+		if err := ctx.Err(); err != nil {
 			return nil, false, err
+		}
+		if d.table.Open() {
+			if err := d.routes.refuse(r); err != nil {
+				return nil, false, err
+			}
 		}
 		p := patience{most: d.timeout} // begins when something has to be asked of the store
 		var rungs [1]rung              // room for most cascades, on the stack: a denial from memory makes nothing else
 		var asked [4]plan.Signed
-		c, policy, err := known.find(ctx, d.routes, r, cascade{rungs: rungs[:0], asked: asked[:0]}, &p)
+		c, policy, err := cascade{rungs: rungs[:0], asked: asked[:0]}, UnavailablePolicy(""), error(nil)
+		if known != nil {
+			c, policy = known.find(r, c)
+		} else {
+			c, policy, err = d.routes.find(ctx, r, c, &p)
+		}
 		if err != nil && unavailable(err) {
 			c, err = d.routes.unconfigured(r, c, policy, err)
 		}
-		if err = c.orPaused(d, err); err != nil { // before anything is asked, or served
+		if err == nil { // before anything is asked, or served
+			err = d.pausedAmong(len(c.rungs), func(i int) *lane.Lane { return c.rungs[i].lane })
+		}
+		if err != nil {
 			return nil, p.began.IsZero() && isKnownRefusal(err), err
 		}
-		memory, served := false, d.serves(r, &c) && c.serve(ctx)
+		memory, served := false, d.lanes.Horizon != nil && d.serves(r, &c) && c.serve(ctx)
 		if !served {
-			memory, err = d.recall(ctx, r, &c, known, at)
+			if memory, err = c.recall(ctx, r, at, d.nowMS()); err != nil {
+				d.markHeld(err)
+			}
+		}
+		if known == nil && (served || memory) && len(c.rungs) == 1 {
+			d.remember(r, c.rungs[0].lane)
 		}
 		if err != nil && !at.waits {
 			return nil, memory, err
@@ -118,16 +149,21 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, known *shortcut, 
 		lease.charge.open(d, r, &c, policy)
 		if served {
 			lease.charge.bookServed()
-			d.remember(r, &c, known)
 			return lease, true, nil
 		}
 		if err != nil {
 			return lease, memory, err
 		}
 		t := taking{charge: lease.charge, at: at, patience: p}
-		if err = t.returnPaused(ctx, t.take(ctx)); err == nil {
-			lease.estimated(d.noteUnsettled(lease.charge.levels))
-			return lease, lease.charge.levels == nil && lease.charge.unlimited && p.began.IsZero(), nil
+		if err = t.take(ctx); err == nil {
+			err = d.pausedAmong(len(lease.charge.levels), func(i int) *lane.Lane { return lease.charge.levels[i].lane })
+			if err == nil {
+				if e := d.noteUnsettled(lease.charge.levels); e != nil {
+					lease.estimated(e)
+				}
+				return lease, lease.charge.levels == nil && lease.charge.unlimited && p.began.IsZero(), nil
+			}
+			err = joined(err, lease.charge.undo(ctx)) // the pause was learnt meanwhile; with the process's share
 		}
 		d.markHeld(err)
 		if try == maxOutdated || !outdated(err) {

@@ -52,9 +52,6 @@ func (t availability) unanswered(cause error) *UnavailableError {
 // userError turns an error of a lane into the error that users see. An error that is one
 // already stays.
 func (t availability) userError(at *lane.Lane, err error) error {
-	if err == nil {
-		return nil
-	}
 	return askedAgain(t.userErrorOf(at.Entity, at.Resource, err), at.Turn())
 }
 

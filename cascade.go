@@ -136,6 +136,10 @@ func (c *cascade) serve(ctx context.Context) bool {
 		if at.from == at.to {
 			continue
 		}
+		if at.lane.Ahead == nil { // of this resource nothing is debited ahead
+			all = false
+			continue
+		}
 		var shown lane.Result
 		shown, at.servedAt, at.served = at.lane.Ahead.Serve(ctx, c.askedOf(i), at.cfg)
 		at.shown, at.now = shown.Image, shown.Now

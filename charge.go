@@ -27,6 +27,8 @@ type charge struct {
 	// ends the lease. unlimited means that a level is unlimited. It is none of the levels:
 	// nothing is charged there, and it has every limit.
 	final, unlimited bool
+	// unasked means that the policy admitted at a level before its bucket was asked.
+	unasked bool
 	// tops are the levels at which limits are counted that the lease began to use later, nil
 	// for none: of each resource that is charged, its own.
 	tops map[column]int
@@ -112,13 +114,20 @@ func (c *charge) passes(at int, limit string) bool {
 	return top >= 0 && at != top
 }
 
-// begin decides where limits are counted of which the lease has used nothing yet: at the
-// highest level that has them now. What it has used is counted where it was, for as long as
-// the lease lasts.
-func (c *charge) begin(amounts []plan.Signed) {
-	if !slices.ContainsFunc(c.levels, func(lv level) bool { return lv.cfg != lv.counts }) {
-		return
+// renewed reports whether a level is under another configuration than the lease was made with.
+func (c *charge) renewed() bool {
+	for i := range c.levels {
+		if c.levels[i].cfg != c.levels[i].counts {
+			return true
+		}
 	}
+	return false
+}
+
+// placeCounts decides, once a level is under another configuration, where limits are counted of which
+// the lease has used nothing yet: at the highest level that has them now. What it has used is counted
+// where it was, for as long as the lease lasts.
+func (c *charge) placeCounts(amounts []plan.Signed) {
 	for _, a := range amounts {
 		if a.Amount == 0 {
 			continue
@@ -153,16 +162,6 @@ func (c *charge) highest(in column, by func(*level) *plan.Config) int {
 		}
 	}
 	return -1
-}
-
-// grouped reports whether buckets of more than one resource are charged.
-func (c *charge) grouped() bool {
-	for i := range c.levels {
-		if c.levels[i].lane.Resource != c.levels[0].lane.Resource {
-			return true
-		}
-	}
-	return false
 }
 
 // spread is the number of levels whose bucket has to be asked.

@@ -44,16 +44,22 @@ type correcting struct {
 // correct begins to bring every level to a target. A level that does not answer gets its
 // result here, without a request.
 func (c *charge) correct(ctx context.Context, target []plan.Signed) correcting {
-	c.begin(target)
+	if c.renewed() {
+		c.placeCounts(target)
+	}
 	k := correcting{charge: c, ops: make([]*lane.Op, len(c.levels)), results: make([]lane.Result, len(c.levels))}
 	for i := range c.levels {
 		lv := &c.levels[i]
-		lv.resolve(c.desk.lanes, &c.desk.observer)
-		writes, uncounts, givenUp := lv.corrections(lv.withAllLimits(target), func(limit string) bool { return c.passes(i, limit) })
-		if !c.count(lv, uncounts) {
+		if len(lv.underWay) > 0 {
+			lv.resolve(c.desk.lanes, &c.desk.observer)
+		}
+		writes, uncounts, givenUp := lv.corrections(lv.withAllLimits(target), func(limit string) bool { return len(c.levels) > 1 && c.passes(i, limit) })
+		if len(uncounts) > 0 && !c.count(lv, uncounts) {
 			k.errs = append(k.errs, lv.unconfirmed(uncounts, ErrClosed, true))
 		}
-		c.desk.lanes.Doubt(givenUp)
+		if len(givenUp) > 0 {
+			c.desk.lanes.Doubt(givenUp)
+		}
 		if len(writes) == 0 {
 			continue
 		}
@@ -114,7 +120,9 @@ func (k *correcting) await(ctx context.Context) {
 	for i, o := range k.ops {
 		if at := k.charge.levels[i].lane; k.sends(i) {
 			k.results[i] = awaitCorrection(ctx, at, o, k.charge.desk.table.Opened())
-			k.results[i].Err = k.charge.desk.table.userError(at, k.results[i].Err)
+			if k.results[i].Err != nil {
+				k.results[i].Err = k.charge.desk.table.userError(at, k.results[i].Err)
+			}
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (c *charge) admitSilent() error {
 			c.undoLocal()
 			return err
 		}
-		lv.unasked = true
+		lv.unasked, c.unasked = true, true
 	}
 	return nil
 }
@@ -101,15 +101,6 @@ func (c *charge) undoLocal() {
 		if lv := &c.levels[i]; lv.local {
 			lv.local = false
 			lv.changeLocally(plan.Negated(lv.asked), c.desk.share, c.desk.nowMS())
-		}
-	}
-}
-
-// countUnasked counts what was admitted without asking the buckets.
-func (c *charge) countUnasked() {
-	for i := range c.levels {
-		if lv := &c.levels[i]; lv.unasked {
-			c.countAdmitted(lv)
 		}
 	}
 }

@@ -46,7 +46,9 @@ func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amount
 	if err != nil {
 		return nil, err
 	}
-	r.opts.given = r.opts.given.or(l.desk.routes.strangers)
+	if strangers := l.desk.routes.strangers; strangers != nil {
+		r.opts.given = r.opts.given.orParent(strangers)
+	}
 	readings, policy, err := l.read(ctx, r)
 	if blocked, ok := errors.AsType[*BlockedError](err); ok {
 		return &Report{Blocked: blocked, RetryAfter: Never, OnUnavailable: policy}, nil
@@ -154,8 +156,13 @@ func (l *RateLimiter) readOnce(ctx context.Context, r request) ([]askedReading, 
 		}
 		shown := askedReading{levelReading{entity: rung.lane.Entity, resource: rung.lane.Resource, Reading: v.Reading()}, c.askedOf(i), rung.lane, rung.cfg}
 		shown.Image = v.Projected()
-		shown.precedence.Left = rung.lane.Line.LeftTo(lane.LastRank, shown.Reading) // as an acquire would
+		if rung.lane.Line.Waited() {
+			shown.precedence.Left = rung.lane.Line.LeftTo(lane.LastRank, shown.Reading) // as an acquire would
+		}
 		readings = append(readings, shown)
+	}
+	if len(c.rungs) == 1 && len(c.asked) == len(r.amounts) { // one bucket has all that is asked
+		return readings, policy, nil
 	}
 	return readings, policy, d.routes.fallback.checkKnown(&r, &c)
 }

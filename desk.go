@@ -22,6 +22,8 @@ type desk struct {
 	// stopwatch is what durations are measured by: the clock before it is corrected, which is a step.
 	stopwatch func() time.Time
 	observer  observe.Observer
+	// hearsAcquires means that the observer hears of acquires or denials.
+	hearsAcquires bool
 	// share, timeout, cleanup and mode are Options' LocalShare, Timeout, CleanupTimeout
 	// and Cascade.
 	share            float64
@@ -36,7 +38,7 @@ func (d *desk) nowMS() int64 { return d.clock().UnixMilli() }
 // modeOf says how the levels of a request are charged.
 func (d *desk) modeOf(r *request) ChargeMode { return cmp.Or(r.opts.mode, d.mode) }
 
-// serves reports whether a call may be served from what lanes debited ahead.
+// serves reports whether a call may be served from what lanes debited ahead, if the limiter prefetches.
 func (d *desk) serves(r *request, c *cascade) bool {
-	return d.lanes.Horizon != nil && (d.modeOf(r) != ChargeTransaction || len(c.rungs) < 2)
+	return d.modeOf(r) != ChargeTransaction || len(c.rungs) < 2
 }

@@ -1,7 +1,6 @@
 package dynalimit
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -52,10 +51,10 @@ func (g *hints) kept() lane.Given {
 	return lane.Given{Parent: g.parent, Plan: g.plan}
 }
 
-// or returns what a call gives, with the parent of strangers if the call gives none; nil is nothing.
-func (g *hints) or(strangers *hints) *hints {
-	if g == nil || strangers == nil {
-		return cmp.Or(g, strangers)
+// orParent returns what a call gives, nil for nothing, with the parent of strangers if the call gives none.
+func (g *hints) orParent(strangers *hints) *hints {
+	if g == nil {
+		return strangers
 	}
 	if !g.byCall {
 		g.parent = strangers.parent // nobody else has g
@@ -95,12 +94,9 @@ func (r *request) refuseCycle(entity string, given bool) error {
 }
 
 // logDifference logs the first call that gives another parent, or another plan, than the entity's
-// record has.
+// record has. The call gives one.
 func (r *request) logDifference(ctx context.Context, first *sync.Once, log *slog.Logger, of *resolvedConfig) {
 	g := r.opts.given
-	if g == nil {
-		return
-	}
 	parent := g.byCall && !of.hasNoParent() && (of.detached || of.parentID != g.parent)
 	plan := g.plans && of.givenPlan() == nil && of.plan != g.plan
 	if !parent && !plan {

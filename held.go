@@ -35,9 +35,9 @@ func (d *desk) noteUnsettled(levels []level) *estimates {
 	var of []estimate
 	for i := range levels {
 		lv := &levels[i]
-		for _, a := range lv.asked {
-			if h := lv.of(a.Name); h.Window.IsQuota() {
-				of = append(of, estimate{lane.QuotaKey{Entity: lv.lane.Entity, Resource: lv.lane.Resource, Limit: a.Name}, h.Held, h.Window})
+		for k := range lv.holdings {
+			if h := &lv.holdings[k]; h.Window != 0 && h.Window.IsQuota() {
+				of = append(of, estimate{lane.QuotaKey{Entity: lv.lane.Entity, Resource: lv.lane.Resource, Limit: h.Name}, h.Held, h.Window})
 			}
 		}
 	}
@@ -56,11 +56,7 @@ func (e *estimates) note(sign int64) {
 }
 
 // end notes once that the call has ended.
-func (e *estimates) end() {
-	if e != nil {
-		e.once.Do(func() { e.note(-1) })
-	}
-}
+func (e *estimates) end() { e.once.Do(func() { e.note(-1) }) }
 
 // markHeld says of a denial where what is asked for would fit without the estimates of this
 // process's open calls.

@@ -87,7 +87,11 @@ func (lease *Lease) begin(ctx context.Context) bool {
 // it is to be written. It reports whether it did, now or before.
 func (lease *Lease) keep(ctx context.Context) bool {
 	var heard *heardCorrection
-	defer func() { heard.tell(ctx, nil) }() // without the lock
+	defer func() {
+		if heard != nil {
+			heard.tell(ctx, nil) // without the lock
+		}
+	}()
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
 	if lease.served == nil || lease.corrected || lease.busy || lease.soon {
@@ -132,15 +136,9 @@ type correction struct {
 	soon bool
 }
 
-// correct makes a correction at every level.
-func (lease *Lease) correct(ctx context.Context, change correction) error {
-	_, err := lease.bring(ctx, change)
-	return err
-}
-
-// bring is correct, and reports whether nothing is left to do: it was made, if not everywhere
-// with an answer, or it ends a lease that has ended already.
-func (lease *Lease) bring(ctx context.Context, change correction) (done bool, err error) {
+// correct makes a correction at every level. It reports whether nothing is left to do: the correction
+// was made, if not everywhere with an answer, or ends a lease that has ended already.
+func (lease *Lease) correct(ctx context.Context, change correction) (done bool, err error) {
 	if err := lease.usable(ctx); err != nil {
 		return false, err
 	}
@@ -151,7 +149,11 @@ func (lease *Lease) bring(ctx context.Context, change correction) (done bool, er
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.desk().cleanup)
 	defer cancel()
 	var heard *heardCorrection
-	defer func() { heard.tell(caller, err) }() // once finish has released the lock
+	defer func() {
+		if heard != nil {
+			heard.tell(caller, err) // once finish has released the lock
+		}
+	}()
 	if !lease.begin(ctx) {
 		return false, &UnavailableError{Op: "correct a lease while another correction of it is under way", Err: ctx.Err()}
 	}
@@ -162,13 +164,19 @@ func (lease *Lease) bring(ctx context.Context, change correction) (done bool, er
 	c := lease.held()
 	c.final = change.soon
 	target := change.target(c.consumed)
-	lease.recognise(ctx, target)
-	target = c.known(target)
+	if c.renewed() || slices.ContainsFunc(target, func(a plan.Signed) bool { return !c.has(a.Name) }) {
+		lease.recognise(ctx, target)
+		target = c.known(target)
+	}
 	if err := c.checkTarget(target); err != nil {
 		return false, err
 	}
-	heard = hearCorrection(change.kind, c)
-	done, err = true, lease.locate(ctx)
+	if c.desk.observer.Corrected != nil {
+		heard = hearCorrection(change.kind, c)
+	}
+	if done = true; c.levels == nil && !c.unlimited {
+		err = lease.locate(ctx)
+	}
 	switch {
 	case err == nil:
 		k := c.correct(ctx, target)
@@ -181,18 +189,19 @@ func (lease *Lease) bring(ctx context.Context, change correction) (done bool, er
 			EntityID: c.request.entity, Resource: c.request.resource, Amounts: tokensOf(plan.Plus(target, plan.Negated(c.consumed))), Err: err, NotWritten: true,
 		}
 	}
-	lease.conclude(target, done, change.ends)
-	heard.note(c.consumed)
+	if done {
+		lease.conclude(target, change.ends)
+	}
+	if heard != nil {
+		heard.note(c.consumed)
+	}
 	return done, err
 }
 
 // conclude notes what a correction that is done has brought the lease to.
-func (lease *Lease) conclude(target []plan.Signed, done, ends bool) {
-	if !done {
-		return
-	}
+func (lease *Lease) conclude(target []plan.Signed, ends bool) {
 	lease.charge.consumed, lease.ended = target, ends
-	if ends {
+	if ends && lease.charge.estimates != nil {
 		lease.charge.estimates.end()
 	}
 }
@@ -208,9 +217,6 @@ func (lease *Lease) hasEnded() bool {
 // be read.
 func (lease *Lease) locate(ctx context.Context) error {
 	c := lease.charge
-	if c.levels != nil || c.unlimited {
-		return nil
-	}
 	var found cascade
 	var err error
 	lease.unlocked(func() { found, _, err = c.desk.routes.find(ctx, &c.request, found, nil) })
@@ -221,12 +227,10 @@ func (lease *Lease) locate(ctx context.Context) error {
 }
 
 // estimated takes over what quotas are charged, until the lease ends or is dropped: of one that is
-// dropped nothing comes back. nil is nothing.
+// dropped nothing comes back.
 func (lease *Lease) estimated(e *estimates) {
-	if e != nil {
-		lease.charge.estimates = e
-		runtime.AddCleanup(lease, (*estimates).end, e)
-	}
+	lease.charge.estimates = e
+	runtime.AddCleanup(lease, (*estimates).end, e)
 }
 
 // Consumed returns the amounts that the lease holds, in whole tokens. A charge that got
@@ -305,10 +309,11 @@ func (lease *Lease) Adjust(ctx context.Context, deltas Amounts) error {
 	if err := checkAmounts(deltas, true); err != nil {
 		return err
 	}
-	return lease.correct(ctx, correction{
+	_, err := lease.correct(ctx, correction{
 		kind: observe.CorrectionAdjust, ended: ErrLeaseEnded,
 		target: func(consumed []plan.Signed) []plan.Signed { return plan.Plus(consumed, signedOf(deltas)) },
 	})
+	return err
 }
 
 // Settle ends the lease with the amounts that were really used. Limits that are not
@@ -323,7 +328,8 @@ func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {
 	if err != nil {
 		return err
 	}
-	return lease.correct(ctx, change)
+	_, err = lease.correct(ctx, change)
+	return err
 }
 
 // settlement ends a lease with what was really used.
@@ -350,9 +356,10 @@ func settlement(actual Amounts) (correction, error) {
 // surely not written, it may be called again. Give-backs that may have been written stay
 // consumed, and the *UnconfirmedError says so.
 func (lease *Lease) Rollback(ctx context.Context) error {
-	return lease.correct(ctx, correction{kind: observe.CorrectionRollback, ends: true, target: func(consumed []plan.Signed) []plan.Signed {
+	_, err := lease.correct(ctx, correction{kind: observe.CorrectionRollback, ends: true, target: func(consumed []plan.Signed) []plan.Signed {
 		return plan.Merged(consumed, nil, func(int64, int64) int64 { return 0 })
 	}})
+	return err
 }
 
 // usable refuses calls of a lease that no acquire returned, and without a
@@ -361,5 +368,8 @@ func (lease *Lease) usable(ctx context.Context) error {
 	if !lease.made() {
 		return invalid("lease", "is none; look at the error of the Acquire that returned it before using it")
 	}
-	return given(ctx)
+	if ctx == nil {
+		return given(ctx)
+	}
+	return nil
 }

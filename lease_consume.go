@@ -26,7 +26,11 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) (err error) {
 		return ErrLeaseEnded
 	}
 	var heard *heardCorrection
-	defer func() { heard.tell(ctx, err) }() // once finish has released the lock
+	defer func() {
+		if heard != nil {
+			heard.tell(ctx, err) // once finish has released the lock
+		}
+	}()
 	if !lease.begin(ctx) {
 		return ctx.Err()
 	}
@@ -34,8 +38,12 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) (err error) {
 	if lease.ended || lease.soon {
 		return ErrLeaseEnded
 	}
-	began := hearCorrection(observe.CorrectionConsume, lease.held())
-	if err = lease.consume(ctx, amounts); err == nil || failedOnTheWay(ctx, err) { // a denial was told
+	var began *heardCorrection
+	if lease.held().desk.observer.Corrected != nil {
+		began = hearCorrection(observe.CorrectionConsume, lease.held())
+	}
+	err = lease.consume(ctx, amounts)
+	if began != nil && (err == nil || failedOnTheWay(ctx, err)) { // a denial was told
 		heard = began
 		heard.note(lease.charge.consumed)
 	}
@@ -45,13 +53,17 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) (err error) {
 // consume takes further amounts. lease.mu is held; it is released meanwhile.
 func (lease *Lease) consume(ctx context.Context, amounts Amounts) error {
 	c := lease.held()
-	if err := lease.locate(ctx); leftToPolicy(err) && c.policy.admits() {
-		return lease.consumeUnlocated(amounts)
-	} else if err != nil {
-		return err
+	if c.levels == nil && !c.unlimited {
+		if err := lease.locate(ctx); leftToPolicy(err) && c.policy.admits() {
+			return lease.consumeUnlocated(amounts)
+		} else if err != nil {
+			return err
+		}
 	}
 	for i := range c.levels {
-		c.levels[i].resolve(c.desk.lanes, &c.desk.observer) // before another bucket may be taken from
+		if lv := &c.levels[i]; len(lv.underWay) > 0 {
+			lv.resolve(c.desk.lanes, &c.desk.observer) // before another bucket may be taken from
+		}
 	}
 	if err := lease.refresh(ctx, amounts); err != nil {
 		return err
@@ -96,16 +108,22 @@ func (lease *Lease) takeFurther(ctx context.Context, amounts Amounts) (*charge, 
 	for i := range c.levels {
 		asked = asked.with(c.levels[i].lane, c.levels[i].cfg, amounts)
 	}
-	c.begin(signedOf(amounts))
-	asked.passOn(c.passes)
+	if c.renewed() {
+		c.placeCounts(signedOf(amounts))
+	}
+	if len(asked.rungs) > 1 {
+		asked.passOn(c.passes)
+	}
 	r, further := c.request, &charge{}
 	r.amounts = amounts
 	lease.mu.Unlock()
 	defer lease.mu.Lock()
-	served := c.desk.serves(&r, &asked) && asked.serve(ctx)
+	served := c.desk.lanes.Horizon != nil && c.desk.serves(&r, &asked) && asked.serve(ctx)
 	if !served {
 		if memory, err := asked.recall(ctx, &r, position{}, c.desk.nowMS()); err != nil {
-			c.desk.tellDenied(ctx, err, memory)
+			if c.desk.observer.Denied != nil {
+				c.desk.tellDenied(ctx, err, memory)
+			}
 			return nil, err
 		}
 	}
@@ -117,7 +135,9 @@ func (lease *Lease) takeFurther(ctx context.Context, amounts Amounts) (*charge, 
 	}
 	t := taking{charge: further, patience: patience{most: c.desk.timeout}}
 	err := t.take(ctx)
-	c.desk.tellDenied(ctx, err, false)
+	if err != nil && c.desk.observer.Denied != nil {
+		c.desk.tellDenied(ctx, err, false)
+	}
 	return further, err
 }
 

@@ -17,11 +17,8 @@ type heardCorrection struct {
 	event  observe.Correction
 }
 
-// hearCorrection begins a correction of a lease that the observer hears of. The lease's lock must be held.
+// hearCorrection begins a correction of a lease, of which the observer hears. The lease's lock must be held.
 func hearCorrection(kind observe.CorrectionKind, c *charge) *heardCorrection {
-	if c.desk.observer.Corrected == nil {
-		return nil
-	}
 	return &heardCorrection{
 		desk: c.desk, began: c.desk.stopwatch(), before: c.consumed,
 		event: observe.Correction{EntityID: c.request.entity, Resource: c.request.resource, Kind: kind, Used: tokensOf(c.consumed), Change: map[string]int64{}},
@@ -30,9 +27,6 @@ func hearCorrection(kind observe.CorrectionKind, c *charge) *heardCorrection {
 
 // note notes what the lease holds since the correction.
 func (h *heardCorrection) note(consumed []plan.Signed) {
-	if h == nil {
-		return
-	}
 	h.event.Used = tokensOf(consumed)
 	for _, a := range plan.Plus(consumed, plan.Negated(h.before)) {
 		if a.Amount != 0 {
@@ -43,14 +37,11 @@ func (h *heardCorrection) note(consumed []plan.Signed) {
 
 // tell tells the observer how the correction ended. The lease's lock must not be held.
 func (h *heardCorrection) tell(ctx context.Context, err error) {
-	if h == nil {
-		return
-	}
 	h.event.Duration, h.event.Err = h.desk.stopwatch().Sub(h.began), err
 	h.desk.observer.Corrected(ctx, h.event)
 }
 
 // failedOnTheWay reports whether an error says that something was tried, and neither refused nor denied.
 func failedOnTheWay(ctx context.Context, err error) bool {
-	return unavailable(err) || errors.Is(err, ErrContended) || hasEnded(ctx) && errors.Is(err, ctx.Err())
+	return unavailable(err) || errors.Is(err, ErrContended) || ctx.Err() != nil && errors.Is(err, ctx.Err())
 }

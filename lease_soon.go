@@ -101,7 +101,7 @@ func (s *settling) enter(lanes []*lane.Lane) bool {
 
 // inLine settles the lease while its caller waits.
 func (s *settling) inLine(change correction) error {
-	done, err := s.lease.bring(s.ctx, change)
+	done, err := s.lease.correct(s.ctx, change)
 	if done {
 		s.settled(err)
 	}
@@ -110,7 +110,10 @@ func (s *settling) inLine(change correction) error {
 
 // inTurn settles the lease when a correction of it that is under way has ended.
 func (s *settling) inTurn(change correction) {
-	s.end(guard.Apart(func() error { return s.lease.correct(s.ctx, change) }))
+	s.end(guard.Apart(func() error {
+		_, err := s.lease.correct(s.ctx, change)
+		return err
+	}))
 }
 
 // queue brings the lease, which is free, to a target: what is given back is queued, and the rest
@@ -119,17 +122,27 @@ func (s *settling) queue(target []plan.Signed) error {
 	lease, c := s.lease, s.lease.charge
 	lease.busy, lease.corrected = true, true
 	ctx, cancel := context.WithTimeout(s.ctx, c.desk.cleanup)
-	heard := hearCorrection(observe.CorrectionSettle, c)
+	var heard *heardCorrection
+	if c.desk.observer.Corrected != nil {
+		heard = hearCorrection(observe.CorrectionSettle, c)
+	}
 	k := c.correct(ctx, target)
 	lanes := k.lanes()
 	if k.charges() || len(lanes) == 0 || !s.enter(lanes) { // charges: of what an earlier correction could not write
 		defer cancel()
 		k.send(ctx, &lease.mu)
 		done, err := k.book()
-		lease.conclude(target, done, true)
-		heard.note(c.consumed)
+		if done {
+			lease.conclude(target, true)
+		}
+		if heard != nil {
+			heard.note(c.consumed)
+		}
 		lease.finish()
-		if heard.tell(ctx, err); done {
+		if heard != nil {
+			heard.tell(ctx, err)
+		}
+		if done {
 			s.settled(err)
 		}
 		return err
@@ -147,10 +160,14 @@ func (s *settling) queue(target []plan.Signed) error {
 		lease.mu.Lock()
 		_, err := k.book()
 		defer func() { s.end(err) }()
-		lease.conclude(target, true, true)
-		heard.note(target)
+		lease.conclude(target, true)
+		if heard != nil {
+			heard.note(target)
+		}
 		lease.finish()
-		heard.tell(ctx, err)
+		if heard != nil {
+			heard.tell(ctx, err)
+		}
 	}()
 	return nil
 }

@@ -87,10 +87,12 @@ func (lv *level) grant(r *lane.Result) {
 		lv.holdings = slices.Grow(lv.holdings, len(lv.asked))
 	}
 	for _, a := range lv.asked {
-		h := lv.holding(a.Name)
-		down, _ := plan.AmountOf(r.Down, a.Name)
+		h, down := lv.holding(a.Name), int64(0)
+		if len(r.Down) > 0 {
+			down, _ = plan.AmountOf(r.Down, a.Name)
+			h.WriteDown(down)
+		}
 		h.Take(a.Amount-down, r.Window(a.Name))
-		h.WriteDown(down)
 	}
 }
 
@@ -216,7 +218,7 @@ func (lv *level) corrections(target []plan.Signed, passes func(limit string) boo
 		}
 		h := lv.holding(t.Name)
 		c := h.To(t.Amount)
-		if lv.beyondShadow(h) {
+		if lv.cfg.Shadow != 0 && lv.beyondShadow(h) {
 			c.Charge, c.Uncount = 0, c.Uncount-c.Charge
 		}
 		if change := c.Charge - c.Back; change != 0 {

@@ -89,6 +89,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 		table: table, buckets: repo.buckets, transact: repo.buckets.Transact, clock: clock, ownClock: o.Now != nil, stopwatch: stopwatch, observer: shielded(o.Observer, o.Logger),
 		share: o.LocalShare, timeout: o.Timeout, cleanup: o.CleanupTimeout, mode: o.ChargeMode,
 	}
+	d.hearsAcquires = d.observer.AcquireStart != nil || d.observer.AcquireEnd != nil || d.observer.Denied != nil
 	d.routes = &routes{
 		repo: repo, store: repo, table: table, fallback: newFallback(o.Limits),
 		nowMS: d.nowMS, log: o.Logger, onUnavailable: o.OnUnavailable,
@@ -121,7 +122,10 @@ func (l *RateLimiter) usable(ctx context.Context) error {
 	if l == nil || l.repo == nil {
 		return invalid("limiter", "was not made by New; make one with dynalimit.New(repo, nil)")
 	}
-	return given(ctx)
+	if ctx == nil {
+		return given(ctx)
+	}
+	return nil
 }
 
 // availabilityChanged tells the observer that the table stopped answering, or answers

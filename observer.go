@@ -46,7 +46,9 @@ func (d *desk) observe(ctx context.Context, entity, resource string, amounts Amo
 // tell tells the observer how an acquire ended.
 func (c *observed) tell(ctx context.Context, degraded func() bool, memory bool, err error) {
 	o := &c.desk.observer
-	c.desk.tellDenied(ctx, err, memory)
+	if err != nil && o.Denied != nil {
+		c.desk.tellDenied(ctx, err, memory)
+	}
 	if o.AcquireEnd == nil {
 		return
 	}
@@ -56,12 +58,8 @@ func (c *observed) tell(ctx context.Context, degraded func() bool, memory bool, 
 	})
 }
 
-// tellDenied tells the observer of a denial, if err is one.
+// tellDenied tells the observer, which hears of denials, of err if it is one.
 func (d *desk) tellDenied(ctx context.Context, err error, memory bool) {
-	hear := d.observer.Denied
-	if hear == nil || err == nil {
-		return
-	}
 	denial, ok := errors.AsType[*LimitExceededError](err)
 	if !ok {
 		return
@@ -81,7 +79,7 @@ func (d *desk) tellDenied(ctx context.Context, err error, memory bool) {
 			Requested: s.Requested, Remaining: s.Remaining, RetryAfter: s.RetryAfter,
 		})
 	}
-	hear(ctx, e)
+	d.observer.Denied(ctx, e)
 }
 
 // tellDropped tells the observer of amounts that no bucket will be told.

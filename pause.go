@@ -120,25 +120,3 @@ func (d *desk) pausedAmong(n int, at func(i int) *lane.Lane) error {
 	}
 	return &PausedError{EntityID: longest.Entity, Resource: longest.Resource, RetryAfter: duration(left)}
 }
-
-// orPaused is err or, without one, the error of a pause that a level of a cascade is known to have.
-func (c *cascade) orPaused(d *desk, err error) error {
-	if err != nil {
-		return err
-	}
-	return d.pausedAmong(len(c.rungs), func(i int) *lane.Lane { return c.rungs[i].lane })
-}
-
-// returnPaused is the error of a take. Without one it gives back what was taken, or counted, if a
-// pause is known by now.
-func (t *taking) returnPaused(ctx context.Context, err error) error {
-	if err != nil {
-		return err
-	}
-	c := t.charge
-	err = c.desk.pausedAmong(len(c.levels), func(i int) *lane.Lane { return c.levels[i].lane })
-	if err == nil {
-		return nil
-	}
-	return joined(err, c.undo(ctx)) // with the process's share
-}

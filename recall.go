@@ -17,7 +17,7 @@ func (c *cascade) recall(ctx context.Context, r *request, at position, now int64
 	for i := range c.rungs {
 		result, recent := lane.Result{}, true
 		if c.remembers(i, at) {
-			result, recent = lane.MemoryOf(c.rungs[i].lane).Recall(c.askedOf(i), c.rungs[i].cfg, at.rank(), now)
+			result, recent = lane.Memory{Lane: c.rungs[i].lane}.Recall(c.askedOf(i), c.rungs[i].cfg, at.rank(), now)
 		}
 		results = append(results, result)
 		denied, memory = denied || result.Denied, memory && recent
@@ -71,8 +71,9 @@ func inspect(ctx context.Context, at *lane.Lane, cfg *plan.Config, asked []plan.
 	}
 	reading := v.Reading()
 	reading.Image = v.Projected()
-	return lane.Result{
-		Image: reading.Image, Now: v.Now, Config: v.Config,
-		Before: plan.Precedence{Left: at.Line.LeftTo(rank, reading)},
-	}, true
+	r = lane.Result{Image: reading.Image, Now: v.Now, Config: v.Config}
+	if at.Line.Waited() {
+		r.Before.Left = at.Line.LeftTo(rank, reading)
+	}
+	return r, true
 }

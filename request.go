@@ -57,11 +57,8 @@ func (o *acquireOptions) giving() *hints {
 	return o.given
 }
 
-// check refuses a parent that cannot be right, before anything is read.
+// check refuses a plan or a parent that cannot be right, before anything is read.
 func (g *hints) check(entity string) error {
-	if g == nil {
-		return nil
-	}
 	if g.plans {
 		if err := checkEntityID("WithPlan", g.plan); err != nil {
 			return err
@@ -137,9 +134,6 @@ func (r *request) blockOf(key configKey, c *resolvedConfig) levels.Level {
 
 func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) (request, error) {
 	r := request{entity: entity, resource: resource, amounts: amounts}
-	if len(opts) > 0 {
-		r.opts = applyOptions(opts)
-	}
 	if err := checkEntityID("entity", entity); err != nil {
 		return r, err
 	}
@@ -149,31 +143,34 @@ func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) 
 	if err := checkAmounts(amounts, false); err != nil {
 		return r, err
 	}
-	if err := checkPolicy("WithOnUnavailable", r.opts.onUnavailable); err != nil {
-		return r, err
+	if len(opts) == 0 {
+		return r, nil
 	}
-	if err := checkChargeMode("WithChargeMode", r.opts.mode); err != nil {
-		return r, err
-	}
-	if err := r.opts.given.check(entity); err != nil {
-		return r, err
-	}
-	if len(r.opts.limits) > 0 {
-		var err error
-		if r.opts.limits, err = checkLimits("WithLimits", r.opts.limits); err != nil {
-			return r, err
-		}
-	}
-	return r, nil
+	var err error
+	r.opts, err = applyOptions(opts, entity)
+	return r, err
 }
 
-// applyOptions are the options of a call in one struct.
-func applyOptions(opts []AcquireOption) acquireOptions {
-	var o acquireOptions
+// applyOptions returns the options of a call of an entity in one struct, checked.
+func applyOptions(opts []AcquireOption, entity string) (o acquireOptions, err error) {
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)
 		}
 	}
-	return o
+	if err := checkPolicy("WithOnUnavailable", o.onUnavailable); err != nil {
+		return o, err
+	}
+	if err := checkChargeMode("WithChargeMode", o.mode); err != nil {
+		return o, err
+	}
+	if o.given != nil {
+		if err := o.given.check(entity); err != nil {
+			return o, err
+		}
+	}
+	if len(o.limits) > 0 {
+		o.limits, err = checkLimits("WithLimits", o.limits)
+	}
+	return o, err
 }

@@ -57,8 +57,10 @@ type configStore interface {
 // goes on where new calls are blocked.
 func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) (cascade, UnavailablePolicy, error) {
 	policy := r.opts.onUnavailable
-	if err := rs.repo.compatible(r.resource, "WithLimits", r.opts.limits); err != nil {
-		return c, policy, err
+	if rs.repo.readable {
+		if err := rs.repo.compatible(r.resource, "WithLimits", r.opts.limits); err != nil {
+			return c, policy, err
+		}
 	}
 	var visited [maxDepth]string
 	given := false // the chain has the parent that the call gives
@@ -75,9 +77,14 @@ func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) 
 		}
 		visited[depth] = at.entity
 		var room [1]route // for most
-		charged, err := rs.recorded(ctx, r, at, room[:0], p)
+		charged, err := room[:0], error(nil)
+		if p != nil && (at.given || rs.lookups.refuse && at.entity == r.entity) {
+			charged, err = rs.recorded(ctx, r, at, charged, p)
+		} else {
+			charged, err = rs.buckets(ctx, r, at, charged, p)
+		}
 		for i := range charged {
-			policy = cmp.Or(policy, charged[i].resolved.policyFor(r, rs.fallback.compile(charged[i].resolved, at.parent)))
+			policy = cmp.Or(policy, charged[i].resolved.policyFor(r, charged[i].cfg))
 		}
 		if err == nil {
 			c, err = rs.charge(c, r, charged, p != nil)
@@ -88,13 +95,19 @@ func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) 
 			}
 			return c, cmp.Or(policy, rs.onUnavailable), err
 		}
-		if depth == 0 {
+		if depth == 0 && r.opts.given != nil {
 			r.logDifference(ctx, &rs.differOnce, rs.log, charged[0].resolved)
 		}
 		at = r.next(at, charged[0].resolved)
 	}
-	c.passOn(c.above)
-	return c, cmp.Or(policy, rs.onUnavailable), rs.fallback.checkKnown(r, &c)
+	if len(c.rungs) > 1 {
+		c.passOn(c.above)
+	}
+	policy = cmp.Or(policy, rs.onUnavailable)
+	if len(c.rungs) == 1 && len(c.asked) == len(r.amounts) { // one bucket has all that is asked
+		return c, policy, nil
+	}
+	return c, policy, rs.fallback.checkKnown(r, &c)
 }
 
 // route is the lane of a bucket and its stored configuration.
@@ -102,15 +115,14 @@ type route struct {
 	place
 	lane     *lane.Lane
 	resolved *resolvedConfig
-	read     bool // by this call
+	// cfg is what resolved limits there; nil for nothing.
+	cfg  *plan.Config
+	read bool // by this call
 }
 
-// recorded returns the buckets of an entity as buckets does. It refuses new calls at an entity without
-// a record, where there has to be one.
+// recorded returns the buckets of an entity, which has to have a record, as buckets does. It refuses new
+// calls at an entity without one.
 func (rs *routes) recorded(ctx context.Context, r *request, at place, room []route, p *patience) ([]route, error) {
-	if p == nil || !at.given && (at.entity != r.entity || !rs.lookups.refuse) { // nearly always
-		return rs.buckets(ctx, r, at, room, p)
-	}
 	if !at.given {
 		if err := rs.checkUnread(at); err != nil {
 			return nil, err
@@ -130,7 +142,7 @@ func (rs *routes) buckets(ctx context.Context, r *request, at place, room []rout
 	if err != nil {
 		return nil, err
 	}
-	if room = append(room, own); r.blockOf(at.configKey, own.resolved) != "" && p != nil {
+	if room = append(room, own); own.resolved.joined == "" || r.blockOf(at.configKey, own.resolved) != "" && p != nil {
 		return room, nil
 	}
 	groups, err := rs.resolveGroups(ctx, r, own, p)
@@ -142,12 +154,17 @@ func (rs *routes) buckets(ctx context.Context, r *request, at place, room []rout
 func (rs *routes) charge(c cascade, r *request, buckets []route, anew bool) (cascade, error) {
 	for i := range buckets {
 		at := &buckets[i]
-		if block := r.blockOf(at.configKey, at.resolved); block != "" && anew {
-			return c, blockedBy(at.configKey, block, at.resolved)
+		if at.resolved.blocked != "" && anew {
+			if block := r.blockOf(at.configKey, at.resolved); block != "" {
+				return c, blockedBy(at.configKey, block, at.resolved)
+			}
 		}
-		cfg, err := rs.levelConfig(r, at.place, at.resolved)
-		if err != nil {
-			return c, err
+		cfg := at.cfg
+		if len(r.opts.limits) > 0 {
+			var err error
+			if cfg, err = rs.levelConfig(r, at.place, at.resolved); err != nil {
+				return c, err
+			}
 		}
 		if cfg != nil {
 			c = c.with(at.lane, cfg, r.amounts)
@@ -168,7 +185,7 @@ func (rs *routes) resolve(ctx context.Context, to place, p *patience) (route, er
 	}
 	if resolved := rs.repo.known(to.givenKey); resolved != nil && (p == nil || rs.repo.namespace.inactive() == nil) {
 		rs.keepSystemPolicy(resolved)
-		return route{place: to, lane: rs.lanes.Of(key.entity, key.resource), resolved: resolved}, nil
+		return route{place: to, lane: rs.lanes.Of(key.entity, key.resource), resolved: resolved, cfg: rs.fallback.compile(resolved, to.parent)}, nil
 	}
 	var until time.Time
 	if p != nil {
@@ -192,16 +209,13 @@ func (rs *routes) resolve(ctx context.Context, to place, p *patience) (route, er
 		at.Seed(image, asked)
 	}
 	rs.keepSystemPolicy(resolved)
-	return route{to, at, resolved, read}, nil
+	return route{to, at, resolved, rs.fallback.compile(resolved, to.parent), read}, nil
 }
 
-// refuse is why a call need not look anything up: its context has ended, or the table does
-// not answer, and by what was last read, however old, the call is to fail then. It asks
-// nobody, and nothing is made that would only be thrown away.
-func (rs *routes) refuse(ctx context.Context, r *request) error {
-	if err := ctx.Err(); err != nil || !rs.table.Open() {
-		return err
-	}
+// refuse is why a call need not look anything up while the table does not answer: by what was last
+// read, however old, the call is to fail then. It asks nobody, and nothing is made that would only
+// be thrown away.
+func (rs *routes) refuse(r *request) error {
 	if inactive := rs.repo.namespace.inactive(); inactive != nil {
 		return inactive
 	}

@@ -9,9 +9,6 @@ import (
 // known are read side by side, and the parent with them, which is resolved next.
 func (rs *routes) resolveGroups(ctx context.Context, r *request, own route, p *patience) ([]route, error) {
 	groups := own.beside(own.resolved)
-	if len(groups) == 0 { // the usual case
-		return nil, nil
-	}
 	found, errs := make([]route, len(groups)), make([]error, len(groups))
 	unread := make([]func(*patience), 0, len(groups)+1)
 	for i, group := range groups {

@@ -79,29 +79,16 @@ func (d *desk) read() (source time.Time, at lane.Instant) {
 	return source, at
 }
 
-// recall denies from memory, if that can.
-func (d *desk) recall(ctx context.Context, r *request, c *cascade, known *shortcut, at position) (memory bool, err error) {
-	memory, err = c.recall(ctx, r, at, d.nowMS())
-	d.markHeld(err)
-	if memory {
-		d.remember(r, c, known)
-	}
-	return memory, err
-}
-
-// remember makes the shortcut of a call that memory has decided, if its like charge one bucket
-// and it has none: known is nil.
-func (d *desk) remember(r *request, c *cascade, known *shortcut) {
-	if known != nil || len(c.rungs) != 1 {
-		return
-	}
+// remember makes the shortcut of a call that memory has decided, and that charges one bucket, if
+// its like charge that bucket alone.
+func (d *desk) remember(r *request, bucket *lane.Lane) {
 	own := r.at(r.entity, false)
 	held, ok := d.routes.repo.configs.hold(own.configKey)
 	of := held.Value
 	if !ok || of.blocked != "" || of.unlimited || of.joined != "" || r.next(own, of).entity != "" || d.routes.lookups.refuse && !of.recorded {
 		return
 	}
-	cfg, bucket := d.routes.fallback.compile(of, false), c.rungs[0].lane
+	cfg := d.routes.fallback.compile(of, false)
 	if last := shortcutTo(bucket); cfg == nil || cfg.Shadow != 0 || len(cfg.Limits) > plan.MostNeeds || last != nil && last.resolved == held {
 		return
 	}
@@ -117,12 +104,9 @@ func shortcutTo(bucket *lane.Lane) *shortcut {
 	return nil
 }
 
-// find is what routes.find finds for a request that has the shortcut, nil for none.
-func (s *shortcut) find(ctx context.Context, rs *routes, r *request, c cascade, p *patience) (cascade, UnavailablePolicy, error) {
-	if s == nil {
-		return rs.find(ctx, r, c, p)
-	}
-	return c.with(s.lane, s.cfg, r.amounts), cmp.Or(s.resolved.Value.policyFor(r, s.cfg), s.policy), nil
+// find is what routes.find finds for a request that has the shortcut.
+func (s *shortcut) find(r *request, c cascade) (cascade, UnavailablePolicy) {
+	return c.with(s.lane, s.cfg, r.amounts), cmp.Or(s.resolved.Value.policyFor(r, s.cfg), s.policy)
 }
 
 // needs are those of amounts. It returns false if they are not right, or not for the shortcut.
@@ -143,25 +127,24 @@ func (s *shortcut) needs(amounts Amounts, of *plan.Needs) bool {
 	return named == len(amounts) && named > 0
 }
 
-// answer answers a call from memory: from what was debited ahead if that is enough, else by a
-// denial if the bucket's last image denies it. It returns false if the store has to be asked.
+// answer answers a call that has a shortcut from memory: from what was debited ahead if that is
+// enough, else by a denial if the bucket's last image denies it. It returns false if the store has
+// to be asked.
 func (k *knownCall) answer(ctx context.Context) (*Lease, bool, error) {
-	if k.by == nil || hasEnded(ctx) {
-		return nil, false, nil
-	}
 	if k.by.desk.observer.AcquireStart != nil { // it may have taken its time
 		_, k.at = k.by.desk.read()
 	}
-	if lease := k.by.serve(ctx, &k.needs, k.at); lease != nil {
-		return lease, true, nil
+	if k.by.lane.Ahead != nil {
+		if lease := k.by.serve(ctx, &k.needs, k.at); lease != nil {
+			return lease, true, nil
+		}
 	}
-	if image, ahead := lane.MemoryOf(k.by.lane).Denies(&k.needs, k.by.cfg, &k.by.denied, k.at.MS); image != nil {
+	memory := lane.Memory{Lane: k.by.lane}
+	if image, ahead := memory.Denies(&k.needs, k.by.cfg, &k.by.denied, k.at.MS); image != nil {
 		return nil, true, k.by.denial(&k.needs, image, &ahead)
 	}
 	return nil, false, nil
 }
-
-func hasEnded(ctx context.Context) bool { return ctx.Err() != nil }
 
 // serve takes from what was debited ahead; nil if that is not enough.
 func (s *shortcut) serve(ctx context.Context, of *plan.Needs, at lane.Instant) *Lease {

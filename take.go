@@ -37,14 +37,16 @@ func (t *taking) take(ctx context.Context) error {
 		return nil
 	}
 	t.patience.begin(ctx)
-	if err := c.admitSilent(); err != nil {
-		c.putBackServed(ctx)
-		return err
-	}
-	mayBeSilent := func(lv level) bool { return lv.unasked || lv.lane.Contact.Suspected() && !lv.skipped() }
 	var err error
+	away := false
+	for i := range c.levels {
+		away = away || c.levels[i].lane.Contact.Away()
+	}
+	if away {
+		err = c.admitSilent()
+	}
 	switch spread := c.spread(); {
-	case spread == 0: // no bucket is asked
+	case err != nil || spread == 0: // no bucket is asked
 	case spread > 1 && c.desk.modeOf(&c.request) == ChargeTransaction && !slices.ContainsFunc(c.levels, mayBeSilent):
 		err = t.together(ctx)
 	default:
@@ -55,17 +57,27 @@ func (t *taking) take(ctx context.Context) error {
 		c.putBackServed(ctx)
 		return err
 	}
-	c.countUnasked()
-	c.bookServed()
-	if c.desk.observer.Overran == nil {
+	if c.desk.lanes.Horizon != nil {
+		c.bookServed()
+	}
+	if !c.unasked && c.desk.observer.Overran == nil {
 		return nil
 	}
 	for i := range c.levels {
-		for _, h := range c.levels[i].holdings {
-			c.levels[i].tellOverrun(&c.desk.observer, h.Name, h.Uncharged())
+		lv := &c.levels[i]
+		if lv.unasked {
+			c.countAdmitted(lv)
+		}
+		for _, h := range lv.holdings {
+			lv.tellOverrun(&c.desk.observer, h.Name, h.Uncharged())
 		}
 	}
 	return nil
+}
+
+// mayBeSilent reports whether a level was admitted without its bucket, or may have one that does not answer.
+func mayBeSilent(lv level) bool {
+	return lv.unasked || lv.lane.Contact.Suspected() && !lv.skipped()
 }
 
 // sideBySide asks the lanes of all levels at the same time: ChargeParallel. A call whose
@@ -78,8 +90,10 @@ func (t *taking) sideBySide(ctx context.Context) error {
 	for i := range levels {
 		lv := &levels[i]
 		ops[i] = lane.NewTake(ctx, lv.asked, lv.cfg)
-		if ops[i].Rank = t.at.rank(); lv.lane == t.at.lane {
-			ops[i].Waiter = t.at.waiter
+		if t.at.waits {
+			if ops[i].Rank = t.at.rank(); lv.lane == t.at.lane {
+				ops[i].Waiter = t.at.waiter
+			}
 		}
 		if ops[i].Until = t.patience.until; lv.skipped() {
 			close(ops[i].Done)
@@ -91,7 +105,10 @@ func (t *taking) sideBySide(ctx context.Context) error {
 		driven, cancel = context.WithDeadline(ctx, t.patience.reserve)
 		defer cancel()
 	}
-	first, decides := t.firstLevel()
+	first, decides := -1, false
+	if len(levels) > 1 {
+		first, decides = t.firstLevel()
+	}
 	if first >= 0 {
 		if over, err := t.writeFirst(ctx, ops, first, decides); over {
 			return err
@@ -222,7 +239,9 @@ func (t *taking) bookResults(ops []*lane.Op) outcome {
 	sum := outcome{counted: true}
 	for i, o := range ops {
 		lv := &t.charge.levels[i]
-		o.Result.Err = t.charge.desk.table.userError(lv.lane, o.Result.Err)
+		if o.Result.Err != nil {
+			o.Result.Err = t.charge.desk.table.userError(lv.lane, o.Result.Err)
+		}
 		r := o.Result
 		lv.noteAnswer(r)
 		switch {

@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +18,9 @@ import (
 // firstLevel is the level that is asked before the others, -1 for none. decides means that they
 // wait for its answer.
 func (t *taking) firstLevel() (first int, decides bool) {
-	if first = t.pacedLevel(); first >= 0 || !t.charge.grouped() {
+	first = t.pacedLevel()
+	grouped := slices.ContainsFunc(t.charge.levels, func(lv level) bool { return lv.lane.Resource != t.charge.levels[0].lane.Resource })
+	if first >= 0 || !grouped {
 		return first, false
 	}
 	now := t.charge.desk.nowMS()
@@ -111,7 +114,8 @@ func (t *taking) noteOthers(ctx context.Context, asked int) bool {
 		if i == asked || lv.skipped() {
 			continue
 		}
-		if r, _ := lane.MemoryOf(lv.lane).Recall(lv.asked, lv.cfg, rank, now); r.Config != nil {
+		memory := lane.Memory{Lane: lv.lane}
+		if r, _ := memory.Recall(lv.asked, lv.cfg, rank, now); r.Config != nil {
 			lv.noteAnswer(r)
 			continue
 		}

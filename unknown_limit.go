@@ -22,9 +22,6 @@ func (f *fallbackLimits) checkKnown(r *request, c *cascade) error {
 		}
 		return invalid("limits", "none are configured for entity %q on resource %q at any level; set some with admin.Limits.Set, with Options.Limits or with WithLimits", r.entity, r.resource)
 	}
-	if len(c.rungs) == 1 && len(c.asked) == len(r.amounts) {
-		return nil
-	}
 	known, cfgs := 0, c.configs()
 	for name := range r.amounts {
 		switch {

@@ -26,10 +26,15 @@ func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts
 	if err := l.check(ctx, &r, new(knownCall), entity, resource, amounts, opts); err != nil {
 		return nil, err
 	}
-	ctx, call := l.desk.observe(ctx, entity, resource, r.amounts)
+	var call observed
+	if l.desk.hearsAcquires {
+		ctx, call = l.desk.observe(ctx, entity, resource, r.amounts)
+	}
 	w := waiting{limiter: l, request: &r, at: position{waits: true}, patience: patienceOf(ctx)}
 	lease, memory, err := w.wait(ctx)
-	call.tell(ctx, lease.Degraded, memory, err)
+	if l.desk.hearsAcquires {
+		call.tell(ctx, lease.Degraded, memory, err)
+	}
 	return lease, err
 }
 

@@ -52,7 +52,7 @@ const turnMS = 1000
 // view puts what is known of the bucket under the batch's configuration. It reads the
 // configuration again if the image may hold a newer one that matters. If that read brings
 // no answer, the bucket's own parameters decide, as if its configuration were newer.
-func (a access) view(ctx context.Context, known *sight, b batch, s plan.Rows) (plan.View, error) {
+func (a access) view(ctx context.Context, known *sight, b *batch, s plan.Rows) (plan.View, error) {
 	cfg := b.config().AsOf(known.image)
 	missing := b.chargesUnknownLimit(known.image, s, cfg)
 	st := a.standing(known, b, cfg, missing)
@@ -72,15 +72,17 @@ func (a access) view(ctx context.Context, known *sight, b batch, s plan.Rows) (p
 		st = plan.Newer
 	}
 	v := plan.NewView(known.image, cfg, st, plan.Unopened(known.image, cfg, a.sureMS(), a.nowMS()))
-	if waiting, wait := v.Overfull(); waiting != nil {
-		return v, &Failure{Reason: Overfull, Configured: len(cfg.Limits), Waiting: waiting, Wait: wait}
+	if v.Adopt {
+		if waiting, wait := v.Overfull(); waiting != nil {
+			return v, &Failure{Reason: Overfull, Configured: len(cfg.Limits), Waiting: waiting, Wait: wait}
+		}
 	}
 	return v, nil
 }
 
 // standing returns how a configuration stands to the image before anything is read again. missing
 // means that the batch charges a limit that the bucket lacks.
-func (a access) standing(known *sight, b batch, cfg *plan.Config, missing bool) plan.Standing {
+func (a access) standing(known *sight, b *batch, cfg *plan.Config, missing bool) plan.Standing {
 	st := plan.Compare(known.image, cfg, known.seenTick)
 	switch {
 	case !missing && b.adjustsOnly(known):
@@ -97,7 +99,7 @@ func (a access) standing(known *sight, b batch, cfg *plan.Config, missing bool) 
 
 // reread reads the configuration again and puts the batch under it. It returns nil, for
 // adjusts, if nothing limits the bucket any more.
-func (a access) reread(ctx context.Context, b batch) (*plan.Config, error) {
+func (a access) reread(ctx context.Context, b *batch) (*plan.Config, error) {
 	cfg, err := a.configs.Reread(ctx, a.entity, a.resource, b.config().OfGroup())
 	if err != nil {
 		return nil, err

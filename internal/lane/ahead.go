@@ -94,7 +94,7 @@ func (s *aheads) close() {
 // others wait in line, nor a call with limits of its own. ctx is the call's context, for
 // its values.
 func (a *Ahead) Serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config) (r Result, sent int64, ok bool) {
-	if a == nil || cfg.Override || a.line.Waited() {
+	if cfg.Override || a.line.Waited() {
 		return r, 0, false
 	}
 	at := Instant{a.among.nowMS(), a.among.now()}
@@ -112,7 +112,7 @@ type Instant struct{ MS, Elapsed int64 }
 
 // ServeNeeds is Serve for needs that no level above counts. It returns the bucket as last seen.
 func (a *Ahead) ServeNeeds(ctx context.Context, needs *plan.Needs, cfg *plan.Config, at Instant) (shown *schema.Image, ok bool) {
-	if a == nil || a.line.Waited() {
+	if a.line.Waited() {
 		return nil, false
 	}
 	a.mu.Lock()
@@ -202,7 +202,7 @@ func (a *Ahead) book(o *Op, r Result) {
 // rideIn lets a write that is made anyway also debit ahead and take lapsed tokens off the
 // counter. It adds the ops to the batch, and returns them. mu must be held.
 func (a *Ahead) rideIn(b *batch) (added []*Op) {
-	if a == nil || len(b.takes) == 0 {
+	if len(b.takes) == 0 {
 		return nil
 	}
 	if o := a.lapsedOp(); o != nil {
@@ -216,7 +216,7 @@ func (a *Ahead) rideIn(b *batch) (added []*Op) {
 
 // count learns from a landed write, decided from a view.
 func (a *Ahead) count(carried []*Op, v plan.View, answer Answer) {
-	if a == nil || !answer.Seen || answer.Image == nil {
+	if !answer.Seen || answer.Image == nil {
 		return
 	}
 	a.mu.Lock()

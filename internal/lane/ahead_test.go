@@ -251,10 +251,10 @@ func TestDeniesAsRecallDoes(t *testing.T) {
 				var last plan.Denial
 				for _, asked := range []int64{more - 301, more - 300, more - 299, more, 60 * token, 61 * token} {
 					l.sight.scarce = false
-					r, ok := MemoryOf(l).Recall([]plan.Signed{{Name: "rpm", Amount: asked}}, cfg, LastRank, now)
+					r, ok := Memory{l}.Recall([]plan.Signed{{Name: "rpm", Amount: asked}}, cfg, LastRank, now)
 					scarce := l.sight.scarce
 					l.sight.scarce = false
-					image, ahead := MemoryOf(l).Denies(&plan.Needs{asked}, cfg, &last, now)
+					image, ahead := Memory{l}.Denies(&plan.Needs{asked}, cfg, &last, now)
 					if what == "with somebody before" {
 						require.Nil(t, image)
 						continue

@@ -17,8 +17,8 @@ func (b *batch) ops() []*Op { return slices.Concat(b.adjusts, b.takes) }
 
 func (b *batch) size() int { return len(b.adjusts) + len(b.takes) }
 
-// carry notes that a write carries the ops from now on.
-func (b *batch) carry() {
+// markCarried notes that a write carries the ops from now on.
+func (b *batch) markCarried() {
 	for _, o := range b.adjusts {
 		o.state = opCarried
 	}
@@ -49,16 +49,12 @@ func (b *batch) config() *plan.Config {
 	return b.adjusts[len(b.adjusts)-1].cfg
 }
 
-// needsRead reports whether the bucket has to be read before the batch can be decided. That
-// is so, besides, if a give-back meets another incarnation, no bucket, a bucket without one of
-// the limits, or a quota in an earlier window than it was taken in, because the image may be older than the grant: a transaction's answer
-// shows no image.
-func (b *batch) needsRead(known *sight) bool {
-	if !known.known {
-		return b.charges()
-	}
+// refundsUnseen reports whether an adjust gives back to another incarnation than the image shows, to no
+// bucket, to a limit that the image lacks, or to a quota in an earlier window than it was taken in. The
+// image may be older than the grant: a transaction's answer shows no image.
+func (b *batch) refundsUnseen(image *schema.Image) bool {
 	return slices.ContainsFunc(b.adjusts, func(o *Op) bool {
-		return o.refusals == 0 && o.GivesBack() && (o.refundsOtherIncarnation(known.image) || o.refundsUnknownLimit(known.image) || o.refundsLaterWindow(known.image))
+		return o.refusals == 0 && o.GivesBack() && (o.refundsOtherIncarnation(image) || o.refundsUnknownLimit(image) || o.refundsLaterWindow(image))
 	})
 }
 
@@ -120,7 +116,9 @@ func (q *queue) next(adjustsOnly bool) (batch, bool) {
 	if !adjustsOnly || len(b.adjusts) == 0 {
 		b.takes = q.nextTakes()
 	}
-	q.starts(len(b.takes))
+	if len(b.takes) > 1 || q.gather != nil {
+		q.starts(len(b.takes))
+	}
 	return b, true
 }
 

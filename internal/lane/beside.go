@@ -39,7 +39,9 @@ func (b *Beside) Look(ctx context.Context) error {
 		l.owner.noticeForeign(l)
 	}
 	b.known.replace(image, asked, l.owner.NowMS(), l.owner.Tick)
-	l.Pause.learn(image, l.owner.NowMS)
+	if image != nil {
+		l.Pause.learn(image.PausedUntil(), l.owner.NowMS)
+	}
 	l.Observe(image, asked)
 	return nil
 }
@@ -63,7 +65,7 @@ func (b *Beside) Inspect(ctx context.Context, cfg *plan.Config, older func(conte
 
 // view puts what is known under the configuration of a take.
 func (b *Beside) view(ctx context.Context, o *Op) (plan.View, error) {
-	return b.lane.owner.access(b.lane).view(ctx, &b.known, batch{takes: o.asList()}, nil)
+	return b.lane.owner.access(b.lane).view(ctx, &b.known, &batch{takes: o.asList()}, nil)
 }
 
 // Proposal is one bucket's part of a transaction.
@@ -92,7 +94,11 @@ func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.S
 	if err != nil {
 		return Proposal{}, err
 	}
-	d := choose(&b.known, v, choices{takes: o.asList(), heads: b.lane.Line.heads()})
+	q := choices{takes: o.asList()}
+	if b.lane.Line.Waited() {
+		q.heads = b.lane.Line.heads()
+	}
+	d := choose(&b.known, v, q)
 	return Proposal{View: v, Write: d.write, Sums: d.sums, Beyond: o.down, Waits: len(d.left) > 0, Left: d.promised, Returning: b.returning}, nil
 }
 

@@ -58,13 +58,18 @@ func choose(known *sight, v plan.View, q choices) decision {
 	q.sums = rowsOf(v, q.sums, q.takes)
 	d := decision{sums: q.sums}
 	ahead := q.sums // with what the deferred takes will take
-	reading := v.Reading()
+	prefetches := false
 	for _, o := range q.takes {
 		if o.ahead {
+			prefetches = true
 			continue
 		}
-		d.promised = promised(q.heads, o.Rank, d.waiters, reading)
-		o.unbound, o.down = ahead.Shadowed(o.Amounts)
+		if len(q.heads) > 0 {
+			d.promised = promised(q.heads, o.Rank, d.waiters, v.Reading())
+		}
+		if o.unbound, o.down = nil, nil; v.Config.Shadow != 0 {
+			o.unbound, o.down = ahead.Shadowed(o.Amounts)
+		}
 		switch {
 		case !ahead.Fit(o.Amounts, d.promised):
 			d.left = append(d.left, excluded{o, plan.Precedence{Taken: ahead.Taken(), Left: d.promised}})
@@ -84,13 +89,17 @@ func choose(known *sight, v plan.View, q choices) decision {
 			o.addTo(&ahead)
 		}
 	}
-	d.debitAhead(v, q)
+	if prefetches {
+		d.debitAhead(v, q)
+	}
 	if d.carried = d.admitted; len(q.adjusts) > 0 {
 		d.carried = append(q.adjusts, d.admitted...)
 	}
 	if len(d.carried) > 0 {
 		oldest := refusals(d.carried)
-		d.down = d.sums.WriteDown()
+		if len(q.adjusts) > 0 || v.Config.Shadow != 0 { // a plain take leaves no debt
+			d.down = d.sums.WriteDown()
+		}
 		d.write = v.Plan(d.sums, plan.Rules{
 			Tidy: q.mayHousekeep, Later: len(d.admitted) == 0 && oldest >= laterAfter && !d.sums.BoundsDebt(), Crowding: known.crowding.Within(oldest),
 		})

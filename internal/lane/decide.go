@@ -94,7 +94,10 @@ func (e *endings) lose(unfit []excluded) {
 func decide(f facts) (d decided) {
 	f.sums = rowsOf(f.view, f.sums, f.takes)
 	takes := d.endUnknownLimits(f)
-	adjusts, sums := d.refuseDebt(f)
+	adjusts, sums := f.adjusts, f.sums
+	if len(adjusts) > 0 {
+		adjusts, sums = d.refuseDebt(f)
+	}
 	if f.looked {
 		takes = d.denyAsSeen(f, adjusts, takes)
 	}
@@ -104,12 +107,16 @@ func decide(f facts) (d decided) {
 	c := choose(&f.known, f.view, choices{
 		adjusts: adjusts, takes: takes, sums: sums, heads: f.heads, shareHalvings: f.shareHalvings, mayHousekeep: f.mayHousekeep,
 	})
-	d.end(c.dropped, Result{Denied: true})
+	if len(c.dropped) > 0 {
+		d.end(c.dropped, Result{Denied: true})
+	}
 	if len(c.carried) == 0 {
 		d.left = c.left
 		return d
 	}
-	d.postpone(f, c)
+	if len(c.deferred)+len(c.left) > 0 {
+		d.postpone(f, c)
+	}
 	for _, o := range adjusts {
 		o.noteDropped(f.view)
 		c.down = o.writeDown(c.down)
@@ -120,7 +127,7 @@ func decide(f facts) (d decided) {
 	}
 	d.move = move{
 		view: f.view, sums: c.sums, carried: c.carried, write: c.write, adjusts: len(adjusts) > 0,
-		givesBack: c.sums.HasBack() && c.write.Kind != plan.Create,
+		givesBack: len(adjusts) > 0 && c.sums.HasBack() && c.write.Kind != plan.Create,
 	}
 	return d
 }

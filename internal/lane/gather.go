@@ -60,12 +60,10 @@ type gather struct {
 
 // starts notes that a write begins that carries so many takes.
 func (q *queue) starts(takes int) {
-	if takes > 1 && q.gather == nil {
+	if q.gather == nil {
 		q.gather = &gather{}
 	}
-	if q.gather != nil {
-		q.gather.start(takes, time.Now())
-	}
+	q.gather.start(takes, time.Now())
 }
 
 func (g *gather) start(takes int, now time.Time) {
@@ -73,10 +71,10 @@ func (g *gather) start(takes int, now time.Time) {
 	g.counted, g.unanswered = takes > 1, takes > 1
 }
 
-// grants notes that a take of the write under way has been granted.
+// grants notes that a take of the write under way has been granted. There is a gather.
 func (q *queue) grants() {
 	g := q.gather
-	if g == nil || !g.counted {
+	if !g.counted {
 		return
 	}
 	if g.unanswered {
@@ -98,9 +96,9 @@ func (g *gather) answer(now time.Time) {
 	g.watchEnds = now.Add(min(g.took, g.queued) / atOncePart) // of two writes the slow one shows too many
 }
 
-// arrives notes that an op is queued.
+// arrives notes that an op is queued. There is a gather.
 func (q *queue) arrives(o *Op) {
-	if g := q.gather; g != nil && (g.watched || g.all != nil) {
+	if g := q.gather; g.watched || g.all != nil {
 		g.arrive(o, time.Now())
 	}
 }

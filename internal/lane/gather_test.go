@@ -292,7 +292,8 @@ func TestPacedLaneTakesAllThatFits(t *testing.T) {
 		driver{lane: l}.throttled(false, time.Millisecond, nil)
 		assert.Zero(t, (&turn{lane: l}).halvings())
 		<-time.After(3 * time.Minute)
-		assert.Nil(t, driver{lane: l}.pacer())
+		_, _, _ = driver{lane: l}.take()
+		assert.Nil(t, l.pacer.Load())
 		assert.Equal(t, 2, (&turn{lane: l}).halvings(), "as ever when that is over")
 	})
 }

@@ -59,7 +59,9 @@ func judge(m *move, a Answer, heads []head, pending func(*Op) bool) (s settled) 
 		return s
 	}
 	if a.Verdict == ddb.Landed {
-		s.doubtHidden(m.carried, a)
+		if a.hidden > 0 {
+			s.doubtHidden(m.carried, a)
+		}
 		s.halvings = -1
 		r := Result{Image: a.Image, Now: m.view.Now, Config: m.view.Config, Err: a.Err}
 		if a.later {

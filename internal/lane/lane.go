@@ -230,7 +230,12 @@ func (l *Lane) ForgetOwnWrite() {
 }
 
 // Turn is how long an op that is queued now has to wait for its turn; 0 if it need not.
-func (l *Lane) Turn() time.Duration { return l.pacer.Load().left() }
+func (l *Lane) Turn() time.Duration {
+	if p := l.pacer.Load(); p != nil {
+		return p.left()
+	}
+	return 0
+}
 
 // finish ends ops with a result and wakes their callers. If a caller has left, the next
 // write gives back what its take was granted.
@@ -246,7 +251,9 @@ func (l *Lane) finish(ops []*Op, r Result) {
 		}
 		if r.Denied && !o.ahead {
 			l.sight.scarce = true
-			l.pacer.Load().denied()
+			if p := l.pacer.Load(); p != nil {
+				p.denied()
+			}
 		}
 		if o.Waiter != nil && r.Err == nil && !r.Denied {
 			l.Line.served(o.Waiter)
@@ -269,9 +276,13 @@ func (l *Lane) requeue(ops []*Op) {
 // unlockAndNotify releases l.mu and then runs the notices. They take locks of their own,
 // so they must not run under l.mu.
 func (l *Lane) unlockAndNotify() {
-	notices := l.queue.takeNotices()
+	notices := l.queue.notices
+	l.queue.notices = nil
 	l.mu.Unlock()
-	for _, notify := range notices {
+	if notices == nil { // nearly always
+		return
+	}
+	for _, notify := range *notices {
 		notify()
 	}
 }
@@ -304,15 +315,19 @@ func (l *Lane) recover() {
 	defer l.mu.Unlock()
 	l.owner.trips.Add(-1)
 	l.Contact.regain()
-	l.Line.wakeHeads()
+	if l.Line.Waited() {
+		l.Line.wakeHeads()
+	}
 }
 
 // Seed gives the image of a read made elsewhere to a lane that rests and has none.
 func (l *Lane) Seed(image *schema.Image, asked Asked) {
-	l.Pause.learn(image, l.owner.NowMS)
+	if image != nil {
+		l.Pause.learn(image.PausedUntil(), l.owner.NowMS)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.running && l.sight.seed(image, asked, l.owner.NowMS(), l.owner.Tick) {
+	if !l.running && l.sight.seed(image, asked, l.owner.NowMS(), l.owner.Tick) && l.Line.Waited() {
 		l.Line.wakeHeads()
 	}
 }
@@ -332,7 +347,7 @@ func (l *Lane) Observe(image *schema.Image, asked Asked) {
 func (l *Lane) Assume(before, after *schema.Image) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.running && l.sight.assume(before, after, l.owner.NowMS(), l.owner.Tick) {
+	if !l.running && l.sight.assume(before, after, l.owner.NowMS(), l.owner.Tick) && l.Line.Waited() {
 		l.Line.wakeHeads()
 	}
 }
@@ -357,7 +372,9 @@ func (l *Lane) Refilled() {
 	}
 	l.sight.markStale()
 	l.sight.order = l.owner.Tick() // a read that was sent before shows the bucket as it was
-	l.Line.wakeHeads()
+	if l.Line.Waited() {
+		l.Line.wakeHeads()
+	}
 }
 
 // NoteWriters learns of other writers from the answer to a write that landed or was refused.
@@ -374,13 +391,19 @@ func (l *Lane) NoteWriters(w *plan.Write, v ddb.Verdict, image *schema.Image) {
 // wait less now. l.mu must be held.
 func (l *Lane) replace(image *schema.Image, asked Asked) {
 	l.sight.replace(image, asked, l.owner.NowMS(), l.owner.Tick)
-	l.Pause.learn(image, l.owner.NowMS)
+	if image != nil && (image.PausedUntil() != 0 || l.Pause.known.Load() != nil) {
+		l.Pause.learn(image.PausedUntil(), l.owner.NowMS)
+	}
 	if l.sight.refilled {
 		l.sight.refilled = false
 		l.sight.markStale()
 	}
-	l.pacer.Load().see(image)
-	l.Line.wakeHeads()
+	if p := l.pacer.Load(); p != nil {
+		p.see(image)
+	}
+	if l.Line.Waited() {
+		l.Line.wakeHeads()
+	}
 }
 
 // learn installs the image that one of the lane's own requests has shown; ours is what of

@@ -80,7 +80,12 @@ func (d *delivery) op() schema.Op {
 // book books the answer to a try, which took so long. It returns the answer as it stands.
 func (d *delivery) book(a Answer, took time.Duration) (Answer, step) {
 	a.Tries = d.try + 1
-	trips := d.trips(a.Err, took)
+	trips := false
+	if a.Err == nil {
+		d.silentTries = 0
+	} else {
+		trips = d.trips(a.Err, took)
+	}
 	switch a.Verdict {
 	case ddb.Landed:
 		if d.rule == schema.OpNotMine && !d.creates {
@@ -120,12 +125,6 @@ func (d *delivery) trips(err error, took time.Duration) bool {
 	}
 	d.silentTries++
 	return took >= SlowFailure || d.silentTries >= MaxUnconfirmed
-}
-
-// looks reports whether the bucket has to be read to find out what became of the tries.
-// abandoned means that nobody waits for the write any more.
-func (d *delivery) looks(abandoned bool) bool {
-	return d.unanswered >= MaxUnconfirmed || d.unanswered > 0 && abandoned
 }
 
 // recognise reads a refusal that follows an unanswered try. If the image shows the id of

@@ -154,10 +154,8 @@ func (o *Op) TellSent() <-chan struct{} {
 // markSent closes the channel of TellSent, because a write that carries the op is being
 // sent.
 func (o *Op) markSent() {
-	if o.sent != nil {
-		close(o.sent)
-		o.sent = nil
-	}
+	close(o.sent)
+	o.sent = nil
 }
 
 // asList is a list of this op only. It needs no allocation, and most writes carry one
@@ -235,6 +233,10 @@ func (o *Op) writeDown(down []plan.Signed) (left []plan.Signed) {
 
 // addTo adds the op to the sums of a batch.
 func (o *Op) addTo(s *plan.Rows) {
+	if o.take && len(o.down)+len(o.unbound) == 0 { // most
+		s.Take(o.Amounts)
+		return
+	}
 	for _, a := range o.late {
 		if !o.refundDropped {
 			at := s.At(a.Name)

@@ -10,9 +10,8 @@ import (
 )
 
 // pacer says when a lane's next write may start, from its first throttling until it is not
-// paced any more: package plan decides, and the pacer adds the time and the chance. Its
-// methods do nothing on a nil pacer, that of a lane which is not throttled. It is safe for
-// concurrent use; its lock is the last that is taken.
+// paced any more: package plan decides, and the pacer adds the time and the chance. A lane which is
+// not throttled has none. It is safe for concurrent use; its lock is the last that is taken.
 type pacer struct {
 	// passed is the time in µs by which lanes are paced.
 	passed func() int64
@@ -31,9 +30,6 @@ func newPacer(passed func() int64) *pacer {
 
 // left is how long it takes until the next write may start; 0 for at once.
 func (p *pacer) left() time.Duration {
-	if p == nil {
-		return 0
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return microseconds(max(0, p.pacing.Left(p.passed())))
@@ -58,9 +54,6 @@ func (p *pacer) pause(wait time.Duration) {
 
 // endPause ends a pause, because nothing is queued any more.
 func (p *pacer) endPause() {
-	if p == nil {
-		return
-	}
 	select {
 	case p.pauseEnded <- struct{}{}:
 	default:
@@ -69,9 +62,6 @@ func (p *pacer) endPause() {
 
 // change applies what follows from an event at an instant.
 func (p *pacer) change(decide func(of plan.Pacing, now int64) plan.Pacing) {
-	if p == nil {
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pacing = decide(p.pacing, p.passed())

@@ -3,8 +3,6 @@ package lane
 import (
 	"sync/atomic"
 	"time"
-
-	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 const (
@@ -65,15 +63,11 @@ func (p *Pause) Lift() {
 	p.change(func(k knownPause) (knownPause, bool) { return knownPause{0, k.shown}, k.until != 0 })
 }
 
-// learn takes what an image of the bucket shows at now: a later end lengthens the pause, and one
-// that is gone or earlier was lifted by somebody.
-func (p *Pause) learn(image *schema.Image, now func() int64) {
-	if image == nil {
-		return
-	}
-	end := image.PausedUntil()
+// learn takes the end that an image of the bucket shows at now, 0 for none. A later end lengthens the
+// pause. If it is gone or earlier, somebody lifted the pause.
+func (p *Pause) learn(end int64, now func() int64) {
 	if known := p.known.Load(); known == nil && end == 0 || known != nil && known.shown == end {
-		return // the usual case
+		return // the end is known, and its bound may differ by now
 	}
 	latest := LatestPause(now())
 	p.change(func(k knownPause) (knownPause, bool) {

@@ -20,7 +20,9 @@ type queue struct {
 // add queues an op.
 func (q *queue) add(o *Op) {
 	q.ops = append(q.ops, o)
-	q.arrives(o)
+	if q.gather != nil {
+		q.arrives(o)
+	}
 }
 
 // carried are the ops of the write that is under way.
@@ -44,7 +46,7 @@ func (q *queue) end(o *Op, r Result) {
 		q.record(o, r)
 		return
 	}
-	if o.take && r.Err == nil && !r.Denied {
+	if q.gather != nil && o.take && r.Err == nil && !r.Denied {
 		q.grants()
 	}
 	o.state, o.Result = opDone, r
@@ -123,17 +125,7 @@ func (q *queue) removeEnded() {
 // pacer.
 func (q *queue) withdraw(p *pacer) {
 	q.removeEnded()
-	if len(q.ops) == 0 {
+	if len(q.ops) == 0 && p != nil {
 		p.endPause() // there is nothing to wait for
 	}
-}
-
-// takeNotices takes out the notices that are to run.
-func (q *queue) takeNotices() []func() {
-	if q.notices == nil {
-		return nil
-	}
-	notices := *q.notices
-	q.notices = nil
-	return notices
 }

@@ -6,17 +6,14 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Memory is what the last image of a lane's bucket decides, without a request.
-type Memory struct{ lane *Lane }
-
-// MemoryOf is that of a lane.
-func MemoryOf(l *Lane) Memory { return Memory{l} }
+// Memory decides takes from the last image of a lane's bucket, without a request.
+type Memory struct{ Lane *Lane }
 
 // Recall decides a take from the last image, if that is recent. ok is false if the image
 // cannot decide: it is too old, it lacks a limit, or the take does not fit although this
 // process may just have given tokens back.
 func (m Memory) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now int64) (r Result, ok bool) {
-	l := m.lane
+	l := m.Lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !m.decides(cfg, now) {
@@ -24,14 +21,17 @@ func (m Memory) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now
 	}
 	now = plan.DecidedAt(l.sight.image, cfg, l.owner.SureMS, now)
 	v := plan.NewView(l.sight.image, cfg, plan.Current, now)
-	r = Result{Image: l.sight.image, Now: now, Config: cfg, Before: plan.Precedence{Left: l.Line.LeftTo(rank, v.Reading())}}
+	r = Result{Image: l.sight.image, Now: now, Config: cfg}
+	if l.Line.Waited() {
+		r.Before.Left = l.Line.LeftTo(rank, v.Reading())
+	}
 	var room [4]plan.Row
 	r.Denied = !v.Fits(amounts, r.Before.Left, room[:0])
 	if r.Denied && (l.queue.givesBack() || v.Missing(amounts) != "") {
 		return Result{}, false
 	}
 	if r.Denied {
-		m.denied()
+		m.noteDenial()
 	}
 	return r, true
 }
@@ -40,7 +40,7 @@ func (m Memory) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now
 // It returns the image that denies, nil if none does, and the outlooks of what is needed. The
 // lane's lock guards last, which is of the configuration.
 func (m Memory) Denies(needs *plan.Needs, cfg *plan.Config, last *plan.Denial, now int64) (image *schema.Image, ahead [plan.MostNeeds]bucket.Outlook) {
-	l := m.lane
+	l := m.Lane
 	if l.Line.Waited() {
 		return nil, ahead
 	}
@@ -49,19 +49,21 @@ func (m Memory) Denies(needs *plan.Needs, cfg *plan.Config, last *plan.Denial, n
 	if !m.decides(cfg, now) || l.queue.givesBack() || !last.Denies(l.sight.image, cfg, needs, now) {
 		return nil, ahead
 	}
-	m.denied()
+	m.noteDenial()
 	return l.sight.image, last.Outlooks
 }
 
 // decides reports whether the image may deny calls under a configuration at now. The lane's lock
 // must be held.
 func (m Memory) decides(cfg *plan.Config, now int64) bool {
-	of := &m.lane.sight
+	of := &m.Lane.sight
 	return !of.refilled && of.known && of.image != nil && of.fresh(now) && cfg.Wrote(of.image)
 }
 
-// denied notes that a take was denied. The lane's lock must be held.
-func (m Memory) denied() {
-	m.lane.sight.scarce = true
-	m.lane.pacer.Load().denied()
+// noteDenial notes that a take was denied. The lane's lock must be held.
+func (m Memory) noteDenial() {
+	m.Lane.sight.scarce = true
+	if p := m.Lane.pacer.Load(); p != nil {
+		p.denied()
+	}
 }

@@ -145,32 +145,35 @@ func (dr driver) next() (batch, bool) {
 // That nothing is queued, and that something has to wait, is found at once with what follows from
 // it: who comes between would be written before the lane's turn.
 func (dr driver) take() (b batch, wait time.Duration, ok bool) {
-	l, p := dr.lane, dr.pacer()
+	l := dr.lane
+	p := l.pacer.Load()
+	if p != nil && p.over() {
+		dr.endPacing(p)
+		p = nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if wait = p.left(); wait > 0 && len(l.queue.ops) > 0 {
-		return b, wait, false
+	if p != nil && len(l.queue.ops) > 0 {
+		if wait = p.left(); wait > 0 {
+			return b, wait, false
+		}
 	}
 	if b, ok = l.queue.next(l.learnt.adjustsOnly); !ok {
 		l.running = false
 		return b, 0, false
 	}
 	l.learnt.adjustsOnly = false
-	l.queue.ops = append(l.queue.ops, l.Ahead.rideIn(&b)...)
-	b.carry()
+	if l.Ahead != nil {
+		l.queue.ops = append(l.queue.ops, l.Ahead.rideIn(&b)...)
+	}
+	b.markCarried()
 	return b, 0, true
 }
 
-// pacer is the lane's, nil if it is not paced, or not any more.
-func (dr driver) pacer() *pacer {
-	l := dr.lane
-	p := l.pacer.Load()
-	if p != nil && p.over() {
-		l.pacer.Store(nil)
-		l.owner.notPaced(l, p)
-		return nil
-	}
-	return p
+// endPacing ends the lane's pacing.
+func (dr driver) endPacing(p *pacer) {
+	dr.lane.pacer.Store(nil)
+	dr.lane.owner.notPaced(dr.lane, p)
 }
 
 // throttled starts or lengthens the lane's pacing, because a read, or a write that took

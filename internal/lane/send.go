@@ -40,21 +40,18 @@ func (w *sending) begin() {
 		l.owner.OnSend(l, w.delivery.operation, w.sums)
 	}
 	w.delivery.prepare(l.sight.image, &l.learnt.own)
-	w.trace()
+	if l.owner.Trace != nil {
+		w.ctx, w.ended = l.owner.Trace.Begin(w.ctx, Writing{l.Entity, l.Resource, w.write.Kind, len(w.carried)})
+	}
 	w.asked = l.owner.Ask()
-	l.pacer.Load().start()
+	if p := l.pacer.Load(); p != nil {
+		p.start()
+	}
 	for _, o := range w.carried {
-		o.markSent()
+		if o.sent != nil {
+			o.markSent()
+		}
 	}
-}
-
-// trace tells the tracer that the write begins.
-func (w *sending) trace() {
-	l := w.lane
-	if l.owner.Trace == nil {
-		return
-	}
-	w.ctx, w.ended = l.owner.Trace.Begin(w.ctx, Writing{l.Entity, l.Resource, w.write.Kind, len(w.carried)})
 }
 
 // deliver sends the write until it is known whether it landed, and books the answer. It
@@ -72,7 +69,7 @@ func (w *sending) deliver() (delivered bool) {
 		}
 		abandoned := (d.try > 0 || waited) && w.abandoned(waited)
 		switch {
-		case d.looks(abandoned):
+		case d.unanswered > 0 && (abandoned || d.unanswered >= MaxUnconfirmed): // what became of those tries?
 			image, _, err := l.owner.access(l).readPatiently(w.ctx, l.sight.hint())
 			return w.book(d.found(image, err))
 		case abandoned:
@@ -89,7 +86,11 @@ func (w *sending) deliver() (delivered bool) {
 			sent = l.owner.Store.Update(w.ctx, l.Key(), w.statement(o), l.sight.hint(), o.Slot)
 		}
 		took := time.Since(began)
-		w.noteContact(sent, took)
+		if sent.Err == nil {
+			l.Contact.NoteAnswer()
+		} else {
+			w.noteFailure(sent, took)
+		}
 		a, then := d.book(sent, took)
 		tripped := then.silent && l.Trip(sent.Err)
 		switch {
@@ -106,8 +107,8 @@ func (w *sending) deliver() (delivered bool) {
 	}
 }
 
-// noteContact notes that the bucket answered, or throttled, a try.
-func (w *sending) noteContact(sent Answer, took time.Duration) {
+// noteFailure notes whether a try that failed was answered, or throttled, by the bucket.
+func (w *sending) noteFailure(sent Answer, took time.Duration) {
 	if !silent(sent.Err) && heard(sent.Err) {
 		w.lane.Contact.NoteAnswer()
 	}
@@ -169,8 +170,8 @@ func (w *sending) book(a Answer) bool {
 	if w.ended != nil {
 		w.ended(a)
 	}
-	if a.Verdict == ddb.Landed {
-		l.pacer.Load().landed(w.sums)
+	if p := l.pacer.Load(); p != nil && a.Verdict == ddb.Landed {
+		p.landed(w.sums)
 	}
 	switch {
 	case a.Seen && a.Verdict == ddb.Landed:
@@ -208,13 +209,17 @@ func (w *sending) learnNothing(a Answer) {
 // were refused more than once.
 func (w *sending) settle(a Answer) {
 	l := w.lane
-	s := judge(&w.move, a, l.Line.heads(), w.pending)
+	var heads []head
+	if l.Line.Waited() {
+		heads = l.Line.heads()
+	}
+	s := judge(&w.move, a, heads, w.pending)
 	if !w.brings {
 		l.learnt.housekeepingRefused = w.write.Housekeeping && a.Verdict != ddb.Landed
 	}
 	l.learnt.halvings = min(max(0, l.learnt.halvings+s.halvings), maxShareHalvings)
 	l.learnt.adjustsOnly = s.adjustsOnly
-	if a.Verdict == ddb.Landed {
+	if l.Ahead != nil && a.Verdict == ddb.Landed {
 		l.Ahead.count(w.carried, w.view, a)
 	}
 	if len(s.doubt) > 0 {
@@ -223,7 +228,9 @@ func (w *sending) settle(a Answer) {
 	for _, e := range s.ends {
 		l.finish(e.ops, e.result)
 	}
-	l.Line.Lost(s.lost...)
+	if len(s.lost) > 0 {
+		l.Line.Lost(s.lost...)
+	}
 	if len(s.putOff) > 0 {
 		w.by.putOff(s.putOff, a.Err)
 	}
@@ -233,7 +240,9 @@ func (w *sending) settle(a Answer) {
 	if s.worn > 1 {
 		ddb.Sleep(context.Background(), Backoff.Wait(s.worn-2)/refusalHaste)
 	}
-	l.pacer.Load().refused()
+	if p := l.pacer.Load(); p != nil {
+		p.refused()
+	}
 	l.requeue(s.again)
 }
 

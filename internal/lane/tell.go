@@ -169,6 +169,8 @@ func (d telling) learn(l *Lane, a Answer, asked Asked, p part) {
 	if !a.Seen {
 		return
 	}
-	l.pacer.Load().beside(p.sums())
+	if pacer := l.pacer.Load(); pacer != nil {
+		pacer.beside(p.sums())
+	}
 	l.Observe(a.Image, asked)
 }

@@ -21,9 +21,12 @@ type turn struct {
 	by   driver
 	// ctx is that under which requests are sent.
 	ctx context.Context
-	// adjusts and takes are what the write may carry, and sums what it does to each limit.
-	adjusts, takes []*Op
-	sums           plan.Rows
+	// batch holds the ops that have not ended yet, which the write may carry. sums are the amounts of
+	// its adjusts.
+	batch
+	sums plan.Rows
+	// room is for the sums of most writes.
+	room [2]plan.Row
 	// view is what the write is decided from.
 	view plan.View
 	// sending is the write on its way; nil before.
@@ -33,79 +36,74 @@ type turn struct {
 }
 
 func newTurn(by driver, b batch) *turn {
-	return &turn{lane: by.lane, by: by, ctx: by.of(&b), adjusts: b.adjusts, takes: b.takes}
+	t := &turn{lane: by.lane, by: by, ctx: by.of(&b), batch: b}
+	t.sums = t.room[:0]
+	return t
 }
-
-// batch are the ops that have not ended yet.
-func (t *turn) batch() batch { return batch{t.adjusts, t.takes} }
 
 // carry decides the batch and sends its write. handed means that another goroutine runs
 // the lane from now on, because the driver has to answer its caller.
 func (t *turn) carry() (handed bool) {
-	guard.Call(func() { handed = t.carryOn() }, t.ended)
+	guard.Call(func() {
+		if t.sending, handed = t.prepare(); t.sending == nil {
+			return
+		}
+		w := t.sending
+		if w.begin(); w.deliver() {
+			return
+		}
+		w.by, w.ctx = driver{lane: t.lane}, context.WithoutCancel(w.ctx)
+		go w.by.goOn(t, func() { w.deliver() })
+		handed = true
+	}, t.ended)
 	return handed
-}
-
-func (t *turn) carryOn() (handed bool) {
-	w, handed := t.prepare()
-	if w == nil {
-		return handed
-	}
-	t.sending = w
-	if w.begin(); w.deliver() {
-		return false
-	}
-	w.by, w.ctx = driver{lane: t.lane}, context.WithoutCancel(w.ctx)
-	go w.by.goOn(t, func() { w.deliver() })
-	return true
 }
 
 // prepare decides the batch. It returns the write that carries it, nil if nothing is to be
 // written.
 func (t *turn) prepare() (w *sending, handed bool) {
 	l := t.lane
-	wary, err := t.lookFirst()
-	b := t.batch()
-	if err != nil {
-		return nil, t.fail(b.ops(), err)
+	wary := l.sight.shared != 0 && t.wary() // a bucket that nobody else takes from costs no look at the clock
+	if wary || t.mustRead() {
+		if err := t.look(); err != nil {
+			return nil, t.fail(t.ops(), err)
+		}
 	}
-	t.dropLostRefunds()
-	if b = t.batch(); b.size() == 0 {
-		return nil, false
+	if len(t.adjusts) > 0 {
+		t.dropLostRefunds()
+		if t.size() == 0 {
+			return nil, false
+		}
+		t.addAdjusts()
+		if !t.charges() {
+			return t.giveBack(), false
+		}
 	}
-	t.addAdjusts()
-	if b = t.batch(); !b.charges() {
-		return t.giveBack(), false
-	}
-	v, err := l.owner.access(l).view(t.ctx, &l.sight, b, t.sums)
+	v, err := l.owner.access(l).view(t.ctx, &l.sight, &t.batch, t.sums)
 	if err != nil && ofConfiguration(err) && len(t.takes) > 0 {
 		l.finish(t.takes, Result{Err: err})
 		l.requeue(t.adjusts)
 		return nil, false
 	}
 	if err != nil {
-		return nil, t.fail(b.ops(), err)
+		return nil, t.fail(t.ops(), err)
 	}
 	t.view = v
 	return t.choose(wary)
 }
 
-// lookFirst reads the bucket if the batch cannot be decided from what is known of it, or
-// should not be. wary means that it should not be.
-func (t *turn) lookFirst() (wary bool, err error) {
-	b := t.batch()
-	if wary = t.wary(); wary || b.needsRead(&t.lane.sight) {
-		err = t.look()
-	}
-	return wary, err
+// mustRead reports whether the batch cannot be decided from the image.
+func (t *turn) mustRead() bool {
+	s := &t.lane.sight
+	return !s.known && t.charges() || s.known && len(t.adjusts) > 0 && t.refundsUnseen(s.image)
 }
 
-// wary reports whether the bucket has to be looked at before the takes are written.
+// wary reports whether to read the bucket, which others use, before takes are written.
 func (t *turn) wary() bool {
-	s := &t.lane.sight
-	if len(t.takes) == 0 || s.shared == 0 { // a bucket that nobody else takes from costs no look at the clock
+	if len(t.takes) == 0 {
 		return false
 	}
+	s := &t.lane.sight
 	now := t.lane.owner.NowMS()
 	tries := t.lane.Line.tries()
 	if tries == 0 && s.fresh(now) {
@@ -173,7 +171,6 @@ func (t *turn) dropLostRefunds() {
 // them has ended is not told by their ordinals where the unit or the kind changed between. The
 // others go back into the queue.
 func (t *turn) addAdjusts() {
-	t.sums = make(plan.Rows, 0, 4)
 	for i, o := range t.adjusts {
 		if t.sums.Overflows(o.Amounts) || t.sums.OfOtherWindows(o.Amounts) {
 			t.lane.requeue(t.adjusts[i:])
@@ -187,14 +184,20 @@ func (t *turn) addAdjusts() {
 // choose decides who rides in the write. wary means that the bucket was looked at first.
 func (t *turn) choose(wary bool) (w *sending, handed bool) {
 	l := t.lane
-	d := decide(facts{
-		adjusts: t.adjusts, takes: t.takes, sums: t.sums, view: t.view, known: l.snapshot(), heads: l.Line.heads(), looked: wary,
+	f := facts{
+		adjusts: t.adjusts, takes: t.takes, sums: t.sums, view: t.view, known: l.snapshot(), looked: wary,
 		shareHalvings: t.halvings(), mayHousekeep: !l.learnt.housekeepingRefused,
-	})
+	}
+	if l.Line.Waited() {
+		f.heads = l.Line.heads()
+	}
+	d := decide(f)
 	for _, e := range d.ends {
 		l.finish(e.ops, e.result)
 	}
-	l.Line.Lost(d.lost...)
+	if len(d.lost) > 0 {
+		l.Line.Lost(d.lost...)
+	}
 	if len(d.again) > 0 {
 		l.requeue(d.again)
 	}
@@ -260,8 +263,7 @@ func (t *turn) markNotCarried(ops []*Op) {
 // more gets nothing back; neither does a bucket that is gone: then it is nil.
 func (t *turn) giveBack() *sending {
 	g, s := schema.GiveBack{Incarnation: t.adjusts[0].Incarnation}, &t.lane.sight
-	b := t.batch()
-	v := plan.View{Config: b.config()}
+	v := plan.View{Config: t.config()}
 	if s.known {
 		v.Image = s.image
 	}

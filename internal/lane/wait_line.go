@@ -124,12 +124,9 @@ func (l *Line) tries() plan.Spread {
 	return l.some.spread
 }
 
-// Lost notes that a try of waiters came, and that others were first. It does nothing if
-// there are none. The first of them brought the others along.
+// Lost notes that a try of waiters, one at least, came, and that others were first. The first of
+// them brought the others along.
 func (l *Line) Lost(tried ...*Waiter) {
-	if len(tried) == 0 {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.standing()
@@ -224,9 +221,6 @@ func (l *Line) findHeads(looks *Waiter) {
 
 // wakeHeads wakes the heads, because they may have to wait less now.
 func (l *Line) wakeHeads() {
-	if !l.Waited() {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, w := range l.standing().waiters {
@@ -281,9 +275,6 @@ type head struct {
 
 // heads are the waiters at the head, in order.
 func (l *Line) heads() []head {
-	if !l.Waited() {
-		return nil
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var heads []head
