@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
@@ -23,6 +24,12 @@ func (p UnavailablePolicy) admits() bool { return p == Allow || p == Local }
 // unavailable reports whether an error means that the store did not serve the request.
 func unavailable(err error) bool { return errors.Is(err, ErrUnavailable) }
 
+// isValidation reports whether an error says that the table, or a call under it, is refused.
+func isValidation(err error) bool {
+	var v *ValidationError
+	return errors.As(err, &v)
+}
+
 // silent reports whether an error that users see means that the store said nothing. An
 // answer, even throttling, shows that the store is alive.
 func silent(err error) bool {
@@ -39,7 +46,7 @@ type silentCause struct{ error }
 func (e silentCause) Unwrap() error { return e.error }
 
 // errOutOfTime ends a call that used up its time for the store.
-var errOutOfTime = errors.New("no answer within Options.Timeout")
+var errOutOfTime = config.ErrOutOfTime
 
 // outOfTimeFor is errOutOfTime with the reason why it took so long, if that is known.
 func outOfTimeFor(cause error) error {

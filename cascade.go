@@ -90,25 +90,6 @@ func (c *cascade) levels(room []level, asked []plan.Signed) []level {
 	return room
 }
 
-// configs are the configurations of the rungs.
-func (c *cascade) configs() []*plan.Config {
-	cfgs := make([]*plan.Config, len(c.rungs))
-	for i := range c.rungs {
-		cfgs[i] = c.rungs[i].cfg
-	}
-	return cfgs
-}
-
-// has reports whether any rung has a limit.
-func (c *cascade) has(name string) bool {
-	for i := range c.rungs {
-		if c.rungs[i].has(name) {
-			return true
-		}
-	}
-	return false
-}
-
 // has reports whether a limit is charged at the rung.
 func (r *rung) has(name string) bool { return r.cfg.Charges(name) }
 

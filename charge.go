@@ -70,16 +70,15 @@ func (c *charge) known(amounts []plan.Signed) []plan.Signed {
 	if !c.passesOver() && !lifting {
 		return amounts
 	}
-	cfgs, fallback := configs(c.levels), c.desk.routes.fallback
+	named, fallback := c.request.named(namedBuckets(c.levels), c.unlimited), c.desk.routes.fallback
 	return slices.DeleteFunc(slices.Clone(amounts), func(a plan.Signed) bool {
 		switch {
 		case c.has(a.Name):
 			return false
-		case c.unlimited || lifts(cfgs, a.Name):
+		case c.unlimited || named.Lifts(a.Name):
 			return true
 		}
-		hidden := func(lv level) bool { return lv.lane.Entity == c.request.entity && hiddenIn(lv.cfg, a.Name) != nil }
-		return c.passesOver() && !slices.ContainsFunc(c.levels, hidden) && fallback.replaces(a.Name, cfgs) == ""
+		return c.passesOver() && !named.Hides(a.Name) && !fallback.Replaced(named, a.Name)
 	})
 }
 

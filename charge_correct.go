@@ -15,7 +15,7 @@ import (
 func (c *charge) checkTarget(target []plan.Signed) error {
 	for _, t := range target {
 		if t.Amount != 0 && c.levels != nil && !c.has(t.Name) {
-			return c.desk.routes.fallback.unknownLimit(&c.request, t.Name, configs(c.levels))
+			return refusedBy(c.desk.routes.fallback.UnknownLimit(c.request.named(namedBuckets(c.levels), c.unlimited), t.Name))
 		}
 		if t.Amount < 0 {
 			held, _ := plan.AmountOf(c.consumed, t.Name)

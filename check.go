@@ -164,5 +164,5 @@ func (l *RateLimiter) readOnce(ctx context.Context, r request) ([]askedReading, 
 	if len(c.rungs) == 1 && len(c.asked) == len(r.amounts) { // one bucket has all that is asked
 		return readings, policy, nil
 	}
-	return readings, policy, d.routes.fallback.checkKnown(&r, &c)
+	return readings, policy, d.routes.checkNames(&r, &c)
 }

@@ -1,277 +1,13 @@
 package dynalimit
 
 import (
-	"errors"
+	"context"
 	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
+	"time"
 
 	"github.com/dynalimit/dynalimit/internal/config"
-	"github.com/dynalimit/dynalimit/internal/plan"
-	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/levels"
 )
-
-// resolvedConfig is what the stored configuration says about an entity on a
-// resource. It is never changed once built.
-type resolvedConfig struct {
-	// limits is sorted by name, with every default filled in.
-	limits []Limit
-	*configKind
-	// parentID is that of the entity's record.
-	parentID string
-	// readAt and tick were taken before the read: the corrected time in
-	// milliseconds and the repository's tick.
-	readAt, tick int64
-	// compiled is what the limits make of a bucket, nil without limits.
-	compiled *plan.Config
-	// fallback is what the limits of a limiter make of it, for an entity
-	// without any.
-	fallback atomic.Pointer[compiledFallback]
-	// asParent is what calls of the entity's children charge by, nil until it is needed.
-	asParent atomic.Pointer[plan.Config]
-	// seldom is what few have, nil for none of it.
-	seldom *seldomConfig
-}
-
-// seldomConfig is what few configurations have.
-type seldomConfig struct {
-	// after is what the same items say once the first raise has ended, nil without a raise.
-	after *resolvedConfig
-	// given are the items of the plan that calls give; nil where the record names the plan, or none
-	// is given.
-	given *planItems
-}
-
-// afterRaise is what the same items say once the first raise has ended, nil without a raise.
-func (c *resolvedConfig) afterRaise() *resolvedConfig {
-	if c == nil || c.seldom == nil {
-		return nil
-	}
-	return c.seldom.after
-}
-
-// givenPlan are the items of the plan that calls give, nil for none.
-func (c *resolvedConfig) givenPlan() *planItems {
-	if c.seldom == nil {
-		return nil
-	}
-	return c.seldom.given
-}
-
-// configKind is what many configurations say alike: those of a repository share it, so
-// that it takes no room in a cache of many. It is never changed.
-type configKind struct {
-	// level is the level that won: where the limits came from, or which is unlimited; ""
-	// when no level says either.
-	level levels.Level
-	// blocked is the level that admits nothing, "" for none.
-	blocked levels.Level
-	// plan is the plan that the entity's record names, or that the call gives, "" for none.
-	plan string
-	// onUnavailable is the policy of the most specific level that has one, and
-	// systemPolicy the system's own; "" for none.
-	onUnavailable, systemPolicy UnavailablePolicy
-	// permanent means that the limits are the entity's own, so that its bucket has no
-	// ttl.
-	permanent bool
-	// unlimited means that the level that won lifts all limits, Options' too. counted means that a
-	// level is unlimited and that less specific limits, or else Options', count its calls.
-	unlimited, counted bool
-	// cascade and detached are those of the entity's record.
-	cascade, detached bool
-	// record means that the entity has a record that is not being deleted, and deleting that its
-	// record is. recorded means that it has such a record, or a level of its own for the resource or
-	// for all resources.
-	record, deleting, recorded bool
-	// group means that it is of a group of resources.
-	group bool
-	// joined are the groups of the resource, sorted, with commas between; a group has none.
-	joined string
-}
-
-// mostKinds bounds how many kinds are known at a time.
-const mostKinds = 1000
-
-// configKinds are the kinds of a repository's configurations. The zero value is ready.
-type configKinds struct {
-	mu    sync.Mutex
-	known map[configKind]*configKind
-}
-
-// share is the one kind that says what k says.
-func (s *configKinds) share(k *configKind) *configKind {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if one := s.known[*k]; one != nil {
-		return one
-	}
-	if s.known == nil || len(s.known) == mostKinds { // those in use live on with their configurations
-		s.known = map[configKind]*configKind{}
-	}
-	s.known[*k] = k
-	return k
-}
-
-// configItems are the items a configuration is resolved from; nil for one that
-// does not exist.
-type configItems struct {
-	meta schema.Item
-	config.Items
-	// group means that they are of a group of resources: only records made for it count,
-	// because any other would cap the sum of all resources at the limits of one.
-	group bool
-	// given are the items of the plan, if the call gives it.
-	given *planItems
-	// readAt and tick were taken before the first of them was read.
-	readAt, tick int64
-}
-
-// planItems are the items of a plan for a resource and for every resource. What is read again and has
-// not changed keeps its value, so that configurations made of it stay.
-type planItems struct {
-	plan     string
-	own, all schema.Item
-}
-
-// resolveConfig applies the levels of configuration. It fails with a *ValidationError if
-// the winning item cannot be understood, because then it is not known what it limits.
-func resolveConfig(items *configItems) (*resolvedConfig, error) {
-	v, limits, from, err := items.verdict()
-	if err != nil {
-		return nil, err
-	}
-	record := schema.DecodeLink(items.meta)
-	if items.given != nil {
-		record.Plan = items.given.plan
-	}
-	cfg := &resolvedConfig{
-		limits: limits, parentID: record.ParentID, readAt: items.readAt, tick: items.tick,
-		configKind: &configKind{
-			level: v.Level, blocked: v.Blocked, plan: record.Plan,
-			onUnavailable: UnavailablePolicy(v.Policy), systemPolicy: UnavailablePolicy(v.SystemPolicy),
-			permanent: slices.ContainsFunc(from, levels.Level.OfEntity), unlimited: v.Unlimited, counted: v.Counted != "", cascade: record.Cascade, detached: record.Detached, group: items.group,
-			record: items.meta != nil && !record.Deleting, deleting: record.Deleting,
-		},
-	}
-	if items.given != nil {
-		cfg.seldom = &seldomConfig{given: items.given}
-	}
-	cfg.recorded = cfg.record || items.Entity != nil || items.EntityDefault != nil
-	if !items.group { // groups are not transitive
-		cfg.joined = strings.Join(v.Groups, ",")
-	}
-	if len(limits) > 0 {
-		cfg.compiled = newBucketConfig(limits, cfg.level, cfg.permanent, cfg.readAt, cfg.tick)
-		cfg.compiled.Group = items.group
-		counted := uint32(0)
-		for i := range from {
-			cfg.compiled.Limits[i].Level = string(from[i])
-			if v.Limits[i].Counted {
-				counted |= 1 << i
-			}
-		}
-		if v.Unlimited { // a call may name any limit
-			v.Hidden = nil
-		}
-		if len(v.Lifted)+len(v.Hidden) > 0 {
-			cfg.compiled.Origin = originOf(&v)
-		}
-		if counted != 0 || items.given != nil {
-			cfg.compiled.ChangeOrigin(func(o *plan.Origin) { o.Counted, o.Given = counted, items.given != nil })
-		}
-	}
-	return cfg.withRaises(&v, cfg.readAt)
-}
-
-// originOf is the origin of limits that a verdict puts in force.
-func originOf(v *config.Verdict) *plan.Origin {
-	origin := &plan.Origin{Level: string(v.Level)}
-	for _, h := range v.Lifted {
-		origin.Lifted = append(origin.Lifted, h.Name)
-	}
-	for _, h := range v.Hidden {
-		origin.Hidden = append(origin.Hidden, plan.Hidden{Name: h.Name, Level: string(h.Level)})
-	}
-	return origin
-}
-
-// verdict is what the items say together, and the limits in force as users write them, with the
-// level of each.
-func (i *configItems) verdict() (config.Verdict, []Limit, []levels.Level, error) {
-	v, err := config.Resolve(i.Items)
-	if wrong, ok := errors.AsType[*config.Malformed](err); ok {
-		if _, unknown := errors.AsType[*schema.UnknownKind](err); unknown {
-			return v, nil, nil, err
-		}
-		return v, nil, nil, invalid(storedField(wrong.Level), "cannot be read: %v; set them again", wrong.Err)
-	}
-	limits, from, err := limitsOf(v.Limits)
-	return v, limits, from, err
-}
-
-// groups are those of the resource, sorted.
-func (k *configKind) groups() []string {
-	if k.joined == "" {
-		return nil
-	}
-	return strings.Split(k.joined, ",")
-}
-
-// policyFor is what the configuration has a call do when the store does not answer: what a level
-// says, else Block if the call names money that is enforced; empty for nothing. cfg is made of it,
-// or of a limiter's own limits; nil of none.
-func (c *resolvedConfig) policyFor(r *request, cfg *plan.Config) UnavailablePolicy {
-	if c.onUnavailable != "" {
-		return c.onUnavailable
-	}
-	for _, l := range r.opts.limits {
-		if r.amounts[l.Name] > 0 && l.Unit != "" && !l.Shadow {
-			return Block
-		}
-	}
-	if cfg == nil || cfg.Money == 0 {
-		return ""
-	}
-	for i, l := range cfg.Limits {
-		if r.amounts[l.Name] > 0 && cfg.IsMoney(i) && !cfg.InShadow(l.Name) && cfg.Charges(l.Name) {
-			return Block
-		}
-	}
-	return ""
-}
-
-func storedField(level levels.Level) string { return "stored limits of level " + string(level) }
-
-// limitsOf are stored limits as users write them, checked, and the level of each.
-func limitsOf(stored []config.Limit) ([]Limit, []levels.Level, error) {
-	if len(stored) == 0 {
-		return nil, nil, nil
-	}
-	if len(stored) > schema.MaxLimits {
-		return nil, nil, invalid("stored limits", "of a level and of those that it extends are %d, %s; a bucket has at most %d: remove some of them", len(stored), listed(stored), schema.MaxLimits)
-	}
-	limits, from := make([]Limit, len(stored)), make([]levels.Level, len(stored))
-	for i, l := range stored {
-		field := storedField(l.Level)
-		checked, err := checkLimits(field, []Limit{Limit(l.ConfigLimit)})
-		if err != nil {
-			return nil, nil, err
-		}
-		limits[i], from[i] = checked[0], l.Level
-	}
-	return limits, from, nil
-}
-
-// listed are the names of limits with their levels.
-func listed(stored []config.Limit) string {
-	var names []string
-	for _, l := range stored {
-		names = append(names, l.Name+" of "+string(l.Level))
-	}
-	return strings.Join(names, ", ")
-}
 
 // ResolvedLimits is what the stored configuration says about an entity on a resource, and
 // at which level. It is a plain value. As JSON it has the names of its fields in lower
@@ -340,4 +76,75 @@ type HiddenLimit struct {
 	Name string `json:"name"`
 	// Level is the most specific level that has it or, of one that is lifted, that lifts it.
 	Level levels.Level `json:"level"`
+}
+
+// RaisedLimit is a limit that is raised until an instant (admin.Limits.Raise).
+type RaisedLimit struct {
+	// Name is the limit's.
+	Name string `json:"name"`
+	// Capacity is what it would be without the raise, in whole tokens.
+	Capacity int64 `json:"capacity"`
+	// Level is where the raise is stored.
+	Level levels.Level `json:"level"`
+	// Until is when the raise ends, by DynamoDB's clock.
+	Until time.Time `json:"until"`
+}
+
+// ResolveLimits returns what applies to an entity on a resource and its groups, and where it
+// comes from. It reads the table consistently, and neither reads nor changes the cache: one
+// request, one more for each group, and for each a second one if the entity is on a plan. The
+// entity needs no record. It fails with a *ValidationError for bad input, and for a stored
+// level that cannot be read.
+func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string) (ResolvedLimits, error) {
+	if err := r.usable(ctx); err != nil {
+		return ResolvedLimits{}, err
+	}
+	if err := checkEntityID("entity", entity); err != nil {
+		return ResolvedLimits{}, err
+	}
+	if err := checkResource(resource); err != nil {
+		return ResolvedLimits{}, err
+	}
+	resolved, err := r.resolveLimits(ctx, config.Key{Entity: entity, Resource: resource})
+	for i := range resolved.Groups {
+		if resolved.Groups[i], err = r.resolveLimits(ctx, config.Key{Entity: entity, Resource: resolved.Groups[i].Resource, Group: true}); err != nil {
+			resolved.Groups = resolved.Groups[:i]
+			break
+		}
+	}
+	return resolved, err
+}
+
+// resolveLimits reads the levels of an entity on a resource. Of the groups of the resource it returns
+// the names alone.
+func (r *Repository) resolveLimits(ctx context.Context, key config.Key) (ResolvedLimits, error) {
+	said, err := r.configs.Read(ctx, key)
+	if err != nil {
+		return ResolvedLimits{}, err
+	}
+	record, inForce := said.Record, said.Limits
+	resolved := ResolvedLimits{
+		EntityID: key.Entity, Resource: key.Resource, Level: said.Level, Plan: record.Plan,
+		Unlimited: said.Unlimited, Counted: said.Counted, Blocked: said.Blocked, Admitted: said.Admitted,
+		OnUnavailable: UnavailablePolicy(said.Policy), PolicyLevel: said.PolicyLevel,
+		ParentID: record.ParentID, Cascade: record.Cascade, Detached: record.Detached,
+	}
+	for _, h := range said.Hidden {
+		resolved.Hidden = append(resolved.Hidden, HiddenLimit(h))
+	}
+	for _, h := range said.Lifted {
+		resolved.Lifted = append(resolved.Lifted, HiddenLimit(h))
+	}
+	limits, raised, _ := said.At(r.clock.LatestMS())
+	for _, l := range limits {
+		resolved.Limits, resolved.From = append(resolved.Limits, Limit(l.ConfigLimit)), append(resolved.From, l.Level)
+	}
+	for _, by := range raised {
+		i := slices.IndexFunc(inForce, func(l config.Limit) bool { return l.Name == by.Name })
+		resolved.Raised = append(resolved.Raised, RaisedLimit{Name: by.Name, Capacity: inForce[i].Capacity, Level: by.Level, Until: time.UnixMilli(by.EndsMS()).UTC()})
+	}
+	for _, group := range said.Groups {
+		resolved.Groups = append(resolved.Groups, ResolvedLimits{Resource: group})
+	}
+	return resolved, nil
 }

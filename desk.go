@@ -19,6 +19,7 @@ type desk struct {
 	transact store.Transact // buckets.Transact, but in tests
 	clock    func() time.Time
 	ownClock bool // which is not the repository's
+	machine  bool // the repository's clock is the machine's own
 	// stopwatch is what durations are measured by: the clock before it is corrected, which is a step.
 	stopwatch func() time.Time
 	observer  observe.Observer

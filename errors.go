@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/config"
+	"github.com/dynalimit/dynalimit/internal/layout"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/levels"
 )
@@ -258,3 +260,27 @@ func (e *UnsettledError) Is(target error) bool { return target == ErrUnconfirmed
 // the errors that err wraps or joins. It is false when none of them knows, or no
 // wait can help.
 func RetryAfter(err error) (time.Duration, bool) { return problem.RetryAfter(err) }
+
+// readConfig is the name of the reads of the cache of configurations, for errors.
+const readConfig = "read the configuration"
+
+// configError turns a reason of package config into the error that users see. Any other error stays.
+func configError(l *layout.Layout, err error) error {
+	if wrong, ok := errors.AsType[*config.Invalid](err); ok {
+		return refusedBy(wrong)
+	}
+	if wrong, ok := errors.AsType[*config.Malformed](err); ok {
+		return l.KindError(config.StoredField(wrong.Level), err)
+	}
+	if errors.Is(err, config.ErrOutOfTime) {
+		return &UnavailableError{Op: readConfig, Err: err}
+	}
+	return err
+}
+
+// refusedBy is the error of an input that package config refuses.
+func refusedBy(reason *config.Invalid) *ValidationError {
+	e := invalid(reason.Field, "%s", reason.Reason)
+	e.Fix = reason.Fix
+	return e
+}

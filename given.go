@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
@@ -65,22 +66,16 @@ func (g *hints) orParent(strangers *hints) *hints {
 // next is the place of the parent that a call charges after an entity, by that one's configuration;
 // of no entity if there is none. The record of the call's own entity wins over the parent that the
 // call gives.
-func (r *request) next(at place, of *resolvedConfig) place {
-	if g := r.opts.given; g != nil && at.entity == r.entity && of.hasNoParent() && g.parent != "" && g.parent != r.entity {
+func (r *request) next(at place, of *config.Resolved) place {
+	if g := r.opts.given; g != nil && at.Entity == r.entity && !of.SaysParent && g.parent != "" && g.parent != r.entity {
 		parent := r.at(g.parent, true)
 		parent.given = true
 		return parent
 	}
-	if of.detached {
+	if of.Detached {
 		return r.at("", false)
 	}
-	return r.at(of.parentID, !of.cascade)
-}
-
-// hasNoParent reports whether the entity's record says nothing of a parent. One that is being
-// deleted says nothing.
-func (c *resolvedConfig) hasNoParent() bool {
-	return c.deleting || c.parentID == "" && !c.detached
+	return r.at(of.ParentID, !of.Cascade)
 }
 
 // refuseCycle is the error of a call whose chain of parents comes back to an entity. It names the
@@ -95,16 +90,16 @@ func (r *request) refuseCycle(entity string, given bool) error {
 
 // logDifference logs the first call that gives another parent, or another plan, than the entity's
 // record has. The call gives one.
-func (r *request) logDifference(ctx context.Context, first *sync.Once, log *slog.Logger, of *resolvedConfig) {
+func (r *request) logDifference(ctx context.Context, first *sync.Once, log *slog.Logger, of *config.Resolved) {
 	g := r.opts.given
-	parent := g.byCall && !of.hasNoParent() && (of.detached || of.parentID != g.parent)
-	plan := g.plans && of.givenPlan() == nil && of.plan != g.plan
+	parent := g.byCall && of.SaysParent && (of.Detached || of.ParentID != g.parent)
+	plan := g.plans && !of.HasGivenPlan() && of.Plan != g.plan
 	if !parent && !plan {
 		return
 	}
 	first.Do(func() {
 		log.WarnContext(ctx, "a call gives another parent or plan than the entity's record; the record wins",
 			slog.String("entity", r.entity), slog.String("given_parent", g.parent), slog.String("given_plan", g.plan),
-			slog.String("parent", of.parentID), slog.Bool("detached", of.detached), slog.String("plan", of.plan))
+			slog.String("parent", of.ParentID), slog.Bool("detached", of.Detached), slog.String("plan", of.Plan))
 	})
 }

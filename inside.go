@@ -6,6 +6,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/inside"
 	"github.com/dynalimit/dynalimit/internal/lane"
@@ -23,7 +24,7 @@ func init() {
 		limiter.(*RateLimiter).desk.wrapTransactions(wrap)
 	}
 	inside.ReadConfig = func(ctx context.Context, repository any, entity, resource string, group, anew bool) (inside.Config, error) {
-		return repository.(*Repository).insideConfig(ctx, configKey{entity, resource, group}, anew)
+		return repository.(*Repository).insideConfig(ctx, config.GivenKey{Key: config.Key{Entity: entity, Resource: resource, Group: group}}, anew)
 	}
 }
 
@@ -51,21 +52,26 @@ func (c *charge) inside() []inside.Level {
 	return levels
 }
 
-func (r *Repository) insideConfig(ctx context.Context, key configKey, anew bool) (shown inside.Config, err error) {
-	var c *resolvedConfig
+func (r *Repository) insideConfig(ctx context.Context, key config.GivenKey, anew bool) (shown inside.Config, err error) {
+	var found config.Found
 	if anew {
-		c, err = r.rereadConfig(ctx, givenKey{configKey: key})
+		found.Resolved, err = r.configs.Reread(ctx, key)
 	} else {
-		c, shown.Bucket, shown.Read, err = r.config(ctx, givenKey{configKey: key}, time.Time{})
+		found, err = r.configs.Get(ctx, key, time.Time{})
 	}
 	if err != nil {
 		return inside.Config{}, err
 	}
-	shown.Limits, shown.OnUnavailable, shown.Level = c.limits, c.onUnavailable, c.level
-	shown.ParentID, shown.Cascade, shown.ReadAt = c.parentID, c.cascade, c.readAt
-	if c.compiled != nil {
-		shown.Fingerprint = string(c.compiled.Fingerprint)
+	c := found.Resolved
+	shown = inside.Config{OnUnavailable: UnavailablePolicy(c.OnUnavailable), Level: c.Level, ParentID: c.ParentID, Cascade: c.Cascade, ReadAt: c.ReadAt, Bucket: found.Bucket, Read: found.Read}
+	var limits []Limit
+	if c.Limits != nil {
+		shown.Fingerprint = string(c.Limits.Fingerprint)
+		for _, l := range c.Limits.Limits {
+			limits = append(limits, limitOf(l.Name, l.Capacity, l.Rate))
+		}
 	}
+	shown.Limits = limits
 	return shown, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/backlog"
+	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/observe"
 )
@@ -161,7 +162,7 @@ func (lease *Lease) consumeUnlocated(amounts Amounts) error {
 func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 	c := lease.charge
 	var block error
-	lease.unlocked(func() { _, _, block = c.desk.routes.blockFor(ctx, &c.request, configKey{}) })
+	lease.unlocked(func() { _, _, block = c.desk.routes.blockFor(ctx, &c.request, config.Key{}) })
 	if block != nil {
 		return block
 	}
@@ -172,8 +173,8 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 		return nil
 	}
 	for name := range amounts {
-		if cfgs := configs(c.levels); !lifts(cfgs, name) && !slices.ContainsFunc(cfgs, func(cfg *plan.Config) bool { return cfg.Charges(name) }) {
-			return c.desk.routes.fallback.unknownLimit(&c.request, name, configs(c.levels))
+		if named := c.request.named(namedBuckets(c.levels), c.unlimited); !named.Lifts(name) && !named.Charges(name) {
+			return refusedBy(c.desk.routes.fallback.UnknownLimit(named, name))
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dynalimit/dynalimit/internal/backlog"
+	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/observe"
@@ -167,20 +168,20 @@ func (lv *level) of(name string) (h backlog.Holding) {
 // held is the amount of a limit that is surely debited.
 func (lv *level) held(name string) int64 { return lv.of(name).Held }
 
-// configs are the configurations of levels that something limits.
-func configs(levels []level) []*plan.Config {
-	cfgs := make([]*plan.Config, 0, len(levels))
-	for i := range levels {
-		if cfg := levels[i].cfg; len(cfg.Limits) > 0 {
-			cfgs = append(cfgs, cfg)
-		}
-	}
-	return cfgs
-}
-
 // wrote reports whether anything was surely written: debited, or counted beyond a limit in shadow.
 func (lv *level) wrote() bool {
 	return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Held > 0 || h.Uncharged() > 0 })
+}
+
+// namedBuckets are the levels that something limits, to look for names of limits in.
+func namedBuckets(levels []level) []config.NamedBucket {
+	in := make([]config.NamedBucket, 0, len(levels))
+	for i := range levels {
+		if cfg := levels[i].cfg; len(cfg.Limits) > 0 {
+			in = append(in, config.NamedBucket{Entity: levels[i].lane.Entity, Config: cfg})
+		}
+	}
+	return in
 }
 
 // has reports whether the level has a limit, or had when the lease used it.
@@ -191,7 +192,7 @@ func (lv *level) has(name string) bool {
 // place is where the level's configuration comes from.
 func (lv *level) place(r *request) place {
 	at := r.at(lv.lane.Entity, lv.cfg.Parent)
-	at.resource, at.group = lv.lane.Resource, lv.cfg.OfGroup()
+	at.Resource, at.Group = lv.lane.Resource, lv.cfg.OfGroup()
 	return at
 }
 

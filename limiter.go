@@ -33,6 +33,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -76,8 +77,10 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	if err := repo.compatible("", "options.Limits", o.Limits); err != nil {
-		return nil, err
+	if repo.readable {
+		if err := checkCompatible("", "options.Limits", o.Limits); err != nil {
+			return nil, err
+		}
 	}
 	o = o.withDefaults(repo)
 	clock, stopwatch, sure := repo.clock.Now, repo.clock.Source, repo.clock.SureMS
@@ -86,20 +89,20 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	}
 	table := availability{repo.breaker, repo}
 	d := &desk{
-		table: table, buckets: repo.buckets, transact: repo.buckets.Transact, clock: clock, ownClock: o.Now != nil, stopwatch: stopwatch, observer: shielded(o.Observer, o.Logger),
+		table: table, buckets: repo.buckets, transact: repo.buckets.Transact, clock: clock, ownClock: o.Now != nil, machine: repo.machine, stopwatch: stopwatch, observer: shielded(o.Observer, o.Logger),
 		share: o.LocalShare, timeout: o.Timeout, cleanup: o.CleanupTimeout, mode: o.ChargeMode,
 	}
 	d.hearsAcquires = d.observer.AcquireStart != nil || d.observer.AcquireEnd != nil || d.observer.Denied != nil
 	d.routes = &routes{
-		repo: repo, store: repo, table: table, fallback: newFallback(o.Limits),
-		nowMS: d.nowMS, log: o.Logger, onUnavailable: o.OnUnavailable,
+		configs: repo.configs, namespace: repo.namespace, clock: repo.clock, nowMS: d.nowMS, tick: repo.tick, compatible: repo.readable,
+		store: repo.buckets, table: table, fallback: config.NewFallback(storedLimits(o.Limits)), log: o.Logger, onUnavailable: o.OnUnavailable,
 		lookups: newLookups(o.Unrecorded == Refuse, repo.clock.Source),
 	}
 	if o.StrangersParent != "" {
 		d.routes.strangers = &hints{parent: o.StrangersParent}
 	}
 	lanes := lane.Options{
-		Store: repo.buckets, Configs: laneConfigs{repo, d.routes.fallback}, Keys: repo.keys, Size: o.MaxBuckets, NowMS: d.nowMS, SureMS: sure, Tick: repo.tick,
+		Store: repo.buckets, Configs: laneConfigs{repo.configs, d.routes.fallback}, Keys: repo.keys, Size: o.MaxBuckets, NowMS: d.nowMS, SureMS: sure, Tick: repo.tick,
 		Patience: o.Timeout, Table: table, Log: o.Logger, Horizon: o.horizon(),
 		Queues: repo.queues, Turns: &repo.turns, Locate: d.routes.locate, OnDrop: d.tellDropped,
 	}

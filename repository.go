@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/internal/backlog"
+	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/layout"
@@ -127,14 +128,13 @@ type connection struct {
 	breaker   *ddb.Breaker
 	listeners hearers
 	log       *slog.Logger
-	configs   *configCache
-	kinds     configKinds
+	configs   configCache
 	sets      *schema.LimitSets
 	readable  bool // for zae-limiter: Compatible
 	layout    *layout.Layout
 	buckets   *store.Buckets
-	// namespace is what the record of the namespace said, if there is one.
-	namespace namespaceState
+	// namespace is what the record of the namespace said; nil without a namespace.
+	namespace *namespaceState
 	// queues are those by which this process admits calls while buckets do not answer, and
 	// turns spaces what its limiters write afterwards.
 	queues *backlog.Queues
@@ -189,7 +189,6 @@ func (o RepositoryOptions) connect(client DynamoDB, name string, keys schema.Key
 		clock:     clock,
 		machine:   machine,
 		log:       o.Logger,
-		configs:   newConfigCache(o.ConfigCacheSize, o.ConfigTTL, o.Now),
 		sets:      schema.NewLimitSets(),
 		readable:  o.Compatible,
 		anonymous: o.AllowAnonymous,
@@ -206,8 +205,13 @@ func (o RepositoryOptions) connect(client DynamoDB, name string, keys schema.Key
 	r.buckets = &store.Buckets{
 		Table: r.store, Keys: r.keys, Layout: r.layout, Sets: r.sets, Takeover: store.NewTakeover(r.layout, turner, r.keys, r.sets, o.ConfigCacheSize),
 	}
-	r.configs.useStaleDuring(r.outage, o.MaxStale)
-	r.configs.useClock(clock)
+	if _, bound := keys.Namespace(); bound {
+		r.namespace = &namespaceState{now: clock.Source, ttl: o.ConfigTTL}
+	}
+	r.configs = configCache{layout: r.layout, Cache: config.New(config.Options{
+		Store: &configStore{r.store, keys, r.layout, r.buckets.Takeover, r.namespace, r.breaker, &r.ticks},
+		Clock: clock, Keys: keys, Size: o.ConfigCacheSize, TTL: o.ConfigTTL, MaxStale: o.MaxStale, Log: o.Logger, Loaded: r.configLoaded,
+	})}
 	return r
 }
 
@@ -292,12 +296,9 @@ func (r *Repository) usable(ctx context.Context) error {
 // made reports whether NewRepository made the repository.
 func (r *Repository) made() bool { return r != nil && r.connection != nil }
 
-// compatible refuses what zae-limiter refuses, on a repository that is to stay
+// checkCompatible refuses what zae-limiter refuses, on a repository that is to stay
 // readable for it: some resources, and bursts below the capacity.
-func (r *Repository) compatible(resource, field string, limits []Limit) error {
-	if !r.readable {
-		return nil
-	}
+func checkCompatible(resource, field string, limits []Limit) error {
 	return shared.CheckCompatible(resource, field, storedLimits(limits))
 }
 

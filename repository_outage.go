@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/observe"
 )
@@ -35,15 +37,6 @@ func (r *Repository) newBreaker() *ddb.Breaker {
 	})
 	b.Stop()
 	return b
-}
-
-// outage returns why the table does not answer; nil while it answers.
-func (r *Repository) outage() error {
-	s := r.breaker.State()
-	if !s.Open {
-		return nil
-	}
-	return &UnavailableError{Op: readConfig, Err: silentCause{s.Cause}, RetryAfter: r.breaker.RetryAfter()}
 }
 
 // listen tells a limiter what it listens for. The function that it returns ends that. The
@@ -85,6 +78,14 @@ func (a *hearers) refilled(entity, resource string) {
 			l.refilled(entity, resource)
 		}
 	}
+}
+
+// configLoaded tells limiters of a read of a configuration.
+func (r *Repository) configLoaded(key config.Key, took time.Duration, err error) {
+	if err != nil {
+		err = configError(r.layout, err)
+	}
+	r.listeners.loaded(observe.ConfigLoad{EntityID: key.Entity, Resource: key.Resource, Duration: took, Err: err})
 }
 
 func (a *hearers) loaded(e observe.ConfigLoad) {

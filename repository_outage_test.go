@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/testworld"
@@ -26,7 +27,7 @@ func TestEveryRequestTellsTheBreaker(t *testing.T) {
 			return err
 		},
 		"BatchGetItem": func(ctx context.Context, r *Repository) error {
-			_, err := r.rereadConfig(ctx, givenKey{configKey: configKey{entity: "user-1", resource: "gpt-4"}})
+			_, err := r.configs.Reread(ctx, config.GivenKey{Key: config.Key{Entity: "user-1", Resource: "gpt-4"}})
 			return err
 		},
 		"BatchWriteItem": func(ctx context.Context, r *Repository) error {

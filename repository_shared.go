@@ -37,35 +37,11 @@ func (r *Repository) shared() shared.Repository {
 			},
 		},
 		Told: shared.Told{
-			Owners:     r.evictConfig,
-			Entities:   func(ids map[string]bool) { r.configs.evict(func(k configKey) bool { return ids[k.entity] }) },
-			Everything: func() { r.configs.evict(func(configKey) bool { return true }) },
+			Owners:     r.configs.InvalidateLevels,
+			Entities:   r.configs.InvalidateEntities,
+			Everything: func() { r.configs.Invalidate("", "") },
 			Refilled:   r.listeners.refilled,
 		},
-	}
-}
-
-// evictConfig forgets the configurations that the owners' records are part of. It looks at
-// each once, however many the owners. It is called before a change is written, and after,
-// because a read that began before the write ended may have seen the old items.
-func (r *Repository) evictConfig(owners ...schema.ConfigOwner) {
-	levels, plans, ofPlans := map[schema.ConfigOwner]bool{}, map[string]bool{}, map[string]bool{}
-	for _, o := range owners {
-		if o = o.Normal(); o.Plan == "" {
-			levels[o] = true
-		} else {
-			plans[o.Plan], ofPlans[o.Resource] = true, true
-		}
-	}
-	if len(levels) > 0 {
-		r.configs.evict(func(k configKey) bool {
-			return levels[schema.ConfigOwner{}] || levels[schema.ConfigOwner{Resource: k.resource}] ||
-				levels[schema.ConfigOwner{Entity: k.entity, Resource: k.resource}] ||
-				levels[schema.ConfigOwner{Entity: k.entity}.Normal()]
-		})
-	}
-	if len(plans) > 0 {
-		r.configs.evictPlans(plans, func(k configKey) bool { return ofPlans[k.resource] || ofPlans[schema.DefaultResource] })
 	}
 }
 

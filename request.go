@@ -1,6 +1,10 @@
 package dynalimit
 
-import "github.com/dynalimit/dynalimit/levels"
+import (
+	"github.com/dynalimit/dynalimit/internal/config"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/levels"
+)
 
 // AcquireOption changes one call.
 type AcquireOption func(*acquireOptions)
@@ -97,26 +101,26 @@ type request struct {
 // place is a bucket that a call charges. parent means that it is charged as a parent's, by the
 // limits made for that parent or for its plan. given means that the call gave that parent.
 type place struct {
-	givenKey
+	config.GivenKey
 	parent, given bool
 }
 
 // at is the place of an entity's bucket on the resource of a request.
 func (r *request) at(entity string, parent bool) place {
-	at := place{givenKey{configKey{entity, r.resource, false}, ""}, parent, false}
+	at := place{config.GivenKey{Key: config.Key{Entity: entity, Resource: r.resource}}, parent, false}
 	if r.opts.given != nil && entity == r.entity {
-		at.plan = r.opts.given.plan
+		at.Plan = r.opts.given.plan
 	}
 	return at
 }
 
 // beside are the places of an entity's buckets on the groups of the resource, without the resource
 // of the call, which is charged once.
-func (p place) beside(own *resolvedConfig) []place {
+func (p place) beside(own *config.Resolved) []place {
 	var all []place
-	for _, group := range own.groups() {
-		if group != p.resource {
-			all = append(all, place{givenKey{configKey{p.entity, group, true}, p.plan}, p.parent, p.given})
+	for _, group := range own.Groups {
+		if group != p.Resource {
+			all = append(all, place{config.GivenKey{Key: config.Key{Entity: p.Entity, Resource: group, Group: true}, Plan: p.Plan}, p.parent, p.given})
 		}
 	}
 	return all
@@ -125,11 +129,39 @@ func (p place) beside(own *resolvedConfig) []place {
 // blockOf is the level that blocks a call at a bucket; empty for none. A block of the resource or
 // the system is decided once, for the entity that calls, also where the parent is charged by all its
 // levels: of a parent only the levels made for it, or for its plan, block.
-func (r *request) blockOf(key configKey, c *resolvedConfig) levels.Level {
-	if key.entity == r.entity || c.blocked.IsOwn() {
-		return c.blocked
+func (r *request) blockOf(key config.Key, c *config.Resolved) levels.Level {
+	if key.Entity == r.entity || c.Blocked.IsOwn() {
+		return c.Blocked
 	}
 	return ""
+}
+
+// policyAt is what the configuration of a bucket has a call do when the store does not answer: what a
+// level says, else Block if the call names money that is enforced; empty for nothing. cfg is made of
+// it, or of a limiter's own limits; nil of none.
+func (r *request) policyAt(of *config.Resolved, cfg *plan.Config) UnavailablePolicy {
+	if of.OnUnavailable != "" {
+		return UnavailablePolicy(of.OnUnavailable)
+	}
+	for _, l := range r.opts.limits {
+		if r.amounts[l.Name] > 0 && l.Unit != "" && !l.Shadow {
+			return Block
+		}
+	}
+	if cfg == nil || cfg.Money == 0 {
+		return ""
+	}
+	for i, l := range cfg.Limits {
+		if r.amounts[l.Name] > 0 && cfg.IsMoney(i) && !cfg.InShadow(l.Name) && cfg.Charges(l.Name) {
+			return Block
+		}
+	}
+	return ""
+}
+
+// named is the request with the buckets in which the names of its limits are looked for.
+func (r *request) named(in []config.NamedBucket, unlimited bool) *config.Named {
+	return &config.Named{Entity: r.entity, Resource: r.resource, Amounts: r.amounts, IgnoreUnknown: r.opts.ignoreUnknown, Buckets: in, Unlimited: unlimited}
 }
 
 func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) (request, error) {

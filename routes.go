@@ -12,9 +12,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/config"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/store"
 	"github.com/dynalimit/dynalimit/levels"
 )
 
@@ -24,17 +27,24 @@ const maxDepth = schema.MaxDepth
 // routes lead from an entity and a resource to what their calls charge: the lane of every
 // bucket, and what limits it as the repository's cache has it. It charges nothing.
 type routes struct {
-	repo     *Repository
-	store    configStore
+	configs   configCache
+	namespace *namespaceState // nil without a namespace
+	// clock is the repository's, and nowMS the limiter's. tick orders reads within the process.
+	clock *ddb.Clock
+	nowMS func() int64
+	tick  func() int64
+	// compatible means that what zae-limiter refuses is refused.
+	compatible bool
+	// store decodes buckets that came with their configuration.
+	store    *store.Buckets
 	lanes    *lane.Registry
 	table    availability
-	fallback *fallbackLimits
-	nowMS    func() int64
+	fallback *config.Fallback
 	log      *slog.Logger
 	// onUnavailable is the policy where no level has one.
 	onUnavailable UnavailablePolicy
 	// systemPolicy is the system's own policy as it was last read.
-	systemPolicy atomic.Pointer[UnavailablePolicy]
+	systemPolicy atomic.Pointer[string]
 	// lookups bounds the reads that find no record; strangers is the parent of entities for which
 	// nothing is given, nil for none.
 	lookups   lookups
@@ -45,11 +55,6 @@ type routes struct {
 	differOnce sync.Once
 }
 
-// configStore reads the stored configuration, through the repository's cache.
-type configStore interface {
-	config(ctx context.Context, key givenKey, until time.Time) (*resolvedConfig, schema.Item, bool, error)
-}
-
 // find resolves the entity and the parents that count into a cascade, which it
 // adds to c: of each the bucket of the resource, and those of its groups. It leaves out
 // buckets that nothing limits; of a bucket in the cascade nothing may be asked. p bounds the
@@ -57,14 +62,14 @@ type configStore interface {
 // goes on where new calls are blocked.
 func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) (cascade, UnavailablePolicy, error) {
 	policy := r.opts.onUnavailable
-	if rs.repo.readable {
-		if err := rs.repo.compatible(r.resource, "WithLimits", r.opts.limits); err != nil {
+	if rs.compatible {
+		if err := checkCompatible(r.resource, "WithLimits", r.opts.limits); err != nil {
 			return c, policy, err
 		}
 	}
 	var visited [maxDepth]string
 	given := false // the chain has the parent that the call gives
-	for depth, at := 0, r.at(r.entity, false); at.entity != ""; depth++ {
+	for depth, at := 0, r.at(r.entity, false); at.Entity != ""; depth++ {
 		given = given || at.given
 		if depth == maxDepth {
 			if err := rs.tooDeep(ctx, r, at, given, p); err != nil {
@@ -72,19 +77,19 @@ func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) 
 			}
 			break
 		}
-		if slices.Contains(visited[:depth], at.entity) {
-			return c, policy, r.refuseCycle(at.entity, given)
+		if slices.Contains(visited[:depth], at.Entity) {
+			return c, policy, r.refuseCycle(at.Entity, given)
 		}
-		visited[depth] = at.entity
+		visited[depth] = at.Entity
 		var room [1]route // for most
 		charged, err := room[:0], error(nil)
-		if p != nil && (at.given || rs.lookups.refuse && at.entity == r.entity) {
+		if p != nil && (at.given || rs.lookups.refuse && at.Entity == r.entity) {
 			charged, err = rs.recorded(ctx, r, at, charged, p)
 		} else {
 			charged, err = rs.buckets(ctx, r, at, charged, p)
 		}
 		for i := range charged {
-			policy = cmp.Or(policy, charged[i].resolved.policyFor(r, charged[i].cfg))
+			policy = cmp.Or(policy, r.policyAt(charged[i].resolved, charged[i].cfg))
 		}
 		if err == nil {
 			c, err = rs.charge(c, r, charged, p != nil)
@@ -107,14 +112,26 @@ func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) 
 	if len(c.rungs) == 1 && len(c.asked) == len(r.amounts) { // one bucket has all that is asked
 		return c, policy, nil
 	}
-	return c, policy, rs.fallback.checkKnown(r, &c)
+	return c, policy, rs.checkNames(r, &c)
+}
+
+// checkNames refuses amounts of limits that no level has.
+func (rs *routes) checkNames(r *request, c *cascade) error {
+	in := make([]config.NamedBucket, len(c.rungs))
+	for i := range c.rungs {
+		in[i] = config.NamedBucket{Entity: c.rungs[i].lane.Entity, Config: c.rungs[i].cfg}
+	}
+	if reason := rs.fallback.CheckNames(r.named(in, c.unlimited)); reason != nil {
+		return refusedBy(reason)
+	}
+	return nil
 }
 
 // route is the lane of a bucket and its stored configuration.
 type route struct {
 	place
 	lane     *lane.Lane
-	resolved *resolvedConfig
+	resolved *config.Resolved
 	// cfg is what resolved limits there; nil for nothing.
 	cfg  *plan.Config
 	read bool // by this call
@@ -142,7 +159,7 @@ func (rs *routes) buckets(ctx context.Context, r *request, at place, room []rout
 	if err != nil {
 		return nil, err
 	}
-	if room = append(room, own); own.resolved.joined == "" || r.blockOf(at.configKey, own.resolved) != "" && p != nil {
+	if room = append(room, own); len(own.resolved.Groups) == 0 || r.blockOf(at.Key, own.resolved) != "" && p != nil {
 		return room, nil
 	}
 	groups, err := rs.resolveGroups(ctx, r, own, p)
@@ -154,9 +171,9 @@ func (rs *routes) buckets(ctx context.Context, r *request, at place, room []rout
 func (rs *routes) charge(c cascade, r *request, buckets []route, anew bool) (cascade, error) {
 	for i := range buckets {
 		at := &buckets[i]
-		if at.resolved.blocked != "" && anew {
-			if block := r.blockOf(at.configKey, at.resolved); block != "" {
-				return c, blockedBy(at.configKey, block, at.resolved)
+		if at.resolved.Blocked != "" && anew {
+			if block := r.blockOf(at.Key, at.resolved); block != "" {
+				return c, blockedBy(at.Key, block, at.resolved)
 			}
 		}
 		cfg := at.cfg
@@ -169,7 +186,7 @@ func (rs *routes) charge(c cascade, r *request, buckets []route, anew bool) (cas
 		if cfg != nil {
 			c = c.with(at.lane, cfg, r.amounts)
 		}
-		c.unlimited = c.unlimited || at.resolved.unlimited && (!at.parent || at.resolved.level.IsOwn())
+		c.unlimited = c.unlimited || at.resolved.Unlimited && (!at.parent || at.resolved.Level.IsOwn())
 	}
 	return c, nil
 }
@@ -177,47 +194,53 @@ func (rs *routes) charge(c cascade, r *request, buckets []route, anew bool) (cas
 // resolve returns the lane of a bucket and its stored configuration. If the bucket was
 // read with the configuration, the lane gets its image.
 func (rs *routes) resolve(ctx context.Context, to place, p *patience) (route, error) {
-	key := to.configKey
-	if p != nil { // a lease that is out goes on
-		if err := rs.repo.refused(); err != nil {
+	if p != nil && rs.namespace != nil { // a lease that is out goes on
+		if err := rs.namespace.refused(); err != nil {
 			return route{}, err
 		}
 	}
-	if resolved := rs.repo.known(to.givenKey); resolved != nil && (p == nil || rs.repo.namespace.inactive() == nil) {
+	if resolved := rs.configs.Fresh(to.GivenKey); resolved != nil && (p == nil || rs.namespace == nil || rs.namespace.inactive() == nil) {
 		rs.keepSystemPolicy(resolved)
-		return route{place: to, lane: rs.lanes.Of(key.entity, key.resource), resolved: resolved, cfg: rs.fallback.compile(resolved, to.parent)}, nil
+		return route{place: to, lane: rs.lanes.Of(to.Entity, to.Resource), resolved: resolved, cfg: rs.fallback.LimitsOf(resolved, to.parent)}, nil
 	}
+	return rs.read(ctx, to, p)
+}
+
+// read is resolve for a configuration that is not fresh.
+func (rs *routes) read(ctx context.Context, to place, p *patience) (route, error) {
 	var until time.Time
 	if p != nil {
 		p.begin(ctx)
 		until = p.bound()
 	}
 	asked := rs.lanes.Ask()
-	resolved, item, read, err := rs.store.config(ctx, to.givenKey, until)
+	found, err := rs.configs.Get(ctx, to.GivenKey, until)
 	if p != nil {
-		err = rs.repo.refusedBy(ctx, rs.silentRead(err, to.givenKey, p))
+		err = rs.readError(ctx, err, to.GivenKey, p)
 	}
 	if err != nil {
 		return route{}, err
 	}
-	at := rs.lanes.Of(key.entity, key.resource)
-	if read {
-		image, err := rs.repo.buckets.Decode(item, nil, rs.lanes.IDs.Slot)
+	at := rs.lanes.Of(to.Entity, to.Resource)
+	if found.Read {
+		image, err := rs.store.Decode(found.Bucket, nil, rs.lanes.IDs.Slot)
 		if err != nil {
 			return route{}, err
 		}
 		at.Seed(image, asked)
 	}
-	rs.keepSystemPolicy(resolved)
-	return route{to, at, resolved, rs.fallback.compile(resolved, to.parent), read}, nil
+	rs.keepSystemPolicy(found.Resolved)
+	return route{to, at, found.Resolved, rs.fallback.LimitsOf(found.Resolved, to.parent), found.Read}, nil
 }
 
 // refuse is why a call need not look anything up while the table does not answer: by what was last
 // read, however old, the call is to fail then. It asks nobody, and nothing is made that would only
 // be thrown away.
 func (rs *routes) refuse(r *request) error {
-	if inactive := rs.repo.namespace.inactive(); inactive != nil {
-		return inactive
+	if rs.namespace != nil {
+		if inactive := rs.namespace.inactive(); inactive != nil {
+			return inactive
+		}
 	}
 	policy, unlimited := r.opts.onUnavailable, len(r.opts.limits) == 0
 	for at, last := range rs.last(r, r.at(r.entity, false)) {
@@ -225,9 +248,9 @@ func (rs *routes) refuse(r *request) error {
 			unlimited = false
 			continue
 		}
-		cfg := rs.fallback.compile(last, at.parent)
-		policy = cmp.Or(policy, last.policyFor(r, cfg))
-		unlimited = unlimited && (last.unlimited || (last.group || at.parent) && cfg == nil || cfg != nil && cfg.OnlyCounts(amountsAt(cfg, r.amounts)))
+		cfg := rs.fallback.LimitsOf(last, at.parent)
+		policy = cmp.Or(policy, r.policyAt(last, cfg))
+		unlimited = unlimited && (last.Unlimited || (last.Group || at.parent) && cfg == nil || cfg != nil && cfg.OnlyCounts(amountsAt(cfg, r.amounts)))
 	}
 	if cmp.Or(policy, rs.knownPolicy()).admits() || unlimited || rs.lanes.Horizon != nil {
 		return nil
@@ -237,15 +260,15 @@ func (rs *routes) refuse(r *request) error {
 
 // last is all that a call charges from an entity upwards, as last read, however old; nothing is
 // resolved of what is not kept, and nothing follows that only its configuration names.
-func (rs *routes) last(r *request, at place) iter.Seq2[place, *resolvedConfig] {
-	return func(yield func(place, *resolvedConfig) bool) {
-		for depth := 0; at.entity != "" && depth < maxDepth; depth++ {
-			own := rs.repo.configs.last(at.givenKey)
+func (rs *routes) last(r *request, at place) iter.Seq2[place, *config.Resolved] {
+	return func(yield func(place, *config.Resolved) bool) {
+		for depth := 0; at.Entity != "" && depth < maxDepth; depth++ {
+			own := rs.configs.Last(at.GivenKey)
 			if !yield(at, own) || own == nil {
 				return
 			}
 			for _, group := range at.beside(own) {
-				if !yield(group, rs.repo.configs.last(group.givenKey)) {
+				if !yield(group, rs.configs.Last(group.GivenKey)) {
 					return
 				}
 			}
@@ -261,8 +284,8 @@ func (rs *routes) lastBlock(r *request, from place) error {
 		if last == nil {
 			continue
 		}
-		if block := r.blockOf(at.configKey, last); block != "" {
-			return blockedBy(at.configKey, block, last)
+		if block := r.blockOf(at.Key, last); block != "" {
+			return blockedBy(at.Key, block, last)
 		}
 	}
 	return nil
@@ -272,25 +295,28 @@ func (rs *routes) lastBlock(r *request, from place) error {
 // a level is blocked, or the namespace is inactive. It is nil if nothing says so, or if the
 // configuration cannot be read. oldest is when the oldest configuration of its levels was
 // read. gone means that the call does not charge the bucket of at any more.
-func (rs *routes) blockFor(ctx context.Context, r *request, at configKey) (oldest int64, gone bool, block error) {
+func (rs *routes) blockFor(ctx context.Context, r *request, at config.Key) (oldest int64, gone bool, block error) {
 	oldest = math.MaxInt64
-	if err := rs.repo.refused(); err != nil {
-		return oldest, false, err
+	if rs.namespace != nil {
+		if err := rs.namespace.refused(); err != nil {
+			return oldest, false, err
+		}
 	}
 	charged := false
 	from := r.at(r.entity, false)
-	for depth := 0; from.entity != "" && depth < maxDepth; depth++ {
-		var own *resolvedConfig
+	for depth := 0; from.Entity != "" && depth < maxDepth; depth++ {
+		var own *config.Resolved
 		for places := []place{from}; len(places) > 0; places = places[1:] {
-			key := places[0].configKey
-			resolved, _, _, err := rs.store.config(ctx, places[0].givenKey, time.Time{})
-			if inactive := rs.repo.namespace.inactive(); inactive != nil {
-				return oldest, false, inactive
+			key := places[0].Key
+			found, err := rs.configs.Get(ctx, places[0].GivenKey, time.Time{})
+			if rs.namespace != nil && rs.namespace.inactive() != nil {
+				return oldest, false, rs.namespace.inactive()
 			}
 			if err != nil {
 				return oldest, false, rs.lastBlock(r, from) // who reads the limits hears of err
 			}
-			oldest = min(oldest, resolved.readAt)
+			resolved := found.Resolved
+			oldest = min(oldest, resolved.ReadAt)
 			if block := r.blockOf(key, resolved); block != "" {
 				return oldest, false, blockedBy(key, block, resolved)
 			}
@@ -306,37 +332,34 @@ func (rs *routes) blockFor(ctx context.Context, r *request, at configKey) (oldes
 }
 
 // keepSystemPolicy remembers the system's policy for calls that cannot read it.
-func (rs *routes) keepSystemPolicy(resolved *resolvedConfig) {
-	if resolved.group { // it does not say
+func (rs *routes) keepSystemPolicy(resolved *config.Resolved) {
+	if resolved.Group { // it does not say
 		return
 	}
-	if rs.systemPolicy.Load() != &resolved.systemPolicy {
-		rs.systemPolicy.Store(&resolved.systemPolicy)
+	if rs.systemPolicy.Load() != &resolved.SystemPolicy {
+		rs.systemPolicy.Store(&resolved.SystemPolicy)
 	}
 }
 
 // levelConfig is what limits a bucket of a call; nil for nothing. That of the call's own
 // entity and resource gets the limits of WithLimits, also where it is unlimited.
-func (rs *routes) levelConfig(r *request, at place, resolved *resolvedConfig) (*plan.Config, error) {
-	cfg := rs.fallback.compile(resolved, at.parent)
+func (rs *routes) levelConfig(r *request, at place, resolved *config.Resolved) (*plan.Config, error) {
+	cfg := rs.fallback.LimitsOf(resolved, at.parent)
 	if len(r.opts.limits) > 0 && at == r.at(r.entity, false) {
 		return rs.override(cfg, resolved, r.opts.limits)
 	}
 	return cfg, nil
 }
 
-// override puts the limits of the call over those of the entity.
-func (rs *routes) override(cfg *plan.Config, r *resolvedConfig, limits []Limit) (*plan.Config, error) {
-	base := r.limits
+// override puts the limits of the call over those of the entity; nil for none.
+func (rs *routes) override(cfg *plan.Config, r *config.Resolved, limits []Limit) (*plan.Config, error) {
 	if cfg == nil {
-		cfg = &plan.Config{Permanent: r.permanent}
-	} else if len(base) == 0 {
-		base = rs.fallback.limits
+		cfg = &plan.Config{Permanent: r.Permanent}
 	}
-	out := overridden(cfg, base, limits, rs.nowMS(), rs.repo.tick())
+	out := config.Override(cfg, storedLimits(limits), rs.nowMS(), rs.tick())
 	if len(out.Limits) > schema.MaxLimits {
 		return nil, invalid("WithLimits", "makes %d limits, %q, of the %d given and the %d configured; a bucket has at most %d: give fewer, or name them as the configured ones are named, which they then replace",
-			len(out.Limits), out.Names(), len(limits), len(base), schema.MaxLimits)
+			len(out.Limits), out.Names(), len(limits), len(cfg.Limits), schema.MaxLimits)
 	}
 	return out, nil
 }
@@ -344,19 +367,19 @@ func (rs *routes) override(cfg *plan.Config, r *resolvedConfig, limits []Limit) 
 // configOf is the configuration of one bucket of a request; nil if nothing limits it, because
 // it is unlimited or because no level says anything.
 func (rs *routes) configOf(ctx context.Context, r *request, at place) (cfg *plan.Config, unlimited bool, err error) {
-	resolved, _, _, err := rs.store.config(ctx, at.givenKey, time.Time{})
+	found, err := rs.configs.Get(ctx, at.GivenKey, time.Time{})
 	if err != nil {
 		return nil, false, err
 	}
-	cfg, err = rs.levelConfig(r, at, resolved)
-	return cfg, resolved.unlimited, err
+	cfg, err = rs.levelConfig(r, at, found.Resolved)
+	return cfg, found.Unlimited, err
 }
 
 // knownPolicy is the policy for calls that bring none: the system's as last read, or the
 // limiter's if the system has none.
 func (rs *routes) knownPolicy() UnavailablePolicy {
 	if p := rs.systemPolicy.Load(); p != nil && *p != "" {
-		return *p
+		return UnavailablePolicy(*p)
 	}
 	return rs.onUnavailable
 }
@@ -372,25 +395,36 @@ func (rs *routes) unconfigured(r *request, c cascade, policy UnavailablePolicy, 
 	case policy == Allow:
 		return c, nil
 	case policy == Local && rs.fallback != nil:
-		cfg := newBucketConfig(rs.fallback.limits, levels.Options, false, rs.nowMS(), rs.repo.tick())
+		cfg := rs.fallback.At(rs.nowMS(), rs.tick())
 		if len(r.opts.limits) > 0 {
-			cfg = overridden(cfg, rs.fallback.limits, r.opts.limits, rs.nowMS(), rs.repo.tick())
+			cfg = config.Override(cfg, storedLimits(r.opts.limits), rs.nowMS(), rs.tick())
 		}
 		c = c.with(rs.lanes.Of(r.entity, r.resource), cfg, r.amounts)
-		return c, rs.fallback.checkKnown(r, &c)
+		return c, rs.checkNames(r, &c)
 	}
 	return c, err
+}
+
+// readError is the error of a call whose configuration was read, or could not be: see silentRead.
+func (rs *routes) readError(ctx context.Context, err error, key config.GivenKey, p *patience) error {
+	if err != nil {
+		err = rs.silentRead(err, key, p)
+	}
+	if rs.namespace != nil {
+		err = rs.namespace.refusedBy(ctx, err)
+	}
+	return err
 }
 
 // silentRead marks the error of a call that left a read of the configuration as silence, if
 // nothing was answered meanwhile: since the call began and, if the call joined a read that was
 // under way, since that began. What was throttled once may just wait to be sent again.
-func (rs *routes) silentRead(err error, key givenKey, p *patience) error {
+func (rs *routes) silentRead(err error, key config.GivenKey, p *patience) error {
 	if !errors.Is(err, errOutOfTime) {
 		return err
 	}
 	since := p.began
-	if read := rs.repo.configs.readSince(key); !read.IsZero() && read.Before(since) {
+	if read := rs.configs.ReadSince(key); !read.IsZero() && read.Before(since) {
 		since = read
 	}
 	if rs.table.HeardSince(since) {
@@ -417,10 +451,10 @@ func (rs *routes) locate(ctx context.Context, entity, resource string, by lane.G
 }
 
 // blockedBy is the error of a call that a level of an entity's configuration blocks.
-func blockedBy(key configKey, level levels.Level, c *resolvedConfig) *BlockedError {
-	e := &BlockedError{EntityID: key.entity, Resource: key.resource, Level: level}
+func blockedBy(key config.Key, level levels.Level, c *config.Resolved) *BlockedError {
+	e := &BlockedError{EntityID: key.Entity, Resource: key.Resource, Level: level}
 	if level.OfPlan() {
-		e.Plan = c.plan
+		e.Plan = c.Plan
 	}
 	return e
 }

@@ -22,27 +22,27 @@ func (rs *routes) tooDeep(ctx context.Context, r *request, from place, given boo
 	}
 	if given {
 		return fmt.Errorf("%w: a call charges the %d nearest levels, and %s is above those of %s; %s is %s, which may have %d levels above it",
-			ErrTooDeep, maxDepth, from.entity, r.entity, r.opts.given.field(), r.opts.given.parent, maxDepth-2)
+			ErrTooDeep, maxDepth, from.Entity, r.entity, r.opts.given.field(), r.opts.given.parent, maxDepth-2)
 	}
 	at := from
-	for depth := 0; at.entity != ""; depth++ {
+	for depth := 0; at.Entity != ""; depth++ {
 		if depth == maxDepth { // or a cycle
-			return refuseTooDeep(r.entity, at.entity, "is farther than anybody looks")
+			return refuseTooDeep(r.entity, at.Entity, "is farther than anybody looks")
 		}
 		buckets, err := rs.buckets(ctx, r, at, nil, p)
 		if err != nil {
 			return err
 		}
 		for i := range buckets {
-			if cfg := rs.fallback.compile(buckets[i].resolved, at.parent); cfg != nil && cfg.Money&^(cfg.Shadow|cfg.Uncharged) != 0 {
-				return refuseTooDeep(r.entity, at.entity, "limits money")
+			if cfg := rs.fallback.LimitsOf(buckets[i].resolved, at.parent); cfg != nil && cfg.Money&^(cfg.Shadow|cfg.Uncharged) != 0 {
+				return refuseTooDeep(r.entity, at.Entity, "limits money")
 			}
 		}
 		at = r.next(at, buckets[0].resolved)
 	}
 	rs.deepOnce.Do(func() {
 		rs.log.WarnContext(ctx, "an entity has too many levels of parents; those from the ancestor on are not charged",
-			slog.String("entity", r.entity), slog.String("ancestor", from.entity), slog.Int("levels", maxDepth))
+			slog.String("entity", r.entity), slog.String("ancestor", from.Entity), slog.Int("levels", maxDepth))
 	})
 	return nil
 }

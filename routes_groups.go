@@ -12,13 +12,13 @@ func (rs *routes) resolveGroups(ctx context.Context, r *request, own route, p *p
 	found, errs := make([]route, len(groups)), make([]error, len(groups))
 	unread := make([]func(*patience), 0, len(groups)+1)
 	for i, group := range groups {
-		if rs.repo.known(group.givenKey) == nil {
+		if rs.configs.Fresh(group.GivenKey) == nil {
 			unread = append(unread, func(p *patience) { found[i], errs[i] = rs.resolve(ctx, group, p) })
 		} else {
 			found[i], errs[i] = rs.resolve(ctx, group, p)
 		}
 	}
-	if parent := r.next(own.place, own.resolved); len(unread) > 0 && parent.entity != "" && rs.repo.known(parent.givenKey) == nil {
+	if parent := r.next(own.place, own.resolved); len(unread) > 0 && parent.Entity != "" && rs.configs.Fresh(parent.GivenKey) == nil {
 		unread = append(unread, func(p *patience) { _, _ = rs.resolve(ctx, parent, p) })
 	}
 	sideBySide(ctx, unread, p)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -25,7 +26,7 @@ type shortcut struct {
 	// policy is that of calls that name no money: those are never served from memory.
 	policy UnavailablePolicy
 	// resolved is the configuration that cfg is made of.
-	resolved heldConfig
+	resolved config.Held
 	// denied is what was denied last; the lane's lock guards it.
 	denied plan.Denial
 }
@@ -51,11 +52,11 @@ func (d *desk) know(call *knownCall, entity, resource string, amounts Amounts, o
 		return false
 	}
 	s := shortcutTo(bucket)
-	if s == nil || d.table.Open() || d.routes.repo.namespace.inactive() != nil {
+	if s == nil || d.table.Open() || d.routes.namespace != nil && d.routes.namespace.inactive() != nil {
 		return false
 	}
 	source, at := d.read()
-	if bucket.Pause.Until() > at.MS || !d.routes.repo.configs.still(&s.resolved, source) || !s.needs(amounts, &call.needs) {
+	if bucket.Pause.Until() > at.MS || !d.routes.configs.Still(&s.resolved, source) || !s.needs(amounts, &call.needs) {
 		return false
 	}
 	call.by, call.at = s, at
@@ -65,10 +66,10 @@ func (d *desk) know(call *knownCall, entity, resource string, amounts Amounts, o
 // read looks at the clock once, unless the limiter has one of its own; by source,
 // configurations grow old.
 func (d *desk) read() (source time.Time, at lane.Instant) {
-	clock := d.routes.repo.clock
+	clock := d.routes.clock
 	source = clock.Source()
 	elapsed := source.Sub(d.lanes.Began)
-	if !d.routes.repo.machine {
+	if !d.machine {
 		elapsed = time.Since(d.lanes.Began)
 	}
 	if at.Elapsed = elapsed.Milliseconds(); d.ownClock {
@@ -83,16 +84,16 @@ func (d *desk) read() (source time.Time, at lane.Instant) {
 // its like charge that bucket alone.
 func (d *desk) remember(r *request, bucket *lane.Lane) {
 	own := r.at(r.entity, false)
-	held, ok := d.routes.repo.configs.hold(own.configKey)
+	held, ok := d.routes.configs.Hold(own.Key)
 	of := held.Value
-	if !ok || of.blocked != "" || of.unlimited || of.joined != "" || r.next(own, of).entity != "" || d.routes.lookups.refuse && !of.recorded {
+	if !ok || of.Blocked != "" || of.Unlimited || len(of.Groups) > 0 || r.next(own, of).Entity != "" || d.routes.lookups.refuse && !of.Recorded {
 		return
 	}
-	cfg := d.routes.fallback.compile(of, false)
+	cfg := d.routes.fallback.LimitsOf(of, false)
 	if last := shortcutTo(bucket); cfg == nil || cfg.Shadow != 0 || len(cfg.Limits) > plan.MostNeeds || last != nil && last.resolved == held {
 		return
 	}
-	s := &shortcut{desk: d, lane: bucket, cfg: cfg, policy: cmp.Or(of.onUnavailable, d.routes.onUnavailable), resolved: held}
+	s := &shortcut{desk: d, lane: bucket, cfg: cfg, policy: cmp.Or(UnavailablePolicy(of.OnUnavailable), d.routes.onUnavailable), resolved: held}
 	bucket.Memo.Store(&lane.Memo{Of: s})
 }
 
@@ -106,7 +107,7 @@ func shortcutTo(bucket *lane.Lane) *shortcut {
 
 // find is what routes.find finds for a request that has the shortcut.
 func (s *shortcut) find(r *request, c cascade) (cascade, UnavailablePolicy) {
-	return c.with(s.lane, s.cfg, r.amounts), cmp.Or(s.resolved.Value.policyFor(r, s.cfg), s.policy)
+	return c.with(s.lane, s.cfg, r.amounts), cmp.Or(r.policyAt(s.resolved.Value, s.cfg), s.policy)
 }
 
 // needs are those of amounts. It returns false if they are not right, or not for the shortcut.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/dynalimit/dynalimit/internal/config"
 )
 
 // UnrecordedPolicy says what a limiter does with calls of an entity that has no record.
@@ -120,10 +122,10 @@ func (l *lookupBudget) grow() {
 // checkUnread refuses a new call that would have to read whether its entity has a record, while too
 // many reads find none.
 func (rs *routes) checkUnread(at place) error {
-	if !rs.lookups.refuse || rs.table.Open() || rs.lookups.first.room(false) || rs.repo.configs.last(at.givenKey) != nil {
+	if !rs.lookups.refuse || rs.table.Open() || rs.lookups.first.room(false) || rs.configs.Last(at.GivenKey) != nil {
 		return nil
 	}
-	return &UnrecordedError{EntityID: at.entity, RetryAfter: time.Second}
+	return &UnrecordedError{EntityID: at.Entity, RetryAfter: time.Second}
 }
 
 // checkRecord refuses a new call at an entity without a record: the call's own, or the parent that
@@ -131,9 +133,9 @@ func (rs *routes) checkUnread(at place) error {
 // they are then.
 func (rs *routes) checkRecord(ctx context.Context, r *request, buckets []route, p *patience) ([]route, error) {
 	at := buckets[0].place
-	has := buckets[0].resolved.record
+	has := buckets[0].resolved.Record
 	if !at.given {
-		has = slices.ContainsFunc(buckets, func(b route) bool { return b.resolved.recorded })
+		has = slices.ContainsFunc(buckets, func(b route) bool { return b.resolved.Recorded })
 	}
 	if has {
 		return buckets, nil
@@ -142,27 +144,27 @@ func (rs *routes) checkRecord(ctx context.Context, r *request, buckets []route, 
 		rs.lookups.first.spend()
 	}
 	old, asked := buckets[0].resolved, true
-	if age := rs.repo.clock.NowMS() - old.readAt; age < 0 || age >= believed {
+	if age := rs.clock.NowMS() - old.ReadAt; age < 0 || age >= believed {
 		found, looked, err := rs.lookAgain(ctx, at, p)
 		if err != nil {
 			return buckets, err
 		}
-		if asked = looked; looked && (found.record || found.recorded && !at.given) {
+		if asked = looked; looked && (found.Record || found.Recorded && !at.given) {
 			return rs.buckets(ctx, r, at, buckets[:0], p)
 		}
 	}
 	switch {
 	case !asked:
-		return buckets, &UnrecordedError{EntityID: at.entity, RetryAfter: time.Second}
+		return buckets, &UnrecordedError{EntityID: at.Entity, RetryAfter: time.Second}
 	case at.given:
-		return buckets, invalid(r.opts.given.field(), "is %q, which has no record or is being deleted; create it with admin.Entities.Create, and take the id from what was verified", at.entity)
+		return buckets, invalid(r.opts.given.field(), "is %q, which has no record or is being deleted; create it with admin.Entities.Create, and take the id from what was verified", at.Entity)
 	}
-	return buckets, &UnrecordedError{EntityID: at.entity}
+	return buckets, &UnrecordedError{EntityID: at.Entity}
 }
 
 // lookAgain reads whether an entity has a record by now. looked is false if too many reads have found
 // none. It fails if the table does not answer: then the policy decides.
-func (rs *routes) lookAgain(ctx context.Context, at place, p *patience) (found *resolvedConfig, looked bool, err error) {
+func (rs *routes) lookAgain(ctx context.Context, at place, p *patience) (found *config.Resolved, looked bool, err error) {
 	if rs.table.Open() {
 		return nil, false, rs.table.away()
 	}
@@ -176,9 +178,9 @@ func (rs *routes) lookAgain(ctx context.Context, at place, p *patience) (found *
 	p.begin(ctx)
 	within, cancel := context.WithDeadline(ctx, p.bound())
 	defer cancel()
-	found, err = rs.repo.rereadConfig(within, at.givenKey)
+	found, err = rs.configs.Reread(within, at.GivenKey)
 	if within.Err() != nil && ctx.Err() == nil && err != nil {
 		err = &UnavailableError{Op: readConfig, Err: errOutOfTime}
 	}
-	return found, true, rs.repo.refusedBy(ctx, rs.silentRead(err, at.givenKey, p))
+	return found, true, rs.readError(ctx, err, at.GivenKey, p)
 }

@@ -177,7 +177,7 @@ func (w *waiting) awaitTurn(ctx context.Context, denial *LimitExceededError) (sl
 	w.expected = clock().Add(denial.RetryAfter) // as the denial itself says
 	next, looked := try{behind: at.lane.Line.Behind()}, clock()
 	for unwoken := true; ; {
-		changed := configs.nextEviction() // asked before the configuration is
+		changed := configs.NextEviction() // asked before the configuration is
 		t := w.turnOf(ctx, unwoken)
 		if t.known && !denial.Primary().Held && exceedsDeadline(ctx, t.left) {
 			lateDenial := *denial
@@ -195,7 +195,7 @@ func (w *waiting) awaitTurn(ctx context.Context, denial *LimitExceededError) (sl
 		if ended == byTime && left <= t.recheck {
 			return true, nil
 		}
-		if unwoken = ended != byWake; t.head && clock().Sub(looked) >= configs.ttl() {
+		if unwoken = ended != byWake; t.head && clock().Sub(looked) >= configs.TTL() {
 			beside := lane.BesideOf(at.lane)
 			_ = beside.Look(ctx) // others may have filled it, by hand or by what they gave back
 			looked = clock()
@@ -312,16 +312,16 @@ const leastRecheck = time.Second
 // bucket, because the resource left the group or the entity the parent.
 func (w *waiting) refresh(ctx context.Context) (recheck time.Duration, changed, outside bool) {
 	repo, routes, at := w.limiter.repo, w.limiter.desk.routes, &w.at
-	ttl := repo.configs.ttl()
+	ttl := repo.configs.TTL()
 	recheck = min(ttl, leastRecheck)
-	oldest, gone, block := routes.blockFor(ctx, w.request, at.of.configKey)
+	oldest, gone, block := routes.blockFor(ctx, w.request, at.of.Key)
 	outside = gone || block != nil
-	resolved, _, _, err := routes.store.config(ctx, at.of.givenKey, time.Time{})
+	resolved, err := routes.configs.Get(ctx, at.of.GivenKey, time.Time{})
 	if err != nil {
 		return recheck, false, outside
 	}
-	age := time.Duration(repo.clock.NowMS()-min(oldest, resolved.readAt)) * time.Millisecond
-	cfg, _ := routes.levelConfig(w.request, at.of, resolved) // none of a bad one: the waiter tries, and hears what is wrong
+	age := time.Duration(repo.clock.NowMS()-min(oldest, resolved.ReadAt)) * time.Millisecond
+	cfg, _ := routes.levelConfig(w.request, at.of, resolved.Resolved) // none of a bad one: the waiter tries, and hears what is wrong
 	return max(recheck, min(ttl, ttl-age)), at.lane.Line.Reconfigure(at.waiter, cfg), outside
 }
 

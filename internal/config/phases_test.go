@@ -1,4 +1,4 @@
-package dynalimit
+package config
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -23,52 +22,56 @@ func TestRaiseEndsByTheLatestTimeThatItMayBe(t *testing.T) {
 	now := began
 	clock := ddb.NewClock(func() time.Time { return now }, true)
 	clock.Observe(http.Header{"Date": {began.Format(http.TimeFormat)}}, began) // the offset is 0 to 1 s
-	configs := newConfigCache(10, time.Minute, func() time.Time { return now })
-	configs.useClock(clock)
+	configs := New(Options{Store: noStore{}, Clock: clock, Size: 10, TTL: time.Minute})
 	until := began.Add(30 * time.Second)
 	item := schema.ConfigItem{
 		Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 100, Burst: 100, RefillAmount: 100, RefillPeriod: time.Minute}},
 		Raises: []schema.ConfigRaise{{Name: "rpm", Capacity: 300, PeriodSeconds: 60, Until: until.Unix()}},
 	}.Item(schema.Keys{}, schema.ConfigOwner{}, nil)
-	key, reads := configKey{entity: "ann", resource: "gpt-4"}, 0
-	get := func() *resolvedConfig {
+	key, reads := Key{Entity: "ann", Resource: "gpt-4"}, 0
+	get := func() *Resolved {
 		t.Helper()
-		cfg, err := configs.loading.Get(t.Context(), key, func(context.Context) (*resolvedConfig, error) {
+		cfg, err := configs.loading.Get(t.Context(), key, func(context.Context) (*Resolved, error) {
 			reads++
-			return resolveConfig(&configItems{Items: config.Items{System: item}, readAt: clock.NowMS()})
+			return new(kinds).resolve(&levelItems{Items: Items{System: item}, readAt: clock.NowMS()})
 		})
 		require.NoError(t, err)
 		return configs.current(cfg)
 	}
 	raised := get()
-	assert.EqualValues(t, 300, raised.limits[0].Capacity)
-	held, ok := configs.hold(key)
+	assert.EqualValues(t, 300*milli, raised.Limits.Limits[0].Capacity)
+	held, ok := configs.Hold(key)
 	require.True(t, ok)
 	now = until.Add(-time.Second - time.Millisecond)
 	assert.Same(t, raised, get())
-	assert.True(t, configs.still(&held, now))
+	assert.True(t, configs.Still(&held, now))
 
 	now = until.Add(-time.Second) // it may be over
-	assert.EqualValues(t, 100, get().limits[0].Capacity)
-	assert.EqualValues(t, 100, configs.fresh(givenKey{configKey: key}).limits[0].Capacity)
-	assert.EqualValues(t, 100, configs.last(givenKey{configKey: key}).limits[0].Capacity)
-	assert.False(t, configs.still(&held, now))
-	_, ok = configs.hold(key)
+	assert.EqualValues(t, 100*milli, get().Limits.Limits[0].Capacity)
+	assert.EqualValues(t, 100*milli, configs.Fresh(GivenKey{Key: key}).Limits.Limits[0].Capacity)
+	assert.EqualValues(t, 100*milli, configs.Last(GivenKey{Key: key}).Limits.Limits[0].Capacity)
+	assert.False(t, configs.Still(&held, now))
+	_, ok = configs.Hold(key)
 	assert.False(t, ok)
 	assert.Equal(t, 1, reads)
 	now = until
-	assert.Nil(t, configs.fresh(givenKey{configKey: key}))
+	assert.Nil(t, configs.Fresh(GivenKey{Key: key}))
 	last := get()
-	assert.EqualValues(t, 100, last.limits[0].Capacity)
+	assert.EqualValues(t, 100*milli, last.Limits.Limits[0].Capacity)
 	get()
 	assert.Equal(t, 2, reads)
 
-	image := &schema.Image{Fingerprint: raised.compiled.Fingerprint, HasRefilled: true, ConfigRead: raised.readAt - 1000}
-	after := raised.afterRaise().compiled
+	image := &schema.Image{Fingerprint: raised.Limits.Fingerprint, HasRefilled: true, ConfigRead: raised.ReadAt - 1000}
+	after := raised.afterRaise().Limits
 	assert.Equal(t, plan.Early, plan.Compare(image, after, 0), "it was read before the end")
-	assert.Equal(t, plan.Newer, plan.Compare(image, last.compiled, 0), "it was read after it")
+	assert.Equal(t, plan.Newer, plan.Compare(image, last.Limits, 0), "it was read after it")
 	image.Fingerprint, image.ConfigRead = []byte("another"), until.UnixMilli()-1000
-	assert.Same(t, after, raised.compiled.AsOf(image), "the end is past by another's clock")
+	assert.Same(t, after, raised.Limits.AsOf(image), "the end is past by another's clock")
 	image.ConfigRead--
-	assert.Same(t, raised.compiled, raised.compiled.AsOf(image))
+	assert.Same(t, raised.Limits, raised.Limits.AsOf(image))
 }
+
+// noStore is a store that answers, and is never read.
+type noStore struct{ Store }
+
+func (noStore) Away() error { return nil }

@@ -1,0 +1,88 @@
+package dynalimit
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/layout"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
+	"github.com/dynalimit/dynalimit/internal/store"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// configStore is the table as the cache of configurations reads it.
+type configStore struct {
+	table     *table.Table
+	keys      schema.Keys
+	layout    *layout.Layout
+	takeover  *store.Takeover
+	namespace *namespaceState // nil without a namespace
+	breaker   *ddb.Breaker
+	ticks     *atomic.Int64
+}
+
+// ReadLevels reads items, with the limits that are in an older layout; with them the record of the
+// namespace and, where it is due, the version record. Limits of the older layout are read first, for
+// others may turn them meanwhile. The first read of a repository does not know the layout: it reads
+// again.
+func (s *configStore) ReadLevels(ctx context.Context, keys []schema.Key, owners []schema.ConfigOwner) (found map[schema.Key]schema.Item, err error) {
+	first := s.layout.Due()
+	if first {
+		if found, err = s.batch(ctx, keys); err != nil || s.layout.CompositeOnly() {
+			return found, err
+		}
+	}
+	older, looked, err := s.takeover.Limits(ctx, owners...)
+	if err == nil && (looked || !first) {
+		found, err = s.batch(ctx, keys)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found, store.UnreadableError(older.Merge(found))
+}
+
+// batch reads items, the record of the namespace and, where it is due, the version record.
+func (s *configStore) batch(ctx context.Context, keys []schema.Key) (map[schema.Key]schema.Item, error) {
+	version := schema.VersionKey()
+	asked, due := slices.Clone(keys), s.layout.Due()
+	if due {
+		asked = append(asked, version)
+	}
+	namespace, bound := s.keys.Namespace()
+	if bound {
+		asked = append(asked, namespace)
+	}
+	began, tick := s.layout.Now(), s.Tick()
+	found, err := s.table.BatchGet(ctx, readConfig, asked)
+	if err != nil {
+		return nil, err
+	}
+	if bound {
+		s.namespace.note(&namespaceSeen{at: began, tick: tick, inactive: shared.Inactive(s.keys.Name(), found[namespace])})
+	}
+	if due {
+		err = s.layout.Note(ctx, found[version])
+	}
+	return found, err
+}
+
+// ReadPlan reads the items of a plan.
+func (s *configStore) ReadPlan(ctx context.Context, keys []schema.Key) (map[schema.Key]schema.Item, error) {
+	return s.table.BatchGet(ctx, "read the plan", keys)
+}
+
+// Away returns why the table does not answer; nil while it answers.
+func (s *configStore) Away() error {
+	state := s.breaker.State()
+	if !state.Open {
+		return nil
+	}
+	return &UnavailableError{Op: readConfig, Err: silentCause{state.Cause}, RetryAfter: s.breaker.RetryAfter()}
+}
+
+// Tick returns a number larger than every number it returned before.
+func (s *configStore) Tick() int64 { return s.ticks.Add(1) }

@@ -1,0 +1,116 @@
+package config
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/calendar"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
+)
+
+// milli is the number of millitokens in a token.
+const milli = 1000
+
+// plainOrigins are the origins of lists that one level has, and that hide nothing: keys share them.
+var plainOrigins = func() map[levels.Level]*plan.Origin {
+	origins := map[levels.Level]*plan.Origin{}
+	for _, level := range []levels.Level{
+		levels.Override, levels.Entity, levels.EntityDefault, levels.Plan, levels.PlanDefault, levels.Resource, levels.System, levels.Options,
+	} {
+		origins[level] = &plan.Origin{Level: string(level)}
+	}
+	return origins
+}()
+
+// Compile makes the configuration of a bucket of limits that schema.CheckLimits returned.
+func Compile(limits []schema.ConfigLimit, level levels.Level, permanent bool, readAt, tick int64) *plan.Config {
+	c := &plan.Config{Origin: plainOrigins[level], Permanent: permanent, ReadAt: readAt, Tick: tick, Limits: make([]plan.Limit, len(limits))}
+	for i, l := range limits {
+		c.Limits[i] = bucketLimit(l, level)
+		c.Money |= bit(l.Unit != "", i)
+		c.Shadow |= bit(l.Shadow, i)
+	}
+	c.Fingerprint = fingerprint(c.Limits, permanent)
+	return c
+}
+
+// bit is the i-th bit if set is true, else 0.
+func bit(set bool, i int) uint32 {
+	if set {
+		return 1 << i
+	}
+	return 0
+}
+
+// bucketLimit is a limit as a bucket has it.
+func bucketLimit(l schema.ConfigLimit, level levels.Level) plan.Limit {
+	rate := bucket.Rate{Burst: l.Burst * milli, Amount: l.RefillAmount * milli, Period: l.RefillPeriod.Milliseconds()}
+	if l.IsQuota() {
+		windows, _ := calendar.WindowsOf(l.Window, l.Zone) // it was checked
+		rate = bucket.Quota(l.Capacity*milli, windows)
+	}
+	return plan.Limit{Name: l.Name, Capacity: l.Capacity * milli, Level: string(level), Rate: rate, MaxDebt: l.MaxDebt * milli}
+}
+
+// Override returns a configuration with the limits of a call: they are added, or replace those of
+// the same name. None is removed.
+func Override(c *plan.Config, over []schema.ConfigLimit, readAt, tick int64) *plan.Config {
+	own := Compile(over, levels.Override, c.Permanent, readAt, tick)
+	out := *own
+	out.Override, out.Origin, out.Limits = true, cmp.Or(c.Origin, own.Origin), slices.Clone(own.Limits)
+	for _, l := range c.Limits {
+		if own.Index(l.Name) < 0 {
+			out.Limits = append(out.Limits, l)
+		}
+	}
+	slices.SortFunc(out.Limits, func(a, b plan.Limit) int { return strings.Compare(a.Name, b.Name) })
+	out.Money, out.Shadow = 0, 0
+	counted := uint32(0)
+	for i := range out.Limits {
+		from, at := own, own.Index(out.Limits[i].Name)
+		if at < 0 {
+			from, at = c, c.Index(out.Limits[i].Name)
+			counted |= c.From().Counted >> at & 1 << i
+		}
+		out.Money, out.Shadow = out.Money|from.Money>>at&1<<i, out.Shadow|from.Shadow>>at&1<<i
+	}
+	out.Fingerprint = fingerprint(out.Limits, c.Permanent)
+	if of := c.From(); counted != of.Counted || of.Phase != nil { // a raise ends in what is stored
+		out.ChangeOrigin(func(o *plan.Origin) { o.Counted, o.Phase = counted, nil })
+	}
+	return &out
+}
+
+// fingerprint identifies limits, which are sorted by name, and their ttl policy in 8 bytes. It is
+// the same in every process, and differs when any parameter does.
+func fingerprint(limits []plan.Limit, permanent bool) []byte {
+	buf := make([]byte, 1, 512)
+	if permanent {
+		buf[0] = 1
+	}
+	for i := range limits {
+		l := &limits[i]
+		buf = binary.AppendUvarint(buf, uint64(len(l.Name))) // a length before each name: no two lists encode alike
+		buf = append(buf, l.Name...)
+		period := int64(0) // a quota has none
+		if !l.Rate.IsQuota() {
+			period = l.Rate.Period * int64(time.Millisecond)
+		}
+		for _, n := range []int64{l.Capacity / milli, l.Rate.Burst / milli, l.Rate.Amount / milli, period} {
+			buf = binary.BigEndian.AppendUint64(buf, uint64(n))
+		}
+		if l.Rate.IsQuota() {
+			text := l.Rate.Windows().String()
+			buf = append(binary.AppendUvarint(buf, uint64(len(text))), text...)
+		}
+	}
+	sum := sha256.Sum256(buf)
+	return sum[:8:8]
+}

@@ -1,0 +1,70 @@
+package config
+
+import (
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
+)
+
+// Fallback are the limits of a limiter (Options.Limits). The bucket configuration made of them is
+// kept with the resolved configuration of an entity that has no limits of its own. Nil is a limiter
+// without limits of its own.
+type Fallback struct{ compiled plan.Config }
+
+// NewFallback makes the limits of a limiter of those that schema.CheckLimits returned; nil of none.
+func NewFallback(limits []schema.ConfigLimit) *Fallback {
+	if len(limits) == 0 {
+		return nil
+	}
+	return &Fallback{compiled: *Compile(limits, levels.Options, false, 0, 0)}
+}
+
+// At returns the limits as the configuration of a bucket that nothing was read of.
+func (f *Fallback) At(readAt, tick int64) *plan.Config {
+	c := f.compiled
+	c.ReadAt, c.Tick = readAt, tick
+	return &c
+}
+
+// LimitsOf returns the configuration of a bucket that a call charges; nil if nothing limits it.
+// Where the call charges it as a parent's, limits that were not made for the parent or its plan
+// are not charged.
+func (f *Fallback) LimitsOf(r *Resolved, parent bool) *plan.Config {
+	if parent {
+		return r.parentConfig()
+	}
+	if r.Limits != nil {
+		return r.Limits
+	}
+	if f == nil || r.Unlimited && !r.Counted || r.Group {
+		return nil
+	}
+	if known := r.fallback.Load(); known != nil && known.from == f {
+		return &known.cfg
+	}
+	c := &compiledFallback{from: f, cfg: *f.At(r.ReadAt, r.Tick)}
+	if r.Counted {
+		c.cfg.Shadow = 1<<len(c.cfg.Limits) - 1
+		c.cfg.ChangeOrigin(func(o *plan.Origin) { o.Counted = c.cfg.Shadow })
+	}
+	if r.HasGivenPlan() {
+		c.cfg.ChangeOrigin(func(o *plan.Origin) { o.Given = true })
+	}
+	r.fallback.Store(c)
+	return &c.cfg
+}
+
+// compiledFallback is a bucket configuration made from a limiter's own limits.
+type compiledFallback struct {
+	from *Fallback
+	cfg  plan.Config
+}
+
+// Replaced reports whether a limit is one of the limiter's own, and stored levels replace those.
+func (f *Fallback) Replaced(n *Named, name string) bool {
+	if f == nil || len(n.Buckets) == 0 {
+		return false
+	}
+	won := wonBy(n.Buckets[0].Config)
+	return won != levels.Options && won != levels.Override && f.compiled.Index(name) >= 0
+}

@@ -1,0 +1,54 @@
+package config
+
+import (
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// withRaises returns the configuration from an instant on, in Unix ms: with the raises that have not
+// ended then, followed by that of the same items after each end. c is without any.
+func (c *Resolved) withRaises(v *Verdict, from int64) *Resolved {
+	inForce, _, ends := v.At(from)
+	if ends == 0 {
+		return c
+	}
+	after, compiled := c.withRaises(v, ends), *c.Limits
+	compiled.Limits = slices.Clone(c.Limits.Limits)
+	for i, l := range inForce {
+		compiled.Limits[i] = bucketLimit(l.ConfigLimit, l.Level)
+	}
+	compiled.Fingerprint = fingerprint(compiled.Limits, c.Permanent)
+	compiled.ChangeOrigin(func(o *plan.Origin) { o.Phase = &plan.Phase{Until: ends, After: after.Limits} })
+	after.Limits.ChangeOrigin(func(o *plan.Origin) {
+		if o.Phase == nil {
+			o.Phase = &plan.Phase{}
+		}
+		o.Phase.Since = ends
+	})
+	return &Resolved{
+		Kind: c.Kind, ParentID: c.ParentID, ReadAt: c.ReadAt, Tick: c.Tick, Limits: &compiled,
+		seldom: &seldom{after: after, given: c.givenPlan()},
+	}
+}
+
+// afterRaise is the configuration after the end of the first raise, nil without a raise.
+func (c *Resolved) afterRaise() *Resolved {
+	if c == nil || c.seldom == nil {
+		return nil
+	}
+	return c.seldom.after
+}
+
+// ended reports whether the first raise of the configuration to end has ended at a time, in Unix ms.
+func (c *Resolved) ended(now func() int64) bool {
+	return c.afterRaise() != nil && now() >= c.Limits.From().Phase.Until
+}
+
+// current returns the configuration without raises that have ended by the latest time that it may be.
+func (c *Cache) current(cfg *Resolved) *Resolved {
+	for cfg.ended(c.clock.LatestMS) {
+		cfg = cfg.afterRaise()
+	}
+	return cfg
+}

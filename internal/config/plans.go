@@ -1,0 +1,106 @@
+package config
+
+import (
+	"context"
+	"log/slog"
+	"reflect"
+	"sync"
+
+	"github.com/dynalimit/dynalimit/internal/cache"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// givenConfigs are the configurations of entities whose calls give a plan (WithPlan). They have a
+// cache of their own, so that made-up plans of made-up entities push out nothing else. The items of
+// a plan are cached once for all entities.
+type givenConfigs struct {
+	resolved *cache.Loading[GivenKey, *Resolved]
+	plans    *cache.Loading[planKey, *planItems]
+	// of is the plan that was last given for an entity.
+	of *cache.Recent[string, givenPlan]
+	// disputeOnce logs the first entity for which two plans are given.
+	disputeOnce sync.Once
+}
+
+// givenPlan is the plan that a call gave for an entity.
+type givenPlan struct{ entity, plan string }
+
+// newGivenConfigs makes the caches: a quarter of a size, for as long as a configuration is fresh.
+func newGivenConfigs(size int, o cache.Options[*Resolved]) givenConfigs {
+	size = max(1, size/4)
+	resolved, _ := cache.NewLoading[GivenKey](size, o) // a size below 1 was refused
+	plans, _ := cache.NewLoading[planKey](size, cache.Options[*planItems]{
+		Now: o.Now, TTL: o.TTL, Grace: o.Grace, Away: o.Away, MaxStale: o.MaxStale, Definite: isAnswer, Unanswered: isUnanswered,
+	})
+	of, _ := cache.NewRecent(size, func(p *givenPlan) string { return p.entity })
+	return givenConfigs{resolved: resolved, plans: plans, of: of}
+}
+
+// fresh returns a configuration if neither it nor its plan need be read.
+func (g *givenConfigs) fresh(key GivenKey) *Resolved {
+	c := g.resolved.Fresh(key)
+	if c == nil || c.givenPlan() != nil && g.plans.Fresh(key.planItemsKey()) != c.givenPlan() {
+		return nil
+	}
+	return c
+}
+
+// get returns a configuration. One that was made of a plan which has changed since is read again.
+func (g *givenConfigs) get(ctx context.Context, read *levelRead) (*Resolved, error) {
+	c, err := g.resolved.Get(ctx, read.key, read.load)
+	if err != nil || c.givenPlan() == nil {
+		return c, err
+	}
+	items, err := g.items(ctx, read)
+	if err != nil || items == c.givenPlan() {
+		return c, err
+	}
+	g.resolved.Drop(read.key)
+	return g.resolved.Get(ctx, read.key, read.load)
+}
+
+// items are those of the plan that a call gives.
+func (g *givenConfigs) items(ctx context.Context, read *levelRead) (*planItems, error) {
+	key := read.key.planItemsKey()
+	return g.plans.Get(ctx, key, func(ctx context.Context) (*planItems, error) {
+		own, all, err := read.plan(ctx, key.plan)
+		if err != nil {
+			return nil, err
+		}
+		if last := g.plans.Last(key); last != nil && sameItem(last.own, own) && sameItem(last.all, all) {
+			return last, nil
+		}
+		return &planItems{key.plan, own, all}, nil
+	})
+}
+
+// sameItem reports whether an item has not changed.
+func sameItem(a, b schema.Item) bool { return reflect.DeepEqual(a, b) }
+
+// noteDispute logs the first entity for which calls give two plans.
+func (g *givenConfigs) noteDispute(ctx context.Context, log *slog.Logger, entity, plan string) {
+	last := g.of.Get(entity)
+	if last != nil && last.plan == plan {
+		return
+	}
+	g.of.Add(givenPlan{entity, plan})
+	if last == nil {
+		return
+	}
+	g.disputeOnce.Do(func() {
+		log.WarnContext(ctx, "calls give two plans for one entity; they take turns with its buckets",
+			slog.String("entity", entity), slog.String("plan", plan), slog.String("before", last.plan))
+	})
+}
+
+// evict forgets the configurations that match, and the plans on their resources.
+func (g *givenConfigs) evict(match func(Key) bool) {
+	g.resolved.Evict(func(k GivenKey) bool { return match(k.Key) })
+	g.plans.Evict(func(k planKey) bool { return match(Key{"", k.resource, k.group}) })
+}
+
+// evictPlans forgets plans on the resources that match, and what was made of them.
+func (g *givenConfigs) evictPlans(plans map[string]bool, match func(Key) bool) {
+	g.plans.Evict(func(k planKey) bool { return plans[k.plan] && match(Key{"", k.resource, k.group}) })
+	g.resolved.EvictValues(func(k GivenKey) bool { return match(k.Key) }, func(c *Resolved) bool { return plans[c.Plan] })
+}

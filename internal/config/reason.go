@@ -1,0 +1,37 @@
+package config
+
+import (
+	"errors"
+
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/levels"
+)
+
+// Invalid is the reason why a configuration, or a call under it, is refused.
+type Invalid struct {
+	// Field names the input, such as "stored limits of level system".
+	Field string
+	// Reason says what is wrong and what would be right.
+	Reason string
+	// Fix is what to do about it; empty for none.
+	Fix fault.Fix
+}
+
+func (e *Invalid) Error() string { return "invalid " + e.Field + ": " + e.Reason }
+
+// ErrOutOfTime is the reason of a call that was not answered within its time.
+var ErrOutOfTime = errors.New("no answer within Options.Timeout")
+
+// StoredField names the stored limits of a level in errors.
+func StoredField(level levels.Level) string { return "stored limits of level " + string(level) }
+
+// isAnswer reports whether the error of a read says that the table, or an item of it, cannot be used.
+func isAnswer(err error) bool {
+	_, malformed := errors.AsType[*Malformed](err)
+	_, invalid := errors.AsType[*Invalid](err)
+	_, refused := errors.AsType[*fault.ValidationError](err)
+	return malformed || invalid || refused || errors.Is(err, fault.ErrVersion)
+}
+
+// isUnanswered reports whether the store did not serve the read.
+func isUnanswered(err error) bool { return errors.Is(err, fault.ErrUnavailable) }

@@ -1,0 +1,204 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
+)
+
+// Resolved is the configuration of an entity on a resource. It is never changed once built.
+type Resolved struct {
+	*Kind
+	// ParentID is that of the entity's record; "" for none.
+	ParentID string
+	// ReadAt and Tick were taken before the read: DynamoDB's time in milliseconds, and Options.Tick.
+	ReadAt, Tick int64
+	// Limits is the bucket's configuration, nil without stored limits. See Fallback.LimitsOf.
+	Limits *plan.Config
+
+	// fallback is made of the limits of a limiter, for an entity without any.
+	fallback atomic.Pointer[compiledFallback]
+	// asParent is for calls of the entity's children, nil until it is needed.
+	asParent atomic.Pointer[plan.Config]
+	// seldom is what few have, nil for none of it.
+	seldom *seldom
+}
+
+// seldom is what few configurations have.
+type seldom struct {
+	// after is made of the same items for the time after the end of the first raise, nil without a raise.
+	after *Resolved
+	// given are the items of the plan that calls give; nil where the record names the plan, or none
+	// is given.
+	given *planItems
+}
+
+// HasGivenPlan reports whether the plan is one that calls give, because the entity's record names none.
+func (c *Resolved) HasGivenPlan() bool { return c.givenPlan() != nil }
+
+// givenPlan are the items of the plan that calls give, nil for none.
+func (c *Resolved) givenPlan() *planItems {
+	if c.seldom == nil {
+		return nil
+	}
+	return c.seldom.given
+}
+
+// levelItems are the items a configuration is resolved from; nil for one that does not exist.
+type levelItems struct {
+	meta schema.Item
+	Items
+	// group means that they are of a group of resources: only records made for it count,
+	// because any other would cap the sum of all resources at the limits of one.
+	group bool
+	// given are the items of the plan, if the call gives it.
+	given *planItems
+	// readAt and tick were taken before the first of them was read.
+	readAt, tick int64
+}
+
+// planItems are the items of a plan for a resource and for every resource. What is read again and has
+// not changed keeps its value, so that configurations made of it stay.
+type planItems struct {
+	plan     string
+	own, all schema.Item
+}
+
+// resolve applies the levels of configuration. It fails with a reason if the winning item cannot be
+// understood, because then it is not known what it limits.
+func (s *kinds) resolve(items *levelItems) (*Resolved, error) {
+	v, err := items.verdict()
+	if err != nil {
+		return nil, err
+	}
+	record := schema.DecodeLink(items.meta)
+	if items.given != nil {
+		record.Plan = items.given.plan
+	}
+	has := items.meta != nil && !record.Deleting
+	cfg := &Resolved{
+		ParentID: record.ParentID, ReadAt: items.readAt, Tick: items.tick,
+		Kind: s.share(answers{
+			Level: v.Level, Blocked: v.Blocked, Plan: record.Plan, OnUnavailable: v.Policy, SystemPolicy: v.SystemPolicy,
+			Permanent: slices.ContainsFunc(v.Limits, func(l Limit) bool { return l.Level.OfEntity() }),
+			Unlimited: v.Unlimited, Counted: v.Counted != "",
+			Cascade: record.Cascade, Detached: record.Detached, SaysParent: !record.Deleting && (record.ParentID != "" || record.Detached),
+			Record: has, Recorded: has || items.Entity != nil || items.EntityDefault != nil, Group: items.group,
+		}, v.Groups),
+	}
+	if items.given != nil {
+		cfg.seldom = &seldom{given: items.given}
+	}
+	if len(v.Limits) == 0 {
+		return cfg, nil
+	}
+	cfg.Limits = v.compile(cfg, items.given != nil)
+	return cfg.withRaises(&v, cfg.ReadAt), nil
+}
+
+// compile makes the bucket's configuration of the limits in force. given means that the call gave
+// the plan.
+func (v *Verdict) compile(of *Resolved, given bool) *plan.Config {
+	c := Compile(storedOf(v.Limits), v.Level, of.Permanent, of.ReadAt, of.Tick)
+	c.Group = of.Group
+	counted := uint32(0)
+	for i, l := range v.Limits {
+		c.Limits[i].Level = string(l.Level)
+		counted |= bit(l.Counted, i)
+	}
+	if v.Unlimited { // a call may name any limit
+		v.Hidden = nil
+	}
+	if len(v.Lifted)+len(v.Hidden) > 0 {
+		c.Origin = v.origin()
+	}
+	if counted != 0 || given {
+		c.ChangeOrigin(func(o *plan.Origin) { o.Counted, o.Given = counted, given })
+	}
+	return c
+}
+
+// origin is that of limits of which some are lifted or hidden.
+func (v *Verdict) origin() *plan.Origin {
+	origin := &plan.Origin{Level: string(v.Level)}
+	for _, h := range v.Lifted {
+		origin.Lifted = append(origin.Lifted, h.Name)
+	}
+	for _, h := range v.Hidden {
+		origin.Hidden = append(origin.Hidden, plan.Hidden{Name: h.Name, Level: string(h.Level)})
+	}
+	return origin
+}
+
+// storedOf are limits without the levels that they come from.
+func storedOf(limits []Limit) []schema.ConfigLimit {
+	stored := make([]schema.ConfigLimit, len(limits))
+	for i, l := range limits {
+		stored[i] = l.ConfigLimit
+	}
+	return stored
+}
+
+// verdict is what the items say together, with checked limits that have their defaults.
+func (i *levelItems) verdict() (Verdict, error) {
+	v, err := Resolve(i.Items)
+	if i.group { // groups are not transitive
+		v.Groups = nil
+	}
+	if wrong, ok := errors.AsType[*Malformed](err); ok {
+		if _, unknown := errors.AsType[*schema.UnknownKind](err); unknown {
+			return v, err
+		}
+		return v, &Invalid{Field: StoredField(wrong.Level), Reason: fmt.Sprintf("cannot be read: %v; set them again", wrong.Err)}
+	}
+	if len(v.Limits) > schema.MaxLimits {
+		var names []string
+		for _, l := range v.Limits {
+			names = append(names, l.Name+" of "+string(l.Level))
+		}
+		return v, &Invalid{Field: "stored limits", Reason: fmt.Sprintf("of a level and of those that it extends are %d, %s; a bucket has at most %d: remove some of them", len(v.Limits), strings.Join(names, ", "), schema.MaxLimits)}
+	}
+	for k := range v.Limits {
+		l := &v.Limits[k]
+		checked, at, reason := schema.CheckLimits([]schema.ConfigLimit{l.ConfigLimit})
+		if reason != "" {
+			return v, &Invalid{Field: StoredField(l.Level) + at, Reason: reason}
+		}
+		l.ConfigLimit = checked[0]
+	}
+	return v, nil
+}
+
+// parentConfig is the bucket's configuration for calls of children; nil if they charge nothing:
+// limits that were not made for the parent or its plan are not charged.
+func (c *Resolved) parentConfig() *plan.Config {
+	known := c.asParent.Load()
+	if known == nil {
+		known = &plan.Config{Parent: true}
+		if c.Limits != nil {
+			*known = *c.Limits
+			known.Parent = true
+			if after := c.afterRaise(); after != nil {
+				known.ChangeOrigin(func(o *plan.Origin) {
+					o.Phase = &plan.Phase{Since: o.Phase.Since, Until: o.Phase.Until, After: after.parentConfig()}
+				})
+			}
+		}
+		for i := range known.Limits {
+			if !levels.Level(known.Limits[i].Level).IsOwn() {
+				known.Uncharged |= 1 << i
+			}
+		}
+		c.asParent.Store(known)
+	}
+	if known.Uncharged == 1<<len(known.Limits)-1 {
+		return nil
+	}
+	return known
+}

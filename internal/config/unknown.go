@@ -1,0 +1,119 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/levels"
+)
+
+// What a call may name: limits that some level has.
+
+// Named is a call whose names of limits are looked at.
+type Named struct {
+	Entity, Resource string
+	// Amounts have the names. IgnoreUnknown means that the call skips unknown ones.
+	Amounts       map[string]int64
+	IgnoreUnknown bool
+	// Buckets are those that the call charges, the entity's first. Unlimited means that a level is
+	// unlimited: it has every limit.
+	Buckets   []NamedBucket
+	Unlimited bool
+}
+
+// NamedBucket is a bucket of an entity, with its configuration.
+type NamedBucket struct {
+	Entity string
+	Config *plan.Config
+}
+
+// CheckNames refuses amounts of limits that no level has: otherwise a misspelt name would be
+// admitted for ever. It refuses a limit that a bucket of the entity itself has at a level which is
+// not in force there, even if another bucket has it: it would be lifted unseen. With IgnoreUnknown
+// it lets the other unknown ones pass, but some level has to have one of the call's limits. It
+// returns nil if there is no reason.
+func (f *Fallback) CheckNames(n *Named) *Invalid {
+	if len(n.Buckets) == 0 {
+		if n.Unlimited {
+			return nil
+		}
+		return &Invalid{Field: "limits", Reason: fmt.Sprintf("none are configured for entity %q on resource %q at any level; set some with admin.Limits.Set, with Options.Limits or with WithLimits", n.Entity, n.Resource)}
+	}
+	known := 0
+	for name := range n.Amounts {
+		switch {
+		case n.Hides(name):
+			return f.UnknownLimit(n, name)
+		case n.Charges(name) || n.Unlimited || n.Lifts(name):
+			known++
+		case !n.IgnoreUnknown || f.Replaced(n, name):
+			return f.UnknownLimit(n, name)
+		}
+	}
+	if known == 0 && len(n.Amounts) > 0 { // nothing would limit the call
+		return f.UnknownLimit(n, slices.Min(slices.Collect(maps.Keys(n.Amounts))))
+	}
+	return nil
+}
+
+// UnknownLimit is the reason against a limit that no level in force has. It names the limits
+// there are and, if a less specific level has it, the list that replaces that one.
+func (f *Fallback) UnknownLimit(n *Named, name string) *Invalid {
+	field := "amounts[" + name + "]"
+	if len(n.Buckets) == 0 {
+		return &Invalid{Field: field, Reason: fmt.Sprintf("is not a limit of entity %q on resource %q, which have none", n.Entity, n.Resource)}
+	}
+	why, fix := Unknown(wonBy(n.Buckets[0].Config))
+	if f.Replaced(n, name) {
+		why, fix = NotInForce(wonBy(n.Buckets[0].Config), levels.Options)
+	}
+	for _, b := range n.Buckets {
+		if h := hiddenIn(b.Config, name); h != nil {
+			why, fix = NotInForce(wonBy(b.Config), levels.Level(h.Level))
+			break
+		}
+	}
+	return &Invalid{Field: field, Fix: fix, Reason: fmt.Sprintf("is not a limit of entity %q on resource %q; the limits are %q; %s", n.Entity, n.Resource, n.charged(), why)}
+}
+
+// Hides reports whether a bucket of the entity has a limit at a level that is not in force there.
+func (n *Named) Hides(name string) bool {
+	return slices.ContainsFunc(n.Buckets, func(b NamedBucket) bool { return b.Entity == n.Entity && hiddenIn(b.Config, name) != nil })
+}
+
+// Lifts reports whether a level takes a limit away by name.
+func (n *Named) Lifts(name string) bool {
+	return slices.ContainsFunc(n.Buckets, func(b NamedBucket) bool { return slices.Contains(b.Config.From().Lifted, name) })
+}
+
+// Charges reports whether a bucket has a limit that the call charges.
+func (n *Named) Charges(name string) bool {
+	return slices.ContainsFunc(n.Buckets, func(b NamedBucket) bool { return b.Config.Charges(name) })
+}
+
+// charged are the limits that the call charges at any of the buckets.
+func (n *Named) charged() []string {
+	var names []string
+	for _, b := range n.Buckets {
+		names = append(names, slices.DeleteFunc(b.Config.Names(), func(name string) bool { return !b.Config.Charges(name) })...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// wonBy is the most specific level that a configuration's limits come from; WithLimits adds only
+// its own to them.
+func wonBy(cfg *plan.Config) levels.Level { return levels.Level(cfg.From().Level) }
+
+// hiddenIn is a limit that a configuration's less specific levels have and that is not in force;
+// nil if it is, or if no level has it.
+func hiddenIn(cfg *plan.Config, name string) *plan.Hidden {
+	for i := range cfg.From().Hidden {
+		if h := &cfg.From().Hidden[i]; h.Name == name && cfg.Index(name) < 0 {
+			return h
+		}
+	}
+	return nil
+}
