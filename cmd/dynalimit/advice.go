@@ -11,7 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
-// commandOf has the command for each call that errors of the library advise.
+// commandOf maps the calls that the library's errors advise to commands.
 var commandOf = map[fault.Fix]fault.Fix{
 	fault.CreateTable:       "'dynalimit table create'",
 	fault.RegisterNamespace: "'dynalimit namespace register'",
@@ -37,7 +37,7 @@ var commandOf = map[fault.Fix]fault.Fix{
 	fault.DeleteApp:         "'dynalimit budget apps delete'",
 }
 
-// argumentOf has the flag or argument for fields of the library. A limit's index is left out.
+// argumentOf maps fields of the library to flags or arguments, without the index of a limit.
 var argumentOf = map[string]string{
 	"dynalimit entity.ID": "id of an entity", "dynalimit entity.ParentID": "--parent", "dynalimit entity.Cascade": "--cascade", "dynalimit entity.Detached": "--detached",
 	"dynalimit entity.Plan": "--plan", "dynalimit entity.Name": "--name", "dynalimit entity.Metadata": "--metadata",
@@ -49,10 +49,11 @@ var argumentOf = map[string]string{
 	"aggregator id": "--entity", "aggregator plan": "--plan", "aggregator parent": "--children-of",
 }
 
-// textOf returns the text of an error for users of the command line: it names flags for fields
-// of the library and commands for its calls, and leaves out the SDK's account of the request.
+// textOf returns the text of an error for users of the command line. It names flags instead of
+// fields of the library, and commands instead of calls, and leaves out the SDK's details of the
+// request.
 func textOf(err error) string {
-	switch e := err.(type) { //nolint:errorlint // the tree is walked here
+	switch e := err.(type) { //nolint:errorlint // this function walks the tree
 	case *smithy.OperationError:
 		return textOf(e.Err)
 	case *smithyhttp.ResponseError:
@@ -88,7 +89,7 @@ func textOf(err error) string {
 
 // partsOf returns the errors that an error wraps or joins.
 func partsOf(err error) []error {
-	switch e := err.(type) { //nolint:errorlint // the tree is walked here
+	switch e := err.(type) { //nolint:errorlint // this function walks the tree
 	case interface{ Unwrap() []error }:
 		return e.Unwrap()
 	case interface{ Unwrap() error }:
@@ -99,7 +100,7 @@ func partsOf(err error) []error {
 	return nil
 }
 
-// withoutIndex is a field without the limit that it is of: "config.limits[0].Burst" is
+// withoutIndex removes the index of a limit from a field: "config.limits[0].Burst" becomes
 // "config.Burst".
 func withoutIndex(field string) string {
 	object, rest, _ := strings.Cut(field, ".")

@@ -14,11 +14,10 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// firstEvents is when nothing had written events yet: what is before is not looked
-// through, day by day.
+// firstEvents is earlier than any event. A search day by day stops there.
 var firstEvents = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// auditCmd shows the events of changes.
+// auditCmd shows audit events.
 type auditCmd struct {
 	Target      string `help:"Only changes of this entity: of its record, limits and buckets." placeholder:"ID" xor:"target"`
 	Resource    string `help:"Only changes of the limits of this resource." placeholder:"NAME" xor:"target"`
@@ -33,18 +32,18 @@ type auditCmd struct {
 }
 
 func (c auditCmd) Validate() error {
-	if c.Target != "" && !strings.HasPrefix(c.Target, "$") { // a target as an event has it
+	if c.Target != "" && !strings.HasPrefix(c.Target, "$") { // a target in the form of events
 		if err := (admin.Entity{ID: c.Target}).Validate(); err != nil {
 			return fmt.Errorf("--target: %w", err)
 		}
 	}
-	_, err := c.query(time.Unix(0, 0))
+	_, err := c.auditQuery(time.Unix(0, 0))
 	return cmp.Or(wantCount(c.Limit), err)
 }
 
-// query is what the flags ask for, as of now.
-func (c auditCmd) query(now time.Time) (audit.Query, error) {
-	q := audit.Query{Principal: c.By, Target: c.target()}
+// auditQuery returns the query of the flags at a given time.
+func (c auditCmd) auditQuery(now time.Time) (audit.Query, error) {
+	q := audit.Query{Principal: c.By, Target: c.auditTarget()}
 	var err error
 	if q.From, err = momentFlag("--from", c.From, now, false); err != nil {
 		return q, err
@@ -58,8 +57,8 @@ func (c auditCmd) query(now time.Time) (audit.Query, error) {
 	return q, nil
 }
 
-// target is what the flags name, as events have it.
-func (c auditCmd) target() string {
+// auditTarget returns the target of the flags in the form of events.
+func (c auditCmd) auditTarget() string {
 	switch {
 	case c.System:
 		return audit.System
@@ -73,8 +72,8 @@ func (c auditCmd) target() string {
 	return c.Target
 }
 
-// momentFlag is the moment that a flag says, zero if it is not given; last is whether a
-// day means its end.
+// momentFlag parses the time of a flag. It returns the zero time if the flag is not given. last
+// decides whether a day means its end.
 func momentFlag(flag, text string, now time.Time, last bool) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -88,23 +87,23 @@ func momentFlag(flag, text string, now time.Time, last bool) (time.Time, error) 
 
 func (c auditCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if c.OfNamespace != "" {
-		g = g.whole()
+		g = g.withoutNamespace()
 	}
-	q, err := c.query(now(ctx))
+	q, err := c.auditQuery(now(ctx))
 	if err != nil {
 		return badInput("%w", err)
 	}
-	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		wanted := c.Limit
 		if wanted > 0 {
-			wanted++ // to tell whether there are more
+			wanted++ // one more, to see whether there are more
 		}
 		all := admin.New(repo).AuditEvents(ctx, q)
 		if !c.Oldest {
 			all = newestFirst(ctx, repo, q, wanted, now(ctx))
 		}
 		some, more := atMost(all, c.Limit)
-		if err := c.show(out, some); err != nil {
+		if err := c.showEvents(out, some); err != nil {
 			return err
 		}
 		if *more {
@@ -114,7 +113,7 @@ func (c auditCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	})
 }
 
-func (c auditCmd) show(out *term.Output, all auditEvents) error {
+func (c auditCmd) showEvents(out *term.Output, all auditEvents) error {
 	if out.JSON {
 		return term.Stream(out, all, term.List[audit.Event]{})
 	}

@@ -18,18 +18,18 @@ import (
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
-// auditEvents are events as they are found.
+// auditEvents is a sequence of audit events.
 type auditEvents = iter.Seq2[audit.Event, error]
 
-// auditWindow is how much time is looked through at once where the newest come first: of
-// that much the events are held.
+// auditWindow is the time span of one query of the newest events. Its events are held in
+// memory.
 const auditWindow = 24 * time.Hour
 
-// oldestKept is how far back is looked where nothing else is said.
+// oldestKept is how far a search without --from goes back.
 const oldestKept = 90 * 24 * time.Hour
 
-// atMost are the first n of some events, all for 0; more tells afterwards whether there
-// was another.
+// atMost returns the first n events, or all if n is 0. Afterwards more tells whether there were
+// others.
 func atMost(all auditEvents, n int) (some auditEvents, more *bool) {
 	more = new(bool)
 	return func(yield func(audit.Event, error) bool) {
@@ -46,12 +46,11 @@ func atMost(all auditEvents, n int) (some auditEvents, more *bool) {
 	}, more
 }
 
-// newestFirst are the events of a query, the newest first; no more than n are wanted, all
-// for 0. Those of a target are one query: the last n are held. Others are looked for day
-// by day, backwards.
+// newestFirst returns the events of a query, newest first, at most n, or all if n is 0. For a
+// target it runs one query and holds the last n. Otherwise it searches backwards, day by day.
 func newestFirst(ctx context.Context, repo *dynalimit.Repository, q audit.Query, n int, now time.Time) auditEvents {
 	if q.Target != "" {
-		return backwards(admin.New(repo).AuditEvents(ctx, q), n)
+		return lastReversed(admin.New(repo).AuditEvents(ctx, q), n)
 	}
 	to, from := q.To, q.From
 	if to.IsZero() {
@@ -61,12 +60,12 @@ func newestFirst(ctx context.Context, repo *dynalimit.Repository, q audit.Query,
 		from = now.Add(-oldestKept)
 	}
 	return func(yield func(audit.Event, error) bool) {
-		if to.Before(from) { // the library says what is wrong with that
-			backwards(admin.New(repo).AuditEvents(ctx, q), n)(yield)
+		if to.Before(from) { // the library reports the fault
+			lastReversed(admin.New(repo).AuditEvents(ctx, q), n)(yield)
 			return
 		}
 		for window := range windowsBack(q, from, to) {
-			for e, err := range backwards(admin.New(repo).AuditEvents(ctx, window), n) {
+			for e, err := range lastReversed(admin.New(repo).AuditEvents(ctx, window), n) {
 				if !yield(e, err) || err != nil {
 					return
 				}
@@ -75,7 +74,7 @@ func newestFirst(ctx context.Context, repo *dynalimit.Repository, q audit.Query,
 	}
 }
 
-// windowsBack are a query cut into windows of time, the newest first.
+// windowsBack splits a query into windows of time, newest first.
 func windowsBack(q audit.Query, from, to time.Time) iter.Seq[audit.Query] {
 	return func(yield func(audit.Query) bool) {
 		for end := to; !end.Before(from); {
@@ -92,8 +91,8 @@ func windowsBack(q audit.Query, from, to time.Time) iter.Seq[audit.Query] {
 	}
 }
 
-// backwards are the last n of some events, all for 0, from the last one on.
-func backwards(all auditEvents, n int) auditEvents {
+// lastReversed returns the last n events, or all if n is 0, in reverse order.
+func lastReversed(all auditEvents, n int) auditEvents {
 	return func(yield func(audit.Event, error) bool) {
 		var held []audit.Event
 		for e, err := range all {
@@ -113,7 +112,7 @@ func backwards(all auditEvents, n int) auditEvents {
 	}
 }
 
-// printEvent shows an event to a person.
+// printEvent prints an event for people.
 func printEvent(out *term.Output, e audit.Event) {
 	at := e.Time.UTC().Format("2006-01-02 15:04:05")
 	by := e.Principal
@@ -123,7 +122,7 @@ func printEvent(out *term.Output, e audit.Event) {
 	fmt.Fprintf(out, "%s  %s  %s of %s\n", out.Dim(at), term.Plain(by), out.Bold(strings.ReplaceAll(term.Plain(e.Action), "_", " ")), term.Plain(targetText(e)))
 	for _, c := range e.Changes {
 		if was, is, ok := limitFacts(c); ok {
-			for _, line := range diff(out, was, is) {
+			for _, line := range diffFacts(out, was, is) {
 				fmt.Fprintln(out, "  "+line)
 			}
 			continue
@@ -142,8 +141,8 @@ func printEvent(out *term.Output, e audit.Event) {
 	}
 }
 
-// limitFacts are the limits, or raises, before and after a change of them, in words, by name; ok is
-// false for a change of something else.
+// limitFacts returns the limits or raises before and after a change, as texts by name. ok is
+// false for other changes.
 func limitFacts(c audit.Change) (was, is map[string]string, ok bool) {
 	switch c.Field {
 	case "limits":
@@ -171,7 +170,7 @@ func limitFacts(c audit.Change) (was, is map[string]string, ok bool) {
 	return was, is, was != nil && is != nil
 }
 
-// raiseFacts are raises in words, by name; nil for what cannot be read.
+// raiseFacts returns raises as texts by name, or nil if they cannot be decoded.
 func raiseFacts(value json.RawMessage) map[string]string {
 	var raises []trail.Raise
 	if value != nil && json.Unmarshal(value, &raises) != nil {
@@ -188,7 +187,7 @@ func raiseFacts(value json.RawMessage) map[string]string {
 	return facts
 }
 
-// targetText is what was changed, in words.
+// targetText describes the target of an event.
 func targetText(e audit.Event) string {
 	text := e.Target
 	if kind, name, found := strings.Cut(strings.TrimPrefix(text, "$"), ":"); strings.HasPrefix(text, "$") {
@@ -203,7 +202,7 @@ func targetText(e audit.Event) string {
 	return text
 }
 
-// valueText is a value of a field in words: texts without quotes, all in one line.
+// valueText returns a field's value as one line, without quotes.
 func valueText(out *term.Output, value json.RawMessage, room int) string {
 	text := string(value)
 	var plain string

@@ -15,7 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// blockCmd shuts levels out.
+// blockCmd blocks levels.
 type blockCmd struct {
 	Set   blockSetCmd   `cmd:"" help:"Admit no call of an entity, a plan, a resource or anybody."`
 	Admit blockAdmitCmd `cmd:"" help:"Make a level an exception of less specific blocks that have some."`
@@ -23,7 +23,7 @@ type blockCmd struct {
 	List  blockListCmd  `cmd:"" help:"List the levels that are blocked."`
 }
 
-// blockLevel names a level by flags.
+// blockLevel is a level named by flags.
 type blockLevel struct {
 	Entity   string `help:"Calls of this entity; with --resource, for that alone." placeholder:"ID"`
 	Plan     string `help:"Calls of the entities on this plan; with --resource, for that alone." placeholder:"NAME"`
@@ -43,11 +43,11 @@ func (l blockLevel) Validate() error {
 	return nil
 }
 
-func (l blockLevel) scope() admin.Scope {
+func (l blockLevel) levelScope() admin.Scope {
 	return admin.Scope{Everyone: l.Entity == "" && l.Plan == "", Entity: l.Entity, Plan: l.Plan, Resource: l.Resource}
 }
 
-// shutsOut is what a block of a level keeps from being admitted, in words.
+// shutsOut describes the calls that a block of a level refuses.
 func shutsOut(at admin.Scope) string {
 	whose := "every call of everybody"
 	switch {
@@ -62,7 +62,7 @@ func shutsOut(at admin.Scope) string {
 	return whose
 }
 
-// flagsOf are the flags that name a level.
+// flagsOf returns the flags that name a level.
 func flagsOf(at admin.Scope) string {
 	var flags []string
 	for _, f := range [][2]string{{"--entity", at.Entity}, {"--plan", at.Plan}, {"--resource", at.Resource}} {
@@ -122,24 +122,23 @@ func (c blockLiftCmd) Run(ctx context.Context, g *globals, out *term.Output) err
 	})
 }
 
-// blockChange is a change of a block, or of an exception, for programs.
+// blockChange is a change of a block, or of an exception, as JSON.
 type blockChange struct {
 	levelChange
-	// Exceptions are the more specific levels that admit: through a block with exceptions. A block
-	// without exceptions overrides them.
+	// Exceptions are the more specific levels that admit through a block with exceptions. A
+	// block without exceptions overrides them.
 	Exceptions []admin.Scope `json:"exceptions,omitempty"`
-	// StillBlockedBy is a less specific level that blocks all the same.
+	// StillBlockedBy is a less specific level that still blocks.
 	StillBlockedBy *admin.Scope `json:"still_blocked_by,omitempty"`
 }
 
-// setBlock changes how a level blocks, or admits. marks are those that it has afterwards; change
-// stores them.
+// setBlock changes the block or exception of a level. marks is its new state; change stores it.
 func (l blockLevel) setBlock(
 	ctx context.Context, g *globals, out *term.Output, marks admin.LimitConfig, how destroys,
 	change func(context.Context, admin.Limits, admin.Scope) error,
 ) error {
-	at := l.scope()
-	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+	at := l.levelScope()
+	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		limits := admin.New(repo).Limits
 		before, err := limits.GetConfig(ctx, at)
 		if err != nil {
@@ -159,7 +158,7 @@ func (l blockLevel) setBlock(
 				return fmt.Errorf("the change is made, but the level cannot be read: %w", err)
 			}
 		}
-		lines := diff(out, facts(before), facts(after))
+		lines := diffFacts(out, configFacts(before), configFacts(after))
 		j := blockChange{levelChange: levelChange{at, before, after, len(lines) > 0, how.DryRun, nil}}
 		if blocks {
 			j.Exceptions, err = exceptionsTo(ctx, repo, at)
@@ -176,7 +175,7 @@ func (l blockLevel) setBlock(
 	})
 }
 
-// confirmBlock asks before everybody is shut out.
+// confirmBlock asks for confirmation before a block of the system.
 func (d destroys) confirmBlock(ctx context.Context, out *term.Output, at admin.Scope, before admin.LimitConfig, blocks bool) error {
 	if !blocks || at != (admin.Scope{Everyone: true}) || before.Blocked {
 		return nil
@@ -184,20 +183,20 @@ func (d destroys) confirmBlock(ctx context.Context, out *term.Output, at admin.S
 	return d.confirm(ctx, out, "Admit no call of anybody, on any resource?", "system")
 }
 
-// exceptionsTo returns the more specific levels that lift blocks with exceptions of a level.
+// exceptionsTo returns the more specific levels that are exceptions of a block of a level.
 func exceptionsTo(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) ([]admin.Scope, error) {
 	if at.Entity != "" && at.Resource != "" { // no level is more specific
 		return nil, nil
 	}
 	group := false
-	exceptions, err := moreSpecificLevels(ctx, repo, at, configured(ctx, repo, admin.New(repo).Limits.Scopes(ctx)), func(c admin.ScopedConfig) bool {
+	exceptions, err := moreSpecificLevels(ctx, repo, at, readConfigs(ctx, repo, admin.New(repo).Limits.Scopes(ctx)), func(c admin.ScopedConfig) bool {
 		group = group || slices.Contains(c.Config.Groups, at.Resource)
 		return c.Config.Admit
 	})
 	return slices.DeleteFunc(exceptions, func(s admin.Scope) bool { return group && s.Resource != at.Resource }), err
 }
 
-// blockedAbove returns the nearest less specific level that blocks a level; nil if none does.
+// blockedAbove returns the nearest less specific level that blocks a level, or nil.
 func blockedAbove(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, says admin.LimitConfig) (*admin.Scope, error) {
 	scopes, err := withLessSpecific(ctx, repo, at)
 	if err != nil {
@@ -214,7 +213,7 @@ func blockedAbove(ctx context.Context, repo *dynalimit.Repository, at admin.Scop
 	return nil, err
 }
 
-// printBlock shows what a change of a block means.
+// printBlock prints the effect of a change of a block.
 func printBlock(out *term.Output, j blockChange, lines []string) {
 	printChange(out, j.Scope.String(), lines, j.DryRun)
 	exceptions := notation.Many(len(j.Exceptions), "exception")
@@ -239,15 +238,15 @@ func printBlock(out *term.Output, j blockChange, lines []string) {
 
 type blockListCmd struct{}
 
-// blockedLevel is a level that is blocked.
+// blockedLevel is a blocked level.
 type blockedLevel struct {
 	admin.Scope
-	// Except means that a more specific level may be an exception.
+	// Except is true if more specific levels may be exceptions.
 	Except bool `json:"except,omitempty"`
 }
 
 func (blockListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		return term.Stream(out, blockedLevels(ctx, repo), term.List[blockedLevel]{
 			Titles: []string{"LEVEL", "OF", "RESOURCE", "SHUT OUT"},
 			Row: func(b blockedLevel) []string {
@@ -262,10 +261,10 @@ func (blockListCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 	})
 }
 
-// blockedLevels are the levels that are blocked, as they are found.
+// blockedLevels lists the blocked levels.
 func blockedLevels(ctx context.Context, repo *dynalimit.Repository) iter.Seq2[blockedLevel, error] {
 	return func(yield func(blockedLevel, error) bool) {
-		for c, err := range configured(ctx, repo, admin.New(repo).Limits.Scopes(ctx)) {
+		for c, err := range readConfigs(ctx, repo, admin.New(repo).Limits.Scopes(ctx)) {
 			if (err != nil || c.Config.Blocked || c.Config.BlockedExcept) && !yield(blockedLevel{c.Scope, c.Config.BlockedExcept}, err) {
 				return
 			}

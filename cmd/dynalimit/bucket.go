@@ -25,7 +25,7 @@ type bucketCmd struct {
 	Resume bucketResumeCmd `cmd:"" help:"End the pause of a bucket whose provider said stop."`
 }
 
-// bucketFlags are what each filling of a bucket takes.
+// bucketFlags are the common flags for filling a bucket.
 type bucketFlags struct {
 	Entity   string `arg:"" help:"The entity's id."`
 	Resource string `arg:"" help:"The resource whose bucket it is."`
@@ -37,7 +37,7 @@ func (b bucketFlags) Validate() error {
 	return cmp.Or(wantWord("id of the entity", b.Entity), wantWord("name of the resource", b.Resource))
 }
 
-// refillJSON is what filling a bucket came to, for programs.
+// refillJSON is the result of filling a bucket, as JSON.
 type refillJSON struct {
 	Entity    string            `json:"entity_id"`
 	Resource  string            `json:"resource"`
@@ -53,7 +53,7 @@ type limitRefillJSON struct {
 	Name   string `json:"name"`
 	Before int64  `json:"before"`
 	After  int64  `json:"after"`
-	// Unit is that of the amount as it was typed: the bucket knows none.
+	// Unit is the unit of the typed amount. A bucket stores no unit.
 	Unit string `json:"unit,omitempty"`
 }
 
@@ -67,25 +67,25 @@ func (c bucketResetCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	for _, name := range c.Limit {
 		units[name] = ""
 	}
-	return c.fill(ctx, g, out, func(repo *dynalimit.Repository, id string) (*admin.BucketRefill, error) {
+	return c.fillBucket(ctx, g, out, func(repo *dynalimit.Repository, id string) (*admin.BucketRefill, error) {
 		return admin.New(repo).Buckets.Reset(ctx, c.Entity, c.Resource, id, c.Limit...)
 	}, func(l dynalimit.LimitStatus) (after int64, wanted bool, err error) {
 		return max(l.Remaining, l.Limit.Burst), len(c.Limit) == 0 || slices.Contains(c.Limit, l.Limit.Name), nil
 	}, units)
 }
 
-// addition is what is added to a bucket.
+// addition is an amount added to a bucket.
 type addition struct {
 	bucketFlags
 	Amounts []string `arg:"" name:"limit" sep:"none" help:"How many tokens to add, NAME=N, such as rpm=10, or dollars of money, such as 'usd=$5'."`
 }
 
 func (c addition) Validate() error {
-	_, err := c.amounts()
+	_, err := c.parseAmounts()
 	return cmp.Or(c.bucketFlags.Validate(), err)
 }
 
-func (c addition) amounts() (dynalimit.Amounts, error) {
+func (c addition) parseAmounts() (dynalimit.Amounts, error) {
 	amounts, err := notation.Amounts(c.Amounts)
 	if err != nil {
 		return nil, err
@@ -98,17 +98,17 @@ func (c addition) amounts() (dynalimit.Amounts, error) {
 	return amounts, nil
 }
 
-// run adds by a method of the library; after is what a limit holds then.
-func (c addition) run(
+// addTokens adds with a method of the library. after computes the tokens of a limit afterwards.
+func (c addition) addTokens(
 	ctx context.Context, g *globals, out *term.Output,
 	add func(b admin.Buckets, ctx context.Context, entity, resource, id string, amounts dynalimit.Amounts) (*admin.BucketRefill, error),
 	after func(l dynalimit.LimitStatus, n int64) (int64, error),
 ) error {
-	amounts, err := c.amounts()
+	amounts, err := c.parseAmounts()
 	if err != nil {
 		return badInput("%w", err)
 	}
-	return c.fill(ctx, g, out, func(repo *dynalimit.Repository, id string) (*admin.BucketRefill, error) {
+	return c.fillBucket(ctx, g, out, func(repo *dynalimit.Repository, id string) (*admin.BucketRefill, error) {
 		return add(admin.New(repo).Buckets, ctx, c.Entity, c.Resource, id, amounts)
 	}, func(l dynalimit.LimitStatus) (int64, bool, error) {
 		n, wanted := amounts[l.Limit.Name]
@@ -123,8 +123,8 @@ func (c addition) run(
 type bucketTopUpCmd struct{ addition }
 
 func (c bucketTopUpCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return c.run(ctx, g, out, admin.Buckets.TopUp, func(l dynalimit.LimitStatus, n int64) (int64, error) {
-		if n > l.Limit.Burst-l.Remaining { // also where the sum would overflow
+	return c.addTokens(ctx, g, out, admin.Buckets.TopUp, func(l dynalimit.LimitStatus, n int64) (int64, error) {
+		if n > l.Limit.Burst-l.Remaining { // avoids an overflow of the sum
 			return max(l.Remaining, l.Limit.Burst), nil
 		}
 		return l.Remaining + n, nil
@@ -134,7 +134,7 @@ func (c bucketTopUpCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 type bucketGrantCmd struct{ addition }
 
 func (c bucketGrantCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return c.run(ctx, g, out, admin.Buckets.GrantWindow, func(l dynalimit.LimitStatus, n int64) (int64, error) {
+	return c.addTokens(ctx, g, out, admin.Buckets.GrantWindow, func(l dynalimit.LimitStatus, n int64) (int64, error) {
 		if !l.Limit.IsQuota() {
 			return 0, badInput("%s is a token bucket, which has no window: use 'dynalimit bucket top-up'", l.Limit.Name)
 		}
@@ -153,7 +153,7 @@ func (c bucketResumeCmd) Validate() error {
 	return cmp.Or(wantWord("id of the entity", c.Entity), wantWord("name of the resource", c.Resource))
 }
 
-// resumeJSON is the end of a pause, for programs.
+// resumeJSON is the end of a pause, as JSON.
 type resumeJSON struct {
 	Entity   string `json:"entity_id"`
 	Resource string `json:"resource"`
@@ -162,7 +162,7 @@ type resumeJSON struct {
 }
 
 func (c bucketResumeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		j := resumeJSON{Entity: c.Entity, Resource: c.Resource, Missing: true, DryRun: c.DryRun}
 		for _, err := range bucketsOf(c.Resource, admin.New(repo).Buckets.List(ctx, c.Entity)) {
 			if err != nil {
@@ -175,11 +175,11 @@ func (c bucketResumeCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 				return err
 			}
 		}
-		return out.Show(j, func() { j.print(out) })
+		return out.Show(j, func() { j.printText(out) })
 	})
 }
 
-func (j resumeJSON) print(out *term.Output) {
+func (j resumeJSON) printText(out *term.Output) {
 	fmt.Fprintf(out, "%s on %s\n", out.Bold(j.Entity), out.Bold(j.Resource))
 	switch {
 	case j.Missing:
@@ -191,7 +191,7 @@ func (j resumeJSON) print(out *term.Output) {
 	}
 }
 
-// endPause ends the pause by a limiter of its own.
+// endPause ends the pause with its own limiter.
 func endPause(ctx context.Context, repo *dynalimit.Repository, entity, resource string) error {
 	limiter, err := dynalimit.New(repo, nil)
 	if err != nil {
@@ -200,19 +200,19 @@ func endPause(ctx context.Context, repo *dynalimit.Repository, entity, resource 
 	return errors.Join(limiter.Resume(ctx, entity, resource, "by hand"), limiter.Close(context.WithoutCancel(ctx)))
 }
 
-// fill fills a bucket under an id, or for a dry run says what would be.
-func (b bucketFlags) fill(
+// fillBucket fills a bucket under an id. In a dry run it only computes the result.
+func (b bucketFlags) fillBucket(
 	ctx context.Context, g *globals, out *term.Output,
 	do func(repo *dynalimit.Repository, id string) (*admin.BucketRefill, error),
 	would func(dynalimit.LimitStatus) (after int64, wanted bool, err error), units map[string]string,
 ) error {
-	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		j := refillJSON{Entity: b.Entity, Resource: b.Resource, Limits: []limitRefillJSON{}, DryRun: b.DryRun}
 		if b.DryRun {
-			if err := j.look(ctx, repo, would, units); err != nil {
+			if err := j.computeRefill(ctx, repo, would, units); err != nil {
 				return err
 			}
-			return out.Show(j, func() { j.print(out) })
+			return out.Show(j, func() { j.printText(out) })
 		}
 		id := cmp.Or(b.ID, rand.Text())
 		done, err := do(repo, id)
@@ -226,12 +226,12 @@ func (b bucketFlags) fill(
 		for _, name := range slices.Sorted(maps.Keys(done.After)) {
 			j.Limits = append(j.Limits, limitRefillJSON{name, done.Before[name], done.After[name], units[name]})
 		}
-		return out.Show(j, func() { j.print(out) })
+		return out.Show(j, func() { j.printText(out) })
 	})
 }
 
-// look is what would become of the limits of a bucket.
-func (j *refillJSON) look(ctx context.Context, repo *dynalimit.Repository, would func(dynalimit.LimitStatus) (int64, bool, error), units map[string]string) error {
+// computeRefill computes the result of a dry run for the limits of a bucket.
+func (j *refillJSON) computeRefill(ctx context.Context, repo *dynalimit.Repository, would func(dynalimit.LimitStatus) (int64, bool, error), units map[string]string) error {
 	j.Missing = true
 	for b, err := range bucketsOf(j.Resource, admin.New(repo).Buckets.List(ctx, j.Entity)) {
 		if err != nil {
@@ -258,7 +258,7 @@ func (j *refillJSON) look(ctx context.Context, repo *dynalimit.Repository, would
 	return nil
 }
 
-func (j refillJSON) print(out *term.Output) {
+func (j refillJSON) printText(out *term.Output) {
 	fmt.Fprintf(out, "%s on %s\n", out.Bold(j.Entity), out.Bold(j.Resource))
 	if j.Missing {
 		fmt.Fprintln(out, "There is no bucket: it is full when it is first used. Nothing was done.")

@@ -18,35 +18,35 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/credentials"
 )
 
-// budgetCmd is what all budget commands share: each finds the tables as the flags say.
+// budgetCmd is shared by all budget commands. It finds the tables by the flags.
 type budgetCmd struct {
 	Control      string `help:"Table of configuration and prices." default:"control"`
 	Usage        string `help:"Table of counters and records." default:"usage"`
 	CreateTables bool   `help:"Create the two tables if they are missing."`
 
 	*globals `kong:"-"`
-	readOnly bool // of the command that runs
+	readOnly bool // set by commands that only read
 }
 
-// AfterApply is called by the parser.
-func (b *budgetCmd) AfterApply(g *globals, k *kong.Context) error { //nolint:unparam // the parser wants an error
+// AfterApply implements the parser's hook.
+func (b *budgetCmd) AfterApply(g *globals, k *kong.Context) error { //nolint:unparam // required by the parser
 	of := *g
 	b.globals = &of
 	k.Bind(b)
 	return nil
 }
 
-// closingTime bounds what a keeper writes after its command.
+// closingTime bounds the writes of a keeper after its command.
 const closingTime = 15 * time.Second
 
-// with runs a command on a keeper of the tables.
-func (b *budgetCmd) with(ctx context.Context, out *term.Output, run func(*budget.Keeper) error) error {
-	return b.on(ctx, out, func(_ *dynamodb.Client, _ string, k *budget.Keeper) error { return run(k) })
+// onKeeper runs a command on a keeper of the tables.
+func (b *budgetCmd) onKeeper(ctx context.Context, out *term.Output, run func(*budget.Keeper) error) error {
+	return b.onTables(ctx, out, func(_ *dynamodb.Client, _ string, k *budget.Keeper) error { return run(k) })
 }
 
-// show shows what a keeper of the tables says.
-func show[T any](ctx context.Context, b *budgetCmd, out *term.Output, get func(*budget.Keeper) (T, error), print func(T)) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
+// showResult prints a result of a keeper.
+func showResult[T any](ctx context.Context, b *budgetCmd, out *term.Output, get func(*budget.Keeper) (T, error), print func(T)) error {
+	return b.onKeeper(ctx, out, func(k *budget.Keeper) error {
 		value, err := get(k)
 		if err != nil {
 			return err
@@ -55,22 +55,21 @@ func show[T any](ctx context.Context, b *budgetCmd, out *term.Output, get func(*
 	})
 }
 
-// showOf shows what a keeper says of an organisation, or an app of it that is named; they
-// have to exist.
-func showOf[T any](
+// showExisting prints a result of a keeper about an organisation or app, which must exist.
+func showExisting[T any](
 	ctx context.Context, b *budgetCmd, out *term.Output, org, app string, get func(*budget.Keeper) (T, error), print func(T),
 ) error {
-	return show(ctx, b, out, func(k *budget.Keeper) (value T, err error) {
-		if err := known(ctx, k, org, app); err != nil {
+	return showResult(ctx, b, out, func(k *budget.Keeper) (value T, err error) {
+		if err := checkExists(ctx, k, org, app); err != nil {
 			return value, err
 		}
 		return get(k)
 	}, print)
 }
 
-// on runs a command on the tables, in somebody's name.
-func (b *budgetCmd) on(ctx context.Context, out *term.Output, run func(client *dynamodb.Client, who string, k *budget.Keeper) error) error {
-	o := b.options(ctx)
+// onTables runs a command on the tables with a principal.
+func (b *budgetCmd) onTables(ctx context.Context, out *term.Output, run func(client *dynamodb.Client, who string, k *budget.Keeper) error) error {
+	o := b.connectOptions(ctx)
 	defer out.Watch(o.Where())()
 	cfg, err := o.Config(ctx)
 	if err != nil {
@@ -82,7 +81,7 @@ func (b *budgetCmd) on(ctx context.Context, out *term.Output, run func(client *d
 	}
 	keeper, err := budget.New(client, budget.Tables{Control: b.Control, Usage: b.Usage}, &budget.Options{Now: clockOf(ctx)})
 	if err != nil {
-		return b.explain(ctx, err)
+		return b.explainError(ctx, err)
 	}
 	who, err := o.Identity(ctx, cfg)
 	if err == nil && b.CreateTables {
@@ -93,10 +92,10 @@ func (b *budgetCmd) on(ctx context.Context, out *term.Output, run func(client *d
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 	defer cancel()
-	return b.explain(ctx, errors.Join(err, keeper.Close(closing)))
+	return b.explainError(ctx, errors.Join(err, keeper.Close(closing)))
 }
 
-// withoutWrites lets a client read alone.
+// withoutWrites restricts a client to reads.
 func withoutWrites(o *dynamodb.Options) {
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
 		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("WithoutWrites", func(
@@ -111,14 +110,14 @@ func withoutWrites(o *dynamodb.Options) {
 	})
 }
 
-// explain says what to do about an error, or about Ctrl-C.
-func (b *budgetCmd) explain(ctx context.Context, err error) error {
+// explainError adds advice to an error, and handles Ctrl-C.
+func (b *budgetCmd) explainError(ctx context.Context, err error) error {
 	var missing *types.ResourceNotFoundException
 	var bad *fault.ValidationError
 	next := ""
 	switch {
 	case err == nil || ctx.Err() != nil:
-		return b.globals.explain(ctx, err)
+		return b.globals.explainError(ctx, err)
 	case errors.As(err, &missing):
 		return fmt.Errorf("table %q or %q is missing: name yours with --control and --usage, or make them with --create-tables", b.Control, b.Usage)
 	case errors.Is(err, budget.ErrNotFound):
@@ -129,17 +128,17 @@ func (b *budgetCmd) explain(ctx context.Context, err error) error {
 			next = "it is what " + flag + " says, or does not say; "
 		}
 		next += "correct it and try again; --help has an example"
-	case errors.Is(err, credentials.ErrConflict): // it says what to do
+	case errors.Is(err, credentials.ErrConflict): // the error contains advice
 		return &failure{exitConflict, err}
 	case errors.Is(err, budget.ErrConflict):
 		return afterConflict(err)
 	default:
-		return b.globals.explain(ctx, err)
+		return b.globals.explainError(ctx, err)
 	}
 	return fmt.Errorf("%w; %s", err, next)
 }
 
-// afterConflict says what to do about a conflict, unless it does itself.
+// afterConflict adds advice to a conflict without any.
 func afterConflict(err error) error {
 	if beingDeleted(err) {
 		return err
@@ -147,5 +146,5 @@ func afterConflict(err error) error {
 	return fmt.Errorf("%w; somebody else changed it at the same time: try again", err)
 }
 
-// beingDeleted reports whether a conflict lasts until somebody completes a deletion.
+// beingDeleted reports whether a conflict lasts until a deletion is completed.
 func beingDeleted(err error) bool { return strings.Contains(err.Error(), "is being deleted") }

@@ -15,7 +15,7 @@ type appsListCmd struct {
 }
 
 func (c appsListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return showOf(ctx, b, out, c.Org, "", func(k *budget.Keeper) ([]appJSON, error) {
+	return showExisting(ctx, b, out, c.Org, "", func(k *budget.Keeper) ([]appJSON, error) {
 		all := []appJSON{}
 		for app, err := range k.Setup().Apps(ctx, c.Org) {
 			if err != nil {
@@ -30,7 +30,7 @@ func (c appsListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) er
 		}
 		for _, j := range all {
 			ordering := cmp.Or(strings.Join(j.Ordering, " → "), "ordering of the organisation")
-			fmt.Fprintf(out, "%-24s %s%s\n", j.ID, ordering, named(out, j.Name))
+			fmt.Fprintf(out, "%-24s %s%s\n", j.ID, ordering, namedSuffix(out, j.Name))
 		}
 	})
 }
@@ -41,10 +41,10 @@ type appsShowCmd struct {
 }
 
 func (c appsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return show(ctx, b, out, func(k *budget.Keeper) (appJSON, error) {
+	return showResult(ctx, b, out, func(k *budget.Keeper) (appJSON, error) {
 		app, err := k.Setup().GetApp(ctx, c.Org, c.App)
 		return appJSON{Org: c.Org, App: app}, err
-	}, func(j appJSON) { j.print(out) })
+	}, func(j appJSON) { j.printText(out) })
 }
 
 type appsPutCmd struct {
@@ -54,20 +54,20 @@ type appsPutCmd struct {
 }
 
 func (c appsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return show(ctx, b, out, func(k *budget.Keeper) (appJSON, error) {
+	return showResult(ctx, b, out, func(k *budget.Keeper) (appJSON, error) {
 		j := appJSON{Org: c.Org}
 		err := whileOvertaken(ctx, func() error {
 			app, err := appToChange(ctx, k, c.Org, c.App)
 			if err != nil {
 				return err
 			}
-			c.apply(&app.Name, &app.Ordering, &app.Quotas, &app.Models, &app.TightPercent)
+			c.applyFlags(&app.Name, &app.Ordering, &app.Quotas, &app.Models, &app.TightPercent)
 			j.App, err = k.Setup().PutApp(ctx, c.Org, app)
 			return err
 		})
 		if err == nil {
-			j.Unpriced, err = unpriced(ctx, k, c.Org, c.App)
+			j.Unpriced, err = unpricedLabels(ctx, k, c.Org, c.App)
 		}
 		return j, err
-	}, func(j appJSON) { j.print(out) })
+	}, func(j appJSON) { j.printText(out) })
 }

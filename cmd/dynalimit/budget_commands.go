@@ -1,6 +1,6 @@
 package main
 
-// budgetCommands are the commands about budgets.
+// budgetCommands is the commands about budgets.
 type budgetCommands struct {
 	budgetCmd
 

@@ -23,38 +23,38 @@ type credentialsCmd struct {
 	Revoke credentialsRevokeCmd `cmd:"" help:"End the credentials of an organisation or an app, and the tokens they got."`
 }
 
-// account is who logs in.
+// account names a client.
 type account struct {
 	Org string `arg:"" help:"The organisation's id."`
 	App string `arg:"" optional:"" help:"An app's id. Default: the organisation itself."`
 }
 
-// words name the client on a command line.
-func (c account) words() string {
+// asArguments returns the arguments that name the client.
+func (c account) asArguments() string {
 	if c.App == "" {
 		return term.Plain(c.Org)
 	}
 	return term.Plain(c.Org + " " + c.App)
 }
 
-// who names the client to a person.
-func (c account) who() string {
+// describe describes the client for people.
+func (c account) describe() string {
 	if c.App == "" {
 		return "the organisation " + term.Plain(c.Org)
 	}
 	return "the app " + term.Plain(c.App)
 }
 
-// without says what to do about a client without credentials.
-func (c account) without(err error) error {
+// explainMissing adds advice to an error about missing credentials.
+func (c account) explainMissing(err error) error {
 	if errors.Is(err, credentials.ErrNotFound) {
-		return fmt.Errorf("%w; give it some with 'dynalimit budget credentials create %s'", err, c.words())
+		return fmt.Errorf("%w; give it some with 'dynalimit budget credentials create %s'", err, c.asArguments())
 	}
 	return err
 }
 
-// onCredentials runs a command on the credentials in the control table. Keys are nil where
-// nothing is hashed.
+// onCredentials runs a command on the credentials in the control table. keys is nil if nothing
+// is hashed.
 func (b *budgetCmd) onCredentials(
 	ctx context.Context, out *term.Output, keys *credentials.KeySet, run func(*budget.Keeper, *credentials.Store) error,
 ) error {
@@ -64,7 +64,7 @@ func (b *budgetCmd) onCredentials(
 			return err
 		}
 	}
-	return b.on(ctx, out, func(db *dynamodb.Client, who string, k *budget.Keeper) error {
+	return b.onTables(ctx, out, func(db *dynamodb.Client, who string, k *budget.Keeper) error {
 		store, err := credentials.New(db, b.Control, &credentials.Options{Keys: keys, Now: clockOf(ctx), Principal: who})
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func (b *budgetCmd) onCredentials(
 	})
 }
 
-// credentialsJSON are credentials, for programs.
+// credentialsJSON is credentials as JSON.
 type credentialsJSON struct {
 	ClientID   string    `json:"client_id"`
 	Org        string    `json:"org_id"`
@@ -88,11 +88,11 @@ type credentialsJSON struct {
 	Revoked    time.Time `json:"revoked_at,omitzero"`
 }
 
-func (c account) json() credentialsJSON {
+func (c account) asJSON() credentialsJSON {
 	return credentialsJSON{ClientID: credentials.ClientID(c.Org, c.App), Org: c.Org, App: c.App}
 }
 
-// momentText is a time for people; "" for none.
+// momentText formats a time for people, or returns "" for the zero time.
 func momentText(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -106,9 +106,9 @@ func (c credentialsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Out
 	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {
 		status, err := store.Status(ctx, c.Org, c.App)
 		if err != nil {
-			return c.without(err)
+			return c.explainMissing(err)
 		}
-		j := c.json()
+		j := c.asJSON()
 		j.Version, j.Created, j.Issued = status.Version, status.Created.UTC(), status.Issued.UTC()
 		j.GraceUntil, j.Revoked = status.GraceUntil.UTC(), status.RevokedAt.UTC()
 		return out.Show(j, func() {
@@ -117,7 +117,7 @@ func (c credentialsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Out
 				state = "revoked since " + momentText(j.Revoked)
 			}
 			fmt.Fprintln(out, out.Bold(j.ClientID))
-			fields(out, "credentials", state, "since", momentText(j.Created), "secret since", momentText(j.Issued),
+			printFields(out, "credentials", state, "since", momentText(j.Created), "secret since", momentText(j.Issued),
 				"one before until", momentText(j.GraceUntil))
 		})
 	})
@@ -130,13 +130,13 @@ type credentialsCreateCmd struct {
 }
 
 func (c credentialsCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return c.issue(ctx, b, out, c.handover, c.keysetFlag, func(k *budget.Keeper, store *credentials.Store, j *credentialsJSON) (credentials.Issued, error) {
-		if err := known(ctx, k, c.Org, c.App); err != nil {
+	return c.issueSecret(ctx, b, out, c.handover, c.keysetFlag, func(k *budget.Keeper, store *credentials.Store, j *credentialsJSON) (credentials.Issued, error) {
+		if err := checkExists(ctx, k, c.Org, c.App); err != nil {
 			return credentials.Issued{}, err
 		}
 		issued, err := store.Create(ctx, c.Org, c.App)
 		if err == nil && !issued.Created {
-			err = &failure{exitConflict, fmt.Errorf("%s has credentials already; give it another secret with 'dynalimit budget credentials rotate %s'", c.who(), c.words())}
+			err = &failure{exitConflict, fmt.Errorf("%s has credentials already; give it another secret with 'dynalimit budget credentials rotate %s'", c.describe(), c.asArguments())}
 		}
 		return issued, err
 	})
@@ -145,7 +145,7 @@ func (c credentialsCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.O
 // graceFlag is a time in whole hours.
 type graceFlag int
 
-// UnmarshalText reads 24h, 7d or 0.
+// UnmarshalText parses 24h, 7d or 0.
 func (g *graceFlag) UnmarshalText(text []byte) error {
 	if string(text) == "0" {
 		*g = 0
@@ -167,71 +167,71 @@ type credentialsRotateCmd struct {
 }
 
 func (c credentialsRotateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return c.issue(ctx, b, out, c.handover, c.keysetFlag, func(_ *budget.Keeper, store *credentials.Store, j *credentialsJSON) (credentials.Issued, error) {
+	return c.issueSecret(ctx, b, out, c.handover, c.keysetFlag, func(_ *budget.Keeper, store *credentials.Store, j *credentialsJSON) (credentials.Issued, error) {
 		rotation, err := store.Rotate(ctx, c.Org, c.App, int(c.Grace))
 		j.GraceUntil, j.Dropped = rotation.GraceUntil.UTC(), rotation.OldestDropped
-		return rotation.Issued, c.without(err)
+		return rotation.Issued, c.explainMissing(err)
 	})
 }
 
-// issue has a secret made, hands it over, and tells of it.
-func (c account) issue(
+// issueSecret issues a secret, hands it over, and prints the result.
+func (c account) issueSecret(
 	ctx context.Context, b *budgetCmd, out *term.Output, to handover, with keysetFlag,
 	do func(*budget.Keeper, *credentials.Store, *credentialsJSON) (credentials.Issued, error),
 ) error {
-	keys, err := with.keys(ctx, b.globals)
+	keys, err := with.loadKeys(ctx, b.globals)
 	if err != nil {
 		return err
 	}
-	receive, err := to.prepare(false)
+	receive, err := to.prepareReceiver(false)
 	if err != nil {
 		return err
 	}
-	defer receive.drop()
+	defer receive.removeEmpty()
 	return b.onCredentials(ctx, out, keys, func(k *budget.Keeper, store *credentials.Store) error {
-		j := c.json()
+		j := c.asJSON()
 		issued, err := do(k, store, &j)
 		if err != nil {
-			return c.undecided(err)
+			return c.explainUndecided(err)
 		}
-		handed, err := c.fetch(ctx, store, issued.Token, receive)
+		handed, err := c.fetchSecret(ctx, store, issued.Token, receive)
 		if err != nil {
 			return err
 		}
-		j.Version, j.Secret = issued.Version, receive.shown(handed)
+		j.Version, j.Secret = issued.Version, receive.shownSecret(handed)
 		if j.Secret == "" {
 			j.File = receive.Out
 		}
-		return out.Show(j, func() { c.print(out, j, receive.line(handed)) })
+		return out.Show(j, func() { c.printSecret(out, j, receive.describeTarget(handed)) })
 	})
 }
 
-// undecided says what to do where nobody knows whether a secret was made.
-func (c account) undecided(err error) error {
+// explainUndecided adds advice to an error after which the secret may or may not exist.
+func (c account) explainUndecided(err error) error {
 	if errors.Is(err, credentials.ErrUnavailable) {
-		return fmt.Errorf("%w; look at it with 'dynalimit budget credentials show %s': where a secret was made all the same, nobody has it, and 'rotate' makes another", err, c.words())
+		return fmt.Errorf("%w; look at it with 'dynalimit budget credentials show %s': where a secret was made all the same, nobody has it, and 'rotate' makes another", err, c.asArguments())
 	}
 	return err
 }
 
-// fetch hands the secret over.
-func (c account) fetch(ctx context.Context, store *credentials.Store, token credentials.Secret, to *receiver) (credentials.Secret, error) {
+// fetchSecret retrieves the secret and hands it over.
+func (c account) fetchSecret(ctx context.Context, store *credentials.Store, token credentials.Secret, to *receiver) (credentials.Secret, error) {
 	got, err := store.Retrieve(context.WithoutCancel(ctx), c.Org, c.App, token)
 	if err == nil {
 		var body []byte
 		if body, err = json.Marshal(map[string]string{"client_id": got.ClientID, "client_secret": got.Secret.Reveal()}); err == nil {
-			err = to.keep(string(body) + "\n")
+			err = to.writeSecret(string(body) + "\n")
 		}
 	}
 	if err != nil {
-		return credentials.Secret{}, fmt.Errorf("the secret was made, and not handed over: %w; make another with 'dynalimit budget credentials rotate %s --grace 0'", err, c.words())
+		return credentials.Secret{}, fmt.Errorf("the secret was made, and not handed over: %w; make another with 'dynalimit budget credentials rotate %s --grace 0'", err, c.asArguments())
 	}
 	return got.Secret, nil
 }
 
-func (c account) print(out *term.Output, j credentialsJSON, secret string) {
-	fmt.Fprintf(out, "Made a secret for %s. Nobody can read it again.\n", out.Bold(c.who()))
-	fields(out, "client id", j.ClientID, "secret", secret, "one before until", momentText(j.GraceUntil))
+func (c account) printSecret(out *term.Output, j credentialsJSON, secret string) {
+	fmt.Fprintf(out, "Made a secret for %s. Nobody can read it again.\n", out.Bold(c.describe()))
+	printFields(out, "client id", j.ClientID, "secret", secret, "one before until", momentText(j.GraceUntil))
 	if j.Dropped {
 		fmt.Fprintln(out, out.Yellow("The secret before the last one works no longer: at most two do."))
 	}
@@ -246,14 +246,16 @@ func (c credentialsRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.O
 	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {
 		before, err := store.Status(ctx, c.Org, c.App)
 		if err != nil {
-			return c.without(err)
+			return c.explainMissing(err)
 		}
-		j := c.json()
+		j := c.asJSON()
 		if !before.RevokedAt.IsZero() {
 			j.Revoked = before.RevokedAt.UTC()
-			return out.Show(j, func() { fmt.Fprintf(out, "Nothing to change: %s has none since %s.\n", c.who(), momentText(j.Revoked)) })
+			return out.Show(j, func() {
+				fmt.Fprintf(out, "Nothing to change: %s has none since %s.\n", c.describe(), momentText(j.Revoked))
+			})
 		}
-		if err := c.confirm(ctx, out, "Its calls fail within 30 s. End all credentials and tokens of "+c.who()+"?", cmp.Or(c.App, c.Org)); err != nil {
+		if err := c.confirm(ctx, out, "Its calls fail within 30 s. End all credentials and tokens of "+c.describe()+"?", cmp.Or(c.App, c.Org)); err != nil {
 			return err
 		}
 		if err := store.Revoke(ctx, c.Org, c.App); err != nil {
@@ -261,7 +263,7 @@ func (c credentialsRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.O
 		}
 		j.Revoked = now(ctx).Truncate(time.Second).UTC()
 		return out.Show(j, func() {
-			fmt.Fprintf(out, "Ended all credentials and tokens of %s; other processes follow within 30 s.\n", c.who())
+			fmt.Fprintf(out, "Ended all credentials and tokens of %s; other processes follow within 30 s.\n", c.describe())
 		})
 	})
 }

@@ -19,7 +19,7 @@ type orgsDeleteCmd struct {
 }
 
 func (c orgsDeleteCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.delete(ctx, out, account{Org: c.Org}, c.destroys)
+	return b.deleteAccount(ctx, out, account{Org: c.Org}, c.destroys)
 }
 
 type appsDeleteCmd struct {
@@ -29,10 +29,10 @@ type appsDeleteCmd struct {
 }
 
 func (c appsDeleteCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.delete(ctx, out, account{c.Org, c.App}, c.destroys)
+	return b.deleteAccount(ctx, out, account{c.Org, c.App}, c.destroys)
 }
 
-// deletionJSON is what a deletion came to, for programs.
+// deletionJSON is the result of a deletion, as JSON.
 type deletionJSON struct {
 	Org    string `json:"org_id"`
 	App    string `json:"app_id,omitempty"`
@@ -40,21 +40,21 @@ type deletionJSON struct {
 	DryRun bool   `json:"dry_run,omitempty"`
 }
 
-// delete deletes an organisation or an app, with its credentials.
-func (b *budgetCmd) delete(ctx context.Context, out *term.Output, of account, how destroys) error {
+// deleteAccount deletes an organisation or an app with its credentials.
+func (b *budgetCmd) deleteAccount(ctx context.Context, out *term.Output, of account, how destroys) error {
 	return b.onCredentials(ctx, out, nil, func(k *budget.Keeper, store *credentials.Store) error {
-		d, err := of.doomed(ctx, k)
+		d, err := of.findDoomed(ctx, k)
 		if err != nil {
 			return err
 		}
 		j := deletionJSON{of.Org, of.App, d.apps, how.DryRun}
 		if how.DryRun {
 			return out.Show(j, func() {
-				fmt.Fprintf(out, "Would %s %s.\nDry run: nothing was changed.\n", d.verb("delete", "go on with the deletion of"), d.whole())
+				fmt.Fprintf(out, "Would %s %s.\nDry run: nothing was changed.\n", d.chooseVerb("delete", "go on with the deletion of"), d.describeAll())
 			})
 		}
-		if !d.gone { // to go on nobody is asked
-			question := "Its calls fail within 5 minutes, and its credentials and tokens end. What was counted is kept until its time ends. Delete " + d.whole() + "?"
+		if !d.gone { // a continued deletion needs no confirmation
+			question := "Its calls fail within 5 minutes, and its credentials and tokens end. What was counted is kept until its time ends. Delete " + d.describeAll() + "?"
 			if err := how.confirm(ctx, out, question, cmp.Or(d.App, d.Org)); err != nil {
 				return err
 			}
@@ -65,38 +65,40 @@ func (b *budgetCmd) delete(ctx context.Context, out *term.Output, of account, ho
 			err = k.Setup().DeleteOrg(ctx, d.Org, store.Delete)
 		}
 		if err != nil {
-			return undone(err)
+			return explainUndone(err)
 		}
-		return out.Show(j, func() { fmt.Fprintf(out, "%s %s.\n", d.verb("Deleted", "Completed the deletion of"), d.whole()) })
+		return out.Show(j, func() {
+			fmt.Fprintf(out, "%s %s.\n", d.chooseVerb("Deleted", "Completed the deletion of"), d.describeAll())
+		})
 	})
 }
 
-// undone says that a deletion which failed goes on where it stopped.
-func undone(err error) error {
+// explainUndone adds to the error of a failed deletion that the same command continues it.
+func explainUndone(err error) error {
 	if _, invalid := errors.AsType[*fault.ValidationError](err); invalid || errors.Is(err, budget.ErrNotFound) {
 		return err
 	}
 	return fmt.Errorf("%w; what was done stays done, and the same command goes on", err)
 }
 
-// doomed is what is to be deleted, as it was before.
+// doomed is an organisation or app before its deletion.
 type doomed struct {
 	account
-	apps int  // of an organisation
-	gone bool // its deletion has begun already, or it never was
+	apps int  // number of apps of an organisation
+	gone bool // its deletion has begun, or it never existed
 }
 
-// doomed looks at what is to be deleted.
-func (c account) doomed(ctx context.Context, k *budget.Keeper) (doomed, error) {
+// findDoomed reads the organisation or app before its deletion.
+func (c account) findDoomed(ctx context.Context, k *budget.Keeper) (doomed, error) {
 	d := doomed{account: c}
-	err := d.look(ctx, k)
+	err := d.readDoomed(ctx, k)
 	if errors.Is(err, budget.ErrNotFound) {
 		return doomed{account: c, gone: true}, nil
 	}
 	return d, err
 }
 
-func (d *doomed) look(ctx context.Context, k *budget.Keeper) error {
+func (d *doomed) readDoomed(ctx context.Context, k *budget.Keeper) error {
 	if d.App != "" {
 		_, err := k.Setup().GetApp(ctx, d.Org, d.App)
 		return err
@@ -113,18 +115,18 @@ func (d *doomed) look(ctx context.Context, k *budget.Keeper) error {
 	return nil
 }
 
-// verb is what is done: the former, or the latter to what is gone already.
-func (d doomed) verb(first, further string) string {
+// chooseVerb returns first, or further if the deletion has begun before.
+func (d doomed) chooseVerb(first, further string) string {
 	if d.gone {
 		return further
 	}
 	return first
 }
 
-// whole names what is deleted with what belongs to it.
-func (d doomed) whole() string {
+// describeAll describes the deleted objects.
+func (d doomed) describeAll() string {
 	if d.App != "" || d.gone {
-		return d.who()
+		return d.describe()
 	}
-	return d.who() + " with " + notation.Many(d.apps, "app")
+	return d.describe() + " with " + notation.Many(d.apps, "app")
 }

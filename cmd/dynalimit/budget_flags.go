@@ -13,11 +13,10 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budget"
 )
 
-// dayFlag is a day as the library writes it, 20260123. The commands show 2026-01-23.
+// dayFlag is a day in the library's form, 20260123. The commands print 2026-01-23.
 type dayFlag string
 
-// UnmarshalText reads a day as the library writes it, or as the commands show
-// it.
+// UnmarshalText parses a day in the library's form or in the printed form.
 func (d *dayFlag) UnmarshalText(text []byte) error {
 	for _, layout := range []string{"20060102", time.DateOnly, "Mon " + time.DateOnly} {
 		if t, err := time.Parse(layout, string(text)); err == nil {
@@ -28,7 +27,7 @@ func (d *dayFlag) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%q is not a day: write it like 2026-01-31 or 20260131", text)
 }
 
-// oneOf reads one of some words into its upper case.
+// oneOf parses one of several words and returns it in upper case.
 func oneOf(text []byte, words ...string) (string, error) {
 	if word := strings.ToLower(string(text)); slices.Contains(words, word) {
 		return strings.ToUpper(word), nil
@@ -38,14 +37,14 @@ func oneOf(text []byte, words ...string) (string, error) {
 
 type scopeFlag budget.Scope
 
-// UnmarshalText reads org or app.
+// UnmarshalText parses org or app.
 func (s *scopeFlag) UnmarshalText(text []byte) error {
 	word, err := oneOf(text, "org", "app")
 	*s = scopeFlag(word)
 	return err
 }
 
-// flags are what to write for a field that the library names.
+// flags maps fields of the library to flags and arguments.
 var flags = map[string]string{
 	"org_id": "ORG", "app_id": "APP", "model_label": "LABEL", "tag": "TAG", "model": "MODEL",
 	"model_ordering": "--ordering", "quotas": "--quota", "models": "--model", "timezone": "--timezone",
@@ -56,7 +55,7 @@ var flags = map[string]string{
 	"before": "--before", "keep": "--keep", "principal": "--principal", "accept": "--accept", "list": "--list",
 }
 
-// flagOf is the flag or argument that an invalid field comes from.
+// flagOf returns the flag or argument of an invalid field.
 func flagOf(err error) string {
 	var bad *fault.ValidationError
 	if !errors.As(err, &bad) {
@@ -75,16 +74,16 @@ func flagOf(err error) string {
 	return name
 }
 
-// days are days as the library writes them.
+// days matches days in the library's form.
 var days = regexp.MustCompile(`\b20[0-9]{6}\b`)
 
-// datedError is an error whose days are written as the commands write them.
+// datedError is an error with its days in the printed form.
 type datedError struct{ error }
 
 func (e datedError) Error() string { return days.ReplaceAllStringFunc(e.error.Error(), dateOf) }
 func (e datedError) Unwrap() error { return e.error }
 
-// inDates writes the days of an invalid day as they are typed.
+// inDates converts the days in an error about an invalid day.
 func inDates(err error) error {
 	if slices.Contains([]string{"--day", "--before", "--to and --days"}, flagOf(err)) {
 		return datedError{err}
@@ -92,7 +91,7 @@ func inDates(err error) error {
 	return err
 }
 
-// inOrdering checks labels that are to have quotas.
+// inOrdering checks that labels with quotas are in the ordering.
 func inOrdering(labels []string, ordering []string) error {
 	for _, label := range labels {
 		if label != "" && !slices.Contains(ordering, label) {

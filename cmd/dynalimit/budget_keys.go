@@ -16,7 +16,7 @@ type keysCmd struct {
 	Revoke keysRevokeCmd `cmd:"" help:"End a key."`
 }
 
-// keyJSON is a provisioning key, for programs.
+// keyJSON is a provisioning key as JSON.
 type keyJSON struct {
 	credentials.ProvisioningKey
 	Key  string `json:"key,omitempty"`
@@ -53,35 +53,35 @@ type keysCreateCmd struct {
 }
 
 func (c keysCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	keys, err := c.keys(ctx, b.globals)
+	keys, err := c.loadKeys(ctx, b.globals)
 	if err != nil {
 		return err
 	}
-	receive, err := c.prepare(false)
+	receive, err := c.prepareReceiver(false)
 	if err != nil {
 		return err
 	}
-	defer receive.drop()
+	defer receive.removeEmpty()
 	return b.onCredentials(ctx, out, keys, func(_ *budget.Keeper, store *credentials.Store) error {
-		key, err := c.create(ctx, store)
+		key, err := c.createKey(ctx, store)
 		if err != nil {
 			return err
 		}
-		if err := receive.keep(key.Secret.Reveal() + "\n"); err != nil {
+		if err := receive.writeSecret(key.Secret.Reveal() + "\n"); err != nil {
 			return fmt.Errorf("%w; end the key with 'dynalimit budget keys revoke %s', and make another", err, key.Name)
 		}
 		j := keyJSON{ProvisioningKey: key.ProvisioningKey}
-		if j.Key = receive.shown(key.Secret); j.Key == "" {
+		if j.Key = receive.shownSecret(key.Secret); j.Key == "" {
 			j.File = receive.Out
 		}
 		return out.Show(j, func() {
 			fmt.Fprintf(out, "Made the key %s%s. Nobody can read it again.\n", out.Bold(j.Name), forOrg(j.Org))
-			fields(out, "key", receive.line(key.Secret))
+			printFields(out, "key", receive.describeTarget(key.Secret))
 		})
 	})
 }
 
-func (c keysCreateCmd) create(ctx context.Context, store *credentials.Store) (credentials.NewKey, error) {
+func (c keysCreateCmd) createKey(ctx context.Context, store *credentials.Store) (credentials.NewKey, error) {
 	if c.Org == "" {
 		return store.CreateKey(ctx, c.Name)
 	}
@@ -102,7 +102,7 @@ type keysRevokeCmd struct {
 
 func (c keysRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {
-		key, err := c.find(ctx, store)
+		key, err := c.findKey(ctx, store)
 		if err != nil {
 			return err
 		}
@@ -118,8 +118,8 @@ func (c keysRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) 
 	})
 }
 
-// find looks the key up, before anybody is asked about it.
-func (c keysRevokeCmd) find(ctx context.Context, store *credentials.Store) (credentials.ProvisioningKey, error) {
+// findKey looks up the key before the confirmation.
+func (c keysRevokeCmd) findKey(ctx context.Context, store *credentials.Store) (credentials.ProvisioningKey, error) {
 	all, err := store.ListKeys(ctx)
 	if err != nil {
 		return credentials.ProvisioningKey{}, err

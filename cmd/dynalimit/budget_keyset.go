@@ -16,7 +16,7 @@ type keysetCmd struct {
 	Rotate keysetRotateCmd `cmd:"" help:"Put a new signing key and a new pepper into a file of keys."`
 }
 
-// keysetJSON is a file of keys, for programs, without its keys.
+// keysetJSON is a file of keys as JSON, without the keys.
 type keysetJSON struct {
 	File    string    `json:"file"`
 	Signing string    `json:"signing_key"`
@@ -35,12 +35,12 @@ func (c keysetCreateCmd) Run(ctx context.Context, out *term.Output) error {
 	if err != nil {
 		return err
 	}
-	receive, err := handover{Out: c.Out}.prepare(c.DryRun)
+	receive, err := handover{Out: c.Out}.prepareReceiver(c.DryRun)
 	if err != nil {
 		return err
 	}
-	defer receive.drop()
-	if err := receive.keep(keys.Document().Reveal() + "\n"); err != nil {
+	defer receive.removeEmpty()
+	if err := receive.writeSecret(keys.Document().Reveal() + "\n"); err != nil {
 		return err
 	}
 	j := keysetJSON{File: c.Out, Signing: keys.Signer(now(ctx)).ID, Pepper: keys.Pepper(now(ctx)).ID, DryRun: c.DryRun}
@@ -50,11 +50,11 @@ func (c keysetCreateCmd) Run(ctx context.Context, out *term.Output) error {
 			return
 		}
 		fmt.Fprintf(out, "Made %s, which only you may read.\n", out.Bold(term.Plain(c.Out)))
-		fields(out, "signs with", j.Signing, "hashes under", j.Pepper)
+		printFields(out, "signs with", j.Signing, "hashes under", j.Pepper)
 	})
 }
 
-// writeKeys replaces a file of keys as a whole.
+// writeKeys replaces a file of keys atomically.
 func writeKeys(path string, keys *credentials.KeySet) error {
 	err := wholeFile(path, 0o600, func(to io.Writer) error {
 		_, err := io.WriteString(to, keys.Document().Reveal()+"\n")
@@ -99,6 +99,6 @@ func (c keysetRotateCmd) Run(ctx context.Context, out *term.Output) error {
 			return
 		}
 		fmt.Fprintf(out, "Put new keys into %s, in use from %s on.\n", out.Bold(term.Plain(c.File)), momentText(j.From))
-		fields(out, "signs with", j.Signing, "hashes under", j.Pepper)
+		printFields(out, "signs with", j.Signing, "hashes under", j.Pepper)
 	})
 }

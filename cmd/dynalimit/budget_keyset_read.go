@@ -14,24 +14,23 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/secretsmanager"
 )
 
-// keysetVariable is the environment's variable with the keys of the keeper.
+// keysetVariable is the environment variable with the keys of the keeper.
 const keysetVariable = "DYNALIMIT_KEYSET"
 
-// keysetFlag says under which keys secrets are hashed.
+// keysetFlag names the keys that hash secrets.
 type keysetFlag struct {
 	Keyset string `help:"File with the keys of the keeper, its peppers among them, or secretsmanager:NAME for a secret of AWS Secrets Manager. Default: what DYNALIMIT_KEYSET in the environment says." placeholder:"FILE"`
 }
 
-// vaultPrefix begins the name or ARN of a secret of AWS Secrets Manager, where that of a
-// file may stand.
+// vaultPrefix is the prefix of a secret's name or ARN, in place of a file.
 const vaultPrefix = "secretsmanager:"
 
 // vaultTime bounds one read of such a secret.
 const vaultTime = 15 * time.Second
 
-// loader reads the document of --keyset, and says how often a service is to read it again:
-// what is read of a file costs nothing.
-func (f keysetFlag) loader(ctx context.Context, g *globals) (load credentials.KeyLoader, every time.Duration, err error) {
+// keyLoader returns a loader of the document of --keyset, and the interval at which a service
+// should reload it. Reading a file is free.
+func (f keysetFlag) keyLoader(ctx context.Context, g *globals) (load credentials.KeyLoader, every time.Duration, err error) {
 	name, vault := strings.CutPrefix(f.Keyset, vaultPrefix)
 	switch {
 	case !vault:
@@ -39,7 +38,7 @@ func (f keysetFlag) loader(ctx context.Context, g *globals) (load credentials.Ke
 	case name == "":
 		return nil, 0, badInput("--keyset %s names no secret: write it like %skeeper/keys, or with its ARN", vaultPrefix, vaultPrefix)
 	}
-	cfg, err := g.options(ctx).Config(ctx)
+	cfg, err := g.connectOptions(ctx).Config(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -51,8 +50,8 @@ func (f keysetFlag) loader(ctx context.Context, g *globals) (load credentials.Ke
 	}, time.Minute, nil
 }
 
-// keys reads them.
-func (f keysetFlag) keys(ctx context.Context, g *globals) (*credentials.KeySet, error) {
+// loadKeys loads the keys.
+func (f keysetFlag) loadKeys(ctx context.Context, g *globals) (*credentials.KeySet, error) {
 	if f.Keyset == "" {
 		if os.Getenv(keysetVariable) == "" {
 			return nil, badInput("no keys of the keeper: name its file with --keyset, or have %s say what is in it", keysetVariable)
@@ -63,13 +62,13 @@ func (f keysetFlag) keys(ctx context.Context, g *globals) (*credentials.KeySet, 
 		}
 		return keys, nil
 	}
-	load, _, err := f.loader(ctx, g)
+	load, _, err := f.keyLoader(ctx, g)
 	if err != nil {
 		return nil, err
 	}
 	document, err := load(ctx)
 	if err != nil {
-		return nil, f.unread(err)
+		return nil, f.explainUnread(err)
 	}
 	keys, err := credentials.ParseKeySet(document)
 	if err != nil {
@@ -78,16 +77,16 @@ func (f keysetFlag) keys(ctx context.Context, g *globals) (*credentials.KeySet, 
 	return keys, nil
 }
 
-// unread says what to do about keys that cannot be read.
-func (f keysetFlag) unread(err error) error {
+// explainUnread adds advice to an error of reading the keys.
+func (f keysetFlag) explainUnread(err error) error {
 	if strings.HasPrefix(f.Keyset, vaultPrefix) {
 		return fmt.Errorf("%w; name the secret or give its ARN, and be allowed secretsmanager:GetSecretValue on it", err)
 	}
 	return badInput("%s cannot be read: %w; name the keeper's file of keys", term.Plain(f.Keyset), withoutPath(err))
 }
 
-// warn tells the log of a file that every user of the machine may read.
-func (f keysetFlag) warn(ctx context.Context, logger *slog.Logger) {
+// warnOfMode logs a warning about a file that every user of the machine can read.
+func (f keysetFlag) warnOfMode(ctx context.Context, logger *slog.Logger) {
 	if f.Keyset == "" || strings.HasPrefix(f.Keyset, vaultPrefix) {
 		return
 	}
@@ -96,7 +95,7 @@ func (f keysetFlag) warn(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
-// keysOf are the keys in a file.
+// keysOf loads the keys in a file.
 func keysOf(ctx context.Context, path string) (*credentials.KeySet, error) {
 	switch {
 	case path == "":
@@ -104,5 +103,5 @@ func keysOf(ctx context.Context, path string) (*credentials.KeySet, error) {
 	case strings.HasPrefix(path, vaultPrefix):
 		return nil, badInput("%s is no file: get the secret into one, change that, and put it back with 'aws secretsmanager put-secret-value'", term.Plain(path))
 	}
-	return keysetFlag{path}.keys(ctx, nil)
+	return keysetFlag{path}.loadKeys(ctx, nil)
 }

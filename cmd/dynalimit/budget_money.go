@@ -2,22 +2,22 @@ package main
 
 import "github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 
-// dollars is an amount on the command line and the screen, in micro-dollars.
+// dollars is an amount in flags and output, in micro-dollars.
 type dollars int64
 
-// UnmarshalText reads dollars with up to six decimals, such as 12.50 or $0.0165.
+// UnmarshalText parses dollars with up to six decimals, such as 12.50 or $0.0165.
 func (d *dollars) UnmarshalText(text []byte) error {
 	n, err := notation.Micros(string(text))
 	*d = dollars(n)
 	return err
 }
 
-// String shows cents, and more where there is more, with the thousands of dollars apart as in
-// counts: $8,252.508.
+// String formats cents, and further decimals if they are not zero, with separators of
+// thousands: $8,252.508.
 func (d dollars) String() string { return notation.GroupedDollars(int64(d)) }
 
-// micros turns amounts of the command line into a keeper's.
-func micros(amounts map[string]dollars) map[string]int64 {
+// inMicros converts amounts of flags.
+func inMicros(amounts map[string]dollars) map[string]int64 {
 	if len(amounts) == 0 {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// orgsCmd and appsCmd configure whose money is counted.
+// orgsCmd and appsCmd configure organisations and apps.
 type orgsCmd struct {
 	List orgsListCmd `cmd:"" help:"List the organisations."`
 	Show orgsShowCmd `cmd:"" help:"Show an organisation's configuration."`
@@ -32,25 +32,25 @@ type appsCmd struct {
 	Delete appsDeleteCmd `cmd:"" help:"Delete an app with its credentials."`
 }
 
-// orgJSON is an organisation, with the labels that have no price, after a change.
+// orgJSON is an organisation as JSON. After a change it includes the labels without a price.
 type orgJSON struct {
 	budget.Org
 	Unpriced []string `json:"unpriced,omitempty"`
 }
 
-// appJSON is an app, likewise.
+// appJSON is the same for an app.
 type appJSON struct {
 	Org string `json:"org_id"`
 	budget.App
 	Unpriced []string `json:"unpriced,omitempty"`
 }
 
-// printPolicy prints what is set of what organisations and apps both have, and more.
+// printPolicy prints the set fields that organisations and apps share, and more.
 func printPolicy(out *term.Output, p budget.App, unpriced []string, more ...string) {
 	facts := []string{
 		"name", p.Name, "ordering", strings.Join(p.Ordering, " → "),
-		"quotas", joined(p.Quotas, func(n int64) string { return dollars(n).String() + " a day" }),
-		"models", joined(p.Models, func(id string) string { return id }),
+		"quotas", joinPairs(p.Quotas, func(n int64) string { return dollars(n).String() + " a day" }),
+		"models", joinPairs(p.Models, func(id string) string { return id }),
 	}
 	if p.TightPercent > 0 {
 		facts = append(facts, "tight at", fmt.Sprintf("%d %%", p.TightPercent))
@@ -59,11 +59,11 @@ func printPolicy(out *term.Output, p budget.App, unpriced []string, more ...stri
 		facts = append(facts, "unpriced", fmt.Sprintf("%s has no model with a price and is skipped, unless a service's options have one: "+
 			"correct --model, or store a price with 'dynalimit budget prices set'", label))
 	}
-	fields(out, append(facts, more...)...)
+	printFields(out, append(facts, more...)...)
 }
 
-// unpriced are the labels that cannot be used for want of a price.
-func unpriced(ctx context.Context, k *budget.Keeper, org, app string) ([]string, error) {
+// unpricedLabels returns the labels that cannot be used because they have no price.
+func unpricedLabels(ctx context.Context, k *budget.Keeper, org, app string) ([]string, error) {
 	totals, err := k.Totals(ctx, org, app, "")
 	if err != nil {
 		return nil, fmt.Errorf("the change is written, but its prices cannot be looked up: %w", err)
@@ -77,15 +77,15 @@ func unpriced(ctx context.Context, k *budget.Keeper, org, app string) ([]string,
 	return labels, nil
 }
 
-// named is a name at the end of a line.
-func named(out *term.Output, name string) string {
+// namedSuffix formats a name at the end of a line.
+func namedSuffix(out *term.Output, name string) string {
 	if name == "" {
 		return ""
 	}
 	return "  " + out.Dim(term.Plain(name))
 }
 
-func joined[V any](values map[string]V, show func(V) string) string {
+func joinPairs[V any](values map[string]V, show func(V) string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		parts = append(parts, name+" "+show(values[name]))
@@ -93,13 +93,13 @@ func joined[V any](values map[string]V, show func(V) string) string {
 	return strings.Join(parts, ", ")
 }
 
-func (j orgJSON) print(out *term.Output) {
+func (j orgJSON) printText(out *term.Output) {
 	fmt.Fprintf(out, "%s\n", out.Bold(j.ID))
 	printPolicy(out, budget.App{Name: j.Name, Ordering: j.Ordering, Quotas: j.Quotas, Models: j.Models, TightPercent: j.TightPercent}, j.Unpriced,
 		"counted", j.Timezone+", per "+strings.ToLower(string(j.Scope)))
 }
 
-func (j appJSON) print(out *term.Output) {
+func (j appJSON) printText(out *term.Output) {
 	fmt.Fprintf(out, "%s\n", out.Bold(j.ID))
 	printPolicy(out, j.App, j.Unpriced)
 	if len(j.Ordering)+len(j.Quotas)+len(j.Models) == 0 {
@@ -110,8 +110,8 @@ func (j appJSON) print(out *term.Output) {
 type orgsListCmd struct{}
 
 func (orgsListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return show(ctx, b, out, func(k *budget.Keeper) ([]budget.Org, error) {
-		all, err := collect(k.Setup().Orgs(ctx))
+	return showResult(ctx, b, out, func(k *budget.Keeper) ([]budget.Org, error) {
+		all, err := collectAll(k.Setup().Orgs(ctx))
 		slices.SortFunc(all, func(x, y budget.Org) int { return strings.Compare(x.ID, y.ID) })
 		return all, err
 	}, func(all []budget.Org) {
@@ -119,7 +119,7 @@ func (orgsListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) erro
 			fmt.Fprintln(out, "No organisations yet. 'dynalimit budget orgs put --help' shows how to make one.")
 		}
 		for _, org := range all {
-			fmt.Fprintf(out, "%s  %s%s\n", org.ID, strings.Join(org.Ordering, " → "), named(out, org.Name))
+			fmt.Fprintf(out, "%s  %s%s\n", org.ID, strings.Join(org.Ordering, " → "), namedSuffix(out, org.Name))
 		}
 	})
 }
@@ -129,13 +129,13 @@ type orgsShowCmd struct {
 }
 
 func (c orgsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return show(ctx, b, out, func(k *budget.Keeper) (j orgJSON, err error) {
+	return showResult(ctx, b, out, func(k *budget.Keeper) (j orgJSON, err error) {
 		j.Org, err = k.Setup().GetOrg(ctx, c.Org)
 		return j, err
-	}, func(j orgJSON) { j.print(out) })
+	}, func(j orgJSON) { j.printText(out) })
 }
 
-// policyFlags are what organisations and apps both take.
+// policyFlags are the flags that organisations and apps share.
 type policyFlags struct {
 	Name     string             `help:"Name for people."`
 	Ordering []string           `help:"Labels from the preferred to the last resort." placeholder:"LABEL,…"`
@@ -144,22 +144,22 @@ type policyFlags struct {
 	Tight    int                `help:"Percent of a quota where mode TIGHT begins." placeholder:"PERCENT"`
 }
 
-// apply changes what is given.
-func (f policyFlags) apply(name *string, ordering *[]string, quotas *map[string]int64, models *map[string]string, tight *int) {
+// applyFlags sets the given flags.
+func (f policyFlags) applyFlags(name *string, ordering *[]string, quotas *map[string]int64, models *map[string]string, tight *int) {
 	if f.Name != "" {
 		*name = f.Name
 	}
 	if len(f.Ordering) > 0 {
 		*ordering = f.Ordering
 	}
-	*quotas, *models = overlaid(*quotas, micros(f.Quota)), overlaid(*models, f.Model)
+	*quotas, *models = overlayMap(*quotas, inMicros(f.Quota)), overlayMap(*models, f.Model)
 	if f.Tight != 0 {
 		*tight = f.Tight
 	}
 }
 
-// orgToChange is an organisation as it is stored, or one that must not exist yet: PutOrg refuses
-// it if somebody else is quicker.
+// orgToChange returns the stored organisation, or a new one that PutOrg refuses if another
+// caller creates it first.
 func orgToChange(ctx context.Context, k *budget.Keeper, id string) (budget.Org, error) {
 	org, err := k.Setup().GetOrg(ctx, id)
 	if errors.Is(err, budget.ErrNotFound) {
@@ -171,16 +171,16 @@ func orgToChange(ctx context.Context, k *budget.Keeper, id string) (budget.Org, 
 // appToChange is orgToChange for an app.
 func appToChange(ctx context.Context, k *budget.Keeper, org, id string) (budget.App, error) {
 	app, err := k.Setup().GetApp(ctx, org, id)
-	if errors.Is(err, budget.ErrNotFound) || err == nil && app.Version == 0 { // a call registered it, nobody put it
+	if errors.Is(err, budget.ErrNotFound) || err == nil && app.Version == 0 { // a call registered it, without a PUT
 		return budget.App{ID: id, Version: budget.NoVersion}, nil
 	}
 	return app, err
 }
 
-// putTries bounds how often a command reads and changes what somebody else changed meanwhile.
+// putTries is the maximal number of retries of a change that others overtake.
 const putTries = 20
 
-// whileOvertaken repeats a command's read, change and write while others are quicker.
+// whileOvertaken repeats the read, change and write of a command while others overtake it.
 func whileOvertaken(ctx context.Context, change func() error) error {
 	pause := ddb.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 	for n := 0; ; n++ {
@@ -191,7 +191,7 @@ func whileOvertaken(ctx context.Context, change func() error) error {
 	}
 }
 
-func overlaid[V any](old, changes map[string]V) map[string]V {
+func overlayMap[V any](old, changes map[string]V) map[string]V {
 	if len(changes) == 0 {
 		return old
 	}
@@ -210,9 +210,9 @@ type orgsPutCmd struct {
 	Sticky   *bool     `help:"Keep a record of the label in use. Default: it is kept." negatable:""`
 }
 
-// change changes what is given.
-func (c orgsPutCmd) change(org *budget.Org) {
-	c.apply(&org.Name, &org.Ordering, &org.Quotas, &org.Models, &org.TightPercent)
+// applyChanges sets the given flags.
+func (c orgsPutCmd) applyChanges(org *budget.Org) {
+	c.applyFlags(&org.Name, &org.Ordering, &org.Quotas, &org.Models, &org.TightPercent)
 	if c.Timezone != "" {
 		org.Timezone = c.Timezone
 	}
@@ -228,19 +228,19 @@ func (c orgsPutCmd) change(org *budget.Org) {
 }
 
 func (c orgsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return show(ctx, b, out, func(k *budget.Keeper) (j orgJSON, err error) {
+	return showResult(ctx, b, out, func(k *budget.Keeper) (j orgJSON, err error) {
 		err = whileOvertaken(ctx, func() error {
 			org, err := orgToChange(ctx, k, c.Org)
 			if err != nil {
 				return err
 			}
-			c.change(&org)
+			c.applyChanges(&org)
 			j.Org, err = k.Setup().PutOrg(ctx, org)
 			return err
 		})
 		if err == nil {
-			j.Unpriced, err = unpriced(ctx, k, c.Org, "")
+			j.Unpriced, err = unpricedLabels(ctx, k, c.Org, "")
 		}
 		return j, err
-	}, func(j orgJSON) { j.print(out) })
+	}, func(j orgJSON) { j.printText(out) })
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// priceListFlags are where a price list is and what of it is meant.
+// priceListFlags name a price list and select from it.
 type priceListFlags struct {
 	Source   string   `arg:"" optional:"" help:"A file, or a URL of http or https. Default: the list of LiteLLM." placeholder:"FILE-OR-URL"`
 	Provider []string `help:"Whose models, as LiteLLM's list names them. Default: openai, anthropic, gemini, bedrock." placeholder:"PROVIDER"`
@@ -19,8 +19,8 @@ type priceListFlags struct {
 	Accept   []string `help:"Models to take although they are held back." placeholder:"MODEL"`
 }
 
-// source is where the list is.
-func (f priceListFlags) source() pricefeed.Source {
+// listSource returns the source of the list.
+func (f priceListFlags) listSource() pricefeed.Source {
 	switch scheme, _, ok := strings.Cut(f.Source, "://"); {
 	case f.Source == "":
 		return pricefeed.URL{}
@@ -30,9 +30,9 @@ func (f priceListFlags) source() pricefeed.Source {
 	return pricefeed.File(f.Source)
 }
 
-// load reads the list.
-func (f priceListFlags) load(ctx context.Context) (list prices.List, err error) {
-	body, _, err := f.source().Open(ctx, "")
+// loadList loads the list.
+func (f priceListFlags) loadList(ctx context.Context) (list prices.List, err error) {
+	body, _, err := f.listSource().Open(ctx, "")
 	if err != nil {
 		return list, fmt.Errorf("%w; name a file or a URL that has a price list", err)
 	}
@@ -44,22 +44,22 @@ func (f priceListFlags) load(ctx context.Context) (list prices.List, err error) 
 	return list, nil
 }
 
-func (f priceListFlags) how() budget.PriceImport {
+func (f priceListFlags) importOptions() budget.PriceImport {
 	return budget.PriceImport{List: f.Name, Accept: f.Accept}
 }
 
-// review shows what an import would do.
-func (f priceListFlags) review(ctx context.Context, k *budget.Keeper, out *term.Output) error {
-	list, err := f.load(ctx)
+// printReview prints the changes that an import would make.
+func (f priceListFlags) printReview(ctx context.Context, k *budget.Keeper, out *term.Output) error {
+	list, err := f.loadList(ctx)
 	if err != nil {
 		return err
 	}
-	report, err := k.Prices().Review(ctx, list, f.how())
+	report, err := k.Prices().Review(ctx, list, f.importOptions())
 	if err != nil {
 		return err
 	}
 	j := priceReportJSON{true, report}
-	return out.Show(j, func() { j.print(out, "Would be taken", "Nothing was changed.") })
+	return out.Show(j, func() { j.printText(out, "Would be taken", "Nothing was changed.") })
 }
 
 type pricesImportCmd struct {
@@ -68,15 +68,15 @@ type pricesImportCmd struct {
 }
 
 func (c pricesImportCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
+	return b.onKeeper(ctx, out, func(k *budget.Keeper) error {
 		if c.DryRun {
-			return c.review(ctx, k, out)
+			return c.printReview(ctx, k, out)
 		}
-		list, err := c.load(ctx)
+		list, err := c.loadList(ctx)
 		if err != nil {
 			return err
 		}
-		report, err := k.Prices().Import(ctx, list, c.how())
+		report, err := k.Prices().Import(ctx, list, c.importOptions())
 		if err != nil {
 			if n := len(report.Accepted); n > 0 {
 				err = fmt.Errorf("%d prices are stored, the others are not; the same command does the rest: %w", n, err)
@@ -84,23 +84,23 @@ func (c pricesImportCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output
 			return err
 		}
 		j := priceReportJSON{PriceReport: report}
-		return out.Show(j, func() { j.print(out, "Taken", "'--accept MODEL' takes what is held back.") })
+		return out.Show(j, func() { j.printText(out, "Taken", "'--accept MODEL' takes what is held back.") })
 	})
 }
 
-// priceReportJSON is what became of a list, or would.
+// priceReportJSON is the result of an import, or of a dry run, as JSON.
 type priceReportJSON struct {
 	DryRun bool `json:"dry_run,omitempty"`
 	budget.PriceReport
 }
 
-// heldWords say why a price is held back.
+// heldWords are the reasons to hold back a price, for people.
 var heldWords = map[string]string{
 	"dearer": "more than three times as much, or as it was 30 days ago", "cheaper": "less than a third, or of what it was 30 days ago", "zero": "free",
 	"by_hand": "the price in force was put by hand",
 }
 
-func (j priceReportJSON) print(out *term.Output, taken, last string) {
+func (j priceReportJSON) printText(out *term.Output, taken, last string) {
 	for _, c := range j.Accepted {
 		fmt.Fprintf(out, "%s: %s\n", taken, changeText(c))
 	}
@@ -114,7 +114,7 @@ func (j priceReportJSON) print(out *term.Output, taken, last string) {
 	fmt.Fprintf(out, "Unchanged: %d. Rows of the list that are no prices of tokens: %d. %s\n", len(j.Unchanged), len(j.Skipped), last)
 }
 
-// text is a change in a line.
+// changeText formats a change as one line.
 func changeText(c budget.PriceChange) string {
 	text := c.Model
 	if c.Scope != "" {
@@ -123,7 +123,7 @@ func changeText(c budget.PriceChange) string {
 	return fmt.Sprintf("%s  %s → %s, from %s", text, ratesText(c.Before), ratesText(c.After), c.EffectiveFrom.UTC().Format("2006-01-02 15:04:05"))
 }
 
-// ratesText are rates in a line.
+// ratesText formats rates as one line.
 func ratesText(r *prices.Rates) string {
 	if r == nil {
 		return "nothing"

@@ -21,14 +21,14 @@ type pricesCmd struct {
 	Import pricesImportCmd `cmd:"" help:"Store what differs in a price list and is plausible."`
 }
 
-// priceJSON is a price, whether it is stored, and what is said of its model.
+// priceJSON is a price with its model's info, as JSON.
 type priceJSON struct {
 	prices.Price
 	Stored bool `json:"stored"`
 	budget.ModelInfo
 }
 
-func (j priceJSON) print(out *term.Output) {
+func (j priceJSON) printText(out *term.Output) {
 	fmt.Fprintf(out, "%-44s in %s, out %s", j.Model, dollars(j.Rates.Input), dollars(j.Rates.Output))
 	for _, class := range []struct {
 		name string
@@ -67,14 +67,14 @@ type pricesListCmd struct {
 	Model string `arg:"" optional:"" help:"A model's id, or a part of one. Default: all."`
 }
 
-// matches reports whether a model is asked for: by a part of its id, or by its id with a
-// version or a prefix.
-func (c pricesListCmd) matches(model string) bool {
+// matchesModel reports whether the argument selects a model: by a part of its id, or by its id with
+// a version or a prefix.
+func (c pricesListCmd) matchesModel(model string) bool {
 	return strings.Contains(model, c.Model) || strings.Contains(c.Model, model)
 }
 
-// find is what is stored, and then what is built in.
-func (c pricesListCmd) find(ctx context.Context, k *budget.Keeper) ([]priceJSON, error) {
+// findPrices returns the stored prices, and then the built-in ones.
+func (c pricesListCmd) findPrices(ctx context.Context, k *budget.Keeper) ([]priceJSON, error) {
 	all := []priceJSON{}
 	told := map[string]budget.ModelInfo{}
 	for m, err := range k.Prices().Models(ctx) {
@@ -83,14 +83,14 @@ func (c pricesListCmd) find(ctx context.Context, k *budget.Keeper) ([]priceJSON,
 		}
 		told[m.Model] = m.Info
 		for _, p := range m.Prices {
-			if c.matches(p.Model) {
+			if c.matchesModel(p.Model) {
 				all = append(all, priceJSON{Price: p, Stored: true})
 			}
 		}
 	}
 	slices.SortStableFunc(all, func(a, b priceJSON) int { return strings.Compare(a.Model, b.Model) })
 	for _, p := range prices.Catalog() {
-		if c.matches(p.Model) {
+		if c.matchesModel(p.Model) {
 			all = append(all, priceJSON{Price: p})
 		}
 	}
@@ -101,12 +101,12 @@ func (c pricesListCmd) find(ctx context.Context, k *budget.Keeper) ([]priceJSON,
 }
 
 func (c pricesListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return show(ctx, b, out, func(k *budget.Keeper) ([]priceJSON, error) { return c.find(ctx, k) }, func(all []priceJSON) {
+	return showResult(ctx, b, out, func(k *budget.Keeper) ([]priceJSON, error) { return c.findPrices(ctx, k) }, func(all []priceJSON) {
 		if len(all) == 0 {
 			fmt.Fprintf(out, "No price for %q. 'dynalimit budget prices set --help' shows how to store one.\n", c.Model)
 		}
 		for _, j := range all {
-			j.print(out)
+			j.printText(out)
 		}
 	})
 }
@@ -121,8 +121,8 @@ type pricesSetCmd struct {
 	From         dayFlag  `help:"The first day it holds, in UTC. Default: it always held." placeholder:"DAY"`
 }
 
-// price is what the flags say.
-func (c pricesSetCmd) price() (prices.Price, error) {
+// flagPrice returns the price of the flags.
+func (c pricesSetCmd) flagPrice() (prices.Price, error) {
 	rate := func(d *dollars) int64 {
 		switch {
 		case d == nil:
@@ -145,14 +145,14 @@ func (c pricesSetCmd) price() (prices.Price, error) {
 }
 
 func (c pricesSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return show(ctx, b, out, func(k *budget.Keeper) (priceJSON, error) {
-		p, err := c.price()
+	return showResult(ctx, b, out, func(k *budget.Keeper) (priceJSON, error) {
+		p, err := c.flagPrice()
 		if err != nil {
 			return priceJSON{}, err
 		}
 		p, err = k.Prices().Add(ctx, p)
 		return priceJSON{Price: p, Stored: true}, err
-	}, func(j priceJSON) { j.print(out) })
+	}, func(j priceJSON) { j.printText(out) })
 }
 
 type pricesResetCmd struct {
@@ -160,7 +160,7 @@ type pricesResetCmd struct {
 }
 
 func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return show(ctx, b, out, func(k *budget.Keeper) (priceJSON, error) {
+	return showResult(ctx, b, out, func(k *budget.Keeper) (priceJSON, error) {
 		rows, err := k.Prices().Get(ctx, c.Model)
 		if err == nil && len(rows) == 0 {
 			err = errors.New("no price is stored for it: 'dynalimit budget prices list " + c.Model + "' shows what holds")
@@ -172,7 +172,7 @@ func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output)
 	}, func(priceJSON) { fmt.Fprintf(out, "%s has no stored price any more.\n", c.Model) })
 }
 
-// infoText is what is said, in a line.
+// infoText formats a ModelInfo as one line.
 func infoText(i budget.ModelInfo) string {
 	said := []string{i.Tier, i.Family, i.Description}
 	return term.Plain(strings.Join(slices.DeleteFunc(said, func(s string) bool { return s == "" }), ", "))

@@ -16,7 +16,7 @@ type quotasCmd struct {
 	Set  quotasSetCmd  `cmd:"" help:"Set what labels may cost."`
 }
 
-// quotasJSON is the policy in force and where its daily quotas stand.
+// quotasJSON is the effective policy with the state of its daily quotas.
 type quotasJSON struct {
 	Org       string      `json:"org_id"`
 	App       string      `json:"app_id,omitempty"`
@@ -37,9 +37,9 @@ type quotasShowCmd struct {
 }
 
 func (c quotasShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return showOf(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (quotasJSON, error) {
+	return showExisting(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (quotasJSON, error) {
 		return quotasInForce(ctx, k, c.Org, c.App)
-	}, func(j quotasJSON) { j.print(out) })
+	}, func(j quotasJSON) { j.printText(out) })
 }
 
 func quotasInForce(ctx context.Context, k *budget.Keeper, org, app string) (quotasJSON, error) {
@@ -65,7 +65,7 @@ func quotasInForce(ctx context.Context, k *budget.Keeper, org, app string) (quot
 	return j, nil
 }
 
-func (j quotasJSON) print(out *term.Output) {
+func (j quotasJSON) printText(out *term.Output) {
 	whose := j.Org
 	if j.App != "" {
 		whose += " " + j.App
@@ -94,15 +94,15 @@ func (c quotasSetCmd) Validate() error {
 }
 
 func (c quotasSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return show(ctx, b, out, func(k *budget.Keeper) (quotasJSON, error) {
-		if err := whileOvertaken(ctx, func() error { return c.put(ctx, k) }); err != nil {
+	return showResult(ctx, b, out, func(k *budget.Keeper) (quotasJSON, error) {
+		if err := whileOvertaken(ctx, func() error { return c.putQuotas(ctx, k) }); err != nil {
 			return quotasJSON{}, err
 		}
 		return quotasInForce(ctx, k, c.Org, c.App)
-	}, func(j quotasJSON) { j.print(out) })
+	}, func(j quotasJSON) { j.printText(out) })
 }
 
-func (c quotasSetCmd) put(ctx context.Context, k *budget.Keeper) error {
+func (c quotasSetCmd) putQuotas(ctx context.Context, k *budget.Keeper) error {
 	org, err := k.Setup().GetOrg(ctx, c.Org)
 	if err != nil {
 		return err
@@ -113,12 +113,12 @@ func (c quotasSetCmd) put(ctx context.Context, k *budget.Keeper) error {
 	if err := c.inOrderings(ctx, k, org); err != nil {
 		return err
 	}
-	org.Quotas = overlaid(org.Quotas, micros(c.Quota))
+	org.Quotas = overlayMap(org.Quotas, inMicros(c.Quota))
 	_, err = k.Setup().PutOrg(ctx, org)
 	return err
 }
 
-// inOrderings checks that the organisation or an app of it uses the labels.
+// inOrderings checks that the organisation or one of its apps uses the labels.
 func (c quotasSetCmd) inOrderings(ctx context.Context, k *budget.Keeper, org budget.Org) error {
 	ordering := slices.Clone(org.Ordering)
 	for app, err := range k.Setup().Apps(ctx, c.Org) {
@@ -143,12 +143,12 @@ func (c quotasSetCmd) putApp(ctx context.Context, k *budget.Keeper, org budget.O
 	if err := inOrdering(sortedKeys(c.Quota), orderingOf(app, org)); err != nil {
 		return err
 	}
-	app.Quotas = overlaid(ownOrInherited(app, org), micros(c.Quota))
+	app.Quotas = overlayMap(ownOrInherited(app, org), inMicros(c.Quota))
 	_, err = k.Setup().PutApp(ctx, org.ID, app)
 	return err
 }
 
-// orderingOf is the ordering in force for an app.
+// orderingOf returns the effective ordering of an app.
 func orderingOf(app budget.App, org budget.Org) []string {
 	if len(app.Ordering) > 0 {
 		return app.Ordering
@@ -156,7 +156,7 @@ func orderingOf(app budget.App, org budget.Org) []string {
 	return org.Ordering
 }
 
-// ownOrInherited are the quotas of an app's labels.
+// ownOrInherited returns the quotas of an app's labels.
 func ownOrInherited(app budget.App, org budget.Org) map[string]int64 {
 	if len(app.Quotas) > 0 {
 		return app.Quotas

@@ -11,8 +11,8 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// collect is everything of a sequence.
-func collect[T any](all iter.Seq2[T, error]) ([]T, error) {
+// collectAll returns all elements of a sequence.
+func collectAll[T any](all iter.Seq2[T, error]) ([]T, error) {
 	out := []T{}
 	for v, err := range all {
 		if err != nil {
@@ -40,10 +40,10 @@ type recommendJSON struct {
 	labels  []prices.LabelStatus
 }
 
-// Run shows it. A service that asks remembers the label for the day; who looks does not.
+// Run prints a recommendation. It does not record the label, unlike a service.
 func (c recommendCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.readOnly = !b.CreateTables
-	return showOf(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (recommendJSON, error) {
+	return showExisting(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (recommendJSON, error) {
 		r, err := k.RecommendFresh(ctx, c.Org, c.App)
 		return recommendJSON{c.Org, c.App, r.Label, r.Model, r.Mode, r.Reason, r.Price, r.ResetAt.UTC(), r.Labels}, err
 	}, func(j recommendJSON) {
@@ -57,8 +57,8 @@ func (c recommendCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) e
 	})
 }
 
-// known says that an organisation, and an app of it that is named, exist.
-func known(ctx context.Context, k *budget.Keeper, org, app string) error {
+// checkExists returns an error if an organisation, or an app of it, does not exist.
+func checkExists(ctx context.Context, k *budget.Keeper, org, app string) error {
 	_, err := k.Setup().GetOrg(ctx, org)
 	if err == nil && app != "" {
 		_, err = k.Setup().GetApp(ctx, org, app)

@@ -8,29 +8,29 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budget"
 )
 
-// settingsCmd is about what all keepers of the tables share.
+// settingsCmd shows and changes the settings that all keepers of the tables share.
 type settingsCmd struct {
 	Show settingsShowCmd `cmd:"" help:"Show the settings that all keepers of the tables share."`
 	Set  settingsSetCmd  `cmd:"" help:"Change what is given of the settings that all keepers of the tables share."`
 }
 
-// printSettings prints settings, and what holds where nothing is stored.
+// printSettings prints settings, and the defaults in place of missing ones.
 func printSettings(out *term.Output, s budget.Settings) {
 	kept := "400 days, unless a keeper's options say otherwise"
 	if s.KeepDays > 0 {
 		kept = fmt.Sprintf("%d days", s.KeepDays)
 	}
-	models := joined(s.Models, func(id string) string { return id })
+	models := joinPairs(s.Models, func(id string) string { return id })
 	if models == "" {
 		models = "none, but for those of a keeper's options"
 	}
-	fields(out, "kept", kept, "models", models)
+	printFields(out, "kept", kept, "models", models)
 }
 
 type settingsShowCmd struct{}
 
 func (settingsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return show(ctx, b, out, func(k *budget.Keeper) (budget.Settings, error) { return k.Setup().Settings(ctx) },
+	return showResult(ctx, b, out, func(k *budget.Keeper) (budget.Settings, error) { return k.Setup().Settings(ctx) },
 		func(s budget.Settings) { printSettings(out, s) })
 }
 
@@ -48,7 +48,7 @@ func (c settingsSetCmd) Validate() error {
 }
 
 func (c settingsSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return show(ctx, b, out, func(k *budget.Keeper) (s budget.Settings, err error) {
+	return showResult(ctx, b, out, func(k *budget.Keeper) (s budget.Settings, err error) {
 		err = whileOvertaken(ctx, func() error {
 			if s, err = k.Setup().Settings(ctx); err != nil {
 				return err
@@ -59,7 +59,7 @@ func (c settingsSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output)
 			if c.KeepDays != 0 {
 				s.KeepDays = c.KeepDays
 			}
-			s.Models = overlaid(s.Models, c.Model)
+			s.Models = overlayMap(s.Models, c.Model)
 			for _, label := range c.NoModel {
 				delete(s.Models, label)
 			}

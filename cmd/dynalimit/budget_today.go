@@ -11,15 +11,15 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// totalsJSON is one day.
+// totalsJSON is one day as JSON.
 type totalsJSON struct {
 	Org string `json:"org_id"`
 	App string `json:"app_id,omitempty"`
 	budget.DayTotals
 }
 
-// share is how much of a bar an amount fills, at least a mark for anything.
-func share(amount, whole int64) int {
+// barShare returns how much of a bar an amount fills: at least one mark for a positive amount.
+func barShare(amount, whole int64) int {
 	if amount <= 0 {
 		return 0
 	}
@@ -29,7 +29,8 @@ func share(amount, whole int64) int {
 	return max(1, int(float64(amount)/float64(whole)*barWidth))
 }
 
-// printLabels prints what is spent of quotas, as bars that fit the screen, with more behind each.
+// printLabels prints the used part of quotas as bars that fit the screen, each followed by
+// more.
 func printLabels(out *term.Output, labels []budget.LabelTotals, more func(budget.LabelTotals) string) {
 	bars := make([]term.Measure, len(labels))
 	for i, l := range labels {
@@ -39,12 +40,12 @@ func printLabels(out *term.Output, labels []budget.LabelTotals, more func(budget
 			text, colour = text+", "+string(l.Status), "33" // yellow
 		case prices.StatusExceeded:
 			text, colour = text+", "+string(l.Status), "31" // red
-		case prices.StatusUnpriced: // a service may have it in its options
+		case prices.StatusUnpriced: // a service may have its price in its options
 			text += ", no model with a price configured"
 		}
 		part := float64(l.CostMicros) / float64(max(1, l.Quota))
 		if l.CostMicros > 0 {
-			part = max(part, 0.5/barWidth) // a mark for anything
+			part = max(part, 0.5/barWidth) // at least one mark
 		}
 		bars[i] = term.Measure{
 			Name: l.Label, Text: text, Share: part,
@@ -54,10 +55,10 @@ func printLabels(out *term.Output, labels []budget.LabelTotals, more func(budget
 	out.Bars(2, bars)
 }
 
-// callsBehind is how many calls a label had, behind what they cost.
-func callsBehind(l budget.LabelTotals) string { return ", " + calls(l.Requests) }
+// callsBehind formats the number of a label's calls, to follow its cost.
+func callsBehind(l budget.LabelTotals) string { return ", " + callsText(l.Requests) }
 
-func calls(n int64) string {
+func callsText(n int64) string {
 	switch n {
 	case 0:
 		return "no calls"
@@ -67,7 +68,7 @@ func calls(n int64) string {
 	return fmt.Sprintf("%d calls", n)
 }
 
-// dateOf shows 20260123, as the library has it, as a date.
+// dateOf formats a day in the library's form, 20260123, as a date.
 func dateOf(day string) string {
 	t, err := time.Parse("20060102", day)
 	if err != nil {
@@ -76,7 +77,7 @@ func dateOf(day string) string {
 	return t.Format(time.DateOnly)
 }
 
-// dayName shows a day with its weekday.
+// dayName formats a day with its weekday.
 func dayName(day string) string {
 	t, err := time.Parse(time.DateOnly, dateOf(day))
 	if err != nil {
@@ -91,7 +92,7 @@ type todayCmd struct {
 }
 
 func (c todayCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return showOf(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (totalsJSON, error) {
+	return showExisting(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (totalsJSON, error) {
 		totals, err := k.Totals(ctx, c.Org, c.App, "")
 		return totalsJSON{c.Org, c.App, totals}, err
 	}, func(j totalsJSON) {
@@ -115,7 +116,7 @@ func (c historyCmd) Validate() error {
 }
 
 func (c historyCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return showOf(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) ([]totalsJSON, error) {
+	return showExisting(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) ([]totalsJSON, error) {
 		last := string(c.To)
 		if last == "" {
 			today, err := k.Totals(ctx, c.Org, c.App, "")
@@ -136,14 +137,14 @@ func (c historyCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) err
 			days = append(days, totalsJSON{c.Org, c.App, day})
 		}
 		return days, nil
-	}, func(days []totalsJSON) { chart(out, days) })
+	}, func(days []totalsJSON) { drawChart(out, days) })
 }
 
-// marks tell the labels apart, in the order of preference.
+// marks distinguish the labels, in order of preference.
 var marks = []struct{ mark, colour string }{{"█", "35"}, {"▒", "36"}, {"▓", "33"}, {"░", "34"}}
 
-// chart draws one bar a day, all to the scale of the dearest.
-func chart(out *term.Output, days []totalsJSON) {
+// drawChart draws one bar per day, scaled to the most expensive one.
+func drawChart(out *term.Output, days []totalsJSON) {
 	var dearest int64
 	styles := map[string]func(n int) string{}
 	var legend []string
@@ -161,7 +162,7 @@ func chart(out *term.Output, days []totalsJSON) {
 	for _, day := range days {
 		bar, filled := "", 0
 		for _, l := range day.Labels {
-			n := min(share(l.CostMicros, max(1, dearest)), barWidth-filled)
+			n := min(barShare(l.CostMicros, max(1, dearest)), barWidth-filled)
 			bar += styles[l.Label](n)
 			filled += n
 		}

@@ -41,7 +41,7 @@ type overrideJSON struct {
 }
 
 func (c overrideCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return showOf(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (overrideJSON, error) {
+	return showExisting(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (overrideJSON, error) {
 		j := overrideJSON{Org: c.Org, App: c.App, Label: c.Label}
 		if c.Clear {
 			return j, k.Setup().ClearOverride(ctx, c.Org, c.App)
@@ -75,7 +75,7 @@ type adjustJSON struct {
 }
 
 func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
+	return b.onKeeper(ctx, out, func(k *budget.Keeper) error {
 		delta := int64(c.Charge - c.Credit)
 		applied, err := k.Setup().Adjust(ctx, c.Org, c.App, budget.Adjustment{
 			ID: c.ID, Label: c.Label, Day: string(c.Day), DeltaMicros: delta, Reason: c.Reason,
@@ -83,7 +83,7 @@ func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) erro
 		if errors.Is(err, fault.ErrUnavailable) {
 			err = fmt.Errorf("%w; repeat it with --id %s --day %s, and it is applied once", err, applied.ID, dateOf(applied.Day))
 		}
-		if errors.Is(err, budget.ErrConflict) { // nobody's change is in the way: it is applied already, or is another one
+		if errors.Is(err, budget.ErrConflict) { // the adjustment is applied already, or the id belongs to another
 			return errors.New(err.Error() + "; give another adjustment another --id")
 		}
 		if err != nil {
@@ -94,11 +94,11 @@ func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) erro
 			return fmt.Errorf("the adjustment is written, but the day cannot be read: %w", err)
 		}
 		j := adjustJSON{c.Org, applied, totals}
-		return out.Show(j, func() { j.print(out, dayName(totals.Day)) })
+		return out.Show(j, func() { j.printText(out, dayName(totals.Day)) })
 	})
 }
 
-func (j adjustJSON) print(out *term.Output, day string) {
+func (j adjustJSON) printText(out *term.Output, day string) {
 	word := "Charged"
 	if j.DeltaMicros < 0 {
 		word = "Credited"
@@ -115,7 +115,7 @@ type sweepCmd struct {
 }
 
 func (c sweepCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return show(ctx, b, out, func(k *budget.Keeper) (budget.SweepReport, error) { return k.Sweep(ctx, c.Org...) }, func(report budget.SweepReport) {
+	return showResult(ctx, b, out, func(k *budget.Keeper) (budget.SweepReport, error) { return k.Sweep(ctx, c.Org...) }, func(report budget.SweepReport) {
 		fmt.Fprintf(out, "Organisations: %d. Totals of days closed: %d.\n", report.Orgs, report.Closed)
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// checkCmd explains what an acquire would be told.
+// checkCmd explains the decision about a call without making it.
 type checkCmd struct {
 	Entity   string   `arg:"" help:"The entity's id."`
 	Resource string   `arg:"" help:"The resource that it asks for."`
@@ -31,7 +31,7 @@ func (c checkCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if err != nil {
 		return badInput("%w", err)
 	}
-	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		d, err := decision.Read(ctx, repo, c.Entity, c.Resource, asked, now(ctx))
 		if err != nil {
 			return err
@@ -46,9 +46,9 @@ func (c checkCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	})
 }
 
-// printDecision shows a decision to a person.
+// printDecision prints a decision for people.
 func printDecision(out *term.Output, d *decision.Decision) {
-	fmt.Fprintf(out, "%s on %s: %s\n", out.Bold(term.Plain(d.EntityID)), out.Bold(term.Plain(d.Resource)), verdict(out, d))
+	fmt.Fprintf(out, "%s on %s: %s\n", out.Bold(term.Plain(d.EntityID)), out.Bold(term.Plain(d.Resource)), verdictText(out, d))
 	for i, link := range d.Chain {
 		printLink(out, d, link, i)
 	}
@@ -65,11 +65,11 @@ func printDecision(out *term.Output, d *decision.Decision) {
 	fmt.Fprintln(out, out.Dim("Read now; a running service may know the configuration up to its ConfigTTL later, a minute by default."))
 }
 
-// verdict is the answer in words.
-func verdict(out *term.Output, d *decision.Decision) string {
+// verdictText describes the outcome.
+func verdictText(out *term.Output, d *decision.Decision) string {
 	switch d.Outcome {
 	case decision.Denied:
-		return out.Red("would be denied; " + when(d, d.Wait))
+		return out.Red("would be denied; " + whenText(d, d.Wait))
 	case decision.Blocked:
 		for _, link := range d.Chain {
 			if link.Blocked != "" {
@@ -94,16 +94,15 @@ func verdict(out *term.Output, d *decision.Decision) string {
 	return out.Green("would be admitted")
 }
 
-// when says in words when something fits.
-func when(d *decision.Decision, w *decision.Wait) string {
+// whenText describes the time at which the call would fit.
+func whenText(d *decision.Decision, w *decision.Wait) string {
 	if w.Never {
 		return "never fits: more is asked for than the limit ever holds"
 	}
 	return fmt.Sprintf("fits in %s, at %s", notation.Wait(w.For), clockTime(d.At, *w.Until))
 }
 
-// clockTime is a time as a clock shows it, with the day if it is another one; never an
-// earlier one.
+// clockTime formats a time of day, rounded up, with the date if it is another day.
 func clockTime(now, at time.Time) string {
 	at = at.Add(time.Second - 1).Truncate(time.Second)
 	if at.Sub(now) < 24*time.Hour && at.YearDay() == now.YearDay() {
@@ -114,7 +113,7 @@ func clockTime(now, at time.Time) string {
 
 const limitBar = 20
 
-// printLink shows an entity of the chain.
+// printLink prints an entity of the chain.
 func printLink(out *term.Output, d *decision.Decision, link decision.Link, depth int) {
 	title := out.Bold(term.Plain(link.EntityID))
 	if depth > 0 {
@@ -138,7 +137,7 @@ func printLink(out *term.Output, d *decision.Decision, link decision.Link, depth
 	}
 }
 
-// printCharged shows a bucket that the call charges, and where its limits come from.
+// printCharged prints a bucket that the call charges, and the origin of its limits.
 func printCharged(out *term.Output, d *decision.Decision, b decision.Bucket) {
 	switch {
 	case b.Blocked != "":
@@ -164,24 +163,24 @@ func printCharged(out *term.Output, d *decision.Decision, b decision.Bucket) {
 	}
 	rows := make([][]string, len(b.Levels))
 	for i, l := range b.Levels {
-		rows[i] = []string{"  " + string(l.Level), l.Scope.String(), says(l.Config), standing(l)}
+		rows[i] = []string{"  " + string(l.Level), l.Scope.String(), configText(l.Config), levelEffect(l)}
 	}
 	out.Table([]string{"  LEVEL", "OF", "SAYS", ""}, rows)
 }
 
-// narrowTable is how wide a terminal has to be for a table of levels.
+// narrowTable is the minimal width of a terminal for a table of levels.
 const narrowTable = 60
 
-// printLevelsBelow shows the levels that say something, one below the other.
+// printLevelsBelow prints the configured levels, one below the other.
 func printLevelsBelow(out *term.Output, levels []decision.Level) {
 	for _, l := range levels {
-		if said := says(l.Config); said != "-" {
-			fmt.Fprintf(out, "  %s: %s\n    %s\n", l.Level, cmp.Or(standing(l), "says"), strings.ReplaceAll(said, "; ", "\n    "))
+		if said := configText(l.Config); said != "-" {
+			fmt.Fprintf(out, "  %s: %s\n    %s\n", l.Level, cmp.Or(levelEffect(l), "says"), strings.ReplaceAll(said, "; ", "\n    "))
 		}
 	}
 }
 
-// printBar shows what is left of a limit.
+// printBar prints the remaining part of a limit.
 func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width int) {
 	burst := max(1, l.Limit.Burst)
 	left := levelText(l.Limit.Unit, l.Remaining, burst, " left")
@@ -203,9 +202,9 @@ func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width in
 	more := ""
 	switch full := time.Duration(l.FullMS) * time.Millisecond; {
 	case l.Denied:
-		more = out.Red("denied: " + when(d, l.Wait))
+		more = out.Red("denied: " + whenText(d, l.Wait))
 	case l.Shadowed:
-		more = out.Yellow("enforced, it would be denied: " + when(d, l.Wait))
+		more = out.Yellow("enforced, it would be denied: " + whenText(d, l.Wait))
 	case l.WindowEnds != nil:
 		more = out.Dim(fmt.Sprintf("the %s ends in %s, at %s", l.Limit.Window, notation.Wait(l.WindowEnds.Sub(d.At)), clockTime(d.At, *l.WindowEnds)))
 	case full > 0:
@@ -216,8 +215,8 @@ func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width in
 	}
 }
 
-// says is what a level says, in words.
-func says(c admin.LimitConfig) string {
+// configText describes the configuration of a level.
+func configText(c admin.LimitConfig) string {
 	text := ""
 	add := func(part string) {
 		if text != "" {
@@ -255,8 +254,8 @@ func says(c admin.LimitConfig) string {
 	return orDash(text)
 }
 
-// standing is what a level comes to.
-func standing(l decision.Level) string {
+// levelEffect describes the effect of a level.
+func levelEffect(l decision.Level) string {
 	switch {
 	case l.Config.Blocked:
 		return "admits nothing"

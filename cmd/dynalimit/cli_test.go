@@ -16,7 +16,7 @@ var programs = sync.Pool{New: func() any { return newCLI() }}
 // run runs a command on a program that has run others.
 func run(ctx context.Context, args []string, out *term.Output, stderr io.Writer) int {
 	p := programs.Get().(*cli)
-	code := p.run(ctx, args, out, stderr)
+	code := p.runCommand(ctx, args, out, stderr)
 	p.forget()
 	programs.Put(p)
 	return code

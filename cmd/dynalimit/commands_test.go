@@ -66,7 +66,7 @@ func TestHelp(t *testing.T) {
 	common, all := "", ""
 	for _, name := range append([]string{"version", ""}, leaves(t)...) {
 		var help, errs bytes.Buffer
-		require.Equal(t, exitOK, p.run(t.Context(), append(strings.Fields(name), "--help"), &term.Output{Writer: &help}, &errs), name)
+		require.Equal(t, exitOK, p.runCommand(t.Context(), append(strings.Fields(name), "--help"), &term.Output{Writer: &help}, &errs), name)
 		require.Empty(t, errs.String(), name)
 		text := help.String()
 		if common == "" { // the first

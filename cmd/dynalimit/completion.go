@@ -9,13 +9,13 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// completionCmd prints what makes a shell complete commands, flags and their values. The
-// scripts ask the program itself, so that they need not be made anew with a new release.
+// completionCmd prints a script that makes a shell complete commands, flags and values. The
+// scripts run the program for each completion, so a new release needs no new script.
 type completionCmd struct {
 	Shell string `arg:"" help:"The shell: bash, zsh or fish." enum:"bash,zsh,fish"`
 }
 
-// completionScripts are the scripts, by shell.
+// completionScripts maps shells to scripts.
 var completionScripts = map[string]string{
 	"bash": `# Completes dynalimit in bash.
 _dynalimit() {
@@ -58,7 +58,7 @@ func (c completionCmd) Run(out *term.Output) error {
 	return err
 }
 
-// completionWordsCmd prints what the last of some words can become; the scripts ask it.
+// completionWordsCmd prints the completions of the last of some words, for the scripts.
 type completionWordsCmd struct {
 	Shell string   `arg:"" enum:"bash,zsh,fish"`
 	Words []string `arg:"" optional:"" passthrough:""`

@@ -7,19 +7,19 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// candidate is what a word can become, and what that is about.
+// candidate is a completion with its description.
 type candidate struct{ word, about string }
 
-// line is a command line that is being written.
+// line is an incomplete command line.
 type line struct {
 	node       *kong.Node // the command so far
-	positional int        // how many arguments it has
+	positional int        // number of arguments so far
 	wants      *kong.Flag // the flag whose value comes next
-	ended      bool       // by --: no flags follow
+	ended      bool       // after --, which ends the flags
 }
 
-// candidates are what the last of the words of a command line, without the program's name,
-// can become.
+// candidates returns the completions of the last word of a command line without the program's
+// name.
 func candidates(root *kong.Node, words []string) []candidate {
 	words = joinedFlags(words)
 	if len(words) == 0 {
@@ -27,27 +27,27 @@ func candidates(root *kong.Node, words []string) []candidate {
 	}
 	l := line{node: root}
 	for _, word := range words[:len(words)-1] {
-		l.take(word)
+		l.takeWord(word)
 	}
 	last := words[len(words)-1]
 	var all []candidate
 	switch name, begun, assigned := strings.Cut(last, "="); {
 	case l.wants != nil:
-		all = values(l.wants.Value, "")
+		all = valueCandidates(l.wants.Value, "")
 	case assigned && strings.HasPrefix(last, "--"):
-		if flag := l.flag(name); flag != nil {
-			all, last = values(flag.Value, name+"="), name+"="+begun
+		if flag := l.findFlag(name); flag != nil {
+			all, last = valueCandidates(flag.Value, name+"="), name+"="+begun
 		}
 	case strings.HasPrefix(last, "-") && !l.ended:
-		all = l.flags()
+		all = l.flagCandidates()
 	default:
-		all = l.arguments()
+		all = l.argumentCandidates()
 	}
 	return slices.DeleteFunc(all, func(c candidate) bool { return !strings.HasPrefix(c.word, last) })
 }
 
-// joinedFlags undoes what bash does to --flag=value: three words, of which the last may be
-// missing.
+// joinedFlags joins the words into which bash splits --flag=value: three, of which the last may
+// be missing.
 func joinedFlags(words []string) []string {
 	var out []string
 	for i, word := range words {
@@ -63,8 +63,8 @@ func joinedFlags(words []string) []string {
 	return out
 }
 
-// take reads a word that is complete.
-func (l *line) take(word string) {
+// takeWord consumes a complete word.
+func (l *line) takeWord(word string) {
 	switch {
 	case l.wants != nil:
 		l.wants = nil
@@ -72,7 +72,7 @@ func (l *line) take(word string) {
 		l.ended = true
 	case strings.HasPrefix(word, "--") && !l.ended:
 		if name, _, assigned := strings.Cut(word, "="); !assigned {
-			if flag := l.flag(name); flag != nil && !flag.IsBool() {
+			if flag := l.findFlag(name); flag != nil && !flag.IsBool() {
 				l.wants = flag
 			}
 		}
@@ -87,8 +87,8 @@ func (l *line) take(word string) {
 	}
 }
 
-// flag is a flag of the command by its name with dashes.
-func (l *line) flag(name string) *kong.Flag {
+// findFlag returns the flag of the command with a name, including the dashes.
+func (l *line) findFlag(name string) *kong.Flag {
 	for _, group := range l.node.AllFlags(false) {
 		for _, flag := range group {
 			if "--"+flag.Name == name || slices.Contains(flag.Aliases, strings.TrimPrefix(name, "--")) {
@@ -99,8 +99,8 @@ func (l *line) flag(name string) *kong.Flag {
 	return nil
 }
 
-// flags are the flags of the command, the nearest first.
-func (l *line) flags() []candidate {
+// flagCandidates returns the flags of the command, nearest first.
+func (l *line) flagCandidates() []candidate {
 	var all []candidate
 	groups := l.node.AllFlags(true)
 	slices.Reverse(groups)
@@ -119,8 +119,8 @@ func (l *line) flags() []candidate {
 	return all
 }
 
-// arguments are the commands that can follow, or the values of the next argument.
-func (l *line) arguments() []candidate {
+// argumentCandidates returns the subcommands, or the values of the next argument.
+func (l *line) argumentCandidates() []candidate {
 	var all []candidate
 	if l.positional == 0 {
 		for _, child := range l.node.Children {
@@ -130,13 +130,13 @@ func (l *line) arguments() []candidate {
 		}
 	}
 	if len(l.node.Children) == 0 && l.positional < len(l.node.Positional) {
-		all = append(all, values(l.node.Positional[l.positional], "")...)
+		all = append(all, valueCandidates(l.node.Positional[l.positional], "")...)
 	}
 	return all
 }
 
-// values are the values that a flag or an argument can have, if those can be listed.
-func values(v *kong.Value, prefix string) []candidate {
+// valueCandidates returns the possible values of a flag or an argument, if they are known.
+func valueCandidates(v *kong.Value, prefix string) []candidate {
 	words := v.EnumSlice()
 	if len(words) == 0 || v.Enum == "" {
 		words = nil

@@ -15,7 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// doctorCmd finds out what is wrong.
+// doctorCmd diagnoses faults.
 type doctorCmd struct {
 	Role doctor.Role `help:"Whose permissions are tried: acquire, read, admin, or service, which is acquire and read." enum:"service,acquire,read,admin" default:"service"`
 	whichTables
@@ -29,16 +29,16 @@ func (c doctorCmd) Validate() error {
 	return nil
 }
 
-// findings are what the doctor found, for programs.
+// findings is the doctor's result as JSON.
 type findings struct {
 	Status  tables.Status    `json:"status"`
 	Results []tables.Finding `json:"results"`
 }
 
 func (c doctorCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	results, err := c.examine(ctx, g, out)
+	results, err := c.runChecks(ctx, g, out)
 	if err != nil {
-		return g.explain(ctx, err)
+		return g.explainError(ctx, err)
 	}
 	f := findings{doctor.Worst(results), results}
 	if err := out.Show(f, func() { printFindings(out, f) }); err != nil {
@@ -50,8 +50,8 @@ func (c doctorCmd) Run(ctx context.Context, g *globals, out *term.Output) error 
 	return nil
 }
 
-func (c doctorCmd) examine(ctx context.Context, g *globals, out *term.Output) ([]tables.Finding, error) {
-	o := g.options(ctx)
+func (c doctorCmd) runChecks(ctx context.Context, g *globals, out *term.Output) ([]tables.Finding, error) {
+	o := g.connectOptions(ctx)
 	if err := o.Check(); err != nil {
 		return nil, badInput("%w", err)
 	}
@@ -63,9 +63,9 @@ func (c doctorCmd) examine(ctx context.Context, g *globals, out *term.Output) ([
 			Check: "configuration of AWS", Status: tables.Wrong, Found: err.Error(), Means: "nothing can be asked", Fix: "aws configure list",
 		}}, nil
 	}
-	cfg.Logger = logging.Nop{}                                   // what is wrong is told as a finding
-	cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} } // each request shows what it meets
-	patient, err := c.patient(g, o, cfg)
+	cfg.Logger = logging.Nop{}                                   // findings report the faults
+	cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} } // each request must show its own error
+	patient, err := c.newPatient(g, o, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -75,15 +75,15 @@ func (c doctorCmd) examine(ctx context.Context, g *globals, out *term.Output) ([
 	})
 }
 
-// patient is what is examined.
-func (c doctorCmd) patient(g *globals, o connect.Options, cfg aws.Config) (doctor.Patient, error) {
+// newPatient returns the subject of the examination.
+func (c doctorCmd) newPatient(g *globals, o connect.Options, cfg aws.Config) (doctor.Patient, error) {
 	o.Timeout = c.Timeout
 	client := o.ClientOf(cfg)
 	repo, err := o.On(client)
 	if err != nil {
 		return doctor.Patient{}, err
 	}
-	plans, err := c.plans(g, o, client)
+	plans, err := c.tablePlans(g, o, client)
 	if err != nil {
 		return doctor.Patient{}, err
 	}
@@ -106,8 +106,8 @@ func (c doctorCmd) patient(g *globals, o connect.Options, cfg aws.Config) (docto
 	return p, nil
 }
 
-// flags are those that commands need to be about the same tables.
-func (w whichTables) flags(g *globals, region string) tables.Flags {
+// sameTables returns the flags that make another command use the same tables.
+func (w whichTables) sameTables(g *globals, region string) tables.Flags {
 	f := tables.Flags{Table: g.Table, Region: region}
 	add := func(to *string, flag, value, unless string) {
 		if value != unless {
@@ -131,7 +131,7 @@ func (w whichTables) flags(g *globals, region string) tables.Flags {
 	return f
 }
 
-// shellWord is a word as a shell reads it.
+// shellWord quotes a word for a shell.
 func shellWord(s string) string {
 	plain := func(r rune) bool {
 		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("_./:@-", r)
@@ -142,8 +142,8 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// together makes one line of checks that one reason kept from being made.
-func together(results []tables.Finding) []tables.Finding {
+// mergeUnchecked merges consecutive checks that were skipped for the same reason.
+func mergeUnchecked(results []tables.Finding) []tables.Finding {
 	var lines []tables.Finding
 	for i := 0; i < len(results); {
 		r, to := results[i], i+1
@@ -159,7 +159,7 @@ func together(results []tables.Finding) []tables.Finding {
 	return lines
 }
 
-// printFindings shows them to a person.
+// printFindings prints findings for people.
 func printFindings(out *term.Output, f findings) {
 	colours := map[tables.Status]func(string) string{
 		tables.OK: out.Green, tables.Hint: out.Cyan, tables.Warning: out.Yellow, tables.Wrong: out.Red, tables.Unchecked: out.Dim,
@@ -168,7 +168,7 @@ func printFindings(out *term.Output, f findings) {
 	for _, r := range f.Results {
 		count[r.Status]++
 	}
-	results := together(f.Results)
+	results := mergeUnchecked(f.Results)
 	for _, r := range results {
 		width = max(width, len(r.Check))
 	}

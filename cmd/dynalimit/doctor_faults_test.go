@@ -53,7 +53,7 @@ func (s *shell) admit(g *globals) *ill {
 
 // readmit makes the patient anew, after the command or the flags were changed.
 func (x *ill) readmit() {
-	o := x.g.options(context.WithValue(x.t.Context(), clockKey{}, x.clock))
+	o := x.g.connectOptions(context.WithValue(x.t.Context(), clockKey{}, x.clock))
 	cfg, err := o.Config(x.t.Context())
 	require.NoError(x.t, err)
 	if x.http != nil {
@@ -61,7 +61,7 @@ func (x *ill) readmit() {
 	}
 	cfg.Logger = logging.Nop{}
 	cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
-	x.Patient, err = x.cmd.patient(x.g, o, cfg)
+	x.Patient, err = x.cmd.newPatient(x.g, o, cfg)
 	require.NoError(x.t, err)
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// entityCmd is about the records of entities.
+// entityCmd manages the records of entities.
 type entityCmd struct {
 	Create   entityCreateCmd   `cmd:"" help:"Make the record of an entity: its parent, plan, name and metadata."`
 	Show     entityShowCmd     `cmd:"" help:"Show an entity's record."`
@@ -31,7 +31,7 @@ type entityID struct {
 
 func (e entityID) Validate() error { return wantWord("id of the entity", e.ID) }
 
-// entityJSON is an entity's record, for programs.
+// entityJSON is an entity's record as JSON.
 type entityJSON struct {
 	ID        string          `json:"id"`
 	Name      string          `json:"name,omitempty"`
@@ -43,7 +43,7 @@ type entityJSON struct {
 	Metadata  json.RawMessage `json:"metadata,omitempty"`
 	CreatedAt time.Time       `json:"created_at,omitzero"`
 	Version   int64           `json:"version"`
-	Only      bool            `json:"-"` // of changes
+	Only      bool            `json:"-"` // set for changes
 	Deleting  bool            `json:"deleting,omitempty"`
 }
 
@@ -52,14 +52,15 @@ func entityToJSON(e admin.Entity) entityJSON {
 	return entityJSON(e)
 }
 
-// entityFacts are what a record says, in words, by name.
+// entityFacts returns the fields of a record as texts by name.
 func entityFacts(e admin.Entity) map[string]string {
 	all := map[string]string{"name": e.Name, "parent": e.ParentID, "plan": e.Plan, "metadata": string(e.Metadata), "managed by": e.ManagedBy}
 	all["charges"] = chargesText(e.ParentID, e.Cascade, e.Detached)
 	return all
 }
 
-// chargesText says by which levels calls charge a parent; empty without a parent.
+// chargesText describes the levels by which calls charge a parent. It returns "" without a
+// parent.
 func chargesText(parent string, cascade, detached bool) string {
 	switch {
 	case parent == "" && detached:
@@ -77,7 +78,7 @@ func chargesText(parent string, cascade, detached bool) string {
 type entityShowCmd struct{ entityID }
 
 func (c entityShowCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		e, err := admin.New(repo).Entities.Get(ctx, c.ID)
 		if err != nil {
 			return err
@@ -86,14 +87,14 @@ func (c entityShowCmd) Run(ctx context.Context, g *globals, out *term.Output) er
 	})
 }
 
-// printEntity shows a record to a person.
+// printEntity prints a record for people.
 func printEntity(out *term.Output, e admin.Entity) {
 	fmt.Fprintln(out, out.Bold(term.Plain(e.ID)))
-	fields(out, "name", e.Name, "parent", e.ParentID, "charges", chargesText(e.ParentID, e.Cascade, e.Detached), "plan", e.Plan, "metadata", string(e.Metadata),
+	printFields(out, "name", e.Name, "parent", e.ParentID, "charges", chargesText(e.ParentID, e.Cascade, e.Detached), "plan", e.Plan, "metadata", string(e.Metadata),
 		"managed by", e.ManagedBy, "made", momentText(e.CreatedAt.UTC()), "version", strconv.FormatInt(e.Version, 10))
 }
 
-// entityFilter chooses among entities that are listed.
+// entityFilter selects from listed entities.
 type entityFilter struct {
 	Plan  string `help:"Only those on this plan." placeholder:"NAME"`
 	Limit int    `help:"At most so many. Default: all." placeholder:"N"`
@@ -115,7 +116,7 @@ type entityListCmd struct {
 }
 
 func (c entityListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		all, none := admin.New(repo).Entities.List(ctx), "No entities have records. Begin with 'dynalimit entity create key-1'."
 		if c.Parent != "" {
 			all = admin.New(repo).Entities.Children(ctx, c.Parent)
@@ -123,7 +124,7 @@ func (c entityListCmd) Run(ctx context.Context, g *globals, out *term.Output) er
 		if c.Parent != "" || c.Plan != "" {
 			none = "No entities like that have records."
 		}
-		if err := c.show(out, all, none); err != nil || c.Parent != "" {
+		if err := c.showEntities(out, all, none); err != nil || c.Parent != "" {
 			return err
 		}
 		g.noteUnlisted(ctx, out)
@@ -141,7 +142,7 @@ func (c entityChildrenCmd) Validate() error {
 }
 
 func (c entityChildrenCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
-		return c.show(out, admin.New(repo).Entities.Children(ctx, c.ID), c.ID+" is no entity's parent.")
+	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
+		return c.showEntities(out, admin.New(repo).Entities.Children(ctx, c.ID), c.ID+" is no entity's parent.")
 	})
 }

@@ -17,7 +17,7 @@ type entityBucketsCmd struct {
 	Resource string `help:"Only the bucket of this resource." placeholder:"NAME"`
 }
 
-// bucketJSON is a bucket, for programs.
+// bucketJSON is a bucket as JSON.
 type bucketJSON struct {
 	Entity   string            `json:"entity_id"`
 	Resource string            `json:"resource"`
@@ -40,7 +40,7 @@ func bucketToJSON(b admin.Bucket) bucketJSON {
 }
 
 func (c entityBucketsCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		all := admin.New(repo).Buckets.List(ctx, c.ID)
 		if c.Resource != "" {
 			all = bucketsOf(c.Resource, all)
@@ -48,11 +48,11 @@ func (c entityBucketsCmd) Run(ctx context.Context, g *globals, out *term.Output)
 		if out.JSON {
 			return term.Stream(out, all, term.List[admin.Bucket]{JSON: func(b admin.Bucket) any { return bucketToJSON(b) }})
 		}
-		return c.print(out, all)
+		return c.printBuckets(out, all)
 	})
 }
 
-// bucketsOf are those of some buckets that are of a resource.
+// bucketsOf returns the buckets on a resource.
 func bucketsOf(resource string, all iter.Seq2[admin.Bucket, error]) iter.Seq2[admin.Bucket, error] {
 	return func(yield func(admin.Bucket, error) bool) {
 		for b, err := range all {
@@ -63,8 +63,8 @@ func bucketsOf(resource string, all iter.Seq2[admin.Bucket, error]) iter.Seq2[ad
 	}
 }
 
-// print shows buckets to a person as they are found.
-func (c entityBucketsCmd) print(out *term.Output, all iter.Seq2[admin.Bucket, error]) error {
+// printBuckets prints buckets for people as they arrive.
+func (c entityBucketsCmd) printBuckets(out *term.Output, all iter.Seq2[admin.Bucket, error]) error {
 	none := true
 	for b, err := range all {
 		if err != nil {
@@ -79,7 +79,7 @@ func (c entityBucketsCmd) print(out *term.Output, all iter.Seq2[admin.Bucket, er
 	return out.Err()
 }
 
-// printBucket shows a bucket to a person.
+// printBucket prints a bucket for people.
 func printBucket(out *term.Output, b admin.Bucket) {
 	fmt.Fprintf(out, "%s on %s\n", out.Bold(term.Plain(b.EntityID)), out.Bold(term.Plain(b.Resource)))
 	width := 0
@@ -99,7 +99,8 @@ func printBucket(out *term.Output, b admin.Bucket) {
 	}
 }
 
-// bucketBar is how wide a bar is in a line whose other parts take used columns; 0 for none.
+// bucketBar returns the width of a bar in a line whose other parts take used columns; 0 for no
+// bar.
 func bucketBar(terminal, used int) int {
 	if terminal <= 0 {
 		return barWidth
@@ -110,7 +111,7 @@ func bucketBar(terminal, used int) int {
 	return 0
 }
 
-// levelText is the level of a limit in words.
+// levelText formats the fill level of a limit.
 func levelText(unit string, remaining, burst int64, left string) string {
 	if remaining < 0 {
 		return notation.InUnit(unit, -remaining) + " in debt, of " + notation.InUnit(unit, burst)
@@ -118,7 +119,7 @@ func levelText(unit string, remaining, burst int64, left string) string {
 	return notation.InUnit(unit, remaining) + " of " + notation.InUnit(unit, burst) + left
 }
 
-// levelBar is a bar of a level: red for what admits nothing, yellow for what is nearly so.
+// levelBar draws a fill level: red if it admits nothing, yellow if it is low.
 func levelBar(out *term.Output, remaining, burst int64, shut bool, width int) string {
 	colour := out.Green
 	switch {

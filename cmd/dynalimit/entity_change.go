@@ -16,8 +16,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
-// entityChange is a change of an entity's record, for programs. What is not there is left
-// out.
+// entityChange is a change of an entity's record as JSON. Empty fields are omitted.
 type entityChange struct {
 	Before  *entityJSON `json:"before,omitempty"`
 	After   *entityJSON `json:"after,omitempty"`
@@ -25,14 +24,14 @@ type entityChange struct {
 	DryRun  bool        `json:"dry_run"`
 }
 
-// metadataFlag is a JSON value that is given, or a file that holds it.
+// metadataFlag is a JSON value, or @ and the name of a file with one.
 type metadataFlag string
 
-// largestMetadata bounds what is read of a file: the library takes less.
+// largestMetadata bounds the bytes read from a file. The library accepts less.
 const largestMetadata = 1 << 20
 
-// value is the JSON value; nil for none.
-func (f metadataFlag) value() (json.RawMessage, error) {
+// jsonValue returns the JSON value, or nil if the flag is empty.
+func (f metadataFlag) jsonValue() (json.RawMessage, error) {
 	text := string(f)
 	if path, isFile := strings.CutPrefix(text, "@"); isFile {
 		held, err := readMetadata(path)
@@ -50,7 +49,7 @@ func (f metadataFlag) value() (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// readMetadata is what a file holds, as far as metadata may be long.
+// readMetadata reads a file up to the maximal length.
 func readMetadata(path string) (held []byte, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -72,24 +71,24 @@ type entityCreateCmd struct {
 }
 
 func (c entityCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	metadata, err := c.Metadata.value()
+	metadata, err := c.Metadata.jsonValue()
 	if err != nil {
 		return err
 	}
 	e := admin.Entity{ID: c.ID, Name: c.Name, ParentID: c.Parent, Cascade: c.Cascade, Detached: c.Detached, Plan: c.Plan, Metadata: metadata}
-	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
-		if err := c.store(ctx, repo, &e); err != nil {
+	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
+		if err := c.storeEntity(ctx, repo, &e); err != nil {
 			return err
 		}
 		tellUnknown(ctx, repo, out, c.Plan, c.Parent, !c.Cascade && !c.Detached)
 		after := entityToJSON(e)
 		return out.Show(entityChange{nil, &after, true, c.DryRun}, func() {
-			printDone(out, e.ID, diff(out, nil, entityFacts(e)), c.DryRun, "Made. In force everywhere within a minute.")
+			printDone(out, e.ID, diffFacts(out, nil, entityFacts(e)), c.DryRun, "Made. In force everywhere within a minute.")
 		})
 	})
 }
 
-func (c entityCreateCmd) store(ctx context.Context, repo *dynalimit.Repository, e *admin.Entity) error {
+func (c entityCreateCmd) storeEntity(ctx context.Context, repo *dynalimit.Repository, e *admin.Entity) error {
 	if !c.DryRun {
 		if err := admin.New(repo).Entities.Create(ctx, *e); err != nil {
 			return err
@@ -134,14 +133,14 @@ func (c entityUpdateCmd) Validate() error {
 	return nil
 }
 
-// on is the record after the change.
-func (c entityUpdateCmd) on(e admin.Entity) (admin.Entity, error) {
+// applyTo returns the record after the change.
+func (c entityUpdateCmd) applyTo(e admin.Entity) (admin.Entity, error) {
 	for field, value := range map[*string]*string{&e.Name: c.Name, &e.ParentID: c.Parent, &e.Plan: c.Plan} {
 		if value != nil {
 			*field = *value
 		}
 	}
-	if e.ParentID == "" && c.Parent != nil { // what is said of the parent goes with it
+	if e.ParentID == "" && c.Parent != nil { // the settings about the parent go with it
 		e.Cascade, e.Detached = false, false
 	}
 	if c.Cascade != nil {
@@ -158,17 +157,17 @@ func (c entityUpdateCmd) on(e admin.Entity) (admin.Entity, error) {
 		return e, nil
 	}
 	var err error
-	e.Metadata, err = c.Metadata.value()
+	e.Metadata, err = c.Metadata.jsonValue()
 	return e, err
 }
 
 func (c entityUpdateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		before, err := admin.New(repo).Entities.Get(ctx, c.ID)
 		if err != nil {
 			return err
 		}
-		after, err := c.on(before)
+		after, err := c.applyTo(before)
 		switch {
 		case err != nil:
 			return err
@@ -185,7 +184,7 @@ func (c entityUpdateCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 		if by := before.ManagedBy; by != "" {
 			out.Notef("dynalimit: %s is kept by %s, which may undo this", c.ID, term.Plain(by))
 		}
-		plan, parent := "", "" // of those that are changed
+		plan, parent := "", "" // set if they change
 		if c.Plan != nil {
 			plan = *c.Plan
 		}
@@ -193,7 +192,7 @@ func (c entityUpdateCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 			parent = *c.Parent
 		}
 		tellUnknown(ctx, repo, out, plan, parent, !after.Cascade && !after.Detached)
-		lines := diff(out, entityFacts(before), entityFacts(after))
+		lines := diffFacts(out, entityFacts(before), entityFacts(after))
 		old, now := entityToJSON(before), entityToJSON(after)
 		return out.Show(entityChange{&old, &now, len(lines) > 0, c.DryRun}, func() { printChange(out, c.ID, lines, c.DryRun) })
 	})

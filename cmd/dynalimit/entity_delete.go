@@ -15,7 +15,7 @@ type entityDeleteCmd struct {
 	destroys
 }
 
-// entityDeletion is what a deletion came to, for programs.
+// entityDeletion is the result of a deletion as JSON.
 type entityDeletion struct {
 	Entity   string      `json:"entity_id"`
 	Record   *entityJSON `json:"record,omitempty"`
@@ -26,13 +26,13 @@ type entityDeletion struct {
 }
 
 func (c entityDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
-		d, err := c.look(ctx, repo)
+	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
+		d, err := c.readDeletion(ctx, repo)
 		if err != nil {
 			return err
 		}
 		if !c.DryRun {
-			if err := c.confirm(ctx, out, d.question(), c.ID); err != nil {
+			if err := c.confirm(ctx, out, d.confirmQuestion(), c.ID); err != nil {
 				return err
 			}
 			if err := admin.New(repo).Entities.Delete(ctx, c.ID); err != nil {
@@ -40,13 +40,13 @@ func (c entityDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 			}
 			d.Deleted = true
 		}
-		return out.Show(d, func() { d.print(out) })
+		return out.Show(d, func() { d.printText(out) })
 	})
 }
 
-// look is what there is to be deleted. It fails for an entity with children, before
-// anybody is asked.
-func (c entityDeleteCmd) look(ctx context.Context, repo *dynalimit.Repository) (entityDeletion, error) {
+// readDeletion reads the objects of the deletion. It fails for an entity with children, before the
+// confirmation.
+func (c entityDeleteCmd) readDeletion(ctx context.Context, repo *dynalimit.Repository) (entityDeletion, error) {
 	d := entityDeletion{Entity: c.ID, DryRun: c.DryRun}
 	child, found, err := firstOf(admin.New(repo).Entities.Children(ctx, c.ID))
 	if err != nil {
@@ -72,14 +72,14 @@ func (c entityDeleteCmd) look(ctx context.Context, repo *dynalimit.Repository) (
 	return d, nil
 }
 
-func (d entityDeletion) question() string {
+func (d entityDeletion) confirmQuestion() string {
 	if d.Finished {
 		return fmt.Sprintf("The deletion of %s began before. Finish it?", d.Entity)
 	}
-	return fmt.Sprintf("Calls go on by the limits of less specific levels. Delete %s: %s?", d.Entity, d.what())
+	return fmt.Sprintf("Calls go on by the limits of less specific levels. Delete %s: %s?", d.Entity, d.describe())
 }
 
-func (d entityDeletion) what() string {
+func (d entityDeletion) describe() string {
 	record := "its record, its limits"
 	if d.Record == nil {
 		record = "its limits (it has no record)"
@@ -90,13 +90,13 @@ func (d entityDeletion) what() string {
 	return record + " and " + notation.Many(d.Buckets, "bucket")
 }
 
-func (d entityDeletion) print(out *term.Output) {
+func (d entityDeletion) printText(out *term.Output) {
 	switch {
 	case d.DryRun:
-		fmt.Fprintf(out, "Would delete %s: %s.\nDry run: nothing was changed.\n", out.Bold(d.Entity), d.what())
+		fmt.Fprintf(out, "Would delete %s: %s.\nDry run: nothing was changed.\n", out.Bold(d.Entity), d.describe())
 	case d.Finished:
 		fmt.Fprintf(out, "Deleted %s: what began before is done.\n", out.Bold(d.Entity))
 	default:
-		fmt.Fprintf(out, "Deleted %s: %s.\n", out.Bold(d.Entity), d.what())
+		fmt.Fprintf(out, "Deleted %s: %s.\n", out.Bold(d.Entity), d.describe())
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// show shows the entities of a list that the filter lets through, as they come.
-func (f entityFilter) show(out *term.Output, all iter.Seq2[admin.Entity, error], none string) error {
+// showEntities prints the entities that the filter accepts, as they arrive.
+func (f entityFilter) showEntities(out *term.Output, all iter.Seq2[admin.Entity, error], none string) error {
 	wanted := all
 	if f.Plan != "" {
 		wanted = func(yield func(admin.Entity, error) bool) {
@@ -44,7 +44,7 @@ func entityRow(e admin.Entity) []string {
 	return []string{e.ID, orDash(e.Plan), parent, name}
 }
 
-// firstOf is the first value of a list; false if it is empty.
+// firstOf returns the first element of a sequence. found is false if it is empty.
 func firstOf[T any](all iter.Seq2[T, error]) (value T, found bool, err error) {
 	for value, err := range all {
 		return value, err == nil, err
@@ -52,8 +52,8 @@ func firstOf[T any](all iter.Seq2[T, error]) (value T, found bool, err error) {
 	return value, false, nil
 }
 
-// recordOf is an entity's record, whether its deletion has begun or not; Version 0 and no
-// CreatedAt for none.
+// recordOf returns an entity's record, even if its deletion has begun. Without a record,
+// Version is 0 and CreatedAt zero.
 func recordOf(ctx context.Context, repo *dynalimit.Repository, id string) (admin.Entity, error) {
 	found, err := admin.New(repo).Entities.GetMany(ctx, []string{id})
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// tellUnknown tells of a plan or a parent, "" for none, that stands nowhere in the table: either
-// may be stored later, or the name is misspelt. If the parent counts by its own levels, it tells
-// where those are missing. What cannot be read is not told of.
+// tellUnknown notes a plan or a parent that is not in the table ("" is skipped): it may be
+// stored later, or its name is misspelt. If the parent counts by its own levels, it also notes
+// where those are missing. It ignores read errors.
 func tellUnknown(ctx context.Context, repo *dynalimit.Repository, out *term.Output, plan, parent string, counts bool) {
 	if plan != "" && !planIsThere(ctx, repo, plan) {
 		out.Notef("dynalimit: the plan %q has no limits yet: set them with 'dynalimit plan set', or correct the name; 'dynalimit plan list' shows those there are", plan)
@@ -31,7 +31,7 @@ func tellUnknown(ctx context.Context, repo *dynalimit.Repository, out *term.Outp
 	}
 }
 
-// planIsThere reports whether a plan has limits, also where nobody can tell.
+// planIsThere reports whether a plan has limits. It also returns true if that cannot be read.
 func planIsThere(ctx context.Context, repo *dynalimit.Repository, plan string) bool {
 	config, err := admin.New(repo).Limits.GetConfig(ctx, admin.Scope{Plan: plan})
 	if err != nil || config.Version != 0 {

@@ -14,17 +14,17 @@ import (
 	"github.com/dynalimit/dynalimit/fault"
 )
 
-// Exit codes. They are documented in docs/operations.md.
+// Exit codes, documented in docs/operations.md.
 const (
 	exitOK          = 0
 	exitFailed      = 1
-	exitUsage       = 2   // wrong arguments, or input that cannot be used
-	exitNo          = 3   // the answer to what was asked is no
-	exitConflict    = 4   // somebody else changed it, or holds it: try again
-	exitInterrupted = 130 // by Ctrl-C
+	exitUsage       = 2   // wrong arguments or invalid input
+	exitNo          = 3   // the answer is no
+	exitConflict    = 4   // another process changed it or holds it: try again
+	exitInterrupted = 130 // interrupted by Ctrl-C
 )
 
-// failure is an error with the exit code that it ends the program with.
+// failure is an error with an exit code.
 type failure struct {
 	code int
 	err  error
@@ -33,15 +33,15 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// errNo ends a command whose answer is no, and was printed.
+// errNo ends a command whose printed answer is no.
 var errNo = &failure{exitNo, errors.New("the answer is no")}
 
-// badInput is an error in what somebody typed or wrote.
+// badInput returns an error about invalid input.
 func badInput(format string, args ...any) error {
 	return &failure{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// codeOf is the exit code of an error.
+// codeOf returns the exit code of an error.
 func codeOf(ctx context.Context, err error) int {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.code
@@ -59,8 +59,8 @@ func codeOf(ctx context.Context, err error) int {
 	return exitFailed
 }
 
-// explain adds to an error what to do next.
-func (g *globals) explain(ctx context.Context, err error) error {
+// explainError adds advice to an error.
+func (g *globals) explainError(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, term.ErrDeclined) {
 		return err
 	}
@@ -73,21 +73,21 @@ func (g *globals) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted: %w; what was done stays done, run the command again to go on", err)
 	}
-	if next := g.next(err); next != "" && !strings.HasSuffix(err.Error(), next) {
+	if next := g.adviceFor(err); next != "" && !strings.HasSuffix(err.Error(), next) {
 		return fmt.Errorf("%w; %s", err, next)
 	}
 	return err
 }
 
-// next is what to do about an error; "" if it says so itself.
-func (g *globals) next(err error) string {
+// adviceFor returns advice about an error, or "" if the error contains it.
+func (g *globals) adviceFor(err error) string {
 	table, _ := errors.AsType[*fault.TableError](err)
 	namespace, _ := errors.AsType[*fault.NamespaceError](err)
 	invalid, _ := errors.AsType[*dynalimit.ValidationError](err)
 	switch {
-	case table != nil && table.Fix == fault.CreateTable: // it says how to make it
+	case table != nil && table.Fix == fault.CreateTable: // the error says how to create it
 		return fmt.Sprintf("or name yours with --table (it is %q) and --region", g.Table)
-	case table != nil && strings.Contains(table.Reason, "'dynalimit doctor'"): // it lacks an index
+	case table != nil && strings.Contains(table.Reason, "'dynalimit doctor'"): // an index is missing
 		return ""
 	case errors.Is(err, fault.ErrTable):
 		return fmt.Sprintf("make it with 'dynalimit table create', or name yours with --table (it is %q) and --region", g.Table)

@@ -11,7 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/fault"
 )
 
-// globals are the flags of all commands: where the table is, and how to answer.
+// globals is the flags of all commands: the table, and the form of the output.
 type globals struct {
 	Endpoint  string `help:"URL of a DynamoDB engine. Default: AWS, as the environment says." placeholder:"URL" group:"where"`
 	Local     bool   `help:"Use the engine that 'dynalimit local' serves, http://127.0.0.1:8000." group:"where"`
@@ -23,23 +23,23 @@ type globals struct {
 	JSON      bool   `name:"json" help:"Print JSON, for programs." group:"how"`
 }
 
-// changes are the flags of commands that change something.
+// changes is the flags of commands that change something.
 type changes struct {
 	DryRun bool `help:"Show what would be changed, and change nothing."`
 }
 
-// asks are the flags of commands that ask before they go on.
+// asks is the flags of commands that ask for confirmation.
 type asks struct {
 	Yes bool `help:"Do not ask."`
 }
 
-// destroys are the flags of commands that destroy something.
+// destroys is the flags of commands that destroy something.
 type destroys struct {
 	changes
 	asks
 }
 
-// confirm asks before something is destroyed, unless that was answered before.
+// confirm asks for confirmation, unless --yes is given.
 func (d asks) confirm(ctx context.Context, out *term.Output, question, word string) error {
 	if d.Yes {
 		return nil
@@ -47,7 +47,7 @@ func (d asks) confirm(ctx context.Context, out *term.Output, question, word stri
 	return out.Confirm(ctx, question, word)
 }
 
-// clockKey is where a test puts its clock into a context.
+// clockKey is the context key of a test's clock.
 type clockKey struct{}
 
 func clockOf(ctx context.Context) func() time.Time {
@@ -57,11 +57,11 @@ func clockOf(ctx context.Context) func() time.Time {
 	return nil
 }
 
-// timeoutKey is where a test puts the time limit of a request into a context.
+// timeoutKey is the context key of a test's request timeout.
 type timeoutKey struct{}
 
-// options are the flags as the room that connects takes them.
-func (g *globals) options(ctx context.Context) connect.Options {
+// connectOptions converts the flags for package connect.
+func (g *globals) connectOptions(ctx context.Context) connect.Options {
 	timeout, _ := ctx.Value(timeoutKey{}).(time.Duration)
 	return connect.Options{
 		Endpoint: g.Endpoint, Local: g.Local, Region: g.Region, Profile: g.Profile,
@@ -69,18 +69,18 @@ func (g *globals) options(ctx context.Context) connect.Options {
 	}
 }
 
-// reading runs a command that changes nothing.
-func (g *globals) reading(ctx context.Context, out *term.Output, run func(*dynalimit.Repository) error) error {
-	return g.on(ctx, out, connect.Options.Repository, func(repo *dynalimit.Repository) error {
-		if err := g.registered(ctx, repo); err != nil {
+// readTable runs a command that only reads.
+func (g *globals) readTable(ctx context.Context, out *term.Output, run func(*dynalimit.Repository) error) error {
+	return g.onTable(ctx, out, connect.Options.Repository, func(repo *dynalimit.Repository) error {
+		if err := g.checkRegistered(ctx, repo); err != nil {
 			return err
 		}
 		return run(repo)
 	})
 }
 
-// registered fails for a namespace that nobody registered, in which nothing is found.
-func (g *globals) registered(ctx context.Context, repo *dynalimit.Repository) error {
+// checkRegistered fails for a namespace that is not registered.
+func (g *globals) checkRegistered(ctx context.Context, repo *dynalimit.Repository) error {
 	if g.Namespace == "" {
 		return nil
 	}
@@ -91,25 +91,25 @@ func (g *globals) registered(ctx context.Context, repo *dynalimit.Repository) er
 	return err
 }
 
-// changing runs a command that changes something, in somebody's name.
-func (g *globals) changing(ctx context.Context, out *term.Output, run func(*dynalimit.Repository) error) error {
-	return g.on(ctx, out, connect.Options.Changing, run)
+// changeTable runs a command that changes something, with a principal.
+func (g *globals) changeTable(ctx context.Context, out *term.Output, run func(*dynalimit.Repository) error) error {
+	return g.onTable(ctx, out, connect.Options.Changing, run)
 }
 
-func (g *globals) on(
+func (g *globals) onTable(
 	ctx context.Context, out *term.Output,
 	open func(connect.Options, context.Context) (*dynalimit.Repository, error), run func(*dynalimit.Repository) error,
 ) error {
-	o := g.options(ctx)
+	o := g.connectOptions(ctx)
 	defer out.Watch(o.Where())()
 	repo, err := open(o, ctx)
 	if err == nil {
 		err = run(repo)
 	}
-	return g.explain(ctx, err)
+	return g.explainError(ctx, err)
 }
 
-// now is the time of a command.
+// now returns the time of a command.
 func now(ctx context.Context) time.Time {
 	if clock := clockOf(ctx); clock != nil {
 		return clock()

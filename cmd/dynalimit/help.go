@@ -7,13 +7,13 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// helpText is what --help says of each command beside its flags: a section for each, titled
-// by its words.
+// helpText is the part of --help beside the flags: one section per command, titled by its
+// words.
 //
 //go:embed help.txt
 var helpText string
 
-// helpSections are the sections of help.txt, by their titles.
+// helpSections returns the sections of help.txt by title.
 func helpSections() map[string]string {
 	sections := map[string]string{}
 	for _, section := range strings.Split("\n"+helpText, "\n# ")[1:] {
@@ -23,7 +23,7 @@ func helpSections() map[string]string {
 	return sections
 }
 
-// explainCommands gives the program and each command its section of help.txt.
+// explainCommands adds to the program and each command its section of help.txt.
 func explainCommands(app *kong.Application) {
 	sections := helpSections()
 	app.Detail = sections[app.Name]
@@ -32,12 +32,12 @@ func explainCommands(app *kong.Application) {
 	}
 }
 
-// printHelp is kong's own: of the program without the commands of commands, and with what
-// --local is for the command that has tables of its own.
+// printHelp prints kong's help: for the program without subcommands, and with a different text
+// for --local of a command with its own tables.
 func printHelp(options kong.HelpOptions, c *kong.Context) error {
 	options.NoExpandSubcommands = c.Selected() == nil
 	options.FlagsLast = options.NoExpandSubcommands
-	if c.Selected() != nil { // its own commands are no groups
+	if c.Selected() != nil { // a group's own commands are listed without groups
 		for _, noun := range c.Model.Children {
 			group := noun.Group
 			noun.Group = nil

@@ -18,8 +18,8 @@ type keeperCmd struct {
 	Serve keeperServeCmd `cmd:"" help:"Serve budgets over HTTP: the REST API, with tokens, TLS and metrics."`
 }
 
-// keeperServeCmd serves the REST API. What a flag does not say, the environment does, and
-// then the file.
+// keeperServeCmd serves the REST API. A setting comes from its flag, else from the environment,
+// else from the file.
 type keeperServeCmd struct {
 	Config          string         `help:"YAML file with what flags do not say." env:"DYNALIMIT_KEEPER_CONFIG" placeholder:"FILE"`
 	Listen          *string        `help:"Address of the API. Default: 127.0.0.1:8080." env:"DYNALIMIT_KEEPER_LISTEN" placeholder:"ADDRESS"`
@@ -39,12 +39,12 @@ type keeperServeCmd struct {
 	Keyset          *string        `help:"File with the keys of the keeper, or secretsmanager:NAME for a secret of AWS Secrets Manager. Default: what DYNALIMIT_KEYSET in the environment says." placeholder:"FILE"`
 }
 
-// keeperLocalHelp is what --local is here.
+// keeperLocalHelp is the help of --local for this command.
 const keeperLocalHelp = "Keep the tables in memory of this process, not of 'dynalimit local', with an organisation to try; nothing else is needed."
 
-// config is what the flags, the environment, the file and the defaults say, the nearest of
-// them that says anything, be it nothing: 0s, or an empty list.
-func (c keeperServeCmd) config() (keeper.Config, error) {
+// mergeConfig merges the flags, the environment, the file and the defaults. The first one that is
+// given wins, even with an empty value such as 0s or an empty list.
+func (c keeperServeCmd) mergeConfig() (keeper.Config, error) {
 	config := keeper.Default()
 	if c.Config != "" {
 		text, err := os.ReadFile(c.Config)
@@ -55,37 +55,38 @@ func (c keeperServeCmd) config() (keeper.Config, error) {
 			return config, badInput("%w; correct the file and try again", err)
 		}
 	}
-	if os.Getenv(keysetVariable) != "" { // the keys themselves, before a file of them
+	if os.Getenv(keysetVariable) != "" { // the keys themselves precede a file of keys
 		config.Keyset = ""
 	}
-	override(&config.Listen, c.Listen)
-	override(&config.Metrics, c.Metrics)
-	override(&config.TLS.Cert, c.TLSCert)
-	override(&config.TLS.Key, c.TLSKey)
-	override(&config.ForwardedHeader, c.ForwardedHeader)
-	override(&config.Shutdown.Delay, (*keeper.Span)(c.ShutdownDelay))
-	override(&config.Shutdown.Time, (*keeper.Span)(c.ShutdownTime))
-	override(&config.Keyset, c.Keyset)
-	override(&config.Spool, c.Spool)
+	overrideValue(&config.Listen, c.Listen)
+	overrideValue(&config.Metrics, c.Metrics)
+	overrideValue(&config.TLS.Cert, c.TLSCert)
+	overrideValue(&config.TLS.Key, c.TLSKey)
+	overrideValue(&config.ForwardedHeader, c.ForwardedHeader)
+	overrideValue(&config.Shutdown.Delay, (*keeper.Span)(c.ShutdownDelay))
+	overrideValue(&config.Shutdown.Time, (*keeper.Span)(c.ShutdownTime))
+	overrideValue(&config.Keyset, c.Keyset)
+	overrideValue(&config.Spool, c.Spool)
 	if c.Linger != nil {
 		config.Linger = (*keeper.Span)(c.Linger)
 	}
-	override(&config.BehindProxy, (*[]string)(c.BehindProxy.said()))
-	override(&config.CORSOrigins, (*[]string)(c.CORSOrigin.said()))
+	overrideValue(&config.BehindProxy, (*[]string)(c.BehindProxy.asPointer()))
+	overrideValue(&config.CORSOrigins, (*[]string)(c.CORSOrigin.asPointer()))
 	if err := config.Check(); err != nil {
 		return config, badInput("%w", err)
 	}
 	return config, nil
 }
 
-// override has what a flag says in the place of what the file does.
-func override[T any](config, flag *T) {
+// overrideValue replaces a value of the file by a flag.
+func overrideValue[T any](config, flag *T) {
 	if flag != nil {
 		*config = *flag
 	}
 }
 
-// saidList are the values of a flag that may be there with none: nil is a flag that is not.
+// saidList is the values of a flag that may be given empty. nil means that the flag is not
+// given.
 type saidList []string
 
 // Decode implements kong.MapperValue.
@@ -101,7 +102,7 @@ func (l *saidList) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-func (l saidList) said() *saidList {
+func (l saidList) asPointer() *saidList {
 	if l == nil {
 		return nil
 	}
@@ -110,14 +111,14 @@ func (l saidList) said() *saidList {
 
 // Run serves until ctx ends.
 func (c keeperServeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	config, err := c.config()
+	config, err := c.mergeConfig()
 	if err != nil {
 		return err
 	}
 	log := keeper.NewLog(out.Notes)
-	out.Notes = log // all that is said goes one way, and waits for nobody
+	out.Notes = log // one output, which never blocks
 	defer log.Close(logPatience)
-	parts, closing, err := c.parts(ctx, g, config, slog.New(slog.NewJSONHandler(log, nil)))
+	parts, closing, err := c.openParts(ctx, g, config, slog.New(slog.NewJSONHandler(log, nil)))
 	if err != nil {
 		return err
 	}
@@ -127,19 +128,19 @@ func (c keeperServeCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	if err != nil {
 		return err
 	}
-	over := out.Watch(g.options(ctx).Where())
-	banner, err := c.prepare(ctx, g, s)
+	over := out.Watch(g.connectOptions(ctx).Where())
+	banner, err := c.createTables(ctx, g, s)
 	over()
 	if err != nil {
-		return c.explain(ctx, g, err, s.Close(ctx))
+		return c.explainStart(ctx, g, err, s.Close(ctx))
 	}
 	banner(out)
-	signal.Ignore(syscall.SIGPIPE) // from here on a log that nobody reads any more ends nothing
+	signal.Ignore(syscall.SIGPIPE) // from here on a closed log must not end the process
 	if err := s.Serve(ctx); err != nil {
 		return &failure{exitFailed, err}
 	}
 	return nil
 }
 
-// logPatience is how long the end waits for whoever reads the log.
+// logPatience is how long the end waits for the log's reader.
 const logPatience = time.Second

@@ -31,7 +31,7 @@ func TestKeeperTakesFlagsBeforeEnvironmentBeforeFile(t *testing.T) {
 		defer func() { p.forget(); programs.Put(p) }()
 		_, err := p.Parse(append([]string{"keeper", "serve", "--config", file}, args...))
 		require.NoError(t, err)
-		return p.Keeper.Serve.config()
+		return p.Keeper.Serve.mergeConfig()
 	}
 	fields := map[string]func(keeper.Config) any{
 		"listen":           func(c keeper.Config) any { return c.Listen },

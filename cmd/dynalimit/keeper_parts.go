@@ -18,13 +18,13 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/serve"
 )
 
-// parts are what the service is made of; closing ends what has to be ended after it.
-func (c keeperServeCmd) parts(ctx context.Context, g *globals, config keeper.Config, logger *slog.Logger) (parts keeper.Parts, closing func(), err error) {
+// openParts returns the parts of the service. Call closing after the service has ended.
+func (c keeperServeCmd) openParts(ctx context.Context, g *globals, config keeper.Config, logger *slog.Logger) (parts keeper.Parts, closing func(), err error) {
 	parts = keeper.Parts{Tables: budget.Tables{Control: c.Control, Usage: c.Usage}, Logger: logger, Now: clockOf(ctx)}
 	if g.Local {
 		closing, err = c.inMemory(ctx, g, config, &parts)
 	} else {
-		closing, err = c.stored(ctx, g, config, &parts)
+		closing, err = c.onDynamoDB(ctx, g, config, &parts)
 	}
 	if err != nil {
 		return parts, closing, err
@@ -33,7 +33,7 @@ func (c keeperServeCmd) parts(ctx context.Context, g *globals, config keeper.Con
 		Namespace: g.Namespace, Principal: parts.Principal, Now: parts.Now, Logger: logger,
 	})
 	if from := config.Prices.Refresh.From; err == nil && from != "" {
-		parts.Prices = priceListFlags{Source: from}.source()
+		parts.Prices = priceListFlags{Source: from}.listSource()
 	}
 	if err != nil {
 		closing()
@@ -41,15 +41,14 @@ func (c keeperServeCmd) parts(ctx context.Context, g *globals, config keeper.Con
 	return parts, closing, err
 }
 
-// inMemory is an engine of the process's own, with keys that nobody else has unless some are
-// named.
+// inMemory makes an engine in this process. Without --keyset it also makes keys.
 func (c keeperServeCmd) inMemory(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
 	if g.Endpoint != "" {
 		return nil, badInput("--local keeps the tables in memory: leave --endpoint out")
 	}
 	unwatch, err := func() {}, error(nil)
 	if config.Keyset != "" || os.Getenv(keysetVariable) != "" {
-		unwatch, err = c.keys(ctx, g, config, parts)
+		unwatch, err = c.watchKeys(ctx, g, config, parts)
 	} else {
 		parts.Keys, err = credentials.NewKeySet(nil, now(ctx))
 	}
@@ -61,9 +60,9 @@ func (c keeperServeCmd) inMemory(ctx context.Context, g *globals, config keeper.
 	return func() { unwatch(); db.Close() }, nil
 }
 
-// stored is DynamoDB.
-func (c keeperServeCmd) stored(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
-	o := g.options(ctx)
+// onDynamoDB connects to DynamoDB.
+func (c keeperServeCmd) onDynamoDB(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
+	o := g.connectOptions(ctx)
 	cfg, err := o.Config(ctx)
 	if err != nil {
 		return nil, err
@@ -72,22 +71,22 @@ func (c keeperServeCmd) stored(ctx context.Context, g *globals, config keeper.Co
 	if parts.Principal, err = o.Identity(ctx, cfg); err != nil {
 		return nil, err
 	}
-	return c.keys(ctx, g, config, parts)
+	return c.watchKeys(ctx, g, config, parts)
 }
 
-// keys are those of a file that is read again, or of the environment.
-func (c keeperServeCmd) keys(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
+// watchKeys watches the keys in a file, or reads them from the environment.
+func (c keeperServeCmd) watchKeys(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
 	named := keysetFlag{config.Keyset}
-	keys, err := named.keys(ctx, g) // its errors say what to do
+	keys, err := named.loadKeys(ctx, g) // its errors contain advice
 	if err != nil {
 		return nil, err
 	}
-	named.warn(ctx, parts.Logger)
+	named.warnOfMode(ctx, parts.Logger)
 	if config.Keyset == "" {
 		parts.Keys = keys
 		return func() {}, nil
 	}
-	load, every, err := named.loader(ctx, g)
+	load, every, err := named.keyLoader(ctx, g)
 	if err != nil {
 		return nil, err
 	}
@@ -99,19 +98,20 @@ func (c keeperServeCmd) keys(ctx context.Context, g *globals, config keeper.Conf
 	return watched.Close, nil
 }
 
-// prepare makes tables where that was asked for, and returns what tells of the service.
-func (c keeperServeCmd) prepare(ctx context.Context, g *globals, s *keeper.Service) (func(*term.Output), error) {
+// createTables creates tables if requested, and returns a function that prints the service's
+// addresses.
+func (c keeperServeCmd) createTables(ctx context.Context, g *globals, s *keeper.Service) (func(*term.Output), error) {
 	if c.CreateTables || g.Local {
 		if err := s.CreateTables(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if !g.Local {
-		return func(out *term.Output) { listening(out, s) }, s.Look(ctx)
+		return func(out *term.Output) { printAddresses(out, s) }, s.Look(ctx)
 	}
 	demo, err := s.Demo(ctx)
 	return func(out *term.Output) {
-		listening(out, s)
+		printAddresses(out, s)
 		fmt.Fprintln(out, out.Dim("Tables in memory of this process, not those of 'dynalimit local'. Ctrl-C stops it and drops them."))
 		fmt.Fprintf(out, "\n%s\n", out.Bold("Log in, ask for a model, say what a call cost, read the day, read the configuration"))
 		for _, line := range demo.Lines(s.URL()) {
@@ -120,19 +120,19 @@ func (c keeperServeCmd) prepare(ctx context.Context, g *globals, s *keeper.Servi
 	}, err
 }
 
-// listening says where the service is.
-func listening(out *term.Output, s *keeper.Service) {
+// printAddresses prints the service's addresses.
+func printAddresses(out *term.Output, s *keeper.Service) {
 	fmt.Fprintf(out, "%s %s\n", out.Bold("Keeper:"), out.Cyan(s.URL()+"/docs"))
 	if at := s.MetricsURL(); at != "" {
 		fmt.Fprintf(out, "%s %s\n", out.Bold("Metrics:"), out.Cyan(at+"/metrics"))
 	}
 }
 
-// explain says what to do about an error of the beginning.
-func (c keeperServeCmd) explain(ctx context.Context, g *globals, err, closing error) error {
+// explainStart adds advice to an error of the start.
+func (c keeperServeCmd) explainStart(ctx context.Context, g *globals, err, closing error) error {
 	var missing *types.ResourceNotFoundException
 	if errors.As(err, &missing) && !errors.Is(err, fault.ErrTable) {
 		err = fmt.Errorf("table %q or %q is missing: name yours with --control and --usage, or make them with --create-tables", c.Control, c.Usage)
 	}
-	return errors.Join(g.explain(ctx, err), closing)
+	return errors.Join(g.explainError(ctx, err), closing)
 }

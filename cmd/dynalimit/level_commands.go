@@ -11,8 +11,8 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// The commands that show and set the limits of everybody, resources, plans and entities
-// differ in the arguments that name a level.
+// The commands that show and set the limits of everybody, resources, plans and entities differ
+// only in the arguments that name the level.
 type (
 	systemCmd struct {
 		Show   showCmd[everybody]   `cmd:"" help:"Show what is set for everybody."`
@@ -107,13 +107,13 @@ type setCmd[L level] struct {
 	To levelSet `embed:""`
 }
 
-func (c setCmd[L]) Validate() error { return c.To.want("") }
+func (c setCmd[L]) Validate() error { return c.To.requireChange("") }
 
 func (c setCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return changeLevel(ctx, g, out, c.At.scope(), c.To.changes, c.To.on)
+	return changeLevel(ctx, g, out, c.At.scope(), c.To.changes, c.To.applyTo)
 }
 
-// resourceSetCmd sets the groups of a resource besides: no other level has any.
+// resourceSetCmd also sets the groups of a resource. Other levels have none.
 type resourceSetCmd struct {
 	At       resourceLevel `embed:""`
 	To       levelSet      `embed:""`
@@ -128,19 +128,19 @@ func (c resourceSetCmd) Validate() error {
 	case c.NoGroups || len(c.Group) > 0:
 		return nil
 	}
-	return c.To.want(", or --group, or --no-groups")
+	return c.To.requireChange(", or --group, or --no-groups")
 }
 
 func (c resourceSetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return changeLevel(ctx, g, out, c.At.scope(), c.To.changes, c.on)
+	return changeLevel(ctx, g, out, c.At.scope(), c.To.changes, c.applyTo)
 }
 
-// on is what the level says after the change.
-func (c resourceSetCmd) on(config admin.LimitConfig) (admin.LimitConfig, error) {
+// applyTo returns the configuration after the change.
+func (c resourceSetCmd) applyTo(config admin.LimitConfig) (admin.LimitConfig, error) {
 	if c.NoGroups || len(c.Group) > 0 {
 		config.Groups = slices.Sorted(slices.Values(c.Group))
 	}
-	return c.To.on(config)
+	return c.To.applyTo(config)
 }
 
 type deleteCmd[L level] struct {
@@ -153,7 +153,7 @@ func (c deleteCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) err
 	return deleteLevel(ctx, g, out, c.At.scope(), c.Only, c.changes)
 }
 
-// listed lists the names of a kind of level; none is what to say if there are none.
+// listed lists the names of a kind of level. none is the text for an empty list.
 type listed interface {
 	list(ctx context.Context, repo *dynalimit.Repository) (names iter.Seq2[string, error], none string)
 }
@@ -161,7 +161,7 @@ type listed interface {
 type listCmd[N listed] struct{}
 
 func (listCmd[N]) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		var kind N
 		names, none := kind.list(ctx, repo)
 		return term.Stream(out, names, term.List[string]{Row: func(name string) []string { return []string{name} }, None: none})

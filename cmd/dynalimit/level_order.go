@@ -11,8 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// moreSpecificLevels returns those of some levels that match and come before another level for some
-// call.
+// moreSpecificLevels returns the levels that match and precede another level for some call.
 func moreSpecificLevels(
 	ctx context.Context, repo *dynalimit.Repository, than admin.Scope, levels iter.Seq2[admin.ScopedConfig, error], match func(admin.ScopedConfig) bool,
 ) (found []admin.Scope, err error) {
@@ -47,8 +46,8 @@ func moreSpecificLevels(
 	return found, nil
 }
 
-// isMoreSpecific reports whether a level of an entity on a plan, or of another owner, comes before
-// another level for some call.
+// isMoreSpecific reports whether a level precedes another one for some call. plan is the plan
+// of the level's entity.
 func isMoreSpecific(s, than admin.Scope, plan string) bool {
 	switch {
 	case s == than || than.Resource != "" && s.Resource != "" && s.Resource != than.Resource:
@@ -63,13 +62,13 @@ func isMoreSpecific(s, than admin.Scope, plan string) bool {
 	return true
 }
 
-// batch is how many levels are read at once.
+// batch is the number of levels read at once.
 const batch = 100
 
-// configured is what levels say, which are read a hundred at a time.
-func configured(ctx context.Context, repo *dynalimit.Repository, scopes iter.Seq2[admin.Scope, error]) iter.Seq2[admin.ScopedConfig, error] {
+// readConfigs returns the configurations of levels, in batches.
+func readConfigs(ctx context.Context, repo *dynalimit.Repository, scopes iter.Seq2[admin.Scope, error]) iter.Seq2[admin.ScopedConfig, error] {
 	return func(yield func(admin.ScopedConfig, error) bool) {
-		for some, err := range batches(scopes, batch) {
+		for some, err := range inBatches(scopes, batch) {
 			var configs []admin.ScopedConfig
 			if err == nil {
 				configs, err = admin.New(repo).Limits.GetConfigs(ctx, some)
@@ -87,8 +86,8 @@ func configured(ctx context.Context, repo *dynalimit.Repository, scopes iter.Seq
 	}
 }
 
-// batches are what is found, n at a time; the last may be fewer.
-func batches[T any](all iter.Seq2[T, error], n int) iter.Seq2[[]T, error] {
+// inBatches groups elements by n; the last group may be smaller.
+func inBatches[T any](all iter.Seq2[T, error], n int) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		var some []T
 		for one, err := range all {

@@ -14,7 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// addCmd sets limits of a level by name and hides none.
+// addCmd sets limits of a level by name, without hiding others.
 type addCmd[L level] struct {
 	At     L        `embed:""`
 	Limits []string `arg:"" name:"limit" sep:"none" help:"Limits, as 'set' takes them; without a period or window they keep what the limit in force has. NAME=unlimited takes the limit of a less specific level away."`
@@ -23,14 +23,14 @@ type addCmd[L level] struct {
 	changes
 }
 
-func (c addCmd[L]) Validate() error { return c.check(c.Limits, c.Only, c.DryRun) }
+func (c addCmd[L]) Validate() error { return c.validateRaise(c.Limits, c.Only, c.DryRun) }
 
 func (c addCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	at := c.At.scope()
 	if c.Until != nil {
-		return c.raise(ctx, g, out, at, c.Limits)
+		return c.raiseLimits(ctx, g, out, at, c.Limits)
 	}
-	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		found, err := limitsInForce(ctx, repo, at)
 		if err != nil {
 			return err
@@ -42,7 +42,7 @@ func (c addCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error 
 	})
 }
 
-// addLimits returns a level with limits put over its own by name.
+// addLimits returns a configuration with limits added or replaced by name.
 func addLimits(config admin.LimitConfig, at admin.Scope, texts []string, found inForce) (admin.LimitConfig, error) {
 	if config.Unlimited {
 		return config, fmt.Errorf("%s is unlimited, where no limit applies: replace that with 'set' or 'delete' first", at)
@@ -81,8 +81,8 @@ func addLimits(config admin.LimitConfig, at admin.Scope, texts []string, found i
 	return config, nil
 }
 
-// inForce are the limits in force at a level, by name, and the groups of its resource that have
-// others.
+// inForce is the limits in force at a level by name, and the groups of its resource with other
+// limits.
 type inForce struct {
 	limits map[string]dynalimit.Limit
 	groups map[string]string
@@ -112,8 +112,9 @@ func limitsInForce(ctx context.Context, repo *dynalimit.Repository, at admin.Sco
 	return f, err
 }
 
-// groupLimits returns the names of limits that groups have for the owners of scopes, each with its
-// group: groups of the level's resource, or of any if the level is for every resource.
+// groupLimits returns the names of the limits of groups for the owners of scopes, each with its
+// group. It considers the groups of the level's resource, or all groups if the level is for
+// every resource.
 func groupLimits(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, scopes []admin.Scope) (map[string]string, error) {
 	limits, models := admin.New(repo).Limits, []admin.Scope{{Everyone: true, Resource: at.Resource}}
 	if at.Resource == "" {
@@ -150,7 +151,7 @@ func groupLimits(ctx context.Context, repo *dynalimit.Repository, at admin.Scope
 	return groups, nil
 }
 
-// withLessSpecific returns a level and the less specific ones, whatever the resource.
+// withLessSpecific returns a level and the less specific ones, for any resource.
 func withLessSpecific(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) ([]admin.Scope, error) {
 	scopes, plan := []admin.Scope{at}, at.Plan
 	if at.Entity != "" {
@@ -168,7 +169,7 @@ func withLessSpecific(ctx context.Context, repo *dynalimit.Repository, at admin.
 	return scopes, nil
 }
 
-// removeCmd takes names off a level's list.
+// removeCmd removes limits from a level by name.
 type removeCmd[L level] struct {
 	At    L        `embed:""`
 	Names []string `arg:"" name:"limit" help:"Names of limits of the level. Less specific levels' limits of these names apply again if the level extends."`

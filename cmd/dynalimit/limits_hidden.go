@@ -11,17 +11,17 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// mostHidingLevels bounds the levels that are read to find those that hide a new limit.
+// mostHidingLevels is the maximal number of levels that are checked for hiding a new limit.
 const mostHidingLevels = 1000
 
-// warnOfHidden says which more specific levels have a list of their own that hides limits which a
-// change brings; nil for none, and where the levels cannot be read.
+// warnOfHidden names the more specific levels whose own lists hide the limits that a change
+// adds. It returns nil if none do, or if the levels cannot be read.
 func warnOfHidden(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, before, after admin.LimitConfig) []string {
 	names := slices.DeleteFunc(namesOf(after), func(name string) bool { return slices.Contains(namesOf(before), name) })
 	if len(names) == 0 || at.Entity != "" {
 		return nil
 	}
-	all := configured(ctx, repo, admin.New(repo).Limits.Scopes(ctx))
+	all := readConfigs(ctx, repo, admin.New(repo).Limits.Scopes(ctx))
 	first, more := firstLevels(all, mostHidingLevels)
 	hiding, err := moreSpecificLevels(ctx, repo, at, first, func(c admin.ScopedConfig) bool {
 		has := namesOf(c.Config)
@@ -40,7 +40,8 @@ func warnOfHidden(ctx context.Context, repo *dynalimit.Repository, at admin.Scop
 	return []string{fmt.Sprintf("%s a list that does not extend, and hides %s: %s", of, strings.Join(names, ", "), firstScopes(hiding, 3))}
 }
 
-// firstLevels returns the first of some levels. more then says whether there are others.
+// firstLevels returns the first of some levels. Afterwards more tells whether there were
+// others.
 func firstLevels(levels iter.Seq2[admin.ScopedConfig, error], most int) (first iter.Seq2[admin.ScopedConfig, error], more *bool) {
 	more = new(bool)
 	return func(yield func(admin.ScopedConfig, error) bool) {
@@ -57,7 +58,7 @@ func firstLevels(levels iter.Seq2[admin.ScopedConfig, error], most int) (first i
 	}, more
 }
 
-// namesOf are the names of a level's own limits.
+// namesOf returns the names of a level's own limits.
 func namesOf(c admin.LimitConfig) (names []string) {
 	for _, l := range c.Limits {
 		names = append(names, l.Name)

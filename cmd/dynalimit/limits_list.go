@@ -19,11 +19,11 @@ type limitsListCmd struct {
 }
 
 func (c limitsListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
-		return term.Stream(out, configured(ctx, repo, c.scopes(ctx, repo)), term.List[admin.ScopedConfig]{
+	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
+		return term.Stream(out, readConfigs(ctx, repo, c.scopes(ctx, repo)), term.List[admin.ScopedConfig]{
 			Titles: []string{"LEVEL", "OF", "RESOURCE", "SAYS"},
 			Row: func(s admin.ScopedConfig) []string {
-				return []string{levelName(s.Scope), orDash(s.Scope.Entity + s.Scope.Plan), orDash(s.Scope.Resource), says(s.Config)}
+				return []string{levelName(s.Scope), orDash(s.Scope.Entity + s.Scope.Plan), orDash(s.Scope.Resource), configText(s.Config)}
 			},
 			None: "Nothing is set. Begin with 'dynalimit system set rpm=100'.",
 		})
@@ -43,7 +43,7 @@ func (c limitsListCmd) scopes(ctx context.Context, repo *dynalimit.Repository) i
 	}
 }
 
-// levelName is what kind of level a scope names.
+// levelName returns the kind of a level.
 func levelName(s admin.Scope) string {
 	switch {
 	case s.Entity != "":
@@ -62,7 +62,7 @@ type limitsResolveCmd struct {
 }
 
 func (c limitsResolveCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		resolved, err := repo.ResolveLimits(ctx, c.Entity, c.Resource)
 		if err != nil {
 			return err
@@ -72,17 +72,18 @@ func (c limitsResolveCmd) Run(ctx context.Context, g *globals, out *term.Output)
 			printResolved(out, resolved, "no level says anything: what the service gives to New applies")
 			for _, group := range resolved.Groups {
 				fmt.Fprintf(out, "and of the group %s\n", out.Bold(group.Resource))
-				group.Plan, group.ParentID = "", "" // said above
+				group.Plan, group.ParentID = "", "" // printed above
 				printResolved(out, group, noGroupLimits)
 			}
 		})
 	})
 }
 
-// noGroupLimits says that a group does not limit an entity.
+// noGroupLimits is the text for a group without limits of an entity.
 const noGroupLimits = "no limits: none are set for the group by its name"
 
-// printResolved shows what is in force to a person; none is what to say if no level says anything.
+// printResolved prints the limits in force for people. none is the text if no level is
+// configured.
 func printResolved(out *term.Output, r dynalimit.ResolvedLimits, none string) {
 	switch {
 	case r.Blocked != "":
@@ -112,10 +113,10 @@ func printResolved(out *term.Output, r dynalimit.ResolvedLimits, none string) {
 	for _, h := range r.Hidden {
 		facts = append(facts, "not used", fmt.Sprintf("%s of the level %s: the level %s hides it", h.Name, h.Level, r.Level))
 	}
-	fields(out, facts...)
+	printFields(out, facts...)
 }
 
-// fromLevels are the levels that limits come from, with the names of each if there are several.
+// fromLevels names the levels of the limits, with the limits of each if there are several.
 func fromLevels(r dynalimit.ResolvedLimits) string {
 	if slices.IndexFunc(r.From, func(l levels.Level) bool { return l != r.Level }) < 0 {
 		return string(r.Level)

@@ -13,14 +13,14 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// raising are the flags of limits that are raised until a time.
+// raising is the flags of a temporary raise.
 type raising struct {
 	Until   *string `help:"Raise the limits in force until then, and change no list: 18:00 or '2026-01-31 18:00' in the zone of this machine, a time of RFC 3339, or 2h for so long." placeholder:"TIME"`
 	Replace bool    `help:"With --until, take the place of a raise that is larger or ends later."`
 }
 
-// check refuses flags that do not go together, and limits that are no raise.
-func (r raising) check(texts []string, only, dryRun bool) error {
+// validateRaise validates the combination of flags, and that the limits are raises.
+func (r raising) validateRaise(texts []string, only, dryRun bool) error {
 	switch {
 	case r.Until == nil && r.Replace:
 		return errors.New("--replace is about a raise: give --until too, or leave it out")
@@ -47,7 +47,7 @@ func (r raising) check(texts []string, only, dryRun bool) error {
 	return nil
 }
 
-// raiseIn reads NAME=N. Other parts of a limit stay as they are in force.
+// raiseIn parses NAME=N. The other parts of the limit stay as they are.
 func raiseIn(text string) (name string, capacity int64, err error) {
 	name, value, _ := strings.Cut(text, "=")
 	if strings.HasPrefix(value, "$") || strings.Contains(value, "/") {
@@ -62,13 +62,13 @@ func raiseIn(text string) (name string, capacity int64, err error) {
 	return name, capacity, nil
 }
 
-// raise raises limits of a level, and shows the level before and after.
-func (r raising) raise(ctx context.Context, g *globals, out *term.Output, at admin.Scope, texts []string) error {
+// raiseLimits raises limits of a level and prints the level before and after.
+func (r raising) raiseLimits(ctx context.Context, g *globals, out *term.Output, at admin.Scope, texts []string) error {
 	until, err := notation.Until(*r.Until, now(ctx), time.Local)
 	if err != nil {
 		return badInput("--until: %w", err)
 	}
-	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		limits := admin.New(repo).Limits
 		before, err := limits.GetConfig(ctx, at)
 		if err != nil {
@@ -97,7 +97,7 @@ func (r raising) raise(ctx context.Context, g *globals, out *term.Output, at adm
 		if err != nil {
 			return err
 		}
-		lines := diff(out, facts(before), facts(after))
+		lines := diffFacts(out, configFacts(before), configFacts(after))
 		return out.Show(levelChange{Scope: at, Before: before, After: after, Changed: len(lines) > 0}, func() { printChange(out, at.String(), lines, false) })
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// levelSet is what a level is to say.
+// levelSet is the new configuration of a level.
 type levelSet struct {
 	Limits        []string `arg:"" optional:"" name:"limit" sep:"none" help:"Limits, NAME=CAPACITY[/PERIOD][,burst=N][,refill=N][,max-debt=N][,shadow], such as rpm=100 or tpm=40k/1m,burst=80k; or quotas of the calendar, NAME=CAPACITY/daily[,zone=ZONE], or hourly, weekly, monthly; of money with dollars, 'NAME=$50/daily[,per-model]'. They replace those that are set."`
 	Unlimited     bool     `help:"Lift all limits at this level, instead of setting any. Nothing is counted."`
@@ -31,22 +31,24 @@ func (c *levelSet) Validate() error {
 	case c.Unlimited && len(c.Limits) > 0:
 		return fmt.Errorf("--unlimited lifts limits and %s sets one: leave one of them out", c.Limits[0])
 	}
-	_, err := c.limits()
+	_, err := c.parseLimits()
 	return err
 }
 
-// says reports whether anything is to be set.
-func (c *levelSet) says() bool { return c.Unlimited || len(c.Limits) > 0 || c.OnUnavailable != nil }
+// hasChanges reports whether the flags set anything.
+func (c *levelSet) hasChanges() bool {
+	return c.Unlimited || len(c.Limits) > 0 || c.OnUnavailable != nil
+}
 
-// want refuses a change that sets nothing; others are the flags that may set something besides.
-func (c *levelSet) want(others string) error {
-	if c.says() {
+// requireChange refuses flags that set nothing. others names further flags that would.
+func (c *levelSet) requireChange(others string) error {
+	if c.hasChanges() {
 		return nil
 	}
 	return fmt.Errorf("nothing is to be set: give limits, such as %s, or --unlimited, or --on-unavailable%s", notation.Example, others)
 }
 
-func (c *levelSet) limits() ([]dynalimit.Limit, error) {
+func (c *levelSet) parseLimits() ([]dynalimit.Limit, error) {
 	limits := make([]dynalimit.Limit, len(c.Limits))
 	for i, text := range c.Limits {
 		var err error
@@ -57,9 +59,9 @@ func (c *levelSet) limits() ([]dynalimit.Limit, error) {
 	return limits, nil
 }
 
-// on is what the level says after the change.
-func (c *levelSet) on(config admin.LimitConfig) (admin.LimitConfig, error) {
-	limits, err := c.limits()
+// applyTo returns the configuration after the change.
+func (c *levelSet) applyTo(config admin.LimitConfig) (admin.LimitConfig, error) {
+	limits, err := c.parseLimits()
 	if err != nil {
 		return config, err
 	}
@@ -79,14 +81,14 @@ func (c *levelSet) on(config admin.LimitConfig) (admin.LimitConfig, error) {
 	return config, nil
 }
 
-// levelChange is a change of one level, for programs.
+// levelChange is a change of one level as JSON.
 type levelChange struct {
 	Scope   admin.Scope       `json:"scope"`
 	Before  admin.LimitConfig `json:"before"`
 	After   admin.LimitConfig `json:"after"`
 	Changed bool              `json:"changed"`
 	DryRun  bool              `json:"dry_run"`
-	// Warnings say what the change does that may not be meant.
+	// Warnings describe effects that may be unintended.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -97,12 +99,12 @@ func deleteLevel(ctx context.Context, g *globals, out *term.Output, at admin.Sco
 	})
 }
 
-// changeLevel reads a level, changes it under the version that was read, and shows both.
+// changeLevel reads a level, changes it on the condition of the read version, and prints both.
 func changeLevel(
 	ctx context.Context, g *globals, out *term.Output, at admin.Scope, how changes,
 	change func(admin.LimitConfig) (admin.LimitConfig, error),
 ) error {
-	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		before, err := admin.New(repo).Limits.GetConfig(ctx, at)
 		if err != nil {
 			return err
@@ -115,7 +117,7 @@ func changeLevel(
 		if err != nil {
 			return err
 		}
-		lines := diff(out, facts(before), facts(after))
+		lines := diffFacts(out, configFacts(before), configFacts(after))
 		j := levelChange{at, before, after, len(lines) > 0, how.DryRun, append(before.WarnOfChange(after), warnOfHidden(ctx, repo, at, before, after)...)}
 		return out.Show(j, func() {
 			printChange(out, at.String(), lines, how.DryRun)
@@ -126,10 +128,10 @@ func changeLevel(
 	})
 }
 
-// storeLevel stores what a level is to say; nothing removes it. A dry run only has it
-// checked.
+// storeLevel stores the configuration of a level. An empty one removes the level. A dry run
+// only validates it.
 func storeLevel(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, c admin.LimitConfig, dryRun bool) (admin.LimitConfig, error) {
-	says := len(facts(c)) > 0
+	says := len(configFacts(c)) > 0
 	switch {
 	case dryRun && !says:
 		return c, nil
@@ -143,7 +145,7 @@ func storeLevel(ctx context.Context, repo *dynalimit.Repository, at admin.Scope,
 	return admin.LimitConfig{}, errors.Join(append(errs, err)...)
 }
 
-// printChange shows a change to a person.
+// printChange prints a change for people.
 func printChange(out *term.Output, what string, lines []string, dryRun bool) {
 	done := "Stored. In force everywhere within a minute."
 	if len(lines) == 0 {
@@ -152,7 +154,7 @@ func printChange(out *term.Output, what string, lines []string, dryRun bool) {
 	printDone(out, what, lines, dryRun, done)
 }
 
-// printDone shows the lines of a change, and what came of it.
+// printDone prints the lines of a change, and its result.
 func printDone(out *term.Output, what string, lines []string, dryRun bool, done string) {
 	fmt.Fprintln(out, out.Bold(term.Plain(what)))
 	for _, line := range lines {
@@ -164,8 +166,8 @@ func printDone(out *term.Output, what string, lines []string, dryRun bool, done 
 	fmt.Fprintln(out, done)
 }
 
-// diff is the lines of a diff of what was said and what is, by name.
-func diff(out *term.Output, was, is map[string]string) []string {
+// diffFacts returns the lines of a diff of two sets of facts.
+func diffFacts(out *term.Output, was, is map[string]string) []string {
 	var names []string
 	for name := range was {
 		names = append(names, name)
@@ -191,7 +193,7 @@ func diff(out *term.Output, was, is map[string]string) []string {
 	return lines
 }
 
-// unlimitedText says what an unlimited level means.
+// unlimitedText describes an unlimited level.
 func unlimitedText(c admin.LimitConfig) string {
 	if c.Counted {
 		return "no limits apply; less specific ones count and deny nothing"
@@ -199,8 +201,8 @@ func unlimitedText(c admin.LimitConfig) string {
 	return "no limits apply"
 }
 
-// facts are what a level says, in words, by name.
-func facts(c admin.LimitConfig) map[string]string {
+// configFacts describes a configuration as texts by name.
+func configFacts(c admin.LimitConfig) map[string]string {
 	all := map[string]string{}
 	for _, l := range c.Limits {
 		all[l.Name] = notation.Describe(l)
@@ -235,9 +237,9 @@ func facts(c admin.LimitConfig) map[string]string {
 	return all
 }
 
-// showLevel shows what a level says.
+// showLevel prints the configuration of a level.
 func showLevel(ctx context.Context, g *globals, out *term.Output, at admin.Scope) error {
-	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		config, err := admin.New(repo).Limits.GetConfig(ctx, at)
 		if err != nil {
 			return err
@@ -249,9 +251,9 @@ func showLevel(ctx context.Context, g *globals, out *term.Output, at admin.Scope
 	})
 }
 
-// printLevel shows what a level says to a person.
+// printLevel prints a configuration for people.
 func printLevel(out *term.Output, c admin.LimitConfig) {
-	if c.Version == 0 && len(facts(c)) == 0 {
+	if c.Version == 0 && len(configFacts(c)) == 0 {
 		fmt.Fprintln(out, "  Nothing is set here: less specific levels decide.")
 		return
 	}
@@ -285,7 +287,7 @@ func printLevel(out *term.Output, c admin.LimitConfig) {
 	}
 }
 
-// printLimits shows limits to a person.
+// printLimits prints limits for people.
 func printLimits(out *term.Output, limits []dynalimit.Limit) {
 	width := 0
 	for _, l := range limits {
@@ -296,7 +298,7 @@ func printLimits(out *term.Output, limits []dynalimit.Limit) {
 	}
 }
 
-// wantName refuses a level without a name: it would be that of everybody.
+// wantName refuses an empty name, which would mean everybody's level.
 func wantName(what, name string) error {
 	if err := wantWord("name of the "+what, name); err != nil {
 		return fmt.Errorf("%w; 'dynalimit system' is about everybody", err)

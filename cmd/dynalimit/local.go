@@ -15,7 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// shutdownTime bounds how long requests under way may take to end after Ctrl-C.
+// shutdownTime bounds pending requests after Ctrl-C.
 const shutdownTime = 5 * time.Second
 
 // localCmd serves ddbmem over HTTP.
@@ -38,9 +38,9 @@ func (c localCmd) Validate() error {
 	return nil
 }
 
-// Run serves until ctx ends, then lets the requests under way finish.
+// Run serves until ctx ends, and then waits for pending requests.
 func (c localCmd) Run(ctx context.Context, out *term.Output) error {
-	listener, err := c.listen(ctx)
+	listener, err := c.openListener(ctx)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (c localCmd) Run(ctx context.Context, out *term.Output) error {
 
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	banner(out, "http://"+listener.Addr().String())
+	printBanner(out, "http://"+listener.Addr().String())
 
 	select {
 	case err := <-served:
@@ -60,7 +60,7 @@ func (c localCmd) Run(ctx context.Context, out *term.Output) error {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 	defer cancel()
 	if err := server.Shutdown(closing); err != nil {
-		_ = server.Close() // what is still under way is cut off
+		_ = server.Close() // cuts off the remaining requests
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("the server ended badly: %w; its tables are gone, start it again", err)
@@ -69,7 +69,7 @@ func (c localCmd) Run(ctx context.Context, out *term.Output) error {
 	return nil
 }
 
-func (c localCmd) listen(ctx context.Context) (net.Listener, error) {
+func (c localCmd) openListener(ctx context.Context) (net.Listener, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(c.Host, strconv.Itoa(c.Port)))
 	switch {
@@ -84,8 +84,8 @@ func (c localCmd) listen(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-// banner says how to point an SDK, a program or the AWS CLI at url.
-func banner(out *term.Output, url string) {
+// printBanner prints how to connect an SDK, a program or the AWS CLI to url.
+func printBanner(out *term.Output, url string) {
 	fmt.Fprintf(out, "%s %s\n", out.Bold("DynamoDB in memory:"), out.Cyan(url))
 	fmt.Fprintln(out, out.Dim("Any region, any credentials, this machine only. Ctrl-C stops it and drops its tables."))
 

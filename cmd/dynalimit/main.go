@@ -1,5 +1,5 @@
-// Command dynalimit runs and inspects what the dynalimit packages keep in
-// DynamoDB. `dynalimit --help` lists its commands.
+// Command dynalimit manages and inspects the data of the dynalimit packages in DynamoDB.
+// `dynalimit --help` lists its commands.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/version"
 )
 
-// commands is every command, one field each; help.txt has a section with an example for each.
+// commands is all commands, one field each. help.txt has a section with an example for each.
 type commands struct {
 	globals
 
@@ -60,21 +60,20 @@ type commands struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	os.Exit(newCLI().run(ctx, os.Args[1:], term.New(os.Stdin, os.Stdout, os.Getenv), os.Stderr))
+	os.Exit(newCLI().runCommand(ctx, os.Args[1:], term.New(os.Stdin, os.Stdout, os.Getenv), os.Stderr))
 }
 
-// exit is how kong ends the program from within its parser, after --help: the
-// panic stops the parser, and run turns it into an exit code.
+// exit is an exit code. kong panics with it after --help, and run recovers it.
 type exit int
 
-// cli is the command line. It runs commands, one at a time.
+// cli is the command line. It runs one command at a time.
 type cli struct {
 	commands
 	*kong.Kong
 }
 
-// run is main with everything it touches as an argument; it returns the exit code.
-func (p *cli) run(ctx context.Context, args []string, out *term.Output, stderr io.Writer) (code int) {
+// runCommand is main with all its effects as arguments. It returns the exit code.
+func (p *cli) runCommand(ctx context.Context, args []string, out *term.Output, stderr io.Writer) (code int) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -85,7 +84,7 @@ func (p *cli) run(ctx context.Context, args []string, out *term.Output, stderr i
 		}
 	}()
 	out.Notes = stderr
-	if len(args) == 0 || args[0] == "help" { // of a command, or of all
+	if len(args) == 0 || args[0] == "help" { // for one command or for all
 		args = append(args[min(1, len(args)):len(args):len(args)], "--help")
 	}
 	if asksVersion(args) {
@@ -101,7 +100,7 @@ func (p *cli) run(ctx context.Context, args []string, out *term.Output, stderr i
 	}
 	out.JSON = p.JSON
 	command.BindTo(ctx, (*context.Context)(nil))
-	g := p.globals // a reading that was given up may still look at them when the next command is run
+	g := p.globals // an abandoned reading may still use them during the next command
 	command.Bind(&g)
 	switch err := cmp.Or(command.Run(out), out.Err()); {
 	case err == nil:
@@ -137,7 +136,7 @@ func newCLI() *cli {
 	return p
 }
 
-// helpHint names the help that explains the arguments err is about.
+// helpHint names the help about the arguments in err.
 func helpHint(err error) string {
 	name := "dynalimit"
 	var parse *kong.ParseError

@@ -15,7 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// manifestCmd is limits as code.
+// manifestCmd manages limits as code.
 type manifestCmd struct {
 	Plan     manifestPlanCmd     `cmd:"" help:"Show what 'manifest apply' would change, and what was changed by hand."`
 	Apply    manifestApplyCmd    `cmd:"" help:"Make the table say what a manifest says."`
@@ -24,63 +24,63 @@ type manifestCmd struct {
 	Schema   manifestSchemaCmd   `cmd:"" help:"Print the JSON Schema of manifests, for editors."`
 }
 
-// manifestFile is the manifest that a command reads.
+// manifestFile is the argument with the manifest.
 type manifestFile struct {
 	File string `arg:"" help:"The manifest, a YAML file; - is the standard input."`
 }
 
-// name is how errors name the file.
-func (f manifestFile) name() string {
+// fileName returns the file's name in errors.
+func (f manifestFile) fileName() string {
 	if f.File == "-" {
 		return "standard input"
 	}
 	return f.File
 }
 
-// short is the file in sentences.
-func (f manifestFile) short() string {
+// shortName returns the file's name in sentences.
+func (f manifestFile) shortName() string {
 	if f.File == "-" {
 		return "the manifest"
 	}
 	return filepath.Base(f.File)
 }
 
-// read reads and checks the file.
-func (f manifestFile) read() (*manifest.Manifest, error) {
+// readFile reads and validates the file.
+func (f manifestFile) readFile() (*manifest.Manifest, error) {
 	in := io.Reader(os.Stdin)
 	if f.File != "-" {
 		file, err := os.Open(f.File)
 		if err != nil {
 			return nil, badInput("%w: name a manifest, or write one with 'dynalimit manifest export'", err)
 		}
-		defer file.Close() //nolint:errcheck // it was read
+		defer file.Close() //nolint:errcheck // opened for reading only
 		in = file
 	}
 	text, err := io.ReadAll(io.LimitReader(in, manifest.MaxSize+1))
 	if err != nil {
-		return nil, badInput("%s cannot be read: %w", f.name(), err)
+		return nil, badInput("%s cannot be read: %w", f.fileName(), err)
 	}
-	m, err := manifest.Parse(f.name(), text)
+	m, err := manifest.Parse(f.fileName(), text)
 	if err != nil {
 		return nil, &failure{exitUsage, err}
 	}
 	return m, nil
 }
 
-// readFor reads the file for the namespace of the command, or that of the file.
+// readFor reads the file for the namespace of the command, or for its own.
 func (f manifestFile) readFor(g *globals) (*manifest.Manifest, error) {
-	m, err := f.read()
+	m, err := f.readFile()
 	if err != nil {
 		return nil, err
 	}
 	if g.Namespace != "" && m.Namespace != "" && g.Namespace != m.Namespace {
-		return nil, badInput("%s is for the namespace %q and the command for %q: correct --namespace, or the file", f.name(), m.Namespace, g.Namespace)
+		return nil, badInput("%s is for the namespace %q and the command for %q: correct --namespace, or the file", f.fileName(), m.Namespace, g.Namespace)
 	}
 	g.Namespace = cmp.Or(g.Namespace, m.Namespace)
 	return m, nil
 }
 
-// manifestOptions are the flags of what a plan may do.
+// manifestOptions is the flags that permit parts of a plan.
 type manifestOptions struct {
 	Adopt         bool   `help:"Take over items that no manifest manages, and change those that differ."`
 	AdoptFrom     string `help:"Take over items that another manifest manages." placeholder:"NAME"`
@@ -90,18 +90,18 @@ type manifestOptions struct {
 	Full          bool   `help:"Show every change, however many there are."`
 }
 
-func (o manifestOptions) options() manifest.Options {
+func (o manifestOptions) planOptions() manifest.Options {
 	return manifest.Options{Adopt: o.Adopt, AdoptFrom: o.AdoptFrom, Prune: o.PruneEntities, LiftBlocks: o.LiftBlocks}
 }
 
-// plan compares a manifest with a table.
-func (o manifestOptions) plan(ctx context.Context, repo *dynalimit.Repository, m *manifest.Manifest) (manifest.Plan, error) {
+// makePlan compares a manifest with a table.
+func (o manifestOptions) makePlan(ctx context.Context, repo *dynalimit.Repository, m *manifest.Manifest) (manifest.Plan, error) {
 	table := manifest.Of(admin.New(repo))
 	live, err := manifest.Read(ctx, table, m)
 	if err != nil {
 		return manifest.Plan{}, err
 	}
-	plan := manifest.Compare(m, live, o.options())
+	plan := manifest.Compare(m, live, o.planOptions())
 	return plan, manifest.RefuseLosses(ctx, table, &plan, o.Only)
 }
 
@@ -116,13 +116,13 @@ func (c manifestPlanCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 	if err != nil {
 		return err
 	}
-	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
-		p, err := c.plan(ctx, repo, m)
+	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
+		p, err := c.makePlan(ctx, repo, m)
 		if err != nil {
 			return err
 		}
 		g.noteUnlisted(ctx, out)
-		if err := out.Show(p, func() { manifest.Show(out, p, c.short(), c.Full) }); err != nil {
+		if err := out.Show(p, func() { manifest.Show(out, p, c.shortName(), c.Full) }); err != nil {
 			return err
 		}
 		if c.ExitCode && p.Drifts() {
@@ -142,7 +142,7 @@ func (c manifestExportCmd) Run(ctx context.Context, g *globals, out *term.Output
 	if c.FromZae != "" {
 		return c.exportZae(ctx, g, out)
 	}
-	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		live, err := manifest.Read(ctx, manifest.Of(admin.New(repo)), nil)
 		if err != nil {
 			return err
@@ -182,7 +182,7 @@ type manifestValidateCmd struct {
 	manifestFile
 }
 
-// validated is what is known of a manifest without a table.
+// validated is the result of validating a manifest without a table.
 type validated struct {
 	Valid    bool               `json:"valid"`
 	Name     string             `json:"name,omitempty"`
@@ -193,7 +193,7 @@ type validated struct {
 }
 
 func (c manifestValidateCmd) Run(out *term.Output) error {
-	m, err := c.read()
+	m, err := c.readFile()
 	v := validated{Valid: err == nil, Problems: []manifest.Problem{}, Warnings: []manifest.Problem{}}
 	problems, known := errors.AsType[manifest.Problems](err)
 	switch {
@@ -214,7 +214,7 @@ func (c manifestValidateCmd) Run(out *term.Output) error {
 	for _, w := range v.Warnings {
 		fmt.Fprintln(out, out.Yellow("warning: "+term.Plain(w.Error())))
 	}
-	fmt.Fprintf(out, "%s is a manifest: %s.\n", c.short(), manifest.Size(m))
+	fmt.Fprintf(out, "%s is a manifest: %s.\n", c.shortName(), manifest.Size(m))
 	return nil
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/fault"
 )
 
-// applyHold is how long others wait for an apply that died, and 5 s more.
+// applyHold is how long other processes wait after an apply has died, plus 5 s.
 const applyHold = 20 * time.Second
 
 type manifestApplyCmd struct {
@@ -32,7 +32,7 @@ func (c manifestApplyCmd) Validate() error {
 	return nil
 }
 
-// applied is what an apply did, for programs.
+// applied is the result of an apply as JSON.
 type applied struct {
 	Plan    manifest.Plan    `json:"plan"`
 	Outcome manifest.Outcome `json:"outcome"`
@@ -44,20 +44,20 @@ func (c manifestApplyCmd) Run(ctx context.Context, g *globals, out *term.Output)
 	if err != nil {
 		return err
 	}
-	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		run := &applyRun{c: c, g: g, out: out, repo: repo, m: m}
 		if c.Yes && !c.DryRun {
-			return run.alone(ctx, nil)
+			return run.applyAlone(ctx, nil)
 		}
-		p, err := c.plan(ctx, repo, m)
+		p, err := c.makePlan(ctx, repo, m)
 		if err != nil {
 			return err
 		}
 		if c.DryRun || len(p.Changes) == 0 || p.Count(manifest.Refuse) > 0 {
-			return run.finish(p, manifest.Outcome{}, nil)
+			return run.printOutcome(p, manifest.Outcome{}, nil)
 		}
 		if !out.JSON {
-			manifest.Show(out, p, c.short(), c.Full)
+			manifest.Show(out, p, c.shortName(), c.Full)
 		}
 		what := fmt.Sprintf("%d changes are", len(p.Changes))
 		if len(p.Changes) == 1 {
@@ -66,7 +66,7 @@ func (c manifestApplyCmd) Run(ctx context.Context, g *globals, out *term.Output)
 		if err := out.Confirm(ctx, fmt.Sprintf("%s to be made in the table %s", what, repo.Table()), "apply"); err != nil {
 			return err
 		}
-		return run.alone(ctx, &p)
+		return run.applyAlone(ctx, &p)
 	})
 }
 
@@ -78,17 +78,17 @@ type applyRun struct {
 	repo *dynalimit.Repository
 	m    *manifest.Manifest
 
-	waited func() // ends what is said while somebody else applies; nil while nothing is
+	waited func() // ends the note about waiting; nil while there is none
 }
 
-// alone plans and applies while nobody else does. agreed is the plan that was shown, nil
-// for none: another one is not what was agreed to.
-func (r *applyRun) alone(ctx context.Context, agreed *manifest.Plan) error {
-	opts := &admin.AloneOptions{Hold: applyHold, Wait: r.c.Wait, OnWait: r.waiting}
-	defer r.over()
+// applyAlone plans and applies under a lock. agreed is the confirmed plan, or nil. If the plan
+// differs from it, alone fails.
+func (r *applyRun) applyAlone(ctx context.Context, agreed *manifest.Plan) error {
+	opts := &admin.AloneOptions{Hold: applyHold, Wait: r.c.Wait, OnWait: r.noteWaiting}
+	defer r.endWaiting()
 	return admin.New(r.repo).Alone(ctx, "manifest", opts, func(ctx context.Context) error {
-		r.over()
-		p, err := r.c.plan(ctx, r.repo, r.m)
+		r.endWaiting()
+		p, err := r.c.makePlan(ctx, r.repo, r.m)
 		if err != nil {
 			return err
 		}
@@ -96,18 +96,18 @@ func (r *applyRun) alone(ctx context.Context, agreed *manifest.Plan) error {
 			return &failure{exitConflict, errors.New("the table was changed since the plan was shown, nothing was applied: run the command again and look at the new plan")}
 		}
 		if agreed == nil && !r.out.JSON && len(p.Changes) > 0 && p.Count(manifest.Refuse) == 0 {
-			manifest.Show(r.out, p, r.c.short(), r.c.Full)
+			manifest.Show(r.out, p, r.c.shortName(), r.c.Full)
 		}
 		if len(p.Changes) == 0 || p.Count(manifest.Refuse) > 0 {
-			return r.finish(p, manifest.Outcome{}, nil)
+			return r.printOutcome(p, manifest.Outcome{}, nil)
 		}
-		outcome, err := manifest.Apply(ctx, manifest.Of(admin.New(r.repo)), p, r.progress(ctx))
-		return r.finish(p, outcome, err)
+		outcome, err := manifest.Apply(ctx, manifest.Of(admin.New(r.repo)), p, r.progressPrinter(ctx))
+		return r.printOutcome(p, outcome, err)
 	})
 }
 
-// waiting says who is waited for, until r.waited is called.
-func (r *applyRun) waiting(held *fault.HeldError) {
+// noteWaiting prints the holder of the lock, until r.waited is called.
+func (r *applyRun) noteWaiting(held *fault.HeldError) {
 	if r.waited != nil {
 		return
 	}
@@ -115,16 +115,16 @@ func (r *applyRun) waiting(held *fault.HeldError) {
 	r.waited = r.out.Watch(term.Plain(held.Holder) + ", who applies a manifest to this table")
 }
 
-// over ends what waiting says.
-func (r *applyRun) over() {
+// endWaiting ends the note of waiting.
+func (r *applyRun) endWaiting() {
 	if r.waited != nil {
 		r.waited()
 	}
 	r.waited = nil
 }
 
-// progress says how far an apply is and how long it will take, every two seconds.
-func (r *applyRun) progress(ctx context.Context) func(done, total int) {
+// progressPrinter prints the progress of an apply and the remaining time, every two seconds.
+func (r *applyRun) progressPrinter(ctx context.Context) func(done, total int) {
 	start := now(ctx)
 	last := start
 	return func(done, total int) {
@@ -133,19 +133,19 @@ func (r *applyRun) progress(ctx context.Context) func(done, total int) {
 			return
 		}
 		last = at
-		rest := left(int64(done), int64(total), at.Sub(start)).Round(time.Second)
+		rest := timeLeft(int64(done), int64(total), at.Sub(start)).Round(time.Second)
 		r.out.Notef("dynalimit: %d of %d changes made, about %v left; Ctrl-C stops after those under way", done, total, rest)
 	}
 }
 
-// finish shows what was done, or was not.
-func (r *applyRun) finish(p manifest.Plan, o manifest.Outcome, err error) error {
+// printOutcome prints the result.
+func (r *applyRun) printOutcome(p manifest.Plan, o manifest.Outcome, err error) error {
 	for i, f := range o.Failed {
 		if f.Err != nil {
 			o.Failed[i].Error = textOf(f.Err)
 		}
 	}
-	show := r.out.Show(applied{p, o, r.c.DryRun}, func() { r.print(p, o, err) })
+	show := r.out.Show(applied{p, o, r.c.DryRun}, func() { r.printText(p, o, err) })
 	refused, conflicts := p.Count(manifest.Refuse), o.Conflicts()
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -166,15 +166,15 @@ func (r *applyRun) finish(p manifest.Plan, o manifest.Outcome, err error) error 
 	return nil
 }
 
-// print says to a person what was done.
-func (r *applyRun) print(p manifest.Plan, o manifest.Outcome, err error) {
+// printText prints the result for people.
+func (r *applyRun) printText(p manifest.Plan, o manifest.Outcome, err error) {
 	switch {
 	case r.c.DryRun:
-		manifest.Show(r.out, p, r.c.short(), r.c.Full)
+		manifest.Show(r.out, p, r.c.shortName(), r.c.Full)
 		fmt.Fprintln(r.out, "Dry run: nothing was changed.")
 		return
 	case len(p.Changes) == 0 || p.Count(manifest.Refuse) > 0:
-		manifest.Show(r.out, p, r.c.short(), r.c.Full)
+		manifest.Show(r.out, p, r.c.shortName(), r.c.Full)
 		return
 	}
 	for _, f := range o.Failed {

@@ -122,7 +122,7 @@ func TestManifestApplyTellsHowLongItTakes(t *testing.T) {
 	var notes bytes.Buffer
 	ctx := context.WithValue(t.Context(), clockKey{}, func() time.Time { return at })
 	r := &applyRun{out: &term.Output{Notes: &notes}}
-	progress := r.progress(ctx)
+	progress := r.progressPrinter(ctx)
 	for _, step := range []struct {
 		after time.Duration
 		done  int

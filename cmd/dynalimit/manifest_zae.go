@@ -13,23 +13,23 @@ import (
 	"github.com/dynalimit/dynalimit/fault"
 )
 
-// zaeSource are the flags that name a table of zae-limiter.
+// zaeSource is the flags that name a table of zae-limiter.
 type zaeSource struct {
 	FromZae       string `help:"Read this table of zae-limiter instead. Nothing is written to it." placeholder:"TABLE"`
 	FromNamespace string `help:"Namespace of the table of zae-limiter. Default: default." placeholder:"NAME"`
 }
 
-// exportZae prints the manifest of a table of zae-limiter. It ends with exitNo if the manifest
-// does not say all that the table says.
+// exportZae prints the manifest of a table of zae-limiter. It returns errNo if the manifest
+// cannot express everything in the table.
 func (c manifestExportCmd) exportZae(ctx context.Context, g *globals, out *term.Output) error {
 	source := *g
 	source.Table, source.Namespace = c.FromZae, ""
-	o := source.options(ctx)
+	o := source.connectOptions(ctx)
 	over := out.Watch(o.Where())
 	read, err := c.readZae(ctx, &source, out)
 	over()
 	if err != nil {
-		return source.explain(ctx, err)
+		return source.explainError(ctx, err)
 	}
 	t := read.Translate(cmp.Or(c.Name, manifest.DefaultName), g.Namespace)
 	if c.FromNamespace == "" {
@@ -60,15 +60,15 @@ func (c manifestExportCmd) exportZae(ctx context.Context, g *globals, out *term.
 	return err
 }
 
-// readZae reads the table, and says how far it is.
+// readZae reads the table and prints the progress.
 func (c manifestExportCmd) readZae(ctx context.Context, source *globals, out *term.Output) (*zae.Source, error) {
-	client, err := source.options(ctx).Client(ctx)
+	client, err := source.connectOptions(ctx).Client(ctx)
 	if err != nil {
 		return nil, err
 	}
-	far := source.watch(ctx, out)
+	far := source.newProgress(ctx, out)
 	read, err := zae.Read(ctx, client, c.FromZae, c.FromNamespace, func(read, kept int64) {
-		far.tell(1, read, fmt.Sprintf("%d of limits and entities", kept))
+		far.reportPass(1, read, fmt.Sprintf("%d of limits and entities", kept))
 	})
 	if missing, is := errors.AsType[*fault.TableError](err); is && missing.Fix == fault.CreateTable {
 		return nil, fmt.Errorf("table %q is not there: name that of zae-limiter with --from-zae, and its Region with --region", c.FromZae)

@@ -12,13 +12,13 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// migrateCmd turns a table of the older layout.
+// migrateCmd migrates a table of the older layout.
 type migrateCmd struct {
 	Attach bool `help:"Have parents count instead, by the limits made for them or for their plans, where a record from before does not say whether its parent does. It lists them first."`
 	destroys
 }
 
-// migrateJSON is what a migration did, for programs.
+// migrateJSON is the result of a migration as JSON.
 type migrateJSON struct {
 	Complete   bool      `json:"complete"`
 	Passes     int       `json:"passes"`
@@ -35,7 +35,7 @@ type migrateJSON struct {
 	Listed     int       `json:"listed"`
 	LastWrite  time.Time `json:"last_write,omitzero"`
 	DryRun     bool      `json:"dry_run"`
-	// Attach is set by --attach alone.
+	// Attach is set for --attach only.
 	Attach *attachJSON `json:"attach,omitempty"`
 }
 
@@ -51,17 +51,17 @@ func (c migrateCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 	if c.Attach {
 		return c.attachParents(ctx, g, out)
 	}
-	g = g.whole()
-	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+	g = g.withoutNamespace()
+	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		if !c.DryRun {
 			question := fmt.Sprintf("Writers of the older layout must have been stopped. Turn all of its items in the table %s?", g.Table)
 			if err := c.confirm(ctx, out, question, g.Table); err != nil {
 				return err
 			}
 		}
-		far := g.watch(ctx, out)
+		far := g.newProgress(ctx, out)
 		report, err := admin.New(repo).Migrate(ctx, c.DryRun, func(p admin.MigrateReport) {
-			far.tell(p.Passes, p.Scanned, fmt.Sprintf("%d of the older layout", p.Found))
+			far.reportPass(p.Passes, p.Scanned, fmt.Sprintf("%d of the older layout", p.Found))
 		})
 		if err != nil && report.Scanned == 0 {
 			return err
@@ -70,11 +70,11 @@ func (c migrateCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 			tellUnattached(ctx, repo, out)
 		}
 		j := migrateToJSON(report, c.DryRun)
-		return errors.Join(out.Show(j, func() { j.print(out) }), migrateNext(err))
+		return errors.Join(out.Show(j, func() { j.printText(out) }), migrateNext(err))
 	})
 }
 
-// migrateNext says what to do about a migration that came to no end.
+// migrateNext adds advice to the error of an incomplete migration.
 func migrateNext(err error) error {
 	switch {
 	case errors.Is(err, admin.ErrLegacyWriters):
@@ -85,7 +85,7 @@ func migrateNext(err error) error {
 	return err
 }
 
-func (j migrateJSON) print(out *term.Output) {
+func (j migrateJSON) printText(out *term.Output) {
 	switch {
 	case j.Passes == 0:
 		fmt.Fprintln(out, "Nothing of the older layout is left: the table says so.")
@@ -98,7 +98,7 @@ func (j migrateJSON) print(out *term.Output) {
 	default:
 		fmt.Fprintf(out, "Turned %d items of the older layout into %d buckets and %d configurations, in %d passes.\n", j.Turned, j.Buckets, j.Configs, j.Passes)
 	}
-	for _, row := range j.otherwise() {
+	for _, row := range j.countOthers() {
 		if row.n > 0 {
 			fmt.Fprintf(out, "  %d %s\n", row.n, row.what)
 		}
@@ -114,14 +114,14 @@ func (j migrateJSON) print(out *term.Output) {
 	}
 }
 
-// itemCount is how many items something is the matter with.
+// itemCount is a number of items with a description.
 type itemCount struct {
 	n    int
 	what string
 }
 
-// otherwise counts the items that were not turned by this run, by what became of them.
-func (j migrateJSON) otherwise() []itemCount {
+// countOthers counts the items that this run did not migrate, by the reason.
+func (j migrateJSON) countOthers() []itemCount {
 	stay := min(j.Unreadable, j.Left)
 	counts := []itemCount{
 		{j.Superseded, "were removed: today's item was there already"},

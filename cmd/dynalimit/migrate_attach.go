@@ -14,17 +14,17 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// attachJSON shows to programs the parents that count from now on, or would.
+// attachJSON is the attached parents as JSON.
 type attachJSON struct {
 	Entities []entityJSON `json:"entities"`
-	// Hottest is the parent with the most of these children, and Children how many it has.
+	// Hottest is the parent with the most of these children, and Children its number.
 	Hottest  string `json:"hottest,omitempty"`
 	Children int    `json:"children,omitempty"`
-	// Refused has the reason for each entity whose parent does not count yet.
+	// Refused maps entities whose parents do not count yet to the reasons.
 	Refused map[string]string `json:"refused,omitempty"`
 }
 
-// readUnattached reads the records with a parent that nobody made count or detached.
+// readUnattached reads the records with a parent that is neither counting nor detached.
 func readUnattached(ctx context.Context, repo *dynalimit.Repository) (found []admin.Entity, err error) {
 	for e, err := range admin.New(repo).Entities.Unattached(ctx) {
 		if err != nil {
@@ -49,19 +49,19 @@ func attachToJSON(found []admin.Entity) *attachJSON {
 	return j
 }
 
-// attachParents makes parents count in records that nobody decided about.
+// attachParents makes the parents of undecided records count.
 func (c migrateCmd) attachParents(ctx context.Context, g *globals, out *term.Output) error {
-	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		found, err := readUnattached(ctx, repo)
 		if err != nil {
 			return err
 		}
 		j := migrateJSON{Attach: attachToJSON(found), DryRun: c.DryRun}
 		if c.DryRun || len(found) == 0 {
-			return out.Show(j, func() { j.Attach.print(out, c.DryRun) })
+			return out.Show(j, func() { j.Attach.printText(out, c.DryRun) })
 		}
 		if !out.JSON {
-			j.Attach.print(out, true)
+			j.Attach.printText(out, true)
 		}
 		if err := c.confirm(ctx, out, fmt.Sprintf("Have the parents of %s count in the table %s?", notation.Many(len(found), "record"), g.Table), g.Table); err != nil {
 			return err
@@ -76,7 +76,7 @@ func (c migrateCmd) attachParents(ctx context.Context, g *globals, out *term.Out
 		j.Attach.Refused = map[string]string{}
 		for i, err := range errs {
 			if err != nil {
-				j.Attach.Refused[found[i].ID] = refusal(err)
+				j.Attach.Refused[found[i].ID] = refusalReason(err)
 			}
 			j.Attach.Entities[i] = entityToJSON(found[i])
 			j.Attach.Entities[i].Detached = err != nil
@@ -94,16 +94,16 @@ func (c migrateCmd) attachParents(ctx context.Context, g *globals, out *term.Out
 	})
 }
 
-// refusal returns the reason why a parent does not count.
-func refusal(err error) string {
+// refusalReason returns the reason that a parent does not count.
+func refusalReason(err error) string {
 	if invalid, ok := errors.AsType[*dynalimit.ValidationError](err); ok {
 		return "the parent " + invalid.Reason
 	}
 	return err.Error()
 }
 
-// print lists the entities whose calls would charge their parents.
-func (j *attachJSON) print(out *term.Output, dry bool) {
+// printText lists the entities whose calls would charge their parents.
+func (j *attachJSON) printText(out *term.Output, dry bool) {
 	if len(j.Entities) == 0 {
 		fmt.Fprintln(out, "Nothing to attach: every record says whether its parent counts.")
 		return
@@ -120,7 +120,7 @@ func (j *attachJSON) print(out *term.Output, dry bool) {
 	}
 }
 
-// tellUnattached notes how many records have a parent that nobody made count or detached.
+// tellUnattached notes the number of records with an undecided parent.
 func tellUnattached(ctx context.Context, repo *dynalimit.Repository, out *term.Output) {
 	if found, err := readUnattached(ctx, repo); err == nil && len(found) > 0 {
 		out.Notef("dynalimit: the parents of %s do not count, that of %s for one: 'dynalimit migrate --attach --dry-run' lists them", notation.Many(len(found), "record"), term.Plain(found[0].ID))

@@ -13,8 +13,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
-// namespaceCmd is about the tenants of a table. It works on the table as a whole, so that
-// --namespace plays no part.
+// namespaceCmd manages the tenants of a table. It works on the table as a whole and ignores
+// --namespace.
 type namespaceCmd struct {
 	Register namespaceRegisterCmd `cmd:"" help:"Register a namespace, so that limiters may use it."`
 	List     namespaceListCmd     `cmd:"" help:"List the namespaces of the table."`
@@ -22,8 +22,8 @@ type namespaceCmd struct {
 	Purge    namespacePurgeCmd    `cmd:"" help:"Remove everything in a deleted namespace, for good."`
 }
 
-// whole is the flags for the table as a whole.
-func (g *globals) whole() *globals {
+// withoutNamespace returns the flags without the namespace.
+func (g *globals) withoutNamespace() *globals {
 	all := *g
 	all.Namespace = ""
 	return &all
@@ -41,7 +41,7 @@ func (n namespaceName) Validate() error {
 	return nil
 }
 
-// namespaceJSON is a namespace, for programs.
+// namespaceJSON is a namespace as JSON.
 type namespaceJSON struct {
 	Name         string               `json:"name"`
 	State        fault.NamespaceState `json:"state"`
@@ -58,7 +58,7 @@ func namespaceToJSON(n admin.Namespace) namespaceJSON {
 type namespaceListCmd struct{}
 
 func (namespaceListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.whole().reading(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.withoutNamespace().readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		return term.Stream(out, admin.New(repo).Namespaces.List(ctx), term.List[admin.Namespace]{
 			Titles: []string{"NAMESPACE", "STATE", "SINCE", "BY"},
 			Row: func(n admin.Namespace) []string {
@@ -70,7 +70,7 @@ func (namespaceListCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-// namespaceChange is what became of a namespace, for programs.
+// namespaceChange is a change of a namespace as JSON.
 type namespaceChange struct {
 	Name    string               `json:"name"`
 	Before  fault.NamespaceState `json:"before,omitempty"`
@@ -79,18 +79,18 @@ type namespaceChange struct {
 	DryRun  bool                 `json:"dry_run"`
 }
 
-func (j namespaceChange) print(out *term.Output, done string) {
+func (j namespaceChange) printText(out *term.Output, done string) {
 	var lines []string
 	if j.Changed {
-		lines = diff(out, map[string]string{"state": string(j.Before)}, map[string]string{"state": string(j.After)})
+		lines = diffFacts(out, map[string]string{"state": string(j.Before)}, map[string]string{"state": string(j.After)})
 	} else {
 		done = "Nothing to change: that is its state."
 	}
 	printDone(out, "namespace "+j.Name, lines, j.DryRun, done)
 }
 
-// find reads a namespace. It fails if that cannot be given a state at a time.
-func (n namespaceName) find(ctx context.Context, repo *dynalimit.Repository, to fault.NamespaceState) (admin.Namespace, error) {
+// findNamespace reads a namespace. It fails if the namespace cannot change to a state now.
+func (n namespaceName) findNamespace(ctx context.Context, repo *dynalimit.Repository, to fault.NamespaceState) (admin.Namespace, error) {
 	found, err := admin.New(repo).Namespaces.Get(ctx, n.Name)
 	if err != nil {
 		return found, err
@@ -120,8 +120,8 @@ type namespaceRegisterCmd struct {
 }
 
 func (c namespaceRegisterCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.whole().changing(ctx, out, func(repo *dynalimit.Repository) error {
-		_, err := c.find(ctx, repo, fault.NamespaceActive)
+	return g.withoutNamespace().changeTable(ctx, out, func(repo *dynalimit.Repository) error {
+		_, err := c.findNamespace(ctx, repo, fault.NamespaceActive)
 		if err == nil && !c.DryRun {
 			err = admin.New(repo).Namespaces.Register(ctx, c.Name)
 		}
@@ -129,7 +129,7 @@ func (c namespaceRegisterCmd) Run(ctx context.Context, g *globals, out *term.Out
 			return err
 		}
 		j := namespaceChange{c.Name, "", fault.NamespaceActive, true, c.DryRun}
-		return out.Show(j, func() { j.print(out, "Limiters may use it within a minute, with --namespace "+c.Name+" here.") })
+		return out.Show(j, func() { j.printText(out, "Limiters may use it within a minute, with --namespace "+c.Name+" here.") })
 	})
 }
 
@@ -139,8 +139,8 @@ type namespaceDeleteCmd struct {
 }
 
 func (c namespaceDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.whole().changing(ctx, out, func(repo *dynalimit.Repository) error {
-		before, err := c.find(ctx, repo, fault.NamespaceDeleted)
+	return g.withoutNamespace().changeTable(ctx, out, func(repo *dynalimit.Repository) error {
+		before, err := c.findNamespace(ctx, repo, fault.NamespaceDeleted)
 		if err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (c namespaceDeleteCmd) Run(ctx context.Context, g *globals, out *term.Outpu
 			}
 		}
 		return out.Show(j, func() {
-			j.print(out, "Its calls fail within a minute. 'dynalimit namespace purge "+c.Name+"' removes its items.")
+			j.printText(out, "Its calls fail within a minute. 'dynalimit namespace purge "+c.Name+"' removes its items.")
 		})
 	})
 }
@@ -167,7 +167,7 @@ type namespacePurgeCmd struct {
 	destroys
 }
 
-// purgeJSON is the result of a purge, for programs.
+// purgeJSON is the result of a purge as JSON.
 type purgeJSON struct {
 	Name    string               `json:"name"`
 	Before  fault.NamespaceState `json:"before"`
@@ -179,14 +179,14 @@ type purgeJSON struct {
 }
 
 func (c namespacePurgeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	g = g.whole()
-	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
-		before, err := c.find(ctx, repo, fault.NamespacePurged)
+	g = g.withoutNamespace()
+	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
+		before, err := c.findNamespace(ctx, repo, fault.NamespacePurged)
 		if err != nil {
 			return err
 		}
 		j := purgeJSON{Name: c.Name, Before: before.State, After: fault.NamespacePurged, DryRun: c.DryRun}
-		far := g.watch(ctx, out)
+		far := g.newProgress(ctx, out)
 		plan := "It reads the whole table, at least once"
 		if far.total > 0 {
 			plan += fmt.Sprintf(", about %d items", far.total)
@@ -201,7 +201,7 @@ func (c namespacePurgeCmd) Run(ctx context.Context, g *globals, out *term.Output
 		}
 		err = admin.New(repo).Namespaces.Purge(ctx, j.Name, func(p admin.PurgeProgress) {
 			j.Passes, j.Read, j.Removed = p.Pass, p.Read, p.Removed
-			far.tell(p.Pass, p.Read, fmt.Sprintf("%d removed", p.Removed))
+			far.reportPass(p.Pass, p.Read, fmt.Sprintf("%d removed", p.Removed))
 		})
 		if err != nil {
 			return err

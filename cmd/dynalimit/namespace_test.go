@@ -62,18 +62,18 @@ func TestProgressEstimates(t *testing.T) {
 	at := time.Unix(0, 0)
 	var notes bytes.Buffer
 	p := &progress{out: &term.Output{Notes: &notes}, now: func() time.Time { return at }, total: 10_000, began: at, told: at}
-	p.tell(1, 0, "0 removed")
+	p.reportPass(1, 0, "0 removed")
 	at = at.Add(time.Second)
-	p.tell(1, 1000, "5 removed")
+	p.reportPass(1, 1000, "5 removed")
 	require.Empty(t, notes.String(), "within two seconds")
 	at = at.Add(9 * time.Second)
-	p.tell(1, 2500, "9 removed")
+	p.reportPass(1, 2500, "9 removed")
 	at = at.Add(20 * time.Second)
-	p.tell(2, 10_000, "9 removed")
+	p.reportPass(2, 10_000, "9 removed")
 	at = at.Add(10 * time.Second)
-	p.tell(2, 15_000, "9 removed")
+	p.reportPass(2, 15_000, "9 removed")
 	at = at.Add(10 * time.Second)
-	p.tell(2, 22_000, "9 removed") // more than was counted
+	p.reportPass(2, 22_000, "9 removed") // more than was counted
 	assert.Equal(t, "dynalimit: pass 1: 2500 items read, 25 % of the table, about 30s left of this pass, 9 removed\n"+
 		"dynalimit: pass 2: 10000 items read, 9 removed\n"+
 		"dynalimit: pass 2: 15000 items read, 50 % of the table, about 10s left of this pass, 9 removed\n"+

@@ -19,7 +19,7 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budget"
 )
 
-// schemaCmd prints what a command's JSON is like.
+// schemaCmd prints the JSON schema of a command's output.
 type schemaCmd struct {
 	Command []string `arg:"" help:"The command, such as limits list."`
 }
@@ -32,7 +32,7 @@ func (c schemaCmd) Run(out *term.Output) error {
 	return err
 }
 
-// results are of the type that a command prints with --json, by its words.
+// results maps commands to values of their output types.
 var results = map[string]any{
 	"audit":     []audit.Event{},
 	"block set": blockChange{}, "block admit": blockChange{}, "block lift": blockChange{}, "block list": []blockedLevel{},
@@ -67,13 +67,13 @@ var results = map[string]any{
 	"system set": levelChange{}, "system delete": levelChange{}, "system show": admin.ScopedConfig{},
 	"template":     template{},
 	"table create": []tables.Result{}, "table status": tablesStatus{}, "table delete": []tableLoss{},
-	"tail":         followed{}, // of each line
+	"tail":         followed{}, // one per line
 	"top":          seen{},
 	"usage export": exported{}, "usage keep": usageKept{}, "usage list": []aggregator.Usage{}, "usage report": report.Report{}, "usage top": topUsage{},
 	"version": versionJSON{},
 }
 
-// selfWritten are types that write themselves, and what they write.
+// selfWritten maps types with their own encoding to encoded examples.
 var selfWritten = map[reflect.Type]any{
 	reflect.TypeFor[dynalimit.Limit](): struct {
 		Name         string `json:"name"`
@@ -90,7 +90,7 @@ var selfWritten = map[reflect.Type]any{
 	}{},
 }
 
-// schemaOf is the schema of what a command prints.
+// schemaOf returns the schema of a command's output.
 func schemaOf(command string) ([]byte, error) {
 	if command == "manifest export" {
 		return manifest.Schema, nil

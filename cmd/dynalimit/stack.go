@@ -14,7 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// stackCmd is about stacks of CloudFormation.
+// stackCmd manages CloudFormation stacks.
 type stackCmd struct {
 	Deploy stackDeployCmd `cmd:"" help:"Deploy tables, roles and alarms, or what changed of them."`
 	Status stackStatusCmd `cmd:"" help:"Show how a stack stands, its outputs and its latest events."`
@@ -27,7 +27,7 @@ type stackName struct {
 	Name string `arg:"" optional:"" name:"stack" help:"The stack's name. Default: dynalimit." default:"dynalimit"`
 }
 
-// stackNames is how CloudFormation writes names.
+// stackNames is the pattern of CloudFormation's names.
 var stackNames = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]{0,127}$`)
 
 func (s stackName) Validate() error {
@@ -37,10 +37,10 @@ func (s stackName) Validate() error {
 	return nil
 }
 
-// formation runs a command on CloudFormation.
-func (g *globals) formation(ctx context.Context, out *term.Output, run func(*cloudformation.Client) error) error {
-	o := g.options(ctx)
-	named := connect.Options{Endpoint: os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")} // as 'dynalimit local' says to set it
+// onFormation runs a command on CloudFormation.
+func (g *globals) onFormation(ctx context.Context, out *term.Output, run func(*cloudformation.Client) error) error {
+	o := g.connectOptions(ctx)
+	named := connect.Options{Endpoint: os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")} // the variable that 'dynalimit local' prints
 	if (g.Local || g.Endpoint != "" || named.OnThisMachine()) && os.Getenv("AWS_ENDPOINT_URL_CLOUDFORMATION") == "" && os.Getenv("AWS_ENDPOINT_URL") == "" {
 		return badInput("--local, --endpoint and AWS_ENDPOINT_URL_DYNAMODB name a DynamoDB, and there is no CloudFormation: make the table with 'dynalimit table create', or set AWS_ENDPOINT_URL_CLOUDFORMATION")
 	}
@@ -65,12 +65,12 @@ func (g *globals) explainStack(ctx context.Context, err error) error {
 	case param:
 		return &failure{exitUsage, err}
 	case ctx.Err() != nil, connect.NoCredentials(err):
-		return g.explain(ctx, err)
+		return g.explainError(ctx, err)
 	}
 	return err
 }
 
-// goesOn is the error of a command that was interrupted while CloudFormation was at work.
+// goesOn is the error of a command that was interrupted while CloudFormation continues.
 func goesOn(ctx context.Context, name string, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
@@ -78,7 +78,7 @@ func goesOn(ctx context.Context, name string, err error) error {
 	return &failure{exitInterrupted, fmt.Errorf("interrupted: CloudFormation goes on with the stack %s without this command; follow it with 'dynalimit stack status %s'", name, name)}
 }
 
-// mustFind fails if there is no such stack.
+// mustFind returns a stack, or an error if it does not exist.
 func mustFind(ctx context.Context, client *cloudformation.Client, name string) (*stack.Stack, error) {
 	s, err := stack.Find(ctx, client, name)
 	if err == nil && s == nil {

@@ -17,7 +17,7 @@ type stackDeleteCmd struct {
 	destroys
 }
 
-// stackDeletion is what a deletion did, for programs.
+// stackDeletion is the result of a deletion as JSON.
 type stackDeletion struct {
 	*stack.Farewell
 	Deleted bool `json:"deleted"`
@@ -25,7 +25,7 @@ type stackDeletion struct {
 }
 
 func (c stackDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.formation(ctx, out, func(client *cloudformation.Client) error {
+	return g.onFormation(ctx, out, func(client *cloudformation.Client) error {
 		s, err := mustFind(ctx, client, c.Name)
 		if err != nil {
 			return err
@@ -42,15 +42,15 @@ func (c stackDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 		}
 		result := &stackDeletion{Farewell: farewell, DryRun: c.DryRun}
 		if !c.DryRun {
-			if err := c.delete(ctx, out, client, s, result); err != nil {
+			if err := c.deleteStack(ctx, out, client, s, result); err != nil {
 				return err
 			}
 		}
-		return out.Show(result, func() { c.print(out, result) })
+		return out.Show(result, func() { c.printDeletion(out, result) })
 	})
 }
 
-func (c stackDeleteCmd) delete(ctx context.Context, out *term.Output, client *cloudformation.Client, s *stack.Stack, result *stackDeletion) error {
+func (c stackDeleteCmd) deleteStack(ctx context.Context, out *term.Output, client *cloudformation.Client, s *stack.Stack, result *stackDeletion) error {
 	if s.Protected && !c.RemoveProtection {
 		return fmt.Errorf("termination protection of the stack %s is on: nothing was deleted; give --remove-protection if it is to go", s.Name)
 	}
@@ -76,7 +76,7 @@ func tableNames(resources []stack.Resource) []string {
 	return names
 }
 
-func (c stackDeleteCmd) print(out *term.Output, r *stackDeletion) {
+func (c stackDeleteCmd) printDeletion(out *term.Output, r *stackDeletion) {
 	if c.DryRun {
 		for _, gone := range r.Goes {
 			fmt.Fprintln(out, out.Red("  - "+gone.Logical+"  "+gone.Type+"  "+gone.Physical))

@@ -33,27 +33,27 @@ func (c stackDeployCmd) Validate() error {
 	return cmp.Or(c.stackName.Validate(), checkTags(c.Tags))
 }
 
-// deployed is what a deployment did, for programs.
+// deployed is the result of a deployment as JSON.
 type deployed struct {
 	Stack   string         `json:"stack"`
 	Status  string         `json:"status"`
 	Changed bool           `json:"changed"`
 	Outputs []stack.Output `json:"outputs,omitempty"`
-	// Tables are those that were made ready for use after the stack was.
+	// Tables are the tables that were made ready after the deployment.
 	Tables []tables.Result `json:"tables,omitempty"`
-	// Problem is what is not as it should be, though the stack is deployed: why a table is
-	// not ready, or the stack not protected.
+	// Problem is a fault beside the deployment: a table is not ready, or the stack is not
+	// protected.
 	Problem string `json:"problem,omitempty"`
 }
 
 func (c stackDeployCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	d, err := c.deployment(ctx, g)
+	d, err := c.flagDeployment(ctx, g)
 	if err != nil {
 		return err
 	}
-	return g.formation(ctx, out, func(client *cloudformation.Client) error {
+	return g.onFormation(ctx, out, func(client *cloudformation.Client) error {
 		result := &deployed{Stack: c.Name}
-		if err := c.deploy(ctx, g, out, client, d, result); err != nil {
+		if err := c.deployStack(ctx, g, out, client, d, result); err != nil {
 			return err
 		}
 		err := out.Show(result, func() { c.printDeployed(out, result) })
@@ -64,14 +64,14 @@ func (c stackDeployCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-// deployment is what the flags ask for: the template, and the values of its parameters. A stack
-// keeps the values that it has of those that no flag names.
-func (c stackDeployCmd) deployment(ctx context.Context, g *globals) (stack.Deployment, error) {
+// flagDeployment returns the template and the parameters of the flags. Parameters without a flag
+// keep the stack's values.
+func (c stackDeployCmd) flagDeployment(ctx context.Context, g *globals) (stack.Deployment, error) {
 	d := stack.Deployment{
 		Stack: c.Name, TemplateURL: c.TemplateURL, Params: map[string]string{}, Tags: c.Tags, RoleARN: c.RoleARN, Adopt: c.Adopt,
 	}
 	if c.TemplateURL == "" {
-		values, err := c.values(ctx, g)
+		values, err := c.parameterValues(ctx, g)
 		if err != nil {
 			return d, err
 		}
@@ -82,8 +82,8 @@ func (c stackDeployCmd) deployment(ctx context.Context, g *globals) (stack.Deplo
 	return d, nil
 }
 
-func (c stackDeployCmd) deploy(ctx context.Context, g *globals, out *term.Output, client *cloudformation.Client, d stack.Deployment, result *deployed) error {
-	s, err := c.standing(ctx, out, client, d)
+func (c stackDeployCmd) deployStack(ctx context.Context, g *globals, out *term.Output, client *cloudformation.Client, d stack.Deployment, result *deployed) error {
+	s, err := c.findStack(ctx, out, client, d)
 	if err != nil {
 		return err
 	}
@@ -97,11 +97,11 @@ func (c stackDeployCmd) deploy(ctx context.Context, g *globals, out *term.Output
 	if result.Changed, err = stack.Deploy(ctx, client, s, d, now(ctx)); err != nil {
 		return goesOn(ctx, c.Name, err)
 	}
-	return c.finish(ctx, g, client, result)
+	return c.protectStack(ctx, g, client, result)
 }
 
-// standing finds the stack, and deletes the rest of a failed one with --clean-up.
-func (c stackDeployCmd) standing(ctx context.Context, out *term.Output, client *cloudformation.Client, d stack.Deployment) (*stack.Stack, error) {
+// findStack finds the stack. With --clean-up it deletes the rest of a failed one.
+func (c stackDeployCmd) findStack(ctx context.Context, out *term.Output, client *cloudformation.Client, d stack.Deployment) (*stack.Stack, error) {
 	s, err := stack.Find(ctx, client, d.Stack)
 	if err != nil {
 		return nil, err
@@ -114,8 +114,8 @@ func (c stackDeployCmd) standing(ctx context.Context, out *term.Output, client *
 	return s, err
 }
 
-// finish protects the stack and makes its tables ready for use.
-func (c stackDeployCmd) finish(ctx context.Context, g *globals, client *cloudformation.Client, result *deployed) error {
+// protectStack protects the stack and makes its tables ready.
+func (c stackDeployCmd) protectStack(ctx context.Context, g *globals, client *cloudformation.Client, result *deployed) error {
 	s, err := mustFind(ctx, client, c.Name)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (c stackDeployCmd) finish(ctx context.Context, g *globals, client *cloudfor
 	}
 	for _, r := range resources {
 		if r.IsTable() && r.Logical == limitsTable {
-			if err := c.prepare(ctx, g, r.Physical, result); err != nil {
+			if err := c.prepareTable(ctx, g, r.Physical, result); err != nil {
 				problems = append(problems, fmt.Sprintf("the table %s is not ready for use: %v; whoever may write it runs 'dynalimit table create --table %s'", r.Physical, err, r.Physical))
 			}
 		}
@@ -142,12 +142,12 @@ func (c stackDeployCmd) finish(ctx context.Context, g *globals, client *cloudfor
 	return nil
 }
 
-// limitsTable is the table of limits in the template.
+// limitsTable is the logical id of the table of limits.
 const limitsTable = "LimitsTable"
 
-// prepare writes into a new table what CloudFormation cannot: the record of its layout. It
-// makes no table in the place of one that is gone: that would have none of its settings.
-func (c stackDeployCmd) prepare(ctx context.Context, g *globals, table string, result *deployed) error {
+// prepareTable writes the record of the layout into a new table, which CloudFormation cannot. It
+// never creates a missing table, which would lack the template's settings.
+func (c stackDeployCmd) prepareTable(ctx context.Context, g *globals, table string, result *deployed) error {
 	of := *g
 	of.Table = table
 	return of.tablesOf(ctx, &term.Output{}, whichTables{}, true, func(client *dynamodb.Client, plans []tables.Plan) error {

@@ -11,12 +11,12 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// shownEvents is how many of the latest events are shown.
+// shownEvents is the number of latest events to print.
 const shownEvents = 10
 
 type stackStatusCmd struct{ stackName }
 
-// stackStatus is how a stack stands, for programs.
+// stackStatus is the state of a stack as JSON.
 type stackStatus struct {
 	Ready     bool             `json:"ready"`
 	Stack     *stack.Stack     `json:"stack"`
@@ -25,7 +25,7 @@ type stackStatus struct {
 }
 
 func (c stackStatusCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.formation(ctx, out, func(client *cloudformation.Client) error {
+	return g.onFormation(ctx, out, func(client *cloudformation.Client) error {
 		s, err := stack.Find(ctx, client, c.Name)
 		if err != nil {
 			return err
@@ -39,7 +39,7 @@ func (c stackStatusCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 				return err
 			}
 		}
-		err = out.Show(status, func() { c.print(out, status) })
+		err = out.Show(status, func() { c.printStatus(out, status) })
 		if err == nil && !status.Ready {
 			return errNo
 		}
@@ -47,7 +47,7 @@ func (c stackStatusCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-func (c stackStatusCmd) print(out *term.Output, status stackStatus) {
+func (c stackStatusCmd) printStatus(out *term.Output, status stackStatus) {
 	s := status.Stack
 	if s == nil {
 		fmt.Fprintf(out, "%s  %s\n  deploy it with 'dynalimit stack deploy %s', or correct --region\n", out.Bold(c.Name), out.Red("there is no such stack here"), c.Name)
@@ -66,7 +66,7 @@ func (c stackStatusCmd) print(out *term.Output, status stackStatus) {
 		}
 	}
 	fmt.Fprintf(out, "%s  %s\n", out.Bold(s.Name), statusText(out, s))
-	fields(out, append(facts, "resources", fmt.Sprint(len(status.Resources)))...)
+	printFields(out, append(facts, "resources", fmt.Sprint(len(status.Resources)))...)
 	if len(status.Events) > 0 {
 		fmt.Fprintln(out, "  "+out.Dim("latest events"))
 	}
@@ -111,7 +111,7 @@ func onOff(yes bool) string {
 type stackListCmd struct{}
 
 func (stackListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.formation(ctx, out, func(client *cloudformation.Client) error {
+	return g.onFormation(ctx, out, func(client *cloudformation.Client) error {
 		all, err := stack.List(ctx, client)
 		if err != nil {
 			return err

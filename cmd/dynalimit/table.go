@@ -14,24 +14,24 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// tableCmd is about the tables themselves.
+// tableCmd manages the tables themselves.
 type tableCmd struct {
 	Create tableCreateCmd `cmd:"" help:"Make the table, or complete one that lacks something."`
 	Status tableStatusCmd `cmd:"" help:"Show how the table stands, and what it lacks."`
 	Delete tableDeleteCmd `cmd:"" help:"Delete the table and everything in it."`
 }
 
-// whichTables are the flags that say which tables are meant besides that of --table.
+// whichTables is the flags that select tables beside --table.
 type whichTables struct {
 	Budget  bool   `help:"The tables of budgets as well."`
 	Control string `help:"Table of the configuration and prices of budgets." default:"control"`
 	Usage   string `help:"Table of the counters and records of budgets." default:"usage"`
 }
 
-// plans are the tables that are meant, as the library makes them.
-func (w whichTables) plans(g *globals, o connect.Options, client *dynamodb.Client) ([]tables.Plan, error) {
+// tablePlans returns the selected tables with the library's definitions.
+func (w whichTables) tablePlans(g *globals, o connect.Options, client *dynamodb.Client) ([]tables.Plan, error) {
 	o.Namespace = "" // a namespace has no table of its own
-	flags := w.flags(g, client.Options().Region)
+	flags := w.sameTables(g, client.Options().Region)
 	repo, err := o.On(client)
 	if err != nil {
 		return nil, err
@@ -54,12 +54,11 @@ func (w whichTables) plans(g *globals, o connect.Options, client *dynamodb.Clien
 	return append(all, budgets...), err
 }
 
-// tablesOf runs a command on the tables that are meant; changing asks who makes the
-// changes.
+// tablesOf runs a command on the selected tables. With changing it requires a principal.
 func (g *globals) tablesOf(
 	ctx context.Context, out *term.Output, w whichTables, changing bool, run func(*dynamodb.Client, []tables.Plan) error,
 ) error {
-	o := g.options(ctx)
+	o := g.connectOptions(ctx)
 	defer out.Watch(o.Where())()
 	cfg, err := o.Config(ctx)
 	if err != nil {
@@ -67,15 +66,15 @@ func (g *globals) tablesOf(
 	}
 	if changing {
 		if o.Principal, err = o.Identity(ctx, cfg); err != nil {
-			return g.explain(ctx, err)
+			return g.explainError(ctx, err)
 		}
 	}
 	client := o.ClientOf(cfg)
-	plans, err := w.plans(g, o, client)
+	plans, err := w.tablePlans(g, o, client)
 	if err == nil {
 		err = run(client, plans)
 	}
-	return g.explain(ctx, err)
+	return g.explainError(ctx, err)
 }
 
 type tableCreateCmd struct {
@@ -125,7 +124,7 @@ func (c tableCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-// printMade says to a person what was made.
+// printMade prints the created parts for people.
 func printMade(out *term.Output, r tables.Result, failed bool) {
 	fmt.Fprintln(out, out.Bold(r.Table))
 	for _, step := range r.Steps {
@@ -143,14 +142,14 @@ func printMade(out *term.Output, r tables.Result, failed bool) {
 	}
 }
 
-// printUsable says whether a table that was made can be used.
+// printUsable prints whether a created table is usable.
 func printUsable(out *term.Output, r tables.Result) {
 	switch {
 	case r.DryRun && len(r.Steps) > 0:
 		fmt.Fprintln(out, "Dry run: nothing was made.")
 	case len(r.Steps) == 0 && r.State.Ready:
 		fmt.Fprintln(out, "It is as it should be.")
-	case !r.State.Ready: // what is wrong cannot be made here
+	case !r.State.Ready: // this command cannot repair the fault
 		printFaults(out, r.State)
 	default:
 		fmt.Fprintln(out, "It can be used.")
@@ -159,7 +158,7 @@ func printUsable(out *term.Output, r tables.Result) {
 
 type tableStatusCmd struct{ whichTables }
 
-// tablesStatus is how tables stand, for programs.
+// tablesStatus is the state of tables as JSON.
 type tablesStatus struct {
 	Ready  bool           `json:"ready"`
 	Tables []tables.State `json:"tables"`
@@ -188,7 +187,7 @@ func (c tableStatusCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-// printState shows how a table stands to a person.
+// printState prints the state of a table for people.
 func printState(out *term.Output, s tables.State) {
 	if !s.There() {
 		fmt.Fprintf(out, "%s  %s\n", out.Bold(s.Name), out.Red("there is no such table"))
@@ -204,13 +203,13 @@ func printState(out *term.Output, s tables.State) {
 	if s.Recovery == tables.Yes && s.Earliest != nil {
 		recovery += ", back to " + s.Earliest.Format("2006-01-02 15:04 MST")
 	}
-	fields(out, "layout", s.Layout, "indexes", indexText(s.Indexes), "expiry", orNone(s.TTL, "by the attribute "+s.TTL), "stream", orNone(s.Stream, s.Stream),
+	printFields(out, "layout", s.Layout, "indexes", indexText(s.Indexes), "expiry", orNone(s.TTL, "by the attribute "+s.TTL), "stream", orNone(s.Stream, s.Stream),
 		"recovery", recovery, "protection", string(s.Protection), "encryption", s.KMSKey, "tags", tagText(s.Tags),
 		"size", fmt.Sprintf("%s, %s; DynamoDB counts every 6 hours", bytesText(s.Bytes), notation.Many(s.Items, "item")))
 	printFaults(out, s)
 }
 
-// printFaults says what is not as it should be, and what makes it so.
+// printFaults prints faults with their remedies.
 func printFaults(out *term.Output, s tables.State) {
 	for _, f := range s.Findings {
 		text := f.Check + ": " + f.Found

@@ -8,7 +8,7 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budget"
 )
 
-// budgetPlans are the tables of budgets, as the library makes them: both at once.
+// budgetPlans returns the tables of budgets with the library's definitions.
 func (w whichTables) budgetPlans(flags tables.Flags) ([]tables.Plan, error) {
 	names := budget.Tables{Control: w.Control, Usage: w.Usage}
 	inputs, err := names.TableInputs()

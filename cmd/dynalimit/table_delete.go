@@ -27,7 +27,7 @@ func (c tableDeleteCmd) Validate() error {
 	return nil
 }
 
-// tableLoss is a table that is deleted, for programs.
+// tableLoss is a deleted table as JSON.
 type tableLoss struct {
 	tables.Loss
 	FinalBackup *tables.Backup `json:"final_backup,omitempty"`
@@ -37,25 +37,25 @@ type tableLoss struct {
 
 func (c tableDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.tablesOf(ctx, out, c.whichTables, false, func(client *dynamodb.Client, plans []tables.Plan) error {
-		losses, err := c.weigh(ctx, client, plans)
+		losses, err := c.weighLosses(ctx, client, plans)
 		if err != nil {
 			return err
 		}
 		if c.DryRun {
-			return out.Show(losses, func() { c.print(out, losses) })
+			return out.Show(losses, func() { c.printDeleted(out, losses) })
 		}
 		if err := c.confirmAll(ctx, out, losses); err != nil {
 			return err
 		}
 		err = c.deleteAll(ctx, client, out, losses)
 		if err != nil && !losses[0].Deleted && losses[0].FinalBackup == nil {
-			return err // nothing was done
+			return err // nothing was deleted
 		}
-		return errors.Join(err, out.Show(losses, func() { c.print(out, losses) }))
+		return errors.Join(err, out.Show(losses, func() { c.printDeleted(out, losses) }))
 	})
 }
 
-// confirmAll asks about each table before one is deleted.
+// confirmAll asks about each table before it deletes any.
 func (c tableDeleteCmd) confirmAll(ctx context.Context, out *term.Output, losses []tableLoss) error {
 	for _, l := range losses {
 		if err := c.confirm(ctx, out, strings.TrimSuffix(c.lossText(l), "."), l.Table); err != nil {
@@ -65,18 +65,18 @@ func (c tableDeleteCmd) confirmAll(ctx context.Context, out *term.Output, losses
 	return nil
 }
 
-// deleteAll deletes them in turn, up to the first that fails.
+// deleteAll deletes the tables in turn, up to the first failure.
 func (c tableDeleteCmd) deleteAll(ctx context.Context, client *dynamodb.Client, out *term.Output, losses []tableLoss) error {
 	for i := range losses {
-		if err := c.delete(ctx, client, out, &losses[i]); err != nil {
+		if err := c.deleteTable(ctx, client, out, &losses[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// print says what was deleted, or would be.
-func (c tableDeleteCmd) print(out *term.Output, losses []tableLoss) {
+// printDeleted prints the deleted tables.
+func (c tableDeleteCmd) printDeleted(out *term.Output, losses []tableLoss) {
 	for _, l := range losses {
 		if c.DryRun {
 			fmt.Fprintln(out, c.lossText(l))
@@ -96,8 +96,8 @@ func (c tableDeleteCmd) print(out *term.Output, losses []tableLoss) {
 	}
 }
 
-// weigh says what would be lost; it refuses before anything is asked or deleted.
-func (c tableDeleteCmd) weigh(ctx context.Context, client *dynamodb.Client, plans []tables.Plan) ([]tableLoss, error) {
+// weighLosses computes the losses. It refuses before any confirmation or deletion.
+func (c tableDeleteCmd) weighLosses(ctx context.Context, client *dynamodb.Client, plans []tables.Plan) ([]tableLoss, error) {
 	var losses []tableLoss
 	for _, p := range plans {
 		loss, there, err := tables.Weigh(ctx, client, p)
@@ -114,7 +114,7 @@ func (c tableDeleteCmd) weigh(ctx context.Context, client *dynamodb.Client, plan
 	return losses, nil
 }
 
-// lossText says what is lost with a table.
+// lossText describes the loss of a table.
 func (c tableDeleteCmd) lossText(l tableLoss) string {
 	text := fmt.Sprintf("%s and all %s in it are deleted for good.", l.Table, notation.Many(l.Items, "item"))
 	if l.More {
@@ -136,7 +136,7 @@ func (c tableDeleteCmd) lossText(l tableLoss) string {
 	return text
 }
 
-func (c tableDeleteCmd) delete(ctx context.Context, client *dynamodb.Client, out *term.Output, l *tableLoss) error {
+func (c tableDeleteCmd) deleteTable(ctx context.Context, client *dynamodb.Client, out *term.Output, l *tableLoss) error {
 	if c.FinalBackup != "" {
 		out.Notef("dynalimit: making the backup %s", c.FinalBackup)
 		b, err := tables.BackUp(ctx, client, l.Table, c.FinalBackup)

@@ -40,7 +40,7 @@ func (c tailCmd) Validate() error {
 	case c.Grace < 0 || c.Grace > longestGrace:
 		return fmt.Errorf("--grace is %v: give 0s to %v", c.Grace, longestGrace)
 	}
-	_, _, err := c.kept()
+	_, _, err := c.keptRetention()
 	return err
 }
 
@@ -49,8 +49,8 @@ const (
 	longestGrace = 25 * time.Hour // then hours are final
 )
 
-// kept is how long hours are kept, and sums.
-func (c tailCmd) kept() (time.Duration, aggregator.Retention, error) {
+// keptRetention returns the retention of hours and of sums.
+func (c tailCmd) keptRetention() (time.Duration, aggregator.Retention, error) {
 	var r aggregator.Retention
 	for _, keep := range []struct {
 		flag, text string
@@ -73,14 +73,14 @@ func (c tailCmd) kept() (time.Duration, aggregator.Retention, error) {
 }
 
 func (c tailCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	t, err := c.follower(ctx, g, out)
+	t, err := c.newFollower(ctx, g, out)
 	if err != nil {
-		return g.explain(ctx, err)
+		return g.explainError(ctx, err)
 	}
 	if c.Once {
-		return g.explain(ctx, t.once(ctx))
+		return g.explainError(ctx, t.followOnce(ctx))
 	}
-	return g.explain(ctx, t.serve(ctx))
+	return g.explainError(ctx, t.followStream(ctx))
 }
 
 // follower is one run of the command.
@@ -92,22 +92,22 @@ type follower struct {
 	pace     pace
 	progress *follow.Progress
 	tail     *aggregator.Tail
-	closer   *aggregator.Closer // nil for none
-	archive  *archiver          // nil for none
+	closer   *aggregator.Closer // nil if hours are not closed
+	archive  *archiver          // nil without an archive
 
-	mu      sync.Mutex // of what is printed
+	mu      sync.Mutex // guards the output
 	differs sync.Once
 }
 
-// follower makes one, once the table was seen.
-func (c tailCmd) follower(ctx context.Context, g *globals, out *term.Output) (*follower, error) {
-	hours, sums, err := c.kept()
+// newFollower checks the table and makes a follower.
+func (c tailCmd) newFollower(ctx context.Context, g *globals, out *term.Output) (*follower, error) {
+	hours, sums, err := c.keptRetention()
 	if err != nil {
 		return nil, badInput("%w", err)
 	}
-	o := g.options(ctx)
+	o := g.connectOptions(ctx)
 	t := &follower{tailCmd: c, out: out, where: o.Where(), pace: paceOf(ctx, o.Engine()), clock: func() time.Time { return now(ctx) }}
-	t.progress = follow.New(time.Now, t.note)
+	t.progress = follow.New(time.Now, t.printNote)
 	if err := checkFolder(c.Archive); err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (c tailCmd) follower(ctx context.Context, g *globals, out *term.Output) (*f
 		return nil, err
 	}
 	client := o.ClientOf(cfg)
-	missing := new(types.ResourceNotFoundException) // the tail says so
+	missing := new(types.ResourceNotFoundException) // the tail reports it
 	seen, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &g.Table})
 	if err != nil && !errors.As(err, &missing) {
 		return nil, fmt.Errorf("describe the table %s: %w", g.Table, err)
@@ -127,7 +127,7 @@ func (c tailCmd) follower(ctx context.Context, g *globals, out *term.Output) (*f
 			t.progress.Until(at)
 		}
 	}
-	if t.closer, err = t.closing(ctx, g, client, sums); err != nil {
+	if t.closer, err = t.newCloser(ctx, g, client, sums); err != nil {
 		return nil, err
 	}
 	p, err := aggregator.New(client, g.Table, &aggregator.Options{Retention: hours, RetentionDiffers: t.retentionDiffers})
@@ -141,28 +141,28 @@ func (c tailCmd) follower(ctx context.Context, g *globals, out *term.Output) (*f
 	if t.tail, err = aggregator.NewTail(o.StreamsOf(cfg), client, g.Table, p.Process, opts); err != nil || c.Archive == "" {
 		return t, err
 	}
-	t.archive, err = newArchiver(o.StreamsOf(cfg), client, g.Table, c.Archive, *opts, t.note)
+	t.archive, err = newArchiver(o.StreamsOf(cfg), client, g.Table, c.Archive, *opts, t.printNote)
 	return t, err
 }
 
-// closing is what closes hours; nil for nothing.
-func (t *follower) closing(ctx context.Context, g *globals, client *dynamodb.Client, keep aggregator.Retention) (*aggregator.Closer, error) {
+// newCloser returns the closer of hours, or nil if it is not requested.
+func (t *follower) newCloser(ctx context.Context, g *globals, client *dynamodb.Client, keep aggregator.Retention) (*aggregator.Closer, error) {
 	if !t.Close {
-		return nil, nil //nolint:nilnil // it is not asked for
+		return nil, nil //nolint:nilnil // not requested
 	}
 	return aggregator.NewCloser(client, g.Table, &aggregator.CloserOptions{
 		Grace: t.Grace, Retention: keep, RetentionDiffers: t.retentionDiffers, Closed: t.progress.Closed, Failed: t.progress.Failed, Now: clockOf(ctx),
 	})
 }
 
-// retentionDiffers says once that the table keeps usage for another time than the flags say.
+// retentionDiffers notes once that the table's retention differs from the flags.
 func (t *follower) retentionDiffers(stored aggregator.Retention) {
 	t.differs.Do(func() {
 		t.out.Notef("dynalimit: the table keeps hours for %s, which this command obeys, and days and months as 'dynalimit usage keep' says; it changes that, too", keptText(stored.Hours))
 	})
 }
 
-// hostname is this machine's, for people who look at leases.
+// hostname returns this machine's name, for readers of leases.
 func hostname() string {
 	name, err := os.Hostname()
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// archiveName is what checkpoints and leases of the archive are kept under.
+// archiveName is the name of the archive's checkpoints and leases.
 const archiveName = "archive"
 
-// checkFolder fails if no file can be written into a folder, which it makes; "" is none.
+// checkFolder creates a folder and fails if it is not writable. It ignores "".
 func checkFolder(name string) error {
 	if name == "" {
 		return nil
@@ -37,15 +37,14 @@ func checkFolder(name string) error {
 	return fmt.Errorf("no file can be written into %s: %w; name another folder with --archive", term.Plain(name), withoutPath(err))
 }
 
-// archiver writes what expires into a folder, beside the fold: neither waits for the other.
-// A nil one does nothing.
+// archiver writes expired items into a folder, independently of the fold. A nil archiver does
+// nothing.
 type archiver struct {
 	folder   string
 	tail     *aggregator.Tail
 	progress *follow.Progress
 	tell     func(string)
-	// giveUp ends a run that is to end by itself, after so many tries; nil for one that is
-	// not.
+	// giveUp ends a run after too many failures. It is nil if the run must not end by itself.
 	giveUp context.CancelCauseFunc
 	tries  int
 
@@ -54,7 +53,7 @@ type archiver struct {
 	why   error
 }
 
-// newArchiver returns one, with the options of the fold's Tail.
+// newArchiver returns an archiver with the options of the fold's Tail.
 func newArchiver(streams aggregator.StreamsAPI, client *dynamodb.Client, table, folder string, opts aggregator.TailOptions, note func(string)) (*archiver, error) {
 	a := &archiver{folder: folder, tell: func(text string) { note("archive: " + text) }}
 	a.progress = follow.New(time.Now, a.tell)
@@ -63,12 +62,12 @@ func newArchiver(streams aggregator.StreamsAPI, client *dynamodb.Client, table, 
 		return nil, err
 	}
 	opts.Name, opts.Observer = archiveName, a.progress.Observer()
-	a.tail, err = aggregator.NewTail(streams, client, table, a.watched(files.Process), &opts)
+	a.tail, err = aggregator.NewTail(streams, client, table, a.countFailures(files.Process), &opts)
 	return a, err
 }
 
-// watched counts the failures in a row. What fails because it is told to end says nothing.
-func (a *archiver) watched(process aggregator.ProcessFunc) aggregator.ProcessFunc {
+// countFailures counts consecutive failures, except those caused by the end of ctx.
+func (a *archiver) countFailures(process aggregator.ProcessFunc) aggregator.ProcessFunc {
 	return func(ctx context.Context, records []aggregator.Record) (aggregator.Result, error) {
 		result, err := process(ctx, records)
 		if ctx.Err() != nil {
@@ -77,7 +76,7 @@ func (a *archiver) watched(process aggregator.ProcessFunc) aggregator.ProcessFun
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.fails++
-		if a.why = unwritten(result); a.why == nil {
+		if a.why = unwrittenError(result); a.why == nil {
 			a.fails = 0
 		}
 		if a.giveUp != nil && a.fails == a.tries {
@@ -87,8 +86,8 @@ func (a *archiver) watched(process aggregator.ProcessFunc) aggregator.ProcessFun
 	}
 }
 
-// unwritten is why a file was not.
-func unwritten(result aggregator.Result) error {
+// unwrittenError returns the error of an unwritten file.
+func unwrittenError(result aggregator.Result) error {
 	for _, f := range result.Failures {
 		if !f.Unreadable {
 			return f.Err
@@ -97,8 +96,8 @@ func unwritten(result aggregator.Result) error {
 	return nil
 }
 
-// status is how far it came; nil for none.
-func (a *archiver) status() *follow.ArchiveStatus {
+// archiveStatus returns the progress, or nil without an archive.
+func (a *archiver) archiveStatus() *follow.ArchiveStatus {
 	if a == nil {
 		return nil
 	}
@@ -106,8 +105,8 @@ func (a *archiver) status() *follow.ArchiveStatus {
 	return &s
 }
 
-// run archives until ctx ends. What it returns waits for that, and says what was left.
-func (a *archiver) run(ctx context.Context) (wait func() error) {
+// startArchive archives until ctx ends. wait waits for the end and returns the remainder as an error.
+func (a *archiver) startArchive(ctx context.Context) (wait func() error) {
 	if a == nil {
 		return func() error { return nil }
 	}
@@ -119,28 +118,27 @@ func (a *archiver) run(ctx context.Context) (wait func() error) {
 		}
 		ended <- err
 	}()
-	return func() error { return a.left(<-ended) }
+	return func() error { return a.leftError(<-ended) }
 }
 
-// once archives what has expired by now, and then, or when ctx ends, ends. What it returns
-// waits for that.
-func (a *archiver) once(ctx context.Context, how pace) (wait func() error) {
+// startOnce archives the items that have expired by now, and then ends. wait waits for the end.
+func (a *archiver) startOnce(ctx context.Context, how pace) (wait func() error) {
 	if a == nil {
 		return func() error { return nil }
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- a.catchUp(ctx, how) }()
-	return func() error { return a.left(<-ended) }
+	return func() error { return a.leftError(<-ended) }
 }
 
-// catchUp archives until nothing waits, files cannot be written, or ctx ends.
+// catchUp archives until no item waits, files cannot be written, or ctx ends.
 func (a *archiver) catchUp(ctx context.Context, how pace) error {
 	following, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	a.giveUp, a.tries = stop, how.tries
 	ended := make(chan error, 1)
 	go func() { ended <- a.tail.Run(following) }()
-	how.tries = 0 // it gives up by itself
+	how.tries = 0 // it gives up on its own
 	tailEnded, err := caughtUp(following, ended, a.progress, how)
 	if tailEnded {
 		return err
@@ -149,8 +147,8 @@ func (a *archiver) catchUp(ctx context.Context, how pace) error {
 	return <-ended
 }
 
-// left says what was not archived, if anything was not.
-func (a *archiver) left(err error) error {
+// leftError describes the unarchived items, if any.
+func (a *archiver) leftError(err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {

@@ -10,17 +10,17 @@ import (
 // followed is a line of `tail --json`.
 type followed struct {
 	follow.Status
-	// Archive is how far what expires was archived; nil where nobody asked for it.
+	// Archive is the progress of the archive. nil without one.
 	Archive *follow.ArchiveStatus `json:"archive,omitempty"`
-	// Note is what somebody should know of.
+	// Note is a note for operators.
 	Note string `json:"note,omitempty"`
-	// Ended says that it is the last.
+	// Ended marks the last line.
 	Ended bool `json:"ended"`
 }
 
-// line says how it goes.
-func (t *follower) line(last bool) {
-	f := followed{Status: t.progress.Status(), Archive: t.archive.status(), Ended: last}
+// printProgress prints the progress.
+func (t *follower) printProgress(last bool) {
+	f := followed{Status: t.progress.Status(), Archive: t.archive.archiveStatus(), Ended: last}
 	f.At = t.clock()
 	if at, closing := t.closer.Status(); closing {
 		f.Closing = at.String()
@@ -29,10 +29,10 @@ func (t *follower) line(last bool) {
 	defer t.mu.Unlock()
 	switch {
 	case t.out.JSON:
-		t.object(f)
+		t.printObject(f)
 	case last:
-		t.summary(f)
-	case t.out.Width > 0: // one line that changes
+		t.printSummary(f)
+	case t.out.Width > 0: // one line that is overwritten
 		text := f.Text()
 		if f.Archive != nil {
 			text += "; archive: " + f.Archive.Text()
@@ -47,8 +47,8 @@ func (t *follower) line(last bool) {
 	}
 }
 
-// summary are the last lines.
-func (t *follower) summary(f followed) {
+// printSummary prints the last lines.
+func (t *follower) printSummary(f followed) {
 	switch {
 	case t.Once:
 		fmt.Fprintf(t.out, "Up to date: %s.\n", f.Done())
@@ -62,15 +62,15 @@ func (t *follower) summary(f followed) {
 	}
 }
 
-// clearLine begins the line of a terminal anew.
+// clearLine clears the current line of a terminal.
 const clearLine = "\r\x1b[K"
 
-// note says what somebody should know of.
-func (t *follower) note(text string) {
+// printNote prints a note for operators.
+func (t *follower) printNote(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.out.JSON && !t.Once {
-		t.object(followed{Status: follow.Status{At: t.clock()}, Note: term.PlainLines(text)})
+		t.printObject(followed{Status: follow.Status{At: t.clock()}, Note: term.PlainLines(text)})
 		return
 	}
 	if t.out.Width > 0 && !t.Once {
@@ -79,8 +79,8 @@ func (t *follower) note(text string) {
 	t.out.Notef("dynalimit: %s", term.PlainLines(text))
 }
 
-// object prints a line of JSON.
-func (t *follower) object(f followed) {
-	text, _ := term.Line(f) // of numbers and a text
+// printObject prints a line of JSON.
+func (t *follower) printObject(f followed) {
+	text, _ := term.Line(f) // numbers and texts always encode
 	_, _ = t.out.Write(text)
 }

@@ -10,27 +10,27 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/follow"
 )
 
-// pace is how a stream is read once, to its end.
+// pace is the timing of reading a stream once to its end.
 type pace struct {
-	// poll is the pause between two reads of a shard that has nothing new.
+	// poll is the pause between two reads of a shard without new records.
 	poll time.Duration
-	// settle is how long nothing new has to come before it was read to its end.
+	// settle is how long no record must arrive before the stream counts as read to its end.
 	settle time.Duration
-	// others is that where no shard was free: others may be dying.
+	// others is the same if no shard was free, because other processes may be dying.
 	others time.Duration
-	// look is the time between two looks whether it was.
+	// look is the time between two checks for the end.
 	look time.Duration
-	// tries is how often in a row a step may fail, such as a checkpoint or a file that cannot be
-	// written, before it is given up: a timer comes again.
+	// tries is the number of consecutive failures of a step, such as a checkpoint or a file,
+	// before the run gives up: a timer starts the next one.
 	tries int
-	// drain is for how long what could not be processed is tried once more at the end.
+	// drain is how long unprocessed records are retried at the end.
 	drain time.Duration
 }
 
-// paceKey is where a test puts its pace into a context.
+// paceKey is the context key of a test's pace.
 type paceKey struct{}
 
-// paceOf is the pace with AWS, which gives empty pages in between, or with an engine.
+// paceOf returns the pace for AWS, which returns empty pages in between, or for an engine.
 func paceOf(ctx context.Context, engine bool) pace {
 	if p, ok := ctx.Value(paceKey{}).(pace); ok {
 		return p
@@ -42,21 +42,21 @@ func paceOf(ctx context.Context, engine bool) pace {
 	return p
 }
 
-// serve follows the stream until ctx ends.
-func (t *follower) serve(ctx context.Context) error {
+// followStream follows the stream until ctx ends.
+func (t *follower) followStream(ctx context.Context) error {
 	t.out.Notef("dynalimit: following the stream of %s; Ctrl-C counts what was gathered, and ends", t.where)
 	var beside sync.WaitGroup
 	going, stop := context.WithCancel(ctx)
 	if t.closer != nil {
-		beside.Go(func() { _ = t.closer.Run(going) }) // what fails is told
+		beside.Go(func() { _ = t.closer.Run(going) }) // failures are noted
 	}
 	beside.Go(func() { t.tellEvery(going) })
-	archived := t.archive.run(going)
+	archived := t.archive.startArchive(going)
 	err := t.tail.Run(ctx)
 	stop()
 	beside.Wait()
 	unarchived := archived()
-	t.line(true)
+	t.printProgress(true)
 	switch {
 	case ctx.Err() == nil && err != nil:
 		return err
@@ -69,7 +69,7 @@ func (t *follower) serve(ctx context.Context) error {
 	return nil
 }
 
-// tellEvery says how it goes, until ctx ends.
+// tellEvery prints the progress until ctx ends.
 func (t *follower) tellEvery(ctx context.Context) {
 	every := t.Every
 	if t.out.Width > 0 && !t.out.JSON {
@@ -82,17 +82,17 @@ func (t *follower) tellEvery(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticks.C:
-			t.line(false)
+			t.printProgress(false)
 		}
 	}
 }
 
-// once follows the stream up to what was written when it began, and closes what is due.
-func (t *follower) once(ctx context.Context) error {
+// followOnce follows the stream up to the records from before its start, and closes the due hours.
+func (t *follower) followOnce(ctx context.Context) error {
 	following, stop := context.WithCancel(ctx)
 	defer stop()
 	over := t.out.Watch("the stream of " + t.where)
-	archived := t.archive.once(following, t.pace)
+	archived := t.archive.startOnce(following, t.pace)
 	go t.tellEvery(following)
 	ended := make(chan error, 1)
 	counting, counted := context.WithCancel(following)
@@ -110,18 +110,19 @@ func (t *follower) once(ctx context.Context) error {
 	}
 	if err != nil {
 		stop()
-		_ = archived() // what is wrong with the stream was told
+		_ = archived() // faults of the stream were reported
 		return err
 	}
 	if t.archive != nil {
 		defer t.out.Watch(t.where + ", archiving what expired")()
 	}
 	err = archived()
-	t.line(true)
+	t.printProgress(true)
 	return err
 }
 
-// caughtUp waits until nothing waits, the tail has ended, or it cannot go on: then it fails.
+// caughtUp waits until no record waits or the tail has ended. It fails if the tail cannot
+// continue.
 func caughtUp(ctx context.Context, ended <-chan error, p *follow.Progress, how pace) (tailEnded bool, err error) {
 	looks := time.NewTicker(how.look)
 	defer looks.Stop()

@@ -11,7 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// templateFlags say what of the templates is made.
+// templateFlags selects the parts of the templates.
 type templateFlags struct {
 	whichTables
 	Parts      []string `help:"What to make: tables, roles, alarms. Default: all of them." placeholder:"PART,…"`
@@ -21,8 +21,8 @@ type templateFlags struct {
 	Keeper     bool     `help:"Add the role of what serves budgets over HTTP: dynalimit keeper serve."`
 }
 
-// values are the values of the template's parameters that the flags name.
-func (f templateFlags) values(ctx context.Context, g *globals) (map[string]string, error) {
+// parameterValues returns the parameter values of the flags.
+func (f templateFlags) parameterValues(ctx context.Context, g *globals) (map[string]string, error) {
 	o := infra.Options{Table: g.Table, Namespace: g.Namespace, Parts: f.Parts, Aggregator: f.Aggregator, Archive: f.Archive, Tail: f.Tail, Keeper: f.Keeper}
 	if f.Budget {
 		o.Budget = &infra.BudgetTables{Control: f.Control, Usage: f.Usage}
@@ -31,7 +31,7 @@ func (f templateFlags) values(ctx context.Context, g *globals) (map[string]strin
 	if wrong, ok := errors.AsType[*infra.OptionError](err); ok {
 		return nil, badInput("--%w", wrong)
 	}
-	return values, g.explain(ctx, err)
+	return values, g.explainError(ctx, err)
 }
 
 type templateCmd struct {
@@ -40,16 +40,16 @@ type templateCmd struct {
 	Output string `short:"o" help:"Write into this file; - prints. Default: print." placeholder:"FILE"`
 }
 
-// template is what is printed as JSON.
+// template is the output as JSON.
 type template struct {
 	Format string `json:"format"`
-	// Template is the text, empty if it was written into File.
+	// Template is the text. It is empty if it was written to File.
 	Template string `json:"template,omitempty"`
 	File     string `json:"file,omitempty"`
 }
 
 func (c templateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	values, err := c.values(ctx, g)
+	values, err := c.parameterValues(ctx, g)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (c templateCmd) Run(ctx context.Context, g *globals, out *term.Output) erro
 	if c.Output == "" || c.Output == "-" {
 		return out.Show(template{Format: c.Format, Template: text}, func() { fmt.Fprint(out, text) })
 	}
-	if err := os.WriteFile(c.Output, []byte(text), 0o644); err != nil { //nolint:gosec // others deploy it
+	if err := os.WriteFile(c.Output, []byte(text), 0o644); err != nil { //nolint:gosec // other users deploy it
 		return fmt.Errorf("%w; name a file that can be written with -o", err)
 	}
 	return out.Show(template{Format: c.Format, File: c.Output}, func() {

@@ -33,7 +33,7 @@ func (c topCmd) Validate() error {
 	return c.watch.Validate()
 }
 
-// seen is a reading for programs.
+// seen is a reading as JSON.
 type seen struct {
 	At        time.Time  `json:"at"`
 	Resources []string   `json:"resources,omitempty"`
@@ -49,12 +49,12 @@ func (c topCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if err != nil {
 		return badInput("%w", err)
 	}
-	return g.viewing(ctx, out, func(repo *dynalimit.Repository, meter *live.Meter) error {
+	return g.viewBuckets(ctx, out, func(repo *dynalimit.Repository, meter *live.Meter) error {
 		reader := &live.Reader{Admin: admin.New(repo), Meter: meter, Most: c.Most, Order: c.Sort, Told: c.tellFar(ctx, out), Now: func() time.Time { return now(ctx) }}
 		reader.Used = func(ctx context.Context) ([]string, error) { return g.resourcesOfBuckets(ctx, meter, c.Most) }
 		what, before := live.What{Resource: c.Resource, Entities: c.Entity}, live.Counts{}
-		return c.again(ctx, out, func(out *term.Output) error {
-			over := out.Watch(g.options(ctx).Where())
+		return c.showRepeatedly(ctx, out, func(out *term.Output) error {
+			over := out.Watch(g.connectOptions(ctx).Where())
 			reading := reader.Read(ctx, what)
 			over()
 			if reading.Err != nil {
@@ -74,7 +74,7 @@ func (c topCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	})
 }
 
-// tellFar returns what says, every two seconds, how many buckets were read.
+// tellFar returns a function that prints the number of buckets read, every two seconds.
 func (c topCmd) tellFar(ctx context.Context, out *term.Output) func(read int) {
 	told := now(ctx)
 	return func(read int) {

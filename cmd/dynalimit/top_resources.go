@@ -15,15 +15,15 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// resourcesOfBuckets are the resources of buckets, as the first of the index name them: limits
-// may come from the system, a plan or the service itself, and no list has those resources.
-// Where the index may not be scanned there are none.
+// resourcesOfBuckets returns the resources of buckets from the first entries of the index.
+// Limits may come from the system, a plan or the service itself, so no list has all resources.
+// If the index cannot be scanned, it returns none.
 func (g *globals) resourcesOfBuckets(ctx context.Context, client dynalimit.DynamoDB, most int) ([]string, error) {
 	prefix := schema.NewKeys(g.Namespace).Resource("")
 	found := map[string]bool{}
 	in := &dynamodb.ScanInput{TableName: &g.Table, IndexName: aws.String(schema.IndexResource)}
 	for left := most; left > 0; {
-		in.Limit = aws.Int32(int32(min(left, 1000))) //nolint:gosec // it is small
+		in.Limit = aws.Int32(int32(min(left, 1000))) //nolint:gosec // small
 		page, err := client.Scan(ctx, in)
 		if tables.Denied(err) {
 			return nil, nil

@@ -9,8 +9,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// upgradeJSON shows an upgrade to programs: the generations of kinds of limits that clients had to
-// know before, and have to know now.
+// upgradeJSON is an upgrade as JSON: the required generations of limit kinds before and after.
 type upgradeJSON struct {
 	Table  string `json:"table"`
 	Before int64  `json:"before"`
@@ -18,12 +17,12 @@ type upgradeJSON struct {
 	DryRun bool   `json:"dry_run"`
 }
 
-// upgradeCmd allows a table everything that this version can store.
+// upgradeCmd permits a table everything that this version can store.
 type upgradeCmd struct{ destroys }
 
 func (c upgradeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	g = g.whole()
-	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+	g = g.withoutNamespace()
+	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		before, now, err := admin.New(repo).Upgrade(ctx, true)
 		if err == nil && before < now && !c.DryRun {
 			question := fmt.Sprintf("Processes of older versions refuse the table %s within a minute. Has every process this version?", g.Table)

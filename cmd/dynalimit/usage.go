@@ -1,6 +1,6 @@
 package main
 
-// usageCmd is about what was used.
+// usageCmd shows usage.
 type usageCmd struct {
 	List   usageListCmd   `cmd:"" set:"usual=7d; 24h by hour, 366d by month" help:"Show what was used, hour by hour, by day or by month."`
 	Top    usageTopCmd    `cmd:"" set:"usual=24h" help:"Show who used most of a resource."`

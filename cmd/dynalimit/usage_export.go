@@ -18,7 +18,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// usageExportCmd writes usage for other programs.
+// usageExportCmd exports usage for other programs.
 type usageExportCmd struct {
 	whose
 	PerEntity bool `help:"Of each entity that used a resource, in place of the total." xor:"whose"`
@@ -28,7 +28,7 @@ type usageExportCmd struct {
 	Output string `short:"o" help:"Write a file, in place of the one there is. Default: to the standard output, as -." placeholder:"FILE"`
 }
 
-// exported says what was written, for programs.
+// exported is the result of an export as JSON.
 type exported struct {
 	File    string    `json:"file"`
 	Format  string    `json:"format"`
@@ -39,28 +39,28 @@ type exported struct {
 
 func (c usageExportCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if c.Output == "-" {
-		c.Output = "" // the standard output
+		c.Output = "" // standard output
 	}
-	a, err := c.period.read(now(ctx), c.usual())
+	a, err := c.period.parsePeriod(now(ctx), c.defaultPeriod())
 	switch {
 	case err != nil:
 		return badInput("%w", err)
 	case out.JSON && c.Output == "":
 		return badInput("--json tells what was written to a file: name one with -o, or give --format jsonl")
 	}
-	a = a.widened(c.By, now(ctx))
+	a = a.wholeWindows(c.By, now(ctx))
 	return g.readingUsage(ctx, out, a.zone, func(_ *dynalimit.Repository, r *aggregator.Reader) error {
-		all := c.all(ctx, r, aggregator.Query{From: a.From, To: a.To, Window: c.By})
+		all := c.exportedUsage(ctx, r, aggregator.Query{From: a.From, To: a.To, Window: c.By})
 		done := exported{c.Output, c.Format, a.From.In(a.zone), a.To.In(a.zone), 0}
-		tell := c.teller(ctx, out)
+		tell := c.progressPrinter(ctx, out)
 		tally := func(u aggregator.Usage) {
 			done.Windows++
 			tell(done.Windows, u)
 		}
 		if c.Output == "" {
-			return c.write(out, all, tally)
+			return c.writeUsage(out, all, tally)
 		}
-		if err := wholeFile(c.Output, 0o644, func(to io.Writer) error { return c.write(to, all, tally) }); err != nil {
+		if err := wholeFile(c.Output, 0o644, func(to io.Writer) error { return c.writeUsage(to, all, tally) }); err != nil {
 			return orAnother(err)
 		}
 		return out.Show(done, func() {
@@ -69,17 +69,17 @@ func (c usageExportCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-// all is the usage that is exported.
-func (c usageExportCmd) all(ctx context.Context, r *aggregator.Reader, q aggregator.Query) usages {
+// exportedUsage returns the exported usage.
+func (c usageExportCmd) exportedUsage(ctx context.Context, r *aggregator.Reader, q aggregator.Query) usages {
 	if !c.PerEntity {
-		return c.find(ctx, r, q)
+		return c.findUsage(ctx, r, q)
 	}
 	q.Resource = c.Resource
 	return perEntity(ctx, r, q)
 }
 
-// teller tells how far a long export is.
-func (c usageExportCmd) teller(ctx context.Context, out *term.Output) func(windows int64, u aggregator.Usage) {
+// progressPrinter returns a function that prints the progress of a long export.
+func (c usageExportCmd) progressPrinter(ctx context.Context, out *term.Output) func(windows int64, u aggregator.Usage) {
 	told := now(ctx)
 	return func(windows int64, u aggregator.Usage) {
 		if at := now(ctx); at.Sub(told) >= tellEvery {
@@ -89,16 +89,16 @@ func (c usageExportCmd) teller(ctx context.Context, out *term.Output) func(windo
 	}
 }
 
-// write writes all usage, and tells of each window.
-func (c usageExportCmd) write(to io.Writer, all usages, each func(aggregator.Usage)) error {
-	add, flush, err := c.format(to)
+// writeUsage writes all usage and calls each for every window.
+func (c usageExportCmd) writeUsage(to io.Writer, all usages, each func(aggregator.Usage)) error {
+	add, flush, err := c.windowWriter(to)
 	if err != nil {
 		return err
 	}
 	none := true
 	for u, err := range all {
 		if err != nil && none {
-			return err // no titles above nothing
+			return err // no titles without rows
 		}
 		if err != nil {
 			return errors.Join(err, flush())
@@ -112,8 +112,8 @@ func (c usageExportCmd) write(to io.Writer, all usages, each func(aggregator.Usa
 	return flush()
 }
 
-// format is how a window is written, and how what was held back is.
-func (c usageExportCmd) format(to io.Writer) (add func(aggregator.Usage) error, flush func() error, err error) {
+// windowWriter returns functions that write a window and flush.
+func (c usageExportCmd) windowWriter(to io.Writer) (add func(aggregator.Usage) error, flush func() error, err error) {
 	if c.Format == "csv" {
 		rows, err := ledger.NewCSV(to)
 		return rows.Add, rows.Flush, err
@@ -128,9 +128,9 @@ func (c usageExportCmd) format(to io.Writer) (add func(aggregator.Usage) error, 
 	}, buffer.Flush, nil
 }
 
-// wholeFile writes a file, which takes the place of one of its name only when it is whole, and
-// keeps that one's mode. A new one has the mode that the umask leaves. Links are followed, and
-// what is no regular file, such as a pipe or a device, is written through.
+// wholeFile writes a file atomically: it replaces an existing one only when it is complete, and
+// keeps its mode. A new file gets the mode of the umask. It follows links. If the path is not a
+// regular file, such as a pipe or a device, it writes through.
 func wholeFile(path string, mode os.FileMode, write func(io.Writer) error) error {
 	is, err := os.Stat(path)
 	if err == nil && !is.Mode().IsRegular() {
@@ -138,7 +138,7 @@ func wholeFile(path string, mode os.FileMode, write func(io.Writer) error) error
 	}
 	if to, linked := filepath.EvalSymlinks(path); linked == nil {
 		path = to
-	} else if to, linked := os.Readlink(path); linked == nil { // to what is not there yet
+	} else if to, linked := os.Readlink(path); linked == nil { // the target does not exist yet
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(filepath.Dir(path), to)
 		}
@@ -167,7 +167,7 @@ func wholeFile(path string, mode os.FileMode, write func(io.Writer) error) error
 	return nil
 }
 
-// writeThrough writes to what is no regular file.
+// writeThrough writes to a path that is not a regular file.
 func writeThrough(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -186,7 +186,7 @@ func notWritten(path string, err error) error {
 	return &unwrittenFile{path, withoutPath(err)}
 }
 
-// unwrittenFile says that a file could not be written.
+// unwrittenFile is the error of a file that could not be written.
 type unwrittenFile struct {
 	path string
 	err  error
@@ -197,7 +197,7 @@ func (e *unwrittenFile) Error() string {
 }
 func (e *unwrittenFile) Unwrap() error { return e.err }
 
-// orAnother says how to name another file, where the one that was named could not be written.
+// orAnother adds the advice to name another file, if the user named the unwritten one.
 func orAnother(err error) error {
 	if _, ok := errors.AsType[*unwrittenFile](err); ok {
 		return fmt.Errorf("%w; name another file with -o", err)
@@ -205,7 +205,7 @@ func orAnother(err error) error {
 	return err
 }
 
-// withoutPath is an error of a file without its name, where that is one that nobody gave.
+// withoutPath removes the file's name from an error, if the user did not give it.
 func withoutPath(err error) error {
 	if of, ok := errors.AsType[*os.PathError](err); ok {
 		return of.Err

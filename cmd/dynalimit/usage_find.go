@@ -12,14 +12,13 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// window are the flag of what usage is summed over.
+// window is the flag with the length of the sums.
 type window struct {
 	By aggregator.Window `help:"What is summed: hour, day or month." enum:"hour,day,month" default:"day"`
 }
 
-// usual is how long a period is by default, where nothing says how long: enough windows for a
-// picture.
-func (w window) usual() time.Duration {
+// defaultPeriod returns the default period: enough windows for a chart.
+func (w window) defaultPeriod() time.Duration {
 	switch w.By {
 	case aggregator.Hour:
 		return 24 * time.Hour
@@ -30,7 +29,7 @@ func (w window) usual() time.Duration {
 	return 7 * 24 * time.Hour
 }
 
-// whose are the flags of whose usage is shown.
+// whose is the flags that select usage.
 type whose struct {
 	Entity     string `help:"What this entity used itself." placeholder:"ID" xor:"whose"`
 	ChildrenOf string `help:"What the children of this entity used." placeholder:"ID" xor:"whose"`
@@ -50,8 +49,8 @@ func (w whose) Validate() error {
 	return nil
 }
 
-// title says whose usage it is.
-func (w whose) title() string {
+// describe describes the selection.
+func (w whose) describe() string {
 	switch {
 	case w.Entity != "":
 		return "of " + w.Entity
@@ -63,11 +62,11 @@ func (w whose) title() string {
 	return "in total"
 }
 
-// usages is usage as it is found.
+// usages is a sequence of usage.
 type usages = iter.Seq2[aggregator.Usage, error]
 
-// find is the usage that the flags ask for, of one resource after the other.
-func (w whose) find(ctx context.Context, r *aggregator.Reader, q aggregator.Query) usages {
+// findUsage returns the selected usage, one resource after the other.
+func (w whose) findUsage(ctx context.Context, r *aggregator.Reader, q aggregator.Query) usages {
 	q.Resource = w.Resource
 	switch {
 	case w.Entity != "":
@@ -82,7 +81,7 @@ func (w whose) find(ctx context.Context, r *aggregator.Reader, q aggregator.Quer
 	return perResource(ctx, r, q)
 }
 
-// perResource is what was used of each resource.
+// perResource returns the usage of each resource.
 func perResource(ctx context.Context, r *aggregator.Reader, q aggregator.Query) usages {
 	return func(yield func(aggregator.Usage, error) bool) {
 		used, err := r.Used(ctx, q)
@@ -105,14 +104,14 @@ func perResource(ctx context.Context, r *aggregator.Reader, q aggregator.Query) 
 	}
 }
 
-// readingUsage runs a command that reads usage, told in a time zone.
+// readingUsage runs a command that reads usage, in a time zone.
 func (g *globals) readingUsage(ctx context.Context, out *term.Output, zone *time.Location, run func(*dynalimit.Repository, *aggregator.Reader) error) error {
-	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
-		client, err := g.options(ctx).Client(ctx)
+	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
+		client, err := g.connectOptions(ctx).Client(ctx)
 		if err != nil {
 			return err
 		}
-		reader, err := aggregator.NewReader(client, g.Table, &aggregator.ReaderOptions{Namespace: g.Namespace, Location: zone, Began: g.began(ctx), Now: clockOf(ctx)})
+		reader, err := aggregator.NewReader(client, g.Table, &aggregator.ReaderOptions{Namespace: g.Namespace, Location: zone, Began: g.tableCreated(ctx), Now: clockOf(ctx)})
 		if err != nil {
 			return err
 		}
@@ -120,7 +119,7 @@ func (g *globals) readingUsage(ctx context.Context, out *term.Output, zone *time
 	})
 }
 
-// nothingUsed says that there is no usage, and why that may be.
+// nothingUsed prints that there is no usage, with possible reasons.
 func nothingUsed(out *term.Output, a asked) {
 	fmt.Fprintf(out, "Nothing was used, as far as is known: %s.\n", a.Text(a.zone))
 	fmt.Fprintln(out, out.Dim("Usage comes from the table's stream: 'dynalimit tail' or the Lambda has to run. 'dynalimit doctor' says whether one does."))

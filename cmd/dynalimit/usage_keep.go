@@ -12,7 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// usageKeepCmd shows how long usage is kept, and changes it.
+// usageKeepCmd shows and changes the retention of usage.
 type usageKeepCmd struct {
 	Hours  string `help:"How long hours are kept; 0 for ever." placeholder:"PERIOD"`
 	Days   string `help:"How long days are kept, at least 40d; 0 for ever." placeholder:"PERIOD"`
@@ -20,7 +20,7 @@ type usageKeepCmd struct {
 	changes
 }
 
-// usageKept is how long usage is kept, for programs.
+// usageKept is the retention of usage as JSON.
 type usageKept struct {
 	Hours   int64 `json:"hours_seconds"`
 	Days    int64 `json:"days_seconds"`
@@ -31,12 +31,12 @@ type usageKept struct {
 }
 
 func (c usageKeepCmd) Validate() error {
-	_, err := c.over(admin.UsageRetention{})
+	_, err := c.applyTo(admin.UsageRetention{})
 	return err
 }
 
-// over is a retention with what the flags say.
-func (c usageKeepCmd) over(r admin.UsageRetention) (admin.UsageRetention, error) {
+// applyTo returns a retention with the flags applied.
+func (c usageKeepCmd) applyTo(r admin.UsageRetention) (admin.UsageRetention, error) {
 	for _, f := range []struct {
 		flag, text string
 		to         *time.Duration
@@ -56,15 +56,15 @@ func (c usageKeepCmd) over(r admin.UsageRetention) (admin.UsageRetention, error)
 
 func (c usageKeepCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if c.Hours+c.Days+c.Months == "" {
-		return g.whole().reading(ctx, out, func(repo *dynalimit.Repository) error {
+		return g.withoutNamespace().readTable(ctx, out, func(repo *dynalimit.Repository) error {
 			stored, err := admin.New(repo).Usage.Retention(ctx)
 			if err != nil {
 				return err
 			}
-			return c.show(out, stored, stored)
+			return c.showKept(out, stored, stored)
 		})
 	}
-	return g.whole().changing(ctx, out, func(repo *dynalimit.Repository) error {
+	return g.withoutNamespace().changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		usage := admin.New(repo).Usage
 		stored, err := usage.Retention(ctx)
 		if err != nil {
@@ -73,29 +73,29 @@ func (c usageKeepCmd) Run(ctx context.Context, g *globals, out *term.Output) err
 		base := admin.UsageRetention{
 			Hours: cmp.Or(stored.Hours, 90*24*time.Hour), Days: cmp.Or(stored.Days, 400*24*time.Hour), Months: cmp.Or(stored.Months, -1), Version: stored.Version,
 		}
-		next, err := c.over(base)
+		next, err := c.applyTo(base)
 		if err == nil && !c.DryRun {
 			next, err = usage.SetRetention(ctx, next)
 		}
 		if err != nil {
 			return err
 		}
-		return c.show(out, stored, next)
+		return c.showKept(out, stored, next)
 	})
 }
 
-func (c usageKeepCmd) show(out *term.Output, was, is admin.UsageRetention) error {
+func (c usageKeepCmd) showKept(out *term.Output, was, is admin.UsageRetention) error {
 	seconds := func(kept time.Duration) int64 { return int64(max(0, kept) / time.Second) }
 	changed := was.Hours != is.Hours || was.Days != is.Days || was.Months != is.Months
 	j := usageKept{seconds(is.Hours), seconds(is.Days), seconds(is.Months), is.Version, changed, c.DryRun}
 	return out.Show(j, func() {
 		switch {
 		case changed:
-			printDone(out, "usage", diff(out, keptTexts(was), keptTexts(is)), c.DryRun, "What writes usage obeys it within a quarter of an hour. Hours of before stay as long as was said then.")
+			printDone(out, "usage", diffFacts(out, keptTexts(was), keptTexts(is)), c.DryRun, "What writes usage obeys it within a quarter of an hour. Hours of before stay as long as was said then.")
 		case is.Version == 0:
 			fmt.Fprintln(out, "Nothing is stored: the first process that writes usage stores how long it is kept.")
 		default:
-			printDone(out, "usage", diff(out, nil, keptTexts(is)), false, "Change it with --hours, --days and --months.")
+			printDone(out, "usage", diffFacts(out, nil, keptTexts(is)), false, "Change it with --hours, --days and --months.")
 		}
 	})
 }
@@ -110,7 +110,7 @@ func keptTexts(r admin.UsageRetention) map[string]string {
 	return texts
 }
 
-// keptText is how long something is kept, in words.
+// keptText formats a retention.
 func keptText(kept time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

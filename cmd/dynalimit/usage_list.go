@@ -15,7 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// usageListCmd shows usage window by window.
+// usageListCmd shows usage by window.
 type usageListCmd struct {
 	whose
 	window
@@ -25,23 +25,23 @@ type usageListCmd struct {
 func (c usageListCmd) Validate() error { return c.whose.Validate() }
 
 func (c usageListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	a, err := c.period.read(now(ctx), c.usual())
+	a, err := c.period.parsePeriod(now(ctx), c.defaultPeriod())
 	if err != nil {
 		return badInput("%w", err)
 	}
-	a = a.widened(c.By, now(ctx))
+	a = a.wholeWindows(c.By, now(ctx))
 	a.namespace = g.Namespace
 	return g.readingUsage(ctx, out, a.zone, func(_ *dynalimit.Repository, r *aggregator.Reader) error {
-		all := c.find(ctx, r, aggregator.Query{From: a.From, To: a.To, Window: c.By})
+		all := c.findUsage(ctx, r, aggregator.Query{From: a.From, To: a.To, Window: c.By})
 		if out.JSON {
 			return term.Stream(out, all, term.List[aggregator.Usage]{})
 		}
-		return c.print(out, a, a.starts(c.By, now(ctx)), all)
+		return c.printUsage(out, a, a.windowStarts(c.By, now(ctx)), all)
 	})
 }
 
-// print shows usage to a person, a resource at a time.
-func (c usageListCmd) print(out *term.Output, a asked, starts []time.Time, all usages) error {
+// printUsage prints usage for people, one resource at a time.
+func (c usageListCmd) printUsage(out *term.Output, a asked, starts []time.Time, all usages) error {
 	var held []aggregator.Usage
 	var told []ledger.Total
 	none := true
@@ -76,31 +76,31 @@ func (c usageListCmd) print(out *term.Output, a asked, starts []time.Time, all u
 	return out.Err()
 }
 
-// printResource shows the windows of one resource, and returns what they sum up to.
+// printResource prints the windows of one resource and returns their totals.
 func (c usageListCmd) printResource(out *term.Output, a asked, starts []time.Time, windows []aggregator.Usage) []ledger.Total {
 	var sums ledger.Book
 	sums.Begin(starts)
 	for _, u := range windows {
 		sums.Add(u)
 	}
-	fmt.Fprintf(out, "%s %s, by %s%s\n", out.Bold(term.Plain(windows[0].Resource)), term.Plain(c.title()), c.By, a.zoneText())
+	fmt.Fprintf(out, "%s %s, by %s%s\n", out.Bold(term.Plain(windows[0].Resource)), term.Plain(c.describe()), c.By, a.zoneText())
 	totals := sums.Totals()
-	sparks(out, totals)
+	printSparks(out, totals)
 	fmt.Fprintln(out)
 	rows := newColumns("START", "LIMIT", "CONSUMED", "PENDING", "UNRECORDED", "STATE")
 	for _, u := range windows {
 		start := ledger.WindowText(c.By, u.Start)
 		for _, l := range u.Limits {
-			rows.add(start, l.Limit, notation.Tokens(l.Consumed), amountCell(l.Pending), unrecordedCell(l), ledger.State(u))
+			rows.addRow(start, l.Limit, notation.Tokens(l.Consumed), amountCell(l.Pending), unrecordedCell(l), ledger.State(u))
 			start = ""
 		}
 	}
-	rows.print(out, 2, 3, 4)
+	rows.printTable(out, 2, 3, 4)
 	return totals
 }
 
-// sparks show the course of each limit.
-func sparks(out *term.Output, totals []ledger.Total) {
+// printSparks prints the course of each limit.
+func printSparks(out *term.Output, totals []ledger.Total) {
 	name, amount := 0, 0
 	for _, t := range totals {
 		name, amount = max(name, ansi.StringWidth(t.Limit)), max(amount, len(notation.Tokens(t.Consumed)))
@@ -122,7 +122,7 @@ func amountCell(milli int64) string {
 	return notation.Tokens(milli)
 }
 
-// unrecordedCell is what no record told of a limit.
+// unrecordedCell formats the unrecorded part of a limit's usage.
 func unrecordedCell(l aggregator.LimitUsage) string {
 	switch {
 	case l.Unseen > 0 && l.Unrecorded != 0:
@@ -133,7 +133,7 @@ func unrecordedCell(l aggregator.LimitUsage) string {
 	return amountCell(l.Unrecorded)
 }
 
-// tellNotes tells plainly what to know about totals.
+// tellNotes prints notes about totals.
 func tellNotes(out *term.Output, totals []ledger.Total) {
 	var unseen, pending, unrecorded bool
 	for _, t := range totals {
@@ -150,7 +150,7 @@ func tellNotes(out *term.Output, totals []ledger.Total) {
 	}
 }
 
-// columns are the columns of a table, of which those without a value are left out.
+// columns is a table. It omits columns without values.
 type columns struct {
 	titles []string
 	rows   [][]string
@@ -158,10 +158,10 @@ type columns struct {
 
 func newColumns(titles ...string) *columns { return &columns{titles: titles} }
 
-func (c *columns) add(cells ...string) { c.rows = append(c.rows, cells) }
+func (c *columns) addRow(cells ...string) { c.rows = append(c.rows, cells) }
 
-// print prints the table, the columns named by their number at the right.
-func (c *columns) print(out *term.Output, right ...int) {
+// printTable prints the table. right lists the columns that are right-aligned.
+func (c *columns) printTable(out *term.Output, right ...int) {
 	width := make([]int, len(c.titles))
 	for _, row := range c.rows {
 		for i, cell := range row {
@@ -169,7 +169,7 @@ func (c *columns) print(out *term.Output, right ...int) {
 		}
 	}
 	for _, i := range right {
-		width[i] = max(width[i], min(width[i], 1)*len(c.titles[i])) // none stays none
+		width[i] = max(width[i], min(width[i], 1)*len(c.titles[i])) // an empty column stays empty
 		c.titles[i] = fmt.Sprintf("%*s", width[i], c.titles[i])
 		for _, row := range c.rows {
 			row[i] = strings.Repeat(" ", width[i]-ansi.StringWidth(row[i])) + row[i]

@@ -12,7 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// period are the flags of a time.
+// period is the flags of a period.
 type period struct {
 	Since    string `help:"The time up to now, such as 24h or 7d. Default: ${usual}." placeholder:"PERIOD"`
 	From     string `help:"Not before: a time, a day such as 2026-01-31, a month such as 2026-01, or a period such as 7d." placeholder:"TIME"`
@@ -20,16 +20,16 @@ type period struct {
 	Timezone string `help:"The time zone in which days begin and times are shown, such as Europe/Berlin." default:"UTC"`
 }
 
-// asked is a period that was read.
+// asked is a parsed period.
 type asked struct {
 	notation.Span
 	zone *time.Location
-	// namespace is the one that is read; "" for none.
+	// namespace is the read namespace, or "".
 	namespace string
 }
 
-// read reads the flags, as of now; usual is how long the period is if nothing else is said.
-func (p period) read(now time.Time, usual time.Duration) (asked, error) {
+// parsePeriod parses the flags at a given time. usual is the default length.
+func (p period) parsePeriod(now time.Time, usual time.Duration) (asked, error) {
 	zone, err := time.LoadLocation(cmp.Or(p.Timezone, "UTC"))
 	if err != nil {
 		return asked{}, fmt.Errorf("--timezone %q is not known: give the name of the IANA, such as Europe/Berlin", p.Timezone)
@@ -38,7 +38,7 @@ func (p period) read(now time.Time, usual time.Duration) (asked, error) {
 	return asked{Span: span, zone: zone}, err
 }
 
-// zoneText names the time zone where it is not UTC.
+// zoneText names the time zone, unless it is UTC.
 func (a asked) zoneText() string {
 	if a.zone == time.UTC || a.zone.String() == "UTC" {
 		return ""
@@ -46,15 +46,15 @@ func (a asked) zoneText() string {
 	return " in " + term.Plain(a.zone.String())
 }
 
-// widened is the period with the whole of the windows that it cuts.
-func (a asked) widened(w aggregator.Window, now time.Time) asked {
+// wholeWindows extends the period to whole windows.
+func (a asked) wholeWindows(w aggregator.Window, now time.Time) asked {
 	calendar, kind := usage.Calendar{Zone: a.zone}, storedWindows[w]
 	a.Span = a.Span.Widened(now, func(at time.Time) time.Time { return calendar.Floor(kind, at) }, func(at time.Time) time.Time { return calendar.Next(kind, at) })
 	return a
 }
 
-// starts are where the windows of the period begin, up to now.
-func (a asked) starts(w aggregator.Window, now time.Time) (all []time.Time) {
+// windowStarts returns the starts of the period's windows, up to now.
+func (a asked) windowStarts(w aggregator.Window, now time.Time) (all []time.Time) {
 	calendar, kind := usage.Calendar{Zone: a.zone}, storedWindows[w]
 	for at := calendar.Floor(kind, a.From); at.Before(a.To) && !at.After(now); at = calendar.Next(kind, at) {
 		all = append(all, at)
@@ -62,13 +62,14 @@ func (a asked) starts(w aggregator.Window, now time.Time) (all []time.Time) {
 	return all
 }
 
-// storedWindows are the windows as the table has them.
+// storedWindows maps windows to the table's names.
 var storedWindows = map[aggregator.Window]schema.UsageWindow{
 	aggregator.Hour: schema.UsageHourly, aggregator.Day: schema.UsageDaily, aggregator.Month: schema.UsageMonthly,
 }
 
-// widest are the longest windows that the period is whole ones of: the fewer are read.
-func (a asked) widest() aggregator.Window {
+// widestWindow returns the longest windows that divide the period, because fewer windows cost fewer
+// reads.
+func (a asked) widestWindow() aggregator.Window {
 	switch {
 	case a.Months(a.zone):
 		return aggregator.Month

@@ -33,7 +33,7 @@ func (c usageReportCmd) Validate() error {
 
 func (c usageReportCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	at := now(ctx)
-	a, by, err := c.asked(at)
+	a, by, err := c.reportPeriod(at)
 	switch {
 	case err != nil:
 		return badInput("%w", err)
@@ -42,25 +42,25 @@ func (c usageReportCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	}
 	return g.readingUsage(ctx, out, a.zone, func(repo *dynalimit.Repository, r *aggregator.Reader) error {
 		s := survey{repo: repo, reader: r, entity: c.Entity, top: c.Top, query: aggregator.Query{Resource: c.Resource, From: a.From, To: a.To, Window: by}}
-		s.begin(a.starts(by, at))
-		s.tell = c.teller(ctx, out)
+		s.setStarts(a.windowStarts(by, at))
+		s.tell = c.progressPrinter(ctx, out)
 		page := report.Report{
 			Table: g.Table, Namespace: g.Namespace, Entity: c.Entity, Window: string(by), Zone: a.zone.String(),
 			From: a.From.In(a.zone), To: a.To.In(a.zone), Made: at.In(a.zone), Starts: s.starts,
 		}
-		if page.Resources, err = s.resources(ctx); err != nil {
+		if page.Resources, err = s.readResources(ctx); err != nil {
 			return err
 		}
 		page.Notes = append([]string{}, report.NotesOf(page)...)
 		a.namespace = g.Namespace
-		return c.put(out, a, page)
+		return c.writePage(out, a, page)
 	})
 }
 
-// asked is the time that is asked for, whole windows of it.
-func (c usageReportCmd) asked(at time.Time) (asked, aggregator.Window, error) {
+// reportPeriod returns the period, extended to whole windows, and the window.
+func (c usageReportCmd) reportPeriod(at time.Time) (asked, aggregator.Window, error) {
 	by := aggregator.Window(c.By)
-	a, err := c.read(at, window{By: by}.usual())
+	a, err := c.parsePeriod(at, window{By: by}.defaultPeriod())
 	if err != nil {
 		return a, "", err
 	}
@@ -68,18 +68,18 @@ func (c usageReportCmd) asked(at time.Time) (asked, aggregator.Window, error) {
 		return a, "", fmt.Errorf("--timezone Local is not known where the page is read: give the name of the IANA, such as Europe/Berlin")
 	}
 	if c.By == "auto" {
-		by = suits(a.To.Sub(a.From))
+		by = chartWindow(a.To.Sub(a.From))
 	}
-	a = a.widened(by, at)
-	if n := len(a.starts(by, at)); n > report.MaxWindows {
+	a = a.wholeWindows(by, at)
+	if n := len(a.windowStarts(by, at)); n > report.MaxWindows {
 		return a, by, fmt.Errorf("the page would have %s, and no more than %d can be read: give a longer --by than %s, or a shorter time",
 			notation.Many(n, "window"), report.MaxWindows, by)
 	}
 	return a, by, nil
 }
 
-// suits is the window that makes a good chart of a time.
-func suits(length time.Duration) aggregator.Window {
+// chartWindow returns a window that makes a good chart of a period.
+func chartWindow(length time.Duration) aggregator.Window {
 	const day = 24 * time.Hour
 	switch {
 	case length <= 8*day:
@@ -90,8 +90,8 @@ func suits(length time.Duration) aggregator.Window {
 	return aggregator.Month
 }
 
-// teller tells now and then how far a report is that takes long.
-func (c usageReportCmd) teller(ctx context.Context, out *term.Output) func(resource string, done, of int) {
+// progressPrinter returns a function that prints the progress of a long report.
+func (c usageReportCmd) progressPrinter(ctx context.Context, out *term.Output) func(resource string, done, of int) {
 	var mu sync.Mutex
 	told := now(ctx)
 	return func(resource string, done, of int) {
@@ -104,8 +104,8 @@ func (c usageReportCmd) teller(ctx context.Context, out *term.Output) func(resou
 	}
 }
 
-// put writes the page, and tells of it.
-func (c usageReportCmd) put(out *term.Output, a asked, page report.Report) error {
+// writePage writes the page and prints its path.
+func (c usageReportCmd) writePage(out *term.Output, a asked, page report.Report) error {
 	if c.Output == "-" && !out.JSON {
 		return report.Write(out, page)
 	}

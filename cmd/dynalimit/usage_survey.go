@@ -17,23 +17,23 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/report"
 )
 
-// survey reads who used what, so that nothing counts twice: what all used is, of each cascade
-// and limit, that of the highest that has the limit, and what an entity used is its own and
+// survey reads usage by consumer without counting twice. The total is, for each cascade and
+// limit, the usage of the highest entity with the limit. The usage of an entity is its own plus
 // that of the children that cascade into it.
 type survey struct {
 	repo   *dynalimit.Repository
 	reader *aggregator.Reader
-	entity string // empty for all
+	entity string // empty for all entities
 	top    int
 	query  aggregator.Query
 	starts []time.Time
-	column map[int64]int // of the window that begins at a second
-	// tell is told what is being read, and how much of it was.
+	column map[int64]int // column of a window by its start in unix seconds
+	// tell is called with the resource being read and the progress.
 	tell func(resource string, done, of int)
 }
 
-// begin has the windows begin at some times, in the zone that they are told in.
-func (s *survey) begin(starts []time.Time) {
+// setStarts sets the starts of the windows.
+func (s *survey) setStarts(starts []time.Time) {
 	s.starts, s.column = starts, map[int64]int{}
 	for i, at := range starts {
 		s.column[at.Unix()] = i
@@ -43,30 +43,30 @@ func (s *survey) begin(starts []time.Time) {
 	}
 }
 
-// tally is what one limit counted in each window.
+// tally is the usage counted by one limit in each window.
 type tally struct {
 	counted []aggregator.LimitUsage
 	open    []bool
-	known   []bool // whether anything was found
+	known   []bool // whether usage was found
 }
 
-// tallies are those of a resource's limits, by name.
+// tallies is the tallies of a resource's limits by name.
 type tallies map[string]*tally
 
-// consumer is an entity that used a resource.
+// consumer is an entity with usage of a resource.
 type consumer struct {
 	admin.Entity
 	used tallies
 }
 
-// resources reads what was used of each.
-func (s *survey) resources(ctx context.Context) ([]report.Resource, error) {
-	users, err := s.users(ctx)
+// readResources reads the usage of each resource.
+func (s *survey) readResources(ctx context.Context) ([]report.Resource, error) {
+	users, err := s.readUsers(ctx)
 	if err != nil {
 		return nil, err
 	}
 	names := slices.Sorted(maps.Keys(users))
-	groups, err := s.groups(ctx, names)
+	groups, err := s.findGroups(ctx, names)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (s *survey) resources(ctx context.Context) ([]report.Resource, error) {
 		var read atomic.Int64
 		used, err := readTogether(ctx, users[name], func(ctx context.Context, u consumer) (tallies, error) {
 			defer func() { s.tell(name, int(read.Add(1)), len(users[name])) }()
-			return s.tally(s.reader.Entity(ctx, u.ID, q), s.entity == "")
+			return s.tallyUsage(s.reader.Entity(ctx, u.ID, q), s.entity == "")
 		})
 		if err != nil {
 			return nil, err
@@ -85,11 +85,11 @@ func (s *survey) resources(ctx context.Context) ([]report.Resource, error) {
 		for i := range users[name] {
 			users[name][i].used = used[i]
 		}
-		total, err := s.total(ctx, q)
+		total, err := s.readTotal(ctx, q)
 		if err != nil {
 			return nil, err
 		}
-		if r := s.resource(name, total, users[name]); len(r.Limits) > 0 {
+		if r := s.resourceReport(name, total, users[name]); len(r.Limits) > 0 {
 			r.Group = groups[name]
 			all = append(all, r)
 		}
@@ -97,15 +97,15 @@ func (s *survey) resources(ctx context.Context) ([]report.Resource, error) {
 	return all, nil
 }
 
-// groups are the groups of resources, as they are now; none if that cannot be understood.
-func (s *survey) groups(ctx context.Context, resources []string) (map[string]bool, error) {
+// findGroups returns the current groups of resources. It returns none if a level cannot be decoded.
+func (s *survey) findGroups(ctx context.Context, resources []string) (map[string]bool, error) {
 	scopes := make([]admin.Scope, len(resources))
 	for i, name := range resources {
 		scopes[i] = admin.Scope{Everyone: true, Resource: name}
 	}
 	configs, err := admin.New(s.repo).Limits.GetConfigs(ctx, scopes)
 	if _, malformed := errors.AsType[*dynalimit.ValidationError](err); malformed {
-		return nil, nil // a level that cannot be read is for `doctor` to name
+		return nil, nil // 'doctor' reports an unreadable level
 	}
 	groups := map[string]bool{}
 	for _, c := range configs {
@@ -116,11 +116,11 @@ func (s *survey) groups(ctx context.Context, resources []string) (map[string]boo
 	return groups, err
 }
 
-// users are those whose usage is told apart, by resource.
-func (s *survey) users(ctx context.Context) (map[string][]consumer, error) {
+// readUsers returns the consumers to list separately, by resource.
+func (s *survey) readUsers(ctx context.Context) (map[string][]consumer, error) {
 	users := map[string][]consumer{}
 	if s.entity != "" {
-		return users, s.children(ctx, users)
+		return users, s.readChildren(ctx, users)
 	}
 	used, err := s.reader.Used(ctx, s.query)
 	if err != nil {
@@ -140,8 +140,8 @@ func (s *survey) users(ctx context.Context) (map[string][]consumer, error) {
 	return users, nil
 }
 
-// children adds the children whose calls charge the entity, for each resource that it used.
-func (s *survey) children(ctx context.Context, users map[string][]consumer) error {
+// readChildren adds the children whose calls charge the entity, for each resource that it used.
+func (s *survey) readChildren(ctx context.Context, users map[string][]consumer) error {
 	for u, err := range s.reader.Entity(ctx, s.entity, s.query) {
 		if err != nil {
 			return err
@@ -164,16 +164,17 @@ func (s *survey) children(ctx context.Context, users map[string][]consumer) erro
 	return nil
 }
 
-// total is what was used of a resource altogether.
-func (s *survey) total(ctx context.Context, q aggregator.Query) (tallies, error) {
+// readTotal returns the total usage of a resource.
+func (s *survey) readTotal(ctx context.Context, q aggregator.Query) (tallies, error) {
 	if s.entity != "" {
-		return s.tally(s.reader.Entity(ctx, s.entity, q), false)
+		return s.tallyUsage(s.reader.Entity(ctx, s.entity, q), false)
 	}
-	return s.tally(s.reader.Resource(ctx, q.Resource, q), false)
+	return s.tallyUsage(s.reader.Resource(ctx, q.Resource, q), false)
 }
 
-// tally sorts usage by limit and window; once leaves out what a level above counted too.
-func (s *survey) tally(all usages, once bool) (tallies, error) {
+// tallyUsage groups usage by limit and window. once leaves out usage that a higher level also
+// counted.
+func (s *survey) tallyUsage(all usages, once bool) (tallies, error) {
 	found := tallies{}
 	for u, err := range all {
 		if err != nil {
@@ -189,37 +190,37 @@ func (s *survey) tally(all usages, once bool) (tallies, error) {
 					continue
 				}
 			}
-			t := found.of(l.Limit, len(s.starts))
+			t := found.tallyFor(l.Limit, len(s.starts))
 			t.counted[i], t.open[i], t.known[i] = l, u.Open, true
 		}
 	}
 	return found, nil
 }
 
-func (t tallies) of(limit string, windows int) *tally {
+func (t tallies) tallyFor(limit string, windows int) *tally {
 	if t[limit] == nil {
 		t[limit] = &tally{make([]aggregator.LimitUsage, windows), make([]bool, windows), make([]bool, windows)}
 	}
 	return t[limit]
 }
 
-// resource is what a page shows of one.
-func (s *survey) resource(name string, total tallies, users []consumer) report.Resource {
+// resourceReport converts a resource for the page.
+func (s *survey) resourceReport(name string, total tallies, users []consumer) report.Resource {
 	if s.entity == "" {
-		s.complete(total, users)
+		s.completeTotal(total, users)
 	}
 	r := report.Resource{Name: name, Limits: []report.Limit{}}
 	for _, limit := range slices.Sorted(maps.Keys(total)) {
-		r.Limits = append(r.Limits, s.limit(limit, total[limit], users))
+		r.Limits = append(r.Limits, s.limitReport(limit, total[limit], users))
 	}
 	return r
 }
 
-// complete sums what users used in the windows that nobody has summed.
-func (s *survey) complete(total tallies, users []consumer) {
+// completeTotal adds up the users' usage in windows without a stored total.
+func (s *survey) completeTotal(total tallies, users []consumer) {
 	for _, u := range users {
 		for limit := range u.used {
-			total.of(limit, len(s.starts))
+			total.tallyFor(limit, len(s.starts))
 		}
 	}
 	for limit, t := range total {
@@ -231,7 +232,7 @@ func (s *survey) complete(total tallies, users []consumer) {
 	}
 }
 
-// sumOf is what users used in a window, and whether any of them did.
+// sumOf returns the users' usage in a window, and whether there was any.
 func sumOf(users []consumer, limit string, window int) (sum aggregator.LimitUsage, found bool) {
 	sum.Limit = limit
 	for _, u := range users {
@@ -242,8 +243,8 @@ func sumOf(users []consumer, limit string, window int) (sum aggregator.LimitUsag
 	return sum, found
 }
 
-// limit is what a page shows of one.
-func (s *survey) limit(name string, total *tally, users []consumer) report.Limit {
+// limitReport converts a limit for the page.
+func (s *survey) limitReport(name string, total *tally, users []consumer) report.Limit {
 	l := report.Limit{Name: name, Total: make([]int64, len(s.starts)), Entities: []report.Series{}, Marks: []report.Mark{}}
 	for i, counted := range total.counted {
 		l.Total[i] = counted.Consumed
@@ -256,7 +257,7 @@ func (s *survey) limit(name string, total *tally, users []consumer) report.Limit
 	}
 	ranked := rankedBy(name, users)
 	for _, u := range ranked[:min(s.top, len(ranked))] {
-		l.Entities = append(l.Entities, u.series(name))
+		l.Entities = append(l.Entities, u.asSeries(name))
 	}
 	if s.entity != "" {
 		if l.Others = "itself"; len(ranked) > s.top {
@@ -266,7 +267,7 @@ func (s *survey) limit(name string, total *tally, users []consumer) report.Limit
 	return l
 }
 
-// rankedBy are the users that a limit counted, who used most first.
+// rankedBy returns the users with usage of a limit, highest first.
 func rankedBy(limit string, users []consumer) []consumer {
 	var some []consumer
 	sums := map[string]int64{}
@@ -284,8 +285,8 @@ func rankedBy(limit string, users []consumer) []consumer {
 	return some
 }
 
-// series is what a page shows of a consumer.
-func (u consumer) series(limit string) report.Series {
+// asSeries converts a consumer for the page.
+func (u consumer) asSeries(limit string) report.Series {
 	t := u.used[limit]
 	series := report.Series{Entity: u.ID, Parent: u.ParentID, Values: make([]int64, len(t.counted))}
 	for i, counted := range t.counted {

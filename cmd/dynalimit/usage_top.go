@@ -34,7 +34,7 @@ func (c usageTopCmd) Validate() error {
 	return nil
 }
 
-// topUsage is a ranking, for programs.
+// topUsage is a ranking as JSON.
 type topUsage struct {
 	Resource string     `json:"resource"`
 	From     time.Time  `json:"from"`
@@ -57,24 +57,24 @@ type topEntry struct {
 }
 
 func (c usageTopCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	a, err := c.period.read(now(ctx), 24*time.Hour)
+	a, err := c.period.parsePeriod(now(ctx), 24*time.Hour)
 	if err != nil {
 		return badInput("%w", err)
 	}
-	by := a.widest()
-	a = a.widened(by, now(ctx))
+	by := a.widestWindow()
+	a = a.wholeWindows(by, now(ctx))
 	a.namespace = g.Namespace
 	return g.readingUsage(ctx, out, a.zone, func(_ *dynalimit.Repository, r *aggregator.Reader) error {
-		t, err := c.rank(ctx, r, a, aggregator.Query{Resource: c.Resource, From: a.From, To: a.To, Window: by})
+		t, err := c.rankUsers(ctx, r, a, aggregator.Query{Resource: c.Resource, From: a.From, To: a.To, Window: by})
 		if err != nil {
 			return err
 		}
-		return out.Show(t, func() { c.print(out, a, t) })
+		return out.Show(t, func() { c.printRanking(out, a, t) })
 	})
 }
 
-// rank reads who used the resource, and how much.
-func (c usageTopCmd) rank(ctx context.Context, r *aggregator.Reader, a asked, q aggregator.Query) (topUsage, error) {
+// rankUsers reads the usage of a resource and ranks its users.
+func (c usageTopCmd) rankUsers(ctx context.Context, r *aggregator.Reader, a asked, q aggregator.Query) (topUsage, error) {
 	top := topUsage{Resource: c.Resource, From: a.From.In(a.zone), To: a.To.In(a.zone), Limits: []topLimit{}}
 	var ranking ledger.Ranking
 	for u, err := range perEntity(ctx, r, q) {
@@ -84,7 +84,7 @@ func (c usageTopCmd) rank(ctx context.Context, r *aggregator.Reader, a asked, q 
 		ranking.Add(u)
 	}
 	var whole ledger.Book
-	if err := book(&whole, r.Resource(ctx, c.Resource, q)); err != nil {
+	if err := bookUsage(&whole, r.Resource(ctx, c.Resource, q)); err != nil {
 		return top, err
 	}
 	totals := map[string]int64{}
@@ -93,14 +93,14 @@ func (c usageTopCmd) rank(ctx context.Context, r *aggregator.Reader, a asked, q 
 	}
 	for _, limit := range ranking.Limits(c.Resource) {
 		if c.Of == "" || limit == c.Of {
-			top.Limits = append(top.Limits, c.limit(limit, totals[limit], ranking.Of(c.Resource, limit)))
+			top.Limits = append(top.Limits, c.topOfLimit(limit, totals[limit], ranking.Of(c.Resource, limit)))
 		}
 	}
 	return top, nil
 }
 
-// limit is the ranking by one limit.
-func (c usageTopCmd) limit(name string, total int64, ranks []ledger.Rank) topLimit {
+// topOfLimit returns the ranking by one limit.
+func (c usageTopCmd) topOfLimit(name string, total int64, ranks []ledger.Rank) topLimit {
 	one := topLimit{name, total, len(ranks), []topEntry{}}
 	if c.Most > 0 && len(ranks) > c.Most {
 		ranks = ranks[:c.Most]
@@ -111,8 +111,8 @@ func (c usageTopCmd) limit(name string, total int64, ranks []ledger.Rank) topLim
 	return one
 }
 
-// book sums usage as it is found.
-func book(to *ledger.Book, all usages) error {
+// bookUsage adds up usage.
+func bookUsage(to *ledger.Book, all usages) error {
 	for u, err := range all {
 		if err != nil {
 			return err
@@ -122,8 +122,8 @@ func book(to *ledger.Book, all usages) error {
 	return nil
 }
 
-// print shows it to a person.
-func (c usageTopCmd) print(out *term.Output, a asked, t topUsage) {
+// printRanking prints the ranking for people.
+func (c usageTopCmd) printRanking(out *term.Output, a asked, t topUsage) {
 	if len(t.Limits) == 0 {
 		nothingUsed(out, a)
 		return
@@ -147,7 +147,7 @@ func (c usageTopCmd) print(out *term.Output, a asked, t topUsage) {
 	}
 }
 
-// shareText is a share of a sum: " 12 %".
+// shareText formats a share of a sum: " 12 %".
 func shareText(part, sum int64) string {
 	if part <= 0 || sum <= 0 {
 		return "      "
@@ -159,7 +159,7 @@ func shareText(part, sum int64) string {
 	return fmt.Sprintf("%4.0f %%", share)
 }
 
-// perEntity is what each entity used of each resource, or of the one that a query names.
+// perEntity returns the usage of each entity and resource, or of the query's resource only.
 func perEntity(ctx context.Context, r *aggregator.Reader, q aggregator.Query) usages {
 	return func(yield func(aggregator.Usage, error) bool) {
 		used, err := r.Used(ctx, q)
@@ -171,7 +171,7 @@ func perEntity(ctx context.Context, r *aggregator.Reader, q aggregator.Query) us
 			found, err := readTogether(ctx, some, func(ctx context.Context, one aggregator.Used) ([]aggregator.Usage, error) {
 				of := q
 				of.Resource = one.Resource
-				return collect(r.Entity(ctx, one.Entity, of))
+				return collectAll(r.Entity(ctx, one.Entity, of))
 			})
 			for _, u := range slices.Concat(found...) {
 				if err == nil && !yield(u, nil) {
@@ -186,11 +186,10 @@ func perEntity(ctx context.Context, r *aggregator.Reader, q aggregator.Query) us
 	}
 }
 
-// readAtOnce is of how many entities usage is read at once.
+// readAtOnce is the number of entities read concurrently.
 const readAtOnce = 16
 
-// readTogether does something for each of some values, so many at once, and returns what came of
-// each.
+// readTogether calls do for each value, with bounded concurrency, and returns the results.
 func readTogether[A, B any](ctx context.Context, some []A, do func(context.Context, A) (B, error)) ([]B, error) {
 	found := make([]B, len(some))
 	group, ctx := errgroup.WithContext(ctx)

@@ -15,18 +15,18 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// versionCmd says which release this is.
+// versionCmd prints the release.
 type versionCmd struct {
 	TableVersion bool `help:"Show the version of the table's layout too, which asks DynamoDB."`
 }
 
-// versionJSON is the release, for programs.
+// versionJSON is the release as JSON.
 type versionJSON struct {
 	version.Info
 	Table *layoutJSON `json:"table,omitempty"`
 }
 
-// layoutJSON is the version of a table's layout, for programs.
+// layoutJSON is the version of a table's layout as JSON.
 type layoutJSON struct {
 	Table         string `json:"table"`
 	Layout        string `json:"layout"`
@@ -38,10 +38,10 @@ type layoutJSON struct {
 func (c versionCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	j := versionJSON{Info: version.Current()}
 	if c.TableVersion {
-		defer out.Watch(g.options(ctx).Where())()
+		defer out.Watch(g.connectOptions(ctx).Where())()
 		var err error
-		if j.Table, err = g.layout(ctx); err != nil {
-			return g.explain(ctx, err)
+		if j.Table, err = g.readLayout(ctx); err != nil {
+			return g.explainError(ctx, err)
 		}
 	}
 	return out.Show(j, func() {
@@ -56,17 +56,17 @@ func (c versionCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 	})
 }
 
-// noteUnlisted notes that entities may be missing in what is listed: records that zae-limiter
-// made are in no list until the table is migrated.
+// noteUnlisted notes that a list may be incomplete: entities of zae-limiter are in no list
+// until the table is migrated.
 func (g *globals) noteUnlisted(ctx context.Context, out *term.Output) {
-	if t, err := g.layout(ctx); err == nil && !t.CompositeOnly {
+	if t, err := g.readLayout(ctx); err == nil && !t.CompositeOnly {
 		out.Notef("dynalimit: entities that zae-limiter made are not listed before the table is migrated: see 'dynalimit migrate --dry-run'")
 	}
 }
 
-// layout reads the version of the table's layout.
-func (g *globals) layout(ctx context.Context) (*layoutJSON, error) {
-	client, err := g.options(ctx).Client(ctx)
+// readLayout reads the version of the table's layout.
+func (g *globals) readLayout(ctx context.Context) (*layoutJSON, error) {
+	client, err := g.connectOptions(ctx).Client(ctx)
 	if err != nil {
 		return nil, err
 	}

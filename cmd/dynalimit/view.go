@@ -10,24 +10,24 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// viewing runs a view of buckets, with a meter of what its readings cost.
-func (g *globals) viewing(ctx context.Context, out *term.Output, run func(*dynalimit.Repository, *live.Meter) error) error {
-	o := g.options(ctx)
+// viewBuckets runs a view of buckets, with a meter of the cost of its readings.
+func (g *globals) viewBuckets(ctx context.Context, out *term.Output, run func(*dynalimit.Repository, *live.Meter) error) error {
+	o := g.connectOptions(ctx)
 	cfg, err := o.Config(ctx)
 	if err != nil {
-		return g.explain(ctx, err)
+		return g.explainError(ctx, err)
 	}
-	cfg.Logger = logging.Nop{} // nothing but the view writes on its terminal
+	cfg.Logger = logging.Nop{} // only the view may write to the terminal
 	meter := &live.Meter{DynamoDB: o.ClientOf(cfg)}
 	repo, err := o.On(meter)
 	if err != nil {
-		return g.explain(ctx, err)
+		return g.explainError(ctx, err)
 	}
 	over := out.Watch(o.Where())
-	err = g.registered(ctx, repo)
+	err = g.checkRegistered(ctx, repo)
 	over()
 	if err == nil {
 		err = run(repo, meter)
 	}
-	return g.explain(ctx, err)
+	return g.explainError(ctx, err)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// watch is the flag of top to follow what it shows.
+// watch is the flag of top that repeats it.
 type watch struct {
 	Watch time.Duration `help:"Show it anew after each of these times, such as 10s, until Ctrl-C." placeholder:"PERIOD"`
 }
@@ -24,8 +24,9 @@ func (w watch) Validate() error {
 	return nil
 }
 
-// again shows a list, once or until ctx ends: on a terminal in the place of what was there.
-func (w watch) again(ctx context.Context, out *term.Output, show func(*term.Output) error) error {
+// showRepeatedly shows a list once, or repeatedly until ctx ends. On a terminal it overwrites the
+// previous one.
+func (w watch) showRepeatedly(ctx context.Context, out *term.Output, show func(*term.Output) error) error {
 	if w.Watch == 0 {
 		return show(out)
 	}
@@ -48,7 +49,7 @@ func (w watch) again(ctx context.Context, out *term.Output, show func(*term.Outp
 	}
 }
 
-// linesUpTo cuts a text to as many lines as a terminal has room for; 0 or less is enough room.
+// linesUpTo cuts a text to a number of lines; 0 or less means no cut.
 func linesUpTo(text string, room int) string {
 	lines := strings.SplitAfter(text, "\n")
 	if room < 1 || len(lines) <= room {

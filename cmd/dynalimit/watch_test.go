@@ -22,7 +22,7 @@ func TestWatchShowsAnewUntilItsEnd(t *testing.T) {
 			defer cancel()
 			var text bytes.Buffer
 			shown := 0
-			require.NoError(t, watch{10 * time.Second}.again(ctx, &term.Output{Writer: &text, Width: width}, func(out *term.Output) error {
+			require.NoError(t, watch{10 * time.Second}.showRepeatedly(ctx, &term.Output{Writer: &text, Width: width}, func(out *term.Output) error {
 				shown++
 				fmt.Fprintf(out, "%d of %d columns\n", shown, out.Width)
 				return ctx.Err()
@@ -34,5 +34,5 @@ func TestWatchShowsAnewUntilItsEnd(t *testing.T) {
 			assert.Equal(t, want, text.String())
 		})
 	}
-	assert.ErrorIs(t, watch{time.Second}.again(t.Context(), &term.Output{}, func(*term.Output) error { return assert.AnError }), assert.AnError)
+	assert.ErrorIs(t, watch{time.Second}.showRepeatedly(t.Context(), &term.Output{}, func(*term.Output) error { return assert.AnError }), assert.AnError)
 }

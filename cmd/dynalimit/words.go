@@ -15,7 +15,7 @@ func orDash(s string) string {
 	return s
 }
 
-// wantWord refuses an argument that is empty.
+// wantWord refuses an empty argument.
 func wantWord(what, word string) error {
 	if word == "" {
 		return fmt.Errorf("the %s is empty: give one", what)
@@ -23,13 +23,13 @@ func wantWord(what, word string) error {
 	return nil
 }
 
-// barWidth is a full bar's.
+// barWidth is the width of a full bar.
 const barWidth = 32
 
-// raiseText is a raise in words: "to 600 until 2026-01-31 18:00:00 +01:00".
+// raiseText formats a raise: "to 600 until 2026-01-31 18:00:00 +01:00".
 func raiseText(r admin.Raise) string {
 	return fmt.Sprintf("to %s until %s", notation.Number(r.Capacity), endText(r.Until))
 }
 
-// endText is when a raise ends, in the zone of this machine.
+// endText formats the end of a raise in this machine's time zone.
 func endText(at time.Time) string { return at.Local().Format("2006-01-02 15:04:05 -07:00") }
