@@ -1,5 +1,5 @@
-// Package connect finds what the commands work on: the AWS configuration, DynamoDB or an
-// engine in its place, the table, and who makes the changes.
+// Package connect connects the commands: it finds the AWS configuration, DynamoDB or an engine
+// instead, the table, and the principal of changes.
 package connect
 
 import (
@@ -27,24 +27,26 @@ import (
 	"github.com/dynalimit/dynalimit/awsclient"
 )
 
-// LocalEndpoint is where `dynalimit local` listens unless it is told otherwise.
+// LocalEndpoint is the default address of `dynalimit local`.
 const LocalEndpoint = "http://127.0.0.1:8000"
 
 const (
-	// requestTimeout bounds one request. A person waits longer than a call does, and is told
-	// for what.
+	// requestTimeout bounds one request. A person waits longer than a call does, and sees the
+	// reason.
 	requestTimeout = 10 * time.Second
-	// attempts is how often a request is sent while CloudFormation has too many of them.
+	// attempts is the number of tries of a request that CloudFormation throttles.
 	attempts = 10
-	// busyTimeout bounds one request of CloudFormation, with its tries.
+	// busyTimeout bounds one request to CloudFormation, with its tries.
 	busyTimeout = 2 * time.Minute
 )
 
-// Options say where the table is. The zero value is AWS, as the environment says.
+// Options locates the table. The zero value means AWS, with the configuration of the
+// environment.
 type Options struct {
-	// Endpoint is the URL of a DynamoDB engine. Defaults to AWS, or what the environment says.
+	// Endpoint is the URL of a DynamoDB engine. Defaults to AWS, or the endpoint of the
+	// environment.
 	Endpoint string
-	// Local stands for LocalEndpoint.
+	// Local means LocalEndpoint.
 	Local bool
 	// Region is the AWS region. Defaults to that of the environment.
 	Region string
@@ -54,7 +56,7 @@ type Options struct {
 	Table string
 	// Namespace is the tenant of the table. Defaults to none.
 	Namespace string
-	// Principal is who makes the changes. Defaults to what Identity finds.
+	// Principal is the author of changes. Defaults to the result of Identity.
 	Principal string
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
@@ -62,27 +64,27 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// Check refuses options that contradict each other or cannot be meant.
+// Check refuses contradictory and invalid options.
 func (o Options) Check() error {
 	if o.Local && o.Endpoint != "" {
 		return fmt.Errorf("--local stands for --endpoint %s: leave one of them out", LocalEndpoint)
 	}
-	_, err := o.url()
+	_, err := o.engineURL()
 	return err
 }
 
-func (o Options) endpoint() string {
+func (o Options) endpointURL() string {
 	if o.Local {
 		return LocalEndpoint
 	}
 	return o.Endpoint
 }
 
-// url is the engine's, nil for AWS.
-func (o Options) url() (*url.URL, error) {
-	text := o.endpoint()
+// engineURL returns the engine's URL, or nil for AWS.
+func (o Options) engineURL() (*url.URL, error) {
+	text := o.endpointURL()
 	if text == "" {
-		return nil, nil //nolint:nilnil // no engine is no error
+		return nil, nil //nolint:nilnil // nil means AWS
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -91,10 +93,10 @@ func (o Options) url() (*url.URL, error) {
 	return u, nil
 }
 
-// OnThisMachine reports whether the engine is on this machine, so that it asks for no
+// OnThisMachine reports whether the engine is on this machine, and therefore needs no
 // credentials.
 func (o Options) OnThisMachine() bool {
-	u, err := o.url()
+	u, err := o.engineURL()
 	if u == nil || err != nil {
 		return false
 	}
@@ -102,31 +104,31 @@ func (o Options) OnThisMachine() bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Port is that of an engine on this machine, 0 where none is named.
+// Port returns the port of an engine on this machine, or 0.
 func (o Options) Port() int {
-	u, err := o.url()
+	u, err := o.engineURL()
 	if u == nil || err != nil || !o.OnThisMachine() {
 		return 0
 	}
-	port, _ := strconv.Atoi(u.Port()) // a URL has no other than a number
+	port, _ := strconv.Atoi(u.Port()) // a URL has a numeric port
 	return port
 }
 
-// Where names what is asked, for people who wait for it.
+// Where describes the endpoint, for people who wait for it.
 func (o Options) Where() string {
-	if at := o.endpoint(); at != "" {
+	if at := o.endpointURL(); at != "" {
 		return "DynamoDB at " + at
 	}
 	return "DynamoDB"
 }
 
-// Config is the AWS configuration. An engine on this machine takes any credentials, and
+// Config returns the AWS configuration. An engine on this machine accepts any credentials and
 // any region.
 func (o Options) Config(ctx context.Context) (aws.Config, error) {
 	if err := o.Check(); err != nil {
 		return aws.Config{}, err
 	}
-	load := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})} // its errors are told by the command
+	load := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})} // the command prints its errors
 	if o.OnThisMachine() {
 		load = append(load, config.WithDefaultRegion("us-east-1"))
 		if os.Getenv("AWS_ACCESS_KEY_ID") == "" && o.Profile == "" {
@@ -149,7 +151,7 @@ func (o Options) Config(ctx context.Context) (aws.Config, error) {
 	return cfg, nil
 }
 
-// Client is a client of DynamoDB.
+// Client returns a client of DynamoDB.
 func (o Options) Client(ctx context.Context) (*dynamodb.Client, error) {
 	cfg, err := o.Config(ctx)
 	if err != nil {
@@ -158,32 +160,32 @@ func (o Options) Client(ctx context.Context) (*dynamodb.Client, error) {
 	return o.ClientOf(cfg), nil
 }
 
-// ClientOf is a client of DynamoDB with a configuration that Config returned.
+// ClientOf returns a client of DynamoDB with a configuration from Config.
 func (o Options) ClientOf(cfg aws.Config) *dynamodb.Client {
 	return awsclient.FromConfig(cfg, func(d *dynamodb.Options) {
-		if at := o.endpoint(); at != "" {
+		if at := o.endpointURL(); at != "" {
 			d.BaseEndpoint = aws.String(at)
 		}
-		d.APIOptions = append(d.APIOptions, watched(cmp.Or(o.Timeout, requestTimeout)))
+		d.APIOptions = append(d.APIOptions, requestMiddleware(cmp.Or(o.Timeout, requestTimeout)))
 	})
 }
 
-// StreamsOf is a client of DynamoDB Streams with a configuration that Config returned. An
-// engine that the environment names for DynamoDB alone has the streams of its tables too.
+// StreamsOf returns a client of DynamoDB Streams with a configuration from Config. If the
+// environment names an engine for DynamoDB only, the engine also serves the streams.
 func (o Options) StreamsOf(cfg aws.Config) *dynamodbstreams.Client {
 	table := o.ClientOf(cfg).Options().BaseEndpoint
 	return dynamodbstreams.NewFromConfig(cfg, func(d *dynamodbstreams.Options) {
-		if at := o.endpoint(); at != "" {
+		if at := o.endpointURL(); at != "" {
 			d.BaseEndpoint = aws.String(at)
 		} else if d.BaseEndpoint == nil && table != nil && !ofAWS(*table) {
 			d.BaseEndpoint = table
 		}
-		d.APIOptions = append(d.APIOptions, watched(cmp.Or(o.Timeout, requestTimeout)))
+		d.APIOptions = append(d.APIOptions, requestMiddleware(cmp.Or(o.Timeout, requestTimeout)))
 	})
 }
 
-// ofAWS reports whether a URL is one of AWS, such as an endpoint of a VPC: each serves one
-// service alone.
+// ofAWS reports whether a URL belongs to AWS, such as an endpoint of a VPC, which serves one
+// service only.
 func ofAWS(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -197,16 +199,16 @@ func ofAWS(endpoint string) bool {
 	return false
 }
 
-// FormationOf is a client of CloudFormation with a configuration that Config returned. It
-// sends again for a while what is too much for CloudFormation.
+// FormationOf returns a client of CloudFormation with a configuration from Config. It retries
+// throttled requests for a while.
 func (o Options) FormationOf(cfg aws.Config) *cloudformation.Client {
 	return cloudformation.NewFromConfig(cfg, func(c *cloudformation.Options) {
 		c.Retryer = retry.AddWithMaxAttempts(retry.NewStandard(), attempts)
-		c.APIOptions = append(c.APIOptions, watched(cmp.Or(o.Timeout, busyTimeout)))
+		c.APIOptions = append(c.APIOptions, requestMiddleware(cmp.Or(o.Timeout, busyTimeout)))
 	})
 }
 
-// Repository is the table, to read it.
+// Repository returns the table, for reading.
 func (o Options) Repository(ctx context.Context) (*dynalimit.Repository, error) {
 	client, err := o.Client(ctx)
 	if err != nil {
@@ -215,8 +217,8 @@ func (o Options) Repository(ctx context.Context) (*dynalimit.Repository, error) 
 	return o.On(client)
 }
 
-// Changing is the table, to change it in the name of Principal or, if that is empty, of
-// what Identity finds.
+// Changing returns the table, for changes under the name Principal or, if that is empty, the
+// result of Identity.
 func (o Options) Changing(ctx context.Context) (*dynalimit.Repository, error) {
 	cfg, err := o.Config(ctx)
 	if err != nil {
@@ -228,7 +230,7 @@ func (o Options) Changing(ctx context.Context) (*dynalimit.Repository, error) {
 	return o.On(o.ClientOf(cfg))
 }
 
-// On is the table by a client of the caller's.
+// On returns the table with the caller's client.
 func (o Options) On(client dynalimit.DynamoDB) (*dynalimit.Repository, error) {
 	return dynalimit.NewRepository(client, o.Table, &dynalimit.RepositoryOptions{
 		Namespace: o.Namespace, Principal: o.Principal, Now: o.Now, RequestTimeout: cmp.Or(o.Timeout, requestTimeout),

@@ -12,9 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-// Identity is who makes the changes, as their events are to tell: Principal, else the
-// identity that AWS knows the credentials by, else, with an engine that is not AWS, the
-// user and the machine.
+// Identity returns the author of changes for audit events: Principal, else the AWS identity of
+// the credentials, else, with an engine that is not AWS, the user and the machine.
 func (o Options) Identity(ctx context.Context, cfg aws.Config) (string, error) {
 	switch {
 	case o.Principal != "":
@@ -23,7 +22,7 @@ func (o Options) Identity(ctx context.Context, cfg aws.Config) (string, error) {
 		return userHere()
 	}
 	who, err := o.CallerOf(ctx, cfg)
-	if NoCredentials(err) { // whoever is named, nothing can be asked
+	if NoCredentials(err) { // without credentials no request is possible, whatever the principal
 		return "", fmt.Errorf("AWS does not say who you are: %w", err)
 	}
 	if err != nil {
@@ -32,9 +31,11 @@ func (o Options) Identity(ctx context.Context, cfg aws.Config) (string, error) {
 	return who, nil
 }
 
-// CallerOf is who AWS knows the credentials by.
+// CallerOf returns the AWS identity of the credentials.
 func (o Options) CallerOf(ctx context.Context, cfg aws.Config) (string, error) {
-	client := sts.NewFromConfig(cfg, func(s *sts.Options) { s.APIOptions = append(s.APIOptions, watched(cmp.Or(o.Timeout, requestTimeout))) })
+	client := sts.NewFromConfig(cfg, func(s *sts.Options) {
+		s.APIOptions = append(s.APIOptions, requestMiddleware(cmp.Or(o.Timeout, requestTimeout)))
+	})
 	out, err := client.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
 		return "", err
@@ -42,9 +43,9 @@ func (o Options) CallerOf(ctx context.Context, cfg aws.Config) (string, error) {
 	return aws.ToString(out.Arn), nil
 }
 
-// Engine reports whether an engine is asked in place of AWS.
+// Engine reports whether an engine replaces AWS.
 func (o Options) Engine() bool {
-	return o.endpoint() != "" || os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") != "" || os.Getenv("AWS_ENDPOINT_URL") != ""
+	return o.endpointURL() != "" || os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") != "" || os.Getenv("AWS_ENDPOINT_URL") != ""
 }
 
 func userHere() (string, error) {
@@ -54,7 +55,7 @@ func userHere() (string, error) {
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return who.Username, nil //nolint:nilerr // the user alone is a name too
+		return who.Username, nil //nolint:nilerr // the user is enough
 	}
 	return who.Username + "@" + host, nil
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// watched gives each request of a client of AWS a time limit, with the tries of it, unless
-// whoever makes it has set one; words its error as the library does; and notes writes.
-func watched(limit time.Duration) func(*middleware.Stack) error {
+// requestMiddleware is middleware for AWS clients. It bounds each request with its tries, unless the
+// caller has set a deadline. It converts errors as the library does, and records writes.
+func requestMiddleware(limit time.Duration) func(*middleware.Stack) error {
 	request := func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 		noteWrite(ctx, awsmiddleware.GetOperationName(ctx))
 		if _, bounded := ctx.Deadline(); !bounded {
@@ -32,13 +32,13 @@ func watched(limit time.Duration) func(*middleware.Stack) error {
 	}
 }
 
-// wroteKey is where a command's context notes that something may have been changed.
+// wroteKey is the context key of the record of writes.
 type wroteKey struct{}
 
-// writes are the operations that change something.
+// writes matches the operations that change something.
 var writes = regexp.MustCompile(`^(Put|Update|Delete|Create|Transact|BatchWrite|Tag|Untag|Restore|Execute)`)
 
-// NotingWrites is a context of a command; Wrote says later whether it sent a write.
+// NotingWrites returns a context in which Wrote reports whether a write was sent.
 func NotingWrites(ctx context.Context) context.Context {
 	return context.WithValue(ctx, wroteKey{}, new(atomic.Bool))
 }
@@ -55,27 +55,27 @@ func noteWrite(ctx context.Context, operation string) {
 	}
 }
 
-// Unanswered reports whether a request got no answer, or one that blames a setting, such as
-// the endpoint or the region.
+// Unanswered reports whether a request got no answer, or an answer that blames a setting such
+// as the endpoint or the region.
 func Unanswered(err error) bool {
 	cause := causeOf(err)
 	d := ddb.Classify(cause, context.Background())
 	return cause != nil && (d.Silent || d.Setting)
 }
 
-// Throttled reports whether DynamoDB refused a request because it is too busy.
+// Throttled reports whether DynamoDB throttled a request.
 func Throttled(err error) bool {
 	api, is := errors.AsType[smithy.APIError](err)
 	return is && ddb.Classify(api, context.Background()).Verdict == ddb.Throttled
 }
 
-// NoCredentials reports whether a request was not sent for lack of credentials.
+// NoCredentials reports whether a request was not sent because there are no credentials.
 func NoCredentials(err error) bool {
 	cause := causeOf(err)
 	return cause != nil && ddb.LacksCredentials(cause)
 }
 
-// causeOf is why a request of AWS failed, nil for an error of something else.
+// causeOf returns why an AWS request failed, or nil for another error.
 func causeOf(err error) error {
 	if request, ok := errors.AsType[*smithy.OperationError](err); ok {
 		return request.Err

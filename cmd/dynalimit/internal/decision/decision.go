@@ -1,5 +1,4 @@
-// Package decision explains what an acquire would be told, and why. It reads, and writes
-// nothing.
+// Package decision explains the decision about a call without making it. It only reads.
 package decision
 
 import (
@@ -14,11 +13,11 @@ import (
 	"github.com/dynalimit/dynalimit/levels"
 )
 
-// Outcome is the answer to an acquire.
+// Outcome is the decision about a call.
 type Outcome string
 
 const (
-	// Allowed means that it would be admitted.
+	// Allowed means that the call would be admitted.
 	Allowed Outcome = "allowed"
 	// Denied means that an amount does not fit now.
 	Denied Outcome = "denied"
@@ -26,78 +25,79 @@ const (
 	Blocked Outcome = "blocked"
 	// Unlimited means that no bucket would be charged.
 	Unlimited Outcome = "unlimited"
-	// Unconfigured means that no level of the configuration has limits: then those that a
-	// service gives to New apply, which the table does not know.
+	// Unconfigured means that no level of the configuration has limits. Then the limits that a
+	// service passes to New apply, which are not in the table.
 	Unconfigured Outcome = "unconfigured"
 )
 
-// Decision is what an acquire would be told now. It is a plain value, and its JSON is what
-// `check --json` prints.
+// Decision is the decision about a call now. It is a plain value; `check --json` prints its
+// JSON.
 type Decision struct {
 	EntityID string            `json:"entity_id"`
 	Resource string            `json:"resource"`
 	At       time.Time         `json:"at"`
 	Asked    dynalimit.Amounts `json:"asked,omitempty"`
 	Outcome  Outcome           `json:"outcome"`
-	// Wait is until it would be admitted; nil where it would be now, or is blocked.
+	// Wait is the time until the call would be admitted. It is nil if the call would be
+	// admitted now or is blocked.
 	Wait *Wait `json:"wait,omitempty"`
-	// OnUnavailable is what the call does if DynamoDB does not answer, PolicyOf the entity
-	// and PolicyLevel the level that say so; those are empty for what a service gives to New.
+	// OnUnavailable is the outage policy. PolicyOf is the entity and PolicyLevel the level that
+	// it comes from. Both are empty for a policy that a service passes to New.
 	OnUnavailable dynalimit.UnavailablePolicy `json:"on_unavailable,omitempty"`
 	PolicyOf      string                      `json:"policy_of,omitempty"`
 	PolicyLevel   levels.Level                `json:"policy_level,omitempty"`
-	// Chain is the entity and the parents that the call charges, the entity first.
+	// Chain is the entity and the charged parents, the entity first.
 	Chain []Link `json:"chain"`
 }
 
-// Wait is how long something takes.
+// Wait is a waiting time.
 type Wait struct {
-	// Never means that no wait helps: the limit never holds as much.
+	// Never means that waiting is useless: the amount exceeds the limit's burst.
 	Never bool `json:"never,omitempty"`
-	// MS is the wait in milliseconds, and Until when it ends; neither if it is Never.
+	// MS is the wait in milliseconds, and Until its end. Both are absent if Never is true.
 	MS    int64      `json:"ms,omitempty"`
 	Until *time.Time `json:"until,omitempty"`
 	// For is the wait.
 	For time.Duration `json:"-"`
 }
 
-// Link is an entity of the chain, with its bucket of the resource.
+// Link is an entity of the chain with its bucket on the resource.
 type Link struct {
 	EntityID string `json:"entity_id"`
 	Plan     string `json:"plan,omitempty"`
 	Bucket
-	// Groups are the entity's buckets of the resource's groups.
+	// Groups are the entity's buckets on the resource's groups.
 	Groups []Group `json:"groups,omitempty"`
 }
 
-// Group is an entity's bucket of a group of the resource.
+// Group is an entity's bucket on a group of the resource.
 type Group struct {
 	Name string `json:"group"`
 	Bucket
 }
 
-// Bucket is what limits an entity on a resource or on a group.
+// Bucket is the limits of an entity on a resource or a group.
 type Bucket struct {
 	Level     levels.Level `json:"level,omitempty"`
 	Blocked   levels.Level `json:"blocked,omitempty"`
 	Unlimited bool         `json:"unlimited,omitempty"`
-	// Limits are those in force, with what is left; none where nothing was read because
-	// the call is blocked.
+	// Limits are the limits in force with their remaining tokens. It is empty if the call is
+	// blocked and nothing was read.
 	Limits []Limit `json:"limits"`
-	// Raised are those that are raised until an instant.
+	// Raised are the limits with a temporary raise.
 	Raised []dynalimit.RaisedLimit `json:"raised,omitempty"`
-	// Levels are the levels that could say something here, the most specific first; of a group
-	// those made for it alone.
+	// Levels are the applicable levels, the most specific first. For a group they are only the
+	// levels of the group itself.
 	Levels []Level `json:"levels"`
 }
 
-// PlanSays reports whether a level of the entity's plan says anything here.
+// PlanSays reports whether a level of the entity's plan is configured.
 func (l Link) PlanSays() bool {
 	says := func(one Level) bool { return one.Scope.Plan != "" && one.Config.Version != 0 }
 	return slices.ContainsFunc(l.Levels, says) || slices.ContainsFunc(l.Groups, func(g Group) bool { return slices.ContainsFunc(g.Levels, says) })
 }
 
-// Says reports whether any level says which limits apply, or that none do.
+// Says reports whether any level has limits, is unlimited, or blocks.
 func (b Bucket) Says() bool { return b.Level != "" || b.Blocked != "" }
 
 // Limit is a limit in force.
@@ -107,30 +107,30 @@ type Limit struct {
 	Asked     int64           `json:"asked,omitempty"`
 	Remaining int64           `json:"remaining"`
 	Denied    bool            `json:"denied,omitempty"`
-	// Shadowed means that it would be denied if the limit were not in shadow.
+	// Shadowed means that the limit is in shadow and would otherwise deny the call.
 	Shadowed bool  `json:"shadowed,omitempty"`
 	Wait     *Wait `json:"wait,omitempty"`
-	// FullMS is the time until it is full, in milliseconds.
+	// FullMS is the time until the bucket is full, in milliseconds.
 	FullMS int64 `json:"full_ms,omitempty"`
-	// WindowEnds is when the window ends that a quota is in; nil of a bucket.
+	// WindowEnds is the end of a quota's window. It is nil for a token bucket.
 	WindowEnds *time.Time `json:"window_ends,omitempty"`
 }
 
-// Level is a level of the configuration with what it says.
+// Level is a level of the configuration.
 type Level struct {
 	Level  levels.Level      `json:"level"`
 	Scope  admin.Scope       `json:"scope"`
 	Config admin.LimitConfig `json:"config,omitzero"`
-	// InForce means that its limits, or that it is unlimited, decide.
+	// InForce is true if the level decides, with its limits or as unlimited.
 	InForce bool `json:"in_force,omitempty"`
-	// HiddenBy is the level that hides its limits.
+	// HiddenBy is the level that hides the limits of this one.
 	HiddenBy levels.Level `json:"hidden_by,omitempty"`
 }
 
-// AsksMoney reports whether money is asked for.
+// AsksMoney reports whether the call asks for money.
 func (d *Decision) AsksMoney() bool {
 	for i := range d.Chain {
-		for _, b := range d.Chain[i].buckets(d.Resource) {
+		for _, b := range d.Chain[i].bucketsByName(d.Resource) {
 			if slices.ContainsFunc(b.Limits, func(l Limit) bool { return l.Asked > 0 && l.Limit.Unit != "" }) {
 				return true
 			}
@@ -139,20 +139,19 @@ func (d *Decision) AsksMoney() bool {
 	return false
 }
 
-// mostLinks bounds the chain: a service charges no more.
+// mostLinks is the maximal length of the chain. A service charges no more entities.
 const mostLinks = 8
 
-// Read asks the table what an acquire would be told at now. It fails as Check and
-// ResolveLimits do.
+// Read returns the decision about a call at now. Errors: as Check and ResolveLimits.
 func Read(ctx context.Context, repo *dynalimit.Repository, entity, resource string, asked dynalimit.Amounts, now time.Time) (*Decision, error) {
 	d := &Decision{EntityID: entity, Resource: resource, At: now, Asked: asked}
-	own := false                                                                                           // only levels of its own, or of its plan, count of the next entity
-	for id, seen := entity, []string{}; id != "" && len(seen) < mostLinks && !slices.Contains(seen, id); { // Check says what is wrong with one that returns to itself
+	own := false                                                                                           // for parents only their own levels and their plan's levels count
+	for id, seen := entity, []string{}; id != "" && len(seen) < mostLinks && !slices.Contains(seen, id); { // Check reports a cycle
 		resolved, err := repo.ResolveLimits(ctx, id, resource)
 		if err != nil {
 			return nil, err
 		}
-		if err := d.add(ctx, repo, resolved, own); err != nil {
+		if err := d.addLink(ctx, repo, resolved, own); err != nil {
 			return nil, err
 		}
 		if seen, id = append(seen, id), resolved.ParentID; resolved.Detached {
@@ -160,19 +159,19 @@ func Read(ctx context.Context, repo *dynalimit.Repository, entity, resource stri
 		}
 		own = !resolved.Cascade
 	}
-	if !d.configured() {
+	if !d.isConfigured() {
 		d.Outcome = Unconfigured
 		return d, nil
 	}
-	return d, d.check(ctx, repo)
+	return d, d.checkBuckets(ctx, repo)
 }
 
-// configured reports whether each entity of the chain has a level that says something, up to
-// one that is blocked.
-func (d *Decision) configured() bool {
+// isConfigured reports whether each entity of the chain, up to a blocked one, has a configured
+// level.
+func (d *Decision) isConfigured() bool {
 	for _, link := range d.Chain {
 		says := link.Says()
-		for _, b := range link.buckets(d.Resource) {
+		for _, b := range link.bucketsByName(d.Resource) {
 			if b.Blocked != "" {
 				return true
 			}
@@ -185,8 +184,8 @@ func (d *Decision) configured() bool {
 	return true
 }
 
-// buckets are those of an entity, by their resource or group.
-func (l *Link) buckets(resource string) map[string]*Bucket {
+// bucketsByName returns an entity's buckets by resource or group.
+func (l *Link) bucketsByName(resource string) map[string]*Bucket {
 	all := map[string]*Bucket{resource: &l.Bucket}
 	for i := range l.Groups {
 		all[l.Groups[i].Name] = &l.Groups[i].Bucket
@@ -194,17 +193,17 @@ func (l *Link) buckets(resource string) map[string]*Bucket {
 	return all
 }
 
-// add adds an entity to the chain; by levels of its own and of its plan alone, if own, and then
-// only if they say anything.
-func (d *Decision) add(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, own bool) error {
-	bucket, err := d.bucket(ctx, repo, r, own, LevelsOf(r.EntityID, r.Plan, r.Resource))
+// addLink appends an entity to the chain. With own it considers only the entity's own levels and
+// its plan's, and appends it only if one is configured.
+func (d *Decision) addLink(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, own bool) error {
+	bucket, err := d.readBucket(ctx, repo, r, own, LevelsOf(r.EntityID, r.Plan, r.Resource))
 	if err != nil {
 		return err
 	}
 	link := Link{EntityID: r.EntityID, Plan: r.Plan, Bucket: bucket}
 	says := bucket.Says()
 	for _, group := range r.Groups {
-		of, err := d.bucket(ctx, repo, group, own, slices.DeleteFunc(LevelsOf(group.EntityID, group.Plan, group.Resource), func(l Level) bool { return l.Scope.Resource == "" }))
+		of, err := d.readBucket(ctx, repo, group, own, slices.DeleteFunc(LevelsOf(group.EntityID, group.Plan, group.Resource), func(l Level) bool { return l.Scope.Resource == "" }))
 		if err != nil {
 			return err
 		}
@@ -217,10 +216,10 @@ func (d *Decision) add(ctx context.Context, repo *dynalimit.Repository, r dynali
 	return nil
 }
 
-// bucket is a bucket of the chain with levels that could say something, and its policy if no
-// bucket before it has one.
-func (d *Decision) bucket(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, own bool, of []Level) (Bucket, error) {
-	if len(d.Chain) > 0 && !r.Blocked.IsOwn() { // decided for the entity that calls
+// readBucket returns a bucket of the chain with the applicable levels. It sets the outage policy
+// unless an earlier bucket has.
+func (d *Decision) readBucket(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, own bool, of []Level) (Bucket, error) {
+	if len(d.Chain) > 0 && !r.Blocked.IsOwn() { // decided for the calling entity
 		r.Blocked = ""
 	}
 	if own {
@@ -235,21 +234,21 @@ func (d *Decision) bucket(ctx context.Context, repo *dynalimit.Repository, r dyn
 	return Bucket{Level: r.Level, Blocked: r.Blocked, Unlimited: r.Unlimited, Limits: []Limit{}, Raised: r.Raised, Levels: of}, readLevels(ctx, repo, r, of)
 }
 
-// check asks for the buckets.
-func (d *Decision) check(ctx context.Context, repo *dynalimit.Repository) error {
+// checkBuckets checks the buckets.
+func (d *Decision) checkBuckets(ctx context.Context, repo *dynalimit.Repository) error {
 	limiter, err := dynalimit.New(repo, nil)
 	if err != nil {
 		return err
 	}
 	report, err := limiter.Check(ctx, d.EntityID, d.Resource, d.Asked)
 	if err == nil {
-		d.judge(report)
+		d.takeReport(report)
 	}
 	return cmp.Or(err, limiter.Close(context.WithoutCancel(ctx)))
 }
 
-// judge takes over what a report says.
-func (d *Decision) judge(r *dynalimit.Report) {
+// takeReport takes the decision from a report.
+func (d *Decision) takeReport(r *dynalimit.Report) {
 	switch {
 	case r.Blocked != nil:
 		d.Outcome = Blocked
@@ -258,26 +257,26 @@ func (d *Decision) judge(r *dynalimit.Report) {
 	case r.Allowed:
 		d.Outcome = Allowed
 	default:
-		d.Outcome, d.Wait = Denied, d.wait(r.RetryAfter)
+		d.Outcome, d.Wait = Denied, d.newWait(r.RetryAfter)
 	}
 	d.OnUnavailable = cmp.Or(d.OnUnavailable, r.OnUnavailable)
 	for _, s := range r.Statuses {
 		l := Limit{Limit: s.Limit, Level: s.Level, Asked: s.Requested, Remaining: s.Remaining, Denied: s.Exceeded, Shadowed: s.Shadowed, FullMS: s.Reset.Milliseconds()}
 		if s.Exceeded || s.Shadowed {
-			l.Wait = d.wait(s.RetryAfter)
+			l.Wait = d.newWait(s.RetryAfter)
 		}
 		if end, quota := notation.WindowAfter(s.Limit, d.At, 1); quota {
 			l.WindowEnds = &end
 		}
 		for i := range d.Chain {
-			if b := d.Chain[i].buckets(d.Resource)[s.Resource]; b != nil && d.Chain[i].EntityID == s.EntityID {
+			if b := d.Chain[i].bucketsByName(d.Resource)[s.Resource]; b != nil && d.Chain[i].EntityID == s.EntityID {
 				b.Limits = append(b.Limits, l)
 			}
 		}
 	}
 }
 
-func (d *Decision) wait(w time.Duration) *Wait {
+func (d *Decision) newWait(w time.Duration) *Wait {
 	if w == dynalimit.Never {
 		return &Wait{Never: true, For: w}
 	}
@@ -285,8 +284,8 @@ func (d *Decision) wait(w time.Duration) *Wait {
 	return &Wait{MS: w.Milliseconds(), Until: &until, For: w}
 }
 
-// LevelsOf are the levels that could say something about an entity on a plan, "" for none,
-// and a resource, the most specific first.
+// LevelsOf returns the levels that apply to an entity, its plan ("" for none) and a resource,
+// the most specific first.
 func LevelsOf(entity, plan, resource string) []Level {
 	all := []Level{
 		{Level: levels.Entity, Scope: admin.Scope{Entity: entity, Resource: resource}},
@@ -302,7 +301,7 @@ func LevelsOf(entity, plan, resource string) []Level {
 		Level{Level: levels.System, Scope: admin.Scope{Everyone: true}})
 }
 
-// readLevels reads what levels say, and finds which of them is in force.
+// readLevels reads the configuration of levels and finds the one in force.
 func readLevels(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, all []Level) error {
 	scopes := make([]admin.Scope, len(all))
 	for i := range all {

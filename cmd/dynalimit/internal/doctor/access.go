@@ -14,94 +14,94 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 )
 
-// soon is how long credentials should be valid.
+// soon is the minimal remaining validity of credentials.
 const soon = 15 * time.Minute
 
-func (v *visit) region(context.Context) tables.Finding {
+func (v *visit) checkRegion(context.Context) tables.Finding {
 	if v.Engine {
 		return tables.Fine("%s, which an engine does not look at", v.Region)
 	}
 	return tables.Fine("%s", v.Region)
 }
 
-func (v *visit) credentials(ctx context.Context) tables.Finding {
+func (v *visit) checkCredentials(ctx context.Context) tables.Finding {
 	if v.Credentials == nil {
 		return tables.Fine("an engine on this machine asks for none")
 	}
-	ctx, cancel := v.timed(ctx)
+	ctx, cancel := v.withTimeout(ctx)
 	defer cancel()
 	given, err := v.Credentials.Retrieve(ctx)
 	if err != nil {
-		return v.badCredentials("there are none that can be used: " + innermost(err))
+		return v.badCredentials("there are none that can be used: " + innermostText(err))
 	}
 	if given.CanExpire && !v.Now().Before(given.Expires) {
-		return v.badCredentials("they expired at " + clock(given.Expires))
+		return v.badCredentials("they expired at " + clockText(given.Expires))
 	}
 	until := ""
 	if given.CanExpire {
-		until = ", until " + clock(given.Expires)
+		until = ", until " + clockText(given.Expires)
 	}
 	if v.Identity == nil {
-		return tables.Fine("those of %s%s", source(given), until)
+		return tables.Fine("those of %s%s", credentialSource(given), until)
 	}
 	who, err := v.Identity(ctx)
 	switch causeOf(err) {
 	case none:
 	case refusedCredentials:
-		return v.badCredentials(v.why(err))
+		return v.badCredentials(v.explainError(err))
 	default:
-		r := tables.Unseen("STS does not say who they are: %s", v.why(err))
+		r := tables.Unseen("STS does not say who they are: %s", v.explainError(err))
 		r.Means = "DynamoDB may take them all the same, as the next checks tell"
 		return r
 	}
 	if given.CanExpire && given.Expires.Sub(v.Now()) < soon {
 		return tables.Finding{
 			Status: tables.Warning, Found: who + until, Means: "they are about to expire: what runs longer has to renew them",
-			Fix: v.login(),
+			Fix: v.loginCommand(),
 		}
 	}
 	return tables.Fine("%s%s", who, until)
 }
 
-func source(c aws.Credentials) string {
+func credentialSource(c aws.Credentials) string {
 	if c.Source == "" {
 		return "the environment"
 	}
 	return c.Source
 }
 
-func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+func clockText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// login is the command that renews credentials.
-func (v *visit) login() string {
+// loginCommand returns the command that renews credentials.
+func (v *visit) loginCommand() string {
 	if v.Profile == "" {
 		return "aws sso login"
 	}
 	return "aws sso login --profile " + v.Profile
 }
 
-// badCredentials ends what asks DynamoDB.
+// badCredentials stops all further requests to DynamoDB.
 func (v *visit) badCredentials(found string) tables.Finding {
 	v.down = "the credentials cannot be used"
-	return tables.Finding{Status: tables.Wrong, Found: found, Means: "every request is refused", Fix: v.login()}
+	return tables.Finding{Status: tables.Wrong, Found: found, Means: "every request is refused", Fix: v.loginCommand()}
 }
 
-// endpoint asks it for the table, which tells most of what the next checks need.
-func (v *visit) endpoint(ctx context.Context) tables.Finding {
+// checkEndpoint describes the table, which provides most of the facts for the next checks.
+func (v *visit) checkEndpoint(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.Unseen("%s", v.down)
 	}
-	v.described = v.describe(ctx, v.table.Name())
+	v.described = v.describeTable(ctx, v.table.Name())
 	facts := v.described
 	switch c := causeOf(facts.err); {
 	case c == refusedCredentials:
-		return v.badCredentials(fmt.Sprintf("%s answers, and %s", v.Where, v.why(facts.err)))
+		return v.badCredentials(fmt.Sprintf("%s answers, and %s", v.Where, v.explainError(facts.err)))
 	case c == notDynamoDB:
-		v.down = v.why(facts.err)
-		return tables.Finding{Status: tables.Wrong, Found: v.Where + ": " + v.down, Means: "nothing can be asked there", Fix: v.command("doctor")}
+		v.down = v.explainError(facts.err)
+		return tables.Finding{Status: tables.Wrong, Found: v.Where + ": " + v.down, Means: "nothing can be asked there", Fix: v.tableCommand("doctor")}
 	case c == silent && !facts.reached:
 		v.down = "the endpoint does not answer"
-		r := tables.Finding{Status: tables.Wrong, Found: v.Where + ": " + v.why(facts.err), Means: "it is the network, the endpoint or the region, not a permission", Fix: "curl -sv https://dynamodb." + v.Region + ".amazonaws.com"}
+		r := tables.Finding{Status: tables.Wrong, Found: v.Where + ": " + v.explainError(facts.err), Means: "it is the network, the endpoint or the region, not a permission", Fix: "curl -sv https://dynamodb." + v.Region + ".amazonaws.com"}
 		if v.Engine {
 			r.Fix = "dynalimit local" + v.LocalFlags
 		}
@@ -110,8 +110,8 @@ func (v *visit) endpoint(ctx context.Context) tables.Finding {
 	return tables.Fine("%s answered in %v", v.Where, facts.received.Sub(facts.sent).Round(time.Millisecond))
 }
 
-// describe asks what a table is like.
-func (v *visit) describe(ctx context.Context, table string) *tableFacts {
+// describeTable describes a table.
+func (v *visit) describeTable(ctx context.Context, table string) *tableFacts {
 	facts := &tableFacts{sent: v.Now()}
 	out, err := v.Client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
 	facts.received, facts.err = v.Now(), err
@@ -131,8 +131,8 @@ func (v *visit) describe(ctx context.Context, table string) *tableFacts {
 	return facts
 }
 
-// offBy is how far this machine's clock is from DynamoDB's, at least: a Date has whole
-// seconds, and the answer took its time. It is positive if this machine is ahead.
+// offBy returns the minimal offset of this machine's clock to DynamoDB's, because a Date has
+// whole seconds and the answer took some time. It is positive if this machine is ahead.
 func (f *tableFacts) offBy() time.Duration {
 	switch {
 	case f.sent.After(f.date.Add(time.Second)):
@@ -143,11 +143,11 @@ func (f *tableFacts) offBy() time.Duration {
 	return 0
 }
 
-// A clock off by a second is corrected for, one off by more than a minute comes near to
-// what AWS refuses.
+// The library corrects an offset of a second or more. An offset above a minute comes close to
+// the offsets that AWS refuses.
 const clockTolerated, clockWrong = time.Second, time.Minute
 
-func (v *visit) clock(context.Context) tables.Finding {
+func (v *visit) checkClock(context.Context) tables.Finding {
 	if v.described == nil {
 		return tables.Unseen("%s", v.down)
 	}

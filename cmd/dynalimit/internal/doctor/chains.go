@@ -8,7 +8,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// chains are the parents that count, by the entity, and how many entities name each as theirs.
+// chains is the parents that count by entity, and the number of children of each.
 type chains struct {
 	parents  map[string]string
 	children map[string]int
@@ -25,9 +25,9 @@ func chainsOf(records []admin.Entity) chains {
 	return c
 }
 
-// fault describes the fault of an entity's chain; empty for none. It reports a chain that is too deep
-// at its lowest entity, and a cycle at the first of its names.
-func (c chains) fault(e admin.Entity) string {
+// chainFault describes the fault of an entity's chain, or returns "". It reports a chain that is too
+// deep at its lowest entity, and a cycle at its first name.
+func (c chains) chainFault(e admin.Entity) string {
 	chain := []string{e.ID}
 	for at := c.parents[e.ID]; at != ""; at = c.parents[at] {
 		switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-func (v *visit) namespace(ctx context.Context) tables.Finding {
+func (v *visit) checkNamespace(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.Unseen("%s", v.down)
 	}
@@ -22,7 +22,7 @@ func (v *visit) namespace(ctx context.Context) tables.Finding {
 	}
 	n, err := admin.New(v.Limits).Namespaces.Get(ctx, v.Namespace)
 	if err != nil {
-		return tables.Unseen("%s", v.why(err))
+		return tables.Unseen("%s", v.explainError(err))
 	}
 	f := tables.Finding{Status: tables.Wrong, Found: v.Namespace + " is not registered", Means: "every call in it fails; a misspelt name is no new tenant"}
 	command := "register " + v.Namespace
@@ -38,11 +38,11 @@ func (v *visit) namespace(ctx context.Context) tables.Finding {
 	return f
 }
 
-// mostLevels bounds how many levels are read, readingTimes for how many timeouts.
+// mostLevels is the maximal number of levels to read, readingTimes the time limit in timeouts.
 const mostLevels, readingTimes, batch = 5_000, 6, 100
 
-// configuration reads every level, and names those that cannot be read.
-func (v *visit) configuration(ctx context.Context) []tables.Finding {
+// checkConfiguration reads every level and reports unreadable ones.
+func (v *visit) checkConfiguration(ctx context.Context) []tables.Finding {
 	if v.down != "" {
 		return []tables.Finding{tables.Unseen("%s", v.down)}
 	}
@@ -54,7 +54,7 @@ func (v *visit) configuration(ctx context.Context) []tables.Finding {
 	v.owners = map[string]bool{}
 	v.resources, v.groups = map[string]bool{}, map[string]string{}
 	read := func() error {
-		broken, err := v.unreadable(ctx, pending)
+		broken, err := v.findUnreadable(ctx, pending)
 		results, pending = append(results, broken...), pending[:0]
 		return err
 	}
@@ -68,14 +68,14 @@ func (v *visit) configuration(ctx context.Context) []tables.Finding {
 			err = read()
 		}
 		if err != nil {
-			return append(results, tables.Unseen("%s; %d levels were read", v.why(err), seen-len(pending)))
+			return append(results, tables.Unseen("%s; %d levels were read", v.explainError(err), seen-len(pending)))
 		}
 		if seen == mostLevels {
 			break
 		}
 	}
 	if err := read(); err != nil {
-		return append(results, tables.Unseen("%s", v.why(err)))
+		return append(results, tables.Unseen("%s", v.explainError(err)))
 	}
 	if seen < mostLevels {
 		v.plans = plans
@@ -89,8 +89,8 @@ func (v *visit) configuration(ctx context.Context) []tables.Finding {
 	return []tables.Finding{tables.Fine("%s, all can be read", notation.Many(seen, "level"))}
 }
 
-// unreadable reads levels together, and one by one if one of them cannot be read.
-func (v *visit) unreadable(ctx context.Context, levels []admin.Scope) ([]tables.Finding, error) {
+// findUnreadable reads levels together, and one by one if that fails.
+func (v *visit) findUnreadable(ctx context.Context, levels []admin.Scope) ([]tables.Finding, error) {
 	if len(levels) == 0 {
 		return nil, nil
 	}
@@ -118,8 +118,8 @@ func (v *visit) unreadable(ctx context.Context, levels []admin.Scope) ([]tables.
 	return results, nil
 }
 
-// deleteLevel removes a level that cannot be read: whatever reads it first, as the commands
-// of dynalimit do, cannot.
+// deleteLevel returns a command that deletes an unreadable level without reading it first,
+// unlike the commands of dynalimit.
 func (v *visit) deleteLevel(at admin.Scope) string {
 	keys := schema.NewKeys(v.Namespace)
 	key := keys.SystemConfig()
@@ -141,23 +141,23 @@ func (v *visit) systemLimits(ctx context.Context) tables.Finding {
 	config, err := admin.New(v.Limits).Limits.GetConfig(ctx, admin.Scope{Everyone: true})
 	switch {
 	case err != nil:
-		return tables.Unseen("%s", v.why(err))
+		return tables.Unseen("%s", v.explainError(err))
 	case config.Blocked:
-		return tables.Finding{Status: tables.Wrong, Found: "the system is blocked", Means: "no call is admitted at all", Fix: v.command("system show")}
+		return tables.Finding{Status: tables.Wrong, Found: "the system is blocked", Means: "no call is admitted at all", Fix: v.tableCommand("system show")}
 	case config.BlockedExcept:
-		return tables.Finding{Status: tables.Wrong, Found: "the system is blocked with exceptions", Means: "no call is admitted but those of exceptions", Fix: v.command("system show")}
+		return tables.Finding{Status: tables.Wrong, Found: "the system is blocked with exceptions", Means: "no call is admitted but those of exceptions", Fix: v.tableCommand("system show")}
 	case config.Unlimited:
-		return tables.Finding{Status: tables.Hint, Found: "the system is unlimited", Means: "who has no limits of their own is not limited", Fix: v.command("system show")}
+		return tables.Finding{Status: tables.Hint, Found: "the system is unlimited", Means: "who has no limits of their own is not limited", Fix: v.tableCommand("system show")}
 	case len(config.Limits) == 0:
 		return tables.Finding{
 			Status: tables.Hint, Found: "there are none", Means: "calls of an entity that has no other limits fail, unless the service gives some to New",
-			Fix: v.command("system set rpm=100"),
+			Fix: v.tableCommand("system set rpm=100"),
 		}
 	}
 	return tables.Fine("%s", notation.Many(len(config.Limits), "limit"))
 }
 
-// deleteItem is the command that deletes an item, and shows what it held.
+// deleteItem returns a command that deletes an item and prints its old value.
 func (v *visit) deleteItem(key schema.Key) string {
 	return v.table.Flags.OfAWS(`dynamodb delete-item --table-name %s --key '{"PK":{"S":%q},"SK":{"S":%q}}' --return-values ALL_OLD`, v.table.Name(), key.PK, key.SK)
 }

@@ -1,6 +1,6 @@
-// Package doctor examines what a limiter needs: the endpoint, credentials, the table and
-// its settings, the clock, the layout, permissions, the configuration. It writes nothing:
-// what may be written is asked under conditions that cannot hold.
+// Package doctor examines the requirements of a limiter: the endpoint, credentials, the table
+// and its settings, the clock, the layout, permissions, and the configuration. It writes
+// nothing: its test writes have conditions that never hold.
 package doctor
 
 import (
@@ -9,35 +9,35 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 )
 
-// check examines one thing. What it needs of others is in the visit.
+// check examines one requirement. It finds the results of earlier checks in the visit.
 type check struct {
 	name, doing string
 	run         func(*visit, context.Context) []tables.Finding
 }
 
-// checks are all of them, in an order in which each knows what it needs.
+// checks are all checks, each after those that it depends on.
 var checks = []check{
-	{"region", "finding the region", one((*visit).region)},
-	{"credentials", "asking who the credentials are", one((*visit).credentials)},
-	{"endpoint", "asking the endpoint", one((*visit).endpoint)},
-	{"clock", "comparing clocks", one((*visit).clock)},
+	{"region", "finding the region", singleFinding((*visit).checkRegion)},
+	{"credentials", "asking who the credentials are", singleFinding((*visit).checkCredentials)},
+	{"endpoint", "asking the endpoint", singleFinding((*visit).checkEndpoint)},
+	{"clock", "comparing clocks", singleFinding((*visit).checkClock)},
 	{"table", "looking at the table", (*visit).limitsTable},
-	{"permissions", "trying what is permitted", (*visit).permissions},
-	{"namespace", "reading the namespace", one((*visit).namespace)},
-	{"configuration", "reading every level of the configuration", (*visit).configuration},
-	{"names", "looking for plans, parents and groups that are nowhere", one((*visit).names)},
-	{"system limits", "reading the system's limits", one((*visit).systemLimits)},
-	{"usage", "looking how far usage is summed up", one((*visit).usage)},
+	{"permissions", "trying what is permitted", (*visit).checkPermissions},
+	{"namespace", "reading the namespace", singleFinding((*visit).checkNamespace)},
+	{"configuration", "reading every level of the configuration", (*visit).checkConfiguration},
+	{"names", "looking for plans, parents and groups that are nowhere", singleFinding((*visit).checkNames)},
+	{"system limits", "reading the system's limits", singleFinding((*visit).systemLimits)},
+	{"usage", "looking how far usage is summed up", singleFinding((*visit).checkUsage)},
 	{"budget tables", "looking at the tables of budgets", (*visit).budgetTables},
 }
 
-func one(run func(*visit, context.Context) tables.Finding) func(*visit, context.Context) []tables.Finding {
+func singleFinding(run func(*visit, context.Context) tables.Finding) func(*visit, context.Context) []tables.Finding {
 	return func(v *visit, ctx context.Context) []tables.Finding { return []tables.Finding{run(v, ctx)} }
 }
 
-// Examine runs every check, and says before each what it is doing. It goes on after what is
-// wrong; a check that hangs ends with its timeout, and what depends on it is Unchecked. It
-// stops when ctx ends.
+// Examine runs every check, and calls doing before each. It continues after a fault. A check
+// that hangs ends with its timeout, and dependent ones are Unchecked. Examine stops when ctx
+// ends.
 func Examine(ctx context.Context, p Patient, doing func(string)) ([]tables.Finding, error) {
 	v := &visit{Patient: p, table: p.Tables[0]}
 	var all []tables.Finding
@@ -59,7 +59,7 @@ func Examine(ctx context.Context, p Patient, doing func(string)) ([]tables.Findi
 	return all, nil
 }
 
-// Worst is the worst status of results.
+// Worst returns the worst status of the results.
 func Worst(results []tables.Finding) tables.Status {
 	rank := map[tables.Status]int{tables.OK: 0, tables.Hint: 1, tables.Unchecked: 2, tables.Warning: 3, tables.Wrong: 4}
 	worst := tables.OK

@@ -15,31 +15,30 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// cause is the kind of thing that made a request fail.
+// cause is the reason that a request failed.
 type cause int
 
 const (
 	none cause = iota
 	// denied: a permission is missing.
 	denied
-	// refusedCredentials: they are not known, have expired, or there are none.
+	// refusedCredentials: they are unknown, expired or missing.
 	refusedCredentials
-	// missing: there is no such table.
+	// missing: the table does not exist.
 	missing
 	// unknownOperation: the engine does not know the operation.
 	unknownOperation
-	// silent: no answer came.
+	// silent: the request got no answer.
 	silent
-	// throttled: DynamoDB is too busy.
+	// throttled: DynamoDB throttled the request.
 	throttled
-	// notDynamoDB: what answers is something else.
+	// notDynamoDB: the answer came from another program.
 	notDynamoDB
 	// answered: any other answer.
 	answered
 )
 
-// causeOf tells what made a request fail; a lost network is never taken for a missing
-// permission.
+// causeOf returns why a request failed. It never takes a lost network for a missing permission.
 func causeOf(err error) cause {
 	if err == nil {
 		return none
@@ -66,7 +65,7 @@ func causeOf(err error) cause {
 	return causeOfUnsent(err)
 }
 
-// causeOfUnsent tells why a request that no answer came to was not sent.
+// causeOfUnsent returns why a request without an answer was not sent.
 func causeOfUnsent(err error) cause {
 	if strings.Contains(ddb.Explain(err), "credentials") || strings.Contains(err.Error(), "static credentials are empty") {
 		return refusedCredentials
@@ -91,7 +90,7 @@ func causeOfCode(err error, api smithy.APIError) cause {
 	return answered
 }
 
-// responseOf is the answer that an error came with, nil for none.
+// responseOf returns the response in an error, or nil.
 func responseOf(err error) *http.Response {
 	var r *awshttp.ResponseError
 	if errors.As(err, &r) && r.Response != nil && r.Response.Response != nil && r.HTTPStatusCode() != 0 {
@@ -100,8 +99,8 @@ func responseOf(err error) *http.Response {
 	return nil
 }
 
-// why says in words what made a request fail.
-func (v *visit) why(err error) string {
+// explainError describes why a request failed.
+func (v *visit) explainError(err error) string {
 	var api smithy.APIError
 	_ = errors.As(err, &api)
 	switch causeOf(err) {
@@ -113,7 +112,7 @@ func (v *visit) why(err error) string {
 		if reason := ddb.Explain(err); reason != "" && api != nil {
 			return reason
 		}
-		return "there are no credentials that can be used: " + innermost(err)
+		return "there are no credentials that can be used: " + innermostText(err)
 	case missing:
 		return fmt.Sprintf("there is no table %q in %s", v.table.Name(), v.Region)
 	case unknownOperation:
@@ -122,18 +121,18 @@ func (v *visit) why(err error) string {
 		if errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Sprintf("no answer within %v", v.Timeout)
 		}
-		return "no answer: " + innermost(err)
+		return "no answer: " + innermostText(err)
 	case throttled:
 		return "DynamoDB is too busy: it throttles"
 	case notDynamoDB:
 		return "what answers there is not DynamoDB"
 	case answered:
 	}
-	return innermost(err)
+	return innermostText(err)
 }
 
-// innermost is an error without what the SDK puts around it.
-func innermost(err error) string {
+// innermostText returns an error's text without the SDK's additions.
+func innermostText(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) && api.ErrorMessage() != "" {
 		return api.ErrorCode() + ": " + api.ErrorMessage()

@@ -12,13 +12,13 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 )
 
-// mostTold is how many names that stand nowhere are told.
+// mostTold is the maximal number of reported unknown names.
 const mostTold = 3
 
-// names looks whether the plans and parents that records name, and the groups that resources
-// name, are there: a misspelt one is accepted, as it may be stored later. It looks at the chains of
-// parents too.
-func (v *visit) names(ctx context.Context) tables.Finding {
+// checkNames checks that the plans, parents and groups named in records and resources exist: a
+// misspelt name is accepted, because it may be stored later. It also checks the chains of
+// parents.
+func (v *visit) checkNames(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.Unseen("%s", v.down)
 	}
@@ -31,7 +31,7 @@ func (v *visit) names(ctx context.Context) tables.Finding {
 	there := map[string]bool{"": true}
 	for e, err := range admin.New(v.Limits).Entities.List(ctx) {
 		if err != nil {
-			return tables.Unseen("%s; %s were read", v.why(err), notation.Many(len(records), "record"))
+			return tables.Unseen("%s; %s were read", v.explainError(err), notation.Many(len(records), "record"))
 		}
 		records, there[e.ID] = append(records, e), true
 		if len(records) == mostLevels {
@@ -59,12 +59,12 @@ func (v *visit) names(ctx context.Context) tables.Finding {
 	if more := len(wrong) - mostTold; more > 0 {
 		found += fmt.Sprintf("; and %d more", more)
 	}
-	return tables.Finding{Status: tables.Warning, Found: found, Means: "a misspelt name is accepted, and less specific levels decide", Fix: v.command(fix)}
+	return tables.Finding{Status: tables.Warning, Found: found, Means: "a misspelt name is accepted, and less specific levels decide", Fix: v.tableCommand(fix)}
 }
 
-// entityNames looks at the names that records of entities say. It returns the chains of parents that
-// no call can go, the names of nothing, the first entity of either, and how many have a parent that
-// does not count.
+// entityNames checks the names in entities' records. It returns the invalid chains, the unknown
+// names, the first entity with either, and the number of entities with a parent that does not
+// count.
 func (v *visit) entityNames(records []admin.Entity, there map[string]bool) (failing, wrong []string, first string, detached int) {
 	plans := map[string]string{}
 	for _, e := range records {
@@ -80,7 +80,7 @@ func (v *visit) entityNames(records []admin.Entity, there map[string]bool) (fail
 			told[e.ParentID] = true
 			wrong = append(wrong, fmt.Sprintf("the parent %q of %s has no limits of its own and no plan with limits, so nothing is charged to it", e.ParentID, e.ID))
 		}
-		if why := chains.fault(e); why != "" {
+		if why := chains.chainFault(e); why != "" {
 			failing = append(failing, why)
 		}
 		if e.Detached && e.ParentID != "" {
@@ -93,7 +93,7 @@ func (v *visit) entityNames(records []admin.Entity, there map[string]bool) (fail
 	return failing, wrong, first, detached
 }
 
-// unknownNames are the plan and the parent of an entity that are not there.
+// unknownNames returns the plan and the parent of an entity if they are unknown.
 func (v *visit) unknownNames(e admin.Entity, parent bool) (wrong []string) {
 	if e.Plan != "" && !v.plans[e.Plan] {
 		wrong = append(wrong, fmt.Sprintf("the plan %q of %s has no limits", e.Plan, e.ID))

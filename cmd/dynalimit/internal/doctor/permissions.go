@@ -17,26 +17,26 @@ import (
 // rolesCommand prints the policies of the roles.
 const rolesCommand = "template --parts roles"
 
-// never is a condition that is false for every item, and for an absent one: DynamoDB looks
-// at it only after it has found that the caller may write.
+// never is a condition that no item fulfils, not even an absent one. DynamoDB evaluates it only
+// after it has checked the caller's permission.
 const never = "attribute_exists(PK) AND attribute_not_exists(PK)"
 
-// probe asks for one action without leaving a trace.
+// probe tests one permission without changing anything.
 type probe struct {
 	action string
-	// on is the index, "" for the table.
+	// on is the index, or "" for the table.
 	on  string
 	ask func(ctx context.Context, p probe, c tables.Client, at place) error
 }
 
-// place is what probes ask about: an item that nobody makes.
+// place is the item that probes use. It never exists.
 type place struct {
 	table string
 	key   schema.Item
 }
 
-// needed are the actions of a role.
-func (v *visit) needed() []probe {
+// neededActions returns the actions of a role.
+func (v *visit) neededActions() []probe {
 	get, batchGet, update := probe{"GetItem", "", probeGet}, probe{"BatchGetItem", "", probeBatchGet}, probe{"UpdateItem", "", probeUpdate}
 	queries := []probe{{"Query", "", probeQuery}}
 	for _, x := range v.Limits.TableInput().GlobalSecondaryIndexes {
@@ -60,27 +60,27 @@ func (v *visit) needed() []probe {
 	return append(acquire, queries...)
 }
 
-// permissions tries every action that the role needs.
-func (v *visit) permissions(ctx context.Context) []tables.Finding {
+// checkPermissions tests every action that the role needs.
+func (v *visit) checkPermissions(ctx context.Context) []tables.Finding {
 	at := place{v.table.Name(), schema.NewKeys(v.Namespace).Bucket("probe-"+rand.Text(), "probe").Attributes()}
 	var results []tables.Finding
-	for _, p := range v.needed() {
-		r := v.permission(ctx, p, at)
+	for _, p := range v.neededActions() {
+		r := v.testPermission(ctx, p, at)
 		r.Check = "permission " + p.action
 		if p.on != "" {
 			r.Check += " on " + p.on
 		}
 		results = append(results, r)
 	}
-	if f, unserved := v.unserved(); unserved {
+	if f, unserved := v.unservedFinding(); unserved {
 		results = append(results, f)
 	}
 	return results
 }
 
-// unserved is the finding of a table that serves no request about its items, though its
-// credentials, its name and its layout may be right.
-func (v *visit) unserved() (tables.Finding, bool) {
+// unservedFinding returns the finding of a table that serves no request about its items, although
+// credentials, name and layout may be right.
+func (v *visit) unservedFinding() (tables.Finding, bool) {
 	f := tables.Finding{Check: "requests", Status: tables.Wrong, Means: "calls of services fail, or end as their policy for outages says", Fix: v.table.Flags.Command("table status")}
 	switch {
 	case v.served:
@@ -89,14 +89,14 @@ func (v *visit) unserved() (tables.Finding, bool) {
 		f.Found = "DynamoDB throttles every request to " + v.table.Name()
 		f.Means += ": its throughput or its maximum is used up, or one partition takes it all"
 	case v.down == mute:
-		f.Found, f.Fix = v.table.Name()+" answers no request about its items", v.command("doctor")
+		f.Found, f.Fix = v.table.Name()+" answers no request about its items", v.tableCommand("doctor")
 	default:
 		return f, false
 	}
 	return f, true
 }
 
-func (v *visit) permission(ctx context.Context, p probe, at place) tables.Finding {
+func (v *visit) testPermission(ctx context.Context, p probe, at place) tables.Finding {
 	if v.down != "" {
 		return tables.Unseen("%s", v.down)
 	}
@@ -108,19 +108,18 @@ func (v *visit) permission(ctx context.Context, p probe, at place) tables.Findin
 		return tables.Fine("permitted")
 	case c == denied:
 		return tables.Finding{
-			Status: tables.Wrong, Found: v.why(err), Means: "the role " + string(v.Role) + " needs it; the policies of the roles are printed by the command below",
-			Fix: v.command(rolesCommand),
+			Status: tables.Wrong, Found: v.explainError(err), Means: "the role " + string(v.Role) + " needs it; the policies of the roles are printed by the command below",
+			Fix: v.tableCommand(rolesCommand),
 		}
 	case c == silent:
 		v.down = mute
-		return tables.Unseen("%s: the network, not the permission", v.why(err))
+		return tables.Unseen("%s: the network, not the permission", v.explainError(err))
 	default:
-		return tables.Unseen("%s", v.why(err))
+		return tables.Unseen("%s", v.explainError(err))
 	}
 }
 
-// conditionFailed reports whether a write was refused by its condition, so that it was
-// permitted.
+// conditionFailed reports whether a write failed by its condition, so it was permitted.
 func conditionFailed(err error) bool {
 	if _, failed := errors.AsType[*types.ConditionalCheckFailedException](err); failed {
 		return true
@@ -158,8 +157,8 @@ func probeScan(ctx context.Context, _ probe, c tables.Client, at place) error {
 	return err
 }
 
-// probeUpdate names what quotas and later kinds write to buckets: a role that lacks it has to be
-// deployed again before the first limit of such a kind.
+// probeUpdate uses the attributes that quotas and later kinds write to buckets. A role without
+// them must be deployed again before the first such limit.
 func probeUpdate(ctx context.Context, _ probe, c tables.Client, at place) error {
 	condition := never
 	for _, name := range schema.KindsState() {
@@ -186,7 +185,7 @@ func probeConditionCheck(ctx context.Context, _ probe, c tables.Client, at place
 	return err
 }
 
-// probeBatchWrite deletes the item that nobody makes: a batch takes no conditions.
+// probeBatchWrite deletes the item that never exists, because a batch has no conditions.
 func probeBatchWrite(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{
 		at.table: {{DeleteRequest: &types.DeleteRequest{Key: at.key}}},

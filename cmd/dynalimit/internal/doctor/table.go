@@ -8,7 +8,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 )
 
-// Why the table of limits is not asked any more, though DynamoDB answered.
+// Reasons to stop requests about the table of limits although DynamoDB answered.
 const (
 	noTable     = "there is no table"
 	notOurs     = "the table is not one of dynalimit"
@@ -16,12 +16,12 @@ const (
 	otherLayout = "the layout of the table is refused"
 )
 
-// limitsTable judges the table of limits.
+// limitsTable checks the table of limits.
 func (v *visit) limitsTable(ctx context.Context) []tables.Finding {
 	if v.described == nil {
 		return []tables.Finding{tables.Unseen("%s", v.down)}
 	}
-	found := v.judge(ctx, v.table, v.described)
+	found := v.checkDescribed(ctx, v.table, v.described)
 	for _, f := range found {
 		switch {
 		case f.Status == tables.Wrong && f.Check == "table" && v.described.err != nil:
@@ -33,8 +33,8 @@ func (v *visit) limitsTable(ctx context.Context) []tables.Finding {
 	return found
 }
 
-// judge checks a table that was described.
-func (v *visit) judge(ctx context.Context, p tables.Plan, facts *tableFacts) []tables.Finding {
+// checkDescribed checks a described table.
+func (v *visit) checkDescribed(ctx context.Context, p tables.Plan, facts *tableFacts) []tables.Finding {
 	var found []tables.Finding
 	switch causeOf(facts.err) {
 	case none:
@@ -44,13 +44,13 @@ func (v *visit) judge(ctx context.Context, p tables.Plan, facts *tableFacts) []t
 		if v.down != "" {
 			return []tables.Finding{tables.Unseen("%s", v.down)}
 		}
-		found = append(found, tables.Unseen("it cannot be described: %s", v.why(facts.err)))
+		found = append(found, tables.Unseen("it cannot be described: %s", v.explainError(facts.err)))
 	}
 	state := tables.Check(ctx, v.Client, p, facts.TableDescription, func(err error) string {
 		if causeOf(err) == silent {
 			v.down = mute
 		}
-		return v.why(err)
+		return v.explainError(err)
 	})
 	if state.Refused {
 		v.down = otherLayout
@@ -58,13 +58,13 @@ func (v *visit) judge(ctx context.Context, p tables.Plan, facts *tableFacts) []t
 	return append(found, state.Findings...)
 }
 
-// budgetTables judges the tables of budgets.
+// budgetTables checks the tables of budgets.
 func (v *visit) budgetTables(ctx context.Context) []tables.Finding {
 	var results []tables.Finding
 	for _, p := range v.Tables[1:] {
 		found := []tables.Finding{{Check: "table", Status: tables.Unchecked, Found: v.down}}
 		if slices.Contains([]string{"", noTable, notOurs, otherLayout}, v.down) {
-			found = v.judge(ctx, p, v.describe(ctx, p.Name()))
+			found = v.checkDescribed(ctx, p, v.describeTable(ctx, p.Name()))
 		}
 		for _, f := range found {
 			f.Check = strings.TrimSuffix("budget table "+p.Name()+" "+f.Check, " table")

@@ -13,28 +13,28 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// An hour is closed a quarter of an hour after its end, or a little later where the stream
-// is followed now and then; the stream keeps records for a day.
+// An hour is closed a quarter of an hour after its end, or somewhat later if the stream is
+// followed periodically. The stream keeps records for a day.
 const closedLate, recordsKept = 4 * time.Hour, 24 * time.Hour
 
-// usage tells whether somebody follows the stream, by how far hours are closed.
-func (v *visit) usage(ctx context.Context) tables.Finding {
+// checkUsage reports whether a process follows the stream, by the last closed hour.
+func (v *visit) checkUsage(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.Unseen("%s", v.down)
 	}
 	key := schema.NewKeys(v.Namespace).UsageClosed()
 	out, err := v.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: v.table.Input.TableName, Key: key.Attributes(), ConsistentRead: aws.Bool(true)})
 	if err != nil {
-		return tables.Unseen("%s", v.why(err))
+		return tables.Unseen("%s", v.explainError(err))
 	}
 	cursor, err := schema.DecodeUsageCursor(out.Item)
 	if err != nil {
 		return tables.Finding{Status: tables.Warning, Found: err.Error(), Means: "hours of usage are not closed", Fix: v.deleteItem(key)}
 	}
 	if cursor.Closed.IsZero() {
-		return tables.Finding{Status: tables.Hint, Found: "nobody sums it up", Means: "nobody knows who used how much: 'dynalimit tail' or the Lambda turns the stream into usage", Fix: v.tail()}
+		return tables.Finding{Status: tables.Hint, Found: "nobody sums it up", Means: "nobody knows who used how much: 'dynalimit tail' or the Lambda turns the stream into usage", Fix: v.tailCommand()}
 	}
-	closed := "hours are closed up to " + clock(cursor.Closed) + v.usageKept(ctx)
+	closed := "hours are closed up to " + clockText(cursor.Closed) + v.usageKept(ctx)
 	late := v.Now().Sub(cursor.Closed)
 	if late <= closedLate {
 		return tables.Fine("%s", closed)
@@ -43,10 +43,10 @@ func (v *visit) usage(ctx context.Context) tables.Finding {
 	if late > recordsKept {
 		means = fmt.Sprintf("nobody has closed any for %s: records of usage are lost; when the stream is followed again, counters show what was used meanwhile, in the hour of each one's next record", notation.Wait(late))
 	}
-	return tables.Finding{Status: tables.Warning, Found: closed, Means: means, Fix: v.tail()}
+	return tables.Finding{Status: tables.Warning, Found: closed, Means: means, Fix: v.tailCommand()}
 }
 
-// usageKept tells how long hours of usage are kept; "" where that is not stored or known.
+// usageKept returns how long hours of usage are kept, or "" if that is unknown.
 func (v *visit) usageKept(ctx context.Context) string {
 	out, err := v.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: v.table.Input.TableName, Key: schema.UsageKept().Attributes(), ConsistentRead: aws.Bool(true)})
 	if err != nil {
@@ -62,5 +62,5 @@ func (v *visit) usageKept(ctx context.Context) string {
 	}
 }
 
-// tail follows the stream, of the whole table.
-func (v *visit) tail() string { return v.command("tail") }
+// tailCommand returns the command that follows the stream of the whole table.
+func (v *visit) tailCommand() string { return v.tableCommand("tail") }

@@ -12,42 +12,42 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 )
 
-// Patient is what is examined.
+// Patient is the subject of an examination.
 type Patient struct {
-	// Client asks DynamoDB, once each time, and gives up after Timeout.
+	// Client sends each request once and gives up after Timeout.
 	Client tables.Client
-	// Limits is the table as the library sees it, and Namespace its tenant, "" for none.
+	// Limits is the repository of the table, and Namespace its tenant or "".
 	Limits    *dynalimit.Repository
 	Namespace string
-	// Tables are that of limits and those of budgets, if they are asked for.
+	// Tables are the table of limits and, if requested, those of budgets.
 	Tables []tables.Plan
-	// Region is the one that is asked, and Where the endpoint in words.
+	// Region is the region of the requests, and Where describes the endpoint.
 	Region, Where string
-	// Engine means that an engine is asked in place of AWS.
+	// Engine is true if an engine replaces AWS.
 	Engine bool
-	// Credentials are those of the requests; nil where none are asked for.
+	// Credentials are the credentials of the requests. nil if none are needed.
 	Credentials aws.CredentialsProvider
-	// Identity asks AWS who they are; nil where nobody knows.
+	// Identity asks AWS for the identity of the credentials. nil if AWS is not used.
 	Identity func(context.Context) (string, error)
-	// Profile is the profile that the credentials come from, "" for none named.
+	// Profile is the profile of the credentials, or "".
 	Profile string
-	// Role is what is to be permitted: RoleAcquire, RoleRead, RoleAdmin, or RoleService.
+	// Role is the role to test: RoleAcquire, RoleRead, RoleAdmin, or RoleService.
 	Role Role
-	// LocalFlags are what has 'dynalimit local' serve where the endpoint is.
+	// LocalFlags are flags that make 'dynalimit local' serve at the endpoint.
 	LocalFlags string
 	// Now is the clock of this machine.
 	Now func() time.Time
-	// Timeout is how long a request may take.
+	// Timeout bounds one request.
 	Timeout time.Duration
 }
 
-// Role says what somebody has to be permitted.
+// Role is a set of required permissions.
 type Role string
 
 const (
-	// RoleService serves calls, and reads what `dynalimit` shows. It is the default.
+	// RoleService serves calls, and reads for `dynalimit`. It is the default.
 	RoleService Role = "service"
-	// RoleAcquire serves calls, and no more.
+	// RoleAcquire only serves calls.
 	RoleAcquire Role = "acquire"
 	// RoleRead reads.
 	RoleRead Role = "read"
@@ -58,41 +58,40 @@ const (
 // visit is one examination.
 type visit struct {
 	Patient
-	// down says why DynamoDB is not asked any more, "" while it answers.
+	// down is the reason that requests to DynamoDB have stopped, or "".
 	down string
-	// served means that a request about items was answered, throttled that one was refused
-	// because DynamoDB is too busy.
+	// served is true if a request about items was answered, throttled if one was throttled.
 	served, throttled bool
-	table             tables.Plan // of limits
-	// described is that table, nil if nothing was asked.
+	table             tables.Plan // the table of limits
+	// described is the description of that table, or nil without a request.
 	described *tableFacts
-	// plans are those that have limits; nil unless every level was read.
+	// plans are the plans with limits. nil unless every level was read.
 	plans map[string]bool
-	// owners are the entities that have levels of their own.
+	// owners are the entities with their own levels.
 	owners map[string]bool
-	// resources are those that have levels, and groups those that resources name, each with
-	// one of those.
+	// resources are the resources with levels. groups maps the groups that resources name to
+	// one of those resources.
 	resources map[string]bool
 	groups    map[string]string
 }
 
-// tableFacts are what the endpoint said about the table.
+// tableFacts are the facts about the table from the endpoint.
 type tableFacts struct {
 	*types.TableDescription
-	// err is why there is none.
+	// err is the error of the description.
 	err error
-	// date is DynamoDB's time, the zero Time if the answer had none, and sent and received
-	// are this machine's around it.
+	// date is DynamoDB's time, zero if the response has none. sent and received are this
+	// machine's times around the request.
 	date, sent, received time.Time
 	reached              bool
 }
 
-// timed bounds what one request of a check may take.
-func (v *visit) timed(ctx context.Context) (context.Context, context.CancelFunc) {
+// withTimeout bounds one request of a check.
+func (v *visit) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, v.Timeout, errSlow)
 }
 
 var errSlow = errors.New("no answer in time")
 
-// command is a command of dynalimit about the table of limits.
-func (v *visit) command(words string) string { return v.table.Flags.Command(words) }
+// tableCommand returns a command of dynalimit about the table of limits.
+func (v *visit) tableCommand(words string) string { return v.table.Flags.Command(words) }

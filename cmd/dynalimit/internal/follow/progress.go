@@ -1,5 +1,5 @@
-// Package follow is what `dynalimit tail` tells of itself: it hears what a Tail and a Closer
-// do, and sums it up.
+// Package follow tracks the progress of `dynalimit tail`: it observes a Tail and a Closer and
+// summarises their work.
 package follow
 
 import (
@@ -10,37 +10,38 @@ import (
 	"github.com/dynalimit/dynalimit/aggregator"
 )
 
-// Status is how far a table's stream was followed, since it was begun. It is a plain value.
+// Status is the progress of following a table's stream since the start. It is a plain value.
 type Status struct {
 	At time.Time `json:"at"`
-	// Shards is how many are read by this process.
+	// Shards is the number of shards that this process reads.
 	Shards int `json:"shards"`
-	// Behind is how long the oldest record waits of those that were read and not counted.
+	// Behind is the age of the oldest record that was read and not counted.
 	Behind time.Duration `json:"-"`
 	// BehindMS is Behind in milliseconds.
 	BehindMS int64 `json:"behind_ms"`
-	// Gathered is how many records wait to be counted.
+	// Gathered is the number of records that wait to be counted.
 	Gathered int `json:"gathered"`
-	// Counted, Repeated and Ignored are what became of records, Folds in how many calls.
+	// Counted, Repeated and Ignored count records by their result, Folds the calls that
+	// processed them.
 	Counted  int64 `json:"counted"`
 	Repeated int64 `json:"repeated"`
 	Ignored  int64 `json:"ignored"`
 	Folds    int64 `json:"folds"`
-	// Skipped are records that can never be counted, Trimmed how often records were gone
-	// before they were read, and Gaps the consumption without a record that was found.
+	// Skipped counts records that can never be counted, Trimmed the times that records were
+	// gone before they were read, and Gaps the found gaps: consumption without a record.
 	Skipped int64 `json:"skipped"`
 	Trimmed int64 `json:"trimmed"`
 	Gaps    int64 `json:"gaps"`
-	// Retries is how often something failed that is tried again.
+	// Retries counts failures that are retried.
 	Retries int64 `json:"retries"`
-	// HoursClosed and HoursFinal are the hours that were closed, and made final.
+	// HoursClosed and HoursFinal count the hours that were closed and made final.
 	HoursClosed int64 `json:"hours_closed"`
 	HoursFinal  int64 `json:"hours_final"`
-	// Closing is the progress of the hour, day or month that is closed now; "" while none is.
+	// Closing is the progress of the hour, day or month being closed, or "".
 	Closing string `json:"closing,omitempty"`
 }
 
-// Progress hears what happens. Make one with New. It is safe for concurrent use.
+// Progress observes a Tail and a Closer. Make one with New. It is safe for concurrent use.
 type Progress struct {
 	now  func() time.Time
 	tell func(string)
@@ -48,32 +49,32 @@ type Progress struct {
 	mu     sync.Mutex
 	status Status
 	shards map[aggregator.Shard]*shard
-	// taken says that a shard was read, ever.
+	// taken is true once a shard was read.
 	taken bool
-	// quiet is since when no shard has come or gone, and nothing failed.
+	// quiet is the time since which no shard has come or gone and nothing has failed.
 	quiet time.Time
-	// began is the instant up to which shards are to be read.
+	// began is the instant up to which to read the shards.
 	began time.Time
-	// failed is the last failure, nil once records were processed since.
+	// failed is the last failure. It is nil once records were processed afterwards.
 	failed *aggregator.TailRetry
 }
 
-// shard is one that is read.
+// shard is a shard that this process reads.
 type shard struct {
 	lag *aggregator.ShardLag // nil before the first read
-	// quiet is since when nothing has been known to wait there; past says that it was read,
-	// and counted, beyond the instant at which this began.
+	// quiet is the time since which no record is known to wait in the shard. past is true once
+	// the shard was read and counted beyond the start of this process.
 	quiet time.Time
 	past  bool
 }
 
-// New returns a Progress, with a clock that does not stand still; tell is told, line by
-// line, what somebody should know of.
+// New returns a Progress. now must be a running clock. tell receives notes for operators, line
+// by line.
 func New(now func() time.Time, tell func(string)) *Progress {
 	return &Progress{now: now, tell: tell, shards: map[aggregator.Shard]*shard{}, quiet: now(), began: now()}
 }
 
-// Observer has a Tail tell of what happens.
+// Observer returns the observer for a Tail.
 func (p *Progress) Observer() aggregator.TailObserver {
 	return aggregator.TailObserver{
 		ShardChanged: p.ShardChanged, Lagged: p.Lagged, Processed: p.Processed, Skipped: p.Skipped,
@@ -81,7 +82,7 @@ func (p *Progress) Observer() aggregator.TailObserver {
 	}
 }
 
-// Status is how things are.
+// Status returns the current status.
 func (p *Progress) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,15 +97,15 @@ func (p *Progress) Status() Status {
 	return s
 }
 
-// Until says up to which instant shards are to be read, by DynamoDB's clock.
+// Until sets the instant, by DynamoDB's clock, up to which to read the shards.
 func (p *Progress) Until(began time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.began = began
 }
 
-// Quiet is how long nothing has been known to wait that was written before this began, and
-// whether a shard was read at all: if none was, others read them.
+// Quiet returns for how long no record from before the start is known to wait, and whether any
+// shard was read. If none was, other processes read them.
 func (p *Progress) Quiet() (since time.Duration, reading bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +113,7 @@ func (p *Progress) Quiet() (since time.Duration, reading bool) {
 	for _, r := range p.shards {
 		switch {
 		case r.past:
-		case r.waits():
+		case r.isWaiting():
 			return 0, true
 		default:
 			since = min(since, p.now().Sub(r.quiet))
@@ -121,8 +122,8 @@ func (p *Progress) Quiet() (since time.Duration, reading bool) {
 	return since, p.taken
 }
 
-// Stuck returns the error of a step that failed at least tries times in a row while nothing was
-// processed. It returns nil if no step did, and always if tries is 0.
+// Stuck returns the error of a step that failed at least tries times in a row while no record
+// was processed. It returns nil if no step did, or if tries is 0.
 func (p *Progress) Stuck(tries int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,14 +133,14 @@ func (p *Progress) Stuck(tries int) error {
 	return fmt.Errorf("%s failed %d times in a row: %w; the next run goes on from the last checkpoint", p.failed.Op, p.failed.Try, p.failed.Err)
 }
 
-// waits reports whether something is known to wait in a shard.
-func (r *shard) waits() bool { return r.lag == nil || r.lag.Behind > 0 || r.lag.Gathered > 0 }
+// isWaiting reports whether a record is known to wait in the shard.
+func (r *shard) isWaiting() bool { return r.lag == nil || r.lag.Behind > 0 || r.lag.Gathered > 0 }
 
-// stir notes that something happened.
-func (p *Progress) stir() { p.quiet = p.now() }
+// markActive records an activity.
+func (p *Progress) markActive() { p.quiet = p.now() }
 
-// hear takes something in, and then tells what it says.
-func (p *Progress) hear(what func(say func(format string, args ...any))) {
+// update runs a change under the lock, and then prints its notes.
+func (p *Progress) update(what func(say func(format string, args ...any))) {
 	var lines []string
 	p.mu.Lock()
 	what(func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) })
@@ -149,10 +150,10 @@ func (p *Progress) hear(what func(say func(format string, args ...any))) {
 	}
 }
 
-// ShardChanged is that of an aggregator.TailObserver.
+// ShardChanged implements aggregator.TailObserver.
 func (p *Progress) ShardChanged(e aggregator.ShardChange) {
-	p.hear(func(say func(string, ...any)) {
-		p.stir()
+	p.update(func(say func(string, ...any)) {
+		p.markActive()
 		if e.State == aggregator.ShardTaken {
 			p.shards[e.Shard], p.taken = &shard{quiet: p.now()}, true
 			return
@@ -164,14 +165,14 @@ func (p *Progress) ShardChanged(e aggregator.ShardChange) {
 	})
 }
 
-// Lagged is that of an aggregator.TailObserver.
+// Lagged implements aggregator.TailObserver.
 func (p *Progress) Lagged(e aggregator.ShardLag) {
-	p.hear(func(func(string, ...any)) {
+	p.update(func(func(string, ...any)) {
 		r := p.shards[e.Shard]
 		if r == nil {
 			return
 		}
-		if r.waits() || e.Behind > 0 || e.Gathered > 0 || !e.Last.Equal(r.lag.Last) {
+		if r.isWaiting() || e.Behind > 0 || e.Gathered > 0 || !e.Last.Equal(r.lag.Last) {
 			r.quiet = p.now()
 		}
 		r.lag = &e
@@ -179,19 +180,19 @@ func (p *Progress) Lagged(e aggregator.ShardLag) {
 	})
 }
 
-// Processed is that of an aggregator.TailObserver.
+// Processed implements aggregator.TailObserver.
 func (p *Progress) Processed(e aggregator.RecordsProcessed) {
-	p.hear(func(say func(string, ...any)) {
+	p.update(func(say func(string, ...any)) {
 		p.status.Folds++
 		p.failed = nil
 		p.status.Counted += int64(e.Result.Counted)
 		p.status.Repeated += int64(e.Result.Repeated)
 		p.status.Ignored += int64(e.Result.Ignored)
-		p.gaps(e.Result.Gaps, say)
+		p.noteGaps(e.Result.Gaps, say)
 	})
 }
 
-func (p *Progress) gaps(gaps []aggregator.Gap, say func(string, ...any)) {
+func (p *Progress) noteGaps(gaps []aggregator.Gap, say func(string, ...any)) {
 	p.status.Gaps += int64(len(gaps))
 	for i, g := range gaps {
 		if i == mostGaps {
@@ -202,34 +203,34 @@ func (p *Progress) gaps(gaps []aggregator.Gap, say func(string, ...any)) {
 	}
 }
 
-// Skipped is that of an aggregator.TailObserver.
+// Skipped implements aggregator.TailObserver.
 func (p *Progress) Skipped(e aggregator.RecordSkipped) {
-	p.hear(func(say func(string, ...any)) {
+	p.update(func(say func(string, ...any)) {
 		p.status.Skipped++
 		say("record %s was skipped after %s: %v", e.Record.EventID, fmt.Sprintf("%d tries", e.Tries), e.Err)
 	})
 }
 
-// Trimmed is that of an aggregator.TailObserver.
+// Trimmed implements aggregator.TailObserver.
 func (p *Progress) Trimmed(e aggregator.ShardTrimmed) {
-	p.hear(func(say func(string, ...any)) {
+	p.update(func(say func(string, ...any)) {
 		p.status.Trimmed++
 		say("records of shard %s were gone before they were read: the stream keeps them for a day", e.Shard.ID)
 	})
 }
 
-// Disordered is that of an aggregator.TailObserver.
+// Disordered implements aggregator.TailObserver.
 func (p *Progress) Disordered(e aggregator.RecordDisordered) {
-	p.hear(func(say func(string, ...any)) {
+	p.update(func(say func(string, ...any)) {
 		say("shard %s gave record %s after %s: it may be taken for repeated", e.Shard.ID, e.Sequence, e.After)
 	})
 }
 
-// Retrying is that of an aggregator.TailObserver. The first of failures in a row is told, and
+// Retrying implements aggregator.TailObserver. Of consecutive failures it prints the first and
 // each tenth.
 func (p *Progress) Retrying(e aggregator.TailRetry) {
-	p.hear(func(say func(string, ...any)) {
-		p.stir()
+	p.update(func(say func(string, ...any)) {
+		p.markActive()
 		p.status.Retries++
 		p.failed = &e
 		if e.Try == 1 || e.Try%10 == 0 {
@@ -238,21 +239,21 @@ func (p *Progress) Retrying(e aggregator.TailRetry) {
 	})
 }
 
-// Closed hears of an hour that a Closer closed.
+// Closed records an hour that a Closer closed.
 func (p *Progress) Closed(h aggregator.ClosedHour) {
-	p.hear(func(say func(string, ...any)) {
+	p.update(func(say func(string, ...any)) {
 		if h.Final {
 			p.status.HoursFinal++
-			p.gaps(h.Gaps, say) // those of an hour that is not final may go
+			p.noteGaps(h.Gaps, say) // gaps of an hour that is not final may disappear
 			return
 		}
 		p.status.HoursClosed++
 	})
 }
 
-// Failed hears why a Closer could not close what is due.
+// Failed records the error of a Closer.
 func (p *Progress) Failed(err error) {
-	p.hear(func(say func(string, ...any)) {
+	p.update(func(say func(string, ...any)) {
 		p.status.Retries++
 		say("hours could not be closed, which is tried again: %v", err)
 	})

@@ -9,10 +9,10 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 )
 
-// mostGaps is how many gaps are told one by one of those that are found at once.
+// mostGaps is the maximal number of gaps to print individually at a time.
 const mostGaps = 5
 
-// gapText is a gap in words.
+// gapText describes a gap.
 func gapText(g aggregator.Gap) string {
 	what := notation.Tokens(g.Missing) + " without a record"
 	if g.Unseen > 0 {
@@ -24,17 +24,17 @@ func gapText(g aggregator.Gap) string {
 	return fmt.Sprintf("gap: %s of %s, %s in the hour of %s: %s", g.Limit, g.Entity, g.Resource, g.Hour.UTC().Format("2006-01-02 15:04"), what)
 }
 
-// Text is the status in one line.
+// Text formats the status as one line.
 func (s Status) Text() string {
-	text := reading(s.Shards, s.Behind, s.Gathered)
+	text := readingText(s.Shards, s.Behind, s.Gathered)
 	if read := s.Counted + s.Repeated + s.Ignored; read > s.Counted {
-		text += ", " + notation.Number(read) + " read" // most of an apply is nothing to count
+		text += ", " + notation.Number(read) + " read" // most records of an apply count nothing
 	}
 	return text + ", " + s.Done()
 }
 
-// reading says how far the stream was read.
-func reading(shards int, behind time.Duration, gathered int) string {
+// readingText describes the progress of reading the stream.
+func readingText(shards int, behind time.Duration, gathered int) string {
 	how := "no shards: others read them, or there are none yet"
 	if shards > 0 {
 		how = notation.Many(shards, "shard") + ", up to date"
@@ -48,23 +48,23 @@ func reading(shards int, behind time.Duration, gathered int) string {
 	return how
 }
 
-// Done says what was done.
+// Done describes the finished work.
 func (s Status) Done() string {
 	parts := []string{notation.Number(s.Counted) + " counted"}
-	parts = some(parts, s.Repeated, "repeated", "repeated")
-	parts = some(parts, s.HoursClosed, "hour closed", "hours closed")
-	parts = some(parts, s.HoursFinal, "hour final", "hours final")
-	parts = some(parts, s.Gaps, "gap", "gaps")
-	parts = some(parts, s.Skipped, "skipped", "skipped")
-	parts = some(parts, s.Retries, "retry", "retries")
+	parts = appendCount(parts, s.Repeated, "repeated", "repeated")
+	parts = appendCount(parts, s.HoursClosed, "hour closed", "hours closed")
+	parts = appendCount(parts, s.HoursFinal, "hour final", "hours final")
+	parts = appendCount(parts, s.Gaps, "gap", "gaps")
+	parts = appendCount(parts, s.Skipped, "skipped", "skipped")
+	parts = appendCount(parts, s.Retries, "retry", "retries")
 	if s.Closing != "" {
 		parts = append(parts, s.Closing)
 	}
 	return strings.Join(parts, ", ")
 }
 
-// some adds how many there are of something, if there are any.
-func some(parts []string, n int64, one, more string) []string {
+// appendCount appends a count with its noun, unless it is zero.
+func appendCount(parts []string, n int64, one, more string) []string {
 	if n == 0 {
 		return parts
 	}

@@ -12,41 +12,42 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budget"
 )
 
-// parts are what is made unless it is said that it is not.
+// parts are the default parts of a deployment.
 var parts = []string{"tables", "roles", "alarms"}
 
-// Options say what of the templates is made.
+// Options selects the parts of the templates.
 type Options struct {
 	// Table is the limiter's table. Defaults to "limits".
 	Table string
 	// Budget includes the tables of budgets. Defaults to none.
 	Budget *BudgetTables
-	// Namespace binds the roles to one namespace of the table. Defaults to none: then the
-	// roles are for what lies in no namespace, and the administrator's for the whole table.
+	// Namespace restricts the roles to one namespace of the table. Defaults to none: then the
+	// roles apply to items without a namespace, and the administrator's role to the whole
+	// table.
 	Namespace string
-	// Parts are what is made of tables, roles and alarms. Defaults to what the template says,
-	// which is all of them. Roles and alarms alone are for tables that are there already.
+	// Parts selects tables, roles and alarms. Defaults to the template's default, which is all.
+	// Roles and alarms without tables are for existing tables.
 	Parts []string
-	// Aggregator adds the function of AWS Lambda that adds up usage, and Archive the one that
-	// keeps what expires in a bucket of S3. Default to none.
+	// Aggregator adds the AWS Lambda function that adds up usage, and Archive the one that
+	// archives expired items in an S3 bucket. Both default to false.
 	Aggregator, Archive bool
 	// Tail adds the role of `dynalimit tail`, and Keeper that of `dynalimit keeper serve`, on
-	// the tables of Budget. Default to none.
+	// the tables of Budget. Both default to false.
 	Tail, Keeper bool
 }
 
-// BudgetTables name the tables of budgets.
+// BudgetTables are the names of the tables of budgets.
 type BudgetTables struct{ Control, Usage string }
 
-// OptionError says which option is wrong, and what to do.
+// OptionError is an invalid option, with the fix.
 type OptionError struct{ Option, Reason string }
 
 func (e *OptionError) Error() string { return fmt.Sprintf("%s %s", e.Option, e.Reason) }
 
-// Values are the values of the parameters that the options name; the others keep their
-// defaults. It fails with an error that names the option that is wrong.
+// Values returns the values of the parameters that the options set; the others keep their
+// defaults. Errors name the invalid option.
 func (o Options) Values() (map[string]string, error) {
-	if err := o.check(); err != nil {
+	if err := o.checkOptions(); err != nil {
 		return nil, err
 	}
 	values := map[string]string{}
@@ -77,7 +78,7 @@ func (o Options) Values() (map[string]string, error) {
 	return values, nil
 }
 
-func (o Options) check() error {
+func (o Options) checkOptions() error {
 	for _, p := range o.Parts {
 		if !slices.Contains(parts, p) {
 			return &OptionError{"parts", fmt.Sprintf("has %q; the parts are tables, roles and alarms", p)}
@@ -94,7 +95,7 @@ func (o Options) check() error {
 	return o.checkTables()
 }
 
-// checkTables fails if a table or the namespace has a name that it cannot have.
+// checkTables fails if a table or the namespace has an invalid name.
 func (o Options) checkTables() error {
 	if strings.HasPrefix(o.Table, "arn:") {
 		return &OptionError{"table", fmt.Sprintf("is an ARN, %q; give the table's name", o.Table)}
@@ -102,7 +103,7 @@ func (o Options) checkTables() error {
 	if o.Table == "" {
 		o.Table = "limits"
 	}
-	client := dynamodb.New(dynamodb.Options{Region: "us-east-1"}) // asked nothing
+	client := dynamodb.New(dynamodb.Options{Region: "us-east-1"}) // sends no request
 	if _, err := dynalimit.NewRepository(client, o.Table, &dynalimit.RepositoryOptions{Namespace: o.Namespace}); err != nil {
 		return err
 	}

@@ -14,44 +14,44 @@ var (
 	terraform string
 )
 
-// CloudFormation is the template as YAML, with values of parameters as their defaults.
+// CloudFormation returns the template as YAML, with values as the defaults of its parameters.
 func CloudFormation(values map[string]string) string {
 	text := cloudFormation
 	for name, value := range values {
-		text = fill(text, `\n  `+name+`:\n    Type: String\n    Default: `, strconv.Quote(value))
+		text = fillValue(text, `\n  `+name+`:\n    Type: String\n    Default: `, strconv.Quote(value))
 	}
 	return text
 }
 
-// Terraform is the configuration as HCL, with values of parameters as their defaults.
+// Terraform returns the configuration as HCL, with values as the defaults of its parameters.
 func Terraform(values map[string]string) string {
 	text := terraform
 	for name, value := range values {
 		if value != "true" && value != "false" {
 			value = strconv.Quote(value)
 		}
-		text = fill(text, `\nvariable "`+variable(name)+`" \{\n.*\n.*\n  default +=`, " "+value)
+		text = fillValue(text, `\nvariable "`+variableName(name)+`" \{\n.*\n.*\n  default +=`, " "+value)
 	}
 	return text
 }
 
-// fill replaces the rest of the line that follows a pattern.
-func fill(text, pattern, value string) string {
+// fillValue replaces the rest of the line after a pattern.
+func fillValue(text, pattern, value string) string {
 	found := regexp.MustCompile(pattern).FindStringIndex(text)
 	end := strings.IndexByte(text[found[1]:], '\n')
 	return text[:found[1]] + value + text[found[1]+end:]
 }
 
-// capital is a capital inside a name.
+// capital matches a capital inside a name.
 var capital = regexp.MustCompile(`(.)([A-Z])`)
 
-// variable is a parameter as Terraform spells it: LimitsTableName is limits_table_name.
-func variable(name string) string {
+// variableName returns the Terraform name of a parameter: LimitsTableName is limits_table_name.
+func variableName(name string) string {
 	return strings.ToLower(capital.ReplaceAllString(name, "${1}_$2"))
 }
 
-// Inline is the template for CloudFormation without comments, and with as little indentation
-// as YAML needs: a request takes 51,200 bytes.
+// Inline returns the template for CloudFormation without comments and with minimal indentation,
+// because a request is limited to 51,200 bytes.
 func Inline() string {
 	type level struct{ in, out int }
 	levels := []level{{-1, -1}}
@@ -71,7 +71,7 @@ func Inline() string {
 			levels = append(levels, now)
 		}
 		b.WriteString(strings.Repeat(" ", now.out) + text)
-		for ; strings.HasPrefix(text, "- "); text = text[2:] { // what follows aligns with what is behind the dash
+		for ; strings.HasPrefix(text, "- "); text = text[2:] { // the following lines align with the text after the dash
 			now = level{now.in + 2, now.out + 2}
 			levels = append(levels, now)
 		}

@@ -205,8 +205,8 @@ func TestRolesOfBothTemplatesAreTheSame(t *testing.T) {
 					continue
 				}
 				found++
-				assert.Equal(t, readPolicy(t, policyOf(t, id, o, at)).Statement, c.policyOf(variable(id)), "%d %s", i, id)
-				properties, role := propertiesOf(all, name), roles[variable(id)]
+				assert.Equal(t, readPolicy(t, policyOf(t, id, o, at)).Statement, c.policyOf(variableName(id)), "%d %s", i, id)
+				properties, role := propertiesOf(all, name), roles[variableName(id)]
 				require.NotNil(t, role, id)
 				assert.Equal(t, trust["PermissionsBoundaryArn"], orEmpty(properties["PermissionsBoundary"]), id)
 				assert.Equal(t, trust["PermissionsBoundaryArn"], orEmpty(role["permissions_boundary"]), id)
@@ -351,17 +351,17 @@ func TestFunctionsOfBothTemplatesAreTheSame(t *testing.T) {
 			o := Options{Aggregator: true, Archive: true, Parts: parts}
 			all, c := made(t, o, at, given), configuredBy(t, o, at, given)
 			for _, id := range []string{"Aggregator", "Archive"} {
-				f, g := propertiesOf(all, id+"Function"), c.instances("aws_lambda_function", "of")[variable(id)]
+				f, g := propertiesOf(all, id+"Function"), c.instances("aws_lambda_function", "of")[variableName(id)]
 				same(t, f, g, "Description", "Runtime", "Architectures", "Handler", "MemorySize", "Timeout")
 				same(t, f["Code"].(map[string]any), g, "S3Bucket", "S3Key")
 				assert.Equal(t, f["Environment"].(map[string]any)["Variables"], first(g["environment"])["variables"])
-				source, mapping := propertiesOf(all, id+"Source"), c.instances("aws_lambda_event_source_mapping", "of")[variable(id)]
+				source, mapping := propertiesOf(all, id+"Source"), c.instances("aws_lambda_event_source_mapping", "of")[variableName(id)]
 				same(t, source, mapping, "EventSourceArn", "StartingPosition", "BatchSize", "MaximumBatchingWindowInSeconds", "FunctionResponseTypes",
 					"BisectBatchOnFunctionError", "MaximumRetryAttempts", "MaximumRecordAgeInSeconds", "ParallelizationFactor")
 				assert.Equal(t, first(source["FilterCriteria"].(map[string]any)["Filters"])["Pattern"], first(first(mapping["filter_criteria"])["filter"])["pattern"])
 				assert.Equal(t, plainText(t, source["DestinationConfig"].(map[string]any)["OnFailure"].(map[string]any)["Destination"]),
 					plainText(t, first(first(mapping["destination_config"])["on_failure"])["destination_arn"]))
-				queue, log := c.instances("aws_sqs_queue", "of")[variable(id)], c.instances("aws_cloudwatch_log_group", "of")[variable(id)]
+				queue, log := c.instances("aws_sqs_queue", "of")[variableName(id)], c.instances("aws_cloudwatch_log_group", "of")[variableName(id)]
 				assert.EqualValues(t, propertiesOf(all, id+"DeadLetters")["MessageRetentionPeriod"], queue["message_retention_seconds"])
 				assert.Equal(t, propertiesOf(all, id+"DeadLetters")["SqsManagedSseEnabled"], queue["sqs_managed_sse_enabled"])
 				same(t, propertiesOf(all, id+"Log"), log, "RetentionInDays")
@@ -381,7 +381,7 @@ func same(t *testing.T, cfn, hcl map[string]any, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		require.Contains(t, cfn, name)
-		require.Contains(t, hcl, variable(name))
-		assert.Equal(t, strings.Trim(plainText(t, cfn[name]), `"`), strings.Trim(plainText(t, hcl[variable(name)]), `"`), name)
+		require.Contains(t, hcl, variableName(name))
+		assert.Equal(t, strings.Trim(plainText(t, cfn[name]), `"`), strings.Trim(plainText(t, hcl[variableName(name)]), `"`), name)
 	}
 }

@@ -48,10 +48,10 @@ func configured(t *testing.T, text string, at Place, parameters map[string]strin
 	}
 	for _, given := range []map[string]string{at.parameters(), parameters} {
 		for name, value := range given {
-			require.Contains(t, variables, variable(name))
-			v, err := convert.Convert(cty.StringVal(value), variables[variable(name)].Type())
+			require.Contains(t, variables, variableName(name))
+			v, err := convert.Convert(cty.StringVal(value), variables[variableName(name)].Type())
 			require.NoError(t, err)
-			variables[variable(name)] = v
+			variables[variableName(name)] = v
 		}
 	}
 	c.ctx.Variables["var"] = cty.ObjectVal(variables)

@@ -11,28 +11,28 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 )
 
-// columns are those of the CSV.
+// columns are the columns of the CSV.
 var columns = []string{
 	"start", "end", "window", "resource", "entity_id", "parent_id", "plan", "limit",
 	"consumed_tokens", "passed_tokens", "pending_tokens", "unrecorded_tokens", "unseen_ends", "entities", "state",
 }
 
-// CSV writes usage as comma-separated values, a line for each limit of a window, as RFC 4180
-// has it. Amounts are in tokens, exact.
+// CSV writes usage as comma-separated values (RFC 4180), one line for each limit of a window.
+// Amounts are in tokens, exact.
 type CSV struct{ to *csv.Writer }
 
-// NewCSV returns a CSV that writes to w, with its titles written.
+// NewCSV returns a CSV that writes to w, after it has written the titles.
 func NewCSV(w io.Writer) (*CSV, error) {
 	c := &CSV{to: csv.NewWriter(w)}
 	c.to.UseCRLF = true
 	return c, c.to.Write(columns)
 }
 
-// Add writes what a window used.
+// Add writes the usage of a window.
 func (c *CSV) Add(u aggregator.Usage) error {
 	for _, l := range u.Limits {
 		if err := c.to.Write([]string{
-			u.Start.Format(time.RFC3339), u.End.Format(time.RFC3339), string(u.Window), cell(u.Resource), cell(u.Entity), cell(u.Parent), cell(u.Plan), cell(l.Limit),
+			u.Start.Format(time.RFC3339), u.End.Format(time.RFC3339), string(u.Window), safeCell(u.Resource), safeCell(u.Entity), safeCell(u.Parent), safeCell(u.Plan), safeCell(l.Limit),
 			notation.Decimal(l.Consumed), notation.Decimal(l.Passed), notation.Decimal(l.Pending), notation.Decimal(l.Unrecorded),
 			strconv.FormatInt(l.Unseen, 10), strconv.FormatInt(u.Entities, 10), State(u),
 		}); err != nil {
@@ -42,18 +42,18 @@ func (c *CSV) Add(u aggregator.Usage) error {
 	return nil
 }
 
-// Flush writes what was held back.
+// Flush writes buffered lines.
 func (c *CSV) Flush() error {
 	c.to.Flush()
 	return c.to.Error()
 }
 
-// begins are what a spreadsheet takes for the beginning of a formula.
+// begins are the characters that begin a formula in a spreadsheet.
 const begins = "=+-@\t\r\n＝＋－＠"
 
-// cell is a text that no spreadsheet takes for a formula: an apostrophe stands before what
-// would be one. Numbers are not texts.
-func cell(text string) string {
+// safeCell returns a text that no spreadsheet takes for a formula: it prefixes a possible formula
+// with an apostrophe. Numbers do not come here.
+func safeCell(text string) string {
 	if text != "" && strings.ContainsRune(begins, []rune(text)[0]) {
 		return "'" + text
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/dynalimit/dynalimit/aggregator"
 )
 
-// Rank is what one entity used of a limit.
+// Rank is the usage of a limit by one entity.
 type Rank struct {
 	Entity   string
 	Parent   string
@@ -23,8 +23,8 @@ type Ranking struct {
 
 type ranked struct{ entity, resource, limit string }
 
-// Add adds what an entity used in a window. Its plan and parent are those of the last window
-// that has one.
+// Add adds an entity's usage in a window. The entity's plan and parent come from the last
+// window that has them.
 func (r *Ranking) Add(u aggregator.Usage) {
 	if r.ranks == nil {
 		r.ranks = map[ranked]*Rank{}
@@ -41,8 +41,7 @@ func (r *Ranking) Add(u aggregator.Usage) {
 	}
 }
 
-// Of are the ranks of a limit of a resource, who used most first; those who used as much by
-// name.
+// Of returns the ranks of a resource's limit, highest usage first, equal ones by name.
 func (r *Ranking) Of(resource, limit string) []Rank {
 	var some []Rank
 	for key, rank := range r.ranks {
@@ -56,7 +55,7 @@ func (r *Ranking) Of(resource, limit string) []Rank {
 	return some
 }
 
-// Limits are the names of the limits that were used of a resource.
+// Limits returns the names of a resource's used limits.
 func (r *Ranking) Limits(resource string) []string {
 	var names []string
 	for key := range r.ranks {

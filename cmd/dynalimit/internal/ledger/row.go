@@ -1,5 +1,5 @@
-// Package ledger is usage as commands show it: rows of tables and of CSV, totals
-// over windows. It is pure.
+// Package ledger formats usage for commands: rows of tables and of CSV, and totals over
+// windows. It is pure.
 package ledger
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/dynalimit/dynalimit/aggregator"
 )
 
-// State says in a word what may still come: open, closed, final.
+// State returns whether more usage may come: open, closed or final.
 func State(u aggregator.Usage) string {
 	switch {
 	case u.Final:
@@ -19,8 +19,7 @@ func State(u aggregator.Usage) string {
 	return "closed"
 }
 
-// WindowText is the beginning of a window as people read it: 2026-01-23 15:00, 2026-01-23,
-// 2026-01.
+// WindowText formats the start of a window for people: 2026-01-23 15:00, 2026-01-23, 2026-01.
 func WindowText(w aggregator.Window, start time.Time) string {
 	switch w {
 	case aggregator.Month:

@@ -9,11 +9,11 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 )
 
-// Total sums one limit of a resource over windows.
+// Total is the usage of one limit of a resource, summed over windows.
 type Total struct {
 	Resource string
 	aggregator.LimitUsage
-	// Series is what was consumed in each window, in the order of the windows.
+	// Series is the consumption in each window, in order.
 	Series []int64
 }
 
@@ -25,16 +25,15 @@ type Book struct {
 
 type name struct{ resource, limit string }
 
-// Begin has the series of every total begin with nothing in each of some windows, by their
-// beginnings in order.
+// Begin sets the starts of the windows, in order. Every total then has a series of that length.
 func (b *Book) Begin(starts []time.Time) { b.starts = slices.Clone(starts) }
 
-// Add adds what a window used. Windows of a resource come in the order of their time.
+// Add adds the usage of a window. The windows of a resource must come in order of time.
 func (b *Book) Add(u aggregator.Usage) {
 	if b.totals == nil {
 		b.totals = map[name]*Total{}
 	}
-	column := b.column(u.Start)
+	column := b.windowIndex(u.Start)
 	for _, l := range u.Limits {
 		key := name{u.Resource, l.Limit}
 		t := b.totals[key]
@@ -50,8 +49,8 @@ func (b *Book) Add(u aggregator.Usage) {
 	}
 }
 
-// column is which window of all a time is; one that is new is put where it belongs.
-func (b *Book) column(start time.Time) int {
+// windowIndex returns the index of a window. It inserts a new window.
+func (b *Book) windowIndex(start time.Time) int {
 	i, found := slices.BinarySearchFunc(b.starts, start, time.Time.Compare)
 	if found {
 		return i
@@ -65,7 +64,7 @@ func (b *Book) column(start time.Time) int {
 	return i
 }
 
-// Totals are the sums by resource and limit, with a series as long as that of the others.
+// Totals returns the sums by resource and limit, with series of equal length.
 func (b *Book) Totals() []Total {
 	all := make([]Total, 0, len(b.totals))
 	for _, t := range b.totals {
@@ -79,7 +78,7 @@ func (b *Book) Totals() []Total {
 	return all
 }
 
-// Plus adds what one limit counted in two windows, or for two entities.
+// Plus adds the usage of one limit in two windows or by two entities.
 func Plus(a, b aggregator.LimitUsage) aggregator.LimitUsage {
 	a.Consumed = notation.Sum(a.Consumed, b.Consumed)
 	a.Pending = notation.Sum(a.Pending, b.Pending)

@@ -21,40 +21,40 @@ import (
 	"github.com/dynalimit/dynalimit/levels"
 )
 
-// Reader reads the buckets that are looked at. It is used by one goroutine at a time.
+// Reader reads the buckets of a view. Only one goroutine may use it at a time.
 type Reader struct {
 	// Admin reads the table.
 	Admin *admin.Admin
-	// Meter counts what it costs; nil counts nothing.
+	// Meter counts the cost. nil counts nothing.
 	Meter *Meter
-	// Used are the resources of buckets, those that have no limits of their own too; nil if
-	// nobody knows them.
+	// Used returns the resources of buckets, including those without their own limits. nil if
+	// they are unknown.
 	Used func(ctx context.Context) ([]string, error)
-	// Most bounds how many buckets a reading has. Of a resource all are read, in the orders
-	// fullest and busiest; of entities, and by name, no more than Most.
+	// Most is the maximal number of buckets of a reading. For a resource all buckets are read,
+	// in the orders fullest and busiest. For entities, and by name, at most Most are read.
 	Most int
-	// Order is the order in which the buckets of a resource are wanted.
+	// Order is the order of the buckets of a resource.
 	Order Order
-	// Told is called with the number of buckets read so far; nil is not called.
+	// Told is called with the number of buckets read so far, unless it is nil.
 	Told func(read int)
 	// Now is the clock.
 	Now func() time.Time
 
-	// blocked are the marks of what was looked at as blockedOf, at blockedAt.
+	// blocked are the blocks found for blockedOf at blockedAt.
 	blocked   map[Key]levels.Level
 	money     map[rowKey]bool
 	blockedOf string
 	blockedAt time.Time
 }
 
-// What is looked at: a resource's buckets, those of entities and their children, or, where
-// both are empty, the resources there are.
+// What is the subject of a view: a resource's buckets, those of entities and their children,
+// or, if both are empty, the list of resources.
 type What struct {
 	Resource string
 	Entities []string
 }
 
-// Title says what is looked at.
+// Title describes the subject.
 func (w What) Title() string {
 	switch {
 	case len(w.Entities) > 0 && w.Resource != "":
@@ -67,7 +67,7 @@ func (w What) Title() string {
 	return "resources"
 }
 
-// Note says what to know about it.
+// Note returns a remark about the subject.
 func (w What) Note() string {
 	switch {
 	case len(w.Entities) > 0:
@@ -78,27 +78,27 @@ func (w What) Note() string {
 	return "Those with limits of their own, and those of buckets."
 }
 
-// Read reads once. It ends with ctx.
+// Read makes one reading. It ends with ctx.
 func (r *Reader) Read(ctx context.Context, what What) Reading {
 	reading := Reading{At: r.Now()}
 	before := r.Meter.Units()
 	switch {
 	case len(what.Entities) > 0:
-		reading.Buckets, reading.Cut, reading.Err = r.family(ctx, what)
+		reading.Buckets, reading.Cut, reading.Err = r.readFamily(ctx, what)
 	case what.Resource != "":
 		reading.Err = r.ofResource(ctx, what.Resource, &reading)
 	default:
-		reading.Resources, reading.Err = r.resources(ctx)
+		reading.Resources, reading.Err = r.listResources(ctx)
 	}
 	if reading.Err == nil && len(reading.Buckets) > 0 {
-		reading.Err = r.marks(ctx, what.Title(), &reading)
+		reading.Err = r.readMarks(ctx, what.Title(), &reading)
 	}
 	reading.Units = r.Meter.Units() - before
 	return reading
 }
 
-// resources are those with limits of their own and, if that may be read, those of buckets.
-func (r *Reader) resources(ctx context.Context) ([]string, error) {
+// listResources returns the resources with their own limits and, if readable, those of buckets.
+func (r *Reader) listResources(ctx context.Context) ([]string, error) {
 	names := []string{}
 	for name, err := range r.Admin.Limits.Resources(ctx) {
 		if err != nil {
@@ -117,7 +117,7 @@ func (r *Reader) resources(ctx context.Context) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// upTo collects at most so many buckets, of one resource if that is named.
+// upTo collects at most a number of buckets, of one resource if it is given.
 func (r *Reader) upTo(all iter.Seq2[admin.Bucket, error], resource string, most int) (buckets []admin.Bucket, cut bool, err error) {
 	for b, err := range all {
 		if err != nil {
@@ -134,8 +134,9 @@ func (r *Reader) upTo(all iter.Seq2[admin.Bucket, error], resource string, most 
 	return buckets, false, nil
 }
 
-// ofResource reads the buckets of a resource. By fullness it keeps no more than twice Most of
-// them in memory, busy ones it keeps all: which are busy is known once all are read.
+// ofResource reads the buckets of a resource. In the order fullest it holds at most twice Most
+// of them in memory. In the order busiest it holds all, because the busy ones are known only
+// after the last.
 func (r *Reader) ofResource(ctx context.Context, resource string, reading *Reading) error {
 	if r.Order == ByName {
 		var err error
@@ -161,7 +162,7 @@ func (r *Reader) ofResource(ctx context.Context, resource string, reading *Readi
 	return nil
 }
 
-// fullestOf returns the n buckets with the fullest limits, in the order of their names.
+// fullestOf returns the n buckets with the fullest limits, sorted by name.
 func fullestOf(buckets []admin.Bucket, n int) []admin.Bucket {
 	if len(buckets) <= n {
 		return buckets
@@ -173,20 +174,20 @@ func fullestOf(buckets []admin.Bucket, n int) []admin.Bucket {
 	return buckets
 }
 
-// fullness is the share used of a bucket's fullest limit.
+// fullness returns the used share of a bucket's fullest limit.
 func fullness(b admin.Bucket) (most float64) {
 	for _, s := range b.Limits {
-		most = max(most, used(s))
+		most = max(most, usedShare(s))
 	}
 	return most
 }
 
-// atOnce is how many entities are read at once.
+// atOnce is the number of entities read concurrently.
 const atOnce = 8
 
-// family reads the buckets of entities and of their children.
-func (r *Reader) family(ctx context.Context, what What) (buckets []admin.Bucket, cut bool, err error) {
-	ids, cut, err := r.members(ctx, what.Entities)
+// readFamily reads the buckets of entities and of their children.
+func (r *Reader) readFamily(ctx context.Context, what What) (buckets []admin.Bucket, cut bool, err error) {
+	ids, cut, err := r.listMembers(ctx, what.Entities)
 	if err != nil {
 		return nil, false, err
 	}
@@ -214,8 +215,8 @@ func (r *Reader) family(ctx context.Context, what What) (buckets []admin.Bucket,
 	return buckets[:min(len(buckets), r.Most)], cut, nil
 }
 
-// members are entities and their children, each once.
-func (r *Reader) members(ctx context.Context, parents []string) (ids []string, cut bool, err error) {
+// listMembers returns entities and their children, each once.
+func (r *Reader) listMembers(ctx context.Context, parents []string) (ids []string, cut bool, err error) {
 	seen := map[string]bool{}
 	add := func(id string) {
 		if !seen[id] {
@@ -240,23 +241,23 @@ func (r *Reader) members(ctx context.Context, parents []string) (ids []string, c
 }
 
 const (
-	// mostMarked is how many buckets are looked at for blocks, the fullest first.
+	// mostMarked is the number of buckets to check for blocks, fullest first.
 	mostMarked = 50
-	// marksLast is how long what was found is shown.
+	// marksLast is how long found blocks are shown.
 	marksLast = 30 * time.Second
 )
 
-// marks are the levels that block the fullest buckets' entities, and which of their limits are
-// money. They are read now and then: configuration changes seldom.
-func (r *Reader) marks(ctx context.Context, of string, reading *Reading) error {
+// readMarks finds the levels that block the entities of the fullest buckets, and their limits of
+// money. It reads them periodically, because configuration seldom changes.
+func (r *Reader) readMarks(ctx context.Context, of string, reading *Reading) error {
 	age := reading.At.Sub(r.blockedAt)
-	if r.blocked != nil && r.blockedOf == of && age >= 0 && age < marksLast { // a clock may be put back
+	if r.blocked != nil && r.blockedOf == of && age >= 0 && age < marksLast { // a clock may be set back
 		reading.Blocked, reading.Money = r.blocked, r.money
 		return nil
 	}
-	blocks, configs, err := r.configured(ctx, fullest(*reading))
+	blocks, configs, err := r.readBlockers(ctx, fullestKeys(*reading))
 	if _, malformed := errors.AsType[*dynalimit.ValidationError](err); malformed {
-		return nil // a level that cannot be read is for `doctor` to name: no marks are shown
+		return nil // 'doctor' reports an unreadable level: show no marks
 	}
 	if err != nil {
 		return err
@@ -280,8 +281,8 @@ func (r *Reader) marks(ctx context.Context, of string, reading *Reading) error {
 	return nil
 }
 
-// configured reads every level that may block buckets.
-func (r *Reader) configured(ctx context.Context, keys []Key) ([]blockable, []admin.ScopedConfig, error) {
+// readBlockers reads every level that may block buckets.
+func (r *Reader) readBlockers(ctx context.Context, keys []Key) ([]blockable, []admin.ScopedConfig, error) {
 	ids := make([]string, len(keys))
 	for i, key := range keys {
 		ids[i] = key.Entity
@@ -301,8 +302,8 @@ func (r *Reader) configured(ctx context.Context, keys []Key) ([]blockable, []adm
 	return levels, configs, err
 }
 
-// fullest are the buckets that are looked at for blocks.
-func fullest(reading Reading) []Key {
+// fullestKeys returns the buckets to check for blocks.
+func fullestKeys(reading Reading) []Key {
 	rows, _ := Rows(reading, Counts{}, nil)
 	Sort(rows, Fullest)
 	var keys []Key
@@ -320,13 +321,13 @@ type blockable struct {
 	level levels.Level
 }
 
-// Meter counts read units of a client. The nil Meter counts nothing.
+// Meter counts a client's read units. A nil Meter counts nothing.
 type Meter struct {
 	dynalimit.DynamoDB
 	units atomic.Uint64 // thousandths
 }
 
-// Units are all that were counted.
+// Units returns the counted units.
 func (m *Meter) Units() float64 {
 	if m == nil {
 		return 0
@@ -334,54 +335,54 @@ func (m *Meter) Units() float64 {
 	return float64(m.units.Load()) / 1000
 }
 
-func (m *Meter) count(c *types.ConsumedCapacity) {
+func (m *Meter) addUnits(c *types.ConsumedCapacity) {
 	if c != nil && c.CapacityUnits != nil {
 		m.units.Add(uint64(math.Round(*c.CapacityUnits * 1000)))
 	}
 }
 
-// GetItem counts.
+// GetItem counts its cost.
 func (m *Meter) GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
 	with := *in
 	with.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
 	out, err := m.DynamoDB.GetItem(ctx, &with, opts...)
 	if err == nil {
-		m.count(out.ConsumedCapacity)
+		m.addUnits(out.ConsumedCapacity)
 	}
 	return out, err
 }
 
-// Query counts.
+// Query counts its cost.
 func (m *Meter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
 	with := *in
 	with.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
 	out, err := m.DynamoDB.Query(ctx, &with, opts...)
 	if err == nil {
-		m.count(out.ConsumedCapacity)
+		m.addUnits(out.ConsumedCapacity)
 	}
 	return out, err
 }
 
-// BatchGetItem counts.
+// BatchGetItem counts its cost.
 func (m *Meter) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	with := *in
 	with.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
 	out, err := m.DynamoDB.BatchGetItem(ctx, &with, opts...)
 	if err == nil {
 		for i := range out.ConsumedCapacity {
-			m.count(&out.ConsumedCapacity[i])
+			m.addUnits(&out.ConsumedCapacity[i])
 		}
 	}
 	return out, err
 }
 
-// Scan counts.
+// Scan counts its cost.
 func (m *Meter) Scan(ctx context.Context, in *dynamodb.ScanInput, opts ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
 	with := *in
 	with.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
 	out, err := m.DynamoDB.Scan(ctx, &with, opts...)
 	if err == nil {
-		m.count(out.ConsumedCapacity)
+		m.addUnits(out.ConsumedCapacity)
 	}
 	return out, err
 }

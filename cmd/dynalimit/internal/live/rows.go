@@ -1,5 +1,5 @@
-// Package live is the view of buckets: what was read becomes rows, and rows are sorted and
-// drawn. Only its reader does I/O.
+// Package live is the view of buckets: it turns readings into rows, and sorts and draws them.
+// Only its reader does I/O.
 package live
 
 import (
@@ -14,27 +14,27 @@ import (
 	"github.com/dynalimit/dynalimit/levels"
 )
 
-// Key names a bucket.
+// Key identifies a bucket.
 type Key struct{ Entity, Resource string }
 
-// Reading is what one look at the table found.
+// Reading is the result of one read of the table.
 type Reading struct {
-	// At is when it was begun.
+	// At is the start of the reading.
 	At time.Time
-	// Buckets were found. Cut says that there are more: Read of them were read and the others
-	// left out, or, if Read is 0, the others were not read.
+	// Buckets are the found buckets. If Cut is true there are more: Read of them were read, or,
+	// if Read is 0, the others were not read.
 	Buckets []admin.Bucket
 	Cut     bool
 	Read    int
-	// Units are the read units that it cost; 0 where the engine does not say.
+	// Units are the consumed read units; 0 if the engine does not report them.
 	Units float64
-	// Blocked are the levels that block those buckets that were looked at for it.
+	// Blocked are the levels that block the checked buckets.
 	Blocked map[Key]levels.Level
-	// Money are their limits of money: configuration alone knows which those are.
+	// Money are their limits of money, which only the configuration shows.
 	Money map[rowKey]bool
-	// Resources are those there are to choose from, where nothing was chosen.
+	// Resources are the resources to choose from, if none was chosen.
 	Resources []string
-	// Err is why there is nothing.
+	// Err is the error of a failed reading.
 	Err error
 }
 
@@ -45,19 +45,20 @@ type Row struct {
 	Limit     string `json:"limit"`
 	Remaining int64  `json:"remaining"`
 	Burst     int64  `json:"burst"`
-	// Unit is "usd" of money of those buckets that were looked at for it, the fullest.
+	// Unit is "usd" for money of the checked buckets, which are the fullest.
 	Unit string `json:"unit,omitempty"`
-	// Used is the share of the burst that is not left: above 1 in debt.
+	// Used is the used share of the burst. It is above 1 in debt.
 	Used float64 `json:"used"`
-	// Rate is how many tokens a second were taken since the last reading; nil for the first.
+	// Rate is the consumption in tokens a second since the last reading. It is nil for the
+	// first.
 	Rate *float64 `json:"rate_per_second,omitempty"`
-	// Full is the time until it is full, with no other traffic.
+	// Full is the time until the bucket is full without further traffic.
 	Full   time.Duration `json:"-"`
 	FullMS int64         `json:"full_ms"`
-	// WindowEnds is when the window ends that a quota is in; zero of a bucket.
+	// WindowEnds is the end of a quota's window. It is zero for a token bucket.
 	WindowEnds time.Time `json:"window_ends,omitzero"`
-	// Fits is the time until what was asked for fits; nil where nothing was, Never where it
-	// exceeds the burst.
+	// Fits is the time until the requested amount fits. It is nil without a request, and Never
+	// if the amount exceeds the burst.
 	Fits *time.Duration `json:"-"`
 	// FitsMS is Fits in milliseconds, -1 for never.
 	FitsMS *int64 `json:"fits_ms,omitempty"`
@@ -65,18 +66,18 @@ type Row struct {
 	Blocked levels.Level `json:"blocked,omitempty"`
 }
 
-func (r Row) key() rowKey { return rowKey{r.Entity, r.Resource, r.Limit} }
+func (r Row) rowKey() rowKey { return rowKey{r.Entity, r.Resource, r.Limit} }
 
 type rowKey struct{ entity, resource, limit string }
 
-// Counts are what was taken from limits up to a reading.
+// Counts is the consumption of limits up to a reading.
 type Counts struct {
 	at    time.Time
 	taken map[rowKey]int64
 }
 
-// Rows are the rows of a reading, with the rates since an earlier one, and what the next
-// one compares with.
+// Rows returns the rows of a reading, with the rates since an earlier one, and the counts for
+// the next one.
 func Rows(r Reading, before Counts, asked dynalimit.Amounts) ([]Row, Counts) {
 	rows := make([]Row, 0, 2*len(r.Buckets))
 	now := Counts{at: r.At, taken: make(map[rowKey]int64, 2*len(r.Buckets))}
@@ -84,39 +85,39 @@ func Rows(r Reading, before Counts, asked dynalimit.Amounts) ([]Row, Counts) {
 		for _, s := range b.Limits {
 			row := Row{
 				Entity: b.EntityID, Resource: b.Resource, Limit: s.Limit.Name, Remaining: s.Remaining, Burst: s.Limit.Burst,
-				Used: used(s), Full: s.Reset, FullMS: s.Reset.Milliseconds(),
+				Used: usedShare(s), Full: s.Reset, FullMS: s.Reset.Milliseconds(),
 				Blocked: r.Blocked[Key{b.EntityID, b.Resource}],
 			}
-			if r.Money[row.key()] {
+			if r.Money[row.rowKey()] {
 				row.Unit = dynalimit.USD
 			}
 			row.WindowEnds, _ = notation.WindowAfter(s.Limit, r.At, 1)
-			now.taken[row.key()] = b.Consumed[s.Limit.Name]
-			row.rate(before, now)
-			row.fits(s, asked[s.Limit.Name], r.At)
+			now.taken[row.rowKey()] = b.Consumed[s.Limit.Name]
+			row.setRate(before, now)
+			row.setFits(s, asked[s.Limit.Name], r.At)
 			rows = append(rows, row)
 		}
 	}
 	return rows, now
 }
 
-// used is the share of a limit's burst that is not left: above 1 in debt.
-func used(s dynalimit.LimitStatus) float64 {
+// usedShare returns the used share of a limit's burst. It is above 1 in debt.
+func usedShare(s dynalimit.LimitStatus) float64 {
 	return max(0, 1-float64(s.Remaining)/float64(max(1, s.Limit.Burst)))
 }
 
-func (r *Row) rate(before, now Counts) {
-	was, known := before.taken[r.key()]
+func (r *Row) setRate(before, now Counts) {
+	was, known := before.taken[r.rowKey()]
 	passed := now.at.Sub(before.at).Seconds()
 	if !known || passed <= 0 {
 		return
 	}
-	rate := float64(now.taken[r.key()]-was) / passed
+	rate := float64(now.taken[r.rowKey()]-was) / passed
 	r.Rate = &rate
 }
 
-// fits is never less than the wait: what is left is rounded down to whole tokens.
-func (r *Row) fits(s dynalimit.LimitStatus, asked int64, now time.Time) {
+// setFits is never less than the wait, because the remaining tokens are rounded down.
+func (r *Row) setFits(s dynalimit.LimitStatus, asked int64, now time.Time) {
 	if asked <= 0 {
 		return
 	}
@@ -139,17 +140,17 @@ func (r *Row) fits(s dynalimit.LimitStatus, asked int64, now time.Time) {
 	r.Fits, r.FitsMS = &wait, &ms
 }
 
-// Order is what rows are sorted by.
+// Order is the order of rows.
 type Order string
 
 // The orders.
 const (
-	Fullest Order = "fullest" // the least left, relative to the burst
-	Busiest Order = "busiest" // the most taken since the last reading
+	Fullest Order = "fullest" // the least remaining share of the burst first
+	Busiest Order = "busiest" // the highest consumption since the last reading first
 	ByName  Order = "name"
 )
 
-// Sort sorts rows; those that are alike by name.
+// Sort sorts rows; equal ones by name.
 func Sort(rows []Row, by Order) {
 	name := func(a, b Row) int {
 		return cmp.Or(strings.Compare(a.Entity, b.Entity), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Limit, b.Limit))

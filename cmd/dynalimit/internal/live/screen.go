@@ -11,39 +11,40 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// Screen is what is to be drawn. It is pure: nothing in it asks for the time.
+// Screen is the content of the screen. It is pure and reads no clock.
 type Screen struct {
-	// Title says what is looked at, Note what to know about it.
+	// Title describes the subject, Note is a remark about it.
 	Title, Note string
-	// Rows are shown, sorted.
+	// Rows are the sorted rows.
 	Rows []Row
 	// Choices are shown instead of rows.
 	Choices []string
-	// Last is the last reading, and Order the order by which its buckets were chosen.
+	// Last is the last reading, and Order the order in which its buckets were chosen.
 	Last  Reading
 	Order Order
-	// Style is a terminal's, for its colours and its width in columns; 0 is as much as it takes.
+	// Style is the terminal's style: its colours and its width in columns. A width of 0 means
+	// no limit.
 	Style *term.Output
 }
 
-// Lines are the screen, none wider than the terminal.
+// Lines returns the lines of the screen, none wider than the terminal.
 func (s Screen) Lines() []string {
-	lines := append(s.head(), s.body()...)
+	lines := append(s.headLines(), s.bodyLines()...)
 	for i := range lines {
-		lines[i] = s.cut(lines[i])
+		lines[i] = s.cutLine(lines[i])
 	}
 	return lines
 }
 
-func (s Screen) cut(line string) string {
+func (s Screen) cutLine(line string) string {
 	if s.Style.Width > 0 {
 		line = ansi.Truncate(line, s.Style.Width, "…")
 	}
 	return s.Style.Drawn(line)
 }
 
-// head is what stands above the rows.
-func (s Screen) head() []string {
+// headLines returns the lines above the rows.
+func (s Screen) headLines() []string {
 	parts := []string{s.Last.At.Format("15:04:05 MST")}
 	if s.Choices != nil {
 		parts = append(parts, notation.Many(len(s.Choices), "resource"))
@@ -63,7 +64,7 @@ func (s Screen) head() []string {
 	return append(lines, "")
 }
 
-// leftOut says which buckets are not shown.
+// leftOut describes the hidden buckets.
 func (s Screen) leftOut() string {
 	if s.Last.Read > 0 {
 		return fmt.Sprintf("The %s of all %s buckets: --most shows more.", s.Order, notation.Number(int64(s.Last.Read)))
@@ -71,8 +72,8 @@ func (s Screen) leftOut() string {
 	return "Not all: " + notation.Many(len(s.Last.Buckets), "bucket") + " read, and there are more: --most reads more."
 }
 
-// body is what stands below the head.
-func (s Screen) body() []string {
+// bodyLines returns the lines below the head.
+func (s Screen) bodyLines() []string {
 	switch {
 	case s.Choices != nil && len(s.Choices) == 0:
 		return []string{"No resource has limits of its own, or buckets.", "Name one with --resource, or an entity with --entity."}
@@ -85,10 +86,10 @@ func (s Screen) body() []string {
 	case len(s.Rows) == 0:
 		return []string{"No buckets: a bucket is made by the first call."}
 	}
-	columns := s.columns()
-	lines := []string{s.line(columns, func(c column) string { return c.pad(s.Style.Dim(c.title), c.title) })}
+	columns := s.fittingColumns()
+	lines := []string{s.joinCells(columns, func(c column) string { return c.padText(s.Style.Dim(c.title), c.title) })}
 	for _, r := range s.Rows {
-		lines = append(lines, s.line(columns, func(c column) string { return c.cell(s, r) }))
+		lines = append(lines, s.joinCells(columns, func(c column) string { return c.cellText(s, r) }))
 	}
 	if s.Last.Cut && len(s.Rows) > farAbove { // the head has scrolled away
 		lines = append(lines, s.Style.Yellow(s.leftOut()))
@@ -96,11 +97,11 @@ func (s Screen) body() []string {
 	return lines
 }
 
-// farAbove is how many rows move the head out of most terminals.
+// farAbove is the number of rows that push the head out of most terminals.
 const farAbove = 20
 
-// line joins the cells of columns.
-func (s Screen) line(columns []column, cell func(column) string) string {
+// joinCells joins the cells of columns.
+func (s Screen) joinCells(columns []column, cell func(column) string) string {
 	cells := make([]string, len(columns))
 	for i, c := range columns {
 		cells[i] = cell(c)
@@ -112,14 +113,14 @@ func (s Screen) line(columns []column, cell func(column) string) string {
 type column struct {
 	title string
 	width int
-	// right says that it stands at the right.
+	// right aligns the column to the right.
 	right bool
 	text  func(r Row) string
-	// paint colours a text; nil for none.
+	// paint colours a text; nil for no colour.
 	paint func(s Screen, r Row, text string) string
 }
 
-func (c column) pad(styled, plain string) string {
+func (c column) padText(styled, plain string) string {
 	gap := strings.Repeat(" ", max(0, c.width-ansi.StringWidth(plain)))
 	if c.right {
 		return gap + styled
@@ -127,41 +128,41 @@ func (c column) pad(styled, plain string) string {
 	return styled + gap
 }
 
-func (c column) cell(s Screen, r Row) string {
+func (c column) cellText(s Screen, r Row) string {
 	text := ansi.Truncate(term.Plain(c.text(r)), c.width, "…")
 	if c.paint != nil {
-		return c.pad(c.paint(s, r, text), text)
+		return c.padText(c.paint(s, r, text), text)
 	}
-	return c.pad(text, text)
+	return c.padText(text, text)
 }
 
-// The names' columns are no narrower than this while another column can go.
+// The columns of names are not narrower than this while another column can be dropped.
 const narrowName, widestBar, leastBar = 8, 24, 6
 
-// columns are as many as fit, the most telling first.
-func (s Screen) columns() []column {
+// fittingColumns returns as many columns as fit, the most important first.
+func (s Screen) fittingColumns() []column {
 	several, asked, quotas := map[string]bool{}, false, false
 	for _, r := range s.Rows {
 		several[r.Resource] = true
 		asked, quotas = asked || r.Fits != nil, quotas || !r.WindowEnds.IsZero()
 	}
-	entity := s.fitted(column{title: "ENTITY", text: func(r Row) string { return r.Entity }})
-	resource := s.fitted(column{title: "RESOURCE", text: func(r Row) string { return r.Resource }})
-	limit := s.fitted(column{title: "LIMIT", text: func(r Row) string { return r.Limit }})
+	entity := s.fitWidth(column{title: "ENTITY", text: func(r Row) string { return r.Entity }})
+	resource := s.fitWidth(column{title: "RESOURCE", text: func(r Row) string { return r.Resource }})
+	limit := s.fitWidth(column{title: "LIMIT", text: func(r Row) string { return r.Limit }})
 	bar := column{title: "", width: widestBar, text: func(Row) string { return "" }}
-	used := s.fitted(column{title: "USED", right: true, text: usedText, paint: paint})
-	left := s.fitted(column{title: "LEFT", right: true, text: func(r Row) string {
+	used := s.fitWidth(column{title: "USED", right: true, text: usedText, paint: paintUsed})
+	left := s.fitWidth(column{title: "LEFT", right: true, text: func(r Row) string {
 		return notation.InUnit(r.Unit, r.Remaining) + " of " + notation.InUnit(r.Unit, r.Burst)
 	}})
-	rate := s.fitted(column{title: "TAKEN", right: true, text: rateText})
-	full := s.fitted(column{title: "FULL IN", right: true, text: func(r Row) string { return notation.Wait(r.Full) }})
-	ends := s.fitted(column{title: "WINDOW ENDS IN", right: true, text: func(r Row) string {
+	rate := s.fitWidth(column{title: "TAKEN", right: true, text: rateText})
+	full := s.fitWidth(column{title: "FULL IN", right: true, text: func(r Row) string { return notation.Wait(r.Full) }})
+	ends := s.fitWidth(column{title: "WINDOW ENDS IN", right: true, text: func(r Row) string {
 		if r.WindowEnds.IsZero() {
 			return "-"
 		}
 		return notation.Wait(r.WindowEnds.Sub(s.Last.At))
 	}})
-	fits := s.fitted(column{title: "FITS IN", right: true, text: fitsText})
+	fits := s.fitWidth(column{title: "FITS IN", right: true, text: fitsText})
 
 	all := []*column{&entity, &resource, &limit, &bar, &used, &left, &rate, &full, &ends, &fits}
 	drop := func(c *column) { c.width = 0 }
@@ -174,9 +175,9 @@ func (s Screen) columns() []column {
 	if !asked {
 		drop(&fits)
 	}
-	s.squeeze(all, &entity, &bar, []*column{&full, &ends, &left, &rate, &bar, &resource, &fits, &limit})
+	s.squeezeColumns(all, &entity, &bar, []*column{&full, &ends, &left, &rate, &bar, &resource, &fits, &limit})
 	bar.text = func(r Row) string { return term.Bar(min(1, r.Used), 0, bar.width) }
-	bar.paint = paint
+	bar.paint = paintUsed
 	var kept []column
 	for _, c := range all {
 		if c.width > 0 {
@@ -186,9 +187,9 @@ func (s Screen) columns() []column {
 	return kept
 }
 
-// squeeze narrows and drops columns until all stand in the width: first the bar, then the
-// names of entities, then those that can go, in their order.
-func (s Screen) squeeze(all []*column, entity, bar *column, expendable []*column) {
+// squeezeColumns narrows and drops columns until all fit: first the bar, then the names of entities,
+// then the expendable ones in their order.
+func (s Screen) squeezeColumns(all []*column, entity, bar *column, expendable []*column) {
 	over := func() int {
 		sum := -2
 		for _, c := range all {
@@ -216,8 +217,8 @@ func (s Screen) squeeze(all []*column, entity, bar *column, expendable []*column
 	narrow(entity, 1)
 }
 
-// fitted is a column as wide as what stands in it.
-func (s Screen) fitted(c column) column {
+// fitWidth returns a column with the width of its content.
+func (s Screen) fitWidth(c column) column {
 	c.width = ansi.StringWidth(c.title)
 	for _, r := range s.Rows {
 		c.width = max(c.width, ansi.StringWidth(term.Plain(c.text(r))))
@@ -235,8 +236,8 @@ func usedText(r Row) string {
 	return fmt.Sprintf("%.0f%%", 100*r.Used)
 }
 
-// paint is red for an empty bucket, yellow for a nearly empty one.
-func paint(s Screen, r Row, text string) string {
+// paintUsed returns red for an empty bucket, yellow for a nearly empty one.
+func paintUsed(s Screen, r Row, text string) string {
 	switch {
 	case r.Blocked != "" || r.Remaining <= 0:
 		return s.Style.Red(text)

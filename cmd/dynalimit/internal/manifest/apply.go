@@ -18,25 +18,25 @@ import (
 type Failure struct {
 	// What names the item, as Change.What does.
 	What string `json:"what"`
-	// Conflict says that somebody else changed the item since it was planned.
+	// Conflict is true if another caller changed the item after the planning.
 	Conflict bool `json:"conflict,omitempty"`
-	// Error says why it was not made.
+	// Error is the reason.
 	Error string `json:"error"`
-	// Err is the library's error; nil for a change that waits for another.
+	// Err is the library's error. It is nil for a change that waits for another.
 	Err error `json:"-"`
 }
 
-// Outcome is what an apply did.
+// Outcome is the result of an apply.
 type Outcome struct {
 	// Done counts the changes that were made.
 	Done int `json:"done"`
-	// Failed are those that were not.
+	// Failed are the failed changes.
 	Failed []Failure `json:"failed,omitempty"`
-	// Left counts those that were not tried.
+	// Left counts the changes that were not tried.
 	Left int `json:"left"`
 }
 
-// Conflicts counts the changes that somebody else was in the way of.
+// Conflicts counts the failures caused by other callers' changes.
 func (o Outcome) Conflicts() (n int) {
 	for _, f := range o.Failed {
 		n += btoi(f.Conflict)
@@ -45,58 +45,58 @@ func (o Outcome) Conflicts() (n int) {
 }
 
 const (
-	// batch is how many changes are made before Ctrl-C and progress are looked at: two
+	// batch is the number of changes between two checks for Ctrl-C and progress: two
 	// transactions of levels.
 	batch = 90
-	// tryTime bounds a try of a batch, which is finished although the program is to end.
+	// tryTime bounds a try of a batch, which is finished even when the program is to end.
 	tryTime = time.Minute
-	// tries is how often a batch is tried while the table does not answer, with twice the
-	// pause before each.
+	// tries is the number of tries of a batch while the table does not answer. The pause
+	// doubles before each.
 	tries = 6
 	pause = 250 * time.Millisecond
 )
 
-// Apply makes the changes of a plan, in its order, each under the version that was planned:
-// what somebody else changed meanwhile fails, and so does what must not go without it; the
-// others are made. A batch that has begun is finished when ctx ends; the rest is left. It
-// fails with what keeps the table from being changed at all; whatever it returns, a new
-// plan goes on from there.
+// Apply makes the changes of a plan, in order, each on the condition of the planned version. A
+// change fails if another caller changed the item meanwhile, or if a change that it depends on
+// failed. The others are made. When ctx ends, Apply finishes the current batch and leaves the
+// rest. It returns an error if the table cannot be changed at all. In any case a new plan
+// continues from the result.
 func Apply(ctx context.Context, t Table, p Plan, progress func(done, total int)) (Outcome, error) {
 	todo := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return c.Action == Refuse })
 	a := &applying{table: t, total: len(todo)}
 	for len(todo) > 0 {
 		a.waiting = nil
-		for _, chunk := range batches(todo) {
+		for _, chunk := range splitBatches(todo) {
 			if a.tried > 0 {
 				progress(a.tried, a.total)
 			}
 			if err := context.Cause(ctx); err != nil {
-				return a.outcome(err)
+				return a.finalOutcome(err)
 			}
-			if chunk = a.ready(chunk); len(chunk) == 0 {
+			if chunk = a.readyChanges(chunk); len(chunk) == 0 {
 				continue
 			}
-			do := a.way(chunk[0])
-			for try := 1; len(chunk) > 0; try++ { // it is finished although ctx ends, unless the table does not answer
+			do := a.wayFor(chunk[0])
+			for try := 1; len(chunk) > 0; try++ { // finished even when ctx ends, unless the table does not answer
 				within, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryTime)
 				errs := do(within, chunk)
 				cancel()
 				var err error
-				if chunk, err = a.unsettled(ctx, chunk, errs, try); err != nil {
-					return a.outcome(err)
+				if chunk, err = a.settleTry(ctx, chunk, errs, try); err != nil {
+					return a.finalOutcome(err)
 				}
 			}
 		}
-		a.ending = len(a.waiting) == len(todo) // nothing is left that could clear their way
+		a.ending = len(a.waiting) == len(todo) // no remaining change could unblock the waiting ones
 		todo = a.waiting
 	}
 	progress(a.total, a.total)
-	return a.outcome(nil)
+	return a.finalOutcome(nil)
 }
 
-// batches cuts changes between steps, between generations of entities that go, between
-// entities that move, parents first, and long steps.
-func batches(changes []Change) (out [][]Change) {
+// splitBatches splits changes between steps, between generations of deleted entities, and between
+// entities that move (parents first), and splits long steps.
+func splitBatches(changes []Change) (out [][]Change) {
 	for len(changes) > 0 {
 		n, first := 1, changes[0]
 		for n < len(changes) && n < batch && !first.moves && changes[n].step == first.step && (first.step != stepDeleteEntities || changes[n].depth == first.depth) {
@@ -113,24 +113,24 @@ type applying struct {
 	tried   int
 	out     Outcome
 	failed  []missing
-	waiting []Change // for others, for the next time round
-	ending  bool     // the last time round: nothing waits any more
+	waiting []Change // waiting for others, for the next round
+	ending  bool     // the last round: no change waits any more
 }
 
-func (a *applying) outcome(err error) (Outcome, error) {
+func (a *applying) finalOutcome(err error) (Outcome, error) {
 	a.out.Left = a.total - a.out.Done - len(a.out.Failed)
 	return a.out, err
 }
 
-// unsettled counts the changes of a try, and returns those that were not answered, after a
-// pause. It fails with what ends the whole apply.
-func (a *applying) unsettled(ctx context.Context, changes []Change, errs []error, try int) (rest []Change, err error) {
+// settleTry counts the changes of a try and returns those without an answer, after a pause. It
+// returns the error that ends the whole apply.
+func (a *applying) settleTry(ctx context.Context, changes []Change, errs []error, try int) (rest []Change, err error) {
 	for i, e := range errs {
-		if unanswered(e) {
+		if isUnanswered(e) {
 			rest, err = append(rest, changes[i]), e
 			continue
 		}
-		if stopped := a.settle(changes[i], e); stopped != nil {
+		if stopped := a.settleChange(changes[i], e); stopped != nil {
 			return nil, stopped
 		}
 	}
@@ -144,21 +144,21 @@ func (a *applying) unsettled(ctx context.Context, changes []Change, errs []error
 	return rest, nil
 }
 
-// unanswered says that a change may be made or not, or was not tried: it is tried again,
-// and finds out which.
-func unanswered(err error) bool {
+// isUnanswered reports whether a change may or may not have been made, or was not tried. It is
+// tried again, which finds out.
+func isUnanswered(err error) bool {
 	return errors.Is(err, dynalimit.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// settle counts a change. It returns the error that ends the whole apply.
-func (a *applying) settle(c Change, err error) error {
+// settleChange counts a change. It returns the error that ends the whole apply.
+func (a *applying) settleChange(c Change, err error) error {
 	var namespace *fault.NamespaceError
 	if errors.Is(err, fault.ErrTable) || errors.Is(err, fault.ErrVersion) || errors.As(err, &namespace) {
 		return err
 	}
 	var invalid *dynalimit.ValidationError
 	if errors.As(err, &invalid) && !a.ending {
-		a.waiting = append(a.waiting, c) // once others have moved, joined a group, or gone, it may fit
+		a.waiting = append(a.waiting, c) // it may succeed once others have moved, joined a group or gone
 		return nil
 	}
 	if err == nil {
@@ -166,43 +166,43 @@ func (a *applying) settle(c Change, err error) error {
 		a.out.Done++
 		return nil
 	}
-	a.fail(c, errors.Is(err, admin.ErrConflict), err.Error(), err)
+	a.failChange(c, errors.Is(err, admin.ErrConflict), err.Error(), err)
 	return nil
 }
 
-// way makes changes of one kind and returns an error for each. What is there already, as it
-// was to be, is made.
+// way makes changes of one kind and returns an error for each. An item that already has the
+// intended state counts as made.
 type way func(context.Context, []Change) []error
 
-// way is that in which changes like one are made.
-func (a *applying) way(like Change) way {
+// wayFor returns the method for changes like one.
+func (a *applying) wayFor(like Change) way {
 	switch {
 	case like.Scope != nil:
-		return a.levels
+		return a.applyLevels
 	case like.Action == Create:
-		return a.creates
+		return a.createEntities
 	case like.Action == Delete:
-		return a.deletes
+		return a.deleteEntities
 	}
-	return a.updates
+	return a.updateRecords
 }
 
-// oneByOne does something for changes whose order matters: after one that was not answered
-// the rest waits as well.
+// oneByOne makes changes in order. After a change without an answer it skips the rest.
 func oneByOne(changes []Change, do func(Change) error) []error {
 	errs := make([]error, len(changes))
 	for i, c := range changes {
-		if errs[i] = do(c); unanswered(errs[i]) {
-			return append(errs[:i], same(errs[i], len(changes)-i)...)
+		if errs[i] = do(c); isUnanswered(errs[i]) {
+			return append(errs[:i], sameError(errs[i], len(changes)-i)...)
 		}
 	}
 	return errs
 }
 
-// mostDeletions is how many entities are deleted at once: each is a dozen requests in a row.
+// mostDeletions is the number of concurrent deletions of entities. Each is a dozen requests in
+// a row.
 const mostDeletions = 16
 
-func (a *applying) deletes(ctx context.Context, changes []Change) []error {
+func (a *applying) deleteEntities(ctx context.Context, changes []Change) []error {
 	errs := make([]error, len(changes))
 	group := errgroup.Group{}
 	group.SetLimit(mostDeletions)
@@ -212,22 +212,22 @@ func (a *applying) deletes(ctx context.Context, changes []Change) []error {
 			return nil
 		})
 	}
-	_ = group.Wait() // each has its error
+	_ = group.Wait() // errs has the errors
 	return errs
 }
 
-func same(err error, n int) []error { return slices.Repeat([]error{err}, n) }
+func sameError(err error, n int) []error { return slices.Repeat([]error{err}, n) }
 
-// alone makes changes one by one of which the input of some was refused, and so of all.
-func (a *applying) alone(changes []Change, err error, do func([]Change) []error) []error {
+// retrySingly makes changes one by one after invalid input of some has made all of them fail.
+func (a *applying) retrySingly(changes []Change, err error, do func([]Change) []error) []error {
 	var invalid *dynalimit.ValidationError
 	if len(changes) == 1 || !errors.As(err, &invalid) {
-		return same(err, len(changes))
+		return sameError(err, len(changes))
 	}
 	return oneByOne(changes, func(c Change) error { return do([]Change{c})[0] })
 }
 
-func (a *applying) levels(ctx context.Context, changes []Change) []error {
+func (a *applying) applyLevels(ctx context.Context, changes []Change) []error {
 	scoped := make([]admin.ScopedConfig, len(changes))
 	for i, c := range changes {
 		scoped[i] = admin.ScopedConfig{Scope: *c.Scope, Config: c.config, Delete: c.Action == Delete}
@@ -235,7 +235,7 @@ func (a *applying) levels(ctx context.Context, changes []Change) []error {
 	}
 	errs, err := a.table.Limits.SetConfigs(ctx, scoped)
 	if err != nil {
-		return a.alone(changes, err, func(c []Change) []error { return a.levels(ctx, c) })
+		return a.retrySingly(changes, err, func(c []Change) []error { return a.applyLevels(ctx, c) })
 	}
 	for i, err := range errs {
 		var conflict *admin.ConflictError[admin.ScopedConfig]
@@ -246,25 +246,25 @@ func (a *applying) levels(ctx context.Context, changes []Change) []error {
 	return errs
 }
 
-func (a *applying) creates(ctx context.Context, changes []Change) []error {
+func (a *applying) createEntities(ctx context.Context, changes []Change) []error {
 	setups := make([]admin.EntitySetup, len(changes))
 	for i, c := range changes {
 		setups[i].Entity = c.record
 	}
 	errs, err := a.table.Entities.CreateMany(ctx, setups)
 	if err != nil {
-		return a.alone(changes, err, func(c []Change) []error { return a.creates(ctx, c) })
+		return a.retrySingly(changes, err, func(c []Change) []error { return a.createEntities(ctx, c) })
 	}
 	for i, err := range errs {
 		if errors.Is(err, admin.ErrExists) {
-			errs[i] = a.exists(ctx, changes[i])
+			errs[i] = a.checkExisting(ctx, changes[i])
 		}
 	}
 	return errs
 }
 
-// exists is the error of a record that was to be made and is there; nil if it is the one.
-func (a *applying) exists(ctx context.Context, c Change) error {
+// checkExisting returns the error of a record that exists already, or nil if it is the intended one.
+func (a *applying) checkExisting(ctx context.Context, c Change) error {
 	stored, err := a.table.Entities.GetMany(ctx, []string{c.Entity})
 	if err == nil && !isRecord(stored[0], c.record) {
 		err = &admin.ConflictError[admin.Entity]{Yours: c.record, Stored: stored[0]}
@@ -272,12 +272,12 @@ func (a *applying) exists(ctx context.Context, c Change) error {
 	return err
 }
 
-// isRecord says whether a stored record is the one that was to be stored.
+// isRecord reports whether a stored record equals the intended one.
 func isRecord(stored, wanted admin.Entity) bool {
 	return !stored.Deleting && stored.ManagedBy == wanted.ManagedBy && len(recordFields(stored, wanted)) == 0
 }
 
-func (a *applying) updates(ctx context.Context, changes []Change) []error {
+func (a *applying) updateRecords(ctx context.Context, changes []Change) []error {
 	records := make([]admin.Entity, len(changes))
 	for i, c := range changes {
 		records[i] = c.record
@@ -285,7 +285,7 @@ func (a *applying) updates(ctx context.Context, changes []Change) []error {
 	}
 	errs, err := a.table.Entities.UpdateMany(ctx, records)
 	if err != nil {
-		return a.alone(changes, err, func(c []Change) []error { return a.updates(ctx, c) })
+		return a.retrySingly(changes, err, func(c []Change) []error { return a.updateRecords(ctx, c) })
 	}
 	for i, err := range errs {
 		var conflict *admin.ConflictError[admin.Entity]

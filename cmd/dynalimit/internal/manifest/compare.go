@@ -8,21 +8,21 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// Compare plans what makes a table say what a manifest says. What is live is all that is
-// known of the past: a change by hand is a difference like any other.
+// Compare plans the changes that make a table match a manifest. The live table is its only
+// memory of the past: a manual change is a difference like any other.
 //
-// Only items that tell they are managed by the manifest are changed and deleted. Others are
-// taken over when the options say so. An entity that the file does not name stays with all
-// its levels, unless it is to be pruned; a level that the file does not name goes.
+// It changes and deletes only items that the manifest manages, according to the items. It
+// adopts others if the options permit. An entity that the file does not name stays with all its
+// levels, unless it is to be pruned. A level that the file does not name is deleted.
 func Compare(m *Manifest, live *Live, o Options) Plan {
 	c := &comparison{m: m, live: live, o: o, p: Plan{Name: m.Name}, stuck: map[string]bool{}, pruned: map[string]bool{}}
-	c.children()
-	c.levels()
-	c.records()
+	c.indexChildren()
+	c.compareLevels()
+	c.compareRecords()
 	c.leftOut()
 	c.p.ByHand, c.p.Raises = levelsByHand(m, live), raisesIn(live)
-	c.warnings()
-	c.stranded()
+	c.warnOfNames()
+	c.warnOfStranded()
 	slices.Sort(c.noted)
 	c.p.Warnings = append(c.p.Warnings, c.noted...)
 	c.inOrder()
@@ -35,24 +35,25 @@ type comparison struct {
 	o    Options
 	p    Plan
 
-	below  map[string][]string // live entities by their parents
-	pruned map[string]bool     // entities that are deleted
-	joined map[string]bool     // plans that entities are put on
-	stuck  map[string]bool     // entities whose records are refused: they stay as they are
-	groups map[string]bool     // resources that are groups, now or in the end
+	below  map[string][]string // live entities by parent
+	pruned map[string]bool     // deleted entities
+	joined map[string]bool     // plans that entities join
+	stuck  map[string]bool     // entities with a refused record: they stay as they are
+	groups map[string]bool     // resources that are groups, now or at the end
 
-	noted []string // warnings of levels
+	noted []string // warnings about levels
 }
 
-func (c *comparison) children() {
+func (c *comparison) indexChildren() {
 	c.below = map[string][]string{}
 	for id, e := range c.live.Entities {
 		c.below[e.ParentID] = append(c.below[e.ParentID], id)
 	}
 }
 
-// owner says whether an item is the manifest's, or may be taken over; or why it may not.
-func (c *comparison) owner(managedBy string) (ours, mine bool, why string) {
+// checkOwner reports whether an item is the manifest's, and whether it may be changed, or why it may
+// not.
+func (c *comparison) checkOwner(managedBy string) (ours, mine bool, why string) {
 	switch {
 	case managedBy == c.m.Name:
 		return true, true, ""
@@ -63,10 +64,10 @@ func (c *comparison) owner(managedBy string) (ours, mine bool, why string) {
 		fmt.Sprintf("manifest %q manages it: take it out of one of the two files, or take it over with --adopt-from %s", managedBy, managedBy)
 }
 
-// about decides about an item that is live and in the file: nothing, or a change of one of
+// decideChange decides about an item in the table and in the file: no change, or a change with one of
 // the actions.
-func (c *comparison) about(ch Change, managedBy string) (Change, bool) {
-	ours, mine, why := c.owner(managedBy)
+func (c *comparison) decideChange(ch Change, managedBy string) (Change, bool) {
+	ours, mine, why := c.checkOwner(managedBy)
 	switch {
 	case ours && len(ch.Fields) == 0:
 		c.p.Unchanged++
@@ -88,16 +89,16 @@ func (c *comparison) about(ch Change, managedBy string) (Change, bool) {
 	return ch, true
 }
 
-func (c *comparison) add(ch Change) { c.p.Changes = append(c.p.Changes, ch) }
+func (c *comparison) addChange(ch Change) { c.p.Changes = append(c.p.Changes, ch) }
 
-// levels compares the levels of the file, and those that it leaves out.
-func (c *comparison) levels() {
+// compareLevels compares the levels of the file, and finds those that it leaves out.
+func (c *comparison) compareLevels() {
 	grouped := groupedBy(c.m, c.live.Configs)
 	for at, wanted := range c.m.Configs {
 		if c.live.Entities[at.Entity].Deleting {
-			continue // said of the record
+			continue // reported for the record
 		}
-		ch, differs := c.level(at, wanted)
+		ch, differs := c.compareLevel(at, wanted)
 		switch why := aloneWith(grouped, at, wanted); {
 		case why != "" && differs:
 			ch.Action, ch.Note = Refuse, why
@@ -105,7 +106,7 @@ func (c *comparison) levels() {
 			c.noted = append(c.noted, fmt.Sprintf("%s: %s", at, why))
 		}
 		if differs {
-			c.add(ch)
+			c.addChange(ch)
 		}
 		if differs && ch.Action != Refuse {
 			for _, warning := range c.live.Configs[at].WarnOfChange(wanted) {
@@ -117,27 +118,27 @@ func (c *comparison) levels() {
 		_, named := c.m.Entities[at.Entity]
 		_, wanted := c.m.Configs[at]
 		if !wanted && stored.ManagedBy == c.m.Name && (at.Entity == "" || named) && !c.live.Entities[at.Entity].Deleting {
-			c.deleteLevel(at, stored, c.block(at, stored, admin.LimitConfig{}))
+			c.deleteLevel(at, stored, c.keepBlock(at, stored, admin.LimitConfig{}))
 		}
 	}
 }
 
-func (c *comparison) level(at admin.Scope, wanted admin.LimitConfig) (Change, bool) {
+func (c *comparison) compareLevel(at admin.Scope, wanted admin.LimitConfig) (Change, bool) {
 	stored := c.live.Configs[at]
-	wanted = c.block(at, stored, wanted)
+	wanted = c.keepBlock(at, stored, wanted)
 	ch := Change{Action: Create, Scope: &at, config: wanted, Fields: levelFields(stored, wanted)}
 	ch.config.ManagedBy, ch.config.Version, ch.config.Raises = c.m.Name, stored.Version, stored.Raises
 	if why, bad := c.live.Unreadable[at]; bad {
 		ch.Action, ch.Note = Refuse, fmt.Sprintf("what is stored %s: remove the level with 'dynalimit limits delete' or its like, then apply again", why)
 		return ch, true
 	}
-	if stored.ManagedBy == "" && sameLevel(stored, admin.LimitConfig{}) { // nothing, or an item that says nothing
+	if stored.ManagedBy == "" && sameLevel(stored, admin.LimitConfig{}) { // missing, or an empty item
 		return ch, true
 	}
-	return c.about(ch, stored.ManagedBy)
+	return c.decideChange(ch, stored.ManagedBy)
 }
 
-// deleteLevel deletes a level, except for what is to stay of it: a block, raises or nothing.
+// deleteLevel deletes a level, except a part that stays: a block, raises, or nothing.
 func (c *comparison) deleteLevel(at admin.Scope, stored, stays admin.LimitConfig) {
 	ch := Change{Action: Delete, Scope: &at, Fields: levelFields(stored, stays), config: stays}
 	ch.config.Version = stored.Version
@@ -151,30 +152,30 @@ func (c *comparison) deleteLevel(at admin.Scope, stored, stays admin.LimitConfig
 		c.p.Unchanged++
 		return
 	}
-	c.add(ch)
+	c.addChange(ch)
 }
 
-// records compares the records of the file's entities.
-func (c *comparison) records() {
+// compareRecords compares the records of the file's entities.
+func (c *comparison) compareRecords() {
 	var changes []Change
 	for id, e := range c.m.Entities {
-		if ch, differs := c.record(id, e); differs {
+		if ch, differs := c.compareRecord(id, e); differs {
 			c.stuck[id] = ch.Action == Refuse
 			changes = append(changes, ch)
 		}
 	}
 	for _, ch := range changes {
-		if chain, ok := chainOf(ch.Entity, c.parent); !ok && ch.Action != Refuse {
+		if chain, ok := chainOf(ch.Entity, c.finalParent); !ok && ch.Action != Refuse {
 			ch.Action, ch.Note = Refuse, "its parent "+chainProblem(ch.Entity, chain)
 		}
 		if p := c.live.Entities[ch.record.ParentID]; ch.Action != Refuse && p.Deleting {
 			ch.Action, ch.Note = Refuse, fmt.Sprintf("its parent %q is being deleted: finish that with 'dynalimit entity delete %s', then apply again", p.ID, p.ID)
 		}
-		c.add(ch)
+		c.addChange(ch)
 	}
 }
 
-func (c *comparison) record(id string, e Entity) (Change, bool) {
+func (c *comparison) compareRecord(id string, e Entity) (Change, bool) {
 	stored, there := c.live.Entities[id]
 	ch := Change{Action: Create, Entity: id, record: e.Record, Fields: recordFields(stored, e.Record)}
 	ch.moves = stored.ParentID != e.Record.ParentID
@@ -186,23 +187,23 @@ func (c *comparison) record(id string, e Entity) (Change, bool) {
 	case stored.Deleting:
 		ch.Action, ch.Note = Refuse, fmt.Sprintf("it is being deleted: finish that with 'dynalimit entity delete %s', then apply again", id)
 	case e.LimitsOnly && (!there || stored.ManagedBy != c.m.Name):
-		return ch, false // the file says nothing about a record
+		return ch, false // the file does not define the record
 	case there:
-		return c.about(ch, stored.ManagedBy)
+		return c.decideChange(ch, stored.ManagedBy)
 	}
 	return ch, true
 }
 
-// parent is the parent that an entity has in the end.
-func (c *comparison) parent(id string) string {
+// finalParent returns an entity's parent at the end.
+func (c *comparison) finalParent(id string) string {
 	if e, named := c.m.Entities[id]; named && !c.stuck[id] && (!e.LimitsOnly || c.live.Entities[id].ManagedBy == c.m.Name) {
 		return e.Record.ParentID
 	}
 	return c.live.Entities[id].ParentID
 }
 
-// warnings are of names that stand nowhere.
-func (c *comparison) warnings() {
+// warnOfNames warns about unknown names.
+func (c *comparison) warnOfNames() {
 	plans, owners := map[string]bool{}, map[string]bool{}
 	for _, configs := range []map[admin.Scope]admin.LimitConfig{c.m.Configs, c.live.Configs} {
 		for at := range configs {
@@ -218,7 +219,7 @@ func (c *comparison) warnings() {
 			c.p.Warnings = append(c.p.Warnings, fmt.Sprintf("entity %s: its parent %q is neither in the file nor in the table", id, r.ParentID))
 		}
 		counts := r.ParentID != "" && !r.Cascade && !r.Detached
-		if plan := c.planned(r.ParentID); counts && !told[r.ParentID] && !owners[r.ParentID] && (plan == "" || !plans[plan]) {
+		if plan := c.finalPlan(r.ParentID); counts && !told[r.ParentID] && !owners[r.ParentID] && (plan == "" || !plans[plan]) {
 			told[r.ParentID] = true
 			c.p.Warnings = append(c.p.Warnings, fmt.Sprintf("entity %s: its parent %q has no limits of its own and no plan with limits: calls of its children charge nothing to it", id, r.ParentID))
 		}
@@ -226,13 +227,13 @@ func (c *comparison) warnings() {
 			c.p.Warnings = append(c.p.Warnings, fmt.Sprintf("entity %s: its plan %q has limits neither in the file nor in the table", id, r.Plan))
 		}
 	}
-	for at, group := range c.m.limitless(c.live.Configs) {
+	for at, group := range c.m.groupsWithoutLimits(c.live.Configs) {
 		c.p.Warnings = append(c.p.Warnings, fmt.Sprintf("%s: its group %q has limits neither in the file nor in the table", at, group))
 	}
 }
 
-// stranded warns of plans that lose their limits while entities stay on them.
-func (c *comparison) stranded() {
+// warnOfStranded warns about plans that lose their limits while entities stay on them.
+func (c *comparison) warnOfStranded() {
 	gone := gonePlans(c)
 	on := map[string]int{}
 	for id, e := range c.live.Entities {
@@ -242,14 +243,14 @@ func (c *comparison) stranded() {
 	}
 	for _, plan := range slices.Sorted(maps.Keys(on)) {
 		c.p.Warnings = append(c.p.Warnings, fmt.Sprintf("plan %s: its limits go, and %s on it: less specific limits will apply to them",
-			plan, plural(on[plan], "entity stays", "entities stay")))
+			plan, countText(on[plan], "entity stays", "entities stay")))
 	}
 }
 
-// block keeps a block that the file does not say, unless it is to be lifted; it warns of
-// both.
-func (c *comparison) block(at admin.Scope, stored, wanted admin.LimitConfig) admin.LimitConfig {
-	if _, mine, _ := c.owner(stored.ManagedBy); !mine || blockOf(stored) <= blockOf(wanted) {
+// keepBlock keeps a block that the file does not have, unless it is to be lifted. It warns in both
+// cases.
+func (c *comparison) keepBlock(at admin.Scope, stored, wanted admin.LimitConfig) admin.LimitConfig {
+	if _, mine, _ := c.checkOwner(stored.ManagedBy); !mine || blockOf(stored) <= blockOf(wanted) {
 		return wanted
 	}
 	what := "it stays blocked; --lift-blocks lifts it"
@@ -263,7 +264,7 @@ func (c *comparison) block(at admin.Scope, stored, wanted admin.LimitConfig) adm
 	return wanted
 }
 
-// How much a level blocks.
+// Degrees of a block.
 const (
 	noBlock = iota
 	blockWithExceptions
@@ -280,7 +281,7 @@ func blockOf(l admin.LimitConfig) int {
 	return noBlock
 }
 
-// gonePlans are the plans of which no level stays.
+// gonePlans returns the plans that lose all their levels.
 func gonePlans(c *comparison) map[string]bool {
 	gone := map[string]bool{}
 	for at := range c.live.Configs {

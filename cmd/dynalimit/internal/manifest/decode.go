@@ -15,16 +15,16 @@ import (
 	"github.com/dynalimit/dynalimit/internal/yamlfile"
 )
 
-// Parse reads a manifest; file is its name in errors. It fails with Problems, which are all
-// that is wrong.
+// Parse decodes a manifest. name is the file's name in errors. It fails with Problems, which
+// contain all faults.
 func Parse(name string, data []byte) (*Manifest, error) {
 	var f file
 	r := yamlfile.Read(name, data, form, &f)
 	d := &decoder{r, &Manifest{Name: DefaultName, Configs: map[admin.Scope]admin.LimitConfig{}, Entities: map[string]Entity{}}}
-	d.manifest(f)
+	d.decodeManifest(f)
 	if len(r.Problems) == 0 {
-		d.parents()
-		d.groups()
+		d.checkParents()
+		d.warnOfGroups()
 	}
 	if len(r.Problems) > 0 {
 		return nil, r.Problems.Sorted()
@@ -33,75 +33,76 @@ func Parse(name string, data []byte) (*Manifest, error) {
 	return d.m, nil
 }
 
-// decoder makes a manifest of what was read, and says what cannot be.
+// decoder converts a decoded file to a manifest and collects the faults.
 type decoder struct {
 	*yamlfile.Reader
 	m *Manifest
 }
 
-// refuse reports what is wrong with a value, unless a part of it is already; no reason is
-// none.
-func (d *decoder) refuse(path, reason string) bool {
+// refuseValue reports the fault of a value, unless a part of it has one already. An empty reason
+// means no fault.
+func (d *decoder) refuseValue(path, reason string) bool {
 	if reason != "" && !d.IsWrong(path) {
 		d.Wrong(d.Places[path], path, "%s", reason)
 	}
 	return reason != ""
 }
 
-// text is a text that a check has nothing against; "" for none.
-func (d *decoder) text(path string, value *string, check func(string) string) string {
-	if value == nil || d.refuse(path, check(*value)) {
+// checkedText returns a text that passes a check, or "".
+func (d *decoder) checkedText(path string, value *string, check func(string) string) string {
+	if value == nil || d.refuseValue(path, check(*value)) {
 		return ""
 	}
 	return *value
 }
 
-// name reports what is wrong with a name.
-func (d *decoder) name(path, reason string) {
+// checkName reports the fault of a name.
+func (d *decoder) checkName(path, reason string) {
 	if reason != "" {
-		d.refuse(path, "the name "+reason)
+		d.refuseValue(path, "the name "+reason)
 	}
 }
 
-func (d *decoder) manifest(f file) {
+func (d *decoder) decodeManifest(f file) {
 	if f.Version > 2 {
-		d.refuse("version", fmt.Sprintf("is %d: write 2, the newest version of manifests", f.Version))
+		d.refuseValue("version", fmt.Sprintf("is %d: write 2, the newest version of manifests", f.Version))
 	}
-	d.m.Name = cmp.Or(d.text("name", f.Name, CheckName), DefaultName)
-	d.m.Namespace = d.text("namespace", f.Namespace, schema.CheckNamespace)
-	d.level(admin.Scope{Everyone: true}, f.System, "system")
+	d.m.Name = cmp.Or(d.checkedText("name", f.Name, CheckName), DefaultName)
+	d.m.Namespace = d.checkedText("namespace", f.Namespace, schema.CheckNamespace)
+	d.decodeLevel(admin.Scope{Everyone: true}, f.System, "system")
 	for name, l := range f.Resources {
 		path := below("resources", name)
-		d.name(path, checkResource(name))
-		d.level(admin.Scope{Everyone: true, Resource: name}, l, path)
+		d.checkName(path, checkResource(name))
+		d.decodeLevel(admin.Scope{Everyone: true, Resource: name}, l, path)
 	}
 	for name, plan := range f.Plans {
 		path := below("plans", name)
-		d.name(path, schema.CheckEntity(name))
-		d.owned(admin.Scope{Plan: name}, *plan, path)
+		d.checkName(path, schema.CheckEntity(name))
+		d.decodeOwned(admin.Scope{Plan: name}, *plan, path)
 	}
 	for id, e := range f.Entities {
 		path := below("entities", id)
-		d.name(path, schema.CheckEntity(id))
-		d.entity(id, *e, path)
+		d.checkName(path, schema.CheckEntity(id))
+		d.decodeEntity(id, *e, path)
 	}
 	if f.Version < 2 {
-		d.detach(f)
+		d.applyVersion1(f)
 		return
 	}
 	for id, e := range f.Entities {
 		if e != nil && e.Cascade != nil && !*e.Cascade {
-			d.refuse(below(below("entities", id), "cascade"), "is false, which in a file of version 1 means that the parent does not count: write 'detached: true' for that, or leave it out")
+			d.refuseValue(below(below("entities", id), "cascade"), "is false, which in a file of version 1 means that the parent does not count: write 'detached: true' for that, or leave it out")
 		}
 	}
 }
 
-// detach gives a file of version 1 its meaning: there a parent counts only with cascade.
-func (d *decoder) detach(f file) {
+// applyVersion1 gives a file of version 1 its meaning: in that version a parent counts only with
+// cascade.
+func (d *decoder) applyVersion1(f file) {
 	var detached []string
 	for id, e := range d.m.Entities {
 		if f.Entities[id].Detached != nil {
-			d.refuse(below(below("entities", id), "detached"), "is of version 2: write 'version: 2', or leave it out")
+			d.refuseValue(below(below("entities", id), "detached"), "is of version 2: write 'version: 2', or leave it out")
 		}
 		if e.Record.ParentID != "" && !e.Record.Cascade {
 			e.Record.Detached = true
@@ -111,11 +112,11 @@ func (d *decoder) detach(f file) {
 	}
 	if len(detached) > 0 {
 		d.m.Warnings = append(d.m.Warnings, d.Problem(below(below("entities", slices.Min(detached)), "parent"),
-			"does not count, because the file has version 1 (%s): write 'version: 2', and 'detached: true' where a parent is for order alone", plural(len(detached), "parent", "parents")))
+			"does not count, because the file has version 1 (%s): write 'version: 2', and 'detached: true' where a parent is for order alone", countText(len(detached), "parent", "parents")))
 	}
 }
 
-// CheckName says what is wrong with the name of a manifest, or "" if nothing is.
+// CheckName returns the fault of a manifest's name, or "".
 func CheckName(name string) string {
 	if len(name) > 64 {
 		return fmt.Sprintf("has %d bytes: at most 64 are allowed", len(name))
@@ -123,7 +124,7 @@ func CheckName(name string) string {
 	return schema.CheckEntity(name)
 }
 
-// checkResource says what is wrong with the name of a resource that everybody has limits for.
+// checkResource returns the fault of a resource's name, or "".
 func checkResource(name string) string {
 	if name == schema.DefaultResource {
 		return fmt.Sprintf("%q means every resource: write the limits under 'system'", name)
@@ -131,45 +132,45 @@ func checkResource(name string) string {
 	return schema.CheckResource(name)
 }
 
-// owned reads the levels of a plan or an entity. zae-limiter's name of the default is read
-// too.
-func (d *decoder) owned(of admin.Scope, o owned, path string) {
-	d.level(of, o.Default, below(path, "default"))
+// decodeOwned decodes the levels of a plan or an entity. It also accepts zae-limiter's name of the
+// default.
+func (d *decoder) decodeOwned(of admin.Scope, o owned, path string) {
+	d.decodeLevel(of, o.Default, below(path, "default"))
 	for name, l := range o.Resources {
 		at, path := of, below(below(path, "resources"), name)
 		if name != schema.DefaultResource {
 			at.Resource = name
-			d.name(path, schema.CheckResource(name))
+			d.checkName(path, schema.CheckResource(name))
 		} else if o.Default != nil {
-			d.refuse(path, fmt.Sprintf("is the default, which stands here twice: leave 'default' or '%s' out", name))
+			d.refuseValue(path, fmt.Sprintf("is the default, which stands here twice: leave 'default' or '%s' out", name))
 		}
-		d.level(at, l, path)
+		d.decodeLevel(at, l, path)
 	}
 }
 
-func (d *decoder) entity(id string, e entity, path string) {
+func (d *decoder) decodeEntity(id string, e entity, path string) {
 	of := admin.Entity{
-		ID: id, Name: d.text(below(path, "name"), e.Name, checkEntityName), ParentID: d.text(below(path, "parent"), e.Parent, schema.CheckEntity),
-		Plan: d.text(below(path, "plan"), e.Plan, schema.CheckEntity), Cascade: e.Cascade != nil && *e.Cascade,
+		ID: id, Name: d.checkedText(below(path, "name"), e.Name, checkEntityName), ParentID: d.checkedText(below(path, "parent"), e.Parent, schema.CheckEntity),
+		Plan: d.checkedText(below(path, "plan"), e.Plan, schema.CheckEntity), Cascade: e.Cascade != nil && *e.Cascade,
 		Detached: e.Detached != nil && *e.Detached, Only: e.Only,
 	}
 	switch {
 	case of.Cascade && of.Detached:
-		d.refuse(below(path, "detached"), "is true beside cascade, which charges the parent: leave one of them out")
+		d.refuseValue(below(path, "detached"), "is true beside cascade, which charges the parent: leave one of them out")
 	case of.Cascade && e.Parent == nil:
-		d.refuse(below(path, "cascade"), "is true without a parent to charge: write 'parent' too, or leave it out")
+		d.refuseValue(below(path, "cascade"), "is true without a parent to charge: write 'parent' too, or leave it out")
 	case of.ParentID == id:
-		d.refuse(below(path, "parent"), "is the entity itself: name another one, or leave it out")
+		d.refuseValue(below(path, "parent"), "is the entity itself: name another one, or leave it out")
 	}
-	if len(e.Metadata) > 0 && string(e.Metadata) != "null" && !d.refuse(below(path, "metadata"), schema.CheckMetadata(json.RawMessage(e.Metadata))) {
+	if len(e.Metadata) > 0 && string(e.Metadata) != "null" && !d.refuseValue(below(path, "metadata"), schema.CheckMetadata(json.RawMessage(e.Metadata))) {
 		of.Metadata = json.RawMessage(e.Metadata)
 	}
 	bare := e.Name == nil && e.Parent == nil && e.Cascade == nil && e.Detached == nil && e.Plan == nil && e.Metadata == nil
-	d.owned(admin.Scope{Entity: id}, e.owned, path)
+	d.decodeOwned(admin.Scope{Entity: id}, e.owned, path)
 	d.m.Entities[id] = Entity{Record: of, LimitsOnly: bare && (e.Default != nil || len(e.Resources) > 0)}
 }
 
-// checkEntityName says what is wrong with a name for people.
+// checkEntityName returns the fault of an entity's name for people, or "".
 func checkEntityName(name string) string {
 	if len(name) > 1024 {
 		return fmt.Sprintf("has %d bytes: at most 1024 are allowed", len(name))
@@ -177,8 +178,8 @@ func checkEntityName(name string) string {
 	return ""
 }
 
-// level reads one level.
-func (d *decoder) level(at admin.Scope, l *level, path string) {
+// decodeLevel decodes one level.
+func (d *decoder) decodeLevel(at admin.Scope, l *level, path string) {
 	if l == nil {
 		return
 	}
@@ -187,75 +188,75 @@ func (d *decoder) level(at admin.Scope, l *level, path string) {
 		Blocked: l.Blocked, BlockedExcept: l.BlockedExcept, Admit: l.Admit, OnUnavailable: dynalimit.UnavailablePolicy(l.OnUnavailable),
 	}
 	for name, one := range l.Limits {
-		c.Limits = append(c.Limits, d.limit(at, name, *one, below(below(path, "limits"), name)))
+		c.Limits = append(c.Limits, d.decodeLimit(at, name, *one, below(below(path, "limits"), name)))
 	}
 	slices.SortFunc(c.Limits, func(a, b dynalimit.Limit) int { return strings.Compare(a.Name, b.Name) })
 	if len(l.Groups) > 0 {
-		d.refuse(below(path, "groups"), checkGroups(at, l.Groups))
+		d.refuseValue(below(path, "groups"), checkGroups(at, l.Groups))
 		c.Groups = slices.Sorted(slices.Values(l.Groups))
 	}
 	for _, name := range c.Lifted {
-		d.name(below(path, "lifted"), schema.CheckLimitName(name))
+		d.checkName(below(path, "lifted"), schema.CheckLimitName(name))
 	}
 	switch {
 	case len(c.Limits) > schema.MaxLimits:
-		d.refuse(below(path, "limits"), fmt.Sprintf("are %d: at most %d limits make a level", len(c.Limits), schema.MaxLimits))
+		d.refuseValue(below(path, "limits"), fmt.Sprintf("are %d: at most %d limits make a level", len(c.Limits), schema.MaxLimits))
 	case !slices.Contains([]dynalimit.UnavailablePolicy{"", dynalimit.Block, dynalimit.Allow, dynalimit.Local}, c.OnUnavailable):
-		d.refuse(below(path, "on_unavailable"), fmt.Sprintf("is %q: write block, allow or local", l.OnUnavailable))
+		d.refuseValue(below(path, "on_unavailable"), fmt.Sprintf("is %q: write block, allow or local", l.OnUnavailable))
 	case c.Unlimited && len(c.Limits) > 0:
-		d.refuse(below(path, "unlimited"), "stands beside limits: leave one of them out")
+		d.refuseValue(below(path, "unlimited"), "stands beside limits: leave one of them out")
 	case !c.Unlimited && !c.Blocked && !c.BlockedExcept && !c.Admit && len(c.Limits)+len(c.Lifted) == 0 && c.OnUnavailable == "" && len(l.Groups) == 0:
-		d.refuse(path, "says nothing: write limits, or leave the level out")
+		d.refuseValue(path, "says nothing: write limits, or leave the level out")
 	}
-	d.extending(at, l, path)
-	d.exceptions(at, l, path)
+	d.checkExtends(at, l, path)
+	d.checkExceptions(at, l, path)
 	d.m.Configs[at] = c
 }
 
-// extending refuses a level whose extends and lifted contradict its limits.
-func (d *decoder) extending(at admin.Scope, l *level, path string) {
+// checkExtends refuses a level whose extends and lifted contradict its limits.
+func (d *decoder) checkExtends(at admin.Scope, l *level, path string) {
 	switch {
 	case l.Extends && len(l.Limits)+len(l.Lifted) == 0:
-		d.refuse(below(path, "extends"), "is true without limits: write those that are put over the less specific ones, or leave it out")
+		d.refuseValue(below(path, "extends"), "is true without limits: write those that are put over the less specific ones, or leave it out")
 	case len(l.Lifted) > 0 && !l.Extends:
-		d.refuse(below(path, "lifted"), "takes limits away at a level that replaces them all: write extends: true beside it, or leave it out")
+		d.refuseValue(below(path, "lifted"), "takes limits away at a level that replaces them all: write extends: true beside it, or leave it out")
 	case l.Extends && at == (admin.Scope{Everyone: true}):
-		d.refuse(below(path, "extends"), "is true of everybody, and no level is less specific: leave it out")
+		d.refuseValue(below(path, "extends"), "is true of everybody, and no level is less specific: leave it out")
 	case slices.ContainsFunc(l.Lifted, func(name string) bool { return l.Limits[name] != nil }):
-		d.refuse(below(path, "lifted"), "names a limit that stands in limits too: leave one of them out")
+		d.refuseValue(below(path, "lifted"), "names a limit that stands in limits too: leave one of them out")
 	}
 }
 
-// exceptions refuses a level that blocks and admits, or blocks in two ways.
-func (d *decoder) exceptions(at admin.Scope, l *level, path string) {
+// checkExceptions refuses a level that blocks and admits, or blocks in two ways.
+func (d *decoder) checkExceptions(at admin.Scope, l *level, path string) {
 	switch {
 	case l.Admit && (l.Blocked || l.BlockedExcept):
-		d.refuse(below(path, "admit"), "is true at a level that is blocked: leave one of them out")
+		d.refuseValue(below(path, "admit"), "is true at a level that is blocked: leave one of them out")
 	case l.Admit && at == (admin.Scope{Everyone: true}):
-		d.refuse(below(path, "admit"), "is true of everybody, and no level is less specific: leave it out")
+		d.refuseValue(below(path, "admit"), "is true of everybody, and no level is less specific: leave it out")
 	case l.Blocked && l.BlockedExcept:
-		d.refuse(below(path, "blocked_except"), "is true beside blocked, which no level lifts: leave one of them out")
+		d.refuseValue(below(path, "blocked_except"), "is true beside blocked, which no level lifts: leave one of them out")
 	}
 }
 
-// limit reads one limit, and fills in its defaults.
-func (d *decoder) limit(at admin.Scope, name string, l limit, path string) dynalimit.Limit {
-	d.name(path, schema.CheckLimitName(name))
+// decodeLimit decodes one limit and fills in its defaults.
+func (d *decoder) decodeLimit(at admin.Scope, name string, l limit, path string) dynalimit.Limit {
+	d.checkName(path, schema.CheckLimitName(name))
 	twice := "stands here under another name too: leave one of them out"
 	switch {
 	case l.Refill > 0 && l.RefillAmount > 0:
-		d.refuse(below(path, "refill_amount"), "is the refill, which "+twice)
+		d.refuseValue(below(path, "refill_amount"), "is the refill, which "+twice)
 	case l.Period > 0 && l.RefillPeriod > 0:
-		d.refuse(below(path, "refill_period"), "is the period, which "+twice)
+		d.refuseValue(below(path, "refill_period"), "is the period, which "+twice)
 	case l.Capacity == "":
-		d.refuse(path, "has no capacity: write what a period allows, such as 'capacity: 100'")
+		d.refuseValue(path, "has no capacity: write what a period allows, such as 'capacity: 100'")
 	}
 	if l.Window != "" || l.Zone != "" {
-		return d.quota(at, name, l, path)
+		return d.decodeQuota(at, name, l, path)
 	}
-	d.unitless(l, path)
+	d.checkUnitless(l, path)
 	if l.Unit != "" {
-		d.refuse(below(path, "unit"), "is of quotas alone: write a window too, such as 'window: day', or leave it out")
+		d.refuseValue(below(path, "unit"), "is of quotas alone: write a window too, such as 'window: day', or leave it out")
 	}
 	n := l.Capacity.n()
 	return dynalimit.Limit{
@@ -265,24 +266,24 @@ func (d *decoder) limit(at admin.Scope, name string, l limit, path string) dynal
 	}
 }
 
-// quota reads a quota of the calendar.
-func (d *decoder) quota(at admin.Scope, name string, l limit, path string) dynalimit.Limit {
+// decodeQuota decodes a quota of the calendar.
+func (d *decoder) decodeQuota(at admin.Scope, name string, l limit, path string) dynalimit.Limit {
 	for key, said := range map[string]bool{
 		"burst": l.Burst > 0, "refill": l.Refill > 0, "refill_amount": l.RefillAmount > 0, "period": l.Period > 0, "refill_period": l.RefillPeriod > 0,
 	} {
 		if said {
-			d.refuse(below(path, key), "is of buckets alone: leave it out, for a quota is full once in each window, or leave out its window and zone")
+			d.refuseValue(below(path, key), "is of buckets alone: leave it out, for a quota is full once in each window, or leave out its window and zone")
 		}
 	}
 	switch {
 	case l.Window == "" && !d.IsWrong(below(path, "window")):
-		d.refuse(below(path, "zone"), "has no window: write one, such as 'window: day', or leave it out")
+		d.refuseValue(below(path, "zone"), "has no window: write one, such as 'window: day', or leave it out")
 	case l.Window == "hour" && l.Zone != "" && l.Zone != "UTC":
-		d.refuse(below(path, "zone"), fmt.Sprintf("is %q: hours are those of UTC, leave it out", l.Zone))
+		d.refuseValue(below(path, "zone"), fmt.Sprintf("is %q: hours are those of UTC, leave it out", l.Zone))
 	}
-	d.unitless(l, path)
+	d.checkUnitless(l, path)
 	if l.Unit != "" && !l.PerModel && at.Resource == "" {
-		d.refuse(below(path, "unit"), "is money that each model would have by itself: write it at a group of models (resources: {gpt-4: {groups: [all]}, all: {limits: ...}}), or 'per_model: true' beside it")
+		d.refuseValue(below(path, "unit"), "is money that each model would have by itself: write it at a group of models (resources: {gpt-4: {groups: [all]}, all: {limits: ...}}), or 'per_model: true' beside it")
 	}
 	n := l.Capacity.n()
 	return dynalimit.Limit{
@@ -291,23 +292,23 @@ func (d *decoder) quota(at admin.Scope, name string, l limit, path string) dynal
 	}
 }
 
-// unitless refuses what is of money alone in a limit without its unit.
-func (d *decoder) unitless(l limit, path string) {
+// checkUnitless refuses fields of money in a limit without a unit.
+func (d *decoder) checkUnitless(l limit, path string) {
 	switch {
 	case l.Unit != "" || d.IsWrong(below(path, "unit")):
 	case l.Capacity.inDollars():
-		d.refuse(path, fmt.Sprintf("has %s and no unit: write 'unit: usd' and a window too, such as {capacity: %q, unit: usd, window: day}", l.Capacity, l.Capacity))
+		d.refuseValue(path, fmt.Sprintf("has %s and no unit: write 'unit: usd' and a window too, such as {capacity: %q, unit: usd, window: day}", l.Capacity, l.Capacity))
 	case l.PerModel:
-		d.refuse(below(path, "per_model"), "is of money alone: write 'unit: usd' too, or leave it out")
+		d.refuseValue(below(path, "per_model"), "is of money alone: write 'unit: usd' too, or leave it out")
 	}
 }
 
-// deepestChain is how many levels an entity and its parents can be.
+// deepestChain is the maximal number of levels of an entity and its parents.
 const deepestChain = schema.MaxDepth
 
-// parents refuses cycles and chains that are too deep, and warns of names that stand
-// nowhere else in the file.
-func (d *decoder) parents() {
+// checkParents refuses cycles and chains that are too deep, and warns about names that the file does
+// not define.
+func (d *decoder) checkParents() {
 	plans := map[string]bool{}
 	for at := range d.m.Configs {
 		plans[at.Plan] = true
@@ -316,23 +317,23 @@ func (d *decoder) parents() {
 	for _, id := range slices.Sorted(maps.Keys(d.m.Entities)) {
 		e, path := d.m.Entities[id].Record, below("entities", id)
 		if chain, ok := chainOf(id, parent); !ok {
-			d.refuse(below(path, "parent"), chainProblem(id, chain))
+			d.refuseValue(below(path, "parent"), chainProblem(id, chain))
 		}
 		if _, here := d.m.Entities[e.ParentID]; e.ParentID != "" && !here {
-			d.warn(below(path, "parent"), "the entity", e.ParentID)
+			d.warnUnknown(below(path, "parent"), "the entity", e.ParentID)
 		}
 		if e.Plan != "" && !plans[e.Plan] {
-			d.warn(below(path, "plan"), "the plan", e.Plan)
+			d.warnUnknown(below(path, "plan"), "the plan", e.Plan)
 		}
 	}
 }
 
-func (d *decoder) warn(path, kind, name string) {
+func (d *decoder) warnUnknown(path, kind, name string) {
 	d.m.Warnings = append(d.m.Warnings, d.Problem(path, "%s %q stands nowhere in the file: if it is not in the table either, correct the name", kind, name))
 }
 
-// chainOf is an entity with its parents; false if the last one stands in it twice, or it
-// is too long.
+// chainOf returns an entity with its parents. ok is false for a cycle or a chain that is too
+// long.
 func chainOf(id string, parent func(string) string) (chain []string, ok bool) {
 	for ; id != ""; id = parent(id) {
 		chain = append(chain, id)

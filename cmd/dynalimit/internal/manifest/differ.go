@@ -11,10 +11,10 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 )
 
-// sameLevel says whether two levels say the same, whoever manages them.
+// sameLevel reports whether two levels are equal, apart from the manager.
 func sameLevel(a, b admin.LimitConfig) bool { return len(levelFields(a, b)) == 0 }
 
-// levelFields is what differs between two levels.
+// levelFields returns the differences of two levels.
 func levelFields(from, to admin.LimitConfig) []Field {
 	fields := limitFields(from.Limits, to.Limits)
 	add := func(name, a, b string) {
@@ -22,25 +22,25 @@ func levelFields(from, to admin.LimitConfig) []Field {
 			fields = append(fields, Field{name, a, b})
 		}
 	}
-	add("extends", truth(from.Extends), truth(to.Extends))
+	add("extends", boolText(from.Extends), boolText(to.Extends))
 	add("lifted", strings.Join(from.Lifted, ", "), strings.Join(to.Lifted, ", "))
 	add("unlimited", string(unlimitedOf(from)), string(unlimitedOf(to)))
-	add("blocked", truth(from.Blocked), truth(to.Blocked))
-	add("blocked_except", truth(from.BlockedExcept), truth(to.BlockedExcept))
-	add("admit", truth(from.Admit), truth(to.Admit))
+	add("blocked", boolText(from.Blocked), boolText(to.Blocked))
+	add("blocked_except", boolText(from.BlockedExcept), boolText(to.BlockedExcept))
+	add("admit", boolText(from.Admit), boolText(to.Admit))
 	add("on_unavailable", string(from.OnUnavailable), string(to.OnUnavailable))
 	add("groups", strings.Join(from.Groups, ", "), strings.Join(to.Groups, ", "))
 	return fields
 }
 
-func truth(b bool) string {
+func boolText(b bool) string {
 	if b {
 		return "true"
 	}
 	return ""
 }
 
-// limitFields is what differs between two lists of limits, by their names.
+// limitFields returns the differences of two lists of limits, by name.
 func limitFields(from, to []dynalimit.Limit) (fields []Field) {
 	was, is := byName(from), byName(to)
 	names := map[string]bool{}
@@ -56,15 +56,15 @@ func limitFields(from, to []dynalimit.Limit) (fields []Field) {
 		case !after:
 			fields = append(fields, Field{Name: name, From: notation.Describe(a)})
 		default:
-			fields = append(fields, within(name, a, b)...)
+			fields = append(fields, limitDifference(name, a, b)...)
 		}
 	}
 	return fields
 }
 
-// within is what differs between two limits of one name. Burst and refill that follow the
-// capacity say nothing of their own.
-func within(name string, a, b dynalimit.Limit) (fields []Field) {
+// limitDifference returns the differences of two limits with the same name. It ignores burst and refill
+// if they follow the capacity.
+func limitDifference(name string, a, b dynalimit.Limit) (fields []Field) {
 	add := func(part, x, y string) {
 		if x != y {
 			fields = append(fields, Field{name + "." + part, x, y})
@@ -82,13 +82,13 @@ func within(name string, a, b dynalimit.Limit) (fields []Field) {
 	add("window", a.Window, b.Window)
 	add("zone", a.Zone, b.Zone)
 	add("unit", a.Unit, b.Unit)
-	add("per_model", truth(a.PerModel), truth(b.PerModel))
+	add("per_model", boolText(a.PerModel), boolText(b.PerModel))
 	add("max_debt", count(a.MaxDebt), count(b.MaxDebt))
-	add("shadow", truth(a.Shadow), truth(b.Shadow))
+	add("shadow", boolText(a.Shadow), boolText(b.Shadow))
 	return fields
 }
 
-// capacityText is a capacity: dollars of money.
+// capacityText formats a capacity, in dollars for money.
 func capacityText(l dynalimit.Limit) string {
 	if l.Unit == dynalimit.USD {
 		return notation.RoundDollars(l.Capacity)
@@ -96,7 +96,7 @@ func capacityText(l dynalimit.Limit) string {
 	return strconv.FormatInt(l.Capacity, 10)
 }
 
-// periodOf is the period of a bucket; "" of a quota.
+// periodOf returns the period of a bucket, or "" for a quota.
 func periodOf(l dynalimit.Limit) string {
 	if l.IsQuota() {
 		return ""
@@ -112,7 +112,7 @@ func byName(limits []dynalimit.Limit) map[string]dynalimit.Limit {
 	return out
 }
 
-// recordFields is what differs between two records.
+// recordFields returns the differences of two records.
 func recordFields(from, to admin.Entity) (fields []Field) {
 	add := func(name, a, b string) {
 		if a != b {
@@ -121,11 +121,11 @@ func recordFields(from, to admin.Entity) (fields []Field) {
 	}
 	add("name", quotedOrNone(from.Name), quotedOrNone(to.Name))
 	add("parent", from.ParentID, to.ParentID)
-	add("cascade", truth(from.Cascade && from.ParentID != ""), truth(to.Cascade)) // without a parent it says nothing
-	add("detached", truth(from.Detached), truth(to.Detached))
+	add("cascade", boolText(from.Cascade && from.ParentID != ""), boolText(to.Cascade)) // meaningless without a parent
+	add("detached", boolText(from.Detached), boolText(to.Detached))
 	add("plan", from.Plan, to.Plan)
 	if !sameJSON(from.Metadata, to.Metadata) {
-		add("metadata", canonical(from.Metadata), canonical(to.Metadata))
+		add("metadata", canonicalJSON(from.Metadata), canonicalJSON(to.Metadata))
 	}
 	return fields
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// Write writes a manifest as YAML, in a stable order, below comments. Notes say why some
-// levels cannot be written; they are comments too.
+// Write writes a manifest as YAML, in a stable order, below comments. notes are the reasons
+// that some levels cannot be written; they become comments too.
 func Write(w io.Writer, m *Manifest, comments []string, notes map[admin.Scope]string) error {
 	for _, at := range slices.SortedFunc(maps.Keys(notes), func(a, b admin.Scope) int { return strings.Compare(a.String(), b.String()) }) {
 		comments = append(comments, fmt.Sprintf("Not in it: limits of %s: %s", at, notes[at]))
@@ -33,7 +33,7 @@ func Write(w io.Writer, m *Manifest, comments []string, notes map[admin.Scope]st
 	return e.Close()
 }
 
-// WriteJSON writes a manifest as JSON, which is YAML too.
+// WriteJSON writes a manifest as JSON, which is also YAML.
 func WriteJSON(w io.Writer, m *Manifest) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -41,9 +41,9 @@ func WriteJSON(w io.Writer, m *Manifest) error {
 	return e.Encode(fileOf(m))
 }
 
-// fileOf is the file that says what a manifest says.
+// fileOf returns the file form of a manifest.
 func fileOf(m *Manifest) *file {
-	f := &file{Version: 2, Name: &m.Name, Namespace: said(m.Namespace), Resources: levels{}, Plans: plans{}, Entities: entities{}}
+	f := &file{Version: 2, Name: &m.Name, Namespace: textPointer(m.Namespace), Resources: levels{}, Plans: plans{}, Entities: entities{}}
 	for id, e := range m.Entities {
 		f.Entities[id] = entityOf(e.Record)
 	}
@@ -51,12 +51,12 @@ func fileOf(m *Manifest) *file {
 		l := levelOf(c)
 		switch {
 		case at.Entity != "":
-			f.Entities.of(at.Entity, m).put(at.Resource, l)
+			f.Entities.entityFor(at.Entity, m).putLevel(at.Resource, l)
 		case at.Plan != "":
 			if f.Plans[at.Plan] == nil {
 				f.Plans[at.Plan] = &owned{}
 			}
-			f.Plans[at.Plan].put(at.Resource, l)
+			f.Plans[at.Plan].putLevel(at.Resource, l)
 		case at.Resource != "":
 			f.Resources[at.Resource] = l
 		default:
@@ -66,8 +66,9 @@ func fileOf(m *Manifest) *file {
 	return f
 }
 
-// of is an entity that gets levels: one with a record that says nothing has to say so then.
-func (e entities) of(id string, m *Manifest) *entity {
+// entityFor returns the entity to which levels are added. It adds an explicit empty field to an entity
+// with an empty record.
+func (e entities) entityFor(id string, m *Manifest) *entity {
 	if e[id] == nil {
 		e[id] = &entity{}
 	}
@@ -77,7 +78,7 @@ func (e entities) of(id string, m *Manifest) *entity {
 	return e[id]
 }
 
-func (o *owned) put(resource string, l *level) {
+func (o *owned) putLevel(resource string, l *level) {
 	if resource == "" {
 		o.Default = l
 		return
@@ -88,8 +89,8 @@ func (o *owned) put(resource string, l *level) {
 	o.Resources[resource] = l
 }
 
-// said is a text, nil for none.
-func said(text string) *string {
+// textPointer returns a pointer to a text, or nil for "".
+func textPointer(text string) *string {
 	if text == "" {
 		return nil
 	}
@@ -97,7 +98,7 @@ func said(text string) *string {
 }
 
 func entityOf(e admin.Entity) *entity {
-	out := &entity{Name: said(e.Name), Parent: said(e.ParentID), Plan: said(e.Plan), Metadata: metadata(e.Metadata)}
+	out := &entity{Name: textPointer(e.Name), Parent: textPointer(e.ParentID), Plan: textPointer(e.Plan), Metadata: metadata(e.Metadata)}
 	if e.Cascade {
 		out.Cascade = &e.Cascade
 	}
@@ -126,7 +127,7 @@ func levelOf(c admin.LimitConfig) *level {
 			one.Refill = amount(l.RefillAmount)
 		}
 		if l.RefillPeriod != time.Minute {
-			one.Period = period(l.RefillPeriod) // 0 of a quota
+			one.Period = period(l.RefillPeriod) // 0 for a quota
 		}
 		one.Window = window(l.Window)
 		if l.Zone != "UTC" {
@@ -137,7 +138,7 @@ func levelOf(c admin.LimitConfig) *level {
 	return out
 }
 
-// oneLine is a text as a comment can have it.
+// oneLine returns a text as one line, for a comment.
 func oneLine(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c >= 0x7f && c < 0xa0 || c == 0x2028 || c == 0x2029 || c == 0xfeff {

@@ -7,8 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// Manager is the name of the only manifest that manages anything in a table, or else the
-// name of a manifest that has none.
+// Manager returns the name of the only manifest that manages items of a table, or else the
+// default name.
 func Manager(live *Live) string {
 	names := map[string]bool{}
 	for _, c := range live.Configs {
@@ -26,9 +26,9 @@ func Manager(live *Live) string {
 	return DefaultName
 }
 
-// Export is the manifest of what a table says, and why some levels are not in it. With
-// managed it has the items alone that a manifest of the name manages. Entities that are
-// being deleted are left out.
+// Export returns the manifest of a table, and the reasons that some levels are not in it. With
+// managed it contains only the items that the manifest with this name manages. It leaves out
+// entities that are being deleted.
 func Export(live *Live, name, namespace string, managed bool) (m *Manifest, notes map[admin.Scope]string) {
 	m = &Manifest{Name: name, Namespace: namespace, Configs: map[admin.Scope]admin.LimitConfig{}, Entities: map[string]Entity{}}
 	notes = map[admin.Scope]string{}
@@ -39,11 +39,11 @@ func Export(live *Live, name, namespace string, managed bool) (m *Manifest, note
 		if len(c.Raises) > 0 && sameLevel(c, admin.LimitConfig{}) {
 			continue
 		}
-		if why := unwritable(c); why != "" {
+		if why := whyUnwritable(c); why != "" {
 			notes[at] = why
 			continue
 		}
-		m.level(at, c)
+		m.addLevel(at, c)
 	}
 	for at, why := range live.Unreadable {
 		if !live.Entities[at.Entity].Deleting {
@@ -54,20 +54,20 @@ func Export(live *Live, name, namespace string, managed bool) (m *Manifest, note
 		if e.Deleting || managed && e.ManagedBy != name {
 			continue
 		}
-		m.record(id, e)
+		m.addRecord(id, e)
 	}
 	return m, notes
 }
 
-// record adds a record that was read.
-func (m *Manifest) record(id string, e admin.Entity) {
+// addRecord adds a record that was read.
+func (m *Manifest) addRecord(id string, e admin.Entity) {
 	e.Version, e.ManagedBy, e.CreatedAt = 0, "", time.Time{}
-	e.Cascade = e.Cascade && e.ParentID != "" // without one it says nothing
+	e.Cascade = e.Cascade && e.ParentID != "" // meaningless without a parent
 	m.Entities[id] = Entity{Record: e}
 }
 
-// level adds a level that was read.
-func (m *Manifest) level(at admin.Scope, c admin.LimitConfig) {
+// addLevel adds a level that was read.
+func (m *Manifest) addLevel(at admin.Scope, c admin.LimitConfig) {
 	c.Version, c.ManagedBy = 0, ""
 	m.Configs[at] = c
 	if at.Entity != "" {
@@ -75,8 +75,8 @@ func (m *Manifest) level(at admin.Scope, c admin.LimitConfig) {
 	}
 }
 
-// unwritable says why a level that was read has no place in a manifest; "" if it has one.
-func unwritable(c admin.LimitConfig) string {
+// whyUnwritable returns the reason that a level cannot be in a manifest, or "".
+func whyUnwritable(c admin.LimitConfig) string {
 	if sameLevel(c, admin.LimitConfig{}) {
 		return "says nothing"
 	}

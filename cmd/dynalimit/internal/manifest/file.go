@@ -18,8 +18,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// file is a manifest as YAML and JSON have it. Its types are what keys are known, and what
-// is written.
+// file is the YAML and JSON form of a manifest. Its types define the known keys and the output.
 type file struct {
 	Version   amount   `yaml:"version,omitempty" json:"version,omitempty"`
 	Name      *string  `yaml:"name,omitempty" json:"name,omitempty"`
@@ -37,20 +36,20 @@ type (
 	limits   map[string]*limit
 )
 
-// owned are the levels of a plan or an entity.
+// owned is the levels of a plan or an entity.
 type owned struct {
 	Default   *level `yaml:"default,omitempty" json:"default,omitempty"`
 	Resources levels `yaml:"resources,omitempty" json:"resources,omitempty"`
 }
 
-// entity has the record besides; pointers tell what is said from what is not.
+// entity also has the record. Its pointers distinguish missing fields from empty ones.
 type entity struct {
 	Name     *string `yaml:"name,omitempty" json:"name,omitempty"`
 	Parent   *string `yaml:"parent,omitempty" json:"parent,omitempty"`
 	Cascade  *bool   `yaml:"cascade,omitempty" json:"cascade,omitempty"`
 	Detached *bool   `yaml:"detached,omitempty" json:"detached,omitempty"`
 	Plan     *string `yaml:"plan,omitempty" json:"plan,omitempty"`
-	// Only says that money which another plan or parent takes out of force is meant to go.
+	// Only confirms that money may go out of force with another plan or parent.
 	Only     bool     `yaml:"only,omitempty" json:"only,omitempty"`
 	Metadata metadata `yaml:"metadata,omitempty" json:"metadata,omitempty"`
 	owned    `yaml:",inline"`
@@ -58,18 +57,18 @@ type entity struct {
 
 type level struct {
 	Limits limits `yaml:"limits,omitempty" json:"limits,omitempty"`
-	// Extends puts the limits over those of less specific levels, and Lifted takes some of those
-	// away. Only says that limits which the list takes out of force are meant to go.
+	// Extends puts the limits over those of less specific levels, and Lifted removes some of
+	// those. Only confirms that limits may go out of force.
 	Extends   bool      `yaml:"extends,omitempty" json:"extends,omitempty"`
 	Lifted    []string  `yaml:"lifted,omitempty,flow" json:"lifted,omitempty"`
 	Only      bool      `yaml:"only,omitempty" json:"only,omitempty"`
 	Unlimited unlimited `yaml:"unlimited,omitempty" json:"unlimited,omitempty"`
 	Blocked   bool      `yaml:"blocked,omitempty" json:"blocked,omitempty"`
-	// BlockedExcept is a block that Admit of a more specific level lifts.
+	// BlockedExcept is a block with exceptions: Admit of a more specific level lifts it.
 	BlockedExcept bool   `yaml:"blocked_except,omitempty" json:"blocked_except,omitempty"`
 	Admit         bool   `yaml:"admit,omitempty" json:"admit,omitempty"`
 	OnUnavailable string `yaml:"on_unavailable,omitempty" json:"on_unavailable,omitempty"`
-	// Groups are of a resource for everybody alone.
+	// Groups is allowed only for a resource of everybody.
 	Groups []string `yaml:"groups,omitempty,flow" json:"groups,omitempty"`
 }
 
@@ -84,7 +83,8 @@ type limit struct {
 	PerModel bool     `yaml:"per_model,omitempty" json:"per_model,omitempty"`
 	MaxDebt  amount   `yaml:"max_debt,omitempty" json:"max_debt,omitempty"`
 	Shadow   bool     `yaml:"shadow,omitempty" json:"shadow,omitempty"`
-	// What zae-limiter calls refill, and period in seconds: read, and never written.
+	// zae-limiter's names for refill, and for the period in seconds: accepted, and never
+	// written.
 	RefillAmount amount  `yaml:"refill_amount,omitempty" json:"-"`
 	RefillPeriod seconds `yaml:"refill_period,omitempty" json:"-"`
 }
@@ -112,8 +112,8 @@ func (limit) help() string {
 	return "a number, or capacity with what differs from its defaults, such as {capacity: 100, burst: 200, period: 1m} or {capacity: 100, window: day, zone: America/Los_Angeles}"
 }
 
-// short is a limit as it is written: its capacity if nothing else is said.
-func (l limit) short() any {
+// shortForm returns the shortest form of a limit: its capacity if everything else is the default.
+func (l limit) shortForm() any {
 	if l == (limit{Capacity: l.Capacity}) {
 		return l.Capacity
 	}
@@ -121,19 +121,19 @@ func (l limit) short() any {
 	return plain(l)
 }
 
-// MarshalYAML writes a limit in one line.
+// MarshalYAML writes a limit on one line.
 func (l limit) MarshalYAML() (any, error) {
 	var n yaml.Node
-	err := n.Encode(l.short())
+	err := n.Encode(l.shortForm())
 	n.Style |= yaml.FlowStyle
 	return &n, err
 }
 
 // MarshalJSON writes the shortest form.
-func (l limit) MarshalJSON() ([]byte, error) { return json.Marshal(l.short()) }
+func (l limit) MarshalJSON() ([]byte, error) { return json.Marshal(l.shortForm()) }
 
 const (
-	// mostTokens and longestPeriod are what the library takes.
+	// mostTokens and longestPeriod are the library's maxima.
 	mostTokens    = schema.MaxTokens
 	longestPeriod = 366 * 24 * time.Hour
 )
@@ -141,12 +141,12 @@ const (
 // amount is a whole number of tokens.
 type amount int64
 
-// MarshalYAML writes a number so that its size is seen.
+// MarshalYAML writes a number with separators.
 func (a amount) MarshalYAML() (any, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: amountOf(int64(a))}, nil
 }
 
-// amountOf writes a number so that its size is seen: 600, 10_000, 2_500_000.
+// amountOf formats a number with separators: 600, 10_000, 2_500_000.
 func amountOf(n int64) string {
 	if n < 10_000 {
 		return strconv.FormatInt(n, 10)
@@ -154,7 +154,7 @@ func amountOf(n int64) string {
 	return strings.ReplaceAll(notation.Number(n), ",", "_")
 }
 
-// parseAmount reads a number of tokens, as the command line does.
+// parseAmount parses a number of tokens, as the command line does.
 func parseAmount(text string) (amount, string) {
 	n, err := notation.Count(text)
 	if err != nil || n < 1 || n > mostTokens {
@@ -163,7 +163,7 @@ func parseAmount(text string) (amount, string) {
 	return amount(n), ""
 }
 
-// capacity is a whole number of tokens, or dollars with the $ before them; "" for none.
+// capacity is a whole number of tokens, or dollars with a leading $, or "".
 type capacity string
 
 func capacityOf(l dynalimit.Limit) capacity {
@@ -173,7 +173,7 @@ func capacityOf(l dynalimit.Limit) capacity {
 	return capacity(amountOf(l.Capacity))
 }
 
-// parseCapacity reads a number of tokens, or dollars.
+// parseCapacity parses a number of tokens, or dollars.
 func parseCapacity(text string) (capacity, string) {
 	if !capacity(text).inDollars() {
 		n, reason := parseAmount(text)
@@ -190,13 +190,13 @@ func parseCapacity(text string) (capacity, string) {
 
 func (c capacity) inDollars() bool { return strings.HasPrefix(string(c), "$") }
 
-// n is it in tokens, of money in micro-dollars.
+// n returns the capacity in tokens, or in micro-dollars for money.
 func (c capacity) n() int64 {
 	read := notation.Count
 	if c.inDollars() {
 		read = notation.Micros
 	}
-	n, _ := read(string(c)) // parseCapacity has refused what is none
+	n, _ := read(string(c)) // parseCapacity has validated it
 	return n
 }
 
@@ -216,7 +216,7 @@ func (c capacity) MarshalJSON() ([]byte, error) {
 	return json.Marshal(c.n())
 }
 
-// unlimited is true, or counted; "" for a level that is not unlimited.
+// unlimited is true, or counted, or "" for a level with limits.
 type unlimited string
 
 const (
@@ -251,7 +251,7 @@ func (u unlimited) MarshalJSON() ([]byte, error) {
 	return json.Marshal(value)
 }
 
-// parseUnlimited reads what a file says; quoted means that it is a text.
+// parseUnlimited parses the value of a file. quoted means that it is a text.
 func parseUnlimited(text string, quoted bool) (unlimited, string) {
 	switch {
 	case text == string(isCounted):
@@ -264,7 +264,7 @@ func parseUnlimited(text string, quoted bool) (unlimited, string) {
 	return "", fmt.Sprintf("is %q: write true, false or counted", text)
 }
 
-// unit is usd of money.
+// unit is usd for money.
 type unit string
 
 func parseUnit(text string) (unit, string) {
@@ -274,7 +274,7 @@ func parseUnit(text string) (unit, string) {
 	return unit(text), ""
 }
 
-// period is a time of whole seconds.
+// period is a duration in whole seconds.
 type period time.Duration
 
 // MarshalText writes 1m, 1h30m, 1d.
@@ -284,7 +284,7 @@ func (p period) MarshalText() ([]byte, error) {
 
 var periodText = regexp.MustCompile(`^(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?$`)
 
-// parsePeriod reads a time: 1s, 90s, 1m, 1h30m, 1d. A bare number has no unit.
+// parsePeriod parses a duration: 1s, 90s, 1m, 1h30m, 1d. A bare number is refused.
 func parsePeriod(text string) (period, string) {
 	var d float64 // no overflow
 	if m := periodText.FindStringSubmatch(text); m != nil {
@@ -302,7 +302,7 @@ func parsePeriod(text string) (period, string) {
 	return period(d), ""
 }
 
-// window is what a quota is full once in.
+// window is the window of a quota.
 type window string
 
 func parseWindow(text string) (window, string) {
@@ -322,10 +322,10 @@ func parseZone(text string) (zone, string) {
 	return zone(text), ""
 }
 
-// seconds is a period as zae-limiter's refill_period has it.
+// seconds is a period in the form of zae-limiter's refill_period.
 type seconds time.Duration
 
-// parseSeconds reads whole seconds.
+// parseSeconds parses whole seconds.
 func parseSeconds(text string) (seconds, string) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 || n > int64(longestPeriod/time.Second) {

@@ -8,14 +8,14 @@ import (
 	"github.com/dynalimit/dynalimit/internal/yamlfile"
 )
 
-// form is that of manifests.
+// form is the form of manifest files.
 var form = yamlfile.Form{
 	Empty:  "write at least a level, such as 'system: {limits: {rpm: 100}}', or print a table's with 'dynalimit manifest export'",
-	Scalar: scalar, Help: func(v any) string { return v.(interface{ help() string }).help() }, Special: special,
+	Scalar: setScalar, Help: func(v any) string { return v.(interface{ help() string }).help() }, Special: decodeSpecial,
 }
 
-// scalar fills a value from a text, or says why it cannot.
-func scalar(to any, text string) (reason string) {
+// setScalar sets a value from a text, or returns the reason that it cannot.
+func setScalar(to any, text string) (reason string) {
 	switch to := to.(type) {
 	case *amount:
 		*to, reason = parseAmount(text)
@@ -35,13 +35,13 @@ func scalar(to any, text string) (reason string) {
 	return reason
 }
 
-// special fills metadata, which may be any value, accepts entities about which the file says
-// nothing, and lets a number stand for a limit.
-func special(r *yamlfile.Reader, v reflect.Value, n *yaml.Node, path string) reflect.Value {
+// decodeSpecial decodes metadata, which may be any value, accepts empty entities, and lets a number
+// stand for a limit.
+func decodeSpecial(r *yamlfile.Reader, v reflect.Value, n *yaml.Node, path string) reflect.Value {
 	null := n.ShortTag() == "!!null"
 	switch to := v.Addr().Interface().(type) {
 	case *metadata:
-		*to = encoded(metadataAt(r, n, path, 0))
+		*to = encodeJSON(metadataAt(r, n, path, 0))
 		return reflect.Value{}
 	case *unlimited:
 		if n.Kind == yaml.ScalarNode && !null {

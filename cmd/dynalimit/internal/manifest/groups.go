@@ -10,10 +10,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Groups of resources: calls on a resource of a group take from the limits of the group too,
+// Groups of resources: calls on a resource of a group also take from the limits of the group,
 // which are levels with the group's name as their resource.
 
-// checkGroups says what is wrong with the groups of a level, or "" if nothing is.
+// checkGroups returns the fault of a level's groups, or "".
 func checkGroups(at admin.Scope, groups []string) string {
 	if !at.Everyone || at.Resource == "" {
 		return "are of a resource, for everybody: write them there, such as 'resources: {gpt-4: {groups: [all]}}', or leave them out"
@@ -21,16 +21,16 @@ func checkGroups(at admin.Scope, groups []string) string {
 	return schema.CheckGroups(at.Resource, groups)
 }
 
-// groups warns of groups that have limits nowhere in the file.
-func (d *decoder) groups() {
-	for at, group := range d.m.limitless(nil) {
-		d.warn(below(below("resources", at.Resource), "groups"), "the group", group)
+// warnOfGroups warns about groups without limits in the file.
+func (d *decoder) warnOfGroups() {
+	for at, group := range d.m.groupsWithoutLimits(nil) {
+		d.warnUnknown(below(below("resources", at.Resource), "groups"), "the group", group)
 	}
 }
 
-// limitless are the groups of which no level stands in the manifest, nor among others, each
-// with the level that names it.
-func (m *Manifest) limitless(others map[admin.Scope]admin.LimitConfig) iter.Seq2[admin.Scope, string] {
+// groupsWithoutLimits returns the groups without a level in the manifest or among others, each with the
+// level that names it.
+func (m *Manifest) groupsWithoutLimits(others map[admin.Scope]admin.LimitConfig) iter.Seq2[admin.Scope, string] {
 	type naming struct {
 		at    admin.Scope
 		group string
@@ -58,7 +58,7 @@ func (m *Manifest) limitless(others map[admin.Scope]admin.LimitConfig) iter.Seq2
 	}
 }
 
-// groupsIn are the groups that any of some levels names.
+// groupsIn returns the groups that levels name.
 func groupsIn(levels ...map[admin.Scope]admin.LimitConfig) map[string]bool {
 	all := map[string]bool{}
 	for _, configs := range levels {
@@ -71,7 +71,7 @@ func groupsIn(levels ...map[admin.Scope]admin.LimitConfig) map[string]bool {
 	return all
 }
 
-// groupedBy are the resources that are groups, or in one, in the end.
+// groupedBy returns the resources that are groups, or in a group, at the end.
 func groupedBy(m *Manifest, live map[admin.Scope]admin.LimitConfig) map[string]bool {
 	all := map[string]bool{}
 	note := func(at admin.Scope, l admin.LimitConfig) {
@@ -90,8 +90,8 @@ func groupedBy(m *Manifest, live map[admin.Scope]admin.LimitConfig) map[string]b
 	return all
 }
 
-// aloneWith says what is wrong with money of a level whose resource is no group of models, nor in
-// one; "" if nothing is.
+// aloneWith returns the fault of money at a level whose resource is neither a group of models
+// nor in one, or "".
 func aloneWith(grouped map[string]bool, at admin.Scope, l admin.LimitConfig) string {
 	for _, one := range l.Limits {
 		if one.Unit != "" && !one.PerModel && !grouped[at.Resource] {
@@ -102,8 +102,8 @@ func aloneWith(grouped map[string]bool, at admin.Scope, l admin.LimitConfig) str
 	return ""
 }
 
-// groupDifferences says whether a level whose groups change admits more, because it leaves
-// one, and less, because it joins one.
+// groupDifferences reports whether a level with changed groups admits more, because it leaves a
+// group, and less, because it joins one.
 func groupDifferences(from, to admin.LimitConfig) (more, less bool) {
 	lacks := func(of []string) func(string) bool {
 		return func(group string) bool { return !slices.Contains(of, group) }
@@ -111,7 +111,7 @@ func groupDifferences(from, to admin.LimitConfig) (more, less bool) {
 	return slices.ContainsFunc(from.Groups, lacks(to.Groups)), slices.ContainsFunc(to.Groups, lacks(from.Groups))
 }
 
-// groupStep is the step of a level of a group, and of one whose groups change.
+// groupStep returns the step of a group's level, or of a level with changed groups.
 func groupStep(loosens, gone bool) int {
 	if loosens {
 		return stepLoosenGroups + btoi(gone)

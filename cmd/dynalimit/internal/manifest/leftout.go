@@ -9,9 +9,9 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// unnamed are the manifest's entities that the file does not name, with the levels of them
-// that it manages, whoever manages the record.
-func (c *comparison) unnamed() map[string][]admin.Scope {
+// unnamedEntities returns the manifest's entities that the file does not name, with those of their
+// levels that it manages, whoever manages the record.
+func (c *comparison) unnamedEntities() map[string][]admin.Scope {
 	out := map[string][]admin.Scope{}
 	for id, e := range c.live.Entities {
 		if _, named := c.m.Entities[id]; !named && e.ManagedBy == c.m.Name {
@@ -28,7 +28,7 @@ func (c *comparison) unnamed() map[string][]admin.Scope {
 
 // leftOut decides about the manifest's entities that the file does not name.
 func (c *comparison) leftOut() {
-	out := c.unnamed()
+	out := c.unnamedEntities()
 	if !c.o.Prune {
 		c.p.LeftOut = len(out)
 		return
@@ -36,17 +36,17 @@ func (c *comparison) leftOut() {
 	foreign, goes, own := c.foreignLevels(), c.pruned, c.levelsOf()
 	for _, id := range c.childrenFirst(out) {
 		if e := c.live.Entities[id]; e.ManagedBy == c.m.Name {
-			goes[id] = !c.keptBlocked(own[id]) && !keptRaised(own[id], &c.noted) && c.prune(e, goes, own[id], foreign[id])
+			goes[id] = !c.keptBlocked(own[id]) && !keptRaised(own[id], &c.noted) && c.pruneEntity(e, goes, own[id], foreign[id])
 			continue
 		}
-		for _, at := range out[id] { // the record is somebody else's, or there is none
+		for _, at := range out[id] { // another manager's record, or none
 			stored := c.live.Configs[at]
-			c.deleteLevel(at, stored, c.block(at, stored, admin.LimitConfig{}))
+			c.deleteLevel(at, stored, c.keepBlock(at, stored, admin.LimitConfig{}))
 		}
 	}
 }
 
-// levelsByHand returns the levels that somebody set by hand at entities and plans of a manifest.
+// levelsByHand returns the levels that were set manually at a manifest's entities and plans.
 func levelsByHand(m *Manifest, live *Live) (byHand []ByHand) {
 	plans := map[string]bool{}
 	for at := range m.Configs {
@@ -63,7 +63,7 @@ func levelsByHand(m *Manifest, live *Live) (byHand []ByHand) {
 	return byHand
 }
 
-// levelsOf are the levels of entities, as they are live.
+// levelsOf returns the live levels of entities.
 func (c *comparison) levelsOf() map[string][]admin.ScopedConfig {
 	out := map[string][]admin.ScopedConfig{}
 	for at, stored := range c.live.Configs {
@@ -71,14 +71,14 @@ func (c *comparison) levelsOf() map[string][]admin.ScopedConfig {
 			out[at.Entity] = append(out[at.Entity], admin.ScopedConfig{Scope: at, Config: stored})
 		}
 	}
-	for _, levels := range out { // two plans of one table are the same
+	for _, levels := range out { // a stable order makes plans of the same table equal
 		slices.SortFunc(levels, func(a, b admin.ScopedConfig) int { return cmp.Compare(a.Scope.Resource, b.Scope.Resource) })
 	}
 	return out
 }
 
-// keptBlocked says whether an entity stays because of a block that is not to be lifted; it
-// warns of blocks.
+// keptBlocked reports whether an entity stays because of a block that must not be lifted. It
+// warns about blocks.
 func (c *comparison) keptBlocked(levels []admin.ScopedConfig) (kept bool) {
 	for _, l := range levels {
 		if blockOf(l.Config) == noBlock {
@@ -94,7 +94,8 @@ func (c *comparison) keptBlocked(levels []admin.ScopedConfig) (kept bool) {
 	return kept
 }
 
-// keptRaised reports whether an entity stays because a limit of it is raised, and adds a warning of that.
+// keptRaised reports whether an entity stays because one of its limits is raised, and adds a
+// warning.
 func keptRaised(levels []admin.ScopedConfig, warnings *[]string) (kept bool) {
 	for _, l := range levels {
 		for _, r := range l.Config.Raises {
@@ -105,7 +106,7 @@ func keptRaised(levels []admin.ScopedConfig, warnings *[]string) (kept bool) {
 	return kept
 }
 
-// raisesIn returns the raises of a table, in the order of their levels and names.
+// raisesIn returns the raises of a table, sorted by level and name.
 func raisesIn(live *Live) (raises []Raised) {
 	for at, stored := range live.Configs {
 		for _, r := range stored.Raises {
@@ -118,11 +119,11 @@ func raisesIn(live *Live) (raises []Raised) {
 	return raises
 }
 
-// childrenFirst are entities in the order in which they can be deleted.
+// childrenFirst returns entities in the order in which they can be deleted.
 func (c *comparison) childrenFirst(of map[string][]admin.Scope) []string {
 	depth := make(map[string]int, len(of))
 	for id := range of {
-		chain, _ := chainOf(id, c.parent)
+		chain, _ := chainOf(id, c.finalParent)
 		depth[id] = len(chain)
 	}
 	return slices.SortedFunc(maps.Keys(of), func(a, b string) int {
@@ -130,12 +131,11 @@ func (c *comparison) childrenFirst(of map[string][]admin.Scope) []string {
 	})
 }
 
-// foreignLevels counts the levels of entities that the manifest neither manages nor may take
-// over.
+// foreignLevels counts the levels of entities that the manifest neither manages nor may adopt.
 func (c *comparison) foreignLevels() map[string]int {
 	n := map[string]int{}
 	for at, stored := range c.live.Configs {
-		_, mine, _ := c.owner(stored.ManagedBy)
+		_, mine, _ := c.checkOwner(stored.ManagedBy)
 		n[at.Entity] += btoi(!mine)
 	}
 	for at := range c.live.Unreadable {
@@ -144,13 +144,13 @@ func (c *comparison) foreignLevels() map[string]int {
 	return n
 }
 
-// prune deletes an entity with all that is its own, unless others need it; goes are those
-// that are deleted before it. It is false for one that stays.
-func (c *comparison) prune(e admin.Entity, goes map[string]bool, levels []admin.ScopedConfig, foreign int) bool {
+// pruneEntity deletes an entity with everything that belongs to it, unless others need it. goes is
+// the entities deleted before it. prune returns false for an entity that stays.
+func (c *comparison) pruneEntity(e admin.Entity, goes map[string]bool, levels []admin.ScopedConfig, foreign int) bool {
 	ch := Change{Action: Delete, Entity: e.ID, record: e, levels: levels, Fields: recordFields(e, admin.Entity{}), Note: "with its limits and buckets"}
 	staying := 0
 	for _, id := range c.below[e.ID] {
-		staying += btoi(!goes[id] && c.parent(id) == e.ID)
+		staying += btoi(!goes[id] && c.finalParent(id) == e.ID)
 	}
 	for id, named := range c.m.Entities {
 		staying += btoi(named.Record.ParentID == e.ID && c.live.Entities[id].ParentID != e.ID)
@@ -161,6 +161,6 @@ func (c *comparison) prune(e admin.Entity, goes map[string]bool, levels []admin.
 	case foreign > 0:
 		ch.Action, ch.Note = Refuse, fmt.Sprintf("%d of its levels are not the manifest's, and would go with it: remove them first, or take them over with --adopt, or --adopt-from for those of another manifest", foreign)
 	}
-	c.add(ch)
+	c.addChange(ch)
 	return ch.Action == Delete
 }

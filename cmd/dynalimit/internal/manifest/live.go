@@ -13,7 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Table is what is read of a table, and how it is changed.
+// Table reads and changes a table.
 type Table struct {
 	Limits interface {
 		Scopes(ctx context.Context) iter.Seq2[admin.Scope, error]
@@ -30,14 +30,14 @@ type Table struct {
 	}
 }
 
-// Of is what an Admin administers.
+// Of returns the table of an Admin.
 func Of(a *admin.Admin) Table { return Table{a.Limits, a.Entities} }
 
-// Read reads what a table says, consistently for everything that is listed and everything
-// that a manifest names; m may be nil. Lists are indexes, which lag behind a change by a
-// moment: what is in neither of the two is missed until it is listed.
+// Read reads the table. It reads consistently all listed items and all items that the manifest
+// names; m may be nil. The lists are indexes, which lag behind by a moment. An item that is in
+// neither of the two is missing until it is listed.
 func Read(ctx context.Context, t Table, m *Manifest) (*Live, error) {
-	scopes, ids, err := list(ctx, t)
+	scopes, ids, err := listAll(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -51,21 +51,21 @@ func Read(ctx context.Context, t Table, m *Manifest) (*Live, error) {
 	}
 	for at := range scopes {
 		if at.Entity != "" {
-			ids[at.Entity] = true // its record may be one that is not listed
+			ids[at.Entity] = true // its record may not be listed
 		}
 	}
 	live := &Live{
 		Configs: map[admin.Scope]admin.LimitConfig{}, Unreadable: map[admin.Scope]string{}, Entities: map[string]admin.Entity{},
 	}
-	if err := live.configs(ctx, t, slices.Collect(maps.Keys(scopes))); err != nil {
+	if err := live.readConfigs(ctx, t, slices.Collect(maps.Keys(scopes))); err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(ids, func(id string, _ bool) bool { return schema.CheckEntity(id) != "" }) // of another tool: no call can name it
-	return live, live.records(ctx, t, m, ids)
+	maps.DeleteFunc(ids, func(id string, _ bool) bool { return schema.CheckEntity(id) != "" }) // another tool's: no call can name it
+	return live, live.readRecords(ctx, t, m, ids)
 }
 
-// records reads the records of entities, and those of their parents, which may be in no list.
-func (l *Live) records(ctx context.Context, t Table, m *Manifest, ids map[string]bool) error {
+// readRecords reads the records of entities and of their parents, which may not be listed.
+func (l *Live) readRecords(ctx context.Context, t Table, m *Manifest, ids map[string]bool) error {
 	read := map[string]bool{}
 	for len(ids) > 0 {
 		entities, err := t.Entities.GetMany(ctx, slices.Collect(maps.Keys(ids)))
@@ -75,7 +75,7 @@ func (l *Live) records(ctx context.Context, t Table, m *Manifest, ids map[string
 		maps.Copy(read, ids)
 		ids = map[string]bool{}
 		for _, e := range entities {
-			if recorded(e) {
+			if hasRecord(e) {
 				l.Entities[e.ID] = e
 			}
 			parents := []string{e.ParentID}
@@ -92,13 +92,13 @@ func (l *Live) records(ctx context.Context, t Table, m *Manifest, ids map[string
 	return nil
 }
 
-// recorded reports whether an entity that was read has a record.
-func recorded(e admin.Entity) bool {
+// hasRecord reports whether an entity that was read has a record.
+func hasRecord(e admin.Entity) bool {
 	return e.Version != 0 || !e.CreatedAt.IsZero() || e.Deleting || e.ManagedBy != "" || !saysNothing(e)
 }
 
-// list lists the levels and the entities at once.
-func list(ctx context.Context, t Table) (scopes map[admin.Scope]bool, ids map[string]bool, err error) {
+// listAll lists the levels and the entities concurrently.
+func listAll(ctx context.Context, t Table) (scopes map[admin.Scope]bool, ids map[string]bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	scopes, ids = map[admin.Scope]bool{}, map[string]bool{}
@@ -131,9 +131,9 @@ func list(ctx context.Context, t Table) (scopes map[admin.Scope]bool, ids map[st
 	return scopes, ids, errs[1]
 }
 
-// configs reads levels. One that cannot be understood makes the whole request fail, so the
-// levels are halved until it is alone.
-func (l *Live) configs(ctx context.Context, t Table, scopes []admin.Scope) error {
+// readConfigs reads levels. An unreadable level makes the whole request fail, so configs halves the
+// levels until it is alone.
+func (l *Live) readConfigs(ctx context.Context, t Table, scopes []admin.Scope) error {
 	if len(scopes) == 0 {
 		return nil
 	}
@@ -145,22 +145,22 @@ func (l *Live) configs(ctx context.Context, t Table, scopes []admin.Scope) error
 		return nil
 	case errors.As(err, &bad):
 		half := len(scopes) / 2
-		if err := l.configs(ctx, t, scopes[:half]); err != nil {
+		if err := l.readConfigs(ctx, t, scopes[:half]); err != nil {
 			return err
 		}
-		return l.configs(ctx, t, scopes[half:])
+		return l.readConfigs(ctx, t, scopes[half:])
 	case err != nil:
 		return err
 	}
 	for _, c := range configs {
-		if says(c.Config) {
+		if isStored(c.Config) {
 			l.Configs[c.Scope] = c.Config
 		}
 	}
 	return nil
 }
 
-// says reports whether a level that was read is stored.
-func says(c admin.LimitConfig) bool {
+// isStored reports whether a level that was read is stored.
+func isStored(c admin.LimitConfig) bool {
 	return c.Version != 0 || c.ManagedBy != "" || len(c.Limits)+len(c.Lifted) > 0 || c.Unlimited || blockOf(c) != noBlock || c.Admit || c.OnUnavailable != "" || len(c.Groups) > 0
 }

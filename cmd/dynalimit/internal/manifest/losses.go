@@ -8,9 +8,9 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// RefuseLosses refuses the changes of a plan that take limits out of force and do not say so: of
-// money, and those that a list hides. only says so of what is deleted. The table is compared with
-// the table after the whole plan. It warns of the others.
+// RefuseLosses refuses changes that take limits out of force without a confirmation: limits of
+// money, and limits hidden by a list. only confirms deletions. It compares the table with the
+// table after the whole plan. It warns about the other losses.
 func RefuseLosses(ctx context.Context, t Table, p *Plan, only bool) error {
 	c := p.limitChanges()
 	if len(c.levels)+len(c.records) == 0 {
@@ -42,7 +42,7 @@ func RefuseLosses(ctx context.Context, t Table, p *Plan, only bool) error {
 	return nil
 }
 
-// keepAdvice says how a change that takes limits out of force is made right, or meant.
+// keepAdvice says how to correct or confirm a change that takes limits out of force.
 func (c *Change) keepAdvice() string {
 	switch {
 	case c.Scope == nil:
@@ -55,16 +55,16 @@ func (c *Change) keepAdvice() string {
 	return "keep them, or write only: true at the level if they are to go"
 }
 
-// limitChanges are the changes of a plan by which other limits apply: of levels, and of records.
+// limitChanges is the changes of a plan that affect limits: of levels and of records.
 type limitChanges struct {
 	levels  []admin.ScopedConfig
 	records []admin.Entity
-	// byScope and byEntity are the changes that they are of.
+	// byScope and byEntity map them to the plan's changes.
 	byScope  map[admin.Scope]*Change
 	byEntity map[string]*Change
 }
 
-// changeOf returns the change that takes a limit out of force, and whether that was said.
+// changeOf returns the change that takes a limit out of force, and whether that was confirmed.
 func (c *limitChanges) changeOf(loss admin.Loss) (at *Change, said bool) {
 	level, record := c.byScope[loss.Scope], c.byEntity[loss.Scope.Entity]
 	said = level != nil && loss.Parent == "" && level.config.Only || record != nil && record.record.Only
@@ -74,7 +74,7 @@ func (c *limitChanges) changeOf(loss admin.Loss) (at *Change, said bool) {
 	return record, said
 }
 
-// limitChanges returns the changes of a plan by which other limits apply.
+// limitChanges returns the changes of a plan that affect limits.
 func (p *Plan) limitChanges() limitChanges {
 	changes := limitChanges{byScope: map[admin.Scope]*Change{}, byEntity: map[string]*Change{}}
 	for i := range p.Changes {

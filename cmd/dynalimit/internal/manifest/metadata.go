@@ -16,12 +16,13 @@ import (
 	"github.com/dynalimit/dynalimit/internal/yamlfile"
 )
 
-// metadata is any value, as JSON; nil for none.
+// metadata is any value as JSON; nil for none.
 type metadata json.RawMessage
 
 var jsonNumber = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$`)
 
-// metadataAt is what stands at a node as encoding/json has it: numbers as they are written.
+// metadataAt decodes the value at a node as encoding/json does, with numbers as they are
+// written.
 func metadataAt(r *yamlfile.Reader, n *yaml.Node, path string, depth int) any {
 	if n = r.Look(n, path); n == nil {
 		return nil
@@ -62,47 +63,47 @@ func metadataScalar(r *yamlfile.Reader, n *yaml.Node, path string) any {
 	return n.Value
 }
 
-// encoded is a value as JSON; < and > stay what they are.
-func encoded(value any) []byte {
+// encodeJSON returns a value as JSON, without escaping < and >.
+func encodeJSON(value any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(value) // what was decoded is always JSON, and a buffer takes it
+	_ = e.Encode(value) // cannot fail: the value was decoded from JSON
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// decoded is the value of a text, of an object that has a key twice the last one; ok is
-// false for what is no JSON.
-func decoded(text []byte) (value any, ok bool) {
+// decodeJSON decodes a text. For a duplicate key it takes the last value. ok is false for invalid
+// JSON.
+func decodeJSON(text []byte) (value any, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	return value, d.Decode(&value) == nil
 }
 
-// MarshalYAML writes the value in one line, strings in quotes.
+// MarshalYAML writes the value on one line, with strings in quotes.
 func (m metadata) MarshalYAML() (any, error) {
-	value, _ := decoded(m)
-	return flow(value), nil
+	value, _ := decodeJSON(m)
+	return flowNode(value), nil
 }
 
-// MarshalJSON is the text itself.
+// MarshalJSON writes the text unchanged.
 func (m metadata) MarshalJSON() ([]byte, error) {
-	value, _ := decoded(m)
-	return encoded(value), nil
+	value, _ := decodeJSON(m)
+	return encodeJSON(value), nil
 }
 
-func flow(value any) *yaml.Node {
+func flowNode(value any) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Style: yaml.FlowStyle}
 	switch v := value.(type) {
 	case map[string]any:
 		n.Kind = yaml.MappingNode
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			n.Content = append(n.Content, flow(key), flow(v[key]))
+			n.Content = append(n.Content, flowNode(key), flowNode(v[key]))
 		}
 	case []any:
 		n.Kind = yaml.SequenceNode
 		for _, item := range v {
-			n.Content = append(n.Content, flow(item))
+			n.Content = append(n.Content, flowNode(item))
 		}
 	case string:
 		n.Style, n.Tag, n.Value = yaml.DoubleQuotedStyle, "!!str", v
@@ -114,36 +115,36 @@ func flow(value any) *yaml.Node {
 	return n
 }
 
-// sameJSON says whether two texts are the same value: spaces, the order of keys and the
-// spelling of numbers say nothing.
+// sameJSON reports whether two texts are the same value, apart from spaces, the order of keys,
+// and the spelling of numbers.
 func sameJSON(a, b json.RawMessage) bool {
-	return bytes.Equal(a, b) || canonical(a) == canonical(b)
+	return bytes.Equal(a, b) || canonicalJSON(a) == canonicalJSON(b)
 }
 
-// canonical is the one spelling of a value; "" for none, and for null.
-func canonical(text json.RawMessage) string {
-	value, ok := decoded(text)
+// canonicalJSON returns the canonical spelling of a value; "" for no value and for null.
+func canonicalJSON(text json.RawMessage) string {
+	value, ok := decodeJSON(text)
 	switch {
 	case !ok:
 		return string(text)
 	case value == nil:
 		return ""
 	}
-	return string(encoded(spelt(value)))
+	return string(encodeJSON(canonicalValue(value)))
 }
 
-// spelt is a value whose numbers have one spelling.
-func spelt(value any) any {
+// canonicalValue returns a value with canonical numbers.
+func canonicalValue(value any) any {
 	switch v := value.(type) {
 	case json.Number:
 		return json.Number(canonicalNumber(v.String()))
 	case []any:
 		for i := range v {
-			v[i] = spelt(v[i])
+			v[i] = canonicalValue(v[i])
 		}
 	case map[string]any:
 		for key := range v {
-			v[key] = spelt(v[key])
+			v[key] = canonicalValue(v[key])
 		}
 	}
 	return value
@@ -151,12 +152,11 @@ func spelt(value any) any {
 
 var shortExponent = regexp.MustCompile(`^[^eE]*(?:[eE][-+]?[0-9]{1,3})?$`)
 
-// canonicalNumber is a number in decimal digits; one that is too large for that stays as it
-// is.
+// canonicalNumber returns a number in decimal digits, or unchanged if it would be too long.
 func canonicalNumber(text string) string {
 	if shortExponent.MatchString(text) {
 		if n, ok := new(big.Rat).SetString(text); ok {
-			digits, _ := n.FloatPrec() // exact: powers of ten alone
+			digits, _ := n.FloatPrec() // exact: only powers of ten
 			return n.FloatString(digits)
 		}
 	}

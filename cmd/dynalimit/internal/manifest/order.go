@@ -9,9 +9,9 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// inOrder sorts changes so that a cut between any two of them leaves a table that admits
-// no more than it did before or will in the end: what others need and what limits more
-// comes before entities move, and what admits more and what goes comes after.
+// inOrder sorts changes so that an interruption between any two of them leaves a table that
+// admits no more than before or at the end. Changes that others need, and changes that limit
+// more, come before entities move. Changes that admit more, and deletions, come after.
 func (c *comparison) inOrder() {
 	c.joined = map[string]bool{}
 	for _, ch := range c.p.Changes {
@@ -24,12 +24,12 @@ func (c *comparison) inOrder() {
 	for i := range c.p.Changes {
 		ch := &c.p.Changes[i]
 		ch.grouped = c.groups[ch.scope().Resource]
-		ch.step = c.step(*ch)
+		ch.step = c.stepOf(*ch)
 		id := ch.scope().Entity
-		ch.plan, ch.planned = c.live.Entities[id].Plan, c.planned(id)
-		ch.held, ch.holds = c.limits(ch.plan, false), c.limits(ch.planned, true)
+		ch.plan, ch.planned = c.live.Entities[id].Plan, c.finalPlan(id)
+		ch.held, ch.holds = c.planLimits(ch.plan, false), c.planLimits(ch.planned, true)
 		if ch.Entity != "" {
-			chain, _ := chainOf(id, c.parent)
+			chain, _ := chainOf(id, c.finalParent)
 			ch.depth = len(chain) // parents first
 			if ch.Action == Delete {
 				ch.depth *= -1 // children first
@@ -41,8 +41,8 @@ func (c *comparison) inOrder() {
 	})
 }
 
-// planned is the plan that an entity has in the end.
-func (c *comparison) planned(id string) string {
+// finalPlan returns an entity's plan at the end.
+func (c *comparison) finalPlan(id string) string {
 	e, named := c.m.Entities[id]
 	if c.pruned[id] {
 		return ""
@@ -53,22 +53,22 @@ func (c *comparison) planned(id string) string {
 	return e.Record.Plan
 }
 
-// limits says whether a plan's default limits whoever is on it, now or in the end.
-func (c *comparison) limits(plan string, end bool) bool {
+// planLimits reports whether a plan's default limits the plan's entities, now or at the end.
+func (c *comparison) planLimits(plan string, end bool) bool {
 	at := admin.Scope{Plan: plan}
 	l := c.live.Configs[at]
 	if to, named := c.m.Configs[at]; end && (named || l.ManagedBy == c.m.Name) {
 		l = to
 	}
-	return plan != "" && (decides(l) || blockOf(l) != noBlock)
+	return plan != "" && (isDecisive(l) || blockOf(l) != noBlock)
 }
 
-// The steps of a plan. Limits of an entity's own come before those of plans, which may admit
-// more, and plans before records: who is put on a plan finds its limits. Levels that admit
-// more wait until who leaves them has left. Of what goes the least specific goes first:
-// whatever is in force next is there to stay. Limits of groups stand beside all of these: those that admit less come before, and
-// those that admit more after them. Blocks are set first and lifted last, for they hide all of
-// it.
+// The steps of a plan. An entity's own limits come before those of plans, which may admit more.
+// Plans come before records, so that an entity that joins a plan finds its limits. Levels that
+// admit more wait until the entities that leave them have left. Of deletions the least specific
+// comes first, because the next level in force stays. Limits of groups are independent of
+// these: those that admit less come before all, and those that admit more after all. Blocks are
+// set first and lifted last, because they hide everything else.
 const (
 	stepBlock = iota
 	stepGroups
@@ -90,7 +90,7 @@ const (
 	stepNone
 )
 
-func (c *comparison) step(ch Change) int {
+func (c *comparison) stepOf(ch Change) int {
 	switch {
 	case ch.Action == Refuse:
 		return stepNone
@@ -104,9 +104,9 @@ func (c *comparison) step(ch Change) int {
 	case blockOf(ch.config) < blockOf(stored):
 		return stepUnblock
 	}
-	gone := ch.Action == Delete || decides(stored) && !decides(ch.config)
-	hid := gone && decides(stored) && c.hid(*ch.Scope, stored)
-	loosens := gone && !hid || !gone && c.loosens(*ch.Scope, stored, ch.config)
+	gone := ch.Action == Delete || isDecisive(stored) && !isDecisive(ch.config)
+	hid := gone && isDecisive(stored) && c.hidStricter(*ch.Scope, stored)
+	loosens := gone && !hid || !gone && c.admitsMore(*ch.Scope, stored, ch.config)
 	switch {
 	case ch.grouped || !slices.Equal(stored.Groups, ch.config.Groups):
 		return groupStep(loosens, gone)
@@ -118,7 +118,7 @@ func (c *comparison) step(ch Change) int {
 	return levelStep(*ch.Scope, gone)
 }
 
-// levelStep is the step of a level by whom it is about.
+// levelStep returns the step of a level by its owner.
 func levelStep(at admin.Scope, gone bool) int {
 	steps := [][2]int{{stepLevels, stepDeleteLevels}, {stepPlans, stepDeletePlans}, {stepEntityLevels, stepDeleteEntityLevels}}
 	return steps[kindOf(at)][btoi(gone)]
@@ -136,9 +136,9 @@ func recordStep(c Change) int {
 	return stepUpdate
 }
 
-// compareLevels sorts the levels of one step. Of those that admit more, and of an owner's
-// that come, the most specific comes first: it hides the others. Money of a group is refused as
-// long as no model is in it, so models that join come before it.
+// compareLevels sorts the levels of one step. Of levels that admit more, and of an owner's new
+// levels, the most specific comes first, because it hides the others. Money of a group is
+// refused while the group has no model, so models that join come before it.
 func compareLevels(a, b Change) int {
 	if a.Scope == nil || b.Scope == nil {
 		return btoi(a.Scope != nil) - btoi(b.Scope != nil)
@@ -152,15 +152,15 @@ func compareLevels(a, b Change) int {
 		owned *= -1
 	}
 	return cmp.Or(
-		btoi(b.joins())-btoi(a.joins()), kind, cmp.Compare(a.Scope.Entity, b.Scope.Entity), cmp.Compare(a.Scope.Plan, b.Scope.Plan),
+		btoi(b.joinsGroup())-btoi(a.joinsGroup()), kind, cmp.Compare(a.Scope.Entity, b.Scope.Entity), cmp.Compare(a.Scope.Plan, b.Scope.Plan),
 		owned, cmp.Compare(a.Scope.Resource, b.Scope.Resource),
 	)
 }
 
-// joins says whether a level may join a group of which the limits come.
-func (c Change) joins() bool { return c.step == stepGroups && len(c.config.Groups) > 0 }
+// joinsGroup reports whether a level may join a group whose limits are new.
+func (c Change) joinsGroup() bool { return c.step == stepGroups && len(c.config.Groups) > 0 }
 
-// kindOf is how specific a level is, but for its resource.
+// kindOf returns how specific a level is, apart from its resource.
 func kindOf(at admin.Scope) int {
 	switch {
 	case at.Entity != "":
@@ -171,54 +171,52 @@ func kindOf(at admin.Scope) int {
 	return 0
 }
 
-// loosens says whether a level that is to be stored admits more than what is in force
-// there, and nowhere less.
-func (c *comparison) loosens(at admin.Scope, stored, to admin.LimitConfig) bool {
+// admitsMore reports whether a new level admits more than the level in force, and nowhere less.
+func (c *comparison) admitsMore(at admin.Scope, stored, to admin.LimitConfig) bool {
 	leaves, joins := groupDifferences(stored, to)
 	switch {
-	case !decides(to):
+	case !isDecisive(to):
 		return leaves && !joins
-	case !decides(stored) && !c.groups[at.Resource] && (c.needed(at) || at.Resource != "" && c.comes(at)):
+	case !isDecisive(stored) && !c.groups[at.Resource] && (c.isNeededEarly(at) || at.Resource != "" && c.comesEarly(at)):
 		return false
 	}
-	more, less := differences(c.inForce(at), to)
+	more, less := compareAdmission(c.inForce(at), to)
 	return (more || leaves) && !less && !joins
 }
 
-// comes says whether the default of a plan or an entity is new and comes early. It hides less
-// specific levels on every resource, so what is to stand above it there comes before it.
-func (c *comparison) comes(owner admin.Scope) bool {
+// comesEarly reports whether the default of a plan or an entity is new and comes early. It hides
+// less specific levels on every resource, so levels that must precede it there come before it.
+func (c *comparison) comesEarly(owner admin.Scope) bool {
 	owner.Resource = ""
 	to, stored := c.m.Configs[owner], c.live.Configs[owner]
-	return owner != (admin.Scope{Everyone: true}) && decides(to) && !decides(stored) && !c.loosens(owner, stored, to)
+	return owner != (admin.Scope{Everyone: true}) && isDecisive(to) && !isDecisive(stored) && !c.admitsMore(owner, stored, to)
 }
 
-// hid says whether a level that goes hid one that admits less. While entities are on a plan,
-// or change theirs, it stays.
-func (c *comparison) hid(at admin.Scope, stored admin.LimitConfig) bool {
-	if at.Plan != "" || c.needed(at) {
+// hidStricter reports whether a deleted level hid one that admits less. The level stays while entities
+// are on its plan, or change theirs.
+func (c *comparison) hidStricter(at admin.Scope, stored admin.LimitConfig) bool {
+	if at.Plan != "" || c.isNeededEarly(at) {
 		return false
 	}
 	below := c.inForce(at, at)
-	more, less := differences(stored, below)
-	return decides(below) && less && !more
+	more, less := compareAdmission(stored, below)
+	return isDecisive(below) && less && !more
 }
 
-// needed says whether a level that is new comes before entities change their plans: they
-// are put on its plan, or it is of one of them, or of one whose plan gets levels for them.
-func (c *comparison) needed(at admin.Scope) bool {
+// isNeededEarly reports whether a new level must come before entities change their plans: it belongs
+// to their new plan, to one of them, or to an entity whose plan gets levels for them.
+func (c *comparison) isNeededEarly(at admin.Scope) bool {
 	if at.Entity == "" {
 		return c.joined[at.Plan]
 	}
 	plan := c.live.Entities[at.Entity].Plan
-	return c.joined[plan] || c.comes(admin.Scope{Plan: plan}) || c.planned(at.Entity) != plan
+	return c.joined[plan] || c.comesEarly(admin.Scope{Plan: plan}) || c.finalPlan(at.Entity) != plan
 }
 
-// decides says whether a level says which limits are in force.
-func decides(l admin.LimitConfig) bool { return l.Unlimited || len(l.Limits)+len(l.Lifted) > 0 }
+// isDecisive reports whether a level determines the limits in force.
+func isDecisive(l admin.LimitConfig) bool { return l.Unlimited || len(l.Limits)+len(l.Lifted) > 0 }
 
-// inForce is what is live and decides where a level is to be, without some levels; the zero
-// value if nothing does.
+// inForce returns the live level in force at a level, without some levels, or the zero value.
 func (c *comparison) inForce(at admin.Scope, without ...admin.Scope) admin.LimitConfig {
 	plan := at.Plan
 	if at.Entity != "" {
@@ -235,24 +233,24 @@ func (c *comparison) inForce(at admin.Scope, without ...admin.Scope) admin.Limit
 		if c.groups[at.Resource] && one.Resource == "" {
 			continue // defaults do not limit groups
 		}
-		if l := c.live.Configs[one]; decides(l) && !slices.Contains(without, one) {
+		if l := c.live.Configs[one]; isDecisive(l) && !slices.Contains(without, one) {
 			return l
 		}
 	}
 	return admin.LimitConfig{}
 }
 
-// differences says whether a level admits more, and less, than another; what decides
+// compareAdmission reports whether a level admits more, and less, than another. A level that decides
 // nothing admits everything.
-func differences(from, to admin.LimitConfig) (more, less bool) {
-	if !decides(from) || from.Unlimited || to.Unlimited {
-		return to.Unlimited && decides(from) && !from.Unlimited, !to.Unlimited
+func compareAdmission(from, to admin.LimitConfig) (more, less bool) {
+	if !isDecisive(from) || from.Unlimited || to.Unlimited {
+		return to.Unlimited && isDecisive(from) && !from.Unlimited, !to.Unlimited
 	}
 	return limitDifferences(byName(from.Limits), byName(to.Limits))
 }
 
-// limitDifferences says whether limits admit more, and less, than those that were there: a
-// limit that goes admits more, and one that comes less. One of another window or kind is neither.
+// limitDifferences reports whether limits admit more, and less, than earlier ones. A removed
+// limit admits more, a new one less. A limit with another window or kind counts as neither.
 func limitDifferences(was, is map[string]dynalimit.Limit) (more, less bool) {
 	for name, a := range was {
 		b, stays := is[name]
@@ -274,7 +272,7 @@ func limitDifferences(was, is map[string]dynalimit.Limit) (more, less bool) {
 	return more, less
 }
 
-// compareRates compares what two buckets regain in the same time; two quotas are alike.
+// compareRates compares the refill of two buckets in the same time. Two quotas are equal.
 func compareRates(a, b dynalimit.Limit) int {
 	high, low := bits.Mul64(uint64(a.RefillAmount), uint64(b.RefillPeriod))
 	high2, low2 := bits.Mul64(uint64(b.RefillAmount), uint64(a.RefillPeriod))

@@ -127,10 +127,10 @@ func liveOf(m *Manifest) (*Live, state) {
 // while one of the levels that it leaves or comes to appears or goes. Nor is there one if its
 // resource changes its groups together with its limits, or leaves one group and joins another.
 func unordered(before, after state, id, resource string) bool {
-	appears := func(at admin.Scope) bool { return decides(before.configs[at]) != decides(after.configs[at]) }
+	appears := func(at admin.Scope) bool { return isDecisive(before.configs[at]) != isDecisive(after.configs[at]) }
 	goes := func(at admin.Scope) bool {
 		group := slices.Contains(before.groups(resource), at.Resource) || slices.Contains(after.groups(resource), at.Resource)
-		return (at.Entity != "" || at.Plan != "" && group) && decides(before.configs[at]) && appears(at)
+		return (at.Entity != "" || at.Plan != "" && group) && isDecisive(before.configs[at]) && appears(at)
 	}
 	levels := append(before.levels(id, resource), after.levels(id, resource)...)
 	for _, group := range append(slices.Clone(before.groups(resource)), after.groups(resource)...) {

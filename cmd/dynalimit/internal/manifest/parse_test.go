@@ -118,7 +118,7 @@ func placeless(m *Manifest) *Manifest {
 	out := *m
 	out.Entities = map[string]Entity{}
 	for id, e := range m.Entities {
-		e.Record.Metadata = json.RawMessage(canonical(e.Record.Metadata))
+		e.Record.Metadata = json.RawMessage(canonicalJSON(e.Record.Metadata))
 		if len(e.Record.Metadata) == 0 {
 			e.Record.Metadata = nil
 		}

@@ -6,53 +6,53 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// Action is what a plan does about one item.
+// Action is the action of a change.
 type Action string
 
-// The actions, in the order in which they are shown.
+// The actions, in printed order.
 const (
 	Create Action = "create"
 	Update Action = "update"
 	Delete Action = "delete"
-	Adopt  Action = "adopt"  // the item says what the file says already, and is managed from now on
-	Refuse Action = "refuse" // nothing is changed until somebody decides; the note says how
+	Adopt  Action = "adopt"  // the item already matches the file, and becomes managed
+	Refuse Action = "refuse" // no change until somebody decides; the note explains how
 )
 
-// Actions are all of them.
+// Actions are all actions.
 var Actions = []Action{Create, Update, Delete, Adopt, Refuse}
 
-// Field is what differs; From and To are empty for what is not there.
+// Field is a difference. From and To are empty for a missing value.
 type Field struct {
 	Name string `json:"field"` // such as rpm.capacity
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 }
 
-// Change is what is to be done about one level, or one entity's record.
+// Change is a change of one level or of one entity's record.
 type Change struct {
 	Action Action `json:"action"`
 	// Scope is the level; nil for a record.
 	Scope *admin.Scope `json:"scope,omitempty"`
-	// Entity is the entity whose record it is; empty for a level.
+	// Entity is the entity of a record; empty for a level.
 	Entity string `json:"entity,omitempty"`
-	// Fields are what differs.
+	// Fields are the differences.
 	Fields []Field `json:"fields,omitempty"`
-	// Note says why, where that is not plain.
+	// Note explains the change, if it is not obvious.
 	Note string `json:"note,omitempty"`
 
-	config admin.LimitConfig    // to be stored, of the version that is live
-	record admin.Entity         // to be stored, of the version that is live
+	config admin.LimitConfig    // to be stored, with the live version
+	record admin.Entity         // to be stored, with the live version
 	moves  bool                 // the parent changes
-	levels []admin.ScopedConfig // that go with an entity, as they are live
-	// plan and planned are those of the entity that it is about: what is live, and in the end.
-	// held and holds say whether their defaults limit it, so that nothing of everybody's does.
+	levels []admin.ScopedConfig // live levels that are deleted with an entity
+	// plan and planned are the entity's plans now and at the end. held and holds tell whether
+	// their defaults limit it, so that everybody's limits do not.
 	plan, planned string
 	held, holds   bool
-	grouped       bool // it is of a group of resources, which defaults do not limit
-	step, depth   int  // when it is made
+	grouped       bool // belongs to a group of resources, which defaults do not limit
+	step, depth   int  // position in the order
 }
 
-// scope is what it is about: a level, or all those of an entity.
+// scope returns the changed level, or all levels of the entity.
 func (c Change) scope() admin.Scope {
 	if c.Scope != nil {
 		return *c.Scope
@@ -68,29 +68,29 @@ func (c Change) What() string {
 	return "record of entity " + c.Entity
 }
 
-// Plan is what makes a table say what a manifest says.
+// Plan is the changes that make a table match a manifest.
 type Plan struct {
-	// Name is that of the manifest.
+	// Name is the name of the manifest.
 	Name string `json:"name"`
-	// Changes are in the order in which they are made; what is refused comes last.
+	// Changes are in the order of their execution; refused ones come last.
 	Changes []Change `json:"changes"`
-	// Unchanged counts the levels and records that are as the file says.
+	// Unchanged counts the levels and records that match the file.
 	Unchanged int `json:"unchanged"`
-	// Unmanaged counts those of them that no manifest manages.
+	// Unmanaged counts those of them without a manager.
 	Unmanaged int `json:"unmanaged"`
 	// LeftOut counts the entities that the manifest manages and the file does not name.
 	LeftOut int `json:"left_out"`
-	// ByHand are levels of the file's entities and plans that are not in the file and that no
-	// manifest manages. They stay.
+	// ByHand are levels of the file's entities and plans that are neither in the file nor
+	// managed. They stay.
 	ByHand []ByHand `json:"by_hand,omitempty"`
-	// Raises are raises of limits that have not ended. They are no difference, and stay.
+	// Raises are current raises of limits. They are no differences, and stay.
 	Raises []Raised `json:"raises,omitempty"`
-	// Warnings are what somebody should look at: names that stand neither in the file nor in
-	// the table, blocks that stay or go, plans that lose their limits.
+	// Warnings need attention: unknown names, blocks that stay or go, plans that lose their
+	// limits.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// ByHand is a level that stays, because the file does not have it and no manifest manages it.
+// ByHand is a level that stays, because it is neither in the file nor managed.
 type ByHand struct {
 	// Scope is the level.
 	Scope admin.Scope `json:"scope"`
@@ -109,7 +109,7 @@ type Raised struct {
 // Drifts reports whether the table differs from the file.
 func (p Plan) Drifts() bool { return len(p.Changes) > 0 || len(p.ByHand) > 0 }
 
-// Count is how many changes are of an action.
+// Count returns the number of changes with an action.
 func (p Plan) Count(a Action) int {
 	n := 0
 	for _, c := range p.Changes {
@@ -118,7 +118,7 @@ func (p Plan) Count(a Action) int {
 	return n
 }
 
-// MarshalJSON writes an empty list for no changes.
+// MarshalJSON writes an empty list, not null, without changes.
 func (p Plan) MarshalJSON() ([]byte, error) {
 	type plain Plan
 	if p.Changes == nil {
@@ -127,25 +127,25 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(p))
 }
 
-// Options say what a plan may do besides.
+// Options permits further changes.
 type Options struct {
-	// Adopt takes over what no manifest manages.
+	// Adopt permits adopting items without a manager.
 	Adopt bool
-	// AdoptFrom is the name of another manifest, whose items are taken over.
+	// AdoptFrom is the name of another manifest whose items may be adopted.
 	AdoptFrom string
 	// Prune deletes the manifest's entities that the file does not name.
 	Prune bool
-	// LiftBlocks lifts blocks that the file does not say. Without it they stay: somebody may
-	// have set them in an emergency.
+	// LiftBlocks lifts blocks that are not in the file. Without it they stay, because they may
+	// have been set in an emergency.
 	LiftBlocks bool
 }
 
-// Live is what a table says.
+// Live is the content of a table.
 type Live struct {
-	// Configs are the levels that say anything.
+	// Configs are the configured levels.
 	Configs map[admin.Scope]admin.LimitConfig
-	// Unreadable are levels that are stored and cannot be understood, and why.
+	// Unreadable maps stored levels that cannot be decoded to the reasons.
 	Unreadable map[admin.Scope]string
-	// Entities are those that have a record.
+	// Entities are the entities with a record.
 	Entities map[string]admin.Entity
 }

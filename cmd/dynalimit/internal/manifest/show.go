@@ -8,14 +8,14 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// folded is how many changes of one kind a person is shown, unless all are asked for.
+// folded is the number of printed changes of one kind, unless all are requested.
 const folded = 20
 
-// Show prints a plan for a person: what is to be done in signs, words and colours, and how
-// much of it. full shows all of it, however long.
+// Show prints a plan for people: the changes with signs, words and colours, and their numbers.
+// full prints all of them.
 func Show(out *term.Output, p Plan, file string, full bool) {
 	for _, action := range Actions {
-		show(out, p, action, full)
+		showAction(out, p, action, full)
 	}
 	for _, w := range p.Warnings {
 		fmt.Fprintln(out, out.Yellow("warning: "+term.Plain(w)))
@@ -26,19 +26,19 @@ func Show(out *term.Output, p Plan, file string, full bool) {
 	showByHand(out, p.ByHand, full)
 	if p.LeftOut > 0 {
 		fmt.Fprintf(out, "%s %q manages and %s does not name stay as they are: --prune-entities deletes them, with their limits and buckets.\n",
-			plural(p.LeftOut, "entity that", "entities that"), p.Name, file)
+			countText(p.LeftOut, "entity that", "entities that"), p.Name, file)
 	}
 	if p.Unmanaged > 0 {
-		fmt.Fprintf(out, "%s what the file says, and no manifest manages them: --adopt takes them over.\n", plural(p.Unmanaged, "item says", "items say"))
+		fmt.Fprintf(out, "%s what the file says, and no manifest manages them: --adopt takes them over.\n", countText(p.Unmanaged, "item says", "items say"))
 	}
 	fmt.Fprintln(out, Summary(p, file))
 }
 
-// showByHand prints the levels that were set by hand, and what to do about them.
+// showByHand prints the manually set levels with advice.
 func showByHand(out *term.Output, levels []ByHand, full bool) {
 	for i, l := range levels {
 		if !full && i == folded {
-			fmt.Fprintln(out, out.Dim(fmt.Sprintf("  ... and %s by hand: --full shows them", plural(len(levels)-i, "more level", "more levels"))))
+			fmt.Fprintln(out, out.Dim(fmt.Sprintf("  ... and %s by hand: --full shows them", countText(len(levels)-i, "more level", "more levels"))))
 			break
 		}
 		says := make([]string, len(l.Fields))
@@ -52,7 +52,7 @@ func showByHand(out *term.Output, levels []ByHand, full bool) {
 	}
 }
 
-// Summary is a plan in one line.
+// Summary formats a plan as one line.
 func Summary(p Plan, file string) string {
 	var parts []string
 	for _, action := range Actions {
@@ -65,31 +65,31 @@ func Summary(p Plan, file string) string {
 		}
 	}
 	if len(parts) == 0 && len(p.ByHand) > 0 {
-		return fmt.Sprintf("Nothing to change, but %s not in %s.", plural(len(p.ByHand), "level by hand is", "levels by hand are"), file)
+		return fmt.Sprintf("Nothing to change, but %s not in %s.", countText(len(p.ByHand), "level by hand is", "levels by hand are"), file)
 	}
 	if len(parts) == 0 {
-		return fmt.Sprintf("Nothing to change: the table says what %s says (%s).", file, plural(p.Unchanged, "item", "items"))
+		return fmt.Sprintf("Nothing to change: the table says what %s says (%s).", file, countText(p.Unchanged, "item", "items"))
 	}
 	text := "Plan: " + strings.Join(parts, ", ")
 	if p.Unchanged > 0 {
-		text += "; " + plural(p.Unchanged, "item is", "items are") + " as the file says"
+		text += "; " + countText(p.Unchanged, "item is", "items are") + " as the file says"
 	}
 	return text + "."
 }
 
-// plural is a number, as manifests write it, with its words.
-func plural(n int, one, more string) string {
+// countText formats a number, as manifests write it, with its noun.
+func countText(n int, one, more string) string {
 	return amountOf(int64(n)) + " " + notation.Words(n, one, more)
 }
 
-// Size says how much a manifest is.
+// Size describes the size of a manifest.
 func Size(m *Manifest) string {
-	return fmt.Sprintf("%s and %s", plural(len(m.Configs), "level", "levels"), plural(len(m.Entities), "entity", "entities"))
+	return fmt.Sprintf("%s and %s", countText(len(m.Configs), "level", "levels"), countText(len(m.Entities), "entity", "entities"))
 }
 
 var signs = map[Action]string{Create: "+", Update: "~", Delete: "-", Adopt: "=", Refuse: "!"}
 
-func paint(out *term.Output, a Action, text string) string {
+func paintAction(out *term.Output, a Action, text string) string {
 	switch a {
 	case Create:
 		return out.Green(text)
@@ -101,8 +101,8 @@ func paint(out *term.Output, a Action, text string) string {
 	return text
 }
 
-// show prints the changes of one action.
-func show(out *term.Output, p Plan, action Action, full bool) {
+// showAction prints the changes with one action.
+func showAction(out *term.Output, p Plan, action Action, full bool) {
 	shown, hidden := 0, 0
 	for _, c := range p.Changes {
 		if c.Action != action {
@@ -113,7 +113,7 @@ func show(out *term.Output, p Plan, action Action, full bool) {
 			continue
 		}
 		shown++
-		fmt.Fprintln(out, paint(out, action, signs[action]+" "+string(action)+" "+c.What()))
+		fmt.Fprintln(out, paintAction(out, action, signs[action]+" "+string(action)+" "+c.What()))
 		for _, f := range c.Fields {
 			fmt.Fprintln(out, "    "+fieldLine(out, f))
 		}
@@ -122,7 +122,7 @@ func show(out *term.Output, p Plan, action Action, full bool) {
 		}
 	}
 	if hidden > 0 {
-		fmt.Fprintf(out, "%s\n", out.Dim(fmt.Sprintf("  ... and %s to %s: --full shows them", plural(hidden, "more", "more"), action)))
+		fmt.Fprintf(out, "%s\n", out.Dim(fmt.Sprintf("  ... and %s to %s: --full shows them", countText(hidden, "more", "more"), action)))
 	}
 }
 

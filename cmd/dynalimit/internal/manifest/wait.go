@@ -11,16 +11,16 @@ type missing struct {
 	conflict bool
 }
 
-// ready takes out of a batch what must not be made while another change is missing: it fails
-// with that, or waits as long as that does.
-func (a *applying) ready(changes []Change) []Change {
+// readyChanges removes from a batch the changes that depend on a missing change: they fail with it, or
+// wait as long as it does.
+func (a *applying) readyChanges(changes []Change) []Change {
 	return slices.DeleteFunc(slices.Clone(changes), func(c Change) bool {
 		if !c.letsGo() {
 			return false
 		}
 		if i := slices.IndexFunc(a.failed, func(m missing) bool { return m.neededBy(c) }); i >= 0 {
 			because := a.failed[i]
-			a.fail(c, because.conflict, fmt.Sprintf("stays as it is, because the %s did not change as planned: apply again once that is right", because.What()), nil)
+			a.failChange(c, because.conflict, fmt.Sprintf("stays as it is, because the %s did not change as planned: apply again once that is right", because.What()), nil)
 			return true
 		}
 		waits := slices.ContainsFunc(a.waiting, func(other Change) bool { return other.neededBy(c) })
@@ -31,27 +31,26 @@ func (a *applying) ready(changes []Change) []Change {
 	})
 }
 
-// fail counts a change that was not made.
-func (a *applying) fail(c Change, conflict bool, reason string, err error) {
+// failChange counts a change that was not made.
+func (a *applying) failChange(c Change, conflict bool, reason string, err error) {
 	a.tried++
 	a.failed = append(a.failed, missing{c, conflict})
 	a.out.Failed = append(a.out.Failed, Failure{What: c.What(), Conflict: conflict, Error: reason, Err: err})
 }
 
-// letsGo says whether a change may leave calls to levels that other changes are to make: it
-// is of a level that goes, admits more or is blocked no more, of an entity that goes, or
-// that gets another plan.
+// letsGo reports whether a change may leave calls to levels that other changes make: it deletes
+// or loosens a level, lifts a block, deletes an entity, or changes an entity's plan.
 func (c Change) letsGo() bool {
-	return c.step >= stepLoosen || c.Scope == nil && c.replans()
+	return c.step >= stepLoosen || c.Scope == nil && c.changesPlan()
 }
 
-// replans says whether a record gets another plan.
-func (c Change) replans() bool {
+// changesPlan reports whether a record gets another plan.
+func (c Change) changesPlan() bool {
 	return slices.ContainsFunc(c.Fields, func(f Field) bool { return f.Name == "plan" })
 }
 
-// neededBy says whether a change has to be made before another one that lets go: some calls
-// may be limited by the one as soon as the other no longer does.
+// neededBy reports whether a change must be made before another one that lets go, because some
+// calls may be limited by the first once the second is made.
 //
 //nolint:cyclop // a flat switch: one case per pair of scopes
 func (c Change) neededBy(other Change) bool {
@@ -61,12 +60,12 @@ func (c Change) neededBy(other Change) bool {
 		return false
 	case mine.Entity != "" && its.Entity != "":
 		return mine.Entity == its.Entity
-	case c.Scope == nil: // its entity is on the plan that it was to leave
-		return c.replans() && (its.Plan == c.plan || its.Plan == "" && (!c.held || other.grouped))
+	case c.Scope == nil: // the entity stays on the plan that it was to leave
+		return c.changesPlan() && (its.Plan == c.plan || its.Plan == "" && (!c.held || other.grouped))
 	case (c.grouped || other.grouped) && kindOf(mine)*kindOf(its) == 0:
-		return true // nothing of everybody's is hidden there
+		return true // no level of everybody is hidden there
 	case other.step == stepLoosen && kindOf(mine) < kindOf(its):
-		return false // what is loosened decides as before
+		return false // a loosened level decides as before
 	case mine.Plan != "" && its.Plan != "":
 		return mine.Plan == its.Plan
 	case mine.Plan != "" && its.Entity != "":
@@ -78,5 +77,5 @@ func (c Change) neededBy(other Change) bool {
 	case its.Entity != "":
 		return !other.holds
 	}
-	return true // everybody's, for one of them at least
+	return true // everybody's, for at least one of them
 }

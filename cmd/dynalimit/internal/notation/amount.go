@@ -11,7 +11,7 @@ import (
 // AmountExample is an amount in this notation, for messages.
 const AmountExample = "rpm=1 or tpm=2000"
 
-// Amounts reads NAME=N, or NAME=$N of money, as many as there are. What the library refuses is for it to say.
+// Amounts parses any number of NAME=N, or NAME=$N for money. The library validates the values.
 func Amounts(texts []string) (dynalimit.Amounts, error) {
 	amounts := make(dynalimit.Amounts, len(texts))
 	for _, text := range texts {
@@ -19,7 +19,7 @@ func Amounts(texts []string) (dynalimit.Amounts, error) {
 		if !found || name == "" {
 			return nil, fmt.Errorf("%q is not an amount: write it like %s", text, AmountExample)
 		}
-		n, _, err := counted(count)
+		n, _, err := parseCounted(count)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", text, err)
 		}
@@ -31,7 +31,7 @@ func Amounts(texts []string) (dynalimit.Amounts, error) {
 	return amounts, nil
 }
 
-// Wait is a wait in words, never less than it is: 850ms, 12s, 3m12s, 5h30m, 2d4h.
+// Wait formats a waiting time, rounded up: 850ms, 12s, 3m12s, 5h30m, 2d4h.
 func Wait(d time.Duration) string {
 	switch {
 	case d == dynalimit.Never:
@@ -39,18 +39,18 @@ func Wait(d time.Duration) string {
 	case d <= 0:
 		return "0s"
 	case d < time.Second:
-		return ceil(d, time.Millisecond).String()
+		return ceilTo(d, time.Millisecond).String()
 	case d < time.Hour:
-		return PeriodText(ceil(d, time.Second))
+		return PeriodText(ceilTo(d, time.Second))
 	}
-	d = ceil(d, time.Minute)
+	d = ceilTo(d, time.Minute)
 	if d < day {
 		return PeriodText(d)
 	}
 	if d >= 10*365*day {
 		return "more than 10 years"
 	}
-	d = ceil(d, time.Hour)
+	d = ceilTo(d, time.Hour)
 	text := fmt.Sprintf("%dd", d/day)
 	if hours := d % day / time.Hour; hours > 0 {
 		text += fmt.Sprintf("%dh", hours)
@@ -58,8 +58,8 @@ func Wait(d time.Duration) string {
 	return text
 }
 
-// ceil rounds up.
-func ceil(d, unit time.Duration) time.Duration {
+// ceilTo rounds up.
+func ceilTo(d, unit time.Duration) time.Duration {
 	if rest := d % unit; rest > 0 {
 		if d > time.Duration(1<<63-1)-unit {
 			return d - rest
@@ -69,12 +69,12 @@ func ceil(d, unit time.Duration) time.Duration {
 	return d
 }
 
-// Many is a number of things in words: 1 bucket, 2 buckets.
+// Many formats a number with a noun: 1 bucket, 2 buckets.
 func Many[N int | int64](n N, thing string) string {
 	return fmt.Sprintf("%d %s", n, Words(n, thing, thing+"s"))
 }
 
-// Words are those that go with a number: one with 1, more with any other.
+// Words returns one for 1, and more for every other number.
 func Words[N int | int64](n N, one, more string) string {
 	if n == 1 {
 		return one

@@ -9,9 +9,10 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// Changed reads a limit as Limit does. What the text does not say is that of the limit in force:
+// Changed parses a limit as Limit does. Parts that the text omits come from the limit in force:
 // its period or window with the zone, burst and refill, unit, deepest debt and shadow. The zero
-// limit is none in force. A text that says a period or a window is a limit of its own.
+// limit means that none is in force. A text with a period or a window defines a limit of its
+// own.
 func Changed(text string, inForce dynalimit.Limit) (dynalimit.Limit, error) {
 	name, rest, _ := strings.Cut(text, "=")
 	capacity, more, _ := strings.Cut(rest, ",")

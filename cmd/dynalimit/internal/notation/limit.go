@@ -1,4 +1,4 @@
-// Package notation is how limits are typed and read on the command line. It is pure.
+// Package notation parses and formats limits for the command line. It is pure.
 package notation
 
 import (
@@ -20,7 +20,7 @@ const Example = "rpm=100, tpm=40k/1m,burst=80k, or rpd=1000/daily"
 
 const day = 24 * time.Hour
 
-// periods have words of their own.
+// periods are the periods with their own words.
 var periods = []struct {
 	length time.Duration
 	word   string
@@ -29,9 +29,10 @@ var periods = []struct {
 // windows are the words for the windows of quotas.
 var windows = map[string]string{"hourly": "hour", "daily": "day", "weekly": "week", "monthly": "month"}
 
-// Limit reads NAME=CAPACITY[/PERIOD][,burst=N][,refill=N][,max-debt=N][,shadow]; PERIOD is a time such as 30s,
-// 1m, 2h or 1d and defaults to 1m. A quota is NAME=CAPACITY/daily[,zone=ZONE], or hourly,
-// weekly or monthly; one of money is NAME=$DOLLARS/daily[,zone=ZONE][,per-model]. Whether the values make a limit is for the library to say.
+// Limit parses NAME=CAPACITY[/PERIOD][,burst=N][,refill=N][,max-debt=N][,shadow]. PERIOD is a
+// duration such as 30s, 1m, 2h or 1d, and defaults to 1m. A quota is
+// NAME=CAPACITY/daily[,zone=ZONE], or hourly, weekly or monthly. A quota of money is
+// NAME=$DOLLARS/daily[,zone=ZONE][,per-model]. The library validates the values.
 func Limit(text string) (dynalimit.Limit, error) {
 	name, rest, found := strings.Cut(text, "=")
 	if !found || name == "" {
@@ -41,7 +42,7 @@ func Limit(text string) (dynalimit.Limit, error) {
 	capacity, period, timed := strings.Cut(parts[0], "/")
 	l := dynalimit.Limit{Name: name, Window: windows[period]}
 	var err error
-	if l.Capacity, l.Unit, err = counted(capacity); err != nil {
+	if l.Capacity, l.Unit, err = parseCounted(capacity); err != nil {
 		return dynalimit.Limit{}, fmt.Errorf("%s: %w", text, err)
 	}
 	switch {
@@ -54,7 +55,7 @@ func Limit(text string) (dynalimit.Limit, error) {
 		}
 	}
 	for _, part := range parts[1:] {
-		if err := more(&l, part); err != nil {
+		if err := parsePart(&l, part); err != nil {
 			return dynalimit.Limit{}, fmt.Errorf("%s: %w", text, err)
 		}
 	}
@@ -67,8 +68,8 @@ func Limit(text string) (dynalimit.Limit, error) {
 	return l, nil
 }
 
-// more reads what follows the capacity.
-func more(l *dynalimit.Limit, part string) error {
+// parsePart parses a part after the capacity.
+func parsePart(l *dynalimit.Limit, part string) error {
 	key, value, _ := strings.Cut(part, "=")
 	switch {
 	case key == "zone" && !l.IsQuota():
@@ -92,7 +93,7 @@ func more(l *dynalimit.Limit, part string) error {
 	if l.IsQuota() && key != "max-debt" {
 		return fmt.Errorf("%q is of buckets alone: a quota is full once in each %s, so leave it out", part, l.Window)
 	}
-	n, unit, err := counted(value)
+	n, unit, err := parseCounted(value)
 	switch {
 	case err == nil && n == 0:
 		err = fmt.Errorf("%s is 0: it has to be at least 1", key)
@@ -108,8 +109,8 @@ const ExampleCount = "600, 10_000, 10k, 2M or 1e6"
 
 var countText = regexp.MustCompile(`^(-?(?:0|[1-9][0-9]*(?:_[0-9]+)*))(?:(k)|(M)|e([0-9]{1,2}))?$`)
 
-// Count reads a whole number: 600, 10_000, 10k (thousands), 2M (millions), 1e6. A number
-// that starts with 0 would be octal to some readers and is refused.
+// Count parses a whole number: 600, 10_000, 10k (thousands), 2M (millions), 1e6. It refuses a
+// leading 0, which some readers take for octal.
 func Count(text string) (int64, error) {
 	if m := countText.FindStringSubmatch(text); m != nil {
 		zeros, _ := strconv.Atoi("0" + m[4])
@@ -125,7 +126,7 @@ func Count(text string) (int64, error) {
 	return 0, fmt.Errorf("%q is not a whole number: write it like %s", text, ExampleCount)
 }
 
-// Period reads a time such as 30s, 1m, 2h or 1d.
+// Period parses a duration such as 30s, 1m, 2h or 1d.
 func Period(text string) (time.Duration, error) {
 	if days, found := strings.CutSuffix(text, "d"); found {
 		if n, err := strconv.ParseInt(days, 10, 32); err == nil && n < int64(1<<63-1)/int64(day) {
@@ -139,7 +140,8 @@ func Period(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// Describe is a limit in words: 100 a minute, burst 200; 100 each day in UTC; $50 each day in UTC.
+// Describe describes a limit: 100 a minute, burst 200; 100 each day in UTC; $50 each day in
+// UTC.
 func Describe(l dynalimit.Limit) string {
 	if l.IsQuota() {
 		text := fmt.Sprintf("%s each %s in %s", roundInUnit(l.Unit, l.Capacity), l.Window, cmp.Or(l.Zone, "UTC"))
@@ -158,8 +160,7 @@ func Describe(l dynalimit.Limit) string {
 	return text + moreText(l)
 }
 
-// moreText is what a limit of any kind may say besides: how deep its debt may be, and that it is in
-// shadow.
+// moreText describes the parts that a limit of any kind may have: its maximal debt, and shadow.
 func moreText(l dynalimit.Limit) (text string) {
 	if l.MaxDebt != 0 {
 		text = ", debt at most " + roundInUnit(l.Unit, l.MaxDebt)
@@ -170,7 +171,7 @@ func moreText(l dynalimit.Limit) (text string) {
 	return text
 }
 
-// PeriodWord is a period in words: a minute, every 5m.
+// PeriodWord describes a period: a minute, every 5m.
 func PeriodWord(d time.Duration) string {
 	for _, p := range periods {
 		if d == p.length {
@@ -180,7 +181,7 @@ func PeriodWord(d time.Duration) string {
 	return "every " + PeriodText(d)
 }
 
-// PeriodText is a period as Period reads it: 1m, 90s, 7d.
+// PeriodText formats a period for Period: 1m, 90s, 7d.
 func PeriodText(d time.Duration) string {
 	if d >= day && d%day == 0 {
 		return strconv.FormatInt(int64(d/day), 10) + "d"
@@ -195,8 +196,8 @@ func PeriodText(d time.Duration) string {
 	return text
 }
 
-// WindowAfter is when the n-th window of a quota after the one of an instant begins; false of
-// a bucket.
+// WindowAfter returns the start of a quota's n-th window after the one at now. It returns false
+// for a token bucket.
 func WindowAfter(l dynalimit.Limit, now time.Time, n int64) (time.Time, bool) {
 	of, err := calendar.WindowsOf(l.Window, l.Zone)
 	if err != nil {
@@ -205,7 +206,7 @@ func WindowAfter(l dynalimit.Limit, now time.Time, n int64) (time.Time, bool) {
 	return time.UnixMilli(of.Start(of.At(now.UnixMilli()) + n)).In(now.Location()), true
 }
 
-// WithDefaults are limits as they are stored: sorted by name, burst, refill and zone said.
+// WithDefaults returns limits in stored form: sorted by name, with burst, refill and zone.
 func WithDefaults(limits []dynalimit.Limit) []dynalimit.Limit {
 	full := slices.Clone(limits)
 	for i := range full {

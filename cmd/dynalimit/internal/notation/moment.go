@@ -9,9 +9,8 @@ import (
 // ExampleMoment is a moment in this notation, for messages.
 const ExampleMoment = "2026-01-31T15:04:05Z, 2026-01-31 for the day in UTC, or 2h for two hours ago"
 
-// Moment reads a point in time as of now: one of RFC 3339, a day in UTC, or a period such
-// as 2h or "3d ago", which is that long ago. A day stands for its beginning, or where the
-// end of a span is wanted for its last millisecond.
+// Moment parses a point in time at a given time: RFC 3339, a day in UTC, or a duration such as
+// 2h or "3d ago" before now. A day means its beginning or, with end, its last millisecond.
 func Moment(text string, now time.Time, end bool) (time.Time, error) {
 	begins, ends, ok := momentIn(text, now, time.UTC)
 	switch {
@@ -23,15 +22,15 @@ func Moment(text string, now time.Time, end bool) (time.Time, error) {
 	return begins, nil
 }
 
-// calendarParts are the parts of a calendar that stand for a span, with what the next one is
-// away in years, months and days.
+// calendarParts are the calendar formats of a span, with the distance to the next one in years,
+// months and days.
 var calendarParts = []struct {
 	layout              string
 	years, months, days int
 }{{time.DateOnly, 0, 0, 1}, {"2006-01", 0, 1, 0}, {"2006", 1, 0, 0}}
 
-// momentIn reads a moment in a time zone, which for a day, a month or a year begins and ends
-// at different times; false for what is no time.
+// momentIn parses a moment in a time zone. A day, a month or a year begins and ends at
+// different times. ok is false for an invalid time.
 func momentIn(text string, now time.Time, zone *time.Location) (begins, ends time.Time, ok bool) {
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return at, at, true
@@ -55,8 +54,8 @@ func momentIn(text string, now time.Time, zone *time.Location) (begins, ends tim
 // ExampleUntil is an end in this notation, for messages.
 const ExampleUntil = "18:00, '2026-01-31 18:00', 2026-01-31T18:00:00Z, or 2h for so long"
 
-// Until reads an end as of now: a time of the day or of a date in a zone, one of RFC 3339, or a period
-// from now on. A time of the day is today's.
+// Until parses an end at a given time: a time of day or of a date in a zone, RFC 3339, or a
+// duration from now. A time of day means today.
 func Until(text string, now time.Time, zone *time.Location) (time.Time, error) {
 	if period, err := Period(text); err == nil {
 		return now.Add(period), nil

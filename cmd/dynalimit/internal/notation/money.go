@@ -10,7 +10,7 @@ import (
 
 const perDollar = 1_000_000
 
-// Micros reads dollars with up to six decimals, such as 12.50 or $0.0165, as micro-dollars.
+// Micros parses dollars with up to six decimals, such as 12.50 or $0.0165, into micro-dollars.
 func Micros(text string) (int64, error) {
 	bad := fmt.Errorf("%q is not an amount of dollars: write it like 12.50, with up to six decimals", text)
 	whole, decimals, point := strings.Cut(strings.TrimPrefix(text, "$"), ".")
@@ -28,15 +28,15 @@ func Micros(text string) (int64, error) {
 	return n, nil
 }
 
-// Dollars is an amount of micro-dollars: cents, and more where there is more.
+// Dollars formats micro-dollars with cents, and with more decimals if needed.
 func Dollars(micros int64) string {
 	return dollarsWith(micros, func(whole int64) string { return strconv.FormatInt(whole, 10) })
 }
 
-// GroupedDollars is Dollars with the thousands apart, as Number writes counts: $8,252.508.
+// GroupedDollars is Dollars with separators of thousands, as in Number: $8,252.508.
 func GroupedDollars(micros int64) string { return dollarsWith(micros, Number) }
 
-// dollarsWith writes micro-dollars, with whole dollars as the function writes them.
+// dollarsWith formats micro-dollars, with write for the whole dollars.
 func dollarsWith(micros int64, write func(whole int64) string) string {
 	sign, n := "", uint64(micros)
 	if micros < 0 {
@@ -49,10 +49,10 @@ func dollarsWith(micros int64, write func(whole int64) string) string {
 	return sign + "$" + write(int64(n/perDollar)) + "." + decimals //nolint:gosec // a millionth of an int64
 }
 
-// RoundDollars is Dollars without cents where there are none: $50.
+// RoundDollars is Dollars without zero cents: $50.
 func RoundDollars(micros int64) string { return strings.TrimSuffix(Dollars(micros), ".00") }
 
-// InUnit is an amount of a limit for people: dollars of money, else a number.
+// InUnit formats an amount of a limit for people: dollars for money, else a number.
 func InUnit(unit string, n int64) string {
 	if unit == dynalimit.USD {
 		return Dollars(n)
@@ -60,7 +60,7 @@ func InUnit(unit string, n int64) string {
 	return Number(n)
 }
 
-// roundInUnit is InUnit without cents where there are none.
+// roundInUnit is InUnit without zero cents.
 func roundInUnit(unit string, n int64) string {
 	if unit == dynalimit.USD {
 		return RoundDollars(n)
@@ -68,8 +68,8 @@ func roundInUnit(unit string, n int64) string {
 	return Number(n)
 }
 
-// counted reads a number, or dollars behind a $ with their unit.
-func counted(text string) (n int64, unit string, err error) {
+// parseCounted parses a number, or dollars after a $, with its unit.
+func parseCounted(text string) (n int64, unit string, err error) {
 	if strings.HasPrefix(text, "$") {
 		n, err = Micros(text)
 		return n, dynalimit.USD, err
@@ -78,12 +78,12 @@ func counted(text string) (n int64, unit string, err error) {
 	return n, "", err
 }
 
-// Units are the units of amounts that Amounts reads, as they are typed: USD behind a $.
+// Units returns the units of amounts that Amounts parses: USD for those with a $.
 func Units(texts []string) map[string]string {
 	units := make(map[string]string, len(texts))
 	for _, text := range texts {
 		name, count, _ := strings.Cut(text, "=")
-		_, units[name], _ = counted(count)
+		_, units[name], _ = parseCounted(count)
 	}
 	return units
 }

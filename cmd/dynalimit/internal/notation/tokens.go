@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// perToken is how many millitokens a token has.
+// perToken is the number of millitokens of a token.
 const perToken = 1000
 
-// Decimal is an amount in millitokens as tokens, exact, for programs: 1234567.5.
+// Decimal formats millitokens as exact tokens, for programs: 1234567.5.
 func Decimal(milli int64) string {
 	sign, size := "", uint64(milli)
 	if milli < 0 {
@@ -23,20 +23,20 @@ func Decimal(milli int64) string {
 	return text
 }
 
-// Tokens is an amount in millitokens as tokens, exact, for people: 1,234,567.5.
+// Tokens formats millitokens as exact tokens, for people: 1,234,567.5.
 func Tokens(milli int64) string {
 	whole, rest, fraction := strings.Cut(Decimal(milli), ".")
 	if fraction {
 		rest = "." + rest
 	}
-	return grouped(whole) + rest
+	return groupDigits(whole) + rest
 }
 
-// Number is a whole number for people: 1,234,567.
-func Number(n int64) string { return grouped(strconv.FormatInt(n, 10)) }
+// Number formats a whole number for people: 1,234,567.
+func Number(n int64) string { return groupDigits(strconv.FormatInt(n, 10)) }
 
-// grouped puts a comma between each three digits of a whole number.
-func grouped(number string) string {
+// groupDigits inserts separators of thousands.
+func groupDigits(number string) string {
 	var out strings.Builder
 	digits, negative := strings.CutPrefix(number, "-")
 	if negative {
@@ -51,7 +51,7 @@ func grouped(number string) string {
 	return out.String()
 }
 
-// Sum adds amounts; one that 64 bits do not hold is the largest, or the least, they do.
+// Sum adds amounts and saturates at the limits of 64 bits.
 func Sum(a, b int64) int64 {
 	switch sum := a + b; {
 	case a > 0 && b > 0 && sum < 0:

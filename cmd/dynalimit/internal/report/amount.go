@@ -7,18 +7,18 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 )
 
-// amount is a number of millitokens in tokens, to the last one: 1,234.5.
-func amount(n int64) string { return typeset(notation.Tokens(n)) }
+// amountText formats millitokens as exact tokens: 1,234.5.
+func amountText(n int64) string { return typesetMinus(notation.Tokens(n)) }
 
-// count is a whole number: 12,345.
-func count(n int64) string { return typeset(notation.Number(n)) }
+// countText formats a whole number: 12,345.
+func countText(n int64) string { return typesetMinus(notation.Number(n)) }
 
-// typeset has a number begin with a minus sign where it begins with a hyphen.
-func typeset(number string) string { return strings.Replace(number, "-", "−", 1) }
+// typesetMinus replaces a leading hyphen by a minus sign.
+func typesetMinus(number string) string { return strings.Replace(number, "-", "−", 1) }
 
-// share is a part of a whole in per cent; empty where a share says nothing, as where some
-// gave back more than they took.
-func share(part, whole int64) string {
+// shareText formats a part as per cent of a whole. It returns "" if the share is meaningless, for
+// example after returns above the consumption.
+func shareText(part, whole int64) string {
 	if whole <= 0 || part < 0 || part > whole {
 		return ""
 	}
@@ -29,8 +29,8 @@ func share(part, whole int64) string {
 	return strconv.FormatFloat(percent, 'f', 1, 64) + " %"
 }
 
-// width is a part of a whole as a bar shows it, from 0 to 100.
-func width(part, whole int64) string {
+// barWidth returns a part of a whole as the width of a bar, from 0 to 100.
+func barWidth(part, whole int64) string {
 	if whole <= 0 || part <= 0 {
 		return "0"
 	}

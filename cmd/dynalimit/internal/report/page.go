@@ -14,8 +14,8 @@ import (
 //go:embed page/* uplot/LICENSE uplot/uPlot.iife.min.js uplot/uPlot.min.css
 var files embed.FS
 
-// file is the text of an embedded file.
-func file(name string) string {
+// embeddedFile returns the text of an embedded file.
+func embeddedFile(name string) string {
 	text, err := files.ReadFile(name)
 	if err != nil {
 		panic(err) // the build embeds it
@@ -24,26 +24,26 @@ func file(name string) string {
 }
 
 var (
-	layout = template.Must(template.New("page").Parse(file("page/page.html")))
-	// style and code are what the page carries. The licence of uPlot goes with it.
-	style   = file("uplot/uPlot.min.css") + "\n" + file("page/page.css")
-	library = "/*!\nuPlot\n\n" + file("uplot/LICENSE") + "\n*/\n" + file("uplot/uPlot.iife.min.js")
-	code    = file("page/page.js")
+	layout = template.Must(template.New("page").Parse(embeddedFile("page/page.html")))
+	// style and code are part of the page, with the licence of uPlot.
+	style   = embeddedFile("uplot/uPlot.min.css") + "\n" + embeddedFile("page/page.css")
+	library = "/*!\nuPlot\n\n" + embeddedFile("uplot/LICENSE") + "\n*/\n" + embeddedFile("uplot/uPlot.iife.min.js")
+	code    = embeddedFile("page/page.js")
 )
 
-// Write writes the page. The same report gives the same bytes.
+// Write writes the page. Equal reports give equal bytes.
 func Write(w io.Writer, r Report) error {
-	if err := r.check(); err != nil {
+	if err := r.checkReport(); err != nil {
 		return err
 	}
-	v, d := r.outline()
-	text, err := json.Marshal(d) // <, > and & are escaped: no data ends the script that it stands in
+	v, d := r.buildPage()
+	text, err := json.Marshal(d) // <, > and & are escaped, so data cannot end its script element
 	if err != nil {
 		return err
 	}
 	var page bytes.Buffer
 	err = layout.Execute(&page, map[string]any{
-		"View": v, "Policy": policy(),
+		"View": v, "Policy": securityPolicy(),
 		"Style": template.CSS(style), "Library": template.JS(library), "Code": template.JS(code), "Data": template.JS(text), //nolint:gosec // our own files, and escaped JSON
 	})
 	if err != nil {
@@ -53,16 +53,17 @@ func Write(w io.Writer, r Report) error {
 	return err
 }
 
-// policy lets the page run and show what was written into it, and load nothing.
-func policy() string {
+// securityPolicy returns a Content-Security-Policy that permits the page's own contents and loads
+// nothing.
+func securityPolicy() string {
 	return strings.Join([]string{
-		"default-src 'none'", "script-src " + hashed(library) + " " + hashed(code), "style-src " + hashed(style),
+		"default-src 'none'", "script-src " + policyHash(library) + " " + policyHash(code), "style-src " + policyHash(style),
 		"base-uri 'none'", "form-action 'none'",
 	}, "; ")
 }
 
-// hashed is a text as a policy names it.
-func hashed(text string) string {
+// policyHash returns the hash of a text in the form of a policy.
+func policyHash(text string) string {
 	digest := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'"
 }

@@ -57,9 +57,9 @@ func TestPointerReadsValues(t *testing.T) {
 	})()`, &at)
 	p.do(chromedp.MouseEvent(chromedp.MouseMoved, at.X-1, at.Y), chromedp.MouseEvent(chromedp.MouseMoved, at.X, at.Y))
 	p.settle()
-	total := amount(sample().Resources[0].Limits[0].Total[100])
+	total := amountText(sample().Resources[0].Limits[0].Total[100])
 	assert.Equal(t, "Tue 20 Jan 2026, 04:00–05:00 · "+total+" rpm · 24 without records", p.reading("r0-0"), "the end of a window is still of it")
-	assert.Equal(t, "search "+amount(sample().Resources[0].Limits[0].Entities[0].Values[100]),
+	assert.Equal(t, "search "+amountText(sample().Resources[0].Limits[0].Entities[0].Values[100]),
 		p.text(`(b => b.querySelector("bdi").textContent + " " + b.querySelector("b").textContent)(document.querySelector("#r0-0 .legend button"))`))
 	p.do(chromedp.MouseEvent(chromedp.MouseMoved, 2, 2))
 	p.settle()

@@ -27,8 +27,8 @@ func TestShares(t *testing.T) {
 		{5, 4, "", "100.00"}, // another gave back more than it took
 		{1, 0, "", "0"},
 	} {
-		assert.Equal(t, c.text, share(c.part, c.whole), "%+v", c)
-		assert.Equal(t, c.width, width(c.part, c.whole), "%+v", c)
+		assert.Equal(t, c.text, shareText(c.part, c.whole), "%+v", c)
+		assert.Equal(t, c.width, barWidth(c.part, c.whole), "%+v", c)
 	}
 }
 
@@ -37,7 +37,7 @@ func TestOthersAreWhatNobodyNamedHas(t *testing.T) {
 		Name: "rpm", Total: []int64{10, 20}, Others: "itself",
 		Entities: []Series{{Entity: "a", Values: []int64{4, 5}}, {Entity: "b", Values: []int64{1, 0}}},
 	}
-	c := l.chart()
+	c := l.limitChart()
 	require.Len(t, c.Series, 3)
 	assert.Equal(t, line{Name: "itself", Rest: true, Values: []int64{5, 15}}, c.Series[2])
 	assert.Equal(t, []int64{10, 20}, l.Total, "the report is left as it was")
@@ -46,12 +46,12 @@ func TestOthersAreWhatNobodyNamedHas(t *testing.T) {
 	for range 12 {
 		many.Entities = append(many.Entities, Series{Entity: "e", Values: []int64{1}})
 	}
-	c = many.chart()
+	c = many.limitChart()
 	require.Len(t, c.Series, colours+1)
 	assert.Equal(t, line{Name: "others", Rest: true, Values: []int64{2}}, c.Series[colours], "those without a colour are others")
 
 	whole := Limit{Name: "rpm", Total: []int64{1}, Entities: []Series{{Entity: "a", Values: []int64{1}}}}
-	assert.Len(t, whole.chart().Series, 1, "nobody else")
+	assert.Len(t, whole.limitChart().Series, 1, "nobody else")
 }
 
 func TestOverviewSumsResources(t *testing.T) {
@@ -64,7 +64,7 @@ func TestOverviewSumsResources(t *testing.T) {
 	}
 	r.Resources[3].Limits = append(r.Resources[3].Limits, Limit{Name: "tpm", Total: []int64{7, 7}})
 	r.Resources = append(r.Resources, Resource{Name: "all", Group: true, Limits: []Limit{{Name: "rpm", Total: []int64{78, 0}}}})
-	charts := r.overview()
+	charts := r.overviewCharts()
 	require.Len(t, charts, 2)
 	assert.Equal(t, "ml", charts[0].Series[0].Name, "the largest first")
 	require.Len(t, charts[0].Series, colours+1)
@@ -138,8 +138,8 @@ func TestVendoredFilesAreAsPublished(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, vendored.Files, len(entries)-1, "each file has its checksum")
 	for name, want := range vendored.Files {
-		sum := sha256.Sum256([]byte(file("uplot/" + name)))
+		sum := sha256.Sum256([]byte(embeddedFile("uplot/" + name)))
 		assert.Equal(t, want, hex.EncodeToString(sum[:]), name)
 	}
-	assert.Contains(t, file("uplot/uPlot.iife.min.js"), "(v"+vendored.Version+")")
+	assert.Contains(t, embeddedFile("uplot/uPlot.iife.min.js"), "(v"+vendored.Version+")")
 }

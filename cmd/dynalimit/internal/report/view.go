@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// colours is how many series of a chart have a colour of their own.
+// colours is the number of series with their own colours.
 const colours = MaxEntities
 
-// view is a report as the page says it.
+// view is a report in the form of the page.
 type view struct {
 	Title    string
 	Facts    []fact
@@ -20,18 +20,18 @@ type view struct {
 
 type fact struct{ Name, Value string }
 
-// section is a heading with a panel for each limit, one of which is shown at a time.
+// section is a heading with a panel for each limit. The page shows one panel at a time.
 type section struct {
 	ID, Title, Lead string
 	Panels          []panel
 }
 
-// panel is a chart, and its numbers as text.
+// panel is a chart with its numbers as text.
 type panel struct {
 	ID, Limit, What     string
-	Per                 string // the window that a value is of
+	Per                 string // the length of a window
 	Total, Peak, PeakAt string
-	Names               string // of the table's first column
+	Names               string // title of the table's first column
 	Rows                []row
 	Gaps, Open          bool
 }
@@ -43,7 +43,7 @@ type row struct {
 	Rest                               bool
 }
 
-// chart is what the script draws of a panel.
+// chart is a panel's data for the script.
 type chart struct {
 	Limit  string `json:"limit"`
 	Series []line `json:"series"`
@@ -58,26 +58,26 @@ type line struct {
 	parent string
 }
 
-// data is what the script is given.
+// data is the input of the script.
 type data struct {
 	Zone   string           `json:"zone"`
 	Window string           `json:"window"`
-	Starts []int64          `json:"starts"` // in seconds since 1970
+	Starts []int64          `json:"starts"` // in unix seconds
 	To     int64            `json:"to"`
 	Labels []string         `json:"labels"`
 	Charts map[string]chart `json:"charts"`
 }
 
-// outline is everything that a page says, and what its script draws.
-func (r *Report) outline() (view, data) {
-	v := view{Title: "Usage of the table " + r.Table, Facts: r.facts(), Notes: r.Notes}
+// buildPage returns the content of the page and the input of its script.
+func (r *Report) buildPage() (view, data) {
+	v := view{Title: "Usage of the table " + r.Table, Facts: r.listFacts(), Notes: r.Notes}
 	if r.Entity != "" {
 		v.Title = "Usage of " + r.Entity
 	}
 	d := data{Zone: cmp.Or(r.Zone, "UTC"), Window: r.Window, To: r.To.Unix(), Starts: []int64{}, Labels: []string{}, Charts: map[string]chart{}}
 	for i, at := range r.Starts {
 		d.Starts = append(d.Starts, at.Unix())
-		d.Labels = append(d.Labels, r.label(i))
+		d.Labels = append(d.Labels, r.windowLabel(i))
 	}
 	if len(r.Starts) == 0 {
 		return v, d
@@ -85,7 +85,7 @@ func (r *Report) outline() (view, data) {
 	add := func(id string, s section, charts []chart, names string) {
 		s.ID = id
 		for i, c := range charts {
-			p := r.panel(c, names)
+			p := r.newPanel(c, names)
 			p.ID = id + "-" + strconv.Itoa(i)
 			p.What = s.Title
 			s.Panels = append(s.Panels, p)
@@ -93,20 +93,20 @@ func (r *Report) outline() (view, data) {
 		}
 		v.Sections = append(v.Sections, s)
 	}
-	if once := r.once(); len(once) > 1 {
+	if once := r.ungroupedResources(); len(once) > 1 {
 		lead := "What was consumed of each resource, by the name of the limit that counted it."
 		if len(once) < len(r.Resources) {
 			lead += " Groups are not in it: what they count is counted of their resources."
 		}
-		add("overview", section{Title: "All resources", Lead: lead}, r.overview(), "Resource")
+		add("overview", section{Title: "All resources", Lead: lead}, r.overviewCharts(), "Resource")
 	}
 	for i, resource := range r.Resources {
-		add("r"+strconv.Itoa(i), section{Title: resource.Name}, resource.charts(), "Entity")
+		add("r"+strconv.Itoa(i), section{Title: resource.Name}, resource.limitCharts(), "Entity")
 	}
 	return v, d
 }
 
-func (r *Report) facts() []fact {
+func (r *Report) listFacts() []fact {
 	facts := []fact{{"Table", r.Table}}
 	if r.Namespace != "" {
 		facts = append(facts, fact{"Namespace", r.Namespace})
@@ -121,8 +121,8 @@ func (r *Report) facts() []fact {
 		fact{"Time zone", zone}, fact{"Each value is", "one " + r.Window}, fact{"Made", r.Made.Format(layout)})
 }
 
-// label names window i.
-func (r *Report) label(i int) string {
+// windowLabel names window i.
+func (r *Report) windowLabel(i int) string {
 	at := r.Starts[i]
 	switch r.Window {
 	case "month":
@@ -134,40 +134,39 @@ func (r *Report) label(i int) string {
 	return at.Format("Mon 2 Jan 2006, 15:04") + "–" + end.Format("15:04")
 }
 
-// charts are those of a resource, one for each limit.
-func (r Resource) charts() []chart {
+// limitCharts returns the charts of a resource, one for each limit.
+func (r Resource) limitCharts() []chart {
 	charts := make([]chart, 0, len(r.Limits))
 	for _, l := range r.Limits {
-		charts = append(charts, l.chart())
+		charts = append(charts, l.limitChart())
 	}
 	return charts
 }
 
-// chart is what is drawn of a limit: each entity that has a colour, and the others
-// together.
-func (l Limit) chart() chart {
-	c := chart{Limit: l.Name, Series: []line{}, Marks: marks(l.Marks)}
+// limitChart returns the chart of a limit: each coloured entity, and the others combined.
+func (l Limit) limitChart() chart {
+	c := chart{Limit: l.Name, Series: []line{}, Marks: nonNilMarks(l.Marks)}
 	named := min(colours, len(l.Entities))
 	rest := line{Name: cmp.Or(l.Others, "others"), Rest: true}
 	l.Entities = l.Entities[:named]
 	for _, s := range l.Entities {
 		c.Series = append(c.Series, line{Name: s.Entity, Values: s.Values, parent: s.Parent})
 	}
-	if rest.Values = l.others(); slices.ContainsFunc(rest.Values, func(v int64) bool { return v != 0 }) {
+	if rest.Values = l.otherConsumption(); slices.ContainsFunc(rest.Values, func(v int64) bool { return v != 0 }) {
 		c.Series = append(c.Series, rest)
 	}
 	return c
 }
 
-// once are the resources of which nothing is counted of another one too.
-func (r *Report) once() []Resource {
+// ungroupedResources returns the resources without groups, so that no usage counts twice.
+func (r *Report) ungroupedResources() []Resource {
 	return slices.DeleteFunc(slices.Clone(r.Resources), func(resource Resource) bool { return resource.Group })
 }
 
-// overview are the charts of all resources together, one for each name of a limit.
-func (r *Report) overview() []chart {
+// overviewCharts returns the charts of all resources combined, one for each name of a limit.
+func (r *Report) overviewCharts() []chart {
 	var names []string
-	for _, resource := range r.once() {
+	for _, resource := range r.ungroupedResources() {
 		for _, l := range resource.Limits {
 			if !slices.Contains(names, l.Name) {
 				names = append(names, l.Name)
@@ -176,15 +175,15 @@ func (r *Report) overview() []chart {
 	}
 	charts := make([]chart, 0, len(names))
 	for _, name := range names {
-		charts = append(charts, r.together(name))
+		charts = append(charts, r.combinedChart(name))
 	}
 	return charts
 }
 
-// together is the chart of the limits of one name.
-func (r *Report) together(name string) chart {
+// combinedChart returns the combined chart of the limits with one name.
+func (r *Report) combinedChart(name string) chart {
 	c := chart{Limit: name, Marks: []Mark{}}
-	for _, resource := range r.once() {
+	for _, resource := range r.ungroupedResources() {
 		for _, l := range resource.Limits {
 			if l.Name != name {
 				continue
@@ -193,17 +192,17 @@ func (r *Report) together(name string) chart {
 			c.Marks = append(c.Marks, l.Marks...)
 		}
 	}
-	slices.SortStableFunc(c.Series, func(a, b line) int { return cmp.Compare(sum(b.Values), sum(a.Values)) })
+	slices.SortStableFunc(c.Series, func(a, b line) int { return cmp.Compare(sumOf(b.Values), sumOf(a.Values)) })
 	if len(c.Series) > colours {
-		c.Series = append(c.Series[:colours:colours], merged(c.Series[colours:]))
+		c.Series = append(c.Series[:colours:colours], mergeLines(c.Series[colours:]))
 	}
-	c.Marks = joined(c.Marks)
+	c.Marks = joinMarks(c.Marks)
 	return c
 }
 
-// merged is several series as one.
-func merged(some []line) line {
-	rest := line{Name: count(int64(len(some))) + " others", Rest: true, Values: make([]int64, len(some[0].Values))}
+// mergeLines combines several series.
+func mergeLines(some []line) line {
+	rest := line{Name: countText(int64(len(some))) + " others", Rest: true, Values: make([]int64, len(some[0].Values))}
 	for _, s := range some {
 		for i, v := range s.Values {
 			rest.Values[i] += v
@@ -212,13 +211,13 @@ func merged(some []line) line {
 	return rest
 }
 
-// joined are marks of several limits, one for each window, ascending.
-func joined(all []Mark) []Mark {
+// joinMarks combines the marks of several limits, one per window, ascending.
+func joinMarks(all []Mark) []Mark {
 	slices.SortStableFunc(all, func(a, b Mark) int { return cmp.Compare(a.Window, b.Window) })
 	one := all[:0]
 	for _, m := range all {
 		if last := len(one) - 1; last >= 0 && one[last].Window == m.Window {
-			one[last] = one[last].and(m)
+			one[last] = one[last].combineWith(m)
 		} else {
 			one = append(one, m)
 		}
@@ -226,24 +225,24 @@ func joined(all []Mark) []Mark {
 	return one
 }
 
-// and is what two limits have to say of one window.
-func (m Mark) and(other Mark) Mark {
+// combineWith combines the remarks of two limits about one window.
+func (m Mark) combineWith(other Mark) Mark {
 	return Mark{
 		Window: other.Window, Open: m.Open || other.Open, Pending: m.Pending + other.Pending,
 		Unrecorded: m.Unrecorded + other.Unrecorded, Unseen: m.Unseen + other.Unseen,
 	}
 }
 
-// marks is a list that is not null in JSON.
-func marks(some []Mark) []Mark {
+// nonNilMarks returns a list that is not null in JSON.
+func nonNilMarks(some []Mark) []Mark {
 	if some == nil {
 		return []Mark{}
 	}
 	return some
 }
 
-// panel is a chart in words.
-func (r *Report) panel(c chart, names string) panel {
+// newPanel converts a chart to a panel.
+func (r *Report) newPanel(c chart, names string) panel {
 	p := panel{Limit: c.Limit, Per: r.Window, Names: names}
 	total := make([]int64, len(r.Starts))
 	for _, s := range c.Series {
@@ -251,21 +250,21 @@ func (r *Report) panel(c chart, names string) panel {
 			total[i] += v
 		}
 	}
-	whole, peak := sum(total), 0
+	whole, peak := sumOf(total), 0
 	for i, v := range total {
 		if v > total[peak] {
 			peak = i
 		}
 	}
-	p.Total, p.Peak, p.PeakAt = amount(whole), amount(total[peak]), r.label(peak)
+	p.Total, p.Peak, p.PeakAt = amountText(whole), amountText(total[peak]), r.windowLabel(peak)
 	for _, m := range c.Marks {
-		p.Gaps = p.Gaps || m.gap()
+		p.Gaps = p.Gaps || m.hasGap()
 		p.Open = p.Open || m.Open
 	}
 	for i, s := range c.Series {
-		used := sum(s.Values)
+		used := sumOf(s.Values)
 		line := row{
-			Name: s.Name, Parent: s.parent, Amount: amount(used), Share: share(used, whole), Width: width(used, whole),
+			Name: s.Name, Parent: s.parent, Amount: amountText(used), Share: shareText(used, whole), Width: barWidth(used, whole),
 			Colour: "s" + strconv.Itoa(i), Rest: s.Rest,
 		}
 		if s.Rest {

@@ -1,4 +1,4 @@
-// Package shape writes the JSON Schema of what a Go type is as JSON.
+// Package shape generates the JSON Schema of a Go type's JSON form.
 package shape
 
 import (
@@ -12,12 +12,12 @@ import (
 // Schema is a JSON Schema, draft 2020-12.
 type Schema map[string]any
 
-// Of is the schema of a value's type. Every name of an object stands in it, and none besides;
-// those that are always there are required. Types that write themselves otherwise are written
-// as what as has in their place. A type that holds itself stands in $defs, by its name.
+// Of returns the schema of a value's type. An object's schema lists all names and permits no
+// others; names without omitempty are required. as maps types with their own encoding to values
+// of their encoded form. A recursive type goes to $defs under its name.
 func Of(value any, as map[reflect.Type]any) Schema {
 	w := writer{as, map[reflect.Type]bool{}, Schema{}}
-	s := w.of(reflect.TypeOf(value))
+	s := w.schemaOf(reflect.TypeOf(value))
 	if len(w.defs) > 0 {
 		s["$defs"] = w.defs
 	}
@@ -29,14 +29,15 @@ var asText = reflect.TypeFor[encoding.TextMarshaler]()
 
 type writer struct {
 	as map[reflect.Type]any
-	// within are the structs that are being written: true once one is met again.
+	// within is the structs being written. The value is true once a struct occurs within
+	// itself.
 	within map[reflect.Type]bool
 	defs   Schema
 }
 
-func (w writer) of(t reflect.Type) Schema {
+func (w writer) schemaOf(t reflect.Type) Schema {
 	if other, ok := w.as[t]; ok {
-		return w.of(reflect.TypeOf(other))
+		return w.schemaOf(reflect.TypeOf(other))
 	}
 	switch {
 	case t == reflect.TypeFor[time.Time]():
@@ -48,7 +49,7 @@ func (w writer) of(t reflect.Type) Schema {
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return w.of(t.Elem())
+		return w.schemaOf(t.Elem())
 	case reflect.String:
 		return Schema{"type": "string"}
 	case reflect.Bool:
@@ -56,19 +57,19 @@ func (w writer) of(t reflect.Type) Schema {
 	case reflect.Float32, reflect.Float64:
 		return Schema{"type": "number"}
 	case reflect.Slice, reflect.Array:
-		return Schema{"type": "array", "items": w.of(t.Elem())}
+		return Schema{"type": "array", "items": w.schemaOf(t.Elem())}
 	case reflect.Map:
-		return Schema{"type": "object", "additionalProperties": w.of(t.Elem())}
+		return Schema{"type": "object", "additionalProperties": w.schemaOf(t.Elem())}
 	case reflect.Struct:
-		return w.object(t)
+		return w.objectSchema(t)
 	case reflect.Interface:
 		return Schema{}
 	}
 	return Schema{"type": "integer"}
 }
 
-// object is the schema of a struct.
-func (w writer) object(t reflect.Type) Schema {
+// objectSchema returns the schema of a struct.
+func (w writer) objectSchema(t reflect.Type) Schema {
 	named := Schema{"$ref": "#/$defs/" + t.Name()}
 	if _, met := w.within[t]; met {
 		w.within[t] = true
@@ -76,7 +77,7 @@ func (w writer) object(t reflect.Type) Schema {
 	}
 	w.within[t] = false
 	properties, required := Schema{}, []string{}
-	w.fields(t, properties, &required)
+	w.addFields(t, properties, &required)
 	s := Schema{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 	if held := w.within[t]; held {
 		w.defs[t.Name()], s = s, named
@@ -85,8 +86,8 @@ func (w writer) object(t reflect.Type) Schema {
 	return s
 }
 
-// fields adds those of a struct, and those of the structs that are embedded in it.
-func (w writer) fields(t reflect.Type, to Schema, required *[]string) {
+// addFields adds the fields of a struct and of its embedded structs.
+func (w writer) addFields(t reflect.Type, to Schema, required *[]string) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -97,12 +98,12 @@ func (w writer) fields(t reflect.Type, to Schema, required *[]string) {
 		switch {
 		case name == "-" || !f.IsExported() && !f.Anonymous:
 		case f.Anonymous && name == "" && inner.Kind() == reflect.Struct:
-			w.fields(inner, to, required)
+			w.addFields(inner, to, required)
 		default:
 			if name == "" {
 				name = f.Name
 			}
-			to[name] = w.of(f.Type)
+			to[name] = w.schemaOf(f.Type)
 			if strings.Contains(options, "omit") {
 				continue
 			}

@@ -1,5 +1,5 @@
-// Package stack deploys a template by CloudFormation, waits until that is done, and deletes
-// the stacks that it deployed. A stack's policy keeps its tables.
+// Package stack deploys a template with CloudFormation, waits for the result, and deletes the
+// stacks that it deployed. A stack's policy protects its tables.
 package stack
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// BusyError says that somebody else is changing the stack.
+// BusyError means that another operation is changing the stack.
 type BusyError struct {
 	Stack, Status string
 	Err           error
@@ -21,11 +21,11 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("the stack %s is being changed by somebody else (%s): follow it with 'dynalimit stack status %s', and try again when it is done", e.Stack, e.Status, e.Stack)
 }
 
-// Unwrap is CloudFormation's own error, if it was one.
+// Unwrap returns CloudFormation's error, or nil.
 func (e *BusyError) Unwrap() error { return e.Err }
 
-// api is the code and the message of an error of CloudFormation; "" for any other.
-func api(err error) (code, message string) {
+// apiError returns the code and the message of an error of CloudFormation, or "".
+func apiError(err error) (code, message string) {
 	var known smithy.APIError
 	if !errors.As(err, &known) {
 		return "", ""
@@ -33,15 +33,15 @@ func api(err error) (code, message string) {
 	return known.ErrorCode(), known.ErrorMessage()
 }
 
-// absent reports whether an error says that there is no such stack.
-func absent(err error) bool {
-	code, message := api(err)
+// isAbsent reports whether an error means that the stack does not exist.
+func isAbsent(err error) bool {
+	code, message := apiError(err)
 	return code == "ValidationError" && strings.Contains(message, "does not exist")
 }
 
-// failed says what an error of a request means, and what to do.
-func failed(op, stack string, err error) error {
-	code, message := api(err)
+// requestError converts the error of a request and adds advice.
+func requestError(op, stack string, err error) error {
+	code, message := apiError(err)
 	_, status, between := strings.Cut(message, " is in ")
 	switch {
 	case err == nil:
@@ -61,7 +61,7 @@ func failed(op, stack string, err error) error {
 	return fmt.Errorf("%s: %w; check --region, AWS_ENDPOINT_URL_CLOUDFORMATION and your credentials", op, err)
 }
 
-// running reports whether CloudFormation is changing the stack.
-func running(s types.StackStatus) bool {
+// isRunning reports whether CloudFormation is changing the stack.
+func isRunning(s types.StackStatus) bool {
 	return strings.HasSuffix(string(s), "_IN_PROGRESS")
 }

@@ -12,18 +12,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Farewell is what goes and what stays when a stack is deleted.
+// Farewell is the effect of deleting a stack.
 type Farewell struct {
 	Stack string `json:"stack"`
-	// Stays are the resources that are retained, tables among them; Goes are deleted.
+	// Stays are the retained resources, including tables. Goes are the deleted ones.
 	Stays []Resource `json:"stays"`
 	Goes  []Resource `json:"goes"`
-	// Protected says that termination protection is on.
+	// Protected is true if termination protection is on.
 	Protected bool `json:"termination_protection"`
 }
 
-// Weigh says what goes and what stays when a stack is deleted. It fails if a table would
-// go: then its template is not one of ours.
+// Weigh returns the effect of deleting a stack. It fails if a table would be deleted, because
+// then the template is not ours.
 func Weigh(ctx context.Context, client *cloudformation.Client, s *Stack) (*Farewell, error) {
 	resources, err := Resources(ctx, client, s.ID)
 	if err != nil {
@@ -31,7 +31,7 @@ func Weigh(ctx context.Context, client *cloudformation.Client, s *Stack) (*Farew
 	}
 	out, err := client.GetTemplate(ctx, &cloudformation.GetTemplateInput{StackName: &s.ID, TemplateStage: types.TemplateStageProcessed})
 	if err != nil {
-		return nil, failed("read the template of "+s.Name, s.Name, err)
+		return nil, requestError("read the template of "+s.Name, s.Name, err)
 	}
 	var template struct {
 		Resources map[string]struct {
@@ -68,20 +68,20 @@ func Weigh(ctx context.Context, client *cloudformation.Client, s *Stack) (*Farew
 // Delete deletes a stack and waits until it is gone. It turns termination protection off, and
 // on again if the deletion cannot begin.
 func Delete(ctx context.Context, client *cloudformation.Client, s *Stack) error {
-	if err := begin(ctx, client, s); err != nil {
+	if err := beginDelete(ctx, client, s); err != nil {
 		return err
 	}
 	return Wait(ctx, client, s.Name, s.ID)
 }
 
-// begin has CloudFormation delete a stack, or leaves it as it was.
-func begin(ctx context.Context, client *cloudformation.Client, s *Stack) (err error) {
+// beginDelete starts the deletion, or leaves the stack as it was.
+func beginDelete(ctx context.Context, client *cloudformation.Client, s *Stack) (err error) {
 	if s.Protected {
 		err = Protect(ctx, client, s.Name, false)
 	}
 	if err == nil {
 		_, err = client.DeleteStack(ctx, &cloudformation.DeleteStackInput{StackName: &s.ID})
-		err = failed("delete the stack "+s.Name, s.Name, err)
+		err = requestError("delete the stack "+s.Name, s.Name, err)
 	}
 	if err == nil || !s.Protected {
 		return err
@@ -94,13 +94,13 @@ func begin(ctx context.Context, client *cloudformation.Client, s *Stack) (err er
 	return err
 }
 
-// CleanUp deletes what is left of a stack that only a deletion ends. Termination protection
-// stays, and so do tables, as with Weigh.
+// CleanUp deletes the rest of a stack that can only be deleted. Like Weigh, it keeps tables,
+// and it keeps termination protection.
 func CleanUp(ctx context.Context, client *cloudformation.Client, s *Stack) error {
 	if _, err := Weigh(ctx, client, s); err != nil {
 		return err
 	}
 	left := *s
-	left.Protected = false // none is taken away
+	left.Protected = false // do not turn protection off
 	return Delete(ctx, client, &left)
 }

@@ -15,41 +15,40 @@ import (
 )
 
 const (
-	// MaxInline is the longest template that a request may carry, in bytes.
+	// MaxInline is the maximal length of a template in a request, in bytes.
 	MaxInline = 51_200
-	// cleanUp bounds what is put in order after an error.
+	// cleanUp bounds the cleaning up after an error.
 	cleanUp = time.Minute
 )
 
 // keepTables is the stack's policy: CloudFormation refuses an update that would replace or
-// remove a table, and undoes the rest of it.
+// remove a table, and rolls the update back.
 const keepTables = `{"Statement":[
 {"Effect":"Allow","Action":"Update:*","Principal":"*","Resource":"*"},
 {"Effect":"Deny","Action":["Update:Replace","Update:Delete"],"Principal":"*","Resource":"*",
 "Condition":{"StringEquals":{"ResourceType":["AWS::DynamoDB::Table","AWS::DynamoDB::GlobalTable"]}}}]}`
 
-// Deployment is what is to be deployed.
+// Deployment is the input of a deployment.
 type Deployment struct {
 	// Stack is the stack's name.
 	Stack string
-	// Template is its text; TemplateURL, if set, where it lies in S3 instead.
+	// Template is the template's text. TemplateURL, if set, is its URL in S3 instead.
 	Template, TemplateURL string
-	// Params are values of parameters. Those that are left out keep the value that they
-	// have, or get their default.
+	// Params are values of parameters. Missing ones keep their value, or get their default.
 	Params map[string]string
-	// Tags are put on everything. Defaults to Tag alone.
+	// Tags are the tags of all resources. Defaults to Tag only.
 	Tags map[string]string
-	// RoleARN is the role that CloudFormation acts by. Defaults to whoever asks.
+	// RoleARN is the role of CloudFormation. Defaults to the caller's credentials.
 	RoleARN string
-	// Adopt takes a stack over that was not deployed here. Defaults to refusing it.
+	// Adopt permits a stack that was not deployed here. Defaults to false.
 	Adopt bool
 }
 
-// FailedError says that the stack's first creation or its deletion failed, so that it can
-// only be deleted.
+// FailedError means that the stack's first creation or its deletion failed, so that it can only
+// be deleted.
 type FailedError struct {
 	Stack, Status string
-	// Reasons are what failed, and why.
+	// Reasons are the failures with their causes.
 	Reasons []string
 }
 
@@ -65,13 +64,13 @@ func (e *FailedError) Error() string {
 	return fmt.Sprintf("the stack %s %s (%s)%s: CloudFormation can only delete it; give --clean-up to have that done first", e.Stack, was, e.Status, why)
 }
 
-// dead are the states that only a deletion ends.
+// dead are the states in which a stack can only be deleted.
 var dead = []types.StackStatus{
 	types.StackStatusRollbackComplete, types.StackStatusRollbackFailed, types.StackStatusCreateFailed, types.StackStatusDeleteFailed,
 }
 
-// Standing says whether a stack can be deployed to: nil, a *BusyError, a *FailedError, or
-// the error of a stack that is not ours.
+// Standing reports whether a stack can be deployed to: it returns nil, a *BusyError, a
+// *FailedError, or the error of a stack that is not ours.
 func Standing(ctx context.Context, client *cloudformation.Client, s *Stack, adopt bool) error {
 	switch {
 	case s == nil:
@@ -81,24 +80,24 @@ func Standing(ctx context.Context, client *cloudformation.Client, s *Stack, adop
 	case !s.Ours && !adopt:
 		return fmt.Errorf("there is a stack %s that was not deployed with this command: name another, or give --adopt if that one is to become what the template says", s.Name)
 	case slices.Contains(dead, types.StackStatus(s.Status)):
-		reasons, err := failures(ctx, client, s.ID)
+		reasons, err := latestFailures(ctx, client, s.ID)
 		return errors.Join(err, &FailedError{s.Name, s.Status, reasons})
 	}
 	return nil
 }
 
-// Deploy creates the stack, or updates s, and waits until CloudFormation is done. It reports
-// whether anything changed. It fails with an *EndError if CloudFormation rolled back.
+// Deploy creates the stack, or updates s, and waits for the end. It reports whether anything
+// changed. It fails with an *EndError after a rollback.
 func Deploy(ctx context.Context, client *cloudformation.Client, s *Stack, d Deployment, now time.Time) (changed bool, err error) {
-	summary, err := summarize(ctx, client, d)
+	summary, err := summarizeTemplate(ctx, client, d)
 	if err != nil {
 		return false, err
 	}
-	params, err := parameters(summary, s, d.Params)
+	params, err := parameterValues(summary, s, d.Params)
 	if err != nil {
 		return false, err
 	}
-	token := "dynalimit-" + now.UTC().Format("20060102-150405-") + fmt.Sprintf("%09d", now.Nanosecond()) // a retry does nothing twice
+	token := "dynalimit-" + now.UTC().Format("20060102-150405-") + fmt.Sprintf("%09d", now.Nanosecond()) // makes a retry harmless
 	var role *string
 	if d.RoleARN != "" {
 		role = &d.RoleARN
@@ -111,22 +110,22 @@ func Deploy(ctx context.Context, client *cloudformation.Client, s *Stack, d Depl
 			RoleARN: role, ClientRequestToken: &token, StackPolicyBody: aws.String(keepTables),
 		})
 		if err != nil {
-			return false, failed("create the stack "+d.Stack, d.Stack, err)
+			return false, requestError("create the stack "+d.Stack, d.Stack, err)
 		}
 		id = out.StackId
 	} else {
 		if _, err := client.SetStackPolicy(ctx, &cloudformation.SetStackPolicyInput{StackName: &d.Stack, StackPolicyBody: aws.String(keepTables)}); err != nil {
-			return false, failed("protect the tables of "+d.Stack, d.Stack, err)
+			return false, requestError("protect the tables of "+d.Stack, d.Stack, err)
 		}
 		out, err := client.UpdateStack(ctx, &cloudformation.UpdateStackInput{
 			StackName: &d.Stack, TemplateBody: body, TemplateURL: url, Parameters: params, Capabilities: summary.Capabilities, Tags: tagsOf(d.Tags),
 			RoleARN: role, ClientRequestToken: &token,
 		})
-		if _, message := api(err); strings.Contains(message, "No updates are to be performed") {
+		if _, message := apiError(err); strings.Contains(message, "No updates are to be performed") {
 			return false, nil
 		}
 		if err != nil {
-			return false, failed("update the stack "+d.Stack, d.Stack, err)
+			return false, requestError("update the stack "+d.Stack, d.Stack, err)
 		}
 		id = out.StackId
 	}
@@ -140,20 +139,20 @@ func templateOf(d Deployment) (body, url *string) {
 	return &d.Template, nil
 }
 
-// summarize has CloudFormation check the template, and say what it asks for.
-func summarize(ctx context.Context, client *cloudformation.Client, d Deployment) (*cloudformation.GetTemplateSummaryOutput, error) {
+// summarizeTemplate makes CloudFormation validate the template and list its requirements.
+func summarizeTemplate(ctx context.Context, client *cloudformation.Client, d Deployment) (*cloudformation.GetTemplateSummaryOutput, error) {
 	if n := len(d.Template); d.TemplateURL == "" && n > MaxInline {
 		return nil, fmt.Errorf("the template has %d bytes, and CloudFormation takes %d in a request: put it into a bucket ('dynalimit template > limits.yaml', 'aws s3 cp limits.yaml s3://BUCKET/') and give its address with --template-url", n, MaxInline)
 	}
 	in := &cloudformation.GetTemplateSummaryInput{}
 	in.TemplateBody, in.TemplateURL = templateOf(d)
 	out, err := client.GetTemplateSummary(ctx, in)
-	return out, failed("check the template", d.Stack, err)
+	return out, requestError("check the template", d.Stack, err)
 }
 
-// parameters are the values of what the template declares: those that are given, those that
-// the stack has, and defaults.
-func parameters(summary *cloudformation.GetTemplateSummaryOutput, s *Stack, given map[string]string) ([]types.Parameter, error) {
+// parameterValues returns the values of the declared parameters: the given ones, those of the stack,
+// and defaults.
+func parameterValues(summary *cloudformation.GetTemplateSummaryOutput, s *Stack, given map[string]string) ([]types.Parameter, error) {
 	var all []types.Parameter
 	var declared []string
 	for _, p := range summary.Parameters {
@@ -163,7 +162,7 @@ func parameters(summary *cloudformation.GetTemplateSummaryOutput, s *Stack, give
 		switch {
 		case ok:
 			all = append(all, types.Parameter{ParameterKey: &name, ParameterValue: &value})
-		case s != nil && has(s.Params, name):
+		case s != nil && hasKey(s.Params, name):
 			all = append(all, types.Parameter{ParameterKey: &name, UsePreviousValue: aws.Bool(true)})
 		}
 	}
@@ -176,7 +175,7 @@ func parameters(summary *cloudformation.GetTemplateSummaryOutput, s *Stack, give
 	return all, nil
 }
 
-// ParamError says that the template has no such parameter.
+// ParamError means that the template does not declare a parameter.
 type ParamError struct {
 	Name     string
 	Declared []string
@@ -186,7 +185,7 @@ func (e *ParamError) Error() string {
 	return fmt.Sprintf("--param %s: the template has no such parameter; it has %s", e.Name, strings.Join(e.Declared, ", "))
 }
 
-func has(m map[string]string, key string) bool {
+func hasKey(m map[string]string, key string) bool {
 	_, ok := m[key]
 	return ok
 }

@@ -16,42 +16,42 @@ const (
 	TagValue = "dynalimit"
 )
 
-// isTable reports whether a type of a template is that of a table, in one region or several.
+// isTable reports whether a resource type is a table, in one region or several.
 func isTable(kind string) bool {
 	return kind == "AWS::DynamoDB::Table" || kind == "AWS::DynamoDB::GlobalTable"
 }
 
-// Stack is a stack as CloudFormation describes it.
+// Stack is CloudFormation's description of a stack.
 type Stack struct {
 	Name   string `json:"stack"`
 	ID     string `json:"id"`
 	Status string `json:"status"`
-	// Reason is why it has the status, "" if CloudFormation does not say.
+	// Reason is the reason of the status, or "".
 	Reason  string     `json:"reason,omitempty"`
 	About   string     `json:"about,omitempty"`
 	Created time.Time  `json:"created"`
 	Updated *time.Time `json:"updated,omitempty"`
-	// Ours says that it was deployed with this command.
+	// Ours is true if this command deployed the stack.
 	Ours bool `json:"ours"`
-	// Protected says that termination protection is on.
+	// Protected is true if termination protection is on.
 	Protected bool `json:"termination_protection"`
-	// Drift is what CloudFormation last found, and DriftChecked when.
+	// Drift is CloudFormation's last finding, and DriftChecked its time.
 	Drift        string     `json:"drift"`
 	DriftChecked *time.Time `json:"drift_checked,omitempty"`
-	// RoleARN is the role that CloudFormation acts by, "" for whoever asks.
+	// RoleARN is the role of CloudFormation, or "" for the caller's credentials.
 	RoleARN string            `json:"role_arn,omitempty"`
 	Params  map[string]string `json:"parameters,omitempty"`
 	Outputs []Output          `json:"outputs,omitempty"`
 }
 
-// Output is a value that a stack gives to others.
+// Output is an output value of a stack.
 type Output struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 	About string `json:"about,omitempty"`
 }
 
-// Ready reports whether everything in it is as its template says.
+// Ready reports whether the stack matches its template.
 func (s *Stack) Ready() bool {
 	return s != nil && slices.Contains([]types.StackStatus{
 		types.StackStatusCreateComplete, types.StackStatusUpdateComplete, types.StackStatusUpdateCompleteCleanupInProgress,
@@ -59,19 +59,19 @@ func (s *Stack) Ready() bool {
 	}, types.StackStatus(s.Status))
 }
 
-// Running reports whether CloudFormation is changing it.
-func (s *Stack) Running() bool { return s != nil && running(types.StackStatus(s.Status)) }
+// Running reports whether CloudFormation is changing the stack.
+func (s *Stack) Running() bool { return s != nil && isRunning(types.StackStatus(s.Status)) }
 
-// Find returns nil if there is no stack of that name.
+// Find returns a stack by name, or nil if it does not exist.
 func Find(ctx context.Context, client *cloudformation.Client, name string) (*Stack, error) {
 	out, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
 	switch {
-	case absent(err):
-		return nil, nil //nolint:nilnil // none is an answer
+	case isAbsent(err):
+		return nil, nil //nolint:nilnil // nil means absent
 	case err != nil:
-		return nil, failed("describe the stack "+name, name, err)
+		return nil, requestError("describe the stack "+name, name, err)
 	case len(out.Stacks) == 0 || out.Stacks[0].StackStatus == types.StackStatusDeleteComplete:
-		return nil, nil //nolint:nilnil // none is an answer
+		return nil, nil //nolint:nilnil // nil means absent
 	}
 	return stackOf(out.Stacks[0]), nil
 }
@@ -83,7 +83,7 @@ func List(ctx context.Context, client *cloudformation.Client) ([]*Stack, error) 
 	for {
 		out, err := client.DescribeStacks(ctx, in)
 		if err != nil {
-			return nil, failed("list the stacks", "", err)
+			return nil, requestError("list the stacks", "", err)
 		}
 		for _, s := range out.Stacks {
 			if found := stackOf(s); found.Ours && s.StackStatus != types.StackStatusDeleteComplete {
@@ -125,7 +125,7 @@ func stackOf(s types.Stack) *Stack {
 	return found
 }
 
-// Resource is something that a stack made.
+// Resource is a resource of a stack.
 type Resource struct {
 	Logical  string `json:"logical"`
 	Physical string `json:"physical,omitempty"`
@@ -133,14 +133,14 @@ type Resource struct {
 	Status   string `json:"status"`
 }
 
-// Resources are what a stack made, all pages.
+// Resources returns the resources of a stack, over all pages.
 func Resources(ctx context.Context, client *cloudformation.Client, stack string) ([]Resource, error) {
 	var all []Resource
 	in := &cloudformation.ListStackResourcesInput{StackName: &stack}
 	for {
 		out, err := client.ListStackResources(ctx, in)
 		if err != nil {
-			return nil, failed("list the resources of "+stack, stack, err)
+			return nil, requestError("list the resources of "+stack, stack, err)
 		}
 		for _, r := range out.StackResourceSummaries {
 			all = append(all, Resource{aws.ToString(r.LogicalResourceId), aws.ToString(r.PhysicalResourceId), aws.ToString(r.ResourceType), string(r.ResourceStatus)})
@@ -151,5 +151,5 @@ func Resources(ctx context.Context, client *cloudformation.Client, stack string)
 	}
 }
 
-// IsTable reports whether it is a table.
+// IsTable reports whether the resource is a table.
 func (r Resource) IsTable() bool { return isTable(r.Type) }

@@ -22,8 +22,8 @@ func deployment() stack.Deployment {
 	return stack.Deployment{Stack: "limits", Template: "Resources: {}", Params: map[string]string{"Name": "limits"}}
 }
 
-// absent is a stack that is not there yet, and is made at the third look.
-func absent() *stacktest.Stage {
+// isAbsent is a stack that is not there yet, and is made at the third look.
+func isAbsent() *stacktest.Stage {
 	status := func(s string) string { return stacktest.Stacks(stacktest.Stack("limits", s, stacktest.Ours)) }
 	made := &stacktest.Stage{Answers: map[string][]string{
 		"DescribeStacks":     {status("CREATE_IN_PROGRESS"), status("CREATE_IN_PROGRESS"), status("CREATE_COMPLETE")},
@@ -38,7 +38,7 @@ func absent() *stacktest.Stage {
 // TestDeploy waits until a new stack is made. Deployed again it is unchanged.
 func TestDeploy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &stacktest.Player{First: absent}
+		p := &stacktest.Player{First: isAbsent}
 		began := time.Now()
 		changed, err := stack.Deploy(t.Context(), p.Client(), nil, deployment(), time.Now())
 		require.NoError(t, err)
@@ -74,11 +74,11 @@ func TestParametersKeepTheirValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := deployment()
 		d.Params["Other"] = "x"
-		p := &stacktest.Player{First: absent}
+		p := &stacktest.Player{First: isAbsent}
 		_, err := stack.Deploy(t.Context(), p.Client(), nil, d, time.Now())
 		require.ErrorContains(t, err, "--param Other: the template has no such parameter; it has Name")
 		d.Params = nil
-		p = &stacktest.Player{First: func() *stacktest.Stage { return absent().Then["CreateStack"] }}
+		p = &stacktest.Player{First: func() *stacktest.Stage { return isAbsent().Then["CreateStack"] }}
 		_, err = stack.Deploy(t.Context(), p.Client(), &stack.Stack{Name: "limits", Params: map[string]string{"Name": "mine", "Gone": "x"}}, d, time.Now())
 		require.NoError(t, err)
 		asked := p.Requests("UpdateStack")[0]

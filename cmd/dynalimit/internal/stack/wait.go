@@ -15,10 +15,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// poll is the time between two looks at CloudFormation.
+// poll is the time between two requests to CloudFormation.
 const poll = 2 * time.Second
 
-// Event is something that happened to a resource of a stack, or to the stack.
+// Event is an event of a stack or of one of its resources.
 type Event struct {
 	ID      string    `json:"id"`
 	At      time.Time `json:"at"`
@@ -30,25 +30,25 @@ type Event struct {
 	ofStack bool
 }
 
-// Failed reports whether it is a failure.
+// Failed reports whether the event is a failure.
 func (e Event) Failed() bool {
 	return strings.Contains(e.Status, "FAILED") || strings.Contains(e.Status, "ROLLBACK")
 }
 
-// begins reports whether somebody asked something new of the stack.
-func (e Event) begins() bool {
+// beginsOperation reports whether the event starts a new operation of the stack.
+func (e Event) beginsOperation() bool {
 	return e.ofStack && slices.Contains([]types.ResourceStatus{
 		types.ResourceStatusCreateInProgress, types.ResourceStatusUpdateInProgress, types.ResourceStatusDeleteInProgress, types.ResourceStatusImportInProgress,
 	}, types.ResourceStatus(e.Status))
 }
 
-// good are the ends that were asked for.
+// good are the intended final states.
 var good = []types.StackStatus{types.StackStatusCreateComplete, types.StackStatusUpdateComplete, types.StackStatusDeleteComplete}
 
-// EndError says that a deployment or a deletion ended otherwise than was asked for.
+// EndError means that a deployment or a deletion did not end as intended.
 type EndError struct {
 	Stack, Status string
-	// Reasons are what failed, and why.
+	// Reasons are the failures with their causes.
 	Reasons []string
 }
 
@@ -73,25 +73,25 @@ func (e *EndError) Error() string {
 // Protect turns the stack's termination protection on or off.
 func Protect(ctx context.Context, client *cloudformation.Client, stack string, yes bool) error {
 	_, err := client.UpdateTerminationProtection(ctx, &cloudformation.UpdateTerminationProtectionInput{StackName: &stack, EnableTerminationProtection: &yes})
-	return failed("change the termination protection of "+stack, stack, err)
+	return requestError("change the termination protection of "+stack, stack, err)
 }
 
-// Wait waits until CloudFormation is done with a stack. It fails with an *EndError, which has
-// the failed events, if the stack ends otherwise than was asked for.
+// Wait waits until CloudFormation is done with a stack. It fails with an *EndError, which
+// contains the failed events, if the stack does not end as intended.
 func Wait(ctx context.Context, client *cloudformation.Client, name, id string) error {
 	for {
 		out, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &id})
 		if err != nil {
-			return failed("look at the stack "+name, name, err)
+			return requestError("look at the stack "+name, name, err)
 		}
 		if len(out.Stacks) == 0 {
 			return fmt.Errorf("look at the stack %s: CloudFormation names no stack", name)
 		}
-		if status := out.Stacks[0].StackStatus; !running(status) {
+		if status := out.Stacks[0].StackStatus; !isRunning(status) {
 			if slices.Contains(good, status) {
 				return nil
 			}
-			reasons, err := failures(ctx, client, id)
+			reasons, err := latestFailures(ctx, client, id)
 			return errors.Join(&EndError{name, string(status), reasons}, err)
 		}
 		if !ddb.Sleep(ctx, poll) {
@@ -100,17 +100,17 @@ func Wait(ctx context.Context, client *cloudformation.Client, name, id string) e
 	}
 }
 
-// failure is what failed and why; none for anything else, and for what failed only because
-// another resource did.
-func (e Event) failure() []string {
-	if !strings.HasSuffix(e.Status, "_FAILED") || e.ofStack || cancelled(e) {
+// describeFailure describes a failure. It returns nil for other events, and for a failure that another
+// resource caused.
+func (e Event) describeFailure() []string {
+	if !strings.HasSuffix(e.Status, "_FAILED") || e.ofStack || isCancelled(e) {
 		return nil
 	}
 	return []string{e.Logical + ": " + e.Reason}
 }
 
-// cancelled reports whether a failure is only that of another resource.
-func cancelled(e Event) bool {
+// isCancelled reports whether another resource caused the failure.
+func isCancelled(e Event) bool {
 	return strings.Contains(e.Reason, "cancelled") || strings.Contains(e.Reason, "canceled")
 }
 
@@ -122,11 +122,11 @@ func eventOf(e types.StackEvent) Event {
 	}
 }
 
-// Recent are the newest events of a stack, at most n, oldest first.
+// Recent returns the newest n events of a stack, oldest first.
 func Recent(ctx context.Context, client *cloudformation.Client, stack string, n int) ([]Event, error) {
 	out, err := client.DescribeStackEvents(ctx, &cloudformation.DescribeStackEventsInput{StackName: &stack})
 	if err != nil {
-		return nil, failed("look at the events of "+stack, stack, err)
+		return nil, requestError("look at the events of "+stack, stack, err)
 	}
 	var events []Event
 	for _, e := range out.StackEvents[:min(n, len(out.StackEvents))] {
@@ -136,19 +136,19 @@ func Recent(ctx context.Context, client *cloudformation.Client, stack string, n 
 	return events, nil
 }
 
-// failures are the failed events of the stack's latest operation.
-func failures(ctx context.Context, client *cloudformation.Client, stack string) ([]string, error) {
+// latestFailures returns the failures of the stack's latest operation.
+func latestFailures(ctx context.Context, client *cloudformation.Client, stack string) ([]string, error) {
 	var reasons []string
 	in := &cloudformation.DescribeStackEventsInput{StackName: &stack}
 	for {
 		out, err := client.DescribeStackEvents(ctx, in)
 		if err != nil {
-			return nil, failed("look at the events of "+stack, stack, err)
+			return nil, requestError("look at the events of "+stack, stack, err)
 		}
-		for _, described := range out.StackEvents { // the newest first
+		for _, described := range out.StackEvents { // newest first
 			e := eventOf(described)
-			reasons = append(reasons, e.failure()...)
-			if e.begins() {
+			reasons = append(reasons, e.describeFailure()...)
+			if e.beginsOperation() {
 				slices.Reverse(reasons)
 				return reasons, nil
 			}

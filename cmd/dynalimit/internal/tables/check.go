@@ -17,61 +17,61 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// Check judges a table by its description, nil if it may not be described, and by what it
-// asks besides. It goes on after what is wrong and what cannot be read, unless the table is
-// not ours; why says in words why a request failed.
+// Check checks a table by its description, nil without the permission to describe it, and by
+// further requests. It continues after a fault and after a read error, unless the table is not
+// ours. why describes why a request failed.
 func Check(ctx context.Context, client Client, p Plan, d *types.TableDescription, why func(error) string) State {
-	c := &checking{client: client, plan: p, described: d, why: why, State: describe(p.Name(), d)}
+	c := &checking{client: client, plan: p, described: d, why: why, State: describeState(p.Name(), d)}
 	if d != nil {
-		c.note("table", c.status())
-		c.note("keys", c.keys())
+		c.addFinding("table", c.checkStatus())
+		c.addFinding("keys", c.checkKeys())
 	}
 	if c.foreign || c.Status == string(types.TableStatusCreating) {
-		return c.ready()
+		return c.judgeState()
 	}
 	var ttl, recovery Finding
 	if d != nil {
-		ttl, recovery = c.ttl(ctx), c.recovery(ctx)
+		ttl, recovery = c.checkTTL(ctx), c.checkRecovery(ctx)
 	}
 	var layout []Finding
 	if p.Layout != nil {
-		layout = c.layout(ctx)
+		layout = c.checkLayout(ctx)
 	}
-	if c.Refused { // what completes a table of ours would be refused
+	if c.Refused { // the library would refuse to complete the table
 		c.Findings = append(c.Findings, layout...)
-		return c.ready()
+		return c.judgeState()
 	}
 	if d != nil {
 		for _, want := range p.Input.GlobalSecondaryIndexes {
-			c.note("index "+aws.ToString(want.IndexName), c.index(want))
+			c.addFinding("index "+aws.ToString(want.IndexName), c.checkIndex(want))
 		}
-		c.note("billing", c.billing())
-		c.note("ttl", ttl)
-		c.note("stream", c.stream())
-		c.note("recovery", recovery)
-		c.note("protection", c.protection())
+		c.addFinding("billing", c.checkBilling())
+		c.addFinding("ttl", ttl)
+		c.addFinding("stream", c.checkStream())
+		c.addFinding("recovery", recovery)
+		c.addFinding("protection", c.checkProtection())
 	}
 	c.Findings = append(c.Findings, layout...)
-	return c.ready()
+	return c.judgeState()
 }
 
-// ready is the state with its verdict.
-func (c *checking) ready() State {
+// judgeState returns the state with its verdict.
+func (c *checking) judgeState() State {
 	d := c.described
 	c.Ready = d != nil && !slices.ContainsFunc(c.Findings, func(f Finding) bool { return f.Status == Wrong })
 	return c.State
 }
 
-// NoTable is the finding of a table that is not there.
+// NoTable returns the finding of a missing table.
 func (p Plan) NoTable() Finding {
 	return Finding{
 		Check: "table", Status: Wrong, Found: fmt.Sprintf("there is no table %q in %s", p.Name(), p.Flags.Region),
-		Means: "it has another name, is in another region or account, or has not been made", Fix: p.create(),
+		Means: "it has another name, is in another region or account, or has not been made", Fix: p.createCommand(),
 	}
 }
 
-// create is the command that completes a table, or makes it.
-func (p Plan) create() string { return p.Flags.Command("table create" + p.Flags.Budget) }
+// createCommand returns the command that creates or completes a table.
+func (p Plan) createCommand() string { return p.Flags.Command("table create" + p.Flags.Budget) }
 
 // checking is one check of a table.
 type checking struct {
@@ -82,19 +82,19 @@ type checking struct {
 	why       func(error) string
 }
 
-func (c *checking) note(check string, f Finding) {
+func (c *checking) addFinding(check string, f Finding) {
 	f.Check = check
 	c.Findings = append(c.Findings, f)
 }
 
-// unread notes what could not be read.
-func (c *checking) unread(what string, err error) Finding {
+// noteUnread records a failed read.
+func (c *checking) noteUnread(what string, err error) Finding {
 	c.failures = append(c.failures, fmt.Errorf("%s of %s: %w", what, c.plan.Name(), err))
 	return Unseen("%s", c.why(err))
 }
 
-// status tells whether the table can be used.
-func (c *checking) status() Finding {
+// checkStatus checks whether the table is usable.
+func (c *checking) checkStatus() Finding {
 	found := fmt.Sprintf("%s is %s", c.plan.Name(), c.described.TableStatus)
 	f := Finding{Status: Wrong, Found: found, Means: "it cannot be used", Fix: c.plan.Flags.Command("doctor")}
 	switch c.described.TableStatus {
@@ -115,7 +115,7 @@ func (c *checking) status() Finding {
 	return f
 }
 
-func (c *checking) keys() Finding {
+func (c *checking) checkKeys() Finding {
 	f, wrong := c.keyFault("")
 	if !wrong {
 		return Fine("%s", table.KeyText(c.plan.Input.KeySchema, c.plan.Input.AttributeDefinitions))
@@ -127,7 +127,7 @@ func (c *checking) keys() Finding {
 	}
 }
 
-// keyFault is a key that is not as it is to be, of an index or, for "", of the table.
+// keyFault returns the wrong key of an index, or of the table for "".
 func (c *checking) keyFault(index string) (table.KeyFault, bool) {
 	for _, f := range table.CompareKeys(c.plan.Input, c.described) {
 		if f.Index == index {
@@ -137,9 +137,8 @@ func (c *checking) keyFault(index string) (table.KeyFault, bool) {
 	return table.KeyFault{}, false
 }
 
-// index tells whether an index is there, and what it costs: other ones than the library's
-// work, and cost more.
-func (c *checking) index(want types.GlobalSecondaryIndex) Finding {
+// checkIndex checks whether an index exists, and its cost: a different one works, but costs more.
+func (c *checking) checkIndex(want types.GlobalSecondaryIndex) Finding {
 	key, wrong := c.keyFault(aws.ToString(want.IndexName))
 	switch {
 	case wrong && key.Found == "":
@@ -152,7 +151,7 @@ func (c *checking) index(want types.GlobalSecondaryIndex) Finding {
 	}
 	x := c.described.GlobalSecondaryIndexes[table.FindIndex(c.described, aws.ToString(want.IndexName))]
 	wanted := table.KeyText(want.KeySchema, c.plan.Input.AttributeDefinitions)
-	if x.IndexStatus != "" && !usable(x.IndexStatus) {
+	if x.IndexStatus != "" && !isUsable(x.IndexStatus) {
 		return Finding{Status: Wrong, Found: "it is " + string(x.IndexStatus), Means: "lists that read it fail until it is ACTIVE: look again", Fix: c.plan.Flags.Command("doctor")}
 	}
 	if x.Projection == nil {
@@ -172,7 +171,7 @@ func (c *checking) index(want types.GlobalSecondaryIndex) Finding {
 	return f
 }
 
-// addIndex is the command that adds an index to a table.
+// addIndex returns the command that adds an index to a table.
 func (c *checking) addIndex(x types.GlobalSecondaryIndex) string {
 	var hash, sort string
 	for _, k := range x.KeySchema {
@@ -191,7 +190,7 @@ func (c *checking) addIndex(x types.GlobalSecondaryIndex) string {
 		c.plan.Name(), hash, sort, aws.ToString(x.IndexName), hash, sort, projection)
 }
 
-func (c *checking) billing() Finding {
+func (c *checking) checkBilling() Finding {
 	b, t := c.described.BillingModeSummary, c.described.ProvisionedThroughput
 	if b != nil && b.BillingMode == types.BillingModePayPerRequest || t == nil || aws.ToInt64(t.WriteCapacityUnits) == 0 {
 		return Fine("on demand")
@@ -203,16 +202,16 @@ func (c *checking) billing() Finding {
 	}
 }
 
-func (c *checking) ttl(ctx context.Context) Finding {
+func (c *checking) checkTTL(ctx context.Context) Finding {
 	out, err := c.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: c.plan.Input.TableName})
 	if err != nil {
-		return c.unread("describe the TTL", err)
+		return c.noteUnread("describe the TTL", err)
 	}
 	d := out.TimeToLiveDescription
 	if d != nil && (d.TimeToLiveStatus == types.TimeToLiveStatusEnabled || d.TimeToLiveStatus == types.TimeToLiveStatusEnabling) {
 		c.TTL = aws.ToString(d.AttributeName)
 	}
-	f := Finding{Status: Wrong, Found: "off", Means: "what has expired, such as buckets that nobody uses, is never deleted", Fix: c.plan.create()}
+	f := Finding{Status: Wrong, Found: "off", Means: "what has expired, such as buckets that nobody uses, is never deleted", Fix: c.plan.createCommand()}
 	switch c.TTL {
 	case c.plan.TTL:
 		return Fine("on %s", c.plan.TTL)
@@ -225,13 +224,13 @@ func (c *checking) ttl(ctx context.Context) Finding {
 	return f
 }
 
-func (c *checking) stream() Finding {
+func (c *checking) checkStream() Finding {
 	const without = "usage cannot be aggregated from it, nor what expires archived"
 	switch c.Stream {
 	case string(types.StreamViewTypeNewAndOldImages):
 		return Fine("of new and old images")
 	case "":
-		return Finding{Status: Warning, Found: "off", Means: without, Fix: c.plan.create()}
+		return Finding{Status: Warning, Found: "off", Means: without, Fix: c.plan.createCommand()}
 	}
 	return Finding{
 		Status: Warning, Found: "of " + c.Stream, Means: without + ": that needs NEW_AND_OLD_IMAGES; turn it off, then on again",
@@ -239,54 +238,54 @@ func (c *checking) stream() Finding {
 	}
 }
 
-func (c *checking) recovery(ctx context.Context) Finding {
+func (c *checking) checkRecovery(ctx context.Context) Finding {
 	out, err := c.client.DescribeContinuousBackups(ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: c.plan.Input.TableName})
 	if c.Recovery = Unclear; Unknown(err) || Denied(err) {
 		return Unseen("%s", c.why(err))
 	}
 	if err != nil {
-		return c.unread("describe the backups", err)
+		return c.noteUnread("describe the backups", err)
 	}
 	c.Recovery = No
 	if d := out.ContinuousBackupsDescription; d != nil && d.PointInTimeRecoveryDescription != nil {
-		c.Recovery = on(d.PointInTimeRecoveryDescription.PointInTimeRecoveryStatus == types.PointInTimeRecoveryStatusEnabled)
-		c.Earliest = utc(d.PointInTimeRecoveryDescription.EarliestRestorableDateTime)
+		c.Recovery = onIf(d.PointInTimeRecoveryDescription.PointInTimeRecoveryStatus == types.PointInTimeRecoveryStatusEnabled)
+		c.Earliest = inUTC(d.PointInTimeRecoveryDescription.EarliestRestorableDateTime)
 	}
 	if c.Recovery == Yes {
 		return Fine("on")
 	}
-	return Finding{Status: Warning, Found: "off", Means: "what is deleted by mistake cannot be had back", Fix: c.plan.create()}
+	return Finding{Status: Warning, Found: "off", Means: "what is deleted by mistake cannot be had back", Fix: c.plan.createCommand()}
 }
 
-func (c *checking) protection() Finding {
+func (c *checking) checkProtection() Finding {
 	switch c.Protection {
 	case Yes:
 		return Fine("on")
 	case No:
-		return Finding{Status: Warning, Found: "off", Means: "whoever may delete tables deletes it with one command", Fix: c.plan.create()}
+		return Finding{Status: Warning, Found: "off", Means: "whoever may delete tables deletes it with one command", Fix: c.plan.createCommand()}
 	}
 	return Unseen("the answer does not say")
 }
 
-// layout reads the record of the table's version, and has the library judge it, or none, as
-// it does whenever it reads configuration.
-func (c *checking) layout(ctx context.Context) []Finding {
+// checkLayout reads the table's version record and lets the library judge it, as every read of
+// configuration does.
+func (c *checking) checkLayout(ctx context.Context) []Finding {
 	found := func(f Finding) []Finding {
 		f.Check = "layout"
 		return []Finding{f}
 	}
 	out, err := c.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: c.plan.Input.TableName, Key: schema.VersionKey().Attributes(), ConsistentRead: aws.Bool(true)})
 	if err != nil {
-		return found(c.unread("read the version record", err))
+		return found(c.noteUnread("read the version record", err))
 	}
 	record, marked := schema.DecodeVersion(out.Item)
 	c.Layout, c.CompositeOnly = record.Schema, record.CompositeOnly
 	_, err = c.plan.Layout.ResolveLimits(ctx, "probe", "probe")
 	version, refused := errors.AsType[*fault.VersionError](err)
-	_, malformed := errors.AsType[*dynalimit.ValidationError](err) // a level that is: the layout was judged before
+	_, malformed := errors.AsType[*dynalimit.ValidationError](err) // a level is malformed: the layout was judged before
 	c.Refused = refused
 	switch {
-	case refused && version.Schema != record.Schema: // the record of zae-limiter 0.10 stands elsewhere
+	case refused && version.Schema != record.Schema: // the record of zae-limiter 0.10 has another key
 		return found(Finding{Status: Wrong, Found: "layout " + version.Schema + " of zae-limiter", Means: "every call fails: " + version.Reason, Fix: c.plan.Flags.exportZae()})
 	case refused:
 		return found(Finding{
@@ -294,17 +293,17 @@ func (c *checking) layout(ctx context.Context) []Finding {
 			Means: "every call fails: " + version.Reason, Fix: "dynalimit --version",
 		})
 	case err != nil && !malformed:
-		return append(found(Unseen("%s", c.why(err))), c.older(record))
+		return append(found(Unseen("%s", c.why(err))), c.olderItems(record))
 	case !marked:
-		f := c.unmarked()
-		c.Refused = f.Status == Wrong // it is another product's
+		f := c.unmarkedTable()
+		c.Refused = f.Status == Wrong // another product's
 		return found(f)
 	}
-	return append(found(Fine("layout %s", record.Schema)), c.older(record))
+	return append(found(Fine("layout %s", record.Schema)), c.olderItems(record))
 }
 
-// older tells whether items of an older layout may be left.
-func (c *checking) older(record schema.VersionRecord) Finding {
+// olderItems reports whether items of an older layout may be left.
+func (c *checking) olderItems(record schema.VersionRecord) Finding {
 	if record.CompositeOnly {
 		return Finding{Check: "older items", Status: OK, Found: "none, the table is of today's layout"}
 	}
@@ -315,12 +314,12 @@ func (c *checking) older(record schema.VersionRecord) Finding {
 	}
 }
 
-// unmarked is a table without a version record: an empty one was not made by dynalimit,
-// and one that holds something is probably another program's.
-func (c *checking) unmarked() Finding {
+// unmarkedTable returns the finding of a table without a version record: an empty one was not made
+// by dynalimit, and another one probably belongs to another program.
+func (c *checking) unmarkedTable() Finding {
 	f := Finding{
 		Status: Warning, Found: "there is no record of its version", Means: "dynalimit did not make the table, or not to the end",
-		Fix: c.plan.create(),
+		Fix: c.plan.createCommand(),
 	}
 	if c.Items > 0 {
 		f.Status, f.Found = Wrong, fmt.Sprintf("there is no record of its version, and about %d items", c.Items)

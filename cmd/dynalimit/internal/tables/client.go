@@ -1,5 +1,5 @@
-// Package tables makes the tables of limits and budgets as they should be in production,
-// says how they stand, and deletes them.
+// Package tables creates the tables of limits and budgets with settings for production, checks
+// them, and deletes them.
 package tables
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budget"
 )
 
-// Client is what DynamoDB is asked; *dynamodb.Client is one.
+// Client sends the requests; *dynamodb.Client implements it.
 type Client interface {
 	budget.Client
 	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
@@ -31,8 +31,8 @@ type Client interface {
 
 var _ Client = (*dynamodb.Client)(nil)
 
-// Unknown reports whether an error says that the engine does not know the operation:
-// engines for development know only a part of DynamoDB.
+// Unknown reports whether an error means that the engine does not know the operation. Engines
+// for development implement only a part of DynamoDB.
 func Unknown(err error) bool {
 	var api smithy.APIError
 	if !errors.As(err, &api) {
@@ -42,14 +42,14 @@ func Unknown(err error) bool {
 		api.ErrorCode() == "ValidationException" && strings.Contains(api.ErrorMessage(), "does not support")
 }
 
-// missing reports whether an error says that the table is not there.
-func missing(err error) bool {
+// isMissing reports whether an error means that the table does not exist.
+func isMissing(err error) bool {
 	_, resource := errors.AsType[*types.ResourceNotFoundException](err)
 	_, table := errors.AsType[*types.TableNotFoundException](err)
 	return resource || table
 }
 
-// Denied reports whether an error says that a permission is missing.
+// Denied reports whether an error means that a permission is missing.
 func Denied(err error) bool {
 	var api smithy.APIError
 	return errors.As(err, &api) && strings.HasPrefix(api.ErrorCode(), "AccessDenied")

@@ -18,24 +18,24 @@ import (
 )
 
 const (
-	// poll is the time between two looks at a table that is being changed.
+	// poll is the time between two checks of a table that is being changed.
 	poll = 2 * time.Second
-	// patience bounds how long one change of a table may take.
+	// patience bounds one change of a table.
 	patience = 10 * time.Minute
 )
 
-// Result is what was made of a table.
+// Result is the result of creating a table.
 type Result struct {
 	Table string `json:"table"`
-	// Steps are what it lacked; none if it was as it should be.
+	// Steps are the missing parts. Empty if the table was complete.
 	Steps  []Step `json:"steps"`
 	DryRun bool   `json:"dry_run"`
 	State  State  `json:"state"`
 }
 
-// Create makes a table as it is to be, or completes one; report is told what
-// the table is doing meanwhile. A dry run only says what it lacks. After an error the result
-// says what was done, and it can be called again.
+// Create creates or completes a table. It calls report with the table's activity. A dry run
+// only returns the missing parts. After an error the result contains the finished steps, and
+// Create can be called again.
 func Create(ctx context.Context, client Client, p Plan, want Settings, dryRun bool, report func(string)) (Result, error) {
 	r := Result{Table: p.Name(), Steps: []Step{}, DryRun: dryRun}
 	var err error
@@ -62,7 +62,7 @@ func Create(ctx context.Context, client Client, p Plan, want Settings, dryRun bo
 	return r, err
 }
 
-// carryOut does the steps, and notes which are done.
+// carryOut executes the steps and marks the finished ones.
 func carryOut(ctx context.Context, client Client, p Plan, want Settings, report func(string), steps []Step) error {
 	made := &maker{Client: client, want: want, report: report, plan: p}
 	switch err := p.Make(ctx, made); {
@@ -76,14 +76,14 @@ func carryOut(ctx context.Context, client Client, p Plan, want Settings, report 
 		return err
 	}
 	for i := range steps {
-		if err := made.complete(ctx, &steps[i], now); err != nil {
+		if err := made.completeStep(ctx, &steps[i], now); err != nil {
 			return fmt.Errorf("%s: %s: %w; the steps before it are done, run the command again", p.Name(), steps[i].About, err)
 		}
 	}
 	return nil
 }
 
-// isEmpty reports whether a table holds nothing but its version record.
+// isEmpty reports whether a table contains nothing but its version record.
 func isEmpty(ctx context.Context, client Client, p Plan, s State) (bool, error) {
 	if p.Layout == nil || !s.There() || s.CompositeOnly || s.foreign {
 		return false, nil
@@ -100,8 +100,7 @@ func isEmpty(ctx context.Context, client Client, p Plan, s State) (bool, error) 
 	return true, nil
 }
 
-// maker is a client whose tables have the settings from the start, and that tells how far
-// they are.
+// maker is a client that creates tables with the settings, and reports their activity.
 type maker struct {
 	Client
 	want   Settings
@@ -110,7 +109,7 @@ type maker struct {
 	told   string
 }
 
-// CreateTable adds the settings to what the library asks for.
+// CreateTable adds the settings to the library's input.
 func (m *maker) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {
 	with := *in
 	if m.want.Protection {
@@ -122,13 +121,13 @@ func (m *maker) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, 
 		with.StreamSpecification = nil
 	}
 	if m.want.KMSKey != "" {
-		with.SSESpecification = encryption(m.want.KMSKey)
+		with.SSESpecification = encryptWith(m.want.KMSKey)
 	}
 	with.Tags = tagList(m.want.Tags)
 	return m.Client.CreateTable(ctx, &with, opts...)
 }
 
-// DescribeTable tells what the table is doing.
+// DescribeTable reports the table's activity.
 func (m *maker) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
 	out, err := m.Client.DescribeTable(ctx, in, opts...)
 	if err != nil {
@@ -136,7 +135,7 @@ func (m *maker) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInp
 	}
 	ready := 0
 	for _, x := range out.Table.GlobalSecondaryIndexes {
-		if usable(x.IndexStatus) {
+		if isUsable(x.IndexStatus) {
 			ready++
 		}
 	}
@@ -155,13 +154,13 @@ func newAndOld() *types.StreamSpecification {
 	return &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages}
 }
 
-func encryption(key string) *types.SSESpecification {
+func encryptWith(key string) *types.SSESpecification {
 	return &types.SSESpecification{Enabled: aws.Bool(true), SSEType: types.SSETypeKms, KMSMasterKeyId: &key}
 }
 
-// complete does one step of a table that is there, unless it was done with the table.
-func (m *maker) complete(ctx context.Context, step *Step, now State) error {
-	err := m.step(ctx, step.Step, now)
+// completeStep executes one step on an existing table, unless the creation included it.
+func (m *maker) completeStep(ctx context.Context, step *Step, now State) error {
+	err := m.runStep(ctx, step.Step, now)
 	switch {
 	case err == nil:
 		step.Done = true
@@ -172,44 +171,44 @@ func (m *maker) complete(ctx context.Context, step *Step, now State) error {
 	return err
 }
 
-func (m *maker) step(ctx context.Context, step string, now State) error {
+func (m *maker) runStep(ctx context.Context, step string, now State) error {
 	name := m.plan.Input.TableName
 	switch {
 	case step == StepOlder:
 		_, err := admin.New(m.plan.Layout).Migrate(ctx, false, nil)
 		return err
 	case step == StepStream && now.Stream == "":
-		return m.update(ctx, &dynamodb.UpdateTableInput{TableName: name, StreamSpecification: newAndOld()})
+		return m.updateTable(ctx, &dynamodb.UpdateTableInput{TableName: name, StreamSpecification: newAndOld()})
 	case step == StepProtection && now.Protection != Yes:
-		return m.update(ctx, &dynamodb.UpdateTableInput{TableName: name, DeletionProtectionEnabled: aws.Bool(true)})
+		return m.updateTable(ctx, &dynamodb.UpdateTableInput{TableName: name, DeletionProtectionEnabled: aws.Bool(true)})
 	case step == StepKey:
-		return m.encrypt(ctx, now)
+		return m.setKey(ctx, now)
 	case step == StepRecovery:
-		return m.recover(ctx, now)
+		return m.enableRecovery(ctx, now)
 	case step == StepTags && len(missingTags(now.Tags, m.want.Tags)) > 0:
 		_, err := m.TagResource(ctx, &dynamodb.TagResourceInput{ResourceArn: &now.ARN, Tags: tagList(m.want.Tags)})
 		return err
 	}
-	return nil // it was made with the table
+	return nil // included in the creation
 }
 
-// encrypt gives the table its key, unless it has it.
-func (m *maker) encrypt(ctx context.Context, now State) error {
+// setKey sets the table's key, unless it is set.
+func (m *maker) setKey(ctx context.Context, now State) error {
 	if sameKey(now.KMSKey, m.want.KMSKey) {
 		return nil
 	}
-	err := m.update(ctx, &dynamodb.UpdateTableInput{TableName: m.plan.Input.TableName, SSESpecification: encryption(m.want.KMSKey)})
+	err := m.updateTable(ctx, &dynamodb.UpdateTableInput{TableName: m.plan.Input.TableName, SSESpecification: encryptWith(m.want.KMSKey)})
 	var api smithy.APIError
-	if errors.As(err, &api) && strings.Contains(api.ErrorMessage(), "already encrypted") { // an alias of its key
+	if errors.As(err, &api) && strings.Contains(api.ErrorMessage(), "already encrypted") { // an alias of the same key
 		return nil
 	}
 	return err
 }
 
-// update changes the table when nothing else changes it, and waits for the end.
-func (m *maker) update(ctx context.Context, in *dynamodb.UpdateTableInput) error {
+// updateTable updates the table once no other change is running, and waits for the end.
+func (m *maker) updateTable(ctx context.Context, in *dynamodb.UpdateTableInput) error {
 	idle := func() error {
-		_, err := active(ctx, m, m.plan.Name(), func(*types.TableDescription) bool { return true })
+		_, err := awaitActive(ctx, m, m.plan.Name(), func(*types.TableDescription) bool { return true })
 		return err
 	}
 	if err := idle(); err != nil {
@@ -221,9 +220,9 @@ func (m *maker) update(ctx context.Context, in *dynamodb.UpdateTableInput) error
 	return idle()
 }
 
-// active waits until nothing changes a table, and it is as it should be.
-func active(ctx context.Context, client Client, table string, should func(*types.TableDescription) bool) (found *types.TableDescription, err error) {
-	err = until(ctx, func() (bool, error) {
+// awaitActive waits until no change of a table is running and the table is as it should be.
+func awaitActive(ctx context.Context, client Client, table string, should func(*types.TableDescription) bool) (found *types.TableDescription, err error) {
+	err = pollUntil(ctx, func() (bool, error) {
 		out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
 		if err != nil {
 			return false, err
@@ -234,12 +233,12 @@ func active(ctx context.Context, client Client, table string, should func(*types
 	return found, err
 }
 
-// recover turns point-in-time recovery on, as soon as DynamoDB lets a new table have it.
-func (m *maker) recover(ctx context.Context, now State) error {
+// enableRecovery turns point-in-time recovery on, as soon as DynamoDB permits it for a new table.
+func (m *maker) enableRecovery(ctx context.Context, now State) error {
 	if now.Recovery == Yes {
 		return nil
 	}
-	return until(ctx, func() (bool, error) {
+	return pollUntil(ctx, func() (bool, error) {
 		_, err := m.UpdateContinuousBackups(ctx, &dynamodb.UpdateContinuousBackupsInput{
 			TableName:                        m.plan.Input.TableName,
 			PointInTimeRecoverySpecification: &types.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: aws.Bool(true)},
@@ -251,11 +250,11 @@ func (m *maker) recover(ctx context.Context, now State) error {
 	})
 }
 
-// errSlow says that a change took longer than changes take.
+// errSlow means that a change took too long.
 var errSlow = fmt.Errorf("it is not done after %v", patience)
 
-// until looks until something is done.
-func until(ctx context.Context, done func() (bool, error)) error {
+// pollUntil polls until done returns true.
+func pollUntil(ctx context.Context, done func() (bool, error)) error {
 	waiting, cancel := context.WithTimeoutCause(ctx, patience, errSlow)
 	defer cancel()
 	for {

@@ -10,26 +10,26 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// countedPages is how many pages of a megabyte are counted before a table is deleted.
+// countedPages is the number of pages of a megabyte that are counted before a deletion.
 const countedPages = 20
 
-// Loss is what goes with a table.
+// Loss is the loss caused by deleting a table.
 type Loss struct {
 	Table string `json:"table"`
-	// Items were counted just now; More says that there are more, and Known that DynamoDB
-	// knew of so many up to six hours ago.
+	// Items were counted just now. More is true if there are more, and Known is DynamoDB's
+	// count, up to six hours old.
 	Items int64 `json:"items"`
 	More  bool  `json:"more"`
 	Known int64 `json:"known_items"`
-	// Protected says that deletion protection is on.
+	// Protected is true if deletion protection is on.
 	Protected bool `json:"protected"`
-	// Recovery says that DynamoDB keeps the last state for 35 days.
+	// Recovery is on if DynamoDB keeps the last state for 35 days.
 	Recovery On `json:"point_in_time_recovery"`
-	// Backup is the newest backup that somebody made, nil for none.
+	// Backup is the newest manual backup, or nil.
 	Backup *Backup `json:"backup,omitempty"`
 
-	// id is DynamoDB's own for the table, "" where the engine gives none: a table that is
-	// made anew under the name has another.
+	// id is DynamoDB's id of the table, or "" if the engine has none. A new table with the same
+	// name has another id.
 	id string
 }
 
@@ -40,21 +40,21 @@ type Backup struct {
 	At   time.Time `json:"at"`
 }
 
-// Weigh says what would be lost with a table; ok is false if there is none.
+// Weigh returns the loss caused by deleting a table. ok is false if it does not exist.
 func Weigh(ctx context.Context, client Client, p Plan) (l Loss, ok bool, err error) {
 	s, err := Look(ctx, client, p)
 	if err != nil || !s.There() {
 		return Loss{Table: p.Name()}, false, err
 	}
 	l = Loss{Table: p.Name(), Known: s.Items, Protected: s.Protection == Yes, Recovery: s.Recovery, id: s.id}
-	if err := l.count(ctx, client); err != nil {
+	if err := l.countItems(ctx, client); err != nil {
 		return l, true, err
 	}
 	l.Backup, err = newestBackup(ctx, client, p.Name())
 	return l, true, err
 }
 
-func (l *Loss) count(ctx context.Context, client Client) error {
+func (l *Loss) countItems(ctx context.Context, client Client) error {
 	in := &dynamodb.ScanInput{TableName: &l.Table, Select: types.SelectCount}
 	for range countedPages {
 		out, err := client.Scan(ctx, in)
@@ -77,7 +77,7 @@ func newestBackup(ctx context.Context, client Client, table string) (*Backup, er
 		out, err := client.ListBackups(ctx, in)
 		switch {
 		case Unknown(err) || Denied(err):
-			return nil, nil //nolint:nilnil // none that can be seen
+			return nil, nil //nolint:nilnil // none is visible
 		case err != nil:
 			return nil, fmt.Errorf("list the backups of %s: %w", table, err)
 		}
@@ -100,7 +100,7 @@ func BackUp(ctx context.Context, client Client, table, name string) (*Backup, er
 	}
 	arn := out.BackupDetails.BackupArn
 	b := &Backup{name, aws.ToString(arn), aws.ToTime(out.BackupDetails.BackupCreationDateTime).UTC()}
-	err = until(ctx, func() (bool, error) {
+	err = pollUntil(ctx, func() (bool, error) {
 		out, err := client.DescribeBackup(ctx, &dynamodb.DescribeBackupInput{BackupArn: arn})
 		return err == nil && out.BackupDescription.BackupDetails.BackupStatus == types.BackupStatusAvailable, err
 	})
@@ -110,29 +110,29 @@ func BackUp(ctx context.Context, client Client, table, name string) (*Backup, er
 	return b, nil
 }
 
-// Delete deletes the table that was weighed and waits until it is gone. Whatever keeps it
-// from being deleted, protection that was taken away is put back.
+// Delete deletes the weighed table and waits until it is gone. If the deletion fails, Delete
+// restores the protection that it removed.
 func Delete(ctx context.Context, client Client, l Loss) error {
-	if err := l.begin(ctx, client); err != nil {
+	if err := l.beginDelete(ctx, client); err != nil {
 		return err
 	}
-	return until(ctx, func() (bool, error) {
+	return pollUntil(ctx, func() (bool, error) {
 		_, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &l.Table})
-		if missing(err) {
+		if isMissing(err) {
 			return true, nil
 		}
 		return false, err
 	})
 }
 
-// begin has DynamoDB delete the table, or leaves it as it was.
-func (l Loss) begin(ctx context.Context, client Client) error {
-	if err := l.same(ctx, client); err != nil {
+// beginDelete starts the deletion, or leaves the table as it was.
+func (l Loss) beginDelete(ctx context.Context, client Client) error {
+	if err := l.checkSame(ctx, client); err != nil {
 		return err
 	}
 	var err error
 	if l.Protected {
-		if err = protect(ctx, client, l.Table, false); err != nil {
+		if err = setProtection(ctx, client, l.Table, false); err != nil {
 			err = fmt.Errorf("remove the deletion protection of %s: %w; nothing was deleted", l.Table, err)
 		}
 	}
@@ -146,14 +146,14 @@ func (l Loss) begin(ctx context.Context, client Client) error {
 	}
 	again, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	if problem := protect(again, client, l.Table, true); problem != nil {
+	if problem := setProtection(again, client, l.Table, true); problem != nil {
 		return fmt.Errorf("%w; its deletion protection could not be put back (%w): run 'dynalimit table create'", err, problem)
 	}
 	return err
 }
 
-// same fails for a table that is another one than was weighed, made anew under its name.
-func (l Loss) same(ctx context.Context, client Client) error {
+// checkSame fails if the table has been replaced by another with the same name since Weigh.
+func (l Loss) checkSame(ctx context.Context, client Client) error {
 	if l.id == "" {
 		return nil
 	}
@@ -167,16 +167,16 @@ func (l Loss) same(ctx context.Context, client Client) error {
 	return nil
 }
 
-// protect turns deletion protection on or off, unless it is so, as soon as nothing else
-// changes the table, and waits until that is in force.
-func protect(ctx context.Context, client Client, table string, yes bool) error {
-	found, err := active(ctx, client, table, func(*types.TableDescription) bool { return true })
+// setProtection turns deletion protection on or off, once no other change is running, and waits until
+// it is in force.
+func setProtection(ctx context.Context, client Client, table string, yes bool) error {
+	found, err := awaitActive(ctx, client, table, func(*types.TableDescription) bool { return true })
 	if err != nil || aws.ToBool(found.DeletionProtectionEnabled) == yes {
 		return err
 	}
 	if _, err := client.UpdateTable(ctx, &dynamodb.UpdateTableInput{TableName: &table, DeletionProtectionEnabled: &yes}); err != nil {
 		return err
 	}
-	_, err = active(ctx, client, table, func(d *types.TableDescription) bool { return aws.ToBool(d.DeletionProtectionEnabled) == yes })
+	_, err = awaitActive(ctx, client, table, func(d *types.TableDescription) bool { return aws.ToBool(d.DeletionProtectionEnabled) == yes })
 	return err
 }

@@ -5,68 +5,69 @@ import (
 	"strings"
 )
 
-// Status is how a check ended.
+// Status is the result of a check.
 type Status string
 
 const (
-	// OK means that all is well.
+	// OK means that there is no fault.
 	OK Status = "ok"
-	// Hint means that all is well, and something could be better.
+	// Hint means that there is no fault, but a possible improvement.
 	Hint Status = "hint"
-	// Warning means that it works now, and may not always.
+	// Warning means a possible future fault.
 	Warning Status = "warning"
-	// Wrong means that calls fail, or do what nobody wants.
+	// Wrong means that calls fail or behave wrongly.
 	Wrong Status = "wrong"
-	// Unchecked means that it could not be found out.
+	// Unchecked means that the check was impossible.
 	Unchecked Status = "unchecked"
 )
 
-// Finding is what a check found. It is a plain value.
+// Finding is the finding of a check. It is a plain value.
 type Finding struct {
 	Check  string `json:"check"`
 	Status Status `json:"status"`
-	// Found is what was found, or why nothing could be.
+	// Found is the observation, or the reason that there is none.
 	Found string `json:"found"`
-	// Means says what follows from it; empty where all is well.
+	// Means is the consequence; empty without a fault.
 	Means string `json:"means,omitempty"`
-	// Fix is a command that makes it right; empty where there is none.
+	// Fix is a command that repairs the fault, or empty.
 	Fix string `json:"fix,omitempty"`
 }
 
-// Fine is a finding that all is well.
+// Fine returns the finding of a check without a fault.
 func Fine(found string, args ...any) Finding {
 	return Finding{Status: OK, Found: fmt.Sprintf(found, args...)}
 }
 
-// Unseen is a finding that something could not be found out.
+// Unseen returns the finding of an impossible check.
 func Unseen(why string, args ...any) Finding {
 	return Finding{Status: Unchecked, Found: fmt.Sprintf(why, args...)}
 }
 
-// Flags are what has to follow a command to be about a table.
+// Flags are the flags that direct a command at a table.
 type Flags struct {
-	// Ours follows a command of dynalimit, and AWS one of AWS's, each with a space before it.
+	// Ours are the flags of dynalimit commands, AWS those of AWS commands, each with a leading
+	// space.
 	Ours, AWS string
-	// Budget follows 'table create' for the tables of budgets.
+	// Budget are the flags of 'table create' for the tables of budgets.
 	Budget string
-	// Table is that of --table, and Region the one that is asked.
+	// Table is the value of --table, and Region the region of the requests.
 	Table, Region string
 }
 
-// Command is a command of dynalimit about the table.
+// Command returns a command of dynalimit about the table.
 func (f Flags) Command(words string) string { return "dynalimit " + words + f.Ours }
 
-// OfAWS is a command of AWS's command line about the table.
+// OfAWS returns a command of AWS's command line about the table.
 func (f Flags) OfAWS(format string, args ...any) string {
 	return "aws " + fmt.Sprintf(format, args...) + f.AWS
 }
 
-// exportZae writes what a table of zae-limiter says into a manifest.
+// exportZae returns the command that exports a table of zae-limiter.
 func (f Flags) exportZae() string {
 	return "dynalimit manifest export --from-zae " + f.Table + strings.ReplaceAll(f.Ours, " --table "+f.Table, "")
 }
 
-// OtherTable makes a table under another name.
+// OtherTable returns the command that creates a table with another name.
 func (f Flags) OtherTable() string {
 	return "dynalimit table create --table " + f.Table + "-limits" + strings.ReplaceAll(f.Ours, " --table "+f.Table, "")
 }

@@ -12,30 +12,30 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// Plan is a table as the library makes it.
+// Plan is a table with the library's definition.
 type Plan struct {
-	// Input is what the library asks for.
+	// Input is the library's input.
 	Input *dynamodb.CreateTableInput
-	// TTL is the attribute by which items expire.
+	// TTL is the attribute with the expiry of items.
 	TTL string
-	// Make makes it with a client, waits for it and enables TTL; a table that is there is
-	// completed.
+	// Make creates the table with a client, waits for it and enables TTL. It completes an
+	// existing table.
 	Make func(context.Context, Client) error
-	// Layout checks and completes what a table of limits says about its own layout; nil
-	// for tables that say nothing.
+	// Layout checks and completes the version record of a table of limits. It is nil for tables
+	// without one.
 	Layout *dynalimit.Repository
-	// Flags are what has to follow commands to be about it.
+	// Flags are the flags that direct commands at the table.
 	Flags Flags
 }
 
-// Name is the table's.
+// Name returns the table's name.
 func (p Plan) Name() string { return aws.ToString(p.Input.TableName) }
 
-// Look says how a table stands. It fails where something could not be read, unless the
-// engine does not know it or a permission is missing for what is not needed.
+// Look returns the state of a table. It fails after a read error, unless the engine does not
+// know the operation or the missing permission is optional.
 func Look(ctx context.Context, client Client, p Plan) (State, error) {
 	out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: p.Input.TableName})
-	if missing(err) {
+	if isMissing(err) {
 		return State{Name: p.Name(), Findings: []Finding{p.NoTable()}}, nil
 	}
 	if err != nil {
@@ -49,10 +49,10 @@ func Look(ctx context.Context, client Client, p Plan) (State, error) {
 	return s, s.readTags(ctx, client)
 }
 
-// readTags reads the tags, where they may be read.
+// readTags reads the tags, if that is permitted.
 func (s *State) readTags(ctx context.Context, client Client) error {
 	if !s.There() || s.Status == string(types.TableStatusCreating) {
-		return nil // nothing more can be asked
+		return nil // no further request is possible
 	}
 	in := &dynamodb.ListTagsOfResourceInput{ResourceArn: &s.ARN}
 	for {

@@ -7,8 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// On says whether something is on, "unknown" where the engine or a missing permission
-// does not let it be seen.
+// On is the state of a setting: "unknown" if the engine or a missing permission hides it.
 type On string
 
 // The values of On.
@@ -18,7 +17,7 @@ const (
 	Unclear On = "unknown"
 )
 
-func on(yes bool) On {
+func onIf(yes bool) On {
 	if yes {
 		return Yes
 	}
@@ -31,59 +30,59 @@ type Index struct {
 	Status string `json:"status"`
 }
 
-// State is how a table stands.
+// State is the state of a table.
 type State struct {
 	Name string `json:"table"`
-	// Status is DynamoDB's, such as ACTIVE; "" where there is no table.
+	// Status is DynamoDB's status, such as ACTIVE; "" if the table does not exist.
 	Status string `json:"status"`
-	// Ready says that calls can be served: nothing of what was found is Wrong.
+	// Ready is true if calls can be served: no finding is Wrong.
 	Ready bool `json:"ready"`
-	// Findings are what is not as it should be; of Check, what is as well.
+	// Findings are the faults; those of Check include the results without a fault.
 	Findings []Finding  `json:"findings,omitempty"`
 	ARN      string     `json:"arn,omitempty"`
 	Created  *time.Time `json:"created,omitempty"`
-	// Items and Bytes are DynamoDB's own count, up to six hours old.
+	// Items and Bytes are DynamoDB's counts, up to six hours old.
 	Items   int64   `json:"items"`
 	Bytes   int64   `json:"bytes"`
 	Indexes []Index `json:"indexes,omitempty"`
-	// TTL is the attribute by which items expire, "" for none.
+	// TTL is the attribute with the expiry of items, or "".
 	TTL string `json:"ttl,omitempty"`
-	// Stream is what the stream shows, such as NEW_AND_OLD_IMAGES, "" for none.
+	// Stream is the view type of the stream, such as NEW_AND_OLD_IMAGES, or "".
 	Stream string `json:"stream,omitempty"`
-	// Recovery is point-in-time recovery, and Earliest how far back it goes.
+	// Recovery is point-in-time recovery, and Earliest the earliest restorable time.
 	Recovery On         `json:"point_in_time_recovery,omitempty"`
 	Earliest *time.Time `json:"earliest_restore,omitempty"`
-	// Protection is that from being deleted.
+	// Protection is deletion protection.
 	Protection On `json:"deletion_protection,omitempty"`
-	// KMSKey is the key it is encrypted under, "" for one of Amazon's.
+	// KMSKey is the encryption key, or "" for one of Amazon's.
 	KMSKey string            `json:"kms_key,omitempty"`
 	Tags   map[string]string `json:"tags,omitempty"`
-	// Layout is the version of what is in it, "" for none and for tables of budgets.
+	// Layout is the version of the layout, or "" without one and for tables of budgets.
 	Layout string `json:"layout,omitempty"`
-	// CompositeOnly says that no item of an older layout is looked for.
+	// CompositeOnly is true if the library does not look for items of an older layout.
 	CompositeOnly bool `json:"composite_only,omitempty"`
 
-	// foreign says that its key is not ours.
+	// foreign is true if the key is not ours.
 	foreign bool
-	// Refused means that the library refuses its layout: nothing can be asked of it, and no
-	// command of ours completes it.
+	// Refused is true if the library refuses the layout: then no request is possible, and no
+	// command of ours completes the table.
 	Refused bool `json:"-"`
-	// id is DynamoDB's own for the table, "" where the engine gives none.
+	// id is DynamoDB's id of the table, or "" if the engine has none.
 	id string
-	// failures are why something could not be read.
+	// failures are the read errors.
 	failures []error
 }
 
-// There reports whether there is a table.
+// There reports whether the table exists.
 func (s State) There() bool { return s.Status != "" && s.Status != string(types.TableStatusDeleting) }
 
-// describe is what a description of a table says.
-func describe(name string, d *types.TableDescription) State {
+// describeState converts a description of a table.
+func describeState(name string, d *types.TableDescription) State {
 	s := State{Name: name}
 	if d == nil {
 		return s
 	}
-	s.Status, s.ARN, s.Created = string(d.TableStatus), aws.ToString(d.TableArn), utc(d.CreationDateTime)
+	s.Status, s.ARN, s.Created = string(d.TableStatus), aws.ToString(d.TableArn), inUTC(d.CreationDateTime)
 	s.id = aws.ToString(d.TableId)
 	s.Items, s.Bytes = aws.ToInt64(d.ItemCount), aws.ToInt64(d.TableSizeBytes)
 	for _, x := range d.GlobalSecondaryIndexes {
@@ -94,7 +93,7 @@ func describe(name string, d *types.TableDescription) State {
 	}
 	s.Protection = Unclear
 	if d.DeletionProtectionEnabled != nil {
-		s.Protection = on(*d.DeletionProtectionEnabled)
+		s.Protection = onIf(*d.DeletionProtectionEnabled)
 	}
 	if d.SSEDescription != nil {
 		s.KMSKey = aws.ToString(d.SSEDescription.KMSMasterKeyArn)
@@ -102,7 +101,7 @@ func describe(name string, d *types.TableDescription) State {
 	return s
 }
 
-func utc(t *time.Time) *time.Time {
+func inUTC(t *time.Time) *time.Time {
 	if t == nil {
 		return nil
 	}
@@ -110,6 +109,6 @@ func utc(t *time.Time) *time.Time {
 	return &u
 }
 
-func usable(s types.IndexStatus) bool {
+func isUsable(s types.IndexStatus) bool {
 	return s == types.IndexStatusActive || s == types.IndexStatusUpdating
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Settings are what a table is to have besides what the library makes.
+// Settings are the settings of a table beside the library's definition.
 type Settings struct {
-	// Recovery is point-in-time recovery, Protection that from being deleted, and Stream a
-	// stream of new and old images. Each defaults to off, which leaves a table as it is.
+	// Recovery is point-in-time recovery, Protection is deletion protection, and Stream is a
+	// stream of new and old images. Each defaults to false, which leaves a table as it is.
 	Recovery, Protection, Stream bool
-	// Existing refuses to make a table that is not there. Defaults to making it.
+	// Existing refuses to create a missing table. Defaults to false.
 	Existing bool
-	// KMSKey is the key to encrypt under: an ARN, an id or an alias. Defaults to one of
-	// Amazon's, which leaves a table as it is.
+	// KMSKey is the encryption key: an ARN, an id or an alias. Defaults to one of Amazon's,
+	// which leaves a table as it is.
 	KMSKey string
-	// Tags are put on the table. Defaults to none; tags that are there stay.
+	// Tags are added to the table. Defaults to none. Existing tags stay.
 	Tags map[string]string
 }
 
@@ -37,18 +37,18 @@ const (
 	StepTags       = "tags"
 )
 
-// Step is one thing that a table lacks.
+// Step is one missing part of a table.
 type Step struct {
 	Step  string `json:"step"`
 	About string `json:"about"`
-	// Done is false in a dry run, and where the engine does not know it.
+	// Done is false in a dry run, and if the engine does not know the operation.
 	Done bool `json:"done"`
-	// Skipped says why it was not done, "" if it was.
+	// Skipped is the reason that the step was skipped, or "".
 	Skipped string `json:"skipped,omitempty"`
 }
 
-// Steps are what a table lacks, in the order in which it is done. Whether a table that is
-// not marked has items of an older layout is for the caller to know: empty says it has none.
+// Steps returns the missing parts of a table, in the order of their creation. The caller must
+// know whether an unmarked table has items of an older layout: empty means that it has none.
 func Steps(s State, p Plan, want Settings, empty bool) []Step {
 	var steps []Step
 	add := func(yes bool, step, about string, args ...any) {
@@ -82,12 +82,12 @@ func withIndexes(p Plan) string {
 	return ", with the indexes " + strings.Join(names, ", ")
 }
 
-// sameKey compares the ARN of a key with how somebody named it.
+// sameKey compares the ARN of a key with a user's name for it.
 func sameKey(arn, named string) bool {
 	return arn == named || arn != "" && strings.HasSuffix(arn, "key/"+strings.TrimPrefix(named, "key/"))
 }
 
-// missingTags are those to put on the table: "key=value".
+// missingTags returns the tags to add: "key=value".
 func missingTags(have, want map[string]string) []string {
 	var missing []string
 	for _, key := range slices.Sorted(maps.Keys(want)) {

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// inASCII are the characters that results are drawn with, each in as many columns.
+// inASCII replaces drawing characters by ASCII characters of the same width.
 var inASCII = strings.NewReplacer(
 	"█", "#", "▒", "+", "▓", "=", "░", ".", "·", ".", "…", ".", "→", ">", "–", "-", "↑", "^", "↓", "v",
 	"▁", "_", "▂", ",", "▃", ":", "▄", "=", "▅", "+", "▆", "*", "▇", "%",
 )
 
-// ascii writes what is drawn in ASCII.
+// ascii is a writer that converts drawings to ASCII.
 type ascii struct{ io.Writer }
 
 // Write writes all of p, or fails.
@@ -23,7 +23,7 @@ func (a ascii) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Drawn is a text as the terminal can show it.
+// Drawn returns a text that the terminal can display.
 func (o *Output) Drawn(text string) string {
 	if o.ASCII {
 		return inASCII.Replace(text)
@@ -31,16 +31,16 @@ func (o *Output) Drawn(text string) string {
 	return text
 }
 
-// drawn is the writer of results that are drawn as the terminal can show them.
-func (o *Output) drawn() io.Writer {
+// drawnWriter returns the writer of results that the terminal can display.
+func (o *Output) drawnWriter() io.Writer {
 	if o.ASCII && !o.JSON {
 		return ascii{o.Writer}
 	}
 	return o.Writer
 }
 
-// asciiOnly reports whether a terminal's locale names a character set other than UTF-8. One
-// that is not named is no reason to draw less well.
+// asciiOnly reports whether a terminal's locale names a character set other than UTF-8. An
+// unnamed one counts as UTF-8.
 func asciiOnly(getenv func(string) string) bool {
 	locale := strings.ToLower(cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG")))
 	return locale != "" && !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")

@@ -8,28 +8,28 @@ import (
 	"strings"
 )
 
-// ErrDeclined says that whoever was asked did not agree.
+// ErrDeclined means that the user did not confirm.
 var ErrDeclined = errors.New("not confirmed, nothing was changed")
 
-// NobodyError says that a question was to be asked where nobody answers.
+// NobodyError is a question without a terminal to ask it on.
 type NobodyError struct{ Question string }
 
 func (e *NobodyError) Error() string {
 	return fmt.Sprintf("%s: nobody can be asked here; give --yes if that is meant", strings.TrimRight(e.Question, ".?"))
 }
 
-// Confirm asks a question whose answer is a word that is not typed by accident, such as
-// the name of what is to be deleted. It fails with ErrDeclined for another answer, and
-// with a *NobodyError where there is no terminal.
+// Confirm asks a question whose answer is a word that is not typed by accident, such as the
+// name of the object to delete. It fails with ErrDeclined for another answer, and with a
+// *NobodyError without a terminal.
 func (o *Output) Confirm(ctx context.Context, question, word string) error {
 	if o.In == nil {
 		return &NobodyError{question}
 	}
-	o.silence.Load().pause() // whoever is asked may take their time
-	defer o.silence.Load().broken()
-	o.note(fmt.Sprintf("%s\nType %s to go on: ", question, o.Bold(word)))
+	o.silence.Load().pauseNotes() // the user may take their time
+	defer o.silence.Load().restartWait()
+	o.writeNote(fmt.Sprintf("%s\nType %s to go on: ", question, o.Bold(word)))
 	answer := make(chan string, 1)
-	go func() { // ends with the program if nobody answers
+	go func() { // ends with the program if the user does not answer
 		line, _ := bufio.NewReader(o.In).ReadString('\n')
 		answer <- strings.TrimSpace(line)
 	}()

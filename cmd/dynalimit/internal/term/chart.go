@@ -11,11 +11,11 @@ import (
 // heights are the steps of a sparkline.
 var heights = []rune("▁▂▃▄▅▆▇█")
 
-// Spark draws values as a line of at most width columns, as in ▁▃█▅·: · is nothing, and -
-// less than nothing. Where there are more values than columns, each column shows the
-// largest of its values. The tallest step is that of the largest value.
+// Spark draws values as a line of at most width columns, as in ▁▃█▅·. A · means zero and a - a
+// negative value. If there are more values than columns, each column shows the largest of its
+// values. The tallest step stands for the largest value.
 func Spark(values []int64, width int) string {
-	columns := condensed(values, width)
+	columns := condenseValues(values, width)
 	var largest int64
 	for _, v := range columns {
 		largest = max(largest, v)
@@ -35,8 +35,8 @@ func Spark(values []int64, width int) string {
 	return string(line)
 }
 
-// condensed are values in at most width columns, each the largest of its part.
-func condensed(values []int64, width int) []int64 {
+// condenseValues reduces values to at most width columns, each the largest of its part.
+func condenseValues(values []int64, width int) []int64 {
 	if width <= 0 || len(values) <= width {
 		return values
 	}
@@ -53,23 +53,24 @@ func condensed(values []int64, width int) []int64 {
 
 // Measure is one bar of a chart.
 type Measure struct {
-	// Name stands before the bar, Text behind it.
+	// Name precedes the bar, Text follows it.
 	Name, Text string
-	// Share is how much of the bar is full, of 0 to 1.
+	// Share is the filled part of the bar, from 0 to 1.
 	Share float64
 	// Paint colours the bar. Defaults to no colour.
 	Paint func(string) string
 }
 
 const (
-	// widestBar and leastBar are the widths of bars; where there is less room there is none.
+	// widestBar and leastBar are the maximal and minimal widths of bars. With less room there
+	// are no bars.
 	widestBar, leastBar = 32, 4
 )
 
-// Bars draws bars below each other, indented, their names and texts in columns. On a
-// terminal the bars take what room there is; where that is none, names are cut, and where
-// that does not do, each text stands below its name. Texts are never cut: an amount that is
-// cut is a wrong one.
+// Bars draws bars below each other, indented, with names and texts in columns. On a terminal
+// the bars use the available room. Without room for bars, names are cut, and if that is not
+// enough, each text is below its name. Texts are never cut, because a cut amount is a wrong
+// one.
 func (o *Output) Bars(indent int, bars []Measure) {
 	name, text := 0, 0
 	for _, b := range bars {
@@ -77,7 +78,7 @@ func (o *Output) Bars(indent int, bars []Measure) {
 	}
 	if o.Width > 0 && indent+min(name, narrowest)+gap+text > o.Width {
 		for _, b := range bars {
-			o.below(indent, b)
+			o.drawBelow(indent, b)
 		}
 		return
 	}
@@ -89,11 +90,11 @@ func (o *Output) Bars(indent int, bars []Measure) {
 		}
 	}
 	for _, b := range bars {
-		o.bar(strings.Repeat(" ", indent), b, name, text, width)
+		o.drawBar(strings.Repeat(" ", indent), b, name, text, width)
 	}
 }
 
-func (o *Output) bar(indent string, b Measure, name, text, width int) {
+func (o *Output) drawBar(indent string, b Measure, name, text, width int) {
 	label := Plain(b.Name)
 	if o.Width > 0 {
 		label = ansi.Truncate(label, name, "…")
@@ -111,8 +112,8 @@ func (o *Output) bar(indent string, b Measure, name, text, width int) {
 	fmt.Fprintln(o, strings.TrimRight(strings.Join(parts, strings.Repeat(" ", gap)), " "))
 }
 
-// below draws a measure without a bar, in as many lines as it takes.
-func (o *Output) below(indent int, b Measure) {
+// drawBelow draws a measure without a bar, on several lines if needed.
+func (o *Output) drawBelow(indent int, b Measure) {
 	fmt.Fprintln(o, ansi.Truncate(Plain(b.Name), o.Width, "…"))
 	indent = min(indent, o.Width-1)
 	for line := range strings.SplitSeq(ansi.Wrap(strings.TrimSpace(Plain(b.Text)), o.Width-indent, ""), "\n") {

@@ -1,5 +1,5 @@
-// Package term is how commands talk to people and to programs: results in colour where
-// it can be shown, tables that fit the terminal, JSON, what is waited for, questions.
+// Package term prints for people and for programs: colours where the terminal supports them,
+// tables that fit the terminal, JSON, notes about waiting, and questions.
 package term
 
 import (
@@ -13,35 +13,34 @@ import (
 	"golang.org/x/term"
 )
 
-// Output is where a command writes. Results go to it as an io.Writer; what is no result
-// goes to Notes.
+// Output is the output of a command. Results are written to it as an io.Writer, everything else
+// to Notes.
 type Output struct {
 	io.Writer
-	// Notes is for progress, warnings and questions. Defaults to nowhere.
+	// Notes receives progress, warnings and questions. Defaults to discarding.
 	Notes io.Writer
-	// In is where answers to questions come from. Defaults to nobody who answers.
+	// In is the source of answers to questions. Defaults to none.
 	In io.Reader
-	// Width is the terminal's, in columns; 0 where there is none: lines are then as long
-	// as they are.
+	// Width is the terminal's width in columns. 0 without a terminal: then lines are not
+	// limited.
 	Width int
-	// Height is the terminal's, in lines; 0 where there is none.
+	// Height is the terminal's height in lines. 0 without a terminal.
 	Height int
-	// Colour says that escape sequences of colour are understood.
+	// Colour is true if the terminal supports colours.
 	Colour bool
-	// ASCII says that the terminal shows nothing else: what is drawn, is drawn in ASCII.
+	// ASCII is true if the terminal displays only ASCII. Then drawings use ASCII.
 	ASCII bool
-	// Patience is how long nothing is written before Watch says what is waited for.
-	// Defaults to a second.
+	// Patience is how long Watch waits before its first note. Defaults to a second.
 	Patience time.Duration
-	// JSON says that results are for programs.
+	// JSON is true if results are for programs.
 	JSON bool
 
 	silence atomic.Pointer[silence]
-	failed  error // of the first Write that failed
+	failed  error // error of the first failed Write
 }
 
-// New reads answers from in and writes results to out, in colour if out is a terminal and
-// neither NO_COLOR (https://no-color.org) nor a dumb terminal forbids it.
+// New returns an output that reads answers from in and writes results to out. It uses colours
+// if out is a terminal, unless NO_COLOR (https://no-color.org) or a dumb terminal forbids them.
 func New(in, out *os.File, getenv func(string) string) *Output {
 	o := &Output{Writer: out}
 	if info, err := out.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
@@ -57,15 +56,15 @@ func New(in, out *os.File, getenv func(string) string) *Output {
 	return o
 }
 
-// Sheet is an output for people onto w, drawn as this one is and this wide.
+// Sheet returns an output for people on w, with this output's style and the given width.
 func (o *Output) Sheet(w io.Writer, width int) *Output {
 	return &Output{Writer: w, Notes: o.Notes, Patience: o.Patience, Width: width, Colour: o.Colour, ASCII: o.ASCII}
 }
 
 // Write writes a part of the result.
 func (o *Output) Write(p []byte) (int, error) {
-	o.silence.Load().broken()
-	n, err := o.drawn().Write(p)
+	o.silence.Load().restartWait()
+	n, err := o.drawnWriter().Write(p)
 	if err == nil {
 		return n, nil
 	}
@@ -75,16 +74,16 @@ func (o *Output) Write(p []byte) (int, error) {
 	return n, o.failed
 }
 
-// Err is why a part of the result could not be written; nil if all was.
+// Err returns the first write error, or nil.
 func (o *Output) Err() error { return o.failed }
 
-// Notef writes a line that is no result.
+// Notef writes a note.
 func (o *Output) Notef(format string, args ...any) {
-	o.silence.Load().broken()
-	o.line(format, args...)
+	o.silence.Load().restartWait()
+	o.noteLine(format, args...)
 }
 
-// Show prints a value as JSON, or by a function for people.
+// Show prints a value as JSON, or calls people to print it.
 func (o *Output) Show(value any, people func()) error {
 	if !o.JSON {
 		people()
@@ -94,35 +93,35 @@ func (o *Output) Show(value any, people func()) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(o, "%s\n", escaped(text))
+	_, err = fmt.Fprintf(o, "%s\n", escapeControls(text))
 	return err
 }
 
-// Line is a value as a line of JSON, for results that are one object after the other.
+// Line encodes a value as a line of JSON, for results with one object per line.
 func Line(value any) ([]byte, error) {
 	text, err := json.Marshal(value)
-	return append(escaped(text), '\n'), err
+	return append(escapeControls(text), '\n'), err
 }
 
-// Bold is for titles and names.
+// Bold formats titles and names.
 func (o *Output) Bold(s string) string { return o.Style("1", s) }
 
-// Dim is for what matters less.
+// Dim formats less important text.
 func (o *Output) Dim(s string) string { return o.Style("2", s) }
 
-// Cyan is for what can be copied.
+// Cyan formats text to copy.
 func (o *Output) Cyan(s string) string { return o.Style("36", s) }
 
-// Red is for what goes, and what is wrong.
+// Red formats deletions and faults.
 func (o *Output) Red(s string) string { return o.Style("31", s) }
 
-// Green is for what comes, and what is right.
+// Green formats additions and good states.
 func (o *Output) Green(s string) string { return o.Style("32", s) }
 
-// Yellow is for what changes, and what to look at.
+// Yellow formats changes and warnings.
 func (o *Output) Yellow(s string) string { return o.Style("33", s) }
 
-// Style is text in a style by its number, as in ECMA-48.
+// Style formats text with a style number of ECMA-48.
 func (o *Output) Style(code, s string) string {
 	if !o.Colour || s == "" {
 		return s

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// patience is how long a command is silent before it says what it waits for.
+// patience is how long a command is silent before it prints the reason of the wait.
 const patience = time.Second
 
-// again is the time between two notes of one wait.
+// again is the time between two notes about one wait.
 const again = 10 * time.Second
 
-// silence says what is waited for while nothing else is written. The nil silence says
+// silence prints the reason of a wait while nothing else is written. The nil silence prints
 // nothing.
 type silence struct {
 	mu    sync.Mutex
@@ -25,8 +25,8 @@ type silence struct {
 	first time.Duration
 }
 
-// Watch says on Notes what is waited for whenever nothing was written for a second, and
-// every ten seconds from then on, until over is called.
+// Watch prints the reason of a wait on Notes after a second without output, and then every ten
+// seconds, until over is called.
 func (o *Output) Watch(what string) (over func()) {
 	s := &silence{since: time.Now(), first: cmp.Or(o.Patience, patience)}
 	tell := func() {
@@ -36,9 +36,9 @@ func (o *Output) Watch(what string) (over func()) {
 		case s.ended:
 			return
 		case s.told:
-			o.line("dynalimit: still waiting for %s, %v; Ctrl-C ends it", what, time.Since(s.since).Round(time.Second))
+			o.noteLine("dynalimit: still waiting for %s, %v; Ctrl-C ends it", what, time.Since(s.since).Round(time.Second))
 		default:
-			o.line("dynalimit: waiting for %s; Ctrl-C ends it", what)
+			o.noteLine("dynalimit: waiting for %s; Ctrl-C ends it", what)
 		}
 		s.told = true
 		s.timer.Reset(again)
@@ -47,16 +47,16 @@ func (o *Output) Watch(what string) (over func()) {
 	s.timer = time.AfterFunc(s.first, tell)
 	s.mu.Unlock()
 	before := o.silence.Swap(s)
-	before.pause() // one wait is told at a time
+	before.pauseNotes() // one wait is reported at a time
 	return func() {
-		s.end()
+		s.endNotes()
 		o.silence.Store(before)
-		before.broken()
+		before.restartWait()
 	}
 }
 
-// pause has nothing said until the silence is broken.
-func (s *silence) pause() {
+// pauseNotes stops the notes until the next output.
+func (s *silence) pauseNotes() {
 	if s == nil {
 		return
 	}
@@ -65,23 +65,23 @@ func (s *silence) pause() {
 	s.timer.Stop()
 }
 
-// end has nothing said from now on.
-func (s *silence) end() {
+// endNotes stops the notes for good.
+func (s *silence) endNotes() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
 	s.timer.Stop()
 }
 
-// broken starts the wait anew: something was written.
-func (s *silence) broken() {
+// restartWait restarts the wait after an output.
+func (s *silence) restartWait() {
 	if s != nil {
-		s.quiet(s.first)
+		s.restartQuietly(s.first)
 	}
 }
 
-// quiet starts the wait anew, and has nothing said for this time.
-func (s *silence) quiet(d time.Duration) {
+// restartQuietly restarts the wait, without notes for a time.
+func (s *silence) restartQuietly(d time.Duration) {
 	if s == nil {
 		return
 	}
@@ -94,14 +94,14 @@ func (s *silence) quiet(d time.Duration) {
 	s.timer.Reset(d)
 }
 
-// line writes a note without breaking the silence that it is about.
-func (o *Output) line(format string, args ...any) { o.note(fmt.Sprintf(format+"\n", args...)) }
+// noteLine writes a note about the silence without breaking it.
+func (o *Output) noteLine(format string, args ...any) { o.writeNote(fmt.Sprintf(format+"\n", args...)) }
 
-// noting is held while a note is written: what a command says and what is said of its
-// silence come from two goroutines.
+// noting is held while a note is written, because a command and its silence write from two
+// goroutines.
 var noting sync.Mutex
 
-func (o *Output) note(text string) {
+func (o *Output) writeNote(text string) {
 	noting.Lock()
 	defer noting.Unlock()
 	if o.Notes != nil {

@@ -10,24 +10,25 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// sample is how many rows of a long list decide how wide its columns are.
+// sample is the number of rows of a long list that determine the widths of its columns.
 const sample = 100
 
-// List says how the values of a list are shown.
+// List is the format of a list.
 type List[T any] struct {
-	// Titles are those of the columns; none if values are single words, which are not cut.
+	// Titles are the titles of the columns. Empty for a list of single words, which are never
+	// cut.
 	Titles []string
-	// Row is a value for people: a cell for each title.
+	// Row converts a value for people: one cell per title.
 	Row func(T) []string
-	// JSON is a value for programs. Defaults to the value.
+	// JSON converts a value for programs. Defaults to the value itself.
 	JSON func(T) any
-	// None is what to say of an empty list.
+	// None is the text for an empty list.
 	None string
 }
 
-// Stream shows a list as it comes, and holds no more than a hundred of its values: as a
-// table whose columns are as wide as the first hundred rows need, or as one array of JSON.
-// What came before an error is shown. It ends at the first error of either side.
+// Stream prints a list as it arrives, as a table or as one array of JSON, and holds at most a
+// hundred of its values. The first hundred rows determine the widths of the columns. Values
+// before an error are printed. It ends at the first error of either side.
 func Stream[T any](o *Output, all iter.Seq2[T, error], list List[T]) error {
 	if o.JSON {
 		return streamJSON(o, all, list.JSON)
@@ -35,10 +36,10 @@ func Stream[T any](o *Output, all iter.Seq2[T, error], list List[T]) error {
 	rows := sheet{out: o, titles: list.Titles}
 	for value, err := range all {
 		if err != nil {
-			rows.flush()
+			rows.flushRows()
 			return err
 		}
-		rows.add(list.Row(value))
+		rows.addRow(list.Row(value))
 		if o.failed != nil {
 			return o.failed
 		}
@@ -46,7 +47,7 @@ func Stream[T any](o *Output, all iter.Seq2[T, error], list List[T]) error {
 	if rows.added == 0 && list.None != "" {
 		fmt.Fprintln(o, list.None)
 	}
-	rows.flush()
+	rows.flushRows()
 	return o.failed
 }
 
@@ -64,7 +65,7 @@ func streamJSON[T any](o *Output, all iter.Seq2[T, error], convert func(T) any) 
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprint(o, before+string(escaped(text))); err != nil {
+		if _, err := fmt.Fprint(o, before+string(escapeControls(text))); err != nil {
 			return err
 		}
 		before = ",\n  "
@@ -77,7 +78,7 @@ func streamJSON[T any](o *Output, all iter.Seq2[T, error], convert func(T) any) 
 	return err
 }
 
-// First is the beginning of a list: n values of it, or all if n is 0.
+// First returns the first n values of a list, or all if n is 0.
 func First[T any](all iter.Seq2[T, error], n int) iter.Seq2[T, error] {
 	if n <= 0 {
 		return all
@@ -93,33 +94,33 @@ func First[T any](all iter.Seq2[T, error], n int) iter.Seq2[T, error] {
 	}
 }
 
-// sheet is a table that is printed as its rows come.
+// sheet is a table that is printed as its rows arrive.
 type sheet struct {
 	out    *Output
 	titles []string
-	widths []int // set once columns have them
+	widths []int // set once the widths are known
 	early  [][]string
 	added  int
 	whole  bool // columns are not cut
 }
 
-func (s *sheet) add(row []string) {
+func (s *sheet) addRow(row []string) {
 	s.added++
 	if len(s.titles) == 0 {
 		fmt.Fprintln(s.out, Plain(row[0]))
 		return
 	}
 	if s.widths != nil {
-		s.print(row)
+		s.printRow(row)
 		return
 	}
 	if s.early = append(s.early, row); len(s.early) == sample {
-		s.flush()
+		s.flushRows()
 	}
 }
 
-// flush decides how wide the columns are, and prints the rows that waited for that.
-func (s *sheet) flush() {
+// flushRows determines the widths of the columns and prints the waiting rows.
+func (s *sheet) flushRows() {
 	if s.widths != nil || s.added == 0 || len(s.titles) == 0 {
 		return
 	}
@@ -133,21 +134,21 @@ func (s *sheet) flush() {
 		}
 	}
 	wide := slices.Clone(s.widths)
-	if fit(s.widths, s.out.Width) && (!s.whole || slices.Equal(wide, s.widths)) {
-		s.out.row(s.titles, s.widths, s.out.Dim)
+	if fitWidths(s.widths, s.out.Width) && (!s.whole || slices.Equal(wide, s.widths)) {
+		s.out.printRow(s.titles, s.widths, s.out.Dim)
 	} else {
 		s.widths = s.widths[:0] // too narrow for columns
 	}
 	for _, row := range s.early {
-		s.print(row)
+		s.printRow(row)
 	}
 	s.early = nil
 }
 
-// print prints a row, on a terminal too narrow for columns as a block of lines.
-func (s *sheet) print(row []string) {
+// printRow prints a row; on a terminal that is too narrow for columns, as a block of lines.
+func (s *sheet) printRow(row []string) {
 	if len(s.widths) > 0 {
-		s.out.row(row, s.widths, nil)
+		s.out.printRow(row, s.widths, nil)
 		return
 	}
 	for i, cell := range row {

@@ -96,7 +96,7 @@ func TestNothingThatATerminalObeysIsShown(t *testing.T) {
 	o := &Output{Writer: &out, JSON: true}
 	require.NoError(t, o.Show(map[string]any{"name": hostile, "metadata": json.RawMessage("\"\u009b31m\u2066\"")}, nil))
 	for _, r := range out.String() {
-		assert.False(t, obeyed(r) || r < ' ' && r != '\n', "%q", r)
+		assert.False(t, isControl(r) || r < ' ' && r != '\n', "%q", r)
 	}
 	var got map[string]string
 	require.NoError(t, json.Unmarshal(out.Bytes(), &got))

@@ -7,32 +7,31 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// gap is between two columns.
+// gap is the space between two columns.
 const gap = 2
 
-// narrowest is the least width that a column is cut to.
+// narrowest is the minimal width of a cut column.
 const narrowest = 6
 
-// Table prints rows under titles, in columns as wide as what stands in them. On a
-// terminal that is too narrow the widest columns are cut, with an ellipsis, and where that
-// does not do, each row is a block of lines; elsewhere nothing is cut. Control characters
-// in a cell do not reach the terminal.
+// Table prints rows under titles, in columns as wide as their content. On a terminal that is
+// too narrow it cuts the widest columns, with an ellipsis, and if that is not enough, it prints
+// each row as a block of lines. Elsewhere it cuts nothing. It removes control characters from
+// cells.
 func (o *Output) Table(titles []string, rows [][]string) {
 	s := sheet{out: o, titles: titles, early: rows, added: max(1, len(rows))}
-	s.flush()
+	s.flushRows()
 }
 
-// WholeTable prints rows as Table does, but cuts nothing: where the columns do not stand
-// beside each other as they are, each row is a block of lines. It is for amounts and times,
-// which are wrong when they are cut.
+// WholeTable prints rows as Table does, but never cuts: if the columns do not fit, it prints
+// each row as a block of lines. It is for amounts and times, which are wrong when cut.
 func (o *Output) WholeTable(titles []string, rows [][]string) {
 	s := sheet{out: o, titles: titles, early: rows, added: max(1, len(rows)), whole: true}
-	s.flush()
+	s.flushRows()
 }
 
-// fit narrows the widest columns until all of them stand in total columns; false if they
+// fitWidths narrows the widest columns until all fit into total columns. It returns false if they
 // cannot.
-func fit(widths []int, total int) bool {
+func fitWidths(widths []int, total int) bool {
 	for total > 0 {
 		sum, widest := gap*(len(widths)-1), 0
 		for i, w := range widths {
@@ -52,7 +51,7 @@ func fit(widths []int, total int) bool {
 	return true
 }
 
-func (o *Output) row(cells []string, widths []int, style func(string) string) {
+func (o *Output) printRow(cells []string, widths []int, style func(string) string) {
 	var line strings.Builder
 	for i, cell := range cells {
 		cell = Plain(cell)
@@ -71,8 +70,8 @@ func (o *Output) row(cells []string, widths []int, style func(string) string) {
 	fmt.Fprintln(o, strings.TrimRight(line.String(), " "))
 }
 
-// Bar is a share of 0 to 1 drawn in width columns, as in ████░░░░. What is held besides
-// is drawn as ▒.
+// Bar draws a share from 0 to 1 in width columns, as in ████░░░░. It draws the additional share
+// held as ▒.
 func Bar(used, held float64, width int) string {
 	full := min(width, max(0, int(used*float64(width)+0.5)))
 	half := min(width-full, max(0, int((used+held)*float64(width)+0.5)-full))

@@ -1,5 +1,5 @@
-// Package version says which release of the program this is: as the release was stamped,
-// or else as the go command recorded what it built.
+// Package version returns the release of the program: the stamp of the release, or else the
+// record of the go command.
 package version
 
 import (
@@ -8,31 +8,31 @@ import (
 	"strings"
 )
 
-// What scripts/release.sh has the linker write, with -X.
+// Set by scripts/release.sh through the linker's -X.
 var (
 	version string
 	commit  string
 	date    string
 )
 
-// Stamp is what a release is built with.
+// Stamp is the stamp of a release build.
 type Stamp struct {
-	Version string // of the release, such as v1.2.3; empty if nothing was stamped
-	Commit  string // the whole hash that it was built from
-	Date    string // of that commit, in RFC 3339 and UTC
+	Version string // the release, such as v1.2.3; empty without a stamp
+	Commit  string // the full hash of the commit
+	Date    string // date of that commit, in RFC 3339 and UTC
 }
 
-// Info says which build of the program this is.
+// Info identifies a build of the program.
 type Info struct {
 	Version  string `json:"version"`            // v1.2.3, a pseudo-version of a commit, or "devel"
-	Commit   string `json:"commit,omitempty"`   // the whole hash; empty if it was not recorded
+	Commit   string `json:"commit,omitempty"`   // the full hash; empty if it was not recorded
 	Date     string `json:"date,omitempty"`     // of the commit, in RFC 3339 and UTC; empty if it was not recorded
 	Modified bool   `json:"modified,omitempty"` // files differed from the commit
 	Go       string `json:"go"`                 // the release of Go that built it
 	Platform string `json:"platform"`           // operating system and architecture, such as linux/amd64
 }
 
-// Current is the program that runs.
+// Current returns the running program.
 func Current() Info {
 	build, _ := debug.ReadBuildInfo()
 	info := Of(Stamp{Version: version, Commit: commit, Date: date}, build)
@@ -40,9 +40,8 @@ func Current() Info {
 	return info
 }
 
-// Of is what a stamp says, or else what the go command recorded: the version for
-// `go install`, the commit for a build in a clone. build may be nil. Go and Platform
-// are not filled in.
+// Of returns the stamp, or else the record of the go command: the version after `go install`,
+// the commit after a build in a clone. build may be nil. It does not set Go and Platform.
 func Of(stamp Stamp, build *debug.BuildInfo) Info {
 	if stamp.Version != "" {
 		return Info{Version: stamp.Version, Commit: stamp.Commit, Date: stamp.Date}
@@ -67,7 +66,7 @@ func Of(stamp Stamp, build *debug.BuildInfo) Info {
 	return info
 }
 
-// String is one line for a person: dynalimit v1.2.3 (commit 0123456789ab of
+// String formats the build for people as one line: dynalimit v1.2.3 (commit 0123456789ab of
 // 2026-01-02T03:04:05Z, go1.26.0, linux/amd64).
 func (i Info) String() string {
 	var parts []string

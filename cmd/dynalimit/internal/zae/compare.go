@@ -11,13 +11,13 @@ import (
 
 // zae-limiter takes each of its flags from the most specific level that has it: an entity on a
 // resource, the entity, the resource. Here a block of any level holds, limits and 'unlimited'
-// stand at one level, and the record alone says whether a parent is charged.
+// belong to one level, and only the record decides whether a parent is charged.
 
-// compare names the pairs of an entity and a resource for which that makes a difference.
-func (t *translator) compare() {
+// compareAll names the pairs of an entity and a resource for which that makes a difference.
+func (t *translator) compareAll() {
 	flagged, entities := map[string]bool{}, map[string]map[string]bool{}
 	for at, f := range t.flags {
-		if (f.says() || f.cascade != nil) && at.Entity == "" {
+		if (f.isDecisive() || f.cascade != nil) && at.Entity == "" {
 			flagged[at.Resource] = true
 		}
 		if at.Entity != "" {
@@ -29,7 +29,7 @@ func (t *translator) compare() {
 	}
 	for id, e := range t.out.Manifest.Entities {
 		if own := t.flags[admin.Scope{Entity: id}].cascade; own != nil && e.Record.ParentID != "" {
-			e.Record = linked(e.Record, *own) // the entity's default decides before its record
+			e.Record = linkRecord(e.Record, *own) // the entity's default precedes its record
 			t.out.Manifest.Entities[id] = e
 		}
 		if entities[id] == nil {
@@ -47,17 +47,17 @@ func (t *translator) compare() {
 	}
 }
 
-// levels are those of an entity on a resource, the most specific first.
-func levels(entity, resource string) [4]admin.Scope {
+// levelsFor returns the levels of an entity on a resource, the most specific first.
+func levelsFor(entity, resource string) [4]admin.Scope {
 	return [4]admin.Scope{{Entity: entity, Resource: resource}, {Entity: entity}, {Everyone: true, Resource: resource}, {Everyone: true}}
 }
 
-// compareAccess names an entity on a resource that is refused, limited or admitted without
-// limits there and not here.
+// compareAccess names an entity on a resource that zae-limiter refuses, limits or admits
+// without limits, unlike the manifest.
 func (t *translator) compareAccess(entity, resource string) {
 	there, here := t.accessThere(entity, resource), t.accessHere(entity, resource)
 	if there != here {
-		t.lacks(admin.Scope{Entity: entity, Resource: resource}.String(),
+		t.addLack(admin.Scope{Entity: entity, Resource: resource}.String(),
 			"there %s, and by the manifest %s: a block here is lifted at its own level alone, and limits of a more specific level win; write the levels so that they say what you mean", there, here)
 	}
 }
@@ -67,9 +67,9 @@ const (
 	free    = "no call is limited"
 )
 
-// accessThere says what zae-limiter does with calls.
+// accessThere describes zae-limiter's decision about calls.
 func (t *translator) accessThere(entity, resource string) string {
-	all := levels(entity, resource)
+	all := levelsFor(entity, resource)
 	for _, at := range all[:3] {
 		f := t.flags[at]
 		switch {
@@ -84,9 +84,9 @@ func (t *translator) accessThere(entity, resource string) string {
 	return t.limitsOf(all, false)
 }
 
-// accessHere says what the manifest does with calls.
+// accessHere describes the manifest's decision about calls.
 func (t *translator) accessHere(entity, resource string) string {
-	all := levels(entity, resource)
+	all := levelsFor(entity, resource)
 	for _, at := range all {
 		if t.out.Manifest.Configs[at].Blocked {
 			return refused
@@ -95,7 +95,7 @@ func (t *translator) accessHere(entity, resource string) string {
 	return t.limitsOf(all, true)
 }
 
-// limitsOf names the level whose limits hold.
+// limitsOf names the level whose limits are in force.
 func (t *translator) limitsOf(all [4]admin.Scope, unlimited bool) string {
 	for _, at := range all {
 		if unlimited && t.out.Manifest.Configs[at].Unlimited {
@@ -108,48 +108,47 @@ func (t *translator) limitsOf(all [4]admin.Scope, unlimited bool) string {
 	return "there are no limits"
 }
 
-// compareCascade names an entity on a resource that charges its parent there and not here, or
-// the other way round.
+// compareCascade names an entity on a resource that charges its parent in only one of the two.
 func (t *translator) compareCascade(entity, resource string) {
 	record := t.out.Manifest.Entities[entity].Record
 	if record.ParentID == "" {
 		return
 	}
-	for _, at := range levels(entity, resource) {
+	for _, at := range levelsFor(entity, resource) {
 		if cascade := t.flags[at].cascade; cascade != nil {
 			if *cascade != record.Cascade {
-				t.lacks(admin.Scope{Entity: entity, Resource: resource}.String(), "'cascade: %t' is said by %s: here the record of the entity says it for all resources, and it says %t", *cascade, at, record.Cascade)
+				t.addLack(admin.Scope{Entity: entity, Resource: resource}.String(), "'cascade: %t' is said by %s: here the record of the entity says it for all resources, and it says %t", *cascade, at, record.Cascade)
 			}
 			return
 		}
 	}
 }
 
-// chains cuts chains of parents that no manifest can have, and names the entities whose parent
-// charges a parent of its own: zae-limiter charges one parent and no more.
-func (t *translator) chains() {
+// cutChains cuts chains of parents that a manifest cannot have, and names the entities whose
+// parent charges its own parent: zae-limiter charges one parent only.
+func (t *translator) cutChains() {
 	entities := t.out.Manifest.Entities
 	for _, id := range slices.Sorted(maps.Keys(entities)) {
 		e := entities[id]
 		chain := []string{id}
 		for parent := e.Record.ParentID; parent != ""; parent = entities[parent].Record.ParentID {
 			if slices.Contains(chain, parent) || len(chain) == schema.MaxDepth {
-				t.lacks("entity "+id, "its parent %q makes a cycle, or a chain of more than %d entities: name another one", e.Record.ParentID, schema.MaxDepth)
+				t.addLack("entity "+id, "its parent %q makes a cycle, or a chain of more than %d entities: name another one", e.Record.ParentID, schema.MaxDepth)
 				e.Record.ParentID = ""
-				e.Record = linked(e.Record, false)
+				e.Record = linkRecord(e.Record, false)
 				entities[id] = e
 				break
 			}
 			chain = append(chain, parent)
 		}
 		if parent := entities[e.Record.ParentID]; e.Record.Cascade && parent.Record.Cascade {
-			t.lacks("entity "+id, "its calls charge %q, and here also its parent %q: write 'detached: true' and no cascade at %q if that is not meant", e.Record.ParentID, parent.Record.ParentID, e.Record.ParentID)
+			t.addLack("entity "+id, "its calls charge %q, and here also its parent %q: write 'detached: true' and no cascade at %q if that is not meant", e.Record.ParentID, parent.Record.ParentID, e.Record.ParentID)
 		}
 	}
 }
 
-// cascadeOfCalls names the parents of records that do not say whether they are charged: until
-// 0.5 each call said it.
+// cascadeOfCalls names the parents of records that do not decide about charging: until 0.5 each
+// call did.
 func (t *translator) cascadeOfCalls() {
 	children := map[string]int{}
 	for id := range t.silent {
@@ -157,6 +156,6 @@ func (t *translator) cascadeOfCalls() {
 	}
 	delete(children, "")
 	for parent, n := range children {
-		t.lacks("entity "+parent, "each call said whether it charges this parent, and the manifest says no: write 'cascade: true' below it, and no detached, where they did (%d %s)", n, notation.Words(n, "child", "children"))
+		t.addLack("entity "+parent, "each call said whether it charges this parent, and the manifest says no: write 'cascade: true' below it, and no detached, where they did (%d %s)", n, notation.Words(n, "child", "children"))
 	}
 }

@@ -21,9 +21,9 @@ type stored struct {
 	prefix string
 }
 
-// number returns a field; ok is false if it is missing. A number that is no integer of 64
-// bits reads as -1, which no limit accepts.
-func (s stored) number(field string) (n int64, ok bool) {
+// numberField returns a field. ok is false if it is missing. A number that is not a 64-bit integer
+// reads as -1, which no limit accepts.
+func (s stored) numberField(field string) (n int64, ok bool) {
 	v, ok := s.item[s.prefix+field].(*types.AttributeValueMemberN)
 	if !ok {
 		return 0, false
@@ -35,7 +35,7 @@ func (s stored) number(field string) (n int64, ok bool) {
 	return n, true
 }
 
-func (s stored) text(field string) string { return schema.Text(s.item, s.prefix+field) }
+func (s stored) textField(field string) string { return schema.Text(s.item, s.prefix+field) }
 
 // storedLimits returns the limits of a configuration item by their names. It fails for a name
 // under both prefixes, as zae-limiter does.
@@ -57,27 +57,27 @@ func storedLimits(item schema.Item) (map[string]stored, error) {
 	return limits, nil
 }
 
-// limit returns a limit as a manifest says it. lacks is what the manifest cannot say of it;
-// then without is true if the manifest has nothing of it. differs is what it says in another
-// way.
-func (s stored) limit(name string) (l dynalimit.Limit, without bool, lacks, differs string) {
-	capacity, _ := s.number("cp")
-	refill, hasRefill := s.number("ra")
+// convertLimit converts a limit for the manifest. lacks is the part that a manifest cannot express;
+// then without is true if the manifest omits the limit. differs is a part that it expresses
+// differently.
+func (s stored) convertLimit(name string) (l dynalimit.Limit, without bool, lacks, differs string) {
+	capacity, _ := s.numberField("cp")
+	refill, hasRefill := s.numberField("ra")
 	if !hasRefill {
 		refill = capacity
 	}
-	seconds, _ := s.number("rp")
+	seconds, _ := s.numberField("rp")
 	l = dynalimit.Limit{Name: name, Capacity: capacity, RefillAmount: refill, RefillPeriod: time.Duration(seconds) * time.Second}
-	if burst, has := s.number("bx"); has { // until 0.9
+	if burst, has := s.numberField("bx"); has { // until 0.9
 		l.Burst = burst
 	} else if capacity > refill { // from 0.10 on the capacity is the ceiling
 		l.Capacity, l.Burst = refill, capacity
 	}
-	if session, is := s.number("rsa"); is {
+	if session, is := s.numberField("rsa"); is {
 		return l, true, fmt.Sprintf("%s of each %s from its first use: there are no such windows here; write a quota of the calendar, such as {capacity: %d, window: day}, or a bucket",
 			notation.Number(capacity), notation.PeriodText(time.Duration(session)*time.Second), capacity), ""
 	}
-	if compact := s.text("rsched"); compact != "" {
+	if compact := s.textField("rsched"); compact != "" {
 		window, why := windowOf(compact, schema.Text(s.item, "sched_tz"))
 		if why != "" {
 			return l, true, why, ""
@@ -87,8 +87,8 @@ func (s stored) limit(name string) (l dynalimit.Limit, without bool, lacks, diff
 	if _, at, reason := schema.CheckLimits([]schema.ConfigLimit{schema.ConfigLimit(l)}); reason != "" {
 		return l, true, "invalid limits" + at + ": " + reason, ""
 	}
-	if compact := s.text("sched"); compact != "" {
-		lacks = fmt.Sprintf("other amounts at the hours of %s: the manifest has those of all other hours; apply another manifest at these", crons(compact))
+	if compact := s.textField("sched"); compact != "" {
+		lacks = fmt.Sprintf("other amounts at the hours of %s: the manifest has those of all other hours; apply another manifest at these", cronEntries(compact))
 	}
 	if soft, _ := s.item[s.prefix+"soft"].(*types.AttributeValueMemberBOOL); soft != nil && soft.Value {
 		l.Shadow = true
@@ -97,12 +97,12 @@ func (s stored) limit(name string) (l dynalimit.Limit, without bool, lacks, diff
 	return l, false, lacks, differs
 }
 
-// windowOf returns the windows of a quota that is reset by a compact cron, such as 1m0h0 for
-// each midnight, or why there are no such windows here.
+// windowOf converts a compact cron, such as 1m0h0 for each midnight, to the windows of a quota,
+// or returns the reason that it cannot.
 func windowOf(compact, zone string) (w calendar.Windows, why string) {
 	unit := map[string]string{"1m0": "hour", "1m0h0": "day", "1m0h0w1": "week", "1m0h0D1": "month"}[compact]
 	if unit == "" {
-		return w, fmt.Sprintf("it is reset by the cron %s: windows here begin with the hour, the day, Monday or the month; write one of these", crons(compact))
+		return w, fmt.Sprintf("it is reset by the cron %s: windows here begin with the hour, the day, Monday or the month; write one of these", cronEntries(compact))
 	}
 	if zone == "" {
 		zone = "UTC"
@@ -134,8 +134,8 @@ func wholeHours(zone string) bool {
 	return true
 }
 
-// crons writes the entries of a compact schedule as crons: 1m0h0-6c10 is "0 0-6 * * *".
-func crons(compact string) string {
+// cronEntries converts a compact schedule to crons: 1m0h0-6c10 is "0 0-6 * * *".
+func cronEntries(compact string) string {
 	var out []string
 	for _, entry := range strings.Split(strings.TrimPrefix(compact, "1"), ";") {
 		fields := map[byte]string{}

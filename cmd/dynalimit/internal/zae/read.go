@@ -1,5 +1,6 @@
-// Package zae reads a table of zae-limiter, the Python library, and writes nothing to it. It
-// returns its limits and entities as a manifest, and names what a manifest cannot say.
+// Package zae reads a table of zae-limiter, the Python library, without writing to it. It
+// converts limits and entities to a manifest, and names the parts that a manifest cannot
+// express.
 package zae
 
 import (
@@ -20,37 +21,37 @@ import (
 )
 
 const (
-	// defaultNamespace is the namespace that zae-limiter uses if none is named.
+	// defaultNamespace is the namespace of zae-limiter's default.
 	defaultNamespace = "default"
 	// registry is the partition of namespaces, and of the version record of tables that have them.
 	registry = "_/SYSTEM#"
-	// namespaces begin the sort keys of registered namespaces.
+	// namespaces is the prefix of the sort keys of registered namespaces.
 	namespaces = "#NAMESPACE#"
-	// newest is the newest layout that is known here, of zae-limiter 0.17.
+	// newest is the newest known layout, of zae-limiter 0.17.
 	newest = "0.10.0"
 )
 
-// Source is a table of zae-limiter as it was read.
+// Source is the content of a table of zae-limiter.
 type Source struct {
-	// Table is its name.
+	// Table is the table's name.
 	Table string
-	// Layout is the version of its layout; "" for a table without a version record.
+	// Layout is the version of the layout; "" without a version record.
 	Layout string
-	// Namespace is the namespace that was read; "" for a layout without namespaces.
+	// Namespace is the read namespace; "" for a layout without namespaces.
 	Namespace string
 	// Others are the other active namespaces, sorted.
 	Others []string
 
 	keys  schema.Keys
 	items []schema.Item
-	// nested has the items of 0.5 and before, which keep attributes in a map.
+	// nested has the items of 0.5 and before, whose attributes are in a map.
 	nested map[schema.Key]bool
 }
 
 // Read scans the table once, consistently. It keeps the items of limits and entities of one
-// namespace; an empty one is "default". told is called after each page with the number of
-// items read and kept so far. It fails if the table is not one of zae-limiter, has a layout
-// newer than 0.10.0, or has no such namespace.
+// namespace; an empty one means "default". It calls told after each page with the numbers of
+// items read and kept so far. It fails if the table is not zae-limiter's, if its layout is
+// newer than 0.10.0, or if the namespace does not exist.
 func Read(ctx context.Context, client table.Client, name, namespace string, told func(read, kept int64)) (*Source, error) {
 	in := &dynamodb.ScanInput{
 		TableName: &name, ConsistentRead: aws.Bool(true),
@@ -74,7 +75,7 @@ func Read(ctx context.Context, client table.Client, name, namespace string, told
 			return nil, err
 		}
 		for _, item := range page.Items {
-			flat, wasNested := flattened(item)
+			flat, wasNested := flattenItem(item)
 			items, nested[schema.KeyOf(item)] = append(items, flat), wasNested
 		}
 		read += int64(page.ScannedCount)
@@ -89,8 +90,8 @@ func Read(ctx context.Context, client table.Client, name, namespace string, told
 	}
 }
 
-// flattened returns an item with the attributes that writers before 0.6 keep in a map.
-func flattened(item schema.Item) (flat schema.Item, wasNested bool) {
+// flattenItem returns an item with its attributes moved out of the map of writers before 0.6.
+func flattenItem(item schema.Item) (flat schema.Item, wasNested bool) {
 	nested, ok := item["data"].(*types.AttributeValueMemberM)
 	if !ok {
 		return item, false
@@ -101,7 +102,7 @@ func flattened(item schema.Item) (flat schema.Item, wasNested bool) {
 	return out, true
 }
 
-// sourceOf judges the version record and keeps the items of one namespace.
+// sourceOf checks the version record and keeps the items of one namespace.
 func sourceOf(name, namespace string, items []schema.Item) (*Source, error) {
 	s := &Source{Table: name}
 	versions, ids := recordsOf(items)
@@ -125,20 +126,20 @@ func sourceOf(name, namespace string, items []schema.Item) (*Source, error) {
 		}
 		id, there := ids[s.Namespace]
 		if !there || id == "" {
-			return nil, fmt.Errorf("table %q has no namespace %q: name one with --from-namespace; it has %s", name, s.Namespace, list(ids))
+			return nil, fmt.Errorf("table %q has no namespace %q: name one with --from-namespace; it has %s", name, s.Namespace, listNames(ids))
 		}
 		s.keys = schema.NewKeys(id)
 		delete(ids, s.Namespace)
 		s.Others = slices.Sorted(maps.Keys(ids))
 	}
-	s.keep(items)
+	s.keepItems(items)
 	if len(s.items) == 0 && version == nil {
 		return nil, fmt.Errorf("table %q is not one of zae-limiter: it has no version record, no limits and no entities", name)
 	}
 	return s, nil
 }
 
-// recordsOf are the version records, and the ids of active namespaces by their names.
+// recordsOf returns the version records, and the ids of active namespaces by name.
 func recordsOf(items []schema.Item) (versions map[schema.Key]schema.Item, ids map[string]string) {
 	versions, ids = map[schema.Key]schema.Item{}, map[string]string{}
 	for _, item := range items {
@@ -154,30 +155,30 @@ func recordsOf(items []schema.Item) (versions map[schema.Key]schema.Item, ids ma
 	return versions, ids
 }
 
-// keep keeps the items of the namespace, but for the version record.
-func (s *Source) keep(items []schema.Item) {
+// keepItems keeps the items of the namespace, except the version record.
+func (s *Source) keepItems(items []schema.Item) {
 	for _, item := range items {
-		if key := schema.KeyOf(item); key.SK != schema.VersionKey().SK && s.owns(key.PK) {
+		if key := schema.KeyOf(item); key.SK != schema.VersionKey().SK && s.ownsPartition(key.PK) {
 			s.items = append(s.items, item)
 		}
 	}
 }
 
-// owns reports whether a partition is of the namespace.
-func (s *Source) owns(pk string) bool {
+// ownsPartition reports whether a partition belongs to the namespace.
+func (s *Source) ownsPartition(pk string) bool {
 	rest, inside := strings.CutPrefix(pk, s.keys.Prefix())
 	return inside && slices.ContainsFunc([]string{"ENTITY#", "RESOURCE#", "SYSTEM#"}, func(kind string) bool { return strings.HasPrefix(rest, kind) })
 }
 
-// knownLayout reports whether a layout with namespaces is known here.
+// knownLayout reports whether a layout with namespaces is known.
 func knownLayout(version string) bool {
 	var major, minor, patch int
 	_, err := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch)
 	return err == nil && major == 0 && minor <= 10
 }
 
-// list names namespaces.
-func list(ids map[string]string) string {
+// listNames formats the names of namespaces.
+func listNames(ids map[string]string) string {
 	if len(ids) == 0 {
 		return "none"
 	}

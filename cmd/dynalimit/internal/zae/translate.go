@@ -15,41 +15,41 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Translation is what a manifest says of a table, and what it does not.
+// Translation is a converted table.
 type Translation struct {
-	// Manifest has all limits and entities that a manifest can say.
+	// Manifest contains all limits and entities that a manifest can express.
 	Manifest *manifest.Manifest
-	// Lacks names, sorted, each thing that the manifest does not say, and what to do.
+	// Lacks names, sorted, each part that the manifest does not express, with advice.
 	Lacks []string
-	// Differs names, sorted, each thing that the manifest says in another way.
+	// Differs names, sorted, each part that the manifest expresses differently.
 	Differs []string
 }
 
-// flags are what a configuration item of zae-limiter 0.12 or later says besides limits. Each
-// of them is nil if the item does not say it.
+// flags are the flags of a configuration item of zae-limiter 0.12 or later. Each is nil if the
+// item does not have it.
 type flags struct {
-	// disabled is true if calls are refused, false if they are limited; bypass means that they
+	// disabled is true if calls are refused, false if they are limited. bypass means that they
 	// are admitted without limits.
 	disabled *bool
 	bypass   bool
 	cascade  *bool
 }
 
-// says reports whether the flags decide if calls are refused, limited or neither.
-func (f flags) says() bool { return f.disabled != nil || f.bypass }
+// isDecisive reports whether the flags decide that calls are refused, limited or neither.
+func (f flags) isDecisive() bool { return f.disabled != nil || f.bypass }
 
 // translator builds the manifest of a Source.
 type translator struct {
 	out   Translation
 	flags map[admin.Scope]flags
-	// limited are the levels that have limits in the table, by their limits in short.
+	// limited are the levels with limits in the table, by their limits in short.
 	limited map[admin.Scope]string
-	// silent are the entities whose records do not say whether calls charge their parents.
+	// silent are the entities whose records do not decide whether calls charge their parents.
 	silent map[string]bool
 }
 
-// Translate returns the manifest of what was read. Its name is manager; namespace is the one
-// of dynalimit that it is for, "" for none.
+// Translate returns the manifest of the table. Its name is manager. namespace is its dynalimit
+// namespace, or "".
 func (s *Source) Translate(manager, namespace string) Translation {
 	t := &translator{flags: map[admin.Scope]flags{}, limited: map[admin.Scope]string{}, silent: map[string]bool{}}
 	t.out.Manifest = &manifest.Manifest{Name: manager, Namespace: namespace, Configs: map[admin.Scope]admin.LimitConfig{}, Entities: map[string]manifest.Entity{}}
@@ -60,7 +60,7 @@ func (s *Source) Translate(manager, namespace string) Translation {
 		if of, ok := schema.LegacyOf(key); ok && !of.IsBucket {
 			limit, err := schema.DecodeLegacyLimit(item)
 			if err != nil {
-				t.lacks(scopeOf(of.Owner).String(), "%v", err)
+				t.addLack(scopeOf(of.Owner).String(), "%v", err)
 				continue
 			}
 			at := scopeOf(of.Owner)
@@ -74,31 +74,31 @@ func (s *Source) Translate(manager, namespace string) Translation {
 			continue
 		}
 		if id, ok := strings.CutPrefix(key.PK, s.keys.Entity("")); ok && key.SK == s.keys.Meta(id).SK {
-			t.record(id, item)
+			t.addRecord(id, item)
 		}
 	}
 	for at, limits := range older {
 		if stored, _ := storedLimits(composite[at]); len(stored) > 0 {
-			continue // zae-limiter 0.8 reads the composite item alone
+			continue // zae-limiter 0.8 reads only the composite item
 		}
 		composite[at] = withLimits(composite[at], limits)
 	}
 	for at, item := range composite {
 		if unused[at] && schema.ConfigVersion(item) == 0 {
-			t.unused(at, item)
+			t.nameUnused(at, item)
 			continue
 		}
-		t.level(at, item)
+		t.addLevel(at, item)
 	}
-	t.compare()
-	t.chains()
+	t.compareAll()
+	t.cutChains()
 	t.cascadeOfCalls()
 	slices.Sort(t.out.Lacks)
 	slices.Sort(t.out.Differs)
 	return t.out
 }
 
-// withLimits is a copy of a composite item with limits of the older layout.
+// withLimits returns a copy of a composite item with limits of the older layout.
 func withLimits(composite schema.Item, limits []schema.LegacyLimit) schema.Item {
 	item := schema.Item{}
 	maps.Copy(item, composite)
@@ -110,11 +110,11 @@ func withLimits(composite schema.Item, limits []schema.LegacyLimit) schema.Item 
 	return item
 }
 
-func (t *translator) lacks(what, format string, args ...any) {
+func (t *translator) addLack(what, format string, args ...any) {
 	t.out.Lacks = append(t.out.Lacks, what+": "+fmt.Sprintf(format, args...))
 }
 
-func (t *translator) differs(what, text string) {
+func (t *translator) addDifference(what, text string) {
 	t.out.Differs = append(t.out.Differs, what+": "+text)
 }
 
@@ -127,7 +127,7 @@ func scopeOf(o schema.ConfigOwner) admin.Scope {
 	return admin.Scope{Everyone: o.Entity == "", Entity: o.Entity, Resource: resource}
 }
 
-// levelAt returns the level of a composite configuration item; ok is false for another item.
+// levelAt returns the level of a composite configuration item. ok is false for another item.
 func (s *Source) levelAt(key schema.Key) (at admin.Scope, ok bool) {
 	if key == s.keys.SystemConfig() {
 		return admin.Scope{Everyone: true}, true
@@ -140,45 +140,45 @@ func (s *Source) levelAt(key schema.Key) (at admin.Scope, ok bool) {
 	return scopeOf(schema.ConfigOwner{Entity: entity, Resource: resource}), is && config
 }
 
-// record adds the record of an entity.
-func (t *translator) record(id string, item schema.Item) {
+// addRecord adds the record of an entity.
+func (t *translator) addRecord(id string, item schema.Item) {
 	what := "entity " + id
 	if why := schema.CheckEntity(id); why != "" {
-		t.lacks(what, "its id %s", why)
+		t.addLack(what, "its id %s", why)
 		return
 	}
 	e := schema.DecodeEntity(item)
 	record := admin.Entity{ID: id, Name: e.Name, ParentID: e.ParentID, Metadata: e.Metadata}
 	if len(record.Name) > 1024 {
-		t.lacks(what, "its name has %d bytes: write one of at most 1024", len(record.Name))
+		t.addLack(what, "its name has %d bytes: write one of at most 1024", len(record.Name))
 		record.Name = ""
 	}
 	if why := schema.CheckMetadata(record.Metadata); why != "" {
-		t.lacks(what, "its metadata %s", why)
+		t.addLack(what, "its metadata %s", why)
 		record.Metadata = nil
 	}
 	if why := schema.CheckEntity(record.ParentID); record.ParentID != "" && why != "" {
-		t.lacks(what, "the id of its parent %q %s", record.ParentID, why)
+		t.addLack(what, "the id of its parent %q %s", record.ParentID, why)
 		record.ParentID = ""
 	}
 	if item["cascade"] == nil {
 		t.silent[id] = true
 	}
-	record = linked(record, e.Cascade)
+	record = linkRecord(record, e.Cascade)
 	t.out.Manifest.Entities[id] = manifest.Entity{Record: record}
 }
 
-// linked is a record whose parent counts by all levels, or not at all, as zae-limiter has it.
-func linked(record admin.Entity, cascade bool) admin.Entity {
+// linkRecord returns a record whose parent counts by all levels, or not at all, as in zae-limiter.
+func linkRecord(record admin.Entity, cascade bool) admin.Entity {
 	record.Cascade, record.Detached = cascade && record.ParentID != "", !cascade && record.ParentID != ""
 	return record
 }
 
-// level adds a level.
-func (t *translator) level(at admin.Scope, item schema.Item) {
+// addLevel adds a level.
+func (t *translator) addLevel(at admin.Scope, item schema.Item) {
 	for _, why := range []string{checkName(at.Entity, schema.CheckEntity), checkName(at.Resource, schema.CheckResource)} {
 		if why != "" {
-			t.lacks(at.String(), "its name %s", why)
+			t.addLack(at.String(), "its name %s", why)
 			return
 		}
 	}
@@ -188,27 +188,27 @@ func (t *translator) level(at admin.Scope, item schema.Item) {
 	c.Unlimited = t.flags[at].bypass
 	limits, err := storedLimits(item)
 	if err != nil {
-		t.lacks(at.String(), "%v", err)
+		t.addLack(at.String(), "%v", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
-		t.limit(at, &c, name, limits[name])
+		t.addLimit(at, &c, name, limits[name])
 	}
 	if len(c.Limits) > schema.MaxLimits {
-		t.lacks(at.String(), "it has %d limits, and a level has at most %d: leave some out", len(c.Limits), schema.MaxLimits)
+		t.addLack(at.String(), "it has %d limits, and a level has at most %d: leave some out", len(c.Limits), schema.MaxLimits)
 		c.Limits = nil
 	}
 	if len(limits) > 0 {
-		t.limited[at] = describe(c.Limits)
+		t.limited[at] = describeLimits(c.Limits)
 	}
 	if c.Unlimited && len(limits) > 0 {
-		t.differs(at.String(), "its bypass becomes 'unlimited: true', so its limits ("+describe(c.Limits)+") are not in the manifest, and what it uses is counted nowhere; limits with 'shadow: true' count")
+		t.addDifference(at.String(), "its bypass becomes 'unlimited: true', so its limits ("+describeLimits(c.Limits)+") are not in the manifest, and what it uses is counted nowhere; limits with 'shadow: true' count")
 		c.Limits = nil
 	} else if c.Unlimited {
-		t.differs(at.String(), "its bypass becomes 'unlimited: true', and what it uses is counted nowhere; limits with 'shadow: true' count")
+		t.addDifference(at.String(), "its bypass becomes 'unlimited: true', and what it uses is counted nowhere; limits with 'shadow: true' count")
 	}
 	if len(c.Limits) == 0 && !c.Unlimited && !c.Blocked && c.OnUnavailable == "" {
 		if len(limits) > 0 {
-			t.lacks(at.String(), "none of its limits is in the manifest, so less specific ones hold")
+			t.addLack(at.String(), "none of its limits is in the manifest, so less specific ones hold")
 		}
 		return
 	}
@@ -218,26 +218,26 @@ func (t *translator) level(at admin.Scope, item schema.Item) {
 	}
 }
 
-// unused names the limits of an entity's default that zae-limiter 0.6 and 0.7 stored. They are
+// nameUnused names the limits of an entity's default that zae-limiter 0.6 and 0.7 stored. They are
 // not in the manifest, because no call used them.
-func (t *translator) unused(at admin.Scope, item schema.Item) {
+func (t *translator) nameUnused(at admin.Scope, item schema.Item) {
 	c := admin.LimitConfig{}
 	limits, _ := storedLimits(item) // these are of one prefix
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
-		t.limit(at, &c, name, limits[name])
+		t.addLimit(at, &c, name, limits[name])
 	}
-	t.lacks(at.String(), "its default limits (%s): no call of zae-limiter 0.6 or 0.7 uses them; write them under 'default' if they are to hold", describe(c.Limits))
+	t.addLack(at.String(), "its default limits (%s): no call of zae-limiter 0.6 or 0.7 uses them; write them under 'default' if they are to hold", describeLimits(c.Limits))
 }
 
-// limit adds a limit to a level.
-func (t *translator) limit(at admin.Scope, c *admin.LimitConfig, name string, s stored) {
+// addLimit adds a limit to a level.
+func (t *translator) addLimit(at admin.Scope, c *admin.LimitConfig, name string, s stored) {
 	what := fmt.Sprintf("limit %s of %s", name, at)
-	l, without, lacks, differs := s.limit(name)
+	l, without, lacks, differs := s.convertLimit(name)
 	if lacks != "" {
-		t.lacks(what, "%s", lacks)
+		t.addLack(what, "%s", lacks)
 	}
 	if differs != "" {
-		t.differs(what, differs)
+		t.addDifference(what, differs)
 	}
 	if !without {
 		c.Limits = append(c.Limits, notation.WithDefaults([]dynalimit.Limit{l})...)
@@ -251,7 +251,7 @@ func checkName(name string, check func(string) string) string {
 	return check(name)
 }
 
-func describe(limits []dynalimit.Limit) string {
+func describeLimits(limits []dynalimit.Limit) string {
 	texts := make([]string, len(limits))
 	for i, l := range limits {
 		texts[i] = l.Name + " " + notation.Describe(l)

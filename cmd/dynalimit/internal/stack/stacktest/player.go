@@ -1,4 +1,4 @@
-// Package stacktest plays what CloudFormation was recorded to answer about stacks.
+// Package stacktest plays recorded answers of CloudFormation about stacks.
 package stacktest
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 )
 
-// Stage is what is answered about a stack while it stands as it does.
+// Stage is the answers about a stack in one state.
 type Stage struct {
-	// Answers are the insides of the answers to each action: one after the other, the last
-	// one again and again. What begins with "!" is an error, as CODE: MESSAGE. NAME stands for
-	// the stack's name, and ID for its id.
+	// Answers are the bodies of the answers to each action, one after the other; the last one
+	// repeats. A body that begins with "!" is an error, as CODE: MESSAGE. NAME stands for the
+	// stack's name, and ID for its id.
 	Answers map[string][]string
-	// Then is what comes after an action.
+	// Then maps actions to the next stage.
 	Then map[string]*Stage
 
 	played map[string]int
@@ -29,13 +29,13 @@ type Stage struct {
 // Again is the stage where a stack begins.
 var Again = &Stage{}
 
-// Player is a CloudFormation over HTTP that plays stages, of each stack its own.
+// Player is a CloudFormation over HTTP that plays stages, separately for each stack.
 type Player struct {
-	// First is where each stack begins.
+	// First returns the first stage of each stack.
 	First func() *Stage
-	// List is the answer to who asks for all stacks.
+	// List is the answer about all stacks.
 	List []string
-	// After is called after each request, by its action and the stack's name.
+	// After is called after each request with its action and the stack's name.
 	After func(action, stack string)
 
 	mu     sync.Mutex
@@ -43,7 +43,7 @@ type Player struct {
 	asked  []url.Values
 }
 
-// Requests are those of an action so far.
+// Requests returns the requests of an action so far.
 func (p *Player) Requests(action string) (all []url.Values) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +65,7 @@ func (p *Player) Set(stack string, stage *Stage) {
 	p.stages[stack] = stage
 }
 
-// Client is a client whose requests stay in the process.
+// Client returns a client whose requests stay in the process.
 func (p *Player) Client() *cloudformation.Client {
 	return cloudformation.New(cloudformation.Options{
 		Region: "us-east-1", HTTPClient: p, BaseEndpoint: aws.String("http://stacktest.invalid"),
@@ -93,7 +93,7 @@ func (p *Player) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if parts := strings.Split(stack, "/"); len(parts) > 1 { // an id
 		stack = parts[1]
 	}
-	text := strings.NewReplacer("NAME", stack, "ID", ID(stack)).Replace(p.play(action, stack, r.Form))
+	text := strings.NewReplacer("NAME", stack, "ID", ID(stack)).Replace(p.nextAnswer(action, stack, r.Form))
 	if p.After != nil {
 		p.After(action, stack)
 	}
@@ -108,8 +108,8 @@ func (p *Player) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `<%[1]sResponse xmlns="%[2]s"><%[1]sResult>%[3]s</%[1]sResult></%[1]sResponse>`, action, namespace, text)
 }
 
-// play is the next answer to an action.
-func (p *Player) play(action, stack string, form url.Values) string {
+// nextAnswer returns the next answer to an action.
+func (p *Player) nextAnswer(action, stack string, form url.Values) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked = append(p.asked, form)
@@ -146,7 +146,7 @@ func (p *Player) play(action, stack string, form url.Values) string {
 	return text
 }
 
-// ID is the id of a stack.
+// ID returns the id of a stack.
 func ID(stack string) string {
 	return "arn:aws:cloudformation:us-east-1:000000000000:stack/" + stack + "/00000001"
 }

@@ -5,30 +5,30 @@ import (
 	"strings"
 )
 
-// What answers consist of.
+// Parts of answers.
 const (
-	// Absent is the error about a stack that is not there.
+	// Absent is the error about a missing stack.
 	Absent = "!ValidationError: Stack with id NAME does not exist"
-	// Ours is the tag of stacks that were deployed with the command.
+	// Ours is the tag of stacks that the command deployed.
 	Ours = "<Tags><member><Key>deployed-by</Key><Value>dynalimit</Value></member></Tags>"
-	// Protected says that termination protection is on.
+	// Protected turns termination protection on.
 	Protected = "<EnableTerminationProtection>true</EnableTerminationProtection>"
-	// Unchanged is the error of an update that changes nothing.
+	// Unchanged is the error of an update without a change.
 	Unchanged = "!ValidationError: No updates are to be performed."
-	// Begun is the id of a stack that is created or updated.
+	// Begun is the id of a created or updated stack.
 	Begun = "<StackId>ID</StackId>"
 )
 
-// Stack is a stack with a status, with what more is said of it.
+// Stack returns a stack with a status and more elements.
 func Stack(name, status string, more ...string) string {
 	return fmt.Sprintf("<member><StackName>%s</StackName><StackId>%s</StackId><StackStatus>%s</StackStatus><CreationTime>2026-01-23T15:30:45Z</CreationTime>%s</member>",
 		name, strings.Replace(ID("X"), "X", name, 1), status, strings.Join(more, ""))
 }
 
-// Stacks is the answer that has stacks.
-func Stacks(stacks ...string) string { return list("Stacks", stacks) }
+// Stacks returns an answer with stacks.
+func Stacks(stacks ...string) string { return listElement("Stacks", stacks) }
 
-// Event is an event of a resource, or of the stack where the resource is NAME.
+// Event returns an event of a resource, or of the stack if the resource is NAME.
 func Event(id int, resource, status, reason string) string {
 	physical, kind := "x", "AWS::IAM::Role"
 	if resource == "NAME" {
@@ -38,36 +38,36 @@ func Event(id int, resource, status, reason string) string {
 		"<ResourceType>%s</ResourceType><ResourceStatus>%s</ResourceStatus><ResourceStatusReason>%s</ResourceStatusReason><Timestamp>2026-01-23T15:30:45Z</Timestamp></member>", id, resource, physical, kind, status, reason)
 }
 
-// Events is the answer that has events, the newest first.
-func Events(events ...string) string { return list("StackEvents", events) }
+// Events returns an answer with events, newest first.
+func Events(events ...string) string { return listElement("StackEvents", events) }
 
-// Resource is something that a stack made.
+// Resource returns a resource of a stack.
 func Resource(logical, physical, kind string) string {
 	return fmt.Sprintf("<member><LogicalResourceId>%s</LogicalResourceId><PhysicalResourceId>%s</PhysicalResourceId><ResourceType>%s</ResourceType><ResourceStatus>CREATE_COMPLETE</ResourceStatus></member>", logical, physical, kind)
 }
 
-// Resources is the answer that has resources.
-func Resources(resources ...string) string { return list("StackResourceSummaries", resources) }
+// Resources returns an answer with resources.
+func Resources(resources ...string) string { return listElement("StackResourceSummaries", resources) }
 
-// Next is the mark of an answer that more of follows.
+// Next is the mark of an answer with more pages.
 const Next = "<NextToken>next</NextToken>"
 
-// Summary says which parameters a template has, and that it makes roles.
+// Summary returns the parameters of a template, with roles among its resources.
 func Summary(parameters ...string) string {
 	for i, name := range parameters {
 		parameters[i] = "<member><ParameterKey>" + name + "</ParameterKey><ParameterType>String</ParameterType></member>"
 	}
-	return list("Parameters", parameters) + "<Capabilities><member>CAPABILITY_IAM</member></Capabilities><CapabilitiesReason>it makes roles</CapabilitiesReason>"
+	return listElement("Parameters", parameters) + "<Capabilities><member>CAPABILITY_IAM</member></Capabilities><CapabilitiesReason>it makes roles</CapabilitiesReason>"
 }
 
-// Template is the answer that has a template.
+// Template returns an answer with a template.
 func Template(text string) string { return "<TemplateBody>" + text + "</TemplateBody>" }
 
-// Output is a value that a stack gives to others.
+// Output returns an output value of a stack.
 func Output(name, value string) string {
 	return "<Outputs><member><OutputKey>" + name + "</OutputKey><OutputValue>" + value + "</OutputValue></member></Outputs>"
 }
 
-func list(name string, members []string) string {
+func listElement(name string, members []string) string {
 	return "<" + name + ">" + strings.Join(members, "") + "</" + name + ">"
 }
