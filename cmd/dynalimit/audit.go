@@ -23,7 +23,7 @@ type auditCmd struct {
 	Resource    string `help:"Only changes of the limits of this resource." placeholder:"NAME" xor:"target"`
 	Plan        string `help:"Only changes of the limits of this plan." placeholder:"NAME" xor:"target"`
 	System      bool   `help:"Only changes of the limits of everybody." xor:"target"`
-	OfNamespace string `help:"Only what became of this namespace as a whole." placeholder:"NAME" xor:"target"`
+	OfNamespace string `help:"Only changes of this namespace as a whole." placeholder:"NAME" xor:"target"`
 	By          string `help:"Only changes that this principal made." placeholder:"NAME"`
 	From        string `help:"Not before: a time, a day, or a period such as 2h or '3d ago'. Default: the oldest kept." placeholder:"TIME"`
 	To          string `help:"Not after: a time, a day, or a period. Default: now." placeholder:"TIME"`

@@ -17,7 +17,7 @@ import (
 
 // blockCmd blocks levels.
 type blockCmd struct {
-	Set   blockSetCmd   `cmd:"" help:"Admit no call of an entity, a plan, a resource or anybody."`
+	Set   blockSetCmd   `cmd:"" help:"Refuse all calls of an entity, a plan, a resource or everybody."`
 	Admit blockAdmitCmd `cmd:"" help:"Make a level an exception of less specific blocks that have some."`
 	Lift  blockLiftCmd  `cmd:"" help:"End a block of a level. Blocks of other levels stay."`
 	List  blockListCmd  `cmd:"" help:"List the levels that are blocked."`

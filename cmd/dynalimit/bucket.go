@@ -22,13 +22,13 @@ type bucketCmd struct {
 	Reset  bucketResetCmd  `cmd:"" help:"Make limits of a bucket full."`
 	TopUp  bucketTopUpCmd  `cmd:"" help:"Add tokens to limits of a bucket."`
 	Grant  bucketGrantCmd  `cmd:"" help:"Add tokens to quotas of a bucket, for the window that they are in."`
-	Resume bucketResumeCmd `cmd:"" help:"End the pause of a bucket whose provider said stop."`
+	Resume bucketResumeCmd `cmd:"" help:"End the pause of a bucket after its provider has refused calls."`
 }
 
 // bucketFlags are the common flags for filling a bucket.
 type bucketFlags struct {
 	Entity   string `arg:"" help:"The entity's id."`
-	Resource string `arg:"" help:"The resource whose bucket it is."`
+	Resource string `arg:"" help:"The resource of the bucket."`
 	ID       string `name:"id" help:"Do it once under this id, however often the command is repeated within 30 days. Default: a new one, which a failure names." placeholder:"ID"`
 	changes
 }
@@ -145,7 +145,7 @@ func (c bucketGrantCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 // bucketResumeCmd ends a pause.
 type bucketResumeCmd struct {
 	Entity   string `arg:"" help:"The entity's id."`
-	Resource string `arg:"" help:"The resource whose bucket it is."`
+	Resource string `arg:"" help:"The resource of the bucket."`
 	changes
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 type credentialsCmd struct {
-	Show   credentialsShowCmd   `cmd:"" help:"Show what may be seen of somebody's credentials."`
+	Show   credentialsShowCmd   `cmd:"" help:"Show the state of a client's credentials."`
 	Create credentialsCreateCmd `cmd:"" help:"Give an organisation or an app a client id and a secret."`
 	Rotate credentialsRotateCmd `cmd:"" help:"Give an organisation or an app another secret."`
 	Revoke credentialsRevokeCmd `cmd:"" help:"End the credentials of an organisation or an app, and the tokens they got."`
@@ -161,7 +161,7 @@ func (g *graceFlag) UnmarshalText(text []byte) error {
 
 type credentialsRotateCmd struct {
 	account
-	Grace graceFlag `help:"How long the secret works that it has, in whole hours up to 168. 0: no longer, and nobody can renew a token that it got. Default: 24h." default:"24h" placeholder:"TIME"`
+	Grace graceFlag `help:"How long the current secret still works, in whole hours up to 168. 0: it stops at once, and its tokens cannot be renewed. Default: 24h." default:"24h" placeholder:"TIME"`
 	handover
 	keysetFlag
 }
@@ -209,7 +209,7 @@ func (c account) issueSecret(
 // explainUndecided adds advice to an error after which the secret may or may not exist.
 func (c account) explainUndecided(err error) error {
 	if errors.Is(err, credentials.ErrUnavailable) {
-		return fmt.Errorf("%w; look at it with 'dynalimit budget credentials show %s': where a secret was made all the same, nobody has it, and 'rotate' makes another", err, c.asArguments())
+		return fmt.Errorf("%w; check with 'dynalimit budget credentials show %s': if a secret was made, nobody has it, and 'rotate' makes another", err, c.asArguments())
 	}
 	return err
 }

@@ -78,7 +78,7 @@ func explainUndone(err error) error {
 	if _, invalid := errors.AsType[*fault.ValidationError](err); invalid || errors.Is(err, budget.ErrNotFound) {
 		return err
 	}
-	return fmt.Errorf("%w; what was done stays done, and the same command goes on", err)
+	return fmt.Errorf("%w; the finished part stays; run the same command to continue", err)
 }
 
 // doomed is an organisation or app before its deletion.

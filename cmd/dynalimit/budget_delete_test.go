@@ -54,7 +54,7 @@ func TestADeletionThatFailedGoesOn(t *testing.T) {
 	code, _, stderr := s.run("orgs", "delete", acme, "--yes")
 	s.db.SetFaults(nil)
 	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "what was done stays done, and the same command goes on")
+	assert.Contains(t, stderr, "the finished part stays; run the same command to continue")
 	code, _, stderr = s.run("orgs", "put", acme, "--ordering", "premium", "--quota", "premium=1")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "first complete that with 'dynalimit budget orgs delete'")

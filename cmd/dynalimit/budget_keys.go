@@ -46,7 +46,7 @@ func (keysListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) erro
 }
 
 type keysCreateCmd struct {
-	Name string `arg:"" help:"What to call it: who or what uses it."`
+	Name string `arg:"" help:"The key's name, such as that of its user."`
 	Org  string `help:"Id of the one organisation that it configures, which need not be there yet. Default: all." placeholder:"ID"`
 	handover
 	keysetFlag

@@ -19,7 +19,7 @@ const keysetVariable = "DYNALIMIT_KEYSET"
 
 // keysetFlag names the keys that hash secrets.
 type keysetFlag struct {
-	Keyset string `help:"File with the keys of the keeper, its peppers among them, or secretsmanager:NAME for a secret of AWS Secrets Manager. Default: what DYNALIMIT_KEYSET in the environment says." placeholder:"FILE"`
+	Keyset string `help:"File with the keys of the keeper, its peppers among them, or secretsmanager:NAME for a secret of AWS Secrets Manager. Default: the content of DYNALIMIT_KEYSET in the environment." placeholder:"FILE"`
 }
 
 // vaultPrefix is the prefix of a secret's name or ARN, in place of a file.
@@ -54,7 +54,7 @@ func (f keysetFlag) keyLoader(ctx context.Context, g *globals) (load credentials
 func (f keysetFlag) loadKeys(ctx context.Context, g *globals) (*credentials.KeySet, error) {
 	if f.Keyset == "" {
 		if os.Getenv(keysetVariable) == "" {
-			return nil, badInput("no keys of the keeper: name its file with --keyset, or have %s say what is in it", keysetVariable)
+			return nil, badInput("no keys of the keeper: name its file with --keyset, or set %s to its content", keysetVariable)
 		}
 		keys, err := credentials.KeysFromEnvironment(keysetVariable)
 		if err != nil {

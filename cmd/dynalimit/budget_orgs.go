@@ -19,15 +19,15 @@ import (
 type orgsCmd struct {
 	List orgsListCmd `cmd:"" help:"List the organisations."`
 	Show orgsShowCmd `cmd:"" help:"Show an organisation's configuration."`
-	Put  orgsPutCmd  `cmd:"" help:"Create an organisation, or change what is given."`
+	Put  orgsPutCmd  `cmd:"" help:"Create an organisation, or change the given fields."`
 
 	Delete orgsDeleteCmd `cmd:"" help:"Delete an organisation with its apps and credentials."`
 }
 
 type appsCmd struct {
 	List appsListCmd `cmd:"" help:"List an organisation's apps."`
-	Show appsShowCmd `cmd:"" help:"Show what an app does not inherit."`
-	Put  appsPutCmd  `cmd:"" help:"Create an app, or change what is given."`
+	Show appsShowCmd `cmd:"" help:"Show an app's own configuration, without inherited fields."`
+	Put  appsPutCmd  `cmd:"" help:"Create an app, or change the given fields."`
 
 	Delete appsDeleteCmd `cmd:"" help:"Delete an app with its credentials."`
 }
@@ -139,7 +139,7 @@ func (c orgsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) er
 type policyFlags struct {
 	Name     string             `help:"Name for people."`
 	Ordering []string           `help:"Labels from the preferred to the last resort." placeholder:"LABEL,…"`
-	Quota    map[string]dollars `help:"What a label may cost a day; repeat per label. Those not given stay." placeholder:"LABEL=USD"`
+	Quota    map[string]dollars `help:"The daily quota of a label; repeat per label. Those not given stay." placeholder:"LABEL=USD"`
 	Model    map[string]string  `help:"The model id of a label; repeat per label. Those not given stay." placeholder:"LABEL=ID"`
 	Tight    int                `help:"Percent of a quota where mode TIGHT begins." placeholder:"PERCENT"`
 }
@@ -204,8 +204,8 @@ func overlayMap[V any](old, changes map[string]V) map[string]V {
 type orgsPutCmd struct {
 	Org string `arg:"" help:"The organisation's id, a UUID."`
 	policyFlags
-	Timezone string    `help:"IANA name of the zone whose days count. UTC for a new organisation; it cannot be changed."`
-	Scope    scopeFlag `help:"Whose spend a quota counts: the organisation's (org) or each app's (app); it cannot be changed." placeholder:"org|app"`
+	Timezone string    `help:"IANA name of the time zone of the days. UTC for a new organisation; it cannot be changed."`
+	Scope    scopeFlag `help:"The spend that a quota counts: the organisation's (org) or each app's (app); it cannot be changed." placeholder:"org|app"`
 	Shards   int       `help:"How many counters a day is spread over."`
 	Sticky   *bool     `help:"Keep a record of the label in use. Default: it is kept." negatable:""`
 }

@@ -14,7 +14,7 @@ import (
 // priceListFlags name a price list and select from it.
 type priceListFlags struct {
 	Source   string   `arg:"" optional:"" help:"A file, or a URL of http or https. Default: the list of LiteLLM." placeholder:"FILE-OR-URL"`
-	Provider []string `help:"Whose models, as LiteLLM's list names them. Default: openai, anthropic, gemini, bedrock." placeholder:"PROVIDER"`
+	Provider []string `help:"Providers of the models, named as in LiteLLM's list. Default: openai, anthropic, gemini, bedrock." placeholder:"PROVIDER"`
 	Name     string   `name:"list" help:"The name that its prices are stored with. Default: prices, or litellm." placeholder:"NAME"`
 	Accept   []string `help:"Models to take although they are held back." placeholder:"MODEL"`
 }

@@ -18,7 +18,7 @@ type pricesCmd struct {
 	Set   pricesSetCmd   `cmd:"" help:"Store a model's price, for all organisations."`
 	Reset pricesResetCmd `cmd:"" help:"Drop a model's stored prices: the built-in ones hold again."`
 
-	Import pricesImportCmd `cmd:"" help:"Store what differs in a price list and is plausible."`
+	Import pricesImportCmd `cmd:"" help:"Store the different, plausible prices of a price list."`
 }
 
 // priceJSON is a price with its model's info, as JSON.
@@ -163,7 +163,7 @@ func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output)
 	return showResult(ctx, b, out, func(k *budget.Keeper) (priceJSON, error) {
 		rows, err := k.Prices().Get(ctx, c.Model)
 		if err == nil && len(rows) == 0 {
-			err = errors.New("no price is stored for it: 'dynalimit budget prices list " + c.Model + "' shows what holds")
+			err = errors.New("no price is stored for it: 'dynalimit budget prices list " + c.Model + "' shows the price in force")
 		}
 		if err == nil {
 			err = k.Prices().Replace(ctx, c.Model, rows)

@@ -12,8 +12,8 @@ import (
 )
 
 type quotasCmd struct {
-	Show quotasShowCmd `cmd:"" help:"Show the quotas in force and what is left of them."`
-	Set  quotasSetCmd  `cmd:"" help:"Set what labels may cost."`
+	Show quotasShowCmd `cmd:"" help:"Show the quotas in force and the remaining money."`
+	Set  quotasSetCmd  `cmd:"" help:"Set the quotas of labels."`
 }
 
 // quotasJSON is the effective policy with the state of its daily quotas.
@@ -82,7 +82,7 @@ func (j quotasJSON) printText(out *term.Output) {
 
 type quotasSetCmd struct {
 	Org   string             `arg:"" help:"The organisation's id."`
-	Quota map[string]dollars `arg:"" optional:"" help:"What a label may cost a day, as LABEL=USD." placeholder:"LABEL=USD"`
+	Quota map[string]dollars `arg:"" optional:"" help:"The daily quota of a label, as LABEL=USD." placeholder:"LABEL=USD"`
 	App   string             `help:"Set them for one app; it then inherits none."`
 }
 

@@ -11,7 +11,7 @@ import (
 // settingsCmd shows and changes the settings that all keepers of the tables share.
 type settingsCmd struct {
 	Show settingsShowCmd `cmd:"" help:"Show the settings that all keepers of the tables share."`
-	Set  settingsSetCmd  `cmd:"" help:"Change what is given of the settings that all keepers of the tables share."`
+	Set  settingsSetCmd  `cmd:"" help:"Change the given ones of the settings that all keepers of the tables share."`
 }
 
 // printSettings prints settings, and the defaults in place of missing ones.
@@ -35,7 +35,7 @@ func (settingsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) 
 }
 
 type settingsSetCmd struct {
-	KeepDays int               `help:"How many days what was counted is kept after its day. What was counted before keeps its time." placeholder:"DAYS"`
+	KeepDays int               `help:"How many days counters are kept after their day. Existing counters keep their expiry." placeholder:"DAYS"`
 	Model    map[string]string `help:"The model id of a label, where neither an app nor its organisation has one; repeat per label. Those not given stay." placeholder:"LABEL=ID"`
 	NoModel  []string          `help:"Labels that are to have no model here." placeholder:"LABEL"`
 }

@@ -61,7 +61,7 @@ type adjustCmd struct {
 	Org    string  `arg:"" help:"The organisation's id."`
 	App    string  `arg:"" help:"The app's id."`
 	Label  string  `arg:"" help:"The label."`
-	Charge dollars `help:"Dollars to add to what was spent." xor:"amount" required:"" placeholder:"USD"`
+	Charge dollars `help:"Dollars to add to the spend." xor:"amount" required:"" placeholder:"USD"`
 	Credit dollars `help:"Dollars to take off it." xor:"amount" required:"" placeholder:"USD"`
 	Reason string  `help:"Why; it is kept." required:""`
 	Day    dayFlag `help:"The day, like 2026-01-31. Default: today." placeholder:"DAY"`

@@ -18,7 +18,7 @@ import (
 type checkCmd struct {
 	Entity   string   `arg:"" help:"The entity's id."`
 	Resource string   `arg:"" help:"The resource that it asks for."`
-	Amounts  []string `arg:"" optional:"" name:"amount" sep:"none" help:"What it asks for, NAME=N, such as rpm=1 tpm=2000 'usd=$0.02'. Default: nothing, to see what is left."`
+	Amounts  []string `arg:"" optional:"" name:"amount" sep:"none" help:"Requested amounts, NAME=N, such as rpm=1 tpm=2000 'usd=$0.02'. Default: none, to see the remaining tokens."`
 }
 
 func (c checkCmd) Validate() error {

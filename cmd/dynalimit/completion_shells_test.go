@@ -73,13 +73,13 @@ func TestCompletionInEveryShell(t *testing.T) {
 				source <(dynalimit completion zsh)
 				words=(dynalimit entity upd); CURRENT=3
 				_dynalimit`},
-			"update:Change what is given of an entity's record.",
+			"update:Change the given fields of an entity's record.",
 		},
 		"fish": { // its own question
 			[]string{"--no-config", "-c", `
 				dynalimit completion fish | source
 				complete -C 'dynalimit entity upd'`},
-			"update\tChange what is given of an entity's record.",
+			"update\tChange the given fields of an entity's record.",
 		},
 	} {
 		path, err := exec.LookPath(shell)

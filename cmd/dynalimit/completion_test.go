@@ -54,8 +54,8 @@ func TestCompletionOfWords(t *testing.T) {
 // TestCompletionWordsTellWhatTheyAreAbout, in the form of each shell.
 func TestCompletionWordsTellWhatTheyAreAbout(t *testing.T) {
 	for shell, want := range map[string]string{
-		"zsh":  "update:Change what is given of an entity's record.\n",
-		"fish": "update\tChange what is given of an entity's record.\n",
+		"zsh":  "update:Change the given fields of an entity's record.\n",
+		"fish": "update\tChange the given fields of an entity's record.\n",
 		"bash": "update\n",
 	} {
 		_, stdout, _ := runPlain(t, "completion-words", shell, "--", "entity", "upd")

@@ -17,7 +17,7 @@ import (
 
 // doctorCmd diagnoses faults.
 type doctorCmd struct {
-	Role doctor.Role `help:"Whose permissions are tried: acquire, read, admin, or service, which is acquire and read." enum:"service,acquire,read,admin" default:"service"`
+	Role doctor.Role `help:"The role to test: acquire, read, admin, or service, which is acquire and read." enum:"service,acquire,read,admin" default:"service"`
 	whichTables
 	Timeout time.Duration `help:"How long one request may take." default:"5s"`
 }

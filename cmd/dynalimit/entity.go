@@ -18,9 +18,9 @@ type entityCmd struct {
 	Create   entityCreateCmd   `cmd:"" help:"Make the record of an entity: its parent, plan, name and metadata."`
 	Show     entityShowCmd     `cmd:"" help:"Show an entity's record."`
 	List     entityListCmd     `cmd:"" help:"List the entities that have records."`
-	Update   entityUpdateCmd   `cmd:"" help:"Change what is given of an entity's record."`
+	Update   entityUpdateCmd   `cmd:"" help:"Change the given fields of an entity's record."`
 	Delete   entityDeleteCmd   `cmd:"" help:"Delete an entity with its limits and buckets."`
-	Children entityChildrenCmd `cmd:"" help:"List the entities whose parent an entity is."`
+	Children entityChildrenCmd `cmd:"" help:"List the children of an entity."`
 	Buckets  entityBucketsCmd  `cmd:"" help:"Show how full an entity's buckets are, as bars."`
 }
 
@@ -111,7 +111,7 @@ func wantCount(n int) error {
 }
 
 type entityListCmd struct {
-	Parent string `help:"Only those whose parent this entity is." placeholder:"ID"`
+	Parent string `help:"Only children of this entity." placeholder:"ID"`
 	entityFilter
 }
 

@@ -65,7 +65,7 @@ type entityCreateCmd struct {
 	Parent   string       `help:"The entity that this one belongs to; calls charge its buckets too, by the limits made for it or for its plan." placeholder:"ID"`
 	Cascade  bool         `help:"Charge the parent by all its levels, those of resource and system among them: they limit all of its children together." xor:"link"`
 	Detached bool         `help:"Do not charge the parent: it is for order alone." xor:"link"`
-	Plan     string       `help:"The plan whose limits apply where the entity has none of its own." placeholder:"NAME"`
+	Plan     string       `help:"The plan that provides limits where the entity has none of its own." placeholder:"NAME"`
 	Metadata metadataFlag `help:"Any JSON, or @FILE that holds it." placeholder:"JSON"`
 	changes
 }
@@ -116,7 +116,7 @@ type entityUpdateCmd struct {
 	Parent   *string       `help:"The entity that this one belongs to; calls charge its buckets too, by the limits made for it or for its plan; '' removes it." placeholder:"ID"`
 	Cascade  *bool         `help:"Charge the parent by all its levels, those of resource and system among them, or do not." negatable:""`
 	Detached *bool         `help:"Do not charge the parent: it is for order alone. --no-detached charges it." negatable:""`
-	Plan     *string       `help:"The plan whose limits apply where the entity has none of its own; '' removes it." placeholder:"NAME"`
+	Plan     *string       `help:"The plan that provides limits where the entity has none of its own; '' removes it." placeholder:"NAME"`
 	Metadata *metadataFlag `help:"Any JSON, or @FILE that holds it; '' removes it." placeholder:"JSON"`
 	Only     bool          `help:"Money that another plan or parent takes out of force is meant to go."`
 	Version  *int64        `help:"Change the record only if it has this version, as 'show' prints it. Default: the one found." placeholder:"N"`

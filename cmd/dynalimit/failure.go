@@ -71,7 +71,7 @@ func (g *globals) explainError(ctx context.Context, err error) error {
 		return &failure{exitInterrupted, errors.New("interrupted: nothing was changed")}
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("interrupted: %w; what was done stays done, run the command again to go on", err)
+		return fmt.Errorf("interrupted: %w; the finished part stays, run the command again to continue", err)
 	}
 	if next := g.adviceFor(err); next != "" && !strings.HasSuffix(err.Error(), next) {
 		return fmt.Errorf("%w; %s", err, next)

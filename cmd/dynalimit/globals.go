@@ -19,13 +19,13 @@ type globals struct {
 	Profile   string `help:"Profile of the AWS configuration. Default: as the environment says." group:"where"`
 	Table     string `help:"Table of limits and buckets." default:"limits" env:"DYNALIMIT_TABLE" group:"where"`
 	Namespace string `help:"Tenant of the table. Default: none." env:"DYNALIMIT_NAMESPACE" placeholder:"NAME" group:"where"`
-	As        string `help:"Who makes the changes, as their events are to tell. Default: who AWS says you are; with an engine, your user and this machine." env:"DYNALIMIT_PRINCIPAL" placeholder:"NAME" aliases:"principal" group:"how"`
+	As        string `help:"The author of the changes in audit events. Default: your AWS identity; with an engine, your user and this machine." env:"DYNALIMIT_PRINCIPAL" placeholder:"NAME" aliases:"principal" group:"how"`
 	JSON      bool   `name:"json" help:"Print JSON, for programs." group:"how"`
 }
 
 // changes is the flags of commands that change something.
 type changes struct {
-	DryRun bool `help:"Show what would be changed, and change nothing."`
+	DryRun bool `help:"Show the changes, and make none."`
 }
 
 // asks is the flags of commands that ask for confirmation.

@@ -21,14 +21,14 @@ type keeperCmd struct {
 // keeperServeCmd serves the REST API. A setting comes from its flag, else from the environment,
 // else from the file.
 type keeperServeCmd struct {
-	Config          string         `help:"YAML file with what flags do not say." env:"DYNALIMIT_KEEPER_CONFIG" placeholder:"FILE"`
+	Config          string         `help:"YAML file with the settings that no flag gives." env:"DYNALIMIT_KEEPER_CONFIG" placeholder:"FILE"`
 	Listen          *string        `help:"Address of the API. Default: 127.0.0.1:8080." env:"DYNALIMIT_KEEPER_LISTEN" placeholder:"ADDRESS"`
 	Metrics         *string        `help:"Address of /metrics, /live and /ready, or off. Default: 127.0.0.1:9090." env:"DYNALIMIT_KEEPER_METRICS" placeholder:"ADDRESS"`
 	TLSCert         *string        `name:"tls-cert" help:"File of the certificate." env:"DYNALIMIT_KEEPER_TLS_CERT" placeholder:"FILE"`
 	TLSKey          *string        `name:"tls-key" help:"File of the certificate's key." env:"DYNALIMIT_KEEPER_TLS_KEY" placeholder:"FILE"`
 	BehindProxy     saidList       `help:"Networks of the proxies in front, which speak TLS with the clients and are believed about their addresses." env:"DYNALIMIT_KEEPER_BEHIND_PROXY" placeholder:"CIDR,…"`
 	ForwardedHeader *string        `help:"The header in which they put those: X-Forwarded-For or Forwarded. Default: X-Forwarded-For." env:"DYNALIMIT_KEEPER_FORWARDED_HEADER" placeholder:"NAME"`
-	CORSOrigin      saidList       `name:"cors-origin" help:"Origins whose pages may ask from a browser. Default: none." env:"DYNALIMIT_KEEPER_CORS_ORIGIN" placeholder:"ORIGIN,…"`
+	CORSOrigin      saidList       `name:"cors-origin" help:"Origins of pages that may send requests from a browser. Default: none." env:"DYNALIMIT_KEEPER_CORS_ORIGIN" placeholder:"ORIGIN,…"`
 	ShutdownDelay   *time.Duration `help:"How long requests are taken after /ready says no. Default: none." env:"DYNALIMIT_KEEPER_SHUTDOWN_DELAY" placeholder:"TIME"`
 	ShutdownTime    *time.Duration `help:"How long requests under way may take to end. Default: 20s." env:"DYNALIMIT_KEEPER_SHUTDOWN_TIME" placeholder:"TIME"`
 	Control         string         `help:"Table of configuration, prices and credentials." default:"control" env:"DYNALIMIT_KEEPER_CONTROL"`
@@ -36,7 +36,7 @@ type keeperServeCmd struct {
 	CreateTables    bool           `help:"Create tables that are missing."`
 	Spool           *string        `help:"File of this process alone that keeps usage while DynamoDB does not take it. Default: none, then such usage is refused." env:"DYNALIMIT_KEEPER_SPOOL" placeholder:"FILE"`
 	Linger          *time.Duration `help:"How long usage waits for more to share its transaction, where such queues up: longer costs less, and answers later. Default: 2ms." env:"DYNALIMIT_KEEPER_LINGER" placeholder:"TIME"`
-	Keyset          *string        `help:"File with the keys of the keeper, or secretsmanager:NAME for a secret of AWS Secrets Manager. Default: what DYNALIMIT_KEYSET in the environment says." placeholder:"FILE"`
+	Keyset          *string        `help:"File with the keys of the keeper, or secretsmanager:NAME for a secret of AWS Secrets Manager. Default: the content of DYNALIMIT_KEYSET in the environment." placeholder:"FILE"`
 }
 
 // keeperLocalHelp is the help of --local for this command.

@@ -15,35 +15,35 @@ import (
 // only in the arguments that name the level.
 type (
 	systemCmd struct {
-		Show   showCmd[everybody]   `cmd:"" help:"Show what is set for everybody."`
+		Show   showCmd[everybody]   `cmd:"" help:"Show the limits of everybody."`
 		Set    setCmd[everybody]    `cmd:"" help:"Set the limits of everybody."`
-		Delete deleteCmd[everybody] `cmd:"" help:"Remove what is set for everybody."`
+		Delete deleteCmd[everybody] `cmd:"" help:"Remove the limits of everybody."`
 	}
 	resourceCmd struct {
 		List   listCmd[resourceLevel]   `cmd:"" help:"List the resources that have limits."`
-		Show   showCmd[resourceLevel]   `cmd:"" help:"Show what is set for a resource."`
+		Show   showCmd[resourceLevel]   `cmd:"" help:"Show the limits of a resource."`
 		Set    resourceSetCmd           `cmd:"" help:"Set the limits of a resource, and its groups."`
 		Add    addCmd[resourceLevel]    `cmd:"" help:"Set limits of a resource by name, and keep the others."`
 		Remove removeCmd[resourceLevel] `cmd:"" help:"Take limits off the list of a resource."`
 		Lower  lowerCmd[resourceLevel]  `cmd:"" help:"End raises of a resource's limits."`
-		Delete deleteCmd[resourceLevel] `cmd:"" help:"Remove what is set for a resource."`
+		Delete deleteCmd[resourceLevel] `cmd:"" help:"Remove the limits of a resource."`
 	}
 	planCmd struct {
 		List   listCmd[planLevel]   `cmd:"" help:"List the plans that have limits."`
-		Show   showCmd[planLevel]   `cmd:"" help:"Show what is set for a plan."`
+		Show   showCmd[planLevel]   `cmd:"" help:"Show the limits of a plan."`
 		Set    setCmd[planLevel]    `cmd:"" help:"Set the limits of a plan."`
 		Add    addCmd[planLevel]    `cmd:"" help:"Set limits of a plan by name, and keep the others."`
 		Remove removeCmd[planLevel] `cmd:"" help:"Take limits off the list of a plan."`
 		Lower  lowerCmd[planLevel]  `cmd:"" help:"End raises of a plan's limits."`
-		Delete deleteCmd[planLevel] `cmd:"" help:"Remove what is set for a plan."`
+		Delete deleteCmd[planLevel] `cmd:"" help:"Remove the limits of a plan."`
 	}
 	limitsCmd struct {
-		Show    showCmd[entityLevel]   `cmd:"" help:"Show what is set for an entity."`
+		Show    showCmd[entityLevel]   `cmd:"" help:"Show the limits of an entity."`
 		Set     setCmd[entityLevel]    `cmd:"" help:"Replace the limits of an entity."`
 		Add     addCmd[entityLevel]    `cmd:"" help:"Set limits of an entity by name, and keep the others."`
 		Remove  removeCmd[entityLevel] `cmd:"" help:"Take limits off the list of an entity."`
 		Lower   lowerCmd[entityLevel]  `cmd:"" help:"End raises of an entity's limits."`
-		Delete  deleteCmd[entityLevel] `cmd:"" help:"Remove what is set for an entity, so that less specific levels apply."`
+		Delete  deleteCmd[entityLevel] `cmd:"" help:"Remove the limits of an entity, so that less specific levels apply."`
 		List    limitsListCmd          `cmd:"" help:"List every level that says anything."`
 		Resolve limitsResolveCmd       `cmd:"" help:"Show which limits are in force for an entity, and where they come from."`
 	}

@@ -17,7 +17,7 @@ import (
 // addCmd sets limits of a level by name, without hiding others.
 type addCmd[L level] struct {
 	At     L        `embed:""`
-	Limits []string `arg:"" name:"limit" sep:"none" help:"Limits, as 'set' takes them; without a period or window they keep what the limit in force has. NAME=unlimited takes the limit of a less specific level away."`
+	Limits []string `arg:"" name:"limit" sep:"none" help:"Limits, as 'set' takes them; without a period or window they keep those of the limit in force. NAME=unlimited removes the limit of a less specific level."`
 	Only   bool     `help:"Money that is taken away is meant to go."`
 	raising
 	changes

@@ -18,7 +18,7 @@ type levelSet struct {
 	Limits        []string `arg:"" optional:"" name:"limit" sep:"none" help:"Limits, NAME=CAPACITY[/PERIOD][,burst=N][,refill=N][,max-debt=N][,shadow], such as rpm=100 or tpm=40k/1m,burst=80k; or quotas of the calendar, NAME=CAPACITY/daily[,zone=ZONE], or hourly, weekly, monthly; of money with dollars, 'NAME=$50/daily[,per-model]'. They replace those that are set."`
 	Unlimited     bool     `help:"Lift all limits at this level, instead of setting any. Nothing is counted."`
 	Counted       bool     `help:"With --unlimited: count calls by the limits that would be in force otherwise; they deny nothing."`
-	OnUnavailable *string  `help:"What calls do while DynamoDB does not answer: block, allow or local; none leaves it to less specific levels." enum:"block,allow,local,none" placeholder:"POLICY"`
+	OnUnavailable *string  `help:"The outage policy, while DynamoDB does not answer: block, allow or local; none leaves it to less specific levels." enum:"block,allow,local,none" placeholder:"POLICY"`
 	Only          bool     `help:"Limits in force that the change takes out of force are meant to go: money, and those of less specific levels that the list hides."`
 	Version       *int64   `help:"Change the level only if it has this version, as 'show --json' prints it. Default: the one found." placeholder:"N"`
 	changes

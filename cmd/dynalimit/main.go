@@ -27,34 +27,34 @@ type commands struct {
 	System   systemCmd   `cmd:"" help:"Show and set the limits of everybody." group:"limits"`
 	Resource resourceCmd `cmd:"" help:"Show and set the limits of resources." group:"limits"`
 	Plan     planCmd     `cmd:"" help:"Show and set the limits of plans, which entities share." group:"limits"`
-	Limits   limitsCmd   `cmd:"" help:"Show and set the limits of single entities, and what is in force." group:"limits"`
-	Manifest manifestCmd `cmd:"" help:"Limits as code: compare a file with the table, and make the table say what it says." group:"limits"`
+	Limits   limitsCmd   `cmd:"" help:"Show and set the limits of single entities, and show the limits in force." group:"limits"`
+	Manifest manifestCmd `cmd:"" help:"Limits as code: compare a file with the table, and change the table to match." group:"limits"`
 
-	Check     checkCmd     `cmd:"" help:"Explain what a call would be told: limits, levels, what is left, until when." group:"limits"`
+	Check     checkCmd     `cmd:"" help:"Explain the decision about a call: limits, levels, remaining tokens, waiting time." group:"limits"`
 	Tables    tableCmd     `cmd:"" name:"table" help:"Make, look at and delete the tables." group:"tables"`
 	Stack     stackCmd     `cmd:"" help:"Deploy tables, roles and alarms with CloudFormation." group:"tables"`
 	Entity    entityCmd    `cmd:"" help:"Make, show, change and delete the records of entities, and show their buckets." group:"limits"`
 	Block     blockCmd     `cmd:"" help:"Shut out an entity, a plan, a resource or everybody." group:"limits"`
 	Bucket    bucketCmd    `cmd:"" help:"Fill buckets by hand." group:"limits"`
 	Namespace namespaceCmd `cmd:"" help:"Register, list, delete and purge the tenants of the table." group:"tables"`
-	Audit     auditCmd     `cmd:"" help:"Show who changed what, and when." group:"look"`
+	Audit     auditCmd     `cmd:"" help:"Show the changes with their authors and times." group:"look"`
 	Template  templateCmd  `cmd:"" help:"Print a template of tables, roles, alarms and functions, for CloudFormation or Terraform." group:"tables"`
 	Upgrade   upgradeCmd   `cmd:"" help:"Let a table have everything that this version can store." group:"tables"`
 	Migrate   migrateCmd   `cmd:"" help:"Turn a table of the older layout into today's." group:"tables"`
 
-	Usage  usageCmd  `cmd:"" help:"Show and export what was used, by hour, day and month." group:"look"`
+	Usage  usageCmd  `cmd:"" help:"Show and export usage, by hour, day and month." group:"look"`
 	Tail   tailCmd   `cmd:"" help:"Follow the table's stream, and turn it into usage." group:"look"`
 	Top    topCmd    `cmd:"" help:"Show the fullest buckets of a resource, or those of an entity, once or as they change." group:"look"`
-	Doctor doctorCmd `cmd:"" help:"Find out what is wrong with the table, the credentials, the clock, the configuration." group:"look"`
+	Doctor doctorCmd `cmd:"" help:"Diagnose the table, the credentials, the clock and the configuration." group:"look"`
 
 	Budget budgetCommands `cmd:"" help:"Show and change the budgets of organisations and their apps." group:"budgets"`
 	Keeper keeperCmd      `cmd:"" help:"Serve budgets over HTTP, for services without access to DynamoDB." group:"budgets"`
 
 	Local           localCmd           `cmd:"" help:"Serve a DynamoDB in memory on this machine, for development and tests." group:"program"`
 	Version         versionCmd         `cmd:"" help:"Show which release this is." group:"program"`
-	Schema          schemaCmd          `cmd:"" help:"Print the JSON Schema of what a command prints with --json." group:"program"`
-	Completion      completionCmd      `cmd:"" help:"Print what makes a shell complete commands and flags." group:"program"`
-	CompletionWords completionWordsCmd `cmd:"" hidden:"" help:"Print what a word can become; shells ask it." group:"program"`
+	Schema          schemaCmd          `cmd:"" help:"Print the JSON Schema of a command's output with --json." group:"program"`
+	Completion      completionCmd      `cmd:"" help:"Print a script that makes a shell complete commands and flags." group:"program"`
+	CompletionWords completionWordsCmd `cmd:"" hidden:"" help:"Print the completions of a word, for shells." group:"program"`
 }
 
 func main() {

@@ -17,9 +17,9 @@ import (
 
 // manifestCmd manages limits as code.
 type manifestCmd struct {
-	Plan     manifestPlanCmd     `cmd:"" help:"Show what 'manifest apply' would change, and what was changed by hand."`
-	Apply    manifestApplyCmd    `cmd:"" help:"Make the table say what a manifest says."`
-	Export   manifestExportCmd   `cmd:"" help:"Print the manifest of what the table says."`
+	Plan     manifestPlanCmd     `cmd:"" help:"Show the changes of 'manifest apply', and manual changes."`
+	Apply    manifestApplyCmd    `cmd:"" help:"Change the table to match a manifest."`
+	Export   manifestExportCmd   `cmd:"" help:"Print the manifest of the table."`
 	Validate manifestValidateCmd `cmd:"" help:"Check a manifest without a table."`
 	Schema   manifestSchemaCmd   `cmd:"" help:"Print the JSON Schema of manifests, for editors."`
 }
@@ -84,9 +84,9 @@ func (f manifestFile) readFor(g *globals) (*manifest.Manifest, error) {
 type manifestOptions struct {
 	Adopt         bool   `help:"Take over items that no manifest manages, and change those that differ."`
 	AdoptFrom     string `help:"Take over items that another manifest manages." placeholder:"NAME"`
-	LiftBlocks    bool   `help:"Lift blocks that the file does not say. Without it they stay: somebody may have set them in an emergency."`
+	LiftBlocks    bool   `help:"Lift blocks that are not in the file. Without it they stay, because they may have been set in an emergency."`
 	PruneEntities bool   `help:"Delete entities that this manifest manages and the file does not name, with their limits and buckets."`
-	Only          bool   `help:"Money that goes with what is deleted is meant to go."`
+	Only          bool   `help:"Confirm that money is deleted together with other items."`
 	Full          bool   `help:"Show every change, however many there are."`
 }
 
@@ -134,7 +134,7 @@ func (c manifestPlanCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 
 type manifestExportCmd struct {
 	Name    string `help:"Name of the manifest, as its items tell in managed_by. Default: that of the only one that manages anything, or manifest." placeholder:"NAME"`
-	Managed bool   `help:"Only what the manifest of that name manages."`
+	Managed bool   `help:"Only items that the manifest with that name manages."`
 	zaeSource
 }
 

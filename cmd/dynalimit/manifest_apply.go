@@ -22,7 +22,7 @@ type manifestApplyCmd struct {
 	manifestFile
 	manifestOptions
 	destroys
-	Wait time.Duration `help:"How long to wait while somebody else applies." default:"1m" placeholder:"TIME"`
+	Wait time.Duration `help:"How long to wait while another process applies." default:"1m" placeholder:"TIME"`
 }
 
 func (c manifestApplyCmd) Validate() error {
@@ -157,11 +157,11 @@ func (r *applyRun) printOutcome(p manifest.Plan, o manifest.Outcome, err error) 
 	case r.c.DryRun:
 		return nil
 	case refused > 0:
-		return &failure{exitFailed, fmt.Errorf("%d items are refused, so nothing was changed: do what is said of each, and apply again", refused)}
+		return &failure{exitFailed, fmt.Errorf("%d items are refused, so nothing was changed: follow the advice for each, and apply again", refused)}
 	case conflicts > 0:
 		return &failure{exitConflict, fmt.Errorf("%d changes were not made, because somebody else changed the items since the plan: look at them with 'dynalimit manifest plan', and apply again", conflicts)}
 	case len(o.Failed) > 0:
-		return &failure{exitFailed, fmt.Errorf("%d changes were not made: correct what is said of each, and apply again", len(o.Failed))}
+		return &failure{exitFailed, fmt.Errorf("%d changes were not made: correct the fault of each, and apply again", len(o.Failed))}
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func (c migrateCmd) attachParents(ctx context.Context, g *globals, out *term.Out
 			}
 		})
 		if n := len(j.Attach.Refused); n > 0 {
-			err = errors.Join(err, fmt.Errorf("the parents of %s do not count yet: correct what is said of each, and run the command again", notation.Many(n, "record")))
+			err = errors.Join(err, fmt.Errorf("the parents of %s do not count yet: correct the fault of each, and run the command again", notation.Many(n, "record")))
 		}
 		return err
 	})

@@ -18,7 +18,7 @@ import (
 type namespaceCmd struct {
 	Register namespaceRegisterCmd `cmd:"" help:"Register a namespace, so that limiters may use it."`
 	List     namespaceListCmd     `cmd:"" help:"List the namespaces of the table."`
-	Delete   namespaceDeleteCmd   `cmd:"" help:"Stop the limiters of a namespace, for good. What is stored stays."`
+	Delete   namespaceDeleteCmd   `cmd:"" help:"Stop the limiters of a namespace, for good. Its items stay."`
 	Purge    namespacePurgeCmd    `cmd:"" help:"Remove everything in a deleted namespace, for good."`
 }
 

@@ -16,7 +16,7 @@ import (
 
 // stackCmd manages CloudFormation stacks.
 type stackCmd struct {
-	Deploy stackDeployCmd `cmd:"" help:"Deploy tables, roles and alarms, or what changed of them."`
+	Deploy stackDeployCmd `cmd:"" help:"Deploy tables, roles and alarms, or their changes."`
 	Status stackStatusCmd `cmd:"" help:"Show how a stack stands, its outputs and its latest events."`
 	List   stackListCmd   `cmd:"" help:"List the stacks that were deployed with this command."`
 	Delete stackDeleteCmd `cmd:"" help:"Delete a stack; its tables stay."`

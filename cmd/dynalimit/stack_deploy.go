@@ -20,12 +20,12 @@ import (
 type stackDeployCmd struct {
 	stackName
 	templateFlags
-	Param       map[string]string `help:"Values of the template's parameters, KEY=VALUE. Default: what the stack has, else the template's." mapsep:"none" placeholder:"KEY=VALUE"`
+	Param       map[string]string `help:"Values of the template's parameters, KEY=VALUE. Default: the stack's value, else the template's." mapsep:"none" placeholder:"KEY=VALUE"`
 	Tags        map[string]string `help:"Tags of everything in the stack, KEY=VALUE." mapsep:"," placeholder:"KEY=VALUE,…"`
 	RoleARN     string            `name:"role-arn" help:"Role that CloudFormation acts by. Default: yours." placeholder:"ARN"`
 	TemplateURL string            `name:"template-url" help:"Deploy the template that lies at this address in S3 instead." placeholder:"URL"`
 	Adopt       bool              `help:"Take a stack over that was not deployed with this command."`
-	CleanUp     bool              `help:"Delete what is left of a first deployment that failed, before."`
+	CleanUp     bool              `help:"First delete the rest of a failed first deployment."`
 	asks
 }
 

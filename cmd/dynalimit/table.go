@@ -17,7 +17,7 @@ import (
 // tableCmd manages the tables themselves.
 type tableCmd struct {
 	Create tableCreateCmd `cmd:"" help:"Make the table, or complete one that lacks something."`
-	Status tableStatusCmd `cmd:"" help:"Show how the table stands, and what it lacks."`
+	Status tableStatusCmd `cmd:"" help:"Show the state of the table, and its missing parts."`
 	Delete tableDeleteCmd `cmd:"" help:"Delete the table and everything in it."`
 }
 

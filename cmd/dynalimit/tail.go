@@ -20,7 +20,7 @@ import (
 
 // tailCmd turns the table's stream into usage.
 type tailCmd struct {
-	Once       bool          `help:"Catch up, close what is due, and end: for a timer that runs it at least every few hours."`
+	Once       bool          `help:"Catch up, close the due hours, and end: for a timer that runs it at least every few hours."`
 	Close      bool          `help:"Close hours, days and months, so that there are sums of resources, plans and parents." default:"true" negatable:""`
 	Grace      time.Duration `help:"How long after its end an hour is closed." default:"15m"`
 	FoldEvery  time.Duration `help:"For how long records are gathered that are counted together: the longer, the fewer writes. At most 5m." default:"1m"`
@@ -28,7 +28,7 @@ type tailCmd struct {
 	KeepHours  string        `help:"How long hours are kept, where the table says nothing yet: see 'usage keep'; 0 for ever. Default: 90d." placeholder:"PERIOD"`
 	KeepDays   string        `help:"How long days are kept, as above; 0 for ever. Default: 400d." placeholder:"PERIOD"`
 	KeepMonths string        `help:"How long months are kept, as above; 0 for ever. Default: 0." placeholder:"PERIOD"`
-	Archive    string        `help:"Keep what expires in files of this folder. Default: it is not kept." placeholder:"DIR"`
+	Archive    string        `help:"Archive expired items in files of this folder. Default: no archive." placeholder:"DIR"`
 }
 
 func (c tailCmd) Validate() error {

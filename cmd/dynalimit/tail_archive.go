@@ -155,7 +155,7 @@ func (a *archiver) leftError(err error) error {
 	case err == nil:
 		return nil
 	case a.why == nil:
-		return fmt.Errorf("what expired was not archived to the end: %w", err)
+		return fmt.Errorf("not all expired items were archived: %w", err)
 	}
-	return &failure{exitFailed, fmt.Errorf("not all that expired was archived: %w; it is by whoever archives next, within a day, once files can be written into %s", a.why, term.Plain(a.folder))}
+	return &failure{exitFailed, fmt.Errorf("not all expired items were archived: %w; the next archiver does it within a day, once %s is writable", a.why, term.Plain(a.folder))}
 }

@@ -61,7 +61,7 @@ func (t *follower) followStream(ctx context.Context) error {
 	case ctx.Err() == nil && err != nil:
 		return err
 	case err != nil:
-		err = fmt.Errorf("%w; it is counted by whoever follows the stream next", err)
+		err = fmt.Errorf("%w; the next follower of the stream counts it", err)
 	}
 	if err = errors.Join(err, unarchived); err != nil {
 		return &failure{exitFailed, err}

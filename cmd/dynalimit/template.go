@@ -14,11 +14,11 @@ import (
 // templateFlags selects the parts of the templates.
 type templateFlags struct {
 	whichTables
-	Parts      []string `help:"What to make: tables, roles, alarms. Default: all of them." placeholder:"PART,…"`
+	Parts      []string `help:"The parts: tables, roles, alarms. Default: all of them." placeholder:"PART,…"`
 	Aggregator bool     `help:"Add the function of AWS Lambda that adds up usage."`
-	Archive    bool     `help:"Add the function of AWS Lambda that keeps what expires in a bucket of S3."`
-	Tail       bool     `help:"Add the role of what follows the stream: dynalimit tail."`
-	Keeper     bool     `help:"Add the role of what serves budgets over HTTP: dynalimit keeper serve."`
+	Archive    bool     `help:"Add the AWS Lambda function that archives expired items in a bucket of S3."`
+	Tail       bool     `help:"Add the role of the follower of the stream: dynalimit tail."`
+	Keeper     bool     `help:"Add the role of the server of budgets over HTTP: dynalimit keeper serve."`
 }
 
 // parameterValues returns the parameter values of the flags.

@@ -46,7 +46,7 @@ func (c usageExportCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	case err != nil:
 		return badInput("%w", err)
 	case out.JSON && c.Output == "":
-		return badInput("--json tells what was written to a file: name one with -o, or give --format jsonl")
+		return badInput("--json describes a written file: name one with -o, or give --format jsonl")
 	}
 	a = a.wholeWindows(c.By, now(ctx))
 	return g.readingUsage(ctx, out, a.zone, func(_ *dynalimit.Repository, r *aggregator.Reader) error {

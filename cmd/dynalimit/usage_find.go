@@ -14,7 +14,7 @@ import (
 
 // window is the flag with the length of the sums.
 type window struct {
-	By aggregator.Window `help:"What is summed: hour, day or month." enum:"hour,day,month" default:"day"`
+	By aggregator.Window `help:"The length of a sum: hour, day or month." enum:"hour,day,month" default:"day"`
 }
 
 // defaultPeriod returns the default period: enough windows for a chart.
@@ -31,9 +31,9 @@ func (w window) defaultPeriod() time.Duration {
 
 // whose is the flags that select usage.
 type whose struct {
-	Entity     string `help:"What this entity used itself." placeholder:"ID" xor:"whose"`
-	ChildrenOf string `help:"What the children of this entity used." placeholder:"ID" xor:"whose"`
-	Plan       string `help:"What the entities on this plan used." placeholder:"NAME" xor:"whose"`
+	Entity     string `help:"Usage of this entity itself." placeholder:"ID" xor:"whose"`
+	ChildrenOf string `help:"Usage of the children of this entity." placeholder:"ID" xor:"whose"`
+	Plan       string `help:"Usage of the entities on this plan." placeholder:"NAME" xor:"whose"`
 	Resource   string `help:"Only of this resource. Default: of all." placeholder:"NAME"`
 }
 

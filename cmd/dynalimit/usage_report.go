@@ -17,8 +17,8 @@ import (
 // usageReportCmd writes usage as a page for people.
 type usageReportCmd struct {
 	Resource string `help:"Only of this resource. Default: of all." placeholder:"NAME"`
-	Entity   string `help:"What this entity used, and which of its children did. Default: what all used." placeholder:"ID"`
-	By       string `help:"What is summed: hour, day, month, or what suits the period." enum:"auto,hour,day,month" default:"auto"`
+	Entity   string `help:"Usage of this entity, with its children. Default: usage of all." placeholder:"ID"`
+	By       string `help:"The length of a sum: hour, day, month, or one that suits the period." enum:"auto,hour,day,month" default:"auto"`
 	Top      int    `help:"How many entities are told apart, 1 to 10; the others are shown together." default:"10"`
 	period
 	Output string `short:"o" help:"Write this file, in place of the one there is; - is the standard output." placeholder:"FILE"`

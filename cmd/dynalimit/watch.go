@@ -14,7 +14,7 @@ import (
 
 // watch is the flag of top that repeats it.
 type watch struct {
-	Watch time.Duration `help:"Show it anew after each of these times, such as 10s, until Ctrl-C." placeholder:"PERIOD"`
+	Watch time.Duration `help:"Repeat at this interval, such as 10s, until Ctrl-C." placeholder:"PERIOD"`
 }
 
 func (w watch) Validate() error {

@@ -101,7 +101,7 @@ func (adm *administration) decideOrg(ctx context.Context, by string, org Org, wr
 // inPlaceOf fills in the fixed fields from the stored item. It returns an error if o asks for
 // other values.
 func (o Org) inPlaceOf(seen orgItem) (Org, error) {
-	const advice = "%s is %s and cannot be changed, for what was counted is by it; leave it as it is, or put a new organisation"
+	const advice = "%s is %s and cannot be changed, because stored sums depend on it; leave it as it is, or put a new organisation"
 	switch {
 	case o.Timezone != "" && o.Timezone != seen.Zone:
 		return o, invalidConfig("timezone", advice, "the time zone", seen.Zone)

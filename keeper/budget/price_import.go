@@ -67,10 +67,10 @@ func (pt *priceTable) newImport(ctx context.Context, list prices.List, how Price
 		return nil, invalid("list", "%q is not a name: give 1 to 64 letters, digits, dots, hyphens and underscores", j.list)
 	}
 	if j.list == layerCatalog {
-		return nil, invalid("list", "%q is what the prices that are built in are stored as; give another name", j.list)
+		return nil, invalid("list", "%q is the name of the built-in prices; give another name", j.list)
 	}
 	if len(list.Prices) == 0 {
-		return nil, invalid("prices", "the list has no price that can be used; look at what was skipped, and at the providers asked for")
+		return nil, invalid("prices", "the list has no usable price; check the skipped rows and the requested providers")
 	}
 	var err error
 	if j.listed, err = prices.NewBook(list.Prices); err != nil {

@@ -77,7 +77,7 @@ func (a *answers) errorResponse(err error, x *exchange, conflict wire.Code) *wir
 	case errors.Is(err, budget.ErrConflict) && errors.As(err, new(*problem.Fixable)):
 		return wire.NewError(http.StatusConflict, conflict, "it is being deleted: complete that with DELETE, then put it again")
 	case errors.Is(err, budget.ErrConflict) && conflict == wire.ConcurrentModification:
-		return wire.NewError(http.StatusConflict, conflict, "it was changed by somebody else: get it again, then send the change of that")
+		return wire.NewError(http.StatusConflict, conflict, "another request changed it: get it again, apply the change to that, and send it")
 	case errors.Is(err, budget.ErrConflict):
 		return wire.NewError(http.StatusConflict, conflict, "the id was used before, with other contents")
 	case errors.Is(err, fault.ErrUnavailable), errors.Is(err, budget.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -187,7 +187,7 @@ func (k *KeySet) Rotated(random io.Reader, now time.Time, longest time.Duration)
 	case slices.ContainsFunc(doc.Signing, same) || slices.ContainsFunc(doc.Peppers, same):
 		return nil, invalid("keys", "have one that was made in this second, %s, and each is named after its own; rotate again a second later", id)
 	case len(doc.Peppers) >= MaxKeys:
-		return nil, invalid("keys.peppers", "are %d, as many as there may be; take the oldest out of the file when whoever last logged in before its successor has another secret", len(doc.Peppers))
+		return nil, invalid("keys.peppers", "are %d, the maximum; remove the oldest from the file once all clients that still use it have new secrets", len(doc.Peppers))
 	case len(doc.Signing) >= MaxKeys:
 		return nil, invalid("keys.signing", "are %d, as many as there may be, and each may have signed a token that is good; rotate fewer than %d times in the time that the longest is", len(doc.Signing), MaxKeys)
 	}

@@ -59,7 +59,7 @@ func openSealed(token Secret, sealed []byte, org, app string, revision int64) (S
 	}
 	text, err := gcm.Open(nil, nonce, sealed, sealContext(org, app, revision))
 	if err != nil {
-		return Secret{}, fmt.Errorf("%s: what is sealed is not what was: %w", pkg, err)
+		return Secret{}, fmt.Errorf("%s: the sealed secret is not intact: %w", pkg, err)
 	}
 	return NewSecret(string(text)), nil
 }

@@ -94,7 +94,7 @@ func (l *Log) appendDropped(lines []byte) []byte {
 	}
 	l.told = l.dropped
 	about := bytes.NewBuffer(lines)
-	slog.New(slog.NewJSONHandler(about, nil)).Warn("keeper: lines of the log were dropped: whatever reads it was too slow", "lines", n)
+	slog.New(slog.NewJSONHandler(about, nil)).Warn("keeper: log lines were dropped because their reader was too slow", "lines", n)
 	return about.Bytes()
 }
 

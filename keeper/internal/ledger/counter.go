@@ -5,7 +5,7 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// TokenClasses are the classes of tokens, in the order of tokenCounts.
+// TokenClasses are the classes of tokens, in the order of Tokens.
 var TokenClasses = [...]string{"input", "cache_read", "cache_write_5m", "cache_write_1h", "output"}
 
 // Tokens is numbers of tokens by class.

@@ -19,5 +19,5 @@ type Options struct {
 	Linger       time.Duration    // time a transaction waits for further operations
 	AlwaysLinger bool             // wait even without load
 	Fresh        time.Duration    // maximal age of a cached sum
-	KeepDays     func() int       // days until closed totals expire, see expires
+	KeepDays     func() int       // days until closed totals expire, see expirySeconds
 }

@@ -39,7 +39,7 @@ func Weigh(ctx context.Context, client *cloudformation.Client, s *Stack) (*Farew
 		} `yaml:"Resources"`
 	}
 	if err := yaml.Unmarshal([]byte(aws.ToString(out.TemplateBody)), &template); err != nil {
-		return nil, fmt.Errorf("the template of %s cannot be read, so that it is not known what stays: %w", s.Name, err)
+		return nil, fmt.Errorf("the template of %s cannot be read, so the retained resources are unknown: %w", s.Name, err)
 	}
 	f := &Farewell{Stack: s.Name, Stays: []Resource{}, Goes: []Resource{}, Protected: s.Protected}
 	var lost []string

@@ -78,7 +78,7 @@ func Standing(ctx context.Context, client *cloudformation.Client, s *Stack, adop
 	case s.Running():
 		return &BusyError{s.Name, s.Status, nil}
 	case !s.Ours && !adopt:
-		return fmt.Errorf("there is a stack %s that was not deployed with this command: name another, or give --adopt if that one is to become what the template says", s.Name)
+		return fmt.Errorf("there is a stack %s that was not deployed with this command: name another, or give --adopt to update it to the template", s.Name)
 	case slices.Contains(dead, types.StackStatus(s.Status)):
 		reasons, err := latestFailures(ctx, client, s.ID)
 		return errors.Join(err, &FailedError{s.Name, s.Status, reasons})

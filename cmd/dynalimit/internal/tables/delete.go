@@ -162,7 +162,7 @@ func (l Loss) checkSame(ctx context.Context, client Client) error {
 	case err != nil:
 		return fmt.Errorf("look at the table %s again: %w; nothing was deleted", l.Table, err)
 	case aws.ToString(out.Table.TableId) != l.id:
-		return fmt.Errorf("%s is another table by now, made anew under the name: nothing was deleted; run the command again to see what is in it", l.Table)
+		return fmt.Errorf("%s was replaced by another table of the same name: nothing was deleted; run the command again to see its content", l.Table)
 	}
 	return nil
 }
