@@ -127,6 +127,23 @@ func (b *Breaker) Begin() Call {
 	return Call{breaker: b, began: b.opts.Now(), answers: b.outage.answers, epoch: b.epoch}
 }
 
+// Answer is End for a request that succeeded, of a breaker that is not nil.
+func (c Call) Answer() {
+	b := c.breaker
+	b.mu.Lock()
+	now := b.opts.Now()
+	b.heard.Store(now.UnixNano())
+	if b.gate.trial.Load() != nil {
+		b.gate.answered(c.answers)
+	}
+	b.answered(now)
+	changed := len(b.changes) > 0
+	b.mu.Unlock()
+	if changed {
+		b.reportChanges()
+	}
+}
+
 // End is called with what came of the request. It returns the diagnosis as it is
 // for this table: a host that cannot be found is an outage of one that has
 // answered before, and while the table is open it says when it is asked again.
@@ -195,7 +212,7 @@ func (b *Breaker) noteLasting(lasting chan struct{}) {
 func (b *Breaker) close() {
 	b.opened = make(chan struct{})
 	b.lastingTimer.Stop()
-	if b.isLasting() {
+	if isClosed(b.lasting) { // longer than a moment
 		b.lasting = make(chan struct{})
 	}
 	if b.stopProbing != nil {
@@ -206,11 +223,10 @@ func (b *Breaker) close() {
 	close(b.closed)
 }
 
-// isLasting reports whether the outage has lasted longer than a moment. b.mu must be
-// held.
-func (b *Breaker) isLasting() bool {
+// isClosed reports whether a channel on which nothing is sent is closed.
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-b.lasting:
+	case <-c:
 		return true
 	default:
 		return false

@@ -81,15 +81,6 @@ func (tb *table) fail() {
 	c.End(Classify(errUnheard, context.Background()))
 }
 
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
 func TestBreakerOpensAndClosesByProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := newTable(t)
@@ -154,17 +145,19 @@ func TestProbesKeepTheirSchedule(t *testing.T) {
 }
 
 func TestRequestThatIsAnsweredClosesAndEndsTheProbes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tb := newTable(t)
-		tb.fail()
-		<-time.After(5 * time.Second)
-		c := tb.Begin()
-		c.End(Classify(api("ThrottlingException"), t.Context()))
-		assert.False(t, tb.State().Open)
-		before := len(tb.probed())
-		<-time.After(time.Minute)
-		assert.Len(t, tb.probed(), before)
-	})
+	for _, answer := range []func(Call){Call.Answer, func(c Call) { c.End(Classify(api("ThrottlingException"), t.Context())) }} {
+		synctest.Test(t, func(t *testing.T) {
+			tb := newTable(t)
+			tb.fail()
+			<-time.After(5 * time.Second)
+			answer(tb.Begin())
+			assert.False(t, tb.State().Open)
+			assert.Len(t, tb.changes, 2, "both are told")
+			before := len(tb.probed())
+			<-time.After(time.Minute)
+			assert.Len(t, tb.probed(), before)
+		})
+	}
 }
 
 func TestStopEndsTheProbesAndForgets(t *testing.T) {

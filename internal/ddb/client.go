@@ -110,10 +110,8 @@ func (c *Client) Beside(table string, b *Breaker) *Client {
 
 // breakerFor is the breaker of the table that a request is about.
 func (c *Client) breakerFor(in any) *Breaker {
-	if c.others != nil {
-		if b := c.others[tableOf(in)]; b != nil {
-			return b
-		}
+	if b := c.others[tableOf(in)]; b != nil {
+		return b
 	}
 	return c.breaker
 }
@@ -134,15 +132,10 @@ func (c *Client) Patient() *Client {
 	return &patient
 }
 
-// refuseWhileOpen is the error of a request that is not sent because the table does not
-// answer; nil if it is sent.
-func (c *Client) refuseWhileOpen(b *Breaker) error {
-	if !c.failFast {
-		return nil
-	}
-	select {
-	case <-b.Lasting():
-	default:
+// refuseWhileOpen is the error of a hasty client's request that is not sent because the table does
+// not answer; nil if it is sent.
+func refuseWhileOpen(b *Breaker) error {
+	if !isClosed(b.Lasting()) {
 		return nil
 	}
 	return withDiagnosis(Diagnosis{Err: &openError{b.State().Cause}, Verdict: Unsent, RetryAfter: b.RetryAfter()})
@@ -150,10 +143,15 @@ func (c *Client) refuseWhileOpen(b *Breaker) error {
 
 // send makes a request of the table's data.
 func send[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
-	breaker := c.breakerFor(in)
-	if err := c.refuseWhileOpen(breaker); err != nil {
-		var none Out
-		return none, err
+	breaker := c.breaker
+	if c.others != nil {
+		breaker = c.breakerFor(in)
+	}
+	if c.failFast {
+		if err := refuseWhileOpen(breaker); err != nil {
+			var none Out
+			return none, err
+		}
 	}
 	return ask(ctx, c, breaker, c.timeout, request, in, opts)
 }
@@ -169,7 +167,7 @@ func control[In, Out any](ctx context.Context, c *Client, request func(context.C
 func ask[In, Out any](ctx context.Context, c *Client, breaker *Breaker, timeout time.Duration, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
 	ctx, cancel := Bound(ctx, timeout)
 	defer cancel()
-	if breaker != nil {
+	if breaker != nil && breaker.gate.trial.Load() != nil {
 		leave, ok := breaker.gate.enter(ctx)
 		if !ok {
 			var none Out
@@ -188,6 +186,10 @@ func ask[In, Out any](ctx context.Context, c *Client, breaker *Breaker, timeout 
 	})
 	if err == nil {
 		err = t.prove(in, out)
+	}
+	if err == nil && breaker != nil {
+		call.Answer()
+		return out, nil
 	}
 	return out, withDiagnosis(call.End(t.judge(Classify(err, ctx), timeout)))
 }

@@ -105,7 +105,6 @@ func (w *waiting) start(began time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.turn++
-	w.endWatch()
 	w.began, w.idled = began, false
 }
 
@@ -118,7 +117,9 @@ func (w *waiting) gotConn(c httptrace.GotConnInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.turn++
-	w.endWatch()
+	if w.conn != nil {
+		w.endWatch()
+	}
 	if w.idled = isPooled(c); w.idled {
 		w.conn = c.Conn
 		w.breaker.watchdog.add(&w.watched, w.turn, time.Now().Add(w.patience()))
@@ -162,16 +163,16 @@ func abort(conn net.Conn) {
 func (w *waiting) stop() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.endWatch()
+	if w.conn != nil {
+		w.endWatch()
+	}
 	return w.idled
 }
 
-// endWatch ends the wait on a connection. w.mu must be held.
+// endWatch ends the wait on w.conn, which is not nil. w.mu must be held.
 func (w *waiting) endWatch() {
-	if w.conn != nil {
-		w.conn = nil
-		w.breaker.watchdog.remove(&w.watched)
-	}
+	w.conn = nil
+	w.breaker.watchdog.remove(&w.watched)
 }
 
 // probe is one question on a new connection, of one or several requests.

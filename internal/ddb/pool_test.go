@@ -246,7 +246,11 @@ func TestCallersEndLeavesThePool(t *testing.T) {
 // After an outage eight requests go first. The others follow the first answer, or wait for a
 // quarter of a second.
 func TestEightRequestsGoFirstAfterAnOutage(t *testing.T) {
-	for _, answers := range []bool{true, false} {
+	for _, answer := range []struct {
+		wire
+		Verdict
+		comes bool
+	}{{failed, Refused, true}, {genuine("{}"), Landed, true}, {failed, Refused, false}} {
 		synctest.Test(t, func(t *testing.T) {
 			wait := make(chan struct{})
 			p := &pool{later: hangs}
@@ -260,17 +264,17 @@ func TestEightRequestsGoFirstAfterAnOutage(t *testing.T) {
 			p.mu.Lock()
 			p.sent, p.later = 0, func(r *http.Request) (*http.Response, error) {
 				<-wait
-				return failed(r)
+				return answer.wire(r)
 			}
 			p.mu.Unlock()
 			var all sync.WaitGroup
 			for range 30 {
-				all.Go(func() { assert.Equal(t, Refused, Classify(write(t.Context(), c), t.Context()).Verdict) })
+				all.Go(func() { assert.Equal(t, answer.Verdict, Classify(write(t.Context(), c), t.Context()).Verdict) })
 			}
 			synctest.Wait()
 			_, sent := p.counts()
 			assert.Equal(t, trialRequests, sent)
-			if answers {
+			if answer.comes {
 				wait <- struct{}{}
 			} else {
 				<-time.After(trialTime)
