@@ -132,7 +132,6 @@ func (c Call) Answer() {
 	b := c.breaker
 	b.mu.Lock()
 	now := b.opts.Now()
-	b.heard.Store(now.UnixNano())
 	if b.gate.trial.Load() != nil {
 		b.gate.answered(c.answers)
 	}
@@ -172,6 +171,7 @@ func (c Call) End(d Diagnosis) Diagnosis {
 
 // answered notes an answer. b.mu must be held.
 func (b *Breaker) answered(now time.Time) {
+	b.heard.Store(now.UnixNano())
 	first := b.outage.answers == 0
 	if b.outage.answered(now) {
 		b.gate.begin(b.outage.answers)

@@ -169,8 +169,5 @@ func (t *tracedRequest) judge(d Diagnosis, timeout time.Duration) Diagnosis {
 	if t.dead {
 		d.Silent = false
 	}
-	if d.Answered {
-		t.breaker.hear()
-	}
 	return d
 }

@@ -71,8 +71,10 @@ func (b *Buckets) Update(ctx context.Context, key schema.Item, st schema.Stateme
 
 // Create makes a bucket that must not exist yet, in whichever layout.
 func (b *Buckets) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
-	if a, turned := b.Takeover.beforeCreate(ctx, c.Entity, c.Resource, hint, slot); turned {
-		return a
+	if !b.Layout.CompositeOnly() {
+		if a, turned := b.Takeover.beforeCreate(ctx, c.Entity, c.Resource, hint, slot); turned {
+			return a
+		}
 	}
 	st := c.Statement()
 	_, err := b.Table.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{

@@ -178,9 +178,6 @@ func (o *Takeover) orMalformed(err error) error {
 // they are there. What it answers is decided again, from the bucket that they became; ok
 // is false if there is nothing to turn, and the bucket may be made.
 func (o *Takeover) beforeCreate(ctx context.Context, entity, resource string, hint *schema.LimitSet, slot int) (a lane.Answer, ok bool) {
-	if o.layout.CompositeOnly() {
-		return lane.Answer{}, false
-	}
 	turned, v, err := o.Turner.BucketOnce(ctx, o.bucketOf(entity, resource))
 	if v == ddb.Landed {
 		return lane.Answer{}, false

@@ -59,12 +59,12 @@ func (b *Buckets) Add(t *Transaction, at *lane.Lane, w *plan.Write, o schema.Op)
 
 // Transact sends a transaction, once. It is a Transact.
 func (b *Buckets) Transact(ctx context.Context, t *Transaction, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
-	if !t.sent {
+	if !t.sent && len(t.creates) > 0 && !b.Layout.CompositeOnly() {
 		if v, images, err := b.Takeover.beforeCreates(ctx, t.creates, slot); v != ddb.Landed {
 			return v, images, err
 		}
-		t.sent = true
 	}
+	t.sent = true
 	_, err := b.Table.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.Items, ClientRequestToken: &t.Token}, withoutRetries...)
 	if err == nil {
 		return ddb.Landed, nil, nil

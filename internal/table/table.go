@@ -77,7 +77,10 @@ func (t *Table) BatchGet(ctx context.Context, op string, keys []schema.Key) (map
 		return nil, err
 	}
 	found, err := t.batches().Get(ctx, t.Client, keys)
-	return found, t.Failure(op, err)
+	if err != nil {
+		return nil, t.Failure(op, err)
+	}
+	return found, nil
 }
 
 // mostBatches is the number of parallel batches of GetMany: together more than a connection or
