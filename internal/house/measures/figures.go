@@ -8,11 +8,13 @@ import (
 	"strings"
 )
 
-// count is one measured number. It needs a figure if it is above free.
+// count is one measured number. It needs a figure if it is above free. The detail says what adds
+// up to it; empty if nothing does.
 type count struct {
-	name string
-	n    int
-	free int
+	name   string
+	n      int
+	free   int
+	detail string
 }
 
 // figures are the most that each count may be.

@@ -24,7 +24,7 @@ const (
 
 func main() {
 	write := flag.Bool("write", false, "lower the figures of figures.txt to the counts")
-	keep := flag.String("keep", "", "leave the coverage of each call in this `folder`, as CALL.txt")
+	keep := flag.String("keep", "", "leave the coverage of each call in this `folder`, as CALL.txt, and its functions with their calls, as CALL.functions.txt")
 	flag.Parse()
 	if err := run(*write, *keep); err != nil {
 		fmt.Fprintln(os.Stderr, "measures:", err)
@@ -113,7 +113,11 @@ func printCounts(counts []count, figures figures) {
 		} else if c.n <= c.free {
 			continue
 		}
-		fmt.Fprintf(w, "%d\t%s\t  %s\n", c.n, figure, c.name)
+		fmt.Fprintf(w, "%d\t%s\t  %s", c.n, figure, c.name)
+		if c.detail != "" {
+			fmt.Fprintf(w, ": %s", c.detail)
+		}
+		fmt.Fprintln(w)
 	}
 	w.Flush() //nolint:errcheck // to a terminal
 }

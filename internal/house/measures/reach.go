@@ -2,9 +2,11 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -62,9 +64,16 @@ func (p *parsed) addStructs(d *ast.GenDecl) {
 // counts returns the reach of each struct type above maxReach.
 func (p *parsed) counts(dir string) []count {
 	var counts []count
-	for name, n := range p.reach() {
+	for name, by := range p.reach() {
+		n, parts := 0, []string{}
+		for _, who := range slices.Sorted(maps.Keys(by)) {
+			n += by[who]
+			parts = append(parts, fmt.Sprintf("%s %d", who, by[who]))
+		}
 		if n > maxReach {
-			counts = append(counts, count{name: "reach of " + cmp.Or(dir, "the root") + " " + name, n: n, free: maxReach})
+			counts = append(counts, count{
+				name: "reach of " + cmp.Or(dir, "the root") + " " + name, n: n, free: maxReach, detail: strings.Join(parts, ", "),
+			})
 		}
 	}
 	slices.SortFunc(counts, func(a, b count) int { return strings.Compare(a.name, b.name) })
@@ -73,9 +82,10 @@ func (p *parsed) counts(dir string) []count {
 
 // reach counts the functions that know the unexported names of each struct type: its methods, all
 // methods of a type that uses them minUses times through a field that points to it, and each other
-// function that takes a pointer to it and uses them.
-func (p *parsed) reach() map[string]int {
-	reach, methods := map[string]int{}, map[string]int{}
+// function that takes a pointer to it and uses them. They are listed by their type; functions
+// without one are listed as "functions".
+func (p *parsed) reach() map[string]map[string]int {
+	reach, methods := map[string]map[string]int{}, map[string]int{}
 	through := map[[2]string]int{} // uses by the methods of the first type, of the second's names
 	for _, f := range p.functions {
 		t := receiverType(f)
@@ -87,17 +97,17 @@ func (p *parsed) reach() map[string]int {
 		}
 	}
 	for base := range p.structs {
-		reach[base] = methods[base]
+		reach[base] = map[string]int{base: methods[base]}
 	}
 	for pair, uses := range through {
 		if uses >= minUses {
-			reach[pair[1]] += methods[pair[0]]
+			reach[pair[1]][pair[0]] = methods[pair[0]]
 		}
 	}
 	for _, f := range p.functions {
 		for base := range p.usesOfParameters(f) {
 			if t := receiverType(f); t != base && through[[2]string{t, base}] < minUses {
-				reach[base]++
+				reach[base][cmp.Or(t, "functions")]++
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -55,6 +56,9 @@ func walkCalls(root string, packages []string, keep string) ([]count, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := os.WriteFile(filepath.Join(keep, kind.Name()+".functions.txt"), []byte(strings.Join(c.list, "\n")+"\n"), 0o644); err != nil { //nolint:gosec // for people to read
+			return nil, err
+		}
 		counts = append(counts,
 			count{name: kind.Name() + ": functions", n: c.functions},
 			count{name: kind.Name() + ": files", n: c.files},
@@ -70,8 +74,11 @@ func (p place) before(q place) bool {
 	return p.line < q.line || p.line == q.line && p.column < q.column
 }
 
-// span is the text of a function.
-type span struct{ from, to place }
+// span is the text of a function, with its name.
+type span struct {
+	from, to place
+	name     string
+}
 
 // sources finds the functions of the module's files.
 type sources struct {
@@ -117,14 +124,17 @@ func functionsOf(text []byte) ([]span, error) {
 	for _, decl := range file.Decls {
 		outer := token.NoPos // the end of the last function that is within no other
 		ast.Inspect(decl, func(n ast.Node) bool {
-			switch n.(type) {
-			case *ast.FuncDecl, *ast.FuncLit:
+			name := "closure"
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				name = strings.TrimPrefix(receiverType(n)+"."+n.Name.Name, ".")
+			case *ast.FuncLit:
 			default:
 				return true
 			}
 			from, to := files.Position(n.Pos()), files.Position(n.End())
 			if n.Pos() >= outer || to.Line-from.Line+1 >= minClosure {
-				functions = append(functions, span{place{from.Line, from.Column}, place{to.Line, to.Column}})
+				functions = append(functions, span{place{from.Line, from.Column}, place{to.Line, to.Column}, name})
 			}
 			outer = max(outer, n.End())
 			return true
@@ -133,8 +143,11 @@ func functionsOf(text []byte) ([]span, error) {
 	return functions, nil
 }
 
-// walked is how much ran for one call.
-type walked struct{ functions, files, calls int }
+// walked is how much ran for one call. The list has a line for each function.
+type walked struct {
+	functions, files, calls int
+	list                    []string
+}
 
 // count reads a coverage profile in the form of go test. A function ran if one of its blocks did;
 // it was called as often as its first block ran.
@@ -174,10 +187,12 @@ func (s *sources) count(profile string) (walked, error) {
 	for k, r := range runs {
 		if r.ran {
 			sum.functions++
+			sum.list = append(sum.list, fmt.Sprintf("%s:%d %s %d", strings.TrimPrefix(k.file, module+"/"), k.from.line, k.name, r.calls))
 			sum.calls += r.calls
 			files[k.file] = true
 		}
 	}
 	sum.files = len(files)
+	slices.Sort(sum.list)
 	return sum, nil
 }
