@@ -58,9 +58,17 @@ type configCache struct {
 	layout *layout.Layout
 }
 
-// Get is Cache.Get.
-func (c configCache) Get(ctx context.Context, key config.GivenKey, until time.Time) (config.Found, error) {
-	found, err := c.Cache.Get(ctx, key, until)
+// Get is Fresh, or Load without a bound.
+func (c configCache) Get(ctx context.Context, key config.GivenKey) (config.Found, error) {
+	if cfg := c.Fresh(key); cfg != nil {
+		return config.Found{Resolved: cfg}, nil
+	}
+	return c.Load(ctx, key, time.Time{})
+}
+
+// Load is Cache.Load.
+func (c configCache) Load(ctx context.Context, key config.GivenKey, until time.Time) (config.Found, error) {
+	found, err := c.Cache.Load(ctx, key, until)
 	if err != nil {
 		err = configError(c.layout, err)
 	}

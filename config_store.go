@@ -3,7 +3,6 @@ package dynalimit
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/layout"
@@ -21,21 +20,21 @@ type configStore struct {
 	takeover  *store.Takeover
 	namespace *namespaceState // nil without a namespace
 	breaker   *ddb.Breaker
-	ticks     *atomic.Int64
+	tick      func() int64
 }
 
 // ReadLevels reads items, with the limits that are in an older layout; with them the record of the
 // namespace and, where it is due, the version record. Limits of the older layout are read first, for
 // others may turn them meanwhile. The first read of a repository does not know the layout: it reads
 // again.
-func (s *configStore) ReadLevels(ctx context.Context, keys []schema.Key, owners []schema.ConfigOwner) (found map[schema.Key]schema.Item, err error) {
-	first := s.layout.Due()
+func (s *configStore) ReadLevels(ctx context.Context, keys []schema.Key, owners func() []schema.ConfigOwner) (found map[schema.Key]schema.Item, err error) {
+	first := s.layout.Due() || s.layout.CompositeOnly()
 	if first {
 		if found, err = s.batch(ctx, keys); err != nil || s.layout.CompositeOnly() {
 			return found, err
 		}
 	}
-	older, looked, err := s.takeover.Limits(ctx, owners...)
+	older, looked, err := s.takeover.Limits(ctx, owners()...)
 	if err == nil && (looked || !first) {
 		found, err = s.batch(ctx, keys)
 	}
@@ -56,7 +55,7 @@ func (s *configStore) batch(ctx context.Context, keys []schema.Key) (map[schema.
 	if bound {
 		asked = append(asked, namespace)
 	}
-	began, tick := s.layout.Now(), s.Tick()
+	began, tick := s.layout.Now(), s.tick()
 	found, err := s.table.BatchGet(ctx, readConfig, asked)
 	if err != nil {
 		return nil, err
@@ -83,6 +82,3 @@ func (s *configStore) Away() error {
 	}
 	return &UnavailableError{Op: readConfig, Err: silentCause{state.Cause}, RetryAfter: s.breaker.RetryAfter()}
 }
-
-// Tick returns a number larger than every number it returned before.
-func (s *configStore) Tick() int64 { return s.ticks.Add(1) }

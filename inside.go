@@ -2,7 +2,6 @@ package dynalimit
 
 import (
 	"context"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -57,7 +56,7 @@ func (r *Repository) insideConfig(ctx context.Context, key config.GivenKey, anew
 	if anew {
 		found.Resolved, err = r.configs.Reread(ctx, key)
 	} else {
-		found, err = r.configs.Get(ctx, key, time.Time{})
+		found, err = r.configs.Get(ctx, key)
 	}
 	if err != nil {
 		return inside.Config{}, err

@@ -209,8 +209,8 @@ func (o RepositoryOptions) connect(client DynamoDB, name string, keys schema.Key
 		r.namespace = &namespaceState{now: clock.Source, ttl: o.ConfigTTL}
 	}
 	r.configs = configCache{layout: r.layout, Cache: config.New(config.Options{
-		Store: &configStore{r.store, keys, r.layout, r.buckets.Takeover, r.namespace, r.breaker, &r.ticks},
-		Clock: clock, Keys: keys, Size: o.ConfigCacheSize, TTL: o.ConfigTTL, MaxStale: o.MaxStale, Log: o.Logger, Loaded: r.configLoaded,
+		Store: &configStore{r.store, keys, r.layout, r.buckets.Takeover, r.namespace, r.breaker, r.tick},
+		Clock: clock, Keys: keys, Tick: r.tick, Size: o.ConfigCacheSize, TTL: o.ConfigTTL, MaxStale: o.MaxStale, Log: o.Logger, Loaded: r.configLoaded,
 	})}
 	return r
 }

@@ -103,6 +103,9 @@ func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) 
 		if depth == 0 && r.opts.given != nil {
 			r.logDifference(ctx, &rs.differOnce, rs.log, charged[0].resolved)
 		}
+		if r.opts.given == nil && charged[0].resolved.ParentID == "" { // nothing names a parent
+			break
+		}
 		at = r.next(at, charged[0].resolved)
 	}
 	if len(c.rungs) > 1 {
@@ -159,7 +162,7 @@ func (rs *routes) buckets(ctx context.Context, r *request, at place, room []rout
 	if err != nil {
 		return nil, err
 	}
-	if room = append(room, own); len(own.resolved.Groups) == 0 || r.blockOf(at.Key, own.resolved) != "" && p != nil {
+	if room = append(room, own); len(own.resolved.Groups) == 0 || p != nil && r.blockOf(at.Key, own.resolved) != "" {
 		return room, nil
 	}
 	groups, err := rs.resolveGroups(ctx, r, own, p)
@@ -214,8 +217,8 @@ func (rs *routes) read(ctx context.Context, to place, p *patience) (route, error
 		until = p.bound()
 	}
 	asked := rs.lanes.Ask()
-	found, err := rs.configs.Get(ctx, to.GivenKey, until)
-	if p != nil {
+	found, err := rs.configs.Load(ctx, to.GivenKey, until)
+	if p != nil && (err != nil || rs.namespace != nil) {
 		err = rs.readError(ctx, err, to.GivenKey, p)
 	}
 	if err != nil {
@@ -308,7 +311,7 @@ func (rs *routes) blockFor(ctx context.Context, r *request, at config.Key) (olde
 		var own *config.Resolved
 		for places := []place{from}; len(places) > 0; places = places[1:] {
 			key := places[0].Key
-			found, err := rs.configs.Get(ctx, places[0].GivenKey, time.Time{})
+			found, err := rs.configs.Get(ctx, places[0].GivenKey)
 			if rs.namespace != nil && rs.namespace.inactive() != nil {
 				return oldest, false, rs.namespace.inactive()
 			}
@@ -367,7 +370,7 @@ func (rs *routes) override(cfg *plan.Config, r *config.Resolved, limits []Limit)
 // configOf is the configuration of one bucket of a request; nil if nothing limits it, because
 // it is unlimited or because no level says anything.
 func (rs *routes) configOf(ctx context.Context, r *request, at place) (cfg *plan.Config, unlimited bool, err error) {
-	found, err := rs.configs.Get(ctx, at.GivenKey, time.Time{})
+	found, err := rs.configs.Get(ctx, at.GivenKey)
 	if err != nil {
 		return nil, false, err
 	}

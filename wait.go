@@ -316,7 +316,7 @@ func (w *waiting) refresh(ctx context.Context) (recheck time.Duration, changed, 
 	recheck = min(ttl, leastRecheck)
 	oldest, gone, block := routes.blockFor(ctx, w.request, at.of.Key)
 	outside = gone || block != nil
-	resolved, err := routes.configs.Get(ctx, at.of.GivenKey, time.Time{})
+	resolved, err := routes.configs.Get(ctx, at.of.GivenKey)
 	if err != nil {
 		return recheck, false, outside
 	}

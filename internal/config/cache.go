@@ -12,15 +12,14 @@ import (
 
 // Store is the table as a Cache reads it.
 type Store interface {
-	// ReadLevels reads items consistently, in one request, and the limits of owners that are in an
-	// older layout. What has to be read beside them is the store's business.
-	ReadLevels(ctx context.Context, keys []schema.Key, owners []schema.ConfigOwner) (map[schema.Key]schema.Item, error)
+	// ReadLevels reads items consistently, in one request. It asks for the owners if there may be
+	// limits in an older layout, and reads theirs. What has to be read beside them is the store's
+	// business.
+	ReadLevels(ctx context.Context, keys []schema.Key, owners func() []schema.ConfigOwner) (map[schema.Key]schema.Item, error)
 	// ReadPlan reads the items of a plan consistently, in one request.
 	ReadPlan(ctx context.Context, keys []schema.Key) (map[schema.Key]schema.Item, error)
 	// Away returns why the table does not answer; nil while it does.
 	Away() error
-	// Tick returns a number larger than every number it returned before.
-	Tick() int64
 }
 
 // Clock tells the time.
@@ -38,6 +37,8 @@ type Options struct {
 	Store Store
 	Clock Clock
 	Keys  schema.Keys
+	// Tick returns a number larger than every number it returned before.
+	Tick func() int64
 	// Size bounds how many configurations are kept. TTL is how long one is fresh, and MaxStale how
 	// long past its TTL it is used while the table does not answer, and while reads bring no answer.
 	Size          int
@@ -63,6 +64,8 @@ type Cache struct {
 	store   Store
 	clock   Clock
 	keys    schema.Keys
+	own     bool // of this project's own counters, to which no level applies
+	tick    func() int64
 	log     *slog.Logger
 	loaded  func(Key, time.Duration, error)
 	loading *cache.Loading[Key, *Resolved]
@@ -83,13 +86,13 @@ func New(o Options) *Cache {
 		Now: o.Clock.Source, TTL: o.TTL, Grace: o.TTL, Away: o.Store.Away, MaxStale: o.MaxStale,
 		Definite: isAnswer, Unanswered: isUnanswered,
 		Negative: func(cfg *Resolved) bool { return cfg.Level == "" },
-		Ended:    func(cfg *Resolved) bool { return cfg.ended(o.Clock.NowMS) },
+		Ended:    func(cfg *Resolved) bool { return cfg.seldom != nil && cfg.ended(o.Clock.NowMS) },
 	}
 	loading, err := cache.NewLoading[Key](o.Size, kept)
 	if err != nil {
 		panic(err)
 	}
-	return &Cache{store: o.Store, clock: o.Clock, keys: o.Keys, log: o.Log, loaded: o.Loaded, loading: loading, given: newGivenConfigs(o.Size, kept)}
+	return &Cache{store: o.Store, clock: o.Clock, keys: o.Keys, own: schema.IsOwn(o.Keys.Prefix()), tick: o.Tick, log: o.Log, loaded: o.Loaded, loading: loading, given: newGivenConfigs(o.Size, kept)}
 }
 
 // TTL is how long a configuration is fresh.
@@ -97,29 +100,41 @@ func (c *Cache) TTL() time.Duration { return c.loading.TTL }
 
 // Fresh returns the configuration if it need not be read; nil otherwise.
 func (c *Cache) Fresh(key GivenKey) *Resolved {
+	var cfg *Resolved
 	if key.Plan != "" {
-		return c.current(c.given.fresh(key))
+		cfg = c.given.fresh(key)
+	} else {
+		cfg = c.loading.Fresh(key.Key)
 	}
-	return c.current(c.loading.Fresh(key.Key))
+	if cfg != nil && cfg.seldom != nil {
+		cfg = c.inForce(cfg)
+	}
+	return cfg
 }
 
 // Hold is Fresh for a caller that asks for it again and again: see Still.
 func (c *Cache) Hold(key Key) (Held, bool) {
 	held, ok := c.loading.Hold(key)
-	return held, ok && !held.Value.ended(c.clock.LatestMS)
+	return held, ok && (held.Value.seldom == nil || !held.Value.ended(c.clock.LatestMS))
 }
 
 // Still reports whether Fresh would return the held configuration, at now.
 func (c *Cache) Still(held *Held, now time.Time) bool {
-	return !held.Value.ended(c.clock.LatestMS) && c.loading.Still(held, now)
+	return (held.Value.seldom == nil || !held.Value.ended(c.clock.LatestMS)) && c.loading.Still(held, now)
 }
 
 // Last returns the configuration as last read, however old; nil if it is not kept.
 func (c *Cache) Last(key GivenKey) *Resolved {
+	var cfg *Resolved
 	if key.Plan != "" {
-		return c.current(c.given.resolved.Last(key))
+		cfg = c.given.resolved.Last(key)
+	} else {
+		cfg = c.loading.Last(key.Key)
 	}
-	return c.current(c.loading.Last(key.Key))
+	if cfg != nil && cfg.seldom != nil {
+		cfg = c.inForce(cfg)
+	}
+	return cfg
 }
 
 // ReadSince is when the oldest read of a configuration that is under way began.

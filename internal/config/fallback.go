@@ -47,7 +47,7 @@ func (f *Fallback) LimitsOf(r *Resolved, parent bool) *plan.Config {
 		c.cfg.Shadow = 1<<len(c.cfg.Limits) - 1
 		c.cfg.ChangeOrigin(func(o *plan.Origin) { o.Counted = c.cfg.Shadow })
 	}
-	if r.HasGivenPlan() {
+	if r.seldom != nil && r.seldom.given != nil {
 		c.cfg.ChangeOrigin(func(o *plan.Origin) { o.Given = true })
 	}
 	r.fallback.Store(c)

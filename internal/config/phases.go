@@ -32,23 +32,16 @@ func (c *Resolved) withRaises(v *Verdict, from int64) *Resolved {
 	}
 }
 
-// afterRaise is the configuration after the end of the first raise, nil without a raise.
-func (c *Resolved) afterRaise() *Resolved {
-	if c == nil || c.seldom == nil {
-		return nil
-	}
-	return c.seldom.after
-}
-
 // ended reports whether the first raise of the configuration to end has ended at a time, in Unix ms.
+// Only a configuration with seldom may have a raise.
 func (c *Resolved) ended(now func() int64) bool {
-	return c.afterRaise() != nil && now() >= c.Limits.From().Phase.Until
+	return c.seldom.after != nil && now() >= c.Limits.From().Phase.Until
 }
 
-// current returns the configuration without raises that have ended by the latest time that it may be.
-func (c *Cache) current(cfg *Resolved) *Resolved {
-	for cfg.ended(c.clock.LatestMS) {
-		cfg = cfg.afterRaise()
+// inForce returns the configuration without raises that have ended by the latest time that it may be.
+func (c *Cache) inForce(cfg *Resolved) *Resolved {
+	for cfg.seldom != nil && cfg.ended(c.clock.LatestMS) {
+		cfg = cfg.seldom.after
 	}
 	return cfg
 }

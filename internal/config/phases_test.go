@@ -36,7 +36,7 @@ func TestRaiseEndsByTheLatestTimeThatItMayBe(t *testing.T) {
 			return new(kinds).resolve(&levelItems{Items: Items{System: item}, readAt: clock.NowMS()})
 		})
 		require.NoError(t, err)
-		return configs.current(cfg)
+		return configs.inForce(cfg)
 	}
 	raised := get()
 	assert.EqualValues(t, 300*milli, raised.Limits.Limits[0].Capacity)
@@ -62,7 +62,7 @@ func TestRaiseEndsByTheLatestTimeThatItMayBe(t *testing.T) {
 	assert.Equal(t, 2, reads)
 
 	image := &schema.Image{Fingerprint: raised.Limits.Fingerprint, HasRefilled: true, ConfigRead: raised.ReadAt - 1000}
-	after := raised.afterRaise().Limits
+	after := raised.seldom.after.Limits
 	assert.Equal(t, plan.Early, plan.Compare(image, after, 0), "it was read before the end")
 	assert.Equal(t, plan.Newer, plan.Compare(image, last.Limits, 0), "it was read after it")
 	image.Fingerprint, image.ConfigRead = []byte("another"), until.UnixMilli()-1000

@@ -17,14 +17,11 @@ type Found struct {
 	Read   bool
 }
 
-// Get returns the stored configuration of an entity on a resource, from the cache if it is fresh. On
-// a miss one consistent read brings the entity's record, the four levels and the bucket, and a second
-// one the plan's two levels if the record names a plan. The caller waits until then, if it is not
-// zero; the read goes on for others. It fails with a reason, or with an error of the store.
-func (c *Cache) Get(ctx context.Context, key GivenKey, until time.Time) (Found, error) {
-	if cfg := c.Fresh(key); cfg != nil {
-		return Found{Resolved: cfg}, nil
-	}
+// Load returns the stored configuration of an entity on a resource that is not fresh. One consistent
+// read brings the entity's record, the four levels and the bucket, and a second one the plan's two
+// levels if the record names a plan. The caller waits until then, if it is not zero; the read goes on
+// for others. It fails with a reason, or with an error of the store.
+func (c *Cache) Load(ctx context.Context, key GivenKey, until time.Time) (Found, error) {
 	caller := ctx
 	if !until.IsZero() {
 		var cancel context.CancelFunc
@@ -56,7 +53,10 @@ func (c *Cache) Reread(ctx context.Context, key GivenKey) (cfg *Resolved, err er
 	} else {
 		cfg, err = c.loading.Reload(ctx, key.Key, read.load)
 	}
-	return c.current(cfg), err
+	if err != nil {
+		return nil, err
+	}
+	return c.inForce(cfg), nil
 }
 
 // Said is what the levels say about an entity on a resource, with what the entity's record says.
@@ -73,7 +73,7 @@ func (c *Cache) Read(ctx context.Context, key Key) (Said, error) {
 		return Said{}, err
 	}
 	v, err := items.verdict()
-	return Said{v, schema.DecodeLink(items.meta)}, err
+	return Said{v, items.record}, err
 }
 
 // levelRead is one read of a configuration, and of the bucket that goes by it.
@@ -89,7 +89,7 @@ type levelRead struct {
 
 // found returns a configuration that the cache brought, with the bucket if this read brought it.
 func (r *levelRead) found(cfg *Resolved) Found {
-	now := r.of.current(cfg)
+	now := r.of.inForce(cfg)
 	if own := r.done.Load(); own != nil && own.Resolved == cfg {
 		return Found{now, own.Bucket, true}
 	}
@@ -121,7 +121,7 @@ func (r *levelRead) load(ctx context.Context) (*Resolved, error) {
 // forced. The plan's are read once the entity's record has named it.
 func (r *levelRead) items(ctx context.Context) (*levelItems, schema.Item, error) {
 	c, key := r.of, r.key
-	items := &levelItems{readAt: c.clock.NowMS(), tick: c.store.Tick(), group: key.Group}
+	items := &levelItems{readAt: c.clock.NowMS(), tick: c.tick(), group: key.Group}
 	var (
 		meta          = c.keys.Meta(key.Entity)
 		entity        = c.keys.EntityConfig(key.Entity, key.Resource)
@@ -132,7 +132,7 @@ func (r *levelRead) items(ctx context.Context) (*levelItems, schema.Item, error)
 	)
 	keys := []schema.Key{meta, entity, entityDefault, resource, system}
 	switch {
-	case schema.IsOwn(c.keys.Prefix()): // no level applies to this project's own counters
+	case c.own: // no level applies to this project's own counters
 		keys = nil
 	case key.Group:
 		keys = []schema.Key{meta, entity, resource}
@@ -140,13 +140,16 @@ func (r *levelRead) items(ctx context.Context) (*levelItems, schema.Item, error)
 	if !r.forced {
 		keys = append(keys, bucket)
 	}
-	found, err := c.store.ReadLevels(ctx, keys, r.owners())
+	found, err := c.store.ReadLevels(ctx, keys, r.owners)
 	if err != nil {
 		return nil, nil, err
 	}
-	items.meta, items.Resource, items.System = found[meta], found[resource], found[system]
+	items.Resource, items.System = found[resource], found[system]
 	items.Entity, items.EntityDefault = mostSpecific(found, entity, entityDefault)
-	record := schema.DecodeLink(items.meta)
+	if item := found[meta]; item != nil {
+		items.record, items.recorded = schema.DecodeLink(item), true
+	}
+	record := items.record
 	if key.Plan != "" && (record.Plan == "" || record.Deleting) { // the record says nothing of a plan
 		if items.given, err = c.given.items(ctx, r); err != nil {
 			return nil, nil, err
@@ -163,7 +166,7 @@ func (r *levelRead) items(ctx context.Context) (*levelItems, schema.Item, error)
 
 // owners are those whose levels a configuration is made of, but for the plan.
 func (r *levelRead) owners() []schema.ConfigOwner {
-	if schema.IsOwn(r.of.keys.Prefix()) {
+	if r.of.own {
 		return nil
 	}
 	owners := []schema.ConfigOwner{{Resource: r.key.Resource}, {Entity: r.key.Entity, Resource: r.key.Resource}}

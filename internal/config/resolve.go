@@ -89,6 +89,9 @@ func Resolve(items Items) (Verdict, error) {
 	var admits levels.Level // the most specific level that admits
 	ended := false
 	for _, l := range items.layers() {
+		if l.item == nil { // nearly all
+			continue
+		}
 		marks, err := schema.DecodeMarks(l.item)
 		if err != nil {
 			return Verdict{}, &Malformed{l.level, err}
@@ -121,7 +124,9 @@ func Resolve(items Items) (Verdict, error) {
 	if v.Level != "" && len(v.Limits) == 0 { // each was lifted by name
 		v.Unlimited = true
 	}
-	v.dropIdleRaises()
+	if len(v.Raises) > 0 {
+		v.dropIdleRaises()
+	}
 	return v, nil
 }
 

@@ -52,8 +52,10 @@ func (c *Resolved) givenPlan() *planItems {
 
 // levelItems are the items a configuration is resolved from; nil for one that does not exist.
 type levelItems struct {
-	meta schema.Item
 	Items
+	// record is the entity's, and recorded means that there is one.
+	record   schema.EntityRecord
+	recorded bool
 	// group means that they are of a group of resources: only records made for it count,
 	// because any other would cap the sum of all resources at the limits of one.
 	group bool
@@ -77,11 +79,11 @@ func (s *kinds) resolve(items *levelItems) (*Resolved, error) {
 	if err != nil {
 		return nil, err
 	}
-	record := schema.DecodeLink(items.meta)
+	record := items.record
 	if items.given != nil {
 		record.Plan = items.given.plan
 	}
-	has := items.meta != nil && !record.Deleting
+	has := items.recorded && !record.Deleting
 	cfg := &Resolved{
 		ParentID: record.ParentID, ReadAt: items.readAt, Tick: items.tick,
 		Kind: s.share(answers{
@@ -99,7 +101,10 @@ func (s *kinds) resolve(items *levelItems) (*Resolved, error) {
 		return cfg, nil
 	}
 	cfg.Limits = v.compile(cfg, items.given != nil)
-	return cfg.withRaises(&v, cfg.ReadAt), nil
+	if len(v.Raises) > 0 {
+		cfg = cfg.withRaises(&v, cfg.ReadAt)
+	}
+	return cfg, nil
 }
 
 // compile makes the bucket's configuration of the limits in force. given means that the call gave
@@ -184,7 +189,8 @@ func (c *Resolved) parentConfig() *plan.Config {
 		if c.Limits != nil {
 			*known = *c.Limits
 			known.Parent = true
-			if after := c.afterRaise(); after != nil {
+			if c.seldom != nil && c.seldom.after != nil {
+				after := c.seldom.after
 				known.ChangeOrigin(func(o *plan.Origin) {
 					o.Phase = &plan.Phase{Since: o.Phase.Since, Until: o.Phase.Until, After: after.parentConfig()}
 				})
