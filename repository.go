@@ -65,7 +65,7 @@ type RepositoryOptions struct {
 	MaxStale time.Duration
 	// ConfigCacheSize bounds how many (entity, resource) configurations are
 	// remembered: one takes 0.35 kB where no level has limits, so that
-	// Options.Limits apply, 0.5 kB with one stored limit and 1.7 kB with ten.
+	// Options.Limits apply, 0.44 kB with one stored limit and 1.1 kB with ten.
 	// Defaults to 100,000.
 	ConfigCacheSize int
 	// RequestTimeout bounds one request, including the SDK's tries of it; so it also
