@@ -89,7 +89,10 @@ type levelRead struct {
 
 // found returns a configuration that the cache brought, with the bucket if this read brought it.
 func (r *levelRead) found(cfg *Resolved) Found {
-	now := r.of.inForce(cfg)
+	now := cfg
+	if cfg.seldom != nil {
+		now = r.of.inForce(cfg)
+	}
 	if own := r.done.Load(); own != nil && own.Resolved == cfg {
 		return Found{now, own.Bucket, true}
 	}
