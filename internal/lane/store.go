@@ -9,8 +9,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Store is the part of the repository that lanes use, on the hot path. Each method sends
-// one request; a read may be retried.
+// Store sends the requests of lanes. Each method sends one request; a read may be retried.
+// Package store implements it. It is an interface because the laws, and the tests of lanes, change
+// the statements and the answers here: below it they would have to change DynamoDB's protocol.
 type Store interface {
 	// Update sends a conditional update of one bucket, once.
 	Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) Answer
