@@ -79,15 +79,15 @@ func (a *Admin) eventsOf(ctx context.Context, query audit.Query) iter.Seq2[audit
 				yield(audit.Event{}, err)
 				return
 			}
-			if e := trail.Decode(item); wants(query, e.Principal) && !yield(e, nil) {
+			if e := trail.Decode(item); wantsPrincipal(query, e.Principal) && !yield(e, nil) {
 				return
 			}
 		}
 	}
 }
 
-// wants reports whether a query includes the changes of a principal.
-func wants(q audit.Query, principal string) bool {
+// wantsPrincipal reports whether a query includes the changes of a principal.
+func wantsPrincipal(q audit.Query, principal string) bool {
 	return q.Principal == "" || q.Principal == principal
 }
 
@@ -133,7 +133,7 @@ func (a *Admin) indexed(ctx context.Context, partition string, query audit.Query
 			return nil, err
 		}
 		key := schema.KeyOf(item)
-		if a.d.Events.Has(key) && wants(query, trail.IndexedPrincipal(schema.Text(item, schema.GSI2SK))) {
+		if a.d.Events.Has(key) && wantsPrincipal(query, trail.IndexedPrincipal(schema.Text(item, schema.GSI2SK))) {
 			keys = append(keys, key)
 		}
 	}

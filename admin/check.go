@@ -22,8 +22,8 @@ func fixable(e *dynalimit.ValidationError, fix fault.Fix) *dynalimit.ValidationE
 	return e
 }
 
-// within adds the outer field's name to an error.
-func within(prefix string, err error) error {
+// withinField adds the outer field's name to an error.
+func withinField(prefix string, err error) error {
 	if v, ok := errors.AsType[*dynalimit.ValidationError](err); ok {
 		inner := *v
 		inner.Field = prefix + v.Field

@@ -44,7 +44,7 @@ func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error
 	}
 	if i := slices.IndexFunc(checked, func(s setup) bool { return s.record.CountsByOwn() }); i >= 0 {
 		if err := n.d.mayCount(ctx, checked[i].record); err != nil {
-			return nil, within(fmt.Sprintf("setups[%d].", i), err)
+			return nil, withinField(fmt.Sprintf("setups[%d].", i), err)
 		}
 	}
 	var limits []*configChange
@@ -76,7 +76,7 @@ func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error
 			again, failed = n.d.Table.Try(ctx, opCreateMany, attempt, b.propose(ctx))
 		}
 		errs = append(errs, b.results(failed)...)
-		if down := stops(ctx, failed); down != nil {
+		if down := stopsAfter(ctx, failed); down != nil {
 			errs = append(errs, slices.Repeat([]error{down}, len(setups)-len(errs))...)
 		}
 	}
@@ -96,7 +96,7 @@ func checkSetups(setups []EntitySetup, check func(EntitySetup) (setup, error)) (
 			err = invalid("entity.ID", "%q stands twice; give each entity once", s.Entity.ID)
 		}
 		if err != nil {
-			return nil, nil, within(fmt.Sprintf("setups[%d].", i), err)
+			return nil, nil, withinField(fmt.Sprintf("setups[%d].", i), err)
 		}
 		made[s.Entity.ID], checked[i] = true, one
 	}

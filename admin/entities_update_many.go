@@ -32,7 +32,7 @@ func (n Entities) UpdateMany(ctx context.Context, entities []Entity) ([]error, e
 			err = invalid("entity.ID", "%q stands twice; give each entity once", e.ID)
 		}
 		if err != nil {
-			return nil, within(fmt.Sprintf("entities[%d].", i), err)
+			return nil, withinField(fmt.Sprintf("entities[%d].", i), err)
 		}
 		changed[e.ID], u.records[i] = true, recordOf(e)
 	}
@@ -106,7 +106,7 @@ func (u *entityUpdates) together(ctx context.Context, from, to int) error {
 				u.errs[i] = err
 			}
 		}
-		return stops(ctx, err)
+		return stopsAfter(ctx, err)
 	}
 }
 

@@ -51,7 +51,7 @@ func (l Limits) GetConfigs(ctx context.Context, scopes []Scope) ([]ScopedConfig,
 	for i, at := range scopes {
 		configs[i].Scope = at.normal()
 		if configs[i].Config, err = at.decodeLevel(l.d, items[i]); err != nil {
-			return nil, within(fmt.Sprintf("scopes[%d] (%s): ", i, at), err)
+			return nil, withinField(fmt.Sprintf("scopes[%d] (%s): ", i, at), err)
 		}
 	}
 	return configs, nil
@@ -94,7 +94,7 @@ func (l Limits) SetUnlimited(ctx context.Context, at Scope) error {
 		return err
 	}
 	return l.change(ctx, "set unlimited", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
-		return keeping(old, schema.ConfigItem{Unlimited: true}), nil
+		return keepingRest(old, schema.ConfigItem{Unlimited: true}), nil
 	})
 }
 
@@ -175,12 +175,12 @@ func (l Limits) Delete(ctx context.Context, at Scope) error {
 // replacingLimits replaces the limits of a level.
 func replacingLimits(stored []schema.ConfigLimit) edit {
 	return func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
-		return keeping(old, schema.ConfigItem{Limits: stored}), nil
+		return keepingRest(old, schema.ConfigItem{Limits: stored}), nil
 	}
 }
 
-// keeping is next with the parts of the old configuration other than limits; nil for none.
-func keeping(old *schema.ConfigItem, next schema.ConfigItem) *schema.ConfigItem {
+// keepingRest is next with the parts of the old configuration other than limits; nil for none.
+func keepingRest(old *schema.ConfigItem, next schema.ConfigItem) *schema.ConfigItem {
 	if old != nil {
 		next.OnUnavailable, next.Groups, next.ManagedBy = old.OnUnavailable, old.Groups, old.ManagedBy
 		next.Blocked, next.BlockedExcept, next.Admit = old.Blocked, old.BlockedExcept, old.Admit

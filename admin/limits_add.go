@@ -84,7 +84,7 @@ func (l Limits) Lift(ctx context.Context, at Scope, names []string) error {
 func (l Limits) Losses(ctx context.Context, changes []ScopedConfig, entities []Entity) ([]Loss, error) {
 	for i, e := range entities {
 		if err := e.Validate(); err != nil {
-			return nil, within(fmt.Sprintf("entities[%d].", i), err)
+			return nil, withinField(fmt.Sprintf("entities[%d].", i), err)
 		}
 	}
 	if twice, ok := sameScope(changes); ok {

@@ -393,11 +393,11 @@ func (c *comparison) isOwnLoss(v view, limit config.Limit) bool {
 
 // inForce reports whether a limit, or one that takes its place, is in force.
 func inForce(v config.Verdict, limit config.Limit) bool {
-	return slices.ContainsFunc(v.Limits, func(is config.Limit) bool { return holds(is.ConfigLimit, limit.ConfigLimit) })
+	return slices.ContainsFunc(v.Limits, func(is config.Limit) bool { return takesPlaceOf(is.ConfigLimit, limit.ConfigLimit) })
 }
 
-// holds reports whether a limit takes the place of one that was in force: of money only money that
+// takesPlaceOf reports whether a limit takes the place of one that was in force: of money only money that
 // is not in shadow does.
-func holds(is, was schema.ConfigLimit) bool {
+func takesPlaceOf(is, was schema.ConfigLimit) bool {
 	return is.Name == was.Name && (was.Unit == "" || is.Unit == was.Unit && !is.Shadow)
 }

@@ -56,7 +56,7 @@ func (c *comparison) leftGroup(ctx context.Context, resource Scope, group string
 	for each := range slices.Chunk(owners, 1+len(after)) {
 		for _, limit := range schema.ReadableConfig(c.itemBefore(each[0])).Limits {
 			has := func(o schema.ConfigOwner) bool {
-				return slices.ContainsFunc(schema.ReadableConfig(c.itemAfter(o)).Limits, func(is schema.ConfigLimit) bool { return holds(is, limit) })
+				return slices.ContainsFunc(schema.ReadableConfig(c.itemAfter(o)).Limits, func(is schema.ConfigLimit) bool { return takesPlaceOf(is, limit) })
 			}
 			if limit.Unit != "" && !limit.Shadow && has(each[0]) && !slices.ContainsFunc(each[1:], has) {
 				losses = append(losses, Loss{Scope: resource, Name: limit.Name, Money: true, Group: group})
@@ -107,7 +107,7 @@ func (c *comparison) leftParents(ctx context.Context, records []recordChange) (l
 			return nil, err
 		}
 		for _, was := range before {
-			if !slices.ContainsFunc(after, func(is moneyLimit) bool { return is.resource == was.resource && holds(is.limit, was.limit) }) {
+			if !slices.ContainsFunc(after, func(is moneyLimit) bool { return is.resource == was.resource && takesPlaceOf(is.limit, was.limit) }) {
 				losses = append(losses, Loss{Scope: Scope{Entity: is.ID}, Resource: was.resource, Name: was.limit.Name, Money: true, Parent: was.parent})
 			}
 		}

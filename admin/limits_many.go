@@ -106,7 +106,7 @@ func (l Limits) changeTogether(ctx context.Context, edits []*configChange) error
 			c.err = failed
 		}
 	}
-	return stops(ctx, failed)
+	return stopsAfter(ctx, failed)
 }
 
 // proposeTogether is the transaction of those changes that their edits do not refuse.
@@ -125,8 +125,8 @@ func (l Limits) proposeTogether(edits []*configChange, items map[schema.Key]sche
 	return p
 }
 
-// stops is the error that ends the work after a failed transaction; nil to go on.
-func stops(ctx context.Context, err error) error {
+// stopsAfter is the error that ends the work after a failed transaction; nil to go on.
+func stopsAfter(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, fault.ErrUnavailable) || errors.Is(err, fault.ErrTable) || errors.Is(err, fault.ErrNamespace) {
 		return err
 	}

@@ -82,9 +82,9 @@ type transition struct {
 	after time.Duration
 }
 
-// may reports whether the change is to be made at now. If it is false without an error, there is
+// mayChange reports whether the change is to be made at now. If it is false without an error, there is
 // nothing to do.
-func (t transition) may(name string, n schema.NamespaceRecord, now time.Time) (bool, error) {
+func (t transition) mayChange(name string, n schema.NamespaceRecord, now time.Time) (bool, error) {
 	reason, known := t.refused[n.State]
 	switch since := n.ChangedAt.Add(t.after); {
 	case n.State == t.from && t.after > 0 && now.Before(since):
@@ -120,7 +120,7 @@ func (n Namespaces) change(ctx context.Context, name string, t transition) error
 		}
 		before, _ := schema.DecodeNamespace(item)
 		now := n.d.Clock.Now()
-		if may, err := t.may(name, before, now); err != nil || !may {
+		if may, err := t.mayChange(name, before, now); err != nil || !may {
 			return table.Proposal{}, err
 		}
 		after := before

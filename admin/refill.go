@@ -149,7 +149,7 @@ func (b Buckets) decide(r *refill, m *schema.Image, now time.Time) (BucketRefill
 			continue
 		}
 		held, burst := m.State(i).Level(now.UnixMilli()), m.Limits[i].Burst
-		after := r.after(held, burst, name, m.Limits[i].IsQuota())
+		after := r.tokensAfter(held, burst, name, m.Limits[i].IsQuota())
 		done.Before[name], done.After[name] = held, after
 		lacking = lacking || after > held
 		if r.add == nil && held <= burst || after > held {
@@ -164,8 +164,8 @@ func (b Buckets) decide(r *refill, m *schema.Image, now time.Time) (BucketRefill
 	return done, change, nil
 }
 
-// after is the tokens afterwards of a limit with held tokens.
-func (r *refill) after(held, burst int64, name string, quota bool) int64 {
+// tokensAfter is the tokens afterwards of a limit with held tokens.
+func (r *refill) tokensAfter(held, burst int64, name string, quota bool) int64 {
 	switch {
 	case quota: // it may hold more, as it was granted
 		return max(burst, held)

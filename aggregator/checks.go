@@ -26,8 +26,8 @@ func invalid(field, format string, args ...any) error {
 	return &fault.ValidationError{Package: "aggregator", Field: field, Reason: fmt.Sprintf(format, args...)}
 }
 
-// called refuses a nil context, and a receiver that its constructor did not make.
-func called(ctx context.Context, made bool, on, by string) error {
+// checkCalled refuses a nil context, and a receiver that its constructor did not make.
+func checkCalled(ctx context.Context, made bool, on, by string) error {
 	if !made {
 		return invalid(on, "is nil or was not made; make one with %s", by)
 	}

@@ -16,14 +16,14 @@ func (k *closing) sumDay(ctx context.Context, day time.Time, shard int) error {
 	if err != nil {
 		return err
 	}
-	return steps(ctx, k, pairs, func(ctx context.Context, pairs []pair) error {
-		items, err := gather(ctx, k.store.atOnce, pairs, func(ctx context.Context, p pair) ([]schema.Item, error) {
+	return sumSteps(ctx, k, pairs, func(ctx context.Context, pairs []pair) error {
+		items, err := gatherAll(ctx, k.store.atOnce, pairs, func(ctx context.Context, p pair) ([]schema.Item, error) {
 			return k.ofDay(ctx, p, day)
 		})
 		if err != nil {
 			return err
 		}
-		entries, err := k.settler.settle(ctx, items)
+		entries, err := k.settler.settleSnapshots(ctx, items)
 		if err != nil {
 			return err
 		}
@@ -47,12 +47,12 @@ func (k *closing) pairsOfDay(ctx context.Context, day time.Time, shard int) ([]p
 	for hour := day; hour.Before(schema.UsageDaily.Next(day)); hour = hour.Add(time.Hour) {
 		lists = append(lists, indexed(opClose, k.store.keys.UsageHour(hour, shard)))
 	}
-	snapshots, err := k.store.listed(ctx, lists...)
+	snapshots, err := k.store.listKeys(ctx, lists...)
 	return pairsOf(snapshots), err
 }
 
 // ofDay are the snapshots of a pair on a day.
 func (k *closing) ofDay(ctx context.Context, p pair, day time.Time) ([]schema.Item, error) {
 	series := schema.UsageSeries{Kind: schema.UsageOfEntity, ID: p.entity, Resource: p.resource, Window: schema.UsageHourly}
-	return k.store.whole(ctx, series.Key(k.store.keys, day), series.Key(k.store.keys, schema.UsageDaily.Next(day).Add(-time.Hour)))
+	return k.store.itemsInRange(ctx, series.Key(k.store.keys, day), series.Key(k.store.keys, schema.UsageDaily.Next(day).Add(-time.Hour)))
 }

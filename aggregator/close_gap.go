@@ -24,9 +24,9 @@ type past struct {
 	place *schema.UsagePlace
 }
 
-// look learns where the counters of a snapshot ended before it, and where its entity stood,
+// lookBack learns where the counters of a snapshot ended before it, and where its entity stood,
 // unless that is known.
-func (p *past) look(ctx context.Context, store *usageStore, h hourly, known bool) error {
+func (p *past) lookBack(ctx context.Context, store *usageStore, h hourly, known bool) error {
 	enough := func(all bool) bool {
 		return (known || p.place != nil) && p.ends.Have(h.snapshot, all)
 	}
@@ -35,9 +35,9 @@ func (p *past) look(ctx context.Context, store *usageStore, h hourly, known bool
 	}
 	return table.Patiently(ctx, func() error {
 		looked := 0
-		for item, err := range store.table.Items(ctx, h.earlier(store.keys)) {
+		for item, err := range store.table.Items(ctx, h.earlierSnapshots(store.keys)) {
 			if err == nil {
-				p.note(item)
+				p.addSnapshot(item)
 			}
 			if looked++; err != nil || enough(looked < lookBack) {
 				return err
@@ -47,8 +47,8 @@ func (p *past) look(ctx context.Context, store *usageStore, h hourly, known bool
 	})
 }
 
-// note learns from an earlier snapshot.
-func (p *past) note(item schema.Item) {
+// addSnapshot learns from an earlier snapshot.
+func (p *past) addSnapshot(item schema.Item) {
 	u, err := schema.DecodeUsage(item)
 	if err != nil || schema.OthersUsage(item) {
 		return // the closing reports unreadable items
@@ -59,8 +59,8 @@ func (p *past) note(item schema.Item) {
 	}
 }
 
-// earlier are the snapshots of the same entity and resource before one, the latest first.
-func (h *hourly) earlier(keys schema.Keys) table.Query {
+// earlierSnapshots are the snapshots of the same entity and resource before one, the latest first.
+func (h *hourly) earlierSnapshots(keys schema.Keys) table.Query {
 	series := schema.UsageSeries{Kind: schema.UsageOfEntity, ID: h.entity, Resource: h.resource, Window: schema.UsageHourly}
 	q := keyRange(opClose, h.key.PK, schema.Key{SK: series.Prefix()}, series.Key(keys, h.hour.Add(-time.Hour)))
 	q.Newest, q.Page = true, lookPage

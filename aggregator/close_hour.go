@@ -50,7 +50,7 @@ func (k *closing) sumWindows(ctx context.Context) error {
 		if !end.Equal(stored[w].Floor(end)) {
 			return nil
 		}
-		if err := k.sum(ctx, w, stored[w].Floor(k.done.Hour)); err != nil {
+		if err := k.sumWindow(ctx, w, stored[w].Floor(k.done.Hour)); err != nil {
 			return err
 		}
 		k.named = k.groups.Names()
@@ -58,10 +58,10 @@ func (k *closing) sumWindows(ctx context.Context) error {
 	return nil
 }
 
-// sum writes the sums of a window. If stored sums seem to have been read later, it
+// sumWindow writes the sums of a window. If stored sums seem to have been read later, it
 // reads and writes once more, as if it had begun after them: their closer's clock may be
 // ahead, and they may lack later usage or bookings.
-func (k *closing) sum(ctx context.Context, w Window, start time.Time) error {
+func (k *closing) sumWindow(ctx context.Context, w Window, start time.Time) error {
 	for before := k.done; ; k.done = before {
 		k.groups = usage.NewSums(stored[w], start)
 		if err := k.sumOnce(ctx, w, start); err != nil {
@@ -93,11 +93,11 @@ func (k *closing) sumOnce(ctx context.Context, w Window, start time.Time) error 
 		}
 	}
 	k.at.Part = shards + 1
-	return steps(ctx, k, k.groups.All(), k.writeSums)
+	return sumSteps(ctx, k, k.groups.All(), k.writeSums)
 }
 
-// steps sums the units of a part, a page at a time, and reports each.
-func steps[T any](ctx context.Context, k *closing, units []T, sum func(context.Context, []T) error) error {
+// sumSteps sums the units of a part, a page at a time, and reports each.
+func sumSteps[T any](ctx context.Context, k *closing, units []T, sum func(context.Context, []T) error) error {
 	k.at.Done, k.at.Units = 0, len(units)
 	k.report(k.at)
 	for chunk := range slices.Chunk(units, table.PageSize) {
@@ -113,20 +113,20 @@ func steps[T any](ctx context.Context, k *closing, units []T, sum func(context.C
 // sumHour closes the snapshots of an hour. All of them are one part: hours are many, and most
 // are small.
 func (k *closing) sumHour(ctx context.Context, hour time.Time, _ int) error {
-	snapshots, err := k.store.listed(ctx, k.store.partitions(hour)...)
+	snapshots, err := k.store.listKeys(ctx, k.store.hourPartitions(hour)...)
 	if err != nil {
 		return err
 	}
-	return steps(ctx, k, pairsOf(snapshots), func(ctx context.Context, pairs []pair) error {
+	return sumSteps(ctx, k, pairsOf(snapshots), func(ctx context.Context, pairs []pair) error {
 		keys := make([]schema.Key, len(pairs))
 		for i, p := range pairs {
 			keys[i] = k.store.keys.Usage(p.entity, p.resource, hour)
 		}
-		items, err := k.store.get(ctx, keys)
+		items, err := k.store.getItems(ctx, keys)
 		if err != nil {
 			return err
 		}
-		entries, err := k.settler.settle(ctx, items)
+		entries, err := k.settler.settleSnapshots(ctx, items)
 		if err != nil {
 			return err
 		}
@@ -147,10 +147,10 @@ func (k *closing) writeSums(ctx context.Context, sums []schema.UsageSum) error {
 		sum.Final, sum.Made = k.at.Final && (sum.Window != schema.UsageMonthly || !sum.Start.Before(k.first)), k.made
 		sum.Expires = expiryOf(k.retention, sum.Window, sum.Start)
 		if err := usage.CheckSum(&sum); err != nil {
-			k.skipped.note(err)
+			k.skipped.skipItem(err)
 		}
 		group.Go(func() error {
-			later, err := k.store.put(ctx, sum)
+			later, err := k.store.putSum(ctx, sum)
 			if later > 0 {
 				k.later.Store(later) // any of them: the next try sees still later ones
 			}

@@ -18,7 +18,7 @@ func (k *closing) sumMonth(ctx context.Context, month time.Time, shard int) erro
 	if err != nil {
 		return err
 	}
-	return steps(ctx, k, series, func(ctx context.Context, series []schema.UsageSeries) error {
+	return sumSteps(ctx, k, series, func(ctx context.Context, series []schema.UsageSeries) error {
 		return k.sumSeries(ctx, month, series)
 	})
 }
@@ -33,7 +33,7 @@ func (k *closing) seriesOf(ctx context.Context, month time.Time, shard int) ([]s
 	for day := month; day.Before(schema.UsageMonthly.Next(month)); day = schema.UsageDaily.Next(day) {
 		lists = append(lists, indexed(opClose, k.store.keys.UsageDay(day, shard)))
 	}
-	keys, err := k.store.listed(ctx, lists...)
+	keys, err := k.store.listKeys(ctx, lists...)
 	found := map[schema.UsageSeries]bool{}
 	for _, s := range k.ended[shard] {
 		found[s] = true
@@ -76,9 +76,9 @@ func (k *closing) endDay(ctx context.Context) error {
 
 // sumSeries writes the monthly sums of entities, and adds those of groups up.
 func (k *closing) sumSeries(ctx context.Context, month time.Time, series []schema.UsageSeries) error {
-	items, err := gather(ctx, k.store.atOnce, series, func(ctx context.Context, s schema.UsageSeries) ([]schema.Item, error) {
+	items, err := gatherAll(ctx, k.store.atOnce, series, func(ctx context.Context, s schema.UsageSeries) ([]schema.Item, error) {
 		last := schema.UsageDaily.Floor(schema.UsageMonthly.Next(month).Add(-time.Hour))
-		return k.store.whole(ctx, s.Key(k.store.keys, month), s.Key(k.store.keys, last))
+		return k.store.itemsInRange(ctx, s.Key(k.store.keys, month), s.Key(k.store.keys, last))
 	})
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (k *closing) sumSeries(ctx context.Context, month time.Time, series []schem
 		sum, err := schema.DecodeUsageSum(item)
 		switch {
 		case err != nil:
-			k.skipped.note(err)
+			k.skipped.skipItem(err)
 		case sum.Kind == schema.UsageOfEntity:
 			own.AddSum(sum)
 			ofEntities = append(ofEntities, sum)

@@ -14,8 +14,8 @@ import (
 // skipped are why items were left out that cannot be read.
 type skipped []error
 
-// note leaves an item out, and tells of it once.
-func (s *skipped) note(err error) {
+// skipItem leaves an item out, and tells of it once.
+func (s *skipped) skipItem(err error) {
 	told := func(e error) bool { return e.Error() == err.Error() }
 	if !slices.ContainsFunc(*s, told) {
 		*s = append(*s, err)
@@ -36,18 +36,18 @@ type settled struct {
 	gaps []Gap
 }
 
-// settle stores in snapshots the plans and parents of their entities, unless they are stored already, and
+// settleSnapshots stores in snapshots the plans and parents of their entities, unless they are stored already, and
 // the growth of their counters since the hours before. items must be all snapshots of a pair between
 // the first and the last. It leaves out items deleted meanwhile.
-func (s *settler) settle(ctx context.Context, items []schema.Item) ([]settled, error) {
+func (s *settler) settleSnapshots(ctx context.Context, items []schema.Item) ([]settled, error) {
 	var open []hourly
 	for _, item := range items {
-		if !s.store.ours(item) {
+		if !s.store.isOurs(item) {
 			continue
 		}
 		h, err := decodeHourly(item)
 		if err != nil {
-			s.skipped.note(err)
+			s.skipped.skipItem(err)
 			continue
 		}
 		open = append(open, h)
@@ -55,7 +55,7 @@ func (s *settler) settle(ctx context.Context, items []schema.Item) ([]settled, e
 	slices.SortFunc(open, func(a, b hourly) int {
 		return cmp.Or(comparePairs(a.pair, b.pair), a.hour.Compare(b.hour))
 	})
-	if err := s.places.read(ctx, open); err != nil {
+	if err := s.places.readPlaces(ctx, open); err != nil {
 		return nil, err
 	}
 	all := make([]settled, len(open))
@@ -77,11 +77,11 @@ func (s *settler) settle(ctx context.Context, items []schema.Item) ([]settled, e
 func (s *settler) settlePair(ctx context.Context, of []hourly, out []settled) error {
 	past := &past{ends: usage.Ends{}}
 	for i, h := range of {
-		if err := past.look(ctx, s.store, h, s.places.known(h.entity) || h.closed); err != nil {
+		if err := past.lookBack(ctx, s.store, h, s.places.hasRecord(h.entity) || h.closed); err != nil {
 			return err
 		}
 		breaks := usage.Breaks(h.snapshot, past.ends)
-		if err := s.stamp(ctx, &h, past.place, usage.Gaps(breaks)); err != nil {
+		if err := s.stampPlace(ctx, &h, past.place, usage.Gaps(breaks)); err != nil {
 			return err
 		}
 		past.place = &h.place
@@ -91,18 +91,18 @@ func (s *settler) settlePair(ctx context.Context, of []hourly, out []settled) er
 	return nil
 }
 
-// stamp stores the plan and parents of a snapshot's entity, unless they are stored already, and the
+// stampPlace stores the plan and parents of a snapshot's entity, unless they are stored already, and the
 // growth of its counters since the hours before. An entity without a record keeps
 // its previous place.
-func (s *settler) stamp(ctx context.Context, h *hourly, before *schema.UsagePlace, gaps map[string]int64) error {
+func (s *settler) stampPlace(ctx context.Context, h *hourly, before *schema.UsagePlace, gaps map[string]int64) error {
 	if h.closed {
-		return s.regap(ctx, h, gaps)
+		return s.updateGaps(ctx, h, gaps)
 	}
-	place := s.places.of(h.entity)
-	if !s.places.known(h.entity) && before != nil {
+	place := s.places.placeOf(h.entity)
+	if !s.places.hasRecord(h.entity) && before != nil {
 		place = *before
 	}
-	noted, err := s.store.update(ctx, h.key, place.Close(gaps))
+	noted, err := s.store.updateItem(ctx, h.key, place.Close(gaps))
 	if err != nil {
 		return err
 	}
@@ -116,9 +116,9 @@ func (s *settler) stamp(ctx context.Context, h *hourly, before *schema.UsagePlac
 	return err
 }
 
-// regap stores the growth of counters since the hours before, if a closed snapshot
+// updateGaps stores the growth of counters since the hours before, if a closed snapshot
 // has another value because these had more records since.
-func (s *settler) regap(ctx context.Context, h *hourly, gaps map[string]int64) error {
+func (s *settler) updateGaps(ctx context.Context, h *hourly, gaps map[string]int64) error {
 	other := maps.Clone(gaps)
 	for name, n := range h.snapshot.Gaps {
 		if other[name] == n {
@@ -130,6 +130,6 @@ func (s *settler) regap(ctx context.Context, h *hourly, gaps map[string]int64) e
 	if len(other) == 0 {
 		return nil
 	}
-	_, err := s.store.update(ctx, h.key, schema.Reclose(other))
+	_, err := s.store.updateItem(ctx, h.key, schema.Reclose(other))
 	return err
 }

@@ -45,18 +45,18 @@ func (s *usageStore) cursor(ctx context.Context) (schema.UsageCursor, error) {
 	return schema.DecodeUsageCursor(item)
 }
 
-// move moves the cursor on. It returns where it is then: somewhere else if another closer
+// moveCursor moves the cursor on. It returns where it is then: somewhere else if another closer
 // moved it meanwhile.
-func (s *usageStore) move(ctx context.Context, from, to schema.UsageCursor) (schema.UsageCursor, error) {
-	moved, err := s.update(ctx, s.keys.UsageClosed(), to.Follows(from))
+func (s *usageStore) moveCursor(ctx context.Context, from, to schema.UsageCursor) (schema.UsageCursor, error) {
+	moved, err := s.updateItem(ctx, s.keys.UsageClosed(), to.Follows(from))
 	if err != nil || moved {
 		return to, err
 	}
 	return s.cursor(ctx)
 }
 
-// get reads items.
-func (s *usageStore) get(ctx context.Context, keys []schema.Key) (items []schema.Item, err error) {
+// getItems reads items.
+func (s *usageStore) getItems(ctx context.Context, keys []schema.Key) (items []schema.Item, err error) {
 	err = table.Patiently(ctx, func() (err error) {
 		items, err = s.table.GetMany(ctx, opClose, keys)
 		return err
@@ -64,9 +64,9 @@ func (s *usageStore) get(ctx context.Context, keys []schema.Key) (items []schema
 	return items, err
 }
 
-// listed are the keys of several lists, one list after the other.
-func (s *usageStore) listed(ctx context.Context, lists ...table.Query) ([]schema.Key, error) {
-	return gather(ctx, s.atOnce, lists, func(ctx context.Context, q table.Query) (keys []schema.Key, err error) {
+// listKeys are the keys of several lists, one list after the other.
+func (s *usageStore) listKeys(ctx context.Context, lists ...table.Query) ([]schema.Key, error) {
+	return gatherAll(ctx, s.atOnce, lists, func(ctx context.Context, q table.Query) (keys []schema.Key, err error) {
 		err = table.Patiently(ctx, func() (err error) {
 			keys, err = s.table.Keys(ctx, q)
 			return err
@@ -75,8 +75,8 @@ func (s *usageStore) listed(ctx context.Context, lists ...table.Query) ([]schema
 	})
 }
 
-// partitions are the lists of an hour's snapshots.
-func (s *usageStore) partitions(hour time.Time) []table.Query {
+// hourPartitions are the lists of an hour's snapshots.
+func (s *usageStore) hourPartitions(hour time.Time) []table.Query {
 	all := make([]table.Query, schema.UsageShards)
 	for shard := range all {
 		all[shard] = indexed(opClose, s.keys.UsageHour(hour, shard))
@@ -84,8 +84,8 @@ func (s *usageStore) partitions(hour time.Time) []table.Query {
 	return all
 }
 
-// whole are the items of a range of keys.
-func (s *usageStore) whole(ctx context.Context, first, last schema.Key) (items []schema.Item, err error) {
+// itemsInRange are the items of a range of keys.
+func (s *usageStore) itemsInRange(ctx context.Context, first, last schema.Key) (items []schema.Item, err error) {
 	q := keyRange(opClose, first.PK, first, last)
 	err = table.Patiently(ctx, func() error {
 		items = nil
@@ -100,8 +100,8 @@ func (s *usageStore) whole(ctx context.Context, first, last schema.Key) (items [
 	return items, err
 }
 
-// ours reports whether an item is a snapshot of the namespace.
-func (s *usageStore) ours(item schema.Item) bool {
+// isOurs reports whether an item is a snapshot of the namespace.
+func (s *usageStore) isOurs(item schema.Item) bool {
 	if len(item) == 0 {
 		return false
 	}
@@ -109,8 +109,8 @@ func (s *usageStore) ours(item schema.Item) bool {
 	return ok && keys == s.keys && !schema.OthersUsage(item)
 }
 
-// gather reads something of each of several, so many at once, and returns all of it.
-func gather[A, B any](ctx context.Context, atOnce int, of []A, read func(context.Context, A) ([]B, error)) ([]B, error) {
+// gatherAll reads something of each of several, so many at once, and returns all of it.
+func gatherAll[A, B any](ctx context.Context, atOnce int, of []A, read func(context.Context, A) ([]B, error)) ([]B, error) {
 	found := make([][]B, len(of))
 	group, ctx := guard.WithContext(ctx)
 	group.SetLimit(atOnce)
@@ -129,10 +129,10 @@ func keyRange(op, partition string, from, to schema.Key) table.Query {
 	return table.Query{Op: op, Hash: schema.PK, Value: partition, From: from.SK, To: to.SK, Whole: true}
 }
 
-// update updates an item. It is false if the statement's condition does not hold, possibly
+// updateItem updates an item. It is false if the statement's condition does not hold, possibly
 // because an earlier try changed the item and its answer was lost.
-func (s *usageStore) update(ctx context.Context, key schema.Key, st schema.Statement) (bool, error) {
-	return s.write(ctx, func() error {
+func (s *usageStore) updateItem(ctx context.Context, key schema.Key, st schema.Statement) (bool, error) {
+	return s.writeTwice(ctx, func() error {
 		_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: &s.table.Name, Key: key.Attributes(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
 			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
@@ -141,11 +141,11 @@ func (s *usageStore) update(ctx context.Context, key schema.Key, st schema.State
 	})
 }
 
-// put puts a sum, unless a newer one is there. Where that one seems to have been read later,
+// putSum puts a sum, unless a newer one is there. Where that one seems to have been read later,
 // it returns when, in milliseconds since 1970; 0 else.
-func (s *usageStore) put(ctx context.Context, sum schema.UsageSum) (later int64, err error) {
+func (s *usageStore) putSum(ctx context.Context, sum schema.UsageSum) (later int64, err error) {
 	st := sum.Newest()
-	_, err = s.write(ctx, func() error {
+	_, err = s.writeTwice(ctx, func() error {
 		_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{
 			TableName: &s.table.Name, Item: sum.Item(s.keys), ConditionExpression: &st.Condition,
 			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
@@ -159,9 +159,9 @@ func (s *usageStore) put(ctx context.Context, sum schema.UsageSum) (later int64,
 	return later, err
 }
 
-// write makes a write that may be made twice, until DynamoDB serves it or ctx ends; false
+// writeTwice makes a write that may be made twice, until DynamoDB serves it or ctx ends; false
 // if its condition does not hold.
-func (s *usageStore) write(ctx context.Context, send func() error) (bool, error) {
+func (s *usageStore) writeTwice(ctx context.Context, send func() error) (bool, error) {
 	for try := 0; ; try++ {
 		err := send()
 		verdict := ddb.Classify(err, ctx)

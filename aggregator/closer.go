@@ -62,9 +62,9 @@ func NewCloser(client Storage, tableName string, opts *CloserOptions) (*Closer, 
 	return &Closer{client: store, table: &table.Table{Client: store, Name: tableName}, clock: clock, options: o, retention: kept}, nil
 }
 
-// called refuses a call without a context, or of a Closer that NewCloser did not make.
-func (c *Closer) called(ctx context.Context) error {
-	return called(ctx, c != nil && c.client != nil, "closer", "NewCloser")
+// checkCalled refuses a call without a context, or of a Closer that NewCloser did not make.
+func (c *Closer) checkCalled(ctx context.Context) error {
+	return checkCalled(ctx, c != nil && c.client != nil, "closer", "NewCloser")
 }
 
 // Run closes due hours every few minutes, until ctx ends. Of several runs at once
@@ -73,12 +73,12 @@ func (c *Closer) called(ctx context.Context) error {
 //
 // The error is that of ctx, or a *ValidationError without one.
 func (c *Closer) Run(ctx context.Context) error {
-	if err := c.called(ctx); err != nil {
+	if err := c.checkCalled(ctx); err != nil {
 		return err
 	}
 	for {
 		l := &lock.Lock{Table: c.table, Key: schema.NewKeys("").Lease(closeLease), Name: closeLease, Hold: closeHold, Now: c.clock.Now}
-		err := l.Do(ctx, 0, nil, c.every)
+		err := l.Do(ctx, 0, nil, c.closeEvery)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, fault.ErrHeld) {
 			c.options.Failed(err)
 		}
@@ -88,8 +88,8 @@ func (c *Closer) Run(ctx context.Context) error {
 	}
 }
 
-// every closes due hours, every few minutes.
-func (c *Closer) every(ctx context.Context) error {
+// closeEvery closes due hours, every few minutes.
+func (c *Closer) closeEvery(ctx context.Context) error {
 	for {
 		if _, err := c.CloseDue(ctx); err != nil && ctx.Err() == nil {
 			c.options.Failed(err)
@@ -111,7 +111,7 @@ func (c *Closer) every(ctx context.Context) error {
 // error names it. After its correction, Close recomputes them.
 func (c *Closer) CloseDue(ctx context.Context) (Closed, error) {
 	var done Closed
-	if err := c.called(ctx); err != nil {
+	if err := c.checkCalled(ctx); err != nil {
 		return done, err
 	}
 	namespaces, err := c.namespaces(ctx)
@@ -125,7 +125,7 @@ func (c *Closer) CloseDue(ctx context.Context) (Closed, error) {
 }
 
 func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) error {
-	cursor, err := c.store(keys).cursor(ctx)
+	cursor, err := c.storeOf(keys).cursor(ctx)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) e
 		closed, skipped, err := c.closeHour(ctx, keys, hour, next.Final.After(from.Final), from.First)
 		unread = errors.Join(unread, skipped)
 		if err == nil {
-			cursor, err = c.store(keys).move(ctx, cursor, next)
+			cursor, err = c.storeOf(keys).moveCursor(ctx, cursor, next)
 		}
 		if err != nil {
 			done.add(closed)
@@ -166,7 +166,7 @@ func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) e
 // is not closed. It fails with a *ValidationError unless from is before to.
 func (c *Closer) Close(ctx context.Context, from, to time.Time) (Closed, error) {
 	var done Closed
-	if err := c.called(ctx); err != nil {
+	if err := c.checkCalled(ctx); err != nil {
 		return done, err
 	}
 	if err := checkSpan("from", from, "to", to); err != nil {
@@ -184,7 +184,7 @@ func (c *Closer) Close(ctx context.Context, from, to time.Time) (Closed, error) 
 
 // closeBetween is Close of one namespace.
 func (c *Closer) closeBetween(ctx context.Context, keys schema.Keys, from, to time.Time, done *Closed) (unread, err error) {
-	cursor, err := c.extend(ctx, keys, schema.UsageHourly.Floor(from), to)
+	cursor, err := c.extendClosed(ctx, keys, schema.UsageHourly.Floor(from), to)
 	if err != nil {
 		return nil, err
 	}
@@ -214,16 +214,16 @@ func (c *Closer) closeBetween(ctx context.Context, keys schema.Keys, from, to ti
 	return unread, nil
 }
 
-// extend notes that the hours from one on are closed, where those are up to the first that was.
+// extendClosed notes that the hours from one on are closed, where those are up to the first that was.
 // It returns the cursor then.
-func (c *Closer) extend(ctx context.Context, keys schema.Keys, from, to time.Time) (schema.UsageCursor, error) {
-	cursor, err := c.store(keys).cursor(ctx)
+func (c *Closer) extendClosed(ctx context.Context, keys schema.Keys, from, to time.Time) (schema.UsageCursor, error) {
+	cursor, err := c.storeOf(keys).cursor(ctx)
 	if err != nil || cursor.First.IsZero() || !from.Before(cursor.First) || to.Before(cursor.First) {
 		return cursor, err
 	}
 	next := cursor
 	next.First = from
-	return c.store(keys).move(ctx, cursor, next)
+	return c.storeOf(keys).moveCursor(ctx, cursor, next)
 }
 
 // namespaces are the namespaces to close, without those in a purge.
@@ -253,8 +253,8 @@ func (c *Closer) namespaces(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// store is where the usage of a namespace is.
-func (c *Closer) store(keys schema.Keys) *usageStore {
+// storeOf is where the usage of a namespace is.
+func (c *Closer) storeOf(keys schema.Keys) *usageStore {
 	return &usageStore{client: c.client, table: c.table, keys: keys, atOnce: c.options.Writers}
 }
 
@@ -265,7 +265,7 @@ func (c *Closer) newClosing(ctx context.Context, keys schema.Keys, hour time.Tim
 	if err != nil {
 		return nil, c.table.Failure(opClose, err)
 	}
-	store := c.store(keys)
+	store := c.storeOf(keys)
 	k := &closing{
 		store: store, clock: c.clock, retention: kept, first: first, made: c.clock.Now().UnixMilli(),
 		at: CloseStatus{Namespace: keys.Name(), Final: final}, report: func(at CloseStatus) { c.status.Store(&at) },
@@ -294,6 +294,6 @@ func (c *Closer) sumAgain(ctx context.Context, keys schema.Keys, w Window, start
 	if err != nil {
 		return 0, nil, err
 	}
-	err = k.sum(ctx, w, start)
+	err = k.sumWindow(ctx, w, start)
 	return k.done.Sums, errors.Join(k.skipped...), err
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// write adds a fold to its snapshot: first as if it followed the stored one, and if it does
+// writeFold adds a fold to its snapshot: first as if it followed the stored one, and if it does
 // not, to the snapshot that it found.
-func (p *Processor) write(ctx context.Context, f usage.Fold) outcome {
+func (p *Processor) writeFold(ctx context.Context, f usage.Fold) outcome {
 	unconfirmed := false // the write may have landed
 	for try := 0; ; {
-		stored, err := p.update(ctx, &f.UsageFold)
+		stored, err := p.updateFold(ctx, &f.UsageFold)
 		if err != nil {
 			verdict := ddb.Classify(err, ctx)
 			if verdict.Setting || !verdict.Verdict.Unavailable() || !pauses.Pause(ctx, try) {
-				return failed(err)
+				return failedOutcome(err)
 			}
 			try++
 			unconfirmed = unconfirmed || verdict.Verdict == ddb.Unconfirmed
@@ -42,11 +42,11 @@ func (p *Processor) write(ctx context.Context, f usage.Fold) outcome {
 	}
 }
 
-// update writes a fold. If its condition fails it returns the stored snapshot: a zero
+// updateFold writes a fold. If its condition fails it returns the stored snapshot: a zero
 // one if there is none by now.
-func (p *Processor) update(ctx context.Context, f *schema.UsageFold) (*schema.UsageSnapshot, error) {
+func (p *Processor) updateFold(ctx context.Context, f *schema.UsageFold) (*schema.UsageSnapshot, error) {
 	st := f.Statement()
-	_, err := bounded(ctx, p.client.UpdateItem, &dynamodb.UpdateItemInput{
+	_, err := boundRequest(ctx, p.client.UpdateItem, &dynamodb.UpdateItemInput{
 		TableName: &p.table, Key: f.Key().Attributes(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
 		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
@@ -77,8 +77,8 @@ type outcome struct {
 	unreadable bool
 }
 
-// failed is the outcome of a fold that was not written.
-func failed(err error) outcome {
+// failedOutcome is the outcome of a fold that was not written.
+func failedOutcome(err error) outcome {
 	_, bad := errors.AsType[*badItem](err)
 	return outcome{err: err, unreadable: bad}
 }

@@ -11,8 +11,8 @@ import (
 // list is values in an order, page by page; it ends with its first error.
 type list[T any] = iter.Seq2[T, error]
 
-// each gives the values of a list to do, until that is false, and returns the list's error.
-func each[T any](values list[T], do func(T) bool) error {
+// forEach gives the values of a list to do, until that is false, and returns the list's error.
+func forEach[T any](values list[T], do func(T) bool) error {
 	for v, err := range values {
 		if err != nil {
 			return err
@@ -24,8 +24,8 @@ func each[T any](values list[T], do func(T) bool) error {
 	return nil
 }
 
-// convert is a list of the converted values of another.
-func convert[From, To any](values list[From], of func(From) (To, error)) list[To] {
+// convertList is a list of the converted values of another.
+func convertList[From, To any](values list[From], of func(From) (To, error)) list[To] {
 	return func(yield func(To, error) bool) {
 		for v, err := range values {
 			var to To
@@ -50,8 +50,8 @@ type head[T any] struct {
 
 func (h *head[T]) advance() { h.value, h.err, h.more = h.next() }
 
-// merged is a merge of several lists that are in the same order.
-func merged[T any](compare func(a, b T) int, lists ...list[T]) list[T] {
+// mergeLists is a merge of several lists that are in the same order.
+func mergeLists[T any](compare func(a, b T) int, lists ...list[T]) list[T] {
 	return func(yield func(T, error) bool) {
 		heads := make([]head[T], len(lists))
 		for i, l := range lists {
@@ -60,7 +60,7 @@ func merged[T any](compare func(a, b T) int, lists ...list[T]) list[T] {
 			heads[i].advance()
 		}
 		for {
-			h := least(compare, heads)
+			h := leastHead(compare, heads)
 			if h == nil || !yield(h.value, h.err) || h.err != nil {
 				return
 			}
@@ -69,8 +69,8 @@ func merged[T any](compare func(a, b T) int, lists ...list[T]) list[T] {
 	}
 }
 
-// least is the head with the least value, or with an error; nil if no list has more.
-func least[T any](compare func(a, b T) int, heads []head[T]) *head[T] {
+// leastHead is the head with the least value, or with an error; nil if no list has more.
+func leastHead[T any](compare func(a, b T) int, heads []head[T]) *head[T] {
 	var first *head[T]
 	for i := range heads {
 		h := &heads[i]

@@ -23,14 +23,14 @@ func newPlaces(store *usageStore) *places {
 	return &places{store: store, records: map[string]*schema.EntityRecord{}}
 }
 
-// known reports whether an entity has a record.
-func (p *places) known(entity string) bool { return p.records[entity] != nil }
+// hasRecord reports whether an entity has a record.
+func (p *places) hasRecord(entity string) bool { return p.records[entity] != nil }
 
-// of is where an entity stands; the zero place for one without a record.
-func (p *places) of(entity string) schema.UsagePlace { return usage.Place(p.records[entity]) }
+// placeOf is where an entity stands; the zero place for one without a record.
+func (p *places) placeOf(entity string) schema.UsagePlace { return usage.Place(p.records[entity]) }
 
-// read reads the records of the entities of snapshots that are to be closed.
-func (p *places) read(ctx context.Context, open []hourly) error {
+// readPlaces reads the records of the entities of snapshots that are to be closed.
+func (p *places) readPlaces(ctx context.Context, open []hourly) error {
 	if len(p.records) > mostPlaces {
 		clear(p.records)
 	}
@@ -45,7 +45,7 @@ func (p *places) read(ctx context.Context, open []hourly) error {
 	for i, entity := range entities {
 		keys[i] = p.store.keys.Meta(entity)
 	}
-	items, err := p.store.get(ctx, keys)
+	items, err := p.store.getItems(ctx, keys)
 	if err != nil {
 		return err
 	}

@@ -97,11 +97,11 @@ type Result struct {
 // Result, which is valid in any case.
 func (p *Processor) Process(ctx context.Context, records []Record) (Result, error) {
 	var result Result
-	if err := called(ctx, p != nil && p.client != nil, "processor", "New"); err != nil {
+	if err := checkCalled(ctx, p != nil && p.client != nil, "processor", "New"); err != nil {
 		return result, err
 	}
 	var mu sync.Mutex
-	changes, sources := decode(records, &result)
+	changes, sources := decodeRecords(records, &result)
 	place := func(f usage.Fold) int { return sources[source{f.Changes[0].Key, f.Changes[0].Seq}].place }
 	var group guard.Group
 	group.SetLimit(p.writers)
@@ -123,7 +123,7 @@ func (p *Processor) Process(ctx context.Context, records []Record) (Result, erro
 			done := outcome{err: failed}
 			for i, f := range folds {
 				if failed == nil && (done.err == nil || !f.Hour.Equal(folds[i-1].Hour)) { // no fold is written before its predecessor
-					done = p.write(ctx, f)
+					done = p.writeFold(ctx, f)
 				}
 				mu.Lock()
 				result.add(f, done, sources)
@@ -152,9 +152,9 @@ type placed struct {
 // errFollows is why a record was not counted that could be read: it comes again.
 var errFollows = errors.New("aggregator: it follows a record of its item that cannot be read")
 
-// decode reads records. Records behind an unreadable one of the same item must come
+// decodeRecords reads records. Records behind an unreadable one of the same item must come
 // again: they are not counted before it.
-func decode(records []Record, result *Result) ([]usage.Change, map[source]placed) {
+func decodeRecords(records []Record, result *Result) ([]usage.Change, map[source]placed) {
 	var changes []usage.Change
 	sources := make(map[source]placed, len(records))
 	bad := map[schema.Key]bool{}

@@ -27,7 +27,7 @@ func (p *Processor) purges(ctx context.Context, folds []usage.Fold) map[string]p
 		if _, known := looked[f.Keys.Name()]; known || !some {
 			continue
 		}
-		out, err := bounded(ctx, p.client.GetItem, &dynamodb.GetItemInput{TableName: &p.table, Key: key.Attributes(), ConsistentRead: aws.Bool(true)})
+		out, err := boundRequest(ctx, p.client.GetItem, &dynamodb.GetItemInput{TableName: &p.table, Key: key.Attributes(), ConsistentRead: aws.Bool(true)})
 		if err != nil {
 			looked[f.Keys.Name()] = purge{err: err}
 			continue

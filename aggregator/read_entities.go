@@ -57,7 +57,7 @@ func (s *usageSource) indexedIn(ctx context.Context, a ask, start, end time.Time
 		}
 		hour = hour.Add(time.Hour)
 	}
-	return merged(func(a, b found) int {
+	return mergeLists(func(a, b found) int {
 		return cmp.Or(strings.Compare(a.entity, b.entity), strings.Compare(a.resource, b.resource))
 	}, lists...)
 }
@@ -100,7 +100,7 @@ type listing struct {
 
 func (l *listing) read(ctx context.Context, all list[found]) error {
 	var failed error
-	err := each(all, func(f found) bool {
+	err := forEach(all, func(f found) bool {
 		if n := len(l.batch); n >= table.PageSize && l.batch[n-1].pair != f.pair {
 			failed = l.flush(ctx)
 		}
@@ -128,7 +128,7 @@ func (l *listing) flush(ctx context.Context) error {
 		for to < len(items) && l.batch[to].pair == l.batch[from].pair {
 			to++
 		}
-		if err := l.sum(ctx, l.batch[from].pair, items[from:to]); err != nil {
+		if err := l.yieldSum(ctx, l.batch[from].pair, items[from:to]); err != nil {
 			return err
 		}
 		from = to
@@ -137,15 +137,15 @@ func (l *listing) flush(ctx context.Context) error {
 	return nil
 }
 
-// sum yields the sum of the items of an entity and a resource.
-func (l *listing) sum(ctx context.Context, of pair, items []schema.Item) error {
+// yieldSum yields the sum of the items of an entity and a resource.
+func (l *listing) yieldSum(ctx context.Context, of pair, items []schema.Item) error {
 	h := l.source.openHourOf(&l.ask, of)
 	var pieces []piece
 	for _, item := range items {
 		if len(item) == 0 {
 			continue // gone since the index was read
 		}
-		p, err := l.decode(h, item)
+		p, err := l.decodePiece(h, item)
 		if err != nil {
 			return err
 		}
@@ -171,8 +171,8 @@ func (l *listing) sum(ctx context.Context, of pair, items []schema.Item) error {
 	return nil
 }
 
-// decode is an item as a piece.
-func (l *listing) decode(h *hours, item schema.Item) (piece, error) {
+// decodePiece is an item as a piece.
+func (l *listing) decodePiece(h *hours, item schema.Item) (piece, error) {
 	if _, _, _, _, hourly := schema.UsageOf(schema.KeyOf(item)); !hourly {
 		return sumOf(item)
 	}

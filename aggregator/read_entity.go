@@ -19,7 +19,7 @@ func (s *usageSource) hoursOf(ctx context.Context, a ask, from, to time.Time) li
 	}
 	return func(yield func(piece, error) bool) {
 		more := true
-		err := each(h.stored(ctx), func(p piece) bool {
+		err := forEach(h.storedSnapshots(ctx), func(p piece) bool {
 			more = yield(p, nil)
 			return more
 		})
@@ -50,15 +50,15 @@ type hours struct {
 	ends usage.Ends
 }
 
-// stored are the snapshots without that of the hour that is now, which it keeps.
-func (h *hours) stored(ctx context.Context) list[piece] {
+// storedSnapshots are the snapshots without that of the hour that is now, which it keeps.
+func (h *hours) storedSnapshots(ctx context.Context) list[piece] {
 	last := h.after.Add(-time.Hour)
 	if h.pending { // the newest counters may be in a later hour, by DynamoDB's clock
 		last = last.Add(time.Hour)
 	}
 	items := h.source.table.Items(ctx, keyRange(opUsage, h.Partition(h.source.keys), h.Key(h.source.keys, h.first), h.Key(h.source.keys, last)))
 	return func(yield func(piece, error) bool) {
-		for p, err := range convert(ownUsage(items), h.decode) {
+		for p, err := range convertList(ownUsage(items), h.decodeSnapshot) {
 			switch {
 			case err != nil:
 			case h.pending && p.start.Equal(h.openHour()):
@@ -88,8 +88,8 @@ func ownUsage(items list[schema.Item]) list[schema.Item] {
 	}
 }
 
-// decode reads a snapshot, and notes its counters.
-func (h *hours) decode(item schema.Item) (piece, error) {
+// decodeSnapshot reads a snapshot, and notes its counters.
+func (h *hours) decodeSnapshot(item schema.Item) (piece, error) {
 	p, u, err := hourOf(h.ask, item)
 	h.ends.Note(u)
 	return p, err
@@ -150,7 +150,7 @@ func (h *hours) lookBack(ctx context.Context, counters map[string]int64) error {
 	q := keyRange(opUsage, h.Partition(h.source.keys), schema.Key{SK: h.Prefix()}, h.Key(h.source.keys, h.first.Add(-time.Hour)))
 	q.Newest = true
 	read, known := 0, false
-	err := each(convert(ownUsage(h.source.table.Items(ctx, q)), schema.DecodeUsage), func(u schema.UsageSnapshot) bool {
+	err := forEach(convertList(ownUsage(h.source.table.Items(ctx, q)), schema.DecodeUsage), func(u schema.UsageSnapshot) bool {
 		h.ends.Note(u)
 		read++
 		known = len(usage.Unknown(counters, h.ends)) == 0

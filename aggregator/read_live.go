@@ -62,13 +62,13 @@ func (s *usageSource) sumHour(ctx context.Context, a *ask, hour time.Time) error
 		store: store, places: newPlaces(store), source: s, ask: a, hour: hour,
 		sums: usage.NewSums(schema.UsageHourly, hour), seen: map[schema.Key]bool{},
 	}
-	keys, err := store.listed(ctx, store.partitions(hour)...)
+	keys, err := store.listKeys(ctx, store.hourPartitions(hour)...)
 	if err != nil {
 		return err
 	}
-	keys = slices.DeleteFunc(keys, func(key schema.Key) bool { return !l.wanted(key) })
+	keys = slices.DeleteFunc(keys, func(key schema.Key) bool { return !l.isWanted(key) })
 	for chunk := range slices.Chunk(keys, table.PageSize) {
-		if err := l.add(ctx, chunk); err != nil {
+		if err := l.addListed(ctx, chunk); err != nil {
 			return err
 		}
 	}
@@ -87,34 +87,34 @@ func (s *usageSource) sumHour(ctx context.Context, a *ask, hour time.Time) error
 
 func (l *liveHour) open() bool { return l.hour.Equal(l.ask.openHour()) }
 
-// wanted reports whether an item of the hour is of the resource that is asked for.
-func (l *liveHour) wanted(key schema.Key) bool {
+// isWanted reports whether an item of the hour is of the resource that is asked for.
+func (l *liveHour) isWanted(key schema.Key) bool {
 	_, _, resource, _, ok := schema.UsageOf(key)
 	return ok && (l.ask.Resource == "" || l.ask.Resource == resource)
 }
 
-// add adds listed items of the hour to the sums, with the counters of their buckets if the
+// addListed adds listed items of the hour to the sums, with the counters of their buckets if the
 // hour is not over.
-func (l *liveHour) add(ctx context.Context, keys []schema.Key) error {
-	items, err := l.store.get(ctx, keys)
+func (l *liveHour) addListed(ctx context.Context, keys []schema.Key) error {
+	items, err := l.store.getItems(ctx, keys)
 	if err != nil {
 		return err
 	}
 	all, err := l.decode(items)
 	if err == nil {
-		err = l.places.read(ctx, all)
+		err = l.places.readPlaces(ctx, all)
 	}
 	if err != nil {
 		return err
 	}
-	all = l.counting(all)
+	all = l.countingItems(all)
 	buckets := make([]schema.Item, len(all))
 	if l.open() {
 		of := make([]schema.Key, len(all))
 		for i, h := range all {
 			of[i] = l.store.keys.Bucket(h.entity, h.resource)
 		}
-		if buckets, err = l.store.get(ctx, of); err != nil {
+		if buckets, err = l.store.getItems(ctx, of); err != nil {
 			return err
 		}
 	}
@@ -136,7 +136,7 @@ func (l *liveHour) add(ctx context.Context, keys []schema.Key) error {
 // decode reads items; it leaves deleted ones out.
 func (l *liveHour) decode(items []schema.Item) (all []hourly, err error) {
 	for _, item := range items {
-		if !l.store.ours(item) {
+		if !l.store.isOurs(item) {
 			continue
 		}
 		h, err := decodeHourly(item)
@@ -148,12 +148,12 @@ func (l *liveHour) decode(items []schema.Item) (all []hourly, err error) {
 	return all, nil
 }
 
-// counting selects the items with entities of the sum, with their places.
-func (l *liveHour) counting(all []hourly) []hourly {
+// countingItems selects the items with entities of the sum, with their places.
+func (l *liveHour) countingItems(all []hourly) []hourly {
 	var counting []hourly
 	for _, h := range all {
 		if !h.closed {
-			h.place = l.places.of(h.entity)
+			h.place = l.places.placeOf(h.entity)
 		}
 		if l.counts(h.place) {
 			counting = append(counting, h)

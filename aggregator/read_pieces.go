@@ -27,7 +27,7 @@ func (s *usageSource) windows(a ask, pieces list[piece]) list[Usage] {
 	return func(yield func(Usage, error) bool) {
 		var sum *window
 		more := true
-		err := each(pieces, func(p piece) bool {
+		err := forEach(pieces, func(p piece) bool {
 			if sum != nil && !p.start.Before(sum.end) {
 				more, sum = sum.yieldTo(a, yield), nil
 			}
@@ -75,12 +75,12 @@ func (w *window) add(p *piece) {
 // yieldTo yields the window, unless failed logins alone are in it: earlier versions counted those as
 // users' entities.
 func (w *window) yieldTo(a ask, yield func(Usage, error) bool) bool {
-	u, former := w.usage(a)
+	u, former := w.toUsage(a)
 	return former && len(u.Limits) == 0 || yield(u, nil)
 }
 
-// usage is the window as users see it. former means that counters of failed logins were left out.
-func (w *window) usage(a ask) (u Usage, former bool) {
+// toUsage is the window as users see it. former means that counters of failed logins were left out.
+func (w *window) toUsage(a ask) (u Usage, former bool) {
 	u = Usage{
 		Resource: a.Resource, Window: a.window, Start: w.start.In(w.zone), End: w.end.In(w.zone),
 		Limits: []LimitUsage{}, Entities: w.sum.Entities, Open: w.open || a.now.Before(w.end), Final: w.sum.Final && !a.unsure && !a.now.Before(w.end.Add(usage.FinalAfter)),
@@ -108,5 +108,5 @@ func (w *window) usage(a ask) (u Usage, former bool) {
 
 // inOrder merges lists of pieces, in the order of their times.
 func inOrder(lists ...list[piece]) list[piece] {
-	return merged(func(a, b piece) int { return a.start.Compare(b.start) }, lists...)
+	return mergeLists(func(a, b piece) int { return a.start.Compare(b.start) }, lists...)
 }

@@ -15,11 +15,11 @@ func (s *usageSource) resources(ctx context.Context, a ask) list[string] {
 		return values(a.Resource)
 	}
 	partition := a.Partition(s.keys)
-	all := []list[string]{s.skim(ctx, partition, a.Prefix())}
+	all := []list[string]{s.skimResources(ctx, partition, a.Prefix())}
 	for _, w := range a.storedWindows() {
 		of := a.UsageSeries
 		of.Window = w
-		all = append(all, s.skim(ctx, partition, of.Prefix()))
+		all = append(all, s.skimResources(ctx, partition, of.Prefix()))
 	}
 	if a.Kind == schema.UsageOfEntity {
 		if a.asksOpen() {
@@ -28,5 +28,5 @@ func (s *usageSource) resources(ctx context.Context, a ask) list[string] {
 	} else {
 		all = append(all, values(slices.Sorted(maps.Keys(a.live))...))
 	}
-	return distinct(merged(strings.Compare, all...))
+	return distinct(mergeLists(strings.Compare, all...))
 }

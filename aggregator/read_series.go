@@ -17,7 +17,7 @@ func (s *usageSource) read(ctx context.Context, checked ask) iter.Seq2[Usage, er
 		}
 		more := err == nil
 		if more {
-			err = each(s.resources(ctx, a), func(resource string) bool {
+			err = forEach(s.resources(ctx, a), func(resource string) bool {
 				more = s.readResource(ctx, a, resource, yield)
 				return more
 			})

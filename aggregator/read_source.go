@@ -104,15 +104,15 @@ func (s *usageSource) readClosed(ctx context.Context, a *ask) error {
 	if a.closed = cursor.Closed; a.closed.IsZero() {
 		a.closed = usage.Begin(a.now).Closed
 	}
-	if first := s.calendar.Floor(stored[a.window], s.first(cursor)); first.After(a.from) {
+	if first := s.calendar.Floor(stored[a.window], s.firstHour(cursor)); first.After(a.from) {
 		a.from = first
 	}
 	return err
 }
 
-// first is the first hour that may have usage: the table's, or the first that was closed if that
+// firstHour is the first hour that may have usage: the table's, or the first that was closed if that
 // was earlier.
-func (s *usageSource) first(cursor schema.UsageCursor) time.Time {
+func (s *usageSource) firstHour(cursor schema.UsageCursor) time.Time {
 	if !cursor.Closed.IsZero() && cursor.First.Before(s.began) {
 		return cursor.First
 	}
@@ -141,14 +141,14 @@ func checkSeries(s schema.UsageSeries, resource string) error {
 	return nil
 }
 
-// skim are the resources with items below a prefix: one request each skips to the next, over
+// skimResources are the resources with items below a prefix: one request each skips to the next, over
 // all times of the one before.
-func (s *usageSource) skim(ctx context.Context, partition, prefix string) list[string] {
+func (s *usageSource) skimResources(ctx context.Context, partition, prefix string) list[string] {
 	return func(yield func(string, error) bool) {
 		for from := prefix; ; {
 			found := ""
 			q := table.Query{Op: opUsage, Hash: schema.PK, Value: partition, From: from, To: prefix + "~", Page: 1}
-			err := each(s.table.Items(ctx, q), func(item schema.Item) bool {
+			err := forEach(s.table.Items(ctx, q), func(item schema.Item) bool {
 				found, _, _ = strings.Cut(strings.TrimPrefix(schema.KeyOf(item).SK, prefix), "#")
 				return false
 			})
@@ -163,7 +163,7 @@ func (s *usageSource) skim(ctx context.Context, partition, prefix string) list[s
 // bucketsOf are the resources that an entity has buckets of.
 func (s *usageSource) bucketsOf(ctx context.Context, entity string) list[string] {
 	q := table.Query{Op: "list the buckets", Hash: schema.PK, Value: s.keys.Entity(entity), Prefix: schema.BucketsOf}
-	return convert(s.table.Items(ctx, q), func(item schema.Item) (string, error) {
+	return convertList(s.table.Items(ctx, q), func(item schema.Item) (string, error) {
 		return strings.TrimPrefix(schema.KeyOf(item).SK, schema.BucketsOf), nil
 	})
 }

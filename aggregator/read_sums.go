@@ -36,7 +36,7 @@ func (s *usageSource) sums(ctx context.Context, a ask, w schema.UsageWindow, fro
 	of := a.UsageSeries
 	of.Window = w
 	q := keyRange(opUsage, of.Partition(s.keys), of.Key(s.keys, from), of.Key(s.keys, to.Add(-time.Nanosecond)))
-	return convert(s.table.Items(ctx, q), sumOf)
+	return convertList(s.table.Items(ctx, q), sumOf)
 }
 
 // sumOf is a sum as a piece.
@@ -57,14 +57,14 @@ func (s *usageSource) sumsOr(a ask, sums list[piece], w schema.UsageWindow, from
 				return true
 			}
 			more = true
-			err := each(rest(from, at), func(p piece) bool {
+			err := forEach(rest(from, at), func(p piece) bool {
 				more = yield(p, nil)
 				return more
 			})
 			return more && (err == nil || yield(piece{}, err) && false)
 		}
 		more := true
-		err := each(sums, func(p piece) bool {
+		err := forEach(sums, func(p piece) bool {
 			if a.Kind == schema.UsageOfEntity && !p.sum.Final {
 				return true // its hours are there, and may have more
 			}

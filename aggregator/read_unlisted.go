@@ -14,7 +14,7 @@ import (
 func (l *liveHour) addUnlisted(ctx context.Context) error {
 	var entities []string
 	var failed error
-	err := each(l.candidates(ctx), func(entity string) bool {
+	err := forEach(l.candidates(ctx), func(entity string) bool {
 		if entities = append(entities, entity); len(entities) == table.PageSize {
 			failed = l.addEntities(ctx, entities)
 			entities = entities[:0]
@@ -52,13 +52,13 @@ func (l *liveHour) candidates(ctx context.Context) list[string] {
 		for shard := range shards {
 			shards[shard] = l.named(ctx, indexed(opUsage, l.store.keys.Entities(shard)), schema.ListedEntity)
 		}
-		return merged(strings.Compare, shards...)
+		return mergeLists(strings.Compare, shards...)
 	}
 }
 
 // named are the entities that the items of a query name.
 func (l *liveHour) named(ctx context.Context, q table.Query, name func(schema.Item) string) list[string] {
-	return convert(l.store.table.Items(ctx, q), func(item schema.Item) (string, error) { return name(item), nil })
+	return convertList(l.store.table.Items(ctx, q), func(item schema.Item) (string, error) { return name(item), nil })
 }
 
 // addEntities adds the usage of entities without a snapshot, if they count.
@@ -69,10 +69,10 @@ func (l *liveHour) addEntities(ctx context.Context, entities []string) error {
 			all = append(all, hourly{pair: pair{entity: entity}})
 		}
 	}
-	if err := l.places.read(ctx, all); err != nil {
+	if err := l.places.readPlaces(ctx, all); err != nil {
 		return err
 	}
-	for _, h := range l.counting(all) {
+	for _, h := range l.countingItems(all) {
 		if err := l.addEntity(ctx, h.entity, h.place); err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (l *liveHour) addBucket(ctx context.Context, of pair, place schema.UsagePla
 		return err
 	}
 	h := l.source.openHourOf(l.ask, of)
-	err = each(h.stored(ctx), func(piece) bool { return true })
+	err = forEach(h.storedSnapshots(ctx), func(piece) bool { return true })
 	if err == nil {
 		err = h.addCounters(ctx, bucket)
 	}

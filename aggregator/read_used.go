@@ -47,7 +47,7 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 	if err := r.source.refuseGone(&a, kept); err != nil {
 		return nil, err
 	}
-	if first := schema.UsageDaily.Floor(r.source.first(cursor)); first.After(a.from) {
+	if first := schema.UsageDaily.Floor(r.source.firstHour(cursor)); first.After(a.from) {
 		a.from = first
 	}
 	s := &search{source: &r.source, resource: q.Resource, first: cursor.First, found: map[Used]bool{}}
@@ -55,11 +55,11 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 	group.SetLimit(looking)
 	days, hours := r.source.listed(a, cursor.Final, kept.Oldest(a.now))
 	for _, day := range days {
-		group.Go(func() error { return s.day(going, day) })
+		group.Go(func() error { return s.searchDay(going, day) })
 	}
 	for _, hour := range hours {
 		for shard := range schema.UsageShards {
-			group.Go(func() error { return s.hour(going, hour, shard) })
+			group.Go(func() error { return s.searchHour(going, hour, shard) })
 		}
 	}
 	if err := endOf(ctx, cmp.Or(group.Wait(), ctx.Err())); err != nil {
@@ -103,12 +103,12 @@ type search struct {
 	found map[Used]bool
 }
 
-// day looks through the sums of a day. One that has none, and was over before hours were
+// searchDay looks through the sums of a day. One that has none, and was over before hours were
 // closed, is looked through by the hour.
-func (s *search) day(ctx context.Context, day time.Time) error {
+func (s *search) searchDay(ctx context.Context, day time.Time) error {
 	none := s.first.IsZero() || day.Before(s.first)
 	for shard := range schema.UsageShards {
-		err := each(s.source.table.Items(ctx, indexed(opUsage, s.source.keys.UsageDay(day, shard))), func(item schema.Item) bool {
+		err := forEach(s.source.table.Items(ctx, indexed(opUsage, s.source.keys.UsageDay(day, shard))), func(item schema.Item) bool {
 			none = false
 			if series, ok := s.source.keys.SeriesOf(schema.KeyOf(item)); ok && series.Kind == schema.UsageOfEntity {
 				s.add(Used{series.Resource, series.ID})
@@ -121,7 +121,7 @@ func (s *search) day(ctx context.Context, day time.Time) error {
 	}
 	for hour := day; none && hour.Before(schema.UsageDaily.Next(day)); hour = hour.Add(time.Hour) {
 		for shard := range schema.UsageShards {
-			if err := s.hour(ctx, hour, shard); err != nil {
+			if err := s.searchHour(ctx, hour, shard); err != nil {
 				return err
 			}
 		}
@@ -129,9 +129,9 @@ func (s *search) day(ctx context.Context, day time.Time) error {
 	return nil
 }
 
-// hour looks through the snapshots of an hour, in one of its partitions.
-func (s *search) hour(ctx context.Context, hour time.Time, shard int) error {
-	return each(s.source.table.Items(ctx, indexed(opUsage, s.source.keys.UsageHour(hour, shard))), func(item schema.Item) bool {
+// searchHour looks through the snapshots of an hour, in one of its partitions.
+func (s *search) searchHour(ctx context.Context, hour time.Time, shard int) error {
+	return forEach(s.source.table.Items(ctx, indexed(opUsage, s.source.keys.UsageHour(hour, shard))), func(item schema.Item) bool {
 		if _, entity, resource, _, ok := schema.UsageOf(schema.KeyOf(item)); ok {
 			s.add(Used{resource, entity})
 		}

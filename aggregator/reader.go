@@ -134,7 +134,7 @@ func (r *Reader) Entities(ctx context.Context, q Query) iter.Seq2[Usage, error] 
 
 // check checks a query.
 func (r *Reader) check(ctx context.Context, of schema.UsageSeries, q Query) (ask, error) {
-	if err := called(ctx, r != nil && r.source.table != nil, "reader", "NewReader"); err != nil {
+	if err := checkCalled(ctx, r != nil && r.source.table != nil, "reader", "NewReader"); err != nil {
 		return ask{}, err
 	}
 	return r.source.check(of, q)

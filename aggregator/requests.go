@@ -14,8 +14,8 @@ const requestTimeout = 5 * time.Second
 // pauses are the waits before a write that was not served is made again.
 var pauses = ddb.Backoff{First: 50 * time.Millisecond, Most: 5 * time.Second}
 
-// bounded makes a request that does not take for ever.
-func bounded[In, Out, Option any](ctx context.Context, request func(context.Context, In, ...Option) (Out, error), in In, o ...Option) (Out, error) {
+// boundRequest makes a request that does not take for ever.
+func boundRequest[In, Out, Option any](ctx context.Context, request func(context.Context, In, ...Option) (Out, error), in In, o ...Option) (Out, error) {
 	ctx, cancel := ddb.Bound(ctx, requestTimeout)
 	defer cancel()
 	var out Out

@@ -74,7 +74,7 @@ func (r *tableRetention) current(ctx context.Context) (schema.UsageRetention, er
 
 // readStored returns the stored retention; the zero one if none is stored.
 func (r *tableRetention) readStored(ctx context.Context) (schema.UsageRetention, error) {
-	out, err := bounded(ctx, r.client.GetItem, &dynamodb.GetItemInput{
+	out, err := boundRequest(ctx, r.client.GetItem, &dynamodb.GetItemInput{
 		TableName: &r.table, Key: schema.UsageKept().Attributes(), ConsistentRead: aws.Bool(true),
 	})
 	if err != nil {
@@ -87,7 +87,7 @@ func (r *tableRetention) readStored(ctx context.Context) (schema.UsageRetention,
 func (r *tableRetention) storeOwn(ctx context.Context) (schema.UsageRetention, error) {
 	own := schema.UsageRetention{Hours: inSeconds(r.own.Hours), Days: inSeconds(r.own.Days), Months: inSeconds(r.own.Months), Version: 1, HoursOnly: r.hoursOnly}
 	st := own.First()
-	out, err := bounded(ctx, r.client.UpdateItem, &dynamodb.UpdateItemInput{
+	out, err := boundRequest(ctx, r.client.UpdateItem, &dynamodb.UpdateItemInput{
 		TableName: &r.table, Key: schema.UsageKept().Attributes(), UpdateExpression: &st.Update,
 		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values, ReturnValues: types.ReturnValueAllNew,
 	})

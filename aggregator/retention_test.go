@@ -54,11 +54,11 @@ func TestZonesKnowWhatIsKept(t *testing.T) {
 	month, recent := day, aggregator.Query{From: noon.Add(60 * time.Hour), To: noon.Add(61 * time.Hour), Window: aggregator.Day}
 	month.Window = aggregator.Month
 	for name, list := range map[string]func(aggregator.Query) error{
-		"resource": func(q aggregator.Query) error { return failed(local.Resource(t.Context(), "gpt-4", q)) },
-		"plan":     func(q aggregator.Query) error { return failed(local.Plan(t.Context(), "pro", q)) },
-		"children": func(q aggregator.Query) error { return failed(local.Children(t.Context(), "a", q)) },
-		"entity":   func(q aggregator.Query) error { return failed(local.Entity(t.Context(), "a", q)) },
-		"entities": func(q aggregator.Query) error { return failed(local.Entities(t.Context(), q)) },
+		"resource": func(q aggregator.Query) error { return failedOutcome(local.Resource(t.Context(), "gpt-4", q)) },
+		"plan":     func(q aggregator.Query) error { return failedOutcome(local.Plan(t.Context(), "pro", q)) },
+		"children": func(q aggregator.Query) error { return failedOutcome(local.Children(t.Context(), "a", q)) },
+		"entity":   func(q aggregator.Query) error { return failedOutcome(local.Entity(t.Context(), "a", q)) },
+		"entities": func(q aggregator.Query) error { return failedOutcome(local.Entities(t.Context(), q)) },
 		"used":     func(q aggregator.Query) error { _, err := local.Used(t.Context(), q); return err },
 	} {
 		assert.ErrorContains(t, list(day), "kept from 2026-03-31 on", name)
@@ -71,8 +71,8 @@ func TestZonesKnowWhatIsKept(t *testing.T) {
 	assert.True(t, read[0].Final)
 }
 
-// failed is the error of a list.
-func failed(list func(func(aggregator.Usage, error) bool)) error {
+// failedOutcome is the error of a list.
+func failedOutcome(list func(func(aggregator.Usage, error) bool)) error {
 	for _, err := range list {
 		if err != nil {
 			return err

@@ -71,23 +71,23 @@ func NewTail(streams StreamsAPI, client TailDynamoDB, tableName string, process 
 // stream with usage, with DynamoDB's error if it may not be read, and with a
 // *ValidationError without a ctx. It retries later failures, and reports them to the observer.
 func (t *Tail) Run(ctx context.Context) error {
-	if err := called(ctx, t != nil && t.intake != nil, "tail", "NewTail"); err != nil {
+	if err := checkCalled(ctx, t != nil && t.intake != nil, "tail", "NewTail"); err != nil {
 		return err
 	}
 	if !t.running.CompareAndSwap(false, true) {
 		return errRunning
 	}
 	defer t.running.Store(false)
-	err := t.follow(ctx)
+	err := t.followStream(ctx)
 	if panicked := t.intake.observer.failure(); panicked != nil {
 		return errors.Join(err, panicked)
 	}
 	return err
 }
 
-// follow is Run under the lease.
-func (t *Tail) follow(ctx context.Context) error {
-	arn, err := t.begin(ctx)
+// followStream is Run under the lease.
+func (t *Tail) followStream(ctx context.Context) error {
+	arn, err := t.findStream(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return nil
@@ -111,7 +111,7 @@ func (t *Tail) follow(ctx context.Context) error {
 			_ = ddb.Sleep(ctx, lookEvery)
 		case !errors.Is(err, fault.ErrLost): // each shard has reported it
 			failures++
-			tell(t.intake.observer, t.intake.observer.Retrying, TailRetry{Op: "take the stream", Try: failures, Err: err})
+			callObserver(t.intake.observer, t.intake.observer.Retrying, TailRetry{Op: "take the stream", Try: failures, Err: err})
 			_ = pauses.Pause(ctx, failures)
 		}
 	}
@@ -125,9 +125,9 @@ func (t *Tail) lease() *lock.Lock {
 	}
 }
 
-// begin finds the stream. It fails for permanent errors, and with the error of
+// findStream finds the stream. It fails for permanent errors, and with the error of
 // ctx once that has ended.
-func (t *Tail) begin(ctx context.Context) (string, error) {
+func (t *Tail) findStream(ctx context.Context) (string, error) {
 	for try := 0; ; try++ {
 		arn, err := t.intake.stream.source(ctx)
 		if err == nil {
@@ -142,6 +142,6 @@ func (t *Tail) begin(ctx context.Context) (string, error) {
 		if !pauses.Pause(ctx, try) {
 			return "", ctx.Err()
 		}
-		tell(t.intake.observer, t.intake.observer.Retrying, TailRetry{Op: "find the stream", Try: try + 1, Err: err})
+		callObserver(t.intake.observer, t.intake.observer.Retrying, TailRetry{Op: "find the stream", Try: try + 1, Err: err})
 	}
 }

@@ -19,8 +19,8 @@ type checkpoints struct {
 	now   func() time.Time
 }
 
-// all reads the checkpoints of all shards.
-func (c checkpoints) all(ctx context.Context) (map[shards.ID]schema.TailCheckpoint, error) {
+// readAll reads the checkpoints of all shards.
+func (c checkpoints) readAll(ctx context.Context) (map[shards.ID]schema.TailCheckpoint, error) {
 	all := map[shards.ID]schema.TailCheckpoint{}
 	q := table.Query{Op: "look at checkpoints", Hash: schema.PK, Value: c.keys.Partition(), Prefix: c.keys.Checkpoints(), Whole: true, Page: memoryPage}
 	for item, err := range c.table.Items(ctx, q) {
@@ -32,13 +32,13 @@ func (c checkpoints) all(ctx context.Context) (map[shards.ID]schema.TailCheckpoi
 	return all, nil
 }
 
-// of reads how far a shard was read.
-func (c checkpoints) of(ctx context.Context, id shards.ID) (schema.TailCheckpoint, error) {
+// readCheckpoint reads how far a shard was read.
+func (c checkpoints) readCheckpoint(ctx context.Context, id shards.ID) (schema.TailCheckpoint, error) {
 	item, err := c.table.Get(ctx, "read the checkpoint", c.keys.Checkpoint(id))
 	return schema.DecodeTailCheckpoint(item), err
 }
 
-// advance stores a shard's checkpoint, unless the stored one is further.
-func (c checkpoints) advance(ctx context.Context, id shards.ID, to schema.TailCheckpoint) error {
+// storeCheckpoint stores a shard's checkpoint, unless the stored one is further.
+func (c checkpoints) storeCheckpoint(ctx context.Context, id shards.ID, to schema.TailCheckpoint) error {
 	return c.table.UpdateIf(ctx, "write the checkpoint", c.keys.Checkpoint(id), to.Advance(c.now().Unix()))
 }

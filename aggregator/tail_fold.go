@@ -10,27 +10,27 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// fold processes the gathered records, until only unprocessable ones are left, and
+// processGathered processes the gathered records, until only unprocessable ones are left, and
 // stores the shard's checkpoint then, if any record was usage: irrelevant records, such as those of
 // checkpoints, cause no write. It fails if ctx ends before.
-func (r *shardReader) fold(ctx context.Context) error {
-	if err := r.store(ctx); err != nil {
+func (r *shardReader) processGathered(ctx context.Context) error {
+	if err := r.storeGathered(ctx); err != nil {
 		return err
 	}
-	r.drop()
+	r.dropGathered()
 	return nil
 }
 
-// store is fold without its end. Meanwhile the shard is not read, and the observer
+// storeGathered is fold without its end. Meanwhile the shard is not read, and the observer
 // still receives its lag.
-func (r *shardReader) store(ctx context.Context) error {
+func (r *shardReader) storeGathered(ctx context.Context) error {
 	defer r.repeatLag()()
 	counted, err := r.processAll(ctx)
 	if err != nil {
 		return err
 	}
-	if counted && !r.insist(ctx, "write the checkpoint", func() error {
-		return r.intake.points.advance(ctx, r.id, schema.TailCheckpoint{Number: r.at})
+	if counted && !r.retryUntilDone(ctx, "write the checkpoint", func() error {
+		return r.intake.points.storeCheckpoint(ctx, r.id, schema.TailCheckpoint{Number: r.at})
 	}) {
 		return context.Cause(ctx)
 	}
@@ -49,7 +49,7 @@ func (r *shardReader) repeatLag() (stop func()) {
 			case <-ended:
 				return
 			case <-again.C:
-				r.lagged()
+				r.reportLag()
 			}
 		}
 	}()
@@ -68,10 +68,10 @@ func (r *shardReader) processAll(ctx context.Context) (counted bool, err error) 
 		counted = counted || result.Counted+result.Repeated > 0
 		if err == nil {
 			var skipped []RecordSkipped
-			rest, skipped, err = attempts.left(rest, result)
+			rest, skipped, err = attempts.remaining(rest, result)
 			for _, s := range skipped {
 				counted, s.Shard = true, r.shard()
-				tell(r.intake.observer, r.intake.observer.Skipped, s)
+				callObserver(r.intake.observer, r.intake.observer.Skipped, s)
 			}
 		}
 		if len(rest) == 0 {
@@ -91,7 +91,7 @@ func (r *shardReader) processAll(ctx context.Context) (counted bool, err error) 
 func (r *shardReader) processOnce(ctx context.Context, records []Record) (Result, error) {
 	began := r.intake.options.Now()
 	result, err := r.processSafely(ctx, records)
-	tell(r.intake.observer, r.intake.observer.Processed, RecordsProcessed{Shard: r.shard(), Records: len(records), Result: result, Duration: r.intake.options.Now().Sub(began)})
+	callObserver(r.intake.observer, r.intake.observer.Processed, RecordsProcessed{Shard: r.shard(), Records: len(records), Result: result, Duration: r.intake.options.Now().Sub(began)})
 	return result, err
 }
 
@@ -120,10 +120,10 @@ type attempts struct {
 	skipped    map[recordID]bool
 }
 
-// left are the records to be given again: the failed ones, and later ones of their
+// remaining are the records to be given again: the failed ones, and later ones of their
 // items, because an item's records are processed in order. Records after their last
 // try are skipped. The error is that of one that is left.
-func (a attempts) left(records []Record, result Result) (rest []Record, skipped []RecordSkipped, err error) {
+func (a attempts) remaining(records []Record, result Result) (rest []Record, skipped []RecordSkipped, err error) {
 	failed := make(map[recordID]bool, len(result.Failures))
 	for _, f := range result.Failures {
 		id := idOf(f.Record)

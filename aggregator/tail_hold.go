@@ -46,13 +46,13 @@ func (h *hold) read(ctx, held context.Context) error {
 	reading, stop := context.WithCancel(held)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
-	begun, err := h.intake.points.all(reading)
+	begun, err := h.intake.points.readAll(reading)
 	if err != nil {
 		return err
 	}
 	h.begun = begun
 	for wait := time.Duration(0); h.wait(reading, wait); {
-		wait = h.step(held, reading)
+		wait = h.beginShards(held, reading)
 	}
 	if reading.Err() == nil { // a reader gave up
 		err = errOvertaken
@@ -62,13 +62,13 @@ func (h *hold) read(ctx, held context.Context) error {
 	return err
 }
 
-// step begins the shards that may be read. It returns when to look again.
-func (h *hold) step(held, reading context.Context) time.Duration {
+// beginShards begins the shards that may be read. It returns when to look again.
+func (h *hold) beginShards(held, reading context.Context) time.Duration {
 	if !time.Now().Before(h.listNext) {
 		if err := h.list(reading); err != nil {
 			if reading.Err() == nil {
 				h.failures++
-				tell(h.intake.observer, h.intake.observer.Retrying, TailRetry{Op: "look for shards", Try: h.failures, Err: err})
+				callObserver(h.intake.observer, h.intake.observer.Retrying, TailRetry{Op: "look for shards", Try: h.failures, Err: err})
 			}
 			return pauses.Wait(h.failures)
 		}
@@ -77,7 +77,7 @@ func (h *hold) step(held, reading context.Context) time.Duration {
 	known := shards.Known(h.listed, maps.Keys(h.begun))
 	for _, s := range shards.Ready(known, func(id shards.ID) bool { return h.begun[id].Finished }) {
 		if h.readers[s.ID] == nil {
-			h.take(held, reading, s)
+			h.takeShard(held, reading, s)
 		}
 	}
 	return max(time.Until(h.listNext), 10*time.Millisecond)
@@ -87,7 +87,7 @@ func (h *hold) step(held, reading context.Context) time.Duration {
 func (h *hold) list(ctx context.Context) error {
 	arn, err := h.intake.stream.source(ctx)
 	if err != nil && ctx.Err() == nil { // the rest of the last stream can be read
-		tell(h.intake.observer, h.intake.observer.Retrying, TailRetry{Op: "find the stream", Try: 1, Err: err})
+		callObserver(h.intake.observer, h.intake.observer.Retrying, TailRetry{Op: "find the stream", Try: 1, Err: err})
 	} else if err == nil {
 		h.arn = arn
 	}
@@ -100,8 +100,8 @@ func (h *hold) list(ctx context.Context) error {
 	return nil
 }
 
-// take begins to read a shard.
-func (h *hold) take(held, reading context.Context, s shards.Shard) {
+// takeShard begins to read a shard.
+func (h *hold) takeShard(held, reading context.Context, s shards.Shard) {
 	reader := &shardReader{intake: h.intake, id: s.ID, arn: arnOf(h.arn, s.Stream), last: h.floor(s)}
 	h.readers[s.ID] = reader
 	h.begun[s.ID] = schema.TailCheckpoint{Seq: h.begun[s.ID].Seq}
@@ -137,13 +137,13 @@ func (h *hold) wait(ctx context.Context, d time.Duration) bool {
 	case <-timer.C:
 		return ctx.Err() == nil
 	case reader := <-h.ended:
-		h.done(reader)
+		h.shardDone(reader)
 		return reader.finished && ctx.Err() == nil
 	}
 }
 
-// done notes that a reader is done.
-func (h *hold) done(reader *shardReader) {
+// shardDone notes that a reader is done.
+func (h *hold) shardDone(reader *shardReader) {
 	delete(h.readers, reader.id)
 	h.begun[reader.id] = schema.TailCheckpoint{Seq: reader.last, Finished: reader.finished}
 	if reader.finished {
@@ -157,7 +157,7 @@ func (h *hold) drain() error {
 	var why error
 	for len(h.readers) > 0 {
 		reader := <-h.ended
-		h.done(reader)
+		h.shardDone(reader)
 		if reader.unprocessed != nil {
 			left, why = append(left, reader.id.Shard), reader.unprocessed
 		}

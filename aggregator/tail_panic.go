@@ -14,8 +14,8 @@ type shielded struct {
 	first atomic.Pointer[error]
 }
 
-// tell calls one function of the observer, if it is set.
-func tell[E any](s *shielded, hear func(E), e E) {
+// callObserver calls one function of the observer, if it is set.
+func callObserver[E any](s *shielded, hear func(E), e E) {
 	if hear == nil {
 		return
 	}

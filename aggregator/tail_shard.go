@@ -50,40 +50,40 @@ func (r *shardReader) shard() Shard { return Shard{Stream: r.id.Stream, ID: r.id
 // run reads the shard until it or reading ends, and processes its records under the lease,
 // which has the context held.
 func (r *shardReader) run(held, reading context.Context) {
-	if !r.insist(reading, "begin the shard", func() error { return r.start(reading) }) || r.finished {
+	if !r.retryUntilDone(reading, "begin the shard", func() error { return r.findStart(reading) }) || r.finished {
 		return
 	}
-	tell(r.intake.observer, r.intake.observer.ShardChanged, ShardChange{Shard: r.shard(), State: ShardTaken, Held: int(r.intake.reading.Add(1))})
-	r.unprocessed = r.follow(held, reading)
+	callObserver(r.intake.observer, r.intake.observer.ShardChanged, ShardChange{Shard: r.shard(), State: ShardTaken, Held: int(r.intake.reading.Add(1))})
+	r.unprocessed = r.followShard(held, reading)
 	change := ShardChange{Shard: r.shard(), State: ShardReleased, Held: int(r.intake.reading.Add(-1))}
 	if lost := context.Cause(held); r.finished {
 		change.State = ShardFinished
 	} else if errors.Is(lost, fault.ErrLost) {
 		change.State, change.Err = ShardLost, lost
 	}
-	tell(r.intake.observer, r.intake.observer.ShardChanged, change)
+	callObserver(r.intake.observer, r.intake.observer.ShardChanged, change)
 }
 
 func (r *shardReader) retrying(op string, try int, err error) {
-	tell(r.intake.observer, r.intake.observer.Retrying, TailRetry{Shard: r.shard(), Op: op, Try: try + 1, Err: err})
+	callObserver(r.intake.observer, r.intake.observer.Retrying, TailRetry{Shard: r.shard(), Op: op, Try: try + 1, Err: err})
 }
 
-// follow reads and processes. The error is the reason for unprocessed records.
-func (r *shardReader) follow(held, reading context.Context) error {
-	defer r.drop()
+// followShard reads and processes. The error is the reason for unprocessed records.
+func (r *shardReader) followShard(held, reading context.Context) error {
+	defer r.dropGathered()
 	for {
 		ended := r.read(reading)
 		if held.Err() != nil {
 			return r.lostInHand(held)
 		}
-		if ended || reading.Err() != nil || r.due() {
-			if err := r.fold(held); err != nil {
+		if ended || reading.Err() != nil || r.isDue() {
+			if err := r.processGathered(held); err != nil {
 				return err
 			}
 		}
 		switch {
 		case ended:
-			r.end(held)
+			r.storeEnd(held)
 			return nil
 		case reading.Err() != nil:
 			return nil
@@ -100,35 +100,35 @@ func (r *shardReader) lostInHand(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// start finds the position to begin at, and whether another Tail came to the end. It stores that the
+// findStart finds the position to begin at, and whether another Tail came to the end. It stores that the
 // shard was begun: the next Tail then reads it before its children, also if it is
 // not listed.
-func (r *shardReader) start(ctx context.Context) error {
-	c, err := r.intake.points.of(ctx, r.id)
+func (r *shardReader) findStart(ctx context.Context) error {
+	c, err := r.intake.points.readCheckpoint(ctx, r.id)
 	if err != nil {
 		return err
 	}
 	r.at, r.last, r.finished = c.Number, max(r.last, c.Seq), c.Finished
 	if c.Seq == "" {
-		return r.intake.points.advance(ctx, r.id, schema.TailCheckpoint{})
+		return r.intake.points.storeCheckpoint(ctx, r.id, schema.TailCheckpoint{})
 	}
 	return nil
 }
 
-// end stores that the shard was processed to its end. It is not finished if another Tail came
+// storeEnd stores that the shard was processed to its end. It is not finished if another Tail came
 // further: this one is not alone any more, and the other's records must be processed before the
 // records of its children.
-func (r *shardReader) end(ctx context.Context) {
-	r.insist(ctx, "write the checkpoint", func() error {
-		if err := r.intake.points.advance(ctx, r.id, schema.TailCheckpoint{Number: r.at, Finished: true}); err != nil {
+func (r *shardReader) storeEnd(ctx context.Context) {
+	r.retryUntilDone(ctx, "write the checkpoint", func() error {
+		if err := r.intake.points.storeCheckpoint(ctx, r.id, schema.TailCheckpoint{Number: r.at, Finished: true}); err != nil {
 			return err
 		}
-		return r.start(ctx)
+		return r.findStart(ctx)
 	})
 }
 
-// insist does something until it succeeds; false if ctx ended before. Then it does nothing.
-func (r *shardReader) insist(ctx context.Context, op string, do func() error) bool {
+// retryUntilDone does something until it succeeds; false if ctx ended before. Then it does nothing.
+func (r *shardReader) retryUntilDone(ctx context.Context, op string, do func() error) bool {
 	for try := 0; ctx.Err() == nil; try++ {
 		err := do()
 		if err == nil {
@@ -142,8 +142,8 @@ func (r *shardReader) insist(ctx context.Context, op string, do func() error) bo
 	return false
 }
 
-// due reports whether to process the gathered records.
-func (r *shardReader) due() bool {
+// isDue reports whether to process the gathered records.
+func (r *shardReader) isDue() bool {
 	return len(r.gathered) > 0 && time.Since(r.since) >= r.intake.options.FoldEvery
 }
 
@@ -184,16 +184,16 @@ func (r *shardReader) read(ctx context.Context) (ended bool) {
 	if limit == 0 {
 		return false
 	}
-	records, ended := r.page(ctx, int32(limit))
-	kept := r.gather(records)
+	records, ended := r.readPage(ctx, int32(limit))
+	kept := r.gatherRecords(records)
 	r.intake.room.Release(limit - int64(kept))
 	r.more = !r.lastAt.IsZero() && len(records) > 0 && (len(records) == int(limit) || r.intake.options.Now().Sub(r.lastAt) > recent)
-	r.lagged()
+	r.reportLag()
 	return ended
 }
 
-// page reads records, and retries until it succeeds. It reports whether the shard has ended.
-func (r *shardReader) page(ctx context.Context, limit int32) (records []streamtypes.Record, ended bool) {
+// readPage reads records, and retries until it succeeds. It reports whether the shard has ended.
+func (r *shardReader) readPage(ctx context.Context, limit int32) (records []streamtypes.Record, ended bool) {
 	for try := 0; ctx.Err() == nil; try++ {
 		out, err := r.records(ctx, limit)
 		switch {
@@ -203,10 +203,10 @@ func (r *shardReader) page(ctx context.Context, limit int32) (records []streamty
 		case ctx.Err() != nil:
 			return nil, false
 		case isGone(err):
-			tell(r.intake.observer, r.intake.observer.Trimmed, ShardTrimmed{Shard: r.shard(), After: r.at, Err: err})
+			callObserver(r.intake.observer, r.intake.observer.Trimmed, ShardTrimmed{Shard: r.shard(), After: r.at, Err: err})
 			return nil, true
 		case isTrimmed(err):
-			tell(r.intake.observer, r.intake.observer.Trimmed, ShardTrimmed{Shard: r.shard(), After: r.at, Err: err})
+			callObserver(r.intake.observer, r.intake.observer.Trimmed, ShardTrimmed{Shard: r.shard(), After: r.at, Err: err})
 			r.trimmed = true
 		case !isExpired(err):
 			r.retrying("read the shard", try, err)
@@ -226,7 +226,7 @@ func (r *shardReader) records(ctx context.Context, limit int32) (*dynamodbstream
 		if r.at != "" && !r.trimmed {
 			in.ShardIteratorType, in.SequenceNumber = streamtypes.ShardIteratorTypeAfterSequenceNumber, &r.at
 		}
-		out, err := bounded(ctx, r.intake.stream.api.GetShardIterator, in)
+		out, err := boundRequest(ctx, r.intake.stream.api.GetShardIterator, in)
 		if err == nil && out.ShardIterator == nil {
 			err = ddb.ErrForeign
 		}
@@ -235,26 +235,26 @@ func (r *shardReader) records(ctx context.Context, limit int32) (*dynamodbstream
 		}
 		r.iterator = out.ShardIterator
 	}
-	out, err := bounded(ctx, r.intake.stream.api.GetRecords, &dynamodbstreams.GetRecordsInput{ShardIterator: r.iterator, Limit: &limit})
+	out, err := boundRequest(ctx, r.intake.stream.api.GetRecords, &dynamodbstreams.GetRecordsInput{ShardIterator: r.iterator, Limit: &limit})
 	if err == nil && out.Records == nil { // without an iterator it would be the end of the shard
 		err = ddb.ErrForeign
 	}
 	return out, err
 }
 
-// gather keeps records to be processed together, and returns their number. It drops the records of
+// gatherRecords keeps records to be processed together, and returns their number. It drops the records of
 // checkpoints: otherwise an idle table would keep itself busy.
-func (r *shardReader) gather(records []streamtypes.Record) (kept int) {
+func (r *shardReader) gatherRecords(records []streamtypes.Record) (kept int) {
 	for _, raw := range records {
 		record, err := FromStream(r.id.Shard, raw)
 		if raw.Dynamodb != nil {
 			r.at, r.lastAt = aws.ToString(raw.Dynamodb.SequenceNumber), aws.ToTime(raw.Dynamodb.ApproximateCreationDateTime)
 			r.trimmed = false
-			r.ordered(r.at)
+			r.checkOrder(r.at)
 		}
 		switch {
 		case err != nil:
-			tell(r.intake.observer, r.intake.observer.Skipped, RecordSkipped{
+			callObserver(r.intake.observer, r.intake.observer.Skipped, RecordSkipped{
 				Shard: r.shard(), Err: err, Tries: 1,
 				Record: Record{EventID: aws.ToString(raw.EventID), Sequence: r.at, Shard: r.id.Shard},
 			})
@@ -269,20 +269,20 @@ func (r *shardReader) gather(records []streamtypes.Record) (kept int) {
 	return kept
 }
 
-// ordered notes a sequence number, and tells if it is not above those before it.
-func (r *shardReader) ordered(number string) {
+// checkOrder notes a sequence number, and tells if it is not above those before it.
+func (r *shardReader) checkOrder(number string) {
 	seq, ok := schema.Sequence(number)
 	switch {
 	case !ok: // the ProcessFunc refuses the record
 	case seq <= r.last:
-		tell(r.intake.observer, r.intake.observer.Disordered, RecordDisordered{Shard: r.shard(), Sequence: number, After: r.last, Count: r.intake.disordered.Add(1)})
+		callObserver(r.intake.observer, r.intake.observer.Disordered, RecordDisordered{Shard: r.shard(), Sequence: number, After: r.last, Count: r.intake.disordered.Add(1)})
 	default:
 		r.last = seq
 	}
 }
 
-// lagged tells how far the shard was read.
-func (r *shardReader) lagged() {
+// reportLag tells how far the shard was read.
+func (r *shardReader) reportLag() {
 	lag := ShardLag{Shard: r.shard(), Last: r.lastAt, Gathered: len(r.gathered)}
 	switch {
 	case len(r.gathered) > 0:
@@ -290,14 +290,14 @@ func (r *shardReader) lagged() {
 	case r.more:
 		lag.Behind = max(0, r.intake.options.Now().Sub(r.lastAt))
 	}
-	tell(r.intake.observer, r.intake.observer.Lagged, lag)
+	callObserver(r.intake.observer, r.intake.observer.Lagged, lag)
 }
 
-// drop releases the gathered records. It frees the room after the report, so that the reported
+// dropGathered releases the gathered records. It frees the room after the report, so that the reported
 // sum over all shards never exceeds the room.
-func (r *shardReader) drop() {
+func (r *shardReader) dropGathered() {
 	n := len(r.gathered)
 	r.gathered = nil
-	r.lagged()
+	r.reportLag()
 	r.intake.room.Release(int64(n))
 }

@@ -84,7 +84,7 @@ func (s tableStream) shardsOf(ctx context.Context, arn string) ([]shards.Shard, 
 	var all []shards.Shard
 	in := &dynamodbstreams.DescribeStreamInput{StreamArn: &arn}
 	for {
-		out, err := bounded(ctx, s.api.DescribeStream, in)
+		out, err := boundRequest(ctx, s.api.DescribeStream, in)
 		if err == nil && out.StreamDescription == nil {
 			err = ddb.ErrForeign
 		}

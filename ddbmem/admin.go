@@ -19,7 +19,7 @@ func onlyTableName(r *wire.Reader, operation string) (string, error) {
 	if err := r.Err(); err != nil {
 		return "", err
 	}
-	return name, required(name != "", "tableName")
+	return name, requireMember(name != "", "tableName")
 }
 
 func (c *call) createTable() error {

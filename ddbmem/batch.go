@@ -39,7 +39,7 @@ func (c *call) batchGetItem() error {
 	}
 	keys := total(asked)
 	for _, a := range asked {
-		if err := a.bind(c.db); err != nil {
+		if err := a.bindExpressions(c.db); err != nil {
 			return err
 		}
 		if len(a.keys) == 0 {
@@ -103,7 +103,7 @@ func (c *call) readKeys(a tableKeys, room *batchRoom) (rest []value.Map) {
 	t := c.db.tables[a.name]
 	for i, key := range a.keys {
 		hash := t.keyOf(key).hash
-		if throttles(c, t, hash, false) {
+		if isThrottled(c, t, hash, false) {
 			rest = append(rest, key)
 			continue
 		}
@@ -114,7 +114,7 @@ func (c *call) readKeys(a tableKeys, room *batchRoom) (rest []value.Map) {
 		}
 		room.items--
 		room.bytes -= size
-		charged(c, t, hash, readHalves(size, a.consistent))
+		chargeRead(c, t, hash, readHalves(size, a.consistent))
 		if item != nil {
 			c.out = value.AppendMap(wire.Comma(c.out), a.projected(item))
 		}
@@ -246,7 +246,7 @@ func (c *call) writeBatch(asked []tableWrites, process int) error {
 			if err != nil {
 				return err
 			}
-			if throttles(c, ch.table, ch.key.hash, true) {
+			if isThrottled(c, ch.table, ch.key.hash, true) {
 				rest = append(rest, w)
 				continue
 			}
@@ -278,11 +278,11 @@ func (e *engine) planWrite(name string, w batchWrite) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	ch, err := t.plan(w.statement, w.verb, "BatchWriteItem")
+	ch, err := t.planWrite(w.statement, w.verb, "BatchWriteItem")
 	if err != nil {
 		return nil, err
 	}
-	return ch, ch.work(w.statement, w.verb)
+	return ch, ch.computeItem(w.statement, w.verb)
 }
 
 func (e *engine) checkWrites(a tableWrites) error {

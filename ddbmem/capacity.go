@@ -43,7 +43,7 @@ type tableUse struct {
 // usage is the charge of a request.
 type usage []*tableUse
 
-func (u *usage) of(t *table) *tableUse {
+func (u *usage) useOf(t *table) *tableUse {
 	for _, x := range *u {
 		if x.name == t.name {
 			return x
@@ -94,7 +94,7 @@ func (u *usage) chargeWrite(ch *change, times int64) {
 		now = newRow(position{ch.key.sort, ch.key}, ch.new)
 		size = max(size, now.size)
 	}
-	use := u.of(ch.table)
+	use := u.useOf(ch.table)
 	use.write += halves(2 * times * writeUnits(size))
 	for _, ix := range ch.table.indexes {
 		if n := ix.writeUnits(ch.table, ch.old, now); n > 0 {
@@ -110,7 +110,7 @@ func (u *usage) chargeRefused(ch *change, times int64) {
 	if ch.old != nil {
 		size = ch.old.size
 	}
-	u.of(ch.table).write += halves(2 * times * writeUnits(size))
+	u.useOf(ch.table).write += halves(2 * times * writeUnits(size))
 }
 
 // append appends one ConsumedCapacity. detail means INDEXES; apart separates read and

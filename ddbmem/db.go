@@ -88,8 +88,8 @@ func New(opts ...Option) *DB {
 
 var errNotMade = errors.New("ddbmem: the DB was not made by New; make one with ddbmem.New()")
 
-// made reports whether New made the DB.
-func (db *DB) made() bool { return db != nil && db.engine.tables != nil }
+// isMade reports whether New made the DB.
+func (db *DB) isMade() bool { return db != nil && db.engine.tables != nil }
 
 // Wait returns when every late request (Fault.Late) has executed; their channels
 // must be closed for that.
@@ -98,7 +98,7 @@ func (db *DB) Wait() { db.late.Wait() }
 // Close drops the late requests whose channels are still open and waits for the
 // others. Using the DB after Close is allowed; Close twice too.
 func (db *DB) Close() {
-	if !db.made() {
+	if !db.isMade() {
 		return
 	}
 	db.close.Do(func() { close(db.closed) })
@@ -146,7 +146,7 @@ func (db *DB) TrimStream(table string, before time.Time) error {
 }
 
 func (db *DB) changeStream(table string, change func(*stream) error) error {
-	if !db.made() {
+	if !db.isMade() {
 		return errNotMade
 	}
 	db.engine.mu.Lock()
@@ -161,7 +161,7 @@ func (db *DB) changeStream(table string, change func(*stream) error) error {
 // second, in every table that has one, and returns their number. Their stream
 // records carry the identity of DynamoDB's own service.
 func (db *DB) ExpireNow() int {
-	if !db.made() {
+	if !db.isMade() {
 		return 0
 	}
 	return db.engine.expire()

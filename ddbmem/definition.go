@@ -179,10 +179,10 @@ func readStreamSpecification(r *wire.Reader) string {
 
 // check fails unless the definition is whole and consistent.
 func (d *definition) check() error {
-	if err := required(d.name != "", "tableName"); err != nil {
+	if err := requireMember(d.name != "", "tableName"); err != nil {
 		return err
 	}
-	if err := required(d.keys.hash != "", "keySchema"); err != nil {
+	if err := requireMember(d.keys.hash != "", "keySchema"); err != nil {
 		return err
 	}
 	if err := d.checkBilling(); err != nil {
@@ -224,7 +224,7 @@ func checkSchema(keys keySchema, kinds map[string]string, indexes []*index) erro
 
 // checkDefined fails unless k has a hash key and kinds defines its attributes.
 func (k keySchema) checkDefined(kinds map[string]string) error {
-	if err := required(k.hash != "", "keySchema"); err != nil {
+	if err := requireMember(k.hash != "", "keySchema"); err != nil {
 		return err
 	}
 	for _, name := range k.names() {

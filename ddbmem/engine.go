@@ -40,8 +40,8 @@ type expressionKey struct {
 	text string
 }
 
-// parsed is the expression for text, from the cache if it is there.
-func parsed[T any](db *engine, kind byte, text string, parse func(string) (T, error)) (T, error) {
+// parseCached is the expression for text, from the cache if it is there.
+func parseCached[T any](db *engine, kind byte, text string, parse func(string) (T, error)) (T, error) {
 	key := expressionKey{kind, text}
 	if e, ok := db.expressions.Get(key); ok {
 		return e.(T), nil
@@ -74,7 +74,7 @@ type Write struct {
 
 // lookup is the table a statement names.
 func (e *engine) lookup(name string) (*table, error) {
-	if err := required(name != "", "tableName"); err != nil {
+	if err := requireMember(name != "", "tableName"); err != nil {
 		return nil, err
 	}
 	t := e.tables[name]

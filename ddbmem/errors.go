@@ -89,8 +89,8 @@ var defaultMessages = map[string]string{
 	"ConditionalCheckFailedException":        "The conditional request failed",
 }
 
-// defaulted is e with its status and message filled in.
-func (e *Error) defaulted() *Error {
+// withDefaults is e with its status and message filled in.
+func (e *Error) withDefaults() *Error {
 	d := *e
 	if d.Message == "" {
 		d.Message = defaultMessages[d.Code]
@@ -168,8 +168,8 @@ func shownItem(item value.Map, given map[string]types.AttributeValue) value.Map 
 	return item
 }
 
-// required fails when the member was not given.
-func required(given bool, member string) error {
+// requireMember fails when the member was not given.
+func requireMember(given bool, member string) error {
 	if given {
 		return nil
 	}

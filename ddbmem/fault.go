@@ -69,8 +69,8 @@ func (db *DB) fault(ctx context.Context, seq int64, operation string, body []byt
 	return (*f)(&Request{Seq: seq, Operation: operation, Table: firstTable(body), Body: body, Context: ctx})
 }
 
-// pause waits for d or the end of ctx.
-func pause(ctx context.Context, d time.Duration) error {
+// pauseFor waits for d or the end of ctx.
+func pauseFor(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
@@ -89,8 +89,8 @@ func errReset() error {
 	return &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
 }
 
-// later executes the request when f.Late is closed, unless the DB closes first.
-func (db *DB) later(f Fault, operation string, seq int64, body []byte) {
+// executeLater executes the request when f.Late is closed, unless the DB closes first.
+func (db *DB) executeLater(f Fault, operation string, seq int64, body []byte) {
 	db.late.Go(func() {
 		select {
 		case <-f.Late:

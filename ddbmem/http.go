@@ -29,7 +29,7 @@ type answer struct {
 // injected latency, and a network error for a fault of that kind; an error too for a DB
 // that New did not make.
 func (db *DB) Do(req *http.Request) (*http.Response, error) {
-	if !db.made() {
+	if !db.isMade() {
 		return nil, errNotMade
 	}
 	body, err := readBody(req.Body, req.ContentLength)
@@ -56,7 +56,7 @@ func (db *DB) Do(req *http.Request) (*http.Response, error) {
 // ServeHTTP serves DynamoDB clients of any region and credentials:
 // signatures are not checked. A fault that breaks the connection closes it.
 func (db *DB) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !db.made() {
+	if !db.isMade() {
 		http.Error(w, errNotMade.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -124,21 +124,21 @@ func (db *DB) serve(ctx context.Context, target string, body []byte) (answer, er
 		return answer{}, err
 	}
 	version, operation, _ := strings.Cut(target, ".")
-	if failure := unknown(version, operation); failure != nil {
-		return failed(seq, failure), nil
+	if failure := unknownOperation(version, operation); failure != nil {
+		return failedAnswer(seq, failure), nil
 	}
 	db.counters[operation].requests.Add(1)
 	f := db.fault(ctx, seq, operation, body)
-	if err := pause(ctx, f.Before); err != nil {
+	if err := pauseFor(ctx, f.Before); err != nil {
 		return answer{}, err
 	}
 	switch {
 	case f.Error != nil:
-		return failed(seq, f.Error), nil //nolint:nilerr // an error of the API is an answer
+		return failedAnswer(seq, f.Error), nil //nolint:nilerr // an error of the API is an answer
 	case f.Drop:
 		return answer{}, errReset()
 	case f.Late != nil:
-		db.later(f, operation, seq, body)
+		db.executeLater(f, operation, seq, body)
 		return answer{}, errReset()
 	}
 	out, failure := db.execute(operation, seq, body, f.Unprocessed)
@@ -146,7 +146,7 @@ func (db *DB) serve(ctx context.Context, target string, body []byte) (answer, er
 	if failure != nil {
 		a.status = failure.Status
 	}
-	if err := pause(ctx, f.After); err != nil {
+	if err := pauseFor(ctx, f.After); err != nil {
 		return answer{}, err
 	}
 	if f.Lose {
@@ -155,13 +155,13 @@ func (db *DB) serve(ctx context.Context, target string, body []byte) (answer, er
 	return a, nil
 }
 
-func failed(seq int64, e *Error) answer {
-	e = e.defaulted()
+func failedAnswer(seq int64, e *Error) answer {
+	e = e.withDefaults()
 	return answer{e.Status, e.append(nil), seq}
 }
 
-// unknown is the answer to an operation that does not exist or is not supported.
-func unknown(version, operation string) *Error {
+// unknownOperation is the answer to an operation that does not exist or is not supported.
+func unknownOperation(version, operation string) *Error {
 	_, known := handlers[operation]
 	switch {
 	case version != "DynamoDB_20120810" && version != "DynamoDBStreams_20120810" || operation == "":

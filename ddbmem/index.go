@@ -17,8 +17,8 @@ type index struct {
 	store
 }
 
-// entry is item's row in ix, nil when the item lacks a key of ix.
-func (ix *index) entry(t *table, r *row) *row {
+// entryOf is item's row in ix, nil when the item lacks a key of ix.
+func (ix *index) entryOf(t *table, r *row) *row {
 	if r == nil {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (ix *index) projects(t *table, name string) bool {
 
 // update moves the entry of one item from old to now.
 func (ix *index) update(t *table, old, now *row) {
-	before, after := ix.entry(t, old), ix.entry(t, now)
+	before, after := ix.entryOf(t, old), ix.entryOf(t, now)
 	if before != nil && (after == nil || !ix.sameKey(before, after)) {
 		ix.delete(before.item[ix.hash], before.position)
 	}
@@ -68,7 +68,7 @@ func (ix *index) sameKey(a, b *row) bool {
 // writeUnits is ix's charge for the change of one item: nothing if no projected
 // attribute changes, a delete and a put if the key does.
 func (ix *index) writeUnits(t *table, old, now *row) int64 {
-	before, after := ix.entry(t, old), ix.entry(t, now)
+	before, after := ix.entryOf(t, old), ix.entryOf(t, now)
 	switch {
 	case before == nil && after == nil:
 		return 0

@@ -8,7 +8,7 @@ import (
 func (c *call) getItem() error {
 	st, err := c.statement("GetItem")
 	if err == nil {
-		err = required(st.key != nil, "key")
+		err = requireMember(st.key != nil, "key")
 	}
 	if err != nil {
 		return err
@@ -23,11 +23,11 @@ func (c *call) getItem() error {
 		return err
 	}
 	hash := t.keyOf(st.key).hash
-	if throttles(c, t, hash, false) {
+	if isThrottled(c, t, hash, false) {
 		return errThrottled()
 	}
 	item, size := t.read(st.key)
-	charged(c, t, hash, readHalves(size, st.consistent))
+	chargeRead(c, t, hash, readHalves(size, st.consistent))
 	if item != nil {
 		c.out = value.AppendMap(wire.Field(c.out, "Item"), st.projected(item))
 	}
@@ -66,14 +66,14 @@ func (c *call) writeItem(kind string, v verb) error {
 	if err != nil {
 		return err
 	}
-	ch, err := t.plan(st, v, kind)
+	ch, err := t.planWrite(st, v, kind)
 	if err != nil {
 		return err
 	}
-	if throttles(c, t, ch.key.hash, true) {
+	if isThrottled(c, t, ch.key.hash, true) {
 		return errThrottled()
 	}
-	if !ch.admitted(st) {
+	if !ch.conditionHolds(st) {
 		chargedWrite(c, ch, 1, (*usage).chargeRefused)
 		c.refused++
 		failure := fail("ConditionalCheckFailedException", conditionFailed)
@@ -82,7 +82,7 @@ func (c *call) writeItem(kind string, v verb) error {
 		}
 		return failure
 	}
-	if err := ch.work(st, v); err != nil {
+	if err := ch.computeItem(st, v); err != nil {
 		return err
 	}
 	chargedWrite(c, ch, 1, (*usage).chargeWrite)
@@ -97,10 +97,10 @@ func (c *call) writeItem(kind string, v verb) error {
 // checkWrite fails when a member is missing or not for this kind of write.
 func (st *statement) checkWrite(v verb) error {
 	if v == verbPut {
-		if err := required(st.item != nil, "item"); err != nil {
+		if err := requireMember(st.item != nil, "item"); err != nil {
 			return err
 		}
-	} else if err := required(st.key != nil, "key"); err != nil {
+	} else if err := requireMember(st.key != nil, "key"); err != nil {
 		return err
 	}
 	switch st.returnValues {

@@ -48,7 +48,7 @@ func (db *DB) execute(operation string, seq int64, body []byte, unprocessed int)
 	err := handlers[operation](c)
 	db.counters[operation].add(c.use, c.refused, c.throttled)
 	if err != nil {
-		failure = asError(err).defaulted()
+		failure = asError(err).withDefaults()
 		c.out = failure.append(c.out[:0])
 	} else {
 		c.out = append(c.out, '}')

@@ -32,8 +32,8 @@ func newPartitions(write, read float64) *partitions {
 	return &partitions{perSecond: map[bool]float64{true: write, false: read}, left: map[partitionUse]*allowance{}}
 }
 
-// of is the allowance now; nil without a limit. p.mu must be held.
-func (p *partitions) of(u partitionUse, now time.Time) *allowance {
+// allowanceNow is the allowance now; nil without a limit. p.mu must be held.
+func (p *partitions) allowanceNow(u partitionUse, now time.Time) *allowance {
 	perSecond := p.perSecond[u.write]
 	if perSecond <= 0 {
 		return nil
@@ -48,25 +48,25 @@ func (p *partitions) of(u partitionUse, now time.Time) *allowance {
 	return a
 }
 
-// throttles reports whether nothing is left for a use.
-func (p *partitions) throttles(u partitionUse, now time.Time) bool {
+// isExhausted reports whether nothing is left for a use.
+func (p *partitions) isExhausted(u partitionUse, now time.Time) bool {
 	if p == nil {
 		return false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a := p.of(u, now)
+	a := p.allowanceNow(u, now)
 	return a != nil && a.units <= 0
 }
 
-// use subtracts the cost of a use.
-func (p *partitions) use(u partitionUse, cost halves, now time.Time) {
+// takeUnits subtracts the cost of a use.
+func (p *partitions) takeUnits(u partitionUse, cost halves, now time.Time) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if a := p.of(u, now); a != nil {
+	if a := p.allowanceNow(u, now); a != nil {
 		a.units -= cost.units()
 	}
 }

@@ -140,7 +140,7 @@ func (c *call) query() error {
 	if err != nil {
 		return err
 	}
-	if s.index == nil && throttles(c, s.table, condition.Hash, false) {
+	if s.index == nil && isThrottled(c, s.table, condition.Hash, false) {
 		return errThrottled()
 	}
 	rows := s.matching(condition)
@@ -148,14 +148,14 @@ func (c *call) query() error {
 		if !value.Equal(st.start[s.hash], condition.Hash) || !condition.Matches(st.start[s.sort]) {
 			return validation("The provided starting key is outside query boundaries based on provided conditions")
 		}
-		rows = after(rows, s.positionOf(st.start), st.backward)
+		rows = rowsAfter(rows, s.positionOf(st.start), st.backward)
 	}
 	p := page{source: s, st: st, hash: condition.Hash}
 	for i := range rows {
 		if st.backward {
 			i = len(rows) - 1 - i
 		}
-		if !p.add(rows[i]) {
+		if !p.addRow(rows[i]) {
 			break
 		}
 	}
@@ -222,8 +222,8 @@ func (s source) matching(k expr.KeyCondition) []*row {
 	return p.rows[from : from+n]
 }
 
-// after are the rows that follow the position in the direction of reading.
-func after(rows []*row, at position, backward bool) []*row {
+// rowsAfter are the rows that follow the position in the direction of reading.
+func rowsAfter(rows []*row, at position, backward bool) []*row {
 	i, found := slices.BinarySearchFunc(rows, at, func(r *row, at position) int { return comparePositions(r.position, at) })
 	if backward {
 		return rows[:i]
@@ -246,9 +246,9 @@ type page struct {
 	full    bool // more may follow
 }
 
-// add looks at the next row and reports whether to go on. A page holds one row at
+// addRow looks at the next row and reports whether to go on. A page holds one row at
 // least and ends at its limit, even when nothing follows.
-func (p *page) add(r *row) bool {
+func (p *page) addRow(r *row) bool {
 	if p.scanned > 0 && p.bytes+r.size > maxPage {
 		p.full = true
 		return false
@@ -264,12 +264,12 @@ func (p *page) add(r *row) bool {
 }
 
 func (c *call) appendPage(p *page) error {
-	use := c.use.of(p.table)
+	use := c.use.useOf(p.table)
 	cost := readHalves(p.bytes, p.st.consistent)
 	if p.index != nil {
 		use.index(p.index.name).read += cost
 	} else if p.hash != nil {
-		charged(c, p.table, p.hash, cost)
+		chargeRead(c, p.table, p.hash, cost)
 	} else {
 		use.read += cost
 	}

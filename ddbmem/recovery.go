@@ -31,7 +31,7 @@ func (c *call) updateContinuousBackups() error {
 	if err := c.in.Err(); err != nil {
 		return err
 	}
-	if err := required(specified, "pointInTimeRecoverySpecification"); err != nil {
+	if err := requireMember(specified, "pointInTimeRecoverySpecification"); err != nil {
 		return err
 	}
 	c.db.mu.Lock()

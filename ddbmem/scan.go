@@ -29,10 +29,10 @@ func (c *call) scan() error {
 	for _, part := range s.segment(st) {
 		rows := part.rows
 		if st.start != nil && part.hash == st.start[s.hash] {
-			rows = after(rows, s.positionOf(st.start), false)
+			rows = rowsAfter(rows, s.positionOf(st.start), false)
 		}
 		for _, r := range rows {
-			if !p.add(r) {
+			if !p.addRow(r) {
 				return c.appendPage(&p)
 			}
 		}
@@ -57,7 +57,7 @@ func (st *statement) checkSegments() error {
 // segment are the partitions to read: those of the segment, from the start key's
 // on. Segments split the range of hash codes evenly.
 func (s source) segment(st *statement) []*partition {
-	parts := s.ordered()
+	parts := s.orderedPartitions()
 	if st.hasTotal {
 		low := uint64(st.segment) << 32 / uint64(st.total)
 		high := uint64(st.segment+1) << 32 / uint64(st.total)

@@ -189,38 +189,38 @@ func isNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
 }
 
-// bind parses and checks st's expressions.
-func (st *statement) bind(db *engine) error {
+// bindExpressions parses and checks st's expressions.
+func (st *statement) bindExpressions(db *engine) error {
 	err := st.checkPlaceholders()
 	if err != nil {
 		return err
 	}
-	if st.keyCondition, err = bound(st, db, 'c', "KeyConditionExpression", st.keyConditionText, expr.ParseCondition); err != nil {
+	if st.keyCondition, err = boundExpression(st, db, 'c', "KeyConditionExpression", st.keyConditionText, expr.ParseCondition); err != nil {
 		return err
 	}
-	if st.filter, err = bound(st, db, 'c', "FilterExpression", st.filterText, expr.ParseCondition); err != nil {
+	if st.filter, err = boundExpression(st, db, 'c', "FilterExpression", st.filterText, expr.ParseCondition); err != nil {
 		return err
 	}
-	if st.condition, err = bound(st, db, 'c', "ConditionExpression", st.conditionText, expr.ParseCondition); err != nil {
+	if st.condition, err = boundExpression(st, db, 'c', "ConditionExpression", st.conditionText, expr.ParseCondition); err != nil {
 		return err
 	}
-	if st.update, err = bound(st, db, 'u', "UpdateExpression", st.updateText, expr.ParseUpdate); err != nil {
+	if st.update, err = boundExpression(st, db, 'u', "UpdateExpression", st.updateText, expr.ParseUpdate); err != nil {
 		return err
 	}
-	if st.projection, err = bound(st, db, 'p', "ProjectionExpression", st.projectionText, expr.ParseProjection); err != nil {
+	if st.projection, err = boundExpression(st, db, 'p', "ProjectionExpression", st.projectionText, expr.ParseProjection); err != nil {
 		return err
 	}
 	return st.checkUnused(st.refs())
 }
 
-// bound is the expression of st that the request member name gives as text,
+// boundExpression is the expression of st that the request member name gives as text,
 // checked; nil if it gives none.
-func bound[T interface{ Check(*expr.Env) error }](st *statement, db *engine, kind byte, name string, text *string, parse func(string) (T, error)) (T, error) {
+func boundExpression[T interface{ Check(*expr.Env) error }](st *statement, db *engine, kind byte, name string, text *string, parse func(string) (T, error)) (T, error) {
 	var none T
 	if text == nil {
 		return none, nil
 	}
-	e, err := parsed(db, kind, *text, parse)
+	e, err := parseCached(db, kind, *text, parse)
 	if err == nil {
 		err = e.Check(&st.env)
 	}
@@ -321,5 +321,5 @@ func (c *call) statement(kind string) (*statement, error) {
 		return nil, err
 	}
 	c.capacity = st.capacity
-	return st, st.bind(c.db)
+	return st, st.bindExpressions(c.db)
 }

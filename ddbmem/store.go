@@ -121,9 +121,9 @@ func (s *store) delete(hash value.Value, at position) {
 	}
 }
 
-// ordered are the partitions in the order of a scan: by hash code, as DynamoDB
+// orderedPartitions are the partitions in the order of a scan: by hash code, as DynamoDB
 // spreads them, so that segments are ranges of it.
-func (s *store) ordered() []*partition {
+func (s *store) orderedPartitions() []*partition {
 	if s.order == nil {
 		s.order = make([]*partition, 0, len(s.parts))
 		for _, p := range s.parts {
@@ -154,11 +154,11 @@ func hashCode(v value.Value) uint32 {
 	case value.Number:
 		h.Write(v.Append(nil))
 	}
-	return mix(h.Sum32())
+	return mixBits(h.Sum32())
 }
 
-// mix spreads the bits of short keys over the whole range.
-func mix(h uint32) uint32 {
+// mixBits spreads the bits of short keys over the whole range.
+func mixBits(h uint32) uint32 {
 	h ^= h >> 16
 	h *= 0x85ebca6b
 	h ^= h >> 13

@@ -301,7 +301,7 @@ func (c *call) getRecords() error {
 	}
 	size := 0
 	c.out = append(wire.Field(c.out, "Records"), '[')
-	for _, r := range h.from(from) {
+	for _, r := range h.recordsFrom(from) {
 		if limit == 0 || size > 0 && size+r.size > maxStreamBytes {
 			break
 		}
@@ -311,7 +311,7 @@ func (c *call) getRecords() error {
 		c.out = s.appendRecord(wire.Comma(c.out), r)
 	}
 	c.out = append(c.out, ']')
-	if !h.ended(from) {
+	if !h.hasEnded(from) {
 		c.appendIterator("NextShardIterator", s, h, from)
 	}
 	return nil

@@ -67,8 +67,8 @@ func (s *stream) split(at time.Time, children int) {
 	}
 }
 
-// of is the open shard that has the changes of a partition key.
-func (s *stream) of(key value.Value) *streamShard {
+// openShardOf is the open shard that has the changes of a partition key.
+func (s *stream) openShardOf(key value.Value) *streamShard {
 	code := uint64(hashCode(key))
 	i := slices.IndexFunc(s.shards, func(shard *streamShard) bool {
 		return shard.closed.IsZero() && shard.hashes.from <= code && code <= shard.hashes.to
@@ -101,11 +101,11 @@ func (h *streamShard) trim(before time.Time) {
 	h.records = slices.Delete(h.records, 0, n)
 }
 
-// ended reports whether nothing comes from a sequence number on, now or later.
-func (h *streamShard) ended(from int64) bool { return !h.closed.IsZero() && from > h.latest }
+// hasEnded reports whether nothing comes from a sequence number on, now or later.
+func (h *streamShard) hasEnded(from int64) bool { return !h.closed.IsZero() && from > h.latest }
 
-// from are the records from a sequence number on.
-func (h *streamShard) from(sequence int64) []*streamRecord {
+// recordsFrom are the records from a sequence number on.
+func (h *streamShard) recordsFrom(sequence int64) []*streamRecord {
 	i, _ := slices.BinarySearchFunc(h.records, sequence, func(r *streamRecord, sequence int64) int {
 		if r.sequence < sequence {
 			return -1

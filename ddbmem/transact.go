@@ -98,11 +98,11 @@ func (it transactItem) check(db *engine) error {
 	}
 	switch {
 	case it.verb == verbUpdate && it.updateText == nil:
-		return required(false, "transactItems.member.update.updateExpression")
+		return requireMember(false, "transactItems.member.update.updateExpression")
 	case it.verb == verbCheck && it.conditionText == nil:
-		return required(false, "transactItems.member.conditionCheck.conditionExpression")
+		return requireMember(false, "transactItems.member.conditionCheck.conditionExpression")
 	}
-	return it.bind(db)
+	return it.bindExpressions(db)
 }
 
 // transact commits all items or none; the commit lock must be held.
@@ -112,7 +112,7 @@ func (c *call) transact(items []transactItem, token string) error {
 		return err
 	}
 	if token != "" {
-		if done, err := c.repeated(items, tables, token); done || err != nil {
+		if done, err := c.isRepeated(items, tables, token); done || err != nil {
 			return err
 		}
 	}
@@ -139,7 +139,7 @@ func (c *call) transact(items []transactItem, token string) error {
 	}
 	c.commitTransact(items, changes)
 	if token != "" {
-		c.db.remember(token, fingerprint(items), c.at)
+		c.db.rememberToken(token, fingerprint(items), c.at)
 	}
 	c.appendCapacity(true, true)
 	return nil
@@ -163,7 +163,7 @@ func planTransact(items []transactItem, tables []*table, operation string) ([]*c
 	changes := make([]*change, len(items))
 	reasons := make([]Reason, len(items))
 	for i, it := range items {
-		ch, err := tables[i].plan(it.statement, it.verb, operation)
+		ch, err := tables[i].planWrite(it.statement, it.verb, operation)
 		if err != nil {
 			reasons[i] = Reason{Code: "ValidationError", Message: asError(err).Message}
 		}
@@ -193,7 +193,7 @@ func checkTransactKeys(changes []*change) error {
 
 // workTransact works one item out, or says why it is refused.
 func (c *call) workTransact(ch *change, it transactItem) Reason {
-	if !ch.admitted(it.statement) {
+	if !ch.conditionHolds(it.statement) {
 		c.refused++
 		r := Reason{Code: "ConditionalCheckFailed", Message: conditionFailed}
 		if it.onFailure == "ALL_OLD" {
@@ -201,7 +201,7 @@ func (c *call) workTransact(ch *change, it transactItem) Reason {
 		}
 		return r
 	}
-	if err := ch.work(it.statement, it.verb); err != nil {
+	if err := ch.computeItem(it.statement, it.verb); err != nil {
 		return Reason{Code: "ValidationError", Message: asError(err).Message}
 	}
 	return Reason{}
@@ -230,9 +230,9 @@ func (c *call) commitTransact(items []transactItem, changes []*change) {
 	c.db.commit(c.seq, writes...)
 }
 
-// repeated reports whether the token's transaction has been committed already; it
+// isRepeated reports whether the token's transaction has been committed already; it
 // then costs the reading of its items.
-func (c *call) repeated(items []transactItem, tables []*table, token string) (bool, error) {
+func (c *call) isRepeated(items []transactItem, tables []*table, token string) (bool, error) {
 	before := c.db.tokens[token]
 	if before == nil || c.at.Sub(before.at) >= tokenLife {
 		return false, nil
@@ -246,14 +246,14 @@ func (c *call) repeated(items []transactItem, tables []*table, token string) (bo
 			key = it.item
 		}
 		_, size := tables[i].read(key)
-		c.use.of(tables[i]).read += 2 * readHalves(size, true)
+		c.use.useOf(tables[i]).read += 2 * readHalves(size, true)
 	}
 	c.appendCapacity(true, true)
 	return true, nil
 }
 
-// remember keeps the token for ten minutes and removes older ones.
-func (e *engine) remember(token string, print [sha256.Size]byte, at time.Time) {
+// rememberToken keeps the token for ten minutes and removes older ones.
+func (e *engine) rememberToken(token string, print [sha256.Size]byte, at time.Time) {
 	maps.DeleteFunc(e.tokens, func(_ string, t *transaction) bool { return at.Sub(t.at) >= tokenLife })
 	e.tokens[token] = &transaction{print, at}
 }
@@ -278,7 +278,7 @@ func fingerprint(items []transactItem) [sha256.Size]byte {
 			writeText(h, it.env.Names[name])
 		}
 		for _, m := range []value.Map{it.key, it.item, it.env.Values} {
-			h.Write(canonical(nil, m))
+			h.Write(canonicalValue(nil, m))
 		}
 	}
 	return [sha256.Size]byte(h.Sum(nil))
@@ -289,19 +289,19 @@ func writeText(h hash.Hash, s string) {
 	h.Write([]byte(s))
 }
 
-// canonical is v as on the wire with the members of maps in order.
-func canonical(b []byte, v value.Value) []byte {
+// canonicalValue is v as on the wire with the members of maps in order.
+func canonicalValue(b []byte, v value.Value) []byte {
 	switch v := v.(type) {
 	case value.Map:
 		b = append(b, '{')
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			b = canonical(wire.Field(b, name), v[name])
+			b = canonicalValue(wire.Field(b, name), v[name])
 		}
 		return append(b, '}')
 	case value.List:
 		b = append(b, '[')
 		for _, e := range v {
-			b = canonical(wire.Comma(b), e)
+			b = canonicalValue(wire.Comma(b), e)
 		}
 		return append(b, ']')
 	}
@@ -335,10 +335,10 @@ func (c *call) transactGetItems() error {
 		return err
 	}
 	for _, st := range items {
-		if err := required(st.key != nil, "transactItems.member.get.key"); err != nil {
+		if err := requireMember(st.key != nil, "transactItems.member.get.key"); err != nil {
 			return err
 		}
-		if err := st.bind(c.db); err != nil {
+		if err := st.bindExpressions(c.db); err != nil {
 			return err
 		}
 	}
@@ -362,7 +362,7 @@ func (c *call) readTransact(items []*statement) error {
 			continue
 		}
 		item, size := t.read(st.key)
-		c.use.of(t).read += 2 * readHalves(size, true)
+		c.use.useOf(t).read += 2 * readHalves(size, true)
 		out = append(wire.Comma(out), '{')
 		if item != nil {
 			out = value.AppendMap(wire.Field(out, "Item"), st.projected(item))

@@ -37,7 +37,7 @@ func readTimeToLive(r *wire.Reader) (name, attribute string, enabled bool, err e
 	if err := r.Err(); err != nil {
 		return "", "", false, err
 	}
-	return name, attribute, enabled, required(specified && attribute != "", "timeToLiveSpecification")
+	return name, attribute, enabled, requireMember(specified && attribute != "", "timeToLiveSpecification")
 }
 
 func (c *call) updateTimeToLive() error {
@@ -108,7 +108,7 @@ func (e *engine) expire() int {
 func (t *table) expire(now int64) []*change {
 	var expired []*change
 	t.soonest = math.MaxInt64
-	for _, p := range t.ordered() {
+	for _, p := range t.orderedPartitions() {
 		for _, r := range p.rows {
 			at, ok := r.expires(t)
 			switch {

@@ -68,7 +68,7 @@ func readAlteration(r *wire.Reader) (*alteration, error) {
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	return a, required(a.name != "", "tableName")
+	return a, requireMember(a.name != "", "tableName")
 }
 
 func (a *alteration) readIndexUpdate(r *wire.Reader, action string) {

@@ -13,9 +13,9 @@ const (
 	verbCheck
 )
 
-// plan finds the item a write is about and checks its key. The change is nil when
+// planWrite finds the item a write is about and checks its key. The change is nil when
 // the key is wrong; with another error it still tells which item is meant.
-func (t *table) plan(st *statement, v verb, operation string) (*change, error) {
+func (t *table) planWrite(st *statement, v verb, operation string) (*change, error) {
 	ch := &change{table: t, operation: operation}
 	if v != verbPut {
 		if err := t.checkKey(st.key); err != nil {
@@ -33,13 +33,13 @@ func (t *table) plan(st *statement, v verb, operation string) (*change, error) {
 	return ch, t.checkIndexed(st.item)
 }
 
-// admitted reports whether the statement's condition holds.
-func (ch *change) admitted(st *statement) bool {
+// conditionHolds reports whether the statement's condition holds.
+func (ch *change) conditionHolds(st *statement) bool {
 	return st.condition == nil || st.condition.Holds(&st.env, ch.oldItem())
 }
 
-// work works out the new item.
-func (ch *change) work(st *statement, v verb) error {
+// computeItem works out the new item.
+func (ch *change) computeItem(st *statement, v verb) error {
 	switch v {
 	case verbDelete:
 		return nil

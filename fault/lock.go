@@ -24,14 +24,14 @@ type HeldError struct {
 // Error names the holder and the end of its lease.
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("dynalimit: %q is held by %s until %s, unless it is renewed; try again then, or wait for it",
-		e.Name, whom(e.Holder), e.Until.UTC().Format("2006-01-02 15:04:05 MST"))
+		e.Name, nameHolder(e.Holder), e.Until.UTC().Format("2006-01-02 15:04:05 MST"))
 }
 
 // Is matches ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// whom names a holder.
-func whom(holder string) string {
+// nameHolder names a holder.
+func nameHolder(holder string) string {
 	if holder == "" {
 		return "somebody"
 	}

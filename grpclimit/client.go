@@ -18,7 +18,7 @@ func (i *Interceptors) UnaryClientInterceptor(ctx context.Context, method string
 	if err != nil {
 		return err
 	}
-	return a.run(func(ctx context.Context) error { return invoker(ctx, method, request, reply, conn, opts...) })
+	return a.runCall(func(ctx context.Context) error { return invoker(ctx, method, request, reply, conn, opts...) })
 }
 
 // StreamClientInterceptor limits the streams of a client before they are opened, each by one lease:
@@ -34,11 +34,11 @@ func (i *Interceptors) StreamClientInterceptor(ctx context.Context, desc *grpc.S
 		return stream, err
 	}
 	if err != nil {
-		a.end(true, err)
+		a.endLease(true, err)
 		return nil, err
 	}
 	var once sync.Once
-	end := func(err error) { once.Do(func() { a.end(true, err) }) }
+	end := func(err error) { once.Do(func() { a.endLease(true, err) }) }
 	stop := context.AfterFunc(ctx, func() { end(ctx.Err()) })
 	return &clientStream{stream, !desc.ServerStreams, func(err error) { stop(); end(err) }}, nil
 }

@@ -118,17 +118,17 @@ func (i *Interceptors) refuse(ctx context.Context, call *Call, d *Denial) error 
 	return d
 }
 
-// run makes or serves the call, and ends its lease. A panic leaves it charged, and goes on.
-func (a admitted) run(next func(context.Context) error) (err error) {
+// runCall makes or serves the call, and ends its lease. A panic leaves it charged, and goes on.
+func (a admitted) runCall(next func(context.Context) error) (err error) {
 	returned := false
-	defer func() { a.end(returned, err) }()
+	defer func() { a.endLease(returned, err) }()
 	err = next(a.ctx)
 	returned = true
 	return err
 }
 
-// end ends the lease of a call that has returned with err, or that has not returned.
-func (a admitted) end(returned bool, err error) {
+// endLease ends the lease of a call that has returned with err, or that has not returned.
+func (a admitted) endLease(returned bool, err error) {
 	if a.lease == nil {
 		return
 	}

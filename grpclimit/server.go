@@ -34,7 +34,7 @@ func (i *Interceptors) serve(ctx context.Context, call *Call, setTrailer func(me
 	if err != nil {
 		return err
 	}
-	return a.run(handler)
+	return a.runCall(handler)
 }
 
 // serverStream is a stream with the lease in its context.

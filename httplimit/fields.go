@@ -14,9 +14,9 @@ import (
 // fields are those about a caller's limits.
 type fields struct{ refusal.Caller }
 
-// show sets the fields about the caller's limits. wait is Retry-After, Never if the answer has
+// setFields sets the fields about the caller's limits. wait is Retry-After, Never if the answer has
 // none.
-func (c fields) show(h http.Header, statuses []dynalimit.LimitStatus, wait time.Duration, draft bool) {
+func (c fields) setFields(h http.Header, statuses []dynalimit.LimitStatus, wait time.Duration, draft bool) {
 	values, ok := c.Standing(statuses)
 	if !ok {
 		return
@@ -36,11 +36,11 @@ func (c fields) showDraft(h http.Header, statuses []dynalimit.LimitStatus, wait 
 		if !c.Owns(s) || s.Requested != 1 || s.Limit.Unit != "" {
 			continue
 		}
-		policies = item(policies, c.Policy(s), ";q=", s.Limit.Burst)
-		if w := window(s.Limit); w > 0 {
+		policies = listItem(policies, c.Policy(s), ";q=", s.Limit.Burst)
+		if w := burstTime(s.Limit); w > 0 {
 			policies = append(append(policies, ";w="...), problem.Seconds(w)...)
 		}
-		limits = item(limits, c.Policy(s), ";r=", s.Remaining)
+		limits = listItem(limits, c.Policy(s), ";r=", s.Remaining)
 		// Within t no more than r is promised, so t is not past Retry-After.
 		limits = append(append(limits, ";t="...), problem.Seconds(min(s.Reset, wait))...)
 	}
@@ -49,8 +49,8 @@ func (c fields) showDraft(h http.Header, statuses []dynalimit.LimitStatus, wait 
 	}
 }
 
-// item adds a name with a count to a list of structured fields (RFC 9651).
-func item(list []byte, name, parameter string, n int64) []byte {
+// listItem adds a name with a count to a list of structured fields (RFC 9651).
+func listItem(list []byte, name, parameter string, n int64) []byte {
 	if list != nil {
 		list = append(list, ", "...)
 	}
@@ -58,8 +58,8 @@ func item(list []byte, name, parameter string, n int64) []byte {
 	return strconv.AppendInt(list, min(max(n, 0), 999_999_999_999_999), 10)
 }
 
-// window is the time in which a limit allows its burst, 0 if no duration says it.
-func window(l dynalimit.Limit) time.Duration {
+// burstTime is the time in which a limit allows its burst, 0 if no duration says it.
+func burstTime(l dynalimit.Limit) time.Duration {
 	switch l.Window {
 	case "hour":
 		return time.Hour

@@ -80,7 +80,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		m.deny(w, r, c, err)
 		return
 	}
-	c.show(w.Header(), lease.Statuses(), dynalimit.Never, m.Draft)
+	c.setFields(w.Header(), lease.Statuses(), dynalimit.Never, m.Draft)
 	ctx := context.WithValue(r.Context(), leaseKey{}, lease)
 	var seen *watched
 	if m.Refund != nil {
@@ -88,7 +88,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		w = seen
 	}
 	returned := false
-	defer func() { m.end(ctx, lease, returned && seen != nil && !seen.hijacked && m.Refund(seen.final())) }()
+	defer func() { m.end(ctx, lease, returned && seen != nil && !seen.hijacked && m.Refund(seen.finalStatus())) }()
 	inner := r.WithContext(ctx)
 	defer httpcopy.GiveBack(r, inner)
 	next.ServeHTTP(w, inner)
@@ -116,7 +116,7 @@ func (m *middleware) deny(w http.ResponseWriter, r *http.Request, c fields, err 
 	}
 	d.setHeaders(w.Header())
 	if exceeded := exceededOf(err); exceeded != nil {
-		c.show(w.Header(), exceeded.Statuses, exceeded.RetryAfter, m.Draft)
+		c.setFields(w.Header(), exceeded.Statuses, exceeded.RetryAfter, m.Draft)
 	}
 	m.OnDenied(w, r, d)
 }

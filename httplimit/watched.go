@@ -18,14 +18,14 @@ type watched struct {
 // Unwrap gives http.ResponseController the writer below.
 func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// final is the status that the client gets once the handler has returned.
-func (w *watched) final() int {
-	w.note(http.StatusOK)
+// finalStatus is the status that the client gets once the handler has returned.
+func (w *watched) finalStatus() int {
+	w.recordStatus(http.StatusOK)
 	return w.status
 }
 
-// note keeps the first status that is not followed by another.
-func (w *watched) note(status int) {
+// recordStatus keeps the first status that is not followed by another.
+func (w *watched) recordStatus(status int) {
 	if w.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
 		w.status = status
 	}
@@ -33,18 +33,18 @@ func (w *watched) note(status int) {
 
 // WriteHeader notes the status.
 func (w *watched) WriteHeader(status int) {
-	w.note(status)
+	w.recordStatus(status)
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *watched) Write(p []byte) (int, error) {
-	w.note(http.StatusOK)
+	w.recordStatus(http.StatusOK)
 	return w.ResponseWriter.Write(p)
 }
 
 // ReadFrom keeps the copy of a file in the kernel.
 func (w *watched) ReadFrom(r io.Reader) (int64, error) {
-	w.note(http.StatusOK)
+	w.recordStatus(http.StatusOK)
 	return io.Copy(w.ResponseWriter, r)
 }
 
@@ -55,7 +55,7 @@ func (w *watched) Flush() { _ = w.FlushError() }
 func (w *watched) FlushError() error {
 	err := http.NewResponseController(w.ResponseWriter).Flush()
 	if err == nil {
-		w.note(http.StatusOK)
+		w.recordStatus(http.StatusOK)
 	}
 	return err
 }

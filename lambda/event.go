@@ -70,12 +70,12 @@ func receive(raw json.RawMessage) received {
 		sum := sha256.Sum256(raw)
 		out.id = "sha256:" + hex.EncodeToString(sum[:])
 	}
-	out.record, out.err = convert(raw)
+	out.record, out.err = convertRecord(raw)
 	return out
 }
 
-// convert reads a record. The package of events panics for some that are malformed.
-func convert(raw json.RawMessage) (record aggregator.Record, err error) {
+// convertRecord reads a record. The package of events panics for some that are malformed.
+func convertRecord(raw json.RawMessage) (record aggregator.Record, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			record, err = aggregator.Record{}, fmt.Errorf("lambda: a record that is malformed: %v", p)

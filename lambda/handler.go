@@ -86,7 +86,7 @@ func NewHandler(process Process, closer Closer, opts *Options) (*Handler, error)
 	if opts != nil {
 		o = *opts
 	}
-	if err := check(process, closer, o); err != nil {
+	if err := checkParts(process, closer, o); err != nil {
 		return nil, err
 	}
 	if o.Tries == 0 {
@@ -107,8 +107,8 @@ func NewHandler(process Process, closer Closer, opts *Options) (*Handler, error)
 	return &Handler{process, closer, o, &tries{most: o.Tries, failed: map[string]int{}}}, nil
 }
 
-// check validates the parts of a Handler.
-func check(process Process, closer Closer, o Options) error {
+// checkParts validates the parts of a Handler.
+func checkParts(process Process, closer Closer, o Options) error {
 	switch {
 	case process == nil:
 		return fmt.Errorf("lambda: process is nil; give the method Process of an aggregator.Processor")
@@ -136,16 +136,16 @@ func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := h.bounded(ctx)
+	ctx, cancel := h.boundedContext(ctx)
 	defer cancel()
 	if e.Records == nil {
 		return []byte("null"), h.close(ctx)
 	}
-	return json.Marshal(h.stream(ctx, e.Records))
+	return json.Marshal(h.addRecords(ctx, e.Records))
 }
 
-// bounded is ctx with the deadline at which work stops.
-func (h *Handler) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+// boundedContext is ctx with the deadline at which work stops.
+func (h *Handler) boundedContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, some := ctx.Deadline()
 	if !some {
 		return context.WithCancel(ctx)
@@ -159,7 +159,7 @@ func (h *Handler) close(ctx context.Context) error {
 		return fmt.Errorf("lambda: a schedule called, and there is nothing to close: take the schedule away, or give a Closer")
 	}
 	closed, err := h.closer.CloseDue(ctx)
-	h.gaps(closed.Gaps)
+	h.logGaps(closed.Gaps)
 	h.opts.Observe(Report{At: h.opts.Now(), Gaps: len(closed.Gaps), Closed: closed.Hours, Final: closed.Final})
 	if closed.Hours+closed.Final > 0 {
 		h.opts.Logger.Info("hours were closed", "hours", closed.Hours, "final", closed.Final, "snapshots", closed.Snapshots, "sums", closed.Sums)
@@ -180,14 +180,14 @@ type batch struct {
 	report Report
 }
 
-// failed notes that a record is to come again.
-func (b *batch) failed(at int) { b.first = min(b.first, at) }
+// markFailed notes that a record is to come again.
+func (b *batch) markFailed(at int) { b.first = min(b.first, at) }
 
-// at is the position of a record; a record without a sequence number stands for all of them.
-func (b *batch) at(r aggregator.Record) int { return b.place[r.Sequence] }
+// placeOf is the position of a record; a record without a sequence number stands for all of them.
+func (b *batch) placeOf(r aggregator.Record) int { return b.place[r.Sequence] }
 
-// stream adds records to usage.
-func (h *Handler) stream(ctx context.Context, raws []json.RawMessage) events.DynamoDBEventResponse {
+// addRecords adds records to usage.
+func (h *Handler) addRecords(ctx context.Context, raws []json.RawMessage) events.DynamoDBEventResponse {
 	b := &batch{place: make(map[string]int, len(raws)), first: len(raws)}
 	for i, raw := range raws {
 		r := receive(raw)
@@ -200,7 +200,7 @@ func (h *Handler) stream(ctx context.Context, raws []json.RawMessage) events.Dyn
 	if len(records) > 0 {
 		h.add(ctx, b, records)
 	}
-	h.tell(b)
+	h.reportBatch(b)
 	return b.answer()
 }
 
@@ -222,9 +222,9 @@ func (h *Handler) readable(b *batch) []aggregator.Record {
 // unreadable decides about a record that cannot be read.
 func (h *Handler) unreadable(b *batch, at int, err error) {
 	r := b.received[at]
-	switch h.tries.fail(r.id) {
+	switch h.tries.countFailure(r.id) {
 	case again:
-		b.failed(at)
+		b.markFailed(at)
 		h.opts.Logger.Warn("a record cannot be read, and is tried again", "event_id", r.id, "sequence", r.sequence, "error", err)
 	case skip:
 		b.report.Skipped++
@@ -240,14 +240,14 @@ func (h *Handler) add(ctx context.Context, b *batch, records []aggregator.Record
 	b.report.Counted, b.report.Repeated, b.report.Ignored = result.Counted, result.Repeated, result.Ignored
 	b.report.Gaps = len(result.Gaps)
 	if err != nil && len(result.Failures) == 0 {
-		b.failed(0) // it may have failed at any of them
+		b.markFailed(0) // it may have failed at any of them
 	}
 	var cause error
 	for _, f := range result.Failures {
-		if at := b.at(f.Record); f.Unreadable {
+		if at := b.placeOf(f.Record); f.Unreadable {
 			h.unreadable(b, at, f.Err)
 		} else {
-			b.failed(at)
+			b.markFailed(at)
 			cause = f.Err
 		}
 	}
@@ -257,10 +257,10 @@ func (h *Handler) add(ctx context.Context, b *batch, records []aggregator.Record
 	if err != nil {
 		h.opts.Logger.Warn("records were not added, and come again", "failures", len(result.Failures), "error", err)
 	}
-	h.gaps(result.Gaps)
+	h.logGaps(result.Gaps)
 }
 
-func (h *Handler) gaps(gaps []aggregator.Gap) {
+func (h *Handler) logGaps(gaps []aggregator.Gap) {
 	for i, g := range gaps {
 		if i == mostGapsLogged {
 			h.opts.Logger.Warn("more gaps were found, which their snapshots tell", "gaps", len(gaps)-i)
@@ -271,8 +271,8 @@ func (h *Handler) gaps(gaps []aggregator.Gap) {
 	}
 }
 
-// tell reports the batch.
-func (h *Handler) tell(b *batch) {
+// reportBatch reports the batch.
+func (h *Handler) reportBatch(b *batch) {
 	b.report.At, b.report.Records = h.opts.Now(), len(b.received)
 	b.report.Again = len(b.received) - b.first
 	for _, r := range b.received {

@@ -17,18 +17,18 @@ const metricNamespace = "dynalimit"
 // RecordsAgain; for each call of a schedule HoursClosed, HoursFinal and UsageGaps. An error
 // of the writer is dropped, and so is every line without a metric.
 func EmbeddedMetrics(w io.Writer, table string) func(Report) {
-	return embed(w, table, usageMetrics)
+	return embedMetrics(w, table, usageMetrics)
 }
 
 // ArchiveMetrics is EmbeddedMetrics for a function that archives, under names that those of
 // the table's aggregator do not have: in records ArchiveWritten, ArchiveSkipped and
 // ArchiveAgain.
 func ArchiveMetrics(w io.Writer, table string) func(Report) {
-	return embed(w, table, archiveMetrics)
+	return embedMetrics(w, table, archiveMetrics)
 }
 
-// embed writes a line of metrics for each report.
-func embed(w io.Writer, table string, metrics func(Report) []metric) func(Report) {
+// embedMetrics writes a line of metrics for each report.
+func embedMetrics(w io.Writer, table string, metrics func(Report) []metric) func(Report) {
 	if w == nil {
 		w = io.Discard
 	}

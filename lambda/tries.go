@@ -23,8 +23,8 @@ const (
 	skipped                // it was given up before
 )
 
-// fail counts that a record could not be read.
-func (t *tries) fail(id string) verdict {
+// countFailure counts that a record could not be read.
+func (t *tries) countFailure(id string) verdict {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n, known := t.failed[id]

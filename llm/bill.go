@@ -5,14 +5,14 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// bill is the cost of a usage. Without a reported tier it uses the requested one, or the standard
+// billOf is the cost of a usage. Without a reported tier it uses the requested one, or the standard
 // one. A tier without a price costs as much as the dearest.
-func bill(p prices.CallPrice, u Usage, asked string) money.Picos {
+func billOf(p prices.CallPrice, u Usage, asked string) money.Picos {
 	tier, named := tierOf(u.ServiceTier)
 	if !named {
 		tier, _ = tierOf(asked)
 	}
-	rates, sound := p.For(inputTokens(u.Tokens), tiers(p, tier, inputTokens(u.Tokens))...)
+	rates, sound := p.For(inputTokens(u.Tokens), billingTiers(p, tier, inputTokens(u.Tokens))...)
 	var sum money.Picos
 	left := u.SoundTokens
 	for _, class := range []struct{ tokens, rate int64 }{
@@ -28,7 +28,7 @@ func bill(p prices.CallPrice, u Usage, asked string) money.Picos {
 		}
 		sum = sum.Add(money.Cost(class.tokens-ofSound, class.rate)).Add(money.Cost(ofSound, sound))
 	}
-	return sum.Add(money.Cost(u.Tokens.Output, rates.Output)).Add(used(p, u.Tools))
+	return sum.Add(money.Cost(u.Tokens.Output, rates.Output)).Add(feesOf(p, u.Tools))
 }
 
 // withoutFee are providers' tools that cost only the tokens that they add, and no fee for a
@@ -45,8 +45,8 @@ func feeOf(p prices.CallPrice, tool string) (micros int64, known bool) {
 	return micros, known || withoutFee[tool]
 }
 
-// used is the cost of all tool uses. A tool without a price costs as much as the dearest.
-func used(p prices.CallPrice, tools map[string]int64) (sum money.Picos) {
+// feesOf is the cost of all tool uses. A tool without a price costs as much as the dearest.
+func feesOf(p prices.CallPrice, tools map[string]int64) (sum money.Picos) {
 	for name, uses := range tools {
 		each, known := feeOf(p, name)
 		for _, micros := range p.Tools {
@@ -71,9 +71,9 @@ func tierOf(name string) (tier string, named bool) {
 	return name, true
 }
 
-// tiers are the tiers that may bill a call: all of them if its own has no price. A long context
+// billingTiers are the tiers that may bill a call: all of them if its own has no price. A long context
 // may cost more than a tier without a price for long contexts.
-func tiers(p prices.CallPrice, tier string, inputTokens int64) []string {
+func billingTiers(p prices.CallPrice, tier string, inputTokens int64) []string {
 	if !p.HasTier(tier) {
 		return nil
 	}

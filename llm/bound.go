@@ -5,17 +5,17 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// most is the highest possible cost of a call, or the reason that it has no bound.
-func most(p prices.CallPrice, e Estimate) (money.Picos, error) {
-	if err := bounded(p, e); err != nil {
+// highestCost is the highest possible cost of a call, or the reason that it has no bound.
+func highestCost(p prices.CallPrice, e Estimate) (money.Picos, error) {
+	if err := checkBounded(p, e); err != nil {
 		return money.Picos{}, err
 	}
-	return dearest(p, e, e.mostOutput()), nil
+	return dearestCost(p, e, e.mostOutput()), nil
 }
 
-// dearest is the highest cost of the longest prompt of an estimate, with a reply of output tokens and
+// dearestCost is the highest cost of the longest prompt of an estimate, with a reply of output tokens and
 // every use of its tools.
-func dearest(p prices.CallPrice, e Estimate, output int64) money.Picos {
+func dearestCost(p prices.CallPrice, e Estimate, output int64) money.Picos {
 	rates, sound := ratesOf(p, e)
 	input := max(rates.Input, rates.CacheRead, rates.CacheWrite5m)
 	if e.CacheHour {
@@ -24,7 +24,7 @@ func dearest(p prices.CallPrice, e Estimate, output int64) money.Picos {
 	if e.Sound {
 		input = max(input, sound)
 	}
-	return money.Cost(e.mostInput(), input).Add(money.Cost(output, rates.Output)).Add(used(p, e.Tools))
+	return money.Cost(e.mostInput(), input).Add(money.Cost(output, rates.Output)).Add(feesOf(p, e.Tools))
 }
 
 // ratesOf are the dearest possible rates of a call. A request for another tier may be served by the
@@ -34,8 +34,8 @@ func ratesOf(p prices.CallPrice, e Estimate) (rates prices.Rates, sound int64) {
 	return p.For(e.mostInput(), tier, "")
 }
 
-// bounded refuses an estimate without a bound of its cost.
-func bounded(p prices.CallPrice, e Estimate) error {
+// checkBounded refuses an estimate without a bound of its cost.
+func checkBounded(p prices.CallPrice, e Estimate) error {
 	rates, sound := ratesOf(p, e)
 	tier, _ := tierOf(e.ServiceTier)
 	switch {

@@ -64,19 +64,19 @@ func (c *Call) Lease() *dynalimit.Lease {
 // writes. Settle again repeats only those, with the first record, unless that was
 // invalid.
 func (c *Call) Settle(ctx context.Context, usage Usage) error {
-	if err := c.usable(ctx); err != nil {
+	if err := c.checkUsable(ctx); err != nil {
 		return err
 	}
 	if err := usage.validate(); err != nil {
 		return err
 	}
-	tell, err := c.settle(ctx, usage)
+	tell, err := c.settleLocked(ctx, usage)
 	tell(err)
 	return err
 }
 
-// settle returns the callback to run without the lock.
-func (c *Call) settle(ctx context.Context, usage Usage) (tell func(error), err error) {
+// settleLocked returns the callback to run without the lock.
+func (c *Call) settleLocked(ctx context.Context, usage Usage) (tell func(error), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.rolledBack {
@@ -85,27 +85,27 @@ func (c *Call) settle(ctx context.Context, usage Usage) (tell func(error), err e
 	if c.record == nil {
 		c.record, c.used = c.recordOf(usage), usage
 	}
-	ctx, cancel := c.guard.lasting(ctx)
+	ctx, cancel := c.guard.lastingContext(ctx)
 	defer cancel()
-	amounts, measureErr := c.amounts()
-	countErr, leaseErr := together(
+	amounts, measureErr := c.recordAmounts()
+	countErr, leaseErr := runTogether(
 		func() error { return c.handOver(ctx) },
 		func() error {
 			if measureErr != nil {
 				return measureErr
 			}
-			return c.correct(ctx, amounts)
+			return c.correctLease(ctx, amounts)
 		},
 	)
 	tell = c.settledAs(amounts)
-	return tell, c.unsettled(countErr, leaseErr)
+	return tell, c.unsettledError(countErr, leaseErr)
 }
 
 // SettleSoon is Settle for a caller that has an answer to pass on. It writes the give-back
 // in the background, as dynalimit.Lease.SettleSoon does, and the next call already counts on it.
 // Options.OnSettled receives the result. Errors are those of Settle, for the immediate part.
 func (c *Call) SettleSoon(ctx context.Context, usage Usage) error {
-	if err := c.usable(ctx); err != nil {
+	if err := c.checkUsable(ctx); err != nil {
 		return err
 	}
 	if err := usage.validate(); err != nil {
@@ -117,21 +117,21 @@ func (c *Call) SettleSoon(ctx context.Context, usage Usage) error {
 		return c.Settle(ctx, usage)
 	}
 	c.record, c.used = c.recordOf(usage), usage
-	amounts, err := c.amounts()
+	amounts, err := c.recordAmounts()
 	if err != nil { // Settle returns it, and counts the call all the same
 		c.mu.Unlock()
 		return c.Settle(ctx, usage)
 	}
 	c.settled = true
-	told, follow := c.settledAs(amounts), c.guard.records.follow()
+	told, follow := c.settledAs(amounts), c.guard.records.followLease()
 	c.mu.Unlock()
 	ends, leaseErr := c.bringSoon(ctx, amounts, func(err error) { defer follow(); told(err) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.settled = ends
-	ctx, cancel := c.guard.lasting(ctx)
+	ctx, cancel := c.guard.lastingContext(ctx)
 	defer cancel()
-	return c.unsettled(c.handOver(ctx), leaseErr)
+	return c.unsettledError(c.handOver(ctx), leaseErr)
 }
 
 // bringSoon settles the lease in the background, and reports the result once. ends is true if
@@ -158,7 +158,7 @@ func (c *Call) settledAs(amounts dynalimit.Amounts) (tell func(error)) {
 	s := Settled{Request: c.request, Model: c.Model}
 	s.Request.RequestID = c.RequestID
 	if c.record != nil {
-		s.Tokens, s.Parts, s.Status, s.Source = c.record.Tokens, c.used.Parts, c.record.Status, c.source()
+		s.Tokens, s.Parts, s.Status, s.Source = c.record.Tokens, c.used.Parts, c.record.Status, c.sourceOfTokens()
 	}
 	for name := range c.need.money {
 		s.CostMicros = max(s.CostMicros, amounts[name])
@@ -169,8 +169,8 @@ func (c *Call) settledAs(amounts dynalimit.Amounts) (tell func(error)) {
 	}
 }
 
-// source is the origin of the record's tokens. Hold the lock.
-func (c *Call) source() Source {
+// sourceOfTokens is the origin of the record's tokens. Hold the lock.
+func (c *Call) sourceOfTokens() Source {
 	switch {
 	case c.used.unseen == promptUnseen || c.used.unseen == allUnseen:
 		return Estimated
@@ -180,8 +180,8 @@ func (c *Call) source() Source {
 	return Reported
 }
 
-// unsettled is the error of the failed writes; nil if all succeeded. Hold the lock.
-func (c *Call) unsettled(countErr, leaseErr error) error {
+// unsettledError is the error of the failed writes; nil if all succeeded. Hold the lock.
+func (c *Call) unsettledError(countErr, leaseErr error) error {
 	if countErr == nil && leaseErr == nil {
 		return nil
 	}
@@ -200,24 +200,24 @@ func (c *Call) handOver(ctx context.Context) error {
 	}
 	err := c.record.Validate()
 	if err == nil {
-		err = c.guard.records.take(ctx, c.request.Org, c.request.App, *c.record)
+		err = c.guard.records.takeRecord(ctx, c.request.Org, c.request.App, *c.record)
 	}
 	c.handed = err == nil
 	return err
 }
 
-// amounts are the record's amounts of each limit; nil after they are settled.
-func (c *Call) amounts() (dynalimit.Amounts, error) {
+// recordAmounts are the record's amounts of each limit; nil after they are settled.
+func (c *Call) recordAmounts() (dynalimit.Amounts, error) {
 	if c.lease == nil || c.settled {
 		return nil, nil
 	}
 	u := c.used
 	u.Model, u.Status, u.Time = c.Model, c.record.Status, c.record.Time
-	return c.need.used(c.request.Limits, u)
+	return c.need.measureUsage(c.request.Limits, u)
 }
 
-// correct settles the lease at the usage.
-func (c *Call) correct(ctx context.Context, amounts dynalimit.Amounts) error {
+// correctLease settles the lease at the usage.
+func (c *Call) correctLease(ctx context.Context, amounts dynalimit.Amounts) error {
 	if c.lease == nil || c.settled {
 		return nil
 	}
@@ -242,14 +242,14 @@ func (c *Call) recordOf(u Usage) *prices.Usage {
 // estimate instead, as Failed does. It continues after ctx has ended, and may be called again after a
 // failure. After Settle it does nothing, also after a failed one: used tokens stay used.
 func (c *Call) Rollback(ctx context.Context) error {
-	if err := c.usable(ctx); err != nil {
+	if err := c.checkUsable(ctx); err != nil {
 		return err
 	}
 	if c.wasSent() {
 		return c.Failed(ctx, Outcome{})
 	}
 	return c.giveBack(ctx, func(ctx context.Context, tell func(error)) error {
-		ctx, cancel := c.guard.lasting(ctx)
+		ctx, cancel := c.guard.lastingContext(ctx)
 		defer cancel()
 		err := c.lease.Rollback(ctx)
 		tell(err)
@@ -264,7 +264,7 @@ func (c *Call) giveBackSoon(ctx context.Context) error {
 		for name := range none {
 			none[name] = 0
 		}
-		follow := c.guard.records.follow()
+		follow := c.guard.records.followLease()
 		_, err := c.bringSoon(ctx, none, func(err error) { defer follow(); tell(err) })
 		return err
 	})
@@ -316,37 +316,37 @@ func (c *Call) wasSent() bool {
 // It settles in the background, also after ctx has ended. After Settle, Rollback or another Failed it
 // does nothing. Errors are those of SettleSoon.
 func (c *Call) Failed(ctx context.Context, o Outcome) error {
-	if err := c.usable(ctx); err != nil {
+	if err := c.checkUsable(ctx); err != nil {
 		return err
 	}
-	if c.ended() {
+	if c.hasEnded() {
 		return nil
 	}
 	var seen Usage
-	seen.Tokens, seen.unseen = c.metered(seen)
-	usage, back := o.keeps(seen, c.request.Estimate, c.wasSent(), ctx.Err() != nil)
+	seen.Tokens, seen.unseen = c.meteredUsage(seen)
+	usage, back := o.finalUsage(seen, c.request.Estimate, c.wasSent(), ctx.Err() != nil)
 	if back {
 		return c.giveBackSoon(ctx)
 	}
-	usage, bad := c.possible(ctx, usage, nil)
+	usage, bad := c.possibleUsage(ctx, usage, nil)
 	return errors.Join(bad, c.SettleSoon(ctx, usage))
 }
 
-// ended reports whether the call was settled or given back.
-func (c *Call) ended() bool {
+// hasEnded reports whether the call was settled or given back.
+func (c *Call) hasEnded() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.record != nil || c.settled || c.rolledBack
 }
 
-// end settles the call by its usage, or by its meter if the usage is empty. If
+// endWithUsage settles the call by its usage, or by its meter if the usage is empty. If
 // both are empty, it gives everything back, unless the call was cut.
-func (c *Call) end(ctx context.Context, usage Usage, failure error, settle func(context.Context, Usage) error) error {
+func (c *Call) endWithUsage(ctx context.Context, usage Usage, failure error, settle func(context.Context, Usage) error) error {
 	if usage.Tokens == (prices.Tokens{}) {
-		usage.Tokens, usage.unseen = c.metered(usage)
+		usage.Tokens, usage.unseen = c.meteredUsage(usage)
 	}
-	if usage.empty() {
-		if c.ended() || !cut(ctx, failure) {
+	if usage.isEmpty() {
+		if c.hasEnded() || !wasCut(ctx, failure) {
 			return c.Rollback(ctx)
 		}
 		usage.Tokens.Input, usage.unseen = c.request.Estimate.InputTokens, promptUnseen
@@ -354,13 +354,13 @@ func (c *Call) end(ctx context.Context, usage Usage, failure error, settle func(
 	if usage.Status == "" {
 		usage.Status = statusOf(ctx, failure)
 	}
-	usage, bad := c.possible(ctx, usage, failure)
+	usage, bad := c.possibleUsage(ctx, usage, failure)
 	return errors.Join(bad, settle(ctx, usage))
 }
 
-// possible replaces an impossible usage by the meter's count, or by the
+// possibleUsage replaces an impossible usage by the meter's count, or by the
 // estimate. The call has happened, and no caller is left to correct it.
-func (c *Call) possible(ctx context.Context, usage Usage, failure error) (Usage, error) {
+func (c *Call) possibleUsage(ctx context.Context, usage Usage, failure error) (Usage, error) {
 	bad := validUsage(usage)
 	if bad == nil {
 		return usage, nil
@@ -370,7 +370,7 @@ func (c *Call) possible(ctx context.Context, usage Usage, failure error) (Usage,
 		return usage, fmt.Errorf("%w; the call is counted with status %s", bad, usage.Status)
 	}
 	usage = Usage{Status: usage.Status, Time: usage.Time}
-	usage.Tokens, usage.unseen = c.metered(usage)
+	usage.Tokens, usage.unseen = c.meteredUsage(usage)
 	if usage.Tokens == (prices.Tokens{}) || usage.validate() != nil {
 		e := c.request.Estimate
 		usage.Tokens, usage.unseen = prices.Tokens{Input: e.InputTokens, Output: min(e.mostOutput(), maxTokens)}, allUnseen
@@ -378,18 +378,18 @@ func (c *Call) possible(ctx context.Context, usage Usage, failure error) (Usage,
 	return usage, fmt.Errorf("%w; the call is counted at %+v instead", bad, usage.Tokens)
 }
 
-// metered is the meter's count, and the part of the usage that it does not cover.
-func (c *Call) metered(u Usage) (prices.Tokens, unseen) {
-	t, unseen := c.Meter().used()
+// meteredUsage is the meter's count, and the part of the usage that it does not cover.
+func (c *Call) meteredUsage(u Usage) (prices.Tokens, unseen) {
+	t, unseen := c.Meter().billedUsage()
 	if unseen == partsUnseen && !u.saysNoMore() {
 		unseen = nothingUnseen
 	}
 	return t, unseen
 }
 
-// cut reports whether a call failed because its caller left. Its request
+// wasCut reports whether a call failed because its caller left. Its request
 // may have been sent and its prompt billed.
-func cut(ctx context.Context, failure error) bool {
+func wasCut(ctx context.Context, failure error) bool {
 	return failure != nil &&
 		(ctx.Err() != nil || errors.Is(failure, context.Canceled) || errors.Is(failure, context.DeadlineExceeded))
 }
@@ -398,14 +398,14 @@ func statusOf(ctx context.Context, failure error) string {
 	switch {
 	case failure == nil:
 		return StatusOK
-	case cut(ctx, failure):
+	case wasCut(ctx, failure):
 		return StatusCut
 	}
 	return StatusError
 }
 
-// usable refuses a call that Start did not return, and a nil context.
-func (c *Call) usable(ctx context.Context) error {
+// checkUsable refuses a call that Start did not return, and a nil context.
+func (c *Call) checkUsable(ctx context.Context) error {
 	if c == nil || c.guard == nil {
 		return invalid("call", "is none; look at the error of the Start that returned it before using it")
 	}

@@ -44,8 +44,8 @@ func newCompanies(keeper Keeper) *companies {
 	return &companies{keeper: keeper, hurry: make(chan struct{}), open: map[[2]string]*company{}}
 }
 
-// submit counts a record together with the records of its app that arrive within wait.
-func (c *companies) submit(ctx context.Context, org, app string, record prices.Usage, wait time.Duration) error {
+// submitTogether counts a record together with the records of its app that arrive within wait.
+func (c *companies) submitTogether(ctx context.Context, org, app string, record prices.Usage, wait time.Duration) error {
 	key := [2]string{org, app}
 	c.mu.Lock()
 	g, joined := c.open[key]
@@ -63,7 +63,7 @@ func (c *companies) submit(ctx context.Context, org, app string, record prices.U
 	if joined {
 		<-g.done
 	} else {
-		c.lead(ctx, key, g, wait)
+		c.leadCompany(ctx, key, g, wait)
 	}
 	switch {
 	case g.err != nil:
@@ -74,8 +74,8 @@ func (c *companies) submit(ctx context.Context, org, app string, record prices.U
 	return g.errs[place]
 }
 
-// lead submits a company when it is full, or has waited long enough.
-func (c *companies) lead(ctx context.Context, key [2]string, g *company, wait time.Duration) {
+// leadCompany submits a company when it is full, or has waited long enough.
+func (c *companies) leadCompany(ctx context.Context, key [2]string, g *company, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

@@ -54,7 +54,7 @@ func Cost(list Prices) Measure {
 			return 0, nil
 		}
 		if h != nil && h.price != nil {
-			return settled(h, u, list).MicrosUp(), nil
+			return finalCharge(h, u, list).MicrosUp(), nil
 		}
 		at := u.Time
 		if h != nil {
@@ -65,17 +65,17 @@ func Cost(list Prices) Measure {
 			return 0, fmt.Errorf("%w: %w", ErrNoPrice, err)
 		}
 		if h == nil {
-			return settled(&held{price: &price, at: at}, u, list).MicrosUp(), nil
+			return finalCharge(&held{price: &price, at: at}, u, list).MicrosUp(), nil
 		}
-		if h.most, err = most(price, h.estimate); err == nil {
+		if h.most, err = highestCost(price, h.estimate); err == nil {
 			h.price = &price
 		}
 		return h.most.MicrosUp(), err
 	}
 }
 
-// settled is the final charge of a call.
-func settled(h *held, u Usage, list Prices) (sum money.Picos) {
+// finalCharge is the final charge of a call.
+func finalCharge(h *held, u Usage, list Prices) (sum money.Picos) {
 	e := h.estimate
 	if u.unseen == allUnseen {
 		return h.most
@@ -87,8 +87,8 @@ func settled(h *held, u Usage, list Prices) (sum money.Picos) {
 				price = known
 			}
 		}
-		sum = sum.Add(bill(price, Usage{Tokens: p.Tokens, ServiceTier: u.ServiceTier}, e.ServiceTier))
-		u.Tokens = less(u.Tokens, p.Tokens)
+		sum = sum.Add(billOf(price, Usage{Tokens: p.Tokens, ServiceTier: u.ServiceTier}, e.ServiceTier))
+		u.Tokens = withoutPart(u.Tokens, p.Tokens)
 	}
 	if u.Status == StatusCut {
 		u.Tokens.Output = min(u.Tokens.Output+h.cut, max(u.Tokens.Output, e.mostOutput()))
@@ -97,7 +97,7 @@ func settled(h *held, u Usage, list Prices) (sum money.Picos) {
 		}
 	}
 	if u.unseen == promptUnseen {
-		return sum.Add(dearest(*h.price, e, u.Tokens.Output))
+		return sum.Add(dearestCost(*h.price, e, u.Tokens.Output))
 	}
 	if u.unseen == partsUnseen {
 		u.Tools = e.Tools
@@ -105,5 +105,5 @@ func settled(h *held, u Usage, list Prices) (sum money.Picos) {
 			u.SoundTokens = inputTokens(u.Tokens)
 		}
 	}
-	return sum.Add(bill(*h.price, u, e.ServiceTier))
+	return sum.Add(billOf(*h.price, u, e.ServiceTier))
 }

@@ -62,8 +62,8 @@ func (e *DeniedError) RetryIn() (time.Duration, bool) {
 	return e.RetryAfter, e.RetryAfter != dynalimit.Never
 }
 
-// denied wraps a denial with its wait; it returns other errors unchanged.
-func denied(err error, now time.Time) error {
+// wrapDenial wraps a denial with its wait; it returns other errors unchanged.
+func wrapDenial(err error, now time.Time) error {
 	var limit *dynalimit.LimitExceededError
 	if errors.As(err, &limit) {
 		return &DeniedError{RetryAfter: limit.RetryAfter, Err: err}
@@ -111,10 +111,10 @@ func (e *UnsettledError) Unwrap() []error {
 	return causes
 }
 
-// together runs both functions at once and returns both errors. If one panics, the other
+// runTogether runs both functions at once and returns both errors. If one panics, the other
 // ends first, and the panic continues here: in a goroutine of its own it would end
 // the process. If the second ends its goroutine, together returns that as its error.
-func together(first, second func() error) (err, other error) {
+func runTogether(first, second func() error) (err, other error) {
 	var ended *guard.Ended
 	done := make(chan struct{})
 	go func() {

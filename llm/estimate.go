@@ -92,8 +92,8 @@ func (e Estimate) mostInput() int64 {
 // mostOutput is the largest possible output of all replies, in tokens.
 func (e Estimate) mostOutput() int64 { return e.MaxOutputTokens * max(1, e.Choices) }
 
-// likely is the charge of the limits before the call.
-func (e Estimate) likely() prices.Tokens {
+// likelyTokens is the charge of the limits before the call.
+func (e Estimate) likelyTokens() prices.Tokens {
 	output := e.LikelyOutputTokens
 	if output == 0 {
 		output = min(e.mostOutput(), maxTokens)
@@ -101,5 +101,5 @@ func (e Estimate) likely() prices.Tokens {
 	return prices.Tokens{Input: e.InputTokens, Output: output}
 }
 
-// prompt is the certain part of the estimate.
-func (e Estimate) prompt() prices.Tokens { return prices.Tokens{Input: e.InputTokens} }
+// promptTokens is the certain part of the estimate.
+func (e Estimate) promptTokens() prices.Tokens { return prices.Tokens{Input: e.InputTokens} }

@@ -129,7 +129,7 @@ func New(opts *Options) (*Guard, error) {
 // calls Options.OnRefused for each, and returns ctx's error. It ends no call: a guard
 // may continue and be closed again, as at the end of each invocation of a function.
 func (g *Guard) Close(ctx context.Context) error {
-	if err := g.usable(ctx); err != nil {
+	if err := g.checkUsable(ctx); err != nil {
 		return err
 	}
 	return g.records.drain(ctx)
@@ -138,7 +138,7 @@ func (g *Guard) Close(ctx context.Context) error {
 // Pause pauses a bucket of the limiter after a provider's 429; see
 // dynalimit.RateLimiter.Pause. It fails with a *ValidationError without a limiter that is a Pauser.
 func (g *Guard) Pause(ctx context.Context, entity, resource string, d time.Duration, why string) error {
-	if err := g.usable(ctx); err != nil {
+	if err := g.checkUsable(ctx); err != nil {
 		return err
 	}
 	limiter, ok := g.opts.Limiter.(Pauser)
@@ -160,10 +160,10 @@ func (g *Guard) LimitsMoney() bool { return g != nil && g.money }
 // prices.ErrQuotaExceeded, *ValidationError of this package and of the other
 // two, *dynalimit.UnavailableError, *fault.UnavailableError, and ctx's own.
 func (g *Guard) Start(ctx context.Context, request Request) (*Call, error) {
-	if err := g.usable(ctx); err != nil {
+	if err := g.checkUsable(ctx); err != nil {
 		return nil, err
 	}
-	r, err := g.prepared(request)
+	r, err := g.prepareRequest(request)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (g *Guard) Start(ctx context.Context, request Request) (*Call, error) {
 	}
 	c := &Call{RequestID: r.RequestID, Model: cmp.Or(r.Model, r.Resource), guard: g, request: r, since: g.opts.Now()}
 	if err = g.admit(ctx, c); err != nil {
-		return nil, denied(err, g.opts.Now())
+		return nil, wrapDenial(err, g.opts.Now())
 	}
 	return c, nil
 }
@@ -180,7 +180,7 @@ func (g *Guard) Start(ctx context.Context, request Request) (*Call, error) {
 // admit fills in the call's label, model and lease, or leaves nothing held.
 func (g *Guard) admit(ctx context.Context, c *Call) error {
 	if g.opts.Keeper != nil {
-		if err := g.choose(ctx, c); err != nil {
+		if err := g.chooseLabel(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -191,7 +191,7 @@ func (g *Guard) admit(ctx context.Context, c *Call) error {
 	if c.need, err = needOf(c.request.Limits, c.Model, held{estimate: c.request.Estimate, at: c.since, cut: g.opts.CutTokens}); err != nil {
 		return err
 	}
-	c.lease, err = g.acquire(ctx, c.request, c.need)
+	c.lease, err = g.acquireEstimate(ctx, c.request, c.need)
 	return err
 }
 
@@ -223,18 +223,18 @@ func (g *Guard) Do(ctx context.Context, request Request, fn func(context.Context
 	returned := false
 	defer func() {
 		if !returned { // a panic goes on after this
-			_ = c.end(ctx, Usage{}, errPanic, c.Settle)
+			_ = c.endWithUsage(ctx, Usage{}, errPanic, c.Settle)
 		}
 	}()
 	usage, err := fn(ctx, c)
 	returned = true
-	return errors.Join(err, c.end(ctx, usage, err, c.Settle))
+	return errors.Join(err, c.endWithUsage(ctx, usage, err, c.Settle))
 }
 
 var errPanic = errors.New("llm: panic")
 
-// choose picks the call's label. Its quota has room as far as the keeper knows.
-func (g *Guard) choose(ctx context.Context, c *Call) (err error) {
+// chooseLabel picks the call's label. Its quota has room as far as the keeper knows.
+func (g *Guard) chooseLabel(ctx context.Context, c *Call) (err error) {
 	r := &c.request
 	c.Label, c.Model, err = g.opts.Keeper.ChooseLabel(ctx, r.Org, r.App, r.Label)
 	if errors.Is(err, fault.ErrUnavailable) && r.Label != "" && r.Resource != "" {
@@ -251,17 +251,17 @@ func (g *Guard) choose(ctx context.Context, c *Call) (err error) {
 	return nil
 }
 
-// acquire takes the estimate of every limit of the entity. It lowers an amount above a
+// acquireEstimate takes the estimate of every limit of the entity. It lowers an amount above a
 // burst to the burst, but not below the prompt's amount, and never for money.
-func (g *Guard) acquire(ctx context.Context, r Request, n need) (*dynalimit.Lease, error) {
+func (g *Guard) acquireEstimate(ctx context.Context, r Request, n need) (*dynalimit.Lease, error) {
 	opts := append([]dynalimit.AcquireOption{dynalimit.WithIgnoreUnknown()}, r.AcquireOptions...)
 	for {
 		lease, err := g.opts.Limiter.Acquire(ctx, r.Entity, r.Resource, n.estimate, opts...)
 		if err == nil {
-			return g.limited(ctx, r, n, lease)
+			return g.requireMoneyLimit(ctx, r, n, lease)
 		}
 		switch {
-		case capped(n.estimate, n.least, err):
+		case capAmounts(n.estimate, n.least, err):
 			continue
 		case r.Wait > 0 && (errors.Is(err, dynalimit.ErrLimitExceeded) || errors.Is(err, dynalimit.ErrPaused)):
 			lease, err = waitInLine(ctx, g.opts.Limiter.(Waiter), r, n, err, opts) //nolint:forcetypeassert // checkCharged verified it
@@ -269,20 +269,20 @@ func (g *Guard) acquire(ctx context.Context, r Request, n need) (*dynalimit.Leas
 		if err != nil {
 			return nil, err
 		}
-		return g.limited(ctx, r, n, lease)
+		return g.requireMoneyLimit(ctx, r, n, lease)
 	}
 }
 
-// limited gives a lease without a limit on money back: the limiter skips unknown limits. An
+// requireMoneyLimit gives a lease without a limit on money back: the limiter skips unknown limits. An
 // unlimited entity has no such limit, and neither has a lease of an outage.
-func (g *Guard) limited(ctx context.Context, r Request, n need, lease *dynalimit.Lease) (*dynalimit.Lease, error) {
+func (g *Guard) requireMoneyLimit(ctx context.Context, r Request, n need, lease *dynalimit.Lease) (*dynalimit.Lease, error) {
 	statuses := lease.Statuses()
 	for name := range n.money {
 		has := slices.ContainsFunc(statuses, func(s dynalimit.LimitStatus) bool { return s.Limit.Name == name })
 		if has || len(statuses) == 0 {
 			continue
 		}
-		ctx, cancel := g.lasting(ctx)
+		ctx, cancel := g.lastingContext(ctx)
 		defer cancel()
 		return nil, errors.Join(
 			invalid("limits["+name+"]", "measures money, but entity %q has no such limit on resource %q; set it, or leave its Measure out", r.Entity, r.Resource),
@@ -292,8 +292,8 @@ func (g *Guard) limited(ctx context.Context, r Request, n need, lease *dynalimit
 	return lease, nil
 }
 
-// prepared checks a request and fills in its defaults.
-func (g *Guard) prepared(r Request) (Request, error) {
+// prepareRequest checks a request and fills in its defaults.
+func (g *Guard) prepareRequest(r Request) (Request, error) {
 	if err := r.Estimate.validate(); err != nil {
 		return r, err
 	}
@@ -346,13 +346,13 @@ func (g *Guard) checkCharged(r Request) error {
 	return nil
 }
 
-// lasting returns ctx without its cancellation and with a new deadline, to finish a begun write.
-func (g *Guard) lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+// lastingContext returns ctx without its cancellation and with a new deadline, to finish a begun write.
+func (g *Guard) lastingContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), g.opts.SettleTimeout)
 }
 
-// usable refuses calls of a guard that New did not make, and a nil context.
-func (g *Guard) usable(ctx context.Context) error {
+// checkUsable refuses calls of a guard that New did not make, and a nil context.
+func (g *Guard) checkUsable(ctx context.Context) error {
 	if g == nil || g.opts.Now == nil {
 		return invalid("guard", "was not made by New; make one with llm.New(&llm.Options{...})")
 	}

@@ -35,9 +35,9 @@ func DefaultLimits() map[string]Measure {
 	return map[string]Measure{"rpm": Requests, "tpm": TotalTokens}
 }
 
-// of runs the Measure of a limit. A panic in the user's function is an
+// measureLimit runs the Measure of a limit. A panic in the user's function is an
 // error, because the call may have to be counted.
-func (m Measure) of(limit string, u Usage) (n int64, err error) {
+func (m Measure) measureLimit(limit string, u Usage) (n int64, err error) {
 	field := "limits[" + limit + "]"
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -56,7 +56,7 @@ func (m Measure) of(limit string, u Usage) (n int64, err error) {
 // ofMoney reports whether a Measure is of money, or calls one.
 func (m Measure) ofMoney(limit string) bool {
 	h := held{asked: true}
-	_, _ = m.of(limit, Usage{held: &h})
+	_, _ = m.measureLimit(limit, Usage{held: &h})
 	return h.money
 }
 
@@ -87,15 +87,15 @@ func needOf(limits map[string]Measure, model string, call held) (need, error) {
 	n := need{estimate: dynalimit.Amounts{}, least: dynalimit.Amounts{}, money: map[string]*held{}}
 	for name, measure := range limits {
 		h := call // each limit has prices of its own
-		u := Usage{Model: model, ServiceTier: call.estimate.ServiceTier, Time: call.at, Tokens: call.estimate.likely(), held: &h}
-		most, err := measure.of(name, u)
+		u := Usage{Model: model, ServiceTier: call.estimate.ServiceTier, Time: call.at, Tokens: call.estimate.likelyTokens(), held: &h}
+		most, err := measure.measureLimit(name, u)
 		if err != nil {
 			return n, err
 		}
 		least := most
 		if h.price == nil {
-			u.Tokens = call.estimate.prompt()
-			if least, err = measure.of(name, u); err != nil {
+			u.Tokens = call.estimate.promptTokens()
+			if least, err = measure.measureLimit(name, u); err != nil {
 				return n, err
 			}
 		} else {
@@ -106,12 +106,12 @@ func needOf(limits map[string]Measure, model string, call held) (need, error) {
 	return n, nil
 }
 
-// used measures a call after it was made.
-func (n need) used(limits map[string]Measure, u Usage) (dynalimit.Amounts, error) {
+// measureUsage measures a call after it was made.
+func (n need) measureUsage(limits map[string]Measure, u Usage) (dynalimit.Amounts, error) {
 	amounts := make(dynalimit.Amounts, len(limits))
 	for name, measure := range limits {
 		u.held = n.money[name]
-		amount, err := measure.of(name, u)
+		amount, err := measure.measureLimit(name, u)
 		if err != nil {
 			return nil, err
 		}

@@ -29,7 +29,7 @@ func (c *Call) Meter() *Meter {
 
 // Add counts arrived tokens. A meter without a call counts nothing, and its Close fails.
 func (m *Meter) Add(t prices.Tokens) {
-	m.update(false, func(seen *prices.Tokens) {
+	m.updateCount(false, func(seen *prices.Tokens) {
 		seen.Input += t.Input
 		seen.CacheRead += t.CacheRead
 		seen.CacheWrite5m += t.CacheWrite5m
@@ -40,7 +40,7 @@ func (m *Meter) Add(t prices.Tokens) {
 
 // Set replaces the count by the provider's cumulative count.
 func (m *Meter) Set(t prices.Tokens) {
-	m.update(true, func(seen *prices.Tokens) { *seen = t })
+	m.updateCount(true, func(seen *prices.Tokens) { *seen = t })
 }
 
 // Seen returns the count so far.
@@ -53,9 +53,9 @@ func (m *Meter) Seen() prices.Tokens {
 	return m.seen
 }
 
-// used is the billed count, and the part that the count does not cover: of a reply without
+// billedUsage is the billed count, and the part that the count does not cover: of a reply without
 // its prompt, the prompt's estimate is billed too.
-func (m *Meter) used() (prices.Tokens, unseen) {
+func (m *Meter) billedUsage() (prices.Tokens, unseen) {
 	t := m.Seen()
 	switch {
 	case t == (prices.Tokens{}):
@@ -77,17 +77,17 @@ func (m *Meter) Close(ctx context.Context) error {
 	if m != nil {
 		c = m.call
 	}
-	if err := c.usable(ctx); err != nil {
+	if err := c.checkUsable(ctx); err != nil {
 		return err
 	}
 	var usage Usage
-	if ctx.Err() == nil && m.Seen() == (prices.Tokens{}) && !c.ended() {
-		usage.Tokens, usage.unseen = c.request.Estimate.likely(), allUnseen
+	if ctx.Err() == nil && m.Seen() == (prices.Tokens{}) && !c.hasEnded() {
+		usage.Tokens, usage.unseen = c.request.Estimate.likelyTokens(), allUnseen
 	}
-	return c.end(ctx, usage, ctx.Err(), c.SettleSoon)
+	return c.endWithUsage(ctx, usage, ctx.Err(), c.SettleSoon)
 }
 
-func (m *Meter) update(set bool, change func(*prices.Tokens)) {
+func (m *Meter) updateCount(set bool, change func(*prices.Tokens)) {
 	if m == nil || m.call == nil {
 		return
 	}

@@ -21,9 +21,9 @@ type Outcome struct {
 	Processed bool
 }
 
-// keeps returns the final charge of such a call: its usage, or back for nothing. sent means that
+// finalUsage returns the final charge of such a call: its usage, or back for nothing. sent means that
 // its request was on its way, left that its caller left, and u is the meter's count.
-func (o Outcome) keeps(u Usage, e Estimate, sent, left bool) (usage Usage, back bool) {
+func (o Outcome) finalUsage(u Usage, e Estimate, sent, left bool) (usage Usage, back bool) {
 	seen := u.Tokens != (prices.Tokens{})
 	u.Status = StatusError
 	if o.Cut || left {
@@ -39,7 +39,7 @@ func (o Outcome) keeps(u Usage, e Estimate, sent, left bool) (usage Usage, back 
 		u.Status = StatusError // even if the caller left: no reply was cut
 		return u, !o.Counts
 	default:
-		u.Tokens, u.unseen, u.Status = e.likely(), allUnseen, StatusOK
+		u.Tokens, u.unseen, u.Status = e.likelyTokens(), allUnseen, StatusOK
 	}
 	return u, false
 }

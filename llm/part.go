@@ -14,8 +14,8 @@ type Part struct {
 	Tokens prices.Tokens
 }
 
-// less are tokens without those of a part.
-func less(t, part prices.Tokens) prices.Tokens {
+// withoutPart are tokens without those of a part.
+func withoutPart(t, part prices.Tokens) prices.Tokens {
 	return prices.Tokens{
 		Input:        t.Input - part.Input,
 		CacheRead:    t.CacheRead - part.CacheRead,

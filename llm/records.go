@@ -79,8 +79,8 @@ func logEnded(callback string) func(*guard.Ended) {
 	}
 }
 
-// take takes a record over. Above maxWaiting it waits for a free slot until ctx ends.
-func (r *records) take(ctx context.Context, org, app string, record prices.Usage) error {
+// takeRecord takes a record over. Above maxWaiting it waits for a free slot until ctx ends.
+func (r *records) takeRecord(ctx context.Context, org, app string, record prices.Usage) error {
 	select {
 	case r.slots <- struct{}{}:
 	case <-ctx.Done():
@@ -91,15 +91,15 @@ func (r *records) take(ctx context.Context, org, app string, record prices.Usage
 	of := r.waiting
 	of.all.Go(func() {
 		defer func() { <-r.slots }()
-		if err := r.send(of, org, app, record); err != nil {
+		if err := r.sendRecord(of, org, app, record); err != nil {
 			guard.Call(func() { r.refused(Refused{org, app, record, err}) }, logEnded("OnRefused"))
 		}
 	})
 	return nil
 }
 
-// follow counts a lease that settles in the background, until done is called.
-func (r *records) follow() (done func()) {
+// followLease counts a lease that settles in the background, until done is called.
+func (r *records) followLease() (done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	of := r.waiting
@@ -107,15 +107,15 @@ func (r *records) follow() (done func()) {
 	return of.leases.Done
 }
 
-// send submits a record until the keeper answers, together with records that arrive soon after it
+// sendRecord submits a record until the keeper answers, together with records that arrive soon after it
 // unless many are pending. A record sent twice counts once.
-func (r *records) send(of *batch, org, app string, record prices.Usage) error {
+func (r *records) sendRecord(of *batch, org, app string, record prices.Usage) error {
 	for n := 0; ; n++ {
 		wait := linger
 		if len(r.slots) > maxWaiting/2 {
 			wait = 0
 		}
-		err := of.submit(of.ctx, org, app, record, wait)
+		err := of.submitTogether(of.ctx, org, app, record, wait)
 		if !errors.Is(err, fault.ErrUnavailable) || !sendBackoff.Pause(of.ctx, n) {
 			return err
 		}
@@ -136,7 +136,7 @@ func (r *records) drain(ctx context.Context) (err error) {
 	r.waiting = newBatch(r.keeper)
 	close(taken.hurry)
 	r.mu.Unlock()
-	leases, all := ended(&taken.leases), ended(&taken.all)
+	leases, all := closedWhenDone(&taken.leases), closedWhenDone(&taken.all)
 	for _, done := range []<-chan struct{}{leases, all} {
 		select {
 		case <-done:
@@ -146,16 +146,16 @@ func (r *records) drain(ctx context.Context) (err error) {
 	}
 	taken.stop()
 	<-all
-	r.inherit(leases)
+	r.inheritLeases(leases)
 	return err
 }
 
-// inherit lets the next Close wait for leases that this one gave up waiting for.
-func (r *records) inherit(leases <-chan struct{}) {
+// inheritLeases lets the next Close wait for leases that this one gave up waiting for.
+func (r *records) inheritLeases(leases <-chan struct{}) {
 	select {
 	case <-leases:
 	default:
-		follow := r.follow()
+		follow := r.followLease()
 		go func() {
 			<-leases
 			follow()
@@ -163,8 +163,8 @@ func (r *records) inherit(leases <-chan struct{}) {
 	}
 }
 
-// ended returns a channel that is closed when a group is done.
-func ended(group *sync.WaitGroup) <-chan struct{} {
+// closedWhenDone returns a channel that is closed when a group is done.
+func closedWhenDone(group *sync.WaitGroup) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -52,9 +52,9 @@ func newRequestID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// capped lowers the amounts that exceed a burst according to err. It returns false if
+// capAmounts lowers the amounts that exceed a burst according to err. It returns false if
 // none does, or if even the least amount exceeds the burst.
-func capped(amounts, least dynalimit.Amounts, err error) bool {
+func capAmounts(amounts, least dynalimit.Amounts, err error) bool {
 	var exceeded *dynalimit.LimitExceededError
 	if !errors.As(err, &exceeded) || exceeded.RetryAfter != dynalimit.Never || errors.Is(err, dynalimit.ErrUnconfirmed) {
 		return false

@@ -56,8 +56,8 @@ const (
 	allUnseen
 )
 
-// empty reports whether the usage has neither tokens nor fields of Cost.
-func (u Usage) empty() bool {
+// isEmpty reports whether the usage has neither tokens nor fields of Cost.
+func (u Usage) isEmpty() bool {
 	return u.Tokens == (prices.Tokens{}) && u.Status == "" && u.Time.IsZero() && u.saysNoMore()
 }
 
@@ -100,7 +100,7 @@ func (u Usage) validate() error {
 	}
 	rest := Usage{Tokens: u.Tokens}
 	for i, p := range u.Parts {
-		rest.Tokens = less(rest.Tokens, p.Tokens)
+		rest.Tokens = withoutPart(rest.Tokens, p.Tokens)
 		if (Usage{Tokens: p.Tokens}).validate() != nil || rest.validate() != nil {
 			return invalid(fmt.Sprintf("usage.Parts[%d]", i), "is %+v, which is not among %+v with the other parts", p.Tokens, u.Tokens)
 		}

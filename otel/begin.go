@@ -44,13 +44,13 @@ func (m *meter) beginResource(ctx context.Context, entity, resource string) {
 		return
 	}
 	for _, name := range []string{"granted", "degraded", "invalid", "failed"} {
-		m.outcomes.Add(ctx, 0, metric.WithAttributes(m.labels.of(entity, resource, outcomeKey.String(name))...))
+		m.outcomes.Add(ctx, 0, metric.WithAttributes(m.labels.attributesOf(entity, resource, outcomeKey.String(name))...))
 	}
 	for _, o := range outcomes {
-		m.outcomes.Add(ctx, 0, metric.WithAttributes(m.labels.of(entity, resource, outcomeKey.String(o.name))...))
+		m.outcomes.Add(ctx, 0, metric.WithAttributes(m.labels.attributesOf(entity, resource, outcomeKey.String(o.name))...))
 	}
 	for _, why := range []observe.ThrottleCause{observe.WritesThrottled, observe.ReadsThrottled} {
-		m.pacings.Add(ctx, 0, metric.WithAttributes(m.labels.of(entity, resource, causeKey.String(string(why)))...))
+		m.pacings.Add(ctx, 0, metric.WithAttributes(m.labels.attributesOf(entity, resource, causeKey.String(string(why)))...))
 	}
 }
 
@@ -64,9 +64,9 @@ func (m *meter) beginLimit(ctx context.Context, entity, resource, limit string) 
 		levels = levels[:1] // which parent it is, is not known
 	}
 	for _, yes := range []bool{false, true} {
-		m.overrun.Add(ctx, 0, metric.WithAttributes(m.labels.of(entity, resource, limitKey.String(limit), shadowKey.Bool(yes))...))
+		m.overrun.Add(ctx, 0, metric.WithAttributes(m.labels.attributesOf(entity, resource, limitKey.String(limit), shadowKey.Bool(yes))...))
 		for _, level := range levels {
-			m.denials.Add(ctx, 0, metric.WithAttributes(m.labels.of(entity, resource, limitKey.String(limit), levelKey.String(string(level)), memoryKey.Bool(yes))...))
+			m.denials.Add(ctx, 0, metric.WithAttributes(m.labels.attributesOf(entity, resource, limitKey.String(limit), levelKey.String(string(level)), memoryKey.Bool(yes))...))
 		}
 	}
 	m.dropped.Add(ctx, 0, metric.WithAttributes(limitKey.String(limit)))

@@ -29,8 +29,8 @@ const (
 // labels makes the attributes of events.
 type labels struct{ entity bool }
 
-// of are the attributes of an entity on a resource, with others.
-func (l labels) of(entity, resource string, more ...attribute.KeyValue) []attribute.KeyValue {
+// attributesOf are the attributes of an entity on a resource, with others.
+func (l labels) attributesOf(entity, resource string, more ...attribute.KeyValue) []attribute.KeyValue {
 	more = append(more, resourceKey.String(resource))
 	if l.entity {
 		more = append(more, entityKey.String(entity))
@@ -69,8 +69,8 @@ func outcome(err error, done string) attribute.KeyValue {
 	return outcomeKey.String("failed")
 }
 
-// granted names how an acquire was granted.
-func granted(degraded bool) string {
+// outcomeOfGrant names how an acquire was granted.
+func outcomeOfGrant(degraded bool) string {
 	if degraded {
 		return "degraded"
 	}

@@ -90,14 +90,14 @@ func (m *meter) observer() observe.Observer {
 
 func (m *meter) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
 	m.beginResource(ctx, e.EntityID, e.Resource)
-	m.outcomes.Add(ctx, 1, metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, outcome(e.Err, granted(e.Degraded)))...))
-	m.acquires.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, outcome(e.Err, granted(e.Degraded)), memoryKey.Bool(e.FromMemory))...))
+	m.outcomes.Add(ctx, 1, metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, outcome(e.Err, outcomeOfGrant(e.Degraded)))...))
+	m.acquires.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, outcome(e.Err, outcomeOfGrant(e.Degraded)), memoryKey.Bool(e.FromMemory))...))
 	if e.Err != nil {
 		return
 	}
 	for limit, tokens := range e.Amounts {
 		m.beginLimit(ctx, e.EntityID, e.Resource, limit)
-		m.granted.Add(ctx, tokens, metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, limitKey.String(limit))...))
+		m.granted.Add(ctx, tokens, metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(limit))...))
 	}
 }
 
@@ -105,39 +105,39 @@ func (m *meter) denied(ctx context.Context, e observe.Denial) {
 	for i := range e.Exceeded {
 		x := &e.Exceeded[i]
 		m.beginLimit(ctx, x.EntityID, x.Resource, x.Limit)
-		m.denials.Add(ctx, 1, metric.WithAttributes(m.labels.of(x.EntityID, x.Resource, limitKey.String(x.Limit), levelKey.String(string(x.Level)), memoryKey.Bool(e.FromMemory))...))
+		m.denials.Add(ctx, 1, metric.WithAttributes(m.labels.attributesOf(x.EntityID, x.Resource, limitKey.String(x.Limit), levelKey.String(string(x.Level)), memoryKey.Bool(e.FromMemory))...))
 	}
 	if e.RetryAfter != dynalimit.Never {
-		m.waits.Record(ctx, e.RetryAfter.Seconds(), metric.WithAttributes(m.labels.of(e.EntityID, e.Resource)...))
+		m.waits.Record(ctx, e.RetryAfter.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource)...))
 	}
 }
 
 func (m *meter) correctedBy(ctx context.Context, e observe.Correction) {
 	kind := kindKey.String(string(e.Kind))
-	m.corrections.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, kind, outcome(e.Err, "done"))...))
+	m.corrections.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, kind, outcome(e.Err, "done"))...))
 	for limit, change := range e.Change {
 		direction := "charged"
 		if change < 0 {
 			direction, change = "given_back", -change
 		}
-		m.corrected.Add(ctx, change, metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, limitKey.String(limit), kind, directionKey.String(direction))...))
+		m.corrected.Add(ctx, change, metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(limit), kind, directionKey.String(direction))...))
 	}
 }
 
 func (m *meter) overran(e observe.Overrun) {
-	m.overrun.Add(context.Background(), e.Amount, metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, limitKey.String(e.Limit), shadowKey.Bool(e.Shadow))...))
+	m.overrun.Add(context.Background(), e.Amount, metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(e.Limit), shadowKey.Bool(e.Shadow))...))
 }
 
 func (m *meter) writeEnd(ctx context.Context, e observe.WriteEnd) {
 	kind := kindKey.String(string(e.Kind))
-	m.writes.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, kind, outcomeKey.String(e.Outcome))...))
-	of := metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, kind)...)
+	m.writes.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, kind, outcomeKey.String(e.Outcome))...))
+	of := metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, kind)...)
 	m.callers.Add(ctx, int64(e.Callers), of)
 	m.requests.Add(ctx, int64(e.Tries), of)
 }
 
 func (m *meter) configLoaded(e observe.ConfigLoad) {
-	m.loads.Record(context.Background(), e.Duration.Seconds(), metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, outcome(e.Err, "done"))...))
+	m.loads.Record(context.Background(), e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, outcome(e.Err, "done"))...))
 }
 
 func (m *meter) availabilityChanged(e observe.AvailabilityChange) {
@@ -148,7 +148,7 @@ func (m *meter) availabilityChanged(e observe.AvailabilityChange) {
 
 func (m *meter) pacingChanged(e observe.PacingChange) {
 	if e.Paced {
-		m.pacings.Add(context.Background(), 1, metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, causeKey.String(string(e.Why)))...))
+		m.pacings.Add(context.Background(), 1, metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, causeKey.String(string(e.Why)))...))
 	}
 }
 

@@ -53,8 +53,8 @@ func New(meters metric.MeterProvider, tracers trace.TracerProvider, opts *Option
 	}
 	if tracers != nil {
 		s := spans{tracers.Tracer(scope), l}
-		o.AcquireStart, o.AcquireEnd = s.acquireStart, both(o.AcquireEnd, s.acquireEnd)
-		o.WriteStart, o.WriteEnd = s.writeStart, both(o.WriteEnd, s.writeEnd)
+		o.AcquireStart, o.AcquireEnd = s.acquireStart, callBoth(o.AcquireEnd, s.acquireEnd)
+		o.WriteStart, o.WriteEnd = s.writeStart, callBoth(o.WriteEnd, s.writeEnd)
 	}
 	return o, nil
 }

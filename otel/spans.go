@@ -19,8 +19,8 @@ type spans struct {
 	labels labels
 }
 
-// both calls two functions; the first may be nil.
-func both[E any](first, second func(context.Context, E)) func(context.Context, E) {
+// callBoth calls two functions; the first may be nil.
+func callBoth[E any](first, second func(context.Context, E)) func(context.Context, E) {
 	return func(ctx context.Context, e E) {
 		if first != nil {
 			first(ctx, e)
@@ -42,7 +42,7 @@ type acquire struct {
 type acquireKey struct{}
 
 func (s spans) acquireStart(ctx context.Context, e observe.AcquireStart) context.Context {
-	return context.WithValue(ctx, acquireKey{}, &acquire{began: time.Now(), attrs: s.labels.of(e.EntityID, e.Resource)})
+	return context.WithValue(ctx, acquireKey{}, &acquire{began: time.Now(), attrs: s.labels.attributesOf(e.EntityID, e.Resource)})
 }
 
 // begin begins the span of an acquire, if none has begun and it goes on.
@@ -66,7 +66,7 @@ func (s spans) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed = true; a.span != nil {
-		end(a.span, e.Err, outcome(e.Err, granted(e.Degraded)))
+		endSpan(a.span, e.Err, outcome(e.Err, outcomeOfGrant(e.Degraded)))
 	}
 }
 
@@ -77,16 +77,16 @@ func (s spans) writeStart(ctx context.Context, e observe.WriteStart) context.Con
 		}
 	}
 	ctx, _ = s.tracer.Start(ctx, "dynalimit.write", trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(s.labels.of(e.EntityID, e.Resource, kindKey.String(string(e.Kind)), attribute.Int("dynalimit.callers", e.Callers))...))
+		trace.WithAttributes(s.labels.attributesOf(e.EntityID, e.Resource, kindKey.String(string(e.Kind)), attribute.Int("dynalimit.callers", e.Callers))...))
 	return ctx
 }
 
 func (s spans) writeEnd(ctx context.Context, e observe.WriteEnd) {
-	end(trace.SpanFromContext(ctx), e.Err, outcomeKey.String(e.Outcome), attribute.Int("dynalimit.tries", e.Tries))
+	endSpan(trace.SpanFromContext(ctx), e.Err, outcomeKey.String(e.Outcome), attribute.Int("dynalimit.tries", e.Tries))
 }
 
-// end ends a span. A denial is not an error of the span.
-func end(span trace.Span, err error, attrs ...attribute.KeyValue) {
+// endSpan ends a span. A denial is not an error of the span.
+func endSpan(span trace.Span, err error, attrs ...attribute.KeyValue) {
 	span.SetAttributes(attrs...)
 	if err != nil && attrs[0] != outcomeKey.String("denied") {
 		span.SetStatus(codes.Error, err.Error())

@@ -12,9 +12,9 @@ func Catalog() []Price {
 	return slices.Concat(catalogBedrock(), catalogAnthropic(), catalogGemini(), catalogOpenAI())
 }
 
-// facts are the price of a model and its other names, as a source had it on a day: from
+// priceFacts are the price of a model and its other names, as a source had it on a day: from
 // another day on, or always.
-func facts(source, checked, from string, rates Rates, models ...string) []Price {
+func priceFacts(source, checked, from string, rates Rates, models ...string) []Price {
 	rows := make([]Price, len(models))
 	for i, model := range models {
 		p := Price{Model: model, EffectiveFrom: catalogDay(from), Rates: rates, Source: source, Checked: checked}

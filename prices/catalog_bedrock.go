@@ -12,14 +12,14 @@ const (
 // catalogBedrock is models on Amazon Bedrock.
 func catalogBedrock() []Price {
 	return slices.Concat(
-		split("anthropic.claude-opus-5", "", 5_000_000, 25_000_000),
-		split("anthropic.claude-opus-4-6", "", 5_000_000, 25_000_000),
-		split("anthropic.claude-opus-4-5-20251101", "", 5_000_000, 25_000_000),
-		split("anthropic.claude-opus-4-5", "", 5_000_000, 25_000_000), // the undated alias
-		split("anthropic.claude-sonnet-5", "", 2_000_000, 10_000_000),
-		split("anthropic.claude-sonnet-4-6", "", 3_000_000, 15_000_000),
-		split("anthropic.claude-sonnet-4-5-20250929", "", 3_000_000, 15_000_000),
-		split("anthropic.claude-haiku-4-5-20251001", "", 1_000_000, 5_000_000),
+		splitEndpoints("anthropic.claude-opus-5", "", 5_000_000, 25_000_000),
+		splitEndpoints("anthropic.claude-opus-4-6", "", 5_000_000, 25_000_000),
+		splitEndpoints("anthropic.claude-opus-4-5-20251101", "", 5_000_000, 25_000_000),
+		splitEndpoints("anthropic.claude-opus-4-5", "", 5_000_000, 25_000_000), // the undated alias
+		splitEndpoints("anthropic.claude-sonnet-5", "", 2_000_000, 10_000_000),
+		splitEndpoints("anthropic.claude-sonnet-4-6", "", 3_000_000, 15_000_000),
+		splitEndpoints("anthropic.claude-sonnet-4-5-20250929", "", 3_000_000, 15_000_000),
+		splitEndpoints("anthropic.claude-haiku-4-5-20251001", "", 1_000_000, 5_000_000),
 		bedrock("anthropic.claude-sonnet-4-20250514", anthropicRates(3_000_000, 15_000_000)),
 		bedrock("anthropic.claude-3-7-sonnet-20250219", anthropicRates(3_000_000, 15_000_000)),
 		bedrock("anthropic.claude-3-5-sonnet-20241022", anthropicRates(3_000_000, 15_000_000)),
@@ -28,9 +28,9 @@ func catalogBedrock() []Price {
 		bedrock("amazon.nova-pro", Rates{Input: 800_000, Output: 3_200_000, CacheRead: 200_000}),
 		bedrock("amazon.nova-lite", Rates{Input: 60_000, Output: 240_000, CacheRead: 15_000}),
 		bedrock("amazon.nova-micro", Rates{Input: 35_000, Output: 140_000, CacheRead: 8_750}),
-		split("anthropic.claude-fable-5", "", 10_000_000, 50_000_000),
-		split("anthropic.claude-opus-4-8", "", 5_000_000, 25_000_000),
-		split("anthropic.claude-opus-4-7", "", 5_000_000, 25_000_000),
+		splitEndpoints("anthropic.claude-fable-5", "", 10_000_000, 50_000_000),
+		splitEndpoints("anthropic.claude-opus-4-8", "", 5_000_000, 25_000_000),
+		splitEndpoints("anthropic.claude-opus-4-7", "", 5_000_000, 25_000_000),
 		bedrock("anthropic.claude-opus-4-1-20250805", anthropicRates(15_000_000, 75_000_000)),
 		bedrock("anthropic.claude-opus-4-20250514", anthropicRates(15_000_000, 75_000_000)),
 		bedrock("global.amazon.nova-2-lite", Rates{Input: 300_000, Output: 2_500_000, CacheRead: 75_000}),
@@ -49,14 +49,14 @@ func catalogBedrock() []Price {
 }
 
 func bedrock(model string, r Rates) []Price {
-	return facts(bedrockSource, bedrockChecked, "", r, model)
+	return priceFacts(bedrockSource, bedrockChecked, "", r, model)
 }
 
-// split is a model with regional endpoints that cost a tenth more than global ones.
-func split(model, from string, input, output int64) []Price {
+// splitEndpoints is a model with regional endpoints that cost a tenth more than global ones.
+func splitEndpoints(model, from string, input, output int64) []Price {
 	return slices.Concat(
-		facts(bedrockSource, bedrockChecked, from, anthropicRates(input, output), "global."+model),
-		facts(bedrockSource, bedrockChecked, from, anthropicRates(input/10*11, output/10*11), "regional."+model),
+		priceFacts(bedrockSource, bedrockChecked, from, anthropicRates(input, output), "global."+model),
+		priceFacts(bedrockSource, bedrockChecked, from, anthropicRates(input/10*11, output/10*11), "regional."+model),
 	)
 }
 

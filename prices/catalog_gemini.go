@@ -8,17 +8,17 @@ import "slices"
 func catalogGemini() []Price {
 	const source = "https://ai.google.dev/gemini-api/docs/pricing"
 	return slices.Concat(
-		facts(source, "2025-07-04", "", Rates{Input: 100_000, Output: 400_000, CacheRead: 25_000}, "gemini-2.0-flash"),
-		facts(source, "2025-07-04", "", Rates{Input: 75_000, Output: 300_000}, "gemini-2.0-flash-lite"),
-		facts(source, "2025-10-31", "", Rates{Input: 300_000, Output: 2_500_000, CacheRead: 30_000}, "gemini-2.5-flash"),
-		facts(source, "2025-10-31", "", Rates{Input: 100_000, Output: 400_000, CacheRead: 10_000}, "gemini-2.5-flash-lite"),
-		facts(source, "2025-12-19", "", Rates{Input: 500_000, Output: 3_000_000, CacheRead: 50_000}, "gemini-3-flash-preview"),
-		facts(source, "2026-05-12", "", Rates{Input: 250_000, Output: 1_500_000, CacheRead: 25_000}, "gemini-3.1-flash-lite"),
-		facts(source, "2026-05-19", "", Rates{Input: 1_500_000, Output: 9_000_000, CacheRead: 150_000}, "gemini-3.5-flash"),
-		facts(source, "2026-07-22", "", Rates{Input: 300_000, Output: 2_500_000, CacheRead: 30_000}, "gemini-3.5-flash-lite"),
-		facts(source, "2026-08-13", "", Rates{Input: 750_000, Output: 3_750_000, CacheRead: 75_000}, "gemini-3.6-flash"),
-		facts(source, "2026-08-13", "2027-01-01", Rates{Input: 1_500_000, Output: 7_500_000, CacheRead: 150_000}, "gemini-3.6-flash"),
-		facts(source, "2026-08-13", "", Rates{Input: 750_000, Output: 3_750_000, CacheRead: 75_000}, "gemini-3.7-flash"),
-		facts(source, "2026-08-13", "2027-01-01", Rates{Input: 1_500_000, Output: 7_500_000, CacheRead: 150_000}, "gemini-3.7-flash"),
+		priceFacts(source, "2025-07-04", "", Rates{Input: 100_000, Output: 400_000, CacheRead: 25_000}, "gemini-2.0-flash"),
+		priceFacts(source, "2025-07-04", "", Rates{Input: 75_000, Output: 300_000}, "gemini-2.0-flash-lite"),
+		priceFacts(source, "2025-10-31", "", Rates{Input: 300_000, Output: 2_500_000, CacheRead: 30_000}, "gemini-2.5-flash"),
+		priceFacts(source, "2025-10-31", "", Rates{Input: 100_000, Output: 400_000, CacheRead: 10_000}, "gemini-2.5-flash-lite"),
+		priceFacts(source, "2025-12-19", "", Rates{Input: 500_000, Output: 3_000_000, CacheRead: 50_000}, "gemini-3-flash-preview"),
+		priceFacts(source, "2026-05-12", "", Rates{Input: 250_000, Output: 1_500_000, CacheRead: 25_000}, "gemini-3.1-flash-lite"),
+		priceFacts(source, "2026-05-19", "", Rates{Input: 1_500_000, Output: 9_000_000, CacheRead: 150_000}, "gemini-3.5-flash"),
+		priceFacts(source, "2026-07-22", "", Rates{Input: 300_000, Output: 2_500_000, CacheRead: 30_000}, "gemini-3.5-flash-lite"),
+		priceFacts(source, "2026-08-13", "", Rates{Input: 750_000, Output: 3_750_000, CacheRead: 75_000}, "gemini-3.6-flash"),
+		priceFacts(source, "2026-08-13", "2027-01-01", Rates{Input: 1_500_000, Output: 7_500_000, CacheRead: 150_000}, "gemini-3.6-flash"),
+		priceFacts(source, "2026-08-13", "", Rates{Input: 750_000, Output: 3_750_000, CacheRead: 75_000}, "gemini-3.7-flash"),
+		priceFacts(source, "2026-08-13", "2027-01-01", Rates{Input: 1_500_000, Output: 7_500_000, CacheRead: 150_000}, "gemini-3.7-flash"),
 	)
 }

@@ -73,7 +73,7 @@ func strictJSON(raw []byte) error {
 		if !first && len(open) == 0 {
 			return errors.New("goes on after its end")
 		}
-		if open, err = step(open, token); err != nil {
+		if open, err = takeToken(open, token); err != nil {
 			return err
 		}
 		if len(open) > maxListDepth {
@@ -82,8 +82,8 @@ func strictJSON(raw []byte) error {
 	}
 }
 
-// step takes a token at the innermost level.
-func step(open []level, token json.Token) ([]level, error) {
+// takeToken takes a token at the innermost level.
+func takeToken(open []level, token json.Token) ([]level, error) {
 	last := len(open) - 1
 	switch delim, isDelim := token.(json.Delim); {
 	case isDelim && (delim == '}' || delim == ']'):
@@ -91,7 +91,7 @@ func step(open []level, token json.Token) ([]level, error) {
 	case last >= 0 && open[last].name:
 		name, _ := token.(string)
 		if open[last].names[name] {
-			return nil, fmt.Errorf("has %q twice in one object", clip(name))
+			return nil, fmt.Errorf("has %q twice in one object", clipText(name))
 		}
 		open[last].names[name], open[last].name = true, false
 		return open, nil
@@ -112,8 +112,8 @@ func step(open []level, token json.Token) ([]level, error) {
 	}
 }
 
-// clip is a text of a list as messages have it.
-func clip(text string) string {
+// clipText is a text of a list as messages have it.
+func clipText(text string) string {
 	const most = 80
 	if len(text) > most {
 		text = text[:most] + "…"
@@ -169,10 +169,10 @@ func rateFrom(raw json.RawMessage) (int64, error) {
 // one is as large as these say.
 func plainNumber(n string) error {
 	if n == "" || n[0] != '-' && (n[0] < '0' || n[0] > '9') || strings.ContainsFunc(n, func(c rune) bool { return !strings.ContainsRune("0123456789.eE+-", c) }) {
-		return fmt.Errorf("%q is not a number", clip(n))
+		return fmt.Errorf("%q is not a number", clipText(n))
 	}
 	if len(n) > maxNumberText {
-		return fmt.Errorf("%q has more than %d characters", clip(n), maxNumberText)
+		return fmt.Errorf("%q has more than %d characters", clipText(n), maxNumberText)
 	}
 	if at := strings.IndexAny(n, "eE"); at >= 0 {
 		exponent, err := strconv.Atoi(n[at+1:])

@@ -136,12 +136,12 @@ var liteLLMClasses = [len(classes)]string{
 // liteLLMRates are a row's rates; the error says why it has none.
 func liteLLMRates(id string, row map[string]json.RawMessage) (Rates, error) {
 	if ofOneRegion(id) {
-		return Rates{}, fmt.Errorf("priced for one region or term (%s)", clip(path.Dir(strings.TrimPrefix(id, "bedrock/"))))
+		return Rates{}, fmt.Errorf("priced for one region or term (%s)", clipText(path.Dir(strings.TrimPrefix(id, "bedrock/"))))
 	}
 	if field := longContextField(row); field != "" {
-		return Rates{}, fmt.Errorf("priced by context length (%s)", clip(field))
+		return Rates{}, fmt.Errorf("priced by context length (%s)", clipText(field))
 	}
-	if !priced(row) {
+	if !hasPrice(row) {
 		return Rates{}, errors.New("no price per input and output token")
 	}
 	return ratesOf(row, "")
@@ -152,20 +152,20 @@ func ofOneRegion(id string) bool {
 	return strings.HasPrefix(id, "bedrock/") && strings.Count(id, "/") > 1
 }
 
-// priced reports whether a row has a price of input and output.
-func priced(row map[string]json.RawMessage) bool {
-	return given(row[liteLLMClasses[0]]) && given(row[liteLLMClasses[4]])
+// hasPrice reports whether a row has a price of input and output.
+func hasPrice(row map[string]json.RawMessage) bool {
+	return isGiven(row[liteLLMClasses[0]]) && isGiven(row[liteLLMClasses[4]])
 }
 
-// given reports whether a field is there and not null.
-func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+// isGiven reports whether a field is there and not null.
+func isGiven(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // modelOfPath drops a provider or region path like "bedrock/us-east-1/".
 func modelOfPath(id string) string { return id[strings.LastIndexByte(id, '/')+1:] }
 
 func longContextField(row map[string]json.RawMessage) string {
 	for _, name := range sortedNames(row) {
-		if strings.Contains(name, "cost") && strings.Contains(name, "_above_") && strings.HasSuffix(name, "k_tokens") && given(row[name]) {
+		if strings.Contains(name, "cost") && strings.Contains(name, "_above_") && strings.HasSuffix(name, "k_tokens") && isGiven(row[name]) {
 			return name
 		}
 	}
@@ -177,7 +177,7 @@ func ratesOf(row map[string]json.RawMessage, suffix string) (Rates, error) {
 	var r Rates
 	for i, name := range liteLLMClasses {
 		name += suffix
-		if !given(row[name]) {
+		if !isGiven(row[name]) {
 			continue
 		}
 		rate, err := rateFrom(row[name])
@@ -186,7 +186,7 @@ func ratesOf(row map[string]json.RawMessage, suffix string) (Rates, error) {
 		}
 		*classes[i].Rate(&r) = rate
 	}
-	if long := row[liteLLM12Hours+suffix]; given(long) {
+	if long := row[liteLLM12Hours+suffix]; isGiven(long) {
 		rate, err := rateFrom(long)
 		if err != nil {
 			return Rates{}, fmt.Errorf("%s: %w", classes[3].Name, err)

@@ -33,7 +33,7 @@ const liteLLMPlaces = "provider_specific_entry"
 // addCall adds a row's prices of calls. Two rows of one model are two kinds of it, and the
 // dearer holds.
 func (l *List) addCall(id string, row map[string]json.RawMessage) {
-	if ofOneRegion(id) || !priced(row) {
+	if ofOneRegion(id) || !hasPrice(row) {
 		return
 	}
 	model := modelOfPath(id)
@@ -84,7 +84,7 @@ func (p *CallPrice) tool(name string, micros int64) {
 func liteLLMCall(row map[string]json.RawMessage) (call CallPrice, why string) {
 	kinds := map[string]bool{"": true}
 	rate := func(name string) (rate int64) {
-		if given(row[name]) && why == "" {
+		if isGiven(row[name]) && why == "" {
 			var err error
 			if rate, err = rateFrom(row[name]); err != nil {
 				why = name
@@ -93,7 +93,7 @@ func liteLLMCall(row map[string]json.RawMessage) (call CallPrice, why string) {
 		return rate
 	}
 	for _, name := range sortedNames(row) {
-		if !liteLLMCost.MatchString(name) || !given(row[name]) {
+		if !liteLLMCost.MatchString(name) || !isGiven(row[name]) {
 			continue
 		}
 		kind := liteLLMVariant.FindStringSubmatch(name)
@@ -119,7 +119,7 @@ func liteLLMCall(row map[string]json.RawMessage) (call CallPrice, why string) {
 		call.Output = max(call.Output, rate(dear)) // a token of the reply may be any of them
 	}
 	call.addPlaces(row[liteLLMPlaces])
-	if given(row["search_context_cost_per_query"]) {
+	if isGiven(row["search_context_cost_per_query"]) {
 		sizes, _ := jsonFields(row["search_context_cost_per_query"])
 		for _, size := range sortedNames(sizes) {
 			perMillion, err := rateFrom(sizes[size])

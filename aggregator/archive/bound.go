@@ -32,14 +32,14 @@ func (a *Archive) putInTime(ctx context.Context, name string, data []byte) error
 	go func() { put <- a.putSafely(ctx, name, data) }()
 	select {
 	case err := <-put:
-		return overdue(ctx, err)
+		return overdueError(ctx, err)
 	case <-ctx.Done():
 	}
 	leave := time.NewTimer(timeToReturn)
 	defer leave.Stop()
 	select {
 	case err := <-put:
-		return overdue(ctx, err)
+		return overdueError(ctx, err)
 	case <-leave.C:
 	}
 	a.overdue.Add(1)
@@ -50,8 +50,8 @@ func (a *Archive) putInTime(ctx context.Context, name string, data []byte) error
 	return context.Cause(ctx)
 }
 
-// overdue is an error of a Writer, with its reason if the time was over.
-func overdue(ctx context.Context, err error) error {
+// overdueError is an error of a Writer, with its reason if the time was over.
+func overdueError(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), errOverdue) {
 		return fmt.Errorf("%w: %w", errOverdue, err)
 	}

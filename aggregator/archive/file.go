@@ -29,15 +29,15 @@ func (f *file) name() string {
 	for _, r := range f.records {
 		_, _ = digest.Write([]byte(r.EventID + "\x00" + r.Sequence + "\x00"))
 	}
-	parts := []string{part(first.Shard), part(first.Sequence), part(last.Sequence), hex.EncodeToString(digest.Sum(nil)[:8])}
+	parts := []string{safePart(first.Shard), safePart(first.Sequence), safePart(last.Sequence), hex.EncodeToString(digest.Sum(nil)[:8])}
 	if first.Shard == "" { // in Lambda
 		parts = parts[1:]
 	}
 	return f.folder + "/" + strings.Join(parts, "_") + ".jsonl.gz"
 }
 
-// part makes a text safe as a part of a name: it cannot lead to another folder.
-func part(text string) string {
+// safePart makes a text safe as a part of a name: it cannot lead to another folder.
+func safePart(text string) string {
 	text = strings.Map(func(c rune) rune {
 		switch {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':

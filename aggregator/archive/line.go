@@ -145,7 +145,7 @@ func countsOfHour(item schema.Item) map[string]Counts {
 	}
 	sum := usage.NewTally()
 	usage.AddSnapshot(&sum, &u)
-	return counts(&sum)
+	return countsOf(&sum)
 }
 
 func countsOfSum(item schema.Item) map[string]Counts {
@@ -153,10 +153,10 @@ func countsOfSum(item schema.Item) map[string]Counts {
 	if err != nil {
 		return nil
 	}
-	return counts(&s)
+	return countsOf(&s)
 }
 
-func counts(s *schema.UsageSum) map[string]Counts {
+func countsOf(s *schema.UsageSum) map[string]Counts {
 	of := map[string]Counts{}
 	for _, names := range []map[string]int64{s.Net, s.Unrecorded, s.Unseen} {
 		for name := range names {

@@ -33,7 +33,7 @@ func Read(r io.Reader) iter.Seq2[Line, error] {
 		scanner := bufio.NewScanner(z)
 		scanner.Buffer(nil, longestLine)
 		for n := 1; scanner.Scan(); n++ {
-			if !yield(decode(scanner.Bytes(), n)) {
+			if !yield(decodeLine(scanner.Bytes(), n)) {
 				return
 			}
 		}
@@ -43,8 +43,8 @@ func Read(r io.Reader) iter.Seq2[Line, error] {
 	}
 }
 
-// decode reads the n-th line.
-func decode(text []byte, n int) (line Line, err error) {
+// decodeLine reads the n-th line.
+func decodeLine(text []byte, n int) (line Line, err error) {
 	err = json.Unmarshal(text, &line)
 	if err == nil && line.Kind == "" {
 		err = errors.New("it has no kind, as every line has")

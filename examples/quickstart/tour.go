@@ -67,14 +67,14 @@ func (t *tour) settled(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.say("✓ ana is admitted with 1400 tokens: a prompt of 800, a reply of up to 600")
+	t.printLine("✓ ana is admitted with 1400 tokens: a prompt of 800, a reply of up to 600")
 	if err := callModel(ctx); err != nil {
 		return errors.Join(err, lease.Rollback(ctx)) // all of it is given back
 	}
 	if err := lease.Settle(ctx, dynalimit.Amounts{"tpm": 1_050}); err != nil {
 		return err
 	}
-	t.say("✓ the model used 1050, so 350 are given back")
+	t.printLine("✓ the model used 1050, so 350 are given back")
 	return t.show(ctx, ana)
 }
 
@@ -91,12 +91,12 @@ func (t *tour) denied(ctx context.Context) error {
 		return err
 	}
 	scarce := exceeded.Primary()
-	t.say("✗ %s of %s has %d left; %d fit in exactly %v", scarce.Limit.Name, scarce.EntityID, scarce.Remaining, scarce.Requested, exceeded.RetryAfter)
+	t.printLine("✗ %s of %s has %d left; %d fit in exactly %v", scarce.Limit.Name, scarce.EntityID, scarce.Remaining, scarce.Requested, exceeded.RetryAfter)
 	began := time.Now()
 	if _, err := t.limiter.Wait(ctx, ana, chat, ask); err != nil { // stands in line until then
 		return err
 	}
-	t.say("✓ admitted after %v", time.Since(began).Round(time.Millisecond))
+	t.printLine("✓ admitted after %v", time.Since(began).Round(time.Millisecond))
 	return t.show(ctx, ana)
 }
 
@@ -108,8 +108,8 @@ func (t *tour) parent(ctx context.Context) error {
 		return err
 	}
 	scarce := exceeded.Primary()
-	t.say("✗ ben asks for %d tokens: %s has %d left; retry after %v", scarce.Requested, scarce.EntityID, scarce.Remaining, exceeded.RetryAfter)
-	t.say("  all or nothing: ben was not charged either")
+	t.printLine("✗ ben asks for %d tokens: %s has %d left; retry after %v", scarce.Requested, scarce.EntityID, scarce.Remaining, exceeded.RetryAfter)
+	t.printLine("  all or nothing: ben was not charged either")
 	return t.show(ctx, ben)
 }
 
@@ -146,7 +146,7 @@ func (t *tour) race(ctx context.Context) error {
 	if err := racers.Wait(); err != nil {
 		return err
 	}
-	t.say("✓ %d processes × %d callers race for 100 images: %d admitted, %d denied",
+	t.printLine("✓ %d processes × %d callers race for 100 images: %d admitted, %d denied",
 		processes, callers, admitted.Load(), processes*callers-admitted.Load())
 	return nil
 }
@@ -160,11 +160,11 @@ func (t *tour) outage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.say("✓ shop is admitted within this process's share: degraded %t", lease.Degraded())
+	t.printLine("✓ shop is admitted within this process's share: degraded %t", lease.Degraded())
 	if err := lease.Settle(ctx, dynalimit.Amounts{"tpm": 900}); err != nil {
 		return err
 	}
-	t.say("✓ settled in memory: the limiter charges 900 once DynamoDB answers again, at Close at the latest")
+	t.printLine("✓ settled in memory: the limiter charges 900 once DynamoDB answers again, at Close at the latest")
 	return nil
 }
 
@@ -200,7 +200,7 @@ func (t *tour) show(ctx context.Context, key string) error {
 	for _, s := range report.Statuses {
 		const width = 24
 		full := int(max(0, s.Remaining) * width / s.Limit.Burst)
-		t.say("  %-4s %s %s%s %d of %d", s.EntityID, s.Limit.Name, strings.Repeat("█", full), strings.Repeat("░", width-full), s.Remaining, s.Limit.Burst)
+		t.printLine("  %-4s %s %s%s %d of %d", s.EntityID, s.Limit.Name, strings.Repeat("█", full), strings.Repeat("░", width-full), s.Remaining, s.Limit.Burst)
 	}
 	return nil
 }
@@ -224,4 +224,4 @@ func (t *tour) scene(title string) {
 	fmt.Fprintln(t.out, t.scenes, title)
 }
 
-func (t *tour) say(format string, args ...any) { fmt.Fprintf(t.out, "  "+format+"\n", args...) }
+func (t *tour) printLine(format string, args ...any) { fmt.Fprintf(t.out, "  "+format+"\n", args...) }

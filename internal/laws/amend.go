@@ -83,7 +83,7 @@ func (w *worker) adjust(l *grant, d dynalimit.Amounts) error {
 	ctx, cancel := w.context()
 	defer cancel()
 	err := l.Adjust(l.stake.on(ctx), d)
-	w.forgive(l, err)
+	w.checkFailure(l, err)
 	return err
 }
 
@@ -99,7 +99,7 @@ func (w *worker) consume(l *grant) {
 		w.h.grantedTo(l.Lease, amounts)
 		w.h.mu.Unlock()
 	}
-	w.forgive(l, err)
+	w.checkFailure(l, err)
 }
 
 func (w *worker) settle(l *grant) {
@@ -107,17 +107,17 @@ func (w *worker) settle(l *grant) {
 	defer cancel()
 	ctx, actual := l.stake.on(ctx), w.actuals(l.Consumed())
 	if w.r.IntN(2) == 0 {
-		w.ended(l, l.SettleSoon(ctx, actual, func(err error) { w.forgive(l, err) }))
+		w.recordEnd(l, l.SettleSoon(ctx, actual, func(err error) { w.checkFailure(l, err) }))
 		return
 	}
-	w.ended(l, l.Settle(ctx, actual))
+	w.recordEnd(l, l.Settle(ctx, actual))
 }
 
 func (w *worker) rollback(l *grant) {
 	ctx, cancel := w.context()
 	defer cancel()
 	err := l.Rollback(l.stake.on(ctx))
-	w.ended(l, err)
+	w.recordEnd(l, err)
 }
 
 // endAtOnce ends a lease several times at the same time, in different ways: one
@@ -161,16 +161,16 @@ func (w *worker) changeEnded(l *grant) {
 	}
 }
 
-// ended notes how an end went.
-func (w *worker) ended(l *grant, err error) {
+// recordEnd notes how an end went.
+func (w *worker) recordEnd(l *grant, err error) {
 	w.h.mu.Lock()
 	l.ended = l.ended || err == nil
 	w.h.mu.Unlock()
-	w.forgive(l, err)
+	w.checkFailure(l, err)
 }
 
-// forgive notes what a call of a lease may not fail with.
-func (w *worker) forgive(l *grant, err error) {
+// checkFailure notes what a call of a lease may not fail with.
+func (w *worker) checkFailure(l *grant, err error) {
 	if err != nil && !errors.Is(err, dynalimit.ErrLeaseEnded) {
 		w.h.tolerate(l.owner, err)
 	}

@@ -23,9 +23,9 @@ func (c *clashes) at(entity string) int {
 	return c.by[entity]
 }
 
-// note counts a refused update if it met a limit that was full for what it gave
+// countRefused counts a refused update if it met a limit that was full for what it gave
 // back, or no longer full.
-func (c *clashes) note(entity string, st schema.Statement, image *schema.Image) {
+func (c *clashes) countRefused(entity string, st schema.Statement, image *schema.Image) {
 	if image == nil {
 		return
 	}

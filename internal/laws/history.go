@@ -188,7 +188,7 @@ func (h *history) member() *member {
 	if h.mode.Overstay > 0 {
 		lanes.Horizon = func(string) time.Duration { return time.Duration(h.mode.Overstay) * h.horizon }
 	}
-	h.oracle.hear(m.limiter)
+	h.oracle.listenTo(m.limiter)
 	return m
 }
 
@@ -260,7 +260,7 @@ func (h *history) rest() {
 	h.db.Wait()
 	for _, m := range append(h.members, h.retired...) {
 		if h.closed {
-			h.end(m)
+			h.closeMember(m)
 		}
 		require.NoError(h.t, h.lanes(m).Drain(h.t.Context()))
 	}
@@ -273,14 +273,14 @@ func (h *history) close() {
 	h.over = true
 	h.mu.Unlock()
 	for _, m := range append(h.members, h.retired...) {
-		h.end(m)
+		h.closeMember(m)
 	}
 	Elapse(time.Minute) // reads of processes that died, which Close did not wait for
 	h.db.Close()
 }
 
-// end closes a limiter. After faults it may have lost what its buckets were to be told.
-func (h *history) end(m *member) {
+// closeMember closes a limiter. After faults it may have lost what its buckets were to be told.
+func (h *history) closeMember(m *member) {
 	if err := m.limiter.Close(h.t.Context()); !h.mode.faults || !errors.Is(err, dynalimit.ErrUnconfirmed) {
 		require.NoError(h.t, err)
 	}
@@ -332,8 +332,8 @@ func (h *history) amounts(r *rand.Rand, entity string) dynalimit.Amounts {
 	return a
 }
 
-// granted notes a lease, and who holds it unless its process has died.
-func (h *history) granted(g *grant) {
+// recordGrant notes a lease, and who holds it unless its process has died.
+func (h *history) recordGrant(g *grant) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.grantedTo(g.Lease, nil)

@@ -114,7 +114,7 @@ func (j *judge) write(w *ddbmem.Write) {
 		j.deleted(w, entity, before)
 		return
 	}
-	if j.whole(w, after); len(j.violations) > 0 {
+	if j.checkGhosts(w, after); len(j.violations) > 0 {
 		return
 	}
 	if before != nil && after.Refilled < before.Refilled {
@@ -161,16 +161,16 @@ func (j *judge) sender(w *ddbmem.Write, entity string, before, after *schema.Ima
 	case changed && j.oracle.sent[sentKey{operation, entity}] != sent:
 		return nil
 	case !changed && sent.tells:
-		j.tells(w, sent, before, after)
+		j.checkTelling(w, sent, before, after)
 	case !changed && !sent.transaction:
 		return nil
 	}
 	return sent
 }
 
-// tells checks a write that leaves no id: it is not one that was refused, and it changes nothing but
+// checkTelling checks a write that leaves no id: it is not one that was refused, and it changes nothing but
 // the tokens and counters, and these by what was to be given back and told.
-func (j *judge) tells(w *ddbmem.Write, sent *sentWrite, before, after *schema.Image) {
+func (j *judge) checkTelling(w *ddbmem.Write, sent *sentWrite, before, after *schema.Image) {
 	j.tally["told"]++
 	if sent.refused || before == nil || before.Set != after.Set || before.Refilled != after.Refilled || string(before.Of()) != string(after.Of()) {
 		j.fail(w, "L10: a bucket that is told what was counted without it changes otherwise, or its client was refused: %v, then %v", w.Old, w.New)
@@ -237,8 +237,8 @@ func (j *judge) deleted(w *ddbmem.Write, entity string, before *schema.Image) {
 	delete(j.buckets, entity)
 }
 
-// whole checks that an item has no ghost.
-func (j *judge) whole(w *ddbmem.Write, after *schema.Image) {
+// checkGhosts checks that an item has no ghost.
+func (j *judge) checkGhosts(w *ddbmem.Write, after *schema.Image) {
 	if w.New["rf"] == nil || len(after.Limits) == 0 {
 		j.fail(w, "L7: a ghost item: %v", w.New)
 	}

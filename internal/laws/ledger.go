@@ -33,7 +33,7 @@ func (j *judge) ledger(h *history) {
 		for key, n := range countedBy(levels) {
 			counted[key] += n
 		}
-		j.violations = append(j.violations, l.stake.holds(inside.Levels(l.Lease), j.absent, owed)...)
+		j.violations = append(j.violations, l.stake.checkHoldings(inside.Levels(l.Lease), j.absent, owed)...)
 	}
 	for _, s := range j.suspects {
 		if !s.owed() {
@@ -41,7 +41,7 @@ func (j *judge) ledger(h *history) {
 		}
 	}
 	j.lapsedAll()
-	j.once(h)
+	j.checkSums(h)
 	for key, acc := range j.accounts {
 		net, exact := acc.granted+acc.adjusted-acc.back, j.rules.exact && !j.absent[key]
 		if net < held[key] || exact && net+acc.told != held[key]+counted[key] {
@@ -51,9 +51,9 @@ func (j *judge) ledger(h *history) {
 	}
 }
 
-// once checks that what all leases hold is what all levels counted, each call at one of
+// checkSums checks that what all leases hold is what all levels counted, each call at one of
 // them alone.
-func (j *judge) once(h *history) {
+func (j *judge) checkSums(h *history) {
 	for _, of := range []string{resource, group} {
 		j.onceOn(h, of)
 	}

@@ -105,7 +105,7 @@ func (r *replay) limit(k int) {
 	case is != nil:
 		r.quotaWorth(name, is, r.after.State(k))
 	case r.j.rules.exact:
-		r.holds(name, a.Take, t, r.after.State(k))
+		r.checkWorth(name, a.Take, t, r.after.State(k))
 	}
 }
 
@@ -253,9 +253,9 @@ func (r *replay) lapses(name string, a plan.Row) int64 {
 	return lapsed
 }
 
-// holds checks that a bucket without faults is worth burst − queue, exactly unless
+// checkWorth checks that a bucket without faults is worth burst − queue, exactly unless
 // clients collided at full: then a write may forgo a slack, once, which is refilled.
-func (r *replay) holds(name string, take int64, t *truth, s bucket.State) {
+func (r *replay) checkWorth(name string, take int64, t *truth, s bucket.State) {
 	forgone := s.Burst - t.queue - s.Level(r.at)
 	if forgone < 0 || forgone > t.forgone && forgone > r.sent.mayForgo(s.Burst, t.fastest, take) {
 		r.fail("L2: %s is worth %d, not %d, after %d refusals at full", name, s.Level(r.at), s.Burst-t.queue, r.sent.clashes)

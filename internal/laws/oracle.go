@@ -115,8 +115,8 @@ func (o *oracle) committed(w ddbmem.Write) {
 	o.writes = append(o.writes, w)
 }
 
-// hear listens to a limiter: what it sends and what it learns of it.
-func (o *oracle) hear(l *dynalimit.RateLimiter) {
+// listenTo listens to a limiter: what it sends and what it learns of it.
+func (o *oracle) listenTo(l *dynalimit.RateLimiter) {
 	lanes := inside.Lanes(l)
 	met := &clashes{by: map[string]int{}}
 	lanes.OnSend = func(bucket *lane.Lane, operation uint64, s plan.Rows) {
@@ -149,8 +149,8 @@ func (o *oracle) hear(l *dynalimit.RateLimiter) {
 		}
 		tells[nameOf(bucket)] = w // one at a time
 	}
-	lanes.OnOwe = o.owes
-	lanes.OnServe = o.serves
+	lanes.OnOwe = o.recordOwed
+	lanes.OnServe = o.recordServed
 	find := func(operation uint64, entity string) *sentWrite {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -166,8 +166,8 @@ func (o *oracle) hear(l *dynalimit.RateLimiter) {
 	})
 }
 
-// owes notes what waits to be given back to a bucket; allOwed is all of it until now.
-func (o *oracle) owes(bucket *lane.Lane, amounts []plan.Signed) {
+// recordOwed notes what waits to be given back to a bucket; allOwed is all of it until now.
+func (o *oracle) recordOwed(bucket *lane.Lane, amounts []plan.Signed) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, a := range amounts {
@@ -235,7 +235,7 @@ func (s listening) Update(ctx context.Context, key schema.Item, st schema.Statem
 	ctx.Value(delivered{}).(*delivered).write = w
 	a := s.Store.Update(carried{bucketIn(key): w}.in(ctx), key, st, hint, slot)
 	if a.Verdict == ddb.Refused {
-		s.met.note(bucketIn(key), st, a.Image)
+		s.met.countRefused(bucketIn(key), st, a.Image)
 	}
 	return a
 }
@@ -281,7 +281,7 @@ func (s transactions) transact(ctx context.Context, items []types.TransactWriteI
 	for place, image := range images {
 		if u := items[place].Update; v == ddb.Refused && u != nil {
 			st := schema.Statement{Update: *u.UpdateExpression, Condition: *u.ConditionExpression, Names: u.ExpressionAttributeNames, Values: u.ExpressionAttributeValues}
-			s.met.note(bucketIn(u.Key), st, image)
+			s.met.countRefused(bucketIn(u.Key), st, image)
 		}
 	}
 	s.mu.Lock()
@@ -355,8 +355,8 @@ type served struct {
 	back bool
 }
 
-// serves hears of what lanes serve from memory.
-func (o *oracle) serves(ctx context.Context, from *lane.Lane, s lane.Served) {
+// recordServed hears of what lanes serve from memory.
+func (o *oracle) recordServed(ctx context.Context, from *lane.Lane, s lane.Served) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !s.Back {

@@ -188,7 +188,7 @@ func (r *replay) returned(name, window string) (must, may int64) {
 				may -= a.Amount
 				continue
 			}
-			s := part.stake.whole()
+			s := part.stake.wholeStake()
 			if s.takenIn(k, a) != k {
 				continue
 			}
@@ -221,7 +221,7 @@ func (r *replay) windows(name, window string, again bool) {
 		if part.stake == nil {
 			continue
 		}
-		s := part.stake.whole()
+		s := part.stake.wholeStake()
 		for _, a := range part.amounts {
 			switch {
 			case a.Name != name:

@@ -46,9 +46,9 @@ func (j *judge) admitted(e *served) {
 	for _, a := range e.Amounts {
 		j.account(e.entity, a.Name).granted += a.Amount
 		if e.stake != nil {
-			l := e.stake.whole().lot(lot{e.entity, here, a.Name})
+			l := e.stake.wholeStake().lot(lot{e.entity, here, a.Name})
 			l.debited, l.told = l.debited+a.Amount, l.told+a.Amount
-			j.tookIn(e.stake.whole(), windowLot{entity: e.entity, incarnation: here, limit: a.Name}, a.Amount)
+			j.tookIn(e.stake.wholeStake(), windowLot{entity: e.entity, incarnation: here, limit: a.Name}, a.Amount)
 		}
 		if !current {
 			continue // of a bucket that is gone nothing is owed

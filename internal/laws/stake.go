@@ -85,8 +85,8 @@ func stakeOf(ctx context.Context) *stake {
 	return s
 }
 
-// whole is the stake that this one is part of.
-func (s *stake) whole() *stake {
+// wholeStake is the stake that this one is part of.
+func (s *stake) wholeStake() *stake {
 	for s.into != nil {
 		s = s.into
 	}
@@ -111,11 +111,11 @@ func partOf(o *lane.Op) part {
 	return part{stake: stakeOf(o.CallersContext()), amounts: o.Written()}
 }
 
-// holds compares what a lease says it has with what is in the store for it: no less
+// checkHoldings compares what a lease says it has with what is in the store for it: no less
 // than it surely holds, no more than what it knows was, or may have been, debited, and what
 // was left and may not have been given back: owed is what was given back to each limit for nobody
 // named. What is given back to a limit that was gone for a time may have been dropped.
-func (s *stake) holds(levels []inside.Level, gone map[string]bool, owed map[string]int64) (wrong []string) {
+func (s *stake) checkHoldings(levels []inside.Level, gone map[string]bool, owed map[string]int64) (wrong []string) {
 	if anyDegraded(levels) {
 		return nil
 	}

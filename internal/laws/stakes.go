@@ -19,7 +19,7 @@ func (j *judge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, before, 
 	backs := func(name string) bool { return before != nil && j.appliedBack(sent, name, before, after) > 0 }
 	for _, part := range sent.parts() {
 		if part.stake == nil {
-			j.owe(entity, part.amounts)
+			j.recordUnnamed(entity, part.amounts)
 			continue
 		}
 		for _, a := range part.amounts {
@@ -33,20 +33,20 @@ func (j *judge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, before, 
 			case a.Amount > 0 && !again:
 				debited = a.Amount
 			}
-			j.book(w, part.stake.whole(), lot{entity, here, a.Name}, back, debited, sent)
+			j.bookStake(w, part.stake.wholeStake(), lot{entity, here, a.Name}, back, debited, sent)
 		}
 	}
 }
 
-// owe notes what is given back of which it does not show for whom.
-func (j *judge) owe(entity string, amounts []plan.Signed) {
+// recordUnnamed notes what is given back of which it does not show for whom.
+func (j *judge) recordUnnamed(entity string, amounts []plan.Signed) {
 	for _, a := range amounts {
 		j.oracle.owed[entity+"#"+a.Name] += max(0, -a.Amount)
 	}
 }
 
-// book counts what a write gave back of, or debited for, a lease.
-func (j *judge) book(w *ddbmem.Write, s *stake, k lot, back, debited int64, sent *sentWrite) {
+// bookStake counts what a write gave back of, or debited for, a lease.
+func (j *judge) bookStake(w *ddbmem.Write, s *stake, k lot, back, debited int64, sent *sentWrite) {
 	l := s.lot(k)
 	l.back += back
 	l.debited += debited

@@ -48,7 +48,7 @@ func (w *worker) repeat(m *member, entity string, amounts dynalimit.Amounts, cal
 				w.h.tolerate(m, err)
 				return
 			}
-			w.h.granted(&grant{Lease: lease, owner: m, stake: own, entity: entity})
+			w.h.recordGrant(&grant{Lease: lease, owner: m, stake: own, entity: entity})
 		})
 		Elapse(pause)
 	}

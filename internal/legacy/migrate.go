@@ -112,7 +112,7 @@ func (m *Migration) pass(ctx context.Context) error {
 		turning.Go(m.turner(turnCtx, g))
 	}
 	err := turning.Wait()
-	m.tell(0)
+	m.reportProgress(0)
 	return err
 }
 
@@ -147,7 +147,7 @@ func (m *Migration) items(ctx context.Context) iter.Seq2[schema.Item, error] {
 			if !table.YieldAll(out.Items, yield) {
 				return
 			}
-			m.tell(int64(out.ScannedCount))
+			m.reportProgress(int64(out.ScannedCount))
 			if len(out.LastEvaluatedKey) == 0 {
 				return
 			}
@@ -218,7 +218,7 @@ func (m *Migration) turner(ctx context.Context, g group) func() error {
 		if err != nil && !errors.As(err, &malformed) {
 			return err
 		}
-		m.book(g, turned, malformed)
+		m.reportGroup(g, turned, malformed)
 		return nil
 	}
 }
@@ -230,8 +230,8 @@ func (m *Migration) turn(ctx context.Context, of schema.Legacy) (Turned, error) 
 	return m.Turner.Config(ctx, of)
 }
 
-// book adds the result of a group to the report.
-func (m *Migration) book(g group, turned Turned, malformed *MalformedError) {
+// reportGroup adds the result of a group to the report.
+func (m *Migration) reportGroup(g group, turned Turned, malformed *MalformedError) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := &m.report
@@ -265,7 +265,7 @@ func (m *Migration) book(g group, turned Turned, malformed *MalformedError) {
 	r.Turned += here
 }
 
-func (m *Migration) tell(scanned int64) {
+func (m *Migration) reportProgress(scanned int64) {
 	m.mu.Lock()
 	m.report.Scanned += scanned
 	far := m.report

@@ -124,15 +124,15 @@ func (h *holding) renew() {
 			h.cancel(err)
 			return
 		}
-		h.note(err)
+		h.recordRenewal(err)
 		if pause = renewAfter(h.lock.Hold); err != nil {
 			pause = retryAfter(h.lock.Hold)
 		}
 	}
 }
 
-// note remembers how a renewal went.
-func (h *holding) note(err error) {
+// recordRenewal remembers how a renewal went.
+func (h *holding) recordRenewal(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.failed = err

@@ -131,7 +131,7 @@ func tryAll(ctx context.Context, o options, list []mutant, top, dir string) erro
 	for _, tree := range trees {
 		group.Go(func() {
 			for i := range next {
-				r.note(i, func() verdict {
+				r.tryAndPrint(i, func() verdict {
 					m := &list[i]
 					if v, known := s.try(ctx, m); known {
 						return v
@@ -162,8 +162,8 @@ type report struct {
 	verdicts []verdict
 }
 
-// note tries a mutant and prints its line.
-func (r *report) note(i int, try func() verdict) {
+// tryAndPrint tries a mutant and prints its line.
+func (r *report) tryAndPrint(i int, try func() verdict) {
 	began := time.Now()
 	v := try()
 	v.took = time.Since(began)

@@ -64,7 +64,7 @@ var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 // run runs some tests; known is false if they pass.
 func run(ctx context.Context, tree, pkg, pattern string, timeout time.Duration) (v verdict, known bool) {
 	out, err := command(ctx, tree, "go", "test", "-trimpath", "-vet=off", "-ldflags=-s -w", "-count=1", "-failfast", "-timeout="+timeout.String(), "-run="+pattern, pkg).CombinedOutput()
-	return judge(ctx, out, err)
+	return interpretRun(ctx, out, err)
 }
 
 // command is a command of a tree, or of a folder of it.
@@ -74,8 +74,8 @@ func command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// judge interprets a run of tests; known is false if they pass.
-func judge(ctx context.Context, out []byte, err error) (v verdict, known bool) {
+// interpretRun interprets a run of tests; known is false if they pass.
+func interpretRun(ctx context.Context, out []byte, err error) (v verdict, known bool) {
 	switch {
 	case ctx.Err() != nil:
 		return verdict{state: broken, why: ctx.Err().Error()}, true

@@ -153,7 +153,7 @@ func (s *switches) try(ctx context.Context, m *mutant) (v verdict, known bool) {
 	}
 	for _, t := range m.tests {
 		out, err := s.test(ctx, m.name, t.pkg, "-test.run="+t.run, "-test.failfast", "-test.timeout="+narrowTimeout.String())
-		if v, known := judge(ctx, out, err); known {
+		if v, known := interpretRun(ctx, out, err); known {
 			return v, true
 		}
 	}

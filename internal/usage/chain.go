@@ -54,9 +54,9 @@ func (e Ends) Note(u schema.UsageSnapshot) {
 	}
 }
 
-// of is the end of a counter. An unknown counter of passed amounts had not
+// endOf is the end of a counter. An unknown counter of passed amounts had not
 // begun when its limit's ended.
-func (e Ends) of(name string) (End, bool) {
+func (e Ends) endOf(name string) (End, bool) {
 	end, there := e[name]
 	if limit, passed := schema.CounterOf(name); !there && passed {
 		end, there = e[limit]
@@ -82,7 +82,7 @@ func Breaks(u schema.UsageSnapshot, ends Ends) []Break {
 	var all []Break
 	for _, name := range slices.Sorted(maps.Keys(u.Spans)) {
 		s := u.Spans[name]
-		end, there := ends.of(name)
+		end, there := ends.endOf(name)
 		if !there {
 			if s.First != 0 {
 				all = append(all, Break{Limit: name, Kind: Before, Missing: s.First})

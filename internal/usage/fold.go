@@ -32,7 +32,7 @@ func Folds(changes []Change, retention time.Duration) []Fold {
 			continue
 		}
 		hour := c.At.UTC().Truncate(time.Hour)
-		i := find(folds, c.Key, hour)
+		i := findFold(folds, c.Key, hour)
 		if i < 0 {
 			i = len(folds)
 			folds = append(folds, begin(c, hour, retention))
@@ -41,7 +41,7 @@ func Folds(changes []Change, retention time.Duration) []Fold {
 	}
 	var all []Fold
 	for _, f := range folds {
-		all = append(all, f.of(f.Changes).parts()...)
+		all = append(all, f.foldOf(f.Changes).parts()...)
 	}
 	return all
 }
@@ -54,12 +54,12 @@ func (f Fold) parts() []Fold {
 	if len(f.Spans) <= schema.MostSpans && f.moved <= maxMoved || half == 0 {
 		return []Fold{f}
 	}
-	return append(f.of(f.Changes[:half]).parts(), f.of(f.Changes[half:]).parts()...)
+	return append(f.foldOf(f.Changes[:half]).parts(), f.foldOf(f.Changes[half:]).parts()...)
 }
 
-// find is the fold of a bucket and an hour, if there is one: those of a bucket are the
+// findFold is the fold of a bucket and an hour, if there is one: those of a bucket are the
 // last.
-func find(folds []Fold, key schema.Key, hour time.Time) int {
+func findFold(folds []Fold, key schema.Key, hour time.Time) int {
 	for i, f := range slices.Backward(folds) {
 		if f.Changes[0].Key != key {
 			break
@@ -91,18 +91,18 @@ func (f Fold) After(seq string) (Fold, bool) {
 	if i < 0 {
 		return Fold{}, false
 	}
-	return f.of(f.Changes[i:]), true
+	return f.foldOf(f.Changes[i:]), true
 }
 
-// of is the fold of some of the changes, with their sums.
-func (f Fold) of(changes []Change) Fold {
+// foldOf is the fold of some of the changes, with their sums.
+func (f Fold) foldOf(changes []Change) Fold {
 	f.Changes, f.From, f.To = changes, changes[0].Seq, changes[len(changes)-1].Seq
 	f.Events = int64(len(changes))
 	f.Buckets = schema.UsageBuckets{First: changes[0].Buckets.First, Last: changes[len(changes)-1].Buckets.Last}
 	t := folding{spans: map[string]*schema.UsageSpan{}}
 	for i, c := range changes {
 		if i > 0 && schema.OtherBucket(changes[i-1].Buckets.Last, c.Buckets.First) {
-			t.anew()
+			t.endUnseen()
 		}
 		if c.replaces() {
 			t.add(Change{Old: c.Old})
@@ -126,8 +126,8 @@ type folding struct {
 	moved int64
 }
 
-// anew ends all counters with unseen ends: the bucket is another.
-func (t *folding) anew() {
+// endUnseen ends all counters with unseen ends: the bucket is another.
+func (t *folding) endUnseen() {
 	t.other = true
 	for _, s := range t.spans {
 		*s = s.EndedUnseen()
@@ -158,10 +158,10 @@ func (t *folding) add(c Change) {
 
 func (t *folding) follow(next schema.UsageSpan) {
 	s := t.spans[next.Limit]
-	t.moved = added(t.moved, added(magnitude(next.Net), magnitude(next.Dropped)))
+	t.moved = saturatedSum(t.moved, saturatedSum(magnitude(next.Net), magnitude(next.Dropped)))
 	switch {
 	case s != nil:
-		t.moved = added(t.moved, magnitude(next.First-s.Last))
+		t.moved = saturatedSum(t.moved, magnitude(next.First-s.Last))
 		*s = s.Then(next)
 	case t.other:
 		next = next.FromZero()

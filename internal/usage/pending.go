@@ -23,9 +23,9 @@ func DecodeBucket(item schema.Item) (Bucket, error) {
 	return Bucket{counters, schema.BucketIncarnation(item)}, err
 }
 
-// from is the value from which a counter of the bucket counts amounts that no snapshot has, given its last seen
+// countsFrom is the value from which a counter of the bucket counts amounts that no snapshot has, given its last seen
 // end; the counter of an earlier bucket is another.
-func (b Bucket) from(end End) int64 {
+func (b Bucket) countsFrom(end End) int64 {
 	if schema.OtherBucket(end.Bucket, b.Of) {
 		return 0
 	}
@@ -40,7 +40,7 @@ func (b Bucket) from(end End) int64 {
 func Pending(b Bucket, seen Ends) (pending, unseen map[string]int64) {
 	pending, unseen = map[string]int64{}, map[string]int64{}
 	for name, n := range b.Counters {
-		addTo(pending, name, n-b.from(seen[name]))
+		addTo(pending, name, n-b.countsFrom(seen[name]))
 	}
 	for name, end := range seen {
 		if end.Last != 0 && schema.OtherBucket(end.Bucket, b.Of) {

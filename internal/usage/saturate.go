@@ -28,9 +28,9 @@ func inBounds(counters map[string]int64) error {
 	return nil
 }
 
-// added is the sum of two numbers, or the largest, or the smallest, 64-bit number. It stays
+// saturatedSum is the sum of two numbers, or the largest, or the smallest, 64-bit number. It stays
 // there, because the excess is unknown.
-func added(a, b int64) int64 {
+func saturatedSum(a, b int64) int64 {
 	sum := a + b
 	switch {
 	case atEnd(a):
@@ -45,8 +45,8 @@ func added(a, b int64) int64 {
 	return sum
 }
 
-// negated is a number with the other sign, and of one end the other.
-func negated(n int64) int64 {
+// saturatedNegation is a number with the other sign, and of one end the other.
+func saturatedNegation(n int64) int64 {
 	switch n {
 	case math.MaxInt64:
 		return math.MinInt64

@@ -31,12 +31,12 @@ func TestSumsStayAtTheirEnds(t *testing.T) {
 		case exact.Cmp(big.NewInt(math.MinInt64)) < 0:
 			want = math.MinInt64
 		}
-		assert.Equal(t, want, added(a, b))
+		assert.Equal(t, want, saturatedSum(a, b))
 		assert.GreaterOrEqual(t, magnitude(a), int64(0))
 	})
 	assert.EqualValues(t, math.MaxInt64, magnitude(math.MinInt64))
 	for n, want := range map[int64]int64{0: 0, 5: -5, math.MaxInt64: math.MinInt64, math.MinInt64: math.MaxInt64, math.MaxInt64 - 1: -math.MaxInt64 + 1} {
-		assert.Equal(t, want, negated(n))
+		assert.Equal(t, want, saturatedNegation(n))
 	}
 }
 

@@ -60,9 +60,9 @@ func (e Entry) limits(once bool) (out Entry) {
 		for counter, n := range *of {
 			switch limit, passed := schema.CounterOf(counter); {
 			case !passed:
-				limits[limit] = added(limits[limit], n)
+				limits[limit] = saturatedSum(limits[limit], n)
 			case once && of != &out.Unseen:
-				limits[limit] = added(limits[limit], negated(n))
+				limits[limit] = saturatedSum(limits[limit], saturatedNegation(n))
 			}
 		}
 		*of = limits
@@ -206,6 +206,6 @@ func (s *Sums) Names() map[schema.UsageSeries]bool {
 
 func plus(to, from map[string]int64) {
 	for name, n := range from {
-		to[name] = added(to[name], n)
+		to[name] = saturatedSum(to[name], n)
 	}
 }

@@ -13,8 +13,8 @@ func NewTally() schema.UsageSum {
 // before. The caller counts the entities.
 func AddSnapshot(to *schema.UsageSum, u *schema.UsageSnapshot) {
 	for name, s := range u.Spans {
-		unrecorded := added(s.Missing, u.Gaps[name])
-		to.Net[name] = added(to.Net[name], added(s.Net, unrecorded))
+		unrecorded := saturatedSum(s.Missing, u.Gaps[name])
+		to.Net[name] = saturatedSum(to.Net[name], saturatedSum(s.Net, unrecorded))
 		addTo(to.Unrecorded, name, unrecorded)
 		addTo(to.Unseen, name, s.Unseen)
 	}
@@ -23,7 +23,7 @@ func AddSnapshot(to *schema.UsageSum, u *schema.UsageSnapshot) {
 // AddSum adds another sum.
 func AddSum(to, more *schema.UsageSum) {
 	for name, n := range more.Net {
-		to.Net[name] = added(to.Net[name], n)
+		to.Net[name] = saturatedSum(to.Net[name], n)
 	}
 	AddCounts(to.Unrecorded, more.Unrecorded)
 	AddCounts(to.Unseen, more.Unseen)
@@ -39,6 +39,6 @@ func AddCounts(to, more map[string]int64) {
 
 func addTo(to map[string]int64, name string, n int64) {
 	if n != 0 {
-		to[name] = added(to[name], n)
+		to[name] = saturatedSum(to[name], n)
 	}
 }

@@ -53,16 +53,16 @@ func newAnswer(a *attempt, res *http.Response) io.ReadCloser {
 func (b *answer) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {
-		b.see(p[:n])
+		b.readPassed(p[:n])
 	}
 	if err != nil {
-		b.end(err)
+		b.endAnswer(err)
 	}
 	return n, err
 }
 
-// see reads the usage in passed bytes. It ignores bytes after the end.
-func (b *answer) see(passed []byte) {
+// readPassed reads the usage in passed bytes. It ignores bytes after the end.
+func (b *answer) readPassed(passed []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.ended {
@@ -76,7 +76,7 @@ func (b *answer) Close() error {
 	closed := sync.OnceValue(b.ReadCloser.Close)
 	b.readUsage(closed)
 	err := closed()
-	b.end(errClosed)
+	b.endAnswer(errClosed)
 	return err
 }
 
@@ -88,12 +88,12 @@ const (
 
 // readUsage reads on until the expected usage has arrived, or the time is over.
 func (b *answer) readUsage(closed func() error) {
-	if !b.owes() {
+	if !b.owesUsage() {
 		return
 	}
 	defer time.AfterFunc(usageWait, func() { _ = closed() }).Stop()
 	var buf [4 << 10]byte
-	for read := 0; read < usageSize && b.owes(); {
+	for read := 0; read < usageSize && b.owesUsage(); {
 		n, err := b.Read(buf[:])
 		if err != nil {
 			return
@@ -102,8 +102,8 @@ func (b *answer) readUsage(closed func() error) {
 	}
 }
 
-// owes reports whether a usage is still to come. The state of a compressed stream lags behind.
-func (b *answer) owes() bool {
+// owesUsage reports whether a usage is still to come. The state of a compressed stream lags behind.
+func (b *answer) owesUsage() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return !b.ended && b.plain == nil && b.reader.Owes()
@@ -114,15 +114,15 @@ var errClosed = errors.New("llmhttp: the answer was closed before its end")
 // settleIfLeft settles the call if its request has ended.
 func (b *answer) settleIfLeft() {
 	if err := b.ctx.Err(); err != nil {
-		guard.Call(func() { b.end(err) }, func(e *guard.Ended) { // the goroutine has no other owner
+		guard.Call(func() { b.endAnswer(err) }, func(e *guard.Ended) { // the goroutine has no other owner
 			b.attempt.transport.opts.Logger.Error("llmhttp: the end of an answer did not return", "cause", e, "stack", string(e.Stack))
 		})
 	}
 }
 
-// end settles the call by the usage so far, once; a concurrent call waits for the first. cause is the
+// endAnswer settles the call by the usage so far, once; a concurrent call waits for the first. cause is the
 // reason that reading ended.
-func (b *answer) end(cause error) {
+func (b *answer) endAnswer(cause error) {
 	if b.hasEnded() {
 		<-b.settled
 		return
@@ -134,8 +134,8 @@ func (b *answer) end(cause error) {
 	if cause == io.EOF || !b.reader.Streams() { //nolint:errorlint // readers return it as it is; JSON says itself whether it is whole
 		b.reader.Close()
 	}
-	b.attempt.report(b.ctx, b.settle())
-	b.attempt.transport.pressed(b.attempt, b.status, b.says, b.reader.Failure())
+	b.attempt.logUnsettled(b.ctx, b.settleCall())
+	b.attempt.transport.pauseRefused(b.attempt, b.status, b.says, b.reader.Failure())
 }
 
 // hasEnded ends the answer, and reports whether it had ended before.
@@ -147,13 +147,13 @@ func (b *answer) hasEnded() bool {
 	return had
 }
 
-// settle ends the call: at its usage, if that has arrived, or by its outcome.
-func (b *answer) settle() error {
+// settleCall ends the call: at its usage, if that has arrived, or by its outcome.
+func (b *answer) settleCall() error {
 	call, route := b.attempt.call, b.attempt.route
 	usage, whole := b.reader.Usage(route)
 	failure := b.reader.Failure()
 	if whole && b.status < 300 {
-		told := b.attempt.used(usage)
+		told := b.attempt.guardUsage(usage)
 		if failure != nil {
 			told.Status = llm.StatusError
 		}
@@ -163,7 +163,7 @@ func (b *answer) settle() error {
 		} // else the usage cannot be
 	}
 	o := llm.Outcome{Status: b.status, Counts: route.Counts}
-	if b.status >= 300 || !b.reader.Streams() || b.plain.unread() || b.attempt.asked.Background && failure == nil {
+	if b.status >= 300 || !b.reader.Streams() || b.plain.isUnreadable() || b.attempt.asked.Background && failure == nil {
 		o.Processed = route.Shape.Billed(failure)
 		return call.Failed(b.ctx, o)
 	}
@@ -179,15 +179,15 @@ func (b *answer) settle() error {
 	return call.Failed(b.ctx, o)
 }
 
-// used converts a usage for the guard.
-func (a *attempt) used(u dialect.Usage) llm.Usage {
+// guardUsage converts a usage for the guard.
+func (a *attempt) guardUsage(u dialect.Usage) llm.Usage {
 	usage := llm.Usage{
 		Tokens: prices.Tokens(u.Tokens), SoundTokens: u.Sound, ServiceTier: u.Tier, Tools: a.route.Billed(u.Uses, a.tools),
 	}
 	for _, p := range u.Runs {
 		part := llm.Part{Tokens: prices.Tokens(p.Tokens)}
 		if p.Model != "" && p.Model != a.model {
-			model, _ := a.transport.opts.Models.find(p.Model)
+			model, _ := a.transport.opts.Models.findModel(p.Model)
 			part.Model = model.Priced
 		}
 		usage.Parts = append(usage.Parts, part)

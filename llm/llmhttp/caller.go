@@ -37,8 +37,8 @@ func CallerOf(ctx context.Context) (c Caller, ok bool) {
 
 type callerKey struct{}
 
-// may reports whether the caller may use a model.
-func (c *Caller) may(model string) bool {
+// mayUse reports whether the caller may use a model.
+func (c *Caller) mayUse(model string) bool {
 	return len(c.Models) == 0 || slices.ContainsFunc(c.Models, func(pattern string) bool { return matches(pattern, model) })
 }
 

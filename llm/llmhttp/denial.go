@@ -17,45 +17,45 @@ import (
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/mark"
 )
 
-// deny answers a call that was not admitted. It returns the context's own error if that has ended.
-func (a *attempt) deny(err error) (*http.Response, error) {
+// answerRefused answers a call that was not admitted. It returns the context's own error if that has ended.
+func (a *attempt) answerRefused(err error) (*http.Response, error) {
 	ctx := a.request.Context()
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // the caller has left
 		return nil, err
 	}
 	if denial, ok := errors.AsType[*llm.DeniedError](err); ok {
-		return a.denied(denial), nil
+		return a.answerDenied(denial), nil
 	}
 	if wrong, ok := errors.AsType[*dynalimit.ValidationError](err); ok && strings.HasPrefix(wrong.Field, "estimate.") {
-		return a.refuse(http.StatusBadRequest, "the call cannot be bounded: "+wrong.Field+" "+wrong.Reason), nil
+		return a.answerStatus(http.StatusBadRequest, "the call cannot be bounded: "+wrong.Field+" "+wrong.Reason), nil
 	}
 	if errors.Is(err, llm.ErrNoPrice) {
 		a.transport.opts.Logger.LogAttrs(ctx, slog.LevelError, "llmhttp: a model has no price, and money is limited", slog.String("model", a.model), slog.Any("error", err))
-		return a.refuse(http.StatusNotFound, "the model "+quoted(a.model)+" has no price here, and money is limited: it is not served"), nil
+		return a.answerStatus(http.StatusNotFound, "the model "+quoted(a.model)+" has no price here, and money is limited: it is not served"), nil
 	}
 	told := a.caller.Refuse(err)
 	switch told.Kind { //nolint:exhaustive // the others are denials, or mistakes
 	case refusal.Unrecorded:
-		return a.refuse(http.StatusUnauthorized, told.Detail), nil
+		return a.answerStatus(http.StatusUnauthorized, told.Detail), nil
 	case refusal.Forbidden:
-		return a.refuse(http.StatusForbidden, told.Detail), nil
+		return a.answerStatus(http.StatusForbidden, told.Detail), nil
 	case refusal.Passing:
-		answer := dialect.Refusal{Status: http.StatusServiceUnavailable, Message: told.Detail, Wait: told.RetryAfter, Again: a.soon(told.RetryAfter)}
+		answer := dialect.Refusal{Status: http.StatusServiceUnavailable, Message: told.Detail, Wait: told.RetryAfter, Again: a.retriesSoon(told.RetryAfter)}
 		if errors.Is(err, dynalimit.ErrUnavailable) {
 			answer.Again = false // the limiter has used its whole Timeout: retries of the SDK would wait in vain
 		}
-		return a.marked(answer, err), nil
+		return a.answerMarked(answer, err), nil
 	}
 	a.transport.opts.Logger.LogAttrs(ctx, slog.LevelError, "llmhttp: a call could not be limited", slog.Any("error", err))
-	return a.refuse(http.StatusInternalServerError, "the call cannot be limited"), nil
+	return a.answerStatus(http.StatusInternalServerError, "the call cannot be limited"), nil
 }
 
-// denied answers a call that does not fit.
-func (a *attempt) denied(denial *llm.DeniedError) *http.Response {
+// answerDenied answers a call that does not fit.
+func (a *attempt) answerDenied(denial *llm.DeniedError) *http.Response {
 	answer := dialect.Refusal{Status: http.StatusTooManyRequests, Wait: -1}
 	if wait, ok := denial.RetryIn(); ok {
 		answer.Wait = max(wait, time.Millisecond)
-		answer.Again = a.soon(answer.Wait)
+		answer.Again = a.retriesSoon(answer.Wait)
 	}
 	switch told := a.caller.Refuse(denial); {
 	case errors.Is(denial, dynalimit.ErrPaused):
@@ -67,9 +67,9 @@ func (a *attempt) denied(denial *llm.DeniedError) *http.Response {
 	default:
 		answer.Message = "the budget is used up"
 	}
-	res := a.marked(answer, denial)
+	res := a.answerMarked(answer, denial)
 	if exceeded, ok := errors.AsType[*dynalimit.LimitExceededError](denial); ok && a.transport.opts.Headers {
-		show(res.Header, a.caller, exceeded.Statuses)
+		showLimit(res.Header, a.caller, exceeded.Statuses)
 	}
 	return res
 }
@@ -77,14 +77,14 @@ func (a *attempt) denied(denial *llm.DeniedError) *http.Response {
 // retrySoon is the longest wait that an SDK may handle. Longer waits are the caller's decision.
 const retrySoon = 5 * time.Second
 
-// soon reports whether an SDK's retry helps: the wait is short, and ends before the request's deadline.
-func (a *attempt) soon(wait time.Duration) bool {
+// retriesSoon reports whether an SDK's retry helps: the wait is short, and ends before the request's deadline.
+func (a *attempt) retriesSoon(wait time.Duration) bool {
 	deadline, ok := a.request.Context().Deadline()
 	return wait <= retrySoon && (!ok || wait < time.Until(deadline))
 }
 
-// marked is an answer with an error that DenialOf and UnavailableOf find.
-func (a *attempt) marked(answer dialect.Refusal, err error) *http.Response {
+// answerMarked is an answer with an error that DenialOf and UnavailableOf find.
+func (a *attempt) answerMarked(answer dialect.Refusal, err error) *http.Response {
 	m := mark.Of(err)
 	if m == "" {
 		return a.answer(answer)
@@ -95,17 +95,17 @@ func (a *attempt) marked(answer dialect.Refusal, err error) *http.Response {
 	return res
 }
 
-// refuse answers with a status and a message.
-func (a *attempt) refuse(status int, message string) *http.Response {
+// answerStatus answers with a status and a message.
+func (a *attempt) answerStatus(status int, message string) *http.Response {
 	return a.answer(dialect.Refusal{Status: status, Message: message})
 }
 
 func (a *attempt) answer(refusal dialect.Refusal) *http.Response {
-	return refused(a.request, a.route.Shape, refusal)
+	return ownAnswer(a.request, a.route.Shape, refusal)
 }
 
-// refused is the transport's own answer, in the shape of the provider's errors.
-func refused(r *http.Request, shape *dialect.Shape, refusal dialect.Refusal) *http.Response {
+// ownAnswer is the transport's own answer, in the shape of the provider's errors.
+func ownAnswer(r *http.Request, shape *dialect.Shape, refusal dialect.Refusal) *http.Response {
 	if r.Body != nil {
 		_ = r.Body.Close()
 	}

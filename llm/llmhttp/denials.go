@@ -14,17 +14,17 @@ import (
 // prices.QuotaExceededError in it. DenialOf reads a mark in the message of the error,
 // or in the JSON that the error keeps, and so finds each denial of this process, however many there
 // are. The mark has only the denying statuses of a limit's denial.
-func DenialOf(err error) (*llm.DeniedError, bool) { return find[*llm.DeniedError](err) }
+func DenialOf(err error) (*llm.DeniedError, bool) { return findError[*llm.DeniedError](err) }
 
 // UnavailableOf finds the outage in the error that an SDK made of the answer: DynamoDB did not
 // answer and the policy is Block, the default for money. RetryIn of the result is
 // the time until the next probe of DynamoDB. It is false for an error of the provider, a 503 too.
 func UnavailableOf(err error) (*dynalimit.UnavailableError, bool) {
-	return find[*dynalimit.UnavailableError](err)
+	return findError[*dynalimit.UnavailableError](err)
 }
 
-// find finds an error of a type in the tree of an error, or in the mark of its text.
-func find[T error](err error) (found T, ok bool) {
+// findError finds an error of a type in the tree of an error, or in the mark of its text.
+func findError[T error](err error) (found T, ok bool) {
 	if err == nil {
 		return found, false
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/refusal"
 )
 
-// show puts the caller's own tightest limit on an answer, in place of the provider's limits,
+// showLimit puts the caller's own tightest limit on an answer, in place of the provider's limits,
 // which are not the caller's.
-func show(h http.Header, c refusal.Caller, statuses []dynalimit.LimitStatus) {
+func showLimit(h http.Header, c refusal.Caller, statuses []dynalimit.LimitStatus) {
 	for name := range h {
 		if strings.HasPrefix(name, "X-Ratelimit-") || strings.HasPrefix(name, "Anthropic-Ratelimit-") {
 			delete(h, name)

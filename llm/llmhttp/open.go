@@ -33,8 +33,8 @@ func (o *open) remove(r reading) {
 	delete(o.all, r)
 }
 
-// settle settles the answers of ended requests, if their goroutines have not yet.
-func (o *open) settle() {
+// settleEnded settles the answers of ended requests, if their goroutines have not yet.
+func (o *open) settleEnded() {
 	o.mu.Lock()
 	all := slices.Collect(maps.Keys(o.all))
 	o.mu.Unlock()

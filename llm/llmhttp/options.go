@@ -104,8 +104,8 @@ const (
 	mostUnmetered    = 10_000_000
 )
 
-// find is the model of a name on the wire.
-func (m Models) find(name string) (Model, bool) {
+// findModel is the model of a name on the wire.
+func (m Models) findModel(name string) (Model, bool) {
 	model, ok := m[name]
 	if !ok {
 		longest := -1

@@ -36,11 +36,11 @@ type pause struct {
 	caller string // that one is of
 }
 
-// await waits for the end of a pause of the call's credential or entity, if the call may wait so
+// awaitPause waits for the end of a pause of the call's credential or entity, if the call may wait so
 // long. Else it returns the denial.
-func (p *pauses) await(a *attempt) error {
+func (p *pauses) awaitPause(a *attempt) error {
 	for waited := time.Duration(0); ; {
-		left := p.left(a)
+		left := p.pauseLeft(a)
 		if left <= 0 {
 			return nil
 		}
@@ -61,8 +61,8 @@ func (p *pauses) await(a *attempt) error {
 	}
 }
 
-// left is the rest of the pauses that hold a call back.
-func (p *pauses) left(a *attempt) time.Duration {
+// pauseLeft is the rest of the pauses that hold a call back.
+func (p *pauses) pauseLeft(a *attempt) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.by) == 0 {
@@ -81,8 +81,8 @@ func (p *pauses) pauseAll(a *attempt, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := p.by[keyOf(a)]
-	at.all = later(at.all, time.Now().Add(d))
-	p.put(keyOf(a), at)
+	at.all = laterOf(at.all, time.Now().Add(d))
+	p.storePause(keyOf(a), at)
 }
 
 // pauseEntity holds the calls of one entity back for d. It reports whether another entity is held
@@ -98,17 +98,17 @@ func (p *pauses) pauseEntity(a *attempt, d time.Duration) (second bool) {
 		}
 		at.caller, at.one = a.payer, time.Time{}
 	}
-	at.one = later(at.one, now.Add(d))
-	p.put(keyOf(a), at)
+	at.one = laterOf(at.one, now.Add(d))
+	p.storePause(keyOf(a), at)
 	return false
 }
 
-// put stores a pause. If there are too many it removes others, ended ones first.
-func (p *pauses) put(key [32]byte, at pause) {
+// storePause stores a pause. If there are too many it removes others, ended ones first.
+func (p *pauses) storePause(key [32]byte, at pause) {
 	now := time.Now()
 	if len(p.by) >= maxPauses {
 		for k, other := range p.by {
-			if !later(other.all, other.one).After(now) || len(p.by) >= maxPauses {
+			if !laterOf(other.all, other.one).After(now) || len(p.by) >= maxPauses {
 				delete(p.by, k)
 			}
 		}
@@ -119,15 +119,15 @@ func (p *pauses) put(key [32]byte, at pause) {
 	p.by[key] = at
 }
 
-func later(a, b time.Time) time.Time {
+func laterOf(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
 	return b
 }
 
-// write writes a pause in the background; only wait waits for it.
-func (p *pauses) write(pause func()) {
+// writePause writes a pause in the background; only wait waits for it.
+func (p *pauses) writePause(pause func()) {
 	done := make(chan struct{})
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,8 +146,8 @@ func (p *pauses) write(pause func()) {
 	}()
 }
 
-// wait waits for the writes in progress.
-func (p *pauses) wait(ctx context.Context) error {
+// waitWritten waits for the writes in progress.
+func (p *pauses) waitWritten(ctx context.Context) error {
 	p.mu.Lock()
 	writing := slices.Collect(maps.Keys(p.writing))
 	p.mu.Unlock()
@@ -166,7 +166,7 @@ func keyOf(a *attempt) [32]byte {
 	h := sha256.New()
 	for _, name := range []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key"} {
 		credential := a.request.Header.Get(name)
-		if name == "Authorization" && signed(a.request) { // each request is signed anew, by one key
+		if name == "Authorization" && isSigned(a.request) { // each request is signed anew, by one key
 			credential, _, _ = strings.Cut(credential, ",")
 		}
 		_, _ = h.Write([]byte(credential + "\x00"))
@@ -175,8 +175,8 @@ func keyOf(a *attempt) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// pressed pauses the calls that the provider refused.
-func (t *Transport) pressed(a *attempt, status int, s says, f *dialect.Failure) {
+// pauseRefused pauses the calls that the provider refused.
+func (t *Transport) pauseRefused(a *attempt, status int, s says, f *dialect.Failure) {
 	p := pressureOf(a.route.Shape, status, s, f, time.Now())
 	d := min(p.wait, longestPause)
 	if d <= 0 {
@@ -194,7 +194,7 @@ func (t *Transport) pressed(a *attempt, status int, s says, f *dialect.Failure) 
 		return
 	}
 	pool := t.opts.Pool(a.request)
-	t.pauses.write(func() {
+	t.pauses.writePause(func() {
 		err := guard.Apart(func() error {
 			return t.guard.Pause(context.WithoutCancel(ctx), pool.Entity, pool.Resource, d, "the provider says stop")
 		})

@@ -77,5 +77,5 @@ func (p *plain) close() {
 	}
 }
 
-// unread reports, after close, whether the answer could not be decompressed.
-func (p *plain) unread() bool { return p != nil && p.blind }
+// isUnreadable reports, after close, whether the answer could not be decompressed.
+func (p *plain) isUnreadable() bool { return p != nil && p.blind }

@@ -88,15 +88,15 @@ func nextUnit(h http.Header, now time.Time) (d time.Duration, empty bool) {
 			}
 			empty = true
 			if most, err := strconv.ParseInt(told("Limit"), 10, 64); err == nil && most > 0 {
-				d = max(d, reset(told("Reset"), now)/time.Duration(most))
+				d = max(d, timeUntil(told("Reset"), now)/time.Duration(most))
 			}
 		}
 	}
 	return d, empty
 }
 
-// reset reads a time until: "6m0s" of OpenAI, seconds of Azure, an instant of Anthropic.
-func reset(v string, now time.Time) time.Duration {
+// timeUntil reads a time until: "6m0s" of OpenAI, seconds of Azure, an instant of Anthropic.
+func timeUntil(v string, now time.Time) time.Duration {
 	if d, err := time.ParseDuration(v); err == nil {
 		return d
 	}

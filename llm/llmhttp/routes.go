@@ -24,22 +24,22 @@ type routes struct {
 	logged map[string]bool
 }
 
-// pass reports whether a request may pass unmetered, and logs the first of each route: reads cost
+// mayPass reports whether a request may pass unmetered, and logs the first of each route: reads cost
 // nothing.
-func (p *routes) pass(r *http.Request) bool {
+func (p *routes) mayPass(r *http.Request) bool {
 	switch {
-	case reads(r):
+	case isRead(r):
 		return true
 	case p.beside && !p.allows(r.URL.EscapedPath()):
 		return false
 	}
-	p.log(r)
+	p.logRoute(r)
 	return true
 }
 
-// reads reports whether a request changes nothing (RFC 9110, 9.2.1), and opens no connection of
+// isRead reports whether a request changes nothing (RFC 9110, 9.2.1), and opens no connection of
 // another kind.
-func reads(r *http.Request) bool {
+func isRead(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions) &&
 		r.Header.Get("Upgrade") == "" && r.Header.Get("X-Http-Method-Override") == ""
 }
@@ -54,8 +54,8 @@ func (p *routes) allows(escaped string) bool {
 	return true
 }
 
-// log logs the first request of a route. Of more than maxRoutes it logs none.
-func (p *routes) log(r *http.Request) {
+// logRoute logs the first request of a route. Of more than maxRoutes it logs none.
+func (p *routes) logRoute(r *http.Request) {
 	route := routeOf(r)
 	p.mu.Lock()
 	known := p.logged[route] || len(p.logged) >= maxRoutes

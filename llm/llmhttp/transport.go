@@ -57,8 +57,8 @@ func (t *Transport) Close(ctx context.Context) error {
 	if err := problem.NoContext(ctx, "llmhttp"); err != nil {
 		return err
 	}
-	t.open.settle()
-	return errors.Join(t.pauses.wait(ctx), t.guard.Close(ctx))
+	t.open.settleEnded()
+	return errors.Join(t.pauses.waitWritten(ctx), t.guard.Close(ctx))
 }
 
 // CloseIdleConnections closes the idle connections of the transport below.
@@ -75,12 +75,12 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.base.RoundTrip(r) // which fails
 	}
 	route, ok := dialect.Find(r.Method, r.URL.EscapedPath())
-	caller, said := t.identify(r)
+	caller, said := t.identifyCaller(r)
 	switch known := caller.Entity != "" || caller.App != ""; {
 	case !known && (said || ok && !route.Free):
-		return refused(r, dialect.ErrorsOf(route, r), dialect.Refusal{Status: http.StatusUnauthorized, Message: "the caller is not known"}), nil
-	case !ok && !t.routes.pass(r):
-		return refused(r, dialect.ErrorsOf(route, r), dialect.Refusal{
+		return ownAnswer(r, dialect.ErrorsOf(route, r), dialect.Refusal{Status: http.StatusUnauthorized, Message: "the caller is not known"}), nil
+	case !ok && !t.routes.mayPass(r):
+		return ownAnswer(r, dialect.ErrorsOf(route, r), dialect.Refusal{
 			Status:  http.StatusNotFound,
 			Message: "requests of this route are not metered, and money is limited here: Options.AllowUnmetered names routes that may pass",
 		}), nil
@@ -88,13 +88,13 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.base.RoundTrip(r)
 	}
 	a := &attempt{transport: t, route: route, request: r}
-	if refusal := a.read(); refusal != nil {
+	if refusal := a.readRequest(); refusal != nil {
 		return refusal, nil
 	}
-	if refusal, err := a.admit(caller); refusal != nil || err != nil {
+	if refusal, err := a.admitCall(caller); refusal != nil || err != nil {
 		return refusal, err
 	}
-	return a.send()
+	return a.sendCall()
 }
 
 // attempt is one request on its way.
@@ -112,29 +112,29 @@ type attempt struct {
 	call      *llm.Call
 }
 
-// read reads the request. It returns the answer to a request that cannot be admitted.
-func (a *attempt) read() *http.Response {
+// readRequest reads the request. It returns the answer to a request that cannot be admitted.
+func (a *attempt) readRequest() *http.Response {
 	body, err := a.readBody()
 	switch {
 	case err != nil:
-		return a.refuse(http.StatusBadRequest, "the request's body cannot be read: "+err.Error())
+		return a.answerStatus(http.StatusBadRequest, "the request's body cannot be read: "+err.Error())
 	case int64(len(body)) > a.transport.opts.MaxBody, a.request.ContentLength > a.transport.opts.MaxBody:
-		return a.refuse(http.StatusRequestEntityTooLarge, "the request's body is too long")
-	case a.route.Masks && masked(a.request):
-		return a.refuse(http.StatusBadRequest, "an answer without its usage cannot be asked for here: leave out fields, callback and alt")
+		return a.answerStatus(http.StatusRequestEntityTooLarge, "the request's body is too long")
+	case a.route.Masks && isMasked(a.request):
+		return a.answerStatus(http.StatusBadRequest, "an answer without its usage cannot be asked for here: leave out fields, callback and alt")
 	case encoded(a.request.Header.Get("Content-Encoding")):
-		return a.refuse(http.StatusUnsupportedMediaType, "the request's body is compressed; send it plain")
+		return a.answerStatus(http.StatusUnsupportedMediaType, "the request's body is compressed; send it plain")
 	}
 	if a.asked, err = a.route.Read(body, a.request.Header); err != nil {
-		return a.refuse(http.StatusBadRequest, "the request's body cannot be read: "+err.Error())
+		return a.answerStatus(http.StatusBadRequest, "the request's body cannot be read: "+err.Error())
 	}
 	a.body = body
 	a.model = a.asked.Model
 	if a.route.Model != "" {
 		a.model = a.route.Model
 	}
-	if a.route.Injects && a.asked.Stream && !a.asked.AsksUsage && !a.transport.opts.Count && !signed(a.request) {
-		a.body, a.injected = inject(body, a.asked), true
+	if a.route.Injects && a.asked.Stream && !a.asked.AsksUsage && !a.transport.opts.Count && !isSigned(a.request) {
+		a.body, a.injected = injectUsage(body, a.asked), true
 	}
 	return nil
 }
@@ -156,32 +156,32 @@ func (a *attempt) readBody() (_ []byte, err error) {
 	return read.Bytes(), errors.Join(err, a.request.Body.Close())
 }
 
-// admit takes the call's amounts. It returns the answer to a denied one.
-func (a *attempt) admit(caller Caller) (*http.Response, error) {
-	model, known := a.transport.opts.Models.find(a.model)
+// admitCall takes the call's amounts. It returns the answer to a denied one.
+func (a *attempt) admitCall(caller Caller) (*http.Response, error) {
+	model, known := a.transport.opts.Models.findModel(a.model)
 	switch {
 	case !known:
-		return a.refuse(http.StatusNotFound, "the model "+quoted(a.model)+" is not served here"), nil
-	case !caller.may(a.model):
-		return a.refuse(http.StatusForbidden, "this caller may not use the model "+quoted(a.model)), nil
+		return a.answerStatus(http.StatusNotFound, "the model "+quoted(a.model)+" is not served here"), nil
+	case !caller.mayUse(a.model):
+		return a.answerStatus(http.StatusForbidden, "this caller may not use the model "+quoted(a.model)), nil
 	}
 	a.caller = refusal.Caller{Entity: caller.Entity, Resource: model.Resource}
 	a.payer = cmp.Or(caller.Entity, caller.Org+"/"+caller.App)
-	if err := a.transport.pauses.await(a); err != nil {
-		return a.deny(err)
+	if err := a.transport.pauses.awaitPause(a); err != nil {
+		return a.answerRefused(err)
 	}
 	if caller.App != "" && model.Label == "" {
-		return a.deny(invalid("options.Models", "has no Label for %q, which the budget of a caller with an App needs", a.model))
+		return a.answerRefused(invalid("options.Models", "has no Label for %q, which the budget of a caller with an App needs", a.model))
 	}
 	var err error
-	if a.call, err = a.transport.guard.Start(a.request.Context(), a.estimated(caller, model)); err != nil {
-		return a.deny(err)
+	if a.call, err = a.transport.guard.Start(a.request.Context(), a.guardRequest(caller, model)); err != nil {
+		return a.answerRefused(err)
 	}
 	return nil, nil //nolint:nilnil // admitted
 }
 
-// identify is the caller of a request, empty if unknown. said is false if neither Identify nor a context names one.
-func (t *Transport) identify(r *http.Request) (c Caller, said bool) {
+// identifyCaller is the caller of a request, empty if unknown. said is false if neither Identify nor a context names one.
+func (t *Transport) identifyCaller(r *http.Request) (c Caller, said bool) {
 	if t.opts.Identify == nil {
 		return CallerOf(r.Context())
 	}
@@ -192,8 +192,8 @@ func (t *Transport) identify(r *http.Request) (c Caller, said bool) {
 	return c, true
 }
 
-// estimated is the request to the guard.
-func (a *attempt) estimated(c Caller, m Model) llm.Request {
+// guardRequest is the request to the guard.
+func (a *attempt) guardRequest(c Caller, m Model) llm.Request {
 	asked, opts := a.asked, &a.transport.opts
 	if a.route.AlwaysSearches(m.Priced) || a.route.AlwaysSearches(a.model) {
 		asked.Search()
@@ -231,30 +231,30 @@ func (a *attempt) estimated(c Caller, m Model) llm.Request {
 	return request
 }
 
-// send sends an admitted call.
-func (a *attempt) send() (*http.Response, error) {
+// sendCall sends an admitted call.
+func (a *attempt) sendCall() (*http.Response, error) {
 	ctx := a.request.Context()
-	out, on := a.outgoing()
+	out, on := a.outgoingRequest()
 	res, err := a.transport.base.RoundTrip(out)
 	if res == nil && err == nil {
 		err = errNoAnswer
 	}
 	if err != nil {
 		var o llm.Outcome
-		if on.sent() {
+		if on.wasSent() {
 			a.call.Sent()
 			if a.asked.Background { // it goes on
 				o.Status = http.StatusOK
 			}
 		}
-		a.report(ctx, a.call.Failed(ctx, o))
+		a.logUnsettled(ctx, a.call.Failed(ctx, o))
 		return nil, err
 	}
 	a.call.Sent()
-	on.answered()
+	on.releaseBody()
 	a.body = nil
 	if res.StatusCode == http.StatusSwitchingProtocols { // the transport cannot read the rest
-		a.report(ctx, a.call.Failed(ctx, llm.Outcome{Status: res.StatusCode}))
+		a.logUnsettled(ctx, a.call.Failed(ctx, llm.Outcome{Status: res.StatusCode}))
 		return res, nil
 	}
 	if res.Body == nil {
@@ -265,15 +265,15 @@ func (a *attempt) send() (*http.Response, error) {
 	}
 	res.Body = newAnswer(a, res)
 	if a.transport.opts.Headers {
-		show(res.Header, a.caller, a.call.Lease().Statuses())
+		showLimit(res.Header, a.caller, a.call.Lease().Statuses())
 	}
 	return res, nil
 }
 
 var errNoAnswer = errors.New("llmhttp: the transport below gave neither an answer nor an error")
 
-// outgoing is the request to send, and the record of its writes.
-func (a *attempt) outgoing() (out *http.Request, w *written) {
+// outgoingRequest is the request to send, and the record of its writes.
+func (a *attempt) outgoingRequest() (out *http.Request, w *written) {
 	body := a.body
 	w = &written{}
 	w.all.Store(&body)
@@ -286,7 +286,7 @@ func (a *attempt) outgoing() (out *http.Request, w *written) {
 	}
 	out.TransferEncoding = nil
 	neverReplay(out.Header)
-	if !signed(a.request) {
+	if !isSigned(a.request) {
 		out.Header.Del("Accept-Encoding") // the transport asks for gzip itself, and undoes it
 	}
 	return out, w
@@ -305,17 +305,17 @@ func neverReplay(h http.Header) {
 	}
 }
 
-// report logs a failed settlement.
-func (a *attempt) report(ctx context.Context, err error) {
+// logUnsettled logs a failed settlement.
+func (a *attempt) logUnsettled(ctx context.Context, err error) {
 	if err != nil {
 		a.transport.opts.Logger.LogAttrs(ctx, slog.LevelError, "llmhttp: a call could not be settled",
 			slog.String("request_id", a.call.RequestID), slog.Any("error", err))
 	}
 }
 
-// inject requests the usage of a stream, also if the caller declines it: an unreported usage, such as
+// injectUsage requests the usage of a stream, also if the caller declines it: an unreported usage, such as
 // hidden reasoning, would not be charged.
-func inject(body []byte, asked *dialect.Request) []byte {
+func injectUsage(body []byte, asked *dialect.Request) []byte {
 	if no := asked.Declines; no.Len > 0 {
 		return slices.Concat(body[:no.At], []byte(no.Instead), body[no.At+no.Len:])
 	}
@@ -331,8 +331,8 @@ func inject(body []byte, asked *dialect.Request) []byte {
 	return slices.Concat(body[:at], []byte(add), body[at:])
 }
 
-// masked reports whether a request asks Google for a part of the answer, or for another form of it.
-func masked(r *http.Request) bool {
+// isMasked reports whether a request asks Google for a part of the answer, or for another form of it.
+func isMasked(r *http.Request) bool {
 	for name, values := range r.URL.Query() {
 		switch strings.TrimPrefix(name, "$") {
 		case "fields", "callback":
@@ -346,8 +346,8 @@ func masked(r *http.Request) bool {
 	return r.Header.Get("X-Goog-Fieldmask") != ""
 }
 
-// signed reports whether a request is signed by its headers and body, as AWS has it.
-func signed(r *http.Request) bool {
+// isSigned reports whether a request is signed by its headers and body, as AWS has it.
+func isSigned(r *http.Request) bool {
 	const scheme = "AWS4-"
 	auth := r.Header.Get("Authorization")
 	return len(auth) >= len(scheme) && auth[:len(scheme)] == scheme

@@ -31,7 +31,7 @@ func (w *without) Read(p []byte) (int, error) {
 	}
 	for w.passed == len(w.ready) && w.err == nil {
 		n, err := w.body.Read(p)
-		w.take(p[:n])
+		w.takeBytes(p[:n])
 		if err != nil {
 			w.ready, w.held, w.err = append(w.ready, w.held...), nil, err
 		}
@@ -47,8 +47,8 @@ func (w *without) Read(p []byte) (int, error) {
 // Close closes the answer.
 func (w *without) Close() error { return w.body.Close() }
 
-// take holds arrived bytes, and releases complete events.
-func (w *without) take(b []byte) {
+// takeBytes holds arrived bytes, and releases complete events.
+func (w *without) takeBytes(b []byte) {
 	w.held = append(w.held, b...)
 	n := wholeEvents(w.held, len(b))
 	w.ready, w.passed = w.ready[:0], 0
@@ -77,7 +77,7 @@ func firstEvent(b []byte) int {
 	for n := 0; ; {
 		line := 1 + bytes.IndexByte(b[n:], '\n')
 		n += line
-		if line <= len("\r\n") && blank(b[:n]) {
+		if line <= len("\r\n") && endsBlank(b[:n]) {
 			return n
 		}
 	}
@@ -87,15 +87,15 @@ func firstEvent(b []byte) int {
 // in the last news bytes if there is one.
 func wholeEvents(b []byte, news int) int {
 	for n := len(b); n > len(b)-news; n = 1 + bytes.LastIndexByte(b[:n-1], '\n') {
-		if blank(b[:n]) {
+		if endsBlank(b[:n]) {
 			return n
 		}
 	}
 	return 0
 }
 
-// blank reports whether a text ends with an empty line.
-func blank(b []byte) bool {
+// endsBlank reports whether a text ends with an empty line.
+func endsBlank(b []byte) bool {
 	return bytes.HasSuffix(b, []byte("\n\n")) || bytes.HasSuffix(b, []byte("\n\r\n")) || string(b) == "\n" || string(b) == "\r\n"
 }
 

@@ -28,7 +28,7 @@ func (w *written) trace(ctx context.Context) context.Context {
 	})
 }
 
-func (w *written) sent() bool {
+func (w *written) wasSent() bool {
 	if w.connected.Load() {
 		return w.wrote.Load()
 	}
@@ -44,9 +44,9 @@ func (w *written) body() (io.ReadCloser, error) {
 	return &noted{Reader: bytes.NewReader(*b), read: &w.read}, nil
 }
 
-// answered releases the body, which is not sent again: an answer refers to its request until it is
+// releaseBody releases the body, which is not sent again: an answer refers to its request until it is
 // read.
-func (w *written) answered() { w.all.Store(nil) }
+func (w *written) releaseBody() { w.all.Store(nil) }
 
 var errAnswered = errors.New("llmhttp: the request was answered, its body is gone")
 

@@ -9,9 +9,9 @@ import (
 // messages is Anthropic's Messages.
 type messages struct{ *reply }
 
-func (m messages) header(h http.Header) { h.Set("Request-Id", m.named("req_")) }
+func (m messages) header(h http.Header) { h.Set("Request-Id", m.newID("req_")) }
 
-func (m messages) whole() any {
+func (m messages) wholeBody() any {
 	return m.message([]any{object{"type": "text", "text": m.Text}}, "end_turn", m.counts(m.u.Output))
 }
 
@@ -19,8 +19,8 @@ func (m messages) whole() any {
 func (m messages) message(content []any, stop any, usage object) object {
 	usage["cache_creation"] = object{"ephemeral_5m_input_tokens": m.u.CacheWrite, "ephemeral_1h_input_tokens": m.u.CacheWrite1h}
 	usage["service_tier"] = cmp.Or(m.Tier, "standard")
-	return m.told(object{
-		"id": m.named("msg_"), "type": "message", "role": "assistant", "model": m.Model,
+	return m.addUsage(object{
+		"id": m.newID("msg_"), "type": "message", "role": "assistant", "model": m.Model,
 		"content": content, "stop_reason": stop, "stop_sequence": nil,
 	}, "usage", usage)
 }
@@ -44,7 +44,7 @@ func (m messages) events() []event {
 		events = append(events, event{name: name, data: o})
 	}
 	delta := func(stop any, output int64) object {
-		return m.told(object{"delta": object{"stop_reason": stop, "stop_sequence": nil}}, "usage", m.counts(output))
+		return m.addUsage(object{"delta": object{"stop_reason": stop, "stop_sequence": nil}}, "usage", m.counts(output))
 	}
 	add("message_start", object{"message": m.message([]any{}, nil, m.counts(min(m.u.Output, 1)))})
 	add("content_block_start", object{"index": 0, "content_block": object{"type": "text", "text": ""}})
@@ -65,22 +65,22 @@ var anthropicErrors = map[int]string{
 	413: "request_too_large", 429: "rate_limit_error", 504: "timeout_error", 529: "overloaded_error",
 }
 
-func (m messages) failure(h http.Header) any {
+func (m messages) errorBody(h http.Header) any {
 	if m.RetryAfter > 0 {
 		h.Set("Retry-After", seconds(m.RetryAfter))
 	}
 	kind := cmp.Or(anthropicErrors[m.Status], "api_error")
 	if m.Code == "" || strings.HasSuffix(m.Code, "_error") || m.Code == "request_too_large" {
-		return m.wrong(cmp.Or(m.Code, kind))
+		return m.errorOf(cmp.Or(m.Code, kind))
 	}
-	o := m.wrong(kind) // such as enforced_spend_limit_reached
+	o := m.errorOf(kind) // such as enforced_spend_limit_reached
 	o["error"].(object)["details"] = object{"error_code": m.Code}
 	return o
 }
 
-// wrong is an error of a type.
-func (m messages) wrong(kind string) object {
-	return object{"type": "error", "error": object{"type": kind, "message": m.why()}, "request_id": m.named("req_")}
+// errorOf is an error of a type.
+func (m messages) errorOf(kind string) object {
+	return object{"type": "error", "error": object{"type": kind, "message": m.errorText()}, "request_id": m.newID("req_")}
 }
 
-func (m messages) broken() event { return event{name: "error", data: m.wrong(m.Error)} }
+func (m messages) brokenEvent() event { return event{name: "error", data: m.errorOf(m.Error)} }

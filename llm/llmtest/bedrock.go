@@ -11,7 +11,7 @@ import (
 // amazon is the common part of Bedrock's dialects.
 type amazon struct{ *reply }
 
-func (a amazon) header(h http.Header) { h.Set("X-Amzn-Requestid", a.named("00000000-0000-4000-8000-")) }
+func (a amazon) header(h http.Header) { h.Set("X-Amzn-Requestid", a.newID("00000000-0000-4000-8000-")) }
 
 // amazonErrors are the names of errors by their status.
 var amazonErrors = map[int]string{
@@ -19,13 +19,13 @@ var amazonErrors = map[int]string{
 	424: "ModelErrorException", 429: "ThrottlingException", 503: "ServiceUnavailableException",
 }
 
-func (a amazon) failure(h http.Header) any {
+func (a amazon) errorBody(h http.Header) any {
 	h.Set("X-Amzn-Errortype", cmp.Or(a.Code, amazonErrors[a.Status], "InternalServerException"))
-	return object{"message": a.why()}
+	return object{"message": a.errorText()}
 }
 
-func (a amazon) broken() event {
-	return event{name: a.Error, data: object{"message": a.why()}, exception: true}
+func (a amazon) brokenEvent() event {
+	return event{name: a.Error, data: object{"message": a.errorText()}, exception: true}
 }
 
 // invoke is InvokeModel of an Anthropic model.
@@ -66,8 +66,8 @@ func (i invoke) events() []event {
 	return events
 }
 
-func (i invoke) failure(h http.Header) any { return i.amazon.failure(h) }
-func (i invoke) broken() event             { return i.amazon.broken() }
+func (i invoke) errorBody(h http.Header) any { return i.amazon.errorBody(h) }
+func (i invoke) brokenEvent() event          { return i.amazon.brokenEvent() }
 
 // converse is Bedrock's Converse.
 type converse struct{ amazon }
@@ -97,10 +97,10 @@ func (c converse) measured(o object) object {
 	if c.Tier != "" {
 		o["serviceTier"] = object{"type": c.Tier}
 	}
-	return c.told(o, "usage", c.counts())
+	return c.addUsage(o, "usage", c.counts())
 }
 
-func (c converse) whole() any {
+func (c converse) wholeBody() any {
 	message := object{"role": "assistant", "content": []any{object{"text": c.Text}}}
 	return c.measured(object{"output": object{"message": message}, "stopReason": "end_turn"})
 }

@@ -31,12 +31,12 @@ func (g gemini) response(text, finish string, output int64) object {
 	if g.Tier != "" {
 		counts["trafficType"] = g.Tier
 	}
-	return g.told(object{
-		"candidates": []any{candidate}, "modelVersion": g.Model, "responseId": g.named("r"),
+	return g.addUsage(object{
+		"candidates": []any{candidate}, "modelVersion": g.Model, "responseId": g.newID("r"),
 	}, "usageMetadata", counts)
 }
 
-func (g gemini) whole() any { return g.response(g.Text, "STOP", g.u.Output-g.u.Reasoning) }
+func (g gemini) wholeBody() any { return g.response(g.Text, "STOP", g.u.Output-g.u.Reasoning) }
 
 func (g gemini) events() []event {
 	events := make([]event, g.Events)
@@ -56,8 +56,8 @@ var statuses = map[int]string{
 	500: "INTERNAL", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED",
 }
 
-func (g gemini) failure(http.Header) any {
-	o := object{"code": g.Status, "message": g.why(), "status": cmp.Or(g.Code, statuses[g.Status], "UNKNOWN")}
+func (g gemini) errorBody(http.Header) any {
+	o := object{"code": g.Status, "message": g.errorText(), "status": cmp.Or(g.Code, statuses[g.Status], "UNKNOWN")}
 	if g.RetryAfter > 0 {
 		delay := strconv.FormatFloat(g.RetryAfter.Seconds(), 'f', -1, 64) + "s"
 		o["details"] = []any{object{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}}
@@ -65,14 +65,14 @@ func (g gemini) failure(http.Header) any {
 	return object{"error": o}
 }
 
-func (g gemini) broken() event {
+func (g gemini) brokenEvent() event {
 	code := http.StatusInternalServerError
 	for status, name := range statuses {
 		if name == g.Error {
 			code = status
 		}
 	}
-	return event{data: object{"error": object{"code": code, "message": g.why(), "status": g.Error}}}
+	return event{data: object{"error": object{"code": code, "message": g.errorText(), "status": g.Error}}}
 }
 
 // geminiEmbeddings answers with a vector for each text. Only predict reports a usage.
@@ -96,7 +96,7 @@ func (a *reply) geminiEmbeddings(method string) dialect {
 			if i == 0 { // the others report 0, so that the sum is right
 				tokens = a.u.prompt()
 			}
-			predictions[i] = object{"embeddings": a.told(v, "statistics", object{"token_count": tokens, "truncated": false})}
+			predictions[i] = object{"embeddings": a.addUsage(v, "statistics", object{"token_count": tokens, "truncated": false})}
 		}
 		return fixed{gemini{a}, object{"predictions": predictions}}
 	}

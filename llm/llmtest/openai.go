@@ -13,7 +13,7 @@ const created = 1_767_225_600
 type chat struct{ *reply }
 
 func (c chat) header(h http.Header) {
-	h.Set("X-Request-Id", c.named("req_"))
+	h.Set("X-Request-Id", c.newID("req_"))
 	h.Set("Openai-Processing-Ms", "1")
 }
 
@@ -22,7 +22,7 @@ func (c chat) frame(kind string, choices ...any) object {
 	if choices == nil {
 		choices = []any{}
 	}
-	o := object{"id": c.named("chatcmpl-"), "object": kind, "created": created, "model": c.Model, "choices": choices}
+	o := object{"id": c.newID("chatcmpl-"), "object": kind, "created": created, "model": c.Model, "choices": choices}
 	if c.Tier != "" {
 		o["service_tier"] = c.Tier
 	}
@@ -33,13 +33,13 @@ func (c chat) frame(kind string, choices ...any) object {
 func (c chat) counts() object {
 	return object{
 		"prompt_tokens": c.u.prompt(), "completion_tokens": c.u.Output, "total_tokens": c.u.total(),
-		"prompt_tokens_details":     c.cached(),
+		"prompt_tokens_details":     c.cachedInput(),
 		"completion_tokens_details": object{"reasoning_tokens": c.u.Reasoning, "audio_tokens": 0, "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0},
 	}
 }
 
-// cached is the cached part of the prompt.
-func (a *reply) cached() object {
+// cachedInput is the cached part of the prompt.
+func (a *reply) cachedInput() object {
 	o := object{"cached_tokens": a.u.CacheRead}
 	if written := a.u.CacheWrite + a.u.CacheWrite1h; written > 0 {
 		o["cache_write_tokens"] = written
@@ -47,10 +47,10 @@ func (a *reply) cached() object {
 	return o
 }
 
-func (c chat) whole() any {
+func (c chat) wholeBody() any {
 	message := object{"role": "assistant", "content": c.Text, "refusal": nil, "annotations": []any{}}
 	choice := object{"index": 0, "message": message, "logprobs": nil, "finish_reason": "stop"}
-	return c.told(c.frame("chat.completion", choice), "usage", c.counts())
+	return c.addUsage(c.frame("chat.completion", choice), "usage", c.counts())
 }
 
 func (c chat) events() []event {
@@ -78,12 +78,12 @@ func (c chat) chunks(kind string, choices []object) []event {
 		events = append(events, event{data: o})
 	}
 	if include && !c.NoUsage {
-		events = append(events, event{data: c.told(c.frame(kind), "usage", c.counts())})
+		events = append(events, event{data: c.addUsage(c.frame(kind), "usage", c.counts())})
 	}
 	return append(events, event{data: raw("[DONE]")})
 }
 
-func (c chat) failure(h http.Header) any {
+func (c chat) errorBody(h http.Header) any {
 	if c.RetryAfter > 0 {
 		h.Set("Retry-After", seconds(c.RetryAfter))
 		h.Set("Retry-After-Ms", strconv.FormatInt(c.RetryAfter.Milliseconds(), 10))
@@ -100,25 +100,25 @@ func (c chat) failure(h http.Header) any {
 	case c.Status >= http.StatusInternalServerError:
 		kind = "server_error"
 	}
-	return c.wrong(kind, code)
+	return c.errorOf(kind, code)
 }
 
-// wrong is an error.
-func (c chat) wrong(kind, code string) object {
-	o := object{"message": c.why(), "type": kind, "param": nil, "code": nil}
+// errorOf is an error.
+func (c chat) errorOf(kind, code string) object {
+	o := object{"message": c.errorText(), "type": kind, "param": nil, "code": nil}
 	if code != "" {
 		o["code"] = code
 	}
 	return object{"error": o}
 }
 
-func (c chat) broken() event { return event{data: c.wrong("server_error", c.Error)} }
+func (c chat) brokenEvent() event { return event{data: c.errorOf("server_error", c.Error)} }
 
 // completions is OpenAI's API of before the chat.
 type completions struct{ chat }
 
-func (c completions) whole() any {
-	return c.told(c.frame("text_completion", c.choice(c.Text, "stop")), "usage", c.counts())
+func (c completions) wholeBody() any {
+	return c.addUsage(c.frame("text_completion", c.choice(c.Text, "stop")), "usage", c.counts())
 }
 
 func (c completions) events() []event {
@@ -147,5 +147,5 @@ func (a *reply) embeddings() dialect {
 		vectors[i] = object{"object": "embedding", "index": i, "embedding": []float64{0.6, 0.8}}
 	}
 	body := object{"object": "list", "model": a.Model, "data": vectors}
-	return fixed{chat{a}, a.told(body, "usage", object{"prompt_tokens": a.u.prompt(), "total_tokens": a.u.prompt()})}
+	return fixed{chat{a}, a.addUsage(body, "usage", object{"prompt_tokens": a.u.prompt(), "total_tokens": a.u.prompt()})}
 }

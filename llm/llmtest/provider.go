@@ -91,7 +91,7 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client went away before it had asked
 	}
-	call, a := p.arrived(r, body)
+	call, a := p.recordCall(r, body)
 	if err := a.serve(w, r); err != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -99,8 +99,8 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// arrived records a call, and returns its scripted answer.
-func (p *Provider) arrived(r *http.Request, body []byte) (call int, a served) {
+// recordCall records a call, and returns its scripted answer.
+func (p *Provider) recordCall(r *http.Request, body []byte) (call int, a served) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var answer Answer

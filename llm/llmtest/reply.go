@@ -40,13 +40,13 @@ type dialect interface {
 	// header sets the header of each answer.
 	header(h http.Header)
 	// whole is the answer without streaming.
-	whole() any
+	wholeBody() any
 	// events are those of the stream.
 	events() []event
 	// failure is the body of an error; it sets its header, too.
-	failure(h http.Header) any
+	errorBody(h http.Header) any
 	// broken is the event that ends a stream with an error.
-	broken() event
+	brokenEvent() event
 }
 
 // event is one of a stream.
@@ -74,19 +74,19 @@ func (a *reply) pieces() []string {
 	return pieces
 }
 
-// named is an id that differs in each call.
-func (a *reply) named(prefix string) string { return fmt.Sprintf("%s%012d", prefix, a.id) }
+// newID is an id that differs in each call.
+func (a *reply) newID(prefix string) string { return fmt.Sprintf("%s%012d", prefix, a.id) }
 
-// told adds the usage under its key, unless NoUsage is set.
-func (a *reply) told(o object, key string, usage any) object {
+// addUsage adds the usage under its key, unless NoUsage is set.
+func (a *reply) addUsage(o object, key string, usage any) object {
 	if !a.NoUsage {
 		o[key] = usage
 	}
 	return o
 }
 
-// why is the text of an error.
-func (a *reply) why() string {
+// errorText is the text of an error.
+func (a *reply) errorText() string {
 	return strings.TrimSpace("This error is by llmtest. " + cmp.Or(a.Error, a.Code))
 }
 
@@ -99,10 +99,10 @@ type fixed struct {
 	body any
 }
 
-func (f fixed) whole() any { return f.body }
+func (f fixed) wholeBody() any { return f.body }
 
-// counted answers the number of tokens, which costs nothing.
-func (a *reply) counted(errors dialect, body object) dialect {
+// countTokens answers the number of tokens, which costs nothing.
+func (a *reply) countTokens(errors dialect, body object) dialect {
 	a.u, a.form = Usage{}, none
 	return fixed{errors, body}
 }

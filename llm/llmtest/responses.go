@@ -5,10 +5,10 @@ import "net/http"
 // responses is OpenAI's Responses.
 type responses struct{ *reply }
 
-func (r responses) header(h http.Header)      { chat(r).header(h) }
-func (r responses) failure(h http.Header) any { return chat(r).failure(h) }
+func (r responses) header(h http.Header)        { chat(r).header(h) }
+func (r responses) errorBody(h http.Header) any { return chat(r).errorBody(h) }
 
-func (r responses) whole() any { return r.response("completed", r.item("completed", r.Text)) }
+func (r responses) wholeBody() any { return r.response("completed", r.item("completed", r.Text)) }
 
 // response is the state of a Response.
 func (r responses) response(status string, items ...any) object {
@@ -16,7 +16,7 @@ func (r responses) response(status string, items ...any) object {
 		items = []any{}
 	}
 	o := object{
-		"id": r.named("resp_"), "object": "response", "created_at": created, "status": status, "model": r.Model, "output": items,
+		"id": r.newID("resp_"), "object": "response", "created_at": created, "status": status, "model": r.Model, "output": items,
 		"error": nil, "incomplete_details": nil, "instructions": nil, "metadata": object{}, "parallel_tool_calls": true,
 		"temperature": 1, "tool_choice": "auto", "tools": []any{}, "top_p": 1,
 	}
@@ -27,15 +27,15 @@ func (r responses) response(status string, items ...any) object {
 	if r.Tier != "" {
 		o["service_tier"] = r.Tier
 	}
-	return r.told(o, "usage", object{
+	return r.addUsage(o, "usage", object{
 		"input_tokens": r.u.prompt(), "output_tokens": r.u.Output, "total_tokens": r.u.total(),
-		"input_tokens_details": r.cached(), "output_tokens_details": object{"reasoning_tokens": r.u.Reasoning},
+		"input_tokens_details": r.cachedInput(), "output_tokens_details": object{"reasoning_tokens": r.u.Reasoning},
 	})
 }
 
 // item is the message.
 func (r responses) item(status, text string) object {
-	o := object{"type": "message", "id": r.named("msg_"), "status": status, "role": "assistant", "content": []any{}}
+	o := object{"type": "message", "id": r.newID("msg_"), "status": status, "role": "assistant", "content": []any{}}
 	if text != "" {
 		o["content"] = []any{r.part(text)}
 	}
@@ -53,7 +53,7 @@ func (r responses) events() []event {
 		events = append(events, event{name: name, data: o})
 	}
 	content := func(key string, value any) object {
-		return object{"item_id": r.named("msg_"), "output_index": 0, "content_index": 0, key: value}
+		return object{"item_id": r.newID("msg_"), "output_index": 0, "content_index": 0, key: value}
 	}
 	add("response.created", object{"response": r.response("in_progress")})
 	add("response.in_progress", object{"response": r.response("in_progress")})
@@ -65,17 +65,17 @@ func (r responses) events() []event {
 	add("response.output_text.done", content("text", r.Text))
 	add("response.content_part.done", content("part", r.part(r.Text)))
 	add("response.output_item.done", object{"output_index": 0, "item": r.item("completed", r.Text)})
-	add("response.completed", object{"response": r.whole()})
+	add("response.completed", object{"response": r.wholeBody()})
 	return events
 }
 
-func (r responses) broken() event {
+func (r responses) brokenEvent() event {
 	if r.NoUsage {
 		return event{name: "error", data: object{
-			"type": "error", "code": r.Error, "message": r.why(), "param": nil, "sequence_number": r.ErrorAfter,
+			"type": "error", "code": r.Error, "message": r.errorText(), "param": nil, "sequence_number": r.ErrorAfter,
 		}}
 	}
 	failed := r.response("failed")
-	failed["error"] = object{"code": r.Error, "message": r.why()}
+	failed["error"] = object{"code": r.Error, "message": r.errorText()}
 	return event{name: "response.failed", data: object{"type": "response.failed", "sequence_number": r.ErrorAfter, "response": failed}}
 }

@@ -36,17 +36,17 @@ func (a *reply) route(u *url.URL) dialect {
 	last := path[strings.LastIndexByte(path, '/')+1:]
 	before := strings.TrimSuffix(path, "/"+last)
 	if strings.Contains(path, "/model/") {
-		a.by(after(before, "/model/"))
+		a.setModel(partAfter(before, "/model/"))
 		return a.bedrock(last)
 	}
 	if model, method, ok := strings.Cut(last, ":"); ok {
-		a.by(model)
+		a.setModel(model)
 		return a.google(model, method, u.Query().Get("alt") == "sse")
 	}
 	if model, ok := a.asked["model"].(string); ok {
-		a.by(model)
+		a.setModel(model)
 	}
-	a.by(after(before, "/deployments/"))
+	a.setModel(partAfter(before, "/deployments/"))
 	if stream, _ := a.asked["stream"].(bool); stream {
 		a.form = sse
 	}
@@ -60,17 +60,17 @@ func (a *reply) route(u *url.URL) dialect {
 	case last == "embeddings":
 		return a.embeddings()
 	case last == "input_tokens":
-		return a.counted(chat{a}, object{"object": "response.input_tokens", "input_tokens": a.u.prompt()})
+		return a.countTokens(chat{a}, object{"object": "response.input_tokens", "input_tokens": a.u.prompt()})
 	case last == "messages":
 		return messages{a}
 	case last == "count_tokens":
-		return a.counted(messages{a}, object{"input_tokens": a.u.prompt()})
+		return a.countTokens(messages{a}, object{"input_tokens": a.u.prompt()})
 	}
 	return nil
 }
 
-// by sets the requested model, unless the script names another one.
-func (a *reply) by(model string) {
+// setModel sets the requested model, unless the script names another one.
+func (a *reply) setModel(model string) {
 	if m, err := url.PathUnescape(model); err == nil {
 		model = m
 	}
@@ -88,7 +88,7 @@ func (a *reply) bedrock(method string) dialect {
 	case "converse", "converse-stream":
 		return converse{amazon{a}}
 	case "count-tokens":
-		return a.counted(converse{amazon{a}}, object{"inputTokens": a.u.prompt()})
+		return a.countTokens(converse{amazon{a}}, object{"inputTokens": a.u.prompt()})
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func (a *reply) google(model, method string, alt bool) dialect {
 	switch method {
 	case "rawPredict":
 		if model == "count-tokens" {
-			return a.counted(messages{a}, object{"input_tokens": a.u.prompt()})
+			return a.countTokens(messages{a}, object{"input_tokens": a.u.prompt()})
 		}
 		return messages{a}
 	case "streamRawPredict":
@@ -113,15 +113,15 @@ func (a *reply) google(model, method string, alt bool) dialect {
 		}
 		return gemini{a}
 	case "countTokens":
-		return a.counted(gemini{a}, object{"totalTokens": a.u.prompt()})
+		return a.countTokens(gemini{a}, object{"totalTokens": a.u.prompt()})
 	case "embedContent", "batchEmbedContents", "predict":
 		return a.geminiEmbeddings(method)
 	}
 	return nil
 }
 
-// after is the part of a path behind a prefix, up to the next slash.
-func after(path, prefix string) string {
+// partAfter is the part of a path behind a prefix, up to the next slash.
+func partAfter(path, prefix string) string {
 	_, rest, _ := strings.Cut(path, prefix)
 	part, _, _ := strings.Cut(rest, "/")
 	return part

@@ -21,7 +21,7 @@ var contentTypes = map[form]string{
 // serve writes the answer. It fails if the client went away.
 func (a served) serve(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
-	if err := pause(ctx, a.Delay); err != nil {
+	if err := pauseFor(ctx, a.Delay); err != nil {
 		return err
 	}
 	if a.CutAfter < 0 {
@@ -40,9 +40,9 @@ func (a served) serve(w http.ResponseWriter, r *http.Request) error {
 	case a.Body != "":
 		body = []byte(a.Body)
 	case status >= http.StatusBadRequest:
-		body = encoded(a.failure(h))
+		body = encodeJSON(a.errorBody(h))
 	case status < http.StatusMultipleChoices:
-		body = encoded(a.whole())
+		body = encodeJSON(a.wholeBody())
 	}
 	if a.form == none {
 		h.Set("Content-Length", strconv.Itoa(len(body)))
@@ -52,14 +52,14 @@ func (a served) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	to := newOutlet(w, a.Gzip && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"), status)
 	if a.form != none {
-		return a.stream(ctx, to)
+		return a.serveEvents(ctx, to)
 	}
-	return a.once(ctx, to, body)
+	return a.serveWhole(ctx, to, body)
 }
 
-// once writes a body that is not streamed.
-func (a served) once(ctx context.Context, to *outlet, body []byte) error {
-	if err := held(ctx, a.Hold); err != nil {
+// serveWhole writes a body that is not streamed.
+func (a served) serveWhole(ctx context.Context, to *outlet, body []byte) error {
+	if err := awaitHold(ctx, a.Hold); err != nil {
 		return err
 	}
 	if a.CutAfter > 0 {
@@ -71,25 +71,25 @@ func (a served) once(ctx context.Context, to *outlet, body []byte) error {
 	return err
 }
 
-// stream writes events.
-func (a served) stream(ctx context.Context, to *outlet) error {
+// serveEvents writes events.
+func (a served) serveEvents(ctx context.Context, to *outlet) error {
 	events := a.events()
 	if a.Error != "" {
-		events = append(events[:min(max(a.ErrorAfter, 0), len(events))], a.broken())
+		events = append(events[:min(max(a.ErrorAfter, 0), len(events))], a.brokenEvent())
 	}
 	for i, e := range events {
 		last := i == len(events)-1
 		if i > 0 {
-			if err := pause(ctx, a.Between); err != nil {
+			if err := pauseFor(ctx, a.Between); err != nil {
 				return err
 			}
 		}
 		if last {
-			if err := held(ctx, a.Hold); err != nil {
+			if err := awaitHold(ctx, a.Hold); err != nil {
 				return err
 			}
 		}
-		b := a.framed(e, i == 0, last)
+		b := a.frameEvent(e, i == 0, last)
 		if err := to.write(b); err != nil {
 			return err
 		}
@@ -101,8 +101,8 @@ func (a served) stream(ctx context.Context, to *outlet) error {
 	return nil
 }
 
-// encoded is JSON; raw stays raw.
-func encoded(v any) []byte {
+// encodeJSON is JSON; raw stays raw.
+func encodeJSON(v any) []byte {
 	if text, ok := v.(raw); ok {
 		return []byte(text)
 	}
@@ -113,9 +113,9 @@ func encoded(v any) []byte {
 	return b
 }
 
-// framed is an event in the form of the stream.
-func (a served) framed(e event, first, last bool) []byte {
-	b := encoded(e.data)
+// frameEvent is an event in the form of the stream.
+func (a served) frameEvent(e event, first, last bool) []byte {
+	b := encodeJSON(e.data)
 	switch a.form {
 	case aws:
 		b = frame(e, b)
@@ -183,18 +183,18 @@ func (o *outlet) end() {
 	}
 }
 
-// pause waits for a while, or until the client goes away.
-func pause(ctx context.Context, d time.Duration) error {
+// pauseFor waits for a while, or until the client goes away.
+func pauseFor(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	return held(ctx, timer.C)
+	return awaitHold(ctx, timer.C)
 }
 
-// held waits for something, or until the client goes away. Nil is not waited for.
-func held[T any](ctx context.Context, until <-chan T) error {
+// awaitHold waits for something, or until the client goes away. Nil is not waited for.
+func awaitHold[T any](ctx context.Context, until <-chan T) error {
 	if until == nil {
 		return ctx.Err()
 	}

@@ -26,7 +26,7 @@ var errEnded = errors.New("llmtest: the test of this provider has ended")
 
 // RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	in, err := written(r)
+	in, err := readSent(r)
 	if err != nil {
 		return nil, err
 	}
@@ -62,8 +62,8 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// written reads what the client sends, as a server has it.
-func written(r *http.Request) (*http.Request, error) {
+// readSent reads what the client sends, as a server has it.
+func readSent(r *http.Request) (*http.Request, error) {
 	var body []byte
 	if r.Body != nil {
 		defer r.Body.Close()

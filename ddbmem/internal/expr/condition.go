@@ -15,7 +15,7 @@ type Condition struct {
 
 // node is a boolean expression.
 type node interface {
-	holds(e *Env, item value.Map) bool
+	holdsFor(e *Env, item value.Map) bool
 	// check validates the operands without an item.
 	check(e *Env) error
 }
@@ -29,7 +29,7 @@ func (c *Condition) Check(e *Env) error {
 }
 
 // Holds reports whether c holds for item, which is nil if it is missing.
-func (c *Condition) Holds(e *Env, item value.Map) bool { return c.root.holds(e, item) }
+func (c *Condition) Holds(e *Env, item value.Map) bool { return c.root.holdsFor(e, item) }
 
 // TopLevel are the names of the attributes c looks at.
 func (c *Condition) TopLevel(e *Env) []string {
@@ -58,22 +58,22 @@ type (
 	}
 )
 
-func (n *andNode) holds(e *Env, item value.Map) bool {
-	return n.left.holds(e, item) && n.right.holds(e, item)
+func (n *andNode) holdsFor(e *Env, item value.Map) bool {
+	return n.left.holdsFor(e, item) && n.right.holdsFor(e, item)
 }
 
-func (n *orNode) holds(e *Env, item value.Map) bool {
-	return n.left.holds(e, item) || n.right.holds(e, item)
+func (n *orNode) holdsFor(e *Env, item value.Map) bool {
+	return n.left.holdsFor(e, item) || n.right.holdsFor(e, item)
 }
-func (n *notNode) holds(e *Env, item value.Map) bool { return !n.of.holds(e, item) }
+func (n *notNode) holdsFor(e *Env, item value.Map) bool { return !n.of.holdsFor(e, item) }
 
-func (n *compareNode) holds(e *Env, item value.Map) bool {
-	return compare(n.op, n.left.eval(e, item), n.right.eval(e, item))
+func (n *compareNode) holdsFor(e *Env, item value.Map) bool {
+	return compareValues(n.op, n.left.eval(e, item), n.right.eval(e, item))
 }
 
-// compare is false for every operator but <> when a side is missing or the types
+// compareValues is false for every operator but <> when a side is missing or the types
 // differ.
-func compare(op string, a, b value.Value) bool {
+func compareValues(op string, a, b value.Value) bool {
 	switch op {
 	case "=":
 		return a != nil && b != nil && value.Equal(a, b)
@@ -95,17 +95,17 @@ func compare(op string, a, b value.Value) bool {
 	return order >= 0
 }
 
-func (n *betweenNode) holds(e *Env, item value.Map) bool {
+func (n *betweenNode) holdsFor(e *Env, item value.Map) bool {
 	v := n.of.eval(e, item)
-	return compare(">=", v, n.low.eval(e, item)) && compare("<=", v, n.high.eval(e, item))
+	return compareValues(">=", v, n.low.eval(e, item)) && compareValues("<=", v, n.high.eval(e, item))
 }
 
-func (n *inNode) holds(e *Env, item value.Map) bool {
+func (n *inNode) holdsFor(e *Env, item value.Map) bool {
 	v := n.of.eval(e, item)
-	return slices.ContainsFunc(n.list, func(o operand) bool { return compare("=", v, o.eval(e, item)) })
+	return slices.ContainsFunc(n.list, func(o operand) bool { return compareValues("=", v, o.eval(e, item)) })
 }
 
-func (n *functionNode) holds(e *Env, item value.Map) bool {
+func (n *functionNode) holdsFor(e *Env, item value.Map) bool {
 	v := n.args[0].eval(e, item)
 	switch n.name {
 	case "attribute_exists":
@@ -207,15 +207,15 @@ func (n *betweenNode) check(e *Env) error {
 	const shown = "lower bound operand: AttributeValue: %s, upper bound operand: AttributeValue: %s"
 	switch order, ok := value.Compare(low, high); {
 	case !ok:
-		return fmt.Errorf("The BETWEEN operator requires same data type for lower and upper bounds; "+shown, show(low), show(high)) //nolint:staticcheck // DynamoDB's wording
+		return fmt.Errorf("The BETWEEN operator requires same data type for lower and upper bounds; "+shown, showValue(low), showValue(high)) //nolint:staticcheck // DynamoDB's wording
 	case order > 0:
-		return fmt.Errorf("The BETWEEN operator requires upper bound to be greater than or equal to lower bound; "+shown, show(low), show(high)) //nolint:staticcheck // DynamoDB's wording
+		return fmt.Errorf("The BETWEEN operator requires upper bound to be greater than or equal to lower bound; "+shown, showValue(low), showValue(high)) //nolint:staticcheck // DynamoDB's wording
 	}
 	return nil
 }
 
-// show is v as DynamoDB shows it in errors: {N:5}.
-func show(v value.Value) string { return fmt.Sprintf("{%s:%v}", v.Type(), v) }
+// showValue is v as DynamoDB shows it in errors: {N:5}.
+func showValue(v value.Value) string { return fmt.Sprintf("{%s:%v}", v.Type(), v) }
 
 func (n *inNode) check(e *Env) error {
 	return firstError(checkSize(e, n.of), checkSize(e, n.list...), checkDistinct(e, "IN", n.of, n.list...))

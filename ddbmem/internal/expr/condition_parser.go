@@ -44,7 +44,7 @@ func (p *parser) primary() node {
 		inner := p.token().is("(")
 		start := p.at
 		n := p.or()
-		if inner && p.err == nil && p.closes(start) {
+		if inner && p.err == nil && p.bracketClosedBy(start) {
 			p.fail("The expression has redundant parentheses;")
 		}
 		p.expect(")")
@@ -53,9 +53,9 @@ func (p *parser) primary() node {
 	return p.comparison()
 }
 
-// closes reports whether the bracket opened at token start is closed by the
+// bracketClosedBy reports whether the bracket opened at token start is closed by the
 // token just read: then the brackets around it are redundant.
-func (p *parser) closes(start int) bool {
+func (p *parser) bracketClosedBy(start int) bool {
 	depth := 0
 	for i := start; i < p.at; i++ {
 		switch {

@@ -120,9 +120,9 @@ func (k KeyCondition) Matches(v value.Value) bool {
 	case "":
 		return true
 	case "BETWEEN":
-		return compare(">=", v, k.Low) && compare("<=", v, k.High)
+		return compareValues(">=", v, k.Low) && compareValues("<=", v, k.High)
 	case "begins_with":
 		return hasPrefix(v, k.Low)
 	}
-	return compare(k.Op, v, k.Low)
+	return compareValues(k.Op, v, k.Low)
 }

@@ -125,7 +125,7 @@ func (u *Update) Apply(e *Env, item value.Map) (value.Map, error) {
 	}
 	slices.SortFunc(removes, func(a, b path) int { return -comparePaths(a, b) })
 	for _, at := range removes {
-		if err := put(next, at, nil); err != nil {
+		if err := putAt(next, at, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -134,11 +134,11 @@ func (u *Update) Apply(e *Env, item value.Map) (value.Map, error) {
 
 func (u *Update) applyAdds(e *Env, item, next value.Map) error {
 	for _, a := range u.adds {
-		v, err := sum(a.at.lookup(e, item), a.with.literal(e))
+		v, err := addTo(a.at.lookup(e, item), a.with.literal(e))
 		if err != nil {
 			return err
 		}
-		if err := put(next, a.at.resolve(e), v); err != nil {
+		if err := putAt(next, a.at.resolve(e), v); err != nil {
 			return err
 		}
 	}
@@ -161,7 +161,7 @@ func (u *Update) applyDeletes(e *Env, item, next value.Map, removes []path) ([]p
 				continue
 			}
 		}
-		if err := put(next, at, rest); err != nil {
+		if err := putAt(next, at, rest); err != nil {
 			return nil, err
 		}
 	}
@@ -191,15 +191,15 @@ func (u *Update) applySets(e *Env, item, next value.Map) error {
 		})
 	}
 	for _, w := range writes {
-		if err := put(next, w.at, w.v); err != nil {
+		if err := putAt(next, w.at, w.v); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// sum is the result of ADD on old.
-func sum(old, with value.Value) (value.Value, error) {
+// addTo is the result of ADD on old.
+func addTo(old, with value.Value) (value.Value, error) {
 	if old == nil {
 		return with, nil
 	}
@@ -217,9 +217,9 @@ func sum(old, with value.Value) (value.Value, error) {
 	return v, nil
 }
 
-// put writes v at the resolved path, or removes the value there if v is nil. The
+// putAt writes v at the resolved path, or removes the value there if v is nil. The
 // containers on the way are copied: stored values never change.
-func put(item value.Map, at path, v value.Value) error {
+func putAt(item value.Map, at path, v value.Value) error {
 	name := at[0].name
 	if len(at) == 1 {
 		if v == nil {
@@ -246,7 +246,7 @@ func putIn(container value.Value, at path, v value.Value) (value.Value, error) {
 		for k, x := range c {
 			next[k] = x
 		}
-		return next, put(next, at, v)
+		return next, putAt(next, at, v)
 	case value.List:
 		if at[0].name != "" {
 			return nil, ErrPath

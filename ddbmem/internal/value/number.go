@@ -33,9 +33,9 @@ type Number struct {
 // NumberFromInt is n as a Number.
 func NumberFromInt(n int64) Number {
 	if n < 0 {
-		return normal(true, 0, uint64(-n), 0)
+		return normalized(true, 0, uint64(-n), 0)
 	}
-	return normal(false, 0, uint64(n), 0)
+	return normalized(false, 0, uint64(n), 0)
 }
 
 // ParseNumber reads a decimal such as -1.5 or 1e3.
@@ -145,8 +145,8 @@ func over10(hi, lo uint64) (qhi, qlo, rem uint64) {
 	return qhi, qlo, rem
 }
 
-// normal strips the trailing zeros of the coefficient.
-func normal(neg bool, hi, lo uint64, exp int32) Number {
+// normalized strips the trailing zeros of the coefficient.
+func normalized(neg bool, hi, lo uint64, exp int32) Number {
 	if hi == 0 && lo == 0 {
 		return Number{}
 	}
@@ -228,8 +228,8 @@ func (n Number) Add(m Number) (Number, error) {
 		return sum, nil
 	}
 	exp := min(n.exp, m.exp)
-	sum := n.scaled(exp)
-	sum.Add(sum, m.scaled(exp))
+	sum := n.scaledTo(exp)
+	sum.Add(sum, m.scaledTo(exp))
 	return fromBig(sum, exp)
 }
 
@@ -250,9 +250,9 @@ func addSmall(n, m Number) (Number, bool) {
 	}
 	a += b
 	if a < 0 {
-		return inSmallRange(normal(true, 0, uint64(-a), exp))
+		return inSmallRange(normalized(true, 0, uint64(-a), exp))
 	}
-	return inSmallRange(normal(false, 0, uint64(a), exp))
+	return inSmallRange(normalized(false, 0, uint64(a), exp))
 }
 
 // inSmallRange leaves sums near the ends of the range to the exact path.
@@ -282,8 +282,8 @@ var pow10 = func() (p [19]uint64) {
 	return p
 }()
 
-// scaled is the integer n / 10^exp; exp must not exceed n's.
-func (n Number) scaled(exp int32) *big.Int {
+// scaledTo is the integer n / 10^exp; exp must not exceed n's.
+func (n Number) scaledTo(exp int32) *big.Int {
 	c := new(big.Int).SetUint64(n.hi)
 	c.Lsh(c, 64).Or(c, new(big.Int).SetUint64(n.lo))
 	if n.neg {
@@ -372,7 +372,7 @@ func compareMagnitude(n, m Number) int {
 // Int64 is n as an integer, cut toward zero; ok is false beyond int64.
 func (n Number) Int64() (int64, bool) {
 	exp := min(n.exp, 0)
-	c := n.scaled(exp)
+	c := n.scaledTo(exp)
 	c.Quo(c, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(-exp)), nil))
 	return c.Int64(), c.IsInt64()
 }

@@ -65,7 +65,7 @@ func main() {
 	for range *streams {
 		group.Go(func() {
 			for round := range *rounds {
-				took, how := open(ctx, *url, *key, *model, func() {
+				took, how := openStream(ctx, *url, *key, *model, func() {
 					if round == 0 {
 						opened.Done()
 					}
@@ -112,8 +112,8 @@ func resident(pid int) (kib int) {
 	return kib
 }
 
-// open makes one call, says when its stream is open, and reads that to the end.
-func open(ctx context.Context, url, key, model string, opened func()) (first time.Duration, how string) {
+// openStream makes one call, says when its stream is open, and reads that to the end.
+func openStream(ctx context.Context, url, key, model string, opened func()) (first time.Duration, how string) {
 	began := time.Now()
 	body := `{"model":"` + model + `","stream":true,"max_tokens":20,"messages":[{"role":"user","content":"Hi"}]}`
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))

@@ -127,7 +127,7 @@ func (d *Dialect) NewReader(h http.Header) *Reader {
 	for name, said := range d.Headers {
 		value := h.Get(name)
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil && n >= 0 {
-			r.count(said, n)
+			r.takeCount(said, n)
 		} else if value != "" {
 			r.takeName(said, value)
 		}
@@ -135,7 +135,7 @@ func (d *Dialect) NewReader(h http.Header) *Reader {
 	if name, _, _ := strings.Cut(h.Get(d.Shape.header), ":"); d.Shape.header != "" && name != "" {
 		r.failed, r.failure.Names = true, []string{name}
 	}
-	r.value = jsonscan.New(d.tells, jsonscan.Options{Chunk: r.chunk}, r.take)
+	r.value = jsonscan.New(d.tells, jsonscan.Options{Chunk: r.countPiece}, r.takeValue)
 	switch kind, _, _ := strings.Cut(h.Get("Content-Type"), ";"); strings.TrimSpace(kind) {
 	case "text/event-stream":
 		r.stream, r.into = true, framing.NewSSE(r)
@@ -228,24 +228,24 @@ func (r *Reader) unwrap(_ int, b []byte) {
 	}
 }
 
-// chunk counts the pieces of a reply.
-func (r *Reader) chunk(path int, b []byte) {
+// countPiece counts the pieces of a reply.
+func (r *Reader) countPiece(path int, b []byte) {
 	if r.dialect.Answer[path].Said == Piece {
 		r.pieces.Add(b)
 	}
 }
 
-// take takes one value.
-func (r *Reader) take(e jsonscan.Event) error {
+// takeValue takes one value.
+func (r *Reader) takeValue(e jsonscan.Event) error {
 	tell := r.dialect.Answer[e.Path]
 	switch e.Kind {
 	case jsonscan.Null:
 		return nil
 	case jsonscan.Object, jsonscan.Array:
-		r.start(tell.Said, e.Kind)
+		r.startPart(tell.Said, e.Kind)
 		return nil
 	case jsonscan.End:
-		r.end(tell.Said)
+		r.endPart(tell.Said)
 		return nil
 	}
 	r.whole = r.whole || tell.Final
@@ -259,7 +259,7 @@ func (r *Reader) take(e jsonscan.Event) error {
 	if e.Kind == jsonscan.String {
 		r.takeName(tell.Said, string(e.Text))
 	} else if n, err := e.Int(); err == nil {
-		r.count(tell.Said, n)
+		r.takeCount(tell.Said, n)
 	}
 	return nil
 }
@@ -302,8 +302,8 @@ func (r *Reader) takeName(said Said, name string) {
 	}
 }
 
-// count takes a number. Counts are cumulative: of repeated ones the larger holds.
-func (r *Reader) count(said Said, n int64) {
+// takeCount takes a number. Counts are cumulative: of repeated ones the larger holds.
+func (r *Reader) takeCount(said Said, n int64) {
 	switch said {
 	case DetailTokens:
 		r.detail.tokens = n
@@ -318,8 +318,8 @@ func (r *Reader) count(said Said, n int64) {
 	}
 }
 
-// start starts a list of parts, or one of them.
-func (r *Reader) start(said Said, kind jsonscan.Kind) {
+// startPart starts a list of parts, or one of them.
+func (r *Reader) startPart(said Said, kind jsonscan.Kind) {
 	switch {
 	case said == Detail && kind == jsonscan.Array:
 		r.detail = detail{sum: map[Said]int64{}}
@@ -339,8 +339,8 @@ func (r *Reader) start(said Said, kind jsonscan.Kind) {
 	}
 }
 
-// end ends a part.
-func (r *Reader) end(said Said) {
+// endPart ends a part.
+func (r *Reader) endPart(said Said) {
 	switch said {
 	case Detail:
 		r.detail.add()
@@ -408,7 +408,7 @@ func (r *Reader) Usage(of Route) (u Usage, whole bool) {
 	if of.OneSearch {
 		search = min(search, 1)
 	}
-	u.Uses = r.uses.with(search)
+	u.Uses = r.uses.withSearches(search)
 	_, output := r.said[Output]
 	input := u.Input+u.CacheRead+u.CacheWrite5m+u.CacheWrite1h > 0 // there is no call without a prompt
 	told := input && (output || of.Embeds || r.said[Total] > 0)

@@ -4,13 +4,13 @@ import "strings"
 
 // anthropic finds Anthropic's messages, direct and on Vertex. Those on Bedrock are Bedrock's.
 func anthropic(path string) (Route, bool) {
-	switch whole := folded(path); {
+	switch whole := foldedPath(path); {
 	case strings.HasSuffix(whole, "/v1/messages"):
 		return Route{Dialect: messages}, true
 	case strings.HasSuffix(whole, "/v1/messages/count_tokens"):
 		return Route{Dialect: messages, Free: true}, true
 	}
-	rest, ok := after(path, "/publishers/anthropic/models/")
+	rest, ok := afterLast(path, "/publishers/anthropic/models/")
 	if !ok {
 		return Route{}, false
 	}
@@ -24,7 +24,7 @@ func anthropic(path string) (Route, bool) {
 	return Route{}, false
 }
 
-var messages = compiled(&Dialect{
+var messages = compileDialect(&Dialect{
 	Request: anthropicAsks,
 	Answer:  anthropicTells,
 	Tools:   anthropicTools,

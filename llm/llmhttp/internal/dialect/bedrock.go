@@ -4,7 +4,7 @@ import "strings"
 
 // bedrock finds calls of Bedrock's own routes. The path names the model.
 func bedrock(path string) (Route, bool) {
-	rest, ok := after(path, "/model/")
+	rest, ok := afterLast(path, "/model/")
 	if !ok {
 		return Route{}, false
 	}
@@ -22,7 +22,7 @@ func bedrock(path string) (Route, bool) {
 	return route, true
 }
 
-var converse = compiled(&Dialect{
+var converse = compileDialect(&Dialect{
 	Request: []Ask{
 		{"inferenceConfig.maxTokens", MaxOutput},
 		{"serviceTier.type", Tier},
@@ -65,7 +65,7 @@ var converse = compiled(&Dialect{
 })
 
 // invoke has the bodies of the models: Anthropic's, Nova's, Titan's, Llama's and those like them.
-var invoke = compiled(&Dialect{
+var invoke = compileDialect(&Dialect{
 	Request: append(anthropicAsks[1:len(anthropicAsks):len(anthropicAsks)], // without the model, which the path names
 		Ask{"toolConfig.tools[].*", ToolKey},
 		Ask{"toolConfig.tools[].cachePoint.ttl", CacheTTL},

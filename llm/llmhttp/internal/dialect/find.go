@@ -24,8 +24,8 @@ func Find(method, path string) (route Route, ok bool) {
 
 // Spellings are the ways in which servers may read a path as it is sent.
 func Spellings(path string) []string {
-	path = normal(path)
-	return []string{path, normal(strings.NewReplacer("%2f", "/", "%2F", "/", "\\", "/").Replace(path))}
+	path = normalPath(path)
+	return []string{path, normalPath(strings.NewReplacer("%2f", "/", "%2F", "/", "\\", "/").Replace(path))}
 }
 
 // ErrorsOf is the shape of errors that the sender of a request expects: its route's, or, for an unknown
@@ -34,7 +34,7 @@ func ErrorsOf(route Route, r *http.Request) *Shape {
 	if route.Dialect != nil {
 		return route.Shape
 	}
-	path := folded(normal(r.URL.EscapedPath()))
+	path := foldedPath(normalPath(r.URL.EscapedPath()))
 	switch h := r.Header; {
 	case strings.HasPrefix(h.Get("Authorization"), "AWS4-"), h.Get("Amz-Sdk-Request") != "", strings.Contains(path, "/model/"):
 		return awsErrors

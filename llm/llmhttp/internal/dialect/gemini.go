@@ -7,7 +7,7 @@ import (
 
 // gemini finds calls of Gemini, of its own interface and of Vertex. The path names the model.
 func gemini(path string) (Route, bool) {
-	rest, ok := after(path, "odels/") // models/ and tunedModels/
+	rest, ok := afterLast(path, "odels/") // models/ and tunedModels/
 	if !ok {
 		return Route{}, false
 	}
@@ -28,7 +28,7 @@ func gemini(path string) (Route, bool) {
 	return route, true
 }
 
-var generate = compiled(&Dialect{
+var generate = compileDialect(&Dialect{
 	Request: []Ask{
 		{"generationConfig|generation_config.maxOutputTokens|max_output_tokens", MaxOutput},
 		{"generationConfig|generation_config.candidateCount|candidate_count", Choices},

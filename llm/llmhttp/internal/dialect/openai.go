@@ -11,7 +11,7 @@ func openAI(path string) (Route, bool) {
 		deployment, _, _ = strings.Cut(rest, "/")
 		deployment = unescaped(deployment)
 	}
-	path = folded(path)
+	path = foldedPath(path)
 	switch {
 	case strings.HasSuffix(path, "/chat/completions"):
 		return Route{Dialect: chat, Model: deployment, Injects: true}, true
@@ -32,7 +32,7 @@ const azure = "/openai/deployments/"
 // openAITiers are names of a tier that have another one: its answers call "fast" priority.
 var openAITiers = map[string]string{"fast": "priority"}
 
-var chat = compiled(&Dialect{
+var chat = compileDialect(&Dialect{
 	Request: []Ask{
 		{"model", Model},
 		{"max_tokens", MaxOutput},
@@ -88,7 +88,7 @@ var chat = compiled(&Dialect{
 	Shape:     openAIErrors,
 })
 
-var responses = compiled(&Dialect{
+var responses = compileDialect(&Dialect{
 	Request: []Ask{
 		{"model", Model},
 		{"max_output_tokens", MaxOutput},
@@ -154,7 +154,7 @@ func tellsOf(prefix string) []Tell {
 	}
 }
 
-var embeddings = compiled(&Dialect{
+var embeddings = compileDialect(&Dialect{
 	Request:   []Ask{{"model", Model}},
 	Answer:    []Tell{{Path: "usage.prompt_tokens", Said: Input}, {Path: "error.code", Said: ErrorName}, {Path: "error.type", Said: ErrorName}, {Path: "error.message", Said: ErrorMessage}},
 	Inclusive: true,

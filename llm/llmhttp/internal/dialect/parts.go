@@ -37,8 +37,8 @@ var anywhere = []Ask{
 	{"**.prompt_cache_breakpoint.ttl", CacheTTL},
 }
 
-// compiled makes the paths of a dialect's tables.
-func compiled(d *Dialect) *Dialect {
+// compileDialect makes the paths of a dialect's tables.
+func compileDialect(d *Dialect) *Dialect {
 	d.Request = append(d.Request[:len(d.Request):len(d.Request)], anywhere...)
 	asks := make([]string, len(d.Request))
 	for i, a := range d.Request {

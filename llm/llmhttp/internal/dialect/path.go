@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// after is the rest of a path behind the last mark in it.
-func after(path, mark string) (rest string, ok bool) {
+// afterLast is the rest of a path behind the last mark in it.
+func afterLast(path, mark string) (rest string, ok bool) {
 	i := strings.LastIndex(path, mark)
 	if i < 0 {
 		return "", false
@@ -32,9 +32,9 @@ func cutVerb(rest string) (model, verb string, ok bool) {
 	return unescaped(rest[:i]), rest[i+1:], true
 }
 
-// normal is a path as providers read it: "%73" is "s", and "/./" and a "/" at the end are nothing.
+// normalPath is a path as providers read it: "%73" is "s", and "/./" and a "/" at the end are nothing.
 // A slash within a segment stays escaped, and so does a percent sign.
-func normal(path string) string {
+func normalPath(path string) string {
 	plain := make([]byte, 0, len(path))
 	for i := 0; i < len(path); i++ {
 		if path[i] == '%' && i+2 < len(path) {
@@ -49,8 +49,8 @@ func normal(path string) string {
 	return slashes.Clean(string(plain))
 }
 
-// folded is a path as servers read it that make no difference of cases, nor of "/" and "%2F".
-func folded(path string) string { return strings.ReplaceAll(lower(path), "%2f", "/") }
+// foldedPath is a path as servers read it that make no difference of cases, nor of "/" and "%2F".
+func foldedPath(path string) string { return strings.ReplaceAll(lower(path), "%2f", "/") }
 
 // lower has the letters of ASCII in lower case, and each byte where it was.
 func lower(path string) string {

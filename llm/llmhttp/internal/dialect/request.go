@@ -91,11 +91,11 @@ func (d *Dialect) Read(body []byte, h http.Header) (*Request, error) {
 	r.text.Add(body)
 	for name, asked := range d.Asks {
 		for _, value := range h.Values(name) {
-			_ = r.take(asked, jsonscan.Event{Kind: jsonscan.String, Text: []byte(value), Len: int64(len(value))})
+			_ = r.takeValue(asked, jsonscan.Event{Kind: jsonscan.String, Text: []byte(value), Len: int64(len(value))})
 		}
 	}
 	s := jsonscan.New(d.asks, jsonscan.Options{Capture: maxModel, Strict: true}, func(e jsonscan.Event) error {
-		if err := r.take(d.Request[e.Path].Asked, e); err != nil {
+		if err := r.takeValue(d.Request[e.Path].Asked, e); err != nil {
 			return fmt.Errorf("%s %w", d.Request[e.Path].Path, err)
 		}
 		return nil
@@ -106,15 +106,15 @@ func (d *Dialect) Read(body []byte, h http.Header) (*Request, error) {
 	if err := s.Close(); err != nil {
 		return nil, err
 	}
-	r.bound()
+	r.setBounds()
 	r.Tokens = r.text.Tokens()
 	return r, nil
 }
 
-// take takes one value.
-func (r *Request) take(what Asked, e jsonscan.Event) (err error) {
+// takeValue takes one value.
+func (r *Request) takeValue(what Asked, e jsonscan.Event) (err error) {
 	if e.Kind == jsonscan.Null {
-		r.decline(what, e, "null")
+		r.declineUsage(what, e, "null")
 		return nil
 	}
 	switch what {
@@ -146,7 +146,7 @@ func (r *Request) take(what Asked, e jsonscan.Event) (err error) {
 		r.Background, err = truth(e)
 	case AsksUsage:
 		if r.AsksUsage, err = truth(e); !r.AsksUsage {
-			r.decline(what, e, "false")
+			r.declineUsage(what, e, "false")
 		}
 	case Options:
 		if e.Kind == jsonscan.Object {
@@ -158,8 +158,8 @@ func (r *Request) take(what Asked, e jsonscan.Event) (err error) {
 	return err
 }
 
-// decline records a word that declines the usage of a stream.
-func (r *Request) decline(what Asked, e jsonscan.Event, word string) {
+// declineUsage records a word that declines the usage of a stream.
+func (r *Request) declineUsage(what Asked, e jsonscan.Event, word string) {
 	switch what {
 	case Options:
 		r.Declines = Word{e.Offset, int64(len(word)), `{"include_usage":true}`}
@@ -274,21 +274,21 @@ func (r *Request) addLink(e jsonscan.Event) {
 	r.Parts++
 }
 
-// bound sets bounds for the rest: the replies to all prompts, the uses of tools, and the
+// setBounds sets bounds for the rest: the replies to all prompts, the uses of tools, and the
 // price at a place.
-func (r *Request) bound() {
+func (r *Request) setBounds() {
 	if r.prompts > 1 {
 		r.Choices = min(max(1, r.Choices), mostPrompts) * min(r.prompts, mostPrompts)
 	}
 	r.Tier = tierAt(r.Tier, r.place)
-	r.tools.bound(r.allUses)
+	r.tools.setBounds(r.allUses)
 	r.Tools = r.tools.uses
 }
 
 // Search records that the model searches, without a bound.
 func (r *Request) Search() {
 	r.tools.add(Fee{Tool: searches}, 0)
-	r.tools.bound(0)
+	r.tools.setBounds(0)
 	r.Tools = r.tools.uses
 }
 

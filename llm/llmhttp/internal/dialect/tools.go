@@ -72,14 +72,14 @@ func merged(tables ...map[string]Fee) map[string]Fee {
 
 // feeOf is the fee of a tool, by its type or key and a table of known tools.
 func feeOf(table map[string]Fee, kind string) Fee {
-	if fee, ok := table[undated(kind)]; ok {
+	if fee, ok := table[withoutDate(kind)]; ok {
 		return fee
 	}
-	return Fee{Tool: plainName(undated(kind))}
+	return Fee{Tool: plainName(withoutDate(kind))}
 }
 
-// undated is a type of a tool without the date of its version.
-func undated(kind string) string {
+// withoutDate is a type of a tool without the date of its version.
+func withoutDate(kind string) string {
 	name := strings.TrimRight(kind, "0123456789_")
 	if date := kind[len(name):]; strings.HasPrefix(date, "_") && len(strings.ReplaceAll(date, "_", "")) == len("20250305") {
 		return name
@@ -125,8 +125,8 @@ func (t *tools) add(fee Fee, uses int64) {
 	t.uses[fee.Tool] += min(uses, mostUses)
 }
 
-// bound gives tools without a bound the bound of all together, 0 if there is none.
-func (t *tools) bound(all int64) {
+// setBounds gives tools without a bound the bound of all together, 0 if there is none.
+func (t *tools) setBounds(all int64) {
 	for name, unbounded := range t.unbounded {
 		if unbounded {
 			t.uses[name] = min(all, mostUses)

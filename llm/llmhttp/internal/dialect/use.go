@@ -44,9 +44,9 @@ func (all *uses) add(tool string) {
 // maxTools exceeds the tools of an answer.
 const maxTools = 64
 
-// with returns them with the reported number of searches; without such a number it counts the items
+// withSearches returns them with the reported number of searches; without such a number it counts the items
 // of the reply.
-func (all *uses) with(search int64) map[string]int64 {
+func (all *uses) withSearches(search int64) map[string]int64 {
 	if search == 0 {
 		return all.most
 	}

@@ -87,28 +87,28 @@ func (e *EventStream) Write(b []byte) (int, error) {
 		e.need -= len(p)
 		done += len(p)
 		for e.need == 0 && e.err == nil {
-			e.next()
+			e.handlePart()
 			e.buf.clear()
 		}
 	}
 	return done, e.err
 }
 
-// next handles a complete part, and selects the next one.
-func (e *EventStream) next() {
+// handlePart handles a complete part, and selects the next one.
+func (e *EventStream) handlePart() {
 	b := e.buf.buf
 	switch e.at {
 	case prelude:
 		e.begin(b)
 	case nameSize:
-		e.expect(headerName, int(b[0]))
+		e.expectPart(headerName, int(b[0]))
 	case headerName:
-		e.header = e.kept(b)
-		e.expect(valueType, 1)
+		e.header = e.bufferOf(b)
+		e.expectPart(valueType, 1)
 	case valueType:
-		e.typed(b[0])
+		e.beginValue(b[0])
 	case valueSize:
-		e.expect(value, int(binary.BigEndian.Uint16(b)))
+		e.expectPart(value, int(binary.BigEndian.Uint16(b)))
 	case value:
 		e.headerOrPayload()
 	case payload:
@@ -139,8 +139,8 @@ func (e *EventStream) begin(b []byte) {
 	}
 }
 
-// expect sets the next part of the headers.
-func (e *EventStream) expect(at part, n int) {
+// expectPart sets the next part of the headers.
+func (e *EventStream) expectPart(at part, n int) {
 	if n > e.headers {
 		e.err = ErrFrame
 		return
@@ -152,7 +152,7 @@ func (e *EventStream) expect(at part, n int) {
 // headerOrPayload begins the next header, or the payload after the last one.
 func (e *EventStream) headerOrPayload() {
 	if e.headers > 0 {
-		e.expect(nameSize, 1)
+		e.expectPart(nameSize, 1)
 		return
 	}
 	mode := e.mode.String()
@@ -161,8 +161,8 @@ func (e *EventStream) headerOrPayload() {
 	e.at, e.need = payload, e.payload
 }
 
-// typed begins a header's value of a type.
-func (e *EventStream) typed(kind byte) {
+// beginValue begins a header's value of a type.
+func (e *EventStream) beginValue(kind byte) {
 	if kind != stringType {
 		e.header = nil
 	}
@@ -173,14 +173,14 @@ func (e *EventStream) typed(kind byte) {
 	case int(kind) >= len(sizes):
 		e.err = ErrFrame
 	case sizes[kind] < 0:
-		e.expect(valueSize, 2)
+		e.expectPart(valueSize, 2)
 	default:
-		e.expect(value, sizes[kind])
+		e.expectPart(value, sizes[kind])
 	}
 }
 
-// kept returns the buffer for a header's value, nil for none.
-func (e *EventStream) kept(name []byte) *text {
+// bufferOf returns the buffer for a header's value, nil for none.
+func (e *EventStream) bufferOf(name []byte) *text {
 	switch string(name) {
 	case ":message-type":
 		return &e.mode

@@ -59,9 +59,9 @@ func (s *SSE) Write(b []byte) (int, error) {
 			}
 		}
 		if lf < i {
-			lf = i + before(b[i:], '\n')
+			lf = i + countBefore(b[i:], '\n')
 		}
-		end := i + before(b[i:lf], '\r')
+		end := i + countBefore(b[i:lf], '\r')
 		s.line(b[i:end])
 		if end < len(b) {
 			s.afterCR = b[end] == '\r'
@@ -148,8 +148,8 @@ func (s *SSE) endLine() {
 	s.at, s.n, s.field, s.mark = inName, 0, other, len(byteOrderMark)
 }
 
-// before counts the bytes before the first c.
-func before(b []byte, c byte) int {
+// countBefore counts the bytes before the first c.
+func countBefore(b []byte, c byte) int {
 	if i := bytes.IndexByte(b, c); i >= 0 {
 		return i
 	}

@@ -93,13 +93,13 @@ func (p *Paths) child(n *node, key, path string) *node {
 		return n.other
 	}
 	spellings := strings.Split(key, "|")
-	if c := n.exactly([]byte(spellings[0])); c != nil && c.written == key {
+	if c := n.childOf([]byte(spellings[0])); c != nil && c.written == key {
 		return c
 	}
 	c := &node{name: strings.TrimPrefix(n.name+"."+spellings[0], "."), written: key, path: none, bit: 1 << len(n.keys)}
 	for _, spelling := range spellings {
 		bad := spelling == "" || strings.ContainsAny(spelling, "[]") || !utf8.ValidString(spelling)
-		refuse(bad || n.exactly([]byte(spelling)) != nil, path)
+		refuse(bad || n.childOf([]byte(spelling)) != nil, path)
 		n.keys = append(n.keys, spelled{spelling, c})
 		n.lengths |= 1 << min(len(spelling), 63)
 		p.longest = max(p.longest, len(spelling))
@@ -114,24 +114,24 @@ func refuse(wrong bool, path string) {
 	}
 }
 
-// below is the node of a key in an object, as it is spelled; nil if it is on no path.
-func (p *Paths) below(n *node, key []byte) *node {
-	if c := n.exactly(key); c != nil {
+// childBelow is the node of a key in an object, as it is spelled; nil if it is on no path.
+func (p *Paths) childBelow(n *node, key []byte) *node {
+	if c := n.childOf(key); c != nil {
 		return c
 	}
 	if n != nil && n.other != nil {
 		return n.other
 	}
-	return p.anywhere.exactly(key)
+	return p.anywhere.childOf(key)
 }
 
-// keyed reports whether a key of an object may be on a path.
-func (p *Paths) keyed(n *node) bool {
+// hasKey reports whether a key of an object may be on a path.
+func (p *Paths) hasKey(n *node) bool {
 	return p.anywhere != nil || n != nil && (len(n.keys) > 0 || n.other != nil)
 }
 
-// exactly is the node of a key that paths below n have.
-func (n *node) exactly(key []byte) *node {
+// childOf is the node of a key that paths below n have.
+func (n *node) childOf(key []byte) *node {
 	if n == nil || n.lengths>>min(len(key), 63)&1 == 0 {
 		return nil
 	}
@@ -143,13 +143,13 @@ func (n *node) exactly(key []byte) *node {
 	return nil
 }
 
-// each is the node of the elements of n.
-func (n *node) each() *node {
+// elementOf is the node of the elements of n.
+func (n *node) elementOf() *node {
 	if n == nil {
 		return nil
 	}
 	return n.element
 }
 
-// reported reports whether a path ends at n.
-func (n *node) reported() bool { return n != nil && n.path != none }
+// isReported reports whether a path ends at n.
+func (n *node) isReported() bool { return n != nil && n.path != none }

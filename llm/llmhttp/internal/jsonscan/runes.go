@@ -8,8 +8,8 @@ type runes struct {
 	n    int               // how many bytes of it there are
 }
 
-// valid reports whether UTF-8 goes on with b, which may cut its last rune.
-func (r *runes) valid(b []byte) bool {
+// continuesUTF8 reports whether UTF-8 goes on with b, which may cut its last rune.
+func (r *runes) continuesUTF8(b []byte) bool {
 	for r.n > 0 && len(b) > 0 {
 		r.held[r.n] = b[0]
 		r.n++

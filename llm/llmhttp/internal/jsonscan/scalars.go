@@ -19,7 +19,7 @@ func (s *Scanner) readWord(b []byte) int {
 	case s.state == inMark:
 		s.state = wantValue
 	default:
-		s.ended(s.at, Event{Kind: s.word, Offset: s.begun})
+		s.endValue(s.at, Event{Kind: s.word, Offset: s.begun})
 	}
 	return n
 }
@@ -40,11 +40,11 @@ const (
 	noPart
 )
 
-// whole reports whether a number may end with p.
-func (p part) whole() bool { return p == zero || p == integer || p == fraction || p == power }
+// mayEnd reports whether a number may end with p.
+func (p part) mayEnd() bool { return p == zero || p == integer || p == fraction || p == power }
 
-// then is the part that c belongs to behind p, or noPart.
-func (p part) then(c byte) part {
+// partAfter is the part that c belongs to behind p, or noPart.
+func (p part) partAfter(c byte) part {
 	switch {
 	case c == '-' && p == beforeNumber:
 		return minus
@@ -67,7 +67,7 @@ func (p part) then(c byte) part {
 func (s *Scanner) readNumber(b []byte) int {
 	n := 0
 	for ; n < len(b); n++ {
-		next := s.part.then(b[n])
+		next := s.part.partAfter(b[n])
 		if next == noPart {
 			break
 		}
@@ -79,9 +79,9 @@ func (s *Scanner) readNumber(b []byte) int {
 	if n == len(b) {
 		return n
 	}
-	if !s.part.whole() || strings.IndexByte(" \n\r\t,]}", b[n]) < 0 {
+	if !s.part.mayEnd() || strings.IndexByte(" \n\r\t,]}", b[n]) < 0 {
 		return s.fail(n, "not a number")
 	}
-	s.ended(s.at, Event{Kind: Number, Text: s.text.b, Len: s.off + int64(n) - s.begun})
+	s.endValue(s.at, Event{Kind: Number, Text: s.text.b, Len: s.off + int64(n) - s.begun})
 	return n
 }

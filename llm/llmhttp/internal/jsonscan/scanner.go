@@ -77,7 +77,7 @@ func (s *Scanner) Reset() {
 func (s *Scanner) Write(b []byte) (int, error) {
 	n := s.skipStart(b)
 	for n < len(b) && s.err == nil {
-		if s.fresh && s.state == wantValue && s.at.reported() {
+		if s.fresh && s.state == wantValue && s.at.isReported() {
 			s.noteStart(b[:n])
 		}
 		read := s.step(b[n:])
@@ -111,7 +111,7 @@ func (s *Scanner) noteStart(b []byte) {
 
 // Close ends the value. It fails unless one whole value was written.
 func (s *Scanner) Close() error {
-	if s.err == nil && s.state == inNumber && len(s.stack) == 0 && s.part.whole() {
+	if s.err == nil && s.state == inNumber && len(s.stack) == 0 && s.part.mayEnd() {
 		s.state = afterAll
 	}
 	if s.err == nil && s.state != afterAll {
@@ -134,7 +134,7 @@ func (s *Scanner) step(b []byte) int {
 	case inWord, inMark:
 		return s.readWord(b)
 	default:
-		if n := blanks(b); n > 0 {
+		if n := countBlanks(b); n > 0 {
 			return n
 		}
 		return s.readPunctuation(b)
@@ -147,9 +147,9 @@ func (s *Scanner) fail(n int, reason string) int {
 	return n
 }
 
-// emit reports the value at n, if a path ends there.
-func (s *Scanner) emit(n *node, e Event) {
-	if !n.reported() {
+// emitValue reports the value at n, if a path ends there.
+func (s *Scanner) emitValue(n *node, e Event) {
+	if !n.isReported() {
 		return
 	}
 	e.Path, s.fresh = n.path, false

@@ -17,15 +17,15 @@ type str struct {
 
 // readString reads up to the quote or an escape.
 func (s *Scanner) readString(b []byte) int {
-	n := plain(b)
+	n := countPlain(b)
 	if n > 0 && !s.endPair() {
 		return 0
 	}
-	if s.options.Strict && (!s.str.runes.valid(b[:n]) || n < len(b) && s.str.runes.n > 0) {
+	if s.options.Strict && (!s.str.runes.continuesUTF8(b[:n]) || n < len(b) && s.str.runes.n > 0) {
 		s.err = &SyntaxError{Offset: s.begun, Reason: "the string that begins here is not UTF-8"}
 		return 0
 	}
-	s.put(b[:n])
+	s.putPiece(b[:n])
 	switch {
 	case n == len(b):
 		return n
@@ -37,13 +37,13 @@ func (s *Scanner) readString(b []byte) int {
 	case s.str.key:
 		s.endKey()
 	default:
-		s.ended(s.at, Event{Kind: String, Text: s.text.b, Len: s.off + int64(n) - s.begun - 1})
+		s.endValue(s.at, Event{Kind: String, Text: s.text.b, Len: s.off + int64(n) - s.begun - 1})
 	}
 	return n + 1
 }
 
-// put adds a piece of the value to its buffer.
-func (s *Scanner) put(b []byte) {
+// putPiece adds a piece of the value to its buffer.
+func (s *Scanner) putPiece(b []byte) {
 	if s.to == nil || len(b) == 0 {
 		return
 	}
@@ -54,7 +54,7 @@ func (s *Scanner) put(b []byte) {
 }
 
 // putRune adds a rune that was escaped.
-func (s *Scanner) putRune(r rune) { s.put(utf8.AppendRune(s.one[:0], r)) }
+func (s *Scanner) putRune(r rune) { s.putPiece(utf8.AppendRune(s.one[:0], r)) }
 
 // endPair ends a surrogate pair that lacks its second half, which fails in strict reading.
 func (s *Scanner) endPair() bool {

@@ -64,7 +64,7 @@ func (s *Scanner) readPunctuation(b []byte) int {
 		case c != ',':
 			return s.close(c)
 		case s.top().end == ']':
-			s.state, s.at = wantValue, s.top().node.each()
+			s.state, s.at = wantValue, s.top().node.elementOf()
 		default:
 			s.state = wantKey
 		}
@@ -80,12 +80,12 @@ func (s *Scanner) close(c byte) int {
 	}
 	closed := s.top().node
 	s.stack = s.stack[:len(s.stack)-1]
-	s.ended(closed, Event{Kind: End})
+	s.endValue(closed, Event{Kind: End})
 	return 1
 }
 
-// blanks counts the white space that b begins with.
-func blanks(b []byte) int {
+// countBlanks counts the white space that b begins with.
+func countBlanks(b []byte) int {
 	n := 0
 	for n < len(b) && b[n] <= ' ' && (b[n] == ' ' || b[n] == '\n' || b[n] == '\r' || b[n] == '\t') {
 		n++
@@ -102,11 +102,11 @@ func (s *Scanner) begin(b []byte) int {
 	case c == '[':
 		return s.open(firstElement, Array, ']')
 	}
-	if n := s.whole(b); n > 0 {
+	if n := s.readWhole(b); n > 0 {
 		return n
 	}
 	s.to, s.begun = nil, s.off
-	if s.at.reported() {
+	if s.at.isReported() {
 		s.to = s.text.empty()
 	}
 	switch {
@@ -138,7 +138,7 @@ func (s *Scanner) wholeKey(b []byte) int {
 			return read
 		}
 		key := b[read+1 : read+n-1]
-		s.state, s.at = wantValue, s.paths.below(parent, key)
+		s.state, s.at = wantValue, s.paths.childBelow(parent, key)
 		if s.at != nil && s.at.named {
 			s.key.empty().add(key)
 		}
@@ -160,8 +160,8 @@ func (s *Scanner) wholeKey(b []byte) int {
 	}
 }
 
-// whole reads a string, a number in digits alone or a word.
-func (s *Scanner) whole(b []byte) int {
+// readWhole reads a string, a number in digits alone or a word.
+func (s *Scanner) readWhole(b []byte) int {
 	if s.options.Strict {
 		return 0
 	}
@@ -173,7 +173,7 @@ func (s *Scanner) whole(b []byte) int {
 	if len(s.stack) == 0 {
 		s.state = afterAll
 	}
-	if !s.at.reported() {
+	if !s.at.isReported() {
 		return n
 	}
 	e := Event{Kind: kind, Offset: s.off}
@@ -188,7 +188,7 @@ func (s *Scanner) whole(b []byte) int {
 	}
 	e.Len = int64(len(e.Text))
 	e.Text = e.Text[:min(len(e.Text), s.options.Capture)]
-	s.emit(s.at, e)
+	s.emitValue(s.at, e)
 	return n
 }
 
@@ -199,16 +199,16 @@ func (s *Scanner) open(state state, kind Kind, end byte) int {
 		return 0
 	}
 	s.stack = append(s.stack, frame{node: s.at, end: end})
-	s.emit(s.at, Event{Kind: kind, Offset: s.off})
-	s.state, s.at = state, s.at.each()
+	s.emitValue(s.at, Event{Kind: kind, Offset: s.off})
+	s.state, s.at = state, s.at.elementOf()
 	return 1
 }
 
 func (s *Scanner) top() *frame { return &s.stack[len(s.stack)-1] }
 
-// ended reports a value and goes on behind it.
-func (s *Scanner) ended(n *node, e Event) {
-	s.emit(n, e)
+// endValue reports a value and goes on behind it.
+func (s *Scanner) endValue(n *node, e Event) {
+	s.emitValue(n, e)
 	s.state = afterValue
 	if len(s.stack) == 0 {
 		s.state = afterAll
@@ -221,7 +221,7 @@ func (s *Scanner) beginKey(b []byte) int {
 		return n
 	}
 	s.state, s.str, s.to, s.begun = inString, str{key: true}, nil, s.off
-	if s.paths.keyed(s.top().node) {
+	if s.paths.hasKey(s.top().node) {
 		s.to = s.key.empty()
 	}
 	return 1
@@ -234,7 +234,7 @@ func (s *Scanner) endKey() {
 		return
 	}
 	open := s.top()
-	s.at = s.paths.below(open.node, s.key.b)
+	s.at = s.paths.childBelow(open.node, s.key.b)
 	switch {
 	case s.at == nil:
 	case s.options.Strict && open.seen&s.at.bit != 0:

@@ -27,7 +27,7 @@ func wholeString(b []byte) int {
 	if len(b) == 0 || b[0] != '"' {
 		return 0
 	}
-	n := 1 + plain(b[1:])
+	n := 1 + countPlain(b[1:])
 	if n == len(b) || b[n] != '"' {
 		return 0
 	}
@@ -61,9 +61,9 @@ var words = [...]string{Null: "null", False: "false", True: "true"}
 
 func digit(c byte) bool { return '0' <= c && c <= '9' }
 
-// plain counts the bytes before the first that ends a string, begins an escape or may not be in a
+// countPlain counts the bytes before the first that ends a string, begins an escape or may not be in a
 // string. It looks at eight at once.
-func plain(b []byte) int {
+func countPlain(b []byte) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	n := 0
 	for ; len(b)-n >= 8; n += 8 {
