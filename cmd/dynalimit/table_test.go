@@ -180,6 +180,6 @@ func TestTableDeleteDeletesTheTableThatWasConfirmed(t *testing.T) {
 	var out, errs bytes.Buffer
 	to := &term.Output{Writer: &out, Patience: time.Hour, In: &typist{answers: []string{"limits"}, before: another}}
 	assert.Equal(t, exitFailed, run(t.Context(), []string{"--endpoint", s.endpoint, "table", "delete"}, to, &errs))
-	assert.Contains(t, errs.String(), "limits is another table by now")
+	assert.Contains(t, errs.String(), "limits was replaced by another table of the same name")
 	assert.Contains(t, s.must("table", "status"), "ACTIVE, ready")
 }
