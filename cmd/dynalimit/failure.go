@@ -98,7 +98,7 @@ func (g *globals) adviceFor(err error) string {
 	case errors.Is(err, admin.ErrNotFound):
 		return "list what there is with 'dynalimit entity list' or 'dynalimit limits list'"
 	case errors.Is(err, fault.ErrLost):
-		return "what was done stays done: run the command again to go on"
+		return "the finished part stays: run the command again to continue"
 	case errors.Is(err, fault.ErrVersion) && strings.Contains(err.Error(), "name another table"):
 		return "name another with --table"
 	case errors.Is(err, fault.ErrVersion):
