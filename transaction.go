@@ -37,7 +37,7 @@ func newTransaction(c *charge, proposals []lane.Proposal) *transaction {
 			continue
 		}
 		if lanes.OnSend != nil {
-			lanes.OnSend(lv.lane, operation, proposals[i].Sums)
+			lanes.OnSend(lv.lane, operation, proposals[i].Rows)
 		}
 		c.desk.buckets.Add(&t.Transaction, lv.lane, &proposals[i].Write, schema.Op{Slot: lanes.IDs.Slot, ID: lane.OpID(operation, 0)})
 		t.charged = append(t.charged, i)

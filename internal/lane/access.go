@@ -52,16 +52,19 @@ const turnMS = 1000
 // view puts what is known of the bucket under the batch's configuration. It reads the
 // configuration again if the image may hold a newer one that matters. If that read brings
 // no answer, the bucket's own parameters decide, as if its configuration were newer.
-func (a access) view(ctx context.Context, known *sight, b *batch, s plan.Rows) (plan.View, error) {
-	cfg := b.config().AsOf(known.image)
-	missing := b.chargesUnknownLimit(known.image, s, cfg)
+func (a access) view(ctx context.Context, known *sight, b *batch) (plan.View, error) {
+	cfg := b.config()
+	if cfg != nil && cfg.Origin != nil { // it may have raises that have ended
+		cfg = cfg.AsOf(known.image)
+	}
+	missing := b.chargesUnknownLimit(known.image, cfg)
 	st := a.standing(known, b, cfg, missing)
 	if st == plan.Unsure || missing && (st == plan.Older || st == plan.Early) {
 		current, err := a.reread(ctx, b)
 		switch {
 		case err == nil:
 			cfg = current.AsOf(known.image)
-			st, missing = known.compare(cfg), b.chargesUnknownLimit(known.image, s, cfg)
+			st, missing = known.compare(cfg), b.chargesUnknownLimit(known.image, cfg)
 		case missing || ctx.Err() != nil || !errors.Is(err, fault.ErrUnavailable):
 			return plan.View{}, err
 		default:
@@ -71,7 +74,7 @@ func (a access) view(ctx context.Context, known *sight, b *batch, s plan.Rows) (
 	if brings := missing && (st == plan.Current || st == plan.Early); brings || known.image == nil {
 		st = plan.Newer
 	}
-	v := plan.NewView(known.image, cfg, st, plan.Unopened(known.image, cfg, a.sureMS(), a.nowMS()))
+	v := plan.NewView(known.image, cfg, st, plan.DecidedAt(known.image, cfg, a.sureMS, a.nowMS()))
 	if v.Adopt {
 		if waiting, wait := v.Overfull(); waiting != nil {
 			return v, &Failure{Reason: Overfull, Configured: len(cfg.Limits), Waiting: waiting, Wait: wait}

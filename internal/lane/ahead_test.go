@@ -22,7 +22,7 @@ func holding(t *testing.T, n int64) (*Lane, *plan.Config) {
 	l.sight.known, l.sight.image = true, imageOf(cfg, 90*token, l.owner.NowMS())
 	l.owner.Horizon = func(string) time.Duration { return time.Second }
 	l.Ahead = l.owner.aheadOf(l)
-	l.Ahead.book(&Op{Amounts: []plan.Signed{{Name: "rpm", Amount: n * token}}, debited: l.owner.elapsed()}, Result{Image: l.sight.image, Config: cfg})
+	l.Ahead.book(&Op{Ask: plan.Ask{Amounts: []plan.Signed{{Name: "rpm", Amount: n * token}}}, debited: l.owner.elapsed()}, Result{Image: l.sight.image, Config: cfg})
 	return l, cfg
 }
 
@@ -92,7 +92,7 @@ func TestDebitAheadOfWhichNobodyKnowsIsInDoubt(t *testing.T) {
 	l.owner.Horizon = func(string) time.Duration { return time.Second }
 	l.Ahead = l.owner.aheadOf(l)
 	l.Ahead.stock.fetching = true
-	l.Ahead.book(&Op{Amounts: oneToken}, Result{Unconfirmed: true, Err: ErrTripped})
+	l.Ahead.book(&Op{Ask: plan.Ask{Amounts: oneToken}}, Result{Unconfirmed: true, Err: ErrTripped})
 	assert.False(t, l.Ahead.stock.parcels.Holds())
 	assert.False(t, l.Ahead.stock.fetching)
 	doubted, _ := l.owner.tally.amounts()
@@ -105,7 +105,7 @@ func TestRefusedWriteGoesAgainWithoutDebitingAhead(t *testing.T) {
 		l, cfg := resting(t), rpmOf(100)
 		image := imageOf(cfg, 90*token, l.owner.NowMS())
 		take := NewTake(t.Context(), oneToken, cfg)
-		ahead := &Op{ctx: t.Context(), take: true, Amounts: oneToken, cfg: cfg, Rank: LastRank, ahead: true, onOutcome: func(Result) {}}
+		ahead := &Op{ctx: t.Context(), Ask: plan.Ask{Take: true, Amounts: oneToken, Prefetch: true}, cfg: cfg, Rank: LastRank, onOutcome: func(Result) {}}
 		take.state, ahead.state = opCarried, opCarried
 		l.queue.ops = []*Op{take, ahead}
 		sendingOf(l, plan.NewView(image, cfg, plan.Current, l.owner.NowMS()), l.queue.ops...).settle(Answer{Verdict: ddb.Refused, Seen: true, Image: image})
@@ -119,7 +119,7 @@ func TestThrottledDebitAheadIsDropped(t *testing.T) {
 		l, cfg := holding(t, 2)
 		l.Ahead.stock.fetching, l.owner.Patience = true, time.Second
 		take, ahead := NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
-		ahead.ahead, ahead.abandoned = true, true
+		ahead.Prefetch, ahead.abandoned = true, true
 		ahead.onOutcome = func(r Result) { l.Ahead.book(ahead, r) }
 		take.state, ahead.state = opCarried, opCarried
 		l.queue.ops = []*Op{take, ahead}

@@ -13,7 +13,24 @@ type batch struct {
 	adjusts, takes []*Op
 }
 
-func (b *batch) ops() []*Op { return slices.Concat(b.adjusts, b.takes) }
+// ops are the adjusts, then the takes.
+func (b *batch) ops() []*Op {
+	switch {
+	case len(b.adjusts) == 0:
+		return b.takes
+	case len(b.takes) == 0:
+		return b.adjusts
+	}
+	return slices.Concat(b.adjusts, b.takes)
+}
+
+// asksOf returns what ops ask, in room if that is enough.
+func asksOf(room []*plan.Ask, ops []*Op) []*plan.Ask {
+	for _, o := range ops {
+		room = append(room, &o.Ask)
+	}
+	return room
+}
 
 func (b *batch) size() int { return len(b.adjusts) + len(b.takes) }
 
@@ -54,7 +71,7 @@ func (b *batch) config() *plan.Config {
 // image may be older than the grant: a transaction's answer shows no image.
 func (b *batch) refundsUnseen(image *schema.Image) bool {
 	return slices.ContainsFunc(b.adjusts, func(o *Op) bool {
-		return o.refusals == 0 && o.GivesBack() && (o.refundsOtherIncarnation(image) || o.refundsUnknownLimit(image) || o.refundsLaterWindow(image))
+		return o.Refusals == 0 && o.GivesBack() && (o.refundsOtherIncarnation(image) || o.refundsUnknownLimit(image) || o.refundsLaterWindow(image))
 	})
 }
 
@@ -64,23 +81,13 @@ func (b *batch) adjustsOnly(known *sight) bool { return len(b.takes) == 0 && kno
 
 // chargesUnknownLimit reports whether the batch charges a configured limit that the
 // image does not have.
-func (b *batch) chargesUnknownLimit(image *schema.Image, s plan.Rows, cfg *plan.Config) bool {
-	lacks := func(name string) bool {
-		return cfg.Index(name) >= 0 && (image == nil || image.Set.Index(name) < 0 || image.Limits[image.Set.Index(name)].Ghost)
+func (b *batch) chargesUnknownLimit(image *schema.Image, cfg *plan.Config) bool {
+	charges := func(o *Op) bool {
+		return slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool {
+			return (o.Take || a.Amount > 0) && !image.Holds(a.Name) && cfg.Index(a.Name) >= 0
+		})
 	}
-	for _, n := range s {
-		if n.Adjust > 0 && lacks(n.Name) {
-			return true
-		}
-	}
-	for _, o := range b.takes {
-		for _, a := range o.Amounts {
-			if lacks(a.Name) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.takes, charges) || slices.ContainsFunc(b.adjusts, charges)
 }
 
 // oneIncarnation keeps the adjusts that give back to the same incarnation as the first
@@ -109,7 +116,7 @@ func (q *queue) next(adjustsOnly bool) (batch, bool) {
 	}
 	var b batch
 	for _, o := range q.ops {
-		if !o.take {
+		if !o.Take {
 			b.adjusts = append(b.adjusts, o)
 		}
 	}
@@ -126,7 +133,7 @@ func (q *queue) next(adjustsOnly bool) (batch, bool) {
 func (q *queue) nextTakes() (takes []*Op) {
 	for _, o := range q.ops {
 		switch {
-		case !o.take || len(takes) > 0 && !sameConfig(takes[0].cfg, o.cfg):
+		case !o.Take || len(takes) > 0 && !sameConfig(takes[0].cfg, o.cfg):
 		case len(q.ops) == 1:
 			takes = o.asList()
 		default:

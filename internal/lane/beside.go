@@ -60,21 +60,21 @@ func (b *Beside) Inspect(ctx context.Context, cfg *plan.Config, older func(conte
 		}
 		b.known.image = image
 	}
-	return b.view(ctx, &Op{take: true, cfg: cfg})
+	return b.view(ctx, NewTake(ctx, nil, cfg))
 }
 
 // view puts what is known under the configuration of a take.
 func (b *Beside) view(ctx context.Context, o *Op) (plan.View, error) {
-	return b.lane.owner.access(b.lane).view(ctx, &b.known, &batch{takes: o.asList()}, nil)
+	return b.lane.owner.access(b.lane).view(ctx, &b.known, &batch{takes: o.asList()})
 }
 
 // Proposal is one bucket's part of a transaction.
 type Proposal struct {
-	// View is what the proposal was decided from, Write the decision and Sums the
-	// amounts it takes.
+	// View is what the proposal was decided from, Write the decision and Rows what it does to each
+	// limit.
 	View  plan.View
 	Write plan.Write
-	Sums  plan.Rows
+	Rows  plan.Rows
 	// Beyond is what limits in shadow do not have: it is counted and not charged.
 	Beyond []plan.Signed
 	// Waits means that the take does not fit beside Left, what is left to waiters. There
@@ -89,17 +89,20 @@ type Proposal struct {
 // whose call was refused so many times. A denial needs an image no older than a second, and
 // so does what is to be certain.
 func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.Signed, rank uint64, refused int, certain bool) (Proposal, error) {
-	o := &Op{take: true, Amounts: amounts, cfg: cfg, Rank: rank, refusals: refused}
+	o := NewTake(ctx, amounts, cfg)
+	o.Refusals = refused
 	v, err := b.recent(ctx, o, certain)
 	if err != nil {
 		return Proposal{}, err
 	}
-	q := choices{takes: o.asList()}
+	rules := plan.Rules{Crowding: b.known.crowding}
+	var left plan.Promises
 	if b.lane.Line.Waited() {
-		q.heads = b.lane.Line.heads()
+		left = b.lane.Line.LeftTo(rank, v.Reading())
+		rules.Left = func(int) plan.Promises { return left }
 	}
-	d := choose(&b.known, v, q)
-	return Proposal{View: v, Write: d.write, Sums: d.sums, Beyond: o.down, Waits: len(d.left) > 0, Left: d.promised, Returning: b.returning}, nil
+	d := plan.Decide(v, []*plan.Ask{&o.Ask}, nil, rules)
+	return Proposal{View: v, Write: d.Write, Rows: d.Rows, Beyond: o.Down, Waits: o.Fate == plan.Denied, Left: left, Returning: b.returning}, nil
 }
 
 // recent puts a recent image of the bucket under the configuration of a take.

@@ -1,18 +1,16 @@
 package lane
 
 import (
-	"slices"
-
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // move is what is decided of a turn: a write, and what it carries. A value.
 type move struct {
-	// view is what the write was decided from, sums what it does to each limit, and carried
-	// are its ops.
+	// view is what the write was decided from, rows what it does to each limit, and carried
+	// are its ops, adjusts first.
 	view    plan.View
-	sums    plan.Rows
+	rows    plan.Rows
 	carried []*Op
 	// write is what is written; giveBack is, if its kind is GiveBack.
 	write    plan.Write
@@ -26,9 +24,9 @@ type move struct {
 
 // facts are what a turn is decided from: a value, which is not changed.
 type facts struct {
-	// adjusts and takes are what the write may carry; sums are those of the adjusts.
+	// adjusts and takes are what the write may carry. room is for its rows.
 	adjusts, takes []*Op
-	sums           plan.Rows
+	room           plan.Rows
 	// view is the bucket under the configuration in force, known what else is known of it,
 	// and heads are the waiters at the head of its line.
 	view  plan.View
@@ -40,6 +38,12 @@ type facts struct {
 	// allows a claim whose only reason is the age of the refill instant.
 	shareHalvings int
 	mayHousekeep  bool
+}
+
+// excluded is a take that does not fit, with what goes before it.
+type excluded struct {
+	op         *Op
+	precedence plan.Precedence
 }
 
 // decided is what becomes of the ops of a turn. A value: whoever has it does what it says.
@@ -88,126 +92,112 @@ func (e *endings) lose(unfit []excluded) {
 	}
 }
 
-// decide decides a turn. It is pure, and the only place where it is decided what a write
-// carries: takes of limits that are gone end, and adjusts into a debt that cannot be stored;
-// then what fits is carried in its order, and the rest is denied or left for the next write.
+// decide decides a turn. It is pure. plan.Decide says what the write carries: takes of limits that are
+// gone end, and adjusts into a debt that cannot be stored; the rest is carried, denied, or left for the
+// next write.
 func decide(f facts) (d decided) {
-	f.sums = rowsOf(f.view, f.sums, f.takes)
-	takes := d.endUnknownLimits(f)
-	adjusts, sums := f.adjusts, f.sums
-	if len(adjusts) > 0 {
-		adjusts, sums = d.refuseDebt(f)
-	}
 	if f.looked {
-		takes = d.denyAsSeen(f, adjusts, takes)
+		f.takes = d.denyAsSeen(f)
 	}
-	if len(adjusts)+len(takes) == 0 {
+	b := batch{f.adjusts, f.takes}
+	ops := b.ops()
+	if len(ops) == 0 {
 		return d
 	}
-	c := choose(&f.known, f.view, choices{
-		adjusts: adjusts, takes: takes, sums: sums, heads: f.heads, shareHalvings: f.shareHalvings, mayHousekeep: f.mayHousekeep,
-	})
-	if len(c.dropped) > 0 {
-		d.end(c.dropped, Result{Denied: true})
+	var room [8]*plan.Ask
+	rules := plan.Rules{Tidy: f.mayHousekeep, Halvings: f.shareHalvings, Crowding: f.known.crowding}
+	if len(f.heads) > 0 {
+		rules.Left = leftTo(f.heads, ops, f.view.Reading())
 	}
-	if len(c.carried) == 0 {
-		d.left = c.left
-		return d
+	c, carried := plan.Decide(f.view, asksOf(room[:0], ops), f.room, rules), ops
+	if c.Carried < len(ops) {
+		carried = d.sort(ops)
+		left := excludedOf(ops, c.Excluded)
+		if c.Carried == 0 {
+			d.left = left
+			return d
+		}
+		d.postpone(f, left)
 	}
-	if len(c.deferred)+len(c.left) > 0 {
-		d.postpone(f, c)
-	}
-	for _, o := range adjusts {
-		o.noteDropped(f.view)
-		c.down = o.writeDown(c.down)
-	}
-	if c.write.Kind == plan.Nothing {
-		d.end(c.carried, Result{Image: f.view.Image, Now: f.view.Now, Config: f.view.Config})
+	if c.Write.Kind == plan.Nothing {
+		d.end(carried, Result{Image: f.view.Image, Now: f.view.Now, Config: f.view.Config})
 		return d
 	}
 	d.move = move{
-		view: f.view, sums: c.sums, carried: c.carried, write: c.write, adjusts: len(adjusts) > 0,
-		givesBack: len(adjusts) > 0 && c.sums.HasBack() && c.write.Kind != plan.Create,
+		view: f.view, rows: c.Rows, carried: carried, write: c.Write, adjusts: !carried[0].Take,
+		givesBack: !carried[0].Take && c.Rows.HasBack() && c.Write.Kind != plan.Create,
 	}
 	return d
 }
 
-// rowsOf returns the rows of a decision: those of the sums, and of the limits of ops.
-func rowsOf(v plan.View, rows plan.Rows, ops []*Op) plan.Rows {
+// sort ends the ops that cannot be carried, and puts off those that are left for the next write. It
+// returns those that the write carries.
+func (d *decided) sort(ops []*Op) (carried []*Op) {
 	for _, o := range ops {
-		for _, a := range o.Amounts {
-			rows.At(a.Name)
-		}
-		for _, a := range o.late {
-			rows.At(a.Name)
+		switch o.Fate {
+		case plan.Carried:
+			carried = append(carried, o)
+		case plan.Unknown:
+			d.end([]*Op{o}, Result{Err: &Failure{Reason: Outdated, Limit: o.Limit}})
+		case plan.TooDeep:
+			d.end([]*Op{o}, Result{Err: &Failure{Reason: TooDeep, Limit: o.Limit}})
+		case plan.NotAhead:
+			d.end([]*Op{o}, Result{Denied: true})
+		case plan.Deferred:
+			o.postponed++
+			d.again = append(d.again, o)
+		case plan.Denied:
 		}
 	}
-	return v.Rows(rows, nil)
+	return carried
 }
 
-// endUnknownLimits ends the takes whose limits are neither in the bucket nor in the
-// configuration in force. It returns the others.
-func (d *decided) endUnknownLimits(f facts) []*Op {
-	if !slices.ContainsFunc(f.takes, func(o *Op) bool { return f.sums.Missing(o.Amounts) != "" }) {
-		return f.takes
-	}
-	var known []*Op
-	for _, o := range f.takes {
-		if missing := f.sums.Missing(o.Amounts); missing != "" {
-			d.end([]*Op{o}, Result{Err: &Failure{Reason: Outdated, Limit: missing}})
-		} else {
-			known = append(known, o)
+// leftTo returns what each op must leave to the heads of the line that rank before it, without those
+// that the write carries.
+func leftTo(heads []head, ops []*Op, r plan.Reading) func(i int) plan.Promises {
+	return func(i int) plan.Promises {
+		var carried []*Waiter
+		for _, o := range ops[:i] {
+			if o.Waiter != nil && o.Fate == plan.Carried {
+				carried = append(carried, o.Waiter)
+			}
 		}
+		return promised(heads, ops[i].Rank, carried, r)
 	}
-	return known
 }
 
-// refuseDebt ends the adjusts that would put the bucket deeper into debt than it can
-// store. It returns the others with their sums.
-func (d *decided) refuseDebt(f facts) ([]*Op, plan.Rows) {
-	if f.sums.TooDeep(f.view.Image) == "" {
-		return f.adjusts, f.sums
+// excludedOf are the ops that do not fit.
+func excludedOf(ops []*Op, from []plan.Excluded) (unfit []excluded) {
+	for _, x := range from {
+		unfit = append(unfit, excluded{ops[x.Ask], x.Before})
 	}
-	kept, fit := make([]*Op, 0, len(f.adjusts)), rowsOf(f.view, nil, slices.Concat(f.adjusts, f.takes))
-	for _, o := range f.adjusts {
-		with := append(plan.Rows{}, fit...)
-		o.addTo(&with)
-		if name := with.TooDeep(f.view.Image); name != "" {
-			d.end([]*Op{o}, Result{Err: &Failure{Reason: TooDeep, Limit: name}})
-			continue
-		}
-		kept, fit = append(kept, o), with
-	}
-	return kept, fit
+	return unfit
 }
 
 // denyAsSeen denies the takes that did not fit at the instant when the bucket was read, and
 // returns the others. The refill during the read would make room in half of the reads, and
 // the write would then be refused.
-func (d *decided) denyAsSeen(f facts, adjusts, takes []*Op) []*Op {
+func (d *decided) denyAsSeen(f facts) (takes []*Op) {
 	v := f.view
 	if v.Adopt || v.Image == nil || !v.Config.Wrote(v.Image) {
-		return takes
+		return f.takes
 	}
 	v.Now = f.known.seenAt
-	fit, unfit := fitting(v, slices.Concat(adjusts, takes), f.heads)
+	b := batch{f.adjusts, f.takes}
+	fit, unfit := fitting(v, b.ops(), f.heads)
 	d.deny(v, unfit)
 	d.lose(unfit)
-	return fit[len(adjusts):]
+	return fit[len(f.adjusts):]
 }
 
-// postpone leaves takes for the next write, which is decided from the answer to this
+// postpone leaves takes that do not fit for the next write, which is decided from the answer to this
 // one. A take that was left once already, and does not fit a recent image beside those
 // before it, is denied: a caller of Acquire does not wait in line.
-func (d *decided) postpone(f facts, c decision) {
-	d.again = c.deferred
-	for _, o := range d.again {
-		o.postponed++
-	}
+func (d *decided) postpone(f facts, left []excluded) {
 	var unfit []excluded
 	recent := f.known.fresh(f.view.Now) && !f.view.Adopt
-	for _, x := range c.left {
-		if !recent || x.op.postponed == 0 && x.op.refusals == 0 {
+	for _, x := range left {
+		if !recent || x.op.postponed == 0 && x.op.Refusals == 0 {
 			x.op.postponed++
 			d.again = append(d.again, x.op)
 			continue
@@ -224,21 +214,16 @@ func denial(v plan.View, x excluded) Result {
 
 // fitting tells the ops that fit a view in their order from the takes that do not.
 func fitting(v plan.View, ops []*Op, heads []head) (fit []*Op, unfit []excluded) {
-	s := rowsOf(v, nil, ops)
-	var waiters []*Waiter
-	fit = make([]*Op, 0, len(ops))
-	for _, o := range ops {
-		if o.take {
-			if left := promised(heads, o.Rank, waiters, v.Reading()); !s.Fit(o.Amounts, left) {
-				unfit = append(unfit, excluded{o, plan.Precedence{Taken: s.Taken(), Left: left}})
-				continue
-			}
-		}
-		o.addTo(&s)
-		if o.Waiter != nil {
-			waiters = append(waiters, o.Waiter)
-		}
-		fit = append(fit, o)
+	var room [8]*plan.Ask
+	var rules plan.Rules
+	if len(heads) > 0 {
+		rules.Left = leftTo(heads, ops, v.Reading())
 	}
-	return fit, unfit
+	c := plan.Admit(v, asksOf(room[:0], ops), nil, rules)
+	for _, o := range ops {
+		if o.Fate != plan.Denied {
+			fit = append(fit, o)
+		}
+	}
+	return fit, excludedOf(ops, c.Excluded)
 }

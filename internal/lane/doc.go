@@ -27,7 +27,7 @@
 //	batch.go        the ops of several callers that one write carries
 //	sight.go        what is known of the bucket
 //	access.go       how it is read, and put under the configuration in force
-//	decide.go       choose.go  judge.go  what a write carries, and what its answer means for that; pure
+//	decide.go       judge.go  what becomes of the ops by package plan, and by the answer to their write; pure
 //	lost_answer.go  the tries of a write, without I/O: what follows when an answer is lost
 //	wait_line.go    the waiters, and who of them goes first
 //	contact.go      whether the bucket answers

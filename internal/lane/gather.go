@@ -104,7 +104,7 @@ func (q *queue) arrives(o *Op) {
 }
 
 func (g *gather) arrive(o *Op, now time.Time) {
-	if g.watched = now.Before(g.watchEnds); g.watched && o.take {
+	if g.watched = now.Before(g.watchEnds); g.watched && o.Take {
 		g.came++
 	}
 	if g.came >= g.granted || g.hurries(o, now) {
@@ -117,7 +117,7 @@ func (g *gather) arrive(o *Op, now time.Time) {
 func (g *gather) hurries(o *Op, now time.Time) bool {
 	soon := now.Add(hurryTimes * g.took)
 	deadline, bounded := o.ctx.Deadline()
-	return !o.take || o.refusals > 0 || bounded && deadline.Before(soon) || !o.Until.IsZero() && o.Until.Before(soon)
+	return !o.Take || o.Refusals > 0 || bounded && deadline.Before(soon) || !o.Until.IsZero() && o.Until.Before(soon)
 }
 
 // gathers returns what is closed when nobody is waited for any more; nil if the next write

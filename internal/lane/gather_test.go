@@ -188,8 +188,8 @@ func TestWhoEndsTheWait(t *testing.T) {
 		"late for the store":       {func(o *Op) { o.Until = time.Now().Add(hurryTimes*trip - 1) }, true},
 		"a caller who has time":    {func(o *Op) { o.ctx = within(hurryTimes * trip) }, false},
 		"a caller who has no time": {func(o *Op) { o.ctx = within(hurryTimes*trip - 1) }, true},
-		"refused before":           {func(o *Op) { o.refusals = 1 }, true},
-		"an adjust":                {func(o *Op) { o.take = false }, true},
+		"refused before":           {func(o *Op) { o.Refusals = 1 }, true},
+		"an adjust":                {func(o *Op) { o.Take = false }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

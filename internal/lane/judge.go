@@ -101,7 +101,7 @@ func (s *settled) endPending(ops []*Op, pending func(*Op) bool) (others []*Op) {
 func (s *settled) dropPrefetches(ops []*Op, unconfirmed bool) (others []*Op) {
 	var dropped []*Op
 	for _, o := range ops {
-		if o.ahead {
+		if o.Prefetch {
 			dropped = append(dropped, o)
 		} else {
 			others = append(others, o)
@@ -140,11 +140,11 @@ func (s *settled) decideAgain(ops []*Op) {
 	s.refused = true
 	var exhausted []*Op
 	for _, o := range ops {
-		if o.refusals++; o.refusals >= MaxRefusals {
+		if o.Refusals++; o.Refusals >= MaxRefusals {
 			exhausted = append(exhausted, o)
 			continue
 		}
-		s.worn = max(s.worn, o.refusals)
+		s.worn = max(s.worn, o.Refusals)
 		s.again = append(s.again, o)
 	}
 	s.end(exhausted, Result{Err: &Failure{Reason: Contended}})

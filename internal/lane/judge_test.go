@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -67,7 +68,7 @@ func TestImageOfOtherLimitsDeniesNobody(t *testing.T) {
 // Only who was refused too often ends; those who joined lately go on.
 func TestContentionEndsOnlyTheWorn(t *testing.T) {
 	worn, fresh := NewTake(t.Context(), nil, nil), NewTake(t.Context(), nil, nil)
-	worn.refusals = MaxRefusals - 1
+	worn.Refusals = MaxRefusals - 1
 	s := refusedBy(nil, plan.View{}, worn, fresh)
 	require.Equal(t, []*Op{fresh}, s.again)
 	require.Len(t, s.ends, 1)
@@ -75,7 +76,7 @@ func TestContentionEndsOnlyTheWorn(t *testing.T) {
 	var why *Failure
 	require.ErrorAs(t, s.ends[0].result.Err, &why)
 	require.Equal(t, Contended, why.Reason)
-	require.Equal(t, 1, fresh.refusals)
+	require.Equal(t, 1, fresh.Refusals)
 	require.Equal(t, 1, s.worn)
 }
 
@@ -102,7 +103,7 @@ func TestChooseDebitsAheadLast(t *testing.T) {
 	}
 	debit := func(n int64) *Op {
 		o := op(n)
-		o.ahead = true
+		o.Prefetch = true
 		return o
 	}
 	for name, c := range map[string]struct {
@@ -122,21 +123,16 @@ func TestChooseDebitsAheadLast(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			image := imageOf(cfg, c.tokens*token, now)
-			d := choose(&sight{known: true, image: image}, plan.NewView(image, cfg, c.adopt, now), choices{takes: c.takes, shareHalvings: c.halved})
-			assert.Equal(t, c.want, len(d.dropped) == 0)
-			for _, o := range d.dropped {
-				assert.NotContains(t, d.carried, o)
-			}
-			if len(d.admitted) > 1 {
-				assert.True(t, d.admitted[len(d.admitted)-1].ahead, "after the calls")
-			}
+			d := decide(facts{takes: c.takes, view: plan.NewView(image, cfg, c.adopt, now), known: sight{known: true, image: image}, shareHalvings: c.halved})
+			assert.Equal(t, c.want, c.takes[0].Fate == plan.Carried)
+			assert.Equal(t, c.want, slices.Contains(d.move.carried, c.takes[0]))
 		})
 	}
 	refusedOnce := op(1)
-	refusedOnce.refusals = 1
+	refusedOnce.Refusals = 1
 	image := imageOf(cfg, 90*token, now)
-	d := choose(&sight{known: true, image: image}, plan.NewView(image, cfg, plan.Current, now), choices{takes: []*Op{refusedOnce, debit(1)}})
-	assert.Len(t, d.dropped, 1, "a call that was refused")
+	d := decide(facts{takes: []*Op{refusedOnce, debit(1)}, view: plan.NewView(image, cfg, plan.Current, now), known: sight{known: true, image: image}})
+	assert.Equal(t, []*Op{refusedOnce}, d.move.carried, "a call that was refused")
 }
 
 // A turn ends what cannot be carried, whatever else it carries: a take of a limit that is gone,
@@ -147,9 +143,6 @@ func TestTurnEndsWhatCannotBeCarried(t *testing.T) {
 	gone := NewTake(t.Context(), []plan.Signed{{Name: "tpm", Amount: token}}, cfg)
 	deep, fits := NewAdjust(t.Context(), rpm(6), nil, cfg), NewAdjust(t.Context(), rpm(5), nil, cfg)
 	f := facts{takes: []*Op{gone}, adjusts: []*Op{deep, fits}, view: plan.NewView(image, cfg, plan.Current, 1000), known: sight{known: true, image: image}}
-	for _, o := range f.adjusts {
-		o.addTo(&f.sums)
-	}
 	d := decide(f)
 	reasons := map[*Op]Reason{}
 	for _, e := range d.ends {
@@ -159,7 +152,7 @@ func TestTurnEndsWhatCannotBeCarried(t *testing.T) {
 	}
 	assert.Equal(t, map[*Op]Reason{gone: Outdated, deep: TooDeep}, reasons)
 	assert.Equal(t, []*Op{fits}, d.move.carried)
-	assert.EqualValues(t, 5*token, d.move.sums.Of("rpm").Adjust)
+	assert.EqualValues(t, 5*token, d.move.rows.Of("rpm").Adjust)
 }
 
 // A take that was left once already and still does not fit is denied; one that comes new is
@@ -218,7 +211,7 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 			assert.Equal(t, end.doubts, doubted)
 			require.Len(t, l.queue.ops, end.backs)
 			for _, back := range l.queue.ops {
-				assert.False(t, back.take)
+				assert.False(t, back.Take)
 				assert.Equal(t, []byte("ci"), back.Incarnation, "to the bucket that granted it")
 				assert.Equal(t, []plan.Signed{{Name: "rpm", Amount: -1000}}, back.Amounts)
 			}
@@ -273,7 +266,7 @@ func TestTakesOfOtherLimitsRideInTheNextWrite(t *testing.T) {
 
 // A refused write is decided again without what it debited ahead.
 func TestRefusedDebitAheadIsDropped(t *testing.T) {
-	take, ahead := NewTake(t.Context(), oneToken, rpmOf(100)), &Op{take: true, ahead: true}
+	take, ahead := NewTake(t.Context(), oneToken, rpmOf(100)), &Op{Ask: plan.Ask{Take: true, Prefetch: true}}
 	for hidden := range 2 {
 		for _, ops := range [][]*Op{{take}, {take, ahead}, {ahead, take}} {
 			s := judge(&move{carried: ops}, Answer{Verdict: ddb.Refused, hidden: hidden}, nil, nobody)

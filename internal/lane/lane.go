@@ -177,7 +177,7 @@ func (l *Lane) account(o *Op, r Result) {
 	switch {
 	case r.Unconfirmed:
 		l.owner.Doubt(o.Amounts)
-	case o.take:
+	case o.Take:
 		if r.Err == nil && !r.Denied {
 			l.GiveBack(o, r)
 		}
@@ -249,7 +249,7 @@ func (l *Lane) finish(ops []*Op, r Result) {
 		if o.state >= opDone { // it was answered when the lane tripped
 			continue
 		}
-		if r.Denied && !o.ahead {
+		if r.Denied && !o.Prefetch {
 			l.sight.scarce = true
 			if p := l.pacer.Load(); p != nil {
 				p.denied()

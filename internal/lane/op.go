@@ -26,18 +26,13 @@ const (
 // Op is one caller's part of a bucket's writes: a take, which may be denied, or
 // an adjust, which may not.
 type Op struct {
-	ctx  context.Context // for its values; the write outlives its end
-	take bool
-	// Amounts are what a take takes. In an adjust, amounts above 0 are charged and
-	// amounts below 0 are given back.
-	Amounts []plan.Signed
-	cfg     *plan.Config
+	ctx context.Context // for its values; the write outlives its end
+	plan.Ask
+	cfg *plan.Config
 	// Done is closed when Result is there.
 	Done chan struct{}
-	// Incarnation is the bucket that an adjust gives back to. refundDropped means that
-	// this bucket is gone, so that nothing is given back.
-	Incarnation   []byte
-	refundDropped bool
+	// Incarnation is the bucket that an adjust gives back to.
+	Incarnation []byte
 
 	listOfOne [1]*Op // for alone
 	// Waiter is the caller's place in the bucket's line; nil for a call that does not
@@ -51,13 +46,11 @@ type Op struct {
 	// throttledBy is the last throttling error that put the op off; nil if nothing did.
 	throttledBy atomic.Pointer[error]
 
-	// ahead means that the op debits tokens before calls ask for them. Its onOutcome
-	// puts the tokens into the lane's stock; debited is when the write was sent. lapses
-	// means that the op takes tokens off the counter, as late amounts below 0, that were
-	// debited ahead and never admitted.
-	ahead, lapses bool
-	late          []plan.Signed
-	debited       int64
+	// debited is when the write of a prefetch was sent: its onOutcome puts the tokens into the lane's
+	// stock. lapses means that the op takes tokens off the counter that were debited ahead and never
+	// admitted.
+	debited int64
+	lapses  bool
 
 	// onOutcome is called with the outcome when no caller waits for it any more. outcome
 	// holds the outcome if it was known before onOutcome was set.
@@ -69,13 +62,7 @@ type Op struct {
 	notCarried bool
 	abandoned  bool // the caller has left: a grant is given back
 	bucketRead bool // the bucket was read for this op: it may be denied from that image, even if the read was slow
-	refusals   int
-	postponed  int // how many writes left it for the next one
-	dropped    []string
-	// down goes to the counter alone: what an adjust charges beyond the deepest debt of a limit,
-	// and what a take asks of limits in shadow that they do not have. unbound is what it asks of
-	// limits in shadow besides: it is charged, whatever is left.
-	down, unbound []plan.Signed
+	postponed  int  // how many writes left it for the next one
 	// Rank is the seniority of its caller among the waiters.
 	Rank uint64
 
@@ -127,20 +114,20 @@ func (r *Result) Window(limit string) bucket.WindowID {
 
 // NewTake makes an op that takes amounts under a configuration, all or nothing.
 func NewTake(ctx context.Context, amounts []plan.Signed, cfg *plan.Config) *Op {
-	return &Op{ctx: ctx, take: true, Amounts: amounts, cfg: cfg, Rank: LastRank, Done: make(chan struct{})}
+	return &Op{ctx: ctx, Ask: plan.Ask{Take: true, Amounts: amounts}, cfg: cfg, Rank: LastRank, Done: make(chan struct{})}
 }
 
 // NewAdjust makes an op that charges and gives back. It gives back only to the given
 // incarnation of the bucket; it charges whatever bucket there is.
 func NewAdjust(ctx context.Context, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) *Op {
-	return &Op{ctx: ctx, Amounts: amounts, Incarnation: incarnation, cfg: cfg, Done: make(chan struct{})}
+	return &Op{ctx: ctx, Ask: plan.Ask{Amounts: amounts}, Incarnation: incarnation, cfg: cfg, Done: make(chan struct{})}
 }
 
 // NewUnderWay makes an op for a take that a transaction carries, whose outcome is not known; beyond
 // is what of it goes to the counter alone.
 func NewUnderWay(ctx context.Context, amounts, beyond []plan.Signed, cfg *plan.Config) *Op {
 	o := NewTake(ctx, amounts, cfg)
-	o.state, o.down = opPending, beyond
+	o.state, o.Down = opPending, beyond
 	return o
 }
 
@@ -169,7 +156,7 @@ func (o *Op) asList() []*Op {
 func (o *Op) GivesBack() bool {
 	for _, a := range o.Amounts {
 		if a.Amount < 0 {
-			return !o.take
+			return !o.Take
 		}
 	}
 	return o.lapses
@@ -177,12 +164,12 @@ func (o *Op) GivesBack() bool {
 
 // charges reports whether an op takes anything.
 func (o *Op) charges() bool {
-	return o.take || slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount > 0 })
+	return o.Take || slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount > 0 })
 }
 
 // charged is what the op charges.
 func (o *Op) charged() []plan.Signed {
-	return slices.DeleteFunc(plan.Plus(o.Amounts, o.late), func(a plan.Signed) bool { return a.Amount <= 0 })
+	return slices.DeleteFunc(plan.Plus(o.Amounts, o.Late), func(a plan.Signed) bool { return a.Amount <= 0 })
 }
 
 // Outcome is what became of an op whose caller was told that it is under way; false if that
@@ -198,74 +185,9 @@ func (o *Op) Outcome() (Result, bool) {
 func (o *Op) refundOf(r Result) *Op {
 	charged := o.Amounts
 	if len(r.Down) > 0 {
-		charged = slices.DeleteFunc(slices.Clone(charged), func(a plan.Signed) bool { return named(r.Down, a.Name) })
+		charged = slices.DeleteFunc(slices.Clone(charged), func(a plan.Signed) bool { return plan.Includes(r.Down, a.Name) })
 	}
 	return NewAdjust(o.ctx, plan.Negated(plan.InWindows(charged, r.Window)), r.Image.Of(), o.cfg)
-}
-
-// noteDropped notes the limits of an adjust that a write decided from v leaves out,
-// because the bucket does not have them.
-func (o *Op) noteDropped(v plan.View) {
-	o.dropped = nil
-	for i, a := range o.Amounts {
-		if v.Missing(o.Amounts[i:i+1]) != "" {
-			o.dropped = append(o.dropped, a.Name)
-		}
-	}
-}
-
-// writeDown notes what of the op's charges is written down, of what the adjusts of its write are.
-// It returns what is left for the others.
-func (o *Op) writeDown(down []plan.Signed) (left []plan.Signed) {
-	o.down = nil
-	for _, d := range down {
-		amount, _ := plan.AmountOf(o.Amounts, d.Name)
-		if n := max(0, min(amount, d.Amount)); n > 0 {
-			o.down = append(o.down, plan.Signed{Name: d.Name, Amount: n})
-			d.Amount -= n
-		}
-		if d.Amount > 0 {
-			left = append(left, d)
-		}
-	}
-	return left
-}
-
-// addTo adds the op to the sums of a batch.
-func (o *Op) addTo(s *plan.Rows) {
-	if o.take && len(o.down)+len(o.unbound) == 0 { // most
-		s.Take(o.Amounts)
-		return
-	}
-	for _, a := range o.late {
-		if !o.refundDropped {
-			at := s.At(a.Name)
-			at.Late += a.Amount
-			at.Pass(a)
-		}
-	}
-	for _, a := range o.Amounts {
-		if !o.take && a.Amount <= 0 && o.refundDropped {
-			continue
-		}
-		at := s.At(a.Name)
-		at.Pass(a)
-		switch {
-		case o.take && named(o.down, a.Name):
-			at.Late += a.Amount
-		case o.take && !named(o.unbound, a.Name):
-			at.Take += a.Amount
-		case a.Amount > 0:
-			at.Adjust += a.Amount
-		default:
-			at.GiveBack(-a.Amount, a.Window)
-		}
-	}
-}
-
-func named(list []plan.Signed, name string) bool {
-	_, ok := plan.AmountOf(list, name)
-	return ok
 }
 
 // CallersContext is the context of the caller whose op it is, for its values.
@@ -276,7 +198,7 @@ func (o *Op) CallersContext() context.Context { return o.ctx }
 func (o *Op) Written() []plan.Signed {
 	var amounts []plan.Signed
 	for _, a := range o.Amounts {
-		if a.Amount > 0 || !o.refundDropped {
+		if a.Amount > 0 || !o.RefundDropped {
 			amounts = append(amounts, a)
 		}
 	}
@@ -286,11 +208,11 @@ func (o *Op) Written() []plan.Signed {
 // Ahead are the amounts that an op debits ahead of calls, and those that it takes off
 // the counter because they lapsed.
 func (o *Op) Ahead() (debited, lapsed []plan.Signed) {
-	if o.ahead {
+	if o.Prefetch {
 		debited = o.Amounts
 	}
-	if o.lapses && !o.refundDropped {
-		lapsed = plan.Negated(o.late)
+	if o.lapses && !o.RefundDropped {
+		lapsed = plan.Negated(o.Late)
 	}
 	return debited, lapsed
 }
@@ -306,7 +228,7 @@ func (o *Op) Cause() error {
 // refundsOtherIncarnation reports whether the op gives something back to another
 // incarnation of the bucket than the one in the image.
 func (o *Op) refundsOtherIncarnation(m *schema.Image) bool {
-	return !o.refundDropped && o.GivesBack() && !bytes.Equal(o.Incarnation, m.Of())
+	return !o.RefundDropped && o.GivesBack() && !bytes.Equal(o.Incarnation, m.Of())
 }
 
 // refundsUnknownLimit reports whether the op gives back to a limit that the bucket in

@@ -37,7 +37,7 @@ func (q *queue) carried() (ops []*Op) {
 
 // givesBack reports whether an adjust is queued or under way: it may make room.
 func (q *queue) givesBack() bool {
-	return slices.ContainsFunc(q.ops, func(o *Op) bool { return !o.take })
+	return slices.ContainsFunc(q.ops, func(o *Op) bool { return !o.Take })
 }
 
 // end gives its result to an op that a write carried.
@@ -46,11 +46,11 @@ func (q *queue) end(o *Op, r Result) {
 		q.record(o, r)
 		return
 	}
-	if q.gather != nil && o.take && r.Err == nil && !r.Denied {
+	if q.gather != nil && o.Take && r.Err == nil && !r.Denied {
 		q.grants()
 	}
 	o.state, o.Result = opDone, r
-	o.Result.Dropped, o.Result.Down = o.dropped, o.down
+	o.Result.Dropped, o.Result.Down = o.Dropped, o.Down
 	close(o.Done)
 }
 
@@ -73,7 +73,7 @@ func (q *queue) answerPending(o *Op, err error) {
 // record gives its outcome to an op whose caller does not wait any more.
 func (q *queue) record(o *Op, r Result) {
 	onOutcome := o.onOutcome
-	r.Dropped, r.Down = o.dropped, o.down
+	r.Dropped, r.Down = o.Dropped, o.Down
 	o.state = opGone // a caller who left must not take the result for its own
 	o.outcome.Store(&r)
 	if onOutcome == nil {
@@ -93,7 +93,7 @@ func (q *queue) again(o *Op, silent bool) {
 	case o.state >= opDone: // answered when the bucket stopped answering
 	case o.state == opPending: // nothing landed for it, and its caller has gone on
 		q.record(o, Result{Err: silence(ErrTripped)})
-	case o.abandoned && o.take: // nothing landed for it, nobody waits
+	case o.abandoned && o.Take: // nothing landed for it, nobody waits
 		q.record(o, Result{Denied: true})
 	case silent:
 		q.endUnwritten(o, silence(ErrTripped))

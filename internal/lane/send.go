@@ -37,7 +37,7 @@ func (w *sending) begin() {
 		c.Keys, c.Entity, c.Resource = l.owner.Keys, l.Entity, l.Resource
 	}
 	if l.owner.OnSend != nil {
-		l.owner.OnSend(l, w.delivery.operation, w.sums)
+		l.owner.OnSend(l, w.delivery.operation, w.rows)
 	}
 	w.delivery.prepare(l.sight.image, &l.learnt.own)
 	if l.owner.Trace != nil {
@@ -138,7 +138,7 @@ func (w *sending) abandoned(silent bool) bool {
 	w.lane.mu.Lock()
 	defer w.lane.mu.Unlock()
 	for _, o := range w.carried {
-		if !(o.take && o.abandoned) && !(silent && o.state == opPending) {
+		if !(o.Take && o.abandoned) && !(silent && o.state == opPending) {
 			return false
 		}
 	}
@@ -152,7 +152,7 @@ func (w *sending) outOfTime() bool {
 	w.lane.mu.Lock()
 	defer w.lane.mu.Unlock()
 	for _, o := range w.carried {
-		abandoned := o.take && o.abandoned
+		abandoned := o.Take && o.abandoned
 		if !abandoned && (o.Until.IsZero() || now.Before(o.Until)) {
 			return false
 		}
@@ -171,11 +171,11 @@ func (w *sending) book(a Answer) bool {
 		w.ended(a)
 	}
 	if p := l.pacer.Load(); p != nil && a.Verdict == ddb.Landed {
-		p.landed(w.sums)
+		p.landed(w.rows)
 	}
 	switch {
 	case a.Seen && a.Verdict == ddb.Landed:
-		l.learn(a.Image, w.asked, w.sums)
+		l.learn(a.Image, w.asked, w.rows)
 	case a.Seen:
 		l.learn(a.Image, w.asked, nil)
 	default:

@@ -28,7 +28,7 @@ func TestALaneHears(t *testing.T) {
 	assert.Equal(t, plan.Crowding{Heard: 1100, Trip: 7}, l.sight.crowding)
 	l.sight.crowding.Refused = 9
 	known := l.snapshot()
-	assert.Equal(t, plan.Crowding{Heard: 1100, Trip: 7, Refused: 2}, known.crowding.Within(2))
+	assert.Equal(t, plan.Crowding{Heard: 1100, Trip: 7, Refused: 9}, known.crowding)
 }
 
 // An answer to a request sent earlier does not replace a later one, whatever the clock said
@@ -103,9 +103,9 @@ func TestRefusedWriteTookNothing(t *testing.T) {
 		after := imageOf(cfg, 49*token, l.owner.NowMS())
 		after.Set, after.Limits[0].Consumed = before.Set, token
 		var ours plan.Rows
-		NewTake(t.Context(), oneToken, cfg).addTo(&ours)
+		NewTake(t.Context(), oneToken, cfg).AddTo(&ours)
 		w := sendingOf(l, plan.View{Config: cfg})
-		w.write.Kind, w.sums, w.asked = plan.GiveBack, ours, l.owner.Ask()
+		w.write.Kind, w.rows, w.asked = plan.GiveBack, ours, l.owner.Ask()
 		w.book(Answer{Verdict: verdict, Seen: true, Image: after})
 		assert.Equal(t, verdict == ddb.Refused, l.sight.shared != 0, verdict)
 	}
@@ -117,7 +117,7 @@ func TestLearningOfNobodyMakesNoGarbage(t *testing.T) {
 	image := imageOf(cfg, 50*token, 0)
 	v := plan.NewView(image, cfg, plan.Current, 0)
 	var ours plan.Rows
-	NewTake(t.Context(), oneToken, cfg).addTo(&ours)
+	NewTake(t.Context(), oneToken, cfg).AddTo(&ours)
 	w, s := v.Plan(ours, plan.Rules{}), sight{}
 	assert.Zero(t, testing.AllocsPerRun(100, func() { s.learnCrowding(&w, true, image, 0) }))
 }

@@ -105,7 +105,7 @@ func (k *stock) fetchOp(cfg *plan.Config, known *sight, nowMS, now int64) *Op {
 	}
 	k.fetching = true
 	o := NewTake(context.Background(), want, cfg)
-	o.ahead, o.abandoned, o.debited = true, true, now
+	o.Prefetch, o.abandoned, o.debited = true, true, now
 	return o
 }
 
@@ -139,7 +139,7 @@ func (k *stock) lapsedOp(known *sight) *Op {
 		return nil // with its bucket the counter is gone
 	}
 	o := NewAdjust(context.Background(), nil, k.debited.Of(), k.cfg)
-	o.late, o.lapses = plan.Negated(lapsed), true
+	o.Late, o.lapses = plan.Negated(lapsed), true
 	return o
 }
 
@@ -147,7 +147,7 @@ func (k *stock) lapsedOp(known *sight) *Op {
 // doubt: what perhaps was taken off stays consumed, and so does everything that a closed
 // limiter could not take off.
 func (k *stock) tookOff(o *Op, r Result, closed bool) (doubt []plan.Signed) {
-	lapsed := plan.Negated(o.late)
+	lapsed := plan.Negated(o.Late)
 	switch {
 	case r.Err == nil:
 	case r.Unconfirmed || closed:
@@ -205,8 +205,8 @@ func (k *stock) stop() {
 func (k *stock) counted(carried []*Op, before, after *schema.Image, now int64) {
 	var own plan.Rows
 	for _, o := range carried {
-		o.addTo(&own)
-		if o.take && !o.ahead {
+		o.AddTo(&own)
+		if o.Take && !o.Prefetch {
 			k.parcels.Admitted(o.Amounts, now)
 		}
 	}

@@ -21,11 +21,9 @@ type turn struct {
 	by   driver
 	// ctx is that under which requests are sent.
 	ctx context.Context
-	// batch holds the ops that have not ended yet, which the write may carry. sums are the amounts of
-	// its adjusts.
+	// batch holds the ops that have not ended yet, which the write may carry.
 	batch
-	sums plan.Rows
-	// room is for the sums of most writes.
+	// room is for the rows of most writes.
 	room [2]plan.Row
 	// view is what the write is decided from.
 	view plan.View
@@ -36,9 +34,7 @@ type turn struct {
 }
 
 func newTurn(by driver, b batch) *turn {
-	t := &turn{lane: by.lane, by: by, ctx: by.of(&b), batch: b}
-	t.sums = t.room[:0]
-	return t
+	return &turn{lane: by.lane, by: by, ctx: by.of(&b), batch: b}
 }
 
 // carry decides the batch and sends its write. handed means that another goroutine runs
@@ -74,12 +70,14 @@ func (t *turn) prepare() (w *sending, handed bool) {
 		if t.size() == 0 {
 			return nil, false
 		}
-		t.addAdjusts()
+		if len(t.adjusts) > 1 {
+			t.limitAdjusts()
+		}
 		if !t.charges() {
 			return t.giveBack(), false
 		}
 	}
-	v, err := l.owner.access(l).view(t.ctx, &l.sight, &t.batch, t.sums)
+	v, err := l.owner.access(l).view(t.ctx, &l.sight, &t.batch)
 	if err != nil && ofConfiguration(err) && len(t.takes) > 0 {
 		l.finish(t.takes, Result{Err: err})
 		l.requeue(t.adjusts)
@@ -156,8 +154,8 @@ func (t *turn) dropLostRefunds() {
 	}
 	kept := t.adjusts[:0]
 	for _, o := range t.adjusts {
-		o.refundDropped = o.refundDropped || o.refundsOtherIncarnation(s.image)
-		if o.refundDropped && !o.charges() {
+		o.RefundDropped = o.RefundDropped || o.refundsOtherIncarnation(s.image)
+		if o.RefundDropped && !o.charges() {
 			t.lane.finish(o.asList(), Result{Image: s.image, Now: t.lane.owner.NowMS(), Config: o.cfg})
 			continue
 		}
@@ -166,18 +164,19 @@ func (t *turn) dropLostRefunds() {
 	t.adjusts = kept
 }
 
-// addAdjusts adds the adjusts to the sums in their order, as many as one write can carry.
+// limitAdjusts keeps as many adjusts, in their order, as one write can carry.
 // What was taken in different windows of a quota is given back in different writes: which of
 // them has ended is not told by their ordinals where the unit or the kind changed between. The
 // others go back into the queue.
-func (t *turn) addAdjusts() {
+func (t *turn) limitAdjusts() {
+	sums := make(plan.Rows, 0, 4)
 	for i, o := range t.adjusts {
-		if t.sums.Overflows(o.Amounts) || t.sums.OfOtherWindows(o.Amounts) {
+		if sums.Overflows(o.Amounts) || sums.OfOtherWindows(o.Amounts) {
 			t.lane.requeue(t.adjusts[i:])
 			t.adjusts = t.adjusts[:i]
 			return
 		}
-		o.addTo(&t.sums)
+		o.AddTo(&sums)
 	}
 }
 
@@ -185,7 +184,7 @@ func (t *turn) addAdjusts() {
 func (t *turn) choose(wary bool) (w *sending, handed bool) {
 	l := t.lane
 	f := facts{
-		adjusts: t.adjusts, takes: t.takes, sums: t.sums, view: t.view, known: l.snapshot(), looked: wary,
+		adjusts: t.adjusts, takes: t.takes, room: t.room[:0], view: t.view, known: l.snapshot(), looked: wary,
 		shareHalvings: t.halvings(), mayHousekeep: !l.learnt.housekeepingRefused,
 	}
 	if l.Line.Waited() {
@@ -208,7 +207,7 @@ func (t *turn) choose(wary bool) (w *sending, handed bool) {
 		return nil, false
 	}
 	for _, o := range d.move.carried {
-		if o.ahead { // the age of what it debits counts from now
+		if o.Prefetch { // the age of what it debits counts from now
 			o.debited = l.owner.elapsed()
 		}
 	}
@@ -268,9 +267,10 @@ func (t *turn) giveBack() *sending {
 		v.Image = s.image
 	}
 	v.Now = plan.DecidedAt(v.Image, v.Config, t.lane.owner.SureMS, t.lane.owner.NowMS())
-	v.Rows(t.sums, nil)
-	for i := range t.sums {
-		if l, ok := t.sums[i].GivenBack(s.known); ok {
+	var room [8]*plan.Ask
+	rows := v.Sums(asksOf(room[:0], t.adjusts), t.room[:0])
+	for i := range rows {
+		if l, ok := rows[i].GivenBack(s.known); ok {
 			g.Limits = append(g.Limits, l)
 		}
 	}
@@ -279,7 +279,7 @@ func (t *turn) giveBack() *sending {
 		return nil
 	}
 	return t.write(move{
-		view: v, sums: t.sums, carried: t.adjusts, write: plan.Write{Kind: plan.GiveBack}, giveBack: g, adjusts: true, givesBack: true,
+		view: v, rows: rows, carried: t.adjusts, write: plan.Write{Kind: plan.GiveBack}, giveBack: g, adjusts: true, givesBack: true,
 	})
 }
 

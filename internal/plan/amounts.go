@@ -30,6 +30,12 @@ func AmountOf(list []Signed, name string) (int64, bool) {
 	return 0, false
 }
 
+// Includes reports whether a limit is listed.
+func Includes(list []Signed, name string) bool {
+	_, ok := AmountOf(list, name)
+	return ok
+}
+
 // Merged combines two lists by name. A name that is only in one list counts as 0 in the
 // other. Windows are those of give-backs, which are merged of one window only.
 func Merged(a, b []Signed, combine func(x, y int64) int64) []Signed {

@@ -200,10 +200,10 @@ func TestLeavesHalf(t *testing.T) {
 		{60, 0, 0, 30, false}, // full holds no more
 	} {
 		carried := Rows{{Name: "rpm", Amounts: bucket.Amounts{Take: c.take * milli, Adjust: c.adjust * milli, Back: c.back * milli}}}
-		assert.Equal(t, c.leaves, v.Rows(carried, nil).LeaveHalf([]Signed{{Name: "rpm", Amount: c.amount * milli}}), "%+v", c)
+		assert.Equal(t, c.leaves, v.Rows(carried, nil).leaveHalf([]Signed{{Name: "rpm", Amount: c.amount * milli}}), "%+v", c)
 	}
 	lacks := []Signed{{Name: "tpm", Amount: 1}}
-	assert.False(t, v.Rows(nil, lacks).LeaveHalf(lacks), "a limit that the bucket lacks")
+	assert.False(t, v.Rows(nil, lacks).leaveHalf(lacks), "a limit that the bucket lacks")
 }
 
 // What memory denies is what does not fit the view, with the outlook of each limit, whatever
@@ -293,4 +293,24 @@ func TestWaitAboveAQuota(t *testing.T) {
 	assert.Zero(t, Promise{}.Wait(state, now, 120))
 	assert.Zero(t, Promise{Amount: 30}.Wait(state, now, 120))
 	assert.EqualValues(t, bucket.Never, Promise{Amount: 50, After: state, At: now}.Wait(state, now, 120))
+}
+
+// After refusals a write takes a share of what the bucket holds. The first take always rides; a later
+// one that goes beyond the share is left for the next write, and counts for the takes behind it.
+func TestDeferredTake(t *testing.T) {
+	rate := bucket.Rate{Burst: 100 * milli, Amount: 1, Period: 1000}
+	v := roomView(Current, schema.Stored{Rate: rate, Tokens: 80 * milli})
+	ask := func(tokens int64) *Ask {
+		return &Ask{Take: true, Amounts: []Signed{{Name: "rpm", Amount: tokens * milli}}}
+	}
+	asks := []*Ask{ask(30), ask(20), ask(10), ask(25)}
+	d := Decide(v, asks, nil, Rules{Halvings: 1})
+	fates := make([]Fate, len(asks))
+	for i, a := range asks {
+		fates[i] = a.Fate
+	}
+	assert.Equal(t, []Fate{Carried, Deferred, Carried, Denied}, fates)
+	assert.Equal(t, 2, d.Carried)
+	assert.EqualValues(t, 40*milli, d.Rows.Of("rpm").Take)
+	assert.EqualValues(t, 60*milli, d.Excluded[0].Before.Taken.Of("rpm").Take, "with the take that was left")
 }

@@ -93,8 +93,12 @@ func (b *claimBuilder) add(r *Row, level, consumed, passed int64) {
 
 // keep credits a limit, and brings its parameters if they change.
 func (b *claimBuilder) keep(l *schema.Stored, r *Row) {
-	c := r.decide(b.others.spendWay(r.state.Rate, r.Take, b.view.Now, true))
-	r.boundDebt(&c)
+	way := b.others.spendWay(r.state.Rate, r.Take, b.view.Now)
+	way.Move = true
+	c := r.decide(way)
+	if r.state.Tokens < r.out()-MaxDebt/2 {
+		r.boundDebt(&c)
+	}
 	out := schema.ClaimLimit{Name: r.Name, Kind: schema.ClaimKeep, Consumed: r.Consumed(), Passed: r.Passed(), Seen: *l, Backs: r.back() > 0, Window: r.window}
 	if r.begins {
 		out.Life = r.life

@@ -46,13 +46,6 @@ type Crowding struct {
 	adding, filling float32
 }
 
-// Within is the crowding for a write that was refused so many times: a write that was
-// never refused is in no hurry.
-func (c Crowding) Within(refusals int) Crowding {
-	c.Refused = min(c.Refused, refusals)
-	return c
-}
-
 // guess is the form in which a full limit is written if its image says little, because
 // other processes have written since. It is the form that was refused less often of
 // late. ByState means no guess: the form that the image gives.
@@ -67,8 +60,8 @@ func (c Crowding) guess(now int64) bucket.Form {
 }
 
 // spendWay is the form and slack with which a write takes from a limit.
-func (c Crowding) spendWay(r bucket.Rate, take, now int64, move bool) bucket.Way {
-	w := bucket.Way{Move: move, Slack: c.slackOf(r, take)}
+func (c Crowding) spendWay(r bucket.Rate, take, now int64) bucket.Way {
+	w := bucket.Way{Slack: c.slackOf(r, take)}
 	if c.guess(now) == bucket.Adding { // not Filling: one whose image is below full adds
 		w.Form = bucket.Adding
 	}

@@ -58,9 +58,8 @@ func TestGuess(t *testing.T) {
 	} {
 		assert.Equal(t, test.want, test.crowding.guess(200), test.name)
 	}
-	w := Crowding{Slack: firstSlack, Heard: 100, adding: .2}.spendWay(perSecond(1, 100), 0, 200, true)
-	assert.Equal(t, bucket.Way{Move: true, Slack: 32}, w, "filling is for what is full, and what is not adds")
-	assert.Equal(t, 2, Crowding{Refused: 5}.Within(2).Refused, "a new write is in no hurry")
+	w := Crowding{Slack: firstSlack, Heard: 100, adding: .2}.spendWay(perSecond(1, 100), 0, 200)
+	assert.Equal(t, bucket.Way{Slack: 32}, w, "filling is for what is full, and what is not adds")
 }
 
 // crowdedImage is a bucket of one limit, with so many tokens and so much consumed.
@@ -156,6 +155,12 @@ func TestPlansLeaveTheSlack(t *testing.T) {
 	assert.EqualValues(t, 1050, after.Limits[0].Consumed)
 	spend = v.Plan(take, Rules{})
 	assert.EqualValues(t, 99_000, v.After(taken, nil, &spend).State(0).Level(now))
+	put := func(refusals int) int64 {
+		asks := []*Ask{{Take: true, Amounts: taken, Refusals: refusals}}
+		d := Decide(v, asks, nil, Rules{Crowding: Crowding{Refused: 5}})
+		return d.Write.Spend.Limits[0].Put
+	}
+	assert.EqualValues(t, 99_000/urgentShare, put(0)-put(5), "a new write is in no hurry")
 }
 
 const (

@@ -7,6 +7,7 @@
 // claim, Retry a spend, and Adjust a spend into debt or a give-back.
 //
 //	amounts.go   lists of amounts by limit
+//	decide.go    Decide: the fate of each ask of a caller, and the write that carries the admitted ones
 //	row.go       one limit in one decision: its sums, its facts, its change
 //	rows.go      the rows of a decision: which takes fit beside the sums
 //	uncharged.go amounts that go to counters alone: limits in shadow, deepest debts
@@ -15,7 +16,7 @@
 //	reading.go   what an answer showed of a bucket, for statuses and forecasts
 //	forecast.go  what is left to waiters, and when a limit will hold an amount
 //	shape.go     the shapes of a write
-//	write.go     View.Plan: composes a write: create, spend, claim, or nothing
+//	write.go     composes a write: create, spend, claim, or nothing
 //	spend.go     claim.go   the two updates of a bucket that exists
 //	after.go     the image that a write leaves when DynamoDB returns none
 //	ttl.go       when a bucket may be deleted, and how deep in debt a ttl lets it be

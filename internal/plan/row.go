@@ -206,10 +206,10 @@ func (r *Row) decide(w bucket.Way) (c change) {
 	return c
 }
 
-// boundDebt lets a charge that goes deep into debt land only if the bucket can store the
-// result, whoever else charges meanwhile.
+// boundDebt lets a charge that goes deep into debt, more than half of MaxDebt, land only if the bucket
+// can store the result, whoever else charges meanwhile.
 func (r *Row) boundDebt(c *change) {
-	if out := r.out(); out > 0 && !c.Full && r.state.Tokens < out-MaxDebt/2 {
+	if out := r.out(); out > 0 && !c.Full {
 		c.raiseLow(out - r.back() - MaxDebt)
 	}
 }

@@ -84,6 +84,100 @@ func (v View) rowOf(rows Rows, name string) *Row {
 	return r
 }
 
+// Ask is the request of one caller to a bucket, and the decision about it.
+type Ask struct {
+	// Amounts are the amounts of a take or, in an adjust, those to charge, above 0, and to give back,
+	// below 0.
+	Amounts []Signed
+	// Late are taken off the counter alone, below 0: they were debited ahead of calls and have lapsed.
+	Late []Signed
+	// Take means that the ask may be denied; else it is an adjust, which may not. Prefetch means that
+	// the take debits tokens ahead of calls.
+	Take, Prefetch bool
+	// RefundDropped means that the bucket to give back to is gone, so that nothing is given back.
+	RefundDropped bool
+	// Refusals is how often a write of the ask was refused.
+	Refusals int
+
+	// Fate is the decision. Limit names the limit of an ask that is Unknown or TooDeep.
+	Fate  Fate
+	Limit string
+	// Down are the amounts that go to the counter alone: the charges of an adjust beyond the deepest
+	// debt of a limit, and the part of a take beyond limits in shadow. Unbound is the part of a take of
+	// limits in shadow that is charged, whatever is left.
+	Down, Unbound []Signed
+	// Dropped are the limits of an adjust that the bucket does not have, so that the write leaves them
+	// out.
+	Dropped []string
+}
+
+// Fate is what becomes of an ask.
+type Fate uint8
+
+// The fates of an ask.
+const (
+	Carried  Fate = iota // the write carries it
+	Denied               // it does not fit
+	Deferred             // it fits, but is left for the next write: other processes wrote first of late
+	Unknown              // it names a limit that the bucket neither has nor gets
+	TooDeep              // it charges more debt than a bucket can store
+	NotAhead             // it would debit scarce tokens ahead of calls
+)
+
+// Sums returns the rows of asks that are all carried.
+func (v View) Sums(asks []*Ask, room Rows) Rows {
+	rows := v.rowsOf(asks, room)
+	for _, a := range asks {
+		a.AddTo(&rows)
+	}
+	return rows
+}
+
+// rowsOf returns a row of each limit of the asks, in rows if they have room.
+func (v View) rowsOf(asks []*Ask, rows Rows) Rows {
+	for _, a := range asks {
+		for _, one := range a.Amounts {
+			rows.At(one.Name)
+		}
+		for _, one := range a.Late {
+			rows.At(one.Name)
+		}
+	}
+	return v.Rows(rows, nil)
+}
+
+// AddTo adds the amounts to the sums of rows.
+func (a *Ask) AddTo(rows *Rows) {
+	if !a.RefundDropped {
+		for _, one := range a.Late {
+			at := rows.At(one.Name)
+			at.Late += one.Amount
+			at.Pass(one)
+		}
+	}
+	for _, one := range a.Amounts {
+		if !a.Take && one.Amount <= 0 && a.RefundDropped {
+			continue
+		}
+		at := rows.At(one.Name)
+		if one.Passed != 0 {
+			at.Pass(one)
+		}
+		switch {
+		case a.Take && a.Down == nil && a.Unbound == nil: // of no limit in shadow
+			at.Take += one.Amount
+		case a.Take && Includes(a.Down, one.Name):
+			at.Late += one.Amount
+		case a.Take && !Includes(a.Unbound, one.Name):
+			at.Take += one.Amount
+		case one.Amount > 0:
+			at.Adjust += one.Amount
+		default:
+			at.GiveBack(-one.Amount, one.Window)
+		}
+	}
+}
+
 // Take adds what a take takes.
 func (rows *Rows) Take(amounts []Signed) {
 	for _, a := range amounts {
@@ -103,23 +197,23 @@ func (rows Rows) Taken() (taken Rows) {
 	return taken
 }
 
-// Missing returns the first limit of amounts that the bucket neither has nor gets with the write; "" if
-// there is none.
-func (rows Rows) Missing(amounts []Signed) string {
+// missing returns the limits of amounts that the bucket neither has nor gets with the write.
+func (rows Rows) missing(amounts []Signed) (names []string) {
 	for _, a := range amounts {
 		if !rows.find(a.Name).known {
-			return a.Name
+			names = append(names, a.Name)
 		}
 	}
-	return ""
+	return names
 }
 
-// TooDeep names a limit that the adjusts put deeper into debt than can be stored; "" if
-// there is none.
-func (rows Rows) TooDeep(m *schema.Image) string {
-	for i := range rows {
-		if r := &rows[i]; r.place >= 0 && r.Adjust > 0 && m.Limits[r.place].Tokens < r.Adjust-MaxDebt {
-			return r.Name
+// tooDeep returns the first limit that the charges of an adjust, beside the sums, put deeper into debt
+// than can be stored; "" if there is none.
+func (rows Rows) tooDeep(charges []Signed, m *schema.Image) string {
+	for _, a := range charges {
+		r := rows.find(a.Name)
+		if r.place >= 0 && a.Amount > 0 && m.Limits[r.place].Tokens < r.Adjust+a.Amount-MaxDebt {
+			return a.Name
 		}
 	}
 	return ""
@@ -140,9 +234,9 @@ func (rows Rows) Fit(amounts []Signed, left Promises) bool {
 	return true
 }
 
-// Modest reports whether a take, with the sums, stays within a share of what the bucket holds; the
+// modest reports whether a take, with the sums, stays within a share of what the bucket holds; the
 // share has been halved the given number of times.
-func (rows Rows) Modest(amounts []Signed, halved int) bool {
+func (rows Rows) modest(amounts []Signed, halved int) bool {
 	for _, a := range amounts {
 		if r := rows.find(a.Name); !r.shadow && r.Take+a.Amount > r.room()>>halved {
 			return false
@@ -151,9 +245,9 @@ func (rows Rows) Modest(amounts []Signed, halved int) bool {
 	return true
 }
 
-// LeaveHalf reports whether a take beside the sums leaves every limit that it names at half its burst
+// leaveHalf reports whether a take beside the sums leaves every limit that it names at half its burst
 // or more.
-func (rows Rows) LeaveHalf(amounts []Signed) bool {
+func (rows Rows) leaveHalf(amounts []Signed) bool {
 	for _, a := range amounts {
 		if r := rows.find(a.Name); !r.stored || r.room()-r.out()-a.Amount < r.state.Burst/2 {
 			return false

@@ -9,9 +9,9 @@ package plan
 // A limit may say how far corrections may take it below 0. What an adjust charges beyond that is
 // written down: it goes to the counter alone, as what was counted without the bucket does.
 
-// Shadowed splits the amounts of limits in shadow into those that fit beside the sums and those beyond
+// shadowed splits the amounts of limits in shadow into those that fit beside the sums and those beyond
 // the limit. The rows have the limits.
-func (rows Rows) Shadowed(amounts []Signed) (fits, beyond []Signed) {
+func (rows Rows) shadowed(amounts []Signed) (fits, beyond []Signed) {
 	for _, a := range amounts {
 		switch r := rows.find(a.Name); {
 		case !r.shadow:
@@ -24,9 +24,9 @@ func (rows Rows) Shadowed(amounts []Signed) (fits, beyond []Signed) {
 	return fits, beyond
 }
 
-// WriteDown moves the amounts that adjusts charge beyond the deepest debt from the tokens to the
+// writeDown moves the amounts that adjusts charge beyond the deepest debt from the tokens to the
 // counters. It returns them, nil for none.
-func (rows Rows) WriteDown() (down []Signed) {
+func (rows Rows) writeDown() (down []Signed) {
 	for i := range rows {
 		r := &rows[i]
 		if !r.bounded || !r.known || r.Adjust == 0 {
@@ -41,8 +41,8 @@ func (rows Rows) WriteDown() (down []Signed) {
 	return down
 }
 
-// BoundsDebt reports whether the sums charge a limit whose debt is bounded.
-func (rows Rows) BoundsDebt() bool {
+// boundsDebt reports whether the sums charge a limit whose debt is bounded.
+func (rows Rows) boundsDebt() bool {
 	for i := range rows {
 		if rows[i].maxDebt > 0 && rows[i].Adjust > 0 {
 			return true

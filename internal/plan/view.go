@@ -76,9 +76,9 @@ func (v View) Missing(amounts []Signed) string {
 
 // Overfull names the limits that left the configuration and have not refilled
 // yet, if they and the configured ones are more than a claim can carry, and says
-// in how many ms the last of them has; nil when a claim can carry them all.
+// in how many ms the last of them has; nil when a claim can carry them all. The view adopts the configuration.
 func (v View) Overfull() (waiting []string, longest int64) {
-	if !v.Adopt || v.Image == nil || len(v.Image.Set.Names)+len(v.Config.Limits) <= schema.MaxStored {
+	if v.Image == nil || len(v.Image.Set.Names)+len(v.Config.Limits) <= schema.MaxStored {
 		return nil, 0
 	}
 	for i, name := range v.Image.Set.Names {

@@ -12,9 +12,14 @@ const housekeepingMS = 3_600_000
 type Rules struct {
 	// Tidy allows a claim whose only reason is the age of the refill instant.
 	Tidy bool
-	// Later makes an adjust commute with claims. It is set for adjusts that were refused
+	// Later makes an adjust commute with claims. Decide sets it for adjusts that were refused
 	// several times.
 	Later bool
+	// Halvings is how often the share that one write takes is halved.
+	Halvings int
+	// Left returns what the take at a place among the asks must leave to waiters. It is nil if nobody
+	// waits.
+	Left func(i int) Promises
 	// Crowding is what is known of other processes that write to the bucket while it is
 	// full.
 	Crowding Crowding

@@ -1,0 +1,163 @@
+package plan
+
+import "slices"
+
+// Decision is a decided write.
+type Decision struct {
+	// View is what the write was decided from, and Rows what it does to each limit.
+	View View
+	Rows Rows
+	// Write is what is written. Its kind is Nothing if there is nothing to write.
+	Write Write
+	// Excluded are the takes that do not fit.
+	Excluded []Excluded
+	// Carried counts the asks that the write carries, admitted the takes among them.
+	Carried, admitted int
+	// prefetches means that there are takes that debit ahead.
+	prefetches bool
+	// refusals is the highest number of refusals of an ask that the write carries.
+	refusals int
+}
+
+// Excluded is a take that does not fit, by its place among the asks, with what goes before it.
+type Excluded struct {
+	Ask    int
+	Before Precedence
+}
+
+// laterAfter is the number of refusals after which an adjust is written so that it commutes
+// with claims.
+const laterAfter = 2
+
+// Decide decides one write, and the fate of each ask: adjusts come first. It admits the takes in their
+// order. After refusals it takes only a share of what the bucket holds: processes that each take all of
+// it refuse each other, while takes of a part commute. room is space for the rows.
+func Decide(v View, asks []*Ask, room Rows, rules Rules) Decision {
+	d := Admit(v, asks, room, rules)
+	if d.prefetches {
+		d.admitAhead(asks, rules)
+	}
+	if d.Carried == 0 {
+		return d
+	}
+	rules.Crowding.Refused = min(rules.Crowding.Refused, d.refusals) // asks that were never refused are in no hurry
+	if d.Carried == d.admitted && v.Config.Shadow == 0 {             // takes are not written down
+		d.Write = v.plan(d.Rows, rules)
+		return d
+	}
+	down := d.Rows.writeDown()
+	rules.Later = d.admitted == 0 && d.refusals >= laterAfter && !d.Rows.boundsDebt()
+	d.Write = v.plan(d.Rows, rules)
+	for _, a := range asks {
+		if !a.Take && a.Fate == Carried {
+			a.Dropped = d.Rows.missing(a.Amounts)
+			down = a.writeDown(down)
+		}
+	}
+	return d
+}
+
+// Admit is Decide without a write, and without takes that debit ahead.
+func Admit(v View, asks []*Ask, room Rows, rules Rules) Decision {
+	d := Decision{View: v, Rows: v.rowsOf(asks, room)}
+	ahead := d.Rows // with the amounts of deferred takes
+	deferred := false
+	for i, a := range asks {
+		if a.Prefetch {
+			d.prefetches = true
+			continue
+		}
+		if a.Fate, a.Limit = d.fateOf(i, a, ahead, rules); a.Fate == Deferred && !deferred {
+			ahead, deferred = slices.Clone(d.Rows), true
+		}
+		if a.Fate == Carried {
+			d.carry(a)
+		}
+		if deferred && (a.Fate == Carried || a.Fate == Deferred) {
+			a.AddTo(&ahead)
+		}
+	}
+	return d
+}
+
+// fateOf decides an ask beside the sums of the asks before it. limit is the one that is to blame.
+func (d *Decision) fateOf(i int, a *Ask, ahead Rows, rules Rules) (fate Fate, limit string) {
+	if !a.Take {
+		if limit = d.Rows.tooDeep(a.Amounts, d.View.Image); limit != "" {
+			return TooDeep, limit
+		}
+		return Carried, ""
+	}
+	if missing := d.Rows.missing(a.Amounts); missing != nil {
+		return Unknown, missing[0]
+	}
+	var left Promises
+	if rules.Left != nil {
+		left = rules.Left(i)
+	}
+	a.Unbound, a.Down = nil, nil
+	if d.View.Config.Shadow != 0 {
+		a.Unbound, a.Down = ahead.shadowed(a.Amounts)
+	}
+	switch {
+	case !ahead.Fit(a.Amounts, left):
+		d.Excluded = append(d.Excluded, Excluded{i, Precedence{Taken: ahead.Taken(), Left: left}})
+		return Denied, ""
+	case rules.Halvings > 0 && d.admitted > 0 && !d.Rows.modest(a.Amounts, rules.Halvings):
+		return Deferred, ""
+	}
+	return Carried, ""
+}
+
+// carry adds an ask to those that the write carries.
+func (d *Decision) carry(a *Ask) {
+	d.Carried++
+	if a.Take {
+		d.admitted++
+	}
+	d.refusals = max(d.refusals, a.Refusals)
+	a.AddTo(&d.Rows)
+}
+
+// admitAhead adds the takes that debit ahead of calls. It does so only once every other
+// take has been admitted, if every limit stays half full and no other process collides
+// with this one.
+func (d *Decision) admitAhead(asks []*Ask, rules Rules) {
+	alone := rules.Left == nil && rules.Halvings == 0 && d.View.Image != nil && !d.View.Adopt && !slices.ContainsFunc(asks, (*Ask).collides)
+	for _, a := range asks {
+		if !a.Prefetch {
+			continue
+		}
+		if missing := d.Rows.missing(a.Amounts); missing != nil {
+			a.Fate, a.Limit = Unknown, missing[0]
+			continue
+		}
+		if a.Fate = NotAhead; alone && d.Rows.leaveHalf(a.Amounts) {
+			a.Fate = Carried
+			a.Unbound, a.Down = d.Rows.shadowed(a.Amounts)
+			d.carry(a)
+		}
+	}
+}
+
+// collides reports whether a take was refused, or does not ride in the write.
+func (a *Ask) collides() bool {
+	return a.Take && !a.Prefetch && (a.Fate == Denied || a.Fate == Deferred || a.Fate == Carried && a.Refusals > 0)
+}
+
+// writeDown sets the part of an adjust's charges that is written down, of the amounts that the adjusts
+// of its write are. It returns those that are left for the others.
+func (a *Ask) writeDown(down []Signed) (left []Signed) {
+	a.Down = nil
+	for _, d := range down {
+		amount, _ := AmountOf(a.Amounts, d.Name)
+		if n := max(0, min(amount, d.Amount)); n > 0 {
+			a.Down = append(a.Down, Signed{Name: d.Name, Amount: n})
+			d.Amount -= n
+		}
+		if d.Amount > 0 {
+			left = append(left, d)
+		}
+	}
+	return left
+}
