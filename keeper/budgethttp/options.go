@@ -33,7 +33,7 @@ const Access = string(tokens.Access)
 type Options struct {
 	// Limiter belongs to the table and namespace in which all servers count failed logins. The
 	// counters are internal: no configured limit, block or policy applies to them, and no usage
-	// report contains them. Required unless Authenticate is set.
+	// report contains them. Nil only where Authenticate is set.
 	Limiter *dynalimit.RateLimiter
 	// Issuer is the iss of tokens. Defaults to "dynalimit".
 	Issuer string
