@@ -62,11 +62,19 @@ func (lease *Lease) held() *charge {
 	return lease.charge
 }
 
-// begin waits until no other correction is under way. It returns true with lease.mu
-// held, or false if ctx ends first.
-func (lease *Lease) begin(ctx context.Context) bool {
+// begin begins a correction once no other is under way; soon is that of SettleSoon. It returns true
+// with lease.mu held. It returns false if ctx ends first, or if the lease is over: it has ended, or
+// SettleSoon is ending it.
+func (lease *Lease) begin(ctx context.Context, soon bool) (begun, over bool) {
 	lease.mu.Lock()
-	for lease.busy {
+	for {
+		if over = lease.ended || lease.soon && !soon; over {
+			lease.mu.Unlock()
+			return false, true
+		}
+		if !lease.busy {
+			break
+		}
 		if lease.freed == nil {
 			lease.freed = make(chan struct{})
 		}
@@ -75,12 +83,12 @@ func (lease *Lease) begin(ctx context.Context) bool {
 		select {
 		case <-freed:
 		case <-ctx.Done():
-			return false
+			return false, false
 		}
 		lease.mu.Lock()
 	}
 	lease.busy, lease.corrected = true, true
-	return true
+	return true, false
 }
 
 // keep ends a lease that was served from memory and never corrected as it is, because nothing of
@@ -142,9 +150,7 @@ func (lease *Lease) correct(ctx context.Context, change correction) (done bool, 
 	if err := lease.usable(ctx); err != nil {
 		return false, err
 	}
-	if !change.soon && lease.hasEnded() {
-		return change.ended == nil, change.ended
-	}
+
 	caller := ctx
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.desk().cleanup)
 	defer cancel()
@@ -154,13 +160,13 @@ func (lease *Lease) correct(ctx context.Context, change correction) (done bool, 
 			heard.tell(caller, err) // once finish has released the lock
 		}
 	}()
-	if !lease.begin(ctx) {
+	switch begun, over := lease.begin(ctx, change.soon); {
+	case over:
+		return change.ended == nil, change.ended
+	case !begun:
 		return false, &UnavailableError{Op: "correct a lease while another correction of it is under way", Err: ctx.Err()}
 	}
 	defer lease.finish()
-	if lease.ended || lease.soon && !change.soon {
-		return change.ended == nil, change.ended
-	}
 	c := lease.held()
 	c.final = change.soon
 	target := change.target(c.consumed)
@@ -204,13 +210,6 @@ func (lease *Lease) conclude(target []plan.Signed, ends bool) {
 	if ends && lease.charge.estimates != nil {
 		lease.charge.estimates.end()
 	}
-}
-
-// hasEnded reports whether the lease has ended, or SettleSoon is ending it.
-func (lease *Lease) hasEnded() bool {
-	lease.mu.Lock()
-	defer lease.mu.Unlock()
-	return lease.ended || lease.soon
 }
 
 // locate finds the levels of a lease that was granted while the configuration could not

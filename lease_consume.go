@@ -23,22 +23,20 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if lease.hasEnded() {
-		return ErrLeaseEnded
-	}
+
 	var heard *heardCorrection
 	defer func() {
 		if heard != nil {
 			heard.tell(ctx, err) // once finish has released the lock
 		}
 	}()
-	if !lease.begin(ctx) {
+	switch begun, over := lease.begin(ctx, false); {
+	case over:
+		return ErrLeaseEnded
+	case !begun:
 		return ctx.Err()
 	}
 	defer lease.finish()
-	if lease.ended || lease.soon {
-		return ErrLeaseEnded
-	}
 	var began *heardCorrection
 	if lease.held().desk.observer.Corrected != nil {
 		began = hearCorrection(observe.CorrectionConsume, lease.held())

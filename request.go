@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/levels"
 )
 
@@ -166,11 +167,11 @@ func (r *request) named(in []config.NamedBucket, unlimited bool) *config.Named {
 
 func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) (request, error) {
 	r := request{entity: entity, resource: resource, amounts: amounts}
-	if err := checkEntityID("entity", entity); err != nil {
-		return r, err
+	if reason := schema.CheckEntity(entity); reason != "" {
+		return r, invalid("entity", "%s", reason)
 	}
-	if err := checkResource(resource); err != nil {
-		return r, err
+	if reason := schema.CheckResource(resource); reason != "" {
+		return r, invalid("resource", "%s", reason)
 	}
 	if err := checkAmounts(amounts, false); err != nil {
 		return r, err

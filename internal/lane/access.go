@@ -54,7 +54,7 @@ const turnMS = 1000
 // no answer, the bucket's own parameters decide, as if its configuration were newer.
 func (a access) view(ctx context.Context, known *sight, b *batch) (plan.View, error) {
 	cfg := b.config()
-	if cfg != nil && cfg.Origin != nil { // it may have raises that have ended
+	if cfg != nil && cfg.Origin != nil && cfg.Origin.Phase != nil { // it may have raises that have ended
 		cfg = cfg.AsOf(known.image)
 	}
 	missing := b.chargesUnknownLimit(known.image, cfg)

@@ -20,14 +20,6 @@ type driver struct {
 	op  *Op
 }
 
-// of is the context under which the driver works on a batch.
-func (dr driver) of(b *batch) context.Context {
-	if dr.ctx != nil {
-		return dr.ctx
-	}
-	return context.WithoutCancel(b.first().ctx)
-}
-
 // ended reports whether the driver is a caller whose context has ended, so that it has
 // to return now.
 func (dr driver) ended() bool { return dr.ctx != nil && dr.ctx.Err() != nil }

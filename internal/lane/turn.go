@@ -34,7 +34,11 @@ type turn struct {
 }
 
 func newTurn(by driver, b batch) *turn {
-	return &turn{lane: by.lane, by: by, ctx: by.of(&b), batch: b}
+	t := &turn{lane: by.lane, by: by, ctx: by.ctx, batch: b}
+	if t.ctx == nil {
+		t.ctx = context.WithoutCancel(b.first().ctx)
+	}
+	return t
 }
 
 // carry decides the batch and sends its write. handed means that another goroutine runs
@@ -60,7 +64,7 @@ func (t *turn) carry() (handed bool) {
 func (t *turn) prepare() (w *sending, handed bool) {
 	l := t.lane
 	wary := l.sight.shared != 0 && t.wary() // a bucket that nobody else takes from costs no look at the clock
-	if wary || t.mustRead() {
+	if wary || (!l.sight.known || len(t.adjusts) > 0) && t.mustRead() {
 		if err := t.look(); err != nil {
 			return nil, t.fail(t.ops(), err)
 		}
@@ -93,7 +97,7 @@ func (t *turn) prepare() (w *sending, handed bool) {
 // mustRead reports whether the batch cannot be decided from the image.
 func (t *turn) mustRead() bool {
 	s := &t.lane.sight
-	return !s.known && t.charges() || s.known && len(t.adjusts) > 0 && t.refundsUnseen(s.image)
+	return !s.known && t.charges() || s.known && t.refundsUnseen(s.image)
 }
 
 // wary reports whether to read the bucket, which others use, before takes are written.
@@ -171,7 +175,7 @@ func (t *turn) dropLostRefunds() {
 func (t *turn) limitAdjusts() {
 	sums := make(plan.Rows, 0, 4)
 	for i, o := range t.adjusts {
-		if sums.Overflows(o.Amounts) || sums.OfOtherWindows(o.Amounts) {
+		if i > 0 && (sums.Overflows(o.Amounts) || sums.OfOtherWindows(o.Amounts)) {
 			t.lane.requeue(t.adjusts[i:])
 			t.adjusts = t.adjusts[:i]
 			return

@@ -27,10 +27,10 @@ const (
 )
 
 // CheckEntity says what is wrong with an entity id, or "" if nothing is.
-func CheckEntity(id string) string { return checkIdentifier(id, false) }
+func CheckEntity(id string) string { return checkIdentifier(id, maxIdentifier, false) }
 
 // CheckResource says what is wrong with a resource, or "" if nothing is.
-func CheckResource(r string) string { return checkIdentifier(r, true) }
+func CheckResource(r string) string { return checkIdentifier(r, maxIdentifier, true) }
 
 // CheckGroup says what is wrong with the name of a group, or "" if nothing is.
 func CheckGroup(group string) string {
@@ -59,7 +59,7 @@ func CheckGroups(resource string, groups []string) string {
 }
 
 // CheckNamespace says what is wrong with a namespace, or "" if nothing is.
-func CheckNamespace(ns string) string { return checkIdentifier(ns, false) }
+func CheckNamespace(ns string) string { return checkIdentifier(ns, maxIdentifier, false) }
 
 // CheckCompatibleResource says why zae-limiter refuses a resource that
 // CheckResource accepts, or "" if it does not.
@@ -76,15 +76,16 @@ func CheckCompatibleResource(r string) string {
 	return ""
 }
 
-func checkIdentifier(s string, slash bool) string { return checkIdentifierOf(s, maxIdentifier, slash) }
-
-// checkIdentifierOf is checkIdentifier with a bound of its own, in characters.
-func checkIdentifierOf(s string, most int, slash bool) string {
+// checkIdentifier says what is wrong with an identifier of so many characters at most, or "" if nothing
+// is.
+func checkIdentifier(s string, most int, slash bool) string {
 	if s == "" {
 		return "is empty; give a name that starts with a letter or digit"
 	}
-	if n := characters(s, most); n > most {
-		return fmt.Sprintf("has %d characters; at most %d are allowed", n, most)
+	if len(s) > most { // bytes
+		if n := utf8.RuneCountInString(s); n > most {
+			return fmt.Sprintf("has %d characters; at most %d are allowed", n, most)
+		}
 	}
 	allowed := "letters, digits and _ . - : @"
 	if slash {
@@ -107,8 +108,10 @@ func CheckLimitName(s string) string {
 	if s == "" {
 		return "is empty; give a name such as \"rpm\""
 	}
-	if n := characters(s, maxLimitName); n > maxLimitName {
-		return fmt.Sprintf("has %d characters; at most %d are allowed", n, maxLimitName)
+	if len(s) > maxLimitName { // bytes
+		if n := utf8.RuneCountInString(s); n > maxLimitName {
+			return fmt.Sprintf("has %d characters; at most %d are allowed", n, maxLimitName)
+		}
 	}
 	for i, c := range s {
 		switch {
@@ -134,15 +137,6 @@ func CheckManager(s string) string {
 		}
 	}
 	return ""
-}
-
-// characters is how many a text has; they are counted only if they may be more than
-// most.
-func characters(s string, most int) int {
-	if len(s) <= most {
-		return len(s)
-	}
-	return utf8.RuneCountInString(s)
 }
 
 func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }

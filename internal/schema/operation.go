@@ -25,7 +25,7 @@ const maxOperation = 128
 func (k Keys) Operation(entity, id string) Key { return Key{k.Entity(entity), skOperation + id} }
 
 // CheckOperation says what is wrong with the id of an operation, or "" if nothing is.
-func CheckOperation(id string) string { return checkIdentifierOf(id, maxOperation, true) }
+func CheckOperation(id string) string { return checkIdentifier(id, maxOperation, true) }
 
 // Operation is something that is done once, whoever repeats it: what it was and what it
 // came to.
