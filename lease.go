@@ -150,7 +150,6 @@ func (lease *Lease) correct(ctx context.Context, change correction) (done bool, 
 	if err := lease.usable(ctx); err != nil {
 		return false, err
 	}
-
 	caller := ctx
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.desk().cleanup)
 	defer cancel()

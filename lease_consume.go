@@ -23,7 +23,6 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-
 	var heard *heardCorrection
 	defer func() {
 		if heard != nil {
