@@ -6,8 +6,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Projected is the image as a claim of the view's configuration would leave it at the
-// view's time.
+// Projected returns the image as a claim of the view's configuration would leave it at the view's time.
 func (v View) Projected() *schema.Image {
 	if v.Image == nil || !v.Adopt {
 		return v.Image
@@ -30,8 +29,8 @@ func (v View) Projected() *schema.Image {
 	return &after
 }
 
-// After is the image that a plan leaves at the view's time, with the amounts taken. Those of
-// limits that are beyond them are counted alone.
+// After returns the image that a plan leaves at the view's time, with taken debited. Amounts also listed in
+// beyond go to the counter alone.
 func (v View) After(taken, beyond []Signed, p *Write) *schema.Image {
 	after := *v.Projected()
 	after.Limits = slices.Clone(after.Limits)
@@ -64,8 +63,7 @@ func (v View) After(taken, beyond []Signed, p *Write) *schema.Image {
 	return &after
 }
 
-// withAdded are the limits of an image with those that a claim of the configuration
-// adds.
+// withAdded returns the limits of an image together with the limits that a claim of the configuration adds.
 func (v View) withAdded(limits []schema.Stored, taken, beyond []Signed) (*schema.LimitSet, []schema.Stored) {
 	names := slices.Clone(v.Image.Set.Names)
 	for _, c := range v.Config.Limits {

@@ -6,21 +6,20 @@ import (
 	"github.com/dynalimit/dynalimit/internal/bucket"
 )
 
-// Signed is an amount of one limit in millitokens. In a take it is what is taken; in a
-// correction it is charged if it is positive, and given back if it is negative. Lists of
-// them are in name order and never changed once built.
+// Signed is an amount of one limit in millitokens. A take debits it. A correction charges it if it is
+// positive, and gives it back if it is negative. Lists are in name order and never changed once built.
 type Signed struct {
 	// Name is the limit's.
 	Name string
-	// Amount is in millitokens.
+	// Amount is the amount in millitokens.
 	Amount int64
 	// Passed is the part of Amount that another level counts too, with the same sign.
 	Passed int64
-	// Window is, of what is given back, the one in which it was taken.
+	// Window is the window from which a give-back was taken.
 	Window bucket.WindowID
 }
 
-// AmountOf is a limit's amount; false if it is not listed.
+// AmountOf returns the amount of a limit; false if it is not listed.
 func AmountOf(list []Signed, name string) (int64, bool) {
 	for _, s := range list {
 		if s.Name == name {
@@ -36,8 +35,8 @@ func Includes(list []Signed, name string) bool {
 	return ok
 }
 
-// Merged combines two lists by name. A name that is only in one list counts as 0 in the
-// other. Windows are those of give-backs, which are merged of one window only.
+// Merged combines two lists by name. A name in only one list counts as 0 in the other. Windows matter for
+// give-backs only; the caller merges only give-backs of one window.
 func Merged(a, b []Signed, combine func(x, y int64) int64) []Signed {
 	out := make([]Signed, 0, len(a)+len(b))
 	for len(a) > 0 || len(b) > 0 {
@@ -94,7 +93,7 @@ func Split(amounts []Signed) (charges, backs []Signed) {
 	return charges, backs
 }
 
-// Tokens are the amounts in whole tokens, by limit.
+// Tokens returns the amounts in whole tokens, by limit.
 func Tokens(list []Signed) map[string]int64 {
 	out := make(map[string]int64, len(list))
 	for _, s := range list {

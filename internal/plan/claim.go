@@ -28,12 +28,12 @@ func (v View) planClaim(rows Rows, others Crowding) Write {
 	return Write{Kind: Claim, Claim: &c, Guess: others.guess(v.Now)}
 }
 
-// claimBuilder collects the limits of a claim and what each of them leaves, until the
-// expiry that covers all of them is known.
+// claimBuilder collects the limits of a claim and their levels, until it knows the expiry that covers all of
+// them.
 type claimBuilder struct {
 	view  View
 	claim *schema.Claim
-	// others is what is known of other processes that write to the bucket.
+	// others is the estimate of other processes that write to the bucket.
 	others Crowding
 	// kept are the changes of the limits that are credited.
 	kept    []keptLimit
@@ -71,8 +71,8 @@ func (b *claimBuilder) addStored(l *schema.Stored, r *Row) {
 	}
 }
 
-// remove removes a limit as it was seen; one that is full and not configured any more, only while it is
-// full.
+// remove removes a stored limit if it is unchanged. A full limit without configuration is removed only while
+// it stays full.
 func (b *claimBuilder) remove(kind schema.ClaimKind, l *schema.Stored, r *Row) {
 	out := schema.ClaimLimit{Name: r.Name, Kind: kind, Seen: *l}
 	if kind == schema.ClaimRemove {
@@ -81,8 +81,8 @@ func (b *claimBuilder) remove(kind schema.ClaimKind, l *schema.Stored, r *Row) {
 	b.claim.Limits = append(b.claim.Limits, out)
 }
 
-// add puts a configured limit that the image does not have, or no longer has, at a level. It goes on in
-// the life that follows the one before.
+// add puts a configured limit at a level. The image does not have the limit, or a removal precedes. The limit
+// goes on in the life that follows the one before.
 func (b *claimBuilder) add(r *Row, level, consumed, passed int64) {
 	b.coverFill(r.to.Rate, level)
 	b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
@@ -113,10 +113,10 @@ func (b *claimBuilder) keep(l *schema.Stored, r *Row) {
 	b.claim.Limits = append(b.claim.Limits, out)
 }
 
-// adoptGhost gives a ghost its parameters. Its tokens are its burst, less what it was
-// charged, but with no more given back than that.
+// adoptGhost gives a ghost its parameters. Its tokens are its burst less its charges; a give-back adds no
+// more than those charges.
 func (b *claimBuilder) adoptGhost(l *schema.Stored, r *Row) {
-	if r.to.Rate.IsQuota() || l.IsQuota() { // of whatever kind it is half of: it is made anew
+	if r.to.Rate.IsQuota() || l.IsQuota() { // half a quota, half a token bucket: make it anew
 		b.remove(schema.ClaimRemoveGhost, l, r)
 		b.add(r, min(r.most, r.level)-r.out(), r.Consumed(), r.Passed())
 		return
@@ -129,8 +129,8 @@ func (b *claimBuilder) adoptGhost(l *schema.Stored, r *Row) {
 	})
 }
 
-// setExpiry sets the expiry, and bounds every credited limit by the deepest debt that
-// the expiry covers: a limit in deeper debt than the image shows must not be forgotten.
+// setExpiry sets the expiry. It bounds every credited limit by the deepest debt that the expiry covers,
+// because a bucket in deeper debt than the image shows must not be deleted.
 func (b *claimBuilder) setExpiry() {
 	v, c := b.view, b.claim
 	permanent := v.Image.TTL == 0

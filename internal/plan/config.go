@@ -7,43 +7,43 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// configMarginMS is what a stored instant of a config read lies back, and how close two such
-// instants are too close to tell.
+// configMarginMS is subtracted from the instant of a config read before it is stored. Two instants closer
+// than that cannot be ordered.
 const configMarginMS = 1000
 
-// Config is what the configuration wants a bucket to be: the resolved limits in
-// millitokens. It is never changed once built.
+// Config is the configuration of a bucket: the resolved limits in millitokens. It is never changed once
+// built.
 type Config struct {
 	// Limits are in name order.
 	Limits []Limit
-	// Origin says which levels the limits come from, and what few configurations have; nil for none
-	// of it. Configurations share it: see From.
+	// Origin says which levels the limits come from, and has the rare parts of a configuration. It may be nil
+	// (see From), and configurations share it.
 	Origin *Origin
 	// Fingerprint identifies the limits and the ttl policy; 8 bytes.
 	Fingerprint []byte
 	// Permanent means that the bucket has no ttl.
 	Permanent bool
-	// Override means that one call brings the configuration (WithLimits). It then counts
-	// as newer than the bucket's.
+	// Override means that one call brings the configuration (WithLimits). It then counts as newer than the
+	// bucket's.
 	Override bool
-	// Group means that it is of a group of resources: only records made for the group count.
+	// Group means that the bucket is of a group of resources: only records made for the group count.
 	Group bool
 	// Parent means that calls charge the bucket as a parent's, by the limits made for that parent
 	// or for its plan. Uncharged has a bit for each other limit: the bucket has it, and such calls
 	// do not charge it.
 	Parent    bool
 	Uncharged uint32
-	// Money has a bit for each limit that is money. It decides nothing. Shadow has one for each
-	// that is counted and denies nothing.
+	// Money has a bit for each limit that is money. It decides nothing. Shadow has a bit for each limit that
+	// is counted and denies nothing.
 	Money, Shadow uint32
 	// ReadAt is the instant, in Unix ms of DynamoDB's clock, before the
 	// configuration was read; Tick orders that read within the process.
 	ReadAt, Tick int64
 }
 
-// Limit is one limit as the configuration wants it.
+// Limit is one configured limit.
 type Limit struct {
-	// Name identifies it.
+	// Name is the name of the limit.
 	Name string
 	// Capacity is the nominal allowance a period, in millitokens. It is stored, and
 	// decides nothing.
@@ -57,31 +57,29 @@ type Limit struct {
 	MaxDebt int64
 }
 
-// Origin says which levels limits come from, which limits are not in force, and what few
-// configurations have. It is never changed once a configuration has it.
+// Origin has the levels of the limits, the limits that are not in force, and the rare parts of a
+// configuration. It is never changed once a configuration has it.
 type Origin struct {
-	// Counted has a bit for each limit in shadow that is so because an unlimited level is counted: no
-	// policy looks at it.
+	// Counted has a bit for each limit that is in shadow because an unlimited level is counted. Outage
+	// policies ignore such limits.
 	Counted uint32
-	// Phase says which raises of limits it has and leaves out, if any was in force when it was
-	// read; else nil.
+	// Phase has the raises that the limits include and leave out. It is nil if no raise was in force at the
+	// read.
 	Phase *Phase
-	// Given means that the call gave the plan whose limits count, or may count. Other callers may give
-	// another plan for the same bucket: see Compare.
+	// Given means that the call gave the plan of the limits, or a plan that may decide them. Other callers
+	// may give another plan for the same bucket: see Compare.
 	Given bool
 	// Level names the most specific level that the limits come from.
 	Level string
-	// Hidden are the limits that less specific levels of configuration have and the one
-	// in force does not.
+	// Hidden are the limits of less specific levels of configuration that the level in force does not have.
 	Hidden []Hidden
-	// Lifted are the limits that a level takes away by name: a call may name them, and is charged
-	// nothing for them.
+	// Lifted are the limits that a level takes away by name: a call may name them and pays nothing for them.
 	Lifted []string
 }
 
 var noOrigin Origin
 
-// From returns the configuration's origin, an empty one if it has none.
+// From returns the configuration's origin, an empty one for nil.
 func (c *Config) From() *Origin {
 	if c.Origin == nil {
 		return &noOrigin
@@ -89,7 +87,7 @@ func (c *Config) From() *Origin {
 	return c.Origin
 }
 
-// ChangeOrigin gives the configuration an origin of its own, which change alters.
+// ChangeOrigin replaces the origin with a changed copy.
 func (c *Config) ChangeOrigin(change func(*Origin)) {
 	own := *c.From()
 	change(&own)
@@ -102,7 +100,7 @@ type Hidden struct {
 	Name, Level string
 }
 
-// InShadow reports whether a limit is.
+// InShadow reports whether a limit is in shadow.
 func (c *Config) InShadow(name string) bool {
 	if c == nil || c.Shadow == 0 {
 		return false
@@ -111,7 +109,7 @@ func (c *Config) InShadow(name string) bool {
 	return i >= 0 && c.Shadow>>i&1 == 1
 }
 
-// Enforced are the amounts of limits that can deny.
+// Enforced returns the amounts of limits that can deny.
 func (c *Config) Enforced(amounts []Signed) []Signed {
 	if c == nil || c.Shadow == 0 {
 		return amounts
@@ -119,7 +117,7 @@ func (c *Config) Enforced(amounts []Signed) []Signed {
 	return slices.DeleteFunc(slices.Clone(amounts), func(a Signed) bool { return c.InShadow(a.Name) })
 }
 
-// OnlyCounts reports whether all amounts are of limits that are counted because a level is unlimited.
+// OnlyCounts reports whether every amount is of a limit that is counted because a level is unlimited.
 func (c *Config) OnlyCounts(amounts []Signed) bool {
 	return c.From().Counted != 0 && !slices.ContainsFunc(amounts, func(a Signed) bool { return !c.counts(a.Name) })
 }
@@ -130,19 +128,19 @@ func (c *Config) counts(name string) bool {
 	return i >= 0 && c.From().Counted>>i&1 == 1
 }
 
-// Charges reports whether calls charge a limit of the bucket; nil has none.
+// Charges reports whether calls charge a limit of the bucket. It is false for nil.
 func (c *Config) Charges(name string) bool {
 	i := c.Index(name)
 	return i >= 0 && c.Uncharged>>i&1 == 0
 }
 
-// IsMoney reports whether a limit is.
+// IsMoney reports whether limit i is money.
 func (c *Config) IsMoney(i int) bool { return c.Money>>i&1 == 1 }
 
-// OfGroup reports whether it is of a group of resources; nil is not.
+// OfGroup reports whether the bucket is of a group of resources. It is false for nil.
 func (c *Config) OfGroup() bool { return c != nil && c.Group }
 
-// Index is the position of a limit; -1 if there is none, or if c is nil.
+// Index returns the position of a limit; -1 if it is not configured or c is nil.
 func (c *Config) Index(name string) int {
 	if c == nil {
 		return -1
@@ -155,7 +153,7 @@ func (c *Config) Index(name string) int {
 	return -1
 }
 
-// Names are the names of the limits, in order.
+// Names returns the names of the limits, in order.
 func (c *Config) Names() []string {
 	names := make([]string, len(c.Limits))
 	for i := range c.Limits {
@@ -169,8 +167,8 @@ func (c *Config) Wrote(m *schema.Image) bool {
 	return string(m.Fingerprint) == string(c.Fingerprint)
 }
 
-// RateOf is the rate of a limit. A limit that is not configured any more refills at
-// once, because nothing is known of it.
+// RateOf returns the rate of a limit. A limit that is not configured any more refills at once, because its
+// rate is unknown.
 func (c *Config) RateOf(name string) bucket.Rate {
 	if i := c.Index(name); i >= 0 {
 		return c.Limits[i].Rate

@@ -5,50 +5,45 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Processes that share a full bucket refuse each other: the filling form without
-// slack holds only on what nobody has taken from since. With slack it holds a
-// little below full too, and puts the bucket there, so that the next takes are
-// plain adds, which commute. What is put below full is lost, so a process that is
-// not refused uses none. Everything here is pure.
+// Processes that share a full bucket refuse each other: the filling form without slack requires that nobody
+// has taken tokens since the image. With slack its condition also holds a little below full, and the write
+// leaves the bucket there. The next takes are then plain adds, which commute. The tokens in the slack are
+// forfeited, so a process that is not refused uses none. Everything here is pure.
 
 const (
 	// firstSlack is the slack after the first refusal at full, in µs of refill.
 	firstSlack = 32_000
-	// usualShare bounds the slack to that part of the burst, urgentShare that of
-	// a write that was refused urgentRefusals times to that part of what it
-	// leaves.
+	// The slack is at most 1/usualShare of the burst. After urgentRefusals refusals it may grow to
+	// 1/urgentShare of the tokens that the write leaves.
 	usualShare     = 32
 	urgentShare    = 8
 	urgentRefusals = 3
-	// slackDecay is the part of the slack that a landed write ends.
+	// slackDecay is the divisor of the slack: a landed write ends that part of it.
 	slackDecay = 50
-	// quietMS is how long nobody else may have written for the slack to end.
+	// quietMS is the time without other writers after which the slack ends.
 	quietMS = 250
-	// recentGuesses is over how many guesses their luck is averaged.
+	// recentGuesses is the number of guesses over which their refusals are averaged.
 	recentGuesses = 8
-	// guessDecay is what one guess takes from the share of the other form, so
-	// that it is tried again.
+	// guessDecay is the amount by which one guess lowers the share of the other form, so that the other form
+	// is tried again.
 	guessDecay = 1. / 512
 )
 
-// Crowding is what a lane knows of the processes that write to its bucket beside
-// it.
+// Crowding is a lane's estimate of the other processes that write to its bucket.
 type Crowding struct {
-	// Slack is how far below full a full bucket is left, in µs of its refill.
+	// Slack is the gap below full that a write leaves in a full bucket, in µs of its refill.
 	Slack int64
 	// Refused counts the writes refused at full since the last one that landed.
 	Refused int
-	// Heard is when the last image arrived, Trip how long its request took, and othersAt
-	// when another process is last known to have written; all in ms.
+	// Heard is the arrival of the last image, Trip the duration of its request, and othersAt the last known
+	// write of another process; all in ms.
 	Heard, Trip, othersAt int64
-	// adding and filling are the recent shares of guesses of that form that were
-	// refused.
+	// adding and filling are the recent shares of refused guesses, by form.
 	adding, filling float32
 }
 
-// guess is the form in which a full limit is written if its image says little, because
-// other processes have written since. It is the form that was refused less often of
-// late. ByState means no guess: the form that the image gives.
+// guess returns the form in which to write a full limit if its image is out of date because of other writers.
+// It is the form with fewer recent refusals. ByState means no guess: the image decides the form.
 func (c Crowding) guess(now int64) bucket.Form {
 	switch {
 	case c.Slack == 0 || now-c.Heard <= c.Trip || c.Refused%2 == 1:
@@ -59,7 +54,7 @@ func (c Crowding) guess(now int64) bucket.Form {
 	return bucket.Filling
 }
 
-// spendWay is the form and slack with which a write takes from a limit.
+// spendWay returns the form and slack with which a write takes from a limit.
 func (c Crowding) spendWay(r bucket.Rate, take, now int64) bucket.Way {
 	w := bucket.Way{Slack: c.slackOf(r, take)}
 	if c.guess(now) == bucket.Adding { // not Filling: one whose image is below full adds
@@ -68,7 +63,7 @@ func (c Crowding) spendWay(r bucket.Rate, take, now int64) bucket.Way {
 	return w
 }
 
-// slackOf is the slack of a limit, in millitokens.
+// slackOf returns the slack of a limit, in millitokens.
 func (c Crowding) slackOf(r bucket.Rate, take int64) int64 {
 	usual := r.Burst / usualShare
 	s := min(r.RefilledIn(c.Slack), usual)
@@ -78,21 +73,21 @@ func (c Crowding) slackOf(r bucket.Rate, take int64) int64 {
 	return max(0, min(s, (r.Burst-take)/urgentShare))
 }
 
-// slackBound is usualShare of a limit's burst, in µs of its refill.
+// slackBound returns the highest slack of a limit, in µs of its refill.
 func slackBound(r bucket.Rate) int64 {
 	const most = 1 << 50
 	return min(r.FillTime(0), most) / usualShare * 1000
 }
 
-// touchedLimit is what a plan does to one limit of the image from which it was decided.
+// touchedLimit is the change that a plan makes to one limit of its image.
 type touchedLimit struct {
 	index    int
 	update   bucket.Update
 	consumed int64
 }
 
-// touchedLimits lists them, with that image; nil for a plan that was not decided from an
-// image.
+// touchedLimits returns the changed limits and the image from which the plan was decided; nil for a plan
+// without an image.
 func (p *Write) touchedLimits() (seen *schema.Image, list []touchedLimit) {
 	switch p.Kind {
 	case Spend:
@@ -111,14 +106,13 @@ func (p *Write) touchedLimits() (seen *schema.Image, list []touchedLimit) {
 	return nil, nil
 }
 
-// Meeting is what the answer to a write shows of other writers.
+// Meeting is the evidence of other writers in the answer to a write.
 type Meeting struct {
 	landed bool
 	// guessed means that a full limit was written in a guessed form.
 	guessed bool
-	// others means that another process wrote after the image from which the write was
-	// decided. longFull means that none did for long: the limits that refused the write
-	// had been full.
+	// others means that another process wrote after the image from which the write was decided. longFull
+	// means that no process did for a long time: the limits that refused the write had been full.
 	others, longFull bool
 	// refusedAtFull means that the write was refused because of a full limit. mostSlack
 	// is then the highest slack allowed.
@@ -150,8 +144,7 @@ func Meet(p *Write, landed bool, after *schema.Image, now int64) Meeting {
 	return m
 }
 
-// onlyOursConsumed reports whether nothing but our own amounts was consumed between two
-// images.
+// onlyOursConsumed reports whether only our own amounts were consumed between two images.
 func onlyOursConsumed(seen, after *schema.Image, ours []touchedLimit) bool {
 	moved := make([]int64, len(seen.Limits))
 	for _, t := range ours {
@@ -165,8 +158,7 @@ func onlyOursConsumed(seen, after *schema.Image, ours []touchedLimit) bool {
 	return true
 }
 
-// noteRefusedAtFull finds the limits that refused a write which was decided for their
-// instant.
+// noteRefusedAtFull finds the limits that refused a write decided for their instant.
 func (m *Meeting) noteRefusedAtFull(list []touchedLimit, after *schema.Image, now int64) {
 	m.longFull = true
 	for _, t := range list {
@@ -183,14 +175,13 @@ func (m *Meeting) noteRefusedAtFull(list []touchedLimit, after *schema.Image, no
 	m.longFull = m.longFull && m.refusedAtFull
 }
 
-// longFull reports whether a limit has been full for so long that nobody can have
-// written lately.
+// longFull reports whether a limit has been full for so long that no process can have written lately.
 func longFull(s bucket.State, now int64) bool {
 	credit, ok := s.Credit(now)
 	return !ok || s.Tokens+credit-s.Burst >= max(1, s.RefilledIn(quietMS*1000))
 }
 
-// After is the crowding after the answer to a write that was planned with c.
+// After returns the crowding after the answer to a write that was planned with c.
 func (c Crowding) After(m Meeting, guess bucket.Form, now int64) Crowding {
 	if m.guessed {
 		c.countGuess(guess, m.refusedAtFull)

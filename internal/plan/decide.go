@@ -4,22 +4,22 @@ import "slices"
 
 // Decision is a decided write.
 type Decision struct {
-	// View is what the write was decided from, and Rows what it does to each limit.
+	// View is the view from which the write was decided, and Rows the change of each limit.
 	View View
 	Rows Rows
-	// Write is what is written. Its kind is Nothing if there is nothing to write.
+	// Write is the write. Its kind is Nothing if nothing has to be written.
 	Write Write
 	// Excluded are the takes that do not fit.
 	Excluded []Excluded
-	// Carried counts the asks that the write carries, admitted the takes among them.
+	// Carried counts the asks that the write carries, admitted only the takes.
 	Carried, admitted int
-	// prefetches means that there are takes that debit ahead.
+	// prefetches means that some takes debit ahead.
 	prefetches bool
 	// refusals is the highest number of refusals of an ask that the write carries.
 	refusals int
 }
 
-// Excluded is a take that does not fit, by its place among the asks, with what goes before it.
+// Excluded is a take that does not fit, by its index among the asks, with the precedence before it.
 type Excluded struct {
 	Ask    int
 	Before Precedence
@@ -29,9 +29,9 @@ type Excluded struct {
 // with claims.
 const laterAfter = 2
 
-// Decide decides one write, and the fate of each ask: adjusts come first. It admits the takes in their
-// order. After refusals it takes only a share of what the bucket holds: processes that each take all of
-// it refuse each other, while takes of a part commute. room is space for the rows.
+// Decide decides one write and the fate of each ask. Adjusts must come before takes; it admits the takes in
+// their order. After refusals it takes only a share of the tokens in the bucket. Processes that each take all
+// of it refuse each other, while takes of a part commute. room is space for the rows.
 func Decide(v View, asks []*Ask, room Rows, rules Rules) Decision {
 	d := Admit(v, asks, room, rules)
 	if d.prefetches {
@@ -57,7 +57,7 @@ func Decide(v View, asks []*Ask, room Rows, rules Rules) Decision {
 	return d
 }
 
-// Admit is Decide without a write, and without takes that debit ahead.
+// Admit decides the fates as Decide does, but leaves out the write and the takes that debit ahead.
 func Admit(v View, asks []*Ask, room Rows, rules Rules) Decision {
 	d := Decision{View: v, Rows: v.rowsOf(asks, room)}
 	ahead := d.Rows // with the amounts of deferred takes
@@ -80,7 +80,7 @@ func Admit(v View, asks []*Ask, room Rows, rules Rules) Decision {
 	return d
 }
 
-// fateOf decides an ask beside the sums of the asks before it. limit is the one that is to blame.
+// fateOf decides an ask in addition to the sums of the asks before it. limit names the limit to blame.
 func (d *Decision) fateOf(i int, a *Ask, ahead Rows, rules Rules) (fate Fate, limit string) {
 	if !a.Take {
 		if limit = d.Rows.tooDeep(a.Amounts, d.View.Image); limit != "" {
@@ -109,7 +109,7 @@ func (d *Decision) fateOf(i int, a *Ask, ahead Rows, rules Rules) (fate Fate, li
 	return Carried, ""
 }
 
-// carry adds an ask to those that the write carries.
+// carry adds an ask to the write.
 func (d *Decision) carry(a *Ask) {
 	d.Carried++
 	if a.Take {
@@ -119,9 +119,8 @@ func (d *Decision) carry(a *Ask) {
 	a.AddTo(&d.Rows)
 }
 
-// admitAhead adds the takes that debit ahead of calls. It does so only once every other
-// take has been admitted, if every limit stays half full and no other process collides
-// with this one.
+// admitAhead admits the takes that debit ahead of calls. It does so only after every other take was admitted,
+// while every limit stays half full and no other process collides with this one.
 func (d *Decision) admitAhead(asks []*Ask, rules Rules) {
 	alone := rules.Left == nil && rules.Halvings == 0 && d.View.Image != nil && !d.View.Adopt && !slices.ContainsFunc(asks, (*Ask).collides)
 	for _, a := range asks {
@@ -140,13 +139,13 @@ func (d *Decision) admitAhead(asks []*Ask, rules Rules) {
 	}
 }
 
-// collides reports whether a take was refused, or does not ride in the write.
+// collides reports whether a take was denied, deferred, or refused before.
 func (a *Ask) collides() bool {
 	return a.Take && !a.Prefetch && (a.Fate == Denied || a.Fate == Deferred || a.Fate == Carried && a.Refusals > 0)
 }
 
-// writeDown sets the part of an adjust's charges that is written down, of the amounts that the adjusts
-// of its write are. It returns those that are left for the others.
+// writeDown moves the ask's part of the written-down charges to a.Down. It returns the rest, for the other
+// adjusts of the write.
 func (a *Ask) writeDown(down []Signed) (left []Signed) {
 	a.Down = nil
 	for _, d := range down {

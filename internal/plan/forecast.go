@@ -2,22 +2,20 @@ package plan
 
 import "github.com/dynalimit/dynalimit/internal/bucket"
 
-// Promise is what a take has to leave of one limit to waiters.
+// Promise is the amount of one limit that a take must leave to waiters.
 type Promise struct {
 	name string
-	// Amount is the sum of what they are left, in millitokens.
+	// Amount is the sum of the waiters' amounts, in millitokens.
 	Amount int64
-	// After is what the limit will hold when the last of them has been served, which is
-	// at the instant At.
+	// After is the state of the limit once the last of them has been served, at the instant At.
 	After bucket.State
 	At    int64
 }
 
-// Promises are the promises of several limits. There are few, so a list is searched
-// faster than a map.
+// Promises are the promises of several limits. They are few, so a list is searched faster than a map.
 type Promises []Promise
 
-// Of returns the promise of a limit, a zero one for none.
+// Of returns the promise of a limit, a zero one for a limit without one.
 func (p Promises) Of(name string) Promise {
 	for i := range p {
 		if p[i].name == name {
@@ -27,10 +25,9 @@ func (p Promises) Of(name string) Promise {
 	return Promise{}
 }
 
-// Wait is how long it takes until need fits beside the promise, in ms from now;
-// bucket.Never if it never does. state is what the limit holds now. If a full bucket
-// holds need and the promise together, the wait is for both; otherwise it is until the
-// waiters have been served.
+// Wait returns the time until need fits in addition to the promise, in ms from now; bucket.Never if it never
+// does. state is the present state of the limit. If a full bucket can cover need and the promise together,
+// the wait is for both. Otherwise it ends after the waiters have been served.
 func (p Promise) Wait(state bucket.State, now, need int64) int64 {
 	switch {
 	case p.Amount == 0:
@@ -43,8 +40,7 @@ func (p Promise) Wait(state bucket.State, now, need int64) int64 {
 	return p.At - now + p.After.Wait(p.At, need)
 }
 
-// farAhead bounds how far a forecast looks, in ms: sums of instants stay in 64
-// bits.
+// farAhead bounds the waits of a forecast, in ms, so that sums of instants stay within 64 bits.
 const farAhead = 1 << 60
 
 // maxPromise bounds a promise, for the same reason.
@@ -52,11 +48,11 @@ const maxPromise = 1 << 62
 
 // Forecast computes how the waiters of a line will be served, one after the other.
 type Forecast struct {
-	// Limits are what has been promised so far.
+	// Limits are the promises so far.
 	Limits Promises
 }
 
-// at returns the promise of a limit. It makes an empty one if there is none.
+// at returns the promise of a limit. It adds an empty one for a new limit.
 func (f *Forecast) at(r Reading, name string) *Promise {
 	for i := range f.Limits {
 		if f.Limits[i].name == name {
@@ -67,8 +63,8 @@ func (f *Forecast) at(r Reading, name string) *Promise {
 	return &f.Limits[len(f.Limits)-1]
 }
 
-// Wait is how long it takes, in ms, until all of the amounts fit beside what has been
-// promised; false if they never do.
+// Wait returns the time in ms until all of the amounts fit in addition to the promises so far; false if they
+// never do.
 func (f *Forecast) Wait(r Reading, amounts []Signed) (longest int64, ok bool) {
 	for _, a := range r.Config.Enforced(amounts) {
 		wait := f.Limits.Of(a.Name).Wait(r.Worth(a.Name), r.Now, a.Amount)

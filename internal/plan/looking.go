@@ -2,26 +2,24 @@ package plan
 
 import "github.com/dynalimit/dynalimit/internal/schema"
 
-// A refused write costs a write unit of the thousand that a bucket has a second, and a
-// read one of three thousand, at a fifth of the price. So where a bucket is scarce and
-// what is known of it is old, a lane looks before it writes. A bucket that nobody else
-// takes from is exactly what its lane remembers. Everything here is pure.
+// A refused write costs a write unit; a bucket has a thousand of these a second. A read costs one of three
+// thousand read units, at a fifth of the price. So a lane reads before it writes if the bucket is scarce and
+// its image is old. If no other process takes from the bucket, the lane's image is exact. Everything here is
+// pure.
 
 const (
-	// lowShare is the part of a burst below which a limit is scarce.
+	// lowShare is the divisor of a burst: a limit below that part is scarce.
 	lowShare = 10
-	// sharedFor is for how long, in ms, others that took from a bucket are reckoned
-	// with.
+	// sharedFor is the time in ms for which a bucket counts as shared after another process took from it.
 	sharedFor = 60_000
 )
 
-// IsShared reports whether others are reckoned with at now who were last seen at seen,
-// in ms.
+// IsShared reports whether a bucket still counts as shared at now; seen is the last sign of another process.
+// Both are in ms.
 func IsShared(seen, now int64) bool { return now-seen < sharedFor }
 
-// Low reports whether an image, as it was at an instant, left less than a tenth of
-// the burst of a limit that amounts name. A quota is low for hours, in which it is not looked
-// at before each write.
+// Low reports whether the image, at the instant at, leaves less than a tenth of the burst of a limit in
+// amounts. Quotas do not count: a quota is low for hours, and a read before each write would be too many.
 func Low(m *schema.Image, amounts []Signed, at int64) bool {
 	for _, a := range amounts {
 		if !m.Holds(a.Name) {
@@ -34,8 +32,8 @@ func Low(m *schema.Image, amounts []Signed, at int64) bool {
 	return false
 }
 
-// Tight reports whether a bucket may well deny amounts at an instant: as an image showed it,
-// they would leave less than a tenth of a burst.
+// Tight reports whether the bucket may well deny amounts at an instant: by the image they would leave less
+// than a tenth of a burst.
 func Tight(m *schema.Image, amounts []Signed, at int64) bool {
 	for _, a := range amounts {
 		if !m.Holds(a.Name) {
@@ -48,8 +46,8 @@ func Tight(m *schema.Image, amounts []Signed, at int64) bool {
 	return false
 }
 
-// Shared reports whether anybody else took, or gave back, between two images of which
-// the later one came after sums of ours had been written.
+// Shared reports whether another process took or gave back tokens between two images. The writes of ours
+// landed between them.
 func Shared(before, after *schema.Image, ours Rows) bool {
 	if before == nil || after == nil || before.Set != after.Set || string(before.Of()) != string(after.Of()) {
 		return before != nil

@@ -7,35 +7,32 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// A bucket is one item on one partition, whose throughput all processes share.
-// While it does not throttle, nobody paces anything. Once it does, a lane leaves an
-// interval between the starts of its writes: as long as throttling asks for, which
-// finds the ceiling, and no shorter than its fair part of the partition, which it
-// reads off the counters. Callers that come meanwhile ride together. Everything here
-// is pure; instants and times are in µs, of a clock that never goes back and has
-// passed 0.
+// A bucket is one item on one partition, and all processes share the partition's throughput. While it does
+// not throttle, no lane is paced. Once it does, a lane leaves an interval between the starts of its writes.
+// The interval grows with each throttled write, which finds the ceiling. It is never shorter than the lane's
+// fair part of the partition, computed from the counters. Callers that come meanwhile share a write.
+// Everything here is pure. Instants and times are in µs of a clock that never goes back and has passed 0.
 
 const (
-	// second is a second.
+	// second is a second in µs.
 	second = 1_000_000
-	// pacingGrows is what each throttled write makes of the interval, at least
-	// pacingTrips round trips and at most mostPacing; it loses pacingFades of itself
-	// a second of time: by landed write, the busy lanes would take everything.
+	// A throttled write multiplies the interval by pacingGrows. The result is at least pacingTrips round
+	// trips and at most mostPacing. The interval loses the part pacingFades a second of time. It does not
+	// fade by landed write, because then the busy lanes would take everything.
 	pacingGrows = 1.25
 	pacingTrips = 1.5
 	mostPacing  = 2 * second
 	pacingFades = 0.03
-	// leastPacing is the interval below which a lane is not paced any more.
+	// leastPacing is the interval below which pacing ends.
 	leastPacing = second / 1000
-	// fairFor is how long after throttling a lane keeps to its fair part, of
-	// fairWrites a second of a partition that takes 1,000, at most mostFair between
-	// two writes; not within fairAgain of a denial, for who is denied writes little.
+	// fairFor is the time after throttling for which a lane keeps to its fair part. That part is of
+	// fairWrites a second, of a partition that takes 1,000, with at most mostFair between two writes. The
+	// rule pauses within fairAgain of a denial, because a lane that denies writes little.
 	fairFor    = 60 * second
 	fairAgain  = 2 * second
 	fairWrites = 800
 	mostFair   = second / 10
-	// paceOver is over how long the shares of what is taken are averaged, paceSample
-	// the least time between two samples.
+	// paceOver is the time over which consumption is averaged, paceSample the least time between two samples.
 	paceOver   = 10 * second
 	paceSample = second / 10
 	// firstPause bounds the pause after a request that was throttled, doubled by each
@@ -44,34 +41,32 @@ const (
 	mostPause  = second
 )
 
-// Pacing is what a lane knows of the throughput that its bucket's partition leaves it.
-// The zero value is that of a lane that was never throttled.
+// Pacing is a lane's estimate of its share of the partition's throughput. The zero value belongs to a lane
+// that was never throttled.
 type Pacing struct {
 	// Throttled is when a request was last throttled, 0 for never. Reads means that it
 	// was a read.
 	Throttled int64
 	Reads     bool
-	// throttledInterval is the interval that throttling asked for at throttledAt, when a
-	// write was last throttled.
+	// throttledInterval is the interval set by the last throttled write, at throttledAt.
 	throttledInterval, throttledAt int64
 	// lastDenial is when the lane last denied a take.
 	lastDenial int64
-	// lastStart is when the last write started. mayStartAt, unless it is 0, is when the
-	// next write may start, whatever the interval says.
+	// lastStart is the start of the last write. mayStartAt, unless it is 0, is the earliest start of the next
+	// write and overrides the interval.
 	lastStart, mayStartAt int64
 	// throttledInRow counts the requests throttled in a row.
 	throttledInRow int
 
-	// sample is the last sampled image, sampledAt when it was sampled, and ownSince what
-	// this lane took since. all and own are the averages of what everybody and this lane
-	// take, in bursts a second.
+	// sample is the last sampled image, sampledAt its instant, and ownSince this lane's consumption since
+	// then. all and own are the average consumption of all processes and of this lane, in bursts a second.
 	sample    *schema.Image
 	sampledAt int64
 	ownSince  float64
 	all, own  float64
 }
 
-// Interval is the least time between the starts of two writes, 0 for none.
+// Interval returns the least time between the starts of two writes; 0 without pacing.
 func (p Pacing) Interval(now int64) int64 {
 	if p.throttledAt == 0 {
 		return 0
@@ -86,12 +81,12 @@ func (p Pacing) Interval(now int64) int64 {
 	return max(gap, int64(min(p.all/p.own/fairWrites*second, mostFair)))
 }
 
-// Over reports whether the lane need not be paced any more.
+// Over reports whether pacing has ended.
 func (p Pacing) Over(now int64) bool {
 	return p.Interval(now) == 0 && now-p.Throttled >= fairFor && p.mayStartAt <= now
 }
 
-// Left is how long it takes until the next write may start; 0 or less means at once.
+// Left returns the time until the next write may start; 0 or less means at once.
 func (p Pacing) Left(now int64) int64 {
 	if p.mayStartAt > 0 {
 		return p.mayStartAt - now
@@ -99,26 +94,26 @@ func (p Pacing) Left(now int64) int64 {
 	return p.lastStart + p.Interval(now) - now
 }
 
-// Start is the pacing once a write starts.
+// Start returns the pacing after the start of a write.
 func (p Pacing) Start(now int64) Pacing {
 	p.lastStart, p.mayStartAt = now, 0
 	return p
 }
 
-// Again is the pacing after a refused write, which is decided again at once.
+// Again returns the pacing after a refused write. The lane may decide it again at once.
 func (p Pacing) Again(now int64) Pacing {
 	p.mayStartAt = now
 	return p
 }
 
-// Deny is the pacing once the lane has denied a take.
+// Deny returns the pacing after the lane has denied a take.
 func (p Pacing) Deny(now int64) Pacing {
 	p.lastDenial = now
 	return p
 }
 
-// ThrottleWrite is the pacing after a throttled write that took trip. chance, in [0, 1),
-// spreads processes that were throttled together.
+// ThrottleWrite returns the pacing after a throttled write that took trip. chance, in [0, 1), spreads
+// processes that were throttled together.
 func (p Pacing) ThrottleWrite(now, trip int64, chance float64) Pacing {
 	grown := max(pacingGrows*float64(p.Interval(now)), pacingTrips*float64(trip))
 	p.throttledInterval, p.throttledAt = int64(min(grown, mostPacing)), now
@@ -126,14 +121,14 @@ func (p Pacing) ThrottleWrite(now, trip int64, chance float64) Pacing {
 	return p.pause(now, chance)
 }
 
-// ThrottleRead is the pacing after a throttled read. Reads back off as writes do, but
-// the interval stays as it is.
+// ThrottleRead returns the pacing after a throttled read. Reads back off as writes do, but the interval stays
+// as it is.
 func (p Pacing) ThrottleRead(now int64, chance float64) Pacing {
 	p.Throttled, p.Reads = now, true
 	return p.pause(now, chance)
 }
 
-// pause sets when a throttled request is decided again.
+// pause sets the earliest retry of a throttled request.
 func (p Pacing) pause(now int64, chance float64) Pacing {
 	rest := max(p.Interval(now)/2, int64(min(firstPause<<min(p.throttledInRow, 7), mostPause)))
 	p.throttledInRow++
@@ -141,7 +136,7 @@ func (p Pacing) pause(now int64, chance float64) Pacing {
 	return p
 }
 
-// Take is the pacing after one of the lane's own writes has landed.
+// Take returns the pacing after one of the lane's own writes has landed.
 func (p Pacing) Take(s Rows) Pacing {
 	if p.sample == nil {
 		return p
@@ -154,8 +149,8 @@ func (p Pacing) Take(s Rows) Pacing {
 	return p
 }
 
-// Beside is the pacing after this process has written sums beside the lane that are no
-// traffic: they were used some time ago.
+// Beside returns the pacing after this process has written pending updates past the lane. Their tokens were
+// used some time ago, so they do not count as consumption now.
 func (p Pacing) Beside(s Rows) Pacing {
 	if p.sample == nil {
 		return p
@@ -171,7 +166,7 @@ func (p Pacing) Beside(s Rows) Pacing {
 	return p
 }
 
-// See is the pacing after an answer has shown the bucket.
+// See returns the pacing after an answer has shown the bucket.
 func (p Pacing) See(image *schema.Image, now int64) Pacing {
 	p.throttledInRow = 0
 	if image == nil {
@@ -197,8 +192,7 @@ func (p Pacing) See(image *schema.Image, now int64) Pacing {
 	return p
 }
 
-// continues reports whether the counters of an image go on from those of the last
-// sample.
+// continues reports whether the counters of an image continue those of the last sample.
 func (p Pacing) continues(image *schema.Image) bool {
 	return p.sample != nil && p.sample.Set == image.Set && string(p.sample.Of()) == string(image.Of())
 }

@@ -2,20 +2,20 @@ package plan
 
 import "github.com/dynalimit/dynalimit/internal/schema"
 
-// Phase is the time between two ends of raises, in Unix ms of DynamoDB's clock, for which one reading
-// of the configuration says other limits than before and after.
+// Phase is the time between two ends of raises, in Unix ms of DynamoDB's clock. Before and after it, the same
+// reading of the configuration has other limits.
 type Phase struct {
-	// Since is the end of a raise that the limits leave out, and that they were read before; 0 for
-	// none.
+	// Since is the end of a raise that the limits leave out, although it had not ended when they were read; 0
+	// without such a raise.
 	Since int64
-	// Until is the first end of a raise that the limits have, and After the configuration from then
-	// on; 0 and nil for none.
+	// Until is the first end of a raise that the limits have, and After the configuration from then on; 0 and
+	// nil without such a raise.
 	Until int64
 	After *Config
 }
 
-// AsOf returns the configuration to compare with an image's: without the raises that had ended when
-// the image's was read, by whichever clock. So two clocks that differ about an end do not take turns.
+// AsOf returns the configuration to compare with an image's. It leaves out the raises that had ended, by
+// either clock, when the image's was read. Otherwise two clocks that differ about an end would take turns.
 func (c *Config) AsOf(m *schema.Image) *Config {
 	for c != nil && m != nil {
 		phase := c.From().Phase
@@ -27,8 +27,8 @@ func (c *Config) AsOf(m *schema.Image) *Config {
 	return c
 }
 
-// early reports whether the configuration was read before the end of a raise that it leaves out, and
-// the image's was too.
+// early reports whether both this configuration and the image's were read before the end of a raise that this
+// one leaves out.
 func (c *Config) early(m *schema.Image) bool {
 	phase := c.From().Phase
 	return phase != nil && m.ConfigRead < phase.Since-configMarginMS

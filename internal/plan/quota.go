@@ -8,16 +8,15 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// What a calendar quota does differently from a token bucket: a write within its window adds
-// under that window, and the first write of a later one is a claim that opens it.
+// A calendar quota differs from a token bucket. A write within the stored window adds on the condition of
+// that window. The first write of a later window is a claim that opens it.
 
-// unbounded is the most that a quota may hold: whoever grants more lifts it above its burst until the
-// next window.
+// unbounded is the level bound of a quota: a grant lifts it above its burst until the next window.
 const unbounded = math.MaxInt64
 
-// setQuotaFacts are those of a stored quota that stays one: the window that the write is in, and how
-// the write opens it. A changed unit begins in the window of now without more credit; a changed zone
-// keeps the window until it has passed.
+// setQuotaFacts sets the facts of a stored quota that stays one: the window of the write, and how the write
+// opens it. A changed unit begins in the present window without more credit; a changed zone keeps the window
+// until it has passed.
 func (v View) setQuotaFacts(r *Row) {
 	from := r.state
 	if r.to != nil {
@@ -40,13 +39,13 @@ func (v View) setQuotaFacts(r *Row) {
 	}
 }
 
-// replacement is what a limit of the other kind, of a rate, begins with in place of a stored
-// one: what is used stays used, so that no change of kind fills anything.
+// replacement returns the first level of a limit that replaces a stored one of the other kind. Used tokens
+// stay used, so that a change of kind fills nothing.
 func replacement(old bucket.State, to bucket.Rate, now int64) int64 {
 	return min(to.Burst, bucket.SaturatingAdd(to.Burst, old.Level(now)-old.Burst))
 }
 
-// InWindows are amounts with their windows, so that what was taken in them can be given back.
+// InWindows sets the window of each amount, so that the amounts can be given back to it.
 func InWindows(amounts []Signed, of func(limit string) bucket.WindowID) []Signed {
 	copied := false
 	for i, a := range amounts {
@@ -62,7 +61,7 @@ func InWindows(amounts []Signed, of func(limit string) bucket.WindowID) []Signed
 	return amounts
 }
 
-// WindowOf is the window of a limit that an image shows; 0 of none.
+// WindowOf returns the window of a limit in an image; 0 if the image lacks the limit.
 func WindowOf(m *schema.Image, name string) bucket.WindowID {
 	if m == nil {
 		return 0
@@ -86,8 +85,8 @@ func SameLives(a, b *schema.Image) bool {
 	return true
 }
 
-// DecidedAt is the instant by which a take is decided at now: see Unopened. Of token buckets alone
-// it is now, and sure is not asked.
+// DecidedAt returns the instant by which to decide a take (see Unopened). Without quotas it is now, and sure
+// is not called.
 func DecidedAt(m *schema.Image, cfg *Config, sure func() int64, now int64) int64 {
 	if !hasQuotas(m, cfg) {
 		return now
@@ -101,9 +100,8 @@ func hasQuotas(m *schema.Image, cfg *Config) bool {
 		cfg != nil && slices.ContainsFunc(cfg.Limits, func(l Limit) bool { return l.Rate.IsQuota() })
 }
 
-// Unopened is the instant by which a write is decided: now, or, if it is not sure that a
-// window of a quota has begun, the instant that has surely passed. So no window is opened by a
-// clock that is ahead.
+// Unopened returns the instant by which to decide a write: now, or sure if a window of a quota begins between
+// the two. sure is an instant that has certainly passed. A clock that is ahead therefore opens no window.
 func Unopened(m *schema.Image, cfg *Config, sure, now int64) int64 {
 	if sure >= now {
 		return now
@@ -123,17 +121,16 @@ func SameWindows(a, b []Signed) bool {
 	})
 }
 
-// Quotas are the quotas of a bucket as far as is known: as an image shows them or, without
-// one, as they are configured.
+// Quotas are the quotas of a bucket: from an image or, without one, from the configuration.
 type Quotas struct {
 	Image  *schema.Image
 	Config *Config
-	// Now is the instant that has surely passed.
+	// Now is an instant that has certainly passed.
 	Now int64
 }
 
-// Charged adds what is counted now to what quotas are to be charged of what was counted: each in
-// its window. What was counted in a window that has ended stays counted.
+// Charged adds newly counted amounts to the pending charges of quotas, each in its window. A charge of an
+// ended window stays on the counter alone.
 func (q Quotas) Charged(charged, counted []Signed) []Signed {
 	for _, a := range q.Config.Enforced(counted) {
 		if a.Window = datedIn(q.Config.rateOf(a.Name), q.Now); a.Window != 0 {
@@ -143,9 +140,8 @@ func (q Quotas) Charged(charged, counted []Signed) []Signed {
 	return charged
 }
 
-// datedIn identifies the window of a configured quota at now; 0 of a token bucket. A
-// configuration knows no lives: the unit stands for one, so that windows of different calendars
-// differ.
+// datedIn identifies the window of a configured quota at now; 0 for a token bucket. A configuration has no
+// lives. The unit takes the place of the life, so that windows of different calendars differ.
 func datedIn(r bucket.Rate, now int64) bucket.WindowID {
 	if !r.IsQuota() {
 		return 0
@@ -153,8 +149,8 @@ func datedIn(r bucket.Rate, now int64) bucket.WindowID {
 	return bucket.InLife(uint16(r.Windows().Unit()), r.WindowAt(now))
 }
 
-// Charge adds an amount to what quotas are to be charged, each in one window: the later one, and
-// of different calendars that of the amount.
+// Charge adds an amount to the pending charges of quotas. Each limit has one window there: the later one or,
+// of different calendars, the amount's.
 func Charge(charged []Signed, a Signed) []Signed {
 	charged = slices.Clone(charged)
 	i := slices.IndexFunc(charged, func(c Signed) bool { return c.Name == a.Name })
@@ -169,9 +165,9 @@ func Charge(charged []Signed, a Signed) []Signed {
 	return charged
 }
 
-// Tell is how a limit is told what was counted without it, and what is given back: Take of what
-// is to be charged, as much as the quota has, in the window in which it was counted. If nobody
-// has opened that yet, the write does. What is given back goes by its own window.
+// Tell returns the write of a limit's pending update and give-back. Take is the part of charged that the
+// quota can still cover in its window. If no process has opened that window yet, the write does. A give-back
+// goes to its own window.
 func (q Quotas) Tell(n *Row, charged []Signed) (l schema.TellLimit) {
 	l = schema.TellLimit{Name: n.Name, Count: n.Late, Back: n.Back, Passed: n.Passed(), Quota: n.Window.IsQuota(), Window: n.Window}
 	i := slices.IndexFunc(charged, func(c Signed) bool { return c.Name == n.Name })
@@ -204,7 +200,7 @@ func (q Quotas) Tell(n *Row, charged []Signed) (l schema.TellLimit) {
 	return l
 }
 
-// rateOf is the rate of a limit; a zero one if it is not configured.
+// rateOf returns the rate of a limit; a zero one if it is not configured.
 func (c *Config) rateOf(name string) (r bucket.Rate) {
 	if i := c.Index(name); i >= 0 {
 		r = c.Limits[i].Rate
@@ -212,7 +208,7 @@ func (c *Config) rateOf(name string) (r bucket.Rate) {
 	return r
 }
 
-// chargedLate is what a quota that is made is charged of what was counted without it in its
+// chargedLate returns the part of a pending update that a new quota is charged, if it is of the quota's
 // window.
 func chargedLate(r bucket.Rate, a *Row, now int64) int64 {
 	if !r.IsQuota() || a.Window != datedIn(r, now) {

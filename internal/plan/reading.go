@@ -5,24 +5,23 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Reading is what an answer showed of a bucket.
+// Reading is the state of a bucket by an answer of the store.
 type Reading struct {
-	// Image is the bucket; nil means that there is none, so every limit is full.
+	// Image is the bucket. If it is nil, the bucket does not exist and every limit is full.
 	Image *schema.Image
 	// Config is the configuration under which it was read.
 	Config *Config
-	// Now is when, in Unix ms.
+	// Now is the instant of the reading, in Unix ms.
 	Now int64
 }
 
-// Worth is the state of a limit at Now, with its refill added to the tokens.
+// Worth returns the state of a limit at Now, with its refill added to the tokens.
 func (r Reading) Worth(name string) bucket.State {
 	state, _ := r.State(name)
 	return state.At(r.Now)
 }
 
-// State is a limit and its nominal capacity as the reading shows them. If it does not
-// show the limit, the limit is as configured, and full.
+// State returns a limit and its nominal capacity. A limit that the image lacks is as configured, and full.
 func (r Reading) State(name string) (bucket.State, int64) {
 	if r.Image != nil {
 		if i := r.Image.Set.Index(name); i >= 0 && !r.Image.Limits[i].Ghost {

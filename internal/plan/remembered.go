@@ -5,26 +5,26 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// MostNeeds is how many limits Needs are of at most.
+// MostNeeds is the largest number of limits in Needs.
 const MostNeeds = 4
 
-// Needs are what a take needs of token buckets, in millitokens, by the place of the limit in a
-// configuration; up to 0 for nothing.
+// Needs are the millitokens that a take needs of token buckets, by the limit's index in a configuration. 0 or
+// less means nothing.
 type Needs [MostNeeds]int64
 
-// Denial is what memory made of the last needs that were denied. Who comes in the same
-// millisecond, as the denied do, needs no arithmetic again. The zero value remembers nothing.
+// Denial caches the outlooks of the last denied needs. Denied callers come back within the same millisecond,
+// and then no outlook is computed again. The zero value is empty.
 type Denial struct {
 	image *schema.Image
 	now   int64
-	needs Needs // 0 for what was not needed
-	// Outlooks are by the place of the limit in the configuration; set of what is needed.
+	needs Needs // 0 for a limit that was not needed
+	// Outlooks are by the limit's index in the configuration, and set for needed limits only.
 	Outlooks [MostNeeds]bucket.Outlook
 }
 
-// Denies reports whether an image denies needs at now, and remembers the outlooks. It is false
-// where another decision has to be made: of a limit that the image does not show, and of a
-// quota. All calls are of one configuration, without limits in shadow.
+// Denies reports whether an image denies needs at now, and stores the outlooks. It returns false for a quota
+// and for a limit that the image lacks: the caller then has to decide in another way. Every call must pass
+// the same configuration, without limits in shadow.
 func (d *Denial) Denies(m *schema.Image, cfg *Config, needs *Needs, now int64) bool {
 	if d.image != m || d.now != now {
 		d.image, d.now, d.needs = m, now, Needs{}
@@ -47,7 +47,7 @@ func (d *Denial) Denies(m *schema.Image, cfg *Config, needs *Needs, now int64) b
 	return denied
 }
 
-// PlaceIn is where an image has limit i of the configuration; -1 if it does not.
+// PlaceIn returns the index in an image of limit i of the configuration; -1 if the image lacks it.
 func (c *Config) PlaceIn(m *schema.Image, i int) int {
 	name := c.Limits[i].Name
 	if i < len(m.Set.Names) && m.Set.Names[i] == name { // nearly always

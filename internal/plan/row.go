@@ -8,23 +8,22 @@ import (
 // Row is one limit in one decision: the sums of the amounts that the write carries, and the facts of
 // the limit at that instant. View.setFacts works the facts out, once; everything after reads them.
 type Row struct {
-	// Name is the limit's.
+	// Name is the name of the limit.
 	Name string
 	// Amounts are the sums of the amounts taken, adjusted and given back, in millitokens.
 	bucket.Amounts
-	// Late is charged to the counter only, not to the tokens, in millitokens: it was
-	// used so long ago that the bucket has refilled it since. If it is below 0, it was
-	// debited ahead of calls and has lapsed.
+	// Late is charged to the counter only, not to the tokens, in millitokens: its use is so old that the
+	// bucket has refilled it since. Below 0 it is lapsed prefetched tokens.
 	Late int64
-	// PassedOn and PassedBack are the parts of what is charged, and of what is given back
-	// or has lapsed, that a level above counts too.
+	// PassedOn is the part of the charges that a level above counts too. PassedBack is the same part of the
+	// give-backs and of the lapsed tokens.
 	PassedOn, PassedBack int64
-	// Window is the one from which Back was taken.
+	// Window is the window from which Back was taken.
 	Window bucket.WindowID
 	facts
 }
 
-// facts are those of a limit at the instant of a decision.
+// facts are the properties of a limit at the instant of a decision.
 type facts struct {
 	// known means that the bucket has the limit, or that the write adds it. stored means that the
 	// bucket has it, and not as a ghost.
@@ -54,8 +53,8 @@ type facts struct {
 	level, most int64
 	// window is the window of a quota after the write; 0 of a token bucket.
 	window int64
-	// refundable is the window whose give-backs go to the tokens. Those of other windows, and of other
-	// lives of the limit, go to the counter alone: that window has ended.
+	// refundable is the window with give-backs to the tokens. Give-backs of other windows, and of other lives
+	// of the limit, go to the counter alone, because their window has ended.
 	refundable bucket.WindowID
 	maxDebt    int64
 }
@@ -87,7 +86,7 @@ func (v View) setFacts(r *Row) {
 	v.setBucketFacts(r)
 }
 
-// setBucketFacts are those of a token bucket.
+// setBucketFacts sets the facts of a token bucket.
 func (v View) setBucketFacts(r *Row) {
 	credit, ok := r.state.Credit(v.Now)
 	r.opening.Credit, r.mustClaim = credit, !ok
@@ -96,8 +95,8 @@ func (v View) setBucketFacts(r *Row) {
 	}
 }
 
-// setAddedFacts are those of a limit that the bucket does not have, or has as a ghost. A ghost has what
-// it was charged, from full.
+// setAddedFacts sets the facts of a limit that the bucket does not have, or has as a ghost. A ghost starts
+// full less its charges.
 func (v View) setAddedFacts(r *Row) {
 	if r.to == nil {
 		return
@@ -109,7 +108,7 @@ func (v View) setAddedFacts(r *Row) {
 	}
 }
 
-// setSpecialFacts are those of a quota, and of a limit whose parameters the write changes.
+// setSpecialFacts sets the facts of a quota, and of a limit with parameters that the write changes.
 func (v View) setSpecialFacts(r *Row, l *schema.Stored) {
 	r.quota = r.state.IsQuota()
 	if r.to != nil {
@@ -131,10 +130,10 @@ func (v View) setSpecialFacts(r *Row, l *schema.Stored) {
 	}
 }
 
-// lapses reports whether what is given back goes to the counter alone.
+// lapses reports whether give-backs go to the counter alone.
 func (r *Row) lapses() bool { return r.stored && r.Window != r.refundable }
 
-// back is what is given back to the tokens, and late what goes to the counter only.
+// back returns the amount given back to the tokens, and late the amount that goes to the counter only.
 func (r *Row) back() int64 {
 	if r.Back == 0 || r.lapses() {
 		return 0
@@ -144,16 +143,16 @@ func (r *Row) back() int64 {
 
 func (r *Row) late() int64 { return r.Late - r.Back + r.back() }
 
-// room is the amount that takes may use together.
+// room returns the amount that takes may use together.
 func (r *Row) room() int64 { return min(r.most, r.level+r.back()) }
 
-// out is the amount that the write takes from the tokens.
+// out returns the amount that the write takes from the tokens.
 func (r *Row) out() int64 { return r.Take + r.Adjust }
 
-// Consumed is the change of the limit's counter, in millitokens.
+// Consumed returns the change of the limit's counter, in millitokens.
 func (r *Row) Consumed() int64 { return r.Take + r.Adjust + r.Late - r.Back }
 
-// Passed is the change of the part of the counter that a level above counts too.
+// Passed returns the change of the part of the counter that a level above counts too.
 func (r *Row) Passed() int64 { return r.PassedOn - r.PassedBack }
 
 // Pass adds the part of an amount that a level above counts too.
@@ -162,8 +161,8 @@ func (r *Row) Pass(a Signed) {
 	r.PassedBack += max(0, -a.Passed)
 }
 
-// GiveBack adds what was taken in a window. One write gives back to one window of a limit (see
-// OfOtherWindows). Of a closed window it comes off the counter alone.
+// GiveBack adds an amount to give back to a window. One write gives back to one window of a limit (see
+// OfOtherWindows). In a closed window the amount comes off the counter alone.
 func (r *Row) GiveBack(amount int64, window bucket.WindowID) {
 	if window.IsClosed() {
 		r.Late -= amount
@@ -175,8 +174,8 @@ func (r *Row) GiveBack(amount int64, window bucket.WindowID) {
 // isZero reports whether the write does nothing to the limit.
 func (r *Row) isZero() bool { return r.Amounts == (bucket.Amounts{}) && r.Late == 0 }
 
-// GivenBack is what a write that only gives back does to the limit; false for nothing. If the bucket was
-// not seen, the write itself finds out whether the limit is there.
+// GivenBack returns the change of the limit by a write that only gives back; false if the write leaves it
+// alone. Unless the bucket was seen, the write itself finds out whether the limit is there.
 func (r *Row) GivenBack(seen bool) (l schema.GiveBackLimit, ok bool) {
 	if seen && !r.stored {
 		return l, false
@@ -186,13 +185,13 @@ func (r *Row) GivenBack(seen bool) (l schema.GiveBackLimit, ok bool) {
 	return schema.GiveBackLimit{Name: r.Name, Amount: back, Lapsed: -late, Passed: r.PassedBack, Quota: quota, Window: r.Window}, back > 0 || late < 0
 }
 
-// change is the update of a stored limit, beside the credit that it leaves out of the tokens.
+// change is the update of a stored limit. kept is the credit that the update leaves out of the tokens.
 type change struct {
 	bucket.Update
 	kept int64
 }
 
-// decide decides the update of a stored limit.
+// decide returns the update of a stored limit.
 func (r *Row) decide(w bucket.Way) (c change) {
 	a := r.Amounts
 	if a.Back = r.back(); r.quota {
@@ -206,15 +205,15 @@ func (r *Row) decide(w bucket.Way) (c change) {
 	return c
 }
 
-// boundDebt lets a charge that goes deep into debt, more than half of MaxDebt, land only if the bucket
-// can store the result, whoever else charges meanwhile.
+// boundDebt adds a lower bound to a charge that goes more than half of MaxDebt into debt. The charge then
+// lands only if the bucket can store the result, even if other processes charge meanwhile.
 func (r *Row) boundDebt(c *change) {
 	if out := r.out(); out > 0 && !c.Full {
 		c.raiseLow(out - r.back() - MaxDebt)
 	}
 }
 
-// raiseLow raises the lower bound to floor, if it is lower.
+// raiseLow raises the lower bound to floor.
 func (c *change) raiseLow(floor int64) {
 	if !c.HasLow || floor > c.Low {
 		c.Low, c.HasLow = floor, true
@@ -229,11 +228,10 @@ func (c *change) levelAfter(tokens int64) int64 {
 	return tokens + c.Add + c.kept
 }
 
-// debt is the deepest debt that the change can leave, given its lower bound.
+// debt returns the deepest debt that the change can leave, given its lower bound.
 func (c *change) debt() int64 { return max(0, -c.levelAfter(c.Low)) }
 
-// lowestFor is the lowest number of tokens from which the change leaves a debt of at
-// most d.
+// lowestFor returns the lowest number of tokens from which the change leaves a debt of at most d.
 func (c *change) lowestFor(d int64) int64 { return -c.Add - c.kept - d }
 
 // impossible reports whether no number of tokens is within the bounds of the change.

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// MaxSum bounds what one write gives back, or charges, of one limit: the sums
-	// of a write, beside a credit of 2^62, stay within 64 bits.
+	// MaxSum bounds the amount of one limit that one write gives back or charges. The sums of a write, with a
+	// credit of 2^62, then stay within 64 bits.
 	MaxSum = 1 << 59
-	// MaxDebt bounds the debt that a bucket stores, in millitokens: 2.3·10^15
-	// tokens. Its numbers stay within 64 bits whoever charges beside.
+	// MaxDebt bounds the debt that a bucket stores, in millitokens: 2.3·10^15 tokens. Its numbers then stay
+	// within 64 bits, even if other processes charge at the same time.
 	MaxDebt = 1 << 61
 )
 
 // Rows are the limits of a decision, in name order.
 type Rows []Row
 
-// At returns the row of a limit. It makes one without facts if there is none.
+// At returns the row of a limit. It adds one without facts for a new limit.
 func (rows *Rows) At(name string) *Row {
 	i := 0
 	for i < len(*rows) && (*rows)[i].Name < name { // there are few, so this is faster than a binary search
@@ -31,7 +31,7 @@ func (rows *Rows) At(name string) *Row {
 	return &(*rows)[i]
 }
 
-// Of returns the sums of a limit.
+// Of returns the sums of a limit, zero ones if it has no row.
 func (rows Rows) Of(name string) Row {
 	if r := rows.find(name); r != nil {
 		return *r
@@ -39,7 +39,7 @@ func (rows Rows) Of(name string) Row {
 	return Row{Name: name}
 }
 
-// Consumed is the change of the counter of a limit, in millitokens.
+// Consumed returns the change of the counter of a limit, in millitokens.
 func (rows Rows) Consumed(name string) int64 {
 	if r := rows.find(name); r != nil {
 		return r.Consumed()
@@ -47,7 +47,7 @@ func (rows Rows) Consumed(name string) int64 {
 	return 0
 }
 
-// find returns the row of a limit; nil if there is none.
+// find returns the row of a limit, or nil.
 func (rows Rows) find(name string) *Row {
 	for i := range rows {
 		if rows[i].Name == name {
@@ -57,7 +57,7 @@ func (rows Rows) find(name string) *Row {
 	return nil
 }
 
-// Rows returns the rows with their facts, and with a row of each of the amounts.
+// Rows adds a row for each of the amounts and works out the facts of all rows.
 func (v View) Rows(rows Rows, amounts []Signed) Rows {
 	for _, a := range amounts {
 		rows.At(a.Name)
@@ -68,13 +68,13 @@ func (v View) Rows(rows Rows, amounts []Signed) Rows {
 	return rows
 }
 
-// Fits reports whether a take alone fits, beside what must be left to waiters. room is space for its
+// Fits reports whether a take fits on its own, with the promises to waiters left over. room is space for its
 // rows.
 func (v View) Fits(amounts []Signed, left Promises, room Rows) bool {
 	return v.Rows(room, amounts).Fit(amounts, left)
 }
 
-// rowOf returns the row of a limit; a new one if there is none.
+// rowOf returns the row of a limit, or a new one with its facts.
 func (v View) rowOf(rows Rows, name string) *Row {
 	r := rows.find(name)
 	if r == nil {
@@ -89,42 +89,41 @@ type Ask struct {
 	// Amounts are the amounts of a take or, in an adjust, those to charge, above 0, and to give back,
 	// below 0.
 	Amounts []Signed
-	// Late are taken off the counter alone, below 0: they were debited ahead of calls and have lapsed.
+	// Late are the lapsed prefetched tokens, below 0. They come off the counter alone.
 	Late []Signed
-	// Take means that the ask may be denied; else it is an adjust, which may not. Prefetch means that
-	// the take debits tokens ahead of calls.
+	// Take means that the ask may be denied. Without it the ask is an adjust, which may not. Prefetch means
+	// that the take debits tokens ahead of calls.
 	Take, Prefetch bool
-	// RefundDropped means that the bucket to give back to is gone, so that nothing is given back.
+	// RefundDropped means that the give-back is dropped because its bucket is gone.
 	RefundDropped bool
-	// Refusals is how often a write of the ask was refused.
+	// Refusals counts the refused writes of the ask.
 	Refusals int
 
 	// Fate is the decision. Limit names the limit of an ask that is Unknown or TooDeep.
 	Fate  Fate
 	Limit string
-	// Down are the amounts that go to the counter alone: the charges of an adjust beyond the deepest
-	// debt of a limit, and the part of a take beyond limits in shadow. Unbound is the part of a take of
-	// limits in shadow that is charged, whatever is left.
+	// Down are the amounts that go to the counter alone: the charges of an adjust beyond the deepest debt of
+	// a limit, and the part of a take beyond limits in shadow. Unbound is the part of a take of limits in
+	// shadow that is charged without a bound.
 	Down, Unbound []Signed
-	// Dropped are the limits of an adjust that the bucket does not have, so that the write leaves them
-	// out.
+	// Dropped are the limits of an adjust that the bucket does not have. The write leaves them out.
 	Dropped []string
 }
 
-// Fate is what becomes of an ask.
+// Fate is the decision about an ask.
 type Fate uint8
 
 // The fates of an ask.
 const (
 	Carried  Fate = iota // the write carries it
 	Denied               // it does not fit
-	Deferred             // it fits, but is left for the next write: other processes wrote first of late
+	Deferred             // it fits, but waits for the next write, because other processes wrote first of late
 	Unknown              // it names a limit that the bucket neither has nor gets
 	TooDeep              // it charges more debt than a bucket can store
 	NotAhead             // it would debit scarce tokens ahead of calls
 )
 
-// Sums returns the rows of asks that are all carried.
+// Sums returns the sums of the asks, as if the write carried all of them.
 func (v View) Sums(asks []*Ask, room Rows) Rows {
 	rows := v.rowsOf(asks, room)
 	for _, a := range asks {
@@ -133,7 +132,7 @@ func (v View) Sums(asks []*Ask, room Rows) Rows {
 	return rows
 }
 
-// rowsOf returns a row of each limit of the asks, in rows if they have room.
+// rowsOf returns a row of each limit of the asks. It reuses the space of rows.
 func (v View) rowsOf(asks []*Ask, rows Rows) Rows {
 	for _, a := range asks {
 		for _, one := range a.Amounts {
@@ -146,7 +145,7 @@ func (v View) rowsOf(asks []*Ask, rows Rows) Rows {
 	return v.Rows(rows, nil)
 }
 
-// AddTo adds the amounts to the sums of rows.
+// AddTo adds the amounts of the ask to the sums of rows.
 func (a *Ask) AddTo(rows *Rows) {
 	if !a.RefundDropped {
 		for _, one := range a.Late {
@@ -178,7 +177,7 @@ func (a *Ask) AddTo(rows *Rows) {
 	}
 }
 
-// Take adds what a take takes.
+// Take adds the amounts of a take to the sums.
 func (rows *Rows) Take(amounts []Signed) {
 	for _, a := range amounts {
 		at := rows.At(a.Name)
@@ -187,7 +186,7 @@ func (rows *Rows) Take(amounts []Signed) {
 	}
 }
 
-// Taken is what a batch takes of each limit of a view: takes and adjusts together.
+// Taken returns the tokens that a batch takes of each limit, by takes and adjusts together.
 func (rows Rows) Taken() (taken Rows) {
 	for i := range rows {
 		at := taken.At(rows[i].Name)
@@ -197,7 +196,7 @@ func (rows Rows) Taken() (taken Rows) {
 	return taken
 }
 
-// missing returns the limits of amounts that the bucket neither has nor gets with the write.
+// missing returns the limits of amounts that the bucket does not have and the write does not add.
 func (rows Rows) missing(amounts []Signed) (names []string) {
 	for _, a := range amounts {
 		if !rows.find(a.Name).known {
@@ -207,8 +206,8 @@ func (rows Rows) missing(amounts []Signed) (names []string) {
 	return names
 }
 
-// tooDeep returns the first limit that the charges of an adjust, beside the sums, put deeper into debt
-// than can be stored; "" if there is none.
+// tooDeep returns the first limit that the charges of an adjust, added to the sums, would put deeper into
+// debt than a bucket can store; "" if every debt can be stored.
 func (rows Rows) tooDeep(charges []Signed, m *schema.Image) string {
 	for _, a := range charges {
 		r := rows.find(a.Name)
@@ -219,8 +218,8 @@ func (rows Rows) tooDeep(charges []Signed, m *schema.Image) string {
 	return ""
 }
 
-// Fit reports whether a take fits beside the sums and what must be left to waiters. The rows have its
-// limits.
+// Fit reports whether a take fits in addition to the sums, with the promises in left over. The rows must
+// include its limits.
 func (rows Rows) Fit(amounts []Signed, left Promises) bool {
 	for _, a := range amounts {
 		r, promised := rows.find(a.Name), int64(0)
@@ -234,8 +233,8 @@ func (rows Rows) Fit(amounts []Signed, left Promises) bool {
 	return true
 }
 
-// modest reports whether a take, with the sums, stays within a share of what the bucket holds; the
-// share has been halved the given number of times.
+// modest reports whether a take and the sums together stay within a share of each limit's room. The share is
+// halved the given number of times.
 func (rows Rows) modest(amounts []Signed, halved int) bool {
 	for _, a := range amounts {
 		if r := rows.find(a.Name); !r.shadow && r.Take+a.Amount > r.room()>>halved {
@@ -245,8 +244,7 @@ func (rows Rows) modest(amounts []Signed, halved int) bool {
 	return true
 }
 
-// leaveHalf reports whether a take beside the sums leaves every limit that it names at half its burst
-// or more.
+// leaveHalf reports whether every limit of a take keeps half its burst or more after the take and the sums.
 func (rows Rows) leaveHalf(amounts []Signed) bool {
 	for _, a := range amounts {
 		if r := rows.find(a.Name); !r.stored || r.room()-r.out()-a.Amount < r.state.Burst/2 {
@@ -256,8 +254,8 @@ func (rows Rows) leaveHalf(amounts []Signed) bool {
 	return true
 }
 
-// HasBack reports whether the sums give something back, or take lapsed tokens off a
-// counter. Such a write must not land twice, nor in another incarnation.
+// HasBack reports whether the sums give tokens back or take lapsed tokens off a counter. Such a write must
+// land at most once, and only in the same incarnation.
 func (rows Rows) HasBack() bool {
 	for i := range rows {
 		if rows[i].Back > 0 || rows[i].Late < 0 {
@@ -272,8 +270,7 @@ func Carriable(amounts []Signed) bool {
 	return !slices.ContainsFunc(amounts, func(a Signed) bool { return a.Amount > MaxSum })
 }
 
-// OfOtherWindows reports whether the sums give back to a limit what was taken in another window
-// than what the adjusts give back.
+// OfOtherWindows reports whether the sums already give back to a limit in another window than the adjusts do.
 func (rows Rows) OfOtherWindows(adjusts []Signed) bool {
 	for _, a := range adjusts {
 		if carried := rows.find(a.Name); a.Amount < 0 && carried != nil && carried.Back > 0 && carried.Window != a.Window {
@@ -283,7 +280,7 @@ func (rows Rows) OfOtherWindows(adjusts []Signed) bool {
 	return false
 }
 
-// Overflows reports whether the sums with these adjusts exceed what one write carries.
+// Overflows reports whether the sums with these adjusts exceed the capacity of one write.
 func (rows Rows) Overflows(adjusts []Signed) bool {
 	for _, a := range adjusts {
 		var carried bucket.Amounts
@@ -297,11 +294,11 @@ func (rows Rows) Overflows(adjusts []Signed) bool {
 	return false
 }
 
-// Precedence is what goes before a take: what the ops before it in the same write take
-// and give back, and what must be left to waiters until they have been served.
+// Precedence is the tokens that go before a take: those of earlier ops of the same write, and those promised
+// to waiters.
 type Precedence struct {
-	// Taken is what goes at once.
+	// Taken are the sums of the earlier ops of the same write.
 	Taken Rows
-	// Left is what is left to waiters.
+	// Left are the promises to waiters.
 	Left Promises
 }

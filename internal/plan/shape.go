@@ -15,10 +15,10 @@ const (
 	Spend                // changes the tokens of the limits named
 	Claim                // credits every limit and moves the refill instant
 	GiveBack             // returns tokens, which needs no decision
-	Tell                 // tells what was counted without the bucket, and returns tokens
+	Tell                 // adds pending updates to the counters, and returns tokens
 )
 
-// Write is a write that has been decided; the op id is added when it is sent.
+// Write is a decided write. Its op id is added when it is sent.
 type Write struct {
 	// Kind tells which of Spend, Create and Claim is set.
 	Kind   Kind

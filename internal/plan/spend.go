@@ -5,8 +5,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// planSpend decides a spend beside other processes; false when the expiry is too near for
-// it. later makes a charge commute with claims.
+// planSpend decides a spend. It returns false if a spend is impossible, for example because the expiry is too
+// near. later makes a charge commute with claims.
 func (v View) planSpend(rows Rows, others Crowding, later bool) (Write, bool) {
 	p := Write{Kind: Spend, Spend: schema.Spend{Seen: v.Image, Limits: make([]schema.SpendLimit, 0, len(rows))}}
 	crowded := others.Slack > 0 || others.Refused > 0

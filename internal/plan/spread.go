@@ -1,29 +1,29 @@
 package plan
 
-// The heads of different processes wait for the same tokens, and would meet at the
-// same instant, again and again. Each lane spreads its tries behind that instant, the
-// wider the more of them it lost. A loss makes up for two wins, so in a crowd two tries of
-// three win. Everything here is pure; times are in µs unless they say otherwise.
+// The heads of different processes wait for the same tokens and would collide at the same instant, again and
+// again. Each lane spreads its tries behind that instant, and wider after each lost try. A loss makes up for
+// two wins, so in a crowd two tries of three win. Everything here is pure. Times are in µs unless stated
+// otherwise.
 
 const (
-	// firstSpread is the spread of a lane that has lost its first try, mostSpread the longest.
-	// spreadGrows is what each further try that loses makes of it.
+	// firstSpread is the spread after the first lost try, mostSpread the longest. Each further lost try
+	// multiplies the spread by spreadGrows.
 	firstSpread = second / 10
 	mostSpread  = 4 * second
 	spreadGrows = 4
-	// lookSpread is the spread from which a try looks before it writes: so many others try
-	// that it probably loses.
+	// lookSpread is the spread from which a try reads before it writes: with so many rivals it probably
+	// loses.
 	lookSpread = second / 10
-	// lookAge is for how long, in ms, an answer is as good as a look.
+	// lookAge is the age in ms up to which the last answer serves instead of a read.
 	lookAge = 10
 )
 
-// Spread is how long after the exact instant a lane's tries lie on average, in µs. A
-// lane that has lost no try has the spread 0 and tries at the exact instant.
+// Spread is the average delay of a lane's tries behind the exact instant, in µs. A lane that has lost no try
+// has spread 0 and tries at the exact instant.
 type Spread int64
 
-// Lost is the spread after a lost try: at most the waiter's patience, in µs; 0 means
-// without end.
+// Lost returns the spread after a lost try. It is at most patience, the waiter's remaining wait in µs; 0
+// means no bound.
 func (s Spread) Lost(patience int64) Spread {
 	s = min(max(spreadGrows*s, firstSpread), mostSpread)
 	if patience > 0 {
@@ -32,12 +32,11 @@ func (s Spread) Lost(patience int64) Spread {
 	return s
 }
 
-// Won is the spread after a try that won.
+// Won returns the spread after a try that won.
 func (s Spread) Won() Spread { return s / 2 }
 
-// Behind is how long after the exact instant the next try is made; chance is in [0, 1).
+// Behind returns the delay of the next try behind the exact instant; chance is in [0, 1).
 func (s Spread) Behind(chance float64) int64 { return int64(2 * chance * float64(s)) }
 
-// Looks reports whether a try looks at the bucket before it writes, if the last answer came
-// so many ms ago.
+// Looks reports whether a try reads the bucket before it writes, given the age of the last answer in ms.
 func (s Spread) Looks(age int64) bool { return s >= lookSpread && age >= lookAge }

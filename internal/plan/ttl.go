@@ -2,19 +2,19 @@ package plan
 
 import "github.com/dynalimit/dynalimit/internal/schema"
 
-// When a bucket may be deleted: its ttl lies beyond the time at which every limit is
-// full again, for a bucket that is made anew begins full.
+// A bucket may be deleted after its ttl. The ttl lies beyond the time at which every limit is full again,
+// because a new bucket begins full.
 
 const (
-	// ttlFills is how many times the longest fill an expiry lies ahead.
+	// ttlFills is the distance of an expiry, in times of the longest fill.
 	ttlFills = 7
-	// minTTLSeconds is the least an expiry lies ahead.
+	// minTTLSeconds is the least distance of an expiry.
 	minTTLSeconds = 3600
-	// maxTTLSeconds is the most an expiry can cover; a slower bucket has none.
+	// maxTTLSeconds is the greatest distance of an expiry. A slower bucket has no ttl.
 	maxTTLSeconds = 50 * 365 * 24 * 3600
 )
 
-// Expiry is the ttl of a bucket that is made at now with these limits; 0 for none.
+// Expiry returns the ttl of a bucket made at now with these limits; 0 for no ttl.
 func Expiry(now int64, limits []schema.CreateLimit) int64 {
 	longest := int64(0)
 	for i := range limits {
@@ -23,8 +23,7 @@ func Expiry(now int64, limits []schema.CreateLimit) int64 {
 	return expiry(now, longest)
 }
 
-// expiry is the ttl of a bucket whose slowest limit fills in fill ms: 0, none,
-// when that is too far ahead.
+// expiry returns the ttl of a bucket with a slowest fill of fill ms; 0, for no ttl, if that is too far ahead.
 func expiry(now, fill int64) int64 {
 	seconds := fill/1000 + 1
 	if seconds > maxTTLSeconds/ttlFills {
@@ -33,11 +32,10 @@ func expiry(now, fill int64) int64 {
 	return now/1000 + 1 + max(minTTLSeconds, ttlFills*seconds)
 }
 
-// spendExpiry returns the earliest expiry, in seconds, that the change of a limit
-// may leave: every limit must be full again before the item can be deleted.
-// A charge without a lower bound gets one, the deepest debt the expiry covers;
-// later says that part of the credit may be in the tokens already, so none is
-// counted on. ok is false when the expiry must move.
+// spendExpiry returns the earliest expiry, in seconds, that the change of a limit may leave: every limit must
+// be full again before the item can be deleted. A charge without a lower bound gets one, the deepest debt
+// that the expiry covers. later means that the tokens may already include part of the credit, so the credit
+// does not count. ok is false if the expiry must move.
 func (v View) spendExpiry(r *Row, c *change, later bool) (seconds int64, ok bool) {
 	if r.out() == 0 {
 		return 0, true // gives back: fuller sooner
@@ -62,7 +60,7 @@ func (v View) spendExpiry(r *Row, c *change, later bool) (seconds int64, ok bool
 	return seconds, ttl == 0 || ttl >= seconds
 }
 
-// firstSecondAfter is the first whole second at or after now + ms.
+// firstSecondAfter returns the first whole second at or after now + ms.
 func firstSecondAfter(now, ms int64) int64 {
 	if ms > maxTTLSeconds*1000 {
 		ms = maxTTLSeconds * 1000

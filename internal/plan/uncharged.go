@@ -2,15 +2,15 @@ package plan
 
 // Amounts that go to the counter of a limit alone, and not to its tokens.
 //
-// A limit in shadow is counted and denies nothing. A take that fits what its decision saw is
-// charged, whoever else takes meanwhile; one that does not goes to the counter alone. So what is
-// used beyond the limit leaves no debt behind that would deny for days once it is enforced.
+// A limit in shadow is counted and denies nothing. A take that fits the image of its decision is charged,
+// even if other processes take meanwhile. One that does not fit goes to the counter alone. So usage beyond
+// the limit leaves no debt that would deny for days once the limit is enforced.
 //
-// A limit may say how far corrections may take it below 0. What an adjust charges beyond that is
-// written down: it goes to the counter alone, as what was counted without the bucket does.
+// A limit may bound the debt from corrections. The charge of an adjust beyond that bound is written down: it
+// goes to the counter alone, like usage counted without the bucket.
 
-// shadowed splits the amounts of limits in shadow into those that fit beside the sums and those beyond
-// the limit. The rows have the limits.
+// shadowed splits the amounts of limits in shadow into the part that fits in addition to the sums and the
+// part beyond the limit. The rows must include the limits.
 func (rows Rows) shadowed(amounts []Signed) (fits, beyond []Signed) {
 	for _, a := range amounts {
 		switch r := rows.find(a.Name); {
@@ -24,8 +24,8 @@ func (rows Rows) shadowed(amounts []Signed) (fits, beyond []Signed) {
 	return fits, beyond
 }
 
-// writeDown moves the amounts that adjusts charge beyond the deepest debt from the tokens to the
-// counters. It returns them, nil for none.
+// writeDown moves the amounts that adjusts charge beyond the deepest debt from the tokens to the counters. It
+// returns the moved amounts.
 func (rows Rows) writeDown() (down []Signed) {
 	for i := range rows {
 		r := &rows[i]
@@ -41,7 +41,7 @@ func (rows Rows) writeDown() (down []Signed) {
 	return down
 }
 
-// boundsDebt reports whether the sums charge a limit whose debt is bounded.
+// boundsDebt reports whether the sums charge a limit with bounded debt.
 func (rows Rows) boundsDebt() bool {
 	for i := range rows {
 		if rows[i].maxDebt > 0 && rows[i].Adjust > 0 {

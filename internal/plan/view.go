@@ -2,22 +2,21 @@ package plan
 
 import "github.com/dynalimit/dynalimit/internal/schema"
 
-// Standing says how a configuration relates to the one that a bucket was written with.
+// Standing is the relation of a configuration to the one that a bucket was written with.
 type Standing uint8
 
-// How a configuration relates to a bucket's.
+// The relations of a configuration to a bucket's.
 const (
 	Current Standing = iota // the same
 	Newer                   // to be claimed
 	Older                   // the bucket's own decides
 	Unsure                  // too close to tell: read the configuration again
-	Rival                   // of a plan that calls give, and others give another: they take turns
+	Rival                   // of a plan given by calls, while other calls give another plan: the two take turns
 	Early                   // read before the end of a raise that it leaves out: the bucket's own decides
 )
 
-// Compare says how a configuration relates to the image's. seenTick is when this process
-// first saw the image's fingerprint: a configuration read after that is newer, whatever
-// the clocks say.
+// Compare relates a configuration to the image's. seenTick is the tick at which this process first saw the
+// image's fingerprint. A configuration read after that is newer, even if the clocks say otherwise.
 func Compare(m *schema.Image, cfg *Config, seenTick int64) Standing {
 	switch {
 	case m == nil || m.Fingerprint == nil || !m.HasRefilled:
@@ -43,28 +42,26 @@ func Compare(m *schema.Image, cfg *Config, seenTick int64) Standing {
 	return Unsure
 }
 
-// View is an image under the configuration that decides, at one instant. Its rows say what each limit is
-// worth. Its methods change nothing of it.
+// View is an image under the deciding configuration at one instant. Its rows have the worth of each limit.
+// Its methods change neither the image nor the configuration.
 type View struct {
-	// Image is the bucket as last seen, nil for none.
+	// Image is the last image of the bucket. It is nil if the bucket does not exist.
 	Image *schema.Image
-	// Config is the configuration that decides, nil when nothing limits the
-	// bucket any more.
+	// Config is the deciding configuration. It is nil if nothing limits the bucket any more.
 	Config *Config
-	// Adopt means that the write brings Config, so that parameters change and limits are
-	// added.
+	// Adopt means that the write brings Config: it changes parameters and adds limits.
 	Adopt bool
 	// Now is the instant of the decision, in Unix ms.
 	Now int64
 }
 
-// NewView puts an image under a configuration that relates to it as s says.
+// NewView returns a view of an image under a configuration of the given standing.
 func NewView(m *schema.Image, cfg *Config, s Standing, now int64) View {
 	return View{Image: m, Config: cfg, Adopt: s == Newer, Now: now}
 }
 
-// Missing returns the first limit that neither the image, nor a configuration that is brought, has; ""
-// if there is none.
+// Missing returns the first limit that the bucket does not have and the write does not add; "" if every limit
+// is there.
 func (v View) Missing(amounts []Signed) string {
 	for _, a := range amounts {
 		if !v.Image.Holds(a.Name) && (v.Image != nil && !v.Adopt || v.Config.Index(a.Name) < 0) {
@@ -74,9 +71,9 @@ func (v View) Missing(amounts []Signed) string {
 	return ""
 }
 
-// Overfull names the limits that left the configuration and have not refilled
-// yet, if they and the configured ones are more than a claim can carry, and says
-// in how many ms the last of them has; nil when a claim can carry them all. The view adopts the configuration.
+// Overfull returns the limits that left the configuration and have not refilled yet, if they and the
+// configured ones exceed the size of a claim. longest is the time in ms until the last of them is full. It
+// returns nil if a claim can carry them all. The view adopts the configuration.
 func (v View) Overfull() (waiting []string, longest int64) {
 	if v.Image == nil || len(v.Image.Set.Names)+len(v.Config.Limits) <= schema.MaxStored {
 		return nil, 0
@@ -96,5 +93,5 @@ func (v View) Overfull() (waiting []string, longest int64) {
 	return waiting, longest
 }
 
-// Reading is what the view's bucket holds, for statuses and forecasts.
+// Reading returns the view as a reading, for statuses and forecasts.
 func (v View) Reading() Reading { return Reading{Image: v.Image, Config: v.Config, Now: v.Now} }

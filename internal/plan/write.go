@@ -8,29 +8,26 @@ import (
 // housekeepingMS is the age of the refill instant at which a write moves it.
 const housekeepingMS = 3_600_000
 
-// Rules are what a caller asks of a plan besides the amounts.
+// Rules are a caller's requirements of a plan, apart from the amounts.
 type Rules struct {
 	// Tidy allows a claim whose only reason is the age of the refill instant.
 	Tidy bool
 	// Later makes an adjust commute with claims. Decide sets it for adjusts that were refused
 	// several times.
 	Later bool
-	// Halvings is how often the share that one write takes is halved.
+	// Halvings counts how many times the share that one write takes is halved.
 	Halvings int
-	// Left returns what the take at a place among the asks must leave to waiters. It is nil if nobody
-	// waits.
+	// Left returns the promises that the take at index i must leave to waiters. It is nil if no caller waits.
 	Left func(i int) Promises
-	// Crowding is what is known of other processes that write to the bucket while it is
-	// full.
+	// Crowding is the estimate of other processes that write to the bucket while it is full.
 	Crowding Crowding
 }
 
-// Plan decides the write for the sums of rows, whose takes must fit. It works out their facts. It
-// returns Nothing when there is nothing to charge and nothing to give back
-// to.
+// Plan decides the write for the sums of rows. It works out the facts of the rows; their takes must fit. It
+// returns Nothing if there are no charges and no limit takes a give-back.
 func (v View) Plan(rows Rows, rules Rules) Write { return v.plan(v.Rows(rows, nil), rules) }
 
-// plan is Plan for rows with their facts.
+// plan decides the write for rows that have their facts.
 func (v View) plan(rows Rows, rules Rules) Write {
 	if v.Image == nil {
 		return v.planCreate(rows)
@@ -49,8 +46,8 @@ func (v View) plan(rows Rows, rules Rules) Write {
 	return p
 }
 
-// planCreate writes every configured limit at its burst less what is taken. A bucket is
-// made only to be charged: a give-back to a bucket that does not exist is dropped.
+// planCreate writes every configured limit at its burst less its charges. Only a charge makes a bucket: a
+// give-back to a bucket that does not exist is dropped.
 func (v View) planCreate(rows Rows) Write {
 	charged := false
 	c := schema.Create{
@@ -85,10 +82,10 @@ func (v View) mustClaim(rows Rows) bool {
 	return false
 }
 
-// LandedIn are the windows in which a write that landed left limits that an image shows in
-// another one, or of another kind: a lost answer is made up for by what the bucket shows later.
-// They are those that the write was decided from. The store does not require the life of a limit
-// that is only taken from, so the answer to a write, which shows the life, is the better witness.
+// LandedIn returns the limits of a landed write that the image shows in another window, or as another kind,
+// with the window from which the write was decided. A correction after a lost answer relies on the window
+// that the bucket shows later. The store does not check the life of a limit that is only charged, so the
+// answer to a write, which shows the life, is the better witness.
 func (p *Write) LandedIn(shown *schema.Image) (windows []Signed) {
 	note := func(name string, window bucket.WindowID) {
 		if WindowOf(shown, name) != window {
