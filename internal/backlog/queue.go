@@ -2,15 +2,14 @@ package backlog
 
 import "github.com/dynalimit/dynalimit/internal/bucket"
 
-// Queue is one limit as a leaky queue in this process. It drains at the limit's rate. It
-// grows with what is admitted and shrinks, but not below empty, with what is given back.
-// The zero value is empty.
+// Queue is one limit as a leaky queue in this process. It drains at the limit's rate. It grows with each
+// admitted amount and shrinks, but not below empty, with each give-back. The zero value is empty.
 type Queue struct {
 	filled int64 // millitokens at the instant at
 	at     int64 // ms
 }
 
-// Level is what the queue holds at now, if it drains at a rate.
+// Level returns the content of the queue at now, for a drain rate.
 func (q Queue) Level(r bucket.Rate, now int64) int64 {
 	credit, ok := bucket.State{Rate: r, Refilled: q.at}.Credit(now)
 	if !ok {
@@ -26,8 +25,8 @@ func (q *Queue) drain(r bucket.Rate, now int64) {
 	}
 }
 
-// Raise makes the queue hold at least level at now: what an image of the bucket shows as
-// used. So an outage that begins again does not empty it.
+// Raise makes the queue hold at least level at now, the usage in an image of the bucket. So a second outage
+// does not start with an empty queue.
 func (q *Queue) Raise(r bucket.Rate, level, now int64) {
 	q.drain(r, now)
 	q.filled = max(q.filled, level)
@@ -43,8 +42,7 @@ func (q Queue) Fits(r bucket.Rate, amount, now int64) (wait int64, ok bool) {
 	return wait, wait == 0
 }
 
-// Fill adds an amount at now. What is settled without the bucket has no bound but the largest
-// number.
+// Fill adds an amount at now. A settlement without the bucket may be of any size, so the sum saturates.
 func (q *Queue) Fill(r bucket.Rate, amount, now int64) {
 	q.drain(r, now)
 	q.filled = bucket.SaturatingAdd(q.filled, amount)

@@ -11,42 +11,41 @@ import (
 // Bucket names a bucket.
 type Bucket struct{ Entity, Resource string }
 
-// Ask is what a call asks of one limit of a bucket that does not answer.
+// Ask is a call's request for one limit of a bucket that does not answer.
 type Ask struct {
-	// Name is the limit's, Amount what is asked.
+	// Name is the name of the limit, and Amount the requested amount.
 	Name   string
 	Amount int64
 	// Burst is the limit's own, and Share the part of the limit that this process admits.
 	Burst int64
 	Share bucket.Rate
-	// Used is the process's part of what the bucket was last seen to have been used.
+	// Used is the process's part of the usage in the last image of the bucket.
 	Used int64
-	// Level is what Admit leaves in the limit's queue.
+	// Level is the content of the limit's queue after Admit.
 	Level int64
 }
 
-// Queues are the queues by which a process admits calls while buckets do not answer: one
-// for each limit of a bucket. An outage that comes and goes finds them as it left them. They
-// are bounded: a bucket is forgotten once all its queues are empty, because it then begins
-// as it would anew, and while none is, there is no room for others. Queues are safe for
-// concurrent use.
+// Queues are the queues by which a process admits calls while buckets do not answer: one for each limit of a
+// bucket. They survive the end of an outage, and the next one finds them. Their number is bounded: a bucket
+// may be dropped once all its queues are empty, because a new bucket would start in the same state. If every
+// bucket has a filled queue, there is no room for others. Queues are safe for concurrent use.
 type Queues struct {
 	most int
 
 	mu       sync.Mutex
 	byBucket map[Bucket]*bucketQueues
-	// order is a heap: the bucket whose queues are empty first is on top.
+	// order is a heap by the time at which the queues of a bucket are empty, the earliest on top.
 	order []*bucketQueues
 }
 
-// NewQueues makes room for the queues of so many buckets.
+// NewQueues returns Queues with room for a number of buckets.
 func NewQueues(most int) *Queues { return &Queues{most: most, byBucket: map[Bucket]*bucketQueues{}} }
 
 // bucketQueues are the queues of one bucket.
 type bucketQueues struct {
 	of     Bucket
 	limits []limitQueue
-	// empty is when all of them are empty, place where the bucket is in the heap.
+	// empty is the instant at which all of them are empty, and place the bucket's index in the heap.
 	empty int64
 	place int
 }
@@ -57,7 +56,7 @@ type limitQueue struct {
 	Queue
 }
 
-// queue is the queue of a limit, which drains at rate from now on.
+// queue returns the queue of a limit and sets its drain rate.
 func (b *bucketQueues) queue(name string, rate bucket.Rate) *Queue {
 	for i := range b.limits {
 		if b.limits[i].name == name {
@@ -69,8 +68,8 @@ func (b *bucketQueues) queue(name string, rate bucket.Rate) *Queue {
 	return &b.limits[len(b.limits)-1].Queue
 }
 
-// Admit takes what is asked, all or nothing, and sets the Level of every ask. room is false
-// if there is none for the queues of another bucket: then nothing is known of this one.
+// Admit takes the requested amounts, all or nothing, and sets the Level of every ask. room is false if there
+// is no space for the queues of another bucket. Then nothing was decided.
 func (t *Queues) Admit(of Bucket, asks []Ask, now int64) (admitted, room bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,7 +81,7 @@ func (t *Queues) Admit(of Bucket, asks []Ask, now int64) (admitted, room bool) {
 	admitted = true
 	for _, a := range asks {
 		q := b.queue(a.Name, a.Share)
-		if a.Amount <= a.Share.Burst { // else there is room for it alone
+		if a.Amount <= a.Share.Burst { // else an empty queue has room for it alone
 			q.Raise(a.Share, a.Used, now)
 		}
 		_, fits := q.Fits(a.Share, a.Amount, now)
@@ -97,7 +96,7 @@ func (t *Queues) Admit(of Bucket, asks []Ask, now int64) (admitted, room bool) {
 	return admitted, true
 }
 
-// Change fills queues with amounts above 0, and takes those below 0 out. Nothing denies it.
+// Change fills queues with amounts above 0, and takes out those below 0. It never denies.
 func (t *Queues) Change(of Bucket, asks []Ask, now int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,8 +116,7 @@ func (b *bucketQueues) change(asks []Ask, now int64) {
 	}
 }
 
-// queuesOf returns the queues of a bucket and makes them if there is room; else nil. t.mu
-// must be held.
+// queuesOf returns the queues of a bucket, made if there is room; else nil. t.mu must be held.
 func (t *Queues) queuesOf(of Bucket, now int64) *bucketQueues {
 	if b := t.byBucket[of]; b != nil {
 		return b
@@ -136,7 +134,7 @@ func (t *Queues) queuesOf(of Bucket, now int64) *bucketQueues {
 	return b
 }
 
-// moved puts a bucket in its place once its queues have changed. t.mu must be held.
+// moved restores the order of the heap after a change of the bucket's queues. t.mu must be held.
 func (t *Queues) moved(b *bucketQueues) {
 	b.empty = 0
 	for i := range b.limits {
@@ -145,7 +143,7 @@ func (t *Queues) moved(b *bucketQueues) {
 	heap.Fix((*emptyFirst)(t), b.place)
 }
 
-// empty is when the queue is empty if it drains at a rate and nothing is added.
+// empty returns the instant at which the queue is empty, if it drains at a rate and nothing is added.
 func (q Queue) empty(r bucket.Rate) int64 {
 	r.Burst = math.MaxInt64
 	return q.at + bucket.State{Rate: r, Tokens: r.Burst - q.filled, Refilled: q.at}.Wait(q.at, r.Burst)

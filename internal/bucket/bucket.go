@@ -1,6 +1,6 @@
-// Package bucket computes the lazy refill of one token-bucket limit in integers: what a stored
-// state is worth at an instant, how long until an amount fits, and which update
-// spends from it. It is pure: integers in, integers out, time is an argument.
+// Package bucket computes the lazy refill of one token-bucket limit in integers: the level of a stored state
+// at an instant, the wait until an amount fits, and the update that spends it. It is pure: integers in,
+// integers out, time is an argument.
 //
 // Amounts are millitokens, times are milliseconds since the epoch. Refill lies
 // on an absolute grid, grid(t) = floor(t·amount/period), so the credit between
@@ -21,23 +21,21 @@ const (
 	Never = -1
 )
 
-// Rate is what a limit allows: Burst millitokens at once, Amount millitokens
-// refilled per Period milliseconds. All three are positive, but for the period of a calendar
-// quota (see Quota), which says which windows it is full again in.
+// Rate is the burst and refill of a limit: Burst millitokens at once, Amount millitokens refilled per Period
+// milliseconds. All three are positive, except the period of a calendar quota (see Quota), which encodes its
+// windows.
 type Rate struct {
 	Burst, Amount, Period int64
 }
 
-// State is one limit as stored: Tokens held at the instant Refilled, or in that window of a
-// quota.
+// State is one stored limit: Tokens at the instant Refilled or, of a quota, in the window Refilled.
 type State struct {
 	Rate
 	Tokens, Refilled int64
 }
 
-// earned returns grid(now) - grid(since) as a 128-bit integer, 0 if now is not
-// after since: floor((now-since)·amount/period + rest), where rest is what the
-// grid had begun at since.
+// earned returns grid(now) - grid(since) as a 128-bit integer, or 0 unless now is after since. It is
+// floor(((now-since)·amount + begun)/period).
 func (r Rate) earned(since, now int64, begun uint64) (hi, lo uint64) {
 	if now <= since {
 		return 0, 0
@@ -54,8 +52,7 @@ func (r Rate) earned(since, now int64, begun uint64) (hi, lo uint64) {
 	return q, lo
 }
 
-// begun is (t·amount) mod period: how much of the next millitoken the grid has
-// earned at t, in units of 1/period.
+// begun returns (t·amount) mod period: the earned part of the next millitoken at t, in units of 1/period.
 func (r Rate) begun(t int64) uint64 {
 	period := uint64(r.Period)
 	hi, lo := bits.Mul64(uint64(t)%period, uint64(r.Amount)%period)
@@ -65,9 +62,8 @@ func (r Rate) begun(t int64) uint64 {
 	return bits.Rem64(hi, lo, period)
 }
 
-// Credit is the refill since the stored instant that is not in Tokens yet. A
-// clock at or behind that instant earns nothing. ok is false, and the credit
-// MaxCredit, when it is larger than that.
+// Credit returns the refill since the stored instant that is not in Tokens yet. A clock at or behind that
+// instant earns nothing. If the credit is above MaxCredit, it returns MaxCredit and false.
 func (s State) Credit(now int64) (credit int64, ok bool) {
 	if s.IsQuota() {
 		return s.opened(now), true
@@ -79,7 +75,7 @@ func (s State) Credit(now int64) (credit int64, ok bool) {
 	return int64(lo), true
 }
 
-// Level is what the state is worth at now: min(burst, tokens + credit).
+// Level returns the level at now: min(burst, tokens + credit).
 func (s State) Level(now int64) int64 {
 	if s.IsQuota() {
 		return s.quotaLevel(now)
@@ -87,7 +83,7 @@ func (s State) Level(now int64) int64 {
 	return s.level(now, s.begun(s.Refilled))
 }
 
-// level is Level of a token bucket; begun is what its grid had begun when it was refilled.
+// level is Level of a token bucket. begun is Rate.begun at the refill instant.
 func (s State) level(now int64, begun uint64) int64 {
 	if s.Tokens >= s.Burst {
 		return s.Burst
@@ -100,8 +96,8 @@ func (s State) level(now int64, begun uint64) int64 {
 	return int64(uint64(s.Tokens) + lo)
 }
 
-// Wait is the smallest time in ms after which the level reaches need with no
-// other traffic: 0 when it fits now, Never when it exceeds the burst.
+// Wait returns the smallest time in ms after which the level reaches need, without other traffic. It is 0 if
+// need fits now, Never if it exceeds the burst.
 func (s State) Wait(now, need int64) int64 {
 	if s.IsQuota() {
 		return s.quotaWait(now, need)
@@ -110,8 +106,7 @@ func (s State) Wait(now, need int64) int64 {
 	return s.wait(now, need, s.level(now, begun), begun)
 }
 
-// wait is Wait of a token bucket at a level; begun is what its grid had begun when it was
-// refilled.
+// wait is Wait of a token bucket at a level. begun is Rate.begun at the refill instant.
 func (s State) wait(now, need, level int64, begun uint64) int64 {
 	if need <= level {
 		return 0
@@ -127,7 +122,7 @@ func (s State) wait(now, need, level int64, begun uint64) int64 {
 	return max(0, saturatingSub(SaturatingAdd(since, s.Refilled), now))
 }
 
-// At is the state as it is stored at now, with what was regained in its tokens.
+// At returns the state as stored at now, with the refill in its tokens.
 func (s State) At(now int64) State {
 	s.Tokens = s.Level(now)
 	if s.IsQuota() {
@@ -137,8 +132,8 @@ func (s State) At(now int64) State {
 	return s
 }
 
-// FillTime is how long a bucket at -debt millitokens needs to be full again, in
-// ms, rounded up; of a quota the longest it may take.
+// FillTime returns the time in ms, rounded up, until a bucket at -debt millitokens is full again. Of a quota
+// it is the longest possible time.
 func (r Rate) FillTime(debt int64) int64 {
 	if r.IsQuota() {
 		return r.quotaFill(debt)
@@ -147,9 +142,8 @@ func (r Rate) FillTime(debt int64) int64 {
 	return ceilDiv(hi, lo, uint64(r.Amount))
 }
 
-// DebtCovered is the deepest debt that is refilled to the burst within ms
-// milliseconds on any phase of the grid; negative when ms does not even fill an
-// empty bucket.
+// DebtCovered returns the deepest debt that is refilled to the burst within ms milliseconds on any phase of
+// the grid. It is negative if ms does not even fill an empty bucket.
 func (r Rate) DebtCovered(ms int64) int64 {
 	if r.IsQuota() {
 		return r.quotaDebtCovered(ms)
@@ -169,8 +163,8 @@ func (r Rate) DebtCovered(ms int64) int64 {
 	return int64(filled) - r.Burst
 }
 
-// RefilledIn is what is refilled in so many microseconds, rounded down, at most
-// MaxCredit; nothing of a quota.
+// RefilledIn returns the refill in a number of microseconds, rounded down, at most MaxCredit. Of a quota it
+// is 0.
 func (r Rate) RefilledIn(micros int64) int64 {
 	if micros <= 0 || r.IsQuota() || r.Period > MaxCredit/1000 {
 		return 0
@@ -184,7 +178,7 @@ func (r Rate) RefilledIn(micros int64) int64 {
 	return int64(min(q, MaxCredit))
 }
 
-// ceilDiv is ceil((hi·2^64 + lo) / d), at most the largest int64.
+// ceilDiv returns ceil((hi·2^64 + lo) / d), at most the largest int64.
 func ceilDiv(hi, lo, d uint64) int64 {
 	const most = 1<<63 - 1
 	if hi >= d {
@@ -203,7 +197,7 @@ func ceilDiv(hi, lo, d uint64) int64 {
 	return int64(q)
 }
 
-// SaturatingAdd is a + b, or the nearest number that there is.
+// SaturatingAdd returns a + b, or the nearest int64.
 func SaturatingAdd(a, b int64) int64 {
 	switch s := a + b; {
 	case b > 0 && s < a:

@@ -1,7 +1,7 @@
 package bucket
 
-// Outlook is what a limit is worth at an instant, and how long from then on until amounts fit:
-// what State.Level and State.Wait say one by one.
+// Outlook is the level of a limit at an instant and its waits from then on: the results of State.Level and
+// State.Wait in one pass.
 type Outlook struct {
 	// Level is in millitokens. Wait is until a need fits, and Full until the bucket is full, in
 	// ms; either is Never as that of State.Wait.

@@ -6,17 +6,16 @@ import (
 	"github.com/dynalimit/dynalimit/internal/calendar"
 )
 
-// A calendar quota is a bucket on the axis of a calendar's windows, which regains its burst in
-// each: its refill instant is the ordinal of the window that it was opened for, and its period
-// says which calendar. Within a window nothing is regained, and nothing is full: whoever grants
-// more lifts it above its burst until the next window opens.
+// A calendar quota is a bucket on the axis of a calendar's windows; each window regains its burst. Its refill
+// instant is the ordinal of its window, and its period encodes the calendar. Within a window it regains
+// nothing and has no upper bound: a grant lifts it above its burst until the next window opens.
 
-// Quota is the rate of a quota: n millitokens in each window.
+// Quota returns the rate of a quota: n millitokens in each window.
 func Quota(n int64, of calendar.Windows) Rate {
 	return Rate{Burst: n, Amount: n, Period: -int64(of)}
 }
 
-// Windows are those of a quota; 0 of a token bucket.
+// Windows returns the windows of a quota; 0 of a token bucket.
 func (r Rate) Windows() calendar.Windows {
 	if r.Period >= 0 {
 		return 0
@@ -27,7 +26,7 @@ func (r Rate) Windows() calendar.Windows {
 // IsQuota reports whether the rate is that of a calendar quota.
 func (r Rate) IsQuota() bool { return r.Period < 0 }
 
-// WindowAt is the ordinal of the window at now; 0 of a token bucket.
+// WindowAt returns the ordinal of the window at now; 0 of a token bucket.
 func (r Rate) WindowAt(now int64) int64 {
 	if !r.IsQuota() {
 		return 0
@@ -35,8 +34,8 @@ func (r Rate) WindowAt(now int64) int64 {
 	return r.Windows().At(now)
 }
 
-// Smooth is the rate of a bucket that regains a quota evenly, in its longest window; a bucket's
-// own rate. What a process admits on its own goes by it.
+// Smooth returns the rate of a token bucket that regains a quota evenly over its longest window. A token
+// bucket's rate stays as it is. A process that admits calls on its own uses the smooth rate.
 func (r Rate) Smooth() Rate {
 	if r.IsQuota() {
 		r.Period = r.Windows().Longest()
@@ -44,13 +43,13 @@ func (r Rate) Smooth() Rate {
 	return r
 }
 
-// Opens reports whether a quota's next write has to open a later window than the stored one;
-// false of a bucket.
+// Opens reports whether the next write of a quota has to open a later window than the stored one. It is false
+// of a token bucket.
 func (s State) Opens(now int64) bool {
 	return s.IsQuota() && s.Windows().At(now) > s.Refilled
 }
 
-// opened is what a quota has regained since its window, at most MaxCredit.
+// opened returns the tokens that a quota has regained since its window, at most MaxCredit.
 func (s State) opened(now int64) int64 {
 	windows := s.Windows().At(now) - s.Refilled
 	if windows <= 0 {
@@ -63,7 +62,7 @@ func (s State) opened(now int64) int64 {
 	return int64(lo)
 }
 
-// quotaLevel is what a quota is worth at now.
+// quotaLevel returns the level of a quota at now.
 func (s State) quotaLevel(now int64) int64 {
 	credit := s.opened(now)
 	if credit == 0 {
@@ -72,7 +71,7 @@ func (s State) quotaLevel(now int64) int64 {
 	return min(s.Burst, s.Tokens+credit)
 }
 
-// quotaWait is the time in ms until a quota holds need, with no other traffic.
+// quotaWait returns the time in ms until a quota holds need, without other traffic.
 func (s State) quotaWait(now, need int64) int64 {
 	switch {
 	case need <= s.quotaLevel(now):
@@ -88,17 +87,17 @@ func (s State) quotaWait(now, need int64) int64 {
 	return max(1, s.Windows().Start(SaturatingAdd(s.Refilled, windows))-now)
 }
 
-// mostAhead is how many windows ahead the beginning of one is worked out.
+// mostAhead is the number of windows for which the start of a future window is computed.
 const mostAhead = 1_000_000
 
-// quotaFill is the longest that a quota at -debt needs to be full again.
+// quotaFill returns the longest time until a quota at -debt is full again.
 func (r Rate) quotaFill(debt int64) int64 {
 	windows := 1 + ceilDiv(0, uint64(max(0, debt)), uint64(r.Burst))
 	hi, lo := bits.Mul64(uint64(windows), uint64(r.Windows().Longest()))
 	return ceilDiv(hi, lo, 1)
 }
 
-// quotaDebtCovered is the deepest debt that surely ends within ms.
+// quotaDebtCovered returns the deepest debt that surely ends within ms.
 func (r Rate) quotaDebtCovered(ms int64) int64 {
 	windows := max(0, ms) / r.Windows().Longest()
 	hi, lo := bits.Mul64(uint64(windows), uint64(r.Burst))
@@ -108,57 +107,57 @@ func (r Rate) quotaDebtCovered(ms int64) int64 {
 	return int64(lo) - r.Burst
 }
 
-// WindowID identifies a window of one limit: the life of the limit, and the ordinal of the window in
-// it. A limit begins a new life when its kind or its unit changes, so that no ordinals of different
-// calendars are compared, and no window of a life that has ended is met again. It is 0 for a token
-// bucket that has never been anything else. Of one limit the later window is the larger one.
+// WindowID identifies a window of one limit: the life of the limit, and the ordinal of the window in that
+// life. A limit begins a new life when its kind or its unit changes. So ordinals of different calendars are
+// never compared, and a window of an ended life never comes back. It is 0 for a token bucket in its first
+// life. Of one limit the later window has the larger id.
 type WindowID int64
 
-// InLife is the window of an ordinal in a life; the ordinal of a token bucket is 0.
+// InLife returns the id of the window with an ordinal in a life. The ordinal of a token bucket is 0.
 func InLife(life uint16, ordinal int64) WindowID {
 	return WindowID(int64(life)<<ordinalBits | ordinal&(1<<ordinalBits-1))
 }
 
-// ordinalBits is how many bits an ordinal has: hours fit until the year 246,000.
+// ordinalBits is the size of an ordinal: hours fit until the year 246,000.
 const ordinalBits = 32
 
-// Ordinal is the window's in its calendar; 0 of a token bucket.
+// Ordinal returns the ordinal of the window in its calendar; 0 of a token bucket.
 func (w WindowID) Ordinal() int64 { return int64(int32(w)) } //nolint:gosec // its low bits
 
-// Life says which life of the limit the window is in, from 0 on.
+// Life returns the life of the limit, from 0 on.
 func (w WindowID) Life() uint16 { return uint16(w >> ordinalBits) } //nolint:gosec // at most LastLife
 
-// IsQuota reports whether the window is that of a quota.
+// IsQuota reports whether the window is a quota's.
 func (w WindowID) IsQuota() bool { return w.Ordinal() != 0 }
 
-// LastLife is the largest life that is stored. A limit that begins anew then keeps it.
+// LastLife is the largest stored life. A limit that changes again stays in it.
 const LastLife = 1<<16 - 1
 
-// Closed is a window in which nothing is given back to tokens: what comes off a counter alone.
+// Closed is a window without give-backs to tokens: its amounts come off the counter alone.
 const Closed WindowID = -1
 
-// IsClosed reports whether nothing that was taken in the window is given back to tokens. In the
-// last life that is so, because lives after it are not told from it.
+// IsClosed reports whether no give-back of the window goes to tokens. That is so in the last life, because
+// the lives after it have the same number.
 func (w WindowID) IsClosed() bool { return w.Life() == LastLife }
 
-// NextLife is the life that follows one.
+// NextLife returns the life after life, at most LastLife.
 func NextLife(life uint16) uint16 { return min(life, LastLife-1) + 1 }
 
-// Opening is how a write of a quota goes about its window.
+// Opening is the change of a quota's tokens by a write that opens a window or changes the quota.
 type Opening struct {
-	// Credit is what the windows since the stored one add; 0 for a write within it.
+	// Credit is the tokens regained by the windows since the stored one; 0 for a write within it.
 	Credit int64
-	// Change is what a changed quota adds within its window, below 0 what it takes away: a
-	// lowered one counts what was used.
+	// Change is the change of the burst within the window. It is negative for a lowered quota, because used
+	// tokens stay used.
 	Change int64
 }
 
-// DecideQuota returns the update that carries a, whose take fits, within the seen window, or into the
-// one that it opens. It is exact on every state of that window. What was
-// taken in an earlier window is not given back, so an opening write has no Back.
+// DecideQuota returns the update that carries a. The take of a must fit. The update is within the seen
+// window, or opens the next one, and it is exact on every state of that window. A take of an earlier window
+// is not given back, so an opening write has no Back.
 func (s State) DecideQuota(a Amounts, o Opening) Update {
 	out := a.Take + a.Adjust
-	if o.Credit > 0 && s.Tokens > s.Burst-o.Credit { // full, whatever is left of the windows before
+	if o.Credit > 0 && s.Tokens > s.Burst-o.Credit { // full, even if earlier windows left tokens
 		return Update{Full: true, Put: s.Burst + o.Change - out, Low: s.Burst - o.Credit, HasLow: true}
 	}
 	u := Update{Add: o.Credit + o.Change + a.Back - out, High: MaxTokens}
@@ -171,5 +170,5 @@ func (s State) DecideQuota(a Amounts, o Opening) Update {
 	return u
 }
 
-// MaxTokens is above everything that a limit holds.
+// MaxTokens is above every level of a limit.
 const MaxTokens = 1<<63 - 1

@@ -1,10 +1,8 @@
 package bucket
 
-// Update is what a write does to one limit. Below full it adds Add to the tokens
-// if they lie in Low…High; without HasLow there is no lower bound. A full bucket
-// is worth its burst however much more is stored: with Full it puts the tokens
-// at Put if they are at least Low, so that it need not know who took what since
-// it was seen.
+// Update is the change of one limit by a write. Below full it adds Add to the tokens if they lie in Low…High;
+// without HasLow there is no lower bound. A full bucket has its burst, even if more is stored. With Full the
+// write therefore sets the tokens to Put if they are at least Low, so takes since the image do not matter.
 type Update struct {
 	Add, Low, High int64
 	HasLow         bool
@@ -12,45 +10,45 @@ type Update struct {
 	Put            int64
 }
 
-// Amounts are the sums one write carries for a limit: Back is given back first,
-// then Take is admitted or denied, then Adjust is taken whatever is there.
+// Amounts are the sums of one write for a limit. Back is given back first, then Take is admitted or denied,
+// then Adjust is charged without a check.
 type Amounts struct {
 	Back, Take, Adjust int64
 }
 
-// Form is which of its two updates a write of a limit takes. Either is exact on
-// every state that it accepts, so a writer may choose freely.
+// Form selects one of the two updates of a limit. Either is exact on every state that it accepts, so a writer
+// may choose freely.
 type Form uint8
 
 const (
-	// ByState fills where the seen state is full, else adds.
+	// ByState fills if the seen state is full, else adds.
 	ByState Form = iota
-	// Adding adds, whatever was seen.
+	// Adding always adds.
 	Adding
-	// Filling puts a full bucket's tokens, whatever was seen.
+	// Filling always sets a full bucket's tokens.
 	Filling
 )
 
-// Way is how a write goes about a limit.
+// Way is the form of a write of a limit.
 type Way struct {
-	// Move says that it also sets the refill instant to max(Refilled, now), so
-	// that the credit must be in the tokens.
+	// Move means that the write also sets the refill instant to max(Refilled, now), so that the credit must
+	// be in the tokens.
 	Move bool
 	Form Form
-	// Slack is how far below its burst the filling form takes a bucket to be
-	// full, and leaves it: 0 to the burst less the take. What it puts there is
-	// lost; writes that fill so hold on what others left who did.
+	// Slack is the gap below the burst at which the filling form accepts a bucket as full, and which it
+	// leaves: 0 to the burst less the take. The tokens in the slack are forfeited. Concurrent filling writes
+	// then pass each other's conditions.
 	Slack int64
 }
 
-// Decide returns the update that carries a, whose take fits, from the seen state; credit is that of now.
+// Decide returns the update that carries a from the seen state. The take of a must fit, and credit must be
+// the credit at the time of the decision.
 //
-// The update is exact on every state it accepts that has the same refill instant
-// and rate, but for the slack: above High the bucket is full and would be
-// credited for time it was so, below Low the take is not there, or the bucket is
-// not full any more. A credit above MaxCredit must be moved (see Credit).
+// The update is exact, apart from the slack, on every accepted state with the same refill instant and rate.
+// Above High the bucket is full and would be credited for the time since. Below Low the take does not fit, or
+// the bucket is not full any more. A credit above MaxCredit must be moved (see Credit).
 func (s State) Decide(credit int64, a Amounts, w Way) Update {
-	kept := credit // what the tokens will not hold
+	kept := credit // credit that the tokens will not include
 	if w.Move {
 		kept = 0
 	}

@@ -12,12 +12,12 @@ const (
 	// trafficMS is the time over which a process compares itself with the bucket's
 	// whole traffic, in ms.
 	trafficMS = 10_000
-	// leastCalls is how many calls a second are worth debiting ahead for: those of
-	// fewer come alone, whatever is debited.
+	// leastCalls is the number of calls a second from which a prefetch pays. Rarer calls come one by one, so
+	// that each needs a write of its own anyway.
 	leastCalls = 4
 )
 
-// average is a sum that decays: what was added some ms ago counts e^(-ms/memory).
+// average is a sum that decays: an amount added some ms ago counts e^(-ms/memory).
 type average struct {
 	sum float64
 	at  int64
@@ -29,7 +29,7 @@ func (a *average) add(n float64, now, memory int64) {
 	a.at = max(a.at, now)
 }
 
-// now is what the sum has decayed to at now.
+// now returns the decayed sum at now.
 func (a *average) now(now, memory int64) float64 {
 	if now <= a.at || a.sum == 0 {
 		return a.sum
@@ -37,25 +37,24 @@ func (a *average) now(now, memory int64) float64 {
 	return a.sum * math.Exp(-float64(now-a.at)/float64(memory))
 }
 
-// demand is how much calls need of a bucket.
+// demand is the recent need of calls of a bucket.
 type demand struct {
 	calls  average
 	limits []limitDemand
 }
 
-// limitDemand is demand of one limit.
+// limitDemand is the demand of one limit.
 type limitDemand struct {
 	name string
-	// used is what calls were admitted.
+	// used is the sum of the admitted amounts.
 	used average
-	// own is what this process's writes moved the counter by, all what the counter
-	// moved by.
+	// own is the change of the counter by this process's writes, all the whole change.
 	own, all average
-	// passed means that a level above counted what the last call used, too.
+	// passed means that a level above counted the usage of the last call too.
 	passed bool
 }
 
-// of is the demand of a limit, which is looked for at place first.
+// of returns the demand of a limit. It looks at index place first.
 func (d *demand) of(name string, place int) *limitDemand {
 	if place < len(d.limits) && d.limits[place].name == name {
 		return &d.limits[place]
@@ -69,14 +68,14 @@ func (d *demand) of(name string, place int) *limitDemand {
 	return &d.limits[len(d.limits)-1]
 }
 
-// Admitted counts a call that was admitted at now, from memory or not.
+// Admitted counts a call admitted at now, from memory or not.
 func (s *Stock) Admitted(amounts []plan.Signed, now int64) { s.demand.count(amounts, 1, now) }
 
-// Withdrawn takes back the count of a call that was served lately and that another
-// bucket denied, because nothing is debited ahead for calls that are not admitted.
+// Withdrawn takes back the count of a recently served call that another bucket denied, because there is no
+// prefetch for calls that are not admitted.
 func (s *Stock) Withdrawn(amounts []plan.Signed, now int64) { s.demand.count(amounts, -1, now) }
 
-// count adds a call, or takes one away.
+// count adds a call, or with sign -1 subtracts one.
 func (d *demand) count(amounts []plan.Signed, sign float64, now int64) {
 	d.calls.add(sign, now, memoryMS)
 	for i := range amounts {
@@ -86,15 +85,15 @@ func (d *demand) count(amounts []plan.Signed, sign float64, now int64) {
 	}
 }
 
-// Moved counts by how much a limit's counter has changed since it was last seen, and how
-// much of that came from this process, in millitokens.
+// Moved adds the change of a limit's counter since the last image, and the part of it by this process, in
+// millitokens.
 func (s *Stock) Moved(name string, own, all, now int64) {
 	l := s.demand.of(name, 0)
 	l.own.add(float64(max(0, own)), now, trafficMS)
 	l.all.add(float64(max(0, own, all)), now, trafficMS)
 }
 
-// shareOfTraffic is this process's share of the traffic of a limit, above 0 and up to 1.
+// shareOfTraffic returns this process's share of the traffic of a limit, above 0 and at most 1.
 func (l *limitDemand) shareOfTraffic(now int64) float64 {
 	all := l.all.now(now, trafficMS)
 	if all <= 0 {

@@ -1,17 +1,16 @@
-// Package prefetch decides what a process debits of a bucket ahead of its calls,
-// and what becomes of it. It is pure: time is an argument, in milliseconds of a
-// clock that never goes back.
+// Package prefetch decides how many tokens a process debits from a bucket ahead of its calls, and keeps them
+// until they are admitted or lapse. It is pure: time is an argument, in milliseconds of a clock that never
+// goes back.
 //
-// A Stock holds tokens that were debited and are not admitted yet. They may be
-// admitted until they are a horizon old, counted from when their write was sent;
-// what is left then lapses. Nothing is ever given back to the bucket: given back
-// and taken again, an old token would be young, the queue of admissions would
-// drain meanwhile, and the excess over the burst would grow without bound. As it
-// is, refill × horizon at most is admitted above the burst, and beside it what leases
-// give back within the horizon (docs/design/prefetch.md). What lapsed is taken off the
-// counter, so that usage stays what was admitted.
+// A Stock holds prefetched tokens that are not admitted yet. They may be admitted until they are a horizon
+// old, from the start of their write. The rest then lapses. Nothing is ever given back to the bucket. After a
+// give-back and a new debit an old token would be young, the queue of admissions would drain meanwhile, and
+// the excess over the burst would grow without bound. Without give-backs, at most refill × horizon is
+// admitted above the burst, and in addition the give-backs of leases within the horizon
+// (docs/design/prefetch.md). Lapsed tokens come off the counter, so that usage stays equal to the admitted
+// amounts.
 //
-//	stock.go   what is held, and until when
-//	demand.go  what calls need, and how much of the bucket's traffic is this process's
-//	want.go    what to debit with the next write
+//	stock.go   the held tokens, and when they lapse
+//	demand.go  the need of calls, and the share of the bucket's traffic by this process
+//	want.go    the amounts to debit with the next write
 package prefetch

@@ -6,31 +6,31 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// Stock is what one process has debited from one bucket and not admitted yet. It is not
-// safe for concurrent use; New makes it.
+// Stock is the tokens that one process has debited from one bucket and not admitted yet. It is not safe for
+// concurrent use; New makes it.
 type Stock struct {
-	// horizon is how old, in ms, held tokens may become.
+	// horizon is the age in ms at which held tokens lapse.
 	horizon int64
 	// parcels are the held tokens, by the write that debited them, oldest first.
 	parcels []parcel
 	// held are the sums of the parcels, in name order.
 	held []plan.Signed
-	// lapsed are the tokens that became too old and are still on the counter.
+	// lapsed are the tokens that became too old. They are still on the counter.
 	lapsed []plan.Signed
-	// demand is what calls need.
+	// demand is the recent need of calls.
 	demand demand
 }
 
-// parcel is what is left of the tokens that one write debited ahead.
+// parcel is the rest of the tokens that one write debited ahead.
 type parcel struct {
-	sent int64 // when it was sent
+	sent int64 // start of the write
 	left []plan.Signed
 }
 
-// New returns an empty stock whose tokens may become horizon ms old.
+// New returns an empty stock with a horizon in ms.
 func New(horizon int64) *Stock { return &Stock{horizon: horizon} }
 
-// Add holds what a write that was sent at an instant has debited.
+// Add adds the tokens debited by a write that was sent at an instant.
 func (s *Stock) Add(amounts []plan.Signed, sent int64) {
 	i := len(s.parcels)
 	for i > 0 && s.parcels[i-1].sent > sent {
@@ -46,9 +46,9 @@ func (s *Stock) Add(amounts []plan.Signed, sent int64) {
 	}
 }
 
-// Serve takes amounts for a call at now, all or nothing, the oldest first. sent is when
-// the oldest of them was debited, so that they can be put back. What was debited as passed
-// on to a level above serves only calls that pass it on, and nobody else.
+// Serve takes amounts for a call at now, all or nothing, the oldest first. sent is the start of the oldest
+// debit used, so that the tokens can be put back. Tokens debited as counted by a level above serve only calls
+// that it counts too, and other tokens only other calls.
 func (s *Stock) Serve(asked []plan.Signed, now int64) (sent int64, ok bool) {
 	s.Expire(now)
 	for i := range asked {
@@ -66,7 +66,7 @@ func (s *Stock) Serve(asked []plan.Signed, now int64) (sent int64, ok bool) {
 	return sent, true
 }
 
-// take takes what is held: of what is asked the limit at a place.
+// take takes the requested amount of one limit from the parcels. It looks at index place first.
 func (s *Stock) take(place int, asked *plan.Signed) {
 	held := &s.held[index(s.held, asked.Name, place)]
 	held.Amount, held.Passed = held.Amount-asked.Amount, held.Passed-asked.Passed
@@ -84,7 +84,7 @@ func (s *Stock) take(place int, asked *plan.Signed) {
 	}
 }
 
-// dropEmpty removes the oldest parcels that hold nothing any more.
+// dropEmpty removes the oldest parcels that are empty.
 func (s *Stock) dropEmpty() {
 	empty := 0
 	for empty < len(s.parcels) && !positive(s.parcels[empty].left) {
@@ -95,7 +95,7 @@ func (s *Stock) dropEmpty() {
 	}
 }
 
-// Expire lets the tokens lapse that are too old at now.
+// Expire moves the tokens that are too old at now to the lapsed ones.
 func (s *Stock) Expire(now int64) {
 	for len(s.parcels) > 0 && now-s.parcels[0].sent > s.horizon {
 		s.expire(s.parcels[0].left)
@@ -103,14 +103,14 @@ func (s *Stock) Expire(now int64) {
 	}
 }
 
-// Lapse has amounts taken off the counter that are not held any more.
+// Lapse adds amounts that are not held any more to the lapsed tokens, so that they come off the counter.
 func (s *Stock) Lapse(amounts []plan.Signed) {
 	for _, a := range amounts {
 		add(&s.lapsed, a)
 	}
 }
 
-// LapseAll lets lapse everything that is held.
+// LapseAll moves all held tokens to the lapsed ones.
 func (s *Stock) LapseAll() {
 	for _, p := range s.parcels {
 		s.expire(p.left)
@@ -127,30 +127,29 @@ func (s *Stock) expire(amounts []plan.Signed) {
 	}
 }
 
-// Lose forgets everything, also what is still on the counter, because the bucket is
-// gone.
+// Lose empties the stock, lapsed tokens included, because the bucket is gone.
 func (s *Stock) Lose() {
 	s.parcels, s.held, s.lapsed = nil, nil, nil
 }
 
-// TakeLapsed returns what is to be taken off the counter, above 0 in name order,
-// and forgets it.
+// TakeLapsed returns and clears the lapsed tokens, in name order and above 0. The caller takes them off the
+// counter.
 func (s *Stock) TakeLapsed() []plan.Signed {
 	lapsed := s.lapsed
 	s.lapsed = nil
 	return lapsed
 }
 
-// Holds reports whether anything is held, or to be taken off the counter.
+// Holds reports whether the stock has held or lapsed tokens.
 func (s *Stock) Holds() bool { return len(s.parcels) > 0 || len(s.lapsed) > 0 }
 
-// HasLapsed reports whether anything is to be taken off the counter.
+// HasLapsed reports whether the stock has lapsed tokens.
 func (s *Stock) HasLapsed() bool { return len(s.lapsed) > 0 }
 
-// Held is what is held of a limit, in millitokens.
+// Held returns the held tokens of a limit, in millitokens.
 func (s *Stock) Held(name string) int64 { return s.heldOf(name, 0) }
 
-// heldOf is Held of a limit that is looked for at place first.
+// heldOf is Held for a limit that is probably at index place.
 func (s *Stock) heldOf(name string, place int) int64 {
 	if i := index(s.held, name, place); i >= 0 {
 		return s.held[i].Amount
@@ -158,7 +157,7 @@ func (s *Stock) heldOf(name string, place int) int64 {
 	return 0
 }
 
-// Ends is when the oldest held tokens lapse; false if nothing is held.
+// Ends returns the instant at which the oldest held tokens lapse; false if no tokens are held.
 func (s *Stock) Ends() (at int64, ok bool) {
 	if len(s.parcels) == 0 {
 		return 0, false
@@ -175,7 +174,7 @@ func positive(amounts []plan.Signed) bool {
 	return false
 }
 
-// of is a limit's amount, 0 if it is not listed.
+// of returns the amount of a limit, 0 if it is not listed.
 func of(list []plan.Signed, name string) int64 {
 	if i := index(list, name, 0); i >= 0 {
 		return list[i].Amount
@@ -183,8 +182,8 @@ func of(list []plan.Signed, name string) int64 {
 	return 0
 }
 
-// index is where a list has a limit, -1 for nowhere. It is looked for at place first: calls name
-// the same limits again and again.
+// index returns the position of a limit in a list, or -1. It looks at place first, because calls name the
+// same limits again and again.
 func index(list []plan.Signed, name string, place int) int {
 	if place < len(list) && list[place].Name == name {
 		return place
@@ -197,7 +196,8 @@ func index(list []plan.Signed, name string, place int) int {
 	return -1
 }
 
-// covers reports whether a list holds what a call asks at a place, debited as the call counts it.
+// covers reports whether a list holds a call's amount of the limit at place, with the same parts counted by a
+// level above.
 func covers(list []plan.Signed, place int, asked *plan.Signed) bool {
 	i := index(list, asked.Name, place)
 	if i < 0 {
@@ -216,7 +216,7 @@ func sub(list *[]plan.Signed, a plan.Signed) {
 	add(list, plan.Signed{Name: a.Name, Amount: -a.Amount, Passed: -a.Passed})
 }
 
-// at points to a limit's entry. It adds one, in name order, if there is none.
+// at points to a limit's entry. It adds a new one in name order.
 func at(list *[]plan.Signed, name string) *plan.Signed {
 	i := 0
 	for ; i < len(*list) && (*list)[i].Name <= name; i++ {

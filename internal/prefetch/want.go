@@ -3,23 +3,23 @@ package prefetch
 import "github.com/dynalimit/dynalimit/internal/plan"
 
 const (
-	// targetPart is the part of what a horizon is expected to need that is held: calls
-	// come unevenly, and what is not used lapses.
+	// targetPart is the held part of the expected need of a horizon. It is below 1 because calls come
+	// unevenly and unused tokens lapse.
 	targetPart = 0.8
-	// refetchPart is the part of the aim at which more is debited, in the background.
+	// refetchPart is the part of the target at which more tokens are debited, in the background.
 	refetchPart = 0.25
-	// most bounds what is aimed at, in millitokens: more than any bucket holds.
+	// most bounds the target, in millitokens: more than any bucket holds.
 	most = 1 << 60
 	// milli is the number of millitokens in a token.
 	milli = 1000
 )
 
-// target is what is to be held of a limit at now, in millitokens.
+// target returns the target amount of a limit at now, in millitokens.
 func (s *Stock) target(l *limitDemand, now int64) int64 {
 	return int64(min(targetPart*l.used.now(now, memoryMS)/memoryMS*float64(s.horizon), most))
 }
 
-// Low reports whether so little is held of some limit that more has to be debited.
+// Low reports whether the stock of some limit is so small that more has to be debited.
 func (s *Stock) Low(now int64) bool {
 	if s.demand.calls.now(now, memoryMS)*1000/memoryMS < leastCalls {
 		return false
@@ -33,14 +33,13 @@ func (s *Stock) Low(now int64) bool {
 	return false
 }
 
-// Level is what a bucket holds of a limit.
+// Level is the present tokens of a limit in its bucket, and its burst.
 type Level struct{ Level, Burst int64 }
 
-// Want is what a write at now is to debit ahead, in name order; nil for nothing.
-// level shows the bucket as it will be after what the write takes besides, false for a limit
-// that it does not have. Every limit must stay half full, and of what is above that
-// a process takes the part that its traffic has: what lapses is lost to the bucket,
-// so that nothing is debited ahead where tokens are scarce.
+// Want returns the amounts to debit ahead with a write at now, in name order; nil for no prefetch. level
+// returns the bucket after the other amounts of the write, false for a limit that the bucket lacks. Every
+// limit must stay half full. Of the part above half a process takes the share of its traffic. Lapsed tokens
+// are lost to the bucket, so nothing is debited ahead where tokens are scarce.
 func (s *Stock) Want(level func(name string) (Level, bool), now int64) []plan.Signed {
 	s.Expire(now)
 	if !s.Low(now) {
@@ -59,7 +58,7 @@ func (s *Stock) Want(level func(name string) (Level, bool), now int64) []plan.Si
 		}
 		spare := int64(float64(bucket.Level-(bucket.Burst+1)/2) * l.shareOfTraffic(now))
 		if spare < milli {
-			return nil // of the others none would be served
+			return nil // a call takes all its limits, so the others alone would serve none
 		}
 		n := min(missing, spare)
 		if n -= n % milli; n > 0 { // calls take whole tokens
