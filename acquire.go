@@ -8,22 +8,20 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// Acquire takes the amounts from the entity's bucket for the resource, from those for the
-// groups of the resource (admin.LimitConfig.Groups) and, if the entity cascades, from its
-// parents' buckets, all or nothing. It returns a lease, which corrects the amounts when the
-// true ones are known. It returns a *LimitExceededError if
-// they do not fit.
+// Acquire takes the amounts, all or nothing, from the entity's bucket for the resource, from its
+// buckets for the groups of the resource (admin.LimitConfig.Groups) and from the buckets of the parents
+// that count. It returns a lease, which corrects the amounts when the true ones are known. It returns a
+// *LimitExceededError if they do not fit.
 //
-// Errors: *ValidationError for bad input, *LimitExceededError (also ErrExceedsBurst),
-// *BlockedError if the configuration admits nothing, *UnrecordedError (Options.Unrecorded), *PausedError while the bucket is paused
-// (Pause), *fault.NamespaceError if the namespace is
-// not registered or deleted,
-// *UnavailableError if DynamoDB does not answer and the policy is Block,
-// *ContentionError if other clients change the bucket each time that it is to be
-// written, *fault.TableError for a missing table, ErrClosed, and ctx's own. If a give-back
-// cannot be confirmed, the error is joined with an *UnconfirmedError. If a take may have
-// landed although no answer came, the error is an *UnconfirmedError that wraps the
-// *UnavailableError.
+// Errors before any write: *ValidationError for bad input, *fault.TableError for a missing table,
+// *fault.NamespaceError if the namespace is not registered or deleted, *UnrecordedError
+// (Options.Unrecorded), *BlockedError if the configuration blocks the call, ErrClosed, and ctx's own.
+//
+// Errors of the buckets: *LimitExceededError (also ErrExceedsBurst), *PausedError while a bucket is
+// paused (Pause), *UnavailableError if DynamoDB does not answer and the policy is Block, and
+// *ContentionError if other clients were first at every try. A give-back that cannot be confirmed joins
+// an *UnconfirmedError to the error. If a take may have landed although no answer came, the error is an
+// *UnconfirmedError that wraps the *UnavailableError.
 func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Lease, error) {
 	var r request
 	var known knownCall
@@ -49,10 +47,9 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 	return lease, err
 }
 
-// Do acquires, calls fn with the lease, and keeps what the lease holds if fn returns
-// nil. If fn returns an error or panics, Do rolls the lease back, unless fn has settled
-// it. Errors are those of Acquire, or fn's error joined with what could not be given
-// back.
+// Do acquires and calls fn with the lease. If fn returns nil, the lease keeps its tokens. If fn returns
+// an error or panics, Do rolls the lease back, unless fn has settled it. Errors are those of Acquire,
+// or fn's error joined with that of the rollback.
 func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts Amounts, fn func(context.Context, *Lease) error, opts ...AcquireOption) error {
 	if fn == nil {
 		if err := l.check(ctx, new(request), new(knownCall), entity, resource, amounts, opts); err != nil {
@@ -78,7 +75,8 @@ func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts A
 	return nil
 }
 
-// check makes the request of a call whose input is right, and says what is known of it.
+// check validates the input of a call and fills r. It fills known, and skips most of the validation, if
+// the call has a shortcut.
 func (l *RateLimiter) check(ctx context.Context, r *request, known *knownCall, entity, resource string, amounts Amounts, opts []AcquireOption) (err error) {
 	if err = l.usable(ctx); err != nil {
 		return err
@@ -97,11 +95,11 @@ func (l *RateLimiter) check(ctx context.Context, r *request, known *knownCall, e
 	return nil
 }
 
-// acquire takes what a request asks: from what was debited ahead if that is enough,
-// otherwise from its buckets, unless their last images deny it. memory reports whether
-// memory decided. It starts again if a limit was removed while it was under way. known is the
-// request's shortcut, nil for none. at is for a caller who may stand in a bucket's line, who gets
-// a lease with a denial too, because the lease says what the levels hold.
+// acquire takes the amounts of a request. It uses prefetched tokens if they suffice, then denies if the
+// last image of a bucket does, and else asks the buckets. memory reports whether it decided from
+// memory. It starts again if a limit was removed meanwhile. known is the request's shortcut, nil if it
+// has none. at is the position of a caller that may stand in a bucket's line. Such a caller gets a
+// lease with a denial too, because the lease shows the levels' balances.
 func (l *RateLimiter) acquire(ctx context.Context, r *request, known *shortcut, at position) (*Lease, bool, error) {
 	d := l.desk
 	for try := 1; ; try++ {
@@ -179,7 +177,7 @@ func isKnownRefusal(err error) bool {
 	return errors.Is(err, ErrBlocked) || errors.Is(err, ErrPaused) || errors.Is(err, ErrUnrecorded)
 }
 
-// denied is the lease that a caller gets with an error: none, but who waits.
+// denied returns the lease to return beside an error: nil unless the caller may wait in a line.
 func (p position) denied(lease *Lease) *Lease {
 	if p.waits {
 		return lease

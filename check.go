@@ -12,26 +12,26 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Report says what an acquire would do now. It is a plain value.
+// Report is the result of a dry run of Acquire. It is a plain value.
 type Report struct {
 	// Allowed means that the acquire would be admitted.
 	Allowed bool
-	// Blocked says what admits nothing, and where; nil if nothing is blocked. Then
-	// no bucket was read and there are no Statuses.
+	// Blocked names the block and its level. It is nil if nothing is blocked. If it is set, no bucket
+	// was read and Statuses is empty.
 	Blocked *BlockedError
 	// Unlimited means that nothing limits the call, because every level that could is unlimited.
 	// Then there are no Statuses, but for limits that are counted all the same
 	// (LimitStatus.Unlimited).
 	Unlimited bool
-	// RetryAfter is the exact wait until the amounts fit in every bucket that is charged, with
-	// no other traffic, and until no pause holds: 0 if they fit now, Never if one exceeds a burst, or if the entity is
-	// blocked.
+	// RetryAfter is the exact wait until the amounts fit in every charged bucket, without other
+	// traffic, and until every pause has ended. It is 0 if they fit now. It is Never if one exceeds a
+	// burst, or if the entity is blocked.
 	RetryAfter time.Duration
-	// OnUnavailable is what the call would do if DynamoDB did not answer.
+	// OnUnavailable is the outage policy of the call.
 	OnUnavailable UnavailablePolicy
-	// Statuses holds every limit of the entity and its parents, asked for or not: the entity
-	// first, of each the resource before its groups, and in name order. Each names the level
-	// of the configuration it came from.
+	// Statuses holds every limit of the entity and its parents, requested or not. The entity comes
+	// first, at each entity the resource comes before its groups, and limits are in name order. Each
+	// names its level of the configuration.
 	Statuses []LimitStatus
 }
 
@@ -79,9 +79,9 @@ func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amount
 	return report, nil
 }
 
-// Available is how many whole tokens of each limit an acquire could take: the least of the
-// entity and its parents, on the resource and its groups, never below 0. A limit that only unlimited levels
-// have, or that is in shadow, is not among them, and none is where the entity is blocked.
+// Available returns the whole tokens of each limit that an acquire could take: the least of the entity
+// and its parents, on the resource and its groups, never below 0. It leaves out shadow limits and
+// limits that only unlimited levels have. It is empty if the entity is blocked.
 func (r *Report) Available() Amounts {
 	available := Amounts{}
 	for _, s := range r.Statuses {
@@ -122,12 +122,12 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]askedReading, Unav
 	}
 }
 
-// askedReading is what a bucket holds, and what is asked of it.
+// askedReading is the balance of a bucket, with the requested amounts.
 type askedReading struct {
 	levelReading
 	asked []plan.Signed
 	at    *lane.Lane
-	// charged is the configuration by which the call charges the bucket.
+	// charged is the configuration of the call for this bucket.
 	charged *plan.Config
 }
 

@@ -108,8 +108,7 @@ func (e *LimitExceededError) worst() *LimitStatus {
 type BlockedError struct {
 	// EntityID is the entity that is blocked: the call's, or a parent that it charges.
 	EntityID string
-	// Resource is the resource whose records block: the one that the call names, or a group
-	// that it charges.
+	// Resource is the resource of the blocking record: the call's, or a group that the call charges.
 	Resource string
 	// Level is the level of configuration that blocks: the most specific one, if
 	// several do.
@@ -118,7 +117,7 @@ type BlockedError struct {
 	Plan string
 }
 
-// Error names what is blocked, and where.
+// Error names the blocked resource or entity, and the level of the block.
 func (e *BlockedError) Error() string {
 	where := "level " + string(e.Level)
 	if e.Plan != "" {
@@ -133,16 +132,17 @@ func (e *BlockedError) RetryIn() (time.Duration, bool) { return Never, false }
 // Is matches ErrBlocked.
 func (e *BlockedError) Is(target error) bool { return target == ErrBlocked }
 
-// UnavailableError says that DynamoDB did not answer, or refused to for lack of
-// capacity. It is never a denial. Op is what was being done, Err the cause,
-// RetryAfter the time until DynamoDB is asked again whether it answers (0: not known),
-// and Unconfirmed says that a write may have landed. It is one type for the packages
-// budget and llm too; Package says which of them failed.
+// UnavailableError says that DynamoDB did not answer, or refused to for lack of capacity. It is never a
+// denial.
+//
+// Op is the failed operation and Err its cause. RetryAfter is the time until DynamoDB is probed again
+// (0: not known). Unconfirmed means that a write may have landed. It is one type for the packages
+// budget and llm too; Package names the one that failed.
 type UnavailableError = fault.UnavailableError
 
-// ContentionError says that other clients changed a bucket each time that this one was
-// about to change it, until it gave up. DynamoDB answered every request, so this is no
-// outage, and no policy admits; it is no denial either. Nothing was taken.
+// ContentionError says that other clients changed a bucket before each try of this one, until it gave
+// up. DynamoDB answered every request, so this is no outage, and no policy admits. It is no denial
+// either. Nothing was taken.
 type ContentionError struct {
 	// EntityID is the entity of the bucket, or the first of those that were to
 	// be charged together.
@@ -174,25 +174,24 @@ func contended(entity, resource string) *ContentionError {
 	return &ContentionError{EntityID: entity, Resource: resource, RetryAfter: contentionPause + rand.N(contentionSpread)}
 }
 
-// ValidationError says which input is wrong. Nothing was written. Field names the
-// input, for example "amounts[tpm]", Reason says what is wrong and what would be
-// right, and Code, for an HTTP API, is "INVALID_REQUEST" (package budget has more).
-// It is one type for the packages budget and llm too; Package says which of them
-// refuses.
+// ValidationError names a wrong input. Nothing was written.
+//
+// Field names the input, for example "amounts[tpm]". Reason says why it is wrong and how to correct it.
+// Code, for an HTTP API, is "INVALID_REQUEST" (package budget has more). It is one type for the
+// packages budget and llm too; Package names the one that refuses.
 type ValidationError = fault.ValidationError
 
 func invalid(field, format string, args ...any) *ValidationError {
 	return &ValidationError{Package: "dynalimit", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
-// UnconfirmedError says which amounts could not be confirmed as written: an
-// extra charge that may be missing, or a give-back that may have been lost and
-// so counts as consumed.
+// UnconfirmedError names the amounts that could not be confirmed as written: an extra charge that may
+// be missing, or a give-back that may have been lost and so counts as consumed.
 type UnconfirmedError struct {
-	// EntityID is the entity whose bucket it is: the call's, or a parent. It is empty for
-	// what Close lost, of many buckets.
+	// EntityID is the entity of the bucket: the call's, or a parent. It is empty for the losses of
+	// Close, which may concern many buckets.
 	EntityID string
-	// Resource is the resource whose bucket it is.
+	// Resource is the resource of the bucket.
 	Resource string
 	// Amounts are the signed deltas that could not be confirmed, in whole
 	// tokens: positive were to be charged, negative to be given back.
@@ -205,7 +204,7 @@ type UnconfirmedError struct {
 	Err error
 }
 
-// Error names the amounts and what became of them.
+// Error names the amounts and their fate.
 func (e *UnconfirmedError) Error() string {
 	parts := make([]string, 0, len(e.Amounts))
 	for _, name := range e.Amounts.names() {
@@ -234,8 +233,8 @@ func (e *UnconfirmedError) Unwrap() error { return e.Err }
 // Is matches ErrUnconfirmed.
 func (e *UnconfirmedError) Is(target error) bool { return target == ErrUnconfirmed }
 
-// UnsettledError says which leases, of those that SettleSoon was settling when the limiter was
-// closed, are not known to be settled. What they took stays taken.
+// UnsettledError counts the leases that SettleSoon was settling when the limiter was closed and that
+// may not be settled. Their tokens stay consumed.
 type UnsettledError struct {
 	// Leases is the number of those that were still being settled when Close returned.
 	Leases int
@@ -255,10 +254,9 @@ func (e *UnsettledError) Error() string {
 // Is matches ErrUnconfirmed.
 func (e *UnsettledError) Is(target error) bool { return target == ErrUnconfirmed }
 
-// RetryAfter returns how long to wait before the call that failed with err can
-// succeed, for errors of the packages budget and llm too: the longest wait among
-// the errors that err wraps or joins. It is false when none of them knows, or no
-// wait can help.
+// RetryAfter returns the wait before a call that failed with err can succeed, for errors of the
+// packages budget and llm too. It is the longest wait among the errors that err wraps or joins. It is
+// false if none of them has a wait, or if no wait can help.
 func RetryAfter(err error) (time.Duration, bool) { return problem.RetryAfter(err) }
 
 // readConfig is the name of the reads of the cache of configurations, for errors.

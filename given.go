@@ -9,18 +9,16 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
-// WithParent gives the parent of an entity that has no record, or whose record says nothing of a
-// parent: often the token of a request names the team, and the record is made elsewhere. The parent
-// counts by the limits of levels made for it or for its plan. Where the record has a parent, or is
-// Detached, the record wins, and the first difference is logged. A lease keeps the parent that it
-// began with.
+// WithParent sets the parent of an entity without a record, or with a record that names no parent.
+// Often the token of a request names the team, and another system makes the record. The parent counts
+// by the limits of levels made for it or for its plan. If the record has a parent, or is Detached, the
+// record wins, and the first difference is logged. A lease keeps its first parent.
 //
-// Take the id from what was verified, such as the claims of a signed token, and never from a header:
-// who chooses a parent chooses whose limits are charged.
+// Take the id from a verified source, such as the claims of a signed token, and never from a header:
+// the choice of the parent decides whose limits are charged.
 //
 // A parent without a record, one that is being deleted, the entity's own id and a bad id are a
-// *ValidationError of the field "WithParent". A parent with more than 6 levels above it is
-// ErrTooDeep.
+// *ValidationError of the field "WithParent". A parent with more than 6 levels above it is ErrTooDeep.
 func WithParent(id string) AcquireOption {
 	return func(o *acquireOptions) {
 		g := o.giving()
@@ -28,15 +26,15 @@ func WithParent(id string) AcquireOption {
 	}
 }
 
-// WithPlan gives the plan of an entity that has no record, or whose record names no plan. Where the
-// record names one, the record wins, and the first difference is logged. Take the name from what was
-// verified, such as the claims of a signed token, and never from a header. A bad name is a
-// *ValidationError of the field "WithPlan"; a plan without limits is none.
+// WithPlan sets the plan of an entity without a record, or with a record that names no plan. A plan in
+// the record wins, and the first difference is logged. Take the name from a verified source, such as
+// the claims of a signed token, and never from a header. A bad name is a *ValidationError of the field
+// "WithPlan". A plan without limits has no effect.
 //
-// Callers who give one entity different plans take turns with its bucket: for a second each goes by
-// the limits that the other wrote. The bucket never admits more than the larger of them. Have all
-// callers of an entity give its plan: one who gives none goes by the limits without it at once, and
-// those who give it wait a second each time.
+// All callers of an entity should give the same plan. Callers with different plans rewrite its bucket
+// in turn: for a second each uses the limits that the other wrote. The bucket never admits more than
+// the larger of them. A caller without the plan uses the limits without it at once, and callers with
+// the plan then wait a second each time.
 func WithPlan(name string) AcquireOption {
 	return func(o *acquireOptions) {
 		g := o.giving()
@@ -44,7 +42,7 @@ func WithPlan(name string) AcquireOption {
 	}
 }
 
-// kept is what of it is needed to find the buckets of an outage later.
+// kept returns the parent and plan, which are needed to find the buckets of an outage later.
 func (g *hints) kept() lane.Given {
 	if g == nil {
 		return lane.Given{}
@@ -52,7 +50,8 @@ func (g *hints) kept() lane.Given {
 	return lane.Given{Parent: g.parent, Plan: g.plan}
 }
 
-// orParent returns what a call gives, nil for nothing, with the parent of strangers if the call gives none.
+// orParent returns the hints of a call, with the parent of strangers if the call gives none. g may be
+// nil.
 func (g *hints) orParent(strangers *hints) *hints {
 	if g == nil {
 		return strangers
@@ -63,9 +62,9 @@ func (g *hints) orParent(strangers *hints) *hints {
 	return g
 }
 
-// next is the place of the parent that a call charges after an entity, by that one's configuration;
-// of no entity if there is none. The record of the call's own entity wins over the parent that the
-// call gives.
+// next returns the place of the parent that a call charges after an entity, by the entity's
+// configuration. Its entity is empty if there is no parent. The record of the call's own entity wins
+// over the call's parent.
 func (r *request) next(at place, of *config.Resolved) place {
 	if g := r.opts.given; g != nil && at.Entity == r.entity && !of.SaysParent && g.parent != "" && g.parent != r.entity {
 		parent := r.at(g.parent, true)
@@ -78,8 +77,8 @@ func (r *request) next(at place, of *config.Resolved) place {
 	return r.at(of.ParentID, !of.Cascade)
 }
 
-// refuseCycle is the error of a call whose chain of parents comes back to an entity. It names the
-// parent that the call gives, because the records alone may be right.
+// refuseCycle returns the error of a call with a cycle in its chain of parents. It names the call's
+// parent if the chain has it, because the records alone may be right.
 func (r *request) refuseCycle(entity string, given bool) error {
 	if !given {
 		return invalid("entity", "%s is its own ancestor; correct the parents", entity)

@@ -6,8 +6,8 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// Health is what a limiter knows about its store, for readiness checks, dashboards and
-// alarms. It is a plain value.
+// Health is the state of a limiter and its store, for readiness checks, dashboards and alarms. It is a
+// plain value.
 type Health struct {
 	// Ready means that calls can be served: the table answers, or the policy admits
 	// calls without it. An instance that is not ready would fail every call. Under Allow
@@ -22,30 +22,28 @@ type Health struct {
 	// SilentBuckets is the number of buckets that do not answer although the table may:
 	// a partition of it fails.
 	SilentBuckets int
-	// WaitingBuckets is the number of buckets that have still to be told something: what
-	// was admitted, or used, without them, and what could not be given back to them. That
-	// is written when the bucket answers, and lost if the process ends before.
+	// WaitingBuckets is the number of buckets with pending updates: amounts admitted or used without
+	// the bucket, and give-backs that could not be written. They are written when the bucket answers,
+	// and lost if the process ends before.
 	WaitingBuckets int
-	// Waiting is how much that is, in whole tokens by limit, with what is under way: by so
-	// much the buckets' counters may differ from what was used.
+	// Waiting is the sum of the pending updates, in whole tokens by limit, with those in flight. The
+	// buckets' counters may differ from the true use by as much.
 	Waiting Amounts
 	// Settling is the number of leases that SettleSoon is settling.
 	Settling int
-	// Doubt is what may have been charged, counted or given back although no answer came,
-	// since the limiter was made, in whole tokens by limit: what was used is what the
-	// counters tell, give or take this. Dropped is what no bucket was told: it or its limit
-	// does not exist any more, too many buckets waited, or the limiter was closed.
+	// Doubt is the sum of the amounts whose write (a charge, a count or a give-back) got no answer,
+	// since the limiter was made, in whole tokens by limit. The true use is that of the counters, give
+	// or take Doubt. Dropped is the sum of the updates that were never written: the bucket or its limit
+	// is gone, too many buckets waited, or the limiter was closed.
 	Doubt, Dropped Amounts
-	// Hottest are the buckets whose partitions throttle, or did in the last minutes, so
-	// that this process leaves an interval between its writes to them: the longest
-	// interval first, at most 10.
+	// Hottest are the buckets with throttling partitions, now or in the last minutes. This process
+	// leaves an interval between its writes to them. The longest interval comes first; there are at
+	// most 10.
 	Hottest []HotBucket
 }
 
-// Health reports whether the store answers, what buckets have to be told and what is in
-// doubt.
-// It does no I/O. A limiter that New did not make is not Ready, nor is one that was
-// closed.
+// Health reports whether the store answers, the pending updates and the amounts in doubt. It does no
+// I/O. Ready is false for a limiter that New did not make, and for a closed one.
 func (l *RateLimiter) Health() Health {
 	if l == nil || l.repo == nil {
 		return Health{}
@@ -71,12 +69,12 @@ func (l *RateLimiter) Health() Health {
 	return h
 }
 
-// HotBucket is a bucket whose writes are paced because its partition throttles:
-// callers queue meanwhile, and one write carries them all.
+// HotBucket is a bucket whose writes are paced because its partition throttles. Callers queue
+// meanwhile, and one write carries them all.
 type HotBucket struct {
 	// EntityID and Resource name the bucket.
 	EntityID, Resource string
-	// Why says what was throttled last.
+	// Why is the cause of the last throttling.
 	Why observe.ThrottleCause
 	// Cause is DynamoDB's answer, which names the table or the index and the limit that was
 	// exceeded.

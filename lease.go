@@ -10,27 +10,26 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// Lease is what an acquire was granted, at every level of its cascade. It is safe for
-// concurrent use. Acquire, Wait and Do make it; a nil or zero Lease holds nothing, and
-// its corrections return a *ValidationError.
+// Lease is the grant of an acquire, at every level of its cascade. It is safe for concurrent use.
+// Acquire, Wait and Do make it. A nil or zero Lease holds nothing, and its corrections return a
+// *ValidationError.
 //
-// Call Settle with the amounts that were really used when the call has ended, or
-// Rollback if it failed and used nothing. A deferred Rollback is safe, because it does
-// nothing after Settle. Adjust charges more or gives back while the call runs and is
-// never denied; Consume takes more and may be denied. A lease that is dropped without
-// any of them keeps what it took.
+// Call Settle with the really used amounts when the call has ended, or Rollback if it failed and used
+// nothing. A deferred Rollback is safe, because it does nothing after Settle. Adjust charges more or
+// gives back while the call runs and is never denied. Consume takes more and may be denied. A lease
+// that is dropped without any of them keeps its tokens.
 //
-// Adjust, Settle and Rollback write at once, SettleSoon behind its caller, and finish even if
-// the caller's context has ended. Corrections of one lease are made one after the other.
-// Consumed, Degraded and Statuses answer at once, whatever is under way.
+// Adjust, Settle and Rollback write at once, SettleSoon behind its caller. All finish even if the
+// caller's context has ended. Corrections of one lease are made one after the other. Consumed, Degraded
+// and Statuses answer at once, even while a correction is in flight.
 type Lease struct {
 	mu sync.Mutex // never held across a request
-	// charge is what the lease holds. Only the correction under way changes its levels. It is
-	// nil of a lease that was served from memory until it is needed: see held.
+	// charge is the state of the lease. Only the correction in flight changes its levels. It is nil for
+	// a lease served from memory until the first call of held.
 	charge *charge
 	served *grant // never changed; nil of other leases
-	// busy means that a correction is under way, corrected that there has been one. freed is made
-	// by a caller who waits for it, and closed when it has ended.
+	// busy means that a correction is in flight, corrected that there has been one. The first caller
+	// that waits for a correction makes freed; the end of the correction closes it.
 	busy, corrected, ended bool
 	freed                  chan struct{}
 	// soon means that SettleSoon ends the lease: nobody else corrects it any more.
@@ -54,7 +53,7 @@ func (lease *Lease) desk() *desk {
 	return lease.charge.desk
 }
 
-// held is what the lease holds. lease.mu must be held.
+// held returns the lease's charge, and makes it for a lease served from memory. lease.mu must be held.
 func (lease *Lease) held() *charge {
 	if lease.charge == nil {
 		lease.charge = lease.served.charge()
@@ -144,8 +143,8 @@ type correction struct {
 	soon bool
 }
 
-// correct makes a correction at every level. It reports whether nothing is left to do: the correction
-// was made, if not everywhere with an answer, or ends a lease that has ended already.
+// correct makes a correction at every level. done means that the caller has nothing left to do: the
+// correction is complete (perhaps unconfirmed at a level), or the lease had ended already.
 func (lease *Lease) correct(ctx context.Context, change correction) (done bool, err error) {
 	if err := lease.usable(ctx); err != nil {
 		return false, err
@@ -203,7 +202,7 @@ func (lease *Lease) correct(ctx context.Context, change correction) (done bool, 
 	return done, err
 }
 
-// conclude notes what a correction that is done has brought the lease to.
+// conclude stores the amounts of a completed correction. ends means that the correction ends the lease.
 func (lease *Lease) conclude(target []plan.Signed, ends bool) {
 	lease.charge.consumed, lease.ended = target, ends
 	if ends && lease.charge.estimates != nil {
@@ -224,8 +223,8 @@ func (lease *Lease) locate(ctx context.Context) error {
 	return err
 }
 
-// estimated takes over what quotas are charged, until the lease ends or is dropped: of one that is
-// dropped nothing comes back.
+// estimated attaches the quotas' estimates to the lease. They end with the lease, or when the garbage
+// collector frees a dropped one: nobody settles that any more.
 func (lease *Lease) estimated(e *estimates) {
 	lease.charge.estimates = e
 	runtime.AddCleanup(lease, (*estimates).end, e)
@@ -264,9 +263,9 @@ func (lease *Lease) Degraded() bool {
 	return false
 }
 
-// Statuses returns every limit that the lease holds at every level, the entity first, of each
-// the resource before its groups, as
-// of the last answer of that level. Response headers can be made from it.
+// Statuses returns every limit of the lease at every level, as of the last answer of that level. The
+// entity comes first, and at each entity the resource comes before its groups. Response headers can be
+// made from it.
 func (lease *Lease) Statuses() []LimitStatus {
 	if !lease.made() {
 		return nil
@@ -293,16 +292,14 @@ func (lease *Lease) Statuses() []LimitStatus {
 	return statuses
 }
 
-// Adjust changes the amounts of the lease by signed deltas: positive deltas charge more,
-// negative ones give back. It is never denied and may put a bucket into debt. It may
-// name limits that Acquire did not name. It writes at once at every level, even if ctx
-// has ended.
+// Adjust changes the amounts of the lease by signed deltas: positive deltas charge more, negative ones
+// give back. It is never denied and may put a bucket into debt. It may name limits that Acquire did not
+// name. It writes at once at every level, even if ctx has ended.
 //
-// Errors: *ValidationError for an unknown limit or for giving back more than the lease
-// holds, ErrLeaseEnded, and *UnconfirmedError, which names what is not known to be
-// written. What may have been written counts as consumed: do not repeat it. What was
-// surely not written leaves the lease unchanged, and the error says so (NotWritten): the
-// same Adjust again then writes only what is missing.
+// Errors: *ValidationError for an unknown limit or for giving back more than the lease holds,
+// ErrLeaseEnded, and *UnconfirmedError, which names the unconfirmed amounts. Amounts that may have been
+// written count as consumed: do not repeat them. If NotWritten is true, nothing was written and the
+// lease is unchanged: the same Adjust again writes only the missing part.
 func (lease *Lease) Adjust(ctx context.Context, deltas Amounts) error {
 	if err := checkAmounts(deltas, true); err != nil {
 		return err
@@ -314,10 +311,9 @@ func (lease *Lease) Adjust(ctx context.Context, deltas Amounts) error {
 	return err
 }
 
-// Settle ends the lease with the amounts that were really used. Limits that are not
-// named keep what they hold. After a Settle or a Rollback it does nothing and returns
-// nil, whatever the amounts: what is used after the end is not charged. If it fails with
-// amounts that were surely not written, it may be called again. Errors as of Adjust.
+// Settle ends the lease with the really used amounts. Limits that are not named keep their amounts.
+// After a Settle or a Rollback it does nothing and returns nil: use after the end is not charged. If it
+// fails with amounts that were surely not written, it may be called again. Errors as of Adjust.
 func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {
 	if len(actual) == 0 && lease.usable(ctx) == nil && lease.keep(ctx) {
 		return nil
@@ -330,7 +326,7 @@ func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {
 	return err
 }
 
-// settlement ends a lease with what was really used.
+// settlement returns the correction of Settle: it ends a lease with the really used amounts.
 func settlement(actual Amounts) (correction, error) {
 	if len(actual) > 0 {
 		if err := checkAmounts(actual, false); err != nil {

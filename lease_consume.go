@@ -81,9 +81,9 @@ func (lease *Lease) consume(ctx context.Context, amounts Amounts) error {
 	return nil
 }
 
-// bringAlong charges further amounts at levels that hold some of a limit which their
-// configuration does not have any more: the levels below count as passed on to them what the
-// lease uses. Whatever is not written now is made up for by the next correction.
+// bringAlong charges further amounts also at levels that hold tokens of a limit which their
+// configuration no longer has. Otherwise totals miss those amounts, because the levels below mark their
+// use as passed on to them. The next correction makes up for a failed write.
 func (lease *Lease) bringAlong(ctx context.Context, amounts Amounts) {
 	c := lease.charge
 	left := func(lv level) bool {
@@ -153,9 +153,9 @@ func (lease *Lease) consumeUnlocated(amounts Amounts) error {
 	return nil
 }
 
-// refresh puts every level under the configuration in force, because the lease may be
-// old and the amounts are admitted now. If the configuration cannot be read, Block fails
-// and the other policies use the one that is known.
+// refresh applies the configuration in force to every level, because the lease may be old and the
+// amounts are admitted now. If the configuration cannot be read, Block fails and the other policies use
+// the known one.
 func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 	c := lease.charge
 	var block error
@@ -218,8 +218,8 @@ func (lv *level) renewed(cfg *plan.Config, unlimited bool) {
 	}
 }
 
-// recognise puts the levels under the configuration in force, as far as it can be read, if
-// they lack a limit that is charged further: it may have come since, or come back.
+// recognise applies the configuration in force to the levels if they lack a limit of the target: the
+// limit may be new, or back. It keeps the known configuration if the read fails.
 func (lease *Lease) recognise(ctx context.Context, target []plan.Signed) {
 	c := lease.charge
 	lacks := func(t plan.Signed) bool {

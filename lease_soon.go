@@ -12,25 +12,24 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// SettleSoon is Settle for a caller who has an answer to pass on and nothing to wait for. What
-// the lease gives back is queued for its buckets before SettleSoon returns, so that the next
-// calls of this process are decided with it, and is written behind the caller: a store that does
-// not answer delays nobody. The lease has ended then; its Consumed follows. What is to be charged
-// above the lease is written at once, as Settle does, because it must not be lost with the
-// process. So is everything while 1,024 leases of the limiter, or 64 of a bucket, are being
-// settled, and after RateLimiter.Close, which waits for those that are.
+// SettleSoon is Settle for a caller that must not wait. It queues the give-backs before it returns, so
+// the next calls of this process are decided with them, and writes them in the background. A store that
+// does not answer delays nobody. The lease has ended when SettleSoon returns; its Consumed follows.
 //
-// What cannot be written then is neither forgotten nor left to the caller: it waits until the
-// bucket answers, and Health counts what is in doubt or was dropped. Behind a correction that is
-// under way, and for a lease of which the limiter could not learn the limits, all of that happens
-// in its turn. A process that crashes keeps what the lease took.
+// Charges above the lease are written at once, as by Settle, because they must not be lost with the
+// process. Give-backs are written at once too while 1,024 leases of the limiter, or 64 of a bucket, are
+// being settled, and after RateLimiter.Close, which waits for those.
 //
-// settled, if it is not nil, is called once by each SettleSoon that returns nil or ends the lease,
-// with the error that Settle would have returned: before SettleSoon returns or after, on another
-// goroutine. It must be quick. A lease that has ended already is left as it is: that is no error.
+// An amount that cannot be written waits until the bucket answers. Health counts amounts in doubt or
+// dropped. If a correction is in flight, or the limits of the lease could not be read yet, SettleSoon
+// waits its turn in the background. If the process crashes, the lease's tokens stay consumed.
 //
-// Errors: *ValidationError, and then nothing has changed; those of Settle for what was written
-// at once. It may be called again after an error.
+// settled, if it is not nil, is called once by each SettleSoon that returns nil or ends the lease, with
+// the error of the settlement. The call comes before SettleSoon returns, or later on another goroutine.
+// It must be quick. On a lease that has ended SettleSoon does nothing and returns nil.
+//
+// Errors: *ValidationError, and then nothing has changed; those of Settle for amounts written at once.
+// It may be called again after an error.
 func (lease *Lease) SettleSoon(ctx context.Context, actual Amounts, settled func(error)) error {
 	if err := lease.usable(ctx); err != nil {
 		return err
@@ -71,7 +70,7 @@ func (lease *Lease) SettleSoon(ctx context.Context, actual Amounts, settled func
 	return s.inLine(change)
 }
 
-// rises reports whether a target is above what is consumed.
+// rises reports whether a target exceeds the consumed amounts.
 func rises(consumed, target []plan.Signed) bool {
 	return slices.ContainsFunc(target, func(t plan.Signed) bool {
 		held, _ := plan.AmountOf(consumed, t.Name)
@@ -116,8 +115,8 @@ func (s *settling) inTurn(change correction) {
 	}))
 }
 
-// queue brings the lease, which is free, to a target: what is given back is queued, and the rest
-// happens behind the caller. The lease's lock is held; queue releases it.
+// queue corrects an idle lease to a target: it queues the give-backs and finishes in the background.
+// The caller holds the lease's lock; queue releases it.
 func (s *settling) queue(target []plan.Signed) error {
 	lease, c := s.lease, s.lease.charge
 	lease.busy, lease.corrected = true, true
@@ -172,7 +171,7 @@ func (s *settling) queue(target []plan.Signed) error {
 	return nil
 }
 
-// end tells what became of the lease.
+// end reports the result of the settlement to the caller's function and to the limiter.
 func (s *settling) end(err error) {
 	d := s.lease.desk()
 	var failed []*UnconfirmedError
@@ -188,7 +187,7 @@ func (s *settling) end(err error) {
 	})
 }
 
-// unconfirmed are the levels of which a correction's error tells.
+// unconfirmed collects the *UnconfirmedErrors in an error, one a level.
 func unconfirmed(err error) (all []*UnconfirmedError) {
 	if e, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range e.Unwrap() {

@@ -1,13 +1,12 @@
-// Package dynalimit limits what services spend on LLM calls: token-bucket rate
-// limits, nested per key, project and organisation, exact across any number of
-// processes, with one DynamoDB table as the only server.
+// Package dynalimit limits the LLM spend of services. It has token-bucket rate limits, nested per key,
+// project and organisation, exact across any number of processes. One DynamoDB table is the only
+// server.
 //
-// A [Repository] knows the table: entities and their parents, and the limits
-// configured for the system, a resource or an entity. A [RateLimiter] charges
-// buckets: [RateLimiter.Acquire] takes several limits at once, all or nothing,
-// at the entity and its parents; [RateLimiter.Wait] blocks until they fit. The
-// [Lease] it returns corrects the amounts once the true ones are known: Adjust
-// by a difference, Settle at what was used, Rollback for a call that failed.
+// A [Repository] knows the table: entities and their parents, and the limits configured for the system,
+// a resource or an entity. A [RateLimiter] charges buckets: [RateLimiter.Acquire] takes several limits
+// at once, all or nothing, at the entity and its parents. [RateLimiter.Wait] blocks until they fit. The
+// [Lease] corrects the amounts once the true ones are known: Adjust by a difference, Settle to the used
+// amounts, Rollback for a failed call.
 //
 //	client, err := awsclient.New(ctx, nil)
 //	repo, err := dynalimit.NewRepository(client, "limits", nil)
@@ -17,14 +16,14 @@
 //	…
 //	err = lease.Settle(ctx, dynalimit.Amounts{"tpm": reply.Tokens})
 //
-// A denial is a [*LimitExceededError] with the exact wait; a store that does not
-// answer is an [*UnavailableError], never taken for a denial.
+// A denial is a [*LimitExceededError] with the exact wait. A store that does not answer is an
+// [*UnavailableError], never taken for a denial.
 //
-// No burst, retry, lost answer or crash lets more through than the limit. A wrong clock
-// lets through at most what is refilled in the time by which it is wrong; what a policy
-// admits while DynamoDB does not answer is counted, not limited. A warm acquire is one
-// conditional update and no read; callers of one process that arrive while it is in flight
-// share the next. The design is in docs/design, the costs are in docs/cost.md.
+// No burst, retry, lost answer or crash lets more through than the limit. A clock that is wrong by some
+// time lets through at most the refill of that time. Calls admitted by a policy while DynamoDB does not
+// answer are counted, not limited. A warm acquire is one conditional update and no read. Callers of one
+// process that arrive while it is in flight share the next. The design is in docs/design, the costs are
+// in docs/cost.md.
 package dynalimit
 
 import (
@@ -40,19 +39,18 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// RateLimiter charges token buckets in DynamoDB for calls. Make one with New for each
-// process and share it: the more callers share it, the fewer writes each of them costs.
-// It is safe for concurrent use. The zero value is not usable: methods that return an
-// error return a *ValidationError for it.
+// RateLimiter charges token buckets in DynamoDB for calls. Make one with New for each process and share
+// it: the more callers share it, the fewer writes each of them costs. It is safe for concurrent use.
+// The zero value is not usable: methods that return an error return a *ValidationError for it.
 //
 // Which method to use:
 //
-// Acquire takes amounts now or denies at once. Wait blocks until they fit. Do acquires,
-// calls a function and rolls back if it fails. Each of them returns, or passes on, a
-// Lease, which corrects the amounts when the true ones are known.
+// Acquire takes amounts now or denies at once. Wait blocks until they fit. Do acquires, calls a
+// function and rolls back if it fails. Each of them returns, or passes on, a Lease, which corrects the
+// amounts when the true ones are known.
 //
-// Check answers what an acquire would do, what is available and in how long the amounts
-// fit, and writes nothing. Health says whether the table answers. Close ends the limiter.
+// Check is a dry run of Acquire: it reports the decision, the available tokens and the wait, and writes
+// nothing. Health reports whether the table answers. Close ends the limiter.
 type RateLimiter struct {
 	repo   *Repository
 	desk   *desk
@@ -139,15 +137,18 @@ func (l *RateLimiter) availabilityChanged(s ddb.State) {
 	}
 }
 
-// Close refuses new acquires and ends waits with ErrClosed. It waits for the leases that
-// SettleSoon is settling. If the table answers, or does when it is asked once more, Close tells
-// buckets what was admitted without them. Both take Options.CleanupTimeout at most. It returns
-// when everything in flight has ended, or with ctx's error when ctx has ended. What no bucket was
-// told is lost: it is logged, Health still shows it, and Close returns it as an *UnconfirmedError
-// of no entity. A further Close tries to tell it again, and neither logs it nor tells the observer
-// again. Leases of which it is not known that they were settled are an *UnsettledError.
-// Leases can still be adjusted, settled and rolled back, but what cannot be written then is not
-// kept for later.
+// Close refuses new acquires, ends waits with ErrClosed and waits for the leases that SettleSoon is
+// settling. Then, if the table answers, it writes the pending counter updates. Each of these two steps
+// takes at most Options.CleanupTimeout. Close returns when everything in flight has ended, or with
+// ctx's error when ctx has ended.
+//
+// Counter updates that could not be written are lost. Close logs them and returns them as an
+// *UnconfirmedError without an entity, and Health still shows them. A further Close tries again to
+// write them, without another log line or event. An *UnsettledError names leases that may not be
+// settled.
+//
+// Leases can still be adjusted, settled and rolled back after Close, but a correction that cannot be
+// written then is not retried later.
 func (l *RateLimiter) Close(ctx context.Context) error {
 	if err := l.usable(ctx); err != nil {
 		return err

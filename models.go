@@ -28,7 +28,7 @@ type Limit struct {
 	Capacity int64
 	// Burst is the most the bucket holds. Defaults to Capacity.
 	Burst int64
-	// RefillAmount is what the bucket regains per RefillPeriod. Defaults to
+	// RefillAmount is the number of tokens that the bucket regains per RefillPeriod. Defaults to
 	// Capacity.
 	RefillAmount int64
 	// RefillPeriod is the time RefillAmount takes, in whole milliseconds;
@@ -41,19 +41,19 @@ type Limit struct {
 	// Zone is the IANA name of the time zone of a quota's windows, such as
 	// "America/Los_Angeles". Defaults to "UTC". Hours are always those of UTC.
 	Zone string
-	// Unit is USD for money: a token is then a millionth of a dollar. Only quotas have one.
-	// Money is blocked when DynamoDB does not answer, whatever Options.OnUnavailable says,
-	// unless the call or a level of the configuration says otherwise.
+	// Unit is USD for money: a token is then a millionth of a dollar. Only quotas have a unit. Calls
+	// that request money are blocked when DynamoDB does not answer. Options.OnUnavailable does not
+	// apply to them, but a policy of the call or of a level of the configuration does.
 	Unit string
-	// PerModel says that each model is to have the quota by itself. Without it, money is
-	// refused on a default and on a model that is in no group: $50 a day on each of six models
-	// would be $300. Set it on a group of models instead (admin.LimitConfig.Groups).
+	// PerModel means that each model has the quota by itself. Without it, money is refused on a default
+	// and on a model without a group: $50 a day on each of six models would be $300. Set money on a
+	// group of models instead (admin.LimitConfig.Groups).
 	PerModel bool
-	// MaxDebt is how far below 0 Adjust and Settle may take the limit, in whole tokens; 0 for any
-	// debt. What they charge beyond it is counted and not charged (LimitStatus.Uncharged).
+	// MaxDebt is the deepest debt, in whole tokens, into which Adjust and Settle may take the limit; 0
+	// for any debt. Charges beyond it are counted only (LimitStatus.Uncharged).
 	MaxDebt int64
-	// Shadow means that the limit is counted and denies nothing: to see what it would do before it
-	// is enforced. What fits is charged, the rest is counted alone (LimitStatus.Shadowed).
+	// Shadow means that the limit counts and denies nothing, to see its effect before it is enforced.
+	// The part of an amount that fits is charged, the rest is only counted (LimitStatus.Shadowed).
 	Shadow bool
 }
 
@@ -76,8 +76,8 @@ func per(name string, n int64, period time.Duration) Limit {
 	return Limit{Name: name, Capacity: n, Burst: n, RefillAmount: n, RefillPeriod: period}
 }
 
-// Daily allows n tokens on each day of the calendar in an IANA time zone ("" is UTC), full
-// again at midnight there and not before.
+// Daily allows n tokens on each day of the calendar in an IANA time zone ("" is UTC). It is full again
+// at midnight there and regains nothing before.
 func Daily(name string, n int64, zone string) Limit { return quota(name, n, calendar.Day, zone) }
 
 // Weekly allows n tokens in each week, from Monday on, in an IANA time zone; "" is UTC.
@@ -148,19 +148,18 @@ type Amounts map[string]int64
 // names returns the names of the limits, sorted.
 func (a Amounts) names() []string { return slices.Sorted(maps.Keys(a)) }
 
-// UnavailablePolicy says what Acquire does when DynamoDB does not answer.
+// UnavailablePolicy is the decision of Acquire when DynamoDB does not answer.
 type UnavailablePolicy string
 
 const (
 	// Block fails the call with *UnavailableError.
 	Block UnavailablePolicy = "block"
-	// Allow admits the call with a lease whose Degraded reports true. If the bucket
-	// answers but has no capacity, or too many writers, Allow does what Local does: the
-	// store is alive, so its limits are not lifted.
+	// Allow admits the call with a lease whose Degraded reports true. If the bucket answers but has no
+	// capacity, or too many writers, Allow acts as Local: the store is alive, so its limits stay.
 	Allow UnavailablePolicy = "allow"
-	// Local admits what fits this process's share of the limits as last known, see
-	// Options.LocalShare, with a lease whose Degraded reports true. It denies everything
-	// else. If no limits are known it does what Block does.
+	// Local admits a call that fits this process's share of the last known limits, see
+	// Options.LocalShare. Degraded of its lease is true. It denies everything else. If no limits are
+	// known it acts as Block.
 	Local UnavailablePolicy = "local"
 )
 
@@ -168,8 +167,8 @@ const (
 type ChargeMode string
 
 const (
-	// ChargeParallel asks every level at once and gives back what the others
-	// granted when one denies: 1 write unit a level.
+	// ChargeParallel asks every level at once. When one denies it gives back the grants of the others.
+	// It costs 1 write unit a level.
 	ChargeParallel ChargeMode = "parallel"
 	// ChargeTransaction charges all levels in one transaction: 2 write units
 	// a level, nothing visible in between. More buckets than a transaction holds,
@@ -177,11 +176,11 @@ const (
 	ChargeTransaction ChargeMode = "transaction"
 )
 
-// LimitStatus is what one limit of one entity holds.
+// LimitStatus is the state of one limit of one entity.
 type LimitStatus struct {
-	// EntityID is the entity whose bucket it is: the call's, or a parent.
+	// EntityID is the entity of the bucket: the call's, or a parent.
 	EntityID string
-	// Resource is the resource whose bucket it is.
+	// Resource is the resource of the bucket.
 	Resource string
 	// Limit is the limit as the bucket holds it.
 	Limit Limit
@@ -190,16 +189,15 @@ type LimitStatus struct {
 	Level levels.Level
 	// Requested is the amount asked for, in whole tokens.
 	Requested int64
-	// Remaining is what the bucket holds, in whole tokens rounded down;
-	// negative in debt.
+	// Remaining is the balance of the bucket, in whole tokens rounded down; negative in debt.
 	Remaining int64
-	// Uncharged is, of a lease, what of Requested was beyond the deepest debt that the limit may
-	// have (Limit.MaxDebt), or beyond a limit in shadow: it is counted and not charged.
+	// Uncharged is the part of a lease's Requested that was counted and not charged: it exceeded the
+	// limit's deepest debt (Limit.MaxDebt), or a limit in shadow.
 	Uncharged int64
 	// Exceeded means that Requested does not fit, so that the limit denies it.
 	Exceeded bool
-	// Shadowed means that Requested does not fit, or did not, and that the limit is in shadow: it
-	// denies nothing. RetryAfter is what it would have been.
+	// Shadowed means that Requested does not fit, or did not, but the limit is in shadow and denies
+	// nothing. RetryAfter is the wait of an enforced limit.
 	Shadowed bool
 	// Unlimited means that the limit is in shadow because a level is unlimited and counted
 	// (admin.LimitConfig.Counted).
@@ -255,9 +253,8 @@ func (l Limit) MarshalJSON() ([]byte, error) {
 	return json.Marshal(t)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. The period is the text of a
-// time.Duration, such as "1s", "90s", "1m" or "24h". It refuses fields that it does not
-// know. The values are checked when the limit is used.
+// UnmarshalJSON reads the JSON of MarshalJSON. The period is the text of a time.Duration, such as "1s",
+// "90s", "1m" or "24h". It refuses unknown fields. The values are checked when the limit is used.
 func (l *Limit) UnmarshalJSON(data []byte) error {
 	var t limitText
 	d := json.NewDecoder(bytes.NewReader(data))

@@ -10,8 +10,8 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// begun tells that something begins. It returns the context that it goes on with: the one that
-// the observer returned, or the given one.
+// begun calls tell, the observer's start function. It returns the context to go on with: the
+// observer's, or the given one.
 func begun[E any](ctx context.Context, tell func(context.Context, E) context.Context, e E) context.Context {
 	if tell == nil {
 		return ctx
@@ -22,7 +22,7 @@ func begun[E any](ctx context.Context, tell func(context.Context, E) context.Con
 	return ctx
 }
 
-// observed is an acquire that an observer hears of, if it hears of such.
+// observed is an acquire with the data for its observer's events.
 type observed struct {
 	desk             *desk
 	entity, resource string
@@ -58,7 +58,7 @@ func (c *observed) tell(ctx context.Context, degraded func() bool, memory bool, 
 	})
 }
 
-// tellDenied tells the observer, which hears of denials, of err if it is one.
+// tellDenied calls the observer's Denied, which must be set, if err is a denial.
 func (d *desk) tellDenied(ctx context.Context, err error, memory bool) {
 	denial, ok := errors.AsType[*LimitExceededError](err)
 	if !ok {
@@ -92,12 +92,12 @@ func (d *desk) tellDropped(amounts []plan.Signed) {
 // writeTrace tells an observer about the writes of the lanes.
 type writeTrace struct{ *desk }
 
-// hears reports whether the observer hears of anything about lanes' writes.
+// hears reports whether the observer has a function for lanes' writes or pacing.
 func (t writeTrace) hears() bool {
 	return t.observer.WriteStart != nil || t.observer.WriteEnd != nil || t.observer.PacingChanged != nil
 }
 
-// Begin tells of the start of a write. The function that it returns tells of its end.
+// Begin reports the start of a write to the observer. The returned function reports its end.
 func (t writeTrace) Begin(ctx context.Context, w lane.Writing) (context.Context, func(lane.Answer)) {
 	kind, began := writeKinds[w.Kind], t.stopwatch()
 	ctx = begun(ctx, t.observer.WriteStart, observe.WriteStart{EntityID: w.Entity, Resource: w.Resource, Kind: kind, Callers: w.Callers})

@@ -15,55 +15,53 @@ type Options struct {
 	// Limits apply where no level of the stored configuration has any, or is unlimited.
 	// Defaults to none.
 	Limits []Limit
-	// OnUnavailable applies when neither the call nor any level of the stored
-	// configuration says what to do when DynamoDB does not answer. Defaults to Block.
+	// OnUnavailable is the outage policy of calls for which neither an option nor the stored
+	// configuration has one. Defaults to Block.
 	OnUnavailable UnavailablePolicy
 	// LocalShare is this process's part of every limit while a bucket does not
 	// answer, under Local: above 0, at most 1. A fleet of n processes sets 1/n,
 	// so that all of them together stay within the limit. Defaults to 1.
 	LocalShare float64
-	// Unrecorded says what becomes of calls of an entity that has no record: Refuse fails them with
-	// an *UnrecordedError. Who has a level of its own for the resource, its groups or all resources,
-	// has a record as far as this goes, and parents need none. A record that is made is seen within a
-	// second. At most 200 reads a second of entities that this process has not read yet find none, and
-	// 20 of others: then calls are told to come back in a second. While the table does not answer,
-	// OnUnavailable decides. Defaults to Admit.
+	// Unrecorded is the policy for calls of an entity without a record. Refuse fails them with an
+	// *UnrecordedError. A configuration level of the entity, for the resource, its groups or all
+	// resources, counts as a record. Parents need no record. A new record is seen within a second.
+	// Lookups that find no record are limited: 200 a second for entities that this process has not read
+	// yet, 20 a second for others. Calls above that fail with a RetryAfter of a second. While the table
+	// does not answer, OnUnavailable decides. Defaults to Admit.
 	Unrecorded UnrecordedPolicy
 	// StrangersParent is the parent of entities for which neither the record nor the call names one
 	// (WithParent). Detached entities have none: so detach those above StrangersParent. It needs a
 	// record. Defaults to none.
 	StrangersParent string
-	// Timeout bounds what one Acquire spends on the store, retries and reads
-	// included; time in the line of Wait does not count. Afterwards
-	// OnUnavailable decides. Defaults to 2 s.
+	// Timeout bounds the time that one Acquire spends on the store, retries and reads included. Time in
+	// the line of Wait does not count. Afterwards OnUnavailable decides. Defaults to 2 s.
 	Timeout time.Duration
 	// ChargeMode says how an entity and its parents are charged. Defaults to
 	// ChargeParallel.
 	ChargeMode ChargeMode
 	// Now is the clock. Defaults to the repository's.
 	Now func() time.Time
-	// Prefetch is for how long ahead the calls of a busy bucket are debited, so that
-	// most of them are admitted from memory, without a request: from 250 ms to 10 s.
-	// Then up to what a limit refills in that time, and what leases give back in it,
-	// may be admitted above its burst, a denial may come that much too early, and
-	// what is not used in time is lost to the bucket. Nothing is debited ahead that
-	// would leave a bucket less than half full. Defaults to 0: every admission is a write, or part of one.
+	// Prefetch is the time for which the calls of a busy bucket are debited ahead, from 250 ms to 10 s.
+	// Most calls are then admitted from memory, without a request.
+	//
+	// The price: up to the refill and the give-backs of that time may be admitted above a limit's
+	// burst, a denial may come that much too early, and prefetched tokens that are not used in time are
+	// lost. A prefetch leaves a bucket at least half full. Defaults to 0: every admission is a write,
+	// or part of one.
 	Prefetch time.Duration
 	// PrefetchResources are the resources that have another Prefetch than the
 	// limiter's, 0 for none; groups are among them. It is copied. Defaults to no others.
 	PrefetchResources map[string]time.Duration
-	// MaxBuckets bounds how many buckets are remembered: each takes 0.6 kB with
-	// one limit and 1.1 kB with ten, beside its configuration
-	// (RepositoryOptions.ConfigCacheSize): a million with two limits take 1 GB. One
-	// that was forgotten costs one read more at its next use. Defaults to 100,000.
+	// MaxBuckets bounds the number of buckets in memory. Each takes 0.6 kB with one limit and 1.1 kB
+	// with ten, plus its configuration (RepositoryOptions.ConfigCacheSize): a million with two limits
+	// take 1 GB. The next use of an evicted bucket costs one more read. Defaults to 100,000.
 	MaxBuckets int
-	// CleanupTimeout bounds what a lease writes after its caller's context has
-	// ended, and the give-backs of a denied cascade. Defaults to 10 s.
+	// CleanupTimeout bounds the writes of a lease after its caller's context has ended, and the
+	// give-backs of a denied cascade. Defaults to 10 s.
 	CleanupTimeout time.Duration
-	// Observer hears of acquires, leases and writes. Defaults to nobody.
+	// Observer receives the events of acquires, leases and writes. Defaults to none.
 	Observer observe.Observer
-	// Logger receives what an operator should know. Defaults to the
-	// repository's.
+	// Logger receives the messages for operators. Defaults to the repository's.
 	Logger *slog.Logger
 }
 

@@ -43,11 +43,11 @@ type DynamoDB interface {
 // RepositoryOptions configures a Repository. Every field is optional: the zero value,
 // and nil passed to NewRepository, give the defaults that the fields name.
 type RepositoryOptions struct {
-	// Namespace is a tenant of the table: it prefixes every partition key, so that
-	// several share a table and none sees another's entities, limits, buckets or events.
-	// It has to be registered (admin.Namespaces.Register, on a repository without a
-	// namespace): calls and changes in one that is not fail with a *fault.NamespaceError, so
-	// that a misspelt name is no new tenant. Defaults to none.
+	// Namespace is a tenant of the table. It prefixes every partition key, so that several tenants
+	// share a table without access to each other's entities, limits, buckets or events. Register it
+	// first (admin.Namespaces.Register, on a repository without a namespace). Calls and changes in an
+	// unregistered namespace fail with a *fault.NamespaceError, so that a misspelt name makes no new
+	// tenant. Defaults to none.
 	Namespace string
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
@@ -59,29 +59,27 @@ type RepositoryOptions struct {
 	// again: a changed limit is in force everywhere within it. Defaults to
 	// 60 s; in a namespace it is at most 5 minutes, because a purge waits for it.
 	ConfigTTL time.Duration
-	// MaxStale is how long resolved configuration is used past its TTL while the
-	// table does not answer, or the reads of the configuration bring no answer or are
-	// throttled. Defaults to an hour.
+	// MaxStale bounds the use of resolved configuration past its TTL. Stale configuration is used while
+	// the table does not answer, or reads of the configuration get no answer or are throttled. Defaults
+	// to an hour.
 	MaxStale time.Duration
-	// ConfigCacheSize bounds how many (entity, resource) configurations are
-	// remembered: one takes 0.35 kB where no level has limits, so that
-	// Options.Limits apply, 0.44 kB with one stored limit and 1.1 kB with ten.
-	// Defaults to 100,000.
+	// ConfigCacheSize bounds the number of cached (entity, resource) configurations. One takes 0.35 kB
+	// without stored limits, where Options.Limits apply, 0.44 kB with one stored limit and 1.1 kB with
+	// ten. Defaults to 100,000.
 	ConfigCacheSize int
-	// RequestTimeout bounds one request, including the SDK's tries of it; so it also
-	// bounds a write whose caller has left. A request that takes the whole time means
-	// that DynamoDB does not answer. Creating and describing the table, and the requests of
-	// package admin, may take 10 s.
+	// RequestTimeout bounds one request, including the SDK's tries of it. So it also bounds a write
+	// after its caller has left. A request that takes the whole time means that DynamoDB does not
+	// answer. Creating and describing the table, and the requests of package admin, may take 10 s.
 	// Defaults to 1 s.
 	RequestTimeout time.Duration
-	// Compatible keeps the table readable for zae-limiter. What zae-limiter refuses is
-	// then refused with a *ValidationError: a limit whose burst is below its capacity,
-	// and a resource that is longer than 64 characters, does not start with a letter, or
-	// contains ':' or '@'. What is stored already stays as it is. Defaults to false.
+	// Compatible keeps the table readable for zae-limiter. Limits and resources that zae-limiter
+	// refuses are then a *ValidationError: a limit with a burst below its capacity, and a resource that
+	// is longer than 64 characters, does not start with a letter, or contains ':' or '@'. Stored ones
+	// stay as they are. Defaults to false.
 	Compatible bool
-	// Principal is who makes the changes of this Repository: an address, an ARN, the name
-	// of a service, at most 256 characters that can be seen. Repository.As gives another
-	// one. Defaults to none: then a change is a *ValidationError, unless AllowAnonymous.
+	// Principal is the author of changes through this Repository: an address, an ARN, the name of a
+	// service, at most 256 visible characters. Repository.As sets another one. Without a principal a
+	// change is a *ValidationError, unless AllowAnonymous is set.
 	Principal string
 	// AllowAnonymous lets changes be made without a principal: their events name nobody.
 	// Defaults to false.
@@ -89,34 +87,35 @@ type RepositoryOptions struct {
 	// AuditRetention is how long the event of a change is kept; a negative one is for
 	// ever. Defaults to 90 days.
 	AuditRetention time.Duration
-	// Logger receives what an operator should know. Defaults to silence.
+	// Logger receives the messages for operators. Defaults to silence.
 	Logger *slog.Logger
 }
 
-// Repository is one DynamoDB table, with its namespace: what limiters read and charge. Make
-// one with NewRepository, and a RateLimiter on it with New; several limiters may share it. It
-// is safe for concurrent use. The zero value is not usable.
+// Repository is one DynamoDB table, with its namespace, that limiters read and charge. Make one with
+// NewRepository, and a RateLimiter on it with New; several limiters may share it. It is safe for
+// concurrent use. The zero value is not usable.
 //
-// CreateTable makes the table, or TableInput describes it for infrastructure code. Package
-// admin sets limits, makes entities and shows buckets: admin.New takes a Repository.
+// CreateTable makes the table, or TableInput describes it for infrastructure code. Package admin sets
+// limits, makes entities and shows buckets: admin.New takes a Repository.
 //
-// A Repository has no goroutine, with one exception: while limiters use it and the table
-// does not answer, one goroutine asks whether the table answers again.
+// A Repository has no goroutine, with one exception: while limiters use it and the table does not
+// answer, one goroutine asks whether the table answers again.
 type Repository struct {
 	*connection
-	// author is who changes things through this Repository; empty for nobody known.
+	// author is the principal of changes through this Repository; empty if it is not known.
 	author string
 }
 
-// connection is what the repositories share that come from one NewRepository.
+// connection is the shared state of the repositories that come from one NewRepository.
 type connection struct {
-	// given and options made it. client sends what given sends, and measures it.
+	// given and options are the arguments of NewRepository. client sends through given, and measures
+	// it.
 	given   DynamoDB
 	options RepositoryOptions
 	client  DynamoDB
 	table   string
 	store   *table.Table
-	// guarded is store for what administrators change, and events is where they leave events.
+	// guarded is the store for changes by administrators, and events stores their events.
 	guarded *table.Table
 	ids     trail.IDs
 	events  trail.Layout
@@ -133,10 +132,10 @@ type connection struct {
 	readable  bool // for zae-limiter: Compatible
 	layout    *layout.Layout
 	buckets   *store.Buckets
-	// namespace is what the record of the namespace said; nil without a namespace.
+	// namespace is the last read state of the namespace's record; nil without a namespace.
 	namespace *namespaceState
-	// queues are those by which this process admits calls while buckets do not answer, and
-	// turns spaces what its limiters write afterwards.
+	// queues admit calls by the process's share while buckets do not answer. turns spaces the later
+	// writes of its limiters.
 	queues *backlog.Queues
 	turns  lane.Turns
 	// anonymous lets changes be made by nobody known.
@@ -296,8 +295,8 @@ func (r *Repository) usable(ctx context.Context) error {
 // made reports whether NewRepository made the repository.
 func (r *Repository) made() bool { return r != nil && r.connection != nil }
 
-// checkCompatible refuses what zae-limiter refuses, on a repository that is to stay
-// readable for it: some resources, and bursts below the capacity.
+// checkCompatible refuses the resources and limits that zae-limiter cannot read, on a repository that
+// must stay readable for it: some resource names, and bursts below the capacity.
 func checkCompatible(resource, field string, limits []Limit) error {
 	return shared.CheckCompatible(resource, field, storedLimits(limits))
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/dynalimit/dynalimit/fault"
 )
 
-// namespaceState is what the record of a repository's namespace said when it was last
-// read, with a configuration. A repository without a namespace has none.
+// namespaceState is the state of a namespace's record, as last read with a configuration. It is nil for
+// a repository without a namespace.
 type namespaceState struct {
-	// now is the clock by which configurations grow old, and ttl how long one is fresh.
+	// now is the clock for the age of configurations, ttl the time for which one is fresh.
 	now  func() time.Time
 	ttl  time.Duration
 	seen atomic.Pointer[namespaceSeen]
@@ -49,8 +49,8 @@ func (n *namespaceState) refused() error {
 	return seen.inactive
 }
 
-// refusedBy is the error of a call whose configuration was read, or could not be: that of
-// a namespace that is known to be inactive, whatever a policy says, or the read's own.
+// refusedBy returns the error of a call after its configuration was read, or could not be. A known
+// inactive namespace wins over err, whatever the policy. Otherwise it is err.
 func (n *namespaceState) refusedBy(ctx context.Context, err error) error {
 	if inactive := n.inactive(); inactive != nil && ctx.Err() == nil && (err == nil || unavailable(err)) {
 		return inactive
@@ -58,8 +58,8 @@ func (n *namespaceState) refusedBy(ctx context.Context, err error) error {
 	return err
 }
 
-// inactive is why the namespace could not be used when it was last looked at, however long
-// ago; nil if it could, or if nobody has looked.
+// inactive returns the error of the namespace as last read, however long ago. It is nil if the
+// namespace was active, or was never read.
 func (n *namespaceState) inactive() *fault.NamespaceError {
 	if seen := n.seen.Load(); seen != nil {
 		return seen.inactive

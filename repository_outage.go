@@ -12,23 +12,22 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// hearers are the limiters that a Repository tells about outages of its table, about buckets
-// that it filled by hand, and about the configurations that it reads.
+// hearers are the limiters that a Repository notifies of outages of its table, of buckets filled by
+// hand, and of reads of configurations.
 type hearers struct {
 	mu   sync.Mutex
 	list []*hearer
 }
 
-// hearer is what a limiter is told by; what is nil is not told.
+// hearer holds the callbacks of one limiter; each may be nil.
 type hearer struct {
 	notify   func(ddb.State)
 	refilled func(entity, resource string)
 	loaded   func(observe.ConfigLoad)
 }
 
-// newBreaker makes the breaker of the repository's table. It measures waits, so it uses
-// the time of this process, whatever clock the buckets use. It does not open before a
-// limiter listens.
+// newBreaker makes the breaker of the repository's table. It measures waits, so it uses the time of
+// this process, whatever clock the buckets use. It does not open before the first limiter registers.
 func (r *Repository) newBreaker() *ddb.Breaker {
 	b := ddb.NewBreaker(ddb.BreakerOptions{
 		Probe:    func(ctx context.Context) error { return r.buckets.ProbeTable(ctx) },
@@ -39,9 +38,8 @@ func (r *Repository) newBreaker() *ddb.Breaker {
 	return b
 }
 
-// listen tells a limiter what it listens for. The function that it returns ends that. The
-// breaker starts with the first limiter and stops with the last, because nobody else needs
-// it.
+// listen registers the callbacks of a limiter; detach removes them. The breaker starts with the first
+// limiter and stops with the last, because nobody else needs it.
 func (r *Repository) listen(l *hearer) (detach func()) {
 	r.listeners.mu.Lock()
 	defer r.listeners.mu.Unlock()
@@ -57,7 +55,7 @@ func (r *Repository) listen(l *hearer) (detach func()) {
 	})
 }
 
-// all are those who listen now.
+// all returns a copy of the registered listeners.
 func (a *hearers) all() []*hearer {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
-// Package admin works on what init sets.
+// Package admin works with the functions that init sets.
 func init() {
 	shared.Of = func(repository any) shared.Repository { return repository.(*Repository).shared() }
 }
@@ -45,10 +45,9 @@ func (r *Repository) shared() shared.Repository {
 	}
 }
 
-// As returns a repository whose changes, see package admin, are made by a principal: an
-// address, an ARN, the name of a service, at most 256 characters that can be seen. It
-// shares everything else with this one. A principal that cannot be recorded is a
-// *ValidationError of the change, before anything is written.
+// As returns a repository with another principal for changes (package admin): an address, an ARN, the
+// name of a service, at most 256 visible characters. It shares everything else with this one. With a
+// principal that cannot be recorded, changes fail with a *ValidationError before any write.
 func (r *Repository) As(principal string) *Repository {
 	if r == nil {
 		return nil

@@ -25,15 +25,14 @@ const (
 	firstPoll, longestPoll = 20 * time.Millisecond, 2 * time.Second
 )
 
-// CreateTable makes the table, waits until it and its indexes can be used, and
-// enables TTL. A table that is there already is checked and left as it is, so
-// every process may call it. It fails with a *fault.TableError when the table is not
-// one of ours and when it is not ready within 10 minutes, and with a *fault.VersionError when
-// its layout is a newer one.
+// CreateTable makes the table, waits until it and its indexes can be used, and enables TTL. It checks
+// an existing table and leaves it as it is, so every process may call it. It fails with a
+// *fault.TableError if the table is not one of ours or is not ready within 10 minutes, and with a
+// *fault.VersionError if its layout is newer.
 //
-// The SDK may retry each request: a second creation finds the table, a second
-// enabling finds it enabled, and the version record is only written when absent.
-// What a table of another tool lacks or costs more is logged.
+// The SDK may retry each request: a second creation finds the table, a second enabling finds it
+// enabled, and the version record is only written when absent. It logs shortcomings and extra costs of
+// a table made by another tool.
 func (r *Repository) CreateTable(ctx context.Context) error {
 	if err := r.usable(ctx); err != nil {
 		return err
@@ -67,7 +66,7 @@ func (r *Repository) CreateTable(ctx context.Context) error {
 // tableMaker makes the table of a repository, part by part: each may be there already.
 type tableMaker struct{ *connection }
 
-// describe returns nil when there is no such table.
+// describe returns nil if the table does not exist.
 func (m tableMaker) describe(ctx context.Context) (*types.TableDescription, error) {
 	out, err := m.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &m.table})
 	var missing *types.ResourceNotFoundException
@@ -189,16 +188,15 @@ func (m tableMaker) writeVersion(ctx context.Context, made bool) error {
 	return m.markMade(ctx)
 }
 
-// holdsNothing reports whether the table has its version record alone, as one that a
-// template made. Whoever may not look is told no: Migrate says it later.
+// holdsNothing reports whether the table has only its version record, as one that a template made. It
+// is false if the caller has no right to scan; Migrate reports that later.
 func (m tableMaker) holdsNothing(ctx context.Context) bool {
 	out, err := m.client.Scan(ctx, &dynamodb.ScanInput{TableName: &m.table, Limit: aws.Int32(2), ConsistentRead: aws.Bool(true)})
 	return err == nil && len(out.LastEvaluatedKey) == 0 && len(out.Items) == 1
 }
 
-// markMade marks the record of a table on which nothing of an older layout or version is: one that
-// this call made, but whose record another process, which found the table there, wrote
-// first, or one that holds nothing.
+// markMade marks a new table's version record: no item has an older layout. Either this call made the
+// table and another process wrote the record first, or the table is empty.
 func (m tableMaker) markMade(ctx context.Context) error {
 	st := schema.MarkNew(layout.Writer)
 	out, err := m.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{

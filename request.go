@@ -25,7 +25,7 @@ func WithLimits(limits ...Limit) AcquireOption {
 	return func(o *acquireOptions) { o.limits = append(o.limits, limits...) }
 }
 
-// WithOnUnavailable says what this call does when DynamoDB does not answer.
+// WithOnUnavailable sets the outage policy of this call.
 func WithOnUnavailable(p UnavailablePolicy) AcquireOption {
 	return func(o *acquireOptions) { o.onUnavailable = p }
 }
@@ -35,17 +35,18 @@ func WithChargeMode(m ChargeMode) AcquireOption {
 	return func(o *acquireOptions) { o.mode = m }
 }
 
-// WithIgnoreUnknown skips the amounts of limits that no level has, also in what the lease
-// is later corrected by. It is for callers that measure more than every entity is limited
-// by. A misspelt name is skipped too, so give it only where the names are known to be
-// right. Two things are a *ValidationError all the same: a limit that a level has, but not
-// the one that won, because the entity would have it lifted unseen; and a call of which no
-// name is a limit, because nothing would limit it.
+// WithIgnoreUnknown skips the amounts of limits that no level has, also in later corrections of the
+// lease. It is for callers that measure more than the limits of every entity. A misspelt name is
+// skipped too, so use it only where the names are known to be right.
+//
+// Two cases remain a *ValidationError. One is a limit that a level has, but not the one that won:
+// skipping it would lift the limit unseen. The other is a call without a single known limit, because
+// nothing would limit it.
 func WithIgnoreUnknown() AcquireOption {
 	return func(o *acquireOptions) { o.ignoreUnknown = true }
 }
 
-// hints are what a call says of an entity, as far as the entity's record does not.
+// hints are a call's parent and plan for an entity. The entity's record wins over them.
 type hints struct {
 	// parent is the id of the entity's parent, and plan the name of its plan; empty for none.
 	parent, plan string
@@ -54,7 +55,7 @@ type hints struct {
 	byCall, plans bool
 }
 
-// giving returns what the options of a call give, for an option to add to.
+// giving returns the hints of a call, for an option to set; it makes them if they are nil.
 func (o *acquireOptions) giving() *hints {
 	if o.given == nil {
 		o.given = &hints{}
@@ -92,15 +93,15 @@ func (g *hints) field() string {
 	return "options.StrangersParent"
 }
 
-// request is a call whose input has been checked.
+// request is a call with validated input.
 type request struct {
 	entity, resource string
 	amounts          Amounts
 	opts             acquireOptions
 }
 
-// place is a bucket that a call charges. parent means that it is charged as a parent's, by the
-// limits made for that parent or for its plan. given means that the call gave that parent.
+// place identifies a bucket that a call charges. parent means that only the limits made for that
+// parent, or for its plan, count. given means that the call named that parent (WithParent).
 type place struct {
 	config.GivenKey
 	parent, given bool
@@ -115,8 +116,8 @@ func (r *request) at(entity string, parent bool) place {
 	return at
 }
 
-// beside are the places of an entity's buckets on the groups of the resource, without the resource
-// of the call, which is charged once.
+// beside returns the places of an entity's buckets on the groups of the resource. It skips a group that
+// is the resource of the call, so that it is charged once.
 func (p place) beside(own *config.Resolved) []place {
 	var all []place
 	for _, group := range own.Groups {
@@ -127,9 +128,9 @@ func (p place) beside(own *config.Resolved) []place {
 	return all
 }
 
-// blockOf is the level that blocks a call at a bucket; empty for none. A block of the resource or
-// the system is decided once, for the entity that calls, also where the parent is charged by all its
-// levels: of a parent only the levels made for it, or for its plan, block.
+// blockOf returns the level that blocks a call at a bucket, empty if none does. A block of the resource
+// or the system is decided once, at the calling entity. At a parent only the levels made for it, or for
+// its plan, block, even if all its levels are charged.
 func (r *request) blockOf(key config.Key, c *config.Resolved) levels.Level {
 	if key.Entity == r.entity || c.Blocked.IsOwn() {
 		return c.Blocked
@@ -137,9 +138,9 @@ func (r *request) blockOf(key config.Key, c *config.Resolved) levels.Level {
 	return ""
 }
 
-// policyAt is what the configuration of a bucket has a call do when the store does not answer: what a
-// level says, else Block if the call names money that is enforced; empty for nothing. cfg is made of
-// it, or of a limiter's own limits; nil of none.
+// policyAt returns the outage policy of a bucket's configuration: that of a level, else Block if the
+// call requests enforced money, else empty. cfg holds the limits made from it, or the limiter's own;
+// nil if there are no limits.
 func (r *request) policyAt(of *config.Resolved, cfg *plan.Config) UnavailablePolicy {
 	if of.OnUnavailable != "" {
 		return UnavailablePolicy(of.OnUnavailable)

@@ -8,8 +8,8 @@ import (
 	"github.com/dynalimit/dynalimit/levels"
 )
 
-// status shows one limit of a reading. asked is the requested amount and back what has
-// been given back since, both in millitokens.
+// status returns the status of one limit of a reading. asked is the requested amount, back the amount
+// given back since the reading. Both are in millitokens.
 func (r *levelReading) status(name string, asked, back int64) (s LimitStatus) {
 	state, capacity := r.State(name)
 	s.EntityID, s.Resource = r.entity, r.resource
@@ -26,7 +26,7 @@ func (r *levelReading) status(name string, asked, back int64) (s LimitStatus) {
 		}
 	}
 	state.Tokens += back + r.precedence.Taken.Of(name).Back
-	// What others take is taken from the level: a full bucket holds no more.
+	// Taken.Take comes off after At, which caps the balance at the burst: a full bucket holds no more.
 	state = state.At(r.Now)
 	state.Tokens -= r.precedence.Taken.Of(name).Take
 	left := r.precedence.Left.Of(name)
@@ -35,7 +35,7 @@ func (r *levelReading) status(name string, asked, back int64) (s LimitStatus) {
 	return s
 }
 
-// ahead shows what a limit holds, and when it holds what is asked, in millitokens.
+// ahead sets the balance of a limit and the wait for the requested amount, in millitokens.
 func (s *LimitStatus) ahead(asked int64, o bucket.Outlook) {
 	s.Requested, s.Remaining, s.Reset = asked/milli, floorDiv(o.Level, milli), duration(o.Full)
 	if asked > 0 { // debt on a limit that is not asked for denies nobody

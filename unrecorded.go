@@ -11,7 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/config"
 )
 
-// UnrecordedPolicy says what a limiter does with calls of an entity that has no record.
+// UnrecordedPolicy is the decision of a limiter about calls of an entity without a record.
 type UnrecordedPolicy string
 
 const (
@@ -24,14 +24,13 @@ const (
 // ErrUnrecorded matches every *UnrecordedError.
 var ErrUnrecorded = errors.New("dynalimit: the entity has no record")
 
-// UnrecordedError says that an entity has no record, and that Options.Unrecorded is Refuse, or that
-// the record of an entity or of a given parent (WithParent) was not looked up. Nothing was consumed.
+// UnrecordedError says that an entity has no record and Options.Unrecorded is Refuse, or that the
+// record of an entity or of a given parent (WithParent) was not looked up. Nothing was consumed.
 type UnrecordedError struct {
 	// EntityID is the entity that the call names, or the parent that it gives.
 	EntityID string
-	// RetryAfter is how long to wait before the table is asked whether there is a record now. It is
-	// above 0 if the table was not asked, because too many entities without a record were looked up;
-	// 0 if the table has no record.
+	// RetryAfter is the wait before the next lookup of the record. It is above 0 if the table was not
+	// asked, because too many lookups found no record. It is 0 if the table has no record.
 	RetryAfter time.Duration
 }
 
@@ -55,15 +54,15 @@ func (e *UnrecordedError) RetryIn() (time.Duration, bool) {
 func (e *UnrecordedError) Is(target error) bool { return target == ErrUnrecorded }
 
 const (
-	// believed is for how long a limiter believes that there is no record, in ms.
+	// believed is the time for which a limiter trusts a read that found no record, in ms.
 	believed = 1000
 	// mostFirst is how many reads a second of entities that were never read may find no record, and
 	// mostAgain how many of others.
 	mostFirst, mostAgain = 200, 20
 )
 
-// lookups count the reads of a limiter that find no record, so that made-up ids cost a bounded
-// number of reads, and keep neither known ids nor given parents from being read again.
+// lookups limit the reads of a limiter that find no record. Made-up ids then cost a bounded number of
+// reads, and do not keep known ids or given parents from being read again.
 type lookups struct {
 	// refuse means that entities without a record are refused.
 	refuse bool
@@ -108,7 +107,7 @@ func (l *lookupBudget) spend() {
 	l.left = max(l.left-1, -l.most)
 }
 
-// grow adds what came since the last time.
+// grow adds the room for the time since the last call.
 func (l *lookupBudget) grow() {
 	now := l.now()
 	if l.at.IsZero() {
@@ -128,9 +127,8 @@ func (rs *routes) checkUnread(at place) error {
 	return &UnrecordedError{EntityID: at.Entity, RetryAfter: time.Second}
 }
 
-// checkRecord refuses a new call at an entity without a record: the call's own, or the parent that
-// the call gives. What was read more than a second ago is read again first. It returns the buckets as
-// they are then.
+// checkRecord refuses a new call at an entity without a record: the call's own, or its given parent. It
+// reads a record again if the last read is more than a second old. It returns the buckets of that read.
 func (rs *routes) checkRecord(ctx context.Context, r *request, buckets []route, p *patience) ([]route, error) {
 	at := buckets[0].place
 	has := buckets[0].resolved.Record

@@ -8,19 +8,18 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
-// Wait is an Acquire that blocks until the amounts fit. Callers of one bucket in this
-// process are served first come, first served. One of them asks the store, at the exact
-// time that the last answer gives; neither a smaller request nor an Acquire takes what
-// it waits for. A changed limit, a block, or that the call does not charge the bucket any
-// more, is noticed within the configuration's TTL, at once if it is changed through this
-// limiter's repository; a bucket that others filled is noticed within the TTL. Between
-// processes it is chance who is served, and the more of them wait for one bucket, the
-// longer after the exact time a wait may end.
+// Wait is an Acquire that blocks until the amounts fit. Callers of one bucket in this process are
+// served first come, first served. The first of them asks the store, at the exact time that the last
+// answer gives. Neither a smaller request nor an Acquire takes the tokens that it waits for.
 //
-// It fails at once with a *LimitExceededError if an amount exceeds a burst, or if ctx's
-// deadline is earlier than the computed wait. It fails with ctx's error when ctx ends,
-// and then holds nothing, and with ErrClosed when the limiter is closed. Other errors
-// are those of Acquire.
+// Wait notices a changed limit, a block or a changed group or parent within the configuration's TTL,
+// and at once if the change comes through this limiter's repository. It notices a bucket filled by
+// others within the TTL. Between processes the order is random, and the more of them wait for one
+// bucket, the longer after the exact time a wait may end.
+//
+// It fails at once with a *LimitExceededError if an amount exceeds a burst, or if ctx's deadline is
+// earlier than the computed wait. It fails with ctx's error when ctx ends, and then holds nothing, and
+// with ErrClosed when the limiter is closed. Other errors are those of Acquire.
 func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Lease, error) {
 	var r request
 	if err := l.check(ctx, &r, new(knownCall), entity, resource, amounts, opts); err != nil {
@@ -88,9 +87,9 @@ func patienceOf(ctx context.Context) time.Duration {
 	return time.Until(deadline)
 }
 
-// waitOutside is how long an err wants a caller to wait who need not stand in line: until the
-// processes that contend for a bucket have spread out, or until a pause has ended. It is false for
-// another err, and if something may have been written.
+// waitOutside returns the wait of a caller that need not stand in line: until the contending processes
+// have spread out, or until a pause has ended. It is false for any other err, and if something may have
+// been written.
 func waitOutside(err error) (time.Duration, bool) {
 	if errors.Is(err, ErrUnconfirmed) {
 		return 0, false
@@ -104,8 +103,8 @@ func waitOutside(err error) (time.Duration, bool) {
 	return 0, false
 }
 
-// waitableDenial is the denial in err if waiting can help. It is nil if err is no
-// denial, or if something may have been written.
+// waitableDenial returns the denial in err if waiting can help. It is nil if err is not a denial, or if
+// something may have been written.
 func waitableDenial(err error) *LimitExceededError {
 	var denial *LimitExceededError
 	if errors.As(err, &denial) && denial.RetryAfter != Never && !errors.Is(err, ErrUnconfirmed) {
@@ -114,7 +113,7 @@ func waitableDenial(err error) *LimitExceededError {
 	return nil
 }
 
-// ensureWaiter makes the caller a waiter, if it is none yet.
+// ensureWaiter makes the caller a waiter, unless it is one.
 func (w *waiting) ensureWaiter() {
 	if w.at.waiter == nil {
 		w.at.waiter = w.limiter.desk.lanes.NewWaiter()
@@ -136,11 +135,10 @@ func (w *waiting) waitOut(ctx context.Context, d time.Duration, err error) error
 	return nil
 }
 
-// standInLine puts the waiter into the line of the level that denies the longest. The
-// waiter stays there while that level denies the longest, and keeps its rank when it
-// changes lines: otherwise two waiters that each hold what the other lacks would change
-// lines for ever. It returns false if the denial names no level of
-// the charge.
+// standInLine puts the waiter into the line of the level that denies the longest. The waiter stays
+// there while that level denies the longest, and keeps its rank when it changes lines. Otherwise two
+// waiters that each hold the tokens of the other would change lines for ever. It returns false if the
+// denial names no level of the charge.
 func (w *waiting) standInLine(c *charge, denial *LimitExceededError) bool {
 	at := &w.at
 	longest := denial.Primary()
@@ -168,10 +166,10 @@ func (w *waiting) standInLine(c *charge, denial *LimitExceededError) bool {
 	return false
 }
 
-// awaitTurn returns when the waiter may try. A head tries at the exact time that the
-// bucket's last image gives, or somewhat later if the heads of other processes try too;
-// a waiter behind it tries when it is called. It fails if the exact time is later than
-// ctx's deadline. slept means that it returned because that time has come.
+// awaitTurn returns when the waiter may try. A head tries at the exact time that the bucket's last
+// image gives, or somewhat later if the heads of other processes try too. A waiter behind it tries when
+// it is called. It fails if the exact time is later than ctx's deadline. slept means that it returned
+// because that time has come.
 func (w *waiting) awaitTurn(ctx context.Context, denial *LimitExceededError) (slept bool, err error) {
 	at, clock, configs := &w.at, w.limiter.desk.clock, w.limiter.repo.configs
 	w.expected = clock().Add(denial.RetryAfter) // as the denial itself says
@@ -203,10 +201,10 @@ func (w *waiting) awaitTurn(ctx context.Context, denial *LimitExceededError) (sl
 	}
 }
 
-// turn is what a waiter knows about when it may try.
+// turn is a waiter's state in its line: whether and when it may try.
 type turn struct {
-	// head means that nobody is before it. called means that it may try all the same, or
-	// that it is the head and its limits were changed.
+	// head means that no waiter is before it. called means that it may try all the same, or that it is
+	// the head and its limits were changed.
 	head, called bool
 	// left is how long it takes until its tokens are there. known means that this is
 	// certain enough to give up because of it.
@@ -230,9 +228,9 @@ type try struct {
 	head   bool
 }
 
-// left is how long it takes until the try, by what the waiter knows at now. If the
-// tokens turn out to be there earlier, because something was given back in this process,
-// the head tries at the exact time. A waiter that is not at the head never tries.
+// left returns the time until the try, as of now. If the tokens turn out to be there earlier, because
+// of a give-back in this process, the head tries at the exact time. A waiter that is not at the head
+// never tries.
 func (next *try) left(t turn, now time.Time) time.Duration {
 	exact := now.Add(t.left)
 	switch {
@@ -282,8 +280,8 @@ func exceedsDeadline(ctx context.Context, wait time.Duration) bool {
 	return ok && wait > 0 && wait > time.Until(deadline)
 }
 
-// waitLeft is how long a waiter has to wait by the last image of its bucket. known is
-// false if the image is too old to say.
+// waitLeft returns the waiter's remaining wait by the last image of its bucket. known is false if the
+// image is too old to say.
 func (w *waiting) waitLeft() (left time.Duration, known bool) {
 	at := &w.at
 	if at.lane.Contact.Away() { // what denied it is the process's share, not the bucket
@@ -301,15 +299,17 @@ func (w *waiting) waitLeft() (left time.Duration, known bool) {
 // never is longer than any wait for a turn.
 const never = 100 * 365 * 24 * time.Hour
 
-// leastRecheck is how soon, at the earliest, a waiter looks at the configuration again
-// if its own is past its TTL, because another caller reads it or it could not be read.
+// leastRecheck is the least time before a waiter reads the configuration again if its own is past its
+// TTL, because another caller reads it or it could not be read.
 const leastRecheck = time.Second
 
-// refresh gives the waiter the configuration that the cache has for its level; the
-// cache reads it once a TTL, however many wait. It returns how long the configuration of
-// all levels is good, whether that of the waiter's differs from what it had, and whether
-// the line is not the waiter's any more: a level is blocked, or its call does not charge the
-// bucket, because the resource left the group or the entity the parent.
+// refresh gives the waiter the cached configuration of its level. The cache reads it once a TTL,
+// however many callers wait.
+//
+// recheck is the time for which the configuration of all levels is good. changed reports whether the
+// waiter's differs from its last one. outside reports whether the waiter must leave the line: a level
+// is blocked, or the call no longer charges the bucket, because the resource left the group or the
+// entity the parent.
 func (w *waiting) refresh(ctx context.Context) (recheck time.Duration, changed, outside bool) {
 	repo, routes, at := w.limiter.repo, w.limiter.desk.routes, &w.at
 	ttl := repo.configs.TTL()
@@ -325,8 +325,7 @@ func (w *waiting) refresh(ctx context.Context) (recheck time.Duration, changed, 
 	return max(recheck, min(ttl, ttl-age)), at.lane.Line.Reconfigure(at.waiter, cfg), outside
 }
 
-// ending is what ended a sleep: its time, somebody who woke the waiter, or a change of
-// configuration.
+// ending is the cause of the end of a sleep: its time, a wake-up, or a change of configuration.
 type ending uint8
 
 const (
