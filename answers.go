@@ -9,7 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// What an error says about the store: whether it answered, and whether the policy decides.
+// The classification of errors of the store: whether it answered, and whether the outage policy
+// decides.
 
 // leftToPolicy reports whether the policy decides about an error: nothing was answered.
 // Throttling and contention are answers.
@@ -60,21 +61,21 @@ func outOfTimeFor(cause error) error {
 // read. Under the configuration in force, the call may be right.
 type outdatedError struct{ *ValidationError }
 
-// Unwrap returns what users look for.
+// Unwrap returns the *ValidationError.
 func (e *outdatedError) Unwrap() error { return e.ValidationError }
 
 // maxOutdated bounds how often a call starts again because a limit was removed while it
 // was under way.
 const maxOutdated = 3
 
-// outdated reports whether a call is to start again under the configuration in force.
-// What may have been written is not repeated.
+// outdated reports whether to start a call again under the configuration in force. A call whose amounts
+// may have been written is not repeated.
 func outdated(err error) bool {
 	_, changed := errors.AsType[*outdatedError](err)
 	return changed && !errors.Is(err, ErrUnconfirmed)
 }
 
-// joined adds to an error what could not be confirmed.
+// joined joins the other errors that are not nil to err.
 func joined(err error, others ...error) error {
 	for _, other := range others {
 		if other != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// availability is whether the table answers, as its breaker knows it, and what is told to
-// calls that got no answer.
+// availability is the state of the table, as its breaker knows it. It also makes the errors of
+// unanswered calls.
 type availability struct {
 	*ddb.Breaker
 	repo *Repository
@@ -24,7 +24,7 @@ type availability struct {
 // Cause is why it does not answer, nil while it does.
 func (t availability) Cause() error { return t.State().Cause }
 
-// Probe asks the table whether it answers, and the breaker hears of it.
+// Probe asks the table whether it answers. The breaker records the answer.
 func (t availability) Probe(ctx context.Context) error { return t.repo.buckets.ProbeTable(ctx) }
 
 // away is the error of a call that is not sent, because its bucket or table is known not
@@ -33,9 +33,9 @@ func (t availability) away() *UnavailableError {
 	return t.unanswered(cmp.Or(t.Cause(), lane.ErrTripped))
 }
 
-// unanswered is the error of a call whose bucket does not answer. It does not wrap a
-// cause that is such an error already, because the text would then say it twice. If the
-// bucket or table has just begun to answer again, RetryAfter is short.
+// unanswered returns the error of a call whose bucket does not answer. It unwraps a cause that is an
+// *UnavailableError, because the text would then say it twice. If the bucket or table has just begun to
+// answer again, RetryAfter is short.
 func (t availability) unanswered(cause error) *UnavailableError {
 	if said, ok := errors.AsType[*UnavailableError](cause); ok {
 		cause = said.Err

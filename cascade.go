@@ -9,9 +9,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// cascade is what a call charges: the buckets of its entity and of the parents that count,
-// child first. It is all that a denial from memory needs and lies on the
-// caller's stack; a lease is made from it only when it is needed.
+// cascade is the buckets of one call: those of its entity and of the parents that count, child first. A
+// denial from memory needs nothing else, so the cascade lies on the caller's stack. A lease is made
+// from it only when it is needed.
 type cascade struct {
 	rungs []rung
 	// unlimited means that a level is unlimited: it is charged nothing and has every
@@ -27,9 +27,8 @@ type rung struct {
 	cfg  *plan.Config
 	// from and to are where its amounts lie among the cascade's.
 	from, to int
-	// served means that the amounts were taken from what the lane debited ahead. shown
-	// is the bucket as last seen at now; servedAt is when the amounts were debited, by
-	// the lane's clock.
+	// served means that the amounts were taken from the lane's stock. shown is the last image of the
+	// bucket, as of now. servedAt is the time of the prefetch, by the lane's clock.
 	served   bool
 	servedAt int64
 	shown    *schema.Image
@@ -55,8 +54,8 @@ func (c *cascade) above(i int, limit string) bool {
 	return false
 }
 
-// passOn notes what is asked of a rung and counted at another one, as passes says: the second
-// of the counters that measure usage counts it, so that totals count it once.
+// passOn sets Passed of the amounts for which passes is true: a higher level counts them too. The
+// second counter, which measures usage, then skips them, so that totals count them once.
 func (c *cascade) passOn(passes func(level int, limit string) bool) {
 	for i := range c.rungs {
 		asked := c.askedOf(i)
@@ -68,13 +67,13 @@ func (c *cascade) passOn(passes func(level int, limit string) bool) {
 	}
 }
 
-// askedOf is what is asked of a rung.
+// askedOf returns the requested amounts of a rung.
 func (c *cascade) askedOf(i int) []plan.Signed {
 	return c.asked[c.rungs[i].from:c.rungs[i].to:c.rungs[i].to]
 }
 
-// levels makes the levels of a lease from the rungs; nil if there are none. It uses room,
-// and for what is asked the room asked, if they are large enough.
+// levels makes the levels of a lease from the rungs, nil if there are no rungs. It uses the arrays of
+// room and asked if they are large enough.
 func (c *cascade) levels(room []level, asked []plan.Signed) []level {
 	if len(c.rungs) == 0 {
 		return nil
@@ -108,8 +107,7 @@ func appendAmounts(out []plan.Signed, cfg *plan.Config, amounts Amounts) []plan.
 	return out
 }
 
-// serve takes the amounts from what the lanes debited ahead. It returns true if every
-// level had enough.
+// serve takes the amounts from the lanes' stocks. It returns true if every level had enough.
 func (c *cascade) serve(ctx context.Context) bool {
 	some, all := false, true
 	for i := range c.rungs {
@@ -129,7 +127,7 @@ func (c *cascade) serve(ctx context.Context) bool {
 	return some && all
 }
 
-// putBack returns what was served to a call that memory denies.
+// putBack returns the served amounts of a call that memory denies to the stocks.
 func (c *cascade) putBack(ctx context.Context) {
 	for i := range c.rungs {
 		if at := &c.rungs[i]; at.served {

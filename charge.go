@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// charge is what one call charges its buckets, child first: what is asked, what they
-// answered, and what is held of it. A lease is a charge under a lock.
+// charge is the state of one call: the amounts requested from each bucket (child first), the buckets'
+// answers, and the tokens held. A lease is a charge under a lock.
 type charge struct {
 	desk    *desk
 	request request
@@ -18,23 +18,23 @@ type charge struct {
 	// levels are the buckets; nil if not even the configuration could be read, or if
 	// nothing limits the call.
 	levels []level
-	// estimates are what quotas were charged when the call began; nil for none.
+	// estimates are the amounts charged to quotas when the call began; nil without quotas.
 	estimates *estimates
-	// consumed is what the caller says it uses. The holdings of each level say what
-	// became of it in that bucket.
+	// consumed is the use according to the caller. The holdings of each level record its fate in that
+	// bucket.
 	consumed []plan.Signed
-	// final means that nobody corrects it again: the acquire failed as a whole, or SettleSoon
-	// ends the lease. unlimited means that a level is unlimited. It is none of the levels:
-	// nothing is charged there, and it has every limit.
+	// final means that no further correction follows: the acquire failed as a whole, or SettleSoon ends
+	// the lease. unlimited means that a level is unlimited. That level is not in levels: it is charged
+	// nothing and has every limit.
 	final, unlimited bool
 	// unasked means that the policy admitted at a level before its bucket was asked.
 	unasked bool
-	// tops are the levels at which limits are counted that the lease began to use later, nil
-	// for none: of each resource that is charged, its own.
+	// tops are the levels that count limits which the lease began to use later, one for each resource;
+	// nil without such limits.
 	tops map[column]int
 
-	// room is for most charges all that they need besides: one level, and what is asked
-	// and held of one limit or two.
+	// room is the memory that suffices for most charges: one level, and the requested amounts and
+	// holdings of a limit or two.
 	room struct {
 		levels   [1]level
 		asked    [2]plan.Signed
@@ -42,7 +42,7 @@ type charge struct {
 	}
 }
 
-// open makes the charge of a request that is about to take what a cascade asks.
+// open makes the charge of a request that is about to take the amounts of a cascade.
 func (c *charge) open(d *desk, r *request, from *cascade, policy UnavailablePolicy) {
 	c.desk, c.request, c.policy, c.unlimited = d, *r, policy, from.unlimited
 	c.levels = from.levels(c.room.levels[:0], c.room.asked[:0])
@@ -99,8 +99,8 @@ func (c *charge) has(name string) bool {
 	return false
 }
 
-// passes reports whether what is used of a limit at a level is counted at another one, too,
-// so that totals count it once: at its top.
+// passes reports whether a higher level, the top, counts the use of a limit at this level too. Totals
+// then count it only there.
 func (c *charge) passes(at int, limit string) bool {
 	in := column{c.levels[at].lane.Resource, limit}
 	top, ok := c.tops[in]
@@ -123,9 +123,9 @@ func (c *charge) renewed() bool {
 	return false
 }
 
-// placeCounts decides, once a level is under another configuration, where limits are counted of which
-// the lease has used nothing yet: at the highest level that has them now. What it has used is counted
-// where it was, for as long as the lease lasts.
+// placeCounts chooses the level that counts limits which the lease has not used yet, once a level has
+// another configuration: the highest level with the limit. A used limit stays where it was for the life
+// of the lease.
 func (c *charge) placeCounts(amounts []plan.Signed) {
 	for _, a := range amounts {
 		if a.Amount == 0 {
@@ -144,7 +144,7 @@ func (c *charge) placeCounts(amounts []plan.Signed) {
 	}
 }
 
-// countAs has what a lease takes further counted where the lease is, also what of it is undone.
+// countAs makes further takes of a lease count at the same levels as the lease, and their undo too.
 func (c *charge) countAs(lease *charge) {
 	c.tops = lease.tops
 	for i := range c.levels {
@@ -152,8 +152,8 @@ func (c *charge) countAs(lease *charge) {
 	}
 }
 
-// highest is the index of the highest level of a column that has its limit, by one of the
-// configurations of each; -1 if none has.
+// highest returns the index of the highest level of a column that charges its limit, by the
+// configuration that by returns; -1 if there is no such level.
 func (c *charge) highest(in column, by func(*level) *plan.Config) int {
 	for i := len(c.levels) - 1; i >= 0; i-- {
 		if lv := &c.levels[i]; lv.lane.Resource == in.resource && by(lv).Charges(in.limit) {
@@ -163,7 +163,7 @@ func (c *charge) highest(in column, by func(*level) *plan.Config) int {
 	return -1
 }
 
-// spread is the number of levels whose bucket has to be asked.
+// spread returns the number of levels that must ask their bucket.
 func (c *charge) spread() int {
 	n := 0
 	for i := range c.levels {
@@ -192,7 +192,7 @@ func (c *charge) denial() *LimitExceededError {
 	return e.concluded()
 }
 
-// bookServed books what levels were served as granted.
+// bookServed books the amounts served from stocks as granted.
 func (c *charge) bookServed() {
 	for i := range c.levels {
 		if lv := &c.levels[i]; lv.served {
@@ -202,7 +202,7 @@ func (c *charge) bookServed() {
 	}
 }
 
-// putBackServed returns what levels were served to a call that failed as a whole.
+// putBackServed returns the served amounts of a call that failed as a whole to the stocks.
 func (c *charge) putBackServed(ctx context.Context) {
 	for i := range c.levels {
 		if lv := &c.levels[i]; lv.served {

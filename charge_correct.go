@@ -28,16 +28,16 @@ func (c *charge) checkTarget(target []plan.Signed) error {
 	return nil
 }
 
-// correcting is one correction of a charge at every level: what is missing to a target is
-// written; what a bucket that does not answer cannot be charged is counted, and what it
-// cannot be given back waits. It is made by correct, then sent, then booked.
+// correcting is one correction of a charge at every level. It writes the difference to the target. If a
+// bucket does not answer, charges are counted and give-backs wait. correct makes it; then it is sent
+// and booked.
 type correcting struct {
 	charge *charge
-	// ops are what the levels have to write, nil where nothing is missing, and results
-	// what became of it.
+	// ops are the writes of the levels, nil for a level that needs no write. results are their
+	// outcomes.
 	ops     []*lane.Op
 	results []lane.Result
-	// errs are of what is counted and cannot be corrected, because the limiter is closed.
+	// errs are for counted amounts that cannot be corrected, because the limiter is closed.
 	errs []error
 }
 
@@ -72,8 +72,8 @@ func (c *charge) correct(ctx context.Context, target []plan.Signed) correcting {
 	return k
 }
 
-// send sends the ops of all levels at once and waits for their results, without held, a
-// lock that is held; nil for none. The first lane is driven on this goroutine if it rests.
+// send sends the ops of all levels at once and waits for their results. It releases held, a held lock
+// or nil, meanwhile. This goroutine drives the first lane if that is idle.
 func (k *correcting) send(ctx context.Context, held sync.Locker) {
 	if held != nil {
 		held.Unlock()
@@ -115,7 +115,7 @@ func (k *correcting) lanes() (lanes []*lane.Lane) {
 	return lanes
 }
 
-// await waits for the results of what was sent.
+// await waits for the results of the ops in flight.
 func (k *correcting) await(ctx context.Context) {
 	for i, o := range k.ops {
 		if at := k.charge.levels[i].lane; k.sends(i) {
@@ -159,9 +159,9 @@ func (k *correcting) book() (done bool, err error) {
 	return done, errors.Join(errs...)
 }
 
-// book enters the result of a level's correction. If no answer came and it was surely not
-// written, or nobody is there who would write it again, a charge is counted and a give-back
-// waits. If it may have been written, a charge stays consumed, and neither is sent again.
+// book enters the result of a level's correction. If nothing was written and no retry will follow, a
+// charge is counted and a give-back waits. If it may have been written, a charge stays consumed, and
+// neither is sent again.
 func (c *charge) book(lv *level, o *lane.Op, r lane.Result) *UnconfirmedError {
 	lv.noteAnswer(r)
 	switch {
@@ -202,9 +202,9 @@ func (c *charge) keep(lv *level, amounts []plan.Signed) bool {
 	return c.count(lv, charges)
 }
 
-// count corrects what is counted at a level and, under Local, the process's share. It
-// returns false if the limiter is closed: then no bucket is told, and the share, which other
-// limiters on the repository have too, stays.
+// count corrects the counted amounts of a level and, under Local, the process's share. It returns false
+// if the limiter is closed. Then no bucket gets the update, and the share, which other limiters on the
+// repository use too, stays.
 func (c *charge) count(lv *level, changes []plan.Signed) bool {
 	without, kept := lv.count(c.desk.lanes, &c.desk.observer, changes)
 	if !kept {
@@ -216,7 +216,7 @@ func (c *charge) count(lv *level, changes []plan.Signed) bool {
 	return true
 }
 
-// countUnlocated counts the way from what was used to what is, for buckets that are not known
+// countUnlocated counts the change of the used amounts from was to is, for buckets that are not known
 // yet.
 func (c *charge) countUnlocated(was, is []plan.Signed) bool {
 	change := plan.Plus(is, plan.Negated(was))
@@ -239,8 +239,8 @@ func (c *charge) locate(found *cascade) {
 	}
 }
 
-// undo gives back what levels granted to an acquire that failed as a whole, and counted, even if
-// ctx has ended. Nobody does so again: what cannot be given back now waits for its bucket.
+// undo gives back the grants and counts of an acquire that failed as a whole, even if ctx has ended. No
+// retry follows: give-backs that cannot be written now wait for their bucket.
 func (c *charge) undo(ctx context.Context) error {
 	if !slices.ContainsFunc(c.levels, func(lv level) bool { return len(lv.holdings) > 0 }) {
 		return nil

@@ -5,14 +5,13 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// What an acquire does when a bucket does not answer. The policy decides, once a
-// level: Block fails, Allow admits, Local asks the process's share of the limits.
-// What a policy admits is counted: told to the bucket's counter when it answers, and
-// never to its tokens.
+// The outage policy of an acquire, applied once a level: Block fails, Allow admits, Local asks the
+// process's share of the limits. Admitted amounts are counted: when the bucket answers, they are added
+// to its counter and never taken from its tokens.
 
-// admitSilent decides at the levels whose buckets are known not to answer, before any
-// other level is asked. What is served from memory needs no bucket. If the process's share
-// denies, nothing has been written.
+// admitSilent applies the policy to the levels whose buckets are known not to answer, before any other
+// level is asked. Amounts served from memory need no bucket. If the process's share denies, nothing has
+// been written.
 func (c *charge) admitSilent() error {
 	for i := range c.levels {
 		lv := &c.levels[i]
@@ -31,8 +30,8 @@ func (c *charge) admitSilent() error {
 	return nil
 }
 
-// policyOf returns the policy that decides while the bucket does not answer, of a call's own. A bucket
-// that only counts is passed by, whatever that is.
+// policyOf returns the policy for an outage of the level's bucket. call is the call's policy. It is
+// always Allow at a bucket that only counts.
 func (lv *level) policyOf(call UnavailablePolicy) UnavailablePolicy {
 	if lv.onlyCounts() {
 		return Allow
@@ -40,11 +39,11 @@ func (lv *level) policyOf(call UnavailablePolicy) UnavailablePolicy {
 	return call
 }
 
-// onlyCounts reports whether the bucket only counts what is asked, because a level is unlimited.
+// onlyCounts reports whether the bucket only counts the amounts, because a level is unlimited.
 func (lv *level) onlyCounts() bool { return lv.cfg.OnlyCounts(lv.asked) }
 
-// admitByPolicy admits at a level without its bucket. The error is the denial of the
-// process's share, or says that there is no room for one.
+// admitByPolicy admits at a level without its bucket. The error is the denial of the process's share,
+// or an *UnavailableError if there is no room for a share.
 func (c *charge) admitByPolicy(lv *level) error {
 	lv.degraded = true
 	beside := lane.BesideOf(lv.lane)
@@ -63,10 +62,10 @@ func (c *charge) admitByPolicy(lv *level) error {
 	return nil
 }
 
-// admitFailed lets the policy decide at the levels whose buckets did not answer in time.
-// If the process's share denies, it books nothing and returns the denial. What is admitted
-// is counted. What a write may have taken all the same is given back, if it is ever known;
-// the write is not sent again.
+// admitFailed applies the policy to the levels whose buckets did not answer in time. If the process's
+// share denies, it books nothing and returns the denial. It counts the admitted amounts. The failed
+// write is not sent again, and amounts that it may have taken are given back if its outcome becomes
+// known.
 func (c *charge) admitFailed(ops []*lane.Op) error {
 	for i, o := range ops {
 		lv := &c.levels[i]
@@ -94,7 +93,7 @@ func (c *charge) admitFailed(ops []*lane.Op) error {
 	return nil
 }
 
-// undoLocal gives back what the process's share admitted to an acquire that failed as a
+// undoLocal gives back the amounts that the process's share admitted to an acquire that failed as a
 // whole.
 func (c *charge) undoLocal() {
 	for i := range c.levels {
@@ -105,8 +104,8 @@ func (c *charge) undoLocal() {
 	}
 }
 
-// countAdmitted counts what the policy admitted at a level. If the limiter was closed
-// meanwhile, no bucket will be told.
+// countAdmitted counts the amounts that the policy admitted at a level. They are dropped if the limiter
+// was closed meanwhile.
 func (c *charge) countAdmitted(lv *level) {
 	if _, kept := lv.count(c.desk.lanes, &c.desk.observer, lv.asked); !kept {
 		c.desk.lanes.Drop(lv.asked)

@@ -10,8 +10,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// ConfigCacheStats counts what the configuration cache of a Repository did
-// since it was made. It is a snapshot: Requests = Hits + StaleHits + Misses.
+// ConfigCacheStats counts the reads of the configuration cache of a Repository since it was made. It is
+// a snapshot: Requests = Hits + StaleHits + Misses.
 type ConfigCacheStats struct {
 	// Hits were answered from a fresh entry.
 	Hits int64
@@ -33,8 +33,8 @@ type ConfigCacheStats struct {
 	Size int
 }
 
-// ConfigCacheStats returns what the configuration cache did so far; nothing for a
-// repository that NewRepository did not make.
+// ConfigCacheStats returns the statistics of the configuration cache. They are zero for a repository
+// that NewRepository did not make.
 func (r *Repository) ConfigCacheStats() ConfigCacheStats {
 	if !r.made() {
 		return ConfigCacheStats{}
@@ -42,10 +42,10 @@ func (r *Repository) ConfigCacheStats() ConfigCacheStats {
 	return ConfigCacheStats(r.configs.Stats())
 }
 
-// InvalidateConfig makes the next use of what is cached about an entity on a resource read
-// the table again; "" means every entity, or every resource. Changes made through this
-// Repository need no such call. It asks nobody. What was cached is used on only if the
-// reading brings no answer (RepositoryOptions.MaxStale).
+// InvalidateConfig marks the cached configuration of an entity on a resource as stale: the next use
+// reads the table again. "" means every entity, or every resource. Changes made through this Repository
+// need no such call. It does no I/O. If that read gets no answer, the old configuration is used
+// (RepositoryOptions.MaxStale).
 func (r *Repository) InvalidateConfig(entity, resource string) {
 	if r.made() {
 		r.configs.Invalidate(entity, resource)
@@ -96,7 +96,7 @@ func (c configCache) Read(ctx context.Context, key config.Key) (config.Said, err
 // laneConfigs are the configurations of a limiter's buckets as its lanes see them.
 type laneConfigs struct {
 	configs configCache
-	// fallback are the limiter's own limits, nil for none.
+	// fallback are the limiter's own limits; nil if it has no limits.
 	fallback *config.Fallback
 }
 

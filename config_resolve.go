@@ -9,17 +9,16 @@ import (
 	"github.com/dynalimit/dynalimit/levels"
 )
 
-// ResolvedLimits is what the stored configuration says about an entity on a resource, and
-// at which level. It is a plain value. As JSON it has the names of its fields in lower
-// case (entity_id, policy_level), and leaves out what is empty.
+// ResolvedLimits is the stored configuration of an entity on a resource, with the level of each part.
+// It is a plain value. As JSON it has the names of its fields in lower case (entity_id, policy_level),
+// without empty fields.
 type ResolvedLimits struct {
 	// EntityID is the entity that was asked for.
 	EntityID string `json:"entity_id"`
 	// Resource is the resource that was asked for.
 	Resource string `json:"resource"`
-	// Limits are the limits in force, sorted by name. They are none if the entity is
-	// Unlimited and not Counted, or if no level has any (Level is empty): then a limiter's own
-	// Options.Limits apply.
+	// Limits are the limits in force, sorted by name. It is empty if the entity is Unlimited and not
+	// Counted, or if no level has limits (Level is empty): then a limiter's own Options.Limits apply.
 	Limits []Limit `json:"limits,omitempty"`
 	// From are the levels that the Limits come from, in their order.
 	From []levels.Level `json:"from,omitempty"`
@@ -41,14 +40,14 @@ type ResolvedLimits struct {
 	// Admitted is the level that lifts a block with exceptions (admin.LimitConfig.Admit); empty for
 	// none. Another block may hold all the same: see Blocked.
 	Admitted levels.Level `json:"admitted,omitempty"`
-	// OnUnavailable is what calls do when DynamoDB does not answer, as PolicyLevel, the
-	// most specific level that has a policy, says. Both are empty if none has: then it
-	// is the parent's, if that counts, or Options.OnUnavailable.
+	// OnUnavailable is the outage policy, and PolicyLevel is the most specific level that has one. Both
+	// are empty if no level has a policy. Then that of a parent that counts applies, or
+	// Options.OnUnavailable.
 	OnUnavailable UnavailablePolicy `json:"on_unavailable,omitempty"`
 	// PolicyLevel is where OnUnavailable came from; empty for none.
 	PolicyLevel levels.Level `json:"policy_level,omitempty"`
-	// Hidden are the limits that less specific levels have and that are not in force, because a
-	// more specific level replaces them; in the order of their levels and names.
+	// Hidden are the limits of less specific levels that are not in force, because a more specific
+	// level replaces them. They are in the order of their levels and names.
 	Hidden []HiddenLimit `json:"hidden,omitempty"`
 	// Lifted are the limits that a level takes away by name, with that level, in the order of
 	// their names.
@@ -65,8 +64,8 @@ type ResolvedLimits struct {
 	// Raised are the limits that are raised until an instant, in the order of their names. Limits have
 	// them as they are raised.
 	Raised []RaisedLimit `json:"raised,omitempty"`
-	// Groups are the groups of the resource (admin.LimitConfig.Groups) with what the records
-	// made for each say, in the order of their names. Calls charge their buckets too.
+	// Groups are the groups of the resource (admin.LimitConfig.Groups) with the configuration of each,
+	// in the order of their names. Calls charge their buckets too.
 	Groups []ResolvedLimits `json:"groups,omitempty"`
 }
 
@@ -82,7 +81,7 @@ type HiddenLimit struct {
 type RaisedLimit struct {
 	// Name is the limit's.
 	Name string `json:"name"`
-	// Capacity is what it would be without the raise, in whole tokens.
+	// Capacity is the limit's capacity without the raise, in whole tokens.
 	Capacity int64 `json:"capacity"`
 	// Level is where the raise is stored.
 	Level levels.Level `json:"level"`
@@ -90,11 +89,11 @@ type RaisedLimit struct {
 	Until time.Time `json:"until"`
 }
 
-// ResolveLimits returns what applies to an entity on a resource and its groups, and where it
-// comes from. It reads the table consistently, and neither reads nor changes the cache: one
-// request, one more for each group, and for each a second one if the entity is on a plan. The
-// entity needs no record. It fails with a *ValidationError for bad input, and for a stored
-// level that cannot be read.
+// ResolveLimits returns the configuration in force of an entity on a resource and its groups, with its
+// levels. It reads the table consistently, and neither reads nor changes the cache. It costs one
+// request, one more for each group, and for each a second one if the entity is on a plan. The entity
+// needs no record. It fails with a *ValidationError for bad input, and for a stored level that cannot
+// be read.
 func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string) (ResolvedLimits, error) {
 	if err := r.usable(ctx); err != nil {
 		return ResolvedLimits{}, err

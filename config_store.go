@@ -23,10 +23,9 @@ type configStore struct {
 	tick      func() int64
 }
 
-// ReadLevels reads items, with the limits that are in an older layout; with them the record of the
-// namespace and, where it is due, the version record. Limits of the older layout are read first, for
-// others may turn them meanwhile. The first read of a repository does not know the layout: it reads
-// again.
+// ReadLevels reads items, with the limits of the older layout, the namespace's record and, when it is
+// due, the version record. It reads limits of the older layout first, because another process may
+// convert them meanwhile. The first read of a repository does not know the layout and reads again.
 func (s *configStore) ReadLevels(ctx context.Context, keys []schema.Key, owners func() []schema.ConfigOwner) (found map[schema.Key]schema.Item, err error) {
 	first := s.layout.Due() || s.layout.CompositeOnly()
 	if first {

@@ -2,8 +2,8 @@ package dynalimit
 
 import "github.com/dynalimit/dynalimit/internal/plan"
 
-// roomyDenial is a denial with room for the statuses of most calls, so that it is one
-// allocation: a caller who is denied comes again and again.
+// roomyDenial is a denial with room for the statuses of most calls. It is one allocation, because a
+// denied caller comes again and again.
 type roomyDenial struct {
 	LimitExceededError
 	room [2]LimitStatus
@@ -27,9 +27,8 @@ func (e *LimitExceededError) next() *LimitStatus {
 	return &e.Statuses[n]
 }
 
-// show adds the statuses of what was asked of a level, as they are when the last level
-// has decided and once what the level holds has been given back. held says what that is of a limit; nil
-// stands for nothing.
+// show adds the statuses of the requested amounts at a level, as of the last level's decision and after
+// the give-back of the level's tokens. held returns the tokens held of a limit; it may be nil.
 func (e *LimitExceededError) show(r *levelReading, asked []plan.Signed, held func(limit string) int64, decided int64) {
 	for _, a := range asked {
 		back := int64(0)

@@ -9,8 +9,7 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// desk is what the calls of a limiter are charged with, and what its leases are corrected
-// with. All but settling never changes.
+// desk is the shared state of a limiter's calls and leases. Only settling changes.
 type desk struct {
 	routes   *routes
 	lanes    *lane.Registry
@@ -20,10 +19,10 @@ type desk struct {
 	clock    func() time.Time
 	ownClock bool // which is not the repository's
 	machine  bool // the repository's clock is the machine's own
-	// stopwatch is what durations are measured by: the clock before it is corrected, which is a step.
+	// stopwatch measures durations. It is the uncorrected clock, because a correction is a step.
 	stopwatch func() time.Time
 	observer  observe.Observer
-	// hearsAcquires means that the observer hears of acquires or denials.
+	// hearsAcquires means that the observer has a function for acquires or denials.
 	hearsAcquires bool
 	// share, timeout, cleanup and mode are Options' LocalShare, Timeout, CleanupTimeout
 	// and Cascade.
@@ -39,7 +38,7 @@ func (d *desk) nowMS() int64 { return d.clock().UnixMilli() }
 // modeOf says how the levels of a request are charged.
 func (d *desk) modeOf(r *request) ChargeMode { return cmp.Or(r.opts.mode, d.mode) }
 
-// serves reports whether a call may be served from what lanes debited ahead, if the limiter prefetches.
+// serves reports whether a call may be served from stocks, if the limiter prefetches.
 func (d *desk) serves(r *request, c *cascade) bool {
 	return d.modeOf(r) != ChargeTransaction || len(c.rungs) < 2
 }

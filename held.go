@@ -10,13 +10,13 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
-// A quota may be full of estimates: calls are charged the most that they can cost, and what they
-// do not use comes back when they are settled. A denial by one says so.
+// A quota may be full of estimates: calls are charged the most that they can cost, and their settlement
+// gives back the rest. A denial by such a quota has Held set.
 
 // heldRetry is when to try again then: no time is known.
 const heldRetry = time.Second
 
-// estimates are what quotas were charged for a call when it began.
+// estimates are the amounts charged to quotas for a call when it began.
 type estimates struct {
 	unsettled *lane.Unsettled
 	of        []estimate
@@ -29,8 +29,8 @@ type estimate struct {
 	window bucket.WindowID
 }
 
-// noteUnsettled notes what the quotas of levels are charged for a call that begins; nil for
-// nothing.
+// noteUnsettled records the amounts charged to quotas for a new call. It returns nil if the call
+// charges no quota.
 func (d *desk) noteUnsettled(levels []level) *estimates {
 	var of []estimate
 	for i := range levels {
@@ -58,8 +58,8 @@ func (e *estimates) note(sign int64) {
 // end notes once that the call has ended.
 func (e *estimates) end() { e.once.Do(func() { e.note(-1) }) }
 
-// markHeld says of a denial where what is asked for would fit without the estimates of this
-// process's open calls.
+// markHeld sets Held in the statuses of a denial where the request would fit without the estimates of
+// this process's open calls.
 func (d *desk) markHeld(err error) {
 	e, denied := errors.AsType[*LimitExceededError](err)
 	if !denied || e.RetryAfter == Never {

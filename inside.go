@@ -14,8 +14,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/store"
 )
 
-// The suites of the whole limiter are in tests/, and see through package inside what its
-// users do not.
+// The suites of the whole limiter are in tests/. They reach its unexported state through package
+// inside.
 func init() {
 	inside.Lanes = func(limiter any) *lane.Registry { return limiter.(*RateLimiter).desk.lanes }
 	inside.Levels = func(lease any) []inside.Level { return lease.(*Lease).inside() }

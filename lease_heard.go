@@ -9,7 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// heardCorrection is a correction of a lease of which an observer hears; nil if none does.
+// heardCorrection is a lease correction to report to the observer. It is nil if the observer has no
+// function for corrections.
 type heardCorrection struct {
 	desk   *desk
 	began  time.Time
@@ -17,7 +18,8 @@ type heardCorrection struct {
 	event  observe.Correction
 }
 
-// hearCorrection begins a correction of a lease, of which the observer hears. The lease's lock must be held.
+// hearCorrection starts the record of a lease correction for the observer. The lease's lock must be
+// held.
 func hearCorrection(kind observe.CorrectionKind, c *charge) *heardCorrection {
 	return &heardCorrection{
 		desk: c.desk, began: c.desk.stopwatch(), before: c.consumed,
@@ -25,7 +27,7 @@ func hearCorrection(kind observe.CorrectionKind, c *charge) *heardCorrection {
 	}
 }
 
-// note notes what the lease holds since the correction.
+// note records the lease's amounts after the correction.
 func (h *heardCorrection) note(consumed []plan.Signed) {
 	h.event.Used = tokensOf(consumed)
 	for _, a := range plan.Plus(consumed, plan.Negated(h.before)) {

@@ -17,22 +17,21 @@ type level struct {
 	lane  *lane.Lane
 	cfg   *plan.Config
 	asked []plan.Signed
-	// counts is the configuration with which the lease was made: by it a limit that the lease
-	// used then is counted here, or at another level, for as long as the lease lasts.
+	// counts is the configuration with which the lease was made. For the life of the lease it decides
+	// which level counts a limit that the lease used then.
 	counts *plan.Config
-	// holdings are what the lease holds of each limit at this level, in name order.
+	// holdings are the lease's amounts of each limit at this level, in name order.
 	holdings []backlog.Holding
 	// incarnation is the bucket from which the held amounts were taken.
 	incarnation []byte
-	// degraded means that something at this level was admitted or corrected without the
-	// bucket. unasked means that the policy admitted before any bucket was asked, and local
-	// that it took the process's share.
+	// degraded means that something at this level was admitted or corrected without the bucket. unasked
+	// means that the policy admitted before any bucket was asked, and local that it took the process's
+	// share.
 	degraded, unasked, local bool
-	// served means that the amounts were taken from what the lane debited ahead, at
-	// servedAt, and answered that there is a last answer. They stand here so that a lease
-	// takes no more room.
+	// served means that the amounts were taken from the lane's stock, and answered that there is a last
+	// answer. They stand here so that a lease takes no more room.
 	served, answered bool
-	// underWay are corrections whose outcome was not known when the lease went on.
+	// underWay are corrections whose outcome was unknown when the lease went on.
 	underWay []*lane.Op
 	// servedAt says when the amounts that were served had been debited, by the lane's clock.
 	servedAt int64
@@ -50,7 +49,7 @@ func (lv *level) noteAnswer(r lane.Result) {
 	}
 }
 
-// holding returns what the lease holds of a limit. It makes an entry if there is none.
+// holding returns the lease's holding of a limit. It adds an empty one if the limit is new.
 func (lv *level) holding(name string) *backlog.Holding {
 	i, ok := slices.BinarySearchFunc(lv.holdings, name, func(h backlog.Holding, name string) int { return strings.Compare(h.Name, name) })
 	if !ok {
@@ -59,9 +58,8 @@ func (lv *level) holding(name string) *backlog.Holding {
 	return &lv.holdings[i]
 }
 
-// noteIncarnation notes which bucket a write met. If it is not the bucket that was
-// debited before, that one is gone: what was held of it stays consumed and cannot be
-// given back.
+// noteIncarnation stores the incarnation of the bucket that a write reached. If it differs, the earlier
+// bucket is gone: tokens held of that one stay consumed and cannot be given back.
 func (lv *level) noteIncarnation(incarnation []byte) {
 	if bytes.Equal(incarnation, lv.incarnation) {
 		return
@@ -72,8 +70,8 @@ func (lv *level) noteIncarnation(incarnation []byte) {
 	}
 }
 
-// bookServed books the asked amounts as taken of what was debited ahead, from the bucket as the
-// lane last saw it.
+// bookServed books the requested amounts as taken from the stock, from the bucket of the lane's last
+// image.
 func (lv *level) bookServed() {
 	lv.noteIncarnation(lv.last.Image.Of())
 	for _, a := range lv.asked {
@@ -97,10 +95,10 @@ func (lv *level) grant(r *lane.Result) {
 	}
 }
 
-// count books signed amounts as admitted, or used, without the bucket, or beyond a limit in
-// shadow, and has the bucket told of them. What lowers comes first off what a write of the bucket
-// counted: without is what of the amounts was without it. It returns false if the limiter is
-// closed, and nothing is kept.
+// count books signed amounts as admitted, or used, without the bucket, or beyond a limit in shadow, and
+// queues the counter update. A decrease comes first off amounts that a write of the bucket counted.
+// without is the part that no write counted. It returns false, and keeps nothing, if the limiter is
+// closed.
 func (lv *level) count(lanes *lane.Registry, observer *observe.Observer, amounts []plan.Signed) (without []plan.Signed, kept bool) {
 	var counts, off []plan.Signed
 	for _, a := range amounts {
@@ -143,19 +141,19 @@ func appendPart(list []plan.Signed, a plan.Signed, part int64) []plan.Signed {
 	return append(list, a)
 }
 
-// beyondShadow reports whether a limit is in shadow and did not have what the lease took of it:
-// what it uses further is counted, too.
+// beyondShadow reports whether a limit is in shadow and could not cover the lease's use. Further use is
+// then counted, too.
 func (lv *level) beyondShadow(h *backlog.Holding) bool {
 	return h.Uncharged() > 0 && lv.cfg.InShadow(h.Name)
 }
 
-// changeLocally changes the process's share of the level's limits by what was really used.
+// changeLocally applies a change of the real use to the process's share of the level's limits.
 func (lv *level) changeLocally(changes []plan.Signed, share float64, now int64) {
 	beside := lane.BesideOf(lv.lane)
 	beside.ChangeLocally(changes, lv.cfg, share, now)
 }
 
-// of is what the lease has of a limit at this level; a zero one if that is nothing.
+// of returns the lease's holding of a limit at this level, zero if it has none.
 func (lv *level) of(name string) (h backlog.Holding) {
 	for i := range lv.holdings {
 		if lv.holdings[i].Name == name {
@@ -201,10 +199,10 @@ func (lv *level) knows(name string) bool {
 	return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Name == name })
 }
 
-// corrections is what has to change at a level to reach a target: writes are what its
-// bucket has to be written, above 0 charged and below 0 given back; uncounts come off what is
-// counted or, above 0, are counted beyond a limit in shadow; and doubt of a write under way that
-// is given up is counted as such. passes says what another level counts too.
+// corrections returns the changes at a level that reach a target. writes are for the bucket: above 0
+// charged, below 0 given back. uncounts come off counted amounts or, above 0, are counted beyond a
+// limit in shadow. givenUp are amounts of a write in flight that now stay in doubt. passes reports
+// whether another level counts a limit too.
 func (lv *level) corrections(target []plan.Signed, passes func(limit string) bool) (writes, uncounts, givenUp []plan.Signed) {
 	signed := func(name string, amount int64) plan.Signed {
 		s := plan.Signed{Name: name, Amount: amount}
@@ -243,8 +241,8 @@ func (lv *level) corrections(target []plan.Signed, passes func(limit string) boo
 	return writes, uncounts, givenUp
 }
 
-// resolve learns what became of corrections that were under way when the lease went on. The
-// observer hears of what was not charged.
+// resolve books the outcome of corrections that were in flight when the lease went on. It reports
+// uncharged amounts to the observer.
 func (lv *level) resolve(lanes *lane.Registry, o *observe.Observer) {
 	lv.underWay = slices.DeleteFunc(lv.underWay, func(op *lane.Op) bool {
 		r, known := op.Outcome()
@@ -327,7 +325,7 @@ func (lv *level) withAllLimits(target []plan.Signed) []plan.Signed {
 	return target
 }
 
-// unconfirmed is the error of what was not written at the level, or perhaps not.
+// unconfirmed returns the error for amounts that were not written at the level, or perhaps not.
 func (lv *level) unconfirmed(amounts []plan.Signed, err error, notWritten bool) *UnconfirmedError {
 	return &UnconfirmedError{EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Amounts: tokensOf(amounts), Err: err, NotWritten: notWritten}
 }
@@ -352,7 +350,7 @@ func (lv *level) used(name string) int64 {
 	return h.Used()
 }
 
-// join adds what a level took further.
+// join adds the amounts of a further take at the level.
 func (lv *level) join(more *level) {
 	if more.wrote() {
 		lv.noteIncarnation(more.incarnation)

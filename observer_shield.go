@@ -9,9 +9,9 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// shielded is an observer whose panics are logged and go no further: they would lose a lease that
-// was granted, or end the process. An event without a context is rare, and may be of a goroutine of
-// the limiter: the observer hears of it on one of its own, which it may end.
+// shielded wraps an observer: it logs panics and stops them, because they would lose a granted lease or
+// end the process. An event without a context is rare, and may come from a goroutine of the limiter.
+// The observer gets it on a goroutine of its own, which it may end.
 func shielded(o observe.Observer, log *slog.Logger) observe.Observer {
 	return observe.Observer{
 		AcquireStart: shieldStart(log, o.AcquireStart), AcquireEnd: shieldCall(log, o.AcquireEnd),

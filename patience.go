@@ -8,7 +8,7 @@ import (
 // patience is how long a call waits for the store. It has not begun before something has
 // to be asked of the store.
 type patience struct {
-	// most is what a call has for the store in all, Options.Timeout.
+	// most is a call's whole time for the store, Options.Timeout.
 	most  time.Duration
 	began time.Time
 	// until is when the call's time for the store ends. reserve is earlier than the

@@ -11,20 +11,19 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Pause has nothing taken from a bucket for a while, in all processes: a provider said that its
-// limit is reached, in answer to a call that the bucket admitted. Until then acquires that charge
-// the bucket fail with a *PausedError, and Wait waits. Pauses do not add up: the bucket keeps the
-// latest end of all. One is at most 30 s long, also as another process reads it, whose clock may
-// differ; pause again for more. Resume ends it earlier. why is logged.
+// Pause stops takes from a bucket for a while, in all processes. Use it when a provider reports that
+// its limit is reached, for a call that the bucket admitted. Until then acquires that charge the bucket
+// fail with a *PausedError, and Wait waits. Pauses do not add up: the bucket keeps the latest end of
+// all. A pause lasts at most 30 s, also for another process, whose clock may differ; pause again for
+// more. Resume ends it earlier. why is logged.
 //
-// Other processes learn of it by their next answer from the bucket, and in a
-// ChargeTransaction by their next read of it. Leases that are out go on. Nothing is consumed. A
-// bucket that does not exist is paused in this process alone. It costs a write, 1 write unit,
-// and none if what this process knows ends less than a second earlier.
+// Other processes learn of it by their next answer from the bucket, and in a ChargeTransaction by their
+// next read of it. Open leases go on. Nothing is consumed. A bucket that does not exist is paused in
+// this process alone. A pause costs 1 write unit. It costs nothing if a known pause ends less than a
+// second earlier.
 //
-// It is written even if ctx has ended, for Options.CleanupTimeout at most. Errors:
-// *ValidationError, and *UnavailableError if the bucket could not be told: the pause holds in
-// this process then.
+// It is written even if ctx has ended, for Options.CleanupTimeout at most. Errors: *ValidationError,
+// and *UnavailableError if the bucket could not be written: the pause holds in this process then.
 func (l *RateLimiter) Pause(ctx context.Context, entity, resource string, d time.Duration, why string) error {
 	if err := l.usable(ctx); err != nil {
 		return err
@@ -52,15 +51,14 @@ func (l *RateLimiter) Pause(ctx context.Context, entity, resource string, d time
 	return l.repo.buckets.WritePause(ctx, "pause the bucket", at.Key(), schema.PauseUntil(until, lane.LatestPause(now)))
 }
 
-// Resume ends the pause of a bucket (see Pause), whoever paused it: its provider takes calls again,
-// or it was paused by mistake. A bucket that is not paused stays as it is. This process's calls go on
-// at once. Another process goes on with its next answer from the bucket, at the latest 31 s after it
+// Resume ends the pause of a bucket (see Pause), of any process: its provider takes calls again, or it
+// was paused by mistake. A bucket that is not paused stays as it is. This process's calls go on at
+// once. Another process goes on with its next answer from the bucket, at the latest 31 s after it
 // learnt of the pause. An answer from before Resume that arrives late raises the pause again in its
 // process, for at most 31 s. why is logged. It costs 1 write unit.
 //
-// It is written even if ctx has ended, for Options.CleanupTimeout at most. Errors:
-// *ValidationError, and *UnavailableError if the bucket could not be told: the pause has ended in
-// this process then.
+// It is written even if ctx has ended, for Options.CleanupTimeout at most. Errors: *ValidationError,
+// and *UnavailableError if the bucket could not be written: the pause has ended in this process then.
 func (l *RateLimiter) Resume(ctx context.Context, entity, resource, why string) error {
 	if err := l.usable(ctx); err != nil {
 		return err
@@ -80,9 +78,9 @@ func (l *RateLimiter) Resume(ctx context.Context, entity, resource, why string) 
 // PausedError says that a bucket is paused, because a provider said that its limit is reached
 // (RateLimiter.Pause). Nothing was consumed.
 type PausedError struct {
-	// EntityID is the entity whose bucket is paused: the call's, or a parent that it charges.
+	// EntityID is the entity of the paused bucket: the call's, or a parent that it charges.
 	EntityID string
-	// Resource is the bucket's: the one that the call names, or a group that it charges.
+	// Resource is the resource of the paused bucket: the call's, or a group that it charges.
 	Resource string
 	// RetryAfter is the time until the pause ends.
 	RetryAfter time.Duration
@@ -99,8 +97,8 @@ func (e *PausedError) RetryIn() (time.Duration, bool) { return e.RetryAfter, tru
 // Is matches ErrPaused.
 func (e *PausedError) Is(target error) bool { return target == ErrPaused }
 
-// spread is how long a caller waits who waits: longer by up to a quarter, so that not all of them
-// come back at once.
+// spread returns the wait of a waiter: longer by up to a quarter, so that not all of them come back at
+// once.
 func (e *PausedError) spread() time.Duration { return e.RetryAfter + rand.N(e.RetryAfter/4+1) }
 
 // pausedAmong is the error of the longest pause of some buckets; nil if none is paused.

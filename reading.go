@@ -9,15 +9,14 @@ import (
 type levelReading struct {
 	entity, resource string
 	plan.Reading
-	// precedence is what went before the take that the level denied.
+	// precedence is the amounts of earlier takes and waiters, which the denied take had to leave.
 	precedence plan.Precedence
 	// degraded means that the reading is not the bucket's answer, but the process's
 	// share or an old image.
 	degraded bool
 }
 
-// readingOf is what a lane's result shows of the bucket; ok is false if it shows
-// nothing.
+// readingOf returns the bucket's state in a lane's result. ok is false if the result shows no bucket.
 func readingOf(at *lane.Lane, r *lane.Result) (reading levelReading, ok bool) {
 	if r.Err != nil || r.Config == nil {
 		return reading, false

@@ -7,10 +7,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// recall denies from memory, as of now, if the last image of any level does; what was
-// served is put back then. memory is false if another level had to be read: a denial's
-// wait is the longest of all levels, and a read costs less than a grant and its give-back.
-// recall does not ask the level in whose line the caller's turn has come.
+// recall denies from memory, as of now, if the last image of any level does; it then returns served
+// amounts to the stocks. memory is false if another level had to be read. A denial's wait is the
+// longest of all levels, and a read costs less than a grant and its give-back. recall skips the level
+// of at.lane, where the caller's turn has come.
 func (c *cascade) recall(ctx context.Context, r *request, at position, now int64) (memory bool, err error) {
 	results := make([]lane.Result, 0, 1) // room for most, on the stack
 	denied, memory := false, true
@@ -60,9 +60,8 @@ func (c *cascade) denial(r *request, answers []lane.Result) *LimitExceededError 
 	return e.concluded()
 }
 
-// inspect reads a level's bucket for a denial. ok is false if the lane itself has to
-// decide: the bucket could not be read, lacks a limit, or has to be claimed for a newer
-// configuration, which is done even with a denial.
+// inspect reads a level's bucket for a denial. ok is false if the lane must decide: the bucket could
+// not be read, lacks a limit, or must be claimed for a newer configuration, even with a denial.
 func inspect(ctx context.Context, at *lane.Lane, cfg *plan.Config, asked []plan.Signed, rank uint64) (r lane.Result, ok bool) {
 	beside := lane.BesideOf(at)
 	v, err := beside.Inspect(ctx, cfg, nil)

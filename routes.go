@@ -24,8 +24,8 @@ import (
 // maxDepth bounds the levels of an entity and its parents.
 const maxDepth = schema.MaxDepth
 
-// routes lead from an entity and a resource to what their calls charge: the lane of every
-// bucket, and what limits it as the repository's cache has it. It charges nothing.
+// routes lead from an entity and a resource to the buckets of a call: the lane and the cached
+// configuration of each. They charge nothing.
 type routes struct {
 	configs   configCache
 	namespace *namespaceState // nil without a namespace
@@ -33,7 +33,7 @@ type routes struct {
 	clock *ddb.Clock
 	nowMS func() int64
 	tick  func() int64
-	// compatible means that what zae-limiter refuses is refused.
+	// compatible means that limits and resources that zae-limiter cannot read are refused.
 	compatible bool
 	// store decodes buckets that came with their configuration.
 	store    *store.Buckets
@@ -45,8 +45,8 @@ type routes struct {
 	onUnavailable UnavailablePolicy
 	// systemPolicy is the system's own policy as it was last read.
 	systemPolicy atomic.Pointer[string]
-	// lookups bounds the reads that find no record; strangers is the parent of entities for which
-	// nothing is given, nil for none.
+	// lookups bounds the reads that find no record. strangers is the parent of entities without another
+	// one, nil if there is none.
 	lookups   lookups
 	strangers *hints
 	// deepOnce logs the first chain of parents that is too deep.
@@ -55,11 +55,10 @@ type routes struct {
 	differOnce sync.Once
 }
 
-// find resolves the entity and the parents that count into a cascade, which it
-// adds to c: of each the bucket of the resource, and those of its groups. It leaves out
-// buckets that nothing limits; of a bucket in the cascade nothing may be asked. p bounds the
-// wait for reads. A nil p is that of a lease that is out: its reads last as long as ctx, and it
-// goes on where new calls are blocked.
+// find resolves the entity and the parents that count into a cascade, and adds it to c: at each entity
+// the bucket of the resource, and those of its groups. It leaves out buckets without limits. A bucket
+// in the cascade may have no requested amount. p bounds the wait for reads. It is nil for an open
+// lease: then reads last as long as ctx, and blocks for new calls do not apply.
 func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) (cascade, UnavailablePolicy, error) {
 	policy := r.opts.onUnavailable
 	if rs.compatible {
@@ -135,7 +134,7 @@ type route struct {
 	place
 	lane     *lane.Lane
 	resolved *config.Resolved
-	// cfg is what resolved limits there; nil for nothing.
+	// cfg is the limits made from resolved; nil if there are no limits.
 	cfg  *plan.Config
 	read bool // by this call
 }
@@ -155,8 +154,8 @@ func (rs *routes) recorded(ctx context.Context, r *request, at place, room []rou
 	return rs.checkRecord(ctx, r, buckets, p)
 }
 
-// buckets are those that a call charges of an entity, in room if that is enough: of its resource
-// first, and if that is not blocked, of its groups.
+// buckets returns the buckets of an entity that a call charges: of its resource first, and unless that
+// is blocked, of its groups. It uses room if that suffices.
 func (rs *routes) buckets(ctx context.Context, r *request, at place, room []route, p *patience) ([]route, error) {
 	own, err := rs.resolve(ctx, at, p)
 	if err != nil {
@@ -236,9 +235,9 @@ func (rs *routes) read(ctx context.Context, to place, p *patience) (route, error
 	return route{to, at, found.Resolved, rs.fallback.LimitsOf(found.Resolved, to.parent), found.Read}, nil
 }
 
-// refuse is why a call need not look anything up while the table does not answer: by what was last
-// read, however old, the call is to fail then. It asks nobody, and nothing is made that would only
-// be thrown away.
+// refuse returns the error of a call that must fail while the table does not answer, by the last read
+// configuration, however old; nil if the call may go on. It does no I/O and allocates nothing that a
+// refusal would throw away.
 func (rs *routes) refuse(r *request) error {
 	if rs.namespace != nil {
 		if inactive := rs.namespace.inactive(); inactive != nil {
@@ -261,8 +260,9 @@ func (rs *routes) refuse(r *request) error {
 	return rs.table.away()
 }
 
-// last is all that a call charges from an entity upwards, as last read, however old; nothing is
-// resolved of what is not kept, and nothing follows that only its configuration names.
+// last yields the places that a call charges from an entity upwards, with their last read
+// configurations, however old. The configuration is nil if it is not cached. Then its groups and parent
+// are unknown and do not follow.
 func (rs *routes) last(r *request, at place) iter.Seq2[place, *config.Resolved] {
 	return func(yield func(place, *config.Resolved) bool) {
 		for depth := 0; at.Entity != "" && depth < maxDepth; depth++ {
@@ -280,8 +280,8 @@ func (rs *routes) last(r *request, at place) iter.Seq2[place, *config.Resolved] 
 	}
 }
 
-// lastBlock is the block of what a call charges from an entity upwards, as last read, however
-// old; nil for none.
+// lastBlock returns the error of a block from an entity upwards, by the last read configurations,
+// however old; nil if there is no block.
 func (rs *routes) lastBlock(r *request, from place) error {
 	for at, last := range rs.last(r, from) {
 		if last == nil {
@@ -294,10 +294,10 @@ func (rs *routes) lastBlock(r *request, from place) error {
 	return nil
 }
 
-// blockFor is why a call that waits, or whose lease asks for more, is not to be admitted:
-// a level is blocked, or the namespace is inactive. It is nil if nothing says so, or if the
-// configuration cannot be read. oldest is when the oldest configuration of its levels was
-// read. gone means that the call does not charge the bucket of at any more.
+// blockFor returns the reason not to admit a waiting call, or a lease that asks for more: a level is
+// blocked, or the namespace is inactive. block is nil without such a reason, and if the configuration
+// cannot be read. oldest is the read time of the oldest configuration. gone means that the call no
+// longer charges the bucket of at.
 func (rs *routes) blockFor(ctx context.Context, r *request, at config.Key) (oldest int64, gone bool, block error) {
 	oldest = math.MaxInt64
 	if rs.namespace != nil {
@@ -344,8 +344,8 @@ func (rs *routes) keepSystemPolicy(resolved *config.Resolved) {
 	}
 }
 
-// levelConfig is what limits a bucket of a call; nil for nothing. That of the call's own
-// entity and resource gets the limits of WithLimits, also where it is unlimited.
+// levelConfig returns the limits of a bucket for a call; nil if there are none. The bucket of the
+// call's own entity and resource gets the limits of WithLimits too, even if it is unlimited.
 func (rs *routes) levelConfig(r *request, at place, resolved *config.Resolved) (*plan.Config, error) {
 	cfg := rs.fallback.LimitsOf(resolved, at.parent)
 	if len(r.opts.limits) > 0 && at == r.at(r.entity, false) {
@@ -354,7 +354,7 @@ func (rs *routes) levelConfig(r *request, at place, resolved *config.Resolved) (
 	return cfg, nil
 }
 
-// override puts the limits of the call over those of the entity; nil for none.
+// override puts the limits of the call over those of the entity. cfg may be nil.
 func (rs *routes) override(cfg *plan.Config, r *config.Resolved, limits []Limit) (*plan.Config, error) {
 	if cfg == nil {
 		cfg = &plan.Config{Permanent: r.Permanent}
@@ -387,9 +387,8 @@ func (rs *routes) knownPolicy() UnavailablePolicy {
 	return rs.onUnavailable
 }
 
-// unconfigured decides a call whose configuration could not be read. Allow admits it
-// without any limit known; Local admits by the limiter's own limits, if it has any, which
-// say nothing of parents and groups.
+// unconfigured decides a call whose configuration could not be read. Allow admits it without limits.
+// Local admits by the limiter's own limits, if it has any, without parents and groups.
 func (rs *routes) unconfigured(r *request, c cascade, policy UnavailablePolicy, err error) (cascade, error) {
 	c.rungs, c.asked, c.unlimited = c.rungs[:0], c.asked[:0], false
 	switch {
@@ -408,7 +407,8 @@ func (rs *routes) unconfigured(r *request, c cascade, policy UnavailablePolicy, 
 	return c, err
 }
 
-// readError is the error of a call whose configuration was read, or could not be: see silentRead.
+// readError returns the error of a call after the read of its configuration: that of silentRead or of
+// the namespace, nil if neither fails.
 func (rs *routes) readError(ctx context.Context, err error, key config.GivenKey, p *patience) error {
 	if err != nil {
 		err = rs.silentRead(err, key, p)
@@ -419,9 +419,9 @@ func (rs *routes) readError(ctx context.Context, err error, key config.GivenKey,
 	return err
 }
 
-// silentRead marks the error of a call that left a read of the configuration as silence, if
-// nothing was answered meanwhile: since the call began and, if the call joined a read that was
-// under way, since that began. What was throttled once may just wait to be sent again.
+// silentRead marks the error of a read of the configuration as silence if nothing was answered since
+// the call began. If the call joined a read in flight, it must be silent since the start of that read
+// too. A throttled read may just wait for its retry.
 func (rs *routes) silentRead(err error, key config.GivenKey, p *patience) error {
 	if !errors.Is(err, errOutOfTime) {
 		return err

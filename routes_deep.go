@@ -7,15 +7,16 @@ import (
 	"log/slog"
 )
 
-// ErrTooDeep is the error of a call whose entity has more than 8 levels of parents that count, if a
-// level that would not be charged limits money, or if the call gives the parent (WithParent).
+// ErrTooDeep is the error of a call whose entity has more than 8 levels of parents that count. It is
+// returned if a level that would not be charged limits money, or if the call gives the parent
+// (WithParent).
 var ErrTooDeep = errors.New("dynalimit: too many levels of parents")
 
-// tooDeep decides a new call whose chain of parents goes on at a place behind the levels that are
-// charged. If a level from there on limits money, its hard stop would not hold: the call is refused.
-// Otherwise the nearest levels are charged, because one record far above would stop all traffic
-// below, and the operator is told once. given means that the chain has the parent that the call
-// gives: such a chain is never cut, because the caller would choose what is not charged.
+// tooDeep decides a new call whose chain of parents is longer than the charged levels; from is the
+// first place above them. If a level from there on limits money, its hard stop would not hold: the call
+// is refused. Otherwise the nearest levels are charged and the operator is told once, because one
+// record far above would stop all traffic below. given means that the chain has the call's parent. Such
+// a chain is never cut, because the caller would choose the uncharged levels.
 func (rs *routes) tooDeep(ctx context.Context, r *request, from place, given bool, p *patience) error {
 	if p == nil { // of a lease that is out
 		return nil

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// resolveGroups is resolve for the groups that a call charges beside own. Those that are not
-// known are read side by side, and the parent with them, which is resolved next.
+// resolveGroups resolves the other groups of a call's resource. It reads unknown groups at the same
+// time, and with them the parent, which is resolved next.
 func (rs *routes) resolveGroups(ctx context.Context, r *request, own route, p *patience) ([]route, error) {
 	groups := own.beside(own.resolved)
 	found, errs := make([]route, len(groups)), make([]error, len(groups))

@@ -13,12 +13,11 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// index is a global secondary index of the table. None projects an attribute
-// that an acquire changes: then no acquire is charged for an index, and a
-// resource that everybody uses is no hot partition.
+// index is a global secondary index of the table. Indexes do not project attributes that an acquire
+// changes. So an acquire writes no index, and a popular resource makes no hot partition.
 type index struct {
 	name, hash, sort string
-	// projected are the attributes besides the keys.
+	// projected are the attributes in addition to the keys.
 	projected []string
 }
 
@@ -28,8 +27,8 @@ var indexes = []index{
 	{schema.IndexEntityConfigs, schema.GSI3PK, schema.GSI3SK, nil},
 }
 
-// TableInput describes the table: for CreateTable, and for infrastructure code
-// that makes it. TTL on the attribute "ttl" is to be enabled besides.
+// TableInput describes the table: for CreateTable, and for infrastructure code that makes it. Enable
+// TTL on the attribute "ttl" too.
 func (r *Repository) TableInput() *dynamodb.CreateTableInput {
 	in := &dynamodb.CreateTableInput{
 		TableName:   aws.String(r.Table()),
@@ -65,8 +64,8 @@ func keySchema(hash, sort string) []types.KeySchemaElement {
 	}
 }
 
-// tableFaults says what keeps a table from being ours, and what to do about it, or "". Other projections
-// are accepted: they cost more, but nothing depends on them.
+// tableFaults returns why a table is not usable, and the fix; "" if it is usable. Other projections are
+// accepted: they cost more, but nothing depends on them.
 func tableFaults(want *dynamodb.CreateTableInput, described *types.TableDescription) string {
 	var faults, missing []string
 	for _, f := range table.CompareKeys(want, described) {
@@ -89,7 +88,7 @@ func tableFaults(want *dynamodb.CreateTableInput, described *types.TableDescript
 	return ""
 }
 
-// tableRemarks says what an operator should know about a usable table.
+// tableRemarks returns the shortcomings of a usable table, for the operator.
 func tableRemarks(table *types.TableDescription) []string {
 	var remarks []string
 	for _, x := range table.GlobalSecondaryIndexes {

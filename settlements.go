@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// mostSettling bounds the leases that a limiter settles behind their callers, and
-	// mostSettlingOf those of one bucket: one that hangs must not put every caller in line.
+	// mostSettling bounds the leases that a limiter settles behind their callers, and mostSettlingOf
+	// those of one bucket: a bucket that hangs must not delay every caller.
 	mostSettling   = 1024
 	mostSettlingOf = 64
 )
@@ -20,8 +20,8 @@ type settlements struct {
 	mu     sync.Mutex
 	leases int
 	of     map[*lane.Lane]int
-	// closed means that no lease comes any more, and idle is closed when none is left; nil
-	// while nobody waits for that. failed is what went wrong since.
+	// closed means that no further lease is taken. idle is closed when the last lease leaves; nil if
+	// close does not wait. failed are the unconfirmed corrections since the close.
 	closed bool
 	idle   chan struct{}
 	failed []*UnconfirmedError
@@ -44,7 +44,7 @@ func (s *settlements) enter(lanes []*lane.Lane) bool {
 	return true
 }
 
-// leave lets a lease go that enter took, with what went wrong.
+// leave releases a lease that enter took, with its unconfirmed corrections.
 func (s *settlements) leave(lanes []*lane.Lane, failed []*UnconfirmedError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *settlements) close(ctx context.Context) {
 	}
 }
 
-// unsettled is what Close says of them, once; nil if all are settled.
+// unsettled returns the error of Close, once; nil if all leases are settled.
 func (s *settlements) unsettled() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

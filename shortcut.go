@@ -13,12 +13,12 @@ import (
 	"github.com/dynalimit/dynalimit/levels"
 )
 
-// The path that sends nothing: most calls charge one bucket, and what leads them there is the
-// same for all of an entity on a resource. A lane keeps that, so that such a call is one look-up,
-// one look at the clock, and what the lane's lock guards.
+// The path without a request: most calls charge one bucket, and always the same one for an entity on a
+// resource. The lane caches the way there, so such a call costs one look-up, one read of the clock, and
+// the work under the lane's lock.
 
-// shortcut is what calls without options of one entity on one resource are answered from memory
-// by. But for what it remembers it never changes.
+// shortcut answers calls without options of one entity on one resource from memory. Only its denied
+// changes.
 type shortcut struct {
 	desk *desk
 	lane *lane.Lane
@@ -27,22 +27,22 @@ type shortcut struct {
 	policy UnavailablePolicy
 	// resolved is the configuration that cfg is made of.
 	resolved config.Held
-	// denied is what was denied last; the lane's lock guards it.
+	// denied is the last denial; the lane's lock guards it.
 	denied plan.Denial
 }
 
 // unnamed is the need of a limit that a call does not name.
 const unnamed = -1
 
-// knownCall is a call of which there is a shortcut; the zero value is any other.
+// knownCall is a call with a shortcut; the zero value is any other call.
 type knownCall struct {
 	by    *shortcut
 	needs plan.Needs
 	at    lane.Instant
 }
 
-// know finds the shortcut of a call. It returns false if there is none, it is not fresh, the bucket
-// is paused, or the amounts are not right.
+// know finds the shortcut of a call. It returns false if the call has no fresh shortcut, the bucket is
+// paused, or the amounts are not valid.
 func (d *desk) know(call *knownCall, entity, resource string, amounts Amounts, opts []AcquireOption) bool {
 	if len(opts) > 0 {
 		return false
@@ -105,7 +105,7 @@ func shortcutTo(bucket *lane.Lane) *shortcut {
 	return nil
 }
 
-// find is what routes.find finds for a request that has the shortcut.
+// find resolves a request from the shortcut, as routes.find does.
 func (s *shortcut) find(r *request, c cascade) (cascade, UnavailablePolicy) {
 	return c.with(s.lane, s.cfg, r.amounts), cmp.Or(r.policyAt(s.resolved.Value, s.cfg), s.policy)
 }
@@ -128,9 +128,8 @@ func (s *shortcut) needs(amounts Amounts, of *plan.Needs) bool {
 	return named == len(amounts) && named > 0
 }
 
-// answer answers a call that has a shortcut from memory: from what was debited ahead if that is
-// enough, else by a denial if the bucket's last image denies it. It returns false if the store has
-// to be asked.
+// answer answers a call from memory: from the stock if that suffices, else with a denial if the
+// bucket's last image denies it. It returns false if the store must be asked.
 func (k *knownCall) answer(ctx context.Context) (*Lease, bool, error) {
 	if k.by.desk.observer.AcquireStart != nil { // it may have taken its time
 		_, k.at = k.by.desk.read()
@@ -147,7 +146,7 @@ func (k *knownCall) answer(ctx context.Context) (*Lease, bool, error) {
 	return nil, false, nil
 }
 
-// serve takes from what was debited ahead; nil if that is not enough.
+// serve takes the amounts from the stock. It returns nil if the stock is too small.
 func (s *shortcut) serve(ctx context.Context, of *plan.Needs, at lane.Instant) *Lease {
 	shown, ok := s.lane.Ahead.ServeNeeds(ctx, of, s.cfg, at)
 	if !ok {
@@ -182,7 +181,7 @@ type servedLease struct {
 	grant grant
 }
 
-// grant is what such a lease is, until it is corrected or looked at: a charge is made of it then.
+// grant is the state of a lease served from memory until its first use. Then a charge is made from it.
 type grant struct {
 	by    *shortcut
 	needs plan.Needs
@@ -191,7 +190,7 @@ type grant struct {
 	now   int64
 }
 
-// charge makes the charge of a grant, as that of a lease whose levels were all served.
+// charge makes the charge of a grant, like that of a lease whose levels were all served.
 func (g *grant) charge() *charge {
 	s, amounts := g.by, make(Amounts, plan.MostNeeds)
 	for i := range s.cfg.Limits {

@@ -12,8 +12,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// taking is one try to take what a charge asks from its buckets. It belongs to its
-// caller's goroutine.
+// taking is one try to take the amounts of a charge from its buckets. It belongs to its caller's
+// goroutine.
 type taking struct {
 	charge *charge
 	at     position
@@ -24,10 +24,9 @@ type taking struct {
 // A transaction holds all buckets of the longest chain: each level has a resource and its groups.
 const _ = uint(ddb.MaxTransact - schema.MaxDepth*(1+schema.MaxGroups))
 
-// take charges the levels. The policy decides at those that do not answer, and the buckets
-// decide at the others: side by side, or in one transaction. A transaction that is not
-// answered does not say which of its buckets is silent, so where one may be, the levels are
-// charged side by side too.
+// take charges the levels. The policy decides at those that do not answer, and the buckets decide at
+// the others: side by side, or in one transaction. An unanswered transaction does not show which of its
+// buckets is silent. So the levels are also charged side by side where one may be.
 func (t *taking) take(ctx context.Context) error {
 	c := t.charge
 	if c.levels == nil {
@@ -80,10 +79,9 @@ func mayBeSilent(lv level) bool {
 	return lv.unasked || lv.lane.Contact.Suspected() && !lv.skipped()
 }
 
-// sideBySide asks the lanes of all levels at the same time: ChargeParallel. A call whose
-// entity has no parents goes the same way, with one level. If one denies or fails, the
-// grants of the others are given back. Lanes run beside each other; the first one runs on
-// this goroutine if it rests.
+// sideBySide asks the lanes of all levels at the same time: ChargeParallel. A call whose entity has no
+// parents goes the same way, with one level. If one denies or fails, the grants of the others are given
+// back. Lanes run in parallel. This goroutine drives the first one if that is idle.
 func (t *taking) sideBySide(ctx context.Context) error {
 	levels := t.charge.levels
 	ops := make([]*lane.Op, len(levels))
@@ -135,9 +133,8 @@ func (t *taking) sideBySide(ctx context.Context) error {
 	return t.conclude(ctx, ops, t.charge.policy)
 }
 
-// await waits for an op of a call, until it has its result, its bucket or table is known
-// not to answer, or the call's time for the store is over. It returns false if ctx has
-// ended.
+// await waits until an op has its result, its bucket or table is known not to answer, or the call's
+// time for the store is over. It returns false if ctx has ended.
 func (t *taking) await(ctx context.Context, at *lane.Lane, o *lane.Op) bool {
 	select {
 	case <-o.Done:
@@ -223,14 +220,14 @@ func (t *taking) conclude(ctx context.Context, ops []*lane.Op, policy Unavailabl
 	return joined(err, unconfirmed, c.undo(ctx))
 }
 
-// outcome is what the levels of an acquire came to together.
+// outcome is the combined result of an acquire's levels.
 type outcome struct {
 	// denied means that the bucket of some level denied.
 	denied bool
-	// failure is an error of the store, about which the policy decides. fault is a bug
-	// or a bad request; it never fails open, whatever the other levels did.
+	// failure is an error of the store; the policy decides about it. fault is a bug or a bad request.
+	// It never fails open, whatever the other levels did.
 	failure, fault error
-	// counted means that all that failed counts alone, because a level is unlimited.
+	// counted means that every failed level only counts, because a level is unlimited.
 	counted bool
 }
 
@@ -259,8 +256,8 @@ func (t *taking) bookResults(ops []*lane.Op) outcome {
 	return sum
 }
 
-// disownFailed names what a failed acquire may have been charged although no answer
-// came. If a write is still under way, what it is granted is given back.
+// disownFailed returns the error for amounts that a failed acquire may have charged although no answer
+// came. It follows a write in flight, and its grant is given back.
 func (t *taking) disownFailed(ops []*lane.Op) error {
 	var unconfirmed error
 	for i, o := range ops {

@@ -10,10 +10,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
-// A call one of whose buckets is asked first. A paced level's take queues first, and the
-// others go out with its write, so that no child is debited while its parent waits for its
-// turn. Where a call charges groups, the bucket that may well deny answers first: to give back
-// what all others granted would cost a write each.
+// Calls that ask one bucket first. The take of a paced level queues first, and the others go out with
+// its write, so that no child is debited while its parent waits for its turn. If a call charges groups,
+// the bucket that is likely to deny answers first: giving back the grants of the others would cost a
+// write each.
 
 // firstLevel is the level that is asked before the others, -1 for none. decides means that they
 // wait for its answer.
@@ -34,8 +34,8 @@ func (t *taking) firstLevel() (first int, decides bool) {
 	return -1, false
 }
 
-// pacedLevel is the level whose lane has to wait longest for its turn. It is -1 if none
-// has to wait, or if there is only one level.
+// pacedLevel returns the level whose lane has the longest wait for its turn. It is -1 if no lane has to
+// wait, or if there is only one level.
 func (t *taking) pacedLevel() int {
 	paced, longest := -1, time.Duration(0)
 	if t.charge.spread() < 2 {
@@ -53,7 +53,7 @@ func (t *taking) pacedLevel() int {
 	return paced
 }
 
-// writeFirst queues the take of one level and waits until its write is sent or, if it decides,
+// writeFirst queues the take of one level and waits until its write is sent or, if decides is set,
 // answered. over means that this level ended the call before the others were asked.
 func (t *taking) writeFirst(ctx context.Context, ops []*lane.Op, first int, decides bool) (over bool, err error) {
 	o, lv := ops[first], &t.charge.levels[first]
@@ -103,8 +103,8 @@ func (t *taking) awaitSent(ctx context.Context, at *lane.Lane, o *lane.Op, sent 
 	return t.await(ctx, at, o) // decides, as of any op that takes too long
 }
 
-// noteOthers notes what the other levels hold, for a denial by the level that was asked
-// first: from memory, or read side by side. It returns false if a lane has to say it.
+// noteOthers records the balances of the other levels, for a denial by the first level: from memory, or
+// read at the same time. It returns false if a lane must decide.
 func (t *taking) noteOthers(ctx context.Context, asked int) bool {
 	now, rank := t.charge.desk.nowMS(), t.at.rank() // of t, nothing is left to the reads: it stays on the stack
 	var reads sync.WaitGroup

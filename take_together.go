@@ -14,9 +14,9 @@ import (
 // silent. So each of them is asked by itself next, side by side, and one that does not
 // answer then opens.
 
-// together charges all levels in one transaction. A denial by a recent image writes
-// nothing. One that has to bring a newer configuration, or that may be older than what is on its
-// way back, goes the parallel way.
+// together charges all levels in one transaction. A denial by a recent image writes nothing. A denial
+// falls back to sideBySide if the level has to write a newer configuration, or if a give-back to it is
+// in flight.
 func (t *taking) together(caller context.Context) error {
 	ctx, cancel := context.WithDeadline(caller, t.patience.bound())
 	defer cancel()
@@ -51,8 +51,8 @@ func (t *taking) together(caller context.Context) error {
 	return t.concludeTogether(ctx, caller, contended(r.entity, r.resource))
 }
 
-// rounds counts how often a transaction was decided again. Throttling counts apart: it
-// is no failure as long as there is time.
+// rounds counts how often a transaction was decided again. Throttling counts apart: it is not a failure
+// as long as there is time.
 type rounds struct{ refused, throttled int }
 
 // throttledBackoff is the wait before a throttled transaction is decided again.
@@ -80,8 +80,8 @@ func (t *taking) proposeAll(ctx context.Context, round int) ([]lane.Proposal, er
 	return proposals, err
 }
 
-// propose decides the write of every level, for a call that was refused round times.
-// certain lets no level pass by an image too old to deny from.
+// propose decides the write of every level, for a call that was refused round times. certain means that
+// images too old to deny from are read again.
 func (t *taking) propose(ctx context.Context, round int, certain bool) ([]lane.Proposal, error) {
 	proposals := make([]lane.Proposal, len(t.charge.levels))
 	for i := range t.charge.levels {
@@ -98,8 +98,8 @@ func (t *taking) propose(ctx context.Context, round int, certain bool) ([]lane.P
 	return proposals, nil
 }
 
-// denies reports whether some level denies, and whether such a level has to decide by itself: it
-// has a newer configuration to bring, or something is on its way back to it.
+// denies reports whether some level denies, and whether such a level must decide by itself: it has a
+// newer configuration to write, or a give-back to it is in flight.
 func denies(proposals []lane.Proposal) (denied, alone bool) {
 	for i := range proposals {
 		p := &proposals[i]
@@ -109,7 +109,7 @@ func denies(proposals []lane.Proposal) (denied, alone bool) {
 	return denied, alone
 }
 
-// denyProposed is the denial by levels whose take would have to wait.
+// denyProposed returns the denial by levels whose take would have to wait.
 func (c *charge) denyProposed(proposals []lane.Proposal) error {
 	for i := range proposals {
 		if v := proposals[i].View; v.Config != nil {
@@ -119,9 +119,8 @@ func (c *charge) denyProposed(proposals []lane.Proposal) error {
 	return c.denial()
 }
 
-// concludeTogether ends a call whose transaction failed. If nothing was answered, its levels
-// are asked one by one in the time that is left; the transaction may have charged them, and
-// what it did is given back.
+// concludeTogether ends a call whose transaction failed. If nothing was answered, it asks the levels
+// one by one in the remaining time. The transaction may have charged them; its charges are given back.
 func (t *taking) concludeTogether(ctx, caller context.Context, err error) error {
 	if caller.Err() != nil {
 		return caller.Err()
@@ -143,8 +142,7 @@ func (t *taking) concludeTogether(ctx, caller context.Context, err error) error 
 	return t.sideBySide(caller)
 }
 
-// outOfTime is the error of a call whose time for the store is over; err is what it met
-// last.
+// outOfTime returns the error of a call whose time for the store is over. err is its last error.
 func (t *taking) outOfTime(err error) error {
 	for i := range t.charge.levels {
 		if lv := &t.charge.levels[i]; !lv.skipped() && lv.lane.Contact.Quiet(t.patience.began) < leastSilence {

@@ -26,7 +26,7 @@ type transaction struct {
 	tries, unanswered int
 }
 
-// newTransaction makes the transaction of what levels proposed.
+// newTransaction makes the transaction of the levels' proposals.
 func newTransaction(c *charge, proposals []lane.Proposal) *transaction {
 	t := &transaction{Transaction: store.NewTransaction(), charge: c, proposals: proposals}
 	lanes := c.desk.lanes
@@ -69,14 +69,13 @@ func (t *transaction) commit(ctx context.Context, round int) (transactionAnswer,
 }
 
 const (
-	// lostAskedAfter is how long, at first, a transaction that got no answer is left alone
-	// before it is asked for, and lostForgotten when it is not asked for any more:
-	// DynamoDB knows its token for ten minutes.
+	// lostAskedAfter is the first wait before an unanswered transaction is asked for, and lostForgotten
+	// the time until it is given up: DynamoDB knows its token for ten minutes.
 	lostAskedAfter = 500 * time.Millisecond
 	lostForgotten  = 9 * time.Minute
 )
 
-// transactionAnswer is what a transaction came to.
+// transactionAnswer is the outcome of a transaction.
 type transactionAnswer struct {
 	verdict ddb.Verdict
 	images  map[int]*schema.Image // of the conditions that failed, by place
@@ -87,9 +86,9 @@ type transactionAnswer struct {
 // maxLost is after how many lost answers the levels of a transaction are asked one by one.
 const maxLost = 2
 
-// deliver sends a transaction until it is known whether it landed. One whose answer
-// was lost is sent again byte for byte, with the same token, unless the silence lasts: then,
-// or if ctx ends, it is unconfirmed. A dead connection is no silence.
+// deliver sends a transaction until its outcome is known. After a lost answer it sends the same bytes
+// and token again. If the silence lasts, or ctx ends, the transaction is unconfirmed. A dead connection
+// does not count as silence.
 func (t *transaction) deliver(ctx context.Context) transactionAnswer {
 	for {
 		t.tries++
@@ -144,9 +143,9 @@ func (t *transaction) book(a transactionAnswer, asked lane.Asked, round int) err
 	return a.err
 }
 
-// doubtUnanswered counts what a try without an answer would charge: a later try was refused,
-// but it may be on its way, and land when there is room again. All tries have one token, and
-// so land once together.
+// doubtUnanswered counts the charge of an unanswered try as in doubt. A later try was refused, but the
+// earlier one may be in flight, and land when there is room again. All tries have one token, and so
+// land at most once.
 func (t *transaction) doubtUnanswered() {
 	if t.unanswered == 0 {
 		return
@@ -156,8 +155,7 @@ func (t *transaction) doubtUnanswered() {
 	}
 }
 
-// observe tells the observer that a transaction begins. The function it returns
-// tells of its end.
+// observe reports the start of a transaction to the observer. The returned function reports its end.
 func (t *transaction) observe(ctx *context.Context) (end func(transactionAnswer)) {
 	o, r, stopwatch := &t.charge.desk.observer, &t.charge.request, t.charge.desk.stopwatch
 	if o.WriteStart == nil && o.WriteEnd == nil {
@@ -240,7 +238,7 @@ func (t *transaction) awaitAnswers() bool {
 	return false
 }
 
-// committed is what a transaction granted to a level. DynamoDB returns no image for a
+// committed returns the grant of a landed transaction at a level. DynamoDB returns no image for a
 // transaction, so the image is computed, and the lane reads the bucket before it denies.
 func (lv *level) committed(p *lane.Proposal, b *store.Buckets) lane.Result {
 	image := p.View.Image

@@ -19,7 +19,7 @@ const (
 // given refuses a nil context, which would end in a panic far from its cause.
 func given(ctx context.Context) error { return problem.NoContext(ctx, "dynalimit") }
 
-// checkNow refuses a clock whose times cannot be stored.
+// checkNow refuses a clock with times that cannot be stored.
 func checkNow(now func() time.Time) error {
 	if reason := ddb.CheckSource(now); reason != "" {
 		return invalid("options.Now", "%s", reason)
