@@ -18,8 +18,8 @@ type access struct {
 	key              schema.Item
 	slot             int
 	contact          *Contact
-	// nowMS is the time in Unix ms, sureMS what has surely passed of it, and ask says when a
-	// request is sent.
+	// nowMS is the time in Unix ms, and sureMS the latest time that has surely passed by DynamoDB's
+	// clock. ask returns the instant and order of a request.
 	nowMS, sureMS func() int64
 	ask           func() Asked
 }
@@ -34,8 +34,8 @@ func (a access) read(ctx context.Context, hint *schema.LimitSet) (image *schema.
 	return image, asked, err
 }
 
-// readPatiently is read for who cannot leave the bucket and come back: a read that is
-// throttled is sent again, as often as a write.
+// readPatiently reads for a caller that cannot come back to the bucket later. It retries a throttled
+// read as often as a write.
 func (a access) readPatiently(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked Asked, err error) {
 	for try := range MaxTries {
 		image, asked, err = a.read(ctx, hint)
@@ -46,12 +46,13 @@ func (a access) readPatiently(ctx context.Context, hint *schema.LimitSet) (image
 	return image, asked, err
 }
 
-// turnMS is for how long callers who give an entity another plan go by the limits in the bucket, in ms.
+// turnMS is the time for which callers that give an entity another plan accept the limits in the
+// bucket, in ms.
 const turnMS = 1000
 
-// view puts what is known of the bucket under the batch's configuration. It reads the
-// configuration again if the image may hold a newer one that matters. If that read brings
-// no answer, the bucket's own parameters decide, as if its configuration were newer.
+// view applies the batch's configuration to the known image. It reads the configuration again if the
+// image may have a newer one that matters. If that read gets no answer, the bucket's own parameters
+// decide, as if its configuration were newer.
 func (a access) view(ctx context.Context, known *sight, b *batch) (plan.View, error) {
 	cfg := b.config()
 	if cfg != nil && cfg.Origin != nil && cfg.Origin.Phase != nil { // it may have raises that have ended
@@ -83,8 +84,8 @@ func (a access) view(ctx context.Context, known *sight, b *batch) (plan.View, er
 	return v, nil
 }
 
-// standing returns how a configuration stands to the image before anything is read again. missing
-// means that the batch charges a limit that the bucket lacks.
+// standing compares a configuration with the image before a new read. missing means that the batch
+// charges a limit that the bucket lacks.
 func (a access) standing(known *sight, b *batch, cfg *plan.Config, missing bool) plan.Standing {
 	st := plan.Compare(known.image, cfg, known.seenTick)
 	switch {

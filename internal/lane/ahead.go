@@ -11,31 +11,30 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Ahead debits from a bucket before calls ask, and serves calls from its stock. It is nil
-// in a lane whose limiter does not prefetch. The lane's mutex guards it; it knows nothing
-// else of its lane but what it is given.
+// Ahead prefetches tokens of a bucket and serves calls from its stock. It is nil in a lane whose
+// limiter does not prefetch. The lane's mutex guards it; it knows only those parts of its lane that are
+// fields here.
 type Ahead struct {
 	stock stock
 	// among are all those of the process.
 	among *aheads
-	// mu is the lane's mutex. known is what the lane knows of the bucket, line who waits for
-	// it, and contact whether it answers.
+	// mu is the lane's mutex. known is the lane's sight of the bucket, line its waiters, and contact
+	// whether it answers.
 	mu      *sync.Mutex
 	known   *sight
 	line    *Line
 	contact *Contact
-	// submit queues an op; mu is held. served is told what calls are served, nil if nobody
-	// wants to know.
+	// submit queues an op; mu is held. served receives the served amounts; it may be nil.
 	submit func(*Op)
 	served func(context.Context, Served)
-	// asked has room for what a call asks; mu guards it.
+	// asked has room for the amounts of a call; mu guards it.
 	asked []plan.Signed
 }
 
-// Served is what a call was served from tokens debited ahead.
+// Served is an amount served to a call from prefetched tokens.
 type Served struct {
-	// Amounts are what the call asked for, Incarnation is the bucket from which they
-	// were debited, and Sent says when, by the lane's clock.
+	// Amounts are the requested amounts. Incarnation is the bucket from which they were debited, and
+	// Sent the time of the debit, by the lane's clock.
 	Amounts     []plan.Signed
 	Incarnation []byte
 	Sent        int64
@@ -43,8 +42,8 @@ type Served struct {
 	Back bool
 }
 
-// aheads are those of a process that hold tokens. now is a clock in ms that never goes
-// back, nowMS the time by which buckets refill, and doubt counts amounts in doubt.
+// aheads are a process's Aheads that hold tokens. now is a clock in ms that never goes back, nowMS the
+// time by which buckets refill. doubt counts amounts in doubt.
 type aheads struct {
 	now, nowMS func() int64
 	doubt      func([]plan.Signed)
@@ -89,10 +88,9 @@ func (s *aheads) close() {
 	}
 }
 
-// Serve takes amounts from what was debited ahead, all or nothing. r shows the bucket as
-// last seen; sent says when the tokens were debited, for PutBack. It serves nobody while
-// others wait in line, nor a call with limits of its own. ctx is the call's context, for
-// its values.
+// Serve takes amounts from the stock, all or nothing. r shows the last image of the bucket. sent is the
+// time of the debit, for PutBack. It serves nobody while others wait in line, nor a call with limits of
+// its own. ctx is the call's context, for its values.
 func (a *Ahead) Serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config) (r Result, sent int64, ok bool) {
 	if cfg.Override || a.line.Waited() {
 		return r, 0, false
@@ -106,8 +104,8 @@ func (a *Ahead) Serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config
 	return Result{Image: a.known.image, Now: at.MS, Config: cfg}, sent, true
 }
 
-// Instant is one look at the clocks: in Unix ms, by which buckets refill, and in ms since
-// Registry.Began, by which what was debited ahead grows old.
+// Instant is one reading of the clocks. MS is in Unix ms, for the refill of buckets. Elapsed is in ms
+// since Registry.Began, for the age of prefetched tokens.
 type Instant struct{ MS, Elapsed int64 }
 
 // ServeNeeds is Serve for needs that no level above counts. It returns the bucket as last seen.
@@ -143,8 +141,8 @@ func (a *Ahead) serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config
 	return sent, ok
 }
 
-// PutBack returns what Serve gave to a call, because another level denied it. The tokens
-// keep their age.
+// PutBack returns served amounts to the stock, because another level denied the call. The tokens keep
+// their age.
 func (a *Ahead) PutBack(ctx context.Context, asked []plan.Signed, r plan.Reading, sent int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -153,14 +151,14 @@ func (a *Ahead) PutBack(ctx context.Context, asked []plan.Signed, r plan.Reading
 	a.lapseLater()
 }
 
-// tell tells what a call was served, or has put back. mu must be held.
+// tell reports served amounts, or their return, to a.served. mu must be held.
 func (a *Ahead) tell(ctx context.Context, asked []plan.Signed, of []byte, sent int64, back bool) {
 	if a.served != nil { // else it makes no garbage
 		a.served(ctx, Served{Amounts: slices.Clone(asked), Incarnation: of, Sent: sent, Back: back})
 	}
 }
 
-// queue queues an op of the stock; nil for none. mu must be held.
+// queue queues an op of the stock, unless it is nil. mu must be held.
 func (a *Ahead) queue(o *Op) {
 	if o != nil {
 		a.submit(o)
@@ -180,7 +178,7 @@ func (a *Ahead) fetchOp(cfg *plan.Config) *Op {
 // lapsed. mu must be held.
 func (a *Ahead) lapsedOp() *Op { return a.booked(a.stock.lapsedOp(a.known)) }
 
-// booked has the outcome of an op of the stock booked; nil for none.
+// booked makes an op of the stock book its outcome. o may be nil.
 func (a *Ahead) booked(o *Op) *Op {
 	if o != nil {
 		o.onOutcome = func(r Result) { a.book(o, r) }

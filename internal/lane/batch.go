@@ -24,7 +24,7 @@ func (b *batch) ops() []*Op {
 	return slices.Concat(b.adjusts, b.takes)
 }
 
-// asksOf returns what ops ask, in room if that is enough.
+// asksOf appends the asks of ops to room.
 func asksOf(room []*plan.Ask, ops []*Op) []*plan.Ask {
 	for _, o := range ops {
 		room = append(room, &o.Ask)
@@ -57,8 +57,8 @@ func (b *batch) first() *Op {
 	return b.adjusts[0]
 }
 
-// config is the configuration that the batch is decided under: that of the takes, or of
-// the last adjust if there are none.
+// config is the configuration for the decision of the batch: that of the takes, or of the last adjust
+// if there are no takes.
 func (b *batch) config() *plan.Config {
 	if len(b.takes) > 0 {
 		return b.takes[0].cfg
@@ -66,9 +66,9 @@ func (b *batch) config() *plan.Config {
 	return b.adjusts[len(b.adjusts)-1].cfg
 }
 
-// refundsUnseen reports whether an adjust gives back to another incarnation than the image shows, to no
-// bucket, to a limit that the image lacks, or to a quota in an earlier window than it was taken in. The
-// image may be older than the grant: a transaction's answer shows no image.
+// refundsUnseen reports whether the image cannot place a give-back. The image shows another incarnation
+// or no bucket, lacks the limit, or shows an earlier window of the quota. It may be older than the
+// grant, because a transaction's answer shows no image.
 func (b *batch) refundsUnseen(image *schema.Image) bool {
 	return slices.ContainsFunc(b.adjusts, func(o *Op) bool {
 		return o.Refusals == 0 && o.GivesBack() && (o.refundsOtherIncarnation(image) || o.refundsUnknownLimit(image) || o.refundsLaterWindow(image))
@@ -107,9 +107,8 @@ func sameConfig(a, b *plan.Config) bool {
 	return a == b || string(a.Fingerprint) == string(b.Fingerprint) && a.Override == b.Override && a.Shadow == b.Shadow
 }
 
-// next forms the next batch: all adjusts, and the takes that have the same configuration
-// as the first take. adjustsOnly leaves out the takes, if there are adjusts. It is false if
-// nothing is queued.
+// next forms the next batch: all adjusts, and the takes with the same configuration as the first take.
+// adjustsOnly leaves out the takes, if there are adjusts. It is false if nothing is queued.
 func (q *queue) next(adjustsOnly bool) (batch, bool) {
 	if len(q.ops) == 0 {
 		return batch{}, false

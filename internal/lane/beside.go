@@ -7,8 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Beside looks at a bucket, and decides, beside the lane's own work: from a copy of what the
-// lane knew when it was made. It belongs to one goroutine.
+// Beside reads and decides for a bucket outside the lane's own work, from a copy of the lane's sight.
+// It belongs to one goroutine.
 type Beside struct {
 	lane  *Lane
 	known sight
@@ -16,7 +16,7 @@ type Beside struct {
 	returning bool
 }
 
-// BesideOf returns what is known of a lane's bucket now.
+// BesideOf copies the current sight of a lane's bucket.
 func BesideOf(l *Lane) Beside {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,9 +46,9 @@ func (b *Beside) Look(ctx context.Context) error {
 	return nil
 }
 
-// Inspect reads the bucket and puts it under a configuration. It writes nothing. If there is
-// no bucket, older reads the one that a call would find in its place, and the lane hears
-// nothing of it. A nil older reads nothing.
+// Inspect reads the bucket and applies a configuration. It writes nothing. If the bucket does not
+// exist, older reads the bucket of the older layout that a call would take over; the lane does not see
+// that one. older may be nil.
 func (b *Beside) Inspect(ctx context.Context, cfg *plan.Config, older func(context.Context) (*schema.Image, error)) (plan.View, error) {
 	if err := b.Look(ctx); err != nil {
 		return plan.View{}, err
@@ -63,31 +63,30 @@ func (b *Beside) Inspect(ctx context.Context, cfg *plan.Config, older func(conte
 	return b.view(ctx, NewTake(ctx, nil, cfg))
 }
 
-// view puts what is known under the configuration of a take.
+// view applies the configuration of a take to the known image.
 func (b *Beside) view(ctx context.Context, o *Op) (plan.View, error) {
 	return b.lane.owner.access(b.lane).view(ctx, &b.known, &batch{takes: o.asList()})
 }
 
 // Proposal is one bucket's part of a transaction.
 type Proposal struct {
-	// View is what the proposal was decided from, Write the decision and Rows what it does to each
-	// limit.
+	// View is the basis of the proposal, Write the decision and Rows its effect on each limit.
 	View  plan.View
 	Write plan.Write
 	Rows  plan.Rows
-	// Beyond is what limits in shadow do not have: it is counted and not charged.
+	// Beyond is the part that exceeds limits in shadow: it is counted and not charged.
 	Beyond []plan.Signed
-	// Waits means that the take does not fit beside Left, what is left to waiters. There
-	// is no Write then.
+	// Waits means that the take does not fit next to Left, the amounts left to waiters. Then Write is
+	// empty.
 	Waits bool
 	Left  plan.Promises
 	// Returning means that something was on its way back to the bucket, which the view lacks.
 	Returning bool
 }
 
-// Propose decides how to charge the bucket together with others: for a caller of a rank
-// whose call was refused so many times. A denial needs an image no older than a second, and
-// so does what is to be certain.
+// Propose decides how to charge the bucket as a part of a transaction. rank is the caller's seniority,
+// refused the number of refusals of its call. A denial needs an image at most a second old. So does
+// every proposal if certain is set.
 func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.Signed, rank uint64, refused int, certain bool) (Proposal, error) {
 	o := NewTake(ctx, amounts, cfg)
 	o.Refusals = refused
@@ -123,9 +122,8 @@ func (b *Beside) recent(ctx context.Context, o *Op, certain bool) (plan.View, er
 	}
 }
 
-// Due is how long a waiter has to wait, in ms, until its amounts fit after the waiters
-// before it have been served. known is false if the last image is too old to say, or was
-// written under another configuration.
+// Due returns the wait in ms until a waiter's amounts fit after those of the waiters before it. known
+// is false if the last image is too old to say, or was written under another configuration.
 func (b *Beside) Due(w *Waiter, now int64) (wait int64, known bool) {
 	if !b.known.known || !b.known.fresh(now) {
 		return 0, false

@@ -11,12 +11,12 @@ import (
 // its own, that the bucket is silent.
 type Contact struct {
 	table *Table // the registry's: a process remembers many lanes
-	// heard is when a request about the bucket was last answered, in Unix nanoseconds.
+	// heard is the time of the last answer about the bucket, in Unix nanoseconds.
 	heard atomic.Int64
 	// again is there while the bucket does not answer, and closed when it does again.
 	again atomic.Pointer[chan struct{}]
-	// suspect means that the bucket may be the one of a transaction that does not answer;
-	// pausing that the lane waits for its turn to write.
+	// suspect means that the bucket may be the silent one of an unanswered transaction. pausing means
+	// that the lane waits for its turn to write.
 	suspect, pausing atomic.Bool
 }
 
@@ -43,9 +43,8 @@ func (c *Contact) NoteAnswer() {
 	c.suspect.Store(false)
 }
 
-// Suspect notes that a transaction which got no answer was also about this bucket, so that
-// it may be the one that does not answer: until it has answered, or is silent, it is asked
-// by itself.
+// Suspect marks the bucket as perhaps silent, after an unanswered transaction with it. Until it has
+// answered, or is silent, calls ask it by itself.
 func (c *Contact) Suspect() { c.suspect.Store(true) }
 
 // Suspected reports whether the bucket is to be asked by itself.

@@ -5,14 +5,14 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// move is what is decided of a turn: a write, and what it carries. A value.
+// move is the decision of a turn: a write, and the ops that it carries. A value.
 type move struct {
-	// view is what the write was decided from, rows what it does to each limit, and carried
-	// are its ops, adjusts first.
+	// view is the basis of the write, rows its effect on each limit. carried are its ops, adjusts
+	// first.
 	view    plan.View
 	rows    plan.Rows
 	carried []*Op
-	// write is what is written; giveBack is, if its kind is GiveBack.
+	// write is the write; for the kind GiveBack the statement is in giveBack.
 	write    plan.Write
 	giveBack schema.GiveBack
 	// adjusts means that it carries adjusts. givesBack means that something is given back.
@@ -22,45 +22,45 @@ type move struct {
 	brings bool
 }
 
-// facts are what a turn is decided from: a value, which is not changed.
+// facts are the input of a turn's decision: a value, which is not changed.
 type facts struct {
-	// adjusts and takes are what the write may carry. room is for its rows.
+	// adjusts and takes are the ops that the write may carry. room is for its rows.
 	adjusts, takes []*Op
 	room           plan.Rows
-	// view is the bucket under the configuration in force, known what else is known of it,
-	// and heads are the waiters at the head of its line.
+	// view is the bucket under the configuration in force, and known the lane's sight of it. heads are
+	// the waiters at the head of its line.
 	view  plan.View
 	known sight
 	heads []head
 	// looked means that the bucket was read just now, because others take from it.
 	looked bool
-	// shareHalvings is how often the share that one write takes was halved, and mayHousekeep
-	// allows a claim whose only reason is the age of the refill instant.
+	// shareHalvings is how often the share of one write was halved. mayHousekeep allows a claim only
+	// because the refill instant is old.
 	shareHalvings int
 	mayHousekeep  bool
 }
 
-// excluded is a take that does not fit, with what goes before it.
+// excluded is a take that does not fit, with the amounts that go before it.
 type excluded struct {
 	op         *Op
 	precedence plan.Precedence
 }
 
-// decided is what becomes of the ops of a turn. A value: whoever has it does what it says.
+// decided is the decision about the ops of a turn. A value: the turn carries it out.
 type decided struct {
 	endings
 	// again are left for the next write, which is decided from the answer to this one.
 	again []*Op
 	// left do not fit, and the write carries nothing: they are denied, if that is certain.
 	left []excluded
-	// move is the write; it carries nothing if there is none.
+	// move is the write; carried is empty if there is nothing to write.
 	move move
 }
 
 // endings are ops that end, with their results.
 type endings struct {
 	ends []ending
-	// lost are the waiters whose try came, and others were first.
+	// lost are the waiters that tried, but other processes were first.
 	lost []*Waiter
 }
 
@@ -83,7 +83,7 @@ func (e *endings) deny(v plan.View, unfit []excluded) {
 	}
 }
 
-// lose notes that others were first, of the waiters whose takes do not fit.
+// lose adds the waiters of takes that do not fit: other processes were first.
 func (e *endings) lose(unfit []excluded) {
 	for _, x := range unfit {
 		if x.op.Waiter != nil {
@@ -92,9 +92,9 @@ func (e *endings) lose(unfit []excluded) {
 	}
 }
 
-// decide decides a turn. It is pure. plan.Decide says what the write carries: takes of limits that are
-// gone end, and adjusts into a debt that cannot be stored; the rest is carried, denied, or left for the
-// next write.
+// decide decides a turn. It is pure. plan.Decide chooses the ops of the write. Takes of removed limits,
+// and adjusts into a debt that cannot be stored, end. The rest is carried, denied, or left for the next
+// write.
 func decide(f facts) (d decided) {
 	if f.looked {
 		f.takes = d.denyAsSeen(f)
@@ -152,8 +152,8 @@ func (d *decided) sort(ops []*Op) (carried []*Op) {
 	return carried
 }
 
-// leftTo returns what each op must leave to the heads of the line that rank before it, without those
-// that the write carries.
+// leftTo returns the amounts that each op must leave to the heads of the line with a lower rank,
+// without the heads that the write carries.
 func leftTo(heads []head, ops []*Op, r plan.Reading) func(i int) plan.Promises {
 	return func(i int) plan.Promises {
 		var carried []*Waiter
@@ -191,8 +191,8 @@ func (d *decided) denyAsSeen(f facts) (takes []*Op) {
 }
 
 // postpone leaves takes that do not fit for the next write, which is decided from the answer to this
-// one. A take that was left once already, and does not fit a recent image beside those
-// before it, is denied: a caller of Acquire does not wait in line.
+// one. A take is denied if it was postponed once and does not fit a recent image next to those before
+// it: a caller of Acquire does not wait in line.
 func (d *decided) postpone(f facts, left []excluded) {
 	var unfit []excluded
 	recent := f.known.fresh(f.view.Now) && !f.view.Adopt

@@ -30,18 +30,17 @@ const (
 type Failure struct {
 	// Reason is why.
 	Reason Reason
-	// Op is what was being done; set for Silent and Unconfirmed.
+	// Op is the failed operation; set for Silent and Unconfirmed.
 	Op string
 	// Limit names the limit; set for Outdated and TooDeep.
 	Limit string
-	// Configured, Waiting and Wait are set for Overfull. Configured is how many limits
-	// are configured. Waiting names the limits that are in the bucket, are not
-	// configured any more and have not refilled yet; the last of them is full in Wait
-	// ms.
+	// Configured, Waiting and Wait are set for Overfull. Configured is the number of configured limits.
+	// Waiting names the limits in the bucket that are no longer configured and have not refilled yet.
+	// The last of them is full in Wait ms.
 	Configured int
 	Waiting    []string
 	Wait       int64
-	// Err is the cause, nil for none.
+	// Err is the cause; it may be nil.
 	Err error
 }
 
@@ -73,7 +72,7 @@ func ofConfiguration(err error) bool {
 }
 
 var (
-	// ErrTripped ends an op whose bucket does not answer.
+	// ErrTripped is the cause of an op that ended because its bucket does not answer.
 	ErrTripped = errors.New("the bucket does not answer; it is probed in the background")
 	// errUnrecognised ends a write if it is not known whether it landed.
 	errUnrecognised = errors.New("a try went unanswered and cannot be recognised")
@@ -81,7 +80,7 @@ var (
 
 const writeBucket = "write the bucket"
 
-// silence is the failure of an op whose bucket does not answer.
+// silence returns the failure of an op that ended because its bucket does not answer.
 func silence(cause error) *Failure {
 	return &Failure{Reason: Silent, Op: writeBucket, Err: cause}
 }
@@ -104,7 +103,7 @@ func silent(err error) bool {
 	return errors.Is(err, fault.ErrUnavailable) && ddb.Classify(err, context.Background()).Silent
 }
 
-// heard reports whether the store answered, even if the answer is an error.
+// heard reports whether the store answered. An error can be an answer too.
 func heard(err error) bool {
 	return err == nil || ddb.Classify(err, context.Background()).Answered
 }

@@ -15,46 +15,45 @@ const (
 	mostGather = 2 * time.Millisecond
 )
 
-// An op can wait for others if it has this many times left of what a write takes.
+// An op can wait for others if its remaining time is at least this many times that of a write.
 const hurryTimes = 4
 
-// An answer whose callers come back at once adds one to the trust in them, up to mostTrust;
-// one whose callers do not takes lostTrust. From enoughTrust on they are waited for.
+// An answer whose callers come back at once raises the trust in them by one, up to mostTrust; any other
+// lowers it by lostTrust. The lane waits for them from enoughTrust on.
 const (
 	enoughTrust = 2
 	mostTrust   = 4
 	lostTrust   = 2
 )
 
-// gather waits after a write for the callers whom it has answered, so that they ride in the
-// next one. In a closed loop they are back microseconds later, and without a wait the next
-// write has left with those who had queued meanwhile: there are two cohorts then, each of
-// which waits for the other's write too.
+// gather waits after a write for the answered callers, so that they ride in the next one. In a closed
+// loop they are back microseconds later. Without the wait, the next write leaves with the callers that
+// queued meanwhile: there are then two cohorts, each of which waits for the other's write too.
 //
-// Whether callers come back at once is seen without a wait: of as many takes as an answer has
-// granted, more than half are queued in a part of the time that the write took. In an open
-// loop it is about that part, so nobody is held up there for callers who do not come. The
-// lane's goroutine is parked meanwhile: the last one who is expected wakes it, or a timer.
+// The measure needs no wait: callers come back at once if, in a part of the time that the write took,
+// more than half as many takes are queued as the answer granted. In an open loop the share is about
+// that part, so nobody waits there for callers that do not come. The lane's goroutine is parked
+// meanwhile. The last expected caller wakes it, or a timer.
 //
-// A queue has none before its first write of two takes. The lane's mutex guards it.
+// A queue makes its gather before its first write of two takes. The lane's mutex guards it.
 type gather struct {
-	// sent is when the write under way began, and queued how long its ops had to queue, since
-	// the one before began. counted means that it carries two takes or more, and unanswered
-	// that none of them has been granted yet.
+	// sent is the start of the write in flight, and queued the time since the start of the one before,
+	// in which its ops had to queue. counted means that it carries two takes or more. unanswered means
+	// that it has granted no take yet.
 	sent                time.Time
 	queued              time.Duration
 	counted, unanswered bool
 
-	// answered is when the last such write was, and took how long it took; granted is how
-	// many takes it granted. came counts those queued since, before watchEnds.
+	// answered is the time of the last such write's answer, took its duration, and granted the number
+	// of its granted takes. came counts the takes queued since, before watchEnds.
 	answered, watchEnds time.Time
 	took                time.Duration
 	granted, came       int
 	watched             bool
 
 	trust int
-	// all is closed when as many have come as were granted, or when one has come who is not to
-	// wait; nil while nobody waits for them.
+	// all is closed when as many takes have come as were granted, or when an op comes that must not
+	// wait. It is nil while the lane does not wait.
 	all chan struct{}
 }
 
@@ -83,7 +82,7 @@ func (q *queue) grants() {
 	g.granted++
 }
 
-// answer begins to watch who comes back, after what the answer before has shown.
+// answer updates the trust by the callers of the last answer, and starts to count those of this one.
 func (g *gather) answer(now time.Time) {
 	switch {
 	case g.granted < 2: // nothing was to be seen
@@ -120,8 +119,8 @@ func (g *gather) hurries(o *Op, now time.Time) bool {
 	return !o.Take || o.Refusals > 0 || bounded && deadline.Before(soon) || !o.Until.IsZero() && o.Until.Before(soon)
 }
 
-// gathers returns what is closed when nobody is waited for any more; nil if the next write
-// starts at once.
+// gathers returns a channel that is closed at the end of the wait. It is nil if the next write starts
+// at once.
 func (q *queue) gathers(now time.Time) <-chan struct{} {
 	g := q.gather
 	if g == nil || g.unanswered || g.granted < 2 || g.trust < enoughTrust || slices.ContainsFunc(q.ops, func(o *Op) bool { return g.hurries(o, now) }) {

@@ -39,7 +39,7 @@ type lastOp struct {
 	id    [idLength]byte
 }
 
-// set keeps an id; one of another length is none of a lane's.
+// set keeps an id. It forgets the last one if the id is not of a lane's length.
 func (l *lastOp) set(id []byte) {
 	if l.known = len(id) == idLength; l.known {
 		copy(l.id[:], id)

@@ -8,14 +8,14 @@ import (
 // MaxRefusals bounds how often an op is decided again.
 const MaxRefusals = 24
 
-// settled is what the answer to a write means for the ops that it carried, and for the next
-// write. A value: whoever has it does what it says.
+// settled is the fate of a write's ops after its answer, with the lessons for the next write. A value:
+// sending carries it out.
 type settled struct {
 	endings
 	// again are decided again, and so is putOff, after a pause, while there is time.
 	again, putOff []*Op
-	// doubt is what an earlier try that got no answer may have charged, besides what becomes
-	// of the ops.
+	// doubt is the amounts that an earlier unanswered try may have charged, in addition to the ops'
+	// results.
 	doubt []plan.Signed
 	// refused means that others wrote first, and worn is how often that has happened at most
 	// to an op that is decided again.
@@ -27,18 +27,18 @@ type settled struct {
 	halvings    int8
 }
 
-// judge says what the answer to a write means. It is pure. heads stand in the bucket's line;
-// pending says of an op that its caller was told that it is under way.
+// judge decides the fate of a write's ops by its answer. It is pure. heads stand in the bucket's line.
+// pending reports whether an op's caller was answered while its write was in flight.
 //
 //	landed     its ops end with the image
-//	refused    takes that did not fit the bucket as it was then are denied; the others are
-//	           decided again, so many times; a debit ahead of calls is dropped, and what may
-//	           still land is in doubt
+//	refused    takes that did not fit the bucket of the answer are denied; the others are
+//	           decided again, up to MaxRefusals times; a prefetch is dropped, and amounts
+//	           of tries that may still land are in doubt
 //	throttled  all are decided again after a pause
 //	else       all fail, or are in doubt
 //
-// A write that only brought a newer configuration carried nothing of its ops: they are decided
-// again under it.
+// A write that only brought a newer configuration carried nothing of its ops: they are decided again
+// under it.
 func judge(m *move, a Answer, heads []head, pending func(*Op) bool) (s settled) {
 	switch a.Verdict {
 	case ddb.Landed, ddb.Refused:
@@ -81,8 +81,8 @@ func judge(m *move, a Answer, heads []head, pending func(*Op) bool) (s settled) 
 	return s
 }
 
-// endPending ends the ops whose callers were told that the write is under way, and that may
-// still land. Sent again, they might be charged twice. It returns the others.
+// endPending ends the ops whose callers were already answered, and that may still land: a retry might
+// charge them twice. It returns the others.
 func (s *settled) endPending(ops []*Op, pending func(*Op) bool) (others []*Op) {
 	var doubted []*Op
 	for _, o := range ops {
@@ -111,7 +111,7 @@ func (s *settled) dropPrefetches(ops []*Op, unconfirmed bool) (others []*Op) {
 	return others
 }
 
-// doubtHidden tells what tries that got no answer may have charged for the ops besides.
+// doubtHidden adds the amounts that unanswered tries may have charged for the ops.
 func (s *settled) doubtHidden(ops []*Op, a Answer) {
 	for range a.hidden {
 		for _, o := range ops {
@@ -120,10 +120,9 @@ func (s *settled) doubtHidden(ops []*Op, a Answer) {
 	}
 }
 
-// denyUnfit denies the takes of a refused write that do not fit the bucket as it was
-// then, at the instant for which they were decided. It returns the others. If it decided
-// for a later instant, each of many processes would find room from the refill since, and
-// they would keep refusing each other.
+// denyUnfit denies the takes of a refused write that do not fit the bucket of the answer, at the
+// instant of the decision. It returns the others. At a later instant, each of many processes would find
+// room in the refill since, and they would keep refusing each other.
 func (s *settled) denyUnfit(ops []*Op, decided plan.View, a Answer, heads []head) []*Op {
 	if !a.Seen || a.Image == nil || !decided.Config.Wrote(a.Image) {
 		return ops

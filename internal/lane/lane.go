@@ -21,12 +21,12 @@ type Lane struct {
 	// Entity and Resource name the bucket.
 	Entity, Resource string
 
-	// Contact is whether the bucket answers, and Line who waits for it. Both may be asked
-	// without the lane.
+	// Contact says whether the bucket answers, and Line holds its waiters. Both may be used without the
+	// lane.
 	Contact Contact
 	Line    Line
-	// Memo is what the limiter remembers of calls that charge this bucket alone; nil for
-	// nothing. The lane does not look at it.
+	// Memo is the limiter's shortcut for calls that charge this bucket alone; it may be nil. The lane
+	// does not look at it.
 	Memo atomic.Pointer[Memo]
 	// Pause is until when nothing may be taken from it. The lane itself does not mind it.
 	Pause Pause
@@ -37,12 +37,11 @@ type Lane struct {
 	// mu guards the fields below, up to those of the running goroutine.
 	mu    sync.Mutex
 	queue queue
-	// sight is what is known of the bucket. While the lane runs, only the running
-	// goroutine replaces the image, so it reads the image without the lock. While the
-	// lane rests, others give it images.
+	// sight is the process's knowledge of the bucket. While the lane runs, only the running goroutine
+	// replaces the image, so it reads the image without the lock. While the lane rests, others give it
+	// images.
 	sight sight
-	// Ahead is what this process debits before calls ask for it; nil if the limiter does
-	// not prefetch.
+	// Ahead prefetches tokens of the bucket; nil if the limiter does not prefetch.
 	Ahead *Ahead
 
 	// number is the lane's place among its owner's lanes. It stands before learnt, where it takes no
@@ -57,10 +56,10 @@ type Lane struct {
 	running bool
 }
 
-// Memo is what a limiter remembers with a lane.
+// Memo holds a limiter's value for a lane.
 type Memo struct{ Of any }
 
-// lessons are what the answers to a lane's writes say about the next one.
+// lessons are the conclusions from the answers to a lane's writes for the next one.
 type lessons struct {
 	// own is the id of this lane's last write in its op slot.
 	own lastOp
@@ -87,9 +86,8 @@ func (l *Lane) Submit(ops ...*Op) {
 	}
 }
 
-// enqueue adds an op to the queue. If it returns true, the lane was at rest, and the
-// caller has to run it. The waiters that fit beside a waiter's op are called, so that its
-// write carries them too.
+// enqueue adds an op to the queue. If it returns true, the lane was at rest, and the caller must run
+// it. It calls the waiters that fit next to a waiter's op, so that its write carries them too.
 func (l *Lane) enqueue(o *Op) (rested bool) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
@@ -149,10 +147,10 @@ func (l *Lane) GiveUp(o *Op, err error) {
 	}
 }
 
-// Follow accounts for an op whose caller was told that it is under way, and goes on. It is
-// not sent again for its caller. What a take is granted is given back. If an adjust turns
-// out not to be written, what it charges is counted, and what it gives back waits. Until
-// the outcome is known its amounts wait; if nobody learns it, they are in doubt.
+// Follow accounts for a pending op when its caller goes on without the outcome. The op is not sent
+// again for its caller. A grant of a take is given back. Charges of an adjust that was not written are
+// counted, and its give-backs wait. Until the outcome is known the amounts are counted as pending; if
+// it stays unknown, they are in doubt.
 func (l *Lane) Follow(o *Op) {
 	l.owner.tally.await(plan.Absolute(o.Amounts))
 	ended := func(r Result) {
@@ -192,8 +190,8 @@ func (l *Lane) account(o *Op, r Result) {
 	}
 }
 
-// GiveBack gives back what a take was granted whose caller has left. No caller waits for
-// it, so what cannot be written waits until the bucket answers.
+// GiveBack gives back the grant of a take whose caller has left. No caller waits for it, so amounts
+// that cannot be written wait until the bucket answers.
 func (l *Lane) GiveBack(o *Op, granted Result) {
 	if len(granted.Down) > 0 && !l.owner.GiveBackLater(l, Uncounted(granted.Down), granted.Image.Of(), o.cfg) {
 		l.owner.Doubt(granted.Down)
@@ -237,8 +235,8 @@ func (l *Lane) Turn() time.Duration {
 	return 0
 }
 
-// finish ends ops with a result and wakes their callers. If a caller has left, the next
-// write gives back what its take was granted.
+// finish ends ops with a result and wakes their callers. If a caller has left, the next write gives
+// back its grant.
 func (l *Lane) finish(ops []*Op, r Result) {
 	if len(ops) == 0 {
 		return
@@ -287,10 +285,9 @@ func (l *Lane) unlockAndNotify() {
 	}
 }
 
-// Trip marks the bucket as not answering: every caller who is queued is answered at once,
-// and says by a policy of its own how it goes on; nobody queues until a probe of the bucket,
-// in the background, is answered; a write that is under way is followed up then. After Close
-// nothing is probed any more; then it does nothing and returns false.
+// Trip marks the bucket as not answering. It answers every queued caller at once, and each then goes on
+// by its outage policy. Nobody queues until the bucket answers a background probe; only then is a write
+// in flight followed up. After Close there are no probes: then it does nothing and returns false.
 func (l *Lane) Trip(cause error) bool {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
@@ -332,8 +329,8 @@ func (l *Lane) Seed(image *schema.Image, asked Asked) {
 	}
 }
 
-// Observe gives an image that a transaction, or a read beside the lane's work, has seen
-// to a lane that rests. It does nothing if the lane has seen the answer to a later request.
+// Observe gives a resting lane the image of a transaction, or of a read outside the lane's own work. It
+// does nothing if the lane has seen the answer to a later request.
 func (l *Lane) Observe(image *schema.Image, asked Asked) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -361,8 +358,8 @@ func (l *Lane) Drop() {
 	}
 }
 
-// Refilled makes the lane look at the bucket before it denies, because this process has
-// filled it by hand, and wakes the heads of the line.
+// Refilled makes the lane read the bucket before it denies, because this process has filled it by hand,
+// and wakes the heads of the line.
 func (l *Lane) Refilled() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -406,8 +403,8 @@ func (l *Lane) replace(image *schema.Image, asked Asked) {
 	}
 }
 
-// learn installs the image that one of the lane's own requests has shown; ours is what of
-// it this process took. Only the running goroutine may call it.
+// learn installs the image from an answer to one of the lane's own requests. ours are the amounts that
+// this write took. Only the running goroutine may call it.
 func (l *Lane) learn(image *schema.Image, asked Asked, ours plan.Rows) {
 	l.mu.Lock()
 	if l.sight.known && plan.Shared(l.sight.image, image, ours) {
@@ -421,8 +418,7 @@ func (l *Lane) learn(image *schema.Image, asked Asked, ours plan.Rows) {
 	}
 }
 
-// snapshot is a copy of what the lane knows, for a decision made beside the lane's own
-// work.
+// snapshot copies the lane's sight, for a decision outside the lane's own work.
 func (l *Lane) snapshot() sight {
 	l.mu.Lock()
 	defer l.mu.Unlock()

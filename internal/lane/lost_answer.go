@@ -10,11 +10,11 @@ import (
 const (
 	// MaxTries bounds the requests of one decided write.
 	MaxTries = 10
-	// MaxUnconfirmed is how many tries of a take may go unanswered before one
-	// consistent read asks what became of them.
+	// MaxUnconfirmed is the number of unanswered tries of a take before one consistent read asks for
+	// their outcome.
 	MaxUnconfirmed = 3
-	// SlowFailure tells a request that was given its time from one that failed
-	// fast: one of the first is enough to say that a bucket does not answer.
+	// SlowFailure tells a request that had its full time from one that failed fast. One slow failure is
+	// enough to call a bucket silent.
 	SlowFailure = 250 * time.Millisecond
 	// backoffBase and backoffMost bound the jittered waits between tries.
 	backoffBase = 5 * time.Millisecond
@@ -24,30 +24,29 @@ const (
 // Backoff is the wait between the tries of a bucket's write.
 var Backoff = ddb.Backoff{First: backoffBase, Most: backoffMost}
 
-// delivery is one decided write on its way, sent once or several times: what each try
-// requires of the bucket's op slot, and what the answers to the tries mean together. A
-// write that gives something back never lands twice. A delivery sends nothing itself; it
-// belongs to the goroutine that does.
+// delivery is one decided write in flight, sent once or several times. It decides the condition of each
+// try on the bucket's op slot, and the common meaning of the tries' answers. A write with give-backs
+// never lands twice. A delivery sends nothing itself; it belongs to the sending goroutine.
 type delivery struct {
 	operation uint64
 	slot      int
 	// creates means that the write makes the bucket. givesBack means that it gives
 	// something back, so it must never land twice.
 	creates, givesBack bool
-	// slotBefore is what the op slot held in the image from which the write was decided.
-	// lastIsOwn means that this was this client's own last write.
+	// slotBefore is the id in the op slot of the image from which the write was decided. lastIsOwn
+	// means that it is that of this client's own last write.
 	slotBefore []byte
 	lastIsOwn  bool
 	rule       schema.OpRule
 	try        int
 	// id is that of the try under way.
 	id []byte
-	// unanswered counts the tries that got no answer. silentTries counts the tries in a
-	// row to which the store said nothing, whether or not they were sent.
+	// unanswered counts the tries without an answer. silentTries counts the tries in a row to which the
+	// store said nothing, sent or not.
 	unanswered, silentTries int
 }
 
-// step is what follows from the answer to a try.
+// step is the consequence of the answer to a try.
 type step struct {
 	// over means that the answer stands. Otherwise the write is sent again: after Backoff
 	// or, if the bucket is silent, once it answers.
@@ -56,11 +55,10 @@ type step struct {
 	silent bool
 }
 
-// prepare decides how the tries recognise each other. A take is sent again on the
-// condition that the slot does not show an earlier try; if it lands twice all the same,
-// it counts twice, which is safe. A give-back is sent again only if every try requires
-// the slot to hold this client's own last write, so that it lands once. image is the one
-// from which the write was decided, and own the last write.
+// prepare decides how the tries recognise each other. A take is sent again on the condition that the
+// slot does not show an earlier try; if it lands twice all the same, it counts twice, which is safe. A
+// give-back is sent again only if every try requires the slot to hold this client's own last write, so
+// that it lands once. image is the basis of the write, and own the last write.
 func (d *delivery) prepare(image *schema.Image, own *lastOp) {
 	if image != nil {
 		d.slotBefore = image.Op
@@ -71,7 +69,7 @@ func (d *delivery) prepare(image *schema.Image, own *lastOp) {
 	}
 }
 
-// op is what the next try says in the op slot, and what it requires of it.
+// op returns the id that the next try leaves in the op slot, and its condition on the slot.
 func (d *delivery) op() schema.Op {
 	d.id = OpID(d.operation, d.try)
 	return schema.Op{Slot: d.slot, Rule: d.rule, ID: d.id, Last: d.slotBefore}
@@ -153,9 +151,8 @@ func (d *delivery) orUnconfirmed(a Answer) Answer {
 	return a
 }
 
-// besides are the tries without an answer that may land besides one of them: behind writes
-// of other clients, and in another order than they were sent in. A give-back lands once, and
-// a bucket is made once.
+// besides counts the unanswered tries that may land in addition to one of them: behind writes of other
+// clients, and out of order. It is 0 for a give-back or a create, which land once.
 func (d *delivery) besides() int {
 	if d.givesBack || d.creates {
 		return 0
@@ -163,8 +160,7 @@ func (d *delivery) besides() int {
 	return max(0, d.unanswered-1)
 }
 
-// found is the answer to a write of which a consistent read, after tries that went
-// unanswered, has shown the bucket.
+// found returns the answer to a write from a consistent read after unanswered tries.
 func (d *delivery) found(image *schema.Image, err error) Answer {
 	if err != nil {
 		return Answer{Verdict: ddb.Unconfirmed, Err: err, hidden: d.besides()}

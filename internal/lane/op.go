@@ -46,14 +46,13 @@ type Op struct {
 	// throttledBy is the last throttling error that put the op off; nil if nothing did.
 	throttledBy atomic.Pointer[error]
 
-	// debited is when the write of a prefetch was sent: its onOutcome puts the tokens into the lane's
-	// stock. lapses means that the op takes tokens off the counter that were debited ahead and never
-	// admitted.
+	// debited is the time of a prefetch's write: its onOutcome puts the tokens into the lane's stock.
+	// lapses means that the op takes prefetched tokens that were never admitted off the counter.
 	debited int64
 	lapses  bool
 
-	// onOutcome is called with the outcome when no caller waits for it any more. outcome
-	// holds the outcome if it was known before onOutcome was set.
+	// onOutcome is called with the outcome once its caller no longer waits for it. outcome holds the
+	// outcome if it was known before onOutcome was set.
 	onOutcome func(Result)
 	outcome   atomic.Pointer[Result]
 
@@ -76,8 +75,8 @@ type Result struct {
 	Denied bool
 	// Unconfirmed means that the write may have landed: it counts as consumed.
 	Unconfirmed bool
-	// Pending means that the write is under way and its outcome is not known yet. It is not
-	// sent again. Lane.Follow says what becomes of a take then.
+	// Pending means that the write is in flight and its outcome is not known yet. It is not sent again.
+	// Lane.Follow books the outcome of a take then.
 	Pending bool
 	// Err is why the op failed: a *Failure, or the store's error.
 	Err error
@@ -92,13 +91,13 @@ type Result struct {
 	// Degraded means that the image is this process's own account of the bucket, or an
 	// old image.
 	Degraded bool
-	// Before is what went before the take, so that it did not fit.
+	// Before is the amounts that went before the take, so that it did not fit.
 	Before plan.Precedence
 	// Dropped are the limits of an adjust that its write had no place for: they
 	// were neither charged nor given back to.
 	Dropped []string
-	// Down is what an adjust charged beyond the deepest debt that a limit may have, or a take
-	// beyond a limit in shadow: it is on the counter, and not on the tokens.
+	// Down is the part that was counted and not charged: of an adjust, beyond the deepest debt of a
+	// limit; of a take, beyond a limit in shadow.
 	Down []plan.Signed
 }
 
@@ -117,14 +116,14 @@ func NewTake(ctx context.Context, amounts []plan.Signed, cfg *plan.Config) *Op {
 	return &Op{ctx: ctx, Ask: plan.Ask{Take: true, Amounts: amounts}, cfg: cfg, Rank: LastRank, Done: make(chan struct{})}
 }
 
-// NewAdjust makes an op that charges and gives back. It gives back only to the given
-// incarnation of the bucket; it charges whatever bucket there is.
+// NewAdjust makes an op that charges and gives back. It gives back only to the given incarnation of the
+// bucket. It charges any incarnation.
 func NewAdjust(ctx context.Context, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) *Op {
 	return &Op{ctx: ctx, Ask: plan.Ask{Amounts: amounts}, Incarnation: incarnation, cfg: cfg, Done: make(chan struct{})}
 }
 
-// NewUnderWay makes an op for a take that a transaction carries, whose outcome is not known; beyond
-// is what of it goes to the counter alone.
+// NewUnderWay makes an op for a take of a transaction with an unknown outcome. beyond is the part that
+// is only counted.
 func NewUnderWay(ctx context.Context, amounts, beyond []plan.Signed, cfg *plan.Config) *Op {
 	o := NewTake(ctx, amounts, cfg)
 	o.state, o.Down = opPending, beyond
@@ -167,13 +166,12 @@ func (o *Op) charges() bool {
 	return o.Take || slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount > 0 })
 }
 
-// charged is what the op charges.
+// charged returns the amounts that the op charges.
 func (o *Op) charged() []plan.Signed {
 	return slices.DeleteFunc(plan.Plus(o.Amounts, o.Late), func(a plan.Signed) bool { return a.Amount <= 0 })
 }
 
-// Outcome is what became of an op whose caller was told that it is under way; false if that
-// is not known yet.
+// Outcome returns the outcome of a pending op. It is false if the outcome is not known yet.
 func (o *Op) Outcome() (Result, bool) {
 	if r := o.outcome.Load(); r != nil {
 		return *r, true
@@ -181,7 +179,7 @@ func (o *Op) Outcome() (Result, bool) {
 	return Result{}, false
 }
 
-// refundOf makes the adjust that gives back what r charged for this take.
+// refundOf makes the adjust that gives back r's charge for this take.
 func (o *Op) refundOf(r Result) *Op {
 	charged := o.Amounts
 	if len(r.Down) > 0 {
@@ -190,11 +188,11 @@ func (o *Op) refundOf(r Result) *Op {
 	return NewAdjust(o.ctx, plan.Negated(plan.InWindows(charged, r.Window)), r.Image.Of(), o.cfg)
 }
 
-// CallersContext is the context of the caller whose op it is, for its values.
+// CallersContext is the context of the op's caller, for its values.
 func (o *Op) CallersContext() context.Context { return o.ctx }
 
-// Written are the amounts of the op that a write carries: what is given back to a
-// bucket that is gone is not.
+// Written returns the amounts of the op that a write carries, without give-backs to a bucket that is
+// gone.
 func (o *Op) Written() []plan.Signed {
 	var amounts []plan.Signed
 	for _, a := range o.Amounts {
@@ -217,7 +215,8 @@ func (o *Op) Ahead() (debited, lapsed []plan.Signed) {
 	return debited, lapsed
 }
 
-// Cause is why the op waits for its turn: the last throttling error; nil for none.
+// Cause is the last throttling error, which makes the op wait for its turn. It is nil if the op was not
+// throttled.
 func (o *Op) Cause() error {
 	if err := o.throttledBy.Load(); err != nil {
 		return *err
@@ -237,8 +236,8 @@ func (o *Op) refundsUnknownLimit(m *schema.Image) bool {
 	return slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount < 0 && !m.Holds(a.Name) })
 }
 
-// refundsLaterWindow reports whether the op gives back what was taken in a later window of a
-// quota than the image shows.
+// refundsLaterWindow reports whether the op gives back tokens of a later window of a quota than the
+// image shows.
 func (o *Op) refundsLaterWindow(m *schema.Image) bool {
 	return slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount < 0 && a.Window > plan.WindowOf(m, a.Name) })
 }

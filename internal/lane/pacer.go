@@ -9,13 +9,13 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// pacer says when a lane's next write may start, from its first throttling until it is not
-// paced any more: package plan decides, and the pacer adds the time and the chance. A lane which is
-// not throttled has none. It is safe for concurrent use; its lock is the last that is taken.
+// pacer decides when a lane's next write may start, from the lane's first throttling to the end of its
+// pacing. Package plan decides; the pacer adds the time and the chance. A lane that is not throttled
+// has no pacer. It is safe for concurrent use. No other lock is taken under its own.
 type pacer struct {
-	// passed is the time in µs by which lanes are paced.
+	// passed returns the time in µs of the lanes' pacing.
 	passed func() int64
-	// pauseEnded ends the pause of a lane whose queue has become empty.
+	// pauseEnded receives a value when the queue of a pausing lane becomes empty.
 	pauseEnded chan struct{}
 
 	mu     sync.Mutex
@@ -60,7 +60,7 @@ func (p *pacer) endPause() {
 	}
 }
 
-// change applies what follows from an event at an instant.
+// change applies an event to the pacing, at the current instant.
 func (p *pacer) change(decide func(of plan.Pacing, now int64) plan.Pacing) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,8 +87,7 @@ func (p *pacer) start()   { p.change(plan.Pacing.Start) }
 func (p *pacer) refused() { p.change(plan.Pacing.Again) }
 func (p *pacer) denied()  { p.change(plan.Pacing.Deny) }
 
-// landed notes what the lane's own write did, and beside what a write beside it did, which
-// is no traffic.
+// landed records the lane's own write, beside any other write, which does not count as traffic.
 func (p *pacer) landed(s plan.Rows) {
 	p.change(func(of plan.Pacing, _ int64) plan.Pacing { return of.Take(s) })
 }
@@ -97,7 +96,7 @@ func (p *pacer) beside(s plan.Rows) {
 	p.change(func(of plan.Pacing, _ int64) plan.Pacing { return of.Beside(s) })
 }
 
-// see notes what an answer has shown.
+// see records the image of an answer.
 func (p *pacer) see(image *schema.Image) {
 	p.change(func(of plan.Pacing, now int64) plan.Pacing { return of.See(image, now) })
 }

@@ -8,17 +8,17 @@ import (
 const (
 	// MostPause bounds one pause.
 	MostPause = 30 * time.Second
-	// PauseMargin is the least difference to a known end for which a pause is written anew. It is
-	// also added to a pause where clocks are not corrected.
+	// PauseMargin is the least difference to a known end for which a pause is written again. It is also
+	// added to a pause where clocks are not corrected.
 	PauseMargin = time.Second
 )
 
-// LatestPause is the latest end of a pause that a process takes at now, in Unix ms: a later one was
-// written by a wrong clock.
+// LatestPause returns the latest end of a pause that a process accepts at now, in Unix ms. A wrong
+// clock wrote a later one.
 func LatestPause(now int64) int64 { return now + (MostPause + PauseMargin).Milliseconds() }
 
-// Pause is until when nothing may be taken from a bucket, as far as this process knows. The zero
-// value is none. It is atomic, so callers look at it without a lock.
+// Pause is the end of a bucket's pause, as far as this process knows. The zero value is not paused. It
+// is atomic, so callers read it without a lock.
 type Pause struct{ known atomic.Pointer[knownPause] }
 
 // knownPause is a pause that a process knows.
@@ -36,7 +36,7 @@ func (p *Pause) Until() int64 {
 	return 0
 }
 
-// change replaces the known pause by what next makes of it, or leaves it if next returns false.
+// change replaces the known pause with next's, unless next returns false.
 func (p *Pause) change(next func(knownPause) (knownPause, bool)) bool {
 	for {
 		at, was := p.known.Load(), knownPause{}

@@ -10,10 +10,10 @@ type queue struct {
 	ops []*Op
 	// room is the memory of ops while there is one only.
 	room [1]*Op
-	// notices are functions that tell others of outcomes; nil for none. They take locks of
-	// their own, so they run after the mutex has been released.
+	// notices are functions that report outcomes; it may be nil. They take locks of their own, so they
+	// run after the mutex has been released.
 	notices *[]func()
-	// gather waits for callers who come back at once; nil before there were two at a time.
+	// gather waits for callers that come back at once; nil before the first write of two takes.
 	gather *gather
 }
 
@@ -70,7 +70,7 @@ func (q *queue) answerPending(o *Op, err error) {
 	}
 }
 
-// record gives its outcome to an op whose caller does not wait any more.
+// record stores the outcome of an op whose caller no longer waits.
 func (q *queue) record(o *Op, r Result) {
 	onOutcome := o.onOutcome
 	r.Dropped, r.Down = o.Dropped, o.Down

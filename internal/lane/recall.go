@@ -9,9 +9,9 @@ import (
 // Memory decides takes from the last image of a lane's bucket, without a request.
 type Memory struct{ Lane *Lane }
 
-// Recall decides a take from the last image, if that is recent. ok is false if the image
-// cannot decide: it is too old, it lacks a limit, or the take does not fit although this
-// process may just have given tokens back.
+// Recall decides a take from the last image, if that is recent. ok is false if the image cannot decide:
+// it is too old, it lacks a limit, or the take does not fit although this process may just have given
+// tokens back.
 func (m Memory) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now int64) (r Result, ok bool) {
 	l := m.Lane
 	l.mu.Lock()
@@ -36,9 +36,9 @@ func (m Memory) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now
 	return r, true
 }
 
-// Denies does what Recall does for takes from token buckets alone, where nobody stands in line.
-// It returns the image that denies, nil if none does, and the outlooks of what is needed. The
-// lane's lock guards last, which is of the configuration.
+// Denies decides as Recall does, but only for takes from token buckets without a line. It returns the
+// denying image, nil if the image does not deny, and the outlooks of the needs. The lane's lock guards
+// last, which must belong to cfg.
 func (m Memory) Denies(needs *plan.Needs, cfg *plan.Config, last *plan.Denial, now int64) (image *schema.Image, ahead [plan.MostNeeds]bucket.Outlook) {
 	l := m.Lane
 	if l.Line.Waited() {

@@ -17,9 +17,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Registry keeps the lanes of the buckets that this process has used lately. A lane at
-// rest has no goroutine and may be forgotten, unless callers wait in its line or its bucket
-// does not answer; a lane that is forgotten while it works finishes first. A Registry is safe for concurrent use; New makes it.
+// Registry keeps the lanes of the buckets that this process has used lately. A lane at rest has no
+// goroutine and may be evicted, unless callers wait in its line or its bucket does not answer. A lane
+// that is evicted while it works finishes first. A Registry is safe for concurrent use; New makes it.
 type Registry struct {
 	Options
 	// IDs makes the ids of this client's writes.
@@ -28,14 +28,13 @@ type Registry struct {
 	// is probed, and nothing is kept to be written later.
 	life context.Context
 	End  context.CancelFunc
-	// work counts what is under way.
+	// work counts the work in flight.
 	work
-	// told is what waits to be told to buckets. trips counts the buckets that do not answer.
+	// told holds the pending updates of buckets. trips counts the buckets that do not answer.
 	told  told
 	trips atomic.Int64
 	tally tally
-	// paced are the lanes whose partition throttles, and aheads those that have debited
-	// ahead of calls.
+	// paced are the lanes with throttling partitions, and aheads those with prefetched tokens.
 	paced  some[*Lane]
 	aheads aheads
 
@@ -43,30 +42,30 @@ type Registry struct {
 	foreign atomic.Bool
 	// OnSend, if it is set, is called with every write before it is sent. Tests set it.
 	OnSend func(l *Lane, operation uint64, s plan.Rows)
-	// OnTell, if it is set, is called with every write that tells a bucket what was counted
-	// without it, before it is sent; operation is 0 if the write leaves no id. Tests set it.
+	// OnTell, if it is set, is called before each write of pending updates is sent. operation is 0 if
+	// the write leaves no id. Tests set it.
 	OnTell func(l *Lane, operation uint64, s plan.Rows)
-	// OnOwe, if it is set, is called with what waits to be given back from now on. Tests set it.
+	// OnOwe, if it is set, is called with amounts that from now on wait to be given back. Tests set it.
 	OnOwe func(l *Lane, amounts []plan.Signed)
-	// OnServe, if it is set, is called with what calls are served from tokens debited
-	// ahead, and with what they put back. The lane's mutex is held. Tests set it.
+	// OnServe, if it is set, is called with amounts served to calls from prefetched tokens, and with
+	// amounts put back. The lane's mutex is held. Tests set it.
 	OnServe func(ctx context.Context, l *Lane, s Served)
 	// ranks counts the waiters made so far, for their ranks.
 	ranks atomic.Uint64
 
-	// Began is the origin of the instants that lanes are paced by, and by which what is
-	// debited ahead becomes old. It never changes.
+	// Began is the origin of the instants for pacing and for the age of prefetched tokens. It never
+	// changes.
 	Began time.Time
 	byKey *cache.Recent[bucketKey, Lane]
-	// numbers counts the lanes there have been, and keys are the items of those that
-	// used theirs last: an item's key is larger than all else that a lane at rest is.
+	// numbers counts all lanes so far. keys are the items of the lanes that used theirs last: an item's
+	// key is larger than the rest of a lane at rest.
 	numbers uint16
 	keys    []atomic.Pointer[builtKey]
 	// Unsettled are estimates of calls that quotas are charged.
 	Unsettled Unsettled
 }
 
-// Options are what lanes are made of. All but Trace and OnDrop are required.
+// Options configure the lanes of a process. All but Trace and OnDrop are required.
 type Options struct {
 	// Store sends the requests; Keys names the buckets in the table.
 	Store Store
@@ -86,8 +85,8 @@ type Options struct {
 	Patience time.Duration
 	// Table says whether the table answers.
 	Table Table
-	// Queues are those by which the process admits while buckets do not answer, and Turns
-	// spaces what it writes afterwards. The limiters of a repository share both.
+	// Queues admit calls by the process's share while buckets do not answer, and Turns spaces the later
+	// writes. The limiters of a repository share both.
 	Queues *backlog.Queues
 	Turns  *Turns
 	// Locate finds the buckets that calls of an entity charge on a resource and its groups,
@@ -99,7 +98,7 @@ type Options struct {
 	Trace Trace
 	// OnDrop is told of amounts that no bucket will be told; nil if nobody is.
 	OnDrop func(amounts []plan.Signed)
-	// Log receives what an operator should know.
+	// Log receives the messages for operators.
 	Log *slog.Logger
 }
 
@@ -109,14 +108,13 @@ type Located struct {
 	Config *plan.Config
 }
 
-// newRegistry returns a registry without lanes, for which by makes who tells buckets what
-// waits.
+// newRegistry returns a registry without lanes. by makes the writer of pending updates.
 func newRegistry(o Options, by func(*Registry) teller) (*Registry, error) {
 	byKey, err := cache.NewRecent(o.Size, func(l *Lane) bucketKey { return bucketKey{l.Entity, l.Resource} })
 	if err != nil {
 		return nil, err
 	}
-	// Who waits has a place in its line, and a bucket that does not answer is to be left alone.
+	// An evicted lane would lose its waiters' places, or write to a bucket that does not answer.
 	byKey.Held = func(l *Lane) bool { return l.Line.Waited() || l.Contact.silent() }
 	s := &Registry{Options: o, IDs: newOpIDs(), byKey: byKey, keys: make([]atomic.Pointer[builtKey], min(o.Size, mostKeys)), Began: time.Now().Add(-time.Second)}
 	s.life, s.End = context.WithCancel(context.Background())
@@ -139,15 +137,14 @@ func (s *Registry) Uncertain() (doubted, dropped []plan.Signed) { return s.tally
 // Silent is the number of buckets that do not answer.
 func (s *Registry) Silent() int { return int(s.trips.Load()) }
 
-// Waiting is the number of buckets that something waits to be told to, and how much that
-// is, with what is under way and not known to have landed.
+// Waiting returns the number of buckets with pending updates, and the sum of those updates and of the
+// amounts in flight.
 func (s *Registry) Waiting() (buckets int, amounts []plan.Signed) {
 	buckets, amounts = s.told.waiting()
 	return buckets, plan.Plus(amounts, s.tally.underWay())
 }
 
-// Flush writes what waits to be told to buckets, until ctx ends, if the table answers or,
-// asked once, answers again.
+// Flush writes the pending updates, until ctx ends, if the table answers or answers one more probe.
 func (s *Registry) Flush(ctx context.Context) {
 	s.aheads.close()
 	s.told.drain(ctx)
@@ -208,8 +205,8 @@ func (l *Lane) Key() schema.Item {
 	return k.item
 }
 
-// Answers reports whether a bucket answers. One that is only suspected is asked, because
-// there may be no caller who does.
+// Answers reports whether a bucket answers. It probes one that is only suspected, because perhaps no
+// caller asks it.
 func (s *Registry) Answers(l *Lane) bool {
 	c := &l.Contact
 	if !c.Away() && c.Suspected() && answersNow(s.life, s.Store, l.Key()) {
@@ -231,9 +228,8 @@ func (s *Registry) Count(l *Lane, amounts []plan.Signed, cfg *plan.Config) bool 
 	})
 }
 
-// CountUnlocated does what Count does for the buckets of an entity on a resource that are
-// not known yet, as Locate finds them by what the call gave: the entity's own, and those of its
-// parents.
+// CountUnlocated counts as Count does for an entity and resource with unknown buckets: the entity's
+// own, and those of its parents. Locate finds them later, with the parent and plan that the call gave.
 func (s *Registry) CountUnlocated(entity, resource string, by Given, amounts []plan.Signed) bool {
 	key := toldKey{bucketKey{entity, resource}, true, by}
 	return s.told.keep(key, nil, amounts, func(w *untold) []plan.Signed { return w.count(amounts) })
@@ -256,8 +252,8 @@ func (s *Registry) GiveBackLater(l *Lane, amounts []plan.Signed, incarnation []b
 // Ask is the Asked of a request that is sent now.
 func (s *Registry) Ask() Asked { return Asked{At: s.NowMS(), Order: s.Tick()} }
 
-// passed is the time in µs since the origin, by which lanes are paced. It never goes back,
-// and every instant is above 0. elapsed is the same in ms.
+// passed returns the time in µs since the origin, for pacing. It never goes back, and every instant is
+// above 0. elapsed is the same in ms.
 func (s *Registry) passed() int64 { return time.Since(s.Began).Microseconds() }
 
 func (s *Registry) elapsed() int64 { return s.passed() / 1000 }
@@ -267,7 +263,7 @@ func (s *Registry) access(l *Lane) access {
 	return access{s.Store, s.Configs, l.Entity, l.Resource, l.Key(), s.IDs.Slot, &l.Contact, s.NowMS, s.SureMS, s.Ask}
 }
 
-// aheadOf makes what debits ahead from a lane's bucket; nil if nothing does.
+// aheadOf makes the Ahead of a lane; nil if its resource has no prefetch.
 func (s *Registry) aheadOf(l *Lane) *Ahead {
 	horizon := s.Horizon(l.Resource)
 	if horizon <= 0 {

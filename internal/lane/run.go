@@ -9,10 +9,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// driver works on a lane's queue: a goroutine of the lane's own, or the goroutine of a
-// caller who found the lane at rest. A caller's goroutine saves a switch, and carries
-// the op of that caller alone. Whoever drives a lane alone sends its writes and replaces
-// its image.
+// driver works on a lane's queue: a goroutine of the lane's own, or the goroutine of a caller that
+// found the lane at rest. A caller's goroutine saves a switch, and carries the op of that caller alone.
+// Only the driver of a lane sends its writes and replaces its image.
 type driver struct {
 	lane *Lane
 	// ctx and op are the caller's; nil for a goroutine of the lane's own.
@@ -20,8 +19,7 @@ type driver struct {
 	op  *Op
 }
 
-// ended reports whether the driver is a caller whose context has ended, so that it has
-// to return now.
+// ended reports whether the driver is a caller with an ended context, so that it must return now.
 func (dr driver) ended() bool { return dr.ctx != nil && dr.ctx.Err() != nil }
 
 // Ask queues an op. A lane at rest runs on this goroutine until the op is done, or ctx ends;
@@ -91,8 +89,8 @@ func (dr driver) run() {
 	}
 }
 
-// gather lets the callers of a write of several takes come back, so that they ride in the next
-// one and not in the one after: by a wait if they do so at once, else by letting others run.
+// gather lets the callers of a write of several takes come back, so that they ride in the next write
+// and not in the one after. It waits if they come back at once, and else lets other goroutines run.
 func (dr driver) gather(b *batch) {
 	if len(b.takes) < 2 {
 		return
@@ -111,7 +109,7 @@ func (dr driver) gather(b *batch) {
 	l.queue.gather.wait(&l.mu, all)
 }
 
-// goOn finishes a turn in place of a driver who has to return, then runs the lane.
+// goOn finishes a turn in place of a driver that must return, then runs the lane.
 func (dr driver) goOn(t *turn, unfinished func()) {
 	guard.Call(unfinished, t.ended)
 	driver{lane: dr.lane}.run()
@@ -133,9 +131,9 @@ func (dr driver) next() (batch, bool) {
 	}
 }
 
-// take is next without waiting: wait is how long the next write has to wait, 0 if it was taken.
-// That nothing is queued, and that something has to wait, is found at once with what follows from
-// it: who comes between would be written before the lane's turn.
+// take is next without the wait. wait is the time until the next write may start, 0 if the batch was
+// taken. It checks the queue and the pace, and acts on them, under one lock: an op that came in between
+// would be written before the lane's turn.
 func (dr driver) take() (b batch, wait time.Duration, ok bool) {
 	l := dr.lane
 	p := l.pacer.Load()
@@ -182,8 +180,8 @@ func (dr driver) throttled(read bool, trip time.Duration, cause error) {
 	l.owner.isPaced(l, p, first)
 }
 
-// putOff puts the ops of a throttled request back into the queue. It ends those whose
-// time for the store is over: their caller's time, or Patience if they have none.
+// putOff puts the ops of a throttled request back into the queue. It ends those whose time for the
+// store is over: their caller's time, or Patience if they have none.
 func (dr driver) putOff(ops []*Op, err error) {
 	l, now := dr.lane, time.Now()
 	var ended, again []*Op

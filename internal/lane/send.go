@@ -24,7 +24,7 @@ type sending struct {
 	asked    Asked
 	// tried means that a request was sent.
 	tried bool
-	// ended tells the tracer of the end; nil if there is none.
+	// ended reports the end to the tracer; nil without a tracer.
 	ended func(Answer)
 }
 
@@ -54,9 +54,9 @@ func (w *sending) begin() {
 	}
 }
 
-// deliver sends the write until it is known whether it landed, and books the answer. It
-// returns false if the driver has to answer its caller first, because its ctx ended or the
-// bucket does not answer: the delivery can then go on without it.
+// deliver sends the write until its outcome is known, and books the answer. It returns false if the
+// driver must answer its caller first, because its ctx ended or the bucket does not answer. The
+// delivery can then go on without it.
 func (w *sending) deliver() (delivered bool) {
 	d, l := &w.delivery, w.lane
 	for ; ; d.try++ {
@@ -132,8 +132,8 @@ func (w *sending) statement(o schema.Op) schema.Statement {
 	}
 }
 
-// abandoned reports whether nobody waits for the ops any more: they are takes whose
-// callers have left or, if the bucket was silent meanwhile, ops whose callers were told so.
+// abandoned reports whether no caller waits for the ops any more. They are takes whose callers have
+// left or, if the bucket was silent meanwhile, ops whose callers have been answered.
 func (w *sending) abandoned(silent bool) bool {
 	w.lane.mu.Lock()
 	defer w.lane.mu.Unlock()
@@ -145,8 +145,8 @@ func (w *sending) abandoned(silent bool) bool {
 	return true
 }
 
-// outOfTime reports whether every op has used up its time for the store. The takes of
-// callers who have left have none.
+// outOfTime reports whether every op has used up its time for the store. Takes without a caller have no
+// time left.
 func (w *sending) outOfTime() bool {
 	now := time.Now()
 	w.lane.mu.Lock()
@@ -160,8 +160,8 @@ func (w *sending) outOfTime() bool {
 	return true
 }
 
-// book updates what the lane knows by the answer, then ends the ops by it, or puts them back
-// into the queue. It returns true: the write is delivered.
+// book updates the lane's sight by the answer, then ends the ops, or puts them back into the queue. It
+// returns true: the write is delivered.
 func (w *sending) book(a Answer) bool {
 	l := w.lane
 	if a.own != nil {
@@ -188,9 +188,9 @@ func (w *sending) book(a Answer) bool {
 	return true
 }
 
-// learnNothing notes that an answer did not show the bucket. If it was throttled, nothing
-// landed, and what is known is as good as before; but where little was left of what the ops
-// need, the bucket is looked at before the next write, however young the image.
+// learnNothing handles an answer without an image. After throttling nothing landed, and the sight is as
+// good as before. But if the bucket had little left for the ops, it is read before the next write,
+// however young the image.
 func (w *sending) learnNothing(a Answer) {
 	l := w.lane
 	l.mu.Lock()

@@ -7,20 +7,20 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// What this process admits on its own while the bucket does not answer, under the policy
-// Local: its share of each limit, as a leaky queue.
+// The process's share under the policy Local: the amounts of each limit that this process admits on its
+// own while the bucket does not answer, as a leaky queue.
 
-// AdmitLocally takes amounts from the process's share of the limits, all or nothing. It
-// returns what the share holds afterwards, or what it held when it denied. room is false if
-// the process has no room for the queues of another bucket.
+// AdmitLocally takes amounts from the process's share of the limits, all or nothing. It returns the
+// balance of the share afterwards, or that of its denial. room is false if the process has no room for
+// the queues of another bucket.
 func (b *Beside) AdmitLocally(asked []plan.Signed, cfg *plan.Config, share float64, now int64) (r Result, ok, room bool) {
 	asks := b.known.asks(asked, cfg, share, now)
 	ok, room = b.lane.owner.Queues.Admit(b.bucket(), asks, now)
 	return localReading(asks, cfg, now), ok, room
 }
 
-// ChangeLocally changes the share by what calls have really used without the bucket: above
-// 0 it is taken, below 0 given back. It is never denied.
+// ChangeLocally changes the share by the real use without the bucket: above 0 it is taken, below 0
+// given back. It is never denied.
 func (b *Beside) ChangeLocally(changes []plan.Signed, cfg *plan.Config, share float64, now int64) {
 	b.lane.owner.Queues.Change(b.bucket(), b.known.asks(changes, cfg, share, now), now)
 }
@@ -29,7 +29,7 @@ func (b *Beside) bucket() backlog.Bucket {
 	return backlog.Bucket{Entity: b.lane.Entity, Resource: b.lane.Resource}
 }
 
-// asks puts amounts beside the limits as last known.
+// asks combines amounts with the last known limits.
 func (s *sight) asks(amounts []plan.Signed, cfg *plan.Config, share float64, now int64) []backlog.Ask {
 	asks := make([]backlog.Ask, len(amounts))
 	for i, a := range amounts {
@@ -42,8 +42,8 @@ func (s *sight) asks(amounts []plan.Signed, cfg *plan.Config, share float64, now
 	return asks
 }
 
-// rate is the rate of a limit as last known: from the configuration, or from the bucket's image if
-// the configuration does not have the limit. That of one in shadow never denies.
+// rate returns the last known rate of a limit: from the configuration, or from the bucket's image if
+// the configuration does not have the limit. The rate of a limit in shadow never denies.
 func (s *sight) rate(name string, cfg *plan.Config) bucket.Rate {
 	if cfg.InShadow(name) {
 		return plan.Unlimited
@@ -54,7 +54,7 @@ func (s *sight) rate(name string, cfg *plan.Config) bucket.Rate {
 	return cfg.RateOf(name)
 }
 
-// used is what the last image shows as used of a limit at now.
+// used returns the used amount of a limit at now, by the last image.
 func (s *sight) used(name string, now int64) int64 {
 	if !s.known || !s.image.Holds(name) {
 		return 0
@@ -63,9 +63,9 @@ func (s *sight) used(name string, now int64) int64 {
 	return max(0, state.Burst-state.Level(now))
 }
 
-// localReading shows the process's share as a bucket, for statuses. An amount above the
-// share's burst fits an empty share, so the burst is shown as that amount; one above the
-// limit's own burst never fits.
+// localReading shows the process's share as a bucket, for statuses. An amount above the share's burst
+// fits an empty share, so the burst is shown as that amount. One above the limit's own burst never
+// fits.
 func localReading(asks []backlog.Ask, cfg *plan.Config, now int64) Result {
 	m := &schema.Image{HasRefilled: true, Refilled: now, Limits: make([]schema.Stored, 0, len(asks))}
 	names := make([]string, len(asks))

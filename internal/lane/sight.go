@@ -11,8 +11,8 @@ import (
 // after which others. The clock may step, so it does not order answers.
 type Asked struct{ At, Order int64 }
 
-// sight is what a process knows of a bucket. Its methods take no lock and read no clock:
-// their caller holds the lock and passes the time.
+// sight is a process's knowledge of a bucket. Its methods take no lock and read no clock: their caller
+// holds the lock and passes the time.
 type sight struct {
 	// known means that the store held image at seenAt. A nil image means that the bucket
 	// did not exist.
@@ -20,8 +20,8 @@ type sight struct {
 	// scarce means that the last write was refused or throttled, or that the last take
 	// was denied.
 	scarce bool
-	// refilled means that the bucket was filled by hand while a goroutine worked on the queue,
-	// so that what that learns may be older.
+	// refilled means that the bucket was filled by hand while a goroutine worked on the queue, so that
+	// its next image may be older.
 	refilled bool
 	// since are the low bits of seenTick's time, in Unix ms. They take no room of their own here.
 	since uint32
@@ -37,8 +37,7 @@ type sight struct {
 	// shared is when an image last showed that other processes had taken since the image
 	// before it, in Unix ms.
 	shared int64
-	// crowding is what is known of other processes that write to the bucket while it is
-	// full.
+	// crowding is the estimate of other processes that write to the bucket while it is full.
 	crowding plan.Crowding
 }
 
@@ -86,14 +85,14 @@ func (s *sight) drop() { s.known, s.seenAt = false, 0 }
 // fresh reports whether the image is recent enough to deny from.
 func (s *sight) fresh(now int64) bool { return plan.Fresh(s.seenAt, now) }
 
-// wary reports whether the bucket has to be looked at before it is written for takes: it is
-// scarce, others take from it, and what is known of it is old for tries of such a spread.
+// wary reports whether to read the bucket before a write of takes: it is scarce, other processes use
+// it, and the sight is old for this spread of tries.
 func (s *sight) wary(takes []*Op, tries plan.Spread, now int64) bool {
 	return s.known && s.image != nil && plan.IsShared(s.shared, now) && (s.scarce || s.low(takes)) &&
 		(!s.fresh(now) || tries.Looks(now-s.crowding.Heard))
 }
 
-// low reports whether the image showed little of what ops need.
+// low reports whether the image showed little of the ops' amounts.
 func (s *sight) low(ops []*Op) bool {
 	return slices.ContainsFunc(ops, func(o *Op) bool { return plan.Low(s.image, o.cfg.Enforced(o.Amounts), s.crowding.Heard) })
 }

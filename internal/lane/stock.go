@@ -10,12 +10,11 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// stock is what a lane debits from its bucket before calls ask for it, and serves calls
-// from. What is served was debited in the incarnation, and under the configuration, of
-// which the stock is. A token is served once, or lapses: it is never given back to the
-// bucket, only taken off its counter. A write that is made anyway carries that; if none
-// comes within a horizon, one is made. The lane's mutex guards it; docs/design/prefetch.md
-// says what it costs and what becomes of the laws. Instants are in ms, by a clock that
+// stock holds the tokens that a lane prefetched from its bucket, and serves calls from them. They
+// belong to the incarnation and the configuration of their debit. A token is served once, or lapses. A
+// lapsed token is never given back to the bucket, only taken off its counter. The next write carries
+// that; if none comes within a horizon, the lane makes one. The lane's mutex guards the stock;
+// docs/design/prefetch.md has its costs and its effect on the laws. Instants are in ms, by a clock that
 // never goes back.
 type stock struct {
 	horizon time.Duration
@@ -28,8 +27,8 @@ type stock struct {
 	fetching bool
 	// timer lets held tokens lapse. It is nil while nothing is held.
 	timer *time.Timer
-	// lapsedAt is since when lapsed tokens wait to be taken off the counter; 0 if there are
-	// none.
+	// lapsedAt is the time since which lapsed tokens wait to be taken off the counter; 0 without lapsed
+	// tokens.
 	lapsedAt int64
 }
 
@@ -37,8 +36,8 @@ func newStock(horizon time.Duration) stock {
 	return stock{horizon: horizon, parcels: prefetch.New(horizon.Milliseconds())}
 }
 
-// serve takes amounts from what is held, all or nothing. sent says when the tokens were
-// debited; low that more is to be debited.
+// serve takes amounts from the held tokens, all or nothing. sent is the time of their debit. low means
+// that a new prefetch is due.
 func (k *stock) serve(asked []plan.Signed, cfg *plan.Config, known *sight, now int64) (sent int64, ok, low bool) {
 	if k.cfg == nil || !k.holdsFor(cfg, known) {
 		return 0, false, false
@@ -67,7 +66,7 @@ func (k *stock) holdsFor(cfg *plan.Config, known *sight) bool {
 	return true
 }
 
-// putBack returns what was served to a call. The tokens keep their age.
+// putBack returns served amounts to the stock. The tokens keep their age.
 func (k *stock) putBack(asked []plan.Signed, r plan.Reading, sent, now int64) {
 	k.parcels.Withdrawn(asked, now)
 	switch {
@@ -79,9 +78,8 @@ func (k *stock) putBack(asked []plan.Signed, r plan.Reading, sent, now int64) {
 	}
 }
 
-// fetchOp makes the take that debits ahead; nil if nothing is to be debited. No caller
-// waits for it, and it is dropped if tokens are scarce. nowMS is the time by which the
-// bucket refills.
+// fetchOp makes the take of a prefetch; nil if no prefetch is due. No caller waits for it, and it is
+// dropped if tokens are scarce. nowMS is the time by which the bucket refills.
 func (k *stock) fetchOp(cfg *plan.Config, known *sight, nowMS, now int64) *Op {
 	if k.fetching || cfg.Override || !known.current(cfg) {
 		return nil
@@ -109,7 +107,7 @@ func (k *stock) fetchOp(cfg *plan.Config, known *sight, nowMS, now int64) *Op {
 	return o
 }
 
-// fetched puts what was debited ahead into the stock. It returns what is in doubt.
+// fetched puts prefetched tokens into the stock. It returns the amounts in doubt.
 func (k *stock) fetched(o *Op, r Result) (doubt []plan.Signed) {
 	k.fetching = false
 	switch {
@@ -143,9 +141,9 @@ func (k *stock) lapsedOp(known *sight) *Op {
 	return o
 }
 
-// tookOff keeps for later what could not be taken off the counter. It returns what is in
-// doubt: what perhaps was taken off stays consumed, and so does everything that a closed
-// limiter could not take off.
+// tookOff keeps tokens that could not be taken off the counter for later. It returns the amounts in
+// doubt. They stay consumed: tokens that were perhaps taken off, and all that a closed limiter could
+// not take off.
 func (k *stock) tookOff(o *Op, r Result, closed bool) (doubt []plan.Signed) {
 	lapsed := plan.Negated(o.Late)
 	switch {
@@ -158,7 +156,7 @@ func (k *stock) tookOff(o *Op, r Result, closed bool) (doubt []plan.Signed) {
 	return nil
 }
 
-// book books the outcome of an op of the stock. It returns what is in doubt.
+// book books the outcome of an op of the stock. It returns the amounts in doubt.
 func (k *stock) book(o *Op, r Result, closed bool) (doubt []plan.Signed) {
 	if o.lapses {
 		return k.tookOff(o, r, closed)
@@ -166,8 +164,8 @@ func (k *stock) book(o *Op, r Result, closed bool) (doubt []plan.Signed) {
 	return k.fetched(o, r)
 }
 
-// expire lets tokens lapse that are too old. due means that they have waited for a
-// horizon to be taken off the counter; holds that there is something left.
+// expire lets old tokens lapse. due means that they have waited for a horizon to be taken off the
+// counter. holds means that the stock is not empty.
 func (k *stock) expire(now int64) (due, holds bool) {
 	k.parcels.Expire(now)
 	if !k.parcels.Holds() {
@@ -200,8 +198,8 @@ func (k *stock) stop() {
 	k.parcels.LapseAll()
 }
 
-// counted learns from a landed write how many tokens calls need, and which part of the
-// bucket's traffic comes from this process. before and after are the images around it.
+// counted learns from a landed write how many tokens calls need, and the process's part of the bucket's
+// traffic. before and after are the images around it.
 func (k *stock) counted(carried []*Op, before, after *schema.Image, now int64) {
 	var own plan.Rows
 	for _, o := range carried {

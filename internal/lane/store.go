@@ -9,15 +9,15 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Store sends the requests of lanes. Each method sends one request; a read may be retried.
-// Package store implements it. It is an interface because the laws, and the tests of lanes, change
-// the statements and the answers here: below it they would have to change DynamoDB's protocol.
+// Store sends the requests of lanes. Each method sends one request; a read may be retried. Package
+// store implements it. It is an interface because the laws, and the tests of lanes, change statements
+// and answers here. At a lower level they would have to change DynamoDB's protocol.
 type Store interface {
 	// Update sends a conditional update of one bucket, once.
 	Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) Answer
 	// Create makes a bucket that must not exist yet, once.
 	Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) Answer
-	// Read reads one bucket consistently. A nil image means that there is no bucket.
+	// Read reads one bucket consistently. The image is nil if the bucket does not exist.
 	Read(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error)
 	// Probe asks DynamoDB to prove that the bucket can be written. It writes nothing.
 	Probe(ctx context.Context, key schema.Item) error
@@ -26,20 +26,20 @@ type Store interface {
 // Configs are the configurations of buckets. With group, the bucket is that of a group of
 // resources.
 type Configs interface {
-	// Reread reads the configuration after the call has begun, whatever is cached.
-	// It returns nil if nothing limits the bucket, and a *Failure with the reason
-	// Misconfigured if the configuration cannot be used.
+	// Reread reads the configuration after the call has begun, without the cache. It returns nil if
+	// nothing limits the bucket, and a *Failure with the reason Misconfigured if the configuration
+	// cannot be used.
 	Reread(ctx context.Context, entity, resource string, group bool) (*plan.Config, error)
 	// Forget makes the next use of a configuration read it again.
 	Forget(entity, resource string, group bool)
 }
 
-// Answer is what a write of one bucket came to.
+// Answer is the outcome of a write of one bucket.
 type Answer struct {
-	// Verdict is what the answer says about the write.
+	// Verdict is the outcome by the answer.
 	Verdict ddb.Verdict
-	// Image is the bucket after a landed write, or the bucket whose condition failed;
-	// nil means that there is no bucket. Seen means that the answer contained it.
+	// Image is the bucket after a landed write, or the bucket whose condition failed; nil if the bucket
+	// does not exist. Seen means that the answer contained it.
 	Image *schema.Image
 	Seen  bool
 	// later means that the answer to the write itself was lost: another request showed the image
@@ -47,8 +47,8 @@ type Answer struct {
 	later bool
 	// Err is why the write did not land, or why its answer cannot be read.
 	Err error
-	// hidden is how many tries that got no answer may have landed, or may still land, besides
-	// the one that an answer told of.
+	// hidden is the number of unanswered tries that may have landed, or may still land, in addition to
+	// the answered one.
 	hidden int
 	// own is the id that this write left in its op slot, nil if that is not known.
 	own []byte
@@ -56,7 +56,7 @@ type Answer struct {
 	Tries int
 }
 
-// unwritten is the result of ops whose write did not land, or may not have landed.
+// unwritten returns the result of ops whose write did not land, or may not have landed.
 func (a Answer) unwritten() Result {
 	if a.Verdict == ddb.Conflicted { // answered each time
 		return Result{Err: &Failure{Reason: Contended}}

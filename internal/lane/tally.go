@@ -10,7 +10,7 @@ import (
 type tally struct {
 	mu                        sync.Mutex
 	doubted, dropped, pending []plan.Signed
-	// onDrop is told of what is dropped; nil if nobody is.
+	// onDrop is called with dropped amounts; it may be nil.
 	onDrop func(amounts []plan.Signed)
 }
 

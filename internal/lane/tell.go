@@ -10,7 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// telling writes what waits to be told to buckets, beside their lanes.
+// telling writes the pending updates of buckets, outside their lanes' own work.
 type telling struct{ lanes *Registry }
 
 // silent reports whether a bucket is known not to answer.
@@ -27,9 +27,8 @@ func (d telling) answers(ctx context.Context, key bucketKey) bool {
 // mostTells bounds how often a part is decided again because its write was refused.
 const mostTells = 4
 
-// tell writes what was taken out of what waits for a bucket. It returns false if the table
-// should be left alone for a while. What may have been written is never written again: it
-// is in doubt.
+// tell writes the pending updates of one bucket in w.sent. It returns false if the table should be left
+// alone for a while. Amounts that may have been written are never written again: they are in doubt.
 func (d telling) tell(ctx context.Context, w *untold) bool {
 	if w.key.unlocated {
 		return d.locate(ctx, w)
@@ -75,7 +74,7 @@ func (d telling) tell(ctx context.Context, w *untold) bool {
 	return false
 }
 
-// adapt leaves out of a part what a bucket that refused it has no place for.
+// adapt leaves out of a part the amounts that the refusing bucket cannot store.
 func (d telling) adapt(l *Lane, p part, image *schema.Image) part {
 	rest, gone := p.fit(image.Holds)
 	if len(rest.amounts) > 0 && !bytes.Equal(rest.incarnation, image.Of()) {
@@ -86,8 +85,8 @@ func (d telling) adapt(l *Lane, p part, image *schema.Image) part {
 	return rest
 }
 
-// makeable leaves out of a part what a bucket that is gone cannot be made with: what is to be
-// given back to it, or taken off its counters, and limits that are not configured.
+// makeable leaves out of a part the amounts that a new bucket cannot start with: give-backs, decreases
+// of counters, and limits that are not configured.
 func (d telling) makeable(l *Lane, cfg *plan.Config, p part) part {
 	rest, gone := p.fit(func(name string) bool {
 		amount, _ := plan.AmountOf(p.counts, name)
@@ -98,7 +97,7 @@ func (d telling) makeable(l *Lane, cfg *plan.Config, p part) part {
 	return rest
 }
 
-// send sends a part once. A bucket that is gone is made, full, with what is counted on its
+// send sends a part once. If the bucket is gone, it makes a full one with the counted amounts on its
 // counters.
 func (d telling) send(ctx context.Context, l *Lane, quotas plan.Quotas, p part, gone bool) Answer {
 	if !gone {
@@ -114,7 +113,7 @@ func (d telling) send(ctx context.Context, l *Lane, quotas plan.Quotas, p part, 
 	})
 }
 
-// sendOnce sends a write beside the lane, once. operation is 0 for a write that leaves no
+// sendOnce sends a write outside the lane's own work, once. operation is 0 for a write that leaves no
 // id.
 func (d telling) sendOnce(ctx context.Context, l *Lane, kind plan.Kind, operation uint64, s plan.Rows, write func(context.Context) Answer) Answer {
 	if d.lanes.OnTell != nil {
@@ -130,8 +129,8 @@ func (d telling) sendOnce(ctx context.Context, l *Lane, kind plan.Kind, operatio
 	return a
 }
 
-// locate finds the buckets of an entity of which nothing was known, and has them told what
-// was admitted. What no level of it has a limit for is dropped.
+// locate finds the buckets of an unlocated update, and queues the counts for them. It drops amounts of
+// limits that no level has.
 func (d telling) locate(ctx context.Context, w *untold) bool {
 	p := w.sent
 	found, err := d.lanes.Locate(ctx, w.key.entity, w.key.resource, w.key.given)
@@ -162,8 +161,8 @@ func (d telling) locate(ctx context.Context, w *untold) bool {
 	return true
 }
 
-// learn gives the lane what a write beside it showed. Its pacing does not take the
-// write for traffic.
+// learn gives the lane the image of a maintenance write. Its pacing does not count the write as
+// traffic.
 func (d telling) learn(l *Lane, a Answer, asked Asked, p part) {
 	l.Contact.NoteAnswer()
 	if !a.Seen {

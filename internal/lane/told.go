@@ -11,14 +11,14 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// What was counted without its bucket, and what could not be given back, waits here until
-// the bucket answers. One goroutine writes it, beside the lanes.
+// Pending updates: amounts counted without their bucket, and give-backs that could not be written. They
+// wait here until the bucket answers. One goroutine writes them, outside the lanes' own work.
 
 const (
 	// maxUntold bounds for how many buckets something may wait.
 	maxUntold = 10_000
-	// tellDelay is how long what waits is left to grow, and tellPause the least time
-	// between two writes: 50 a second.
+	// tellDelay is the time for which pending updates may grow, and tellPause the least time between
+	// two writes: 50 a second.
 	tellDelay = time.Second
 	tellPause = 20 * time.Millisecond
 )
@@ -29,21 +29,21 @@ var tellBackoff = ddb.Backoff{First: 200 * time.Millisecond, Most: 10 * time.Sec
 // bucketKey names a bucket.
 type bucketKey struct{ entity, resource string }
 
-// Given is what a call gives of an entity whose record may not say it; empty for nothing.
+// Given is a call's parent and plan for an entity, in case its record has none; each may be empty.
 type Given struct{ Parent, Plan string }
 
-// toldKey names a bucket that something waits for. What is unlocated was admitted for an
-// entity of which nothing was known, so that its buckets have to be found first.
+// toldKey names a bucket with pending updates. unlocated means that the amounts were admitted for an
+// entity without a known configuration, so that its buckets must be found first.
 type toldKey struct {
 	bucketKey
 	unlocated bool
 	given     Given
 }
 
-// teller writes what waits.
+// teller writes pending updates.
 type teller interface {
-	// tell writes what was taken out of what waits for a bucket. It returns false if the
-	// table should be left alone for a while.
+	// tell writes the pending updates of one bucket. It returns false if the table should be left alone
+	// for a while.
 	tell(ctx context.Context, w *untold) bool
 	// silent reports whether a bucket is known not to answer; answers asks it once.
 	silent(key bucketKey) bool
@@ -52,7 +52,7 @@ type teller interface {
 
 // told is everything that waits to be told to buckets.
 type told struct {
-	// life ends when the limiter has been closed. work counts what is under way.
+	// life ends when the limiter has been closed. work counts the work in flight.
 	life  context.Context
 	work  *work
 	table Table
@@ -71,7 +71,7 @@ type told struct {
 	full bool
 }
 
-// keep adds to what waits for a bucket. What finds no room is dropped, and counted so.
+// keep adds to the pending updates of a bucket. It drops and counts amounts that find no room.
 func (d *told) keep(key toldKey, cfg *plan.Config, amounts []plan.Signed, add func(*untold) (left []plan.Signed)) bool {
 	if len(amounts) == 0 {
 		return true
@@ -106,8 +106,8 @@ func (d *told) keep(key toldKey, cfg *plan.Config, amounts []plan.Signed, add fu
 	return true
 }
 
-// untold returns what waits for a bucket, and makes the entry if there is none; nil if
-// there are too many. d.mu must be held.
+// untold returns the pending updates of a bucket, and adds an entry if the bucket has none. It is nil
+// if there are too many. d.mu must be held.
 func (d *told) untold(key toldKey) *untold {
 	w := d.byKey[key]
 	if w != nil || len(d.byKey) >= maxUntold {
@@ -121,7 +121,7 @@ func (d *told) untold(key toldKey) *untold {
 	return w
 }
 
-// run writes what waits while the table answers, one write at a time, until nothing does.
+// run writes the pending updates while the table answers, one write at a time, until none is left.
 func (d *told) run() {
 	defer d.work.Stopped()
 	life, failed := d.life, 0
@@ -164,9 +164,9 @@ func (d *told) tellApart(w *untold) (well bool) {
 	return well && err == nil
 }
 
-// drain writes what waits before the limiter ends, until ctx does: a bucket, or a table,
-// that does not answer is asked once whether it does again. It waits for a write that is
-// under way, because more may wait for that bucket, or the write may fail.
+// drain writes the pending updates before the limiter ends, until ctx does. It probes a silent bucket
+// or table once. It waits for a write in flight, because that bucket may have more updates, or the
+// write may fail.
 func (d *told) drain(ctx context.Context) {
 	if d.table.Open() && !heard(d.table.Probe(ctx)) {
 		return
@@ -201,8 +201,8 @@ func (d *told) drain(ctx context.Context) {
 	}
 }
 
-// next takes what is written next out of what waits for a bucket: the one that has waited
-// longest and is not silent. It is nil if there is none; done means that nothing waits.
+// next takes the updates of the next write: those of the bucket that has waited longest and is not
+// silent. w is nil if every bucket is silent or being written; done means that no update is pending.
 func (d *told) next(silent func(bucketKey) bool) (w *untold, done bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -250,7 +250,7 @@ func (d *told) isSilent(w *untold, silent func(bucketKey) bool) bool {
 	return silent(w.key.bucketKey)
 }
 
-// keepAgain puts back what was surely not written.
+// keepAgain puts back a part that was surely not written.
 func (d *told) keepAgain(w *untold, p part) {
 	d.mu.Lock()
 	left := w.restore(p)
@@ -275,8 +275,8 @@ func (d *told) noteDropped(key bucketKey, amounts []plan.Signed, why string) {
 		slog.String("entity", key.entity), slog.String("resource", key.resource), slog.Any("tokens", plan.Tokens(amounts)))
 }
 
-// waiting is the number of buckets that something waits for, and the sum of it, whatever
-// its sign, with what is under way.
+// waiting returns the number of buckets with pending updates, and the sum of their absolute amounts,
+// with those in flight.
 func (d *told) waiting() (buckets int, amounts []plan.Signed) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -13,9 +13,8 @@ import (
 // maxShareHalvings is how often the share of a contended bucket is halved.
 const maxShareHalvings = 3
 
-// turn decides one batch of a lane from what is known of the bucket, and sends its write.
-// Ops that it does not end go back into the queue. It belongs to the goroutine that drives
-// the lane.
+// turn decides one batch of a lane from the sight of the bucket, and sends its write. Ops that it does
+// not end go back into the queue. It belongs to the goroutine that drives the lane.
 type turn struct {
 	lane *Lane
 	by   driver
@@ -25,7 +24,7 @@ type turn struct {
 	batch
 	// room is for the rows of most writes.
 	room [2]plan.Row
-	// view is what the write is decided from.
+	// view is the basis of the write's decision.
 	view plan.View
 	// sending is the write on its way; nil before.
 	sending *sending
@@ -41,8 +40,8 @@ func newTurn(by driver, b batch) *turn {
 	return t
 }
 
-// carry decides the batch and sends its write. handed means that another goroutine runs
-// the lane from now on, because the driver has to answer its caller.
+// carry decides the batch and sends its write. handed means that another goroutine runs the lane from
+// now on, because the driver must answer its caller.
 func (t *turn) carry() (handed bool) {
 	guard.Call(func() {
 		if t.sending, handed = t.prepare(); t.sending == nil {
@@ -124,8 +123,8 @@ func (t *turn) look() error {
 	return err
 }
 
-// fail ends ops whose bucket or configuration could not be read. If the read failed
-// because the driver's context ended, the ops continue without the driver.
+// fail ends ops whose bucket or configuration could not be read. If the read failed because the
+// driver's context ended, the ops continue without the driver.
 func (t *turn) fail(ops []*Op, err error) (handed bool) {
 	if t.by.ended() {
 		go t.by.goOn(t, func() { t.lane.requeue(ops) })
@@ -168,10 +167,9 @@ func (t *turn) dropLostRefunds() {
 	t.adjusts = kept
 }
 
-// limitAdjusts keeps as many adjusts, in their order, as one write can carry.
-// What was taken in different windows of a quota is given back in different writes: which of
-// them has ended is not told by their ordinals where the unit or the kind changed between. The
-// others go back into the queue.
+// limitAdjusts keeps as many adjusts, in their order, as one write can carry. The others go back into
+// the queue. One write gives back tokens of one window of a quota only. Ordinals do not show which
+// window has ended if the unit or the kind changed in between.
 func (t *turn) limitAdjusts() {
 	sums := make(plan.Rows, 0, 4)
 	for i, o := range t.adjusts {
@@ -184,7 +182,7 @@ func (t *turn) limitAdjusts() {
 	}
 }
 
-// choose decides who rides in the write. wary means that the bucket was looked at first.
+// choose decides which ops ride in the write. wary means that the bucket was just read.
 func (t *turn) choose(wary bool) (w *sending, handed bool) {
 	l := t.lane
 	f := facts{
@@ -218,8 +216,8 @@ func (t *turn) choose(wary bool) (w *sending, handed bool) {
 	return t.write(d.move), false
 }
 
-// halvings is how often the share that one write takes is halved: not at all while
-// the lane is paced, for fewer writes that carry more is what it is paced for.
+// halvings is how often the share of one write is halved: not at all while the lane is paced, because
+// pacing aims at fewer writes that carry more.
 func (t *turn) halvings() int {
 	if t.lane.pacer.Load() != nil {
 		return 0
@@ -227,8 +225,8 @@ func (t *turn) halvings() int {
 	return int(t.lane.learnt.halvings)
 }
 
-// deny ends takes that do not fit, on a state that is known to be recent; else
-// it looks once, and leaves them for the next round.
+// deny ends takes that do not fit a recent image. If the image is not recent, it reads the bucket once
+// and leaves them for the next round.
 func (t *turn) deny(unfit []excluded) (w *sending, handed bool) {
 	ops := make([]*Op, len(unfit))
 	for i := range unfit {
@@ -292,10 +290,9 @@ func (t *turn) write(m move) *sending {
 	return &sending{move: m, lane: t.lane, by: t.by, ctx: t.ctx}
 }
 
-// ended ends every op that the lane carries with an error, because the turn did not return: our
-// code, the client or an observer panicked, or ended the goroutine. So no caller waits for a lane
-// that has stopped, and the process goes on. A request that was sent may have landed. If the
-// goroutine ends, another one runs the lane.
+// ended ends every carried op with an error, because the turn did not return: our code, the client or
+// an observer panicked, or ended the goroutine. So no caller waits for a stopped lane, and the process
+// goes on. A request that was sent may have landed. If the goroutine ends, another one runs the lane.
 func (t *turn) ended(e *guard.Ended) {
 	if t.over {
 		return

@@ -6,9 +6,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/bucket"
 )
 
-// Unsettled is what quotas are charged for calls of this process that have not been settled: a
-// call is charged an estimate, and what it does not use comes back. The zero value is ready. It
-// decides nothing, but what a denial says of when to try again.
+// Unsettled sums the estimates that quotas are charged for open calls of this process: a call is
+// charged an estimate, and its settlement gives back the rest. It only serves the retry time of
+// denials. The zero value is ready.
 type Unsettled struct {
 	mu      sync.Mutex
 	charged map[QuotaKey]inWindow
@@ -23,8 +23,8 @@ type inWindow struct {
 	window bucket.WindowID
 }
 
-// Note notes that a call was charged an amount in a window of a quota, or, below 0, that it has
-// ended. What was charged in a window that has ended is forgotten.
+// Note adds the estimate of a call in a window of a quota. A negative amount removes it when the call
+// has ended. Estimates of an ended window are forgotten.
 func (u *Unsettled) Note(key QuotaKey, amount int64, window bucket.WindowID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -45,8 +45,8 @@ func (u *Unsettled) Note(key QuotaKey, amount int64, window bucket.WindowID) {
 	u.charged[key] = was
 }
 
-// Of is what a quota is charged for calls that have not been settled, in millitokens, in the window
-// of an ordinal: of its latest life.
+// Of returns the estimates of open calls charged to a quota, in millitokens, in the window of an
+// ordinal, in its latest life.
 func (u *Unsettled) Of(key QuotaKey, ordinal int64) int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()

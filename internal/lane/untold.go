@@ -8,19 +8,20 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// untold is what one bucket has still to be told: what was counted without it, and what is
-// to be given back to it. It may outlive the bucket's lane. The mutex of told guards it.
+// untold is the pending updates of one bucket: amounts counted without it, and give-backs. It may
+// outlive the bucket's lane. The mutex of told guards it.
 type untold struct {
 	key toldKey
 	// counts are added to the bucket's counters; corrections that lower may make them fall
 	// below 0. backs are to be given back, above 0.
 	counts []plan.Signed
 	backs  []back
-	// charged is what quotas are to be charged of what is counted, in the windows of its use.
+	// charged is the part of the counted amounts that quotas are to be charged, in the windows of its
+	// use.
 	charged []plan.Signed
-	// cfg is the last known: what the bucket is made with if it is gone.
+	// cfg is the last known configuration: a bucket that is gone is made with it.
 	cfg *plan.Config
-	// sent is what is under way, and under the configuration as it was then.
+	// sent is the part in flight, and under the configuration at its start.
 	sent  part
 	under *plan.Config
 }
@@ -31,19 +32,19 @@ func Uncounted(amounts []plan.Signed) []plan.Signed {
 	return plan.InWindows(amounts, func(string) bucket.WindowID { return bucket.Closed })
 }
 
-// back is what is to be given back to one incarnation of a bucket.
+// back is the give-back to one incarnation of a bucket.
 type back struct {
 	amounts     []plan.Signed
 	incarnation []byte
 }
 
-// part is what one write tells.
+// part is the content of one write.
 type part struct {
 	counts, charged []plan.Signed
 	back
 }
 
-// sizes are how much a part changes counters by, whatever the sign.
+// sizes returns the absolute change of each counter by a part.
 func (p *part) sizes() []plan.Signed {
 	return withoutZeros(plan.Plus(plan.Absolute(p.counts), plan.Absolute(p.amounts)))
 }
@@ -55,7 +56,7 @@ func withoutZeros(amounts []plan.Signed) []plan.Signed {
 // empty reports whether nothing is left to be told.
 func (w *untold) empty() bool { return len(w.sizes()) == 0 }
 
-// sizes are the amounts that wait, whatever their sign, with those under way.
+// sizes returns the absolute pending amounts, with those in flight.
 func (w *untold) sizes() []plan.Signed {
 	sum := plan.Plus(plan.Absolute(w.counts), w.sent.sizes())
 	for _, b := range w.backs {
@@ -64,8 +65,7 @@ func (w *untold) sizes() []plan.Signed {
 	return withoutZeros(sum)
 }
 
-// count adds signed amounts to what is to be counted. It returns those that would be more
-// than one write can carry.
+// count adds signed amounts to the counts. It returns the amounts that would exceed one write.
 func (w *untold) count(amounts []plan.Signed) (left []plan.Signed) {
 	for _, a := range amounts {
 		one := []plan.Signed{a}
@@ -92,8 +92,8 @@ func (w *untold) giveBack(b back) {
 	w.backs = append(w.backs, b)
 }
 
-// take takes out what the next write tells: all that is counted, and the give-backs to one
-// incarnation. What is to be charged to a quota goes without give-backs, by its own window.
+// take takes out the part of the next write: all counts, and the give-backs to one incarnation. A
+// charge to a quota goes without give-backs, because it has its own window.
 func (w *untold) take() part {
 	w.sent, w.under = part{counts: w.counts, charged: w.charged}, w.cfg
 	w.counts, w.charged = nil, nil
@@ -104,7 +104,7 @@ func (w *untold) take() part {
 	return w.sent
 }
 
-// restore puts back what was surely not written.
+// restore puts back a part that was surely not written.
 func (w *untold) restore(p part) (left []plan.Signed) {
 	w.sent = part{}
 	if len(p.amounts) > 0 {
@@ -116,8 +116,8 @@ func (w *untold) restore(p part) (left []plan.Signed) {
 	return w.count(p.counts)
 }
 
-// statement is the write that tells a part to a bucket. A quota is charged what is counted in
-// the window that it is in, if that is there; else only its counter changes.
+// statement returns the write of a part to a bucket. It charges a quota the counted amounts of its
+// current window, if the part has some. Otherwise it changes only the counter.
 func (p *part) statement(to plan.Quotas) schema.Statement {
 	t := schema.Tell{Incarnation: p.incarnation, Backs: len(p.amounts) > 0}
 	sums := p.sums()
@@ -127,7 +127,7 @@ func (p *part) statement(to plan.Quotas) schema.Statement {
 	return t.Statement()
 }
 
-// sums are what a part does to each limit.
+// sums returns the effect of a part on each limit.
 func (p *part) sums() (s plan.Rows) {
 	for _, a := range p.counts {
 		at := s.At(a.Name)
@@ -147,8 +147,8 @@ func (p *part) sums() (s plan.Rows) {
 	return s
 }
 
-// fit leaves out what a bucket, or a configuration, has no place for: limits that it does
-// not have. It returns the rest of the part and what was left out.
+// fit leaves out limits that a bucket, or a configuration, does not have. It returns the rest of the
+// part and the amounts left out.
 func (p *part) fit(has func(name string) bool) (rest part, gone []plan.Signed) {
 	rest.incarnation, rest.charged = p.incarnation, p.charged
 	split := func(all []plan.Signed) (kept []plan.Signed) {
@@ -165,7 +165,7 @@ func (p *part) fit(has func(name string) bool) (rest part, gone []plan.Signed) {
 	return rest, gone
 }
 
-// countPast has what was taken in a window that has ended come off the counter only.
+// countPast makes give-backs of an ended window come off the counter only.
 func (p *part) countPast(image *schema.Image) {
 	p.amounts = slices.Clone(p.amounts)
 	for i := range p.amounts {

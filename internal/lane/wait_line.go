@@ -13,13 +13,11 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// A bucket's waiters stand in line, first come first served. The first of those
-// who need a scarce limit are at the head: they alone ask the store, at the
-// exact time the last answer gives, and what they need is left to them by
-// everyone else in the process who came later.
+// A bucket's waiters stand in line, first come first served. Of the waiters that need a scarce limit,
+// the first are the heads. They alone ask the store, at the exact time of the last answer, and later
+// callers of the process leave them their amounts.
 
-// Waiter is a call of Wait that stands in a bucket's line, whose lock guards it. It stands
-// in one line at a time.
+// Waiter is a call of Wait in a bucket's line, whose lock guards it. It stands in one line at a time.
 type Waiter struct {
 	// Rank is its seniority among the waiters of the process: a lower rank goes first.
 	// It never changes.
@@ -28,10 +26,10 @@ type Waiter struct {
 	// scarce are the limits that denied it last, under cfg.
 	scarce []string
 	cfg    *plan.Config
-	// head means that nobody before it waits for a limit that it needs, and that its
-	// amounts fit the full bucket beside what is left to the waiters before it.
+	// head means that no waiter before it needs the same scarce limit, and that its amounts fit the
+	// full bucket next to those of the waiters before it.
 	head bool
-	// called means that it fits beside the waiters before it, so that it may try once.
+	// called means that it fits next to the waiters before it, so that it may try once.
 	called bool
 	// served means that a write which carried it has landed.
 	served bool
@@ -64,8 +62,8 @@ func (w *Waiter) needs(names []string) bool {
 	return false
 }
 
-// fitsBeside reports whether the bucket, when full, holds what the waiter needs
-// beside what is left to others.
+// fitsBeside reports whether the full bucket holds the waiter's amounts in addition to those left to
+// others.
 func (w *Waiter) fitsBeside(left plan.Rows) bool {
 	for _, a := range w.cfg.Enforced(w.amounts) {
 		i := w.cfg.Index(a.Name)
@@ -76,11 +74,12 @@ func (w *Waiter) fitsBeside(left plan.Rows) bool {
 	return true
 }
 
-// Line holds the waiters of a bucket, in order of rank. The first of those who need a
-// scarce limit are heads: they alone ask the store, and what a head needs is left to it by
-// every take of a higher rank. A waiter that was served stays until it quits, and counts
-// for nothing. A Line is safe for concurrent use. Its lock is the last that is taken, and
-// while nobody waits it is not taken on the way of a write. The zero value is ready.
+// Line holds the waiters of a bucket, in order of rank. Of the waiters that need a scarce limit, the
+// first are heads. They alone ask the store, and every take of a higher rank leaves them their amounts.
+// A served waiter stays until it quits, and is ignored.
+//
+// A Line is safe for concurrent use. No other lock is taken under its own, and a write takes it only
+// while a waiter stands in line. The zero value is ready.
 type Line struct {
 	mu sync.Mutex
 	// some is nil until somebody waits: a process remembers many lines.
@@ -89,14 +88,14 @@ type Line struct {
 	waited atomic.Bool
 }
 
-// standing are those who stand in a line.
+// standing are the waiters of a line.
 type standing struct {
 	// waiters are in order of rank; spread is how far behind their exact time they try.
 	waiters []*Waiter
 	spread  plan.Spread
 }
 
-// standing are those who stand in the line. mu must be held.
+// standing returns the waiters of the line; it makes the list if it is nil. mu must be held.
 func (l *Line) standing() *standing {
 	if l.some == nil {
 		l.some = &standing{}
@@ -114,7 +113,7 @@ func (l *Line) Behind() time.Duration {
 	return time.Duration(l.standing().spread.Behind(rand.Float64())) * time.Microsecond
 }
 
-// tries is the spread of the tries, which outlasts those who stand in line.
+// tries returns the spread of the tries, which outlasts the waiters.
 func (l *Line) tries() plan.Spread {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,7 +146,7 @@ func (l *Line) Join(w *Waiter) {
 	l.waited.Store(true)
 }
 
-// Lacks notes what a waiter in line needs, and which limits denied it this time.
+// Lacks stores the amounts of a waiter in line, and the limits that denied it this time.
 func (l *Line) Lacks(w *Waiter, amounts []plan.Signed, scarce []string, cfg *plan.Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,9 +164,9 @@ func (l *Line) Quit(w *Waiter) {
 	l.findHeads(nil)
 }
 
-// Reconfigure puts a waiter under the configuration in force; nil if there is none. It
-// returns true if that differs from the one before. It then wakes the other heads of the
-// line, because the change may concern them too.
+// Reconfigure gives a waiter the configuration in force, nil without limits. It returns true if that
+// differs from the one before. It then wakes the other heads of the line, because the change may
+// concern them too.
 func (l *Line) Reconfigure(w *Waiter, cfg *plan.Config) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,7 +183,7 @@ func (l *Line) Reconfigure(w *Waiter, cfg *plan.Config) bool {
 	return true
 }
 
-// served notes that a landed write carried a waiter, whose try won.
+// served marks a waiter as served by a landed write: its try won.
 func (l *Line) served(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,9 +193,9 @@ func (l *Line) served(w *Waiter) {
 	l.findHeads(nil)
 }
 
-// findHeads decides which waiters are heads of the line, and wakes those that have become
-// one, but not the one that looks next of itself: woken, it would take its time for unknown
-// in a lane that has no image, and try at once. mu must be held.
+// findHeads finds the heads of the line, and wakes the new ones, but not looks, which looks next on its
+// own. If it were woken, it would take its time for unknown in a lane without an image, and try at
+// once. mu must be held.
 func (l *Line) findHeads(looks *Waiter) {
 	var scarce []string
 	var left plan.Rows
@@ -239,8 +238,8 @@ func (l *Line) MayTry(w *Waiter) (head, called bool) {
 	return w.head, called
 }
 
-// callAlong calls the waiters behind w that fit the bucket, as a view shows it, beside w
-// and each other, so that one write carries them all.
+// callAlong calls the waiters behind w that fit the bucket of a view next to w and each other, so that
+// one write carries them all.
 func (l *Line) callAlong(w *Waiter, v plan.View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -263,10 +262,10 @@ func (l *Line) callAlong(w *Waiter, v plan.View) {
 	}
 }
 
-// LastRank is the rank of callers who do not wait: every waiter goes before them.
+// LastRank is the rank of callers that do not wait: every waiter goes before them.
 const LastRank = math.MaxUint64
 
-// head is a waiter at the head of a line, and what it needs.
+// head is a waiter at the head of a line, with its amounts.
 type head struct {
 	waiter  *Waiter
 	rank    uint64
@@ -286,14 +285,14 @@ func (l *Line) heads() []head {
 	return heads
 }
 
-// LeftTo is what a take of a rank must leave to the heads of the line that rank before
-// it. r says what the bucket holds.
+// LeftTo returns the amounts that a take must leave to the heads of the line with a lower rank. r is
+// the state of the bucket.
 func (l *Line) LeftTo(rank uint64, r plan.Reading) plan.Promises {
 	return promised(l.heads(), rank, nil, r)
 }
 
-// promised is what a take must leave to the heads that rank before its caller, without
-// those that the same write carries. r says what the bucket holds.
+// promised returns the amounts that a take must leave to the heads with a lower rank, without the heads
+// that the same write carries. r is the state of the bucket.
 func promised(heads []head, rank uint64, carried []*Waiter, r plan.Reading) plan.Promises {
 	var f plan.Forecast
 	for _, h := range heads {
@@ -304,10 +303,10 @@ func promised(heads []head, rank uint64, carried []*Waiter, r plan.Reading) plan
 	return f.Limits
 }
 
-// disputed reports whether the bucket is again under limits of other callers that the
-// waiter has already tried under. Callers who disagree about the limits claim the bucket
-// in turn, and each claim wakes the others. It is false the first time, because the
-// limits may really have changed. image is nil for a bucket that is not known.
+// disputed reports whether the bucket again has limits of other callers under which the waiter has
+// already tried. Callers that disagree about the limits claim the bucket in turn, and each claim wakes
+// the others. It is false the first time, because the limits may really have changed. image is nil for
+// an unknown bucket.
 func (l *Line) disputed(w *Waiter, image *schema.Image) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -319,10 +318,10 @@ func (l *Line) disputed(w *Waiter, image *schema.Image) bool {
 	return again
 }
 
-// due is how long a waiter has to wait, in ms, until its amounts fit after the waiters
-// before it have been served. A head waits only for other heads. known is false if the
-// image was written under another configuration than the waiter's. It is worked out at the instant
-// by which the try is decided: sure has surely passed at now.
+// due returns the wait in ms until a waiter's amounts fit after those of the waiters before it. A head
+// waits only for other heads. known is false if the image was written under another configuration than
+// the waiter's. It computes the wait at the instant of the try's decision: sure has surely passed at
+// now.
 func (l *Line) due(w *Waiter, image *schema.Image, sure, now int64) (wait int64, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

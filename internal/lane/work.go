@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// work counts what is under way, so that Close can wait for it.
+// work counts the work in flight, so that Close can wait for it.
 type work struct {
 	mu      sync.Mutex
 	running int
