@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Ready is what Get returns without waiting: a fresh value, which is read again with load,
-// beside the caller, when it is about to end; else the zero V.
+// Ready returns the value that Get would return without waiting: a fresh value, or else the zero V. If a
+// fresh value is near its end, a background read with load replaces it.
 func (c *Loading[K, V]) Ready(ctx context.Context, key K, load Load[V]) (ready V) {
 	v := c.Fresh(key)
 	if v != ready && c.Ahead > 0 && c.ends(key) {
@@ -16,8 +16,7 @@ func (c *Loading[K, V]) Ready(ctx context.Context, key K, load Load[V]) (ready V
 	return v
 }
 
-// ends reports whether a fresh value is to be read ahead: once, and not while the store is
-// known not to answer.
+// ends reports whether to read a fresh value ahead: once, and not during a known outage of the store.
 func (c *Loading[K, V]) ends(key K) bool {
 	now, e := c.Now(), c.entries.Peek(key)
 	if e == nil || e.readWithin(now, c.TTL-c.Ahead-c.Spread) {

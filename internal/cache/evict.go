@@ -1,7 +1,7 @@
 package cache
 
-// Evict forgets the values whose key matches, and the reads of them under way. With
-// MaxStale, a value is used on if its next read brings no answer.
+// Evict removes the values with matching keys and drops their reads in flight. With MaxStale, an evicted
+// value still serves if its next read gets no answer.
 func (c *Loading[K, V]) Evict(match func(K) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -13,15 +13,14 @@ func (c *Loading[K, V]) Evict(match func(K) bool) {
 	}
 }
 
-// EvictValues forgets the values that match among those of the keys that match. It also
-// ignores the reads of those keys that are under way, because it is not known what they
-// will bring.
+// EvictValues removes the matching values of the matching keys. It also drops the reads in flight of all
+// matching keys, because their values are not known yet.
 func (c *Loading[K, V]) EvictValues(keys func(K) bool, values func(V) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for f := range c.fills {
 		if e := c.entries.Peek(f.key); e != nil && keys(f.key) {
-			e.refreshing = false // what stays is to be read again by another caller
+			e.refreshing = false // another caller has to read the remaining value again
 		}
 	}
 	c.dropFills(keys)
@@ -32,8 +31,8 @@ func (c *Loading[K, V]) EvictValues(keys func(K) bool, values func(V) bool) {
 	}
 }
 
-// Drop is Evict of one key, without looking at the others. It does nothing for a value
-// that is evicted: otherwise who drops it with every use would drop every read of it.
+// Drop is Evict of one key, without a scan of the others. It does nothing for an evicted value. Otherwise a
+// caller that drops a key with every use would drop every read of it.
 func (c *Loading[K, V]) Drop(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,7 +43,7 @@ func (c *Loading[K, V]) Drop(key K) {
 	c.forget(c.entries.Peek(key))
 }
 
-// forget evicts a value; nil is none. c.mu must be held.
+// forget evicts a value, unless e is nil. c.mu must be held.
 func (c *Loading[K, V]) forget(e *entry[K, V]) {
 	if e == nil {
 		return
@@ -60,7 +59,7 @@ func (c *Loading[K, V]) forget(e *entry[K, V]) {
 	c.entries.Add(entry[K, V]{key: e.key, value: e.value, read: e.read, negative: e.negative, evicted: true})
 }
 
-// dropFills drops the reads under way of the keys that match. c.mu must be held.
+// dropFills drops the reads in flight of the matching keys. c.mu must be held.
 func (c *Loading[K, V]) dropFills(match func(K) bool) {
 	for f := range c.fills {
 		if match(f.key) {

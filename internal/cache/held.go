@@ -2,15 +2,15 @@ package cache
 
 import "time"
 
-// Held is a fresh value, for who asks for it again and again.
+// Held pins a fresh value so that repeated reads need no lookup.
 type Held[K Key, V comparable] struct {
 	// Value is the value.
 	Value V
 	place *kept[K, entry[K, V]]
 }
 
-// Hold returns what Fresh does, so that Still needs no look-up; ok is false, and nothing is
-// counted.
+// Hold returns the value that Fresh would return, for later calls of Still. It counts nothing. ok is false if
+// the value is not fresh.
 func (c *Loading[K, V]) Hold(key K) (held Held[K, V], ok bool) {
 	k := c.entries.hold(key)
 	if k == nil || !k.value.serves(c.Now(), c.TTL) {
@@ -19,8 +19,7 @@ func (c *Loading[K, V]) Hold(key K) (held Held[K, V], ok bool) {
 	return Held[K, V]{k.value.value, k}, true
 }
 
-// Still reports whether Fresh would return the value at now, a time of Options.Now, and
-// counts as Fresh does.
+// Still reports whether Fresh would return the value at now, a time of Options.Now. It counts as Fresh does.
 func (c *Loading[K, V]) Still(held *Held[K, V], now time.Time) bool {
 	e := &held.place.value
 	if !e.serves(now, c.TTL) || !c.entries.again(held.place) {

@@ -12,118 +12,113 @@ import (
 	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
-// Key names what is cached. Its String must differ from that of every other key.
+// Key identifies a value. Its String must differ from that of every other key.
 type Key interface {
 	comparable
 	String() string
 }
 
-// Options say for how long a Loading cache uses what it has. What is set here is
-// read with every call: set it before the first.
+// Options say for how long a Loading cache uses its values. Every call reads them, so set them before the
+// first.
 type Options[V any] struct {
 	// Now is the clock.
 	Now func() time.Time
-	// TTL is how long a value is fresh, from the start of its read.
+	// TTL is the time for which a value is fresh, from the start of its read.
 	TTL time.Duration
-	// Grace is how long past its TTL a value is used because the read of a newer one
-	// failed, or while another caller reads it. 0: never.
+	// Grace is the time past its TTL for which a value is used because the read of a newer one failed, or
+	// while another caller reads it. 0: never.
 	Grace time.Duration
-	// Wait makes callers wait for a read that is under way, instead of using the value
-	// past its TTL meanwhile.
+	// Wait makes callers wait for a read in flight, instead of using the value past its TTL meanwhile.
 	Wait bool
-	// Ahead is how long before the end of its TTL a value is read again, beside the caller
-	// who asks for it, so that a value in use never ends. 0: it is read again when it has ended.
+	// Ahead is the time before the end of its TTL at which a value in use is read again in the background, so
+	// that it never expires. 0: a value is read again after its end.
 	Ahead time.Duration
-	// Spread is how much sooner than that it may be, by the key, so that values that were first
-	// read at once are not for ever. 0: not at all.
+	// Spread makes that read earlier by up to this time, depending on the key. Values that were first read
+	// together are then not read together for ever. 0: no spread.
 	Spread time.Duration
-	// Away returns why the store does not answer; nil while it does. While it does not,
-	// nobody waits for a read, and values are used until MaxStale past their TTL. If
-	// Away is nil, the store always answers.
+	// Away returns the reason of an outage of the store; nil while the store answers. During an outage no
+	// caller waits for a read, and values are used until MaxStale past their TTL. If Away is nil, the store
+	// always answers.
 	Away func() error
-	// Unanswered reports whether the error of a read is no answer of the store. Then the
-	// value is used until MaxStale past its TTL, and nobody waits for the reads that
-	// follow. If it is nil, every error is an answer.
+	// Unanswered reports whether the error of a read means that the store did not answer. The value is then
+	// used until MaxStale past its TTL, and no caller waits for the reads that follow. If it is nil, every
+	// error is an answer.
 	Unanswered func(error) bool
-	// MaxStale is how long past its TTL a value is used because the store is away or its
-	// read brings no answer, even if it was evicted. 0: never.
+	// MaxStale is the time past its TTL for which a value is used because the store is away or its read gets
+	// no answer, even if it was evicted. 0: never.
 	MaxStale time.Duration
-	// Leave may end a caller's wait for a read: the caller gets why's error as if the
-	// read had failed, once gone is closed. held reports whether there is a value within
-	// its grace. If Leave is nil, a caller waits until its context ends.
+	// Leave may end a caller's wait for a read. Once gone is closed, the caller gets the error of why, as if
+	// the read had failed. held reports whether a value is within its grace. If Leave is nil, a caller waits
+	// until its context ends.
 	Leave func(held bool) (gone <-chan struct{}, why func() error)
-	// Definite reports whether the error of a read is an answer of the store. The cached
-	// value is then forgotten, not used. If it is nil, no error is.
+	// Definite reports whether the error of a read is an answer of the store. The cached value is then
+	// removed, not used. If it is nil, errors are never answers.
 	Definite func(error) bool
-	// Negative reports whether a value stands for nothing, for Stats. If it is nil, no
-	// value does.
+	// Negative reports whether a value stands for nothing, for Stats. If it is nil, values always stand for
+	// something.
 	Negative func(V) bool
-	// Ended reports whether a value has ended before its TTL: it then counts as past it. If it
-	// is nil, no value does.
+	// Ended reports whether a value has ended before its TTL. It then counts as past its TTL. If Ended is
+	// nil, values last until their TTL.
 	Ended func(V) bool
 }
 
-// Stats counts what a Loading cache did since it was made. Requests = Hits +
-// StaleHits + Misses.
+// Stats counts the events of a Loading cache since it was made. Requests = Hits + StaleHits + Misses.
 type Stats struct {
-	// Hits were answered from a fresh value.
+	// Hits were answered with a fresh value.
 	Hits int64
 	// NegativeHits are the Hits on a value that stands for nothing.
 	NegativeHits int64
-	// StaleHits were answered from a value past its TTL, while one other caller
-	// reads it again or because that read failed.
+	// StaleHits were answered with a value past its TTL, while another caller read it again or because that
+	// read had failed.
 	StaleHits int64
 	// Misses had to wait for a read.
 	Misses int64
 	// Coalesced shared the read of another caller.
 	Coalesced int64
-	// Loads is how many reads were begun, forced ones included.
+	// Loads counts the started reads, forced ones included.
 	Loads int64
-	// Evictions is how many values left for lack of room or were evicted.
+	// Evictions counts the values removed for lack of room, or evicted.
 	Evictions int64
-	// Size is how many values are held now.
+	// Size is the present number of values.
 	Size int
 }
 
-// Load reads a value. Its context does not end with that of a caller, because other
-// callers may wait for the same read; so a Load bounds its own time.
+// Load reads a value. Its context does not end with that of a caller, because other callers may wait for the
+// same read. A Load must bound its own time.
 type Load[V any] func(context.Context) (V, error)
 
-// Loading caches what was read from a store, with one read at a time for each key. It is
-// safe for concurrent use, and holds no lock while a value is read. The zero V stands
-// for no value.
+// Loading caches values of a store, with one read at a time for each key. It is safe for concurrent use, and
+// holds no lock during a read. The zero V stands for an absent value.
 type Loading[K Key, V comparable] struct {
 	Options[V]
 
-	// What needs no read takes no lock of the cache's own: callers come together.
+	// The fast path takes no lock of the cache's own, because callers come together.
 	hits, negativeHits, staleHits, misses atomic.Int64
 
 	mu      sync.Mutex
 	entries *Recent[K, entry[K, V]]
 	fills   map[*fill[K]]struct{}
-	stats   Stats // but for those above
+	stats   Stats // except the atomic counters above
 
-	// running holds the read under way for a key, next the forced one that
-	// begins when it has ended.
+	// running has the read in flight of a key, next the forced one that begins after it.
 	running, next singleflight.Group
 }
 
-// entry is a value. What is below its line needs the cache's lock; the rest never
-// changes.
+// entry is a cached value. The lock of the cache guards refreshing, unanswered and retry; the other fields
+// never change.
 type entry[K Key, V any] struct {
 	key      K
 	value    V
 	read     time.Time // when the read began
 	negative bool
-	evicted  bool // it is used only because its read brings no answer
+	evicted  bool // it is used only if its read gets no answer
 
 	refreshing bool       // one caller is reading it again
-	unanswered bool       // the last read, not long ago, brought no answer
-	retry      *time.Time // the earliest next attempt after a failed one, nil for none
+	unanswered bool       // the last read, not long ago, got no answer
+	retry      *time.Time // the earliest retry after a failed read, or nil
 }
 
-// fill is a read under way. An eviction of its key drops it: what it brings may be
-// older than the change.
+// fill is a read in flight. An eviction of its key drops it, because its value may be older than the change.
 type fill[K Key] struct {
 	key     K
 	began   time.Time // by Options.Now
@@ -132,20 +127,19 @@ type fill[K Key] struct {
 }
 
 const (
-	// MaxRefreshPause bounds the pause after the first failed read of a value that is
-	// cached. Later pauses are half as long as the value is overdue, up to a quarter of
-	// the TTL: every process asks a store that lacks capacity.
+	// MaxRefreshPause bounds the pause after the first failed read of a cached value. Later pauses are half
+	// as long as the value is overdue, up to a quarter of the TTL. Otherwise every process would burden a
+	// store that lacks capacity.
 	MaxRefreshPause = time.Second
-	// leastWait is how long a caller who has a value waits for a newer one at least. It
-	// waits half of its time: it has more to do than this read.
+	// leastWait is the least time that a caller with an old value waits for a newer one. Usually it waits
+	// half of its remaining time, because it has other work to do.
 	leastWait = 200 * time.Millisecond
 )
 
-// errSlow ends the wait of a caller who has a value.
+// errSlow ends the wait of a caller with an old value.
 var errSlow = errors.New("no answer in half of the caller's time")
 
-// NewLoading returns an empty cache for a number of values. It fails for a size
-// below 1.
+// NewLoading returns an empty cache with room for size values. It fails for a size below 1.
 func NewLoading[K Key, V comparable](size int, o Options[V]) (*Loading[K, V], error) {
 	entries, err := NewRecent(size, func(e *entry[K, V]) K { return e.key })
 	if err != nil {
@@ -154,8 +148,7 @@ func NewLoading[K Key, V comparable](size int, o Options[V]) (*Loading[K, V], er
 	return &Loading[K, V]{Options: o, entries: entries, fills: map[*fill[K]]struct{}{}}, nil
 }
 
-// Fresh returns the value of a key if it needs no read; else the zero V, and nothing
-// is counted.
+// Fresh returns the value of a key if it needs no read. Otherwise it returns the zero V and counts nothing.
 func (c *Loading[K, V]) Fresh(key K) (fresh V) {
 	e := c.entries.Get(key)
 	if e == nil || !e.serves(c.Now(), c.TTL) || c.ended(e.value) {
@@ -171,24 +164,24 @@ func (c *Loading[K, V]) Fresh(key K) (fresh V) {
 // ended reports whether a value has ended before its TTL.
 func (c *Loading[K, V]) ended(v V) bool { return c.Ended != nil && c.Ended(v) }
 
-// serves reports whether the entry is used d after its read.
+// serves reports whether the entry is usable within d after its read.
 func (e *entry[K, V]) serves(now time.Time, d time.Duration) bool {
 	return !e.evicted && e.readWithin(now, d)
 }
 
-// servesUnanswered reports whether the entry is used because its read brings no answer. A
-// clock that was set back does not make it too old for that.
+// servesUnanswered reports whether the entry is usable because its read gets no answer. A clock that was set
+// back does not make it too old for that.
 func (e *entry[K, V]) servesUnanswered(now time.Time, d time.Duration) bool {
 	return now.Sub(e.read) < d
 }
 
-// readWithin says whether the entry was read within d; a clock set back makes it old.
+// readWithin reports whether the entry was read within d. A clock set back makes it old.
 func (e *entry[K, V]) readWithin(now time.Time, d time.Duration) bool {
 	age := now.Sub(e.read)
 	return age >= 0 && age < d
 }
 
-// Last returns the value of a key, whatever its age; the zero V if there is none.
+// Last returns the value of a key at any age; the zero V for an absent key.
 func (c *Loading[K, V]) Last(key K) (last V) {
 	if e := c.entries.Peek(key); e != nil {
 		return e.value
@@ -196,11 +189,10 @@ func (c *Loading[K, V]) Last(key K) (last V) {
 	return last
 }
 
-// Get returns the value of a key, reading it with load when there is no fresh one, and
-// beside with Options.Ahead when that is about to end.
-// Past the TTL one caller reads it again and the others use the one they have, or
-// wait for it with Options.Wait. A caller whose ctx ends gets ctx's error, and
-// leaves a shared read running for the others.
+// Get returns the value of a key. It reads it with load unless it is fresh, and in the background if it is
+// near its end (Options.Ahead). Past the TTL one caller reads it again. The others use the old value or, with
+// Options.Wait, wait for the read. A caller with an ended ctx gets ctx's error, and the shared read goes on
+// for the others.
 func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error) {
 	var none V
 	if v := c.Ready(ctx, key, load); v != none {
@@ -223,7 +215,7 @@ func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error)
 	if ctx.Err() != nil {
 		return none, ctx.Err()
 	}
-	if !left && !executed { // who left a read must not look: it may be under way still
+	if !left && !executed { // after leaving, executed may not be read: the read may be in flight still
 		c.count(func(s *Stats) { s.Coalesced++ })
 	}
 	if err != nil && (old.graceful && !c.definite(err) || old.value != none && c.unanswered(err)) {
@@ -232,8 +224,8 @@ func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error)
 	return v, err
 }
 
-// awaitRead returns the outcome of a shared read, or what Leave returns for a read that
-// is not worth waiting for. left means that the caller left the read.
+// awaitRead returns the outcome of a shared read. It gives up on a slow read if Leave says so, or in half of
+// the caller's time if there is an old value. left means that the caller left the read.
 func (c *Loading[K, V]) awaitRead(ctx context.Context, old past[V], outcome <-chan singleflight.Result) (v V, err error, left bool) {
 	var gone <-chan struct{}
 	var why func() error
@@ -276,13 +268,12 @@ func (c *Loading[K, V]) outage() error {
 
 func (c *Loading[K, V]) definite(err error) bool { return c.Definite != nil && c.Definite(err) }
 
-// unanswered reports whether the error of a read is no answer of the store.
+// unanswered reports whether the error of a read means that the store did not answer.
 func (c *Loading[K, V]) unanswered(err error) bool {
 	return errors.Is(err, errSlow) || c.outage() != nil || c.Unanswered != nil && c.Unanswered(err)
 }
 
-// whileAway returns the value to use while the store does not answer, or the error
-// if there is none.
+// whileAway returns the value to use during an outage of the store, or the error for an absent one.
 func (c *Loading[K, V]) whileAway(key K, err error) (V, error) {
 	e := c.entries.Get(key)
 	if e == nil || !e.servesUnanswered(c.Now(), c.TTL+c.MaxStale) {
@@ -294,25 +285,24 @@ func (c *Loading[K, V]) whileAway(key K, err error) (V, error) {
 	return e.value, nil
 }
 
-// past is a value past its TTL; the zero past is none. graceful means that it is within
-// its grace. Else it is used only if its read brings no answer.
+// past is a value past its TTL; the zero past stands for an absent one. graceful means that it is within its
+// grace. Otherwise it is used only if its read gets no answer.
 type past[V any] struct {
 	value    V
 	graceful bool
 }
 
-// refresh says what a caller does with a value past its TTL.
+// refresh is the action of a caller with a value past its TTL.
 type refresh uint8
 
 const (
-	readAndWait refresh = iota // it reads the value, or waits for the caller who does
-	useOld                     // another reads it, or a read has just failed
+	readAndWait refresh = iota // it reads the value, or waits for the caller that reads it
+	useOld                     // another caller reads it, or a read has just failed
 	readBeside                 // it starts a read and does not wait
 )
 
-// stale returns the value past its TTL, if there is one that may be used, and what the
-// caller does with it.
-// Another caller may have read it since this one saw that it was old: then it is fresh.
+// stale returns the usable value past its TTL, and the action of the caller. If another caller has read the
+// value meanwhile, it is fresh and comes with useOld.
 func (c *Loading[K, V]) stale(key K) (past[V], refresh) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -327,7 +317,7 @@ func (c *Loading[K, V]) stale(key K) (past[V], refresh) {
 		return past[V]{}, readAndWait
 	}
 	if e.unanswered && now.Sub(*e.retry) >= c.TTL {
-		e.unanswered = false // nobody has asked since: the store may answer again
+		e.unanswered = false // no caller has asked since: the store may answer again
 	}
 	old, serves := past[V]{e.value, graceful}, graceful || e.unanswered
 	if serves && (e.refreshing && (!c.Wait || e.unanswered) || e.retry != nil && now.Before(*e.retry)) {
@@ -343,15 +333,15 @@ func (c *Loading[K, V]) stale(key K) (past[V], refresh) {
 	return old, readAndWait
 }
 
-// Reload reads the value again, whatever is cached, and stores it. The read begins
-// after the call; callers that are waiting for one to begin share it.
+// Reload reads the value again and stores it, regardless of the cached one. The read begins after the call.
+// Callers that wait for a read to begin share it.
 func (c *Loading[K, V]) Reload(ctx context.Context, key K, load Load[V]) (V, error) {
 	name, shared := key.String(), context.WithoutCancel(ctx)
 	outcome := c.next.DoChan(name, func() (any, error) {
 		for {
 			ours := false
 			v, err, _ := c.running.Do(name, func() (any, error) {
-				c.next.Forget(name) // who asks from now on came after this read began
+				c.next.Forget(name) // a caller from now on came after the start of this read
 				return c.fill(shared, key, load, &ours)()
 			})
 			if ours {
@@ -368,8 +358,8 @@ func (c *Loading[K, V]) Reload(ctx context.Context, key K, load Load[V]) (V, err
 	}
 }
 
-// fill is the read of a value, which it stores unless the value was evicted meanwhile. It
-// sets begun first.
+// fill returns the function that reads a value. It sets begun first, and stores the value unless it was
+// evicted meanwhile.
 func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V], begun *bool) func() (any, error) {
 	return func() (any, error) {
 		*begun = true
@@ -396,7 +386,7 @@ func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V], begun *bo
 				c.stats.Evictions++
 			}
 		case e != nil && c.definite(err):
-			c.entries.Remove(key) // the store answered: what it holds cannot be used
+			c.entries.Remove(key) // the store answered: the old value cannot be used
 		case e != nil:
 			now := c.Now()
 			overdue := now.Sub(e.read) - c.TTL
@@ -407,8 +397,8 @@ func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V], begun *bo
 	}
 }
 
-// ReadSince is when the oldest read of a key that is under way began, by the machine's
-// clock; the zero time if there is none.
+// ReadSince returns the start of the oldest read in flight of a key, by the machine's clock. It returns the
+// zero time without one.
 func (c *Loading[K, V]) ReadSince(key K) (since time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -420,8 +410,7 @@ func (c *Loading[K, V]) ReadSince(key K) (since time.Time) {
 	return since
 }
 
-// Replace caches a value in place of another, if that is still cached. The new value is
-// as old as the other.
+// Replace caches a value in place of old, if old is still cached. The new value has the age of the old one.
 func (c *Loading[K, V]) Replace(key K, old, with V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -438,7 +427,7 @@ func (c *Loading[K, V]) count(add func(*Stats)) {
 	add(&c.stats)
 }
 
-// Stats returns what the cache did so far.
+// Stats returns the counts so far.
 func (c *Loading[K, V]) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,4 @@
-// Package cache keeps what was used recently, for callers who only rarely change
-// what is kept.
+// Package cache caches the most recently used values, for many readers and few writers.
 package cache
 
 import (
@@ -10,19 +9,16 @@ import (
 	"sync/atomic"
 )
 
-// Recent keeps the most recently used values, up to a size. It is safe for
-// concurrent use, and made for values that are read far more often than added: a
-// Get shares its lock. To note every use would need the lock alone, and callers who
-// come together would stand in line for it, so a use is noted only if there were
-// many since the last that was: a sixteenth of the size. A cache of fewer than 16
-// values is exact.
+// Recent is a cache of the most recently used values, up to a size. It is safe for concurrent use, and made
+// for values that are read far more often than added: a Get shares its lock. A record of every use would need
+// the exclusive lock, and concurrent callers would queue for it. So a use is recorded only if many other
+// uses, a sixteenth of the size, came since the last record. A cache of fewer than 16 values is exact.
 //
-// A value and its place are one piece of memory: callers get pointers to
-// values, which stay good when they are forgotten.
+// A value and its place are one allocation. Callers get pointers to values, which stay valid after a removal.
 type Recent[K comparable, V any] struct {
-	// Held reports whether a value must not be forgotten for lack of room; nil for none.
-	// Then there is more than the size for a while. It is called with the cache's lock
-	// held, and set before the cache is used.
+	// Held reports whether a value must not be removed for lack of room. It may be nil. The cache then
+	// exceeds its size for a while. It is called with the cache's lock held, and set before the cache is
+	// used.
 	Held func(*V) bool
 
 	size  int
@@ -31,20 +27,20 @@ type Recent[K comparable, V any] struct {
 	uses  atomic.Uint64
 
 	mu sync.RWMutex
-	// byHash holds a value under the hash of its key: a key is large, and here for
-	// the third time otherwise. Keys whose hash is another's are in byKey.
+	// byHash has a value under the hash of its key. A key is large, and a map by key would store it a third
+	// time. A key with the same hash as another is in byKey.
 	byHash map[uint64]*kept[K, V]
 	byKey  map[K]*kept[K, V]
 	seed   maphash.Seed
-	bits   uint64 // those of a hash that count: all, but in tests
-	// newest and oldest are the ends of the list of what is kept, in order of use.
+	bits   uint64 // the significant bits of a hash: all, except in tests
+	// newest and oldest are the ends of the list of values, in order of use.
 	newest, oldest *kept[K, V]
 }
 
-// forgotten is noted of a value that is not kept any more.
+// forgotten is stored in noted after the removal of a value.
 const forgotten = math.MaxUint64
 
-// kept is a value, and at which use its place was last noted.
+// kept is a value, and the count of uses at which its use was last recorded.
 type kept[K comparable, V any] struct {
 	value V
 	noted atomic.Uint64
@@ -54,8 +50,8 @@ type kept[K comparable, V any] struct {
 
 var errNoRoom = errors.New("a cache needs room for one value or more")
 
-// NewRecent returns an empty cache for a number of values, which know their keys. It
-// fails for a size below 1.
+// NewRecent returns an empty cache with room for size values. keyOf returns the key of a value. It fails for
+// a size below 1.
 func NewRecent[K comparable, V any](size int, keyOf func(*V) K) (*Recent[K, V], error) {
 	if size < 1 {
 		return nil, errNoRoom
@@ -63,7 +59,7 @@ func NewRecent[K comparable, V any](size int, keyOf func(*V) K) (*Recent[K, V], 
 	return &Recent[K, V]{size: size, every: int64(size / 16), keyOf: keyOf, byHash: map[uint64]*kept[K, V]{}, seed: maphash.MakeSeed(), bits: math.MaxUint64}, nil
 }
 
-// Get returns the value of a key, and that it was used now; nil if there is none.
+// Get returns the value of a key and counts a use; nil for an absent key.
 func (r *Recent[K, V]) Get(key K) *V {
 	now := r.uses.Add(1)
 	hash := r.hash(key)
@@ -77,8 +73,8 @@ func (r *Recent[K, V]) Get(key K) *V {
 	return &k.value
 }
 
-// note moves a value to the newest, if there were many uses since its place was noted. It
-// returns false if the value was forgotten.
+// note makes a value the newest, if there were many uses since its last record. It returns false if the value
+// was removed.
 func (r *Recent[K, V]) note(k *kept[K, V], now uint64) bool {
 	noted := k.noted.Load()
 	if noted == forgotten {
@@ -92,8 +88,7 @@ func (r *Recent[K, V]) note(k *kept[K, V], now uint64) bool {
 	return true
 }
 
-// Again is Get for what is used again and again: its use is noted where that is due, and not
-// counted as one of the many.
+// Again is Get for frequent repeated use. It records the use if that is due, but does not count it.
 func (r *Recent[K, V]) Again(key K) *V {
 	if k := r.hold(key); k != nil && r.again(k) {
 		return &k.value
@@ -101,7 +96,7 @@ func (r *Recent[K, V]) Again(key K) *V {
 	return nil
 }
 
-// hold is where the value of a key is kept; nil if it is not.
+// hold returns the place of a key's value; nil for an absent key.
 func (r *Recent[K, V]) hold(key K) *kept[K, V] {
 	hash := r.hash(key)
 	r.mu.RLock()
@@ -110,10 +105,10 @@ func (r *Recent[K, V]) hold(key K) *kept[K, V] {
 	return k
 }
 
-// again notes a use as Again does. It returns false if the value was forgotten.
+// again records a use as Again does. It returns false if the value was removed.
 func (r *Recent[K, V]) again(k *kept[K, V]) bool { return r.note(k, r.uses.Load()) }
 
-// Peek returns the value of a key without using it; nil if there is none.
+// Peek returns the value of a key without using it; nil for an absent key.
 func (r *Recent[K, V]) Peek(key K) *V {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -123,8 +118,8 @@ func (r *Recent[K, V]) Peek(key K) *V {
 	return nil
 }
 
-// Add keeps a value, in the place of its key's last; evicted says that another was
-// forgotten for it.
+// Add adds a value and replaces the previous one of its key. evicted means that another value was removed for
+// lack of room.
 func (r *Recent[K, V]) Add(value V) (evicted bool) {
 	k := &kept[K, V]{value: value}
 	key := r.keyOf(&value)
@@ -137,7 +132,7 @@ func (r *Recent[K, V]) Add(value V) (evicted bool) {
 	return r.keep(k)
 }
 
-// GetOrAdd returns the value of a key, which is made, with its key, if there is none.
+// GetOrAdd returns the value of a key. For an absent key it adds one, filled by make.
 func (r *Recent[K, V]) GetOrAdd(key K, make func(*V)) *V {
 	if value := r.Get(key); value != nil {
 		return value
@@ -155,7 +150,7 @@ func (r *Recent[K, V]) GetOrAdd(key K, make func(*V)) *V {
 	return &k.value
 }
 
-// Remove forgets a key; false if it was not there.
+// Remove removes a key; false if it was absent.
 func (r *Recent[K, V]) Remove(key K) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,7 +162,7 @@ func (r *Recent[K, V]) Remove(key K) bool {
 	return true
 }
 
-// Keys are the keys of what is kept, the least recently used first.
+// Keys returns the keys of the values, the least recently used first.
 func (r *Recent[K, V]) Keys() []K {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -178,7 +173,7 @@ func (r *Recent[K, V]) Keys() []K {
 	return keys
 }
 
-// Len is how many values are kept.
+// Len returns the number of values.
 func (r *Recent[K, V]) Len() int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -187,23 +182,22 @@ func (r *Recent[K, V]) Len() int {
 
 func (r *Recent[K, V]) hash(key K) uint64 { return maphash.Comparable(r.seed, key) & r.bits }
 
-// What follows needs the lock.
+// The functions below need the lock.
 
-// find returns what is kept of a key with that hash, nil for nothing.
+// find returns the place of a key with that hash, or nil.
 func (r *Recent[K, V]) find(hash uint64, key K) *kept[K, V] {
 	if k := r.byHash[hash]; k != nil && r.keyOf(&k.value) == key {
 		return k
 	}
-	return r.byKey[key] // of which there are none, as good as always
+	return r.byKey[key] // nearly always empty
 }
 
 func (r *Recent[K, V]) count() int { return len(r.byHash) + len(r.byKey) }
 
-// mostHeld bounds how many held values one that is added passes over.
+// mostHeld bounds the number of held values that Add skips.
 const mostHeld = 16
 
-// keep makes a value the newest, and forgets the oldest that are not held if there is no
-// room.
+// keep makes a value the newest. It removes the oldest values that are not held until there is room.
 func (r *Recent[K, V]) keep(k *kept[K, V]) (evicted bool) {
 	switch key, hash := r.keyOf(&k.value), r.hash(r.keyOf(&k.value)); {
 	case r.byHash[hash] == nil:
@@ -227,7 +221,7 @@ func (r *Recent[K, V]) keep(k *kept[K, V]) (evicted bool) {
 	return evicted
 }
 
-// use makes a value the newest, unless it was forgotten meanwhile.
+// use makes a value the newest, unless it was removed meanwhile.
 func (r *Recent[K, V]) use(k *kept[K, V]) {
 	if key := r.keyOf(&k.value); r.find(r.hash(key), key) == k {
 		r.unlink(k)
@@ -255,7 +249,7 @@ func (r *Recent[K, V]) link(k *kept[K, V]) {
 	r.newest = k
 }
 
-// unlink leaves the value without neighbours, which it might outlive.
+// unlink clears the value's neighbours, because a caller may keep the value longer than the cache does.
 func (r *Recent[K, V]) unlink(k *kept[K, V]) {
 	if k.newer == nil {
 		r.newest = k.older

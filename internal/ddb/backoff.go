@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// Backoff is how long to wait between tries: random, up to a bound that doubles
-// with each try (full jitter), so that clients that failed together do not come
-// back together.
+// Backoff is the wait between tries: random, up to a bound that doubles with each try (full jitter). Clients
+// that failed together then do not come back together.
 type Backoff struct {
 	// First bounds the wait after the first try, Most every wait.
 	First, Most time.Duration
 }
 
-// Wait is the wait after a try, counted from 0: above 0, at most Most.
+// Wait returns the wait after a try, counted from 0. It is above 0 and at most Most.
 func (b Backoff) Wait(try int) time.Duration {
 	most := b.Most
 	if try = max(try, 0); try < 62 && b.First<<try>>try == b.First {

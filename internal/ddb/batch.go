@@ -16,13 +16,12 @@ const (
 	MaxBatchGet, MaxBatchWrite = 100, 25
 	// MaxTransact is DynamoDB's bound of one transaction.
 	MaxTransact = 100
-	// batchTries bounds how often a batch is asked for what DynamoDB left out of
-	// its answer.
+	// batchTries bounds the tries of a batch with unprocessed items.
 	batchTries = 8
 )
 
-// ErrUnprocessed is what DynamoDB leaves of a batch undone, however often it is
-// asked: it lacks capacity.
+// ErrUnprocessed is the error of a batch that DynamoDB leaves partly undone after the last try: it lacks
+// capacity.
 var ErrUnprocessed = errors.New("too little capacity, or more than one answer can hold")
 
 // BatchKey is a primary key.
@@ -31,33 +30,32 @@ type BatchKey interface {
 	Attributes() Item // the key as an item
 }
 
-// Batches reads and deletes items of one table, many with each request. DynamoDB
-// may answer a part of a batch only: the rest is sent again after a pause. What is
-// left out to the end is an error that wraps ErrUnprocessed, never taken for absent
-// or done. Other errors are the client's.
+// Batches reads and deletes items of one table, many with each request. DynamoDB may process only a part of a
+// batch. The rest is sent again after a pause. A rest that stays unprocessed is an error that wraps
+// ErrUnprocessed, and never counts as absent or done. Other errors are the client's.
 //
 // Reading and deleting are idempotent, so the SDK may retry.
 type Batches[K BatchKey] struct {
-	// Table is the table's name.
+	// Table is the name of the table.
 	Table string
 	// Backoff is the wait before the rest of a batch is sent again.
 	Backoff Backoff
-	// KeyOf is the key of an item that was read. Delete needs none.
+	// KeyOf returns the key of an item that was read. Delete does not use it.
 	KeyOf func(Item) K
 }
 
-// BatchReader is what Get asks.
+// BatchReader is the client of Get.
 type BatchReader interface {
 	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
 }
 
-// BatchWriter is what Delete asks.
+// BatchWriter is the client of Delete.
 type BatchWriter interface {
 	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
 }
 
-// Get reads items consistently, however many. An absent item has no entry. Equal
-// keys are asked for once, for DynamoDB refuses them.
+// Get reads any number of items consistently. An absent item has no entry. Equal keys are sent once, because
+// DynamoDB refuses duplicates.
 func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[K]Item, error) {
 	found := make(map[K]Item, len(keys))
 	for wanted := distinct(keys); len(wanted) > 0; {
@@ -88,7 +86,7 @@ func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[
 	return found, nil
 }
 
-// Delete removes items, however many; they need not exist.
+// Delete removes any number of items. They need not exist.
 func (b Batches[K]) Delete(ctx context.Context, client BatchWriter, keys []K) error {
 	for chunk := range slices.Chunk(distinct(keys), MaxBatchWrite) {
 		left, more := make([]types.WriteRequest, len(chunk)), true
@@ -114,7 +112,7 @@ func (b Batches[K]) Delete(ctx context.Context, client BatchWriter, keys []K) er
 	return nil
 }
 
-// distinct are the keys as DynamoDB has them, each once, in their order.
+// distinct returns the keys in DynamoDB's form, each once, in their order.
 func distinct[K BatchKey](keys []K) []Item {
 	asked := make(map[K]bool, len(keys))
 	wanted := make([]Item, 0, len(keys))
@@ -127,8 +125,8 @@ func distinct[K BatchKey](keys []K) []Item {
 	return wanted
 }
 
-// again reports whether a batch of which something is left after n tries is sent again, and
-// pauses before that. The error is of one that has been tried often enough.
+// again reports whether to send the rest of a batch again after n tries, and pauses first. It fails after the
+// last try.
 func (b Batches[K]) again(ctx context.Context, parts string, left, all, n int) (bool, error) {
 	switch {
 	case left == 0:

@@ -13,77 +13,74 @@ import (
 
 // BreakerOptions configures a Breaker.
 type BreakerOptions struct {
-	// Now is the clock that waits are measured by. Defaults to time.Now.
+	// Now is the clock for waits. Defaults to time.Now.
 	Now func() time.Time
-	// Probe asks the table for an answer, which may be a refusal; it bounds its own
-	// time. It must work by itself, because no request waits for it. Without a Probe
-	// only the answers to requests close the breaker.
+	// Probe sends a request to the table; a refusal is an answer too. It must bound its own time, and work
+	// alone, because no request waits for it. Without a Probe only the answers to requests close the breaker.
 	Probe func(context.Context) error
 	// Chance is a number in [0, 1) that spreads probes. Defaults to rand.Float64.
 	Chance func() float64
 	// Logger gets one line per change of state. Defaults to silence.
 	Logger *slog.Logger
-	// OnChange is told of each change of state, one at a time and in order.
+	// OnChange is called for each change of state, one at a time and in order.
 	OnChange func(State)
 }
 
-// State is whether a table answers.
+// State is the availability of a table.
 type State struct {
-	// Open says that it does not, and that requests would be in vain.
+	// Open means that the table does not answer, and that requests would be in vain.
 	Open bool
-	// Since is when that began; zero before the first change.
+	// Since is the instant of the last change; zero before the first.
 	Since time.Time
-	// Cause is the failure that opened it, nil while it is closed.
+	// Cause is the failure that opened the breaker, nil while it is closed.
 	Cause error
-	// NextProbe is when it is asked again, zero while it is closed. Probes is
-	// how often it was asked since it opened.
+	// NextProbe is the instant of the next probe, zero while the breaker is closed. Probes counts the probes
+	// since it opened.
 	NextProbe time.Time
 	Probes    int
-	// EverAnswered says that it has answered at least once.
+	// EverAnswered means that the table has answered at least once.
 	EverAnswered bool
 }
 
-// Breaker knows whether one table answers this process. It opens when a request got no
-// answer, so that other requests need not wait for theirs. It closes with the first
-// answer of any kind, to a probe in the background or to a request. It is safe for
-// concurrent use; a nil Breaker is always closed.
+// Breaker tracks whether one table answers this process. It opens when a request got no answer, so that other
+// requests need not wait for theirs. It closes with the first answer of any kind, to a probe in the
+// background or to a request. It is safe for concurrent use; a nil Breaker is always closed.
 type Breaker struct {
 	opts BreakerOptions
 
-	// view is what readers read, so that callers who come at the same time do not wait
-	// for mu.
+	// view is the readers' copy of the state, so that concurrent callers do not wait for mu.
 	view atomic.Pointer[breakerView]
 
-	// heard is when an HTTP request was last answered, in Unix nanoseconds.
+	// heard is the instant of the last answer to an HTTP request, in Unix nanoseconds.
 	heard atomic.Int64
 
-	// gate lets a few requests go first after an outage. checks ask for requests that wait
-	// on pooled connections, when the watchdog says so.
+	// gate lets a few requests go first after an outage. checks sends requests to the table when the watchdog
+	// finds a request that waits too long on a pooled connection.
 	gate     gate
 	checks   checks
 	watchdog watchdog
 
 	mu     sync.Mutex
 	outage outage
-	// opened is closed while the table is open, closed while it is not, lasting
-	// once it was open for longer than a moment, which patience measures.
+	// opened is closed while the table is open, and closed while it is closed. lasting is closed once the
+	// table was open for longer than lastingAfter.
 	opened, closed, lasting chan struct{}
 	lastingTimer            *time.Timer
-	// stopped says that nothing opens it. epoch counts the calls of Stop: what
-	// began before one opens nothing after it.
+	// stopped means that nothing opens the breaker. epoch counts the calls of Stop: a request from before a
+	// Stop opens nothing after it.
 	stopped bool
 	epoch   uint64
-	// stopProbing ends the probes of an outage, nil without one.
+	// stopProbing ends the probes of an outage. It is nil without one.
 	stopProbing context.CancelFunc
-	// changes are to be told, by whoever is telling.
+	// changes are the unreported changes. One goroutine at a time reports them.
 	changes   []State
 	reporting bool
 }
 
-// breakerView is a breaker at one moment.
+// breakerView is the state of a breaker at one moment.
 type breakerView struct {
 	state                   State
-	next                    time.Time // of State, or of the outage that is over
+	next                    time.Time // of State, or of the outage that has ended
 	opened, closed, lasting chan struct{}
 }
 
@@ -92,8 +89,7 @@ func (b *Breaker) publish() {
 	b.view.Store(&breakerView{state: b.state(), next: b.outage.next, opened: b.opened, closed: b.closed, lasting: b.lasting})
 }
 
-// NewBreaker makes a breaker for a table that is thought to answer. It starts no
-// goroutine; an outage does.
+// NewBreaker returns a closed breaker. It starts no goroutine; an outage does.
 func NewBreaker(opts BreakerOptions) *Breaker {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -110,14 +106,14 @@ func NewBreaker(opts BreakerOptions) *Breaker {
 	return b
 }
 
-// Call is one request of the table.
+// Call is one request to the table.
 type Call struct {
 	breaker        *Breaker
 	began          time.Time
 	answers, epoch uint64
 }
 
-// Begin is called before a request of the table.
+// Begin starts a request to the table. The caller must call End or Answer afterwards.
 func (b *Breaker) Begin() Call {
 	if b == nil {
 		return Call{}
@@ -127,7 +123,7 @@ func (b *Breaker) Begin() Call {
 	return Call{breaker: b, began: b.opts.Now(), answers: b.outage.answers, epoch: b.epoch}
 }
 
-// Answer is End for a request that succeeded, of a breaker that is not nil.
+// Answer is End for a request that succeeded. The breaker must not be nil.
 func (c Call) Answer() {
 	b := c.breaker
 	b.mu.Lock()
@@ -143,9 +139,9 @@ func (c Call) Answer() {
 	}
 }
 
-// End is called with what came of the request. It returns the diagnosis as it is
-// for this table: a host that cannot be found is an outage of one that has
-// answered before, and while the table is open it says when it is asked again.
+// End reports the outcome of the request. It returns the diagnosis corrected for this table. If the table has
+// answered before, an unknown host is an outage. While the table is open, the diagnosis has the time until
+// the next probe.
 func (c Call) End(d Diagnosis) Diagnosis {
 	b := c.breaker
 	if b == nil {
@@ -169,7 +165,7 @@ func (c Call) End(d Diagnosis) Diagnosis {
 	return d
 }
 
-// answered notes an answer. b.mu must be held.
+// answered records an answer. b.mu must be held.
 func (b *Breaker) answered(now time.Time) {
 	b.heard.Store(now.UnixNano())
 	first := b.outage.answers == 0
@@ -189,7 +185,7 @@ func (b *Breaker) open() {
 	b.changes = append(b.changes, b.state())
 	lasting := b.lasting
 	b.lastingTimer = time.AfterFunc(lastingAfter, func() { b.noteLasting(lasting) })
-	b.publish() // before those hear who wait for it
+	b.publish() // before waiters wake up
 	close(b.opened)
 	if b.opts.Probe == nil {
 		return
@@ -199,7 +195,7 @@ func (b *Breaker) open() {
 	go b.probe(ctx)
 }
 
-// noteLasting notes that an outage has lasted longer than a moment, if it is still on.
+// noteLasting closes lasting if the outage is still on.
 func (b *Breaker) noteLasting(lasting chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -219,7 +215,7 @@ func (b *Breaker) close() {
 		b.stopProbing()
 		b.stopProbing = nil
 	}
-	b.publish() // before those hear who wait for it
+	b.publish() // before waiters wake up
 	close(b.closed)
 }
 
@@ -233,8 +229,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// reportChanges passes changes to the logger and to OnChange, in order and without the
-// lock. If another goroutine is doing that already, it leaves the changes to it.
+// reportChanges passes changes to the logger and to OnChange, in order and without the lock. If another
+// goroutine already reports changes, it leaves them to it.
 func (b *Breaker) reportChanges() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -273,8 +269,8 @@ func (b *Breaker) logEnded(ctx context.Context, e *guard.Ended) {
 	}
 }
 
-// Stop ends the probes and forgets the outage, because nobody needs them any more.
-// Nothing opens the breaker until Start; answers are still noted.
+// Stop ends the probes and the outage, because no caller needs them any more. Nothing opens the breaker until
+// Start. Answers still count.
 func (b *Breaker) Stop() {
 	if b == nil {
 		return
@@ -298,7 +294,7 @@ func (b *Breaker) Start() {
 	b.stopped = false
 }
 
-// State is the state now.
+// State returns the present state.
 func (b *Breaker) State() State {
 	if b == nil {
 		return State{}
@@ -319,8 +315,7 @@ func (b *Breaker) state() State {
 	return s
 }
 
-// Opened is a channel that is closed while the table is open: after an outage
-// there is a new one.
+// Opened returns a channel that is closed while the table is open. After an outage there is a new one.
 func (b *Breaker) Opened() <-chan struct{} {
 	if b == nil {
 		return nil
@@ -328,8 +323,8 @@ func (b *Breaker) Opened() <-chan struct{} {
 	return b.view.Load().opened
 }
 
-// Lasting is a channel that is closed while the table has been open for longer
-// than a moment, 100 ms: the first probe had the time to be answered.
+// Lasting returns a channel that is closed once the table has been open for 100 ms, time enough for an answer
+// to the first probe.
 func (b *Breaker) Lasting() <-chan struct{} {
 	if b == nil {
 		return nil
@@ -337,8 +332,7 @@ func (b *Breaker) Lasting() <-chan struct{} {
 	return b.view.Load().lasting
 }
 
-// Closed is a channel that is closed while the table is closed: each outage has
-// a new one.
+// Closed returns a channel that is closed while the table is closed. Each outage has a new one.
 func (b *Breaker) Closed() <-chan struct{} {
 	if b == nil {
 		return always
@@ -359,7 +353,7 @@ func (b *Breaker) Generation() uint64 {
 	return b.outage.closings
 }
 
-// LastAnswer is when the table last answered, zero if it never did.
+// LastAnswer returns the instant of the table's last answer, zero without one.
 func (b *Breaker) LastAnswer() time.Time {
 	if b == nil {
 		return time.Time{}
@@ -369,19 +363,18 @@ func (b *Breaker) LastAnswer() time.Time {
 	return b.outage.lastAnswer
 }
 
-// hear notes that a part of a request was answered: the SDK may send it again.
+// hear records the answer to one try of a request, which the SDK may send again.
 func (b *Breaker) hear() {
 	if b != nil {
 		b.heard.Store(b.opts.Now().UnixNano())
 	}
 }
 
-// HeardSince reports whether anything was answered since an instant, if only one of the
-// SDK's tries of a request.
+// HeardSince reports whether anything was answered since an instant, even if it was one try of a request.
 func (b *Breaker) HeardSince(since time.Time) bool { return b.heard.Load() > since.UnixNano() }
 
-// RetryAfter is the time until the next probe, 250 ms while one is under way; 0
-// while the table is closed.
+// RetryAfter returns the time until the next probe. It is 250 ms while a probe is in flight, and 0 while the
+// table is closed.
 func (b *Breaker) RetryAfter() time.Duration {
 	if b == nil {
 		return 0

@@ -12,13 +12,12 @@ import (
 	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
-// Classify says what an error of a request means; nil means that it landed.
-// The context is the one the request was made with, or the caller's: a context
-// that ended other than by Bound's timeout is the caller's own end, and says
-// nothing about DynamoDB.
+// Classify returns the meaning of an error of a request; nil means that the request landed. The context must
+// be the request's or its caller's. A context that ended otherwise than by Bound's timeout is the caller's
+// own end, and no sign of an outage.
 //
-// A host name that does not resolve is a wrong setting here. Whoever knows that
-// the table has answered before takes it for silence, as Call.End does.
+// An unknown host name is a wrong setting here. Call.End treats it as silence if the table has answered
+// before.
 func Classify(err error, caller context.Context) Diagnosis {
 	if err == nil { // the usual case makes no garbage
 		return Diagnosis{Verdict: Landed, Answered: true}
@@ -36,7 +35,7 @@ func classify(err error, caller context.Context) Diagnosis {
 	switch {
 	case errors.Is(err, ErrUnprocessed):
 		return Diagnosis{Verdict: Throttled, Answered: true}
-	case errors.Is(err, ErrForeign), errors.As(err, new(*guard.Ended)): // nobody knows what became of it
+	case errors.Is(err, ErrForeign), errors.As(err, new(*guard.Ended)): // its outcome is unknown
 		return Diagnosis{Verdict: Unconfirmed}
 	}
 	var canceled *types.TransactionCanceledException
@@ -50,14 +49,14 @@ func classify(err error, caller context.Context) Diagnosis {
 	if errors.As(err, &api) {
 		return classifyCode(err, api.ErrorCode())
 	}
-	if status := statusOf(err); status >= http.StatusBadRequest && !isCut(err) { // of a proxy: DynamoDB's have a code
+	if status := statusOf(err); status >= http.StatusBadRequest && !isCut(err) { // from a proxy: DynamoDB's errors have a code
 		return classifyCode(err, "")
 	}
 	return classifyTransport(err, caller)
 }
 
-// reasons is what the codes of a cancelled transaction mean. Any other code says
-// that the transaction is wrong.
+// reasons has the meaning of the codes of a cancelled transaction. Any other code means that the transaction
+// is wrong.
 var reasons = map[string]Verdict{
 	"": Landed, "None": Landed,
 	"ConditionalCheckFailed":        Refused,
@@ -67,8 +66,8 @@ var reasons = map[string]Verdict{
 	"RequestLimitExceeded":          Throttled,
 }
 
-// classifyReasons reads a cancelled transaction. A failed condition decides,
-// then what is wrong for good, then throttling; a conflict alone is a conflict.
+// classifyReasons reads a cancelled transaction. A failed condition decides first, then a permanent error,
+// then throttling. A conflict alone is a conflict.
 func classifyReasons(all []types.CancellationReason) Diagnosis {
 	d := Diagnosis{Verdict: Conflicted, Answered: true}
 	for i, reason := range all {

@@ -12,13 +12,11 @@ import (
 )
 
 const (
-	// longestRetryDelay bounds the SDK's waits between the tries of a request
-	// that it may send again: a caller should hear of a store that cannot serve
-	// within a second, not after a backoff of up to 20 s.
+	// longestRetryDelay bounds the SDK's waits between the tries of a request that it may send again. A
+	// caller should learn of a store without capacity within a second, not after a backoff of up to 20 s.
 	longestRetryDelay = 400 * time.Millisecond
-	// ControlTimeout bounds a request that makes or describes a table, which
-	// DynamoDB answers slowly, and a request of an administrator, who prefers a late answer
-	// to none.
+	// ControlTimeout bounds a request that makes or describes a table, because DynamoDB answers those slowly.
+	// It also bounds a request of an administrator, for whom a late answer is better than a failure.
 	ControlTimeout = 10 * time.Second
 )
 
@@ -26,15 +24,15 @@ const (
 // sent again counts twice.
 func WithoutRetries(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
-// WithoutThrottleRetries has the SDK send nothing again that was throttled: who does so
-// at once, and again, keeps a partition drowned that others try to spare.
+// WithoutThrottleRetries turns off the SDK's retries of throttled requests. Immediate retries would keep a
+// partition overloaded that other clients try to spare.
 func WithoutThrottleRetries(o *dynamodb.Options) {
 	if r, ok := o.Retryer.(aws.RetryerV2); ok {
 		o.Retryer = spares{r}
 	}
 }
 
-// spares is a retryer that does not send again what was throttled.
+// spares is a retryer that never retries throttled requests.
 type spares struct{ aws.RetryerV2 }
 
 // IsErrorRetryable implements aws.Retryer.
@@ -44,7 +42,7 @@ func (s spares) IsErrorRetryable(err error) bool {
 
 type options = []func(*dynamodb.Options)
 
-// API is what every user of Watch needs of a client.
+// API is the client interface that every user of Watch needs.
 type API interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
@@ -70,25 +68,24 @@ type batchWriter interface {
 	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
 }
 
-// Client is a client whose every request is bounded by a timeout, judged once,
-// tells the table's breaker, and shows the clock DynamoDB's time. A user holds it as the interface of its
-// own client, so that it cannot call what that lacks.
+// Client bounds every request by a timeout, classifies its outcome once, reports it to the table's breaker,
+// and shows DynamoDB's time to the clock. A user holds it as the interface of its own client, so that it
+// cannot call methods that the client lacks.
 type Client struct {
 	api     API
 	delete  deleter
 	scan    scanner
 	batch   batchWriter
 	breaker *Breaker
-	others  map[string]*Breaker // of tables besides breaker's, by name
+	others  map[string]*Breaker // of other tables than breaker's, by name
 	clock   *Clock
 	timeout time.Duration
 	// failFast makes requests fail at once while the table does not answer.
 	failFast bool
 }
 
-// Watch makes a Client over a user's client, whose requests of data the breaker
-// hears of; nil for none. The timeout bounds one request with the SDK's tries of
-// it.
+// Watch returns a Client over a user's client. It reports requests for data to the breaker, which may be nil.
+// The timeout bounds one request with all tries of the SDK.
 func Watch(api API, breaker *Breaker, clock *Clock, timeout time.Duration) *Client {
 	c := &Client{api: api, breaker: breaker, clock: clock, timeout: timeout}
 	c.delete, _ = api.(deleter)
@@ -97,7 +94,7 @@ func Watch(api API, breaker *Breaker, clock *Clock, timeout time.Duration) *Clie
 	return c
 }
 
-// Beside is a client that reports the requests to one table to another breaker.
+// Beside returns a client that reports the requests to one table to another breaker.
 func (c *Client) Beside(table string, b *Breaker) *Client {
 	both := *c
 	both.others = maps.Clone(c.others)
@@ -108,7 +105,7 @@ func (c *Client) Beside(table string, b *Breaker) *Client {
 	return &both
 }
 
-// breakerFor is the breaker of the table that a request is about.
+// breakerFor returns the breaker of the table of a request.
 func (c *Client) breakerFor(in any) *Breaker {
 	if b := c.others[tableOf(in)]; b != nil {
 		return b
@@ -116,24 +113,24 @@ func (c *Client) breakerFor(in any) *Breaker {
 	return c.breaker
 }
 
-// Hasty is a client that sends nothing while the table is open, except in the first
-// moment. A request then fails at once, unsent; IsOpen recognises its error.
+// Hasty returns a client that sends nothing while the table is open, except in the first moment. A request
+// then fails at once, unsent. IsOpen recognises its error.
 func (c *Client) Hasty() *Client {
 	hasty := *c
 	hasty.failFast = true
 	return &hasty
 }
 
-// Patient is a client whose requests may take as long as those about a table itself. It is for
-// what administrators change: a change that was made late must not be told as perhaps made.
+// Patient returns a client with the longer timeout of control requests. It is for the changes of
+// administrators: a late success must not be reported as a perhaps.
 func (c *Client) Patient() *Client {
 	patient := *c
 	patient.timeout = max(c.timeout, ControlTimeout)
 	return &patient
 }
 
-// refuseWhileOpen is the error of a hasty client's request that is not sent because the table does
-// not answer; nil if it is sent.
+// refuseWhileOpen returns the error of a hasty client's request that is not sent because the table does not
+// answer. It returns nil to send the request.
 func refuseWhileOpen(b *Breaker) error {
 	if !isClosed(b.Lasting()) {
 		return nil
@@ -141,7 +138,7 @@ func refuseWhileOpen(b *Breaker) error {
 	return withDiagnosis(Diagnosis{Err: &openError{b.State().Cause}, Verdict: Unsent, RetryAfter: b.RetryAfter()})
 }
 
-// send makes a request of the table's data.
+// send makes a request for data of the table.
 func send[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
 	breaker := c.breaker
 	if c.others != nil {
@@ -156,14 +153,13 @@ func send[In, Out any](ctx context.Context, c *Client, request func(context.Cont
 	return ask(ctx, c, breaker, c.timeout, request, in, opts)
 }
 
-// control makes a request about a table itself. It says nothing about whether
-// the table's data can be used.
+// control makes a request about a table itself. Its outcome is no sign of whether the table's data can be
+// used.
 func control[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
 	return ask(ctx, c, nil, max(c.timeout, ControlTimeout), request, in, opts)
 }
 
-// ask makes a request within a time limit, and tells the breaker, if there is one, what came
-// of it.
+// ask makes a request within a time limit, and reports its outcome to breaker, unless that is nil.
 func ask[In, Out any](ctx context.Context, c *Client, breaker *Breaker, timeout time.Duration, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
 	ctx, cancel := Bound(ctx, timeout)
 	defer cancel()

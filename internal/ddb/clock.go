@@ -8,24 +8,23 @@ import (
 	"time"
 )
 
-// skewTolerance is the offset to DynamoDB's clock that is left alone: its Date
-// header has whole seconds, so a smaller one cannot be told from none.
+// skewTolerance is the largest offset to DynamoDB's clock that is ignored. Its Date header has whole seconds,
+// so a smaller offset may be an error of the measurement.
 const skewTolerance = time.Second
 
-// relearnAfter bounds how long an interval is narrowed: a drifting clock would make
-// an old bound wrong.
+// relearnAfter is the time after which an interval starts anew. With a drifting clock an old bound would be
+// wrong.
 const relearnAfter = 10 * time.Minute
 
-// Clock is the one source of time. It learns the offset to DynamoDB from the
-// Date of its answers: an answer dated D, asked at a and read at b, says that
-// the server's clock was in [D, D+1 s) somewhere between, so the offset lies in
-// (D-b, D+1s-a). Successive answers narrow the interval; one that contradicts
-// it means that a clock stepped, and starts anew.
+// Clock is the one source of time. It learns the offset to DynamoDB from the Date of answers. An answer dated
+// D, to a request sent at a and read at b, shows that the server's clock was in [D, D+1 s) between them, so
+// the offset lies in (D-b, D+1s-a). Successive answers narrow the interval. A contradicting answer means that
+// a clock stepped; the interval then starts anew.
 type Clock struct {
 	source  func() time.Time
 	correct bool
 
-	// offset is what is added to the source; mu is held while it is set.
+	// offset is added to the source. mu is held while it is set.
 	offset atomic.Int64
 
 	mu       sync.Mutex
@@ -34,8 +33,8 @@ type Clock struct {
 	began    time.Time
 }
 
-// CheckSource says what is wrong with a source of time, or "" if nothing is; nil is
-// none. What is stored are times after 1970, and up to the year 9999.
+// CheckSource returns the error in a source of time, or "". A nil source is good. The table stores times
+// after 1970, and up to the year 9999.
 func CheckSource(source func() time.Time) string {
 	if source == nil {
 		return ""
@@ -46,16 +45,15 @@ func CheckSource(source func() time.Time) string {
 	return ""
 }
 
-// NewClock makes a clock over a source. Unless correct is set it is the source,
-// whatever it observes.
+// NewClock returns a clock over a source. Unless correct is set, it never corrects the source.
 func NewClock(source func() time.Time, correct bool) *Clock {
 	return &Clock{source: source, correct: correct}
 }
 
-// Now is the time, corrected by what was observed.
+// Now returns the corrected time.
 func (c *Clock) Now() time.Time { return c.Corrected(c.source()) }
 
-// Corrected is a time of Source, corrected by what was observed.
+// Corrected corrects a time of Source.
 func (c *Clock) Corrected(t time.Time) time.Time {
 	if offset := c.offset.Load(); offset != 0 {
 		t = t.Add(time.Duration(offset))
@@ -66,15 +64,15 @@ func (c *Clock) Corrected(t time.Time) time.Time {
 // NowMS is Now in milliseconds since 1970.
 func (c *Clock) NowMS() int64 { return c.Now().UnixMilli() }
 
-// SureMS is the latest time, in ms since 1970, that has surely passed by DynamoDB's clock, as
-// far as that was learnt.
+// SureMS returns the latest time, in ms since 1970, that has surely passed by DynamoDB's clock, as far as its
+// offset is known.
 func (c *Clock) SureMS() int64 { return c.bound(&c.low) }
 
-// LatestMS is the latest time, in ms since 1970, that it may be by DynamoDB's clock, as far as that
-// was learnt.
+// LatestMS returns the latest possible time of DynamoDB's clock, in ms since 1970, as far as its offset is
+// known.
 func (c *Clock) LatestMS() int64 { return c.bound(&c.top) }
 
-// bound is the time with a bound of the offset, which it reads with the lock held.
+// bound returns the time with a bound of the offset, which it reads with the lock held.
 func (c *Clock) bound(offset *time.Duration) int64 {
 	if !c.correct {
 		return c.NowMS()
@@ -88,14 +86,14 @@ func (c *Clock) bound(offset *time.Duration) int64 {
 	return t.UnixMilli()
 }
 
-// Corrects reports whether the clock is corrected by what it observes.
+// Corrects reports whether the clock corrects its source.
 func (c *Clock) Corrects() bool { return c.correct }
 
-// Source is the time as this process has it, uncorrected.
+// Source returns the uncorrected time of this process.
 func (c *Clock) Source() time.Time { return c.source() }
 
-// Observe learns from the Date of an answer to a request made at asked, a time
-// of Source, and read now.
+// Observe learns from the Date of an answer that was read just now. The request was sent at asked, a time of
+// Source.
 func (c *Clock) Observe(header http.Header, asked time.Time) {
 	if !c.correct {
 		return

@@ -8,7 +8,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// kind is what an error code means.
+// kind is the meaning of an error code.
 type kind struct {
 	verdict         Verdict
 	silent, setting bool
@@ -24,7 +24,7 @@ var codes = map[string]kind{
 	"ConditionalCheckFailedException":      {verdict: Refused},
 	"TransactionConflictException":         {verdict: Conflicted},
 	"ReplicatedWriteConflictException":     {verdict: Conflicted},
-	"TransactionInProgressException":       {verdict: Unconfirmed}, // an earlier try is still under way
+	"TransactionInProgressException":       {verdict: Unconfirmed}, // an earlier try is still in flight
 	"IdempotentParameterMismatchException": {verdict: TokenMismatch},
 
 	"ProvisionedThroughputExceededException": isThrottled,
@@ -67,9 +67,9 @@ func classifyCode(err error, code string) Diagnosis {
 	case known:
 	case status >= http.StatusInternalServerError:
 		k = isSilent
-	case !isCode(code) && refusesLoad(status): // of a proxy
+	case !isCode(code) && refusesLoad(status): // from a proxy
 		k = isThrottled
-	case !isCode(code): // a 4xx that is not DynamoDB's: another server
+	case !isCode(code): // a 4xx without a code of DynamoDB: another server
 		k = isSetting
 	default:
 		k.verdict = Failed
@@ -82,15 +82,15 @@ func classifyCode(err error, code string) Diagnosis {
 	return d
 }
 
-// isCode reports whether a code is one that a service of AWS gave.
+// isCode reports whether a code is from a service of AWS.
 func isCode(code string) bool { return code != "" && code != "UnknownError" }
 
-// refusesLoad reports whether an HTTP status alone says that a request came at a bad time.
+// refusesLoad reports whether an HTTP status alone means that a request came at a bad time.
 func refusesLoad(status int) bool {
 	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests
 }
 
-// statusOf is the HTTP status of an answer, 0 without one.
+// statusOf returns the HTTP status of an answer, 0 without one.
 func statusOf(err error) int {
 	var response *smithyhttp.ResponseError
 	if !errors.As(err, &response) || response.Response == nil || response.Response.Response == nil {

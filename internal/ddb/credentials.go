@@ -13,7 +13,7 @@ import (
 // checkProvider is the advice for requests without credentials.
 const checkProvider = "check the provider, role or profile that they come from"
 
-// LacksCredentials reports whether a request was not sent because nothing gave credentials for it.
+// LacksCredentials reports whether a request was not sent for lack of credentials.
 func LacksCredentials(err error) bool {
 	return errors.As(err, new(*slowCredentialsError)) || fromCredentials(err)
 }
@@ -30,9 +30,8 @@ func fromCredentials(err error) bool {
 	return mentions(err, "get identity:", "failed to refresh cached credentials", "failed to retrieve credentials", "no EC2 IMDS role found")
 }
 
-// classifyCredentials tells two errors apart: credentials that cannot be fetched, which
-// is an outage, and credentials that nobody configured or that their service refuses.
-// The request was never sent.
+// classifyCredentials tells two errors apart: credentials that cannot be fetched are an outage; missing or
+// refused credentials are a wrong setting. The request was never sent.
 func classifyCredentials(err error, caller context.Context) Diagnosis {
 	if callerEnded(caller) {
 		return Diagnosis{Verdict: Unsent}
@@ -56,8 +55,7 @@ func classifyCredentials(err error, caller context.Context) Diagnosis {
 	return Diagnosis{Verdict: Unsent, Silent: true, expired: expired(caller)}
 }
 
-// slowCredentialsError is the error of a request whose credentials were not fetched within
-// the request timeout.
+// slowCredentialsError is the error of a request that got no credentials within the request timeout.
 type slowCredentialsError struct {
 	timeout time.Duration
 	err     error

@@ -6,10 +6,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Item is an item as the SDK has it.
+// Item is an item in the form of the SDK.
 type Item = map[string]types.AttributeValue
 
-// Verdict is what the answer to a request, or its absence, says about a write.
+// Verdict is the outcome of a write, as far as the answer to its request, or the lack of one, shows it.
 type Verdict uint8
 
 // The verdicts.
@@ -39,45 +39,42 @@ func (v Verdict) String() string {
 	return [...]string{"landed", "refused", "conflicted", "throttled", "unsent", "unconfirmed", "failed", "token mismatch"}[v]
 }
 
-// Unavailable says that the store did not serve a good request: it may be asked
-// again. A wrong request or setting is never unavailable.
+// Unavailable reports whether the store did not serve a good request. The request may be repeated. A wrong
+// request or setting is never unavailable.
 func (v Verdict) Unavailable() bool {
 	return v == Conflicted || v == Throttled || v == Unsent || v == Unconfirmed
 }
 
-// Diagnosis is what an error of a request means.
+// Diagnosis is the meaning of an error of a request.
 type Diagnosis struct {
-	// Err is the error, nil for none.
+	// Err is the error. It is nil for a success.
 	Err error
-	// Verdict is what it says about a write.
+	// Verdict is the outcome of a write.
 	Verdict Verdict
-	// Item is the item whose condition failed, nil when the answer has none.
+	// Item is the item with the failed condition. It is nil if the answer has none.
 	Item Item
-	// Items are those of a transaction by their place, and Item is nil: nil
-	// unless a condition failed.
+	// Items are the items of a transaction with a failed condition, by their place; Item is then nil.
 	Items map[int]Item
-	// Silent says that DynamoDB did not answer although it was given the time:
-	// our own timeout passed, the connection broke or was never made, the
-	// answer was a 5xx, or credentials could not be fetched.
+	// Silent means that DynamoDB did not answer within the given time: our own timeout passed, the connection
+	// broke or was never made, the answer was a 5xx, or credentials could not be fetched.
 	Silent bool
-	// Answered says that DynamoDB answered, and so lives.
+	// Answered means that DynamoDB answered, and so is up.
 	Answered bool
-	// Setting says that a setting is wrong: permissions, credentials, region,
-	// endpoint or table. Nobody is admitted because of one.
+	// Setting means that a setting is wrong: permissions, credentials, region, endpoint or table. A wrong
+	// setting never admits a call.
 	Setting bool
 
-	// RetryAfter is the time until the table is asked again whether it answers; 0
-	// while it is not known not to.
+	// RetryAfter is the time until the next probe of the table; 0 unless the table is known not to answer.
 	RetryAfter time.Duration
 
-	// unproven marks a Setting that is an outage once the table has answered: a
-	// host that cannot be found, or shows another's certificate.
+	// unproven marks a Setting that is an outage if the table has answered before: an unknown host, or
+	// another host's certificate.
 	unproven bool
-	// expired says that our own timeout passed.
+	// expired means that our own timeout passed.
 	expired bool
 }
 
-// proven is the diagnosis of a table that has answered before.
+// proven returns the diagnosis for a table that has answered before.
 func (d Diagnosis) proven() Diagnosis {
 	if d.unproven {
 		d.Verdict, d.Silent, d.Setting, d.unproven = Unsent, true, false, false

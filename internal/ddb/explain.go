@@ -18,8 +18,8 @@ const permissions = "docs/permissions.md"
 
 var action = regexp.MustCompile(`dynamodb:[A-Za-z]+`)
 
-// Explain says which setting is wrong and how to make it right; "" for an error
-// that is not a setting's, or explains itself.
+// Explain returns the wrong setting behind an error, and the way to correct it. It returns "" for another
+// error, or for one that explains itself.
 func Explain(err error) string {
 	var known *requestError
 	if errors.As(err, &known) {
@@ -54,7 +54,7 @@ func Explain(err error) string {
 	return ""
 }
 
-// explainLoad explains a refusal without a code of DynamoDB.
+// explainLoad explains a refusal that has no code of DynamoDB.
 func explainLoad(err error) string {
 	return fmt.Sprintf("what stands before DynamoDB refuses the request (HTTP %d)", statusOf(err))
 }
@@ -86,8 +86,8 @@ func explainCode(err error, api smithy.APIError) string {
 	return ""
 }
 
-// explainDenial names the action that is not allowed. A message without an action speaks of
-// something else, such as the table's key in KMS, and is shown as it is.
+// explainDenial names the action that is not allowed. A message without an action is about something else,
+// such as the table's key in KMS, and is returned unchanged.
 func explainDenial(err error, message string) string {
 	missing := action.FindString(message)
 	var op *smithy.OperationError
@@ -103,8 +103,8 @@ func explainDenial(err error, message string) string {
 	return "the role may not perform " + missing + "; allow it, see " + permissions
 }
 
-// throttlingReasons names the tables or indexes, and the limits of each, that DynamoDB gives as
-// the reasons for which it throttled a request; "" for none.
+// throttlingReasons returns the tables or indexes, with their exceeded limits, that DynamoDB gives as reasons
+// of a throttled request; "" without reasons.
 func throttlingReasons(err error) string {
 	var reasons []types.ThrottlingReason
 	if e, ok := errors.AsType[*types.ThrottlingException](err); ok {

@@ -3,48 +3,46 @@ package ddb
 import "time"
 
 const (
-	// fastFailure is how soon a failure comes that may be one server's: of such,
-	// fastNeeded within fastFailure open the table.
+	// fastFailure is the time within which a failure may be one server's. The table opens only after
+	// fastNeeded such failures within fastFailure.
 	fastFailure = 250 * time.Millisecond
 	fastNeeded  = 3
-	// firstProbe and longestProbe bound the waits between probes: the first comes
-	// at once, then they double.
+	// firstProbe and longestProbe bound the waits between probes. The first probe is sent at once; then the
+	// waits double.
 	firstProbe, longestProbe = 500 * time.Millisecond, 10 * time.Second
-	// lastingAfter is how long an outage may be without anybody being refused who can
-	// wait for the first probe.
+	// lastingAfter is the length of an outage up to which callers that can wait for the first probe are not
+	// refused.
 	lastingAfter = 100 * time.Millisecond
-	// flapWithin is how soon after closing a table that opens again goes on with
-	// the waits where they were.
+	// flapWithin is the time after closing within which a new outage continues with the waits of the last.
 	flapWithin = 10 * time.Second
 )
 
-// outage decides when a table stops answering and when it answers again. It is told what
-// happened and when, and starts nothing. It is open while the table does not answer.
+// outage decides when a table stops answering and when it answers again. Its methods get events and their
+// instants, and start nothing. It is open while the table does not answer.
 type outage struct {
 	open  bool
 	since time.Time
 	cause error
 
-	// answers counts what the table answered: a request that began at one count
-	// and ended at another was not the only one under way.
+	// answers counts the answers of the table. If it changed during a request, another request was answered
+	// meanwhile.
 	answers    uint64
 	lastAnswer time.Time
-	// fast are the last failures without an answer that came quickly, since the last
-	// answer.
+	// fast are the instants of the quick failures since the last answer.
 	fast []time.Time
 
-	// closings counts how often the table was closed after an outage.
+	// closings counts the closings after an outage.
 	closings uint64
 	closed   time.Time // the last time
 
-	// probes counts those of this outage; wait is the one before the next, and
-	// next is when it is due.
+	// probes counts the probes of this outage. wait is the wait before the next probe, and next is its
+	// instant.
 	probes int
 	wait   time.Duration
 	next   time.Time
 }
 
-// answered notes an answer; true if it closed the table.
+// answered records an answer. It returns true if the answer closed the table.
 func (o *outage) answered(at time.Time) (changed bool) {
 	o.answers++
 	o.lastAnswer = at
@@ -58,9 +56,8 @@ func (o *outage) answered(at time.Time) (changed bool) {
 	return true
 }
 
-// silence notes that a request got no answer. It began at began, when the table had
-// given so many answers; whole means that it was given its full time. It returns true if
-// this opened the table.
+// silence records that a request got no answer. The request began at began, when the table had given that
+// number of answers. whole means that it had its full time. It returns true if this opened the table.
 func (o *outage) silence(began, at time.Time, answers uint64, whole bool, cause error) (changed bool) {
 	if o.open || answers != o.answers {
 		return false
@@ -79,8 +76,7 @@ func (o *outage) silence(began, at time.Time, answers uint64, whole bool, cause 
 	return true
 }
 
-// countFast counts a failure without an answer that came quickly. It returns true if
-// there were enough of them.
+// countFast counts a quick failure without an answer. It returns true if there were enough of them.
 func (o *outage) countFast(at time.Time) bool {
 	kept := o.fast[:0]
 	for _, t := range o.fast {
@@ -92,19 +88,18 @@ func (o *outage) countFast(at time.Time) bool {
 	return len(o.fast) >= fastNeeded
 }
 
-// probing notes that a probe is sent.
+// probing records the start of a probe.
 func (o *outage) probing() { o.probes++ }
 
-// probed notes that a probe got no answer. The next one is due after half of the wait
-// and up to another half at random; chance is in [0, 1).
+// probed records a probe without an answer. The next one is due after half of the wait and up to another half
+// at random; chance is in [0, 1).
 func (o *outage) probed(at time.Time, chance float64) {
 	o.wait = min(max(2*o.wait, firstProbe), longestProbe)
 	o.next = at.Add(o.wait/2 + time.Duration(chance*float64(o.wait/2)))
 }
 
-// retryAfter is the time until the next probe; 0 when the table is closed. While
-// a probe is under way nobody knows when the next is due: then it is the shortest
-// wait between two.
+// retryAfter returns the time until the next probe; 0 if the table is closed. While a probe is in flight its
+// end is unknown. It then returns the shortest wait between two probes.
 func (o *outage) retryAfter(now time.Time) time.Duration {
 	switch wait := o.next.Sub(now); {
 	case !o.open:

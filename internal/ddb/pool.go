@@ -15,19 +15,17 @@ import (
 	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
-// A pooled connection may be dead although DynamoDB answers: a NAT or a firewall has
-// forgotten it, or this machine slept. A failure on a pooled connection therefore says
-// nothing of the table. The table is asked on a new connection, and its
-// answer decides.
+// A pooled connection may be dead although DynamoDB answers: a NAT or a firewall has dropped it, or this
+// machine slept. A failure on a pooled connection is therefore no sign of an outage. A probe on a new
+// connection decides.
 
 // errDeadConnection ends an HTTP request whose pooled connection is dead: the table answered
 // a later request on a new connection.
 var errDeadConnection = errors.New("the pooled connection is dead; the table answers on a new one")
 
-// exchange sends one HTTP request. If its pooled connection breaks, or answers nothing for
-// half of the request's timeout, the breaker asks the table on a new connection. If the table
-// answers there, the pooled connection is closed. The request ends with errDeadConnection and
-// is not silent.
+// exchange sends one HTTP request. If its pooled connection breaks, or answers nothing for half of the
+// request's timeout, the breaker probes the table on a new connection. If the table answers there, the pooled
+// connection is closed. The request then ends with errDeadConnection and is not silent.
 func (t *tracedRequest) exchange(r *http.Request) (*http.Response, error) {
 	t.dead, t.pooled = false, time.Time{}
 	if p, ok := r.Context().Value(probeKey{}).(*probe); ok {
@@ -39,7 +37,7 @@ func (t *tracedRequest) exchange(r *http.Request) (*http.Response, error) {
 	response, err := t.next.Do(r)
 	switch fromPool := t.waiting.stop(); {
 	case !fromPool || callerEnded(r.Context()):
-	case err == nil: // the body is still to be read
+	case err == nil: // the body has to be read yet
 		t.pooled = began
 	case t.replaced(r.Context(), began):
 		t.dead, err = true, errors.Join(errDeadConnection, err)
@@ -47,8 +45,8 @@ func (t *tracedRequest) exchange(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// replaced has the next try dial, after a failure on a pooled connection. It reports whether
-// the table answers on a new one.
+// replaced makes the next try dial, after a failure on a pooled connection. It reports whether the table
+// answers on a new one.
 func (t *tracedRequest) replaced(ctx context.Context, began time.Time) bool {
 	closeIdle(t.next)
 	return t.breaker.outlives(ctx, began)
@@ -61,7 +59,7 @@ func (t *tracedRequest) checkBody(err error) {
 	}
 }
 
-// closeIdle closes the idle connections of an HTTP client, if the client has a way to.
+// closeIdle closes the idle connections of an HTTP client, if the client supports that.
 func closeIdle(c aws.HTTPClient) {
 	if c, ok := c.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
@@ -78,8 +76,8 @@ type waiting struct {
 
 	mu    sync.Mutex
 	began time.Time
-	// conn is the pooled connection of the request; nil for none, and after its answer. turn
-	// counts the requests and their connections.
+	// conn is the pooled connection of the request. It is nil for a new connection, and after the answer.
+	// turn counts the requests and their connections.
 	conn net.Conn
 	turn int
 	// idled means that the last connection came from the pool.
@@ -88,8 +86,8 @@ type waiting struct {
 	watched watch
 }
 
-// watch returns a context in which net/http shows the connections of HTTP requests, if the
-// breaker can ask the table.
+// watch returns a context in which net/http reports the connections of HTTP requests, if the breaker has a
+// probe.
 func (w *waiting) watch(ctx context.Context, b *Breaker, timeout time.Duration) context.Context {
 	if b == nil || b.opts.Probe == nil {
 		return ctx
@@ -108,11 +106,11 @@ func (w *waiting) start(began time.Time) {
 	w.began, w.idled = began, false
 }
 
-// isPooled reports whether a connection waited in the pool before. It may have been made for
-// another request, and not have served any.
+// isPooled reports whether a connection waited in the pool before. It may be unused, dialled for another
+// request.
 func isPooled(c httptrace.GotConnInfo) bool { return c.Reused || c.WasIdle }
 
-// gotConn notes the connection that a request got. net/http may try several.
+// gotConn records the connection of a request. net/http may try several.
 func (w *waiting) gotConn(c httptrace.GotConnInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +124,7 @@ func (w *waiting) gotConn(c httptrace.GotConnInfo) {
 	}
 }
 
-// patience is how long a pooled connection may answer nothing.
+// patience returns the time for which a pooled connection may answer nothing.
 func (w *waiting) patience() time.Duration {
 	timeout := w.timeout
 	if deadline, ok := w.ctx.Deadline(); ok {
@@ -151,7 +149,7 @@ func (w *waiting) check(turn int) {
 	}
 }
 
-// abort closes a connection at once. TLS would say goodbye first, and may wait for 5 s to do so.
+// abort closes a connection at once. A TLS close would first send a goodbye, and may wait up to 5 s for it.
 func abort(conn net.Conn) {
 	if c, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = c.NetConn()
@@ -175,7 +173,7 @@ func (w *waiting) endWatch() {
 	w.breaker.watchdog.remove(&w.watched)
 }
 
-// probe is one question on a new connection, of one or several requests.
+// probe is one check of the table on a new connection, by one or several requests.
 type probe struct {
 	closed sync.Once // the idle connections, before the first request
 }
@@ -183,13 +181,12 @@ type probe struct {
 // probeKey is the key of a *probe in the context of its requests.
 type probeKey struct{}
 
-// mostBeside bounds the requests of one question.
+// mostBeside bounds the requests of one check.
 const mostBeside = 512
 
-// askAnew asks the table on a new connection. It closes the idle connections first. Some
-// clients have no way to close them: the SDK's BuildableClient, and wrappers. A request may
-// then get a pooled connection, which may be dead, so the next request is sent beside it at
-// once, until one is answered, or fails on a new connection.
+// askAnew checks the table on a new connection. It closes the idle connections first. Some clients cannot
+// close them: the SDK's BuildableClient, and wrappers. A request may then get a pooled connection, which may
+// be dead. So it sends the next request at once, until one is answered or fails on a new connection.
 func askAnew(ctx context.Context, request func(context.Context) error) Diagnosis {
 	type outcome struct {
 		Diagnosis
@@ -227,26 +224,26 @@ func askAnew(ctx context.Context, request func(context.Context) error) Diagnosis
 	}
 }
 
-// whole reports whether an answer came, and did not break off.
+// whole reports whether the answer came complete.
 func (d Diagnosis) whole() bool { return d.Answered && d.Verdict != Unconfirmed }
 
-// checks are the questions for requests that wait on pooled connections.
+// checks are the checks for requests that wait on pooled connections.
 type checks struct {
 	mu   sync.Mutex
 	last *check
 }
 
-// check is a question on a new connection.
+// check is a check of the table on a new connection.
 type check struct {
 	began time.Time
 	end   context.CancelFunc
-	// done is closed when the question has ended. Then answered is set.
+	// done is closed at the end of the check, after answered is set.
 	done     chan struct{}
 	answered bool
 }
 
-// outlives reports whether the table answers on a connection that is younger than an HTTP
-// request: then the request's own is dead. It waits for that answer until ctx ends.
+// outlives reports whether the table answers on a connection that is younger than an HTTP request. The
+// request's own connection is then dead. It waits for that answer until ctx ends.
 func (b *Breaker) outlives(ctx context.Context, began time.Time) bool {
 	if b == nil || b.opts.Probe == nil {
 		return false
@@ -269,7 +266,7 @@ func (b *Breaker) outlives(ctx context.Context, began time.Time) bool {
 	}
 }
 
-// find is the check that began after an HTTP request, nil for none.
+// find returns the check that began after an HTTP request, or nil.
 func (c *checks) find(request time.Time) *check {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -279,8 +276,8 @@ func (c *checks) find(request time.Time) *check {
 	return nil
 }
 
-// begin asks the table. It returns nil if it did within flapWithin. Connections that are
-// younger are not thought to be dead: their silence is the bucket's, or the table's.
+// begin starts a check. It returns nil if the last one began within flapWithin. Younger connections do not
+// count as dead: their silence is due to the bucket or the table.
 func (c *checks) begin(request func(context.Context) error) *check {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -299,7 +296,7 @@ func (c *checks) begin(request func(context.Context) error) *check {
 	return k
 }
 
-// stop ends a question that is under way.
+// stop ends the check in flight.
 func (c *checks) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

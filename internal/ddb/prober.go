@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// probe asks the table again and again until it answers, or ctx ends. There is
-// one per outage, and it has one request under way at a time.
+// probe sends probes to the table until it answers, or ctx ends. There is one per outage, with one request in
+// flight at a time.
 func (b *Breaker) probe(ctx context.Context) {
 	for {
 		wait, ok := b.untilProbe(ctx)
@@ -23,7 +23,7 @@ func (b *Breaker) probe(ctx context.Context) {
 	}
 }
 
-// ongoing says whether ctx's outage is still on. It needs the lock.
+// ongoing reports whether ctx's outage is still on. b.mu must be held.
 func (b *Breaker) ongoing(ctx context.Context) bool { return ctx.Err() == nil && b.outage.open }
 
 func (b *Breaker) untilProbe(ctx context.Context) (wait time.Duration, ok bool) {
@@ -43,7 +43,7 @@ func (b *Breaker) probing(ctx context.Context) bool {
 	return true
 }
 
-// probed notes what came of a probe; true if another is needed.
+// probed records the outcome of a probe. It returns true if another is needed.
 func (b *Breaker) probed(ctx context.Context, d Diagnosis) bool {
 	defer b.reportChanges()
 	b.mu.Lock()

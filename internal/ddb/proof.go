@@ -9,13 +9,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// ErrForeign is the error of a success that does not come from DynamoDB: a page of a proxy,
-// the answer of a health check or of another service. Nobody knows what became of the
-// request.
+// ErrForeign is the error of a success that does not come from DynamoDB, but from a proxy, a health check or
+// another service. The outcome of the request is unknown.
 var ErrForeign = errors.New("what answers at the endpoint is not DynamoDB; check the endpoint")
 
-// marks are headers of which DynamoDB sends at least one with every answer. They matter for
-// answers that may be empty, such as those of transactions.
+// marks are headers of DynamoDB: each answer has at least one of them. They matter for answers that may be
+// empty, such as those of transactions.
 var marks = [...]string{"X-Amzn-Requestid", "X-Amz-Crc32"}
 
 // isMarked reports whether an answer has a mark of DynamoDB.
@@ -28,8 +27,7 @@ func isMarked(header http.Header) bool {
 	return false
 }
 
-// isComplete reports whether a success has what DynamoDB always sends in answer to such a
-// request.
+// isComplete reports whether a success has the parts that DynamoDB always sends in answer to such a request.
 func isComplete(in, out any) bool {
 	switch out := out.(type) {
 	case *dynamodb.UpdateItemOutput:
@@ -54,8 +52,8 @@ func isComplete(in, out any) bool {
 	return true // the answer may be empty
 }
 
-// namesTables reports whether the answer to a batch names every table that was asked for, or
-// leaves its keys for another try. A table that was asked for by its ARN may be named otherwise.
+// namesTables reports whether the answer to a batch names every requested table, or leaves its keys for
+// another try. A table requested by its ARN may have another name in the answer.
 func namesTables(in *dynamodb.BatchGetItemInput, out *dynamodb.BatchGetItemOutput) bool {
 	for table := range in.RequestItems {
 		_, named := out.Responses[table]

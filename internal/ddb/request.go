@@ -10,7 +10,7 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// openError is a request that was not sent, for the table does not answer.
+// openError is the error of a request that was not sent because the table does not answer.
 type openError struct{ cause error }
 
 func (e *openError) Error() string {
@@ -25,12 +25,11 @@ func (e *openError) Unwrap() error { return e.cause }
 // IsOpen reports whether a request was not sent because the table does not answer.
 func IsOpen(err error) bool { return errors.As(err, new(*openError)) }
 
-// requestError is an error of a request with what it means: whoever meets it
-// later need not know which context it was made with, or whether the table had
-// answered before.
+// requestError is an error of a request together with its diagnosis. Later code needs neither the context of
+// the request nor the history of the table to classify it.
 type requestError struct{ diagnosis Diagnosis }
 
-// Error is the part of the SDK's text that says what happened.
+// Error returns the essential part of the SDK's text.
 func (e *requestError) Error() string {
 	err := e.diagnosis.Err
 	var api smithy.APIError
@@ -58,8 +57,8 @@ func (e *requestError) Error() string {
 
 func (e *requestError) Unwrap() error { return e.diagnosis.Err }
 
-// Worded is the error of a request of a service of AWS in this package's words, where it has
-// some: for requests of DynamoDB, and for what keeps any request from being sent.
+// Worded rewords the error of a request to a service of AWS, if this package has words for it: for requests
+// to DynamoDB, and for errors that keep any request from being sent.
 func Worded(ctx context.Context, service string, err error) error {
 	if err == nil || !strings.HasPrefix(service, "DynamoDB") && !expired(ctx) && !fromCredentials(err) {
 		return err
@@ -67,7 +66,7 @@ func Worded(ctx context.Context, service string, err error) error {
 	return withDiagnosis(Classify(err, ctx))
 }
 
-// withDiagnosis is the error of a diagnosis, which Classify recognises later.
+// withDiagnosis returns the error of a diagnosis. Classify recognises it later.
 func withDiagnosis(d Diagnosis) error {
 	if d.Err == nil {
 		return nil

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// leastTableName and mostTableName are how long a table's name may be.
+	// leastTableName and mostTableName bound the length of a table's name.
 	leastTableName, mostTableName = 3, 255
-	// arn is how the ARN of a table begins, which is as good as its name.
+	// arn is the start of a table's ARN, which is as good as its name.
 	arn = "arn:"
 )
 
-// CheckTable says what is wrong with the name of a table, or "" if nothing is.
+// CheckTable returns the error in the name of a table, or "".
 func CheckTable(name string) string {
 	if strings.HasPrefix(name, arn) {
 		return ""
@@ -32,7 +32,7 @@ func CheckTable(name string) string {
 	return ""
 }
 
-// tableOf is the table that a request is about: the first, if there are several.
+// tableOf returns the table of a request, or the first of several.
 func tableOf(in any) string {
 	switch in := in.(type) {
 	case *dynamodb.GetItemInput:

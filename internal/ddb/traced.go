@@ -13,39 +13,37 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// tracedRequest sees the tries that the SDK makes of one request, as its HTTP client and as
-// its retryer. The retryer decides as the request's own does, with one exception: a
-// signature that was refused for its date is always sent again once, with the date of the
-// answer. Nothing was applied.
+// tracedRequest observes the SDK's tries of one request, as its HTTP client and as its retryer. The retryer
+// decides as the request's own does, with one exception. A signature that was refused for its date is always
+// sent again once, with the date of the answer, because nothing was applied.
 type tracedRequest struct {
 	client  *Client
-	breaker *Breaker // nil for none
+	breaker *Breaker // may be nil
 	ctx     context.Context
-	// next and retryer are the request's own. next is nil if the user's client is not the
-	// SDK's.
+	// next and retryer are the request's own. next is nil unless the user's client is the SDK's.
 	next    aws.HTTPClient
 	retryer aws.RetryerV2
-	// tries counts the HTTP requests. pending means that the last one had no outcome when
-	// ctx ended, if it has. Otherwise last is its outcome.
+	// tries counts the HTTP requests. pending means that ctx ended before the last one had an outcome.
+	// Otherwise last is its outcome.
 	tries   int
 	pending bool
 	last    Diagnosis
 	// answered means that DynamoDB answered a try. marked means that the last answer has a
 	// mark of DynamoDB.
 	answered, marked bool
-	// pooled is when the last HTTP request began, if a pooled connection sent the header of its
-	// answer; zero otherwise. dead means that its connection was dead.
+	// pooled is the start of the last HTTP request if the header of its answer came on a pooled connection;
+	// zero otherwise. dead means that its connection was dead.
 	pooled time.Time
 	dead   bool
 	// waiting is the wait for the answer to an HTTP request.
 	waiting waiting
-	// refused means that the SDK's rate limit refused a try. redated means that a signature
-	// was refused for its date, and redating that the request is being sent again for that.
+	// refused means that the SDK's rate limit refused a try. redated means that a signature was refused for
+	// its date, and redating that the request is being sent again for that reason.
 	refused, redated, redating bool
 	opts                       [3]func(*dynamodb.Options) // room for those of the request
 }
 
-// addTo lets the tracedRequest see what the SDK sends.
+// addTo puts the tracedRequest into the options of the SDK.
 func (t *tracedRequest) addTo(o *dynamodb.Options) {
 	t.next, o.HTTPClient = o.HTTPClient, t
 	own := o.Retryer
@@ -70,8 +68,7 @@ func (t *tracedRequest) Do(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// IsErrorRetryable implements aws.RetryerV2. The SDK calls it with the outcome of each try
-// that failed.
+// IsErrorRetryable implements aws.RetryerV2. The SDK calls it with the outcome of each failed try.
 func (t *tracedRequest) IsErrorRetryable(err error) bool {
 	t.pending = t.pending && t.ctx.Err() != nil
 	t.checkBody(err)
@@ -92,7 +89,7 @@ func (t *tracedRequest) IsErrorRetryable(err error) bool {
 	return t.redating || (t.retryer.IsErrorRetryable(err) || isCut(err)) && (most <= 0 || tries < most)
 }
 
-// MaxAttempts implements aws.RetryerV2. One is for a signature that was refused for its date.
+// MaxAttempts implements aws.RetryerV2. It adds one try for a signature that was refused for its date.
 func (t *tracedRequest) MaxAttempts() int {
 	if most := t.retryer.MaxAttempts(); most > 0 {
 		return most + 1
@@ -128,15 +125,15 @@ func (t *tracedRequest) GetAttemptToken(ctx context.Context) (func(error) error,
 	return release, err
 }
 
-// isMisdated reports whether a signature was refused because its date is far from that of the
-// answer. The SDK compares them, and corrects the next signature.
+// isMisdated reports whether a signature was refused because its date is far from the answer's. The SDK
+// compares them, and corrects the next signature.
 func isMisdated(err error) bool {
 	var api smithy.APIError
 	var marked interface{ RetryableError() bool }
 	return errors.As(err, &api) && codes[api.ErrorCode()].setting && errors.As(err, &marked) && marked.RetryableError()
 }
 
-// prove returns ErrForeign if a success is not DynamoDB's.
+// prove returns ErrForeign if a success does not come from DynamoDB.
 func (t *tracedRequest) prove(in, out any) error {
 	if t.next != nil && !t.marked || !isComplete(in, out) {
 		return ErrForeign
@@ -144,9 +141,8 @@ func (t *tracedRequest) prove(in, out any) error {
 	return nil
 }
 
-// judge corrects a diagnosis by what the tries came to: of a request that ended while none of
-// them was pending, the process held back the rest. Then the last try counts, and if there was
-// none, nothing was sent.
+// judge corrects a diagnosis by the outcomes of the tries. If the request ended while no try was pending,
+// this process held the rest back. Then the last try counts or, without tries, nothing was sent.
 func (t *tracedRequest) judge(d Diagnosis, timeout time.Duration) Diagnosis {
 	switch held := !t.pending && (d.expired || t.refused); {
 	case t.next == nil || d.Err == nil:

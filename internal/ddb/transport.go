@@ -13,13 +13,12 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// callerEnded reports whether the caller's context ended by itself, not by Bound's
-// timeout.
+// callerEnded reports whether the caller's context ended otherwise than by Bound's timeout.
 func callerEnded(caller context.Context) bool {
 	return caller.Err() != nil && !expired(caller)
 }
 
-// classifyTransport reads an error of a request without an answer.
+// classifyTransport classifies the error of a request without an answer.
 func classifyTransport(err error, caller context.Context) Diagnosis {
 	if callerEnded(caller) {
 		return Diagnosis{Verdict: Unconfirmed}
@@ -40,28 +39,27 @@ func classifyTransport(err error, caller context.Context) Diagnosis {
 		d = Diagnosis{Verdict: Failed}
 	}
 	if isGarbled(err) && !severed(err) {
-		d = Diagnosis{Verdict: Unconfirmed} // somebody answered, and nobody knows who
+		d = Diagnosis{Verdict: Unconfirmed} // an unknown server answered
 	}
 	return d
 }
 
-// isGarbled reports whether an answer could not be read.
+// isGarbled reports whether an answer could not be decoded.
 func isGarbled(err error) bool { return errors.As(err, new(*smithy.DeserializationError)) }
 
-// isCut reports whether an answer broke off: nobody knows what it would have said, whatever
-// its status.
+// isCut reports whether an answer broke off. Its content is then unknown, even with a good status.
 func isCut(err error) bool { return isGarbled(err) && severed(err) }
 
-// misdirected says that the endpoint is not where it should be: no such host, or
-// another's certificate.
+// misdirected reports whether the endpoint leads to the wrong place: an unknown host, or another host's
+// certificate.
 func misdirected(err error) bool {
 	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError
 	return errors.As(err, &dns) || errors.As(err, &certificate)
 }
 
-// unaddressed says that there is no address to send a request to: no region, or
-// an endpoint that is no URL.
+// unaddressed reports whether a request lacks an address: the region is missing, or the endpoint is not a
+// URL.
 func unaddressed(err error) bool {
 	return mentions(err, "failed to resolve service endpoint", "Missing Region", "unsupported protocol scheme", "no Host in request URL")
 }
@@ -79,7 +77,7 @@ func broken(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// severed says that a connection ended, or took too long.
+// severed reports whether a connection ended, or took too long.
 func severed(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||

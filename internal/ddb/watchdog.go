@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// watchdog checks what waits too long. All waits share one timer: one that ends in time, as
-// most do, does not touch it.
+// watchdog checks waits that take too long. All waits share one timer. Most waits end in time, and do not
+// touch it.
 type watchdog struct {
 	mu sync.Mutex
 	// waits are in no order.
 	waits []*watch
 	timer *time.Timer
-	// rings is when the timer rings; zero if it does not.
+	// rings is the instant at which the timer rings; zero if it is off.
 	rings time.Time
 }
 
@@ -21,14 +21,14 @@ type watch struct {
 	of   interface{ check(turn int) }
 	turn int
 	due  time.Time
-	// place is 1 + the index in the watchdog's waits, 0 for none.
+	// place is 1 + the index in the watchdog's waits; 0 if the wait is not there.
 	place int
 }
 
-// ringsApart bounds how often the timer rings while many wait too long.
+// ringsApart is the least time between two rings, for when many waits take too long.
 const ringsApart = 5 * time.Millisecond
 
-// add has a wait checked at an instant, in its turn.
+// add schedules the check of a wait, with its turn.
 func (d *watchdog) add(w *watch, turn int, due time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -39,14 +39,14 @@ func (d *watchdog) add(w *watch, turn int, due time.Time) {
 	}
 }
 
-// remove has a wait not checked any more.
+// remove cancels the check of a wait.
 func (d *watchdog) remove(w *watch) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.drop(w)
 }
 
-// drop removes a wait, if it is there. d.mu must be held.
+// drop removes a wait, unless it is absent. d.mu must be held.
 func (d *watchdog) drop(w *watch) {
 	if w.place == 0 {
 		return
@@ -58,7 +58,7 @@ func (d *watchdog) drop(w *watch) {
 	d.waits, w.place = d.waits[:last-1], 0
 }
 
-// set has the timer ring at an instant. d.mu must be held.
+// set makes the timer ring at an instant. d.mu must be held.
 func (d *watchdog) set(at time.Time) {
 	d.rings = at
 	if d.timer == nil {
@@ -68,7 +68,7 @@ func (d *watchdog) set(at time.Time) {
 	d.timer.Reset(time.Until(at))
 }
 
-// ring checks the waits that are due, and sets the timer for the others.
+// ring checks the due waits, and sets the timer for the others.
 func (d *watchdog) ring() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
