@@ -63,7 +63,7 @@ func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts A
 	}
 	returned := false
 	defer func() {
-		if !returned { // a panic goes on after the give-back
+		if !returned { // a panic: it continues after the give-back
 			_ = lease.Rollback(ctx)
 		}
 	}()

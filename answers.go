@@ -25,14 +25,14 @@ func (p UnavailablePolicy) admits() bool { return p == Allow || p == Local }
 // unavailable reports whether an error means that the store did not serve the request.
 func unavailable(err error) bool { return errors.Is(err, ErrUnavailable) }
 
-// isValidation reports whether an error says that the table, or a call under it, is refused.
+// isValidation reports whether an error refuses the table, or a call on it, as invalid.
 func isValidation(err error) bool {
 	var v *ValidationError
 	return errors.As(err, &v)
 }
 
-// silent reports whether an error that users see means that the store said nothing. An
-// answer, even throttling, shows that the store is alive.
+// silent reports whether an error for users means that the store did not answer at all. An answer, even
+// throttling, shows that the store is alive.
 func silent(err error) bool {
 	if err == nil { // the usual case makes no garbage
 		return false
@@ -41,7 +41,7 @@ func silent(err error) bool {
 	return errors.As(err, &u) && (errors.As(u.Err, new(silentCause)) || ddb.Classify(u.Err, context.Background()).Silent)
 }
 
-// silentCause marks the cause of an UnavailableError: DynamoDB said nothing at all.
+// silentCause marks the cause of an UnavailableError: DynamoDB did not answer at all.
 type silentCause struct{ error }
 
 func (e silentCause) Unwrap() error { return e.error }
@@ -57,15 +57,14 @@ func outOfTimeFor(cause error) error {
 	return fmt.Errorf("%w: %w", errOutOfTime, cause)
 }
 
-// outdatedError is a refusal that became right after the call's configuration had been
-// read. Under the configuration in force, the call may be right.
+// outdatedError is a refusal because the configuration changed after the call had read it. Under the
+// configuration in force, the call may be valid.
 type outdatedError struct{ *ValidationError }
 
 // Unwrap returns the *ValidationError.
 func (e *outdatedError) Unwrap() error { return e.ValidationError }
 
-// maxOutdated bounds how often a call starts again because a limit was removed while it
-// was under way.
+// maxOutdated bounds how often a call starts again because a limit was removed meanwhile.
 const maxOutdated = 3
 
 // outdated reports whether to start a call again under the configuration in force. A call whose amounts

@@ -92,8 +92,8 @@ func refusal(entity, resource string, f *lane.Failure) error {
 	}
 }
 
-// askedAgain says of a failure that was an answer, for lack of capacity, when to call again:
-// when the bucket is written next, or soon.
+// askedAgain adds a RetryAfter to a failure that was an answer, for lack of capacity: the time until
+// the next write of the bucket, or a short wait.
 func askedAgain(err error, turn time.Duration) error {
 	u, ok := err.(*UnavailableError) //nolint:errorlint // as it is made, before anything wraps it
 	if !ok || u.RetryAfter > 0 || u.Unconfirmed || silent(u) {

@@ -21,7 +21,7 @@ func limitOf(name string, capacity int64, rate bucket.Rate) (l Limit) {
 	return l
 }
 
-// setBucket makes a zero limit that of a token bucket.
+// setBucket fills in a zero limit as a token bucket.
 func (l *Limit) setBucket(name string, capacity int64, rate *bucket.Rate) {
 	l.Name, l.Capacity, l.Burst, l.RefillAmount = name, capacity/milli, rate.Burst/milli, rate.Amount/milli
 	l.RefillPeriod = time.Duration(rate.Period) * time.Millisecond

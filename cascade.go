@@ -17,7 +17,7 @@ type cascade struct {
 	// unlimited means that a level is unlimited: it is charged nothing and has every
 	// limit.
 	unlimited bool
-	// asked are the amounts of all rungs, one after the other.
+	// asked are the requested amounts of all rungs, one after the other.
 	asked []plan.Signed
 }
 
@@ -35,8 +35,7 @@ type rung struct {
 	now      int64
 }
 
-// with is the cascade with one more bucket, and with those of the amounts that its
-// configuration has.
+// with returns the cascade with one more bucket, and with the amounts that its configuration charges.
 func (c cascade) with(at *lane.Lane, cfg *plan.Config, amounts Amounts) cascade {
 	from := len(c.asked)
 	c.asked = appendAmounts(c.asked, cfg, amounts)

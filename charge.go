@@ -27,7 +27,7 @@ type charge struct {
 	// the lease. unlimited means that a level is unlimited. That level is not in levels: it is charged
 	// nothing and has every limit.
 	final, unlimited bool
-	// unasked means that the policy admitted at a level before its bucket was asked.
+	// unasked means that the policy admitted at some level before its bucket was asked.
 	unasked bool
 	// tops are the levels that count limits which the lease began to use later, one for each resource;
 	// nil without such limits.
@@ -62,9 +62,9 @@ func (c *charge) open(d *desk, r *request, from *cascade, policy UnavailablePoli
 // column is one limit on one resource: the entity and its parents count it.
 type column struct{ resource, limit string }
 
-// known are the amounts that the call answers for: those of limits that some level has, in force
-// or hidden. Amounts of limits that are lifted, and where others are passed over, are left out.
-// Acquire lets limits pass that only a parent hides, and so do corrections.
+// known returns the amounts of limits that some level has, in force or hidden. It drops amounts of
+// lifted limits and, if passesOver is true, of unknown ones. Limits that only a parent hides pass in
+// Acquire, and so also in corrections.
 func (c *charge) known(amounts []plan.Signed) []plan.Signed {
 	lifting := slices.ContainsFunc(c.levels, func(lv level) bool { return len(lv.cfg.From().Lifted) > 0 })
 	if !c.passesOver() && !lifting {
@@ -82,9 +82,8 @@ func (c *charge) known(amounts []plan.Signed) []plan.Signed {
 	})
 }
 
-// passesOver reports whether amounts of limits that no level has are passed over: they
-// are those of an unlimited level, or the call said so. Nothing is passed over before the
-// levels are known.
+// passesOver reports whether to skip amounts of limits that no level has: a level is unlimited, or the
+// call has WithIgnoreUnknown. It is false before the levels are known.
 func (c *charge) passesOver() bool {
 	return c.unlimited || c.request.opts.ignoreUnknown && c.levels != nil
 }

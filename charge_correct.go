@@ -41,8 +41,8 @@ type correcting struct {
 	errs []error
 }
 
-// correct begins to bring every level to a target. A level that does not answer gets its
-// result here, without a request.
+// correct starts a correction of every level to a target. A level that does not answer gets its result
+// here, without a request.
 func (c *charge) correct(ctx context.Context, target []plan.Signed) correcting {
 	if c.renewed() {
 		c.placeCounts(target)
@@ -105,7 +105,7 @@ func (k *correcting) charges() bool {
 	})
 }
 
-// lanes are those that something is sent to.
+// lanes returns the lanes of the ops in flight.
 func (k *correcting) lanes() (lanes []*lane.Lane) {
 	for i := range k.ops {
 		if k.sends(i) {
@@ -188,8 +188,8 @@ func (c *charge) book(lv *level, o *lane.Op, r lane.Result) *UnconfirmedError {
 	return lv.unconfirmed(o.Amounts, r.Err, !r.Unconfirmed)
 }
 
-// keep counts charges that could not be written, and has give-backs wait for the bucket. It
-// returns false if the limiter is closed, so that nothing is kept.
+// keep counts charges that could not be written, and queues give-backs for the bucket. It returns
+// false, and keeps nothing, if the limiter is closed.
 func (c *charge) keep(lv *level, amounts []plan.Signed) bool {
 	charges, backs := plan.Split(amounts)
 	if !c.desk.lanes.GiveBackLater(lv.lane, plan.Negated(backs), lv.incarnation, lv.cfg) {
@@ -224,8 +224,8 @@ func (c *charge) countUnlocated(was, is []plan.Signed) bool {
 	return c.desk.lanes.CountUnlocated(c.request.entity, c.request.resource, c.request.opts.given.kept(), change)
 }
 
-// locate takes over the levels that a charge was found to have, which had been made while
-// the configuration could not be read. The buckets are told already, or will be.
+// locate sets the levels of a charge that was made while the configuration could not be read. The
+// counter updates of the buckets are written or pending.
 func (c *charge) locate(found *cascade) {
 	c.levels, c.unlimited = found.levels(nil, nil), found.unlimited
 	for i := range c.levels {

@@ -13,9 +13,9 @@ import (
 // It is a plain value. As JSON it has the names of its fields in lower case (entity_id, policy_level),
 // without empty fields.
 type ResolvedLimits struct {
-	// EntityID is the entity that was asked for.
+	// EntityID is the requested entity.
 	EntityID string `json:"entity_id"`
-	// Resource is the resource that was asked for.
+	// Resource is the requested resource.
 	Resource string `json:"resource"`
 	// Limits are the limits in force, sorted by name. It is empty if the entity is Unlimited and not
 	// Counted, or if no level has limits (Level is empty): then a limiter's own Options.Limits apply.
@@ -25,26 +25,26 @@ type ResolvedLimits struct {
 	// Level is the most specific level that has limits, or is unlimited. Less specific ones count
 	// too where it extends them: see From. It is empty if no level has limits or is unlimited.
 	Level levels.Level `json:"level,omitempty"`
-	// Plan is the plan that the entity's record names; empty for none.
+	// Plan is the plan in the entity's record; empty without one.
 	Plan string `json:"plan,omitempty"`
 	// Unlimited means that the level that won lifts all limits, also those of a
 	// limiter's Options.
 	Unlimited bool `json:"unlimited,omitempty"`
-	// Counted is the most specific level that is unlimited and counted
-	// (admin.LimitConfig.Counted): limits of less specific levels are in shadow. Empty for none.
+	// Counted is the most specific level that is unlimited and counted (admin.LimitConfig.Counted):
+	// limits of less specific levels are in shadow. It is empty if no level is.
 	Counted levels.Level `json:"counted,omitempty"`
-	// Blocked is the most specific level that admits nothing, whichever level won; empty
-	// for none. A parent that counts and that one of its own levels or its plan blocks, blocks
-	// the entity, too: ask for ParentID.
+	// Blocked is the most specific level with a block, whichever level won; empty without a block. A
+	// parent that counts blocks the entity too, if the block is of one of the parent's own levels or of
+	// its plan: call ResolveLimits for ParentID.
 	Blocked levels.Level `json:"blocked,omitempty"`
-	// Admitted is the level that lifts a block with exceptions (admin.LimitConfig.Admit); empty for
-	// none. Another block may hold all the same: see Blocked.
+	// Admitted is the level that lifts a block with exceptions (admin.LimitConfig.Admit); empty without
+	// one. Another block may still apply: see Blocked.
 	Admitted levels.Level `json:"admitted,omitempty"`
 	// OnUnavailable is the outage policy, and PolicyLevel is the most specific level that has one. Both
 	// are empty if no level has a policy. Then that of a parent that counts applies, or
 	// Options.OnUnavailable.
 	OnUnavailable UnavailablePolicy `json:"on_unavailable,omitempty"`
-	// PolicyLevel is where OnUnavailable came from; empty for none.
+	// PolicyLevel is the level of OnUnavailable; empty without one.
 	PolicyLevel levels.Level `json:"policy_level,omitempty"`
 	// Hidden are the limits of less specific levels that are not in force, because a more specific
 	// level replaces them. They are in the order of their levels and names.
@@ -52,7 +52,7 @@ type ResolvedLimits struct {
 	// Lifted are the limits that a level takes away by name, with that level, in the order of
 	// their names.
 	Lifted []HiddenLimit `json:"lifted,omitempty"`
-	// ParentID is the entity's parent, empty for none. Nothing is inherited from it. Unless
+	// ParentID is the entity's parent; empty without one. The entity inherits nothing from it. Unless
 	// Detached, calls charge the parent's buckets too, by the levels made for the parent or for its
 	// plan.
 	ParentID string `json:"parent_id,omitempty"`
@@ -73,7 +73,8 @@ type ResolvedLimits struct {
 type HiddenLimit struct {
 	// Name is the limit's.
 	Name string `json:"name"`
-	// Level is the most specific level that has it or, of one that is lifted, that lifts it.
+	// Level is the most specific level with the limit. For a lifted limit it is the level that lifts
+	// it.
 	Level levels.Level `json:"level"`
 }
 

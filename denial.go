@@ -20,7 +20,7 @@ func emptyDenial(entityID, resource string) *LimitExceededError {
 func (e *LimitExceededError) next() *LimitStatus {
 	n := len(e.Statuses)
 	if n < cap(e.Statuses) {
-		e.Statuses = e.Statuses[:n+1] // room that nobody has used
+		e.Statuses = e.Statuses[:n+1] // unused room
 	} else {
 		e.Statuses = append(e.Statuses, LimitStatus{})
 	}

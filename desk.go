@@ -35,7 +35,7 @@ type desk struct {
 
 func (d *desk) nowMS() int64 { return d.clock().UnixMilli() }
 
-// modeOf says how the levels of a request are charged.
+// modeOf returns the charge mode of a request.
 func (d *desk) modeOf(r *request) ChargeMode { return cmp.Or(r.opts.mode, d.mode) }
 
 // serves reports whether a call may be served from stocks, if the limiter prefetches.

@@ -42,11 +42,11 @@ var (
 	ErrLeaseEnded = errors.New("dynalimit: the lease has been settled or rolled back")
 )
 
-// LimitExceededError says that a request does not fit. Nothing was consumed. RetryAfter
-// is when to try again, Primary the limit to name to a user.
+// LimitExceededError says that a request does not fit. Nothing was consumed. RetryAfter is the wait
+// before the next try. Primary is the limit to show to a user.
 type LimitExceededError struct {
-	// EntityID is the entity that the call names; Primary tells whether it is
-	// itself exceeded or a parent.
+	// EntityID is the entity of the call. Primary shows whether a limit of this entity or of a parent
+	// is exceeded.
 	EntityID string
 	// Resource is the resource that the call names.
 	Resource string
@@ -91,7 +91,7 @@ func (e *LimitExceededError) Primary() LimitStatus {
 	return LimitStatus{}
 }
 
-// worst is the status that denies the longest, nil if none denies.
+// worst returns the status with the longest denial, nil if there is no denial.
 func (e *LimitExceededError) worst() *LimitStatus {
 	var worst *LimitStatus
 	for i := range e.Statuses {
@@ -103,8 +103,8 @@ func (e *LimitExceededError) worst() *LimitStatus {
 	return worst
 }
 
-// BlockedError says that the configuration admits no call at all. Nothing was consumed.
-// Leases that are out can still be adjusted, settled and rolled back.
+// BlockedError says that the configuration admits no call at all. Nothing was consumed. Open leases can
+// still be adjusted, settled and rolled back.
 type BlockedError struct {
 	// EntityID is the entity that is blocked: the call's, or a parent that it charges.
 	EntityID string
@@ -144,12 +144,12 @@ type UnavailableError = fault.UnavailableError
 // up. DynamoDB answered every request, so this is no outage, and no policy admits. It is no denial
 // either. Nothing was taken.
 type ContentionError struct {
-	// EntityID is the entity of the bucket, or the first of those that were to
-	// be charged together.
+	// EntityID is the entity of the bucket, or the first entity of buckets that were to be charged
+	// together.
 	EntityID string
 	// Resource is the bucket's resource.
 	Resource string
-	// RetryAfter is a random wait, so that the clients that contend do not meet again.
+	// RetryAfter is a random wait, so that the contending clients do not collide again.
 	RetryAfter time.Duration
 }
 
@@ -196,9 +196,9 @@ type UnconfirmedError struct {
 	// Amounts are the signed deltas that could not be confirmed, in whole
 	// tokens: positive were to be charged, negative to be given back.
 	Amounts Amounts
-	// NotWritten says that the amounts were surely not written: the same call
-	// again is to write them, unless Err is ErrClosed. Otherwise they may have been
-	// written, count as consumed, and are not to be repeated.
+	// NotWritten means that the amounts were surely not written: the same call again writes them,
+	// unless Err is ErrClosed. If it is false they may have been written. They count as consumed, and
+	// must not be repeated.
 	NotWritten bool
 	// Err is the cause.
 	Err error
@@ -209,7 +209,7 @@ func (e *UnconfirmedError) Error() string {
 	parts := make([]string, 0, len(e.Amounts))
 	for _, name := range e.Amounts.names() {
 		part := fmt.Sprintf("%s %+d", name, e.Amounts[name])
-		if e.Amounts[name] == 0 { // nothing is charged: who counts it changed with the configuration
+		if e.Amounts[name] == 0 { // nothing is charged: another level counts it since a change of configuration
 			part = name + "'s count at the levels above"
 		}
 		parts = append(parts, part)
@@ -236,7 +236,7 @@ func (e *UnconfirmedError) Is(target error) bool { return target == ErrUnconfirm
 // UnsettledError counts the leases that SettleSoon was settling when the limiter was closed and that
 // may not be settled. Their tokens stay consumed.
 type UnsettledError struct {
-	// Leases is the number of those that were still being settled when Close returned.
+	// Leases is the number of leases that were still being settled when Close returned.
 	Leases int
 	// Levels are the buckets that other leases could not surely correct.
 	Levels []*UnconfirmedError

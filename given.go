@@ -50,14 +50,14 @@ func (g *hints) kept() lane.Given {
 	return lane.Given{Parent: g.parent, Plan: g.plan}
 }
 
-// orParent returns the hints of a call, with the parent of strangers if the call gives none. g may be
-// nil.
+// orParent returns the hints of a call, with the parent of strangers if the call has no parent. g may
+// be nil.
 func (g *hints) orParent(strangers *hints) *hints {
 	if g == nil {
 		return strangers
 	}
 	if !g.byCall {
-		g.parent = strangers.parent // nobody else has g
+		g.parent = strangers.parent // g belongs to this call alone
 	}
 	return g
 }

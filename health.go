@@ -13,8 +13,8 @@ type Health struct {
 	// calls without it. An instance that is not ready would fail every call. Under Allow
 	// and Local, an instance that cannot reach the table is ready.
 	Ready bool
-	// Open means that the table does not answer, since Since, because of Cause. It is
-	// probed in the background; NextProbe is when it is asked next.
+	// Open means that the table does not answer, since Since, because of Cause. It is probed in the
+	// background; NextProbe is the time of the next probe.
 	Open      bool
 	Since     time.Time // zero while it answers
 	Cause     error     // nil while it answers

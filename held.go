@@ -55,7 +55,7 @@ func (e *estimates) note(sign int64) {
 	}
 }
 
-// end notes once that the call has ended.
+// end removes the estimates once, when the call has ended.
 func (e *estimates) end() { e.once.Do(func() { e.note(-1) }) }
 
 // markHeld sets Held in the statuses of a denial where the request would fit without the estimates of

@@ -32,7 +32,7 @@ type Lease struct {
 	// that waits for a correction makes freed; the end of the correction closes it.
 	busy, corrected, ended bool
 	freed                  chan struct{}
-	// soon means that SettleSoon ends the lease: nobody else corrects it any more.
+	// soon means that SettleSoon ends the lease: no other correction follows.
 	soon bool
 }
 
@@ -45,7 +45,7 @@ type heldLease struct {
 // made reports whether an acquire returned the lease.
 func (lease *Lease) made() bool { return lease != nil && (lease.served != nil || lease.charge != nil) }
 
-// desk is that of the limiter.
+// desk returns the limiter's desk.
 func (lease *Lease) desk() *desk {
 	if lease.served != nil {
 		return lease.served.by.desk
@@ -61,9 +61,9 @@ func (lease *Lease) held() *charge {
 	return lease.charge
 }
 
-// begin begins a correction once no other is under way; soon is that of SettleSoon. It returns true
-// with lease.mu held. It returns false if ctx ends first, or if the lease is over: it has ended, or
-// SettleSoon is ending it.
+// begin waits until no other correction is in flight, and starts one. soon means that SettleSoon calls
+// it. It returns true with lease.mu held. It returns false if ctx ends first, or if the lease is over:
+// it has ended, or SettleSoon is ending it.
 func (lease *Lease) begin(ctx context.Context, soon bool) (begun, over bool) {
 	lease.mu.Lock()
 	for {
@@ -90,8 +90,8 @@ func (lease *Lease) begin(ctx context.Context, soon bool) (begun, over bool) {
 	return true, false
 }
 
-// keep ends a lease that was served from memory and never corrected as it is, because nothing of
-// it is to be written. It reports whether it did, now or before.
+// keep ends a lease that was served from memory and never corrected, if there is nothing to write. It
+// reports whether the lease has ended so, now or before.
 func (lease *Lease) keep(ctx context.Context) bool {
 	var heard *heardCorrection
 	defer func() {
@@ -106,7 +106,7 @@ func (lease *Lease) keep(ctx context.Context) bool {
 	}
 	first := !lease.ended
 	lease.ended = true
-	if first && lease.desk().observer.Corrected != nil { // so that the charge is made for those who hear it
+	if first && lease.desk().observer.Corrected != nil { // the charge is made only for an observer
 		heard = hearCorrection(observe.CorrectionSettle, lease.held())
 	}
 	return true
@@ -133,7 +133,7 @@ func (lease *Lease) unlocked(do func()) {
 type correction struct {
 	// kind names it for the observer.
 	kind observe.CorrectionKind
-	// target computes the new amounts from those that the lease holds.
+	// target computes the new amounts from the lease's current ones.
 	target func(consumed []plan.Signed) []plan.Signed
 	// ends means that the lease ends with the correction.
 	ends bool

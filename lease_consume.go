@@ -41,7 +41,7 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) (err error) {
 		began = hearCorrection(observe.CorrectionConsume, lease.held())
 	}
 	err = lease.consume(ctx, amounts)
-	if began != nil && (err == nil || failedOnTheWay(ctx, err)) { // a denial was told
+	if began != nil && (err == nil || failedOnTheWay(ctx, err)) { // denials are reported already
 		heard = began
 		heard.note(lease.charge.consumed)
 	}

@@ -37,13 +37,14 @@ func (h *heardCorrection) note(consumed []plan.Signed) {
 	}
 }
 
-// tell tells the observer how the correction ended. The lease's lock must not be held.
+// tell reports the end of the correction to the observer. The lease's lock must not be held.
 func (h *heardCorrection) tell(ctx context.Context, err error) {
 	h.event.Duration, h.event.Err = h.desk.stopwatch().Sub(h.began), err
 	h.desk.observer.Corrected(ctx, h.event)
 }
 
-// failedOnTheWay reports whether an error says that something was tried, and neither refused nor denied.
+// failedOnTheWay reports whether an error means that something was tried, and was neither refused nor
+// denied.
 func failedOnTheWay(ctx context.Context, err error) bool {
 	return unavailable(err) || errors.Is(err, ErrContended) || ctx.Err() != nil && errors.Is(err, ctx.Err())
 }

@@ -86,8 +86,8 @@ type settling struct {
 	lanes   []*lane.Lane
 }
 
-// enter counts the lease among those that are being settled, unless there are too many. From
-// then on nobody else corrects it. The lease's lock must be held.
+// enter counts the lease among those that SettleSoon is settling, unless there are too many. From then
+// on there are no other corrections of it. The lease's lock must be held.
 func (s *settling) enter(lanes []*lane.Lane) bool {
 	d := s.lease.desk()
 	if !d.settling.enter(lanes) {
@@ -107,7 +107,7 @@ func (s *settling) inLine(change correction) error {
 	return err
 }
 
-// inTurn settles the lease when a correction of it that is under way has ended.
+// inTurn settles the lease after the end of a correction in flight.
 func (s *settling) inTurn(change correction) {
 	s.end(guard.Apart(func() error {
 		_, err := s.lease.correct(s.ctx, change)
@@ -127,7 +127,7 @@ func (s *settling) queue(target []plan.Signed) error {
 	}
 	k := c.correct(ctx, target)
 	lanes := k.lanes()
-	if k.charges() || len(lanes) == 0 || !s.enter(lanes) { // charges: of what an earlier correction could not write
+	if k.charges() || len(lanes) == 0 || !s.enter(lanes) { // charges: left over from an earlier correction
 		defer cancel()
 		k.send(ctx, &lease.mu)
 		done, err := k.book()
@@ -176,7 +176,7 @@ func (s *settling) end(err error) {
 	d := s.lease.desk()
 	var failed []*UnconfirmedError
 	for _, e := range unconfirmed(err) {
-		if failed = append(failed, e); e.NotWritten { // nobody writes it any more: the limiter is closed
+		if failed = append(failed, e); e.NotWritten { // it is never written: the limiter is closed
 			d.lanes.Drop(signedOf(e.Amounts))
 		}
 	}

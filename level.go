@@ -33,7 +33,7 @@ type level struct {
 	served, answered bool
 	// underWay are corrections whose outcome was unknown when the lease went on.
 	underWay []*lane.Op
-	// servedAt says when the amounts that were served had been debited, by the lane's clock.
+	// servedAt is the time of the served amounts' debit, by the lane's clock.
 	servedAt int64
 	// last is the last answer, for statuses.
 	last levelReading
@@ -42,7 +42,7 @@ type level struct {
 // skipped reports whether the bucket need not be asked.
 func (lv *level) skipped() bool { return lv.unasked || lv.served || len(lv.asked) == 0 }
 
-// noteAnswer keeps an answer for statuses.
+// noteAnswer stores an answer for statuses.
 func (lv *level) noteAnswer(r lane.Result) {
 	if last, ok := readingOf(lv.lane, &r); ok {
 		lv.last, lv.answered = last, true
@@ -79,7 +79,7 @@ func (lv *level) bookServed() {
 	}
 }
 
-// grant books the asked amounts as taken by the bucket that a write met.
+// grant books the requested amounts as taken from the bucket of a write's answer.
 func (lv *level) grant(r *lane.Result) {
 	lv.noteIncarnation(r.Image.Of())
 	if cap(lv.holdings) < len(lv.asked) {
@@ -171,7 +171,7 @@ func (lv *level) wrote() bool {
 	return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Held > 0 || h.Uncharged() > 0 })
 }
 
-// namedBuckets are the levels that something limits, to look for names of limits in.
+// namedBuckets returns the levels with limits, for the look-up of limit names.
 func namedBuckets(levels []level) []config.NamedBucket {
 	in := make([]config.NamedBucket, 0, len(levels))
 	for i := range levels {
@@ -251,7 +251,7 @@ func (lv *level) resolve(lanes *lane.Registry, o *observe.Observer) {
 		}
 		since := lv.wrote() && !bytes.Equal(lv.incarnation, op.Incarnation)
 		if r.Err == nil && since && !bytes.Equal(lv.incarnation, r.Image.Of()) {
-			lanes.Doubt(op.Amounts) // another bucket has been taken from since: nobody gives it back
+			lanes.Doubt(op.Amounts) // the lease has taken from another bucket since: it cannot give this back
 			return true
 		}
 		if r.Err == nil {
@@ -273,8 +273,8 @@ func (lv *level) resolve(lanes *lane.Registry, o *observe.Observer) {
 	})
 }
 
-// tellOverrun tells an observer that the bucket was not charged an amount of a
-// limit, in millitokens; nothing of 0.
+// tellOverrun reports to the observer an amount of a limit, in millitokens, that the bucket was not
+// charged. It ignores 0.
 func (lv *level) tellOverrun(o *observe.Observer, limit string, amount int64) {
 	if o.Overran != nil && amount > 0 {
 		o.Overran(observe.Overrun{EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Limit: limit, Amount: amount / milli, Shadow: lv.cfg.InShadow(limit)})
@@ -330,7 +330,7 @@ func (lv *level) unconfirmed(amounts []plan.Signed, err error, notWritten bool) 
 	return &UnconfirmedError{EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Amounts: tokensOf(amounts), Err: err, NotWritten: notWritten}
 }
 
-// names are the limits that were asked for or are held, in order.
+// names returns the requested or held limits, in order.
 func (lv *level) names() []string {
 	names := make([]string, 0, len(lv.holdings))
 	for i := range lv.holdings {

@@ -129,8 +129,7 @@ func (l *RateLimiter) usable(ctx context.Context) error {
 	return nil
 }
 
-// availabilityChanged tells the observer that the table stopped answering, or answers
-// again.
+// availabilityChanged reports to the observer that the table stopped answering, or answers again.
 func (l *RateLimiter) availabilityChanged(s ddb.State) {
 	if hear := l.desk.observer.AvailabilityChanged; hear != nil {
 		hear(observe.AvailabilityChange{Table: l.repo.table, Open: s.Open, Cause: s.Cause})
@@ -172,7 +171,7 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 	if n > 0 && first { // a further one can but write some of it
 		l.desk.tellDropped(amounts)
 	}
-	_, dropped := l.desk.lanes.Uncertain() // with what was on its way to a bucket that does not answer
+	_, dropped := l.desk.lanes.Uncertain() // with updates in flight to a silent bucket
 	amounts = plan.Plus(amounts, plan.Plus(dropped, plan.Negated(before)))
 	amounts = slices.DeleteFunc(slices.Clone(amounts), func(a plan.Signed) bool { return a.Amount == 0 })
 	if len(amounts) > 0 {

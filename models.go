@@ -101,8 +101,8 @@ func quota(name string, n int64, unit calendar.Unit, zone string) Limit {
 // IsQuota reports whether the limit is a calendar quota and no token bucket.
 func (l Limit) IsQuota() bool { return l.Window != "" }
 
-// WithBurst returns the limit with a burst of n tokens. A quota has none: it is refused with
-// another burst than its capacity.
+// WithBurst returns the limit with a burst of n tokens. A quota is refused with a burst that is not its
+// capacity.
 func (l Limit) WithBurst(n int64) Limit {
 	l.Burst = n
 	return l
@@ -141,8 +141,7 @@ func userLimits(stored []schema.ConfigLimit) []Limit {
 // withDefaults fills in Burst, RefillAmount and the Zone of a quota.
 func (l Limit) withDefaults() Limit { return Limit(schema.ConfigLimit(l).WithDefaults()) }
 
-// Amounts says how many whole tokens of each limit a call takes or gives back, by the
-// name of the limit.
+// Amounts is the number of whole tokens of each limit, by name, that a call takes or gives back.
 type Amounts map[string]int64
 
 // names returns the names of the limits, sorted.
@@ -163,7 +162,7 @@ const (
 	Local UnavailablePolicy = "local"
 )
 
-// ChargeMode says how the buckets of an entity and its parents are charged.
+// ChargeMode is the way to charge the buckets of an entity and its parents.
 type ChargeMode string
 
 const (
@@ -187,7 +186,7 @@ type LimitStatus struct {
 	// Level is where the limit came from; empty for a limit that is in the
 	// bucket but no longer in the configuration.
 	Level levels.Level
-	// Requested is the amount asked for, in whole tokens.
+	// Requested is the requested amount, in whole tokens.
 	Requested int64
 	// Remaining is the balance of the bucket, in whole tokens rounded down; negative in debt.
 	Remaining int64
@@ -211,8 +210,8 @@ type LimitStatus struct {
 	// settled yet: Requested would fit without them. RetryAfter is a guess then, a second, and
 	// not the end of the window. Wait goes on until they are settled, or its context ends.
 	Held bool
-	// Degraded means that the bucket did not answer. Under Local the numbers are those
-	// of this process's share, under Allow those of the bucket as last seen.
+	// Degraded means that the bucket did not answer. Under Local the numbers are those of this
+	// process's share, under Allow those of the last image of the bucket.
 	Degraded bool
 }
 
@@ -297,7 +296,7 @@ func (m *ChargeMode) UnmarshalText(text []byte) error {
 	return unmarshalName(m, text, "cascade", ChargeParallel, ChargeTransaction)
 }
 
-// unmarshalName sets to one of the names, or to none if the text is empty.
+// unmarshalName parses text as one of the names, or as "" if it is empty.
 func unmarshalName[T ~string](to *T, text []byte, field string, names ...T) error {
 	name := T(text)
 	if name != "" && !slices.Contains(names, name) {

@@ -30,20 +30,20 @@ type observed struct {
 	began            time.Time
 }
 
-// observe tells the observer that an acquire starts.
+// observe reports the start of an acquire to the observer.
 func (d *desk) observe(ctx context.Context, entity, resource string, amounts Amounts) (context.Context, observed) {
 	call := observed{desk: d, entity: entity, resource: resource, amounts: amounts}
 	o := &d.observer
 	if o.AcquireEnd != nil {
 		call.began = d.stopwatch()
 	}
-	if o.AcquireStart != nil { // so that the event is made for those who hear it
+	if o.AcquireStart != nil { // the event is made only for an observer
 		ctx = begun(ctx, o.AcquireStart, observe.AcquireStart{EntityID: entity, Resource: resource, Amounts: amounts})
 	}
 	return ctx, call
 }
 
-// tell tells the observer how an acquire ended.
+// tell reports the end of an acquire to the observer.
 func (c *observed) tell(ctx context.Context, degraded func() bool, memory bool, err error) {
 	o := &c.desk.observer
 	if err != nil && o.Denied != nil {
@@ -82,14 +82,14 @@ func (d *desk) tellDenied(ctx context.Context, err error, memory bool) {
 	d.observer.Denied(ctx, e)
 }
 
-// tellDropped tells the observer of amounts that no bucket will be told.
+// tellDropped reports to the observer amounts that will never be written.
 func (d *desk) tellDropped(amounts []plan.Signed) {
 	if hear := d.observer.Dropped; hear != nil {
 		hear(observe.Drop{Amounts: tokensOf(amounts)})
 	}
 }
 
-// writeTrace tells an observer about the writes of the lanes.
+// writeTrace reports the writes of the lanes to an observer.
 type writeTrace struct{ *desk }
 
 // hears reports whether the observer has a function for lanes' writes or pacing.
@@ -112,7 +112,7 @@ func (t writeTrace) Begin(ctx context.Context, w lane.Writing) (context.Context,
 	}
 }
 
-// Paced tells that the writes of a bucket begin to be paced, or are not paced any more.
+// Paced reports to the observer the start or the end of the pacing of a bucket.
 func (t writeTrace) Paced(p lane.Paced) {
 	if t.observer.PacingChanged != nil {
 		t.observer.PacingChanged(observe.PacingChange{EntityID: p.Entity, Resource: p.Resource, Why: pacedBecause(p), Interval: p.Interval, Paced: !p.Throttled.IsZero()})

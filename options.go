@@ -12,8 +12,8 @@ import (
 // Options configures a RateLimiter. Every field is optional: the zero value, and nil
 // passed to New, give the defaults that the fields name.
 type Options struct {
-	// Limits apply where no level of the stored configuration has any, or is unlimited.
-	// Defaults to none.
+	// Limits apply to calls without stored limits: no level of the configuration has limits or is
+	// unlimited. Defaults to none.
 	Limits []Limit
 	// OnUnavailable is the outage policy of calls for which neither an option nor the stored
 	// configuration has one. Defaults to Block.
@@ -29,15 +29,14 @@ type Options struct {
 	// yet, 20 a second for others. Calls above that fail with a RetryAfter of a second. While the table
 	// does not answer, OnUnavailable decides. Defaults to Admit.
 	Unrecorded UnrecordedPolicy
-	// StrangersParent is the parent of entities for which neither the record nor the call names one
-	// (WithParent). Detached entities have none: so detach those above StrangersParent. It needs a
-	// record. Defaults to none.
+	// StrangersParent is the parent of entities that have no parent in their record or from the call
+	// (WithParent). Detached entities get no parent, so detach StrangersParent's own ancestors. It
+	// needs a record. Defaults to none.
 	StrangersParent string
 	// Timeout bounds the time that one Acquire spends on the store, retries and reads included. Time in
 	// the line of Wait does not count. Afterwards OnUnavailable decides. Defaults to 2 s.
 	Timeout time.Duration
-	// ChargeMode says how an entity and its parents are charged. Defaults to
-	// ChargeParallel.
+	// ChargeMode is the way to charge an entity and its parents. Defaults to ChargeParallel.
 	ChargeMode ChargeMode
 	// Now is the clock. Defaults to the repository's.
 	Now func() time.Time
@@ -49,8 +48,8 @@ type Options struct {
 	// lost. A prefetch leaves a bucket at least half full. Defaults to 0: every admission is a write,
 	// or part of one.
 	Prefetch time.Duration
-	// PrefetchResources are the resources that have another Prefetch than the
-	// limiter's, 0 for none; groups are among them. It is copied. Defaults to no others.
+	// PrefetchResources are the resources, groups included, that have another Prefetch than the
+	// limiter's; 0 turns it off. It is copied. Defaults to no resources.
 	PrefetchResources map[string]time.Duration
 	// MaxBuckets bounds the number of buckets in memory. Each takes 0.6 kB with one limit and 1.1 kB
 	// with ten, plus its configuration (RepositoryOptions.ConfigCacheSize): a million with two limits
@@ -162,7 +161,7 @@ func (o Options) checkPrefetches() error {
 	return checkPrefetch("options.Prefetch", o.Prefetch)
 }
 
-// horizon says how long ahead a resource's calls are debited; nil if none are.
+// horizon returns the prefetch time of a resource; nil if no resource has one.
 func (o Options) horizon() func(resource string) time.Duration {
 	if o.Prefetch == 0 && len(o.PrefetchResources) == 0 {
 		return nil

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// patience is how long a call waits for the store. It has not begun before something has
-// to be asked of the store.
+// patience is the time that a call waits for the store. It begins with the first request.
 type patience struct {
 	// most is a call's whole time for the store, Options.Timeout.
 	most  time.Duration

@@ -75,7 +75,7 @@ func (l *RateLimiter) Resume(ctx context.Context, entity, resource, why string) 
 	return l.repo.buckets.WritePause(ctx, "end the pause of the bucket", at.Key(), schema.LiftPause())
 }
 
-// PausedError says that a bucket is paused, because a provider said that its limit is reached
+// PausedError says that a bucket is paused, because a provider reported that its limit is reached
 // (RateLimiter.Pause). Nothing was consumed.
 type PausedError struct {
 	// EntityID is the entity of the paused bucket: the call's, or a parent that it charges.
@@ -101,7 +101,7 @@ func (e *PausedError) Is(target error) bool { return target == ErrPaused }
 // once.
 func (e *PausedError) spread() time.Duration { return e.RetryAfter + rand.N(e.RetryAfter/4+1) }
 
-// pausedAmong is the error of the longest pause of some buckets; nil if none is paused.
+// pausedAmong returns the error of the longest pause of some buckets; nil if no bucket is paused.
 func (d *desk) pausedAmong(n int, at func(i int) *lane.Lane) error {
 	var longest *lane.Lane
 	for i := range n {

@@ -29,7 +29,7 @@ func (c *cascade) recall(ctx context.Context, r *request, at position, now int64
 		if c.remembers(i, at) && results[i].Config == nil && !c.rungs[i].lane.Contact.Away() {
 			var ok bool
 			if results[i], ok = inspect(ctx, c.rungs[i].lane, c.rungs[i].cfg, c.askedOf(i), at.rank()); !ok {
-				return false, nil // the lanes will meet the reason, and say what it means
+				return false, nil // the lanes will find the reason, and make its error
 			}
 		}
 	}
@@ -38,8 +38,8 @@ func (c *cascade) recall(ctx context.Context, r *request, at position, now int64
 	return memory, err
 }
 
-// remembers reports whether the memory of a rung may deny. It may if something is asked
-// of the rung, and the caller's turn has not come in the rung's line.
+// remembers reports whether the memory of a rung may deny: the rung has requested amounts, and the
+// caller's turn has not come in its line.
 func (c *cascade) remembers(i int, at position) bool {
 	return c.rungs[i].to > c.rungs[i].from && !c.rungs[i].served && c.rungs[i].lane != at.lane
 }

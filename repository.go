@@ -81,8 +81,8 @@ type RepositoryOptions struct {
 	// service, at most 256 visible characters. Repository.As sets another one. Without a principal a
 	// change is a *ValidationError, unless AllowAnonymous is set.
 	Principal string
-	// AllowAnonymous lets changes be made without a principal: their events name nobody.
-	// Defaults to false.
+	// AllowAnonymous permits changes without a principal: their events have no author. Defaults to
+	// false.
 	AllowAnonymous bool
 	// AuditRetention is how long the event of a change is kept; a negative one is for
 	// ever. Defaults to 90 days.
@@ -122,8 +122,8 @@ type connection struct {
 	keys    schema.Keys
 	clock   *ddb.Clock
 	machine bool // the clock's source is the machine's own
-	// breaker is told of every request for data of the table. listeners are told when it
-	// opens and closes.
+	// breaker records every request for data of the table. listeners are called when it opens and
+	// closes.
 	breaker   *ddb.Breaker
 	listeners hearers
 	log       *slog.Logger
@@ -138,7 +138,7 @@ type connection struct {
 	// writes of its limiters.
 	queues *backlog.Queues
 	turns  lane.Turns
-	// anonymous lets changes be made by nobody known.
+	// anonymous permits changes without a known author.
 	anonymous bool
 	// ticks orders, within the process, the start of config reads and the
 	// first sight of a bucket's config fingerprint.
@@ -280,8 +280,8 @@ func (r *Repository) Table() string {
 // tick returns a number larger than every number it returned before.
 func (r *Repository) tick() int64 { return r.ticks.Add(1) }
 
-// usable refuses calls of a repository that NewRepository did not make, without a
-// context, and with one that has ended: nothing was sent then.
+// usable refuses calls of a repository that NewRepository did not make, without a context, and with an
+// ended one: nothing was sent then.
 func (r *Repository) usable(ctx context.Context) error {
 	if !r.made() {
 		return invalid("repository", "was not made by NewRepository; make one with dynalimit.NewRepository(client, table, nil)")
@@ -301,6 +301,6 @@ func checkCompatible(resource, field string, limits []Limit) error {
 	return shared.CheckCompatible(resource, field, storedLimits(limits))
 }
 
-// defaultRetention is how long events are kept by default, and how far back a query looks
-// where they are kept for ever.
+// defaultRetention is the default time for which events are kept, and the reach of a query where they
+// are kept for ever.
 const defaultRetention = 90 * 24 * time.Hour

@@ -9,10 +9,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// fewConnections is how many idle connections the SDK's own client keeps.
+// fewConnections is the number of idle connections that the SDK's own client keeps.
 const fewConnections = 10
 
-// warnOfFewConnections logs that a client keeps so few idle connections that a busy process
+// warnOfFewConnections logs a warning for a client with so few idle connections that a busy process
 // opens new ones all the time, with a handshake each.
 func warnOfFewConnections(client DynamoDB, log *slog.Logger) {
 	c, ok := client.(*dynamodb.Client)

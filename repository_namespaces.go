@@ -26,7 +26,7 @@ type namespaceSeen struct {
 	inactive *fault.NamespaceError
 }
 
-// note keeps a reading, unless a read that began later has been kept.
+// note stores a reading, unless one with a later start is stored.
 func (n *namespaceState) note(seen *namespaceSeen) {
 	for {
 		last := n.seen.Load()
@@ -36,8 +36,8 @@ func (n *namespaceState) note(seen *namespaceSeen) {
 	}
 }
 
-// refused is the error of a call in a namespace that was seen inactive within the TTL of
-// the configuration: then nobody looks again.
+// refused returns the error of a call in a namespace that was inactive at a reading within the TTL of
+// the configuration: then it is not read again.
 func (n *namespaceState) refused() error {
 	seen := n.seen.Load()
 	if seen == nil || seen.inactive == nil { // the usual case

@@ -78,7 +78,7 @@ func (a *hearers) refilled(entity, resource string) {
 	}
 }
 
-// configLoaded tells limiters of a read of a configuration.
+// configLoaded reports a read of a configuration to the limiters.
 func (r *Repository) configLoaded(key config.Key, took time.Duration, err error) {
 	if err != nil {
 		err = configError(r.layout, err)

@@ -21,7 +21,7 @@ import (
 const (
 	// tableWait bounds how long CreateTable waits for the table.
 	tableWait = 10 * time.Minute
-	// firstPoll and longestPoll bound the time between two looks at it.
+	// firstPoll and longestPoll bound the time between two polls.
 	firstPoll, longestPoll = 20 * time.Millisecond, 2 * time.Second
 )
 
@@ -89,7 +89,7 @@ func (m tableMaker) request(ctx context.Context, table *dynamodb.CreateTableInpu
 	return err == nil, m.store.Failure("create the table", err)
 }
 
-// await looks until the table and its indexes are active.
+// await polls until the table and its indexes are active.
 func (m tableMaker) await(ctx context.Context, table *types.TableDescription) (*types.TableDescription, error) {
 	waiting, cancel := context.WithTimeout(ctx, tableWait)
 	defer cancel()
@@ -114,8 +114,8 @@ func (m tableMaker) await(ctx context.Context, table *types.TableDescription) (*
 	}
 }
 
-// enableTTL lets DynamoDB delete expired items. It looks first, for enabling
-// twice is an error.
+// enableTTL lets DynamoDB delete expired items. It reads the setting first, because enabling twice is
+// an error.
 func (m tableMaker) enableTTL(ctx context.Context) error {
 	enabled, err := m.ttlEnabled(ctx)
 	if enabled || err != nil {
@@ -149,9 +149,9 @@ func (m tableMaker) ttlEnabled(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// writeVersion records the layout's version, unless a record is there: another
-// implementation may have written it. On a table that was made by this call, or that
-// holds nothing, nothing of an older layout can be, and the record says so.
+// writeVersion records the layout's version, unless a record exists: another implementation may have
+// written it. A table that this call made, or that is empty, has no items of an older layout, and the
+// record says so.
 func (m tableMaker) writeVersion(ctx context.Context, made bool) error {
 	if !made {
 		if err := m.layout.CheckForeign(ctx); err != nil {
@@ -161,7 +161,7 @@ func (m tableMaker) writeVersion(ctx context.Context, made bool) error {
 	record := schema.VersionRecord{
 		Schema: layout.SchemaVersion, ClientMin: layout.ClientMinVersion, CompositeOnly: made, UpdatedBy: layout.Writer, UpdatedAt: m.clock.Now(),
 	}
-	if made { // nobody older is there
+	if made { // no older version uses it
 		record.KindsMin = schema.KnownKinds
 	}
 	item := record.Item()

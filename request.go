@@ -18,9 +18,9 @@ type acquireOptions struct {
 	given         *hints // nil for nothing
 }
 
-// WithLimits adds limits to those of the entity, or replaces those of the same name; it
-// removes none. The lease keeps them. Callers that disagree about the limits of one
-// bucket take turns rewriting it, which is safe but slow.
+// WithLimits adds limits to those of the entity, or replaces those of the same name; it removes no
+// limits. The lease keeps them. Callers that disagree about the limits of one bucket take turns
+// rewriting it, which is safe but slow.
 func WithLimits(limits ...Limit) AcquireOption {
 	return func(o *acquireOptions) { o.limits = append(o.limits, limits...) }
 }
@@ -30,7 +30,7 @@ func WithOnUnavailable(p UnavailablePolicy) AcquireOption {
 	return func(o *acquireOptions) { o.onUnavailable = p }
 }
 
-// WithChargeMode says how this call charges the entity and its parents.
+// WithChargeMode sets the charge mode of this call.
 func WithChargeMode(m ChargeMode) AcquireOption {
 	return func(o *acquireOptions) { o.mode = m }
 }
@@ -48,7 +48,7 @@ func WithIgnoreUnknown() AcquireOption {
 
 // hints are a call's parent and plan for an entity. The entity's record wins over them.
 type hints struct {
-	// parent is the id of the entity's parent, and plan the name of its plan; empty for none.
+	// parent is the id of the entity's parent, and plan the name of its plan; each may be empty.
 	parent, plan string
 	// byCall means that the call gives the parent, and not Options.StrangersParent. plans means that
 	// the call gives the plan.
@@ -161,7 +161,7 @@ func (r *request) policyAt(of *config.Resolved, cfg *plan.Config) UnavailablePol
 	return ""
 }
 
-// named is the request with the buckets in which the names of its limits are looked for.
+// named returns the request with the buckets for the look-up of its limit names.
 func (r *request) named(in []config.NamedBucket, unlimited bool) *config.Named {
 	return &config.Named{Entity: r.entity, Resource: r.resource, Amounts: r.amounts, IgnoreUnknown: r.opts.ignoreUnknown, Buckets: in, Unlimited: unlimited}
 }

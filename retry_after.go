@@ -71,8 +71,8 @@ func duration(ms int64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// floorDiv rounds towards minus infinity, because a bucket in debt has less left than
-// the truncated number says.
+// floorDiv rounds towards minus infinity, because a bucket in debt has less left than the truncated
+// number.
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {

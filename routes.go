@@ -168,8 +168,8 @@ func (rs *routes) buckets(ctx context.Context, r *request, at place, room []rout
 	return append(room, groups...), err
 }
 
-// charge adds an entity's buckets to a cascade, those that something limits. It fails for one that is
-// blocked, if calls are new.
+// charge adds an entity's buckets with limits to a cascade. It fails for a blocked one, if anew is set:
+// the call is new.
 func (rs *routes) charge(c cascade, r *request, buckets []route, anew bool) (cascade, error) {
 	for i := range buckets {
 		at := &buckets[i]
@@ -196,7 +196,7 @@ func (rs *routes) charge(c cascade, r *request, buckets []route, anew bool) (cas
 // resolve returns the lane of a bucket and its stored configuration. If the bucket was
 // read with the configuration, the lane gets its image.
 func (rs *routes) resolve(ctx context.Context, to place, p *patience) (route, error) {
-	if p != nil && rs.namespace != nil { // a lease that is out goes on
+	if p != nil && rs.namespace != nil { // an open lease goes on
 		if err := rs.namespace.refused(); err != nil {
 			return route{}, err
 		}
@@ -316,7 +316,7 @@ func (rs *routes) blockFor(ctx context.Context, r *request, at config.Key) (olde
 				return oldest, false, rs.namespace.inactive()
 			}
 			if err != nil {
-				return oldest, false, rs.lastBlock(r, from) // who reads the limits hears of err
+				return oldest, false, rs.lastBlock(r, from) // the read of the limits returns err
 			}
 			resolved := found.Resolved
 			oldest = min(oldest, resolved.ReadAt)
@@ -367,8 +367,8 @@ func (rs *routes) override(cfg *plan.Config, r *config.Resolved, limits []Limit)
 	return out, nil
 }
 
-// configOf is the configuration of one bucket of a request; nil if nothing limits it, because
-// it is unlimited or because no level says anything.
+// configOf returns the configuration of one bucket of a request; nil if nothing limits it, because it
+// is unlimited or because no level has limits.
 func (rs *routes) configOf(ctx context.Context, r *request, at place) (cfg *plan.Config, unlimited bool, err error) {
 	found, err := rs.configs.Get(ctx, at.GivenKey)
 	if err != nil {
@@ -378,8 +378,8 @@ func (rs *routes) configOf(ctx context.Context, r *request, at place) (cfg *plan
 	return cfg, found.Unlimited, err
 }
 
-// knownPolicy is the policy for calls that bring none: the system's as last read, or the
-// limiter's if the system has none.
+// knownPolicy returns the policy for calls without one: the system's as last read, or the limiter's if
+// the system has no policy.
 func (rs *routes) knownPolicy() UnavailablePolicy {
 	if p := rs.systemPolicy.Load(); p != nil && *p != "" {
 		return UnavailablePolicy(*p)

@@ -102,8 +102,7 @@ func tableRemarks(table *types.TableDescription) []string {
 	return remarks
 }
 
-// tableReady says whether a table and our indexes of it can be used; one that is
-// being changed can.
+// tableReady reports whether a table and our indexes of it can be used, as they can during an update.
 func tableReady(table *types.TableDescription) bool {
 	if table.TableStatus != types.TableStatusActive && table.TableStatus != types.TableStatusUpdating {
 		return false

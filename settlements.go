@@ -15,7 +15,7 @@ const (
 	mostSettlingOf = 64
 )
 
-// settlements are the leases that are being settled while nobody waits. The zero value is ready.
+// settlements are the leases that are being settled behind their callers. The zero value is ready.
 type settlements struct {
 	mu     sync.Mutex
 	leases int
@@ -69,7 +69,7 @@ func (s *settlements) count() int {
 	return s.leases
 }
 
-// close takes no lease any more, and waits for those that were taken until ctx ends.
+// close refuses further leases, and waits for the others until ctx ends.
 func (s *settlements) close(ctx context.Context) {
 	s.mu.Lock()
 	s.closed = true

@@ -23,7 +23,7 @@ type shortcut struct {
 	desk *desk
 	lane *lane.Lane
 	cfg  *plan.Config
-	// policy is that of calls that name no money: those are never served from memory.
+	// policy is the policy of calls without money. Calls with money are never served from memory.
 	policy UnavailablePolicy
 	// resolved is the configuration that cfg is made of.
 	resolved config.Held
@@ -63,8 +63,8 @@ func (d *desk) know(call *knownCall, entity, resource string, amounts Amounts, o
 	return true
 }
 
-// read looks at the clock once, unless the limiter has one of its own; by source,
-// configurations grow old.
+// read reads the clock once, or twice if the limiter has a clock of its own. source is for the age of
+// configurations.
 func (d *desk) read() (source time.Time, at lane.Instant) {
 	clock := d.routes.clock
 	source = clock.Source()
@@ -97,7 +97,7 @@ func (d *desk) remember(r *request, bucket *lane.Lane) {
 	bucket.Memo.Store(&lane.Memo{Of: s})
 }
 
-// shortcutTo is the shortcut to a bucket; nil if none is known.
+// shortcutTo returns the shortcut to a bucket; nil if it is not known.
 func shortcutTo(bucket *lane.Lane) *shortcut {
 	if memo := bucket.Memo.Load(); memo != nil {
 		return memo.Of.(*shortcut)
@@ -110,7 +110,8 @@ func (s *shortcut) find(r *request, c cascade) (cascade, UnavailablePolicy) {
 	return c.with(s.lane, s.cfg, r.amounts), cmp.Or(r.policyAt(s.resolved.Value, s.cfg), s.policy)
 }
 
-// needs are those of amounts. It returns false if they are not right, or not for the shortcut.
+// needs converts amounts into the needs of. It returns false if they are not valid, or name other limits than the
+// shortcut's.
 func (s *shortcut) needs(amounts Amounts, of *plan.Needs) bool {
 	named := 0
 	for i := range s.cfg.Limits {

@@ -74,7 +74,7 @@ func (t *taking) take(ctx context.Context) error {
 	return nil
 }
 
-// mayBeSilent reports whether a level was admitted without its bucket, or may have one that does not answer.
+// mayBeSilent reports whether a level was admitted without its bucket, or may have a silent bucket.
 func mayBeSilent(lv level) bool {
 	return lv.unasked || lv.lane.Contact.Suspected() && !lv.skipped()
 }
@@ -193,7 +193,7 @@ func (t *taking) leaveAll(ops []*lane.Op) bool {
 	return false
 }
 
-// conclude turns the results of the levels into a charge or an error, as a policy says.
+// conclude turns the results of the levels into a charge or an error, by the policy.
 func (t *taking) conclude(ctx context.Context, ops []*lane.Op, policy UnavailablePolicy) error {
 	c := t.charge
 	var err error

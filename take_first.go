@@ -15,8 +15,8 @@ import (
 // the bucket that is likely to deny answers first: giving back the grants of the others would cost a
 // write each.
 
-// firstLevel is the level that is asked before the others, -1 for none. decides means that they
-// wait for its answer.
+// firstLevel returns the level to ask before the others, -1 if there is no such level. decides means
+// that the others wait for its answer.
 func (t *taking) firstLevel() (first int, decides bool) {
 	first = t.pacedLevel()
 	grouped := slices.ContainsFunc(t.charge.levels, func(lv level) bool { return lv.lane.Resource != t.charge.levels[0].lane.Resource })
@@ -69,7 +69,7 @@ func (t *taking) writeFirst(ctx context.Context, ops []*lane.Op, first int, deci
 	select {
 	case <-o.Done:
 	default:
-		return false, nil // its write is under way
+		return false, nil // its write is in flight
 	}
 	switch r := o.Result; {
 	case r.Denied && t.noteOthers(ctx, first):

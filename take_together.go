@@ -9,10 +9,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// The buckets of an entity and its parents, charged by one transaction:
-// ChargeTransaction. One that is not answered does not say which of its buckets is
-// silent. So each of them is asked by itself next, side by side, and one that does not
-// answer then opens.
+// ChargeTransaction: the buckets of an entity and its parents, charged by one transaction. A
+// transaction without an answer does not show which of its buckets is silent. So each of them is asked
+// by itself next, side by side, and a silent one trips its lane.
 
 // together charges all levels in one transaction. A denial by a recent image writes nothing. A denial
 // falls back to sideBySide if the level has to write a newer configuration, or if a give-back to it is
@@ -41,7 +40,7 @@ func (t *taking) together(caller context.Context) error {
 		}
 		if !tries.pause(ctx, a.verdict) {
 			err := ctx.Err()
-			if a.verdict == ddb.Throttled { // what throttled it is told
+			if a.verdict == ddb.Throttled { // return the cause of the throttling
 				err = a.err
 			}
 			return t.concludeTogether(ctx, caller, err)
@@ -69,9 +68,8 @@ func (r *rounds) pause(ctx context.Context, v ddb.Verdict) bool {
 	return lane.Backoff.Pause(ctx, r.refused-1)
 }
 
-// proposeAll decides the write of every level. If a level denies, all of them are
-// decided again from recent images, so that none passes by an image too old to deny
-// from.
+// proposeAll decides the write of every level. If a level denies, all of them are decided again from
+// recent images, so that no level passes by an image too old to deny from.
 func (t *taking) proposeAll(ctx context.Context, round int) ([]lane.Proposal, error) {
 	proposals, err := t.propose(ctx, round, false)
 	if denied, _ := denies(proposals); err == nil && denied {
@@ -138,7 +136,7 @@ func (t *taking) concludeTogether(ctx, caller context.Context, err error) error 
 	if err := t.charge.admitSilent(); err != nil {
 		return err
 	}
-	t.patience.began = time.Now() // of what each of them is given
+	t.patience.began = time.Now() // each level gets the time that is left
 	return t.sideBySide(caller)
 }
 

@@ -22,7 +22,7 @@ type transaction struct {
 	proposals []lane.Proposal
 	// charged are the indexes of the levels that its items charge, in the items' order.
 	charged []int
-	// tries counts the requests, and unanswered those that got no answer.
+	// tries counts the requests, and unanswered the requests without an answer.
 	tries, unanswered int
 }
 
@@ -45,9 +45,8 @@ func newTransaction(c *charge, proposals []lane.Proposal) *transaction {
 	return t
 }
 
-// commit sends the transaction, which landed or has to be decided again. The error is of one
-// that is not to be decided again: if it is silent, the transaction may still land, which is
-// followed.
+// commit sends the transaction, and returns if it landed or must be decided again. The error is final.
+// If it is silent, the transaction may still land, and followLost follows it.
 func (t *transaction) commit(ctx context.Context, round int) (transactionAnswer, error) {
 	c, lanes := t.charge, t.charge.desk.lanes
 	asked, began := lanes.Ask(), time.Now()
@@ -83,7 +82,7 @@ type transactionAnswer struct {
 	err     error
 }
 
-// maxLost is after how many lost answers the levels of a transaction are asked one by one.
+// maxLost is the number of lost answers after which the levels of a transaction are asked one by one.
 const maxLost = 2
 
 // deliver sends a transaction until its outcome is known. After a lost answer it sends the same bytes
@@ -108,8 +107,8 @@ func (t *transaction) deliver(ctx context.Context) transactionAnswer {
 	}
 }
 
-// book books the answer to a transaction at every level. The error is of one
-// that is not to be decided again.
+// book books the answer to a transaction at every level. The error is final: the transaction is not
+// decided again.
 func (t *transaction) book(a transactionAnswer, asked lane.Asked, round int) error {
 	switch a.verdict {
 	case ddb.Landed:
@@ -178,9 +177,9 @@ func (t *transaction) observe(ctx *context.Context) (end func(transactionAnswer)
 	}
 }
 
-// followLost has everything given back that a transaction without an answer took, which was
-// sent at began. Unless its caller left soon, its buckets are suspects: each is asked by
-// itself next. Once they answer, it is asked once, by its token, whether it landed.
+// followLost gives back the charges of a transaction without an answer, which was sent at began. Unless
+// its caller left soon, its buckets are suspects: each is asked by itself next. Once they answer, it is
+// asked once, by its token, whether it landed.
 func (t *transaction) followLost(ctx context.Context, began time.Time) {
 	desk := t.charge.desk
 	ops := make(map[int]*lane.Op, len(t.charged))
@@ -197,7 +196,7 @@ func (t *transaction) followLost(ctx context.Context, began time.Time) {
 	desk.lanes.Started()
 	go func() {
 		defer desk.lanes.Stopped()
-		landed := false // whatever else it is told, it may land yet
+		landed := false // after any other answer it may still land
 		if t.awaitAnswers() {
 			_ = guard.Apart(func() error {
 				verdict, _, _ := desk.transact(ctx, &t.Transaction, desk.lanes.IDs.Slot)
@@ -206,7 +205,7 @@ func (t *transaction) followLost(ctx context.Context, began time.Time) {
 			})
 		}
 		for _, i := range t.charged {
-			lv := &t.charge.levels[i] // only what never changes of it is read: it is its caller's by now
+			lv := &t.charge.levels[i] // read only its constant fields: it belongs to its caller by now
 			r := lane.Result{Unconfirmed: true}
 			if landed {
 				r = lv.committed(&t.proposals[i], desk.buckets)
@@ -243,7 +242,7 @@ func (t *transaction) awaitAnswers() bool {
 func (lv *level) committed(p *lane.Proposal, b *store.Buckets) lane.Result {
 	image := p.View.Image
 	if image == nil {
-		image, _ = b.Decode(p.Write.Create.Item(), nil, 0) // what was made
+		image, _ = b.Decode(p.Write.Create.Item(), nil, 0) // the new bucket
 	} else {
 		image = p.View.After(lv.asked, p.Beyond, &p.Write)
 	}

@@ -118,8 +118,8 @@ func (l *lookupBudget) grow() {
 	l.at = now
 }
 
-// checkUnread refuses a new call that would have to read whether its entity has a record, while too
-// many reads find none.
+// checkUnread refuses a new call that would have to look up its entity's record, while too many lookups
+// find no record.
 func (rs *routes) checkUnread(at place) error {
 	if !rs.lookups.refuse || rs.table.Open() || rs.lookups.first.room(false) || rs.configs.Last(at.GivenKey) != nil {
 		return nil
@@ -160,8 +160,8 @@ func (rs *routes) checkRecord(ctx context.Context, r *request, buckets []route, 
 	return buckets, &UnrecordedError{EntityID: at.Entity}
 }
 
-// lookAgain reads whether an entity has a record by now. looked is false if too many reads have found
-// none. It fails if the table does not answer: then the policy decides.
+// lookAgain reads an entity's record again. looked is false if too many lookups have found no record.
+// It fails if the table does not answer: then the policy decides.
 func (rs *routes) lookAgain(ctx context.Context, at place, p *patience) (found *config.Resolved, looked bool, err error) {
 	if rs.table.Open() {
 		return nil, false, rs.table.away()

@@ -37,9 +37,8 @@ func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts
 	return lease, err
 }
 
-// waiting is one Wait: it acquires, stands in the line of the level that denies the
-// longest, and acquires again when its turn has come. It belongs to its caller's
-// goroutine.
+// waiting is one Wait. It acquires, stands in the line of the level that denies the longest, and
+// acquires again when its turn has come. It belongs to its caller's goroutine.
 type waiting struct {
 	limiter *RateLimiter
 	request *request
@@ -195,7 +194,7 @@ func (w *waiting) awaitTurn(ctx context.Context, denial *LimitExceededError) (sl
 		}
 		if unwoken = ended != byWake; t.head && clock().Sub(looked) >= configs.TTL() {
 			beside := lane.BesideOf(at.lane)
-			_ = beside.Look(ctx) // others may have filled it, by hand or by what they gave back
+			_ = beside.Look(ctx) // others may have filled it, by hand or by give-backs
 			looked = clock()
 		}
 	}
@@ -210,7 +209,7 @@ type turn struct {
 	// certain enough to give up because of it.
 	left  time.Duration
 	known bool
-	// recheck is how long it takes until the waiter looks at the configuration again.
+	// recheck is the time until the waiter reads the configuration again.
 	recheck time.Duration
 }
 
@@ -258,7 +257,7 @@ func (w *waiting) turnOf(ctx context.Context, unwoken bool) turn {
 	}
 	recheck, changed, outside := w.refresh(ctx)
 	if changed && head || outside {
-		return turn{called: true} // the try hears what has become of its limits
+		return turn{called: true} // the try finds the new limits
 	}
 	left, known := w.waitLeft()
 	if known {
@@ -284,14 +283,14 @@ func exceedsDeadline(ctx context.Context, wait time.Duration) bool {
 // image is too old to say.
 func (w *waiting) waitLeft() (left time.Duration, known bool) {
 	at := &w.at
-	if at.lane.Contact.Away() { // what denied it is the process's share, not the bucket
+	if at.lane.Contact.Away() { // the process's share denied it, not the bucket
 		return 0, false
 	}
 	now := w.limiter.desk.clock()
 	beside := lane.BesideOf(at.lane)
 	wait, known := beside.Due(at.waiter, now.UnixMilli())
 	if !known || wait == 0 {
-		return 0, known // what never fits is tried, which says so
+		return 0, known // a try of an amount that never fits returns the error
 	}
 	return time.UnixMilli(now.UnixMilli()).Sub(now) + duration(wait), true
 }
@@ -321,7 +320,7 @@ func (w *waiting) refresh(ctx context.Context) (recheck time.Duration, changed, 
 		return recheck, false, outside
 	}
 	age := time.Duration(repo.clock.NowMS()-min(oldest, resolved.ReadAt)) * time.Millisecond
-	cfg, _ := routes.levelConfig(w.request, at.of, resolved.Resolved) // none of a bad one: the waiter tries, and hears what is wrong
+	cfg, _ := routes.levelConfig(w.request, at.of, resolved.Resolved) // nil if it is bad: the waiter tries, and gets the error
 	return max(recheck, min(ttl, ttl-age)), at.lane.Line.Reconfigure(at.waiter, cfg), outside
 }
 

@@ -24,7 +24,7 @@ type access struct {
 	ask           func() Asked
 }
 
-// read reads the bucket, and says when it was asked to.
+// read reads the bucket. asked is the instant and order of the request.
 func (a access) read(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked Asked, err error) {
 	asked = a.ask()
 	image, err = a.store.Read(ctx, a.key, hint, a.slot)
@@ -90,7 +90,7 @@ func (a access) standing(known *sight, b *batch, cfg *plan.Config, missing bool)
 	st := plan.Compare(known.image, cfg, known.seenTick)
 	switch {
 	case !missing && b.adjustsOnly(known):
-		return plan.Older // an adjust charges what is there; configuration comes with takes
+		return plan.Older // an adjust charges the bucket as it is; takes bring the configuration
 	case st == plan.Rival && (missing || known.seenFor(a.nowMS()) >= turnMS):
 		return plan.Newer
 	case st == plan.Rival: // to read it again would find the same

@@ -16,7 +16,7 @@ import (
 // fields here.
 type Ahead struct {
 	stock stock
-	// among are all those of the process.
+	// among are all Aheads of the process.
 	among *aheads
 	// mu is the lane's mutex. known is the lane's sight of the bucket, line its waiters, and contact
 	// whether it answers.
@@ -47,13 +47,13 @@ type Served struct {
 type aheads struct {
 	now, nowMS func() int64
 	doubt      func([]plan.Signed)
-	// closed means that nothing is debited ahead any more. mu is held while it is set.
+	// closed means that nothing is prefetched any more. mu is held while it is set.
 	closed  atomic.Bool
 	mu      sync.Mutex
 	holding map[*Ahead]struct{}
 }
 
-// add notes one that holds tokens. It returns false once the limiter is closed.
+// add registers an Ahead that holds tokens. It returns false once the limiter is closed.
 func (s *aheads) add(a *Ahead) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,14 +67,14 @@ func (s *aheads) add(a *Ahead) bool {
 	return true
 }
 
-// remove notes that one holds nothing any more.
+// remove unregisters an Ahead without tokens.
 func (s *aheads) remove(a *Ahead) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.holding, a)
 }
 
-// close lets everything lapse that was debited ahead, because the limiter is closed.
+// close lets all prefetched tokens lapse, because the limiter is closed.
 func (s *aheads) close() {
 	s.mu.Lock()
 	s.closed.Store(true)
@@ -261,8 +261,7 @@ func (a *Ahead) writeLapsed() {
 	}
 }
 
-// lapseAll lets everything lapse that was debited ahead. It is called when the limiter
-// is closed.
+// lapseAll lets all prefetched tokens of the bucket lapse. It is called when the limiter is closed.
 func (a *Ahead) lapseAll() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

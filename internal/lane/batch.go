@@ -34,7 +34,7 @@ func asksOf(room []*plan.Ask, ops []*Op) []*plan.Ask {
 
 func (b *batch) size() int { return len(b.adjusts) + len(b.takes) }
 
-// markCarried notes that a write carries the ops from now on.
+// markCarried sets the state of the ops: a write carries them.
 func (b *batch) markCarried() {
 	for _, o := range b.adjusts {
 		o.state = opCarried
@@ -90,8 +90,8 @@ func (b *batch) chargesUnknownLimit(image *schema.Image, cfg *plan.Config) bool 
 	return slices.ContainsFunc(b.takes, charges) || slices.ContainsFunc(b.adjusts, charges)
 }
 
-// oneIncarnation keeps the adjusts that give back to the same incarnation as the first
-// one. The others are left.
+// oneIncarnation keeps the adjusts that give back to the same incarnation as the first one. left are
+// the others.
 func oneIncarnation(adjusts []*Op) (kept, left []*Op) {
 	for _, o := range adjusts {
 		if bytes.Equal(o.Incarnation, adjusts[0].Incarnation) {

@@ -28,7 +28,7 @@ func (b *Beside) Tight(amounts []plan.Signed, now int64) bool {
 	return b.known.known && b.known.image != nil && plan.Tight(b.known.image, amounts, now)
 }
 
-// Look reads the bucket, and tells the lane.
+// Look reads the bucket, and gives the lane its image.
 func (b *Beside) Look(ctx context.Context) error {
 	l := b.lane
 	image, asked, err := l.owner.access(l).readPatiently(ctx, b.known.hint())

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Contact is whether a bucket answers. Silence counts only while something is asked of the
-// bucket. All of it is atomic, so callers look at it without a lock; only the lane says, under
-// its own, that the bucket is silent.
+// Contact says whether a bucket answers. Silence counts only while a request is in flight. All of it is
+// atomic, so callers read it without a lock. Only the lane marks the bucket as silent, under its own
+// lock.
 type Contact struct {
 	table *Table // the registry's: a process remembers many lanes
 	// heard is the time of the last answer about the bucket, in Unix nanoseconds.
@@ -37,7 +37,7 @@ func (c *Contact) Back() <-chan struct{} {
 	return nil
 }
 
-// NoteAnswer notes that DynamoDB answered a request about the bucket.
+// NoteAnswer records that DynamoDB answered a request about the bucket.
 func (c *Contact) NoteAnswer() {
 	c.heard.Store(time.Now().UnixNano())
 	c.suspect.Store(false)
@@ -47,7 +47,7 @@ func (c *Contact) NoteAnswer() {
 // answered, or is silent, calls ask it by itself.
 func (c *Contact) Suspect() { c.suspect.Store(true) }
 
-// Suspected reports whether the bucket is to be asked by itself.
+// Suspected reports whether the bucket must be asked by itself.
 func (c *Contact) Suspected() bool { return c.suspect.Load() }
 
 // Quiet is how long DynamoDB has answered nothing about the bucket, counted from since
@@ -63,7 +63,7 @@ func (c *Contact) Quiet(since time.Time) time.Duration {
 	return time.Since(since)
 }
 
-// pause notes that the lane asks nothing, and resume that it asks again.
+// pause and resume mark a time without requests: the lane waits for its turn.
 func (c *Contact) pause() { c.pausing.Store(true) }
 
 func (c *Contact) resume() {
@@ -72,7 +72,7 @@ func (c *Contact) resume() {
 	}
 }
 
-// lose notes that the bucket does not answer, and regain that it does again.
+// lose marks the bucket as silent, and regain as answering again.
 func (c *Contact) lose() {
 	again := make(chan struct{})
 	c.again.Store(&again)

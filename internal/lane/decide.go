@@ -17,8 +17,8 @@ type move struct {
 	giveBack schema.GiveBack
 	// adjusts means that it carries adjusts. givesBack means that something is given back.
 	adjusts, givesBack bool
-	// brings means that the write only brings a newer configuration to takes that do not
-	// fit, and contains nothing of theirs.
+	// brings means that the write only brings a newer configuration to takes that do not fit, without
+	// any of their amounts.
 	brings bool
 }
 
@@ -32,7 +32,7 @@ type facts struct {
 	view  plan.View
 	known sight
 	heads []head
-	// looked means that the bucket was read just now, because others take from it.
+	// looked means that the bucket was read just now, because other processes use it.
 	looked bool
 	// shareHalvings is how often the share of one write was halved. mayHousekeep allows a claim only
 	// because the refill instant is old.
@@ -130,8 +130,8 @@ func decide(f facts) (d decided) {
 	return d
 }
 
-// sort ends the ops that cannot be carried, and puts off those that are left for the next write. It
-// returns those that the write carries.
+// sort ends the ops that cannot be carried, and puts off those for the next write. It returns the
+// carried ones.
 func (d *decided) sort(ops []*Op) (carried []*Op) {
 	for _, o := range ops {
 		switch o.Fate {
@@ -212,7 +212,7 @@ func denial(v plan.View, x excluded) Result {
 	return Result{Denied: true, Image: v.Image, Now: v.Now, Config: v.Config, Before: x.precedence}
 }
 
-// fitting tells the ops that fit a view in their order from the takes that do not.
+// fitting separates the ops that fit a view, in their order, from the takes that do not.
 func fitting(v plan.View, ops []*Op, heads []head) (fit []*Op, unfit []excluded) {
 	var room [8]*plan.Ask
 	var rules plan.Rules

@@ -9,7 +9,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// Reason says why a lane ended an op.
+// Reason is why a lane ended an op.
 type Reason uint8
 
 // Why a lane ended an op, other than by DynamoDB's answer to it.
@@ -25,8 +25,8 @@ const (
 	Panicked                    // the work on it panicked
 )
 
-// Failure says why a lane ended an op that no answer of DynamoDB decided. The limiter
-// turns it into the error that users see.
+// Failure is the reason why a lane ended an op without a deciding answer of DynamoDB. The limiter turns
+// it into the error that users see.
 type Failure struct {
 	// Reason is why.
 	Reason Reason

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Callers come back at once if they do so within a part of the time that their write took.
-// They are waited for no longer than that, nor than mostGather, and not after a quiet part in
-// which none has come.
+// Callers come back at once if they do so within a quarter (atOncePart) of the time that their
+// write took. The lane waits for them no longer than that, nor than mostGather, and stops after a quiet
+// part (one quietPart-th) without arrivals.
 const (
 	atOncePart = 4
 	quietPart  = 20
@@ -57,7 +57,7 @@ type gather struct {
 	all chan struct{}
 }
 
-// starts notes that a write begins that carries so many takes.
+// starts records the start of a write with a number of takes.
 func (q *queue) starts(takes int) {
 	if q.gather == nil {
 		q.gather = &gather{}
@@ -70,7 +70,7 @@ func (g *gather) start(takes int, now time.Time) {
 	g.counted, g.unanswered = takes > 1, takes > 1
 }
 
-// grants notes that a take of the write under way has been granted. There is a gather.
+// grants records the grant of a take of the write in flight. q.gather must not be nil.
 func (q *queue) grants() {
 	g := q.gather
 	if !g.counted {
@@ -95,7 +95,7 @@ func (g *gather) answer(now time.Time) {
 	g.watchEnds = now.Add(min(g.took, g.queued) / atOncePart) // of two writes the slow one shows too many
 }
 
-// arrives notes that an op is queued. There is a gather.
+// arrives records that an op is queued. q.gather must not be nil.
 func (q *queue) arrives(o *Op) {
 	if g := q.gather; g.watched || g.all != nil {
 		g.arrive(o, time.Now())
@@ -141,8 +141,8 @@ func (g *gather) end() {
 	}
 }
 
-// wait waits until all is closed, or none has come for a while, or a bound has passed. mu
-// guards the gather.
+// wait waits until all is closed, or nothing arrives for a while, or a bound has passed. mu guards the
+// gather.
 func (g *gather) wait(mu sync.Locker, all <-chan struct{}) {
 	mu.Lock()
 	came, quiet := g.came, g.took/quietPart

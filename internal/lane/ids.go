@@ -33,7 +33,7 @@ func (ids *IDs) Operation() uint64 { return ids.base + ids.next.Add(1) }
 // idLength is the length of the id of a try.
 const idLength = 9
 
-// lastOp is the id of a write in a slot, or none.
+// lastOp is the id of a write in a slot, if it is known.
 type lastOp struct {
 	known bool
 	id    [idLength]byte

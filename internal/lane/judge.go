@@ -134,7 +134,7 @@ func (s *settled) denyUnfit(ops []*Op, decided plan.View, a Answer, heads []head
 	return fit
 }
 
-// decideAgain counts a refusal of the ops. Those that were refused too often end.
+// decideAgain counts a refusal of the ops. Ops with too many refusals end.
 func (s *settled) decideAgain(ops []*Op) {
 	s.refused = true
 	var exhausted []*Op

@@ -11,11 +11,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Lane is the one object of a bucket in this process. It remembers the last image of the
-// bucket and sends the process's writes to it one at a time. Ops that arrive while a
-// write is in flight are carried by the next write, first come first served. A caller
-// that arrives while the lane rests waits for nobody. A Lane is safe for concurrent use;
-// Registry.Of makes it.
+// Lane is the one object of a bucket in this process. It remembers the last image of the bucket and
+// sends the process's writes to it one at a time. The next write carries the ops that arrive while one
+// is in flight, first come first served. A caller that finds the lane at rest does not wait. A Lane is
+// safe for concurrent use; Registry.Of makes it.
 type Lane struct {
 	owner *Registry
 	// Entity and Resource name the bucket.
@@ -132,8 +131,8 @@ func (l *Lane) Leave(o *Op) (Result, bool) {
 	return Result{}, false
 }
 
-// GiveUp ends a caller's wait for an op. A queued op is withdrawn; a write that is under
-// way continues without the caller. If the outcome is known already, it stays.
+// GiveUp ends a caller's wait for an op. A queued op is withdrawn; a write in flight continues without
+// the caller. If the outcome is known already, it stays.
 func (l *Lane) GiveUp(o *Op, err error) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
@@ -211,16 +210,15 @@ func (l *Lane) Deliver(o *Op, r Result) {
 	l.queue.record(o, r)
 }
 
-// Carried are the ops of the write that is under way. Tests of whole limiters look at
-// them.
+// Carried returns the ops of the write in flight. Tests of whole limiters use it.
 func (l *Lane) Carried() []*Op {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.queue.carried()
 }
 
-// ForgetOwnWrite makes the next give-back of a lane at rest one that is sent once, as that
-// of a lane which was forgotten meanwhile. Tests of whole limiters do it.
+// ForgetOwnWrite forgets the id of the last write of a lane at rest, as an evicted lane would. Its next
+// give-back is then sent only once. Tests of whole limiters use it.
 func (l *Lane) ForgetOwnWrite() {
 	l.mu.Lock() // after the running goroutine has rested
 	defer l.mu.Unlock()
@@ -317,7 +315,7 @@ func (l *Lane) recover() {
 	}
 }
 
-// Seed gives the image of a read made elsewhere to a lane that rests and has none.
+// Seed gives the image of a read made elsewhere to a resting lane without an image.
 func (l *Lane) Seed(image *schema.Image, asked Asked) {
 	if image != nil {
 		l.Pause.learn(image.PausedUntil(), l.owner.NowMS)
@@ -411,7 +409,7 @@ func (l *Lane) learn(image *schema.Image, asked Asked, ours plan.Rows) {
 		l.sight.shared = l.owner.NowMS()
 	}
 	foreign := l.sight.known && image.ForeignSince(l.sight.image)
-	l.replace(image, Asked{asked.At, l.owner.Tick()}) // who asked before this answer may not see the write
+	l.replace(image, Asked{asked.At, l.owner.Tick()}) // a request sent before this answer may not see the write
 	l.mu.Unlock()
 	if foreign {
 		l.owner.noticeForeign(l)

@@ -34,22 +34,22 @@ type delivery struct {
 	// something back, so it must never land twice.
 	creates, givesBack bool
 	// slotBefore is the id in the op slot of the image from which the write was decided. lastIsOwn
-	// means that it is that of this client's own last write.
+	// means that this client's own last write left it.
 	slotBefore []byte
 	lastIsOwn  bool
 	rule       schema.OpRule
 	try        int
-	// id is that of the try under way.
+	// id is the id of the try in flight.
 	id []byte
-	// unanswered counts the tries without an answer. silentTries counts the tries in a row to which the
-	// store said nothing, sent or not.
+	// unanswered counts the tries without an answer. silentTries counts the tries in a row in which the
+	// store was silent, sent or not.
 	unanswered, silentTries int
 }
 
 // step is the consequence of the answer to a try.
 type step struct {
-	// over means that the answer stands. Otherwise the write is sent again: after Backoff
-	// or, if the bucket is silent, once it answers.
+	// over means that the answer is final. Otherwise the write is sent again: after Backoff or, if the
+	// bucket is silent, once it answers.
 	over bool
 	// silent means that the bucket does not answer.
 	silent bool
@@ -75,7 +75,7 @@ func (d *delivery) op() schema.Op {
 	return schema.Op{Slot: d.slot, Rule: d.rule, ID: d.id, Last: d.slotBefore}
 }
 
-// book books the answer to a try, which took so long. It returns the answer as it stands.
+// book books the answer to a try, which took the given time. It returns the answer, corrected if an earlier try landed.
 func (d *delivery) book(a Answer, took time.Duration) (Answer, step) {
 	a.Tries = d.try + 1
 	trips := false
@@ -97,7 +97,7 @@ func (d *delivery) book(a Answer, took time.Duration) (Answer, step) {
 		}
 		return a, step{over: true}
 	case ddb.Throttled:
-		return a, step{over: d.unanswered == 0, silent: trips} // surely not written: it is decided anew
+		return a, step{over: d.unanswered == 0, silent: trips} // surely not written: it is decided again
 	case ddb.Unconfirmed:
 		d.unanswered++
 		if !d.givesBack {

@@ -12,13 +12,13 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// opState says where an op is. The lane's mutex guards it.
+// opState is the state of an op. The lane's mutex guards it.
 type opState uint8
 
 const (
 	opQueued opState = iota
 	opCarried
-	opPending // its caller was told that the write is under way, which goes on
+	opPending // its caller is answered, and its write is in flight
 	opDone    // its result is there
 	opGone    // its caller left, and nothing remains to be done for it
 )
@@ -57,7 +57,7 @@ type Op struct {
 	outcome   atomic.Pointer[Result]
 
 	state opState
-	// notCarried means that the write under way contains nothing of this op.
+	// notCarried means that the write in flight has nothing of this op.
 	notCarried bool
 	abandoned  bool // the caller has left: a grant is given back
 	bucketRead bool // the bucket was read for this op: it may be denied from that image, even if the read was slow
@@ -203,8 +203,8 @@ func (o *Op) Written() []plan.Signed {
 	return amounts
 }
 
-// Ahead are the amounts that an op debits ahead of calls, and those that it takes off
-// the counter because they lapsed.
+// Ahead returns the amounts that an op prefetches, and the lapsed amounts that it takes off the
+// counter.
 func (o *Op) Ahead() (debited, lapsed []plan.Signed) {
 	if o.Prefetch {
 		debited = o.Amounts

@@ -81,8 +81,7 @@ func (p *pacer) throttled(read bool, trip time.Duration, cause error) {
 	})
 }
 
-// start notes that a write starts, refused that one was refused, and denied that the lane
-// denied a take.
+// start records the start of a write, refused a refused write, and denied a take that the lane denied.
 func (p *pacer) start()   { p.change(plan.Pacing.Start) }
 func (p *pacer) refused() { p.change(plan.Pacing.Again) }
 func (p *pacer) denied()  { p.change(plan.Pacing.Deny) }

@@ -28,7 +28,7 @@ type knownPause struct {
 	shown int64
 }
 
-// Until is the instant in Unix ms; 0 for none.
+// Until returns the end in Unix ms; 0 if the bucket is not paused.
 func (p *Pause) Until() int64 {
 	if known := p.known.Load(); known != nil {
 		return known.until
@@ -63,8 +63,8 @@ func (p *Pause) Lift() {
 	p.change(func(k knownPause) (knownPause, bool) { return knownPause{0, k.shown}, k.until != 0 })
 }
 
-// learn takes the end that an image of the bucket shows at now, 0 for none. A later end lengthens the
-// pause. If it is gone or earlier, somebody lifted the pause.
+// learn takes the end that an image of the bucket shows at now, 0 without a pause. A later end
+// lengthens the pause. If it is gone or earlier, some process lifted the pause.
 func (p *Pause) learn(end int64, now func() int64) {
 	if known := p.known.Load(); known == nil && end == 0 || known != nil && known.shown == end {
 		return // the end is known, and its bound may differ by now

@@ -2,10 +2,9 @@ package lane
 
 import "slices"
 
-// queue holds every op that has not ended, also those that the write under way carries.
-// Takes of one configuration are carried first come, first served, and all adjusts by the
-// next write. An op leaves once, with one result. The lane's mutex guards the queue and
-// the states of its ops.
+// queue holds every op that has not ended, also those of the write in flight. Takes of one
+// configuration are carried first come, first served, and all adjusts by the next write. An op leaves
+// once, with one result. The lane's mutex guards the queue and the states of its ops.
 type queue struct {
 	ops []*Op
 	// room is the memory of ops while there is one only.
@@ -25,7 +24,7 @@ func (q *queue) add(o *Op) {
 	}
 }
 
-// carried are the ops of the write that is under way.
+// carried returns the ops of the write in flight.
 func (q *queue) carried() (ops []*Op) {
 	for _, o := range q.ops {
 		if o.state == opCarried || o.state == opPending {
@@ -35,7 +34,7 @@ func (q *queue) carried() (ops []*Op) {
 	return ops
 }
 
-// givesBack reports whether an adjust is queued or under way: it may make room.
+// givesBack reports whether an adjust is queued or in flight: it may make room.
 func (q *queue) givesBack() bool {
 	return slices.ContainsFunc(q.ops, func(o *Op) bool { return !o.Take })
 }
@@ -57,7 +56,7 @@ func (q *queue) end(o *Op, r Result) {
 // endUnwritten ends a queued op, which was surely not written.
 func (q *queue) endUnwritten(o *Op, err error) { q.end(o, Result{Err: err}) }
 
-// answerPending tells the caller of an op that its write is under way and may land.
+// answerPending answers the caller of an op in flight: its write may land.
 func (q *queue) answerPending(o *Op, err error) {
 	switch {
 	case o.onOutcome != nil: // nobody waits for it
@@ -93,7 +92,7 @@ func (q *queue) again(o *Op, silent bool) {
 	case o.state >= opDone: // answered when the bucket stopped answering
 	case o.state == opPending: // nothing landed for it, and its caller has gone on
 		q.record(o, Result{Err: silence(ErrTripped)})
-	case o.abandoned && o.Take: // nothing landed for it, nobody waits
+	case o.abandoned && o.Take: // nothing landed for it, and no caller waits
 		q.record(o, Result{Denied: true})
 	case silent:
 		q.endUnwritten(o, silence(ErrTripped))

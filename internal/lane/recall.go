@@ -60,7 +60,7 @@ func (m Memory) decides(cfg *plan.Config, now int64) bool {
 	return !of.refilled && of.known && of.image != nil && of.fresh(now) && cfg.Wrote(of.image)
 }
 
-// noteDenial notes that a take was denied. The lane's lock must be held.
+// noteDenial records the denial of a take. The lane's lock must be held.
 func (m Memory) noteDenial() {
 	m.Lane.sight.scarce = true
 	if p := m.Lane.pacer.Load(); p != nil {

@@ -38,7 +38,7 @@ type Registry struct {
 	paced  some[*Lane]
 	aheads aheads
 
-	// foreign says that another implementation was seen to write a bucket.
+	// foreign means that another implementation has written a bucket.
 	foreign atomic.Bool
 	// OnSend, if it is set, is called with every write before it is sent. Tests set it.
 	OnSend func(l *Lane, operation uint64, s plan.Rows)
@@ -92,11 +92,11 @@ type Options struct {
 	// Locate finds the buckets that calls of an entity charge on a resource and its groups,
 	// and their configurations. It may read them.
 	Locate func(ctx context.Context, entity, resource string, by Given) ([]Located, error)
-	// Horizon is how long ahead the calls of a resource are debited; nil if none are.
+	// Horizon returns the prefetch time of a resource; nil if the limiter does not prefetch.
 	Horizon func(resource string) time.Duration
-	// Trace is told of writes; nil if nobody is.
+	// Trace is called for writes; it may be nil.
 	Trace Trace
-	// OnDrop is told of amounts that no bucket will be told; nil if nobody is.
+	// OnDrop is called with amounts that will never be written; it may be nil.
 	OnDrop func(amounts []plan.Signed)
 	// Log receives the messages for operators.
 	Log *slog.Logger
@@ -128,10 +128,10 @@ func newRegistry(o Options, by func(*Registry) teller) (*Registry, error) {
 // Doubt counts amounts for which it is not known whether they were written.
 func (s *Registry) Doubt(amounts []plan.Signed) { s.tally.doubt(amounts) }
 
-// Drop counts amounts that no bucket will be told.
+// Drop counts amounts that will never be written.
 func (s *Registry) Drop(amounts []plan.Signed) { s.tally.drop(amounts) }
 
-// Uncertain returns the amounts in doubt, and those that no bucket will be told.
+// Uncertain returns the amounts in doubt, and the dropped ones.
 func (s *Registry) Uncertain() (doubted, dropped []plan.Signed) { return s.tally.amounts() }
 
 // Silent is the number of buckets that do not answer.
@@ -177,8 +177,8 @@ func (s *Registry) Known(entity, resource string) *Lane {
 	return s.byKey.Again(bucketKey{entity, resource})
 }
 
-// Refilled tells the lane of a bucket, if it is remembered, that this process has filled
-// the bucket by hand.
+// Refilled marks the bucket's image as stale in its lane, if there is one, because this process has
+// filled the bucket by hand.
 func (s *Registry) Refilled(entity, resource string) {
 	if l := s.byKey.Get(bucketKey{entity, resource}); l != nil {
 		l.Refilled()
@@ -249,7 +249,7 @@ func (s *Registry) GiveBackLater(l *Lane, amounts []plan.Signed, incarnation []b
 	return kept
 }
 
-// Ask is the Asked of a request that is sent now.
+// Ask returns the instant and order of a request that is sent now.
 func (s *Registry) Ask() Asked { return Asked{At: s.NowMS(), Order: s.Tick()} }
 
 // passed returns the time in µs since the origin, for pacing. It never goes back, and every instant is
@@ -287,9 +287,9 @@ const (
 	lastProbe  = 10 * time.Second
 )
 
-// probe asks a bucket until it answers: at once, then after waits that double. While
-// the whole table does not answer, the table is probed instead; that it answers again says
-// nothing of the bucket. It returns false if the limiter is closed first.
+// probe asks a bucket until it answers: at once, then after waits that double. While the whole table
+// does not answer, it waits for the table's own probe. The bucket may still be silent when the table
+// answers. It returns false if the limiter is closed first.
 func (s *Registry) probe(l *Lane) bool {
 	for wait := FirstProbe; s.life.Err() == nil; wait = min(2*wait, lastProbe) {
 		if s.Table.Open() {
@@ -331,8 +331,7 @@ func (s *Registry) noticeForeign(l *Lane) {
 // mostPaced bounds how many paced lanes a process lists.
 const mostPaced = 1000
 
-// isPaced notes that a lane is paced, for the first time or longer, and notPaced that it is
-// not any more.
+// isPaced registers a paced lane, first in its pacing, and notPaced removes it.
 func (s *Registry) isPaced(l *Lane, p *pacer, first bool) {
 	if first && s.Trace != nil {
 		s.Trace.Paced(s.shown(l, p))

@@ -36,7 +36,7 @@ func (l *Lane) Ask(ctx context.Context, o *Op) {
 	}
 	for !dr.answered() {
 		b, wait, ok := dr.take()
-		if wait > 0 { // its caller waits beside it
+		if wait > 0 { // the caller waits for its op, not for the lane
 			go driver{lane: l}.run()
 			return
 		}

@@ -28,7 +28,7 @@ type sending struct {
 	ended func(Answer)
 }
 
-// begin prepares the delivery, and tells that the write is sent.
+// begin prepares the delivery, and reports the start of the write.
 func (w *sending) begin() {
 	l := w.lane
 	w.delivery = delivery{operation: l.owner.IDs.Operation(), slot: l.owner.IDs.Slot, creates: w.write.Kind == plan.Create, givesBack: w.givesBack}
@@ -69,7 +69,7 @@ func (w *sending) deliver() (delivered bool) {
 		}
 		abandoned := (d.try > 0 || waited) && w.abandoned(waited)
 		switch {
-		case d.unanswered > 0 && (abandoned || d.unanswered >= MaxUnconfirmed): // what became of those tries?
+		case d.unanswered > 0 && (abandoned || d.unanswered >= MaxUnconfirmed): // ask for the outcome of those tries
 			image, _, err := l.owner.access(l).readPatiently(w.ctx, l.sight.hint())
 			return w.book(d.found(image, err))
 		case abandoned:
@@ -107,7 +107,7 @@ func (w *sending) deliver() (delivered bool) {
 	}
 }
 
-// noteFailure notes whether a try that failed was answered, or throttled, by the bucket.
+// noteFailure records whether the bucket answered, or throttled, a failed try.
 func (w *sending) noteFailure(sent Answer, took time.Duration) {
 	if !silent(sent.Err) && heard(sent.Err) {
 		w.lane.Contact.NoteAnswer()
@@ -246,7 +246,7 @@ func (w *sending) settle(a Answer) {
 	l.requeue(s.again)
 }
 
-// pending reports whether an op's caller was told that it is under way.
+// pending reports whether an op's caller was answered while its write is in flight.
 func (w *sending) pending(o *Op) bool {
 	w.lane.mu.Lock()
 	defer w.lane.mu.Unlock()

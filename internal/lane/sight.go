@@ -7,8 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Asked says when a request was sent: at which time, in Unix ms of this process's clock, and
-// after which others. The clock may step, so it does not order answers.
+// Asked is the time of a request, in Unix ms of this process's clock, and its order among requests. The
+// clock may step, so it does not order answers.
 type Asked struct{ At, Order int64 }
 
 // sight is a process's knowledge of a bucket. Its methods take no lock and read no clock: their caller
@@ -30,7 +30,7 @@ type sight struct {
 	// process's clock. It is 0 for an image from which a write may be decided, but not a
 	// denial.
 	seenAt int64
-	// order is that of the request that showed the image.
+	// order is the order of the request that showed the image.
 	order int64
 	// seenTick is when the image's configuration was first seen in the bucket.
 	seenTick int64
@@ -110,8 +110,7 @@ func (s *sight) whole() bool {
 	return s.image != nil && s.image.Fingerprint != nil && s.image.HasRefilled
 }
 
-// compare says how a configuration that was read just now relates to the bucket's. No
-// configuration at all counts as older.
+// compare compares a newly read configuration with the bucket's. A nil configuration counts as older.
 func (s *sight) compare(cfg *plan.Config) plan.Standing {
 	if cfg == nil {
 		return plan.Older

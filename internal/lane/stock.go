@@ -23,7 +23,7 @@ type stock struct {
 	// as that left it.
 	cfg     *plan.Config
 	debited *schema.Image
-	// fetching means that an op that debits ahead is in the queue or under way.
+	// fetching means that the op of a prefetch is queued or in flight.
 	fetching bool
 	// timer lets held tokens lapse. It is nil while nothing is held.
 	timer *time.Timer

@@ -23,7 +23,7 @@ type Store interface {
 	Probe(ctx context.Context, key schema.Item) error
 }
 
-// Configs are the configurations of buckets. With group, the bucket is that of a group of
+// Configs reads the configurations of buckets. group means that the bucket is that of a group of
 // resources.
 type Configs interface {
 	// Reread reads the configuration after the call has begun, without the cache. It returns nil if
@@ -64,7 +64,7 @@ func (a Answer) unwritten() Result {
 	return Result{Err: a.Err, Unconfirmed: a.Verdict == ddb.Unconfirmed}
 }
 
-// Table says whether the table answers. It is open while it does not.
+// Table is the state of the table. It is open while the table does not answer.
 type Table interface {
 	// Open reports whether it does not.
 	Open() bool
@@ -77,7 +77,7 @@ type Table interface {
 	Probe(ctx context.Context) error
 }
 
-// Trace is told of writes. Its methods must be safe for concurrent use.
+// Trace observes writes. Its methods must be safe for concurrent use.
 type Trace interface {
 	// Begin is called before a write is first sent, with the context of the write. The
 	// write continues under the context that Begin returns. end is called once the
@@ -106,7 +106,7 @@ type Paced struct {
 	Reads bool
 	// Cause is the error of that request.
 	Cause error
-	// Interval is the least time between the starts of two writes, 0 for none.
+	// Interval is the least time between the starts of two writes; 0 if the writes are not spaced.
 	Interval time.Duration
 	// Throttled is when a request was last throttled; zero if the lane is not paced any
 	// more.

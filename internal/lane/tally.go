@@ -21,7 +21,7 @@ func (t *tally) doubt(amounts []plan.Signed) {
 	t.doubted = plan.Plus(t.doubted, plan.Absolute(amounts))
 }
 
-// await counts amounts that are under way; arrived takes them off again.
+// await counts amounts in flight; arrived takes them off again.
 func (t *tally) await(amounts []plan.Signed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -30,7 +30,7 @@ func (t *tally) await(amounts []plan.Signed) {
 
 func (t *tally) arrived(amounts []plan.Signed) { t.await(plan.Negated(amounts)) }
 
-// underWay are the amounts that are under way now.
+// underWay returns the amounts in flight.
 func (t *tally) underWay() []plan.Signed {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -50,7 +50,7 @@ type teller interface {
 	answers(ctx context.Context, key bucketKey) bool
 }
 
-// told is everything that waits to be told to buckets.
+// told holds all pending updates of buckets.
 type told struct {
 	// life ends when the limiter has been closed. work counts the work in flight.
 	life  context.Context
@@ -265,7 +265,7 @@ func (d *told) forget(w *untold) {
 	w.sent = part{}
 }
 
-// noteDropped counts and logs amounts that no bucket will be told.
+// noteDropped counts and logs amounts that will never be written.
 func (d *told) noteDropped(key bucketKey, amounts []plan.Signed, why string) {
 	if len(amounts) == 0 {
 		return
@@ -289,8 +289,8 @@ func (d *told) waiting() (buckets int, amounts []plan.Signed) {
 	return buckets, amounts
 }
 
-// Turns spaces the writes of several limiters of one process that nobody waits for: 50 a
-// second together. The zero value is ready.
+// Turns spaces the background writes of several limiters of one process: 50 a second together. The zero
+// value is ready.
 type Turns struct {
 	mu   sync.Mutex
 	next time.Time

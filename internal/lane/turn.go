@@ -62,7 +62,7 @@ func (t *turn) carry() (handed bool) {
 // written.
 func (t *turn) prepare() (w *sending, handed bool) {
 	l := t.lane
-	wary := l.sight.shared != 0 && t.wary() // a bucket that nobody else takes from costs no look at the clock
+	wary := l.sight.shared != 0 && t.wary() // an unshared bucket costs no read of the clock
 	if wary || (!l.sight.known || len(t.adjusts) > 0) && t.mustRead() {
 		if err := t.look(); err != nil {
 			return nil, t.fail(t.ops(), err)
@@ -209,7 +209,7 @@ func (t *turn) choose(wary bool) (w *sending, handed bool) {
 		return nil, false
 	}
 	for _, o := range d.move.carried {
-		if o.Prefetch { // the age of what it debits counts from now
+		if o.Prefetch { // the age of its tokens counts from now
 			o.debited = l.owner.elapsed()
 		}
 	}
@@ -251,7 +251,7 @@ func (t *turn) deny(unfit []excluded) (w *sending, handed bool) {
 	return nil, false
 }
 
-// markNotCarried notes that the write contains nothing of these ops.
+// markNotCarried marks ops of which the write has no amounts.
 func (t *turn) markNotCarried(ops []*Op) {
 	t.lane.mu.Lock()
 	defer t.lane.mu.Unlock()

@@ -53,7 +53,7 @@ func withoutZeros(amounts []plan.Signed) []plan.Signed {
 	return slices.DeleteFunc(slices.Clone(amounts), func(a plan.Signed) bool { return a.Amount == 0 })
 }
 
-// empty reports whether nothing is left to be told.
+// empty reports whether no update is pending or in flight.
 func (w *untold) empty() bool { return len(w.sizes()) == 0 }
 
 // sizes returns the absolute pending amounts, with those in flight.
@@ -97,7 +97,7 @@ func (w *untold) giveBack(b back) {
 func (w *untold) take() part {
 	w.sent, w.under = part{counts: w.counts, charged: w.charged}, w.cfg
 	w.counts, w.charged = nil, nil
-	if len(w.backs) > 0 && len(w.sent.charged) == 0 { // what goes by another window waits for its turn
+	if len(w.backs) > 0 && len(w.sent.charged) == 0 { // another window needs another write
 		w.sent.back = w.backs[0]
 		w.backs = slices.Delete(w.backs, 0, 1)
 	}

@@ -35,7 +35,7 @@ type Waiter struct {
 	served bool
 	// Patience is how long its caller waits altogether, 0 without end.
 	Patience time.Duration
-	// Wake receives a value when the waiter has to look again. It holds at most one.
+	// Wake receives a value when the waiter must check its turn again. It holds at most one.
 	Wake chan struct{}
 	// dispute is the fingerprint of other callers' limits under which it has already
 	// tried.
@@ -82,9 +82,9 @@ func (w *Waiter) fitsBeside(left plan.Rows) bool {
 // while a waiter stands in line. The zero value is ready.
 type Line struct {
 	mu sync.Mutex
-	// some is nil until somebody waits: a process remembers many lines.
+	// some is nil until the first waiter comes: a process remembers many lines.
 	some *standing
-	// waited means that somebody stands in line. mu is held while it is set.
+	// waited means that a waiter stands in line. mu is held while it is set.
 	waited atomic.Bool
 }
 
@@ -103,7 +103,7 @@ func (l *Line) standing() *standing {
 	return l.some
 }
 
-// Waited reports whether somebody stands in line.
+// Waited reports whether a waiter stands in line.
 func (l *Line) Waited() bool { return l.waited.Load() }
 
 // Behind is how far behind the exact time the next try is.
@@ -123,8 +123,8 @@ func (l *Line) tries() plan.Spread {
 	return l.some.spread
 }
 
-// Lost notes that a try of waiters, one at least, came, and that others were first. The first of
-// them brought the others along.
+// Lost records that a try of waiters, at least one, came too late: others were first. The first waiter
+// brought the others along.
 func (l *Line) Lost(tried ...*Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,7 +132,7 @@ func (l *Line) Lost(tried ...*Waiter) {
 	s.spread = s.spread.Lost(tried[0].Patience.Microseconds())
 }
 
-// Join puts a waiter into the line, behind those of a lower rank.
+// Join puts a waiter into the line, behind the waiters of a lower rank.
 func (l *Line) Join(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

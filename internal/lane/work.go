@@ -11,17 +11,17 @@ import (
 type work struct {
 	mu      sync.Mutex
 	running int
-	idle    chan struct{} // closed when nothing runs; made by who waits for it
+	idle    chan struct{} // closed when nothing runs; made by the waiter
 }
 
-// Started notes that some work has begun. Drain waits for it.
+// Started counts a piece of work that has begun. Drain waits for it.
 func (s *work) Started() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running++
 }
 
-// Stopped notes that work counted by Started has ended.
+// Stopped counts the end of a piece of work.
 func (s *work) Stopped() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
