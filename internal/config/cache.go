@@ -10,11 +10,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Store is the table as a Cache reads it.
+// Store is the part of the table that a Cache reads.
 type Store interface {
-	// ReadLevels reads items consistently, in one request. It asks for the owners if there may be
-	// limits in an older layout, and reads theirs. What has to be read beside them is the store's
-	// business.
+	// ReadLevels reads items consistently, in one request. It calls owners, and reads their limits, if there
+	// may be limits in an older layout. The store decides whether to read other items with them.
 	ReadLevels(ctx context.Context, keys []schema.Key, owners func() []schema.ConfigOwner) (map[schema.Key]schema.Item, error)
 	// ReadPlan reads the items of a plan consistently, in one request.
 	ReadPlan(ctx context.Context, keys []schema.Key) (map[schema.Key]schema.Item, error)
@@ -24,47 +23,47 @@ type Store interface {
 
 // Clock tells the time.
 type Clock interface {
-	// Source is the clock by which configurations grow old.
+	// Source returns the time of the clock by which configurations age.
 	Source() time.Time
-	// NowMS is DynamoDB's time, in Unix ms, as likely as it is known, and LatestMS the latest that it
-	// may be: by it raises end.
+	// NowMS returns the most likely time of DynamoDB's clock, in Unix ms, and LatestMS the latest possible
+	// one. Raises end by LatestMS.
 	NowMS() int64
 	LatestMS() int64
 }
 
-// Options are those of a Cache.
+// Options are the options of a Cache.
 type Options struct {
 	Store Store
 	Clock Clock
 	Keys  schema.Keys
 	// Tick returns a number larger than every number it returned before.
 	Tick func() int64
-	// Size bounds how many configurations are kept. TTL is how long one is fresh, and MaxStale how
-	// long past its TTL it is used while the table does not answer, and while reads bring no answer.
+	// Size bounds the number of configurations. TTL is the time for which one is fresh. MaxStale is the time
+	// past its TTL for which it is used during an outage, and while reads get no answer.
 	Size          int
 	TTL, MaxStale time.Duration
-	// Log receives what an operator should know.
+	// Log receives messages for operators.
 	Log *slog.Logger
-	// Loaded hears of each read, with its error.
+	// Loaded is called after each read, with its error.
 	Loaded func(key Key, took time.Duration, err error)
 }
 
-// Cache keeps resolved configurations. A configuration past its TTL is used for at most another TTL,
-// while one caller reads it again or because that read failed. If its read brings no answer, it is
-// used as long as Options.MaxStale says, whether the table is open or not: otherwise Allow would
-// admit without any limit although the buckets answer.
+// Cache caches resolved configurations. A configuration past its TTL is used for at most another TTL, while
+// one caller reads it again or because that read failed. If its read gets no answer, it is used until
+// Options.MaxStale, even if the breaker of the table is closed. Otherwise Allow would admit calls without any
+// limit although the buckets answer.
 //
-// What is kept has the raises that were in force when it was read. What is returned has those that
-// are in force now, but for held configurations, which say nothing once a raise has ended. A
-// configuration is read again once a raise of it has ended by NowMS, which stamps readings: before
-// that another reading would be from before the end, and could be brought to no bucket.
+// The cached configurations have the raises in force at their read. The returned ones have only the raises
+// that are still in force. A held configuration is not used once a raise has ended. A configuration is read
+// again once a raise of it has ended by NowMS, the clock that stamps readings. An earlier reading would have
+// a stamp from before the end, and no bucket would accept it.
 //
 // It is safe for concurrent use.
 type Cache struct {
 	store   Store
 	clock   Clock
 	keys    schema.Keys
-	own     bool // of this project's own counters, to which no level applies
+	own     bool // for this project's own counters, to which no level applies
 	tick    func() int64
 	log     *slog.Logger
 	loaded  func(Key, time.Duration, error)
@@ -72,7 +71,7 @@ type Cache struct {
 	given   givenConfigs
 	kinds   kinds
 
-	// evicted is closed at the next eviction; nil if nobody waits for it.
+	// evicted is closed at the next eviction. It is nil if no caller waits for one.
 	mu      sync.Mutex
 	evicted chan struct{}
 }
@@ -80,7 +79,7 @@ type Cache struct {
 // Held is a configuration that was fresh when it was taken.
 type Held = cache.Held[Key, *Resolved]
 
-// New makes a cache. It panics for a Size below 1.
+// New returns a cache. It panics for a Size below 1.
 func New(o Options) *Cache {
 	kept := cache.Options[*Resolved]{
 		Now: o.Clock.Source, TTL: o.TTL, Grace: o.TTL, Away: o.Store.Away, MaxStale: o.MaxStale,
@@ -95,10 +94,10 @@ func New(o Options) *Cache {
 	return &Cache{store: o.Store, clock: o.Clock, keys: o.Keys, own: schema.IsOwn(o.Keys.Prefix()), tick: o.Tick, log: o.Log, loaded: o.Loaded, loading: loading, given: newGivenConfigs(o.Size, kept)}
 }
 
-// TTL is how long a configuration is fresh.
+// TTL returns the time for which a configuration is fresh.
 func (c *Cache) TTL() time.Duration { return c.loading.TTL }
 
-// Fresh returns the configuration if it need not be read; nil otherwise.
+// Fresh returns the configuration if it is fresh; nil otherwise.
 func (c *Cache) Fresh(key GivenKey) *Resolved {
 	var cfg *Resolved
 	if key.Plan != "" {
@@ -112,7 +111,7 @@ func (c *Cache) Fresh(key GivenKey) *Resolved {
 	return cfg
 }
 
-// Hold is Fresh for a caller that asks for it again and again: see Still.
+// Hold is Fresh for repeated use: see Still.
 func (c *Cache) Hold(key Key) (Held, bool) {
 	held, ok := c.loading.Hold(key)
 	return held, ok && (held.Value.seldom == nil || !held.Value.ended(c.clock.LatestMS))
@@ -123,7 +122,7 @@ func (c *Cache) Still(held *Held, now time.Time) bool {
 	return (held.Value.seldom == nil || !held.Value.ended(c.clock.LatestMS)) && c.loading.Still(held, now)
 }
 
-// Last returns the configuration as last read, however old; nil if it is not kept.
+// Last returns the last read configuration of any age; nil if there is none.
 func (c *Cache) Last(key GivenKey) *Resolved {
 	var cfg *Resolved
 	if key.Plan != "" {
@@ -137,7 +136,7 @@ func (c *Cache) Last(key GivenKey) *Resolved {
 	return cfg
 }
 
-// ReadSince is when the oldest read of a configuration that is under way began.
+// ReadSince returns the start of the oldest read in flight of a configuration.
 func (c *Cache) ReadSince(key GivenKey) time.Time {
 	if key.Plan != "" {
 		return c.given.resolved.ReadSince(key)
@@ -145,7 +144,7 @@ func (c *Cache) ReadSince(key GivenKey) time.Time {
 	return c.loading.ReadSince(key.Key)
 }
 
-// Stats counts what the cache did.
+// Stats returns the counts of the cache.
 func (c *Cache) Stats() cache.Stats {
 	s, given := c.loading.Stats(), c.given.resolved.Stats()
 	return cache.Stats{

@@ -18,7 +18,7 @@ import (
 // milli is the number of millitokens in a token.
 const milli = 1000
 
-// plainOrigins are the origins of lists that one level has, and that hide nothing: keys share them.
+// plainOrigins are the shared origins of lists that come from one level and hide nothing.
 var plainOrigins = func() map[levels.Level]*plan.Origin {
 	origins := map[levels.Level]*plan.Origin{}
 	for _, level := range []levels.Level{
@@ -29,7 +29,7 @@ var plainOrigins = func() map[levels.Level]*plan.Origin {
 	return origins
 }()
 
-// Compile makes the configuration of a bucket of limits that schema.CheckLimits returned.
+// Compile makes the configuration of a bucket from limits that schema.CheckLimits returned.
 func Compile(limits []schema.ConfigLimit, level levels.Level, permanent bool, readAt, tick int64) *plan.Config {
 	c := &plan.Config{Origin: plainOrigins[level], Permanent: permanent, ReadAt: readAt, Tick: tick, Limits: make([]plan.Limit, len(limits))}
 	for i, l := range limits {
@@ -41,7 +41,7 @@ func Compile(limits []schema.ConfigLimit, level levels.Level, permanent bool, re
 	return c
 }
 
-// bit is the i-th bit if set is true, else 0.
+// bit returns the i-th bit if set is true, else 0.
 func bit(set bool, i int) uint32 {
 	if set {
 		return 1 << i
@@ -49,7 +49,7 @@ func bit(set bool, i int) uint32 {
 	return 0
 }
 
-// bucketLimit is a limit as a bucket has it.
+// bucketLimit converts a stored limit to a limit of a bucket.
 func bucketLimit(l schema.ConfigLimit, level levels.Level) plan.Limit {
 	rate := bucket.Rate{Burst: l.Burst * milli, Amount: l.RefillAmount * milli, Period: l.RefillPeriod.Milliseconds()}
 	if l.IsQuota() {
@@ -59,8 +59,8 @@ func bucketLimit(l schema.ConfigLimit, level levels.Level) plan.Limit {
 	return plan.Limit{Name: l.Name, Capacity: l.Capacity * milli, Level: string(level), Rate: rate, MaxDebt: l.MaxDebt * milli}
 }
 
-// Override returns a configuration with the limits of a call: they are added, or replace those of
-// the same name. None is removed.
+// Override returns a configuration with the limits of a call. They are added, or replace those of the same
+// name; it removes none.
 func Override(c *plan.Config, over []schema.ConfigLimit, readAt, tick int64) *plan.Config {
 	own := Compile(over, levels.Override, c.Permanent, readAt, tick)
 	out := *own
@@ -82,14 +82,14 @@ func Override(c *plan.Config, over []schema.ConfigLimit, readAt, tick int64) *pl
 		out.Money, out.Shadow = out.Money|from.Money>>at&1<<i, out.Shadow|from.Shadow>>at&1<<i
 	}
 	out.Fingerprint = fingerprint(out.Limits, c.Permanent)
-	if of := c.From(); counted != of.Counted || of.Phase != nil { // a raise ends in what is stored
+	if of := c.From(); counted != of.Counted || of.Phase != nil { // a raise ends by the stored configuration only
 		out.ChangeOrigin(func(o *plan.Origin) { o.Counted, o.Phase = counted, nil })
 	}
 	return &out
 }
 
-// fingerprint identifies limits, which are sorted by name, and their ttl policy in 8 bytes. It is
-// the same in every process, and differs when any parameter does.
+// fingerprint identifies limits, sorted by name, and their ttl policy in 8 bytes. It is the same in every
+// process, and differs when any parameter differs.
 func fingerprint(limits []plan.Limit, permanent bool) []byte {
 	buf := make([]byte, 1, 512)
 	if permanent {

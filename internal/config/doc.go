@@ -1,6 +1,5 @@
-// Package config knows what the stored configuration says about an entity on a resource: which
-// level's limits apply, whether anything is admitted at all, and what to do when the store does not
-// answer. It reads the levels from a Store, resolves them (a pure function of the items), makes the
-// configuration of a bucket of them once, and caches that. Its errors are reasons: package dynalimit
-// makes of them what its users see.
+// Package config resolves the stored configuration of an entity on a resource: the limits in force, whether
+// calls are blocked, and the policy for outages of the store. It reads the levels from a Store, resolves them
+// (a pure function of the items), compiles the configuration of a bucket once, and caches it. Its errors are
+// reasons; package dynalimit turns them into the errors that users see.
 package config

@@ -2,11 +2,11 @@ package config
 
 import "github.com/dynalimit/dynalimit/internal/schema"
 
-// Drop forgets one configuration, and ignores the reads of it that are under way.
+// Drop removes one configuration, and drops its reads in flight.
 func (c *Cache) Drop(key Key) { c.loading.Drop(key) }
 
-// Invalidate forgets the configurations of an entity on a resource, and ignores the reads of them
-// that are under way. "" is every entity, or every resource.
+// Invalidate removes the configurations of an entity on a resource, and drops their reads in flight. "" means
+// every entity, or every resource.
 func (c *Cache) Invalidate(entity, resource string) {
 	c.evict(func(k Key) bool {
 		return (entity == "" || k.Entity == entity) && (resource == "" || k.Resource == resource)
@@ -18,9 +18,9 @@ func (c *Cache) InvalidateEntities(ids map[string]bool) {
 	c.evict(func(k Key) bool { return ids[k.Entity] })
 }
 
-// InvalidateLevels forgets the configurations that levels of the owners are part of. It looks at each
-// once, however many the owners. It is called before a change is written, and after, because a read
-// that began before the write ended may have seen the old items.
+// InvalidateLevels removes the configurations that depend on levels of the owners. It looks at each once, for
+// any number of owners. Call it before and after the write of a change, because a read that began before the
+// end of the write may have the old items.
 func (c *Cache) InvalidateLevels(owners ...schema.ConfigOwner) {
 	levels, plans, ofPlans := map[schema.ConfigOwner]bool{}, map[string]bool{}, map[string]bool{}
 	for _, o := range owners {
@@ -42,23 +42,22 @@ func (c *Cache) InvalidateLevels(owners ...schema.ConfigOwner) {
 	}
 }
 
-// evict forgets the configurations whose key matches, and ignores the reads of them that are under
-// way.
+// evict removes the configurations with matching keys, and drops their reads in flight.
 func (c *Cache) evict(match func(Key) bool) {
 	c.loading.Evict(match)
 	c.given.evict(match)
 	c.wake()
 }
 
-// evictPlans forgets configurations made of plans on the resources that match, and ignores the reads
-// under way of those resources, for it is not known which plan they will meet.
+// evictPlans removes the configurations made from plans on the matching resources. It drops all reads in
+// flight of those resources, because their plans are not known yet.
 func (c *Cache) evictPlans(plans map[string]bool, match func(Key) bool) {
 	c.loading.EvictValues(match, func(cfg *Resolved) bool { return plans[cfg.Plan] })
 	c.given.evictPlans(plans, match)
 	c.wake()
 }
 
-// NextEviction is closed when configurations are next invalidated.
+// NextEviction returns a channel that is closed at the next invalidation.
 func (c *Cache) NextEviction() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

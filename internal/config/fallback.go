@@ -6,12 +6,12 @@ import (
 	"github.com/dynalimit/dynalimit/levels"
 )
 
-// Fallback are the limits of a limiter (Options.Limits). The bucket configuration made of them is
-// kept with the resolved configuration of an entity that has no limits of its own. Nil is a limiter
-// without limits of its own.
+// Fallback is the limits of a limiter (Options.Limits). The bucket configuration made from them is cached
+// with the resolved configuration of an entity that has no limits of its own. Nil is a limiter without limits
+// of its own.
 type Fallback struct{ compiled plan.Config }
 
-// NewFallback makes the limits of a limiter of those that schema.CheckLimits returned; nil of none.
+// NewFallback makes a Fallback from limits that schema.CheckLimits returned; nil for an empty list.
 func NewFallback(limits []schema.ConfigLimit) *Fallback {
 	if len(limits) == 0 {
 		return nil
@@ -19,16 +19,15 @@ func NewFallback(limits []schema.ConfigLimit) *Fallback {
 	return &Fallback{compiled: *Compile(limits, levels.Options, false, 0, 0)}
 }
 
-// At returns the limits as the configuration of a bucket that nothing was read of.
+// At returns the limits as the configuration of a bucket, with the given stamps of a read.
 func (f *Fallback) At(readAt, tick int64) *plan.Config {
 	c := f.compiled
 	c.ReadAt, c.Tick = readAt, tick
 	return &c
 }
 
-// LimitsOf returns the configuration of a bucket that a call charges; nil if nothing limits it.
-// Where the call charges it as a parent's, limits that were not made for the parent or its plan
-// are not charged.
+// LimitsOf returns the configuration of a bucket that a call charges; nil if the bucket has no limits. If the
+// call charges it as a parent's, it charges only the limits made for the parent or its plan.
 func (f *Fallback) LimitsOf(r *Resolved, parent bool) *plan.Config {
 	if parent {
 		return r.parentConfig()
@@ -60,7 +59,7 @@ type compiledFallback struct {
 	cfg  plan.Config
 }
 
-// Replaced reports whether a limit is one of the limiter's own, and stored levels replace those.
+// Replaced reports whether a limit is one of the limiter's own and stored levels replace those.
 func (f *Fallback) Replaced(n *Named, name string) bool {
 	if f == nil || len(n.Buckets) == 0 {
 		return false

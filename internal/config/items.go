@@ -5,7 +5,7 @@ import (
 	"github.com/dynalimit/dynalimit/levels"
 )
 
-// Items are the items of the levels; nil for one that does not exist.
+// Items are the items of the levels. Each is nil if it does not exist.
 type Items struct {
 	Entity, EntityDefault, Plan, PlanDefault, Resource, System schema.Item
 }
@@ -16,7 +16,7 @@ type layer struct {
 	item  schema.Item
 }
 
-// layers are the items in the order of their levels, the most specific first.
+// layers returns the items in the order of their levels, the most specific first.
 func (i *Items) layers() [6]layer {
 	return [...]layer{
 		{levels.Entity, i.Entity},

@@ -1,13 +1,13 @@
 package config
 
-// Key names one resolved configuration: that of an entity on a resource or, with Group, on a group
-// of resources.
+// Key identifies one resolved configuration: that of an entity on a resource or, with Group, on a group of
+// resources.
 type Key struct {
 	Entity, Resource string
 	Group            bool
 }
 
-// String is the key as text; '#' is in no identifier.
+// String returns the key as text; '#' is not allowed in identifiers.
 func (k Key) String() string {
 	if k.Group {
 		return k.Entity + "#" + k.Resource + "#"
@@ -15,24 +15,24 @@ func (k Key) String() string {
 	return k.Entity + "#" + k.Resource
 }
 
-// GivenKey names a configuration with the plan that a call gives; empty for none. The plan counts
-// where the entity's record names none.
+// GivenKey identifies a configuration with the plan that a call gives, if any. The plan counts if the
+// entity's record names none.
 type GivenKey struct {
 	Key
 	Plan string
 }
 
-// String is the key as text; '#' is in no identifier.
+// String returns the key as text; '#' is not allowed in identifiers.
 func (k GivenKey) String() string { return k.Key.String() + "#" + k.Plan }
 
-// planItemsKey is the key of the items of the plan that the call gives.
+// planItemsKey returns the key of the items of the plan that the call gives.
 func (k GivenKey) planItemsKey() planKey { return planKey{k.Plan, k.Resource, k.Group} }
 
-// planKey names the items of a plan for a resource or a group.
+// planKey identifies the items of a plan for a resource or a group.
 type planKey struct {
 	plan, resource string
 	group          bool
 }
 
-// String is the key as text.
+// String returns the key as text.
 func (k planKey) String() string { return Key{k.plan, k.resource, k.group}.String() }

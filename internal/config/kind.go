@@ -7,53 +7,52 @@ import (
 	"github.com/dynalimit/dynalimit/levels"
 )
 
-// Kind is the part of a configuration that many have alike: those of one Cache share it, so that it
-// takes no room in a cache of many. It is never changed.
+// Kind is the part of a configuration that many have in common. The configurations of one Cache share it,
+// which saves memory. It is never changed.
 type Kind struct {
 	answers
-	// Groups are those of the resource, sorted; empty of a group.
+	// Groups are the groups of the resource, sorted; empty for a group.
 	Groups []string
 }
 
-// answers are the parts of a Kind that can be compared.
+// answers are the comparable parts of a Kind.
 type answers struct {
-	// Level is the level that won: where the limits came from, or which is unlimited; "" when no
-	// level says either.
+	// Level is the level that won: the source of the limits, or the level that is unlimited; "" for neither.
 	Level levels.Level
-	// Blocked is the level that admits nothing, "" for none.
+	// Blocked is the level that blocks calls; "" if they are not blocked.
 	Blocked levels.Level
-	// Plan is the plan that the entity's record names, or that the call gives, "" for none.
+	// Plan is the plan that the entity's record names, or that the call gives; "" without a plan.
 	Plan string
-	// OnUnavailable is the policy of the most specific level that has one, and SystemPolicy the
-	// system's own; "" for none.
+	// OnUnavailable is the policy of the most specific level that has one, and SystemPolicy the system's own;
+	// "" for no policy.
 	OnUnavailable, SystemPolicy string
 	// Permanent means that some limits are the entity's own, so that its bucket has no ttl.
 	Permanent bool
-	// Unlimited means that the level that won lifts all limits, Options' too. Counted means that a
-	// level is unlimited and that less specific limits, or else Options', count its calls.
+	// Unlimited means that the level that won lifts all limits, including those of Options. Counted means
+	// that a level is unlimited, while less specific limits, or else those of Options, count its calls.
 	Unlimited, Counted bool
-	// Cascade and Detached are those of the entity's record. SaysParent means that the record says
-	// something of a parent; one that is being deleted says nothing.
+	// Cascade and Detached are those of the entity's record. SaysParent means that the record decides about a
+	// parent. A record in deletion does not.
 	Cascade, Detached, SaysParent bool
-	// Record means that the entity has a record that is not being deleted. Recorded means that it has
-	// one, or a level of its own for the resource or for all resources.
+	// Record means that the entity has a record that is not in deletion. Recorded means that it has any
+	// record, or a level of its own for the resource or for all resources.
 	Record, Recorded bool
-	// Group means that it is of a group of resources.
+	// Group means that the configuration is of a group of resources.
 	Group bool
 	// groups are Groups, with commas between.
 	groups string
 }
 
-// mostKinds bounds how many kinds are known at a time.
+// mostKinds bounds the number of known kinds.
 const mostKinds = 1000
 
-// kinds are those of the configurations of a Cache. The zero value is ready.
+// kinds are the kinds of the configurations of a Cache. The zero value is ready.
 type kinds struct {
 	mu    sync.Mutex
 	known map[answers]*Kind
 }
 
-// share returns the one kind of the answers, on a resource of groups.
+// share returns the shared kind of the answers, for a resource of groups.
 func (s *kinds) share(a answers, groups []string) *Kind {
 	a.groups = strings.Join(groups, ",")
 	s.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// withRaises returns the configuration from an instant on, in Unix ms: with the raises that have not
-// ended then, followed by that of the same items after each end. c is without any.
+// withRaises returns the configuration from an instant on, in Unix ms: with the raises still in force then,
+// followed by the configurations after each end. c is the configuration without raises.
 func (c *Resolved) withRaises(v *Verdict, from int64) *Resolved {
 	inForce, _, ends := v.At(from)
 	if ends == 0 {
@@ -32,13 +32,12 @@ func (c *Resolved) withRaises(v *Verdict, from int64) *Resolved {
 	}
 }
 
-// ended reports whether the first raise of the configuration to end has ended at a time, in Unix ms.
-// Only a configuration with seldom may have a raise.
+// ended reports whether the first end of a raise has passed, at a time in Unix ms. c.seldom must not be nil.
 func (c *Resolved) ended(now func() int64) bool {
 	return c.seldom.after != nil && now() >= c.Limits.From().Phase.Until
 }
 
-// inForce returns the configuration without raises that have ended by the latest time that it may be.
+// inForce returns the configuration without the raises that may have ended by now.
 func (c *Cache) inForce(cfg *Resolved) *Resolved {
 	for cfg.seldom != nil && cfg.ended(c.clock.LatestMS) {
 		cfg = cfg.seldom.after

@@ -10,22 +10,22 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// givenConfigs are the configurations of entities whose calls give a plan (WithPlan). They have a
-// cache of their own, so that made-up plans of made-up entities push out nothing else. The items of
-// a plan are cached once for all entities.
+// givenConfigs are the configurations of entities with calls that give a plan (WithPlan). They have a cache
+// of their own, so that made-up plans of made-up entities evict no other configurations. The items of a plan
+// are cached once for all entities.
 type givenConfigs struct {
 	resolved *cache.Loading[GivenKey, *Resolved]
 	plans    *cache.Loading[planKey, *planItems]
-	// of is the plan that was last given for an entity.
+	// of has the last given plan of each entity.
 	of *cache.Recent[string, givenPlan]
-	// disputeOnce logs the first entity for which two plans are given.
+	// disputeOnce logs the first entity with two given plans.
 	disputeOnce sync.Once
 }
 
 // givenPlan is the plan that a call gave for an entity.
 type givenPlan struct{ entity, plan string }
 
-// newGivenConfigs makes the caches: a quarter of a size, for as long as a configuration is fresh.
+// newGivenConfigs makes the caches with a quarter of a size.
 func newGivenConfigs(size int, o cache.Options[*Resolved]) givenConfigs {
 	size = max(1, size/4)
 	resolved, _ := cache.NewLoading[GivenKey](size, o) // a size below 1 was refused
@@ -36,7 +36,7 @@ func newGivenConfigs(size int, o cache.Options[*Resolved]) givenConfigs {
 	return givenConfigs{resolved: resolved, plans: plans, of: of}
 }
 
-// fresh returns a configuration if neither it nor its plan need be read.
+// fresh returns a configuration if both it and its plan are fresh.
 func (g *givenConfigs) fresh(key GivenKey) *Resolved {
 	c := g.resolved.Fresh(key)
 	if c == nil || c.givenPlan() != nil && g.plans.Fresh(key.planItemsKey()) != c.givenPlan() {
@@ -45,7 +45,7 @@ func (g *givenConfigs) fresh(key GivenKey) *Resolved {
 	return c
 }
 
-// get returns a configuration. One that was made of a plan which has changed since is read again.
+// get returns a configuration. It reads one again if the plan has changed since.
 func (g *givenConfigs) get(ctx context.Context, read *levelRead) (*Resolved, error) {
 	c, err := g.resolved.Get(ctx, read.key, read.load)
 	if err != nil || c.givenPlan() == nil {
@@ -59,7 +59,7 @@ func (g *givenConfigs) get(ctx context.Context, read *levelRead) (*Resolved, err
 	return g.resolved.Get(ctx, read.key, read.load)
 }
 
-// items are those of the plan that a call gives.
+// items returns the items of the plan that a call gives.
 func (g *givenConfigs) items(ctx context.Context, read *levelRead) (*planItems, error) {
 	key := read.key.planItemsKey()
 	return g.plans.Get(ctx, key, func(ctx context.Context) (*planItems, error) {
@@ -74,10 +74,10 @@ func (g *givenConfigs) items(ctx context.Context, read *levelRead) (*planItems, 
 	})
 }
 
-// sameItem reports whether an item has not changed.
+// sameItem reports whether two items are equal.
 func sameItem(a, b schema.Item) bool { return reflect.DeepEqual(a, b) }
 
-// noteDispute logs the first entity for which calls give two plans.
+// noteDispute logs the first entity with calls that give two plans.
 func (g *givenConfigs) noteDispute(ctx context.Context, log *slog.Logger, entity, plan string) {
 	last := g.of.Get(entity)
 	if last != nil && last.plan == plan {
@@ -93,13 +93,13 @@ func (g *givenConfigs) noteDispute(ctx context.Context, log *slog.Logger, entity
 	})
 }
 
-// evict forgets the configurations that match, and the plans on their resources.
+// evict removes the matching configurations, and the plans on their resources.
 func (g *givenConfigs) evict(match func(Key) bool) {
 	g.resolved.Evict(func(k GivenKey) bool { return match(k.Key) })
 	g.plans.Evict(func(k planKey) bool { return match(Key{"", k.resource, k.group}) })
 }
 
-// evictPlans forgets plans on the resources that match, and what was made of them.
+// evictPlans removes plans on the matching resources, and the configurations made from them.
 func (g *givenConfigs) evictPlans(plans map[string]bool, match func(Key) bool) {
 	g.plans.Evict(func(k planKey) bool { return plans[k.plan] && match(Key{"", k.resource, k.group}) })
 	g.resolved.EvictValues(func(k GivenKey) bool { return match(k.Key) }, func(c *Resolved) bool { return plans[c.Plan] })

@@ -9,10 +9,10 @@ import (
 	"github.com/dynalimit/dynalimit/levels"
 )
 
-// Raise is a raise of a limit, with the level that it is stored in.
+// Raise is a raise of a limit, with its level.
 type Raise struct {
 	schema.ConfigRaise
-	// Level is where it is stored.
+	// Level is the level that stores the raise.
 	Level levels.Level
 }
 
@@ -23,8 +23,8 @@ func (v *Verdict) addRaises(level levels.Level, raises []schema.ConfigRaise) {
 	}
 }
 
-// dropIdleRaises drops the raises that raise no limit in force: a level raises its own limits and
-// those of less specific levels.
+// dropIdleRaises drops the raises without a limit in force to raise. A level raises its own limits and those
+// of less specific levels.
 func (v *Verdict) dropIdleRaises() {
 	v.Raises = slices.DeleteFunc(v.Raises, func(r Raise) bool {
 		return !slices.ContainsFunc(v.Limits, func(l Limit) bool {
@@ -40,10 +40,9 @@ func rank(level levels.Level) int {
 	return slices.IndexFunc(layers[:], func(l layer) bool { return l.level == level })
 }
 
-// Of returns a limit as the raise makes it: the capacity of the raise, the refill in proportion, and
-// a burst of no less than the capacity. It returns false for a limit that the raise does not raise:
-// a quota, one of another name or period, one that is as large already, and one whose refill would
-// be too large.
+// Of returns a raised limit: with the capacity of the raise, the refill in proportion, and a burst of no less
+// than the capacity. It returns false for a limit that the raise does not apply to: a quota, one of another
+// name or period, one that is as large already, and one with too large a raised refill.
 func (r Raise) Of(l schema.ConfigLimit) (schema.ConfigLimit, bool) {
 	if l.Name != r.Name || l.Window != "" || l.PeriodSeconds() != r.PeriodSeconds || l.Capacity >= r.Capacity || l.Capacity < 1 || l.RefillAmount < 1 || r.Capacity > schema.MaxTokens {
 		return l, false
@@ -60,11 +59,11 @@ func (r Raise) Of(l schema.ConfigLimit) (schema.ConfigLimit, bool) {
 	return l, true
 }
 
-// EndsMS is the end in Unix ms.
+// EndsMS returns the end in Unix ms.
 func (r Raise) EndsMS() int64 { return r.Until * 1000 }
 
-// At returns the limits in force at an instant, in Unix ms: each with the largest raise that has not
-// ended. raised are those raises, and ends is when the first of them ends; 0 for none.
+// At returns the limits in force at an instant, in Unix ms: each with its largest raise that has not ended.
+// raised are those raises. ends is the first of their ends; 0 without raises.
 func (v *Verdict) At(ms int64) (limits []Limit, raised []Raise, ends int64) {
 	limits = slices.Clone(v.Limits)
 	for i := range limits {

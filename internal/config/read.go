@@ -9,18 +9,18 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Found is a configuration. Read means that it was read for this caller, and Bucket is then the
-// bucket's item, nil for none: it was read with it.
+// Found is a configuration. Read means that it was read for this caller. Bucket is then the item of the
+// bucket, from the same read; nil if it does not exist.
 type Found struct {
 	*Resolved
 	Bucket schema.Item
 	Read   bool
 }
 
-// Load returns the stored configuration of an entity on a resource that is not fresh. One consistent
-// read brings the entity's record, the four levels and the bucket, and a second one the plan's two
-// levels if the record names a plan. The caller waits until then, if it is not zero; the read goes on
-// for others. It fails with a reason, or with an error of the store.
+// Load returns the configuration of an entity on a resource, and reads it if it is not fresh. One consistent
+// read gets the entity's record, the four levels and the bucket. A second one gets the plan's two levels if
+// the record names a plan. The caller waits until then, unless it is zero; the read goes on for others. It
+// fails with a reason, or with an error of the store.
 func (c *Cache) Load(ctx context.Context, key GivenKey, until time.Time) (Found, error) {
 	caller := ctx
 	if !until.IsZero() {
@@ -45,7 +45,7 @@ func (c *Cache) Load(ctx context.Context, key GivenKey, until time.Time) (Found,
 	return Found{}, err
 }
 
-// Reread returns the configuration by a read that began after the call, and stores it in the cache.
+// Reread reads the configuration by a read that begins after the call, and stores it in the cache.
 func (c *Cache) Reread(ctx context.Context, key GivenKey) (cfg *Resolved, err error) {
 	read := &levelRead{of: c, key: key, forced: true}
 	if key.Plan != "" {
@@ -59,13 +59,13 @@ func (c *Cache) Reread(ctx context.Context, key GivenKey) (cfg *Resolved, err er
 	return c.inForce(cfg), nil
 }
 
-// Said is what the levels say about an entity on a resource, with what the entity's record says.
+// Said is the verdict of the levels about an entity on a resource, with the entity's record.
 type Said struct {
 	Verdict
 	Record schema.EntityRecord
 }
 
-// Read reads what the levels say. It neither reads nor changes the cache.
+// Read reads the verdict of the levels. It neither reads nor changes the cache.
 func (c *Cache) Read(ctx context.Context, key Key) (Said, error) {
 	read := &levelRead{of: c, key: GivenKey{Key: key}, forced: true}
 	items, _, err := read.items(ctx)
@@ -76,18 +76,18 @@ func (c *Cache) Read(ctx context.Context, key Key) (Said, error) {
 	return Said{v, items.record}, err
 }
 
-// levelRead is one read of a configuration, and of the bucket that goes by it.
+// levelRead is one read of a configuration, and of the bucket that it configures.
 type levelRead struct {
 	of  *Cache
 	key GivenKey
-	// forced means that it is read whatever is cached: without the bucket, and its failure
-	// is its caller's alone.
+	// forced means that it is read regardless of the cache: without the bucket, and a failure goes to its
+	// caller alone.
 	forced bool
-	// done is what it brought, once it has ended.
+	// done is the result, once the read has ended.
 	done atomic.Pointer[Found]
 }
 
-// found returns a configuration that the cache brought, with the bucket if this read brought it.
+// found returns a configuration from the cache, with the bucket if this read fetched both.
 func (r *levelRead) found(cfg *Resolved) Found {
 	now := cfg
 	if cfg.seldom != nil {
@@ -99,7 +99,7 @@ func (r *levelRead) found(cfg *Resolved) Found {
 	return Found{Resolved: now}
 }
 
-// load reads and resolves, and tells Options.Loaded.
+// load reads and resolves a configuration, and calls Options.Loaded.
 func (r *levelRead) load(ctx context.Context) (*Resolved, error) {
 	c := r.of
 	began := c.clock.Source()
@@ -120,8 +120,8 @@ func (r *levelRead) load(ctx context.Context) (*Resolved, error) {
 	return nil, err
 }
 
-// items reads the items that a configuration is resolved from, and the bucket unless the read is
-// forced. The plan's are read once the entity's record has named it.
+// items reads the items of a configuration, and the bucket unless the read is forced. The items of the plan
+// are read after the entity's record, which names it.
 func (r *levelRead) items(ctx context.Context) (*levelItems, schema.Item, error) {
 	c, key := r.of, r.key
 	items := &levelItems{readAt: c.clock.NowMS(), tick: c.tick(), group: key.Group}
@@ -153,7 +153,7 @@ func (r *levelRead) items(ctx context.Context) (*levelItems, schema.Item, error)
 		items.record, items.recorded = schema.DecodeLink(item), true
 	}
 	record := items.record
-	if key.Plan != "" && (record.Plan == "" || record.Deleting) { // the record says nothing of a plan
+	if key.Plan != "" && (record.Plan == "" || record.Deleting) { // the record names no plan
 		if items.given, err = c.given.items(ctx, r); err != nil {
 			return nil, nil, err
 		}
@@ -167,7 +167,7 @@ func (r *levelRead) items(ctx context.Context) (*levelItems, schema.Item, error)
 	return items, found[bucket], err
 }
 
-// owners are those whose levels a configuration is made of, but for the plan.
+// owners returns the owners of the levels of a configuration, except the plan.
 func (r *levelRead) owners() []schema.ConfigOwner {
 	if r.of.own {
 		return nil
@@ -201,8 +201,8 @@ func (r *levelRead) plan(ctx context.Context, plan string) (own, all schema.Item
 	return own, all, nil
 }
 
-// mostSpecific are the items of an owner for a resource and for every resource. A
-// resource of the default's name has no item besides the default's.
+// mostSpecific returns the items of an owner for a resource and for every resource. A resource with the
+// default's name has only the default's item.
 func mostSpecific(found map[schema.Key]schema.Item, ofResource, ofAll schema.Key) (own, all schema.Item) {
 	if ofResource != ofAll {
 		own = found[ofResource]

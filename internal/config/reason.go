@@ -7,13 +7,13 @@ import (
 	"github.com/dynalimit/dynalimit/levels"
 )
 
-// Invalid is the reason why a configuration, or a call under it, is refused.
+// Invalid is the reason for refusing a configuration, or a call under it.
 type Invalid struct {
 	// Field names the input, such as "stored limits of level system".
 	Field string
-	// Reason says what is wrong and what would be right.
+	// Reason describes the error and the way to correct it.
 	Reason string
-	// Fix is what to do about it; empty for none.
+	// Fix is the remedy, if there is a known one.
 	Fix fault.Fix
 }
 
@@ -25,7 +25,7 @@ var ErrOutOfTime = errors.New("no answer within Options.Timeout")
 // StoredField names the stored limits of a level in errors.
 func StoredField(level levels.Level) string { return "stored limits of level " + string(level) }
 
-// isAnswer reports whether the error of a read says that the table, or an item of it, cannot be used.
+// isAnswer reports whether the error of a read means that the table, or an item of it, cannot be used.
 func isAnswer(err error) bool {
 	_, malformed := errors.AsType[*Malformed](err)
 	_, invalid := errors.AsType[*Invalid](err)

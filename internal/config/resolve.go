@@ -10,47 +10,46 @@ import (
 	"github.com/dynalimit/dynalimit/levels"
 )
 
-// Verdict is what the items say together.
+// Verdict is the resolved configuration of the items.
 type Verdict struct {
-	// Level is the most specific level that has a list or is unlimited; empty for none.
+	// Level is the most specific level that has a list or is unlimited; empty if no level is either.
 	Level levels.Level
-	// Limits are those in force, sorted by name; none if nothing limits.
+	// Limits are the limits in force, sorted by name. They may be empty.
 	Limits []Limit
-	// Unlimited means that no limit applies: the walk came to a level that is unlimited, or
-	// every limit was lifted by name. Limits is then empty, or all of them are counted alone.
+	// Unlimited means that no limit applies: the walk came to a level that is unlimited, or every limit was
+	// lifted by name. Limits is then empty, or all of them are counted only.
 	Unlimited bool
-	// Counted is the most specific level that is unlimited and counted; empty for none. Limits of
-	// less specific levels are in shadow.
+	// Counted is the most specific level that is unlimited and counted, if any. Limits of less specific
+	// levels are in shadow.
 	Counted levels.Level
-	// Blocked is the most specific level that blocks and that no level lifts, empty for none. It
-	// matters whichever level won.
+	// Blocked is the most specific level with a block that no level lifts, if any. It applies under every
+	// level that won.
 	Blocked levels.Level
-	// Admitted is the most specific level that lifts a block with exceptions, empty for none.
+	// Admitted is the most specific level that lifts a block with exceptions, if any.
 	Admitted levels.Level
-	// Policy says what to do when the store does not answer: that of PolicyLevel, which
-	// is the most specific level that has one; both are empty for none.
+	// Policy is the outage policy of PolicyLevel, the most specific level that has one. Both are empty
+	// without a policy.
 	Policy      string
 	PolicyLevel levels.Level
-	// SystemPolicy is what the system's item alone says of that.
+	// SystemPolicy is the outage policy of the system's item alone.
 	SystemPolicy string
-	// Groups are those of the resource, sorted, whichever level won.
+	// Groups are the groups of the resource, sorted. They do not depend on the level that won.
 	Groups []string
-	// Hidden are the limits that less specific levels have and that are not in force, because
-	// the walk ended before them. They are in the order of their levels and then of their names;
-	// each is named once.
+	// Hidden are the limits of less specific levels that are not in force, because the walk ended before
+	// them. They are in the order of their levels and then of their names; each is named once.
 	Hidden []Hidden
-	// Lifted are the limits that a level takes away by name, sorted by name, each with the most
-	// specific level that does.
+	// Lifted are the limits that a level takes away by name, sorted by name, each with the most specific
+	// level that does so.
 	Lifted []Hidden
-	// Raises are those of limits that are in force, the most specific level first. Limits are
-	// without them: see At.
+	// Raises are the raises of limits in force, the most specific level first. Limits does not include them:
+	// see At.
 	Raises []Raise
 }
 
-// Limit is a limit that is in force, with the level that it comes from.
+// Limit is a limit in force, with its level.
 type Limit struct {
 	schema.ConfigLimit
-	// Level is where it is stored.
+	// Level is the level that stores the limit.
 	Level levels.Level
 	// Counted means that it is in shadow because a more specific level is unlimited and counted.
 	Counted bool
@@ -58,32 +57,30 @@ type Limit struct {
 
 // Hidden is a limit that is not in force because a more specific level won.
 type Hidden struct {
-	// Name is the limit's.
+	// Name is the name of the limit.
 	Name string
 	// Level is the most specific level that has it.
 	Level levels.Level
 }
 
-// Malformed says that an item cannot be understood, so that it is not known what it
-// limits.
+// Malformed is the error of an item that cannot be decoded, so that its limits are unknown.
 type Malformed struct {
-	// Level is the item's.
+	// Level is the level of the item.
 	Level levels.Level
-	// Err says what is wrong with it.
+	// Err is the decoding error.
 	Err error
 }
 
 func (e *Malformed) Error() string { return fmt.Sprintf("level %s: %v", e.Level, e.Err) }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the decoding error.
 func (e *Malformed) Unwrap() error { return e.Err }
 
-// Resolve applies the levels. It walks them from the most specific one on. A level's list is put
-// by name over those of less specific levels if the level extends. A level that does not extend,
-// or is unlimited and not counted, ends the walk, and so does the system. A block does not touch the walk: leases
-// that are out go by the limits. A more specific level that admits lifts a block with exceptions,
-// and no level lifts another block. It fails with *Malformed if an item on the walk, or the marks of
-// any item, cannot be understood.
+// Resolve applies the levels, from the most specific one on. The list of a level that extends is put over
+// those of less specific levels, by name. The walk ends at the system, at a level that does not extend, and
+// at one that is unlimited and not counted. A block does not affect the walk, because open leases go by the
+// limits. A more specific level that admits lifts a block with exceptions; no level lifts another block. It
+// fails with *Malformed if it cannot decode an item on the walk, or the marks of any item.
 func Resolve(items Items) (Verdict, error) {
 	var v Verdict
 	var admits levels.Level // the most specific level that admits
@@ -130,9 +127,8 @@ func Resolve(items Items) (Verdict, error) {
 	return v, nil
 }
 
-// offer adds the list of the next less specific level. It reports whether the walk ends there.
-// Limits count before the mark of unlimited: a writer that does not know the mark may have put
-// them beside it.
+// offer adds the list of the next less specific level. It reports whether the walk ends there. Limits count
+// before the mark of unlimited, because a writer that does not know the mark may have left both.
 func (v *Verdict) offer(l layer, marks schema.Marks) (ended bool, err error) {
 	if !schema.HasList(l.item) {
 		raises, err := schema.DecodeRaises(l.item)
@@ -151,7 +147,7 @@ func (v *Verdict) offer(l layer, marks schema.Marks) (ended bool, err error) {
 	}
 	item, err := schema.DecodeConfig(l.item)
 	if err != nil && v.Unlimited {
-		return true, nil // it limits nothing, and counts nothing either
+		return true, nil // without limits, nothing is counted either
 	}
 	if err != nil {
 		return false, &Malformed{l.level, err}
@@ -180,12 +176,12 @@ func (v *Verdict) has(name string) bool {
 	return slices.ContainsFunc(v.Limits, func(w Limit) bool { return w.Name == name })
 }
 
-// isNamed reports whether a limit is in a list of those that are not in force.
+// isNamed reports whether a limit is in a list of hidden or lifted ones.
 func isNamed(list []Hidden, name string) bool {
 	return slices.ContainsFunc(list, func(h Hidden) bool { return h.Name == name })
 }
 
-// hide notes the limits of a level behind the end of the walk.
+// hide records the limits of a level behind the end of the walk.
 func (v *Verdict) hide(l layer) {
 	for _, name := range schema.LimitNames(l.item) {
 		if !v.has(name) && !isNamed(v.Lifted, name) && !isNamed(v.Hidden, name) {
@@ -194,7 +190,7 @@ func (v *Verdict) hide(l layer) {
 	}
 }
 
-// known is a stored policy; "" for one that this version does not know.
+// known returns a stored policy, or "" if this version does not know it.
 func known(policy string) string {
 	switch policy {
 	case "block", "allow", "local":

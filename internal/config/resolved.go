@@ -15,34 +15,35 @@ import (
 // Resolved is the configuration of an entity on a resource. It is never changed once built.
 type Resolved struct {
 	*Kind
-	// ParentID is that of the entity's record; "" for none.
+	// ParentID is the parent in the entity's record; "" without one.
 	ParentID string
 	// ReadAt and Tick were taken before the read: DynamoDB's time in milliseconds, and Options.Tick.
 	ReadAt, Tick int64
-	// Limits is the bucket's configuration, nil without stored limits. See Fallback.LimitsOf.
+	// Limits is the bucket's configuration. It is nil without stored limits. See Fallback.LimitsOf.
 	Limits *plan.Config
 
-	// fallback is made of the limits of a limiter, for an entity without any.
+	// fallback is made from the limits of a limiter, for an entity without stored ones.
 	fallback atomic.Pointer[compiledFallback]
-	// asParent is for calls of the entity's children, nil until it is needed.
+	// asParent is the configuration for calls of the entity's children. It is nil until it is needed.
 	asParent atomic.Pointer[plan.Config]
-	// seldom is what few have, nil for none of it.
+	// seldom has the rare parts. It may be nil.
 	seldom *seldom
 }
 
-// seldom is what few configurations have.
+// seldom has the rare parts of a configuration.
 type seldom struct {
-	// after is made of the same items for the time after the end of the first raise, nil without a raise.
+	// after is made from the same items, for the time after the first end of a raise. It is nil without a
+	// raise.
 	after *Resolved
-	// given are the items of the plan that calls give; nil where the record names the plan, or none
-	// is given.
+	// given are the items of the plan that calls give. It is nil without such a plan, and if the record names
+	// a plan.
 	given *planItems
 }
 
-// HasGivenPlan reports whether the plan is one that calls give, because the entity's record names none.
+// HasGivenPlan reports whether calls give the plan, because the entity's record names none.
 func (c *Resolved) HasGivenPlan() bool { return c.givenPlan() != nil }
 
-// givenPlan are the items of the plan that calls give, nil for none.
+// givenPlan returns the items of the plan that calls give, or nil.
 func (c *Resolved) givenPlan() *planItems {
 	if c.seldom == nil {
 		return nil
@@ -50,14 +51,14 @@ func (c *Resolved) givenPlan() *planItems {
 	return c.seldom.given
 }
 
-// levelItems are the items a configuration is resolved from; nil for one that does not exist.
+// levelItems are the items from which a configuration is resolved. An item that does not exist is nil.
 type levelItems struct {
 	Items
-	// record is the entity's, and recorded means that there is one.
+	// record is the entity's record, and recorded means that it exists.
 	record   schema.EntityRecord
 	recorded bool
-	// group means that they are of a group of resources: only records made for it count,
-	// because any other would cap the sum of all resources at the limits of one.
+	// group means that they are of a group of resources. Only records made for the group count then, because
+	// any other would cap the sum of all resources at the limits of one.
 	group bool
 	// given are the items of the plan, if the call gives it.
 	given *planItems
@@ -65,15 +66,15 @@ type levelItems struct {
 	readAt, tick int64
 }
 
-// planItems are the items of a plan for a resource and for every resource. What is read again and has
-// not changed keeps its value, so that configurations made of it stay.
+// planItems are the items of a plan for a resource and for every resource. If a new read finds them
+// unchanged, the old value stays, and with it the configurations made from it.
 type planItems struct {
 	plan     string
 	own, all schema.Item
 }
 
-// resolve applies the levels of configuration. It fails with a reason if the winning item cannot be
-// understood, because then it is not known what it limits.
+// resolve applies the levels of configuration. It fails with a reason if the winning item cannot be decoded,
+// because then its limits are unknown.
 func (s *kinds) resolve(items *levelItems) (*Resolved, error) {
 	v, err := items.verdict()
 	if err != nil {
@@ -107,8 +108,7 @@ func (s *kinds) resolve(items *levelItems) (*Resolved, error) {
 	return cfg, nil
 }
 
-// compile makes the bucket's configuration of the limits in force. given means that the call gave
-// the plan.
+// compile makes the bucket's configuration from the limits in force. given means that the call gave the plan.
 func (v *Verdict) compile(of *Resolved, given bool) *plan.Config {
 	c := Compile(storedOf(v.Limits), v.Level, of.Permanent, of.ReadAt, of.Tick)
 	c.Group = of.Group
@@ -129,7 +129,7 @@ func (v *Verdict) compile(of *Resolved, given bool) *plan.Config {
 	return c
 }
 
-// origin is that of limits of which some are lifted or hidden.
+// origin returns the origin of limits, some of which are lifted or hidden.
 func (v *Verdict) origin() *plan.Origin {
 	origin := &plan.Origin{Level: string(v.Level)}
 	for _, h := range v.Lifted {
@@ -141,7 +141,7 @@ func (v *Verdict) origin() *plan.Origin {
 	return origin
 }
 
-// storedOf are limits without the levels that they come from.
+// storedOf returns the limits without their levels.
 func storedOf(limits []Limit) []schema.ConfigLimit {
 	stored := make([]schema.ConfigLimit, len(limits))
 	for i, l := range limits {
@@ -150,7 +150,7 @@ func storedOf(limits []Limit) []schema.ConfigLimit {
 	return stored
 }
 
-// verdict is what the items say together, with checked limits that have their defaults.
+// verdict resolves the items. It checks the limits and fills in their defaults.
 func (i *levelItems) verdict() (Verdict, error) {
 	v, err := Resolve(i.Items)
 	if i.group { // groups are not transitive
@@ -180,8 +180,8 @@ func (i *levelItems) verdict() (Verdict, error) {
 	return v, nil
 }
 
-// parentConfig is the bucket's configuration for calls of children; nil if they charge nothing:
-// limits that were not made for the parent or its plan are not charged.
+// parentConfig returns the bucket's configuration for calls of children, which charge only the limits made
+// for the parent or its plan. It is nil if they charge nothing.
 func (c *Resolved) parentConfig() *plan.Config {
 	known := c.asParent.Load()
 	if known == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/dynalimit/dynalimit/levels"
 )
 
-// words are what users read of a level.
+// words are the texts about a level for users.
 type words struct {
 	list, hides string
 	set         fault.Fix // empty for a level of the program's own
@@ -36,8 +36,7 @@ var texts = map[levels.Level]words{
 	levels.Override: {"the list of WithLimits (level override)", "", ""},
 }
 
-// Unknown says why a limit that no level has is not known where a level won, and what to
-// do.
+// Unknown returns the reason and the remedy for a limit that no level has, given the level that won.
 func Unknown(won levels.Level) (string, fault.Fix) {
 	w := texts[won]
 	switch {
@@ -49,8 +48,8 @@ func Unknown(won levels.Level) (string, fault.Fix) {
 	return fmt.Sprintf("%s hides %s: add the limit to it", w.list, w.hides), w.set
 }
 
-// NotInForce says why a limit that a less specific level has is not in force where a level
-// won, and what to do.
+// NotInForce returns the reason and the remedy for a limit that a less specific level has, but that is not in
+// force because of the level that won.
 func NotInForce(won, hidden levels.Level) (string, fault.Fix) {
 	w := texts[won]
 	return fmt.Sprintf("%s won and hides %s, which has it, because lists are not merged: leave the name out, or add the limit (with a large burst if it is not to limit there) to the list that won",

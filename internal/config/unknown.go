@@ -9,15 +9,15 @@ import (
 	"github.com/dynalimit/dynalimit/levels"
 )
 
-// What a call may name: limits that some level has.
+// A call may name only limits that some level has.
 
-// Named is a call whose names of limits are looked at.
+// Named is a call, for the check of the limits that it names.
 type Named struct {
 	Entity, Resource string
-	// Amounts have the names. IgnoreUnknown means that the call skips unknown ones.
+	// Amounts has the names. IgnoreUnknown means that the call skips unknown ones.
 	Amounts       map[string]int64
 	IgnoreUnknown bool
-	// Buckets are those that the call charges, the entity's first. Unlimited means that a level is
+	// Buckets are the buckets that the call charges, the entity's first. Unlimited means that a level is
 	// unlimited: it has every limit.
 	Buckets   []NamedBucket
 	Unlimited bool
@@ -29,11 +29,10 @@ type NamedBucket struct {
 	Config *plan.Config
 }
 
-// CheckNames refuses amounts of limits that no level has: otherwise a misspelt name would be
-// admitted for ever. It refuses a limit that a bucket of the entity itself has at a level which is
-// not in force there, even if another bucket has it: it would be lifted unseen. With IgnoreUnknown
-// it lets the other unknown ones pass, but some level has to have one of the call's limits. It
-// returns nil if there is no reason.
+// CheckNames refuses amounts of limits that no level has, because a misspelt name would be admitted for ever.
+// It refuses a hidden limit of the entity's own bucket, even if another bucket has it, because the limit
+// would be lifted without notice. With IgnoreUnknown other unknown names pass, but some level must have one
+// of the call's limits. It returns nil if the names are good.
 func (f *Fallback) CheckNames(n *Named) *Invalid {
 	if len(n.Buckets) == 0 {
 		if n.Unlimited {
@@ -103,12 +102,11 @@ func (n *Named) charged() []string {
 	return slices.Compact(names)
 }
 
-// wonBy is the most specific level that a configuration's limits come from; WithLimits adds only
-// its own to them.
+// wonBy returns the most specific level with limits in a configuration, apart from WithLimits.
 func wonBy(cfg *plan.Config) levels.Level { return levels.Level(cfg.From().Level) }
 
-// hiddenIn is a limit that a configuration's less specific levels have and that is not in force;
-// nil if it is, or if no level has it.
+// hiddenIn returns the hidden limit of a configuration with that name. It returns nil if the limit is in
+// force, or if no level has it.
 func hiddenIn(cfg *plan.Config, name string) *plan.Hidden {
 	for i := range cfg.From().Hidden {
 		if h := &cfg.From().Hidden[i]; h.Name == name && cfg.Index(name) < 0 {

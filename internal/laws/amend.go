@@ -11,8 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// amend changes or ends a lease; an ended one now and then, which must change
-// nothing.
+// amend changes or ends a lease. Sometimes it picks an ended one, which must not change.
 func (w *worker) amend() {
 	ended := w.r.Float64() < .1
 	l := w.borrow(func(l *grant) bool { return l.ended == ended })
@@ -30,8 +29,8 @@ func (w *worker) amend() {
 	}
 }
 
-// borrow picks a lease that nobody uses: a lease's calls wait for one another,
-// and not in a way that lets virtual time pass.
+// borrow picks a lease that is not in use. Calls of one lease wait for each other, and virtual time does not
+// pass during that wait.
 func (w *worker) borrow(suits func(*grant) bool) *grant {
 	w.h.mu.Lock()
 	defer w.h.mu.Unlock()
@@ -50,8 +49,8 @@ func (w *worker) returned(l *grant) {
 	l.busy = false
 }
 
-// change adjusts, consumes, settles or rolls back. What an adjust left unknown
-// is often followed by the call that a caller would make: once more, or an end.
+// change adjusts, consumes, settles or rolls back. After an unconfirmed adjust it often makes the call that a
+// caller would make: a second try, or an end.
 func (w *worker) change(l *grant) {
 	switch p := w.r.Float64(); {
 	case p < .4:
@@ -91,7 +90,7 @@ func (w *worker) consume(l *grant) {
 	ctx, cancel := w.context()
 	defer cancel()
 	amounts := w.h.amounts(w.r, l.entity)
-	ctx, own := staked(ctx) // what a failed one leaves is not the lease's
+	ctx, own := staked(ctx) // after a failure the lease does not own its amounts
 	err := l.Consume(ctx, amounts)
 	if err == nil {
 		own.into = l.stake
@@ -120,8 +119,7 @@ func (w *worker) rollback(l *grant) {
 	w.recordEnd(l, err)
 }
 
-// endAtOnce ends a lease several times at the same time, in different ways: one
-// of them counts.
+// endAtOnce ends a lease several times at once, in different ways. Only one end may count.
 func (w *worker) endAtOnce(l *grant) {
 	seeds := rand.New(rand.NewPCG(w.r.Uint64(), 4))
 	var group sync.WaitGroup
@@ -141,8 +139,8 @@ func (w *worker) endAtOnce(l *grant) {
 	group.Wait()
 }
 
-// changeEnded calls a lease that has ended: Rollback and Settle do nothing, the
-// others say so.
+// changeEnded calls a lease that has ended. Rollback and Settle must do nothing, the others must return an
+// error.
 func (w *worker) changeEnded(l *grant) {
 	ctx, held := l.stake.on(w.h.t.Context()), l.Consumed()
 	var err, want error
@@ -161,7 +159,7 @@ func (w *worker) changeEnded(l *grant) {
 	}
 }
 
-// recordEnd notes how an end went.
+// recordEnd records the result of an end.
 func (w *worker) recordEnd(l *grant, err error) {
 	w.h.mu.Lock()
 	l.ended = l.ended || err == nil
@@ -169,14 +167,14 @@ func (w *worker) recordEnd(l *grant, err error) {
 	w.checkFailure(l, err)
 }
 
-// checkFailure notes what a call of a lease may not fail with.
+// checkFailure records an error that a call of a lease must not return.
 func (w *worker) checkFailure(l *grant, err error) {
 	if err != nil && !errors.Is(err, dynalimit.ErrLeaseEnded) {
 		w.h.tolerate(l.owner, err)
 	}
 }
 
-// deltas adjusts up or down, by at most what is held.
+// deltas returns adjustments, up or down by at most the held amounts.
 func (w *worker) deltas(held dynalimit.Amounts) dynalimit.Amounts {
 	d := dynalimit.Amounts{}
 	for _, name := range slices.Sorted(maps.Keys(held)) {

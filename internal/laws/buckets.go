@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// resource is that of all calls, and group a group that it is put into and taken out of.
+	// resource is the resource of all calls, and group a group that it joins and leaves.
 	resource = "gpt-4"
 	group    = "all"
 )
 
-// bucketIn names the bucket of an item.
+// bucketIn returns the name of an item's bucket.
 func bucketIn(item schema.Item) string {
 	key := schema.KeyOf(item)
 	return bucketOf(strings.TrimPrefix(key.PK, "ENTITY#"), strings.TrimPrefix(key.SK, "#BUCKET#"))
 }
 
-// bucketOf names a bucket: by its entity that of the resource of most calls.
+// bucketOf returns the name of a bucket. A bucket of resource has the name of its entity.
 func bucketOf(entity, of string) string {
 	if of == resource {
 		return entity
@@ -27,5 +27,5 @@ func bucketOf(entity, of string) string {
 	return entity + " on " + of
 }
 
-// nameOf names a lane's bucket.
+// nameOf returns the name of a lane's bucket.
 func nameOf(l *lane.Lane) string { return bucketOf(l.Entity, l.Resource) }

@@ -10,19 +10,19 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// The windows of quotas as the judge knows them: by package time and by what an item says, and
-// by nothing of the library's.
+// The judge computes the windows of quotas itself, from package time and the items. It uses no code of the
+// library for that.
 
-// storedQuota is a quota as an item has it.
+// storedQuota is a quota as stored in an item.
 type storedQuota struct {
 	n, tokens, window int64
 	unit, zone        string
 }
 
-// quotaFields are the attributes that every quota has.
+// quotaFields are the attributes of every quota.
 var quotaFields = []string{"tk", "bx", "tc", "w", "z"}
 
-// quotaIn is a quota of an item; nil if the limit is none there.
+// quotaIn returns a quota of an item; nil if the limit is not a quota there.
 func quotaIn(item schema.Item, name string) *storedQuota {
 	number := func(field string) int64 {
 		n, _ := item["q_"+name+"_"+field].(*types.AttributeValueMemberN)
@@ -40,7 +40,7 @@ func quotaIn(item schema.Item, name string) *storedQuota {
 	return &storedQuota{n: number("bx"), tokens: number("tk"), window: number("w"), unit: unit, zone: zone}
 }
 
-// key names the window that a quota is in; "" is that of a token bucket.
+// key identifies the stored window of a quota; "" for a token bucket.
 func (q *storedQuota) key() string {
 	if q == nil {
 		return ""
@@ -48,8 +48,7 @@ func (q *storedQuota) key() string {
 	return q.unit + " " + strconv.FormatInt(q.window, 10)
 }
 
-// opened is what a quota is worth in the window of an instant: in a later one than the stored
-// one it regains n for each, up to n.
+// opened returns the level of a quota in a window. Each window after the stored one regains n, up to n.
 func (q *storedQuota) opened(window int64) int64 {
 	if window <= q.window {
 		return q.tokens
@@ -57,7 +56,7 @@ func (q *storedQuota) opened(window int64) int64 {
 	return min(q.n, q.tokens+q.n*(window-q.window))
 }
 
-// ordinal is the window of a unit in a zone at an instant, in Unix ms.
+// ordinal returns the window of a unit in a zone at an instant, in Unix ms.
 func ordinal(unit, zone string, at int64) int64 {
 	const hour, day = 3_600_000, 24 * 3_600_000
 	if unit == "hour" {
@@ -78,5 +77,5 @@ func ordinal(unit, zone string, at int64) int64 {
 	return days
 }
 
-// at is the ordinal of the windows of a quota at an instant.
+// at returns the ordinal of the quota's window at an instant.
 func (q *storedQuota) at(ms int64) int64 { return ordinal(q.unit, q.zone, ms) }

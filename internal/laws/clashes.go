@@ -11,7 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// clashes counts how often a client was refused by a full bucket, by entity.
+// clashes counts how often a full bucket refused a client, by entity.
 type clashes struct {
 	mu sync.Mutex
 	by map[string]int
@@ -23,8 +23,8 @@ func (c *clashes) at(entity string) int {
 	return c.by[entity]
 }
 
-// countRefused counts a refused update if it met a limit that was full for what it gave
-// back, or no longer full.
+// countRefused counts a refused update if one of its limits was too full for the give-back, or no longer
+// full.
 func (c *clashes) countRefused(entity string, st schema.Statement, image *schema.Image) {
 	if image == nil {
 		return

@@ -1,18 +1,15 @@
-// Package laws is the harness of TestLaws: it plays generated histories of several
-// limiters on one table, in virtual time, and judges what was committed against the
-// laws of docs/design/protocol.md. It is for tests alone: the test itself is
-// tests/laws_test.go. It looks into limiters by package inside.
+// Package laws is the harness of TestLaws. It plays generated histories of several limiters on one table, in
+// virtual time, and judges the committed writes by the laws of docs/design/protocol.md. It is for tests
+// alone: the test itself is tests/laws_test.go. It inspects limiters through package inside.
 //
 // # How a history runs
 //
-// [Play] makes a history of a seed and a [Mode]. A history is a table in process, an
-// operator and two to five limiters, each with a clock and caches of its own. Up to
-// four workers take steps at random: they acquire, wait, adjust, consume, settle and
-// roll back, while limits change, items expire, entities are deleted, requests go wrong
-// and processes crash. An oracle hears what every lane and transaction sends, what
-// comes of it, and every write that the store commits, in order. When all is quiet the
-// judge replays the writes, keeps the truth of every limit beside what the bucket says,
-// and returns a [Report] of what broke a law.
+// [Play] makes a history from a seed and a [Mode]. A history is a table in process, an operator and two to
+// five limiters, each with its own clock and caches. Up to four workers take random steps: they acquire,
+// wait, adjust, consume, settle and roll back. Meanwhile limits change, items expire, entities are deleted,
+// requests fail and processes crash. An oracle observes the requests of every lane and transaction, their
+// outcomes, and every committed write, in order. At the end the judge replays the writes. It tracks the true
+// state of every limit, compares it with the bucket, and returns a [Report] of the broken laws.
 //
 // # Where to look
 //

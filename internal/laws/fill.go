@@ -11,8 +11,8 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// fill resets a bucket or tops it up, now and then several times under one id: by an
-// operator, or by the repository of a limiter.
+// fill resets a bucket or tops it up, through the operator's repository or a limiter's. Sometimes it does so
+// several times under one id.
 func (w *worker) fill() {
 	m := w.h.pick(w.r)
 	repo := w.h.operator
@@ -38,7 +38,7 @@ func (w *worker) fill() {
 	group.Wait()
 }
 
-// filler asks for a reset or a top-up under an id.
+// filler returns a function that requests a reset, a top-up or a grant under an id.
 func (w *worker) filler(repo *dynalimit.Repository, entity, id string) func(context.Context) error {
 	amounts := w.h.amounts(w.r, entity)
 	if q := w.h.quotas; q != nil && amounts[q.name] > 0 && w.r.IntN(2) == 0 {

@@ -9,15 +9,15 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Buckets that an administrator fills: the queue of a reset limit is empty, that of one
-// that is topped up is shorter by that much, and not below 0.
+// Buckets that an administrator fills. A reset empties the queue of a limit. A top-up shortens it by its
+// amount, but not below 0.
 
-// fill is what an administrator did to one limit, and what is wrong with it.
+// fill is an administrator's change of one limit, and the errors in it.
 type fill struct {
 	w *ddbmem.Write
 	f *filling
 	t *truth
-	// exact, skew and horizon are those of the judge.
+	// exact, skew and horizon are the judge's.
 	exact         bool
 	skew, horizon int64
 	name          string
@@ -29,7 +29,7 @@ func (x *fill) fail(format string, args ...any) {
 	x.wrong = append(x.wrong, fmt.Sprintf(format, args...))
 }
 
-// limit replays it on the truth of the limit, which is worth s now.
+// limit replays the change on the true state of the limit. s is the limit now.
 func (x *fill) limit(was, is *schema.Stored, s bucket.State) {
 	t := x.t
 	if was.Consumed != is.Consumed || was.Rate != is.Rate {
@@ -48,7 +48,7 @@ func (x *fill) limit(was, is *schema.Stored, s bucket.State) {
 	t.forgone = min(t.forgone, max(0, s.Burst-t.queue-s.Level(x.at)))
 }
 
-// gained is by how much an administrator shortened the queue of a limit.
+// gained returns the amount by which an administrator shortened the queue of a limit.
 func (x *fill) gained(was, is *schema.Stored, queue int64) int64 {
 	gained := is.Tokens - was.Tokens
 	asked := x.f.Limits == nil || slices.Contains(x.f.Limits, x.name)
@@ -64,8 +64,8 @@ func (x *fill) gained(was, is *schema.Stored, queue int64) int64 {
 	return gained
 }
 
-// quota replays what an administrator did to a quota: what is granted lifts it above its n
-// until the next window, a top-up only up to it.
+// quota replays an administrator's change of a quota. A grant lifts the quota above its n until the next
+// window, a top-up only up to n.
 func (x *fill) quota() {
 	was, is, at, f, t, name := quotaIn(x.w.Old, x.name), quotaIn(x.w.New, x.name), x.at, x.f, x.t, x.name
 	if was.unit != is.unit || was.zone != is.zone || was.n != is.n || is.window < was.window {
@@ -77,19 +77,19 @@ func (x *fill) quota() {
 	level := was.opened(is.window)
 	add, gained := f.Add[name], is.tokens-level
 	capped := min(add, max(0, is.n-level))
-	if x.exact { // in a window that is not opened nothing is lacking
+	if x.exact { // a window that is not opened yet lacks nothing
 		capped = min(add, max(0, is.n-was.opened(max(is.window, was.at(at)))))
 	}
 	x.gainedQuota(was, is, gained, add, capped)
 	t.queue = is.n - is.tokens
 }
 
-// gainedQuota checks how much an administrator gave a quota of what was to be added.
+// gainedQuota checks the amount that an administrator gave to a quota; add was requested.
 func (x *fill) gainedQuota(was, is *storedQuota, gained, add, capped int64) {
 	f, name := x.f, x.name
 	asked := f.Limits == nil || slices.Contains(f.Limits, name)
 	switch {
-	case f.reset && asked && is.tokens == was.tokens && was.tokens > is.n && is.window == was.window: // as it was granted
+	case f.reset && asked && is.tokens == was.tokens && was.tokens > is.n && is.window == was.window: // unchanged, with its grant
 	case f.reset && asked && (is.tokens != is.n || is.window != was.window):
 		x.fail("L2: %s was reset to %d of %d in %s", name, is.tokens, is.n, is.key())
 	case f.reset && asked:

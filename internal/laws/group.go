@@ -9,7 +9,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// regroup changes whether the resource is in the group, or the group's limits at some level.
+// regroup moves the resource into the group or out of it, or changes the group's limits at some level.
 func (h *history) regroup(ctx context.Context, r *rand.Rand) {
 	limits := admin.New(h.operator).Limits
 	entity := admin.Scope{Entity: h.entities[r.IntN(len(h.entities))], Resource: group}
@@ -36,8 +36,7 @@ func (h *history) regroup(ctx context.Context, r *rand.Rand) {
 	require.NoError(h.t, err)
 }
 
-// eitherBucket is the resource of a bucket that goes: the group's now and then, where there is
-// one.
+// eitherBucket returns the resource of a bucket to delete: sometimes the group's, if there is one.
 func (h *history) eitherBucket(r *rand.Rand) string {
 	if h.grouped && r.IntN(2) == 0 {
 		return group

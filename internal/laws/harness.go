@@ -13,13 +13,13 @@ import (
 
 // This file is the part of the harness that package outside uses too, with Seeds.
 
-// quiet marks requests that no fault hits.
+// quiet marks requests that no fault affects.
 type quiet struct{}
 
-// Quietly returns a context whose requests no fault hits.
+// Quietly returns a context for requests that no fault affects.
 func Quietly(ctx context.Context) context.Context { return context.WithValue(ctx, quiet{}, true) }
 
-// IsQuiet reports whether Quietly made the context of a request.
+// IsQuiet reports whether a request has a context from Quietly.
 func IsQuiet(q *ddbmem.Request) bool { return q.Context.Value(quiet{}) != nil }
 
 // Throttled is the error of a request that the store throttles.
@@ -31,8 +31,8 @@ func Elapse(d time.Duration) { <-time.After(d) }
 // Entities returns the ids of a chain of one to three entities, the leaf first.
 func Entities(r *rand.Rand) []string { return []string{"key", "project", "org"}[:1+r.IntN(3)] }
 
-// Link returns the record of the i-th entity of a chain. Its parent counts by all levels, by its
-// own, or not at all.
+// Link returns the record of the i-th entity of a chain. Its parent counts by all levels, by its own, or not
+// at all.
 func Link(chain []string, i int, r *rand.Rand) admin.Entity {
 	e := admin.Entity{ID: chain[i]}
 	if i+1 < len(chain) {
@@ -43,15 +43,15 @@ func Link(chain []string, i int, r *rand.Rand) admin.Entity {
 	return e
 }
 
-// TokenBucket makes a limit of burst, amount and seconds.
+// TokenBucket returns a limit with a burst, a refill amount and seconds.
 func TokenBucket(name string, p [3]int64) dynalimit.Limit {
 	return dynalimit.Limit{Name: name, Capacity: p[0], Burst: p[0], RefillAmount: p[1], RefillPeriod: time.Duration(p[2]) * time.Second}
 }
 
-// Looks counts how often a limiter looks at its clock in a minute: one that spins looks often.
+// Looks counts a limiter's reads of its clock in a minute. A limiter that spins reads it often.
 type Looks struct{ n, minute atomic.Int64 }
 
-// Add counts a look, and returns the number of this minute.
+// Add counts a read, and returns the number of reads of this minute.
 func (l *Looks) Add() int64 {
 	if minute := time.Now().Unix() / 60; l.minute.Swap(minute) != minute {
 		l.n.Store(0)

@@ -26,7 +26,7 @@ const (
 	configTTL = 60 * time.Second
 )
 
-// parameters are the parameters that limits are given: burst, amount, seconds.
+// parameters are the possible parameters of limits: burst, amount, seconds.
 var parameters = [][3]int64{{100, 100, 60}, {10, 60, 60}, {5000, 1000, 60}, {100, 10000, 60}, {50, 50, 86400}}
 
 // history is one generated run of several limiters on one table.
@@ -38,39 +38,39 @@ type history struct {
 	weather  *weather
 	operator *dynalimit.Repository
 	entities []string // the leaf first
-	// ctx is what calls are made under; stop ends it when one of them spins.
+	// ctx is the context of calls. stop ends it when a limiter spins.
 	ctx  context.Context
 	stop context.CancelFunc
 
-	r     *rand.Rand // the history's own goroutine's
-	links *rand.Rand // says how parents count, under mu
-	// raises says which limits are raised until when, under mu.
+	r     *rand.Rand // for the history's own goroutine
+	links *rand.Rand // decides how parents count, under mu
+	// raises decides about raises of limits, under mu.
 	raises *rand.Rand
-	// grouped says that calls charge a group of resources too.
+	// grouped means that calls charge a group of resources too.
 	grouped bool
-	// teams are parents that calls give now and then; nil for none.
+	// teams are parents that calls give sometimes. It may be nil.
 	teams []string
-	// quotas says which limit is a quota now and then; nil for none.
+	// quotas decides which limit is sometimes a quota. It may be nil.
 	quotas *quotas
 	// waits lets calls wait; together lets them charge in transactions.
 	waits, together bool
-	// horizon is for how long ahead limiters debit; closed says that they were closed
-	// when it ended.
+	// horizon is the prefetch horizon of limiters. closed means that they were closed at the end of the
+	// history.
 	horizon time.Duration
 	closed  bool
 
-	mu      bubbleLock // guards what follows
+	mu      bubbleLock // guards the fields below
 	members []*member
 	leases  []*grant
 	retired []*member
 	config  map[string][]dynalimit.Limit // by bucket, as in force
-	told    map[string]int64             // what callers were granted, by entity and limit
-	raised  int                          // how often a limit was raised
+	told    map[string]int64             // amounts granted to callers, by entity and limit
+	raised  int                          // the number of raises
 	over    bool                         // the table is closed
 	errs    []error
 }
 
-// member is a limiter with a clock and caches of its own.
+// member is a limiter with its own clock and caches.
 type member struct {
 	limiter *dynalimit.RateLimiter
 	repo    *dynalimit.Repository
@@ -79,13 +79,13 @@ type member struct {
 	looks   Looks
 }
 
-// grant is a lease and who holds it.
+// grant is a lease and its owner.
 type grant struct {
 	*dynalimit.Lease
 	owner *member
 	stake *stake
-	// entity is whom it charges; allows says that it was asked for with a policy
-	// of Allow, and so may be admitted by whatever configuration there is.
+	// entity is the charged entity. allows means that the call had a policy of Allow, so any configuration
+	// may have admitted it.
 	entity string
 	allows bool
 	ended  bool
@@ -105,14 +105,14 @@ func (m mortal) Do(r *http.Request) (*http.Response, error) {
 	return m.db.Do(r)
 }
 
-// bubbleLock is a lock during whose waits virtual time goes on, unlike that of a sync.Mutex: an
-// operator who holds it may pause before he tries again.
+// bubbleLock is a lock with waits during which virtual time passes, unlike a sync.Mutex: an operator that
+// holds it may pause before a retry.
 type bubbleLock chan struct{}
 
 // Lock takes the lock.
 func (l bubbleLock) Lock() { l <- struct{}{} }
 
-// Unlock gives it back.
+// Unlock releases the lock.
 func (l bubbleLock) Unlock() { <-l }
 
 func newHistory(t *testing.T, seed uint64, mode Mode) *history {
@@ -140,13 +140,13 @@ func newHistory(t *testing.T, seed uint64, mode Mode) *history {
 		require.NoError(t, admin.New(h.operator).Entities.Create(ctx, Link(h.entities, i, h.links)))
 	}
 	require.NoError(t, admin.New(h.operator).Limits.Set(ctx, admin.Scope{Everyone: true}, h.limits(h.r)))
-	luck := rand.New(rand.NewPCG(seed, 6)) // of its own, so that the others stay as they were
+	luck := rand.New(rand.NewPCG(seed, 6)) // separate, so that the other draws stay as they were
 	if h.grouped = luck.IntN(3) == 0; h.grouped {
 		for range 3 {
 			h.regroup(ctx, luck)
 		}
 	}
-	if luck.IntN(3) == 0 { // everybody is shut out, but for the callers of the resource
+	if luck.IntN(3) == 0 { // every entity is blocked, except the callers of the resource
 		limits := admin.New(h.operator).Limits
 		require.NoError(t, limits.SetAdmit(ctx, admin.Scope{Everyone: true, Resource: resource}, true))
 		require.NoError(t, limits.SetBlockedExcept(ctx, admin.Scope{Everyone: true}))
@@ -192,10 +192,10 @@ func (h *history) member() *member {
 	return m
 }
 
-// lanes are a limiter's.
+// lanes returns the lanes of a limiter.
 func (h *history) lanes(m *member) *lane.Registry { return inside.Lanes(m.limiter) }
 
-// cascade is how a limiter, or a call of its, charges several levels.
+// cascade draws the charge mode of a limiter or of a call.
 func (h *history) cascade(r *rand.Rand) dynalimit.ChargeMode {
 	if h.together && r.IntN(2) == 0 {
 		return dynalimit.ChargeTransaction
@@ -203,7 +203,7 @@ func (h *history) cascade(r *rand.Rand) dynalimit.ChargeMode {
 	return dynalimit.ChargeParallel
 }
 
-// limits makes a configuration.
+// limits draws a configuration.
 func (h *history) limits(r *rand.Rand) []dynalimit.Limit {
 	var limits []dynalimit.Limit
 	for _, name := range limitNames {
@@ -225,7 +225,7 @@ func (h *history) limit(r *rand.Rand, name string) dynalimit.Limit {
 	return TokenBucket(name, p)
 }
 
-// published notes the configuration that every entity now has.
+// published records the present configuration of every entity.
 func (h *history) published(ctx context.Context) {
 	for _, entity := range h.charged() {
 		for _, of := range []string{resource, group} {
@@ -237,7 +237,7 @@ func (h *history) published(ctx context.Context) {
 	}
 }
 
-// rules are what the mode may add to the bounds.
+// bounds returns the tolerances of the mode.
 func (h *history) bounds() bounds {
 	rules := bounds{skew: h.mode.skew, exact: h.mode.skew == 0 && h.mode.latency == 0 && !h.mode.faults}
 	rules.horizon = h.horizon.Milliseconds()
@@ -264,7 +264,7 @@ func (h *history) rest() {
 		}
 		require.NoError(h.t, h.lanes(m).Drain(h.t.Context()))
 	}
-	Elapse(time.Minute) // reads whose callers have gone
+	Elapse(time.Minute) // for reads with callers that have gone
 }
 
 func (h *history) close() {
@@ -275,22 +275,22 @@ func (h *history) close() {
 	for _, m := range append(h.members, h.retired...) {
 		h.closeMember(m)
 	}
-	Elapse(time.Minute) // reads of processes that died, which Close did not wait for
+	Elapse(time.Minute) // reads of dead processes, for which Close did not wait
 	h.db.Close()
 }
 
-// closeMember closes a limiter. After faults it may have lost what its buckets were to be told.
+// closeMember closes a limiter. After faults it may have lost pending updates.
 func (h *history) closeMember(m *member) {
 	if err := m.limiter.Close(h.t.Context()); !h.mode.faults || !errors.Is(err, dynalimit.ErrUnconfirmed) {
 		require.NoError(h.t, err)
 	}
 }
 
-// mostLooks is how often a limiter looks at its clock in a minute, at most; one in
-// order does so about a thousand times in a whole history.
+// mostLooks bounds a limiter's reads of its clock in a minute. A correct one makes about a thousand in a
+// whole history.
 const mostLooks = 5000
 
-// watch ends a history in which a limiter spins.
+// watch ends a history with a limiter that spins.
 func (h *history) watch(m *member) {
 	most := int64(mostLooks)
 	if h.mode.ahead {
@@ -302,7 +302,7 @@ func (h *history) watch(m *member) {
 	}
 }
 
-// unexpected notes an error that no law allows.
+// unexpected records an error that no law allows.
 func (h *history) unexpected(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -315,7 +315,7 @@ func (h *history) pick(r *rand.Rand) *member {
 	return h.members[r.IntN(len(h.members))]
 }
 
-// amounts asks for some of an entity's limits.
+// amounts draws amounts of some of an entity's limits.
 func (h *history) amounts(r *rand.Rand, entity string) dynalimit.Amounts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -332,7 +332,7 @@ func (h *history) amounts(r *rand.Rand, entity string) dynalimit.Amounts {
 	return a
 }
 
-// recordGrant notes a lease, and who holds it unless its process has died.
+// recordGrant records a lease. It becomes usable unless its process has died.
 func (h *history) recordGrant(g *grant) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -343,7 +343,7 @@ func (h *history) recordGrant(g *grant) {
 	}
 }
 
-// grantedTo notes what a caller was told it was granted, or granted further; h.mu must be held.
+// grantedTo records the amounts that a lease was granted at first, or further. h.mu must be held.
 func (h *history) grantedTo(l *dynalimit.Lease, further dynalimit.Amounts) {
 	for _, level := range inside.Levels(l) {
 		if level.Degraded {
@@ -355,7 +355,7 @@ func (h *history) grantedTo(l *dynalimit.Lease, further dynalimit.Amounts) {
 	}
 }
 
-// tolerate notes an error that this history cannot explain.
+// tolerate records an error that this history cannot explain.
 func (h *history) tolerate(m *member, err error) {
 	var wrong *dynalimit.ValidationError
 	var denied *dynalimit.LimitExceededError
@@ -364,7 +364,7 @@ func (h *history) tolerate(m *member, err error) {
 	}
 	switch {
 	case errors.Is(err, dynalimit.ErrLimitExceeded), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-	case errors.As(err, &wrong): // named by a configuration the limiter does not have, or not any more
+	case errors.As(err, &wrong): // a limit that this limiter's configuration does not have, or not any more
 	case h.mode.faults && (errors.Is(err, dynalimit.ErrUnavailable) || errors.Is(err, dynalimit.ErrContended) || errors.Is(err, dynalimit.ErrUnconfirmed)):
 	case m.dead.Load():
 	default:

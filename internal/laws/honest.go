@@ -11,17 +11,17 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// honest checks, in the quiet after a history, that every denial says exactly
-// when the call succeeds: then and not a millisecond earlier.
+// honest checks, in the quiet after a history, the wait of every denial: the call must succeed at that
+// instant and not a millisecond earlier.
 func (h *history) honest(j *judge) {
 	for range 3 {
 		m := h.members[h.r.IntN(len(h.members))]
 		entity := h.entities[0]
-		Elapse(2*configTTL + time.Second) // everybody has read the configuration in force
+		Elapse(2*configTTL + time.Second) // every limiter has read the configuration in force
 		amounts := h.amounts(h.r, entity)
 		_, err := m.limiter.Acquire(h.t.Context(), entity, resource, amounts)
 		if err == nil {
-			Elapse(2 * time.Second) // no memory
+			Elapse(2 * time.Second) // no image serves any more
 			_, err = m.limiter.Acquire(h.t.Context(), entity, resource, amounts)
 		}
 		if err == nil {
@@ -45,11 +45,10 @@ func (h *history) honest(j *judge) {
 	}
 }
 
-// held reports whether a quota is full of open calls: its wait is a guess.
+// held reports whether a quota is full of open calls. Its wait is then an estimate.
 func held(s dynalimit.LimitStatus) bool { return s.Held }
 
-// informed is a limiter that has just read the buckets, so that its calls decide
-// at once.
+// informed returns a limiter that has just read the buckets, so that its calls decide at once.
 func (h *history) informed(entity string) *dynalimit.RateLimiter {
 	l := h.pick(h.r).limiter
 	_, err := l.Check(h.t.Context(), entity, resource, nil)

@@ -14,18 +14,17 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// bounds say what a history may add to the laws' bounds.
+// bounds are the tolerances that a history adds to the laws.
 type bounds struct {
-	// exact: no wrong clock, latency or fault, so every bound is 0.
+	// exact means that there is no wrong clock, latency or fault, so every tolerance is 0.
 	exact bool
-	// skew is how far clocks are off, in ms either way.
+	// skew is the greatest error of a clock, in ms either way.
 	skew int64
-	// lateDecision is how long before it is sent a transaction may have been
-	// decided, in ms.
+	// lateDecision is the greatest time between the decision of a transaction and its request, in ms.
 	lateDecision int64
-	// horizon is for how long ahead limiters debit, in ms.
+	// horizon is the prefetch horizon of limiters, in ms.
 	horizon int64
-	// configWithin is how old a configuration in force may be, in ms; 0: any.
+	// configWithin is the greatest age of a configuration in force, in ms; 0 for any.
 	configWithin int64
 }
 
@@ -40,23 +39,23 @@ type judge struct {
 	backs    map[*lane.Op]int
 	// incarnations counts how often the bucket of an entity was deleted.
 	incarnations map[string]int
-	// made are which of them an incarnation is, images the buckets as they are, and
-	// heldOf what was held of a limit that was removed.
+	// made has the number of each incarnation, images the present buckets, and heldOf the prefetched tokens
+	// of removed limits.
 	made   map[string]int
 	images map[string]*schema.Image
 	heldOf map[string]int64
 	// absent are the limits that an item lacked at some time.
 	absent map[string]bool
-	// inWindow is what was taken in each window of a quota, less what was given back to it.
+	// inWindow is the sum taken in each window of a quota, less its give-backs.
 	inWindow map[windowLot]int64
-	// lives counts how often the kind or the unit of a limit changed, and flips its zone too.
+	// lives counts the changes of a limit's kind or unit; flips counts those of its zone too.
 	lives, flips map[windowLot]int
 	// dropped counts give-backs of limits that were gone.
 	dropped    int
 	violations []string
-	// suspects are stakes that did wrong unless a bucket was owed for them.
+	// suspects are stakes with an error that only a pending update could explain.
 	suspects []*stake
-	// fillings are the operations of administrators that were done.
+	// fillings are the completed operations of administrators.
 	fillings map[string]bool
 	tally    map[string]int
 }
@@ -73,15 +72,15 @@ func (j *judge) fail(w *ddbmem.Write, format string, args ...any) {
 	j.violations = append(j.violations, fmt.Sprintf("write %d at %d: ", w.Seq, w.Time.UnixMilli())+fmt.Sprintf(format, args...))
 }
 
-// verify replays everything and returns what breaks a law.
+// verify replays everything and returns the violations.
 func (j *judge) verify() []string {
-	j.oracle.mu.Lock() // what lapsed was written by timers
+	j.oracle.mu.Lock() // timers write the lapsed tokens
 	defer j.oracle.mu.Unlock()
 	j.violations = j.oracle.strange
 	for i := range j.oracle.writes {
 		j.serve(i)
 		if j.write(&j.oracle.writes[i]); len(j.violations) > 0 {
-			return j.violations // what follows from it says nothing new
+			return j.violations // further violations would only be consequences
 		}
 	}
 	j.serve(len(j.oracle.writes))
@@ -149,9 +148,9 @@ func (j *judge) write(w *ddbmem.Write) {
 	}
 }
 
-// sender returns what a write carried: what its request did. It is nil if that is nothing, or if the
-// write does not show its operation. One that tells leaves the slots as they were, and so does a
-// transaction, more than ten minutes late, that lands again.
+// sender returns the sent write of a committed one. It returns nil if the request carried none, or if the
+// committed write does not show its operation. A pending update leaves the slots unchanged, and so does a
+// transaction that lands again after more than ten minutes.
 func (j *judge) sender(w *ddbmem.Write, entity string, before, after *schema.Image) *sentWrite {
 	sent := j.oracle.requests[w.RequestSeq][entity]
 	operation, changed := slotOperation(*w)
@@ -168,8 +167,8 @@ func (j *judge) sender(w *ddbmem.Write, entity string, before, after *schema.Ima
 	return sent
 }
 
-// checkTelling checks a write that leaves no id: it is not one that was refused, and it changes nothing but
-// the tokens and counters, and these by what was to be given back and told.
+// checkTelling checks a pending update, which leaves no id. It must not have been refused, and it may change
+// only tokens and counters, by the amounts of the update.
 func (j *judge) checkTelling(w *ddbmem.Write, sent *sentWrite, before, after *schema.Image) {
 	j.tally["told"]++
 	if sent.refused || before == nil || before.Set != after.Set || before.Refilled != after.Refilled || string(before.Of()) != string(after.Of()) {
@@ -180,7 +179,7 @@ func (j *judge) checkTelling(w *ddbmem.Write, sent *sentWrite, before, after *sc
 		n, was, is := sent.sums.Of(name), &before.Limits[k], &after.Limits[k]
 		moved := is.Tokens - was.Tokens
 		if n.Back == 0 && is.IsQuota() && (was.Window < is.Window || moved <= 0 && moved >= -max(0, n.Late)) {
-			moved = 0 // it is judged by its window: what is told may be charged, and open one
+			moved = 0 // judged by its window: a pending update may charge the quota, and open a window
 		}
 		if n.Back > 0 && n.Window != was.WindowID() {
 			j.fail(w, "L1: %s was told %d back of window %x, in %x", name, n.Back, n.Window, was.WindowID())
@@ -191,7 +190,7 @@ func (j *judge) checkTelling(w *ddbmem.Write, sent *sentWrite, before, after *sc
 	}
 }
 
-// drain lets the queues of a bucket drain up to at by the parameters held.
+// drain drains the queues of a bucket up to at, by the parameters in held.
 func (j *judge) drain(entity string, held *schema.Image, at int64) {
 	since := j.drained[entity]
 	j.drained[entity] = at
@@ -212,8 +211,8 @@ func (j *judge) drain(entity string, held *schema.Image, at int64) {
 	}
 }
 
-// slack is what wrong clocks and writes under way may add: a clock says when the first instant
-// was that counts, and when it is now, and one more at each change of the rate between.
+// slack returns the amount that wrong clocks and writes in flight may add. A clock decides the first instant
+// that counts, the present one, and one at each change of the rate in between.
 func (j *judge) slack(t *truth) int64 {
 	if t.quota || j.rules.exact || j.rules.skew == 0 && t.surplus == 0 {
 		return 0
@@ -221,8 +220,7 @@ func (j *judge) slack(t *truth) int64 {
 	return t.fastest.Amount*((2+t.changes)*j.rules.skew+t.surplus)/t.fastest.Period + 2
 }
 
-// deleted checks that what expired was full; what an operator deletes is forgotten
-// whatever it owed.
+// deleted checks that an expired bucket was full. A bucket deleted by an operator may owe anything.
 func (j *judge) deleted(w *ddbmem.Write, entity string, before *schema.Image) {
 	j.tally[map[bool]string{true: "expired", false: "deleted"}[w.Expired]]++
 	j.incarnations[entity]++
@@ -237,7 +235,7 @@ func (j *judge) deleted(w *ddbmem.Write, entity string, before *schema.Image) {
 	delete(j.buckets, entity)
 }
 
-// checkGhosts checks that an item has no ghost.
+// checkGhosts checks that an item has no ghosts.
 func (j *judge) checkGhosts(w *ddbmem.Write, after *schema.Image) {
 	if w.New["rf"] == nil || len(after.Limits) == 0 {
 		j.fail(w, "L7: a ghost item: %v", w.New)
@@ -259,7 +257,7 @@ func (j *judge) checkGhosts(w *ddbmem.Write, after *schema.Image) {
 			}
 		}
 		for attr := range w.New {
-			if strings.HasPrefix(attr, other+name+"_") && attr != "b_"+name+"_lf" { // its life is counted under one name
+			if strings.HasPrefix(attr, other+name+"_") && attr != "b_"+name+"_lf" { // both kinds share the attribute of the life
 				j.fail(w, "L7: limit %s is of two kinds: it has %s", name, attr)
 			}
 		}
@@ -269,7 +267,7 @@ func (j *judge) checkGhosts(w *ddbmem.Write, after *schema.Image) {
 // landed returns the give-backs that the write carried and applied.
 func (j *judge) landed(sent *sentWrite, before, after *schema.Image) []*lane.Op {
 	if before == nil {
-		return nil // a bucket that is made drops refunds
+		return nil // the creation of a bucket drops refunds
 	}
 	var backs []*lane.Op
 	for _, o := range sent.ops {
@@ -282,8 +280,8 @@ func (j *judge) landed(sent *sentWrite, before, after *schema.Image) []*lane.Op 
 	return backs
 }
 
-// appliedBack is what the write gave back to a limit: all or, where the client
-// knew nothing of the limit, nothing.
+// appliedBack returns the amount that the write gave back to a limit: all or, if the client did not know the
+// limit, nothing.
 func (j *judge) appliedBack(sent *sentWrite, name string, before, after *schema.Image) int64 {
 	a := sent.sums.Of(name)
 	i, k := before.Set.Index(name), after.Set.Index(name)
@@ -296,7 +294,7 @@ func (j *judge) appliedBack(sent *sentWrite, name string, before, after *schema.
 	return 0
 }
 
-// filled replays what an administrator did to a bucket.
+// filled replays an administrator's change of a bucket.
 func (j *judge) filled(w *ddbmem.Write, f *filling, before, after *schema.Image) {
 	j.tally["filled"]++
 	if j.fillings[f.id] {
@@ -327,7 +325,7 @@ func (j *judge) created(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
 	charged := false
 	for _, name := range after.Set.Names {
 		a := sent.sums.Of(name)
-		charged = charged || a.Take+a.Adjust > 0 || a.Late > 0 // what lapsed is dropped, as refunds are
+		charged = charged || a.Take+a.Adjust > 0 || a.Late > 0 // a new bucket drops lapsed tokens, like refunds
 	}
 	if !charged {
 		j.fail(w, "L7: an item was made without a charge: %v", sent.sums)
@@ -335,12 +333,12 @@ func (j *judge) created(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
 	delete(j.buckets, bucketIn(w.New))
 }
 
-// patience is how long before a decision, in ms, the last try of a read may have begun that
-// brought no answer.
+// patience is the longest time, in ms, before a decision at which the last try of an unanswered read may have
+// begun.
 const patience = 20_000
 
-// inForce checks that a grant was decided under a configuration in force, or that the newer
-// one could not be read.
+// inForce checks that a grant was decided under a configuration in force, or that the newer one could not be
+// read.
 func (j *judge) inForce(w *ddbmem.Write, entity string, sent *sentWrite, after *schema.Image, at int64) {
 	takes := slices.ContainsFunc(sent.sums, func(n plan.Row) bool { return n.Take > 0 })
 	if j.rules.configWithin > 0 && takes && sent.granted &&

@@ -6,11 +6,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/inside"
 )
 
-// ledger compares what callers were told, and what their leases hold, with what
-// was debited. Nobody was granted more than was debited for callers that were told
-// so, and no lease holds more than was debited for it and not given back. Without
-// faults that is exact, of every limit that was there all along: denied and
-// cancelled callers hold nothing.
+// ledger compares the grants to callers and the holdings of their leases with the debits. The grants may not
+// exceed the debits for answered callers. A lease may not hold more than its debits less its give-backs.
+// Without faults both are exact, for every limit that was present all along: denied and cancelled callers
+// hold nothing.
 func (j *judge) ledger(h *history) {
 	for key, told := range h.told {
 		if acc := j.accountAt(key); told > acc.granted {
@@ -18,7 +17,7 @@ func (j *judge) ledger(h *history) {
 		}
 	}
 	owed := j.oracle.allOwed()
-	for key, n := range j.oracle.uncounted { // what a lease held in a window that has ended
+	for key, n := range j.oracle.uncounted { // holdings in a window that has ended
 		if h.quotas.has(key) {
 			owed[key] += n
 		}
@@ -51,8 +50,7 @@ func (j *judge) ledger(h *history) {
 	}
 }
 
-// checkSums checks that what all leases hold is what all levels counted, each call at one of
-// them alone.
+// checkSums checks that the holdings of all leases equal the counts of all levels, each call counted once.
 func (j *judge) checkSums(h *history) {
 	for _, of := range []string{resource, group} {
 		j.onceOn(h, of)
@@ -89,8 +87,8 @@ func (j *judge) onceOn(h *history, of string) {
 	}
 }
 
-// lapsedAll checks that nothing is left on the counters of what was debited ahead.
-// Without faults everything is told, and taken off in time.
+// lapsedAll checks that the counters include no prefetched tokens that were never admitted. Without faults
+// all pending updates are written, and lapsed tokens come off in time.
 func (j *judge) lapsedAll() {
 	for entity, truths := range j.buckets {
 		for name, t := range truths {

@@ -10,7 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// replay is one write that is replayed on the limits of its item.
+// replay is the replay of one write on the limits of its item.
 type replay struct {
 	j             *judge
 	w             *ddbmem.Write
@@ -35,7 +35,7 @@ func (j *judge) limits(w *ddbmem.Write, entity string, sent *sentWrite, before, 
 	}
 }
 
-// removed checks that the limits which the item lost owed nothing.
+// removed checks that removed limits owed nothing.
 func (r *replay) removed() {
 	for _, name := range r.before.Set.Names {
 		if r.after.Set.Index(name) >= 0 {
@@ -83,7 +83,7 @@ func (r *replay) limit(k int) {
 	faster := i >= 0 && was == nil && is == nil && quicker(l.Rate, r.before.Limits[i].Rate)
 	t := r.truths[name]
 	t.ahead.held -= lapsed
-	a.Late += lapsed // it was never charged to anybody
+	a.Late += lapsed // it was never charged to a caller
 	switch {
 	case is == nil && (was == nil || i < 0):
 		r.charged(name, a, t, l, faster)
@@ -109,7 +109,7 @@ func (r *replay) limit(k int) {
 	}
 }
 
-// appeared replays a write that brought the kth limit of its item.
+// appeared replays a write that added the kth limit of its item.
 func (r *replay) appeared(k int, name string, a plan.Row, is *storedQuota) {
 	l := &r.after.Limits[k]
 	if r.added(name, a, l); is != nil {
@@ -117,16 +117,16 @@ func (r *replay) appeared(k int, name string, a plan.Row, is *storedQuota) {
 		r.truths[name].quota = true
 	}
 	r.truths[name].ahead.held = r.j.heldOf[r.entity+"#"+name]
-	if r.sent.landings > 1 { // made again, and of a time that may be long ago
+	if r.sent.landings > 1 { // made again, perhaps for an instant long ago
 		r.truths[name].queue = l.Burst - r.after.State(k).Level(r.at)
 	}
 }
 
-// added is a limit that the item did not have: full, less what is taken.
+// added checks a limit that the item did not have: it must be full, less the charges.
 func (r *replay) added(name string, a plan.Row, l *schema.Stored) {
 	r.truths[name] = &truth{}
 	out := a.Take + a.Adjust
-	charged := l.Burst - out - l.Tokens // of a quota what was counted without it, if there is room
+	charged := l.Burst - out - l.Tokens // a quota may be charged a pending update, if it has room
 	if l.IsQuota() && r.sent.tells && charged > 0 && l.Tokens >= 0 {
 		charged -= min(charged, a.Late)
 	}
@@ -135,7 +135,7 @@ func (r *replay) added(name string, a plan.Row, l *schema.Stored) {
 	}
 }
 
-// counted checks the counter of a limit.
+// counted checks the change of a limit's counter.
 func (r *replay) counted(name string, a plan.Row) {
 	was, is := &r.before.Limits[r.before.Set.Index(name)], &r.after.Limits[r.after.Set.Index(name)]
 	if got, want := is.Consumed-was.Consumed, a.Consumed(); got != want {
@@ -143,8 +143,8 @@ func (r *replay) counted(name string, a plan.Row) {
 	}
 }
 
-// changed gives back and moves with the parameters. What was taken from a quota that the limit
-// was once is not given back to the bucket that it is.
+// changed replays give-backs and changes of parameters. Tokens taken while the limit was a quota are not
+// given back to the token bucket.
 func (r *replay) changed(t *truth, name string, a plan.Row) {
 	i, k := r.before.Set.Index(name), r.after.Set.Index(name)
 	was, is := &r.before.Limits[i], &r.after.Limits[k]
@@ -165,9 +165,8 @@ func (r *replay) changed(t *truth, name string, a plan.Row) {
 	}
 }
 
-// charged admits what was granted and adds what was adjusted.
-// The time that a claim which raises the rate is under way is credited at the new
-// one.
+// charged adds granted and adjusted amounts. A claim that raises the rate credits the time of its own flight
+// at the new rate.
 func (r *replay) charged(name string, a plan.Row, t *truth, l *schema.Stored, faster bool) {
 	t.hold(l.Rate)
 	first := r.sent.landings == 1
@@ -192,7 +191,7 @@ func (r *replay) charged(name string, a plan.Row, t *truth, l *schema.Stored, fa
 	}
 }
 
-// booked adds what a write did to the account of a limit.
+// booked adds a write to the account of a limit.
 func (r *replay) booked(name string, a plan.Row) {
 	acc, t := r.j.account(r.entity, name), r.truths[name]
 	acc.back += a.Back
@@ -214,13 +213,13 @@ func (r *replay) booked(name string, a plan.Row) {
 	switch {
 	case !r.sent.tells:
 		acc.adjusted += a.Late
-	case t.mixed: // what was held in a window that has ended, and is not used
+	case t.mixed: // held in a window that has ended, and unused
 		acc.told += a.Late
 	}
 }
 
-// passes replays what a write did to the part of a counter that a level above counts too.
-// What lapses is taken off it only with the counter.
+// passes replays the change of the part of a counter that a level above counts too. Lapsed tokens come off it
+// only together with the counter.
 func (r *replay) passes(name string, a plan.Row, kept bool) {
 	was := int64(0)
 	if r.before != nil && r.before.Set.Index(name) >= 0 {
@@ -235,8 +234,8 @@ func (r *replay) passes(name string, a plan.Row, kept bool) {
 	r.j.account(r.entity, name).passed += moved
 }
 
-// lapses is what a write that lands takes off a counter of what was debited ahead:
-// nothing of a limit that its client does not know, or that it brings.
+// lapses returns the lapsed tokens that a landed write left on the counter. It can leave those of a limit
+// that its client does not know.
 func (r *replay) lapses(name string, a plan.Row) int64 {
 	_, lapsed := r.sent.aheadIn(name)
 	if lapsed == 0 || r.before == nil || r.before.Set.Index(name) < 0 {
@@ -253,8 +252,8 @@ func (r *replay) lapses(name string, a plan.Row) int64 {
 	return lapsed
 }
 
-// checkWorth checks that a bucket without faults is worth burst − queue, exactly unless
-// clients collided at full: then a write may forgo a slack, once, which is refilled.
+// checkWorth checks that a bucket without faults has burst − queue. If clients collided at full, one write
+// may forgo a slack, which is refilled.
 func (r *replay) checkWorth(name string, take int64, t *truth, s bucket.State) {
 	forgone := s.Burst - t.queue - s.Level(r.at)
 	if forgone < 0 || forgone > t.forgone && forgone > r.sent.mayForgo(s.Burst, t.fastest, take) {
@@ -266,9 +265,9 @@ func (r *replay) checkWorth(name string, take int64, t *truth, s bucket.State) {
 	t.forgone = forgone
 }
 
-// mayForgo is the most that a write may put a full bucket below its burst: nothing
-// from a client that was never refused at full, at first what is refilled in 32 ms
-// or 64 by a rate it has or had, and never more than an eighth of what the take leaves.
+// mayForgo returns the largest slack that a write may leave below the burst. It is 0 for a client without
+// refusals at full. After one or two refusals it is the refill of 32 or 64 ms at the fastest rate so far. It
+// never exceeds an eighth of the rest after the take.
 func (w *sentWrite) mayForgo(burst int64, fastest bucket.Rate, take int64) int64 {
 	switch w.clashes {
 	case 0:
@@ -279,5 +278,5 @@ func (w *sentWrite) mayForgo(burst int64, fastest bucket.Rate, take int64) int64
 	return (burst - take) / 8
 }
 
-// fail notes what the write breaks.
+// fail records a violation by the write.
 func (r *replay) fail(format string, args ...any) { r.j.fail(r.w, format, args...) }

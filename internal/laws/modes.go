@@ -2,26 +2,26 @@ package laws
 
 import "github.com/dynalimit/dynalimit/internal/lane"
 
-// Mode says what a history has besides concurrent clients.
+// Mode is the set of troubles in a history, apart from concurrent clients.
 type Mode struct {
-	// Name is the mode's in the names of tests.
+	// Name is the name of the mode in tests.
 	Name string
-	// skew is how far clocks may be off, in ms either way.
+	// skew is the greatest error of a clock, in ms either way.
 	skew int64
-	// latency is how long a request may be under way, in ms.
+	// latency is the longest flight of a request, in ms.
 	latency int64
 	faults  bool
-	// Store, if set, wraps what clients send through: one that leaves a rule out.
+	// Store, if set, wraps the store of clients, for example to leave a rule out.
 	Store func(lane.Store) lane.Store
-	// ahead lets limiters debit ahead of calls; Overstay, if above 0, lets them admit
-	// what they debited for so many times longer than they may.
+	// ahead lets limiters prefetch. Overstay, if above 0, multiplies the time for which they admit prefetched
+	// tokens.
 	ahead    bool
 	Overstay int
 	// overrides lets calls bring limits of their own.
 	overrides bool
 }
 
-// Modes are the histories that hold every law.
+// Modes are the modes under which every law must hold.
 var Modes = []Mode{
 	{Name: "exact"},
 	{Name: "latency", latency: 40},
@@ -32,8 +32,8 @@ var Modes = []Mode{
 	{Name: "prefetch and everything", ahead: true, faults: true, latency: 60, skew: 5000, overrides: true},
 }
 
-// Skewed is the mode of clocks that are wrong, and of calls that bring limits of their own.
+// Skewed returns the mode with wrong clocks, and with calls that bring their own limits.
 func Skewed() Mode { return Modes[2] }
 
-// Prefetching is the mode of limiters that debit ahead, and of nothing else.
+// Prefetching returns the mode with prefetching limiters, and no other trouble.
 func Prefetching() Mode { return Modes[len(Modes)-2] }

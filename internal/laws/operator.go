@@ -15,13 +15,13 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// operator does what operators, time and bad luck do while workers call.
+// operator causes the events around the workers: administration, time and bad luck.
 type operator struct {
 	h *history
 	r *rand.Rand
 }
 
-// operate is what an operator, or time, does to the table.
+// operate makes an administrator's change, or lets time pass.
 func (o *operator) operate(p float64) {
 	switch {
 	case p < .03:
@@ -34,7 +34,7 @@ func (o *operator) operate(p float64) {
 	}
 }
 
-// disturb is what goes wrong with processes and the store.
+// disturb makes a process or the store fail.
 func (o *operator) disturb(p float64) {
 	switch {
 	case p < .07:
@@ -89,8 +89,8 @@ func (o *operator) reconfigure() {
 	o.h.published(ctx)
 }
 
-// setLevel sets the limits of a level. A level that is not the system's extends the less specific
-// ones now and then, with some of the limits.
+// setLevel sets the limits of a level. A level other than the system's sometimes extends the less specific
+// ones, with some of the limits.
 func setLevel(ctx context.Context, of admin.Limits, r *rand.Rand, at admin.Scope, limits []dynalimit.Limit) error {
 	c, err := of.GetConfig(ctx, at)
 	if err != nil {
@@ -104,7 +104,7 @@ func setLevel(ctx context.Context, of admin.Limits, r *rand.Rand, at admin.Scope
 	return err
 }
 
-// unsetLevel removes what a level says, but for an exception to a block.
+// unsetLevel removes the content of a level, except an exception to a block.
 func unsetLevel(ctx context.Context, of admin.Limits, at admin.Scope) error {
 	c, err := of.GetConfig(ctx, at)
 	if err != nil || !c.Admit {
@@ -114,8 +114,8 @@ func unsetLevel(ctx context.Context, of admin.Limits, at admin.Scope) error {
 	return err
 }
 
-// raise raises a limit of an entity, at a level that is its own or everybody's. It ends while others
-// go on, or before the quiet at the end does. A limit that cannot be raised at the level stays.
+// raise raises a limit of an entity, at one of its own levels or one of everybody's. The raise ends during
+// the history, or before the end of the final quiet. A limit that cannot be raised there stays.
 func (o *operator) raise(ctx context.Context, entity string) {
 	r, inForce := o.h.raises, o.h.config[bucketOf(entity, resource)]
 	if len(inForce) == 0 {
@@ -140,8 +140,8 @@ func (o *operator) raise(ctx context.Context, entity string) {
 	})
 }
 
-// requota changes the limit that is a quota now and then, as it is in force for everybody, and
-// lets it come into force now and then.
+// requota changes the limit that is sometimes a quota, for everybody. Sometimes it lets the change come into
+// force.
 func (o *operator) requota() {
 	o.h.mu.Lock()
 	ctx, limits := Quietly(o.h.t.Context()), admin.New(o.h.operator).Limits
@@ -157,7 +157,7 @@ func (o *operator) requota() {
 	}
 }
 
-// adopt takes an entity's parent away, gives it back, or changes how it counts.
+// adopt removes an entity's parent, sets it again, or changes how it counts.
 func (o *operator) adopt(ctx context.Context, i int) error {
 	entities := admin.New(o.h.operator).Entities
 	now, err := entities.Get(ctx, o.h.entities[i])
@@ -176,22 +176,22 @@ func (o *operator) adopt(ctx context.Context, i int) error {
 	return err
 }
 
-// crash ends a limiter with its leases, in the middle of whatever it does.
+// crash ends a limiter with its leases, in the middle of its work.
 func (o *operator) crash() {
 	o.h.mu.Lock()
 	defer o.h.mu.Unlock()
 	i := o.r.IntN(len(o.h.members))
 	m := o.h.members[i]
 	m.dead.Store(true)
-	o.h.lanes(m).End() // nothing of it goes on
+	o.h.lanes(m).End() // none of its work goes on
 	go m.limiter.Close(o.h.ctx)
 	o.h.retired = append(o.h.retired, m)
 	o.h.leases = slices.DeleteFunc(o.h.leases, func(l *grant) bool { return l.owner == m })
 	o.h.members[i] = o.h.member()
 }
 
-// erase deletes an entity with its limits and buckets, whatever they owe and
-// whoever holds leases, and makes it anew; or a bucket alone, of a parent.
+// erase deletes an entity with its limits and buckets, despite debts and open leases, and makes it again. Or
+// it deletes only a bucket, perhaps of a parent.
 func (o *operator) erase() {
 	o.h.mu.Lock()
 	defer o.h.mu.Unlock()

@@ -24,64 +24,61 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// sentWrite is what one operation carried to one bucket.
+// sentWrite is the part of one operation for one bucket.
 type sentWrite struct {
 	sums plan.Rows
 	// ops are the callers' parts; none for a transaction.
 	ops []*lane.Op
-	// calls are their parts as they were when it was sent.
+	// calls are the callers' parts as of the request.
 	calls []part
-	// decided is when, in true time.
+	// decided is the instant of the decision, in true time.
 	decided     int64
 	transaction bool
 	stake       *stake // of a transaction
-	// tells says that it tells what was counted without the bucket: its late amounts are on
-	// the counter alone, and no caller holds them.
+	// tells means that it is a pending update. Its late amounts are on the counter alone, and no caller holds
+	// them.
 	tells bool
-	// granted says that the client learnt that it had landed, and left that it did when its
-	// call went by it no more: it is given back.
+	// granted means that the client learnt that it had landed. left means that the call no longer waited for
+	// it, so that it is given back.
 	granted, left bool
-	// refused says that the client's last try of it was refused.
+	// refused means that the client's last try of it was refused.
 	refused  bool
 	landings int
 	// landedIn are the incarnations of the bucket in which it landed.
 	landedIn []int
-	// debited is what it debits ahead of calls, lapsed what it takes off the counter of
-	// what was.
+	// debited is its prefetch, lapsed the lapsed tokens that it takes off the counter.
 	debited, lapsed []plan.Signed
-	// clashes is how often the client had been refused at full by the bucket.
+	// clashes counts the earlier refusals of the client at full by the bucket.
 	clashes int
 }
 
-// sentKey names a write: a transaction has one operation for several buckets.
+// sentKey identifies a write. A transaction has one operation for several buckets.
 type sentKey struct {
 	operation uint64
 	entity    string
 }
 
-// oracle hears of what clients send and of what the store commits, in order,
-// and judges both when a history has ended.
+// oracle records the requests of clients and the committed writes, in order, for the judgement at the end.
 type oracle struct {
 	mu   sync.Mutex
 	sent map[sentKey]*sentWrite
-	// requests are the writes that each request carried, by its number.
+	// requests are the writes of each request, by its number.
 	requests map[int64]carried
-	// owed is what of an entity's limit is given back for nobody named: what waits for its
-	// bucket, and what callers left who had gone.
+	// owed are the give-backs of an entity's limit without a named lease: pending updates, and the amounts of
+	// callers that had left.
 	owed map[string]int64
-	// uncounted is what was told to come off counters, by entity and limit.
+	// uncounted are the amounts to come off counters, by entity and limit.
 	uncounted map[string]int64
 	writes    []ddbmem.Write
-	// served are the calls that were admitted from memory, strange what may not be
-	// heard of them.
+	// served are the calls admitted from memory, strange the errors in them.
 	served  []*served
 	strange []string
-	// fillings are what administrators did to buckets, by the request.
+	// fillings are administrators' changes of buckets, by the request.
 	fillings map[int64]*filling
-	// configs is the fingerprint in force for an entity from an instant on.
+	// configs are the fingerprints in force for an entity, each from an instant on.
 	configs map[string][]configSince
-	// unread are the instants, in ms, at which a read of configurations brought no answer: then
-	// an old one serves.
+	// unread are the instants, in ms, of unanswered reads of configurations. After one an old configuration
+	// serves.
 	unread []int64
 }
 
@@ -94,7 +91,7 @@ func newOracle() *oracle {
 	return &oracle{sent: map[sentKey]*sentWrite{}, requests: map[int64]carried{}, owed: map[string]int64{}, uncounted: map[string]int64{}, fillings: map[int64]*filling{}, configs: map[string][]configSince{}}
 }
 
-// committed is the hook of the store.
+// committed is the store's hook for committed writes.
 func (o *oracle) committed(w ddbmem.Write) {
 	item := w.New
 	if item == nil {
@@ -115,7 +112,7 @@ func (o *oracle) committed(w ddbmem.Write) {
 	o.writes = append(o.writes, w)
 }
 
-// listenTo listens to a limiter: what it sends and what it learns of it.
+// listenTo observes the requests of a limiter and their outcomes.
 func (o *oracle) listenTo(l *dynalimit.RateLimiter) {
 	lanes := inside.Lanes(l)
 	met := &clashes{by: map[string]int{}}
@@ -139,7 +136,7 @@ func (o *oracle) listenTo(l *dynalimit.RateLimiter) {
 		defer o.mu.Unlock()
 		for _, n := range s {
 			key := nameOf(bucket) + "#" + n.Name
-			if o.uncounted[key] += max(0, -n.Late); n.Window != 0 { // what came off is one sum with what was counted of a quota
+			if o.uncounted[key] += max(0, -n.Late); n.Window != 0 { // one sum includes pending updates of quotas
 				o.uncounted[key] = math.MaxInt64 / 4
 			}
 		}
@@ -166,7 +163,7 @@ func (o *oracle) listenTo(l *dynalimit.RateLimiter) {
 	})
 }
 
-// recordOwed notes what waits to be given back to a bucket; allOwed is all of it until now.
+// recordOwed records an amount that waits to be given back to a bucket. allOwed returns the sums so far.
 func (o *oracle) recordOwed(bucket *lane.Lane, amounts []plan.Signed) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -184,18 +181,18 @@ func (o *oracle) allOwed() map[string]int64 {
 	return maps.Clone(o.owed)
 }
 
-// carried are the writes that one request carries, by the bucket. It travels in the request's
-// context, so that two writes that change a bucket alike are told apart.
+// carried are the writes of one request, by the bucket. They travel in the request's context, so that two
+// equal changes of a bucket are told apart.
 type carried map[string]*sentWrite
 
 type carriedKey struct{}
 
-// in is a context of requests that carry the writes.
+// in returns a context for requests that carry the writes.
 func (c carried) in(ctx context.Context) context.Context {
 	return context.WithValue(ctx, carriedKey{}, c)
 }
 
-// arrived records which writes a request carries that the store has got.
+// arrived records the writes of a request that reached the store.
 func (o *oracle) arrived(q *ddbmem.Request) {
 	if c, _ := q.Context.Value(carriedKey{}).(carried); c != nil {
 		o.mu.Lock()
@@ -204,10 +201,10 @@ func (o *oracle) arrived(q *ddbmem.Request) {
 	}
 }
 
-// delivered is the write of a lane that is being delivered.
+// delivered is the write that a lane is sending.
 type delivered struct{ write *sentWrite }
 
-// outcomes hears how writes of lanes end.
+// outcomes records the outcomes of lanes' writes.
 type outcomes struct{ mu *sync.Mutex }
 
 // Begin implements lane.Trace.
@@ -223,7 +220,7 @@ func (o outcomes) Begin(ctx context.Context, _ lane.Writing) (context.Context, f
 // Paced implements lane.Trace.
 func (outcomes) Paced(lane.Paced) {}
 
-// listening is a store that hears which operation a lane sends.
+// listening is a store that records the operations of a lane.
 type listening struct {
 	lane.Store
 	sent func(operation uint64, entity string) *sentWrite
@@ -247,8 +244,8 @@ func (s listening) Create(ctx context.Context, c *schema.Create, hint *schema.Li
 	return s.Store.Create(carried{of: w}.in(ctx), c, hint, slot)
 }
 
-// operationIn is the operation of a write's own id, the first value of an
-// update and every slot of a new item.
+// operationIn returns the operation in a write's own id, which is the first value of an update and in every
+// slot of a new item.
 func operationIn(values schema.Item) uint64 {
 	for _, name := range []string{":0", "op0"} {
 		if b, ok := values[name].(*types.AttributeValueMemberB); ok && len(b.Value) == rules.OpIDLength {
@@ -258,7 +255,7 @@ func operationIn(values schema.Item) uint64 {
 	return 0
 }
 
-// transactions hears how transactions end.
+// transactions records the outcomes of transactions.
 type transactions struct {
 	next inside.Transact
 	mu   *sync.Mutex
@@ -293,7 +290,7 @@ func (s transactions) transact(ctx context.Context, items []types.TransactWriteI
 	return v, images, err
 }
 
-// slotOperation returns the operation that a write put in its slot.
+// slotOperation returns the operation that a write put into its slot.
 func slotOperation(w ddbmem.Write) (uint64, bool) {
 	for slot := range schema.OpSlots {
 		name := fmt.Sprintf("op%d", slot)
@@ -306,27 +303,26 @@ func slotOperation(w ddbmem.Write) (uint64, bool) {
 	return 0, false
 }
 
-// configured notes the configuration of an entity from now on.
+// configured records the configuration of an entity from now on.
 func (o *oracle) configured(entity, fingerprint string, at int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.configs[entity] = append(o.configs[entity], configSince{at, fingerprint})
 }
 
-// unanswered notes a read of configurations that brings no answer.
+// unanswered records an unanswered read of configurations.
 func (o *oracle) unanswered() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.unread = append(o.unread, time.Now().UnixMilli())
 }
 
-// unreadBetween reports whether a read of configurations brought no answer between from and to.
+// unreadBetween reports whether a read of configurations got no answer between from and to.
 func (o *oracle) unreadBetween(from, to int64) bool {
 	return slices.ContainsFunc(o.unread, func(at int64) bool { return from <= at && at <= to })
 }
 
-// inForce reports whether the fingerprint was that of the configuration at any
-// time between from and to.
+// inForce reports whether a fingerprint was in force at any time between from and to.
 func (o *oracle) inForce(entity, fingerprint string, from, to int64) bool {
 	list := o.configs[entity]
 	for i, c := range list {
@@ -341,21 +337,21 @@ func (o *oracle) inForce(entity, fingerprint string, from, to int64) bool {
 	return false
 }
 
-// served is what a call was admitted from memory.
+// served is a call admitted from memory.
 type served struct {
-	// after is how many writes had been committed, at when, in true time.
+	// after counts the writes committed before it. at is its instant, in true time.
 	after int
 	at    int64
-	// from is whose memory, entity of which bucket.
+	// from is the lane with the memory, and entity its bucket.
 	from   *lane.Lane
 	entity string
 	stake  *stake
 	lane.Served
-	// back says that it was put back: no call was admitted.
+	// back means that it was put back: no call was admitted.
 	back bool
 }
 
-// recordServed hears of what lanes serve from memory.
+// recordServed records the calls that lanes serve from memory.
 func (o *oracle) recordServed(ctx context.Context, from *lane.Lane, s lane.Served) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -373,8 +369,8 @@ func (o *oracle) recordServed(ctx context.Context, from *lane.Lane, s lane.Serve
 	o.strange = append(o.strange, fmt.Sprintf("L9: %v was put back to %s that nobody was served", s.Amounts, nameOf(from)))
 }
 
-// aheadIn is what a write debits ahead of a limit, and takes off its counter; a
-// transaction, which is sent beside what a lane carries, does neither.
+// aheadIn returns a write's prefetch of a limit, and the lapsed tokens that it takes off the counter. A
+// transaction, which is sent outside the lane, has neither.
 func (w *sentWrite) aheadIn(name string) (debited, lapsed int64) {
 	if w.transaction {
 		return 0, 0
@@ -391,7 +387,7 @@ func amountOf(list []plan.Signed, name string) (sum int64) {
 	return sum
 }
 
-// filling is what an administrator asked for.
+// filling is an administrator's request.
 type filling struct {
 	id     string
 	reset  bool
@@ -400,14 +396,14 @@ type filling struct {
 	Add    map[string]int64 `json:"add"`
 }
 
-// fillingOf is what the record of an operation says.
+// fillingOf decodes the record of an operation.
 func fillingOf(item schema.Item) (*filling, error) {
 	o, _ := schema.DecodeOperation(item)
 	f := &filling{id: o.ID, reset: o.Action == "bucket_reset", grant: o.Action == "bucket_granted"}
 	return f, json.Unmarshal([]byte(o.Arguments), f)
 }
 
-// parts are the calls' parts of a write; a transaction is one call's.
+// parts returns the calls' parts of a write. A transaction is one call's.
 func (w *sentWrite) parts() []part {
 	if w.transaction {
 		p := part{stake: w.stake}

@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// SeedVariable is the environment's: the one history that each mode plays.
+	// SeedVariable names the environment variable with the one seed that each mode plays.
 	SeedVariable = "DYNALIMIT_SEED"
-	// historiesVariable says how many histories are played, over all modes.
+	// historiesVariable names the one with the number of histories, over all modes.
 	historiesVariable = "DYNALIMIT_HISTORIES"
 )
 
-// Report is what came of a history.
+// Report is the result of a history.
 type Report struct {
-	// Violations say what broke a law, in the order of the writes.
+	// Violations are the broken laws, in the order of the writes.
 	Violations []string
-	// Tally counts what happened: a history in which nothing does proves nothing.
+	// Tally counts the events. A history without events proves nothing.
 	Tally map[string]int
 }
 
-// First are the first violations, at most n, a line each.
+// First returns the first n violations, a line each.
 func (r Report) First(n int) string {
 	out := ""
 	for _, v := range r.Violations[:min(n, len(r.Violations))] {
@@ -36,8 +36,8 @@ func (r Report) First(n int) string {
 	return out
 }
 
-// Seeds are the histories that each of some modes plays: from first until before end. n is how
-// many all modes play, unless the environment says how many, or which one.
+// Seeds returns the seeds that each of some modes plays: from first until before end. n is the number of
+// histories over all modes, unless the environment gives a number or one seed.
 func Seeds(t *testing.T, n uint64, modes int) (first, end uint64) {
 	if s := os.Getenv(SeedVariable); s != "" {
 		seed, err := strconv.ParseUint(s, 10, 64)
@@ -70,10 +70,10 @@ func Play(t *testing.T, seed uint64, mode Mode) Report {
 	return Report{Violations: j.violations, Tally: j.tally}
 }
 
-// run plays the history and returns the judge of it.
+// run plays the history and returns its judge.
 func (h *history) run(workers, steps int) *judge {
 	var group sync.WaitGroup
-	luck := make([]*rand.Rand, workers) // before any runs, for a crash draws from h.r too
+	luck := make([]*rand.Rand, workers) // before any worker runs, because a crash draws from h.r too
 	for i := range luck {
 		luck[i] = rand.New(rand.NewPCG(h.r.Uint64(), 2))
 	}

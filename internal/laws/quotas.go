@@ -9,12 +9,11 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// The laws of a calendar quota. Its truth is what is used of its n in the stored window, so
-// that it holds n − used, to the millitoken and in every mode: a wrong clock, or a late write,
-// moves only when a window opens. Of two kinds of one limit the second begins with what was used
-// of the first.
+// The laws of a calendar quota. Its true state is the usage of its n in the stored window, so it holds n −
+// used, to the millitoken and in every mode. A wrong clock, or a late write, only moves the opening of a
+// window. If a limit changes its kind, the new kind begins with the usage of the old one.
 
-// decidedAt are the earliest and the latest instant that the clock of a write may have shown.
+// decidedAt returns the earliest and the latest instant that the clock of a write may have shown.
 func (r *replay) decidedAt() (earliest, latest int64) {
 	earliest, latest = r.sent.decided-r.j.rules.skew, r.sent.decided+r.j.rules.skew
 	if r.sent.transaction {
@@ -31,7 +30,7 @@ func (r *replay) addedQuota(name string, is *storedQuota) {
 	}
 }
 
-// levels are what a quota may have been worth when the write was decided, the least first.
+// levels returns the possible levels of a quota at the decision of the write, the lowest first.
 func (r *replay) levels(was *storedQuota) (levels []int64) {
 	earliest, latest := r.decidedAt()
 	for window := was.at(earliest); window <= was.at(latest); window++ {
@@ -59,7 +58,7 @@ func (r *replay) quota(t *truth, name string, a plan.Row, was, is *storedQuota) 
 	t.mixed, t.quota = true, is != nil
 }
 
-// becameQuota checks a limit that was a bucket: what was used of it stays used.
+// becameQuota checks a limit that was a token bucket: its usage stays used.
 func (r *replay) becameQuota(t *truth, name string, a plan.Row, is *storedQuota) {
 	r.j.tally["became a quota"]++
 	r.begin(name)
@@ -95,7 +94,7 @@ func (r *replay) becameBucket(t *truth, name string, a plan.Row, was *storedQuot
 	t.ahead.held, t.ahead.queue = held, max(0, t.queue-held)
 }
 
-// late is for how long a write was under way, from its decision on.
+// late returns the time from the decision of a write until it landed.
 func (r *replay) late() int64 {
 	late := r.at - r.sent.decided
 	if r.sent.transaction {
@@ -136,8 +135,8 @@ func (r *replay) withinQuota(name string, a plan.Row, was, is *storedQuota) {
 	}
 }
 
-// window checks which window a quota is in after a write, and says what it is worth there
-// before the write takes anything.
+// window checks the window of a quota after a write, and returns the level in it before the charges of the
+// write.
 func (r *replay) window(name string, was, is *storedQuota, charged int64) (level int64) {
 	earliest, latest := r.decidedAt()
 	if is.unit != was.unit {
@@ -145,7 +144,7 @@ func (r *replay) window(name string, was, is *storedQuota, charged int64) (level
 		r.begin(name)
 		r.addedQuota(name, is)
 		levels := r.levels(was)
-		for _, one := range levels { // it may have opened a window of the old unit
+		for _, one := range levels { // the write may have opened a window of the old unit
 			if is.tokens == one+is.n-was.n-charged {
 				return one
 			}
@@ -173,10 +172,10 @@ func (r *replay) window(name string, was, is *storedQuota, charged int64) (level
 	return was.opened(is.window)
 }
 
-// returned is what a write may give back of what was taken in a window: each call what its lease
-// took there since the limit last changed its kind or its unit. must is what was taken since the
-// calendar last changed, the zone too: a client that has not seen that change may go by the one
-// before, and give back to the counter alone.
+// returned returns the amounts that a write may give back to a window: for each call at most the amount that
+// its lease took there since the limit last changed its kind or its unit. must is the part taken since the
+// last change of the calendar, zone included. A client that has not seen that change may use the old
+// calendar, and give back to the counter alone.
 func (r *replay) returned(name, window string) (must, may int64) {
 	k := r.lotOf(name, window)
 	for _, part := range r.sent.parts() {
@@ -199,9 +198,9 @@ func (r *replay) returned(name, window string) (must, may int64) {
 	return must, may
 }
 
-// takenIn is the window of which a call gives an amount back: the one that its client names, if its
-// lease took as much there, or else the one that the limit is in. A lease has taken in two of them
-// where a grant that nobody went by comes back after a later one has landed.
+// takenIn returns the window to which a call gives an amount back. It is the window that its client names, if
+// its lease took that much there, or else the limit's present one. A lease has tokens of two windows if an
+// abandoned grant comes back after a later one has landed.
 func (s *stake) takenIn(here windowLot, a plan.Signed) windowLot {
 	for k, n := range s.inWindow {
 		named := here
@@ -213,8 +212,8 @@ func (s *stake) takenIn(here windowLot, a plan.Signed) windowLot {
 	return here
 }
 
-// windows books what the calls of a write took in a window, and gave back of it or of another one.
-// again says that it had landed before.
+// windows books the amounts that the calls of a write took in a window, and gave back to it or to another
+// one. again means that it had landed before.
 func (r *replay) windows(name, window string, again bool) {
 	k := r.lotOf(name, window)
 	for _, part := range r.sent.parts() {
@@ -236,25 +235,26 @@ func (r *replay) windows(name, window string, again bool) {
 	}
 }
 
-// begin notes that the kind or the unit of a limit changed: it begins a new life.
+// begin records a change of a limit's kind or unit: it begins a new life.
 func (r *replay) begin(name string) {
 	r.j.lives[r.lotOf(name, "")]++
 	r.j.flips[r.lotOf(name, "")]++
 }
 
-// spans are a window as a whole, in the limit's life, and since its calendar last changed.
+// spans returns a window as a whole, its part in the limit's life, and its part since the last change of the
+// calendar.
 func (j *judge) spans(k windowLot) []windowLot {
 	return []windowLot{k, k.since(inLife, j.lives), k.since(inZone, j.flips)}
 }
 
-// tookIn books what was taken for a lease in a window.
+// tookIn books an amount that a lease took in a window.
 func (j *judge) tookIn(s *stake, k windowLot, amount int64) {
 	for _, k := range j.spans(k) {
 		s.inWindow[k] += amount
 	}
 }
 
-// since is the part of a window since the last of some changes of the limit.
+// since returns the part of a window since the last of some changes of the limit.
 func (k windowLot) since(what span, changes map[windowLot]int) windowLot {
 	limit := k
 	limit.window = ""
@@ -262,13 +262,13 @@ func (k windowLot) since(what span, changes map[windowLot]int) windowLot {
 	return k
 }
 
-// ofAnotherLife reports whether a write that tells gives back what was taken in another life of a
-// limit than the one that it is in.
+// ofAnotherLife reports whether a pending update gives back tokens of another life of a limit than the
+// present one.
 func (r *replay) ofAnotherLife(name string, a plan.Row) bool {
 	return r.sent.tells && a.Back > 0 && int(a.Window.Life()) != r.j.lives[r.lotOf(name, "")]
 }
 
-// ordinal is the window's; 0 of a token bucket.
+// ordinal returns the ordinal of the window; 0 of a token bucket.
 func (k windowLot) ordinal() (n int64) {
 	if _, digits, quota := strings.Cut(k.window, " "); quota {
 		n, _ = strconv.ParseInt(digits, 10, 64)
@@ -276,12 +276,12 @@ func (k windowLot) ordinal() (n int64) {
 	return n
 }
 
-// lotOf is a window of one limit of the item that a write is replayed on.
+// lotOf returns a window of one limit of the replayed item.
 func (r *replay) lotOf(name, window string) windowLot {
 	return windowLot{entity: r.entity, incarnation: r.j.incarnations[r.entity], limit: name, window: window}
 }
 
-// owes is what a limit owes at an instant: of a quota what is used of the window of then.
+// owes returns the debt of a limit at an instant. Of a quota it is the usage in the window of that instant.
 func owes(t *truth, item schema.Item, name string, at int64) int64 {
 	q := quotaIn(item, name)
 	if q == nil {
@@ -290,7 +290,7 @@ func owes(t *truth, item schema.Item, name string, at int64) int64 {
 	return q.n - q.opened(q.at(at))
 }
 
-// quotaWorth checks what package bucket says that a quota is worth.
+// quotaWorth checks package bucket's level of a quota.
 func (r *replay) quotaWorth(name string, is *storedQuota, s bucket.State) {
 	if want := is.opened(is.at(r.at)); s.Level(r.at) != want {
 		r.fail("L2: %s is worth %d, not %d, in %s", name, s.Level(r.at), want, is.key())

@@ -2,12 +2,10 @@ package laws
 
 import "fmt"
 
-// Limiters that debit ahead of calls: what they admit from memory is held against the
-// laws when it is admitted, not when it was debited.
+// Limiters that prefetch. Admissions from memory are judged at their own instant, not at that of the debit.
 
-// admits adds a call to the queue of admissions, which may exceed the burst by what is
-// refilled in a horizon, and by what was given back in one; and by what was charged in
-// one unasked, since it was debited.
+// admits adds a call to the queue of admissions. That queue may exceed the burst by the refill of a horizon,
+// by the give-backs of one, and by the unrequested charges of one since the debit.
 func (j *judge) admits(t *truth, name string, amount, burst, at int64) (wrong string) {
 	if j.rules.horizon == 0 || t.quota {
 		return ""
@@ -24,7 +22,7 @@ func (j *judge) admits(t *truth, name string, amount, burst, at int64) (wrong st
 	return wrong
 }
 
-// serve replays what was served from memory before the nth write.
+// serve replays the calls served from memory before the nth write.
 func (j *judge) serve(n int) {
 	for len(j.oracle.served) > 0 && j.oracle.served[0].after <= n {
 		e := j.oracle.served[0]
@@ -51,7 +49,7 @@ func (j *judge) admitted(e *served) {
 			j.tookIn(e.stake.wholeStake(), windowLot{entity: e.entity, incarnation: here, limit: a.Name}, a.Amount)
 		}
 		if !current {
-			continue // of a bucket that is gone nothing is owed
+			continue // a deleted bucket is owed nothing
 		}
 		t, i := j.buckets[e.entity][a.Name], j.images[e.entity].Set.Index(a.Name)
 		if t == nil || i < 0 {

@@ -11,28 +11,27 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// stake is what the calls of one lease did in the store, as the judge sees it. It
-// travels in the contexts of the calls.
+// stake is the effect of one lease's calls in the store, as the judge sees it. It travels in the contexts of
+// the calls.
 type stake struct {
-	// lots are by bucket, its incarnation and limit.
+	// lots are by bucket, incarnation and limit.
 	lots map[lot]*stakeLot
-	// wrong is what its calls did wrong, as far as their own writes show; what a
-	// bucket was owed is written for many leases at once, and shows nothing.
+	// wrong are the errors of its calls, as far as their own writes show them. A pending update covers many
+	// leases at once, and shows nothing.
 	wrong []string
 	lease *dynalimit.Lease // nil if the acquire failed
 	// into is the stake that this one became part of.
 	into *stake
-	// inWindow is what was taken in a window of a quota, or of a token bucket, and not given
-	// back to it.
+	// inWindow is the sum taken in each window of a quota, or of a token bucket, less its give-backs.
 	inWindow map[windowLot]int64
 }
 
-// windowLot is a window of one limit; "" is that of a token bucket.
+// windowLot is a window of one limit; "" is the window of a token bucket.
 type windowLot struct {
 	entity        string
 	incarnation   int
 	limit, window string
-	// span says which part of the window it is: the one since so many changes of the limit.
+	// span selects the part of the window: since the last of a number of changes of the limit.
 	span    span
 	changes int
 }
@@ -46,7 +45,7 @@ const (
 	inZone      // since the kind, the unit or the zone changed
 )
 
-// owed reports whether some of it was owed to a bucket.
+// owed reports whether part of it was counted without a bucket.
 func (s *stake) owed() bool {
 	return s.lease != nil && anyDegraded(inside.Levels(s.lease))
 }
@@ -61,21 +60,20 @@ type lot struct {
 	limit       string
 }
 
-// stakeLot counts one limit: what was debited for the lease and given back by it;
-// told is what of the debits its process learnt of, and left what of that no lease goes by.
-// A try that nobody heard of, and that is decided again, may land late: it counts, and is
-// nobody's.
+// stakeLot counts one limit: the debits for the lease and its give-backs. told is the part of the debits that
+// its process learnt of, and left the part of told without a lease. An unanswered try that is decided again
+// may land late. It counts, and belongs to no lease.
 type stakeLot struct{ debited, told, left, back int64 }
 
 type stakeKey struct{}
 
-// staked is a context of a new stake.
+// staked returns a context with a new stake.
 func staked(ctx context.Context) (context.Context, *stake) {
 	s := &stake{lots: map[lot]*stakeLot{}, inWindow: map[windowLot]int64{}}
 	return s.on(ctx), s
 }
 
-// on is a context whose writes are the stake's.
+// on returns a context for writes of the stake.
 func (s *stake) on(ctx context.Context) context.Context {
 	return context.WithValue(ctx, stakeKey{}, s)
 }
@@ -85,7 +83,7 @@ func stakeOf(ctx context.Context) *stake {
 	return s
 }
 
-// wholeStake is the stake that this one is part of.
+// wholeStake returns the stake that this one is part of.
 func (s *stake) wholeStake() *stake {
 	for s.into != nil {
 		s = s.into
@@ -100,21 +98,21 @@ func (s *stake) lot(k lot) *stakeLot {
 	return s.lots[k]
 }
 
-// part is what one call has in a write: signed as an adjust.
+// part is one call's part of a write: signed, as in an adjust.
 type part struct {
 	stake   *stake
 	amounts []plan.Signed
 }
 
-// partOf is what a write carries of an op.
+// partOf returns the part of an op in a write.
 func partOf(o *lane.Op) part {
 	return part{stake: stakeOf(o.CallersContext()), amounts: o.Written()}
 }
 
-// checkHoldings compares what a lease says it has with what is in the store for it: no less
-// than it surely holds, no more than what it knows was, or may have been, debited, and what
-// was left and may not have been given back: owed is what was given back to each limit for nobody
-// named. What is given back to a limit that was gone for a time may have been dropped.
+// checkHoldings compares a lease's holdings with its debits in the store. The net debits must not be below
+// its surely held amounts. They must not exceed the known and possible debits together with left grants that
+// may not have been given back. owed are the give-backs to each limit without a named lease. A give-back to a
+// limit that was gone for a time may have been dropped.
 func (s *stake) checkHoldings(levels []inside.Level, gone map[string]bool, owed map[string]int64) (wrong []string) {
 	if anyDegraded(levels) {
 		return nil
@@ -139,8 +137,7 @@ func (s *stake) checkHoldings(levels []inside.Level, gone map[string]bool, owed 
 	return wrong
 }
 
-// heldBy is what a lease surely has in the store, and what it has or may have, by
-// entity and limit.
+// heldBy returns the surely held amounts of a lease, and all that it has or may have, by entity and limit.
 func heldBy(levels []inside.Level) (held, known map[string]int64) {
 	held, known = map[string]int64{}, map[string]int64{}
 	for _, level := range levels {
@@ -153,8 +150,8 @@ func heldBy(levels []inside.Level) (held, known map[string]int64) {
 	return held, known
 }
 
-// countedBy is what a lease took in windows of quotas that have ended, and what it used without
-// the bucket, by entity and limit.
+// countedBy returns the amounts that a lease took in ended windows of quotas or used without the bucket, by
+// entity and limit.
 func countedBy(levels []inside.Level) map[string]int64 {
 	counted := map[string]int64{}
 	for _, level := range levels {

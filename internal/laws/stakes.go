@@ -9,9 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// stakes books what a write did to the limits of each call that it carried, and
-// checks that none gave back more than was debited for its lease: in this
-// incarnation of the bucket.
+// stakes books a write on the stakes of its calls. It checks that no call gave back more than the debits for
+// its lease in this incarnation of the bucket.
 func (j *judge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, before, after *schema.Image) {
 	here := j.incarnations[entity]
 	again := slices.Contains(sent.landedIn, here)
@@ -38,14 +37,14 @@ func (j *judge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, before, 
 	}
 }
 
-// recordUnnamed notes what is given back of which it does not show for whom.
+// recordUnnamed records a give-back without a named lease.
 func (j *judge) recordUnnamed(entity string, amounts []plan.Signed) {
 	for _, a := range amounts {
 		j.oracle.owed[entity+"#"+a.Name] += max(0, -a.Amount)
 	}
 }
 
-// bookStake counts what a write gave back of, or debited for, a lease.
+// bookStake adds a write's give-back and debit to a lease's count.
 func (j *judge) bookStake(w *ddbmem.Write, s *stake, k lot, back, debited int64, sent *sentWrite) {
 	l := s.lot(k)
 	l.back += back

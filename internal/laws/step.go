@@ -7,7 +7,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// step is one thing that a worker of a history does.
+// step makes one random step of a worker.
 func (w *worker) step() {
 	if w.r.Float64() < .5 {
 		pauses := []int64{0, 0, 1, 3, 20, 200, 900, 1100, w.r.Int64N(120_000)}
@@ -41,7 +41,7 @@ func (w *worker) step() {
 	w.h.weather.release(w.r)
 }
 
-// acquire takes with so many callers at once.
+// acquire makes a number of concurrent calls.
 func (w *worker) acquire(m *member, callers int) {
 	entity := w.h.entities[w.r.IntN(w.r.IntN(len(w.h.entities))+1)]
 	var group sync.WaitGroup
@@ -69,7 +69,7 @@ func (w *worker) acquire(m *member, callers int) {
 	group.Wait()
 }
 
-// options are a call's own; allows says that one of them is the policy Allow.
+// options draws the options of a call. allows means that one of them is the policy Allow.
 func (w *worker) options(amounts dynalimit.Amounts) (opts []dynalimit.AcquireOption, allows bool) {
 	if w.h.mode.overrides && w.r.Float64() < .1 {
 		for name := range amounts {

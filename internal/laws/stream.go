@@ -7,8 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// stream makes calls of one kind at a rate that is worth debiting ahead for; then,
-// when what is held has become old, some that take all there is, and more of the same.
+// stream makes calls of one kind at a rate that starts prefetching. Once the prefetched tokens are old, it
+// makes calls that take whole bursts, and then more of the first kind.
 func (w *worker) stream(m *member) {
 	entity := w.h.entities[w.r.IntN(len(w.h.entities))]
 	amounts, bursts := dynalimit.Amounts{}, dynalimit.Amounts{}
@@ -37,7 +37,7 @@ func (w *worker) stream(m *member) {
 	}
 }
 
-// repeat makes so many calls, one every pause, and waits for them.
+// repeat makes a number of calls, one every pause, and waits for them.
 func (w *worker) repeat(m *member, entity string, amounts dynalimit.Amounts, calls int, pause time.Duration) {
 	var group sync.WaitGroup
 	for range calls {

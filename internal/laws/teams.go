@@ -13,8 +13,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// enrolTeams has calls of a third of the histories give parents. One of these is at the end of the
-// longest chain below which a call is admitted.
+// enrolTeams makes calls in a third of the histories give parents. One of these is at the end of the longest
+// chain below which a call is admitted.
 func (h *history) enrolTeams(ctx context.Context, r *rand.Rand) {
 	if r.IntN(3) > 0 {
 		return
@@ -36,13 +36,12 @@ func (h *history) enrolTeams(ctx context.Context, r *rand.Rand) {
 	require.NoError(h.t, setLevel(ctx, to.Limits, r, admin.Scope{Plan: "free"}, h.limits(r)))
 }
 
-// charged are the entities whose buckets calls charge.
+// charged returns the entities with buckets that calls charge.
 func (h *history) charged() []string {
 	return append(h.entities[:len(h.entities):len(h.entities)], h.teams...)
 }
 
-// gives are the options of a call that gives a parent, one that does not exist now and then, and a
-// plan.
+// gives returns the options of a call that gives a plan and a parent, sometimes one that does not exist.
 func (w *worker) gives() (opts []dynalimit.AcquireOption) {
 	if w.h.teams == nil {
 		return nil
@@ -58,7 +57,7 @@ func (w *worker) gives() (opts []dynalimit.AcquireOption) {
 	return opts
 }
 
-// enlist changes the limits of a team, or takes the record of the leaf away, or makes it.
+// enlist changes the limits of a team, or deletes or makes the record of the leaf.
 func (o *operator) enlist(ctx context.Context) {
 	to, leaf := admin.New(o.h.operator), o.h.entities[0]
 	var err error

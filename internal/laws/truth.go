@@ -6,31 +6,30 @@ import (
 	"github.com/dynalimit/dynalimit/internal/bucket"
 )
 
-// limitNames are all the limits that there are.
+// limitNames are the names of all limits.
 var limitNames = []string{"rpm", "tpm", "day"}
 
-// truth is one limit of one bucket as it really is: a leaky queue.
+// truth is the true state of one limit of one bucket: a leaky queue.
 type truth struct {
 	queue int64
-	// surplus is the longest time, in ms, that a write was under way whose
-	// charge counts, fastest the fastest rate held.
+	// surplus is the longest flight of a write with a charge that counts, in ms. fastest is the fastest rate
+	// so far.
 	surplus int64
 	fastest bucket.Rate
-	// changes are those of the rate since the bucket was full: what was earned at each rate
-	// ends at an instant that somebody's clock says.
+	// changes counts the changes of the rate since the bucket was full. The credit of each rate ends at an
+	// instant by some process's clock.
 	changes int64
-	// forgone is what the last write left the bucket short of burst − queue.
+	// forgone is the amount that the bucket has less than burst − queue since the last write.
 	forgone int64
-	// ahead is what is debited ahead.
+	// ahead is the true state of prefetching.
 	ahead ahead
-	// quota says that the limit is one: then queue is what is used in the stored window, below 0
-	// if an administrator added to it. mixed says that it is or was one.
+	// quota means that the limit is a quota. queue is then the usage in the stored window, below 0 if an
+	// administrator added to it. mixed means that the limit is or was a quota.
 	quota, mixed bool
 }
 
-// account is what was debited of and given back to one limit, over all writes, and what of
-// that a level above counted too.
-// told is what it was told of quotas beside them.
+// account has the sums of debits and give-backs of one limit, over all writes. passed is the part that a
+// level above counted too, told the pending updates of quotas.
 type account struct{ granted, adjusted, back, passed, told int64 }
 
 // hold remembers the fastest rate.
@@ -43,17 +42,14 @@ func (t *truth) hold(r bucket.Rate) {
 // quicker reports whether a refills faster than b.
 func quicker(a, b bucket.Rate) bool { return a.Amount*b.Period > b.Amount*a.Period }
 
-// ahead is what is debited ahead of calls of one limit of one bucket, as it really is.
+// ahead is the true state of prefetching for one limit of one bucket.
 type ahead struct {
-	// queue is that of admissions: what is debited ahead is in it once a call was
-	// served.
+	// queue is the queue of admissions. Prefetched tokens enter it when a call is served.
 	queue int64
-	// held is what processes were told they debited ahead, and neither admitted nor
-	// took off the counter.
+	// held are the prefetched tokens that processes learnt of, less those admitted or taken off the counter.
 	held int64
-	// returned is what left the queue otherwise than by time, of the last horizon; most
-	// is how much that was at most. adjusted is what was charged without being asked
-	// for.
+	// returned are the decreases of the queue in the last horizon, apart from its draining. most is their
+	// greatest sum. adjusted are the unrequested charges.
 	returned, adjusted recent
 	most               int64
 }
@@ -61,13 +57,13 @@ type ahead struct {
 // recent are amounts of a limit, with their instants.
 type recent []struct{ at, amount int64 }
 
-// add adds an amount, and forgets what is older than a horizon.
+// add adds an amount, and drops amounts older than a horizon.
 func (r *recent) add(amount, at, horizon int64) {
 	*r = append(*r, struct{ at, amount int64 }{at, amount})
 	*r = slices.DeleteFunc(*r, func(one struct{ at, amount int64 }) bool { return at-one.at > horizon })
 }
 
-// sum is what was added since an instant.
+// sum returns the sum since an instant.
 func (r recent) sum(since int64) (sum int64) {
 	for _, one := range r {
 		if one.at >= since {
@@ -77,8 +73,8 @@ func (r recent) sum(since int64) (sum int64) {
 	return sum
 }
 
-// returns books what was given back, or cut off the burst: while tokens are held, it
-// makes room that the queue of admissions may not have needed.
+// returns books a give-back, or a cut of the burst. While tokens are held it makes room that the queue of
+// admissions may not have needed.
 func (a *ahead) returns(amount, at, horizon int64) {
 	if amount <= 0 || horizon == 0 {
 		return
@@ -88,7 +84,7 @@ func (a *ahead) returns(amount, at, horizon int64) {
 	a.most = max(a.most, a.returned.sum(at-horizon))
 }
 
-// adjusts books what was charged without being asked for.
+// adjusts books an unrequested charge.
 func (a *ahead) adjusts(amount, at, horizon int64) {
 	a.queue += amount
 	a.adjusted.add(amount, at, horizon)

@@ -9,16 +9,16 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// quotas say which limit of a history is a calendar quota now and then, and how.
+// quotas decide which limit of a history is sometimes a calendar quota, and of which kind.
 type quotas struct {
 	name  string
 	zones [2]string
-	// until is when, in Unix ms, the workers meet again, just before a window begins.
+	// until is the instant, in Unix ms, at which the workers meet again, just before a window begins.
 	until atomic.Int64
 }
 
-// newQuotas are those of a history, nil for every third: by luck of its own, so that those are
-// as they were. The history begins a little before a window does.
+// newQuotas draws the quotas of a history, nil for every third. It has its own random source, so that the
+// other draws stay as they were. The history begins a little before a window does.
 func newQuotas(seed uint64) *quotas {
 	r := rand.New(rand.NewPCG(seed, 7))
 	if r.IntN(3) == 0 {
@@ -36,7 +36,7 @@ func (q *quotas) are(r *rand.Rand, name string) bool {
 	return q != nil && q.name == name && r.IntN(4) > 0
 }
 
-// limit makes a quota of n.
+// limit draws a quota of n.
 func (q *quotas) limit(r *rand.Rand, name string, n int64) dynalimit.Limit {
 	l := dynalimit.Limit{Name: name, Capacity: n, Burst: n, RefillAmount: n, Window: []string{"hour", "hour", "hour", "day", "day", "week"}[r.IntN(6)]}
 	if l.Zone = "UTC"; l.Window != "hour" {
@@ -45,7 +45,7 @@ func (q *quotas) limit(r *rand.Rand, name string, n int64) dynalimit.Limit {
 	return l
 }
 
-// beforeNext is the time until a window of some kind begins, less up to most.
+// beforeNext returns the time until a window of some kind begins, less up to most.
 func (q *quotas) beforeNext(r *rand.Rand, most time.Duration) time.Duration {
 	now := time.Now()
 	next := now.Truncate(time.Hour).Add(time.Hour)
@@ -60,11 +60,10 @@ func (q *quotas) beforeNext(r *rand.Rand, most time.Duration) time.Duration {
 	return next.Sub(now) - time.Duration(r.Int64N(int64(most)))
 }
 
-// changes reports whether the limits are to be changed now, which quotas are more often.
+// changes reports whether to change the limits now. Histories with quotas do so more often.
 func (q *quotas) changes(r *rand.Rand) bool { return q != nil && r.IntN(25) == 0 }
 
-// turn has all workers meet just before a window begins, now and then; it reports whether it
-// has asked them to.
+// turn sometimes makes all workers meet just before a window begins. It reports whether it did.
 func (q *quotas) turn(r *rand.Rand) bool {
 	if q == nil {
 		return false
@@ -80,5 +79,5 @@ func (q *quotas) turn(r *rand.Rand) bool {
 	return true
 }
 
-// has reports whether a key of an entity and a limit is of one that is a quota now and then.
+// has reports whether a key of an entity and a limit is of the limit that is sometimes a quota.
 func (q *quotas) has(key string) bool { return q != nil && strings.HasSuffix(key, "#"+q.name) }

@@ -13,22 +13,22 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// weather is what goes wrong with requests.
+// weather decides the faults of requests.
 type weather struct {
 	mode    Mode
 	oracle  *oracle
-	settled atomic.Bool // nothing does any more
+	settled atomic.Bool // no more faults
 
-	mu   sync.Mutex // guards what follows
-	luck *rand.Rand // which requests fail
+	mu   sync.Mutex // guards the fields below
+	luck *rand.Rand // draws the failing requests
 	late []chan struct{}
-	// throttled are the partitions of buckets that throttle, by entity.
+	// throttled are the throttling partitions, by entity.
 	throttled map[string]*partition
-	// silent is until when the store does not answer at all.
+	// silent is the instant until which the store answers nothing.
 	silent time.Time
 }
 
-// fault decides what goes wrong with a request of a history.
+// fault draws the fault of a request.
 func (w *weather) fault(q *ddbmem.Request) ddbmem.Fault {
 	if IsQuiet(q) || w.settled.Load() {
 		return ddbmem.Fault{}
@@ -63,8 +63,8 @@ func writes(operation string) bool {
 	return strings.HasPrefix(operation, "Update") || strings.HasPrefix(operation, "Put") || strings.HasPrefix(operation, "Transact")
 }
 
-// delay is how long a request is under way, in ms each way; without latency others
-// may go first. w.mu must be held.
+// delay draws the flight time of a request, in ms each way. Without latency it lets others go first. w.mu
+// must be held.
 func (w *weather) delay() (f ddbmem.Fault) {
 	if w.mode.latency > 0 {
 		f.Before = time.Duration(w.luck.Int64N(w.mode.latency)) * time.Millisecond
@@ -77,7 +77,7 @@ func (w *weather) delay() (f ddbmem.Fault) {
 	return f
 }
 
-// unanswered are the requests whose caller learns nothing; w.mu must be held.
+// unanswered draws a fault after which the caller learns nothing. w.mu must be held.
 func (w *weather) unanswered(f *ddbmem.Fault, p float64, write bool) {
 	switch {
 	case p < .08:
@@ -93,8 +93,7 @@ func (w *weather) unanswered(f *ddbmem.Fault, p float64, write bool) {
 	}
 }
 
-// refused are those that the store answers with an error, or in part; w.mu must be
-// held.
+// refused draws an error answer, or a partial answer, of the store. w.mu must be held.
 func (w *weather) refused(f *ddbmem.Fault, p float64, write bool, operation string) {
 	switch {
 	case p < .19:
@@ -110,8 +109,8 @@ func (w *weather) refused(f *ddbmem.Fault, p float64, write bool, operation stri
 	}
 }
 
-// partition is one that throttles until an instant (true time): it takes so many
-// writes a second, and three times as many reads, one second's at once.
+// partition is one that throttles until an instant of true time. It takes a number of writes a second, and
+// three times as many reads, with a burst of one second.
 type partition struct {
 	until     time.Time
 	perSecond float64
@@ -140,8 +139,7 @@ func (p *partition) takes(write bool, now time.Time) bool {
 	return true
 }
 
-// isThrottled reports whether a request is of a bucket whose partition does not take
-// it; w.mu must be held.
+// isThrottled reports whether a request's partition does not take it. w.mu must be held.
 func (w *weather) isThrottled(body []byte, write bool) bool {
 	for entity, p := range w.throttled {
 		if bytes.Contains(body, []byte(`"ENTITY#`+entity+`"`)) && !p.takes(write, time.Now()) {
@@ -162,8 +160,7 @@ func (w *weather) release(r *rand.Rand) {
 	}
 }
 
-// throttle lets a bucket's partition take none, or a few, of the writes and reads that
-// come for a while.
+// throttle makes a bucket's partition take no writes and reads, or only a few, for a while.
 func (w *weather) throttle(r *rand.Rand, entity string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,14 +171,14 @@ func (w *weather) throttle(r *rand.Rand, entity string) {
 	w.throttled[entity] = p
 }
 
-// silence lets the store answer nothing for a while.
+// silence makes the store answer nothing for a while.
 func (w *weather) silence(r *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.silent = time.Now().Add(time.Duration(r.Int64N(40_000)) * time.Millisecond)
 }
 
-// settle ends all of it, and lets late requests land.
+// settle ends all faults, and lets late requests land.
 func (w *weather) settle() {
 	w.settled.Store(true)
 	w.mu.Lock()

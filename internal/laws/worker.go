@@ -10,13 +10,13 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// worker is one of those that call at the same time. Its luck is its own.
+// worker is one of the concurrent callers, with its own random source.
 type worker struct {
 	h *history
 	r *rand.Rand
 }
 
-// context is one that may end at any time.
+// context returns a context that may end at any time.
 func (w *worker) context() (context.Context, context.CancelFunc) {
 	ctx := w.h.ctx
 	if w.r.Float64() >= .1 {
@@ -33,7 +33,7 @@ func (w *worker) context() (context.Context, context.CancelFunc) {
 // waiting marks the context of a Wait.
 type waiting struct{}
 
-// patience bounds how long a call waits.
+// patience bounds the wait of a call.
 func (w *worker) patience(ctx context.Context, cancel context.CancelFunc) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithTimeout(context.WithValue(ctx, waiting{}, true), time.Duration(w.r.Int64N(60_000))*time.Millisecond)
 	return ctx, func() {
@@ -42,7 +42,7 @@ func (w *worker) patience(ctx context.Context, cancel context.CancelFunc) (conte
 	}
 }
 
-// hasty notes a wait that gave up although its turn would have come in time.
+// hasty records a wait that gave up although its turn would have come in time.
 func (w *worker) hasty(ctx context.Context, err error) {
 	var denied *dynalimit.LimitExceededError
 	deadline, waits := ctx.Deadline()

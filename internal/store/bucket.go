@@ -1,5 +1,5 @@
-// Package store sends the requests about buckets: for lanes, whose Store it is, for transactions
-// and for buckets in the table's older layout.
+// Package store sends the requests about buckets: for lanes (it is their Store), for transactions, and for
+// buckets in the table's older layout.
 package store
 
 import (
@@ -18,14 +18,14 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// withoutRetries are the options of a write that must not be sent again blindly.
+// withoutRetries are the options of a write that must not be repeated blindly.
 var withoutRetries = []func(*dynamodb.Options){ddb.WithoutRetries}
 
-// withoutThrottleRetries are the options of a read of a bucket: its lane backs off.
+// withoutThrottleRetries are the options of a read of a bucket, because its lane backs off itself.
 var withoutThrottleRetries = []func(*dynamodb.Options){ddb.WithoutThrottleRetries}
 
-// errWithoutItem is the error of a bucket that could not be made because it is there, by an
-// answer that does not show it. No other try could do better.
+// errWithoutItem is the error of a bucket that could not be made because it exists, while the answer does not
+// show it. Another try would not help.
 var errWithoutItem = errors.New("dynalimit: create the bucket: the endpoint refuses a condition without the item " +
 	"(ReturnValuesOnConditionCheckFailure), which DynamoDB sends; use DynamoDB, or an engine that sends it")
 
@@ -37,13 +37,13 @@ const neverHolds = "attribute_exists(" + schema.PK + ") AND attribute_not_exists
 type Buckets struct {
 	// Table sends the requests.
 	Table *table.Table
-	// Keys are those of the table's namespace.
+	// Keys are the keys of the table's namespace.
 	Keys schema.Keys
 	// Layout words the error of an item that cannot be read.
 	Layout *layout.Layout
-	// Sets are the sets of limits that images share.
+	// Sets are the shared sets of limits of images.
 	Sets *schema.LimitSets
-	// Takeover turns buckets of the older layout into today's.
+	// Takeover turns buckets of the older layout into buckets of the present one.
 	Takeover *Takeover
 }
 
@@ -69,7 +69,7 @@ func (b *Buckets) Update(ctx context.Context, key schema.Item, st schema.Stateme
 	return lane.Answer{Verdict: ddb.Landed, Image: image, Seen: true}
 }
 
-// Create makes a bucket that must not exist yet, in whichever layout.
+// Create makes a bucket that must not exist yet, in either layout.
 func (b *Buckets) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
 	if !b.Layout.CompositeOnly() {
 		if a, turned := b.Takeover.beforeCreate(ctx, c.Entity, c.Resource, hint, slot); turned {
@@ -110,8 +110,7 @@ func (b *Buckets) refusal(op string, err error, hint *schema.LimitSet, slot int)
 	return lane.Answer{Verdict: ddb.Refused, Image: image, Seen: true}
 }
 
-// Read reads one bucket consistently; nil if there is none. The SDK may retry it: reads are
-// idempotent.
+// Read reads one bucket consistently; nil if it does not exist. The SDK may retry it: reads are idempotent.
 func (b *Buckets) Read(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error) {
 	in := &dynamodb.GetItemInput{TableName: &b.Table.Name, Key: key, ConsistentRead: aws.Bool(true)}
 	out, err := b.Table.Client.GetItem(ctx, in, withoutThrottleRetries...)
@@ -121,7 +120,7 @@ func (b *Buckets) Read(ctx context.Context, key schema.Item, hint *schema.LimitS
 	return b.Decode(out.Item, hint, slot)
 }
 
-// Decode reads a bucket's item; nil if there is none. It fails with the error that users see.
+// Decode decodes a bucket's item; nil if the item is nil. Its error is fit for users.
 func (b *Buckets) Decode(item schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error) {
 	image, err := b.Sets.DecodeBucket(item, hint, slot)
 	if err != nil {
@@ -130,8 +129,8 @@ func (b *Buckets) Decode(item schema.Item, hint *schema.LimitSet, slot int) (*sc
 	return image, nil
 }
 
-// WritePause writes when a bucket's pause ends, or that it has ended. A bucket that does not
-// exist is not made. op names the change in errors.
+// WritePause writes the end of a bucket's pause, or removes the pause. It makes no bucket. op names the
+// change in errors.
 func (b *Buckets) WritePause(ctx context.Context, op string, key schema.Item, st schema.Statement) error {
 	_, err := b.Table.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &b.Table.Name, Key: key, UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
@@ -143,8 +142,7 @@ func (b *Buckets) WritePause(ctx context.Context, op string, key schema.Item, st
 	return b.Table.Failure(op, err)
 }
 
-// Probe asks DynamoDB to prove that a bucket can be written, by an update whose condition is
-// false, so that it writes nothing.
+// Probe checks that a bucket can be written, by an update with a false condition. It writes nothing.
 func (b *Buckets) Probe(ctx context.Context, key schema.Item) error {
 	_, err := b.Table.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &b.Table.Name, Key: key, ConditionExpression: aws.String(neverHolds),
@@ -155,9 +153,8 @@ func (b *Buckets) Probe(ctx context.Context, key schema.Item) error {
 	return err
 }
 
-// ProbeTable asks DynamoDB to prove that the table takes writes. It probes a bucket that nobody
-// makes, so that no caller is disturbed. The bucket differs each time, so that the probes reach
-// every partition.
+// ProbeTable checks that the table takes writes. It probes a bucket that never exists, so that it disturbs no
+// caller. The bucket differs each time, so that the probes reach every partition.
 func (b *Buckets) ProbeTable(ctx context.Context) error {
 	return b.Probe(ctx, b.Keys.Bucket("probe-"+rand.Text(), "probe").Attributes())
 }

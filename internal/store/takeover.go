@@ -18,12 +18,12 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Items of the layout before composite items, one for each limit, are read beside today's,
-// for as long as the version record does not say that none is left. A read writes nothing:
-// their writer may still need them. They are turned into today's by a change of that very
-// item, by the call that makes a bucket in their place, and by Migrate.
+// The older layout has one item for each limit. Those items are read in addition to today's, until the
+// version record says that they are all gone. A read writes nothing, because their writer may still need
+// them. They are turned into today's by a change of that very item, by the call that makes a bucket in their
+// place, and by Migrate.
 
-// look is a place in which nothing of the older layout was found, or is left.
+// look is the record of a place without items of the older layout.
 type look struct {
 	place string
 	at    time.Time
@@ -35,13 +35,13 @@ type Takeover struct {
 	Turner *legacy.Turner
 
 	layout *layout.Layout
-	// looks remembers the places without such items, for as long as the version record is believed.
+	// looks remembers the places without such items, for as long as the version record is trusted.
 	looks *cache.Recent[string, look]
 	keys  schema.Keys
 	sets  *schema.LimitSets
 }
 
-// NewTakeover returns the takeover of a table. It remembers as many places as size says, at least 1.
+// NewTakeover returns the takeover of a table. It remembers up to size places; size must be at least 1.
 func NewTakeover(l *layout.Layout, t *legacy.Turner, keys schema.Keys, sets *schema.LimitSets, size int) *Takeover {
 	looks, err := cache.NewRecent(size, func(l *look) string { return l.place })
 	if err != nil {
@@ -50,7 +50,7 @@ func NewTakeover(l *layout.Layout, t *legacy.Turner, keys schema.Keys, sets *sch
 	return &Takeover{Turner: t, layout: l, looks: looks, keys: keys, sets: sets}
 }
 
-// looked reports whether a place was looked at lately.
+// looked reports whether a place was checked lately.
 func (o *Takeover) looked(place string) bool {
 	l := o.looks.Get(place)
 	if l == nil {
@@ -60,11 +60,11 @@ func (o *Takeover) looked(place string) bool {
 	return age >= 0 && age < layout.TTL
 }
 
-// mostLooks is how many owners' limits are read at once.
+// mostLooks bounds the number of owners with limits read at once.
 const mostLooks = 16
 
-// Limits reads the limits of owners that are in the older layout. It reports whether it asked
-// the table: then configurations that were read before may be from before others turned them.
+// Limits reads the limits of owners in the older layout. looked reports whether it asked the table.
+// Configurations that were read before may then be out of date, because another process turned the limits.
 func (o *Takeover) Limits(ctx context.Context, owners ...schema.ConfigOwner) (older legacy.Limits, looked bool, err error) {
 	if o.layout.CompositeOnly() {
 		return nil, false, nil
@@ -103,7 +103,7 @@ func (o *Takeover) Limits(ctx context.Context, owners ...schema.ConfigOwner) (ol
 	return older, looked, nil
 }
 
-// Bucket reads a bucket that is not there in today's layout; nil if it is in no layout.
+// Bucket reads a bucket of the older layout that is absent in today's; nil if it is absent in both.
 func (o *Takeover) Bucket(ctx context.Context, entity, resource string, slot int) (*schema.Image, error) {
 	if o.layout.CompositeOnly() {
 		return nil, nil
@@ -119,7 +119,7 @@ func (o *Takeover) Bucket(ctx context.Context, entity, resource string, slot int
 	return image, nil
 }
 
-// UnreadableError is the error that users see of limits that cannot be understood.
+// UnreadableError returns the error for users about limits that cannot be decoded.
 func UnreadableError(err error) error {
 	if malformed, ok := errors.AsType[*legacy.MalformedError](err); ok {
 		return &fault.ValidationError{
@@ -130,7 +130,7 @@ func UnreadableError(err error) error {
 	return err
 }
 
-// Config turns the limits of an owner where they are in the older layout.
+// Config turns the limits of an owner into today's, if they are in the older layout.
 func (o *Takeover) Config(ctx context.Context, owner schema.ConfigOwner) error {
 	of := schema.Legacy{Keys: o.keys, Owner: owner.Normal()}
 	key := of.Composite()
@@ -148,12 +148,12 @@ func (o *Takeover) Config(ctx context.Context, owner schema.ConfigOwner) error {
 	return nil
 }
 
-// bucketOf is a bucket in the older layout.
+// bucketOf returns the key of a bucket in the older layout.
 func (o *Takeover) bucketOf(entity, resource string) schema.Legacy {
 	return schema.Legacy{Keys: o.keys, IsBucket: true, Owner: schema.ConfigOwner{Entity: entity, Resource: resource}}
 }
 
-// LogTurned logs that items were turned.
+// LogTurned logs that items were turned into today's.
 func (o *Takeover) LogTurned(ctx context.Context, t legacy.Turned, entity, resource string) {
 	if t.Limits == 0 {
 		return
@@ -165,7 +165,7 @@ func (o *Takeover) LogTurned(ctx context.Context, t legacy.Turned, entity, resou
 	o.layout.Log.Log(ctx, level, text, slog.String("table", o.layout.Table.Name), slog.String("entity", entity), slog.String("resource", resource), slog.Int("limits", t.Limits))
 }
 
-// orMalformed is the error that users see of an item that cannot be understood.
+// orMalformed returns the error for users about an item that cannot be decoded.
 func (o *Takeover) orMalformed(err error) error {
 	var malformed *legacy.MalformedError
 	if errors.As(err, &malformed) {
@@ -174,9 +174,9 @@ func (o *Takeover) orMalformed(err error) error {
 	return err
 }
 
-// beforeCreate turns the buckets of a bucket's limits, if it is about to be made while
-// they are there. What it answers is decided again, from the bucket that they became; ok
-// is false if there is nothing to turn, and the bucket may be made.
+// beforeCreate turns the older layout's items of a bucket into today's, before the bucket is made. Its answer
+// is decided again, from the turned bucket. ok is false if there is nothing to turn, and the bucket may be
+// made.
 func (o *Takeover) beforeCreate(ctx context.Context, entity, resource string, hint *schema.LimitSet, slot int) (a lane.Answer, ok bool) {
 	turned, v, err := o.Turner.BucketOnce(ctx, o.bucketOf(entity, resource))
 	if v == ddb.Landed {
@@ -199,8 +199,8 @@ func (o *Takeover) beforeCreate(ctx context.Context, entity, resource string, hi
 	return lane.Answer{Verdict: ddb.Refused, Image: image, Seen: true}, true
 }
 
-// beforeCreates turns the buckets of limits that a transaction would make anew. If
-// there are any, it refuses the transaction with what they became.
+// beforeCreates turns the older layout's items of the buckets that a transaction makes. If there are any, it
+// refuses the transaction with the turned buckets.
 func (o *Takeover) beforeCreates(ctx context.Context, creates map[int]*schema.Create, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
 	images := map[int]*schema.Image{}
 	for i, c := range creates {

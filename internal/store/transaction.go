@@ -17,10 +17,10 @@ import (
 type Transaction struct {
 	// Items are the writes of the buckets.
 	Items []types.TransactWriteItem
-	// Token lets DynamoDB recognise a repetition, for ten minutes.
+	// Token lets DynamoDB recognise a repeated request, for ten minutes.
 	Token string
-	// creates are the buckets that it makes, by their places among the items. sent means
-	// that it was sent before.
+	// creates are the buckets that the transaction makes, by their place among the items. sent means that it
+	// was sent before.
 	creates map[int]*schema.Create
 	sent    bool
 }
@@ -28,8 +28,7 @@ type Transaction struct {
 // NewTransaction returns an empty transaction with a token of its own.
 func NewTransaction() Transaction { return Transaction{Token: rand.Text()} }
 
-// Transact sends a transaction, once. It returns the items of failed conditions as images, by
-// their place.
+// Transact sends a transaction, once. It returns the items of failed conditions as images, by their place.
 type Transact func(ctx context.Context, t *Transaction, slot int) (ddb.Verdict, map[int]*schema.Image, error)
 
 // Add adds the write of a lane's bucket to a transaction.

@@ -9,19 +9,19 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// OpIDLength is the length of a write's id: 8 bytes of its operation, and one of its try.
+// OpIDLength is the length of a write's id: 8 bytes for its operation, and one for its try.
 const OpIDLength = 9
 
-// Clause is one condition of a statement: on which attribute, and its text.
+// Clause is one condition of a statement, on one attribute.
 type Clause struct {
-	// Attribute is the name of the attribute that it is about.
+	// Attribute is the name of the attribute.
 	Attribute string
 	// Text is the condition, with placeholders.
 	Text string
 }
 
 var (
-	// Placeholder is one of a name or of a value.
+	// Placeholder matches the placeholder of a name or of a value.
 	Placeholder = regexp.MustCompile(`[#:]\d+`)
 	between     = regexp.MustCompile(`^(#\d+) BETWEEN (:\d+) AND (:\d+)$`)
 )
@@ -41,8 +41,8 @@ func Clauses(st schema.Statement) []Clause {
 	return out
 }
 
-// rewritten is the statement with its clauses changed by edit, which drops one
-// by returning "". What is then unused goes, for DynamoDB refuses it.
+// rewritten returns the statement with its clauses changed by edit, which drops one by returning "". Unused
+// names and values go too, because DynamoDB refuses them.
 func rewritten(st schema.Statement, edit func(Clause) string) schema.Statement {
 	var kept []string
 	for _, c := range Clauses(st) {
@@ -64,7 +64,7 @@ func rewritten(st schema.Statement, edit func(Clause) string) schema.Statement {
 	return out
 }
 
-// IsTokens reports whether an attribute is what a limit is worth.
+// IsTokens reports whether an attribute has the tokens of a limit.
 func IsTokens(attr string) bool {
 	return strings.HasPrefix(attr, "b_") && strings.HasSuffix(attr, "_tk")
 }

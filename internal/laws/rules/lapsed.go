@@ -10,8 +10,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// GiveBackLapsed is a change of what lapses: it is given back to the bucket, beside
-// being taken off its counter.
+// GiveBackLapsed changes a write so that it gives lapsed tokens back to the bucket, and not only takes them
+// off the counter.
 func GiveBackLapsed(st schema.Statement) schema.Statement {
 	before, added, adds := strings.Cut(st.Update, "ADD ")
 	if !adds {

@@ -8,10 +8,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Rule is one that can be left out of a statement: by this change.
+// Rule changes a statement so that it lacks one rule of the protocol.
 type Rule func(schema.Statement) schema.Statement
 
-// LeaveOut is a change of stores: of one whose updates lack the rule.
+// LeaveOut wraps a store so that its updates lack the rule.
 func LeaveOut(rule Rule) func(lane.Store) lane.Store {
 	return func(s lane.Store) lane.Store { return ruleless{s, rule} }
 }
@@ -25,13 +25,12 @@ func (s ruleless) Update(ctx context.Context, key schema.Item, st schema.Stateme
 	return s.Store.Update(ctx, key, s.edit(st), hint, slot)
 }
 
-// without is a rule whose clauses are changed by edit, which drops one by
-// returning "".
+// without makes a rule that changes clauses by edit, which drops one by returning "".
 func without(edit func(Clause) string) Rule {
 	return func(st schema.Statement) schema.Statement { return rewritten(st, edit) }
 }
 
-// Seen is rf = :seen: the refill instant is the one that the client saw.
+// Seen drops rf = :seen: the refill instant is the one that the client saw.
 var Seen = without(func(c Clause) string {
 	if c.Attribute == "rf" {
 		return ""
@@ -39,7 +38,7 @@ var Seen = without(func(c Clause) string {
 	return c.Text
 })
 
-// UpperBound are the upper bounds of what limits are worth.
+// UpperBound drops the upper bounds of tokens.
 var UpperBound = without(func(c Clause) string {
 	if m := between.FindStringSubmatch(c.Text); m != nil {
 		return m[1] + " >= " + m[2]
@@ -50,7 +49,7 @@ var UpperBound = without(func(c Clause) string {
 	return c.Text
 })
 
-// LowerBound are the lower bounds: what is taken is there.
+// LowerBound drops the lower bounds: the tokens for the take are there.
 var LowerBound = without(func(c Clause) string {
 	if m := between.FindStringSubmatch(c.Text); m != nil {
 		return m[1] + " <= " + m[3]
@@ -61,7 +60,7 @@ var LowerBound = without(func(c Clause) string {
 	return c.Text
 })
 
-// Window is that a quota is in the window that the client saw, or took in.
+// Window drops the condition that a quota is in the window that the client saw, or took from.
 var Window = without(func(c Clause) string {
 	if strings.HasPrefix(c.Attribute, "q_") && strings.HasSuffix(c.Attribute, "_w") {
 		return ""
@@ -69,7 +68,7 @@ var Window = without(func(c Clause) string {
 	return c.Text
 })
 
-// Room is that a quota holds what is taken of it.
+// Room drops the condition that a quota holds the tokens of a take.
 var Room = without(func(c Clause) string {
 	if strings.HasPrefix(c.Attribute, "q_") && strings.HasSuffix(c.Attribute, "_tk") && strings.Contains(c.Text, " >= ") {
 		return ""
