@@ -12,7 +12,7 @@ import (
 // The classification of errors of the store: whether it answered, and whether the outage policy
 // decides.
 
-// leftToPolicy reports whether the policy decides about an error: nothing was answered.
+// leftToPolicy reports whether the outage policy decides about an error: the store did not answer.
 // Throttling and contention are answers.
 func leftToPolicy(err error) bool {
 	var u *UnavailableError
@@ -49,7 +49,7 @@ func (e silentCause) Unwrap() error { return e.error }
 // errOutOfTime ends a call that used up its time for the store.
 var errOutOfTime = config.ErrOutOfTime
 
-// outOfTimeFor is errOutOfTime with the reason why it took so long, if that is known.
+// outOfTimeFor returns errOutOfTime with the cause of the delay, if that is known.
 func outOfTimeFor(cause error) error {
 	if cause == nil {
 		return errOutOfTime

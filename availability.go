@@ -21,14 +21,14 @@ type availability struct {
 	repo *Repository
 }
 
-// Cause is why it does not answer, nil while it does.
+// Cause is the reason why the table does not answer; nil while it answers.
 func (t availability) Cause() error { return t.State().Cause }
 
 // Probe asks the table whether it answers. The breaker records the answer.
 func (t availability) Probe(ctx context.Context) error { return t.repo.buckets.ProbeTable(ctx) }
 
-// away is the error of a call that is not sent, because its bucket or table is known not
-// to answer.
+// away returns the error of a call that is not sent, because its bucket or table is known not to
+// answer.
 func (t availability) away() *UnavailableError {
 	return t.unanswered(cmp.Or(t.Cause(), lane.ErrTripped))
 }
@@ -49,8 +49,8 @@ func (t availability) unanswered(cause error) *UnavailableError {
 	return &UnavailableError{Op: "write the bucket", Err: silentCause{cause}, RetryAfter: cmp.Or(t.RetryAfter(), lane.FirstProbe/2)}
 }
 
-// userError turns an error of a lane into the error that users see. An error that is one
-// already stays.
+// userError turns an error of a lane into the error that users see. It keeps an error that is one
+// already.
 func (t availability) userError(at *lane.Lane, err error) error {
 	return askedAgain(t.userErrorOf(at.Entity, at.Resource, err), at.Turn())
 }
@@ -76,7 +76,7 @@ func (t availability) userErrorOf(entity, resource string, err error) error {
 	return refusal(entity, resource, f)
 }
 
-// refusal is the error of an op that cannot be written as it is.
+// refusal returns the error of an op that cannot be written as it is.
 func refusal(entity, resource string, f *lane.Failure) error {
 	switch f.Reason {
 	case lane.Outdated:

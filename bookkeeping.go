@@ -12,7 +12,7 @@ func init() {
 	bookkeeping.Limiter = func(limiter any) any { return limiter.(*RateLimiter).bookkeeping() }
 }
 
-// ownCounters holds the limiter of this project's own counters; nil until its first use.
+// ownCounters holds the limiter of this project's own counters, which the first use makes.
 type ownCounters struct {
 	mu      sync.Mutex
 	limiter *RateLimiter

@@ -1,4 +1,4 @@
-// The lazy refill of buckets is in internal/bucket/bucket.go, which imports nothing. This file converts
+// The lazy refill of buckets is in internal/bucket/bucket.go, which has no imports. This file converts
 // images of buckets for users.
 
 package dynalimit

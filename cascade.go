@@ -25,7 +25,7 @@ type cascade struct {
 type rung struct {
 	lane *lane.Lane
 	cfg  *plan.Config
-	// from and to are where its amounts lie among the cascade's.
+	// from and to delimit its part of the cascade's asked.
 	from, to int
 	// served means that the amounts were taken from the lane's stock. shown is the last image of the
 	// bucket, as of now. servedAt is the time of the prefetch, by the lane's clock.
@@ -91,8 +91,8 @@ func (c *cascade) levels(room []level, asked []plan.Signed) []level {
 // has reports whether a limit is charged at the rung.
 func (r *rung) has(name string) bool { return r.cfg.Charges(name) }
 
-// amountsAt are the amounts above 0 of limits that a configuration charges, in
-// millitokens and name order.
+// amountsAt returns the amounts above 0 of limits that a configuration charges, in millitokens and name
+// order.
 func amountsAt(cfg *plan.Config, amounts Amounts) []plan.Signed {
 	return appendAmounts(make([]plan.Signed, 0, len(amounts)), cfg, amounts)
 }

@@ -112,7 +112,7 @@ func (c *charge) passes(at int, limit string) bool {
 	return top >= 0 && at != top
 }
 
-// renewed reports whether a level is under another configuration than the lease was made with.
+// renewed reports whether a level's configuration is not the lease's first one.
 func (c *charge) renewed() bool {
 	for i := range c.levels {
 		if c.levels[i].cfg != c.levels[i].counts {
@@ -173,8 +173,8 @@ func (c *charge) spread() int {
 	return n
 }
 
-// denial is the error of an acquire that did not fit. It has the statuses of every level
-// that answered, as they are once the grants are given back.
+// denial returns the error of an acquire that did not fit. It has the statuses of every level that
+// answered, as they are once the grants are given back.
 func (c *charge) denial() *LimitExceededError {
 	decided := int64(0) // when the last level did
 	for i := range c.levels {

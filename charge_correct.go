@@ -95,7 +95,7 @@ func (k *correcting) send(ctx context.Context, held sync.Locker) {
 	k.await(ctx)
 }
 
-// sends reports whether a level has something to write, and a bucket that may answer.
+// sends reports whether a level has something to write, to a bucket that may answer.
 func (k *correcting) sends(i int) bool { return k.ops[i] != nil && k.results[i].Err == nil }
 
 // charges reports whether some level has to charge something.

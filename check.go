@@ -19,9 +19,8 @@ type Report struct {
 	// Blocked names the block and its level. It is nil if nothing is blocked. If it is set, no bucket
 	// was read and Statuses is empty.
 	Blocked *BlockedError
-	// Unlimited means that nothing limits the call, because every level that could is unlimited.
-	// Then there are no Statuses, but for limits that are counted all the same
-	// (LimitStatus.Unlimited).
+	// Unlimited means that nothing limits the call, because every level that could is unlimited. Then
+	// Statuses holds only limits that are counted all the same (LimitStatus.Unlimited).
 	Unlimited bool
 	// RetryAfter is the exact wait until the amounts fit in every charged bucket, without other
 	// traffic, and until every pause has ended. It is 0 if they fit now. It is Never if one exceeds a
@@ -35,9 +34,8 @@ type Report struct {
 	Statuses []LimitStatus
 }
 
-// Check is a dry run of Acquire: it reads every level's bucket and writes
-// nothing. Amounts may be empty. Errors as of Acquire, but a denial is a report, and so
-// is a block.
+// Check is a dry run of Acquire: it reads every level's bucket and writes nothing. Amounts may be
+// empty. Denials and blocks are reported in the Report. Other errors are those of Acquire.
 func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Report, error) {
 	if err := l.usable(ctx); err != nil {
 		return nil, err
@@ -131,7 +129,7 @@ type askedReading struct {
 	charged *plan.Config
 }
 
-// readOnce reads once, under the configuration that is known now.
+// readOnce reads the buckets once, under the known configuration.
 func (l *RateLimiter) readOnce(ctx context.Context, r request) ([]askedReading, UnavailablePolicy, error) {
 	d := l.desk
 	c, policy, err := d.routes.find(ctx, &r, cascade{}, &patience{most: d.timeout})

@@ -24,12 +24,12 @@ type ConfigCacheStats struct {
 	Misses int64
 	// Coalesced shared the read of another caller.
 	Coalesced int64
-	// Loads is how many reads were begun, forced ones included.
+	// Loads is the number of reads, forced ones included.
 	Loads int64
-	// Evictions is how many entries left for lack of room or because their
+	// Evictions is the number of entries that were dropped for lack of room, or because their
 	// configuration was set through this Repository.
 	Evictions int64
-	// Size is how many entries are held now.
+	// Size is the number of entries now.
 	Size int
 }
 

@@ -22,8 +22,8 @@ type ResolvedLimits struct {
 	Limits []Limit `json:"limits,omitempty"`
 	// From are the levels that the Limits come from, in their order.
 	From []levels.Level `json:"from,omitempty"`
-	// Level is the most specific level that has limits, or is unlimited. Less specific ones count
-	// too where it extends them: see From. It is empty if no level has limits or is unlimited.
+	// Level is the most specific level that has limits, or is unlimited. If it extends less specific
+	// levels, they count too: see From. It is empty if no level has limits or is unlimited.
 	Level levels.Level `json:"level,omitempty"`
 	// Plan is the plan in the entity's record; empty without one.
 	Plan string `json:"plan,omitempty"`
@@ -71,7 +71,7 @@ type ResolvedLimits struct {
 
 // HiddenLimit is a limit that is not in force because of a more specific level.
 type HiddenLimit struct {
-	// Name is the limit's.
+	// Name is the name of the limit.
 	Name string `json:"name"`
 	// Level is the most specific level with the limit. For a lifted limit it is the level that lifts
 	// it.
@@ -80,13 +80,13 @@ type HiddenLimit struct {
 
 // RaisedLimit is a limit that is raised until an instant (admin.Limits.Raise).
 type RaisedLimit struct {
-	// Name is the limit's.
+	// Name is the name of the limit.
 	Name string `json:"name"`
 	// Capacity is the limit's capacity without the raise, in whole tokens.
 	Capacity int64 `json:"capacity"`
-	// Level is where the raise is stored.
+	// Level is the level that stores the raise.
 	Level levels.Level `json:"level"`
-	// Until is when the raise ends, by DynamoDB's clock.
+	// Until is the end of the raise, by DynamoDB's clock.
 	Until time.Time `json:"until"`
 }
 
@@ -115,8 +115,8 @@ func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string)
 	return resolved, err
 }
 
-// resolveLimits reads the levels of an entity on a resource. Of the groups of the resource it returns
-// the names alone.
+// resolveLimits reads the levels of an entity on a resource. It returns only the names of the
+// resource's groups.
 func (r *Repository) resolveLimits(ctx context.Context, key config.Key) (ResolvedLimits, error) {
 	said, err := r.configs.Read(ctx, key)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// configStore is the table as the cache of configurations reads it.
+// configStore reads the table for the cache of configurations.
 type configStore struct {
 	table     *table.Table
 	keys      schema.Keys

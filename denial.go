@@ -9,7 +9,7 @@ type roomyDenial struct {
 	room [2]LimitStatus
 }
 
-// emptyDenial is a denial to which statuses are added by show.
+// emptyDenial returns a denial without statuses; show adds them.
 func emptyDenial(entityID, resource string) *LimitExceededError {
 	d := &roomyDenial{LimitExceededError: LimitExceededError{EntityID: entityID, Resource: resource}}
 	d.Statuses = d.room[:0]

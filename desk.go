@@ -24,8 +24,8 @@ type desk struct {
 	observer  observe.Observer
 	// hearsAcquires means that the observer has a function for acquires or denials.
 	hearsAcquires bool
-	// share, timeout, cleanup and mode are Options' LocalShare, Timeout, CleanupTimeout
-	// and Cascade.
+	// share, timeout, cleanup and mode are the LocalShare, Timeout, CleanupTimeout and ChargeMode of
+	// Options.
 	share            float64
 	timeout, cleanup time.Duration
 	mode             ChargeMode

@@ -48,7 +48,7 @@ type LimitExceededError struct {
 	// EntityID is the entity of the call. Primary shows whether a limit of this entity or of a parent
 	// is exceeded.
 	EntityID string
-	// Resource is the resource that the call names.
+	// Resource is the resource of the call.
 	Resource string
 	// RetryAfter is the exact wait until the whole request fits with no other
 	// traffic, to the millisecond; Never when part of it exceeds a burst.
@@ -83,7 +83,7 @@ func (e *LimitExceededError) RetryIn() (time.Duration, bool) {
 	return e.RetryAfter, e.RetryAfter != Never
 }
 
-// Primary is the status that denies the longest.
+// Primary returns the status with the longest denial.
 func (e *LimitExceededError) Primary() LimitStatus {
 	if worst := e.worst(); worst != nil {
 		return *worst
@@ -193,8 +193,8 @@ type UnconfirmedError struct {
 	EntityID string
 	// Resource is the resource of the bucket.
 	Resource string
-	// Amounts are the signed deltas that could not be confirmed, in whole
-	// tokens: positive were to be charged, negative to be given back.
+	// Amounts are the signed deltas that could not be confirmed, in whole tokens: positive for charges,
+	// negative for give-backs.
 	Amounts Amounts
 	// NotWritten means that the amounts were surely not written: the same call again writes them,
 	// unless Err is ErrClosed. If it is false they may have been written. They count as consumed, and
@@ -276,7 +276,7 @@ func configError(l *layout.Layout, err error) error {
 	return err
 }
 
-// refusedBy is the error of an input that package config refuses.
+// refusedBy returns the error of an input that package config refuses.
 func refusedBy(reason *config.Invalid) *ValidationError {
 	e := invalid(reason.Field, "%s", reason.Reason)
 	e.Fix = reason.Fix

@@ -82,7 +82,7 @@ type HotBucket struct {
 	// Interval is the least time between the starts of two writes of this process, 2 s
 	// at most. It is 0 when only reads were throttled.
 	Interval time.Duration
-	// LastThrottled is when a request was last throttled, by the local clock.
+	// LastThrottled is the time of the last throttled request, by the local clock.
 	LastThrottled time.Time
 }
 

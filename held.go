@@ -13,7 +13,7 @@ import (
 // A quota may be full of estimates: calls are charged the most that they can cost, and their settlement
 // gives back the rest. A denial by such a quota has Held set.
 
-// heldRetry is when to try again then: no time is known.
+// heldRetry is the wait before the next try after such a denial: the true time is not known.
 const heldRetry = time.Second
 
 // estimates are the amounts charged to quotas for a call when it began.

@@ -36,7 +36,7 @@ type Lease struct {
 	soon bool
 }
 
-// heldLease is a lease with its charge: one piece of memory.
+// heldLease is a lease with its charge, in one allocation.
 type heldLease struct {
 	Lease
 	room charge

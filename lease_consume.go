@@ -177,8 +177,8 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 	return nil
 }
 
-// renew puts every level that something limits under the configuration in force. If that
-// cannot be read, the known one stays; the error is returned unless it is tolerated.
+// renew gives every level with limits the configuration in force. If that cannot be read, the known one
+// stays. It returns the error unless it is tolerated.
 func (lease *Lease) renew(ctx context.Context, tolerant bool) (err error) {
 	c := lease.charge
 	type reading struct {
@@ -208,7 +208,7 @@ func (lease *Lease) renew(ctx context.Context, tolerant bool) (err error) {
 	return nil
 }
 
-// renewed puts a level under a configuration that was read; cfg is nil if nothing limits it.
+// renewed gives a level a newly read configuration; cfg is nil if nothing limits it.
 func (lv *level) renewed(cfg *plan.Config, unlimited bool) {
 	switch {
 	case cfg != nil:

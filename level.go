@@ -12,7 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// level is one bucket of a charge. Once a lease is out, its mutex guards it.
+// level is one bucket of a charge. The mutex of an open lease guards it.
 type level struct {
 	lane  *lane.Lane
 	cfg   *plan.Config
@@ -187,7 +187,7 @@ func (lv *level) has(name string) bool {
 	return lv.cfg.Charges(name) || lv.knows(name)
 }
 
-// place is where the level's configuration comes from.
+// place returns the place of the level's configuration.
 func (lv *level) place(r *request) place {
 	at := r.at(lv.lane.Entity, lv.cfg.Parent)
 	at.Resource, at.Group = lv.lane.Resource, lv.cfg.OfGroup()
@@ -301,8 +301,8 @@ func (lv *level) bookLanded(amounts []plan.Signed, r lane.Result) {
 	}
 }
 
-// bookUnconfirmed books a correction for which it is not known whether it was written. A
-// charge counts as consumed and is never given back; a give-back is never repeated.
+// bookUnconfirmed books a correction with an unknown outcome. A charge counts as consumed and is never
+// given back; a give-back is never repeated.
 func (lv *level) bookUnconfirmed(amounts []plan.Signed) {
 	for _, a := range amounts {
 		h := lv.holding(a.Name)
@@ -344,7 +344,7 @@ func (lv *level) names() []string {
 	return names
 }
 
-// used is how much of a limit counts as consumed at the level.
+// used returns the consumed amount of a limit at the level.
 func (lv *level) used(name string) int64 {
 	h := lv.of(name)
 	return h.Used()

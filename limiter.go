@@ -55,7 +55,7 @@ type RateLimiter struct {
 	repo   *Repository
 	desk   *desk
 	closed atomic.Bool
-	// closing is closed by the first Close.
+	// closing is a channel that the first Close closes.
 	closing        chan struct{}
 	log            *slog.Logger
 	detachListener func() // from the repository's outages

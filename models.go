@@ -34,9 +34,9 @@ type Limit struct {
 	// RefillPeriod is the time RefillAmount takes, in whole milliseconds;
 	// stored configuration holds whole seconds.
 	RefillPeriod time.Duration
-	// Window is "hour", "day", "week" (ISO 8601, from Monday) or "month" for a calendar quota,
-	// and empty for a token bucket. A quota has no Burst and RefillAmount but its Capacity, and
-	// no RefillPeriod.
+	// Window is "hour", "day", "week" (ISO 8601, from Monday) or "month" for a calendar quota, and
+	// empty for a token bucket. Burst and RefillAmount of a quota are its Capacity, and it has no
+	// RefillPeriod.
 	Window string
 	// Zone is the IANA name of the time zone of a quota's windows, such as
 	// "America/Los_Angeles". Defaults to "UTC". Hours are always those of UTC.
@@ -86,7 +86,7 @@ func Weekly(name string, n int64, zone string) Limit { return quota(name, n, cal
 // Monthly allows n tokens in each month of the calendar in an IANA time zone; "" is UTC.
 func Monthly(name string, n int64, zone string) Limit { return quota(name, n, calendar.Month, zone) }
 
-// DailyMoney allows so many micro-dollars, at most 10^12, on each day of the calendar in an IANA
+// DailyMoney allows an amount of micro-dollars, at most 10^12, on each day of the calendar in an IANA
 // time zone; "" is UTC.
 func DailyMoney(name string, micros int64, zone string) Limit {
 	l := Daily(name, micros, zone)
@@ -98,7 +98,7 @@ func quota(name string, n int64, unit calendar.Unit, zone string) Limit {
 	return Limit{Name: name, Capacity: n, Window: unit.String(), Zone: zone}.withDefaults()
 }
 
-// IsQuota reports whether the limit is a calendar quota and no token bucket.
+// IsQuota reports whether the limit is a calendar quota and not a token bucket.
 func (l Limit) IsQuota() bool { return l.Window != "" }
 
 // WithBurst returns the limit with a burst of n tokens. A quota is refused with a burst that is not its
@@ -108,7 +108,7 @@ func (l Limit) WithBurst(n int64) Limit {
 	return l
 }
 
-// WithMaxDebt returns the limit with a bound of its debt: n tokens, from 1 on.
+// WithMaxDebt returns the limit with a debt of at most n tokens; n is at least 1.
 func (l Limit) WithMaxDebt(n int64) Limit {
 	l.MaxDebt = n
 	return l
@@ -120,7 +120,7 @@ func (l Limit) Shadowed() Limit {
 	return l
 }
 
-// storedLimits are limits as they are stored.
+// storedLimits converts limits to their stored form.
 func storedLimits(limits []Limit) []schema.ConfigLimit {
 	stored := make([]schema.ConfigLimit, len(limits))
 	for i, l := range limits {
@@ -129,7 +129,7 @@ func storedLimits(limits []Limit) []schema.ConfigLimit {
 	return stored
 }
 
-// userLimits are stored limits as users write them.
+// userLimits converts stored limits to those of users.
 func userLimits(stored []schema.ConfigLimit) []Limit {
 	limits := make([]Limit, len(stored))
 	for i, l := range stored {
@@ -183,8 +183,8 @@ type LimitStatus struct {
 	Resource string
 	// Limit is the limit as the bucket holds it.
 	Limit Limit
-	// Level is where the limit came from; empty for a limit that is in the
-	// bucket but no longer in the configuration.
+	// Level is the limit's level of configuration; empty for a limit that is in the bucket but no
+	// longer in the configuration.
 	Level levels.Level
 	// Requested is the requested amount, in whole tokens.
 	Requested int64
@@ -215,8 +215,7 @@ type LimitStatus struct {
 	Degraded bool
 }
 
-// limitText is a Limit as a person writes it: fields that have their default are left
-// out.
+// limitText is a Limit in the JSON for people, without fields that have their default.
 type limitText struct {
 	Name         string `json:"name"`
 	Capacity     int64  `json:"capacity"`
@@ -231,12 +230,12 @@ type limitText struct {
 	Shadow       bool   `json:"shadow,omitempty"`
 }
 
-// MarshalJSON writes a limit as a person would:
+// MarshalJSON writes a limit in a form for people:
 //
 //	{"name":"rpm","capacity":600,"burst":900,"period":"1m"}
 //	{"name":"usd","capacity":50000000,"window":"day","zone":"America/Los_Angeles"}
 //
-// Burst and RefillAmount are left out where they are the Capacity.
+// It leaves out Burst and RefillAmount if they equal the Capacity.
 func (l Limit) MarshalJSON() ([]byte, error) {
 	l = l.withDefaults()
 	t := limitText{Name: l.Name, Capacity: l.Capacity, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow}
@@ -284,14 +283,12 @@ func periodText(d time.Duration) string {
 	return text
 }
 
-// UnmarshalText reads "block", "allow" or "local"; empty is the default of where it
-// is used.
+// UnmarshalText reads "block", "allow" or "local"; empty stands for the default of the field.
 func (p *UnavailablePolicy) UnmarshalText(text []byte) error {
 	return unmarshalName(p, text, "on_unavailable", Block, Allow, Local)
 }
 
-// UnmarshalText reads "parallel" or "transaction"; empty is the default of where it
-// is used.
+// UnmarshalText reads "parallel" or "transaction"; empty stands for the default of the field.
 func (m *ChargeMode) UnmarshalText(text []byte) error {
 	return unmarshalName(m, text, "cascade", ChargeParallel, ChargeTransaction)
 }

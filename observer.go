@@ -124,7 +124,7 @@ var writeKinds = map[plan.Kind]observe.WriteKind{
 	plan.Create: observe.WriteCreate, plan.Spend: observe.WriteSpend, plan.Claim: observe.WriteClaim, plan.GiveBack: observe.WriteGiveBack, plan.Tell: observe.WriteTell,
 }
 
-// pacedBecause is why a bucket's writes are paced.
+// pacedBecause returns the cause of a bucket's pacing.
 func pacedBecause(p lane.Paced) observe.ThrottleCause {
 	if p.Reads {
 		return observe.ReadsThrottled

@@ -10,21 +10,21 @@ type patience struct {
 	// most is a call's whole time for the store, Options.Timeout.
 	most  time.Duration
 	began time.Time
-	// until is when the call's time for the store ends. reserve is earlier than the
-	// caller's own deadline, so that the policy can still decide. Either may be zero.
+	// until is the end of the call's time for the store. reserve is earlier than the caller's own
+	// deadline, so that the policy can still decide. Either may be zero.
 	until, reserve time.Time
 }
 
 const (
-	// mostReserve bounds the time before a caller's deadline that is left to the policy,
-	// which is a tenth of the time otherwise.
+	// mostReserve bounds the time before a caller's deadline that is left to the policy. Below the
+	// bound it is a tenth of the time.
 	mostReserve = 50 * time.Millisecond
-	// leastSilence is how long a bucket must be silent before a caller's own deadline
-	// lets the policy admit. Otherwise a short deadline would be a way around a limit.
+	// leastSilence is the least silence of a bucket before a caller's own deadline lets the policy
+	// admit. Otherwise a short deadline would be a way around a limit.
 	leastSilence = 200 * time.Millisecond
 )
 
-// begin starts the time that a call has for the store, if it has not started.
+// begin starts a call's time for the store, unless it has started.
 func (p *patience) begin(ctx context.Context) {
 	if !p.began.IsZero() {
 		return
@@ -38,9 +38,8 @@ func (p *patience) begin(ctx context.Context) {
 	}
 }
 
-// bound is when a call stops waiting for a request that no lane sends. That is before
-// the caller's own deadline if the store has had time enough to be called silent by
-// then.
+// bound returns the instant at which a call stops waiting for a request that no lane sends. It is
+// before the caller's own deadline if the store has been silent long enough by then.
 func (p *patience) bound() time.Time {
 	if p.reserve.Before(p.until) && p.reserve.Sub(p.began) >= leastSilence {
 		return p.reserve
@@ -48,7 +47,7 @@ func (p *patience) bound() time.Time {
 	return p.until
 }
 
-// next is the instant at which a waiting call next has to decide something.
+// next returns the next instant at which a waiting call must decide something.
 func (p *patience) next() time.Time {
 	if !p.reserve.IsZero() && p.reserve.Before(p.until) {
 		return p.reserve

@@ -8,7 +8,7 @@ type position struct {
 	waits  bool
 	waiter *lane.Waiter
 	lane   *lane.Lane
-	// of is the place that the lane is of.
+	// of is the place of the lane.
 	of place
 }
 

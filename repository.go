@@ -145,7 +145,7 @@ type connection struct {
 	ticks atomic.Int64
 }
 
-// mostQueues is for how many buckets a process admits calls on its own.
+// mostQueues bounds the buckets for which a process admits calls on its own.
 const mostQueues = 100_000
 
 // NewRepository returns a repository for a table. It does no I/O: CreateTable

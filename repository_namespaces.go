@@ -22,7 +22,7 @@ type namespaceSeen struct {
 	// at and tick were taken before the read.
 	at   time.Time
 	tick int64
-	// inactive is why the namespace may not be used; nil if it may.
+	// inactive is the reason why the namespace may not be used; nil if it may.
 	inactive *fault.NamespaceError
 }
 

@@ -15,7 +15,7 @@ func init() {
 	shared.Of = func(repository any) shared.Repository { return repository.(*Repository).shared() }
 }
 
-// shared returns the repository as package admin sees it.
+// shared returns the repository for package admin.
 func (r *Repository) shared() shared.Repository {
 	if !r.made() {
 		return shared.Repository{Usable: r.usable}

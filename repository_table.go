@@ -63,7 +63,7 @@ func (r *Repository) CreateTable(ctx context.Context) error {
 	return m.enableTTL(ctx)
 }
 
-// tableMaker makes the table of a repository, part by part: each may be there already.
+// tableMaker makes the table of a repository, part by part. Each part may exist already.
 type tableMaker struct{ *connection }
 
 // describe returns nil if the table does not exist.

@@ -50,8 +50,8 @@ func WithIgnoreUnknown() AcquireOption {
 type hints struct {
 	// parent is the id of the entity's parent, and plan the name of its plan; each may be empty.
 	parent, plan string
-	// byCall means that the call gives the parent, and not Options.StrangersParent. plans means that
-	// the call gives the plan.
+	// byCall means that parent is the call's, and not Options.StrangersParent. plans means that the
+	// call gives the plan.
 	byCall, plans bool
 }
 
@@ -63,7 +63,7 @@ func (o *acquireOptions) giving() *hints {
 	return o.given
 }
 
-// check refuses a plan or a parent that cannot be right, before anything is read.
+// check refuses an invalid plan or parent, before any read.
 func (g *hints) check(entity string) error {
 	if g.plans {
 		if err := checkEntityID("WithPlan", g.plan); err != nil {
@@ -85,7 +85,7 @@ func (g *hints) check(entity string) error {
 	return nil
 }
 
-// field names the input that gives the parent.
+// field names the input of the parent.
 func (g *hints) field() string {
 	if g.byCall {
 		return "WithParent"
@@ -107,7 +107,7 @@ type place struct {
 	parent, given bool
 }
 
-// at is the place of an entity's bucket on the resource of a request.
+// at returns the place of an entity's bucket on the resource of a request.
 func (r *request) at(entity string, parent bool) place {
 	at := place{config.GivenKey{Key: config.Key{Entity: entity, Resource: r.resource}}, parent, false}
 	if r.opts.given != nil && entity == r.entity {
@@ -185,7 +185,7 @@ func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) 
 	return r, err
 }
 
-// applyOptions returns the options of a call of an entity in one struct, checked.
+// applyOptions validates the options of an entity's call, and returns them in one struct.
 func applyOptions(opts []AcquireOption, entity string) (o acquireOptions, err error) {
 	for _, opt := range opts {
 		if opt != nil {

@@ -45,7 +45,7 @@ func (s *LimitStatus) ahead(asked int64, o bucket.Outlook) {
 	}
 }
 
-// aged is a status with its waits shortened by the ms that have passed since.
+// aged returns the status with its waits shortened by the ms since.
 func (s LimitStatus) aged(ms int64) LimitStatus {
 	less := func(wait time.Duration, least time.Duration) time.Duration {
 		if wait <= least || wait == Never {

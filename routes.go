@@ -41,9 +41,9 @@ type routes struct {
 	table    availability
 	fallback *config.Fallback
 	log      *slog.Logger
-	// onUnavailable is the policy where no level has one.
+	// onUnavailable is the policy for calls if no level has one.
 	onUnavailable UnavailablePolicy
-	// systemPolicy is the system's own policy as it was last read.
+	// systemPolicy is the last read policy of the system.
 	systemPolicy atomic.Pointer[string]
 	// lookups bounds the reads that find no record. strangers is the parent of entities without another
 	// one, nil if there is none.
@@ -139,7 +139,7 @@ type route struct {
 	read bool // by this call
 }
 
-// recorded returns the buckets of an entity, which has to have a record, as buckets does. It refuses new
+// recorded returns the buckets of an entity that must have a record, as buckets does. It refuses new
 // calls at an entity without one.
 func (rs *routes) recorded(ctx context.Context, r *request, at place, room []route, p *patience) ([]route, error) {
 	if !at.given {
@@ -208,7 +208,7 @@ func (rs *routes) resolve(ctx context.Context, to place, p *patience) (route, er
 	return rs.read(ctx, to, p)
 }
 
-// read is resolve for a configuration that is not fresh.
+// read resolves a configuration that is not fresh.
 func (rs *routes) read(ctx context.Context, to place, p *patience) (route, error) {
 	var until time.Time
 	if p != nil {
@@ -453,7 +453,7 @@ func (rs *routes) locate(ctx context.Context, entity, resource string, by lane.G
 	return found, nil
 }
 
-// blockedBy is the error of a call that a level of an entity's configuration blocks.
+// blockedBy returns the error of a call that a level of an entity's configuration blocks.
 func blockedBy(key config.Key, level levels.Level, c *config.Resolved) *BlockedError {
 	e := &BlockedError{EntityID: key.Entity, Resource: key.Resource, Level: level}
 	if level.OfPlan() {

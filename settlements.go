@@ -62,7 +62,7 @@ func (s *settlements) leave(lanes []*lane.Lane, failed []*UnconfirmedError) {
 	}
 }
 
-// count is the number of leases that are being settled.
+// count returns the number of leases that are being settled.
 func (s *settlements) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -80,8 +80,8 @@ func (d *desk) read() (source time.Time, at lane.Instant) {
 	return source, at
 }
 
-// remember makes the shortcut of a call that memory has decided, and that charges one bucket, if
-// its like charge that bucket alone.
+// remember makes the shortcut of a call that memory has decided, if all calls like it charge that one
+// bucket alone.
 func (d *desk) remember(r *request, bucket *lane.Lane) {
 	own := r.at(r.entity, false)
 	held, ok := d.routes.configs.Hold(own.Key)
@@ -158,7 +158,7 @@ func (s *shortcut) serve(ctx context.Context, of *plan.Needs, at lane.Instant) *
 	return &lease.Lease
 }
 
-// denial is the error of a call that an image denies.
+// denial returns the error of a call that an image denies.
 func (s *shortcut) denial(of *plan.Needs, image *schema.Image, ahead *[plan.MostNeeds]bucket.Outlook) *LimitExceededError {
 	e := emptyDenial(s.lane.Entity, s.lane.Resource)
 	for i := range s.cfg.Limits {
@@ -176,7 +176,7 @@ func (s *shortcut) denial(of *plan.Needs, image *schema.Image, ahead *[plan.Most
 	return e.concluded()
 }
 
-// servedLease is a lease that was served from memory: one piece of it.
+// servedLease is a lease served from memory, in one allocation.
 type servedLease struct {
 	Lease
 	grant grant
@@ -186,7 +186,7 @@ type servedLease struct {
 type grant struct {
 	by    *shortcut
 	needs plan.Needs
-	// shown is the bucket as last seen, at now.
+	// shown is the last image of the bucket, as of now.
 	shown *schema.Image
 	now   int64
 }

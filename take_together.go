@@ -57,8 +57,8 @@ type rounds struct{ refused, throttled int }
 // throttledBackoff is the wait before a throttled transaction is decided again.
 var throttledBackoff = ddb.Backoff{First: 10 * time.Millisecond, Most: time.Second}
 
-// pause waits before a transaction with such an answer is decided again. It is false if
-// ctx ends first.
+// pause waits before a transaction is decided again after such an answer. It is false if ctx ends
+// first.
 func (r *rounds) pause(ctx context.Context, v ddb.Verdict) bool {
 	if v == ddb.Throttled {
 		r.throttled++

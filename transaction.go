@@ -15,7 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// transaction is one charge of several levels on its way.
+// transaction is one charge of several levels, in flight.
 type transaction struct {
 	store.Transaction
 	charge    *charge

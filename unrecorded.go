@@ -15,7 +15,7 @@ import (
 type UnrecordedPolicy string
 
 const (
-	// Admit limits an entity without a record as any other, by the levels that apply to it.
+	// Admit treats an entity without a record as any other, by the levels that apply to it.
 	Admit UnrecordedPolicy = "admit"
 	// Refuse refuses the calls of an entity without a record.
 	Refuse UnrecordedPolicy = "refuse"
@@ -27,7 +27,7 @@ var ErrUnrecorded = errors.New("dynalimit: the entity has no record")
 // UnrecordedError says that an entity has no record and Options.Unrecorded is Refuse, or that the
 // record of an entity or of a given parent (WithParent) was not looked up. Nothing was consumed.
 type UnrecordedError struct {
-	// EntityID is the entity that the call names, or the parent that it gives.
+	// EntityID is the entity of the call, or its given parent.
 	EntityID string
 	// RetryAfter is the wait before the next lookup of the record. It is above 0 if the table was not
 	// asked, because too many lookups found no record. It is 0 if the table has no record.
@@ -56,8 +56,8 @@ func (e *UnrecordedError) Is(target error) bool { return target == ErrUnrecorded
 const (
 	// believed is the time for which a limiter trusts a read that found no record, in ms.
 	believed = 1000
-	// mostFirst is how many reads a second of entities that were never read may find no record, and
-	// mostAgain how many of others.
+	// mostFirst bounds the reads a second that find no record for entities that were never read, and
+	// mostAgain those for others.
 	mostFirst, mostAgain = 200, 20
 )
 
@@ -74,7 +74,7 @@ func newLookups(refuse bool, now func() time.Time) lookups {
 	return lookups{refuse, lookupBudget{most: mostFirst, now: now}, lookupBudget{most: mostAgain, now: now}, lookupBudget{most: mostAgain, now: now}}
 }
 
-// lookupBudget is how many more reads may find no record. It grows by most a second, up to that.
+// lookupBudget bounds the reads that find no record. It grows by most a second, up to most.
 type lookupBudget struct {
 	most float64
 	now  func() time.Time
@@ -98,8 +98,8 @@ func (l *lookupBudget) room(take bool) bool {
 	return true
 }
 
-// spend counts a read that found no record. Reads that began together may be more than there was
-// room for: then the next ones wait longer, but for a second at most.
+// spend counts a read that found no record. Concurrent reads may exceed the room. Then the next ones
+// wait longer, but at most a second.
 func (l *lookupBudget) spend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -56,7 +56,8 @@ func checkChargeMode(field string, m ChargeMode) error {
 }
 
 // checkLimits checks a list of limits, fills in the defaults and sorts it by name. It fails with a
-// *ValidationError that names the field. An empty list is one: it would admit everything or nothing.
+// *ValidationError that names the field. An empty list is an error too: it would admit everything or
+// nothing.
 func checkLimits(field string, limits []Limit) ([]Limit, error) {
 	checked, at, reason := schema.CheckLimits(storedLimits(limits))
 	if reason != "" {
@@ -65,8 +66,8 @@ func checkLimits(field string, limits []Limit) ([]Limit, error) {
 	return userLimits(checked), nil
 }
 
-// checkAmounts refuses an amount that no limit can hold, and negative ones
-// where only Adjust may be signed.
+// checkAmounts refuses an amount that no limit can hold, and negative amounts unless signed is set, as
+// for Adjust.
 func checkAmounts(amounts Amounts, signed bool) error {
 	if len(amounts) == 0 {
 		return invalid("amounts", "is empty; name at least one limit, for example dynalimit.Amounts{\"rpm\": 1}")

@@ -43,9 +43,9 @@ type waiting struct {
 	limiter *RateLimiter
 	request *request
 	at      position
-	// patience is how long the caller waits in all; 0 means without end.
+	// patience is the whole time that the caller waits; 0 means without end.
 	patience time.Duration
-	// expected is when its tokens are there, as last known.
+	// expected is the time at which its tokens are there, as last known.
 	expected time.Time
 }
 
@@ -77,7 +77,7 @@ func (w *waiting) wait(ctx context.Context) (*Lease, bool, error) {
 	}
 }
 
-// patienceOf is how long a caller waits in all; 0 means without end.
+// patienceOf returns the whole time that a caller waits; 0 means without end.
 func patienceOf(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -205,21 +205,21 @@ type turn struct {
 	// head means that no waiter is before it. called means that it may try all the same, or that it is
 	// the head and its limits were changed.
 	head, called bool
-	// left is how long it takes until its tokens are there. known means that this is
-	// certain enough to give up because of it.
+	// left is the time until its tokens are there. known means that this is certain enough to give up
+	// because of it.
 	left  time.Duration
 	known bool
 	// recheck is the time until the waiter reads the configuration again.
 	recheck time.Duration
 }
 
-// mayTry reports whether the waiter may try now, if left is the time until its turn. A
-// head that does not know its time tries, too.
+// mayTry reports whether the waiter may try now. left is the time until its turn. A head that does not
+// know its time tries, too.
 func (t turn) mayTry(left time.Duration) bool {
 	return t.called || t.head && (!t.known || left <= 0)
 }
 
-// try is when a head tries: so long after the exact time that the heads of different
+// try is the time of a head's try. It is so long after the exact time that the heads of different
 // processes do not collide.
 type try struct {
 	exact  time.Time
@@ -247,8 +247,7 @@ func (next *try) left(t turn, now time.Time) time.Duration {
 	return next.exact.Add(next.behind).Sub(now)
 }
 
-// turnOf finds out when the waiter may try. unwoken means that nothing has woken it since
-// it was last found out.
+// turnOf computes the waiter's turn. unwoken means that nothing has woken it since the last call.
 func (w *waiting) turnOf(ctx context.Context, unwoken bool) turn {
 	at, clock := &w.at, w.limiter.desk.clock
 	head, called := at.lane.Line.MayTry(at.waiter)
@@ -333,8 +332,8 @@ const (
 	byChange
 )
 
-// sleep waits for d, until something changes for the waiter, or until changed is closed, or
-// back, because the bucket answers again.
+// sleep waits for d, for a wake-up of the waiter, or until changed or back is closed; back means that
+// the bucket answers again.
 func (w *waiting) sleep(ctx context.Context, changed, back <-chan struct{}, d time.Duration) (ending, error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

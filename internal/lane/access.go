@@ -9,8 +9,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// access is how one bucket, and the configuration that it is under, are read. It changes
-// nothing of its lane but the contact.
+// access reads one bucket and its configuration. It changes nothing of its lane but the contact.
 type access struct {
 	store            Store
 	configs          Configs
@@ -101,8 +100,8 @@ func (a access) standing(known *sight, b *batch, cfg *plan.Config, missing bool)
 	return st
 }
 
-// reread reads the configuration again and puts the batch under it. It returns nil, for
-// adjusts, if nothing limits the bucket any more.
+// reread reads the configuration again and gives it to the batch's takes. It returns nil, for adjusts,
+// if nothing limits the bucket any more.
 func (a access) reread(ctx context.Context, b *batch) (*plan.Config, error) {
 	cfg, err := a.configs.Reread(ctx, a.entity, a.resource, b.config().OfGroup())
 	if err != nil {

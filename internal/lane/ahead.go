@@ -108,7 +108,7 @@ func (a *Ahead) Serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config
 // since Registry.Began, for the age of prefetched tokens.
 type Instant struct{ MS, Elapsed int64 }
 
-// ServeNeeds is Serve for needs that no level above counts. It returns the bucket as last seen.
+// ServeNeeds serves needs that no level above counts. It returns the last image of the bucket.
 func (a *Ahead) ServeNeeds(ctx context.Context, needs *plan.Needs, cfg *plan.Config, at Instant) (shown *schema.Image, ok bool) {
 	if a.line.Waited() {
 		return nil, false
@@ -128,7 +128,7 @@ func (a *Ahead) ServeNeeds(ctx context.Context, needs *plan.Needs, cfg *plan.Con
 	return a.known.image, ok
 }
 
-// serve takes amounts from the stock, and has more debited if little is left. mu must be held.
+// serve takes amounts from the stock, and queues a prefetch if little is left. mu must be held.
 func (a *Ahead) serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config, at Instant) (sent int64, ok bool) {
 	sent, ok, low := a.stock.serve(asked, cfg, a.known, at.Elapsed)
 	if ok {
@@ -165,8 +165,7 @@ func (a *Ahead) queue(o *Op) {
 	}
 }
 
-// fetchOp makes the take that debits ahead; nil if nothing is to be debited. mu must be
-// held.
+// fetchOp makes the take of a prefetch; nil if no prefetch is due. mu must be held.
 func (a *Ahead) fetchOp(cfg *plan.Config) *Op {
 	if a.line.Waited() || a.contact.silent() || a.among.closed.Load() {
 		return nil
@@ -197,8 +196,8 @@ func (a *Ahead) book(o *Op, r Result) {
 	a.lapseLater()
 }
 
-// rideIn lets a write that is made anyway also debit ahead and take lapsed tokens off the
-// counter. It adds the ops to the batch, and returns them. mu must be held.
+// rideIn lets a write that is made anyway also carry a prefetch and take lapsed tokens off the counter.
+// It adds the ops to the batch, and returns them. mu must be held.
 func (a *Ahead) rideIn(b *batch) (added []*Op) {
 	if len(b.takes) == 0 {
 		return nil
@@ -212,7 +211,7 @@ func (a *Ahead) rideIn(b *batch) (added []*Op) {
 	return added
 }
 
-// count learns from a landed write, decided from a view.
+// count updates the stock's estimates from a landed write, which was decided from a view.
 func (a *Ahead) count(carried []*Op, v plan.View, answer Answer) {
 	if !answer.Seen || answer.Image == nil {
 		return
@@ -234,7 +233,7 @@ func (a *Ahead) lapseLater() {
 	a.stock.timer = time.AfterFunc(a.stock.horizon, a.lapse)
 }
 
-// lapse lets tokens lapse that are too old, and has them taken off the counter.
+// lapse lets old tokens lapse, and queues a write that takes them off the counter.
 func (a *Ahead) lapse() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

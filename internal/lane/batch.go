@@ -13,7 +13,7 @@ type batch struct {
 	adjusts, takes []*Op
 }
 
-// ops are the adjusts, then the takes.
+// ops returns the adjusts, then the takes.
 func (b *batch) ops() []*Op {
 	switch {
 	case len(b.adjusts) == 0:
@@ -128,7 +128,7 @@ func (q *queue) next(adjustsOnly bool) (batch, bool) {
 	return b, true
 }
 
-// nextTakes are the takes that have the same configuration as the first one.
+// nextTakes returns the takes with the same configuration as the first one.
 func (q *queue) nextTakes() (takes []*Op) {
 	for _, o := range q.ops {
 		switch {

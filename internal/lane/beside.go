@@ -12,7 +12,7 @@ import (
 type Beside struct {
 	lane  *Lane
 	known sight
-	// returning means that an adjust was on its way, which may give something back.
+	// returning means that an adjust was queued or in flight, which may give something back.
 	returning bool
 }
 
@@ -23,7 +23,7 @@ func BesideOf(l *Lane) Beside {
 	return Beside{l, l.sight, l.queue.givesBack()}
 }
 
-// Tight reports whether the bucket may well deny amounts now, as last seen.
+// Tight reports whether the bucket may well deny amounts now, by its last image.
 func (b *Beside) Tight(amounts []plan.Signed, now int64) bool {
 	return b.known.known && b.known.image != nil && plan.Tight(b.known.image, amounts, now)
 }
@@ -80,7 +80,7 @@ type Proposal struct {
 	// empty.
 	Waits bool
 	Left  plan.Promises
-	// Returning means that something was on its way back to the bucket, which the view lacks.
+	// Returning means that a give-back to the bucket was in flight, which the view lacks.
 	Returning bool
 }
 
@@ -104,7 +104,7 @@ func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.S
 	return Proposal{View: v, Write: d.Write, Rows: d.Rows, Beyond: o.Down, Waits: o.Fate == plan.Denied, Left: left, Returning: b.returning}, nil
 }
 
-// recent puts a recent image of the bucket under the configuration of a take.
+// recent applies the configuration of a take to a recent image of the bucket.
 func (b *Beside) recent(ctx context.Context, o *Op, certain bool) (plan.View, error) {
 	for look := !b.known.known || b.known.wary(o.asList(), 0, b.lane.owner.NowMS()); ; look = true {
 		if look {
@@ -131,13 +131,13 @@ func (b *Beside) Due(w *Waiter, now int64) (wait int64, known bool) {
 	return b.lane.Line.due(w, b.known.image, b.lane.owner.SureMS(), now)
 }
 
-// Disputed reports whether the bucket is again under limits of other callers that the
-// waiter has already tried under.
+// Disputed reports whether the bucket again has limits of other callers under which the waiter has
+// already tried.
 func (b *Beside) Disputed(w *Waiter) bool {
 	return b.known.known && b.lane.Line.disputed(w, b.known.image)
 }
 
-// Memory is the bucket as the lane last saw it, however long ago.
+// Memory returns the lane's last image of the bucket, however old.
 func (b *Beside) Memory(cfg *plan.Config) Result {
 	if !b.known.known || b.known.image == nil {
 		return Result{}

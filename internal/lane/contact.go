@@ -13,7 +13,7 @@ type Contact struct {
 	table *Table // the registry's: a process remembers many lanes
 	// heard is the time of the last answer about the bucket, in Unix nanoseconds.
 	heard atomic.Int64
-	// again is there while the bucket does not answer, and closed when it does again.
+	// again is set while the bucket does not answer, and closed when it answers again.
 	again atomic.Pointer[chan struct{}]
 	// suspect means that the bucket may be the silent one of an unanswered transaction. pausing means
 	// that the lane waits for its turn to write.
@@ -26,7 +26,8 @@ func (c *Contact) Away() bool { return c.silent() || (*c.table).Open() }
 // silent reports whether the bucket does not answer.
 func (c *Contact) silent() bool { return c.again.Load() != nil }
 
-// Back is closed once a bucket, or a table, that does not answer does again; nil if it does.
+// Back returns a channel that is closed when a silent bucket, or table, answers again; nil if it
+// answers.
 func (c *Contact) Back() <-chan struct{} {
 	if again := c.again.Load(); again != nil {
 		return *again
@@ -50,9 +51,8 @@ func (c *Contact) Suspect() { c.suspect.Store(true) }
 // Suspected reports whether the bucket must be asked by itself.
 func (c *Contact) Suspected() bool { return c.suspect.Load() }
 
-// Quiet is how long DynamoDB has answered nothing about the bucket, counted from since
-// at the earliest. It is 0 while the lane waits for its turn, because then it asks
-// nothing.
+// Quiet returns the time without an answer about the bucket, counted from since at the earliest. It is
+// 0 while the lane waits for its turn, because then it sends no request.
 func (c *Contact) Quiet(since time.Time) time.Duration {
 	if c.pausing.Load() {
 		return 0

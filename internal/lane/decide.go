@@ -15,7 +15,7 @@ type move struct {
 	// write is the write; for the kind GiveBack the statement is in giveBack.
 	write    plan.Write
 	giveBack schema.GiveBack
-	// adjusts means that it carries adjusts. givesBack means that something is given back.
+	// adjusts means that it carries adjusts. givesBack means that it gives tokens back.
 	adjusts, givesBack bool
 	// brings means that the write only brings a newer configuration to takes that do not fit, without
 	// any of their amounts.
@@ -49,9 +49,10 @@ type excluded struct {
 // decided is the decision about the ops of a turn. A value: the turn carries it out.
 type decided struct {
 	endings
-	// again are left for the next write, which is decided from the answer to this one.
+	// again are the ops left for the next write, which is decided from the answer to this one.
 	again []*Op
-	// left do not fit, and the write carries nothing: they are denied, if that is certain.
+	// left are the takes that do not fit, if the write carries nothing. They are denied, if that is
+	// certain.
 	left []excluded
 	// move is the write; carried is empty if there is nothing to write.
 	move move
@@ -166,7 +167,7 @@ func leftTo(heads []head, ops []*Op, r plan.Reading) func(i int) plan.Promises {
 	}
 }
 
-// excludedOf are the ops that do not fit.
+// excludedOf converts the excluded asks of a decision to their ops.
 func excludedOf(ops []*Op, from []plan.Excluded) (unfit []excluded) {
 	for _, x := range from {
 		unfit = append(unfit, excluded{ops[x.Ask], x.Before})

@@ -10,7 +10,7 @@
 //
 //	store.go        the lanes' interface to the repository; the answer to a write
 //	op.go           a take or an adjust, and its result; ids.go, the ids of writes
-//	new.go          registry.go  the lanes of a process, and their shared state; work.go, the work that Close waits for
+//	new.go          registry.go  the lanes of a process and their shared state; work.go, the work in flight
 //	lane.go         the one object of a bucket: callers ask it, ops end in it
 //	recall.go       a take decided from memory: a denial without a request
 //	run.go          the drivers of a lane
@@ -32,7 +32,7 @@
 //	contact.go      whether the bucket answers
 //	pacer.go        the spacing of writes while the partition throttles
 //	ahead.go        stock.go  prefetched tokens and their fate
-//	told.go         untold.go  tally.go  pending updates of buckets, and amounts in doubt; tell.go writes the updates
+//	told.go         untold.go  tally.go  pending updates, and amounts in doubt; tell.go writes the updates
 //	share.go        the process's share, which admits calls during an outage
 //	failure.go      the reasons why an op ended without an answer of DynamoDB
 //

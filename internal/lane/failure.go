@@ -12,7 +12,7 @@ import (
 // Reason is why a lane ended an op.
 type Reason uint8
 
-// Why a lane ended an op, other than by DynamoDB's answer to it.
+// The reasons why a lane ended an op without a deciding answer of DynamoDB.
 const (
 	Silent        Reason = iota // the bucket does not answer
 	Unconfirmed                 // a try went unanswered and cannot be recognised
@@ -28,7 +28,7 @@ const (
 // Failure is the reason why a lane ended an op without a deciding answer of DynamoDB. The limiter turns
 // it into the error that users see.
 type Failure struct {
-	// Reason is why.
+	// Reason is the reason.
 	Reason Reason
 	// Op is the failed operation; set for Silent and Unconfirmed.
 	Op string
@@ -74,7 +74,7 @@ func ofConfiguration(err error) bool {
 var (
 	// ErrTripped is the cause of an op that ended because its bucket does not answer.
 	ErrTripped = errors.New("the bucket does not answer; it is probed in the background")
-	// errUnrecognised ends a write if it is not known whether it landed.
+	// errUnrecognised ends a write with an unknown outcome.
 	errUnrecognised = errors.New("a try went unanswered and cannot be recognised")
 )
 
@@ -85,7 +85,7 @@ func silence(cause error) *Failure {
 	return &Failure{Reason: Silent, Op: writeBucket, Err: cause}
 }
 
-// unconfirmed is the failure of an op that may have been written.
+// unconfirmed returns the failure of an op that may have been written.
 func unconfirmed(op string) *Failure {
 	return &Failure{Reason: Unconfirmed, Op: op, Err: errUnrecognised}
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // Callers come back at once if they do so within a quarter (atOncePart) of the time that their
-// write took. The lane waits for them no longer than that, nor than mostGather, and stops after a quiet
-// part (one quietPart-th) without arrivals.
+// write took. The lane waits for them no longer than that, nor than mostGather, and stops after a
+// twentieth of it (quietPart) without arrivals.
 const (
 	atOncePart = 4
 	quietPart  = 20
@@ -111,8 +111,8 @@ func (g *gather) arrive(o *Op, now time.Time) {
 	}
 }
 
-// hurries reports whether an op is not to wait for others: it is an adjust, was refused
-// before, or has little time left.
+// hurries reports whether an op must not wait for others: it is an adjust, was refused before, or has
+// little time left.
 func (g *gather) hurries(o *Op, now time.Time) bool {
 	soon := now.Add(hurryTimes * g.took)
 	deadline, bounded := o.ctx.Deadline()

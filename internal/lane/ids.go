@@ -24,7 +24,7 @@ func newOpIDs() *IDs {
 	return IDsFrom(base, int(base%schema.OpSlots))
 }
 
-// IDsFrom makes ids that follow one, for a slot.
+// IDsFrom makes ids that follow base, for a slot.
 func IDsFrom(base uint64, slot int) *IDs { return &IDs{base: base, Slot: slot} }
 
 // Operation returns a new operation.
@@ -46,7 +46,7 @@ func (l *lastOp) set(id []byte) {
 	}
 }
 
-// is reports whether the id in a slot is the one kept.
+// is reports whether the id in a slot is the stored one.
 func (l *lastOp) is(id []byte) bool { return l.known && string(id) == string(l.id[:]) }
 
 // OpID is the id of a try of an operation.

@@ -12,17 +12,18 @@ const MaxRefusals = 24
 // sending carries it out.
 type settled struct {
 	endings
-	// again are decided again, and so is putOff, after a pause, while there is time.
+	// again are the ops to decide again, and putOff those to decide again after a pause, while there is
+	// time.
 	again, putOff []*Op
 	// doubt is the amounts that an earlier unanswered try may have charged, in addition to the ops'
 	// results.
 	doubt []plan.Signed
-	// refused means that others wrote first, and worn is how often that has happened at most
-	// to an op that is decided again.
+	// refused means that others wrote first. worn is the largest number of such refusals of an op that
+	// is decided again.
 	refused bool
 	worn    int
-	// adjustsOnly has the next write carry its adjusts without takes. halvings changes the
-	// share that it takes.
+	// adjustsOnly makes the next write carry its adjusts without takes. halvings changes the share that
+	// it takes.
 	adjustsOnly bool
 	halvings    int8
 }
@@ -96,8 +97,7 @@ func (s *settled) endPending(ops []*Op, pending func(*Op) bool) (others []*Op) {
 	return others
 }
 
-// dropPrefetches ends the ops that debit ahead, because their write was refused. It
-// returns the others.
+// dropPrefetches ends the ops of prefetches, because their write was refused. It returns the others.
 func (s *settled) dropPrefetches(ops []*Op, unconfirmed bool) (others []*Op) {
 	var dropped []*Op
 	for _, o := range ops {

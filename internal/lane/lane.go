@@ -27,7 +27,7 @@ type Lane struct {
 	// Memo is the limiter's shortcut for calls that charge this bucket alone; it may be nil. The lane
 	// does not look at it.
 	Memo atomic.Pointer[Memo]
-	// Pause is until when nothing may be taken from it. The lane itself does not mind it.
+	// Pause is the end of a pause of the bucket. The lane itself ignores it.
 	Pause Pause
 	// pacer spaces the lane's writes. It is nil while the bucket's partition does not
 	// throttle; only the running goroutine sets it.
@@ -60,14 +60,14 @@ type Memo struct{ Of any }
 
 // lessons are the conclusions from the answers to a lane's writes for the next one.
 type lessons struct {
-	// own is the id of this lane's last write in its op slot.
+	// own is the id of this lane's last write, by its op slot.
 	own lastOp
 	// adjustsOnly means that the last batch, which carried adjusts, was refused. The
 	// next write then carries the adjusts without takes, so that takes lose at most one
 	// round trip to them.
 	adjustsOnly bool
-	// halvings is how often the share that one write takes has been halved, because
-	// other processes wrote first.
+	// halvings is how often the share of one write has been halved, because other processes wrote
+	// first.
 	halvings int8
 	// housekeepingRefused means that a claim made for housekeeping was refused. The next
 	// write is then a spend.
@@ -168,7 +168,7 @@ func (l *Lane) Follow(o *Op) {
 	ended(*r)
 }
 
-// account books the outcome of an op that no caller waits for. l.mu must not be held.
+// account books the outcome of an op without a waiting caller. l.mu must not be held.
 func (l *Lane) account(o *Op, r Result) {
 	charges, backs := plan.Split(o.Amounts)
 	switch {
@@ -203,7 +203,7 @@ func (l *Lane) GiveBack(o *Op, granted Result) {
 	l.Submit(back)
 }
 
-// Deliver gives its outcome to an op that is in no queue.
+// Deliver gives the outcome to an op outside the queue.
 func (l *Lane) Deliver(o *Op, r Result) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
@@ -225,7 +225,7 @@ func (l *Lane) ForgetOwnWrite() {
 	l.learnt.own.set(nil)
 }
 
-// Turn is how long an op that is queued now has to wait for its turn; 0 if it need not.
+// Turn returns the wait of a newly queued op for its turn; 0 without a wait.
 func (l *Lane) Turn() time.Duration {
 	if p := l.pacer.Load(); p != nil {
 		return p.left()
@@ -337,8 +337,7 @@ func (l *Lane) Observe(image *schema.Image, asked Asked) {
 	}
 }
 
-// Assume gives the image that a committed transaction must have left to a lane that
-// rests.
+// Assume gives a resting lane the image that a committed transaction must have left.
 func (l *Lane) Assume(before, after *schema.Image) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -347,7 +346,7 @@ func (l *Lane) Assume(before, after *schema.Image) {
 	}
 }
 
-// Drop makes a lane that rests read the bucket before its next write.
+// Drop makes a resting lane read the bucket before its next write.
 func (l *Lane) Drop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -372,7 +371,8 @@ func (l *Lane) Refilled() {
 	}
 }
 
-// NoteWriters learns of other writers from the answer to a write that landed or was refused.
+// NoteWriters updates the estimate of other writers from the answer to a write that landed or was
+// refused.
 func (l *Lane) NoteWriters(w *plan.Write, v ddb.Verdict, image *schema.Image) {
 	if v != ddb.Landed && v != ddb.Refused {
 		return

@@ -30,8 +30,8 @@ var Backoff = ddb.Backoff{First: backoffBase, Most: backoffMost}
 type delivery struct {
 	operation uint64
 	slot      int
-	// creates means that the write makes the bucket. givesBack means that it gives
-	// something back, so it must never land twice.
+	// creates means that the write makes the bucket. givesBack means that it gives tokens back, so it
+	// must never land twice.
 	creates, givesBack bool
 	// slotBefore is the id in the op slot of the image from which the write was decided. lastIsOwn
 	// means that this client's own last write left it.
@@ -112,8 +112,8 @@ func (d *delivery) book(a Answer, took time.Duration) (Answer, step) {
 	}
 }
 
-// trips reports whether the bucket does not answer: after one request that was given its
-// full time, or after MaxUnconfirmed fast failures.
+// trips reports whether the bucket does not answer: after one request that had its full time, or after
+// MaxUnconfirmed fast failures.
 func (d *delivery) trips(err error, took time.Duration) bool {
 	if !silent(err) {
 		if heard(err) {
@@ -125,10 +125,10 @@ func (d *delivery) trips(err error, took time.Duration) bool {
 	return took >= SlowFailure || d.silentTries >= MaxUnconfirmed
 }
 
-// recognise reads a refusal that follows an unanswered try. If the image shows the id of
-// an earlier try, that try has landed, perhaps not it alone. Otherwise a take is decided again, because it is
-// safe if the earlier try lands late as well. A give-back is not decided again, because
-// it must never land twice: it stays unconfirmed, and its tokens count as consumed.
+// recognise interprets a refusal after an unanswered try. If the image shows the id of an earlier try,
+// that try has landed, perhaps with others. Otherwise a take is decided again, because it is safe if
+// the earlier try lands late as well. A give-back is not decided again, because it must never land
+// twice: it stays unconfirmed, and its tokens count as consumed.
 func (d *delivery) recognise(a Answer) Answer {
 	if a.Image != nil && isTryOf(a.Image.Op, d.operation) {
 		a.own, a.later = a.Image.Op, true
@@ -171,7 +171,7 @@ func (d *delivery) found(image *schema.Image, err error) Answer {
 	return Answer{Verdict: ddb.Unconfirmed, Image: image, Seen: true, Err: unconfirmed(writeBucket), hidden: d.besides()}
 }
 
-// unsent is the answer to a delivery that ends because its bucket does not answer.
+// unsent returns the answer to a delivery that ends because its bucket does not answer.
 func (d *delivery) unsent() Answer {
 	return Answer{Verdict: ddb.Unsent, Err: silence(ErrTripped), Tries: d.try}
 }

@@ -39,11 +39,11 @@ type Op struct {
 	// wait in line.
 	Waiter *Waiter
 
-	// Until is when the caller stops waiting for the store; zero means never.
+	// Until is the end of the caller's time for the store; zero means no end.
 	Until time.Time
 	// sent, if it is set, is closed when a write that carries the op is first sent.
 	sent chan struct{}
-	// throttledBy is the last throttling error that put the op off; nil if nothing did.
+	// throttledBy is the last throttling error that put the op off; nil if it was not throttled.
 	throttledBy atomic.Pointer[error]
 
 	// debited is the time of a prefetch's write: its onOutcome puts the tokens into the lane's stock.
@@ -78,30 +78,29 @@ type Result struct {
 	// Pending means that the write is in flight and its outcome is not known yet. It is not sent again.
 	// Lane.Follow books the outcome of a take then.
 	Pending bool
-	// Err is why the op failed: a *Failure, or the store's error.
+	// Err is the cause of a failed op: a *Failure, or the store's error.
 	Err error
-	// Image is the bucket after the write, or the bucket that denied. Now is the instant
-	// of the decision in Unix ms, and Config the configuration it was made under.
+	// Image is the bucket after the write, or the bucket that denied. Now is the instant of the
+	// decision in Unix ms, and Config its configuration.
 	Image  *schema.Image
 	Now    int64
 	Config *plan.Config
-	// landedIn are the windows in which limits were written, where a lost answer is made up for by
-	// an image that shows other ones. The answer to the write itself shows them.
+	// landedIn are the windows of the written limits. It is set only if an image with other windows
+	// stands in for a lost answer; the write's own answer shows them.
 	landedIn []plan.Signed
-	// Degraded means that the image is this process's own account of the bucket, or an
-	// old image.
+	// Degraded means that the image is of this process's share, or an old one.
 	Degraded bool
 	// Before is the amounts that went before the take, so that it did not fit.
 	Before plan.Precedence
-	// Dropped are the limits of an adjust that its write had no place for: they
-	// were neither charged nor given back to.
+	// Dropped are the limits of an adjust that the bucket did not have: they were neither charged nor
+	// given back to.
 	Dropped []string
 	// Down is the part that was counted and not charged: of an adjust, beyond the deepest debt of a
 	// limit; of a take, beyond a limit in shadow.
 	Down []plan.Signed
 }
 
-// Window is the one of a limit that was written.
+// Window returns the written window of a limit.
 func (r *Result) Window(limit string) bucket.WindowID {
 	for _, w := range r.landedIn {
 		if w.Name == limit {
@@ -144,14 +143,13 @@ func (o *Op) markSent() {
 	o.sent = nil
 }
 
-// asList is a list of this op only. It needs no allocation, and most writes carry one
-// op.
+// asList returns a list of this op only, without an allocation. Most writes carry one op.
 func (o *Op) asList() []*Op {
 	o.listOfOne[0] = o
 	return o.listOfOne[:]
 }
 
-// GivesBack reports whether the op is an adjust that gives something back.
+// GivesBack reports whether the op is an adjust that gives tokens back.
 func (o *Op) GivesBack() bool {
 	for _, a := range o.Amounts {
 		if a.Amount < 0 {
@@ -224,8 +222,8 @@ func (o *Op) Cause() error {
 	return nil
 }
 
-// refundsOtherIncarnation reports whether the op gives something back to another
-// incarnation of the bucket than the one in the image.
+// refundsOtherIncarnation reports whether the op gives tokens back to another incarnation of the bucket
+// than the one in the image.
 func (o *Op) refundsOtherIncarnation(m *schema.Image) bool {
 	return !o.RefundDropped && o.GivesBack() && !bytes.Equal(o.Incarnation, m.Of())
 }

@@ -28,7 +28,7 @@ func newPacer(passed func() int64) *pacer {
 	return &pacer{passed: passed, pauseEnded: make(chan struct{}, 1)}
 }
 
-// left is how long it takes until the next write may start; 0 for at once.
+// left returns the time until the next write may start; 0 for at once.
 func (p *pacer) left() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +100,7 @@ func (p *pacer) see(image *schema.Image) {
 	p.change(func(of plan.Pacing, now int64) plan.Pacing { return of.See(image, now) })
 }
 
-// shown describes the pacing of a lane for operators. Instants count from began.
+// shown returns the pacing of a lane for operators. Instants count from began.
 func (p *pacer) shown(began time.Time) Paced {
 	p.mu.Lock()
 	defer p.mu.Unlock()

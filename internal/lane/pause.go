@@ -21,10 +21,10 @@ func LatestPause(now int64) int64 { return now + (MostPause + PauseMargin).Milli
 // is atomic, so callers read it without a lock.
 type Pause struct{ known atomic.Pointer[knownPause] }
 
-// knownPause is a pause that a process knows.
+// knownPause is a pause as this process knows it.
 type knownPause struct {
 	until int64
-	// shown is the end that an image showed last. Each is learnt once, and bounded then.
+	// shown is the end in the last image. Each end is learnt, and bounded, once.
 	shown int64
 }
 
@@ -53,12 +53,12 @@ func (p *Pause) change(next func(knownPause) (knownPause, bool)) bool {
 	}
 }
 
-// Raise makes it an instant, unless that is less than margin ms later.
+// Raise sets the end, unless that is less than margin ms after the known one.
 func (p *Pause) Raise(until, margin int64) bool {
 	return p.change(func(k knownPause) (knownPause, bool) { return knownPause{until, k.shown}, k.until+margin < until })
 }
 
-// Lift ends it.
+// Lift ends the pause.
 func (p *Pause) Lift() {
 	p.change(func(k knownPause) (knownPause, bool) { return knownPause{0, k.shown}, k.until != 0 })
 }

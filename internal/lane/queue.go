@@ -7,7 +7,7 @@ import "slices"
 // once, with one result. The lane's mutex guards the queue and the states of its ops.
 type queue struct {
 	ops []*Op
-	// room is the memory of ops while there is one only.
+	// room is the memory of ops while there is only one.
 	room [1]*Op
 	// notices are functions that report outcomes; it may be nil. They take locks of their own, so they
 	// run after the mutex has been released.

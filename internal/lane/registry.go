@@ -61,7 +61,7 @@ type Registry struct {
 	// key is larger than the rest of a lane at rest.
 	numbers uint16
 	keys    []atomic.Pointer[builtKey]
-	// Unsettled are estimates of calls that quotas are charged.
+	// Unsettled sums the estimates that quotas are charged for open calls.
 	Unsettled Unsettled
 }
 
@@ -69,10 +69,10 @@ type Registry struct {
 type Options struct {
 	// Store sends the requests; Keys names the buckets in the table.
 	Store Store
-	// Configs has the configurations of the buckets.
+	// Configs reads the configurations of the buckets.
 	Configs Configs
 	Keys    schema.Keys
-	// Size is how many lanes are kept at most.
+	// Size bounds the number of lanes in memory.
 	Size int
 	// NowMS is the time in Unix ms, corrected towards DynamoDB's clock. Tick returns a
 	// number larger than all before it.
@@ -80,8 +80,8 @@ type Options struct {
 	Tick  func() int64
 	// SureMS is the latest time that has surely passed by DynamoDB's clock.
 	SureMS func() int64
-	// Patience is how long an op without a deadline of its own is tried again while the
-	// bucket's partition throttles.
+	// Patience is the time for which an op without a deadline of its own is retried while the bucket's
+	// partition throttles.
 	Patience time.Duration
 	// Table says whether the table answers.
 	Table Table
@@ -125,7 +125,7 @@ func newRegistry(o Options, by func(*Registry) teller) (*Registry, error) {
 	return s, nil
 }
 
-// Doubt counts amounts for which it is not known whether they were written.
+// Doubt counts amounts with an unknown outcome.
 func (s *Registry) Doubt(amounts []plan.Signed) { s.tally.doubt(amounts) }
 
 // Drop counts amounts that will never be written.
@@ -172,7 +172,7 @@ func (s *Registry) Of(entity, resource string) *Lane {
 	})
 }
 
-// Known returns the lane of a bucket if it is remembered, else nil.
+// Known returns the lane of a bucket if it is in memory, else nil.
 func (s *Registry) Known(entity, resource string) *Lane {
 	return s.byKey.Again(bucketKey{entity, resource})
 }
@@ -185,16 +185,16 @@ func (s *Registry) Refilled(entity, resource string) {
 	}
 }
 
-// mostKeys bounds how many items' keys are kept, 0.6 kB each.
+// mostKeys bounds the number of cached item keys, 0.6 kB each.
 const mostKeys = 4096
 
-// builtKey is the key of a lane's item, as requests have it.
+// builtKey is the key of a lane's item, in the form that requests need.
 type builtKey struct {
 	lane *Lane
 	item schema.Item
 }
 
-// Key is the key of the bucket's item. It is not to be changed.
+// Key returns the key of the bucket's item. Callers must not change it.
 func (l *Lane) Key() schema.Item {
 	place := &l.owner.keys[int(l.number)%len(l.owner.keys)]
 	if k := place.Load(); k != nil && k.lane == l {
@@ -218,8 +218,8 @@ func (s *Registry) Answers(l *Lane) bool {
 // NewWaiter makes a waiter that ranks behind all waiters made so far.
 func (s *Registry) NewWaiter() *Waiter { return NewWaiter(s.ranks.Add(1)) }
 
-// Count has signed amounts added to the counter of a lane's bucket, not to its tokens, once
-// it answers. It returns false if the limiter is closed.
+// Count queues signed amounts for the counter of a lane's bucket, not for its tokens. They are written
+// once it answers. It returns false if the limiter is closed.
 func (s *Registry) Count(l *Lane, amounts []plan.Signed, cfg *plan.Config) bool {
 	key, now := toldKey{bucketKey: bucketKey{l.Entity, l.Resource}}, s.SureMS()
 	return s.told.keep(key, cfg, amounts, func(w *untold) []plan.Signed {
@@ -235,8 +235,8 @@ func (s *Registry) CountUnlocated(entity, resource string, by Given, amounts []p
 	return s.told.keep(key, nil, amounts, func(w *untold) []plan.Signed { return w.count(amounts) })
 }
 
-// GiveBackLater has amounts, above 0, given back to one incarnation of a lane's bucket once
-// it answers. It returns false if the limiter is closed.
+// GiveBackLater queues amounts, above 0, to be given back to one incarnation of a lane's bucket once it
+// answers. It returns false if the limiter is closed.
 func (s *Registry) GiveBackLater(l *Lane, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) bool {
 	key := toldKey{bucketKey: bucketKey{l.Entity, l.Resource}}
 	kept := s.told.keep(key, cfg, amounts, func(w *untold) []plan.Signed {
@@ -258,7 +258,7 @@ func (s *Registry) passed() int64 { return time.Since(s.Began).Microseconds() }
 
 func (s *Registry) elapsed() int64 { return s.passed() / 1000 }
 
-// access is how a lane's bucket and configuration are read.
+// access returns the reader of a lane's bucket and configuration.
 func (s *Registry) access(l *Lane) access {
 	return access{s.Store, s.Configs, l.Entity, l.Resource, l.Key(), s.IDs.Slot, &l.Contact, s.NowMS, s.SureMS, s.Ask}
 }
@@ -346,7 +346,7 @@ func (s *Registry) notPaced(l *Lane, p *pacer) {
 	}
 }
 
-// shown describes how a lane is paced.
+// shown returns the pacing of a lane.
 func (s *Registry) shown(l *Lane, p *pacer) Paced {
 	shown := p.shown(s.Began)
 	shown.Entity, shown.Resource = l.Entity, l.Resource

@@ -12,9 +12,8 @@ import (
 // refusalHaste shortens the waits after refusals: the answer to one is as good as a read.
 const refusalHaste = 8
 
-// sending is a decided write on its way, with the ops that it carries: they end by its
-// answer, or are decided again. It belongs to the goroutine that drives the lane, and can be
-// handed to another one between two tries.
+// sending is a decided write in flight, with its ops: its answer ends them, or they are decided again.
+// It belongs to the goroutine that drives the lane, and can be handed to another one between two tries.
 type sending struct {
 	move
 	lane     *Lane
@@ -117,7 +116,7 @@ func (w *sending) noteFailure(sent Answer, took time.Duration) {
 	}
 }
 
-// statement is the update of a bucket that is there.
+// statement returns the update of an existing bucket.
 func (w *sending) statement(o schema.Op) schema.Statement {
 	switch w.write.Kind {
 	case plan.Spend:

@@ -26,23 +26,21 @@ type sight struct {
 	// since are the low bits of seenTick's time, in Unix ms. They take no room of their own here.
 	since uint32
 	image *schema.Image
-	// seenAt is when the request was sent that showed the image, in Unix ms of this
-	// process's clock. It is 0 for an image from which a write may be decided, but not a
-	// denial.
+	// seenAt is the time of the request that showed the image, in Unix ms of this process's clock. It
+	// is 0 for an image from which a write may be decided, but not a denial.
 	seenAt int64
 	// order is the order of the request that showed the image.
 	order int64
-	// seenTick is when the image's configuration was first seen in the bucket.
+	// seenTick is the tick of the first image with the current configuration.
 	seenTick int64
-	// shared is when an image last showed that other processes had taken since the image
-	// before it, in Unix ms.
+	// shared is the time of the last image that showed takes of other processes, in Unix ms.
 	shared int64
 	// crowding is the estimate of other processes that write to the bucket while it is full.
 	crowding plan.Crowding
 }
 
-// replace installs the image that a request shows at now. tick numbers the first sight of a
-// new configuration.
+// replace installs the image of an answer at now. tick numbers the first image with a new
+// configuration.
 func (s *sight) replace(image *schema.Image, asked Asked, now int64, tick func() int64) {
 	if !s.known || !sameFingerprint(s.image, image) {
 		s.seenTick, s.since = tick(), uint32(now) //nolint:gosec // the low bits
@@ -54,8 +52,7 @@ func (s *sight) replace(image *schema.Image, asked Asked, now int64, tick func()
 	}
 }
 
-// seed installs the image of a read that was made for another purpose, if no image is
-// known.
+// seed installs the image of a read for another purpose, if no image is known.
 func (s *sight) seed(image *schema.Image, asked Asked, now int64, tick func() int64) (replaced bool) {
 	if !s.known {
 		s.replace(image, asked, now, tick)
@@ -97,7 +94,7 @@ func (s *sight) low(ops []*Op) bool {
 	return slices.ContainsFunc(ops, func(o *Op) bool { return plan.Low(s.image, o.cfg.Enforced(o.Amounts), s.crowding.Heard) })
 }
 
-// seenFor is for how long the image's configuration has been seen in the bucket, in ms.
+// seenFor returns the time since the first image with the current configuration, in ms.
 func (s *sight) seenFor(now int64) uint32 { return uint32(now) - s.since } //nolint:gosec // the low bits
 
 // current reports whether the bucket exists and was written with a configuration.
@@ -118,7 +115,7 @@ func (s *sight) compare(cfg *plan.Config) plan.Standing {
 	return plan.Compare(s.image, cfg, s.seenTick)
 }
 
-// learnCrowding learns of other writers from the answer to a write, which left the image
+// learnCrowding updates the estimate of other writers from the answer to a write, which left the image
 // or was refused by it.
 func (s *sight) learnCrowding(w *plan.Write, landed bool, image *schema.Image, now int64) {
 	s.scarce = !landed
@@ -129,7 +126,7 @@ func (s *sight) learnCrowding(w *plan.Write, landed bool, image *schema.Image, n
 	s.crowding = s.crowding.After(plan.Meet(w, landed, image, now), w.Guess, now)
 }
 
-// hint is the set of limits that an answer will probably show.
+// hint returns the set of limits that an answer will probably show.
 func (s *sight) hint() *schema.LimitSet {
 	if s.image == nil {
 		return nil

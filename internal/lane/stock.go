@@ -19,8 +19,7 @@ import (
 type stock struct {
 	horizon time.Duration
 	parcels *prefetch.Stock
-	// cfg is the configuration under which the held tokens were debited, and debited the bucket
-	// as that left it.
+	// cfg is the configuration of the held tokens' debit, and debited the image after it.
 	cfg     *plan.Config
 	debited *schema.Image
 	// fetching means that the op of a prefetch is queued or in flight.
@@ -49,8 +48,8 @@ func (k *stock) serve(asked []plan.Signed, cfg *plan.Config, known *sight, now i
 	return sent, ok, k.parcels.Low(now)
 }
 
-// holdsFor reports whether the held tokens belong to the bucket as it is and to a
-// configuration. If they do not, they lapse.
+// holdsFor reports whether the held tokens belong to the current bucket and to a configuration. If they
+// do not, they lapse.
 func (k *stock) holdsFor(cfg *plan.Config, known *sight) bool {
 	if !known.known {
 		return false // until the bucket was read again
@@ -180,7 +179,7 @@ func (k *stock) expire(now int64) (due, holds bool) {
 	return due, true
 }
 
-// wait is how long to wait until the oldest tokens are too old.
+// wait returns the time until the oldest tokens lapse.
 func (k *stock) wait(now int64) time.Duration {
 	wait := k.horizon
 	if at, held := k.parcels.Ends(); held {
@@ -189,7 +188,7 @@ func (k *stock) wait(now int64) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// stop stops the timer, and lets everything lapse.
+// stop stops the timer, and lets all tokens lapse.
 func (k *stock) stop() {
 	if k.timer != nil {
 		k.timer.Stop()

@@ -45,14 +45,14 @@ type Answer struct {
 	// later means that the answer to the write itself was lost: another request showed the image
 	// after it had landed.
 	later bool
-	// Err is why the write did not land, or why its answer cannot be read.
+	// Err is the reason why the write did not land, or why its answer cannot be read.
 	Err error
 	// hidden is the number of unanswered tries that may have landed, or may still land, in addition to
 	// the answered one.
 	hidden int
-	// own is the id that this write left in its op slot, nil if that is not known.
+	// own is the id of this write in its op slot, nil if that is not known.
 	own []byte
-	// Tries is how many requests it took.
+	// Tries is the number of requests.
 	Tries int
 }
 
@@ -66,14 +66,15 @@ func (a Answer) unwritten() Result {
 
 // Table is the state of the table. It is open while the table does not answer.
 type Table interface {
-	// Open reports whether it does not.
+	// Open reports whether the table does not answer.
 	Open() bool
-	// Opened and Closed are closed while it is open, and while it is not.
+	// Opened returns a channel that is closed while the table is open, and Closed one that is closed
+	// while it is not.
 	Opened() <-chan struct{}
 	Closed() <-chan struct{}
-	// Cause is why it does not, nil while it does.
+	// Cause is the reason why the table does not answer; nil while it answers.
 	Cause() error
-	// Probe asks it whether it answers, and writes nothing.
+	// Probe asks the table whether it answers. It writes nothing.
 	Probe(ctx context.Context) error
 }
 
@@ -83,8 +84,7 @@ type Trace interface {
 	// write continues under the context that Begin returns. end is called once the
 	// outcome is known, or cannot be known.
 	Begin(ctx context.Context, w Writing) (under context.Context, end func(a Answer))
-	// Paced is called when a lane begins to leave an interval between its writes,
-	// and when that is over, at its next use.
+	// Paced is called when the pacing of a lane begins, and when it is over, at the lane's next use.
 	Paced(p Paced)
 }
 
@@ -94,11 +94,11 @@ type Writing struct {
 	Entity, Resource string
 	// Kind is the shape of the write.
 	Kind plan.Kind
-	// Callers is how many ops it carries.
+	// Callers is the number of its ops.
 	Callers int
 }
 
-// Paced describes a lane that leaves an interval between its writes.
+// Paced describes the pacing of a lane: the interval between its writes.
 type Paced struct {
 	// Entity and Resource name the bucket.
 	Entity, Resource string
@@ -108,7 +108,6 @@ type Paced struct {
 	Cause error
 	// Interval is the least time between the starts of two writes; 0 if the writes are not spaced.
 	Interval time.Duration
-	// Throttled is when a request was last throttled; zero if the lane is not paced any
-	// more.
+	// Throttled is the time of the last throttled request; zero if the lane is no longer paced.
 	Throttled time.Time
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// tally counts the amounts that are not certain, by limit, in millitokens.
+// tally sums the uncertain amounts, by limit, in millitokens.
 type tally struct {
 	mu                        sync.Mutex
 	doubted, dropped, pending []plan.Signed

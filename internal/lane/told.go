@@ -15,7 +15,7 @@ import (
 // wait here until the bucket answers. One goroutine writes them, outside the lanes' own work.
 
 const (
-	// maxUntold bounds for how many buckets something may wait.
+	// maxUntold bounds the buckets with pending updates.
 	maxUntold = 10_000
 	// tellDelay is the time for which pending updates may grow, and tellPause the least time between
 	// two writes: 50 a second.
@@ -59,15 +59,15 @@ type told struct {
 	turns *Turns
 	tally *tally
 	log   *slog.Logger
-	// by writes.
+	// by writes the updates.
 	by teller
 
 	mu    sync.Mutex
 	byKey map[toldKey]*untold
-	// order are the keys in the order in which they are written.
+	// order are the updates in the order of their writes.
 	order   []*untold
 	running bool
-	// full means that something was dropped since there was room last.
+	// full means that updates were dropped for lack of room, and that there was no room since.
 	full bool
 }
 
@@ -149,8 +149,7 @@ func (d *told) run() {
 	}
 }
 
-// tellApart has a part written that was taken out. If that does not return, the part is in
-// doubt.
+// tellApart writes the part in w.sent, and survives a panic. The part is then in doubt.
 func (d *told) tellApart(w *untold) (well bool) {
 	sizes := w.sent.sizes()
 	err := guard.Apart(func() error {
@@ -228,7 +227,7 @@ func (d *told) next(silent func(bucketKey) bool) (w *untold, done bool) {
 	return nil, len(d.byKey) == 0
 }
 
-// writes reports whether something is being written.
+// writes reports whether a write of updates is in flight.
 func (d *told) writes() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -258,7 +257,7 @@ func (d *told) keepAgain(w *untold, p part) {
 	d.noteDropped(w.key.bucketKey, left, "it is more than a bucket can be told")
 }
 
-// forget ends the writing of a part: it has landed, is dropped, or is in doubt.
+// forget clears the part in flight: it has landed, is dropped, or is in doubt.
 func (d *told) forget(w *untold) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// maxShareHalvings is how often the share of a contended bucket is halved.
+// maxShareHalvings bounds the halvings of the share of a contended bucket.
 const maxShareHalvings = 3
 
 // turn decides one batch of a lane from the sight of the bucket, and sends its write. Ops that it does
@@ -18,15 +18,15 @@ const maxShareHalvings = 3
 type turn struct {
 	lane *Lane
 	by   driver
-	// ctx is that under which requests are sent.
+	// ctx is the context of the requests.
 	ctx context.Context
-	// batch holds the ops that have not ended yet, which the write may carry.
+	// batch holds the ops that have not ended yet; the write may carry them.
 	batch
 	// room is for the rows of most writes.
 	room [2]plan.Row
 	// view is the basis of the write's decision.
 	view plan.View
-	// sending is the write on its way; nil before.
+	// sending is the write in flight; nil before it.
 	sending *sending
 	// over means that the turn did not return, and that its ops have ended.
 	over bool
@@ -58,8 +58,7 @@ func (t *turn) carry() (handed bool) {
 	return handed
 }
 
-// prepare decides the batch. It returns the write that carries it, nil if nothing is to be
-// written.
+// prepare decides the batch. It returns its write, nil if there is nothing to write.
 func (t *turn) prepare() (w *sending, handed bool) {
 	l := t.lane
 	wary := l.sight.shared != 0 && t.wary() // an unshared bucket costs no read of the clock
@@ -99,7 +98,7 @@ func (t *turn) mustRead() bool {
 	return !s.known && t.charges() || s.known && t.refundsUnseen(s.image)
 }
 
-// wary reports whether to read the bucket, which others use, before takes are written.
+// wary reports whether to read a bucket that other processes use, before a write of takes.
 func (t *turn) wary() bool {
 	if len(t.takes) == 0 {
 		return false
@@ -260,8 +259,8 @@ func (t *turn) markNotCarried(ops []*Op) {
 	}
 }
 
-// giveBack is a write that only gives tokens back. A limit that the bucket does not have any
-// more gets nothing back; neither does a bucket that is gone: then it is nil.
+// giveBack returns a write that only gives tokens back. It skips limits that the bucket no longer has.
+// It is nil if nothing is left, or if the bucket is gone.
 func (t *turn) giveBack() *sending {
 	g, s := schema.GiveBack{Incarnation: t.adjusts[0].Incarnation}, &t.lane.sight
 	v := plan.View{Config: t.config()}

@@ -12,8 +12,8 @@ import (
 // outlive the bucket's lane. The mutex of told guards it.
 type untold struct {
 	key toldKey
-	// counts are added to the bucket's counters; corrections that lower may make them fall
-	// below 0. backs are to be given back, above 0.
+	// counts are added to the bucket's counters; decreases may make them fall below 0. backs are the
+	// give-backs, above 0.
 	counts []plan.Signed
 	backs  []back
 	// charged is the part of the counted amounts that quotas are to be charged, in the windows of its
@@ -26,8 +26,8 @@ type untold struct {
 	under *plan.Config
 }
 
-// Uncounted are amounts that come off the counter of the bucket that counted them, when they are
-// given back, and not to its tokens.
+// Uncounted marks give-backs that come off the counter of the bucket that counted them, and not to its
+// tokens.
 func Uncounted(amounts []plan.Signed) []plan.Signed {
 	return plan.InWindows(amounts, func(string) bucket.WindowID { return bucket.Closed })
 }

@@ -31,14 +31,13 @@ type Waiter struct {
 	head bool
 	// called means that it fits next to the waiters before it, so that it may try once.
 	called bool
-	// served means that a write which carried it has landed.
+	// served means that a write with its amounts has landed.
 	served bool
-	// Patience is how long its caller waits altogether, 0 without end.
+	// Patience is the whole time that its caller waits; 0 means without end.
 	Patience time.Duration
 	// Wake receives a value when the waiter must check its turn again. It holds at most one.
 	Wake chan struct{}
-	// dispute is the fingerprint of other callers' limits under which it has already
-	// tried.
+	// dispute is the fingerprint of other callers' limits under which the waiter has already tried.
 	dispute []byte
 }
 
@@ -90,7 +89,7 @@ type Line struct {
 
 // standing are the waiters of a line.
 type standing struct {
-	// waiters are in order of rank; spread is how far behind their exact time they try.
+	// waiters are in order of rank. spread is the delay of their tries after the exact time.
 	waiters []*Waiter
 	spread  plan.Spread
 }
@@ -106,7 +105,7 @@ func (l *Line) standing() *standing {
 // Waited reports whether a waiter stands in line.
 func (l *Line) Waited() bool { return l.waited.Load() }
 
-// Behind is how far behind the exact time the next try is.
+// Behind returns the delay of the next try after the exact time.
 func (l *Line) Behind() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -272,7 +271,7 @@ type head struct {
 	amounts []plan.Signed
 }
 
-// heads are the waiters at the head, in order.
+// heads returns the waiters at the head, in order.
 func (l *Line) heads() []head {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -51,8 +51,7 @@ func (s *work) Drain(ctx context.Context) error {
 	}
 }
 
-// some holds things that are in some condition, at most so many. It is safe for concurrent
-// use.
+// some is a set of at most a number of things in the same condition. It is safe for concurrent use.
 type some[K comparable] struct {
 	most int
 	mu   sync.Mutex
