@@ -8,17 +8,18 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// Acquire takes the amounts, all or nothing, from the entity's bucket for the resource, from its
-// buckets for the groups of the resource (admin.LimitConfig.Groups) and from the buckets of the parents
-// that count. It returns a lease, which corrects the amounts when the true ones are known. It returns a
-// *LimitExceededError if they do not fit.
+// Acquire takes the amounts, all or nothing, at the entity and at the parents that count. At each of
+// them it takes them from the bucket of the resource and from those of the resource's groups
+// (admin.LimitConfig.Groups). It returns a lease, which corrects the amounts when the true ones are
+// known. It returns a *LimitExceededError if they do not fit.
 //
-// Errors before any write: *ValidationError for bad input, *fault.TableError for a missing table,
-// *fault.NamespaceError if the namespace is not registered or deleted, *UnrecordedError
-// (Options.Unrecorded), *BlockedError if the configuration blocks the call, ErrClosed, and ctx's own.
+// Errors before any write: *ValidationError for bad input, *fault.TableError for a missing table, and
+// *fault.NamespaceError if the namespace is not registered or deleted. Also *UnrecordedError
+// (Options.Unrecorded), and *BlockedError if the configuration blocks the call. ErrClosed and ctx's own
+// error end any call.
 //
-// Errors of the buckets: *LimitExceededError (also ErrExceedsBurst), *PausedError while a bucket is
-// paused (Pause), *UnavailableError if DynamoDB does not answer and the policy is Block, and
+// Errors of the buckets: *LimitExceededError (also ErrExceedsBurst), and *PausedError while a bucket is
+// paused (Pause). *UnavailableError if DynamoDB does not answer and the policy is Block.
 // *ContentionError if other clients were first at every try. A give-back that cannot be confirmed joins
 // an *UnconfirmedError to the error. If a take may have landed although no answer came, the error is an
 // *UnconfirmedError that wraps the *UnavailableError.

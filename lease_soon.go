@@ -18,7 +18,7 @@ import (
 //
 // Charges above the lease are written at once, as by Settle, because they must not be lost with the
 // process. Give-backs are written at once too while 1,024 leases of the limiter, or 64 of a bucket, are
-// being settled, and after RateLimiter.Close, which waits for those.
+// being settled. So are they after RateLimiter.Close, which waits for the leases being settled.
 //
 // An amount that cannot be written waits until the bucket answers. Health counts amounts in doubt or
 // dropped. If a correction is in flight, or the limits of the lease could not be read yet, SettleSoon
@@ -26,7 +26,7 @@ import (
 //
 // settled, if it is not nil, is called once by each SettleSoon that returns nil or ends the lease, with
 // the error of the settlement. The call comes before SettleSoon returns, or later on another goroutine.
-// It must be quick. On a lease that has ended SettleSoon does nothing and returns nil.
+// It must be quick. On a lease that has ended SettleSoon only calls settled(nil) and returns nil.
 //
 // Errors: *ValidationError, and then nothing has changed; those of Settle for amounts written at once.
 // It may be called again after an error.

@@ -78,7 +78,7 @@ type RepositoryOptions struct {
 	// stay as they are. Defaults to false.
 	Compatible bool
 	// Principal is the author of changes through this Repository: an address, an ARN, the name of a
-	// service, at most 256 visible characters. Repository.As sets another one. Without a principal a
+	// service, at most 256 visible characters. Repository.As sets another one. Defaults to none: then a
 	// change is a *ValidationError, unless AllowAnonymous is set.
 	Principal string
 	// AllowAnonymous permits changes without a principal: their events have no author. Defaults to
