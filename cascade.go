@@ -114,7 +114,7 @@ func (c *cascade) serve(ctx context.Context) bool {
 		if at.from == at.to {
 			continue
 		}
-		if at.lane.Ahead == nil { // of this resource nothing is debited ahead
+		if at.lane.Ahead == nil { // no prefetch for this resource
 			all = false
 			continue
 		}
