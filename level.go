@@ -251,7 +251,7 @@ func (lv *level) resolve(lanes *lane.Registry, o *observe.Observer) {
 		}
 		since := lv.wrote() && !bytes.Equal(lv.incarnation, op.Incarnation)
 		if r.Err == nil && since && !bytes.Equal(lv.incarnation, r.Image.Of()) {
-			lanes.Doubt(op.Amounts) // the lease has taken from another bucket since: it cannot give this back
+			lanes.Doubt(op.Amounts) // another bucket was charged since, so this cannot be given back
 			return true
 		}
 		if r.Err == nil {
