@@ -13,51 +13,51 @@
 //
 // # Where to look
 //
-//	modes.go     what a history has besides concurrent clients
-//	play.go      one history from its seed to its report, and which seeds there are
-//	history.go   limiters, configuration and rest, and which errors may come of a call
-//	worker.go    who calls; step.go what it does: acquire and wait
-//	amend.go     what it does with leases: adjust, consume, end, end twice
-//	fill.go      what it does as an administrator; stream.go calls of one kind at a rate
-//	operator.go  what happens around them: reconfigure, delete, crash
+//	modes.go     the troubles of a history
+//	play.go      one history from its seed to its report; the choice of seeds
+//	history.go   limiters, configuration and rest; the allowed errors of calls
+//	worker.go    the callers; step.go their steps: acquire and wait
+//	amend.go     their calls of leases: adjust, consume, end, end twice
+//	fill.go      their administration; stream.go calls of one kind at a rate
+//	operator.go  the events around them: reconfigure, delete, crash
 //	teams.go     parents and plans that calls give, and records that come and go
 //	harness.go   the parts that package outside uses too
-//	weather.go   what goes wrong with requests
-//	oracle.go    what is heard: what limiters send, what the store commits
-//	truth.go     one limit as it really is
+//	weather.go   the faults of requests
+//	oracle.go    the record of requests and committed writes
+//	truth.go     the true state of one limit
 //	judge.go     the replay of the writes, and the laws of a whole write
-//	limits.go    the laws of one limit: the leaky queue, and what a bucket may forgo when
-//	             clients collide at full (clashes.go)
-//	quotas.go    the laws of a limit that is a calendar quota, or was one; calendar.go its windows,
-//	             by package time and what an item says; turns.go when they begin in a history
+//	limits.go    the laws of one limit: the leaky queue, and the slack that a bucket may forgo
+//	             when clients collide at full (clashes.go)
+//	quotas.go    the laws of a limit that is or was a calendar quota; calendar.go its windows,
+//	             from package time and the items; turns.go their starts in a history
 //	filled.go    the laws of buckets that an administrator fills
-//	served.go    what is admitted from memory
-//	stakes.go    the laws of one lease (stake.go): no more back than was debited for it
-//	ledger.go    the laws of the end: what callers were told and hold
-//	honest.go    in the quiet after it: when a denied call succeeds
+//	served.go    the admissions from memory
+//	stakes.go    the laws of one lease (stake.go): it gives back no more than its debits
+//	ledger.go    the laws of the end: grants and holdings of callers
+//	honest.go    in the quiet after it: the waits of denied calls
 //	rules        the protocol less a rule, which must break a law
 //
-// # Who checks which law
+// # The check of each law
 //
-//	L1   limits.go: no grant lifts a queue above the burst; judge.go: what expires owes nothing
-//	     With a horizon it is judged when a call is admitted (served.go): it may lie
-//	     above by what is refilled in it, and given back or charged unasked
+//	L1   limits.go: no grant lifts a queue above the burst; judge.go: an expired bucket owes nothing
+//	     With a horizon it is judged at the admission of a call (served.go): the queue may
+//	     exceed the burst by the refill, give-backs and unrequested charges of a horizon
 //	     Of a quota, in each stored window: quotas.go
 //	L2   limits.go: without faults a bucket holds burst − queue; quotas.go: a quota holds
 //	     n − used, to the millitoken and in every mode
-//	L3   ledger.go: callers hold what is debited; stake.go: of each lease
-//	L4   limits.go: the counter moves by what was charged and given back; ledger.go: nothing
-//	     is left on it of what was debited ahead and never admitted
+//	L3   ledger.go: callers hold the debited amounts; stake.go: the same of each lease
+//	L4   limits.go: the counter moves by the charges and give-backs; ledger.go: prefetched
+//	     tokens that were never admitted come off it
 //	L5   judge.go: a give-back lands once
 //	L6   honest.go: a denial's wait is right to the millisecond; history.go: it names a limit
 //	     that denies; worker.go: a wait gives up only when its turn comes too late
-//	L7   judge.go: no write makes a ghost; limits.go: a limit appears full, less what is
-//	     taken; stakes.go: nothing is given back that was not debited for this lease, in
-//	     this incarnation of the bucket
+//	L7   judge.go: no write makes a ghost; limits.go: a limit appears full, less its
+//	     charges; stakes.go: a lease gives back only its debits in this incarnation of the
+//	     bucket
 //	L8   judge.go: grants are decided under a configuration in force; limits.go: a limit
 //	     that is removed owes nothing
-//	L9   judge.go: what was granted landed; ledger.go: nobody was granted more than that;
-//	     served.go: memory admits only what was debited
+//	L9   judge.go: a granted write landed; ledger.go: callers were granted no more than that;
+//	     served.go: memory admits only debited tokens
 //	L10  judge.go: the refill instant does not go back
 //
 // # How to play one again

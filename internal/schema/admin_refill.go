@@ -1,31 +1,30 @@
 package schema
 
-// RefillLimit is what a Refill does to one limit.
+// RefillLimit is the change of one limit by a Refill.
 type RefillLimit struct {
-	// Index is the limit's place in the image's set.
+	// Index is the position of the limit in the image's set.
 	Index int
-	// Full makes the limit full; else Add is added to its tokens.
+	// Full makes the limit full. Otherwise Add is added to its tokens.
 	Full bool
 	Add  int64
-	// Leave changes nothing of a limit that holds more than its burst, and requires that it still
-	// holds no less.
+	// Leave changes nothing of a limit above its burst. It requires that the limit still has at least its
+	// burst.
 	Leave bool
-	// Grant adds Add to a quota within its window, above what it allows too. If Window is a
-	// later one than the quota was seen in, it is opened, with Put tokens. AtMost requires that
-	// it holds no more than it was seen to.
+	// Grant adds Add to a quota within its window, even above its allowance. If Window is later than the seen
+	// one, the write opens it with Put tokens. AtMost requires that the limit has no more tokens than in the
+	// image.
 	Grant, AtMost bool
 	Window        int64
 	Put           int64
 }
 
-// Refill is the write by which an administrator fills a bucket. It moves no refill
-// instant and no counter, and is right on every state: tokens at the burst are a full
-// limit whatever has been refilled, and what is added is like a give-back, which commutes
-// with every other write.
+// Refill is the write by which an administrator fills a bucket. It moves neither the refill instant nor a
+// counter, and is right on every state. Tokens at the burst mean a full limit at any refill instant, and an
+// addition commutes with every other write, like a give-back.
 type Refill struct {
 	Seen *Image
-	// Untouched requires the limits to be as they were seen. Without it takes may land
-	// in between: what is known of the limits before and after is of the look.
+	// Untouched requires the limits to be as in the image. Without it takes may land in between, and the
+	// values before and after are those of the image.
 	Untouched bool
 	Limits    []RefillLimit
 }
@@ -76,7 +75,7 @@ func (r *Refill) write(b *statementBuilder, l RefillLimit) {
 	switch {
 	case r.Untouched:
 		b.compare(a.tokens, "=", Number(seen.Tokens))
-	case !l.Full: // fuller than full needs nothing, and repeated additions stay small
+	case !l.Full: // a limit above full needs nothing, so repeated additions stay small
 		b.compare(a.tokens, "<=", Number(seen.Burst))
 	}
 	if l.Full {

@@ -6,65 +6,61 @@ import (
 	"github.com/dynalimit/dynalimit/internal/bucket"
 )
 
-// ClaimKind says what a claim does to one limit.
+// ClaimKind is the kind of a claim's change of one limit.
 type ClaimKind uint8
 
 const (
-	// ClaimKeep credits and spends; Params says whether the parameters change.
+	// ClaimKeep credits and spends; Params means that the parameters change.
 	ClaimKeep ClaimKind = iota
-	// ClaimAdd puts a limit that the item does not have, at Tokens.
+	// ClaimAdd adds a limit that the item does not have, with Tokens.
 	ClaimAdd
-	// ClaimAdopt gives a ghost what it lacks: the tokens become Tokens if it is
-	// still as Ghost was seen.
+	// ClaimAdopt completes a ghost. The tokens become Tokens if the ghost is still as in Seen.
 	ClaimAdopt
 	// ClaimRemove removes a limit that is full and no longer configured.
 	ClaimRemove
 	// ClaimRemoveGhost removes a ghost that is no longer configured.
 	ClaimRemoveGhost
-	// ClaimReplace removes a limit, as it was seen, that is of another kind now: a ClaimAdd
-	// beside it puts the other.
+	// ClaimReplace removes a limit that has changed its kind, if it is unchanged. A ClaimAdd in the same
+	// claim adds the other kind.
 	ClaimReplace
 )
 
-// ClaimLimit is what a claim does to one limit.
+// ClaimLimit is the change of one limit by a claim.
 type ClaimLimit struct {
 	Name string
 	Kind ClaimKind
-	// Update holds the change of the tokens and its bounds (ClaimKeep), or the
-	// lower bound of a removal.
+	// Update is the change of the tokens and its bounds (ClaimKeep), or the lower bound of a removal.
 	bucket.Update
-	// Consumed is the change of the counter (ClaimKeep, ClaimAdopt) or its
-	// first value (ClaimAdd); Passed is the same of what a level above counts too.
+	// Consumed is the change of the counter (ClaimKeep, ClaimAdopt) or its first value (ClaimAdd). Passed is
+	// the same for the part that a level above counts too.
 	Consumed, Passed int64
-	// Tokens is the new value (ClaimAdd, ClaimAdopt), Seen the ghost that was
-	// there (ClaimAdopt, ClaimRemoveGhost), or the limit (ClaimRemove, ClaimReplace, ClaimKeep).
+	// Tokens is the new value (ClaimAdd, ClaimAdopt). Seen is the ghost (ClaimAdopt, ClaimRemoveGhost) or the
+	// limit (ClaimRemove, ClaimReplace, ClaimKeep) of the image.
 	Tokens int64
 	Seen   Stored
-	// Window is the one that a quota is in after the claim.
+	// Window is the window of a quota after the claim.
 	Window int64
-	// Life is the new life that the limit begins; 0 if it goes on in its own.
+	// Life is the new life that the limit begins; 0 if it continues the old one.
 	Life uint16
-	// Backs means that something is given back to the tokens (ClaimKeep).
+	// Backs means that tokens are given back (ClaimKeep).
 	Backs bool
-	// Capacity and Rate are written when Params is set, and by ClaimAdd and
-	// ClaimAdopt.
+	// Capacity and Rate are written if Params is set, and by ClaimAdd and ClaimAdopt.
 	Params   bool
 	Capacity int64
 	Rate     bucket.Rate
 }
 
-// Claim is the write that moves the refill instant: it credits every limit,
-// brings new configuration and a new expiry.
+// Claim is the write that moves the refill instant. It credits every limit, and brings new configuration and
+// a new expiry.
 type Claim struct {
 	Seen *Image
-	// Refilled is the new refill instant, Fingerprint and ConfigRead those of the
-	// configuration, and TTL the new expiry; 0 for none.
+	// Refilled is the new refill instant. Fingerprint and ConfigRead are those of the configuration, and TTL
+	// is the new expiry; 0 for no expiry.
 	Refilled    int64
 	Fingerprint []byte
 	ConfigRead  int64
 	TTL         int64
-	// Backs means that the write gives something back, so the item must be the
-	// incarnation that was seen.
+	// Backs means that the write gives tokens back, so the item must be the same incarnation as the image.
 	Backs  bool
 	Limits []ClaimLimit
 	Op     Op
@@ -184,7 +180,7 @@ func (l *ClaimLimit) begin(b *statementBuilder, a limitAttrs) {
 	}
 }
 
-// stillGhost requires a ghost to have what it had, and to lack what it lacked.
+// stillGhost requires a ghost to have and to lack the same attributes as in the image.
 func (l *ClaimLimit) stillGhost(b *statementBuilder, a limitAttrs) {
 	if l.Seen.has&hasBurst != 0 {
 		b.compare(a.burst, "=", Number(l.Seen.Burst))
@@ -202,7 +198,7 @@ func (l *ClaimLimit) dropAll(b *statementBuilder, a limitAttrs) {
 	for _, attr := range a.all() {
 		b.drop(attr)
 	}
-	b.drop(a.passed) // others may have added to it since the item was seen
+	b.drop(a.passed) // another process may have added to it since the image
 }
 
 func (l *ClaimLimit) params(b *statementBuilder, a limitAttrs) {
@@ -218,13 +214,13 @@ func (l *ClaimLimit) params(b *statementBuilder, a limitAttrs) {
 	b.setValue(a.period, Number(l.Rate.Period))
 }
 
-// quotaRate writes what a quota allows.
+// quotaRate writes the allowance of a quota and its windows.
 func (b *statementBuilder) quotaRate(a limitAttrs, r bucket.Rate) {
 	b.setValue(a.burst, Number(r.Burst))
 	b.setValue(a.windows, String(r.Windows().String()))
 }
 
-// inWindow requires a quota to be in the window that it was seen in, and opens a later one.
+// inWindow requires a quota to be in the seen window. If window is a later one, the write opens it.
 func (b *statementBuilder) inWindow(a limitAttrs, seen, window int64) {
 	b.compare(a.window, "=", Number(seen))
 	if window != seen {
@@ -238,7 +234,7 @@ type CreateLimit struct {
 	Tokens, Consumed, Passed int64
 	Capacity                 int64
 	Rate                     bucket.Rate
-	// Window is the one of a quota; 0 of a token bucket.
+	// Window is the window of a quota; 0 of a token bucket.
 	Window int64
 }
 
@@ -320,9 +316,9 @@ func (c *Create) Item() Item {
 	return item
 }
 
-// Statement is the update that makes the item where there is none. It is no put: an
-// update names each attribute that it writes, so a policy can tell a bucket from limits,
-// which have the same partition key.
+// Statement returns the update that makes the item, unless it exists. It is an update rather than a put,
+// because an update names each attribute that it writes. A policy can then tell a bucket from limits, which
+// have the same partition key.
 func (c *Create) Statement() Statement {
 	b := newStatementBuilder()
 	for _, a := range c.attributes() {

@@ -19,37 +19,37 @@ const (
 	attrBlocked       = "blocked"
 )
 
-// ConfigItem is what a configuration item says.
+// ConfigItem is the content of a configuration item.
 type ConfigItem struct {
 	// Limits is sorted by name.
 	Limits []ConfigLimit
-	// Extends means that Limits are put by name over those of the next less specific level.
-	// Lifted, sorted, are limits of less specific levels that it takes away.
+	// Extends means that Limits are put over those of the next less specific level, by name. Lifted, sorted,
+	// are limits of less specific levels that this one takes away.
 	Extends bool
 	Lifted  []string
-	// Raises, sorted by name, raise limits that are in force until an instant. They are no list.
+	// Raises, sorted by name, raise limits in force until an instant. They are not a list of limits.
 	Raises []ConfigRaise
-	// Unlimited means that nothing limits the owner, and that no less specific
-	// level does either. It counts only without Limits. Counted, beside it, means that limits of less
-	// specific levels count its calls and deny nothing.
+	// Unlimited means that the owner has no limits, at this level and at less specific ones. It counts only
+	// without Limits. Counted, together with it, means that limits of less specific levels count the calls
+	// and deny none.
 	Unlimited, Counted bool
-	// Blocked means that no call is admitted, whatever more specific items say. BlockedExcept means
-	// that calls are admitted which Admit of a more specific item speaks for.
+	// Blocked means that every call is rejected, even if more specific items say otherwise. BlockedExcept
+	// means that only calls with an Admit in a more specific item are admitted.
 	Blocked, BlockedExcept, Admit bool
-	// OnUnavailable is "allow", "block", "local" or "" for none.
+	// OnUnavailable is "allow", "block", "local", or "" without a policy.
 	OnUnavailable string
-	// Groups are the groups of a resource, sorted; of a resource's own item alone.
+	// Groups are the groups of a resource, sorted. Only a resource's own item has them.
 	Groups []string
-	// ManagedBy names the tool that keeps the item; "" for none. It says nothing about calls.
+	// ManagedBy names the tool that manages the item; "" without one. It does not affect calls.
 	ManagedBy string
 	// Version counts the writes of the item; 0 when it has no version.
 	Version int64
-	// Unread means that the item cannot be understood: Limits are not known, and to encode
-	// this keeps what limits the old item has.
+	// Unread means that the item cannot be decoded. Its Limits are unknown, and Item keeps the limits of the
+	// old item.
 	Unread bool
 }
 
-// Same says whether two configurations say the same, whatever their versions.
+// Same reports whether two configurations are equal, apart from their versions.
 func (c ConfigItem) Same(other ConfigItem) bool {
 	return c.Unlimited == other.Unlimited && c.Blocked == other.Blocked && c.OnUnavailable == other.OnUnavailable &&
 		c.BlockedExcept == other.BlockedExcept && c.Admit == other.Admit && c.Counted == other.Counted &&
@@ -64,8 +64,8 @@ func (c ConfigItem) WithoutEnded(now int64) ConfigItem {
 	return c
 }
 
-// OrNone is the configuration, nil if it says nothing, whoever manages it. To extend with no
-// list is to say nothing.
+// OrNone returns the configuration, or nil if it is empty apart from its manager. Extends without a list
+// counts as empty.
 func (c ConfigItem) OrNone() *ConfigItem {
 	if c.Same(ConfigItem{ManagedBy: c.ManagedBy, Extends: c.Extends}) {
 		return nil
@@ -73,13 +73,12 @@ func (c ConfigItem) OrNone() *ConfigItem {
 	return &c
 }
 
-// ConfigOwner says whose configuration an item holds: an entity's for a resource, a
-// plan's for a resource, a resource's (no entity, no plan), or the system's (none of
-// them). An entity or a plan without a resource means its default. An owner never has
-// both an entity and a plan.
+// ConfigOwner identifies the owner of a configuration item: an entity for a resource, a plan for a resource,
+// a resource (without entity and plan), or the system (all empty). An entity or a plan without a resource
+// means its default. An owner never has both an entity and a plan.
 type ConfigOwner struct{ Entity, Resource, Plan string }
 
-// Normal spells the default of an entity or a plan in its one way.
+// Normal returns the owner with the default of an entity or a plan in its normal form.
 func (o ConfigOwner) Normal() ConfigOwner {
 	if (o.Entity != "" || o.Plan != "") && o.Resource == "" {
 		o.Resource = DefaultResource
@@ -87,7 +86,7 @@ func (o ConfigOwner) Normal() ConfigOwner {
 	return o
 }
 
-// Config is the key of the owner's configuration item.
+// Config returns the key of the owner's configuration item.
 func (k Keys) Config(o ConfigOwner) Key {
 	switch {
 	case o.Entity != "":
@@ -101,8 +100,8 @@ func (k Keys) Config(o ConfigOwner) Key {
 	}
 }
 
-// Item returns the item of an owner that holds c. It keeps the attributes of old that it does
-// not know and drops every limit of it, unless c is Unread; old may be nil.
+// Item returns the item of an owner with the content of c. It keeps unknown attributes of old. It drops the
+// limits of old, unless c is Unread. old may be nil.
 func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 	o = o.Normal()
 	item := make(Item, len(old)+4*len(c.Limits)+9)
@@ -154,7 +153,7 @@ func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 	return item
 }
 
-// mark writes what a configuration says besides limits, and removes what it does not say.
+// mark writes the content of a configuration apart from limits, and removes empty parts.
 func (c ConfigItem) mark(item Item) {
 	for name, text := range map[string]string{attrOnUnavailable: c.OnUnavailable, attrManagedBy: c.ManagedBy} {
 		delete(item, name)
@@ -164,7 +163,7 @@ func (c ConfigItem) mark(item Item) {
 	}
 	putMarks(item, map[string]bool{attrUnlimited: c.Unlimited && !c.Counted, attrCounted: c.Counted, attrBlocked: c.Blocked, attrExcept: c.BlockedExcept, attrAdmit: c.Admit})
 	if c.Unread && len(c.Groups) == 0 {
-		return // they may be what cannot be read
+		return // they may be the unreadable part
 	}
 	putMarks(item, map[string]bool{attrExtends: c.Extends && len(c.Limits)+len(c.Lifted) > 0})
 	delete(item, attrGroups)
@@ -173,14 +172,13 @@ func (c ConfigItem) mark(item Item) {
 	}
 }
 
-// ConfigVersion is the version of a configuration item, 0 when it has none.
+// ConfigVersion returns the version of a configuration item, 0 without one.
 func ConfigVersion(item Item) int64 {
 	n, _ := (&decoder{item: item}).number(attrConfigVersion)
 	return n
 }
 
-// ConfigUnchanged is the condition that a configuration item is as it was when
-// old was read; nil for no item.
+// ConfigUnchanged returns the condition that a configuration item is still as in old; nil for an absent item.
 func ConfigUnchanged(old Item) Statement {
 	b := newStatementBuilder()
 	version := old[attrConfigVersion]
@@ -196,7 +194,7 @@ func ConfigUnchanged(old Item) Statement {
 	return withoutEmptyValues(b.build())
 }
 
-// withoutEmptyValues is a statement without the empty map of values that DynamoDB refuses.
+// withoutEmptyValues returns a statement without an empty map of values, which DynamoDB refuses.
 func withoutEmptyValues(st Statement) Statement {
 	if len(st.Values) == 0 {
 		st.Values = nil
@@ -204,10 +202,9 @@ func withoutEmptyValues(st Statement) Statement {
 	return st
 }
 
-// DecodeConfig reads a configuration item; attributes it does not know are
-// ignored. A missing burst or refill amount is the capacity. It fails on a
-// limit, or a mark, that cannot be understood, and with an *UnknownKind on a limit of a
-// kind that is not known: to leave it out would not enforce it.
+// DecodeConfig reads a configuration item. It ignores unknown attributes. A missing burst or refill amount is
+// the capacity. It fails on a malformed limit or mark, and with an *UnknownKind on a limit of an unknown
+// kind, because a skipped limit would not be enforced.
 func DecodeConfig(item Item) (ConfigItem, error) {
 	if unknown := UnknownConfig(item); unknown != nil {
 		return ConfigItem{}, unknown
@@ -251,7 +248,7 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 	return c, nil
 }
 
-// readMore reads what limits of any kind may say besides.
+// readMore reads the optional fields of limits of any kind.
 func (c *ConfigItem) readMore(item Item) (err error) {
 	d := decoder{item: item}
 	for i := range c.Limits {
@@ -270,8 +267,7 @@ func (c *ConfigItem) readMore(item Item) (err error) {
 	return cmp.Or(checkLifted(item, c.Lifted), d.err)
 }
 
-// ReadableConfig reads a configuration item as far as it can be understood. It is blocked
-// if it may be.
+// ReadableConfig reads the readable part of a configuration item. It is blocked if it may be.
 func ReadableConfig(item Item) ConfigItem {
 	c, err := DecodeConfig(item)
 	if err != nil {
@@ -287,7 +283,7 @@ func ReadableConfig(item Item) ConfigItem {
 	return c
 }
 
-// Marks are what a configuration item says besides limits; see ConfigItem.
+// Marks are the content of a configuration item apart from limits; see ConfigItem.
 type Marks struct {
 	Unlimited, Counted, Extends   bool
 	Blocked, BlockedExcept, Admit bool
@@ -295,8 +291,7 @@ type Marks struct {
 	Groups                        []string
 }
 
-// DecodeMarks reads the marks of a configuration item. It fails on one that cannot be
-// understood.
+// DecodeMarks reads the marks of a configuration item. It fails on a malformed one.
 func DecodeMarks(item Item) (m Marks, err error) {
 	for _, one := range []struct {
 		name string
@@ -321,8 +316,8 @@ func DecodeMarks(item Item) (m Marks, err error) {
 	return m, nil
 }
 
-// groupsIn returns the groups that an item names, sorted. It returns nil if the item names no groups,
-// and an error for more than MaxGroups.
+// groupsIn returns the groups that an item names, sorted, or nil without groups. It fails for more than
+// MaxGroups.
 func groupsIn(item Item) ([]string, error) {
 	switch v := item[attrGroups].(type) {
 	case nil:
@@ -341,8 +336,8 @@ func groupsIn(item Item) ([]string, error) {
 	return nil, fmt.Errorf("attribute %s is not a set of texts", attrGroups)
 }
 
-// HasList reports whether a configuration item has a list: limits of any kind, or names of
-// limits that it takes away.
+// HasList reports whether a configuration item has a list: limits of any kind, or names of limits that it
+// takes away.
 func HasList(item Item) bool {
 	for attr := range item {
 		if _, _, bucket := splitLimit(attr); bucket {
@@ -355,8 +350,8 @@ func HasList(item Item) bool {
 	return false
 }
 
-// LimitNames are the names of the limits that a configuration item holds, of whatever
-// kind, in order. Those that it takes away are left out.
+// LimitNames returns the names of the limits of a configuration item, of any kind, in order. It leaves out
+// lifted limits.
 func LimitNames(item Item) []string {
 	var names []string
 	for attr := range item {
@@ -372,7 +367,7 @@ func LimitNames(item Item) []string {
 	return slices.Compact(names)
 }
 
-// mayBe reports whether an item has a mark, or one that cannot be understood.
+// mayBe reports whether an item has a mark, or a malformed one.
 func mayBe(item Item, name string) bool {
 	yes, err := mark(item, name)
 	return yes || err != nil
@@ -389,7 +384,7 @@ func mark(item Item, name string) (bool, error) {
 	return false, fmt.Errorf("attribute %s is not a BOOL", name)
 }
 
-// limitsIn are the fields of limits that an item has, by the limit's name.
+// limitsIn returns the token buckets in an item by name, with their stored fields.
 func limitsIn(item Item) (map[string]*ConfigLimit, error) {
 	d := decoder{item: item}
 	limits := map[string]*ConfigLimit{}
@@ -418,8 +413,8 @@ func limitsIn(item Item) (map[string]*ConfigLimit, error) {
 	return limits, d.err
 }
 
-// completed is l with what the item leaves out. It fails when that is the
-// capacity or the period.
+// completed returns l with defaults for the fields that the item leaves out. It fails if the capacity or the
+// period is missing.
 func (l ConfigLimit) completed(item Item) (ConfigLimit, error) {
 	prefix := limitPrefix + l.Name + "_"
 	for _, field := range []string{fieldCapacity, fieldPeriod} {
@@ -436,14 +431,12 @@ func (l ConfigLimit) completed(item Item) (ConfigLimit, error) {
 	return l, nil
 }
 
-// DecodePolicy reads what an item says to do when the store does not
-// answer; "" for none.
+// DecodePolicy reads the outage policy of an item; "" without one.
 func DecodePolicy(item Item) string {
 	return Text(item, attrOnUnavailable)
 }
 
-// splitLimit splits l_{name}_{field} at the last underscore: names may hold
-// underscores, fields do not.
+// splitLimit splits l_{name}_{field} at the last underscore: names may contain underscores, fields may not.
 func splitLimit(attr string) (name, field string, ok bool) {
 	rest, ok := strings.CutPrefix(attr, limitPrefix)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// lifted are the names of the limits that an item takes away, in order.
+// lifted returns the names of the limits that an item takes away, in order.
 func lifted(item Item) (names []string, err error) {
 	for attr := range item {
 		name, field, ok := splitQuota(attr)
@@ -26,7 +26,7 @@ func lifted(item Item) (names []string, err error) {
 	return names, nil
 }
 
-// checkLifted refuses an item that takes away a limit which it has.
+// checkLifted refuses an item that both has a limit and takes it away.
 func checkLifted(item Item, names []string) error {
 	for _, name := range names {
 		if item[limitPrefix+name+"_"+fieldCapacity] != nil || item[kindPrefix+name+"_"+fieldAllowed] != nil {

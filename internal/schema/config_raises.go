@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ConfigRaise is a stored raise: Capacity in whole tokens, PeriodSeconds of the limit that it raises,
-// and Until in Unix seconds.
+// ConfigRaise is a stored raise: Capacity in whole tokens, PeriodSeconds of the raised limit, and Until in
+// Unix seconds.
 type ConfigRaise struct {
 	Name                           string
 	Capacity, PeriodSeconds, Until int64
@@ -19,8 +19,7 @@ func (r ConfigRaise) put(item Item) {
 	item[prefix+fieldRaised], item[prefix+fieldRaiseEnds], item[prefix+fieldRaisePeriod] = Number(r.Capacity), Number(r.Until), Number(r.PeriodSeconds)
 }
 
-// DecodeRaises reads the raises of a configuration item, sorted by name. It fails on one that cannot
-// be understood.
+// DecodeRaises reads the raises of a configuration item, sorted by name. It fails on a malformed one.
 func DecodeRaises(item Item) (raises []ConfigRaise, err error) {
 	d := decoder{item: item}
 	for attr := range item {

@@ -23,17 +23,17 @@ const (
 	attrAdoptions = "adoptions"
 )
 
-// EntityAttributes are the attributes of an entity record besides its keys, as the
-// children index has them. No acquire changes them.
+// EntityAttributes are the attributes of an entity record, apart from its keys, that the children index has.
+// No acquire changes them.
 var EntityAttributes = []string{
 	attrEntity, attrName, attrParentID, attrCascade, attrMetadata, attrCreatedAt, attrPlan, attrMetadataText, attrVersion, attrDeleting,
 	attrManagedBy, attrCounts,
 }
 
-// EntityShards is over how many partitions of an index the list of entities is spread.
+// EntityShards is the number of partitions of an index over which the list of entities is spread.
 const EntityShards = 16
 
-// EntityRecord is what an entity's #META item says.
+// EntityRecord is the content of an entity's #META item.
 type EntityRecord struct {
 	ID, Name, ParentID string
 	// Cascade means that all levels of the parent count, also those of resource and system.
@@ -41,32 +41,31 @@ type EntityRecord struct {
 	// Detached means that the parent's limits do not count, or that the entity has no parent and
 	// no call may give it one.
 	Detached bool
-	// Plan is the plan that it is on, "" for none.
+	// Plan is the plan of the entity; "" without one.
 	Plan string
-	// ManagedBy names the tool that keeps the record, "" for none.
+	// ManagedBy names the tool that manages the record; "" without one.
 	ManagedBy string
-	// Metadata is JSON, nil for none.
+	// Metadata is JSON. It may be nil.
 	Metadata  json.RawMessage
 	CreatedAt time.Time
 	// Version counts the changes of the record; 0 when it has no version.
 	Version int64
-	// Deleting marks an entity whose deletion has begun.
+	// Deleting marks an entity in deletion.
 	Deleting bool
 }
 
-// Entities is a partition of the index that lists the records of entities.
+// Entities returns a partition of the index that lists the records of entities.
 func (k Keys) Entities(shard int) string { return k.prefix + "ENTITIES#" + strconv.Itoa(shard) }
 
-// EntityShard is the shard in which an entity is listed: the same for ever.
+// EntityShard returns the shard that lists an entity. It never changes.
 func EntityShard(id string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id)) // never fails
 	return int(h.Sum32() % EntityShards)
 }
 
-// Item returns the item of an entity record, listed among all entities and, with
-// a parent, in the children index. It keeps the attributes of old that it does not know;
-// old may be nil.
+// Item returns the item of an entity record. It is listed among all entities and, with a parent, in the
+// children index. It keeps unknown attributes of old; old may be nil.
 func (e EntityRecord) Item(k Keys, old Item) Item {
 	key := k.Meta(e.ID)
 	item := make(Item, len(old)+13)
@@ -110,27 +109,26 @@ func (e EntityRecord) Item(k Keys, old Item) Item {
 	return item
 }
 
-// noParent is the value of attrCounts for an entity that is to have no parent; it is no id. Other
-// values are the id of the parent that counts. A writer that does not know the attribute and
-// changes the parent so detaches the new one, as it means to.
+// noParent is the value of attrCounts for an entity that must not have a parent. It is not a valid id. Other
+// values are the id of the parent that counts. A writer that does not know the attribute and changes the
+// parent thus detaches the new one, as intended.
 const noParent = "-"
 
 // Counts reports whether calls charge the parent.
 func (e *EntityRecord) Counts() bool { return e.ParentID != "" && !e.Detached }
 
-// CountsByOwn reports whether calls charge the parent by the levels made for it or for its plan,
-// and by no others.
+// CountsByOwn reports whether calls charge the parent only by the levels made for it or for its plan.
 func (e *EntityRecord) CountsByOwn() bool { return e.Counts() && !e.Cascade }
 
-// Unattached reports whether a record has a parent and does not say whether it counts: another
-// tool, or an earlier version, wrote it.
+// Unattached reports whether a record has a parent without saying whether it counts. Another tool or an
+// earlier version wrote it.
 func Unattached(record Item) bool {
 	e := DecodeLink(record)
 	return e.ParentID != "" && e.Detached && Text(record, attrCounts) != noParent
 }
 
-// DecodeEntity reads an entity record. What it cannot understand it leaves
-// empty: nothing but the parent, the cascade and the plan matter to a limit.
+// DecodeEntity reads an entity record. It leaves malformed parts empty: only the parent, the cascade and the
+// plan matter for limits.
 func DecodeEntity(item Item) EntityRecord {
 	e := DecodeLink(item)
 	e.ID, e.Name, e.Metadata = Text(item, attrEntity), Text(item, attrName), decodeMetadata(item)
@@ -142,8 +140,7 @@ func DecodeEntity(item Item) EntityRecord {
 	return e
 }
 
-// DecodeLink reads of an entity record what limits and chains of parents need, and
-// nothing else.
+// DecodeLink reads only the part of an entity record that limits and chains of parents need.
 func DecodeLink(item Item) EntityRecord {
 	e := EntityRecord{ParentID: Text(item, attrParentID), Plan: Text(item, attrPlan)}
 	e.Cascade, _ = mark(item, attrCascade)
@@ -154,23 +151,23 @@ func DecodeLink(item Item) EntityRecord {
 	return e
 }
 
-// EntityUnchanged is the condition that an entity's record is as it was when old was
-// read, and that no entity was put below it meanwhile; nil for no record.
+// EntityUnchanged returns the condition that an entity's record is still as in old, and got no new child
+// meanwhile; nil for an absent record.
 func EntityUnchanged(old Item) Statement {
 	b := newStatementBuilder()
 	b.recordIs(old, attrVersion, attrCreatedAt, attrAdoptions)
 	return b.build()
 }
 
-// LinkUnchanged is the condition that an entity's record is of the version, and has the
-// parent, that it had when old was read; nil for no record.
+// LinkUnchanged returns the condition that an entity's record still has the version and the parent of old;
+// nil for an absent record.
 func LinkUnchanged(old Item) Statement {
 	b := newStatementBuilder()
 	b.recordIs(old, attrVersion, attrParentID)
 	return b.build()
 }
 
-// Adopt is LinkUnchanged with the update that counts an entity put below the record's.
+// Adopt returns LinkUnchanged together with the update that counts a new child of the record.
 func Adopt(old Item) Statement {
 	b := newStatementBuilder()
 	b.recordIs(old, attrVersion, attrParentID)
@@ -178,7 +175,7 @@ func Adopt(old Item) Statement {
 	return b.build()
 }
 
-// recordIs requires attributes of a record to be as they were; nil for no record.
+// recordIs requires attributes of a record to be unchanged; nil for an absent record.
 func (b *statementBuilder) recordIs(old Item, attrs ...string) {
 	if old == nil {
 		b.absent(PK)
@@ -194,19 +191,19 @@ func (b *statementBuilder) recordIs(old Item, attrs ...string) {
 	}
 }
 
-// Listed says whether a record is listed among all entities, and has a version: one that
-// another tool made is not and has none.
+// Listed reports whether a record is listed among all entities and has a version. A record by another tool
+// has neither.
 func Listed(item Item) bool { return item[GSI3PK] != nil && item[attrVersion] != nil }
 
-// UnlistedRecord is the condition of a scan for records that are in no list, as those of
-// another tool, with the values that it has.
+// UnlistedRecord is the condition of a scan for records that are not listed, such as those of another tool,
+// with its values.
 const UnlistedRecord = "(#0 = :meta AND attribute_not_exists(" + GSI3PK + "))"
 
-// UnlistedValue names and is the value that UnlistedRecord compares with.
+// UnlistedValue returns the value that UnlistedRecord compares with, and its name.
 func UnlistedValue() (name string, value types.AttributeValue) { return ":meta", String(skMeta) }
 
-// ListRecord is the key of an entity's record, and the update that lists it unless it is; false
-// for the item of something else. A record without a version gets its first.
+// ListRecord returns the key of an entity's record and the update that lists it, unless it is listed already.
+// It returns false for any other item. A record without a version gets its first.
 func ListRecord(item Item) (Key, Statement, bool) {
 	key := KeyOf(item)
 	k, kind, id, known := splitPartition(key.PK)
@@ -225,20 +222,19 @@ func ListRecord(item Item) (Key, Statement, bool) {
 	return key, b.build(), true
 }
 
-// ListedEntity is the entity named by an item of the index that lists all entities.
+// ListedEntity returns the entity of an item of the index that lists all entities.
 func ListedEntity(item Item) string { return Text(item, GSI3SK) }
 
-// The sort keys of what an entity owns begin so.
+// The sort keys of an entity's items begin with these.
 const (
 	BucketsOf = skBucketPrefix
 	ConfigsOf = skConfigPrefix
 )
 
-// ConfigResource returns the resource of an entity configuration's sort key,
-// false for any other item.
+// ConfigResource returns the resource in the sort key of an entity's configuration; false for any other item.
 func ConfigResource(sk string) (string, bool) { return strings.CutPrefix(sk, skConfigPrefix) }
 
-// BucketResource returns the resource of a bucket's sort key, false for any other item.
+// BucketResource returns the resource in a bucket's sort key; false for any other item.
 func BucketResource(sk string) (string, bool) {
 	resource, ok := strings.CutPrefix(sk, skBucketPrefix)
 	return resource, ok && resource != "" && !strings.Contains(resource, "#")
@@ -252,19 +248,19 @@ func (k Keys) BucketOwner(key Key) (entity, resource string, ok bool) {
 	return entity, resource, ok && inside && entity != ""
 }
 
-// HasEntity says whether an item of the children index holds the whole record. An index
-// that another tool made, or an earlier version, projects less; a record that one of them
-// wrote looks the same, and so does one of a parent that does not count.
+// HasEntity reports whether an item of the children index has the whole record. An index made by another tool
+// or an earlier version projects less. A record written by one of them looks the same, and so does one with a
+// parent that does not count.
 func HasEntity(item Item) bool {
 	link := DecodeLink(item)
 	said := item[attrCounts] != nil || link.ParentID == "" || link.Cascade
 	return item[attrEntity] != nil && item[attrVersion] != nil && item[attrManagedBy] != nil && said
 }
 
-// Child is the entity named by an item of the children index.
+// Child returns the entity of an item of the children index.
 func Child(item Item) (string, bool) { return ChildID(Text(item, GSI1SK)) }
 
-// SameEntity says whether an item is a record that was read before, unchanged.
+// SameEntity reports whether an item is an unchanged record that was read before.
 func SameEntity(item, before Item) bool {
 	if item == nil || before == nil {
 		return item == nil && before == nil

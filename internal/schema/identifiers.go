@@ -11,14 +11,13 @@ const (
 	maxIdentifier = 256
 	maxLimitName  = 64
 	maxManager    = 64
-	// MaxTokens bounds every amount, in whole tokens: 10^12, so that a bucket's numbers and the sums
-	// of a batch stay far from the largest int64.
+	// MaxTokens bounds every amount, in whole tokens: 10^12, so that a bucket's numbers and the sums of a
+	// batch stay far below the largest int64.
 	MaxTokens = 1_000_000_000_000
-	// MaxLimits is how many limits are configured for one bucket.
+	// MaxLimits is the largest number of configured limits of one bucket.
 	MaxLimits = 20
-	// MaxStored is how many limits a bucket is made to hold, with those that
-	// left the configuration and have not refilled yet: a claim of as many fits
-	// the 4 KB and the 300 operators of an expression.
+	// MaxStored is the largest number of limits in a bucket, including limits that left the configuration and
+	// have not refilled yet. A claim of that number fits the 4 KB and the 300 operators of an expression.
 	MaxStored = 2 * MaxLimits
 	// MaxDepth bounds the levels of an entity and its parents.
 	MaxDepth = 8
@@ -26,13 +25,13 @@ const (
 	MaxGroups = 8
 )
 
-// CheckEntity says what is wrong with an entity id, or "" if nothing is.
+// CheckEntity returns the error in an entity id, or "".
 func CheckEntity(id string) string { return checkIdentifier(id, maxIdentifier, false) }
 
-// CheckResource says what is wrong with a resource, or "" if nothing is.
+// CheckResource returns the error in a resource, or "".
 func CheckResource(r string) string { return checkIdentifier(r, maxIdentifier, true) }
 
-// CheckGroup says what is wrong with the name of a group, or "" if nothing is.
+// CheckGroup returns the error in the name of a group, or "".
 func CheckGroup(group string) string {
 	if group == DefaultResource {
 		return fmt.Sprintf("%q means every resource; give the group another name", group)
@@ -40,7 +39,7 @@ func CheckGroup(group string) string {
 	return CheckResource(group)
 }
 
-// CheckGroups says what is wrong with the groups of a resource, or "" if nothing is.
+// CheckGroups returns the error in the groups of a resource, or "".
 func CheckGroups(resource string, groups []string) string {
 	if len(groups) > MaxGroups {
 		return fmt.Sprintf("are %d; at most %d are allowed", len(groups), MaxGroups)
@@ -58,11 +57,10 @@ func CheckGroups(resource string, groups []string) string {
 	return ""
 }
 
-// CheckNamespace says what is wrong with a namespace, or "" if nothing is.
+// CheckNamespace returns the error in a namespace, or "".
 func CheckNamespace(ns string) string { return checkIdentifier(ns, maxIdentifier, false) }
 
-// CheckCompatibleResource says why zae-limiter refuses a resource that
-// CheckResource accepts, or "" if it does not.
+// CheckCompatibleResource returns the reason why zae-limiter refuses a valid resource, or "".
 func CheckCompatibleResource(r string) string {
 	switch {
 	case len(r) > maxLimitName:
@@ -76,8 +74,7 @@ func CheckCompatibleResource(r string) string {
 	return ""
 }
 
-// checkIdentifier says what is wrong with an identifier of so many characters at most, or "" if nothing
-// is.
+// checkIdentifier returns the error in an identifier of at most most characters, or "".
 func checkIdentifier(s string, most int, slash bool) string {
 	if s == "" {
 		return "is empty; give a name that starts with a letter or digit"
@@ -103,7 +100,7 @@ func checkIdentifier(s string, most int, slash bool) string {
 	return ""
 }
 
-// CheckLimitName says what is wrong with a limit's name, or "" if nothing is.
+// CheckLimitName returns the error in a limit's name, or "".
 func CheckLimitName(s string) string {
 	if s == "" {
 		return "is empty; give a name such as \"rpm\""
@@ -125,8 +122,7 @@ func CheckLimitName(s string) string {
 	return ""
 }
 
-// CheckManager says what is wrong with the name of what manages an item, or "" if nothing
-// is: it may be empty, which is nothing.
+// CheckManager returns the error in the name of an item's manager, or "". The name may be empty.
 func CheckManager(s string) string {
 	if len(s) > maxManager {
 		return fmt.Sprintf("has %d bytes; at most %d are allowed", len(s), maxManager)

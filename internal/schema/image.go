@@ -16,22 +16,20 @@ type Stored struct {
 	Tokens, Capacity, Consumed int64
 	// Passed is the part of Consumed that another level counts too.
 	Passed int64
-	// Window is the ordinal of a quota's window; 0 of a token bucket. It has 32 bits, so that a
-	// stored limit takes no more room with it.
+	// Window is the ordinal of a quota's window; 0 of a token bucket. It has 32 bits to save memory in a
+	// stored limit.
 	Window int32
-	// Life counts how often the kind or the unit of the limit has changed in the item, at most
-	// bucket.LastLife.
+	// Life counts the changes of the limit's kind or unit in the item, at most bucket.LastLife.
 	Life uint16
-	// Ghost means that the limit lacks its parameters or its tokens. Another writer's
-	// unconditional ADD met a bucket without the limit, or another writer set the
-	// parameters of a limit that the bucket did not have. A ghost is worth its burst,
-	// less what it was charged.
+	// Ghost means that the limit lacks its parameters or its tokens. An unconditional ADD of another writer
+	// met a bucket without the limit, or another writer set the parameters of a limit that the bucket did not
+	// have. A ghost has its burst, less its charges.
 	Ghost bool
-	// has says which of its attributes are there.
+	// has says which of its attributes exist.
 	has parts
 }
 
-// parts are attributes of a ghost that are there.
+// parts are the existing attributes of a ghost.
 type parts uint8
 
 const (
@@ -39,48 +37,44 @@ const (
 	hasBurst
 )
 
-// WindowID identifies the window that the limit is in.
+// WindowID identifies the window of the limit.
 func (l *Stored) WindowID() bucket.WindowID { return bucket.InLife(l.Life, int64(l.Window)) }
 
-// In is the limit in a window of a quota; 0 is none.
+// In returns the limit in a window of a quota; 0 for a token bucket.
 func (l Stored) In(window int64) Stored {
 	l.Window = int32(window) //nolint:gosec // hours since 1970 fit until the year 246,000
 	return l
 }
 
-// Image is a bucket item as last seen. It is never changed: a newer answer
-// makes a newer image.
+// Image is a bucket item as last seen. It is never changed: a newer answer makes a new image.
 type Image struct {
 	// Set names the limits; Limits are in its order.
 	Set    *LimitSet
 	Limits []Stored
-	// Refilled is the shared refill instant; HasRefilled is false on a ghost
-	// item, which has none.
+	// Refilled is the shared refill instant. HasRefilled is false for a ghost item, which has no such
+	// instant.
 	Refilled    int64
 	HasRefilled bool
 	paused      instant
-	// Fingerprint is that of the limits last written; nil if another implementation
-	// wrote them. ConfigRead is when those limits were read, less a second.
+	// Fingerprint identifies the limits last written. It is nil if another implementation wrote them.
+	// ConfigRead is the instant of their read, less a second.
 	Fingerprint []byte
 	ConfigRead  int64
-	// TTL is the expiry in seconds since the epoch, 0 if the item has none.
+	// TTL is the expiry in seconds since the epoch, 0 without one.
 	TTL int64
-	// Incarnation is the id of the create that made the item; nil if another
-	// implementation made it. A bucket that was deleted and made again is another
-	// bucket: nothing that was taken before is given back to it.
+	// Incarnation is the id of the create that made the item. It is nil if another implementation made it. A
+	// bucket that was deleted and made again is another bucket, and takes no give-backs for the old one.
 	Incarnation []byte
-	// Op is the id of the last write by a client of the reader's slot. ops are the ids
-	// of all slots.
+	// Op is the id of the last write by a client of the reader's slot. ops are the ids of all slots.
 	Op  []byte
 	ops [OpSlots]opID
 }
 
-// PausedUntil is until when nothing may be taken, in Unix ms; 0 for no pause. No condition asks for
-// it, so that takes go on to commute.
+// PausedUntil returns the instant until which takes are denied, in Unix ms; 0 without a pause. No condition
+// checks it, so that takes still commute.
 func (m *Image) PausedUntil() int64 { return m.paused.ms() }
 
-// instant is one in Unix ms, until the year 10,889. It stands beside a bool, where it takes no room
-// of its own.
+// instant is a time in Unix ms, until the year 10,889. Beside a bool it takes no extra memory.
 type instant [6]byte
 
 func instantOf(ms int64) (t instant) {
@@ -97,18 +91,18 @@ func (t instant) ms() (ms int64) {
 	return ms
 }
 
-// opID is the id of a write, stored inside the image. A slice of the answer would keep
-// the whole answer in memory for as long as the bucket is remembered.
+// opID is the id of a write, stored inside the image. A slice of the answer would keep the whole answer in
+// memory for as long as the image is cached.
 type opID struct {
 	size  uint8
 	bytes [opSize]byte
 }
 
-// opSize is how long the ids of writes are: 8 bytes for the operation, one for the try.
+// opSize is the length of a write's id: 8 bytes for the operation, one for the try.
 const opSize = 9
 
-// of stores an id and returns it as a slice of the stored bytes. An id of another size,
-// which no client of ours writes, is returned as it is.
+// of stores an id and returns it as a slice of the stored bytes. It returns an id of another size unchanged;
+// our clients write none.
 func (id *opID) of(b []byte) []byte {
 	id.size = uint8(min(len(b), math.MaxUint8))
 	if copy(id.bytes[:], b); b == nil || len(b) > opSize {
@@ -117,8 +111,8 @@ func (id *opID) of(b []byte) []byte {
 	return id.bytes[:len(b):len(b)]
 }
 
-// ForeignSince reports whether another implementation moved the refill instant after the
-// older image was seen: the instant has moved, and no client of ours has written.
+// ForeignSince reports whether another implementation moved the refill instant after the older image: the
+// instant has moved, and no client of ours has written.
 func (m *Image) ForeignSince(older *Image) bool {
 	if m == nil || older == nil || m.Refilled == older.Refilled || older.Fingerprint == nil ||
 		!bytes.Equal(m.Incarnation, older.Incarnation) || !bytes.Equal(m.Fingerprint, older.Fingerprint) {
@@ -136,7 +130,7 @@ func (m *Image) Holds(name string) bool {
 	return i >= 0 && !m.Limits[i].Ghost
 }
 
-// Of is the incarnation of the bucket shown, nil for none.
+// Of returns the incarnation of the bucket; nil for a nil image.
 func (m *Image) Of() []byte {
 	if m == nil {
 		return nil
@@ -144,7 +138,7 @@ func (m *Image) Of() []byte {
 	return m.Incarnation
 }
 
-// State is limit i as package bucket computes with it.
+// State returns limit i in the form of package bucket.
 func (m *Image) State(i int) bucket.State {
 	l := &m.Limits[i]
 	if l.IsQuota() {
@@ -153,8 +147,8 @@ func (m *Image) State(i int) bucket.State {
 	return bucket.State{Rate: l.Rate, Tokens: l.Tokens, Refilled: m.Refilled}
 }
 
-// DecodeBucket reads a bucket item; nil for none. hint is the set of the image before
-// it, which is nearly always the set of this one too. slot is the reader's op slot.
+// DecodeBucket reads a bucket item; nil for an absent one. hint is the set of the previous image, which
+// nearly always has the same limits. slot is the reader's op slot.
 func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, error) {
 	if len(item) == 0 {
 		return nil, nil
@@ -232,7 +226,7 @@ func (s *LimitSet) describes(item Item) bool {
 	return true
 }
 
-// limitNames are the names of the limits of an item, and of those that are quotas, in order.
+// limitNames returns the names of an item's limits, and of the quotas among them, in order.
 func limitNames(item Item) (names, quotas []string) {
 	for attr := range item {
 		name, field, quota, ok := splitBucketAttr(attr)

@@ -11,7 +11,7 @@ import (
 // Item is a DynamoDB item.
 type Item = map[string]types.AttributeValue
 
-// Text is an attribute of text: "" for an attribute that is absent or no string.
+// Text returns an attribute of text: "" for an absent one or another type.
 func Text(item Item, name string) string {
 	if s, ok := item[name].(*types.AttributeValueMemberS); ok {
 		return s.Value
@@ -19,20 +19,20 @@ func Text(item Item, name string) string {
 	return ""
 }
 
-// KeyOf is the primary key of an item.
+// KeyOf returns the primary key of an item.
 func KeyOf(item Item) Key { return Key{Text(item, PK), Text(item, SK)} }
 
 // Attributes returns the key as an item.
 func (k Key) Attributes() Item { return Item{PK: String(k.PK), SK: String(k.SK)} }
 
-// decoder reads attributes and remembers the first that is malformed.
+// decoder reads attributes and remembers the first malformed one.
 type decoder struct {
 	item Item
 	err  error
 }
 
-// counter reads an integer of any size: what a counter holds beyond 64 bits
-// counts as the largest number, for it decides nothing.
+// counter reads an integer of any size. A counter beyond 64 bits counts as the largest number, because it
+// decides nothing.
 func (d *decoder) counter(name string) int64 {
 	if v, ok := d.item[name].(*types.AttributeValueMemberN); ok {
 		if n, err := strconv.ParseInt(v.Value, 10, 64); errors.Is(err, strconv.ErrRange) {
@@ -69,13 +69,13 @@ func (d *decoder) bytes(name string) []byte {
 	return nil
 }
 
-// Number is an attribute value.
+// Number returns the attribute value of an integer.
 func Number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// String is an attribute value.
+// String returns the attribute value of a text.
 func String(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 
-// Bytes is an attribute value.
+// Bytes returns the attribute value of bytes.
 func Bytes(b []byte) types.AttributeValue { return &types.AttributeValueMemberB{Value: b} }

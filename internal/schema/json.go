@@ -10,9 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// FromJSON turns a JSON value into an attribute that a person can read in the table. A
-// number that DynamoDB cannot hold as written becomes its text, and so does an object with
-// a nameless entry. What is not JSON becomes text too.
+// FromJSON turns a JSON value into an attribute that is readable in the table. A number beyond DynamoDB's
+// precision becomes its text, and so does an object with a nameless entry. Malformed JSON becomes text too.
 func FromJSON(text json.RawMessage) types.AttributeValue {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -41,7 +40,7 @@ func attributeOf(v any) types.AttributeValue {
 		}
 		return &types.AttributeValueMemberL{Value: list}
 	case map[string]any:
-		if _, unnamed := v[""]; unnamed { // no name of an entry in DynamoDB
+		if _, unnamed := v[""]; unnamed { // not allowed as a name in DynamoDB
 			text, _ := json.Marshal(v) // it was read from JSON
 			return String(string(text))
 		}
@@ -56,13 +55,13 @@ func attributeOf(v any) types.AttributeValue {
 	return String("")
 }
 
-// mostDigits is how many significant digits a number of DynamoDB has, mostExponent a
-// bound of its exponent that leaves room for the digits.
+// mostDigits is the number of significant digits of a DynamoDB number, mostExponent a bound of its exponent
+// that leaves room for the digits.
 const mostDigits, mostExponent = 38, 80
 
 var jsonNumber = regexp.MustCompile(`^-?([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?$`)
 
-// storable reports whether DynamoDB surely holds a number with all its digits.
+// storable reports whether DynamoDB surely stores a number with all its digits.
 func storable(number string) bool {
 	parts := jsonNumber.FindStringSubmatch(number)
 	if parts == nil || len(parts[1])+len(parts[2]) > mostDigits {
@@ -75,7 +74,7 @@ func storable(number string) bool {
 	return err == nil && exponent <= mostExponent && exponent >= -mostExponent
 }
 
-// ToJSON is an attribute as JSON; nil for none.
+// ToJSON returns an attribute as JSON; nil for nil.
 func ToJSON(v types.AttributeValue) json.RawMessage {
 	if v == nil {
 		return nil
@@ -87,7 +86,7 @@ func ToJSON(v types.AttributeValue) json.RawMessage {
 	return text
 }
 
-// valueOf is an attribute as encoding/json takes it. Sets become lists.
+// valueOf returns an attribute in the form of encoding/json. Sets become lists.
 func valueOf(v types.AttributeValue) any {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -114,7 +113,7 @@ func valueOf(v types.AttributeValue) any {
 	return setOf(v)
 }
 
-// setOf is a set as encoding/json takes it; nil for what is none.
+// setOf returns a set in the form of encoding/json; nil for any other type.
 func setOf(v types.AttributeValue) any {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberSS:

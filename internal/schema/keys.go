@@ -1,6 +1,5 @@
-// Package schema is the table's layout: keys, attribute names, the codec of
-// every item and the expressions of every write. It is pure: it builds and reads
-// values, it sends nothing.
+// Package schema is the table's layout: keys, attribute names, the codec of every item and the expressions of
+// every write. It is pure: it builds and reads values, and sends nothing.
 package schema
 
 import "strings"
@@ -23,7 +22,7 @@ const (
 	skBucketPrefix              = "#BUCKET#"
 	skConfigPrefix              = "#CONFIG#"
 	childPrefix                 = "CHILD#"
-	// ownPrefix begins the keys of this project's own counters, behind the namespace.
+	// ownPrefix follows the namespace in the keys of this project's own counters.
 	ownPrefix = "OWN#"
 )
 
@@ -34,14 +33,13 @@ const (
 	IndexEntityConfigs = "GSI3" // resource → entities with limits of their own
 )
 
-// BucketEntries begins the sort keys of buckets in the resource index.
+// BucketEntries is the prefix of the sort keys of buckets in the resource index.
 const BucketEntries = "BUCKET#"
 
 // Key is a primary key.
 type Key struct{ PK, SK string }
 
-// Keys builds the keys of one namespace; the zero value is the layout without a
-// namespace.
+// Keys builds the keys of one namespace. The zero value is the layout without a namespace.
 type Keys struct{ prefix string }
 
 // NewKeys returns the keys of a namespace; "" is the layout without one.
@@ -52,29 +50,28 @@ func NewKeys(namespace string) Keys {
 	return Keys{prefix: namespace + "/"}
 }
 
-// OwnKeys returns the keys of this project's own counters in a namespace. No key of a user begins
-// so: ids and names have no '#', and no kind of item is called so.
+// OwnKeys returns the keys of this project's own counters in a namespace. No key of a user begins like that,
+// because ids and names have no '#', and no kind of item has that name.
 func OwnKeys(namespace string) Keys { return Keys{prefix: NewKeys(namespace).prefix + ownPrefix} }
 
-// IsOwn reports whether a prefix is that of OwnKeys.
+// IsOwn reports whether a prefix is from OwnKeys.
 func IsOwn(prefix string) bool { return strings.HasSuffix(prefix, ownPrefix) }
 
-// Prefix begins every partition key: the namespace's, "" without one.
+// Prefix returns the common prefix of the namespace's partition keys, "" without a namespace.
 func (k Keys) Prefix() string { return k.prefix }
 
-// Name is the namespace's, "" without one.
+// Name returns the name of the namespace, "" without one.
 func (k Keys) Name() string { return strings.TrimSuffix(strings.TrimSuffix(k.prefix, ownPrefix), "/") }
 
-// Bucket is the key of an entity's bucket for a resource.
+// Bucket returns the key of an entity's bucket for a resource.
 func (k Keys) Bucket(entity, resource string) Key {
 	return Key{k.Entity(entity), skBucketPrefix + resource}
 }
 
-// Meta is the key of an entity's record.
+// Meta returns the key of an entity's record.
 func (k Keys) Meta(entity string) Key { return Key{k.Entity(entity), skMeta} }
 
-// EntityConfig is the key of an entity's limits for a resource; "" is the
-// entity's default.
+// EntityConfig returns the key of an entity's limits for a resource; "" is the entity's default.
 func (k Keys) EntityConfig(entity, resource string) Key {
 	if resource == "" {
 		resource = DefaultResource
@@ -82,7 +79,7 @@ func (k Keys) EntityConfig(entity, resource string) Key {
 	return Key{k.Entity(entity), skConfigPrefix + resource}
 }
 
-// PlanConfig is the key of a plan's limits for a resource; "" is the plan's default.
+// PlanConfig returns the key of a plan's limits for a resource; "" is the plan's default.
 func (k Keys) PlanConfig(plan, resource string) Key {
 	if resource == "" {
 		resource = DefaultResource
@@ -90,22 +87,21 @@ func (k Keys) PlanConfig(plan, resource string) Key {
 	return Key{k.prefix + "PLAN#" + plan, skConfigPrefix + resource}
 }
 
-// ResourceConfig is the key of a resource's limits.
+// ResourceConfig returns the key of a resource's limits.
 func (k Keys) ResourceConfig(resource string) Key {
 	return Key{k.prefix + "RESOURCE#" + resource, skConfig}
 }
 
-// SystemConfig is the key of the system's limits.
+// SystemConfig returns the key of the system's limits.
 func (k Keys) SystemConfig() Key { return Key{k.prefix + "SYSTEM#", skConfig} }
 
-// Parent is the partition of the children index that lists a parent's children.
+// Parent returns the partition of the children index that lists a parent's children.
 func (k Keys) Parent(id string) string { return k.prefix + "PARENT#" + id }
 
-// Resource is the partition of the resource index.
+// Resource returns a partition of the resource index.
 func (k Keys) Resource(resource string) string { return k.prefix + "RESOURCE#" + resource }
 
-// EntityConfigs is the partition of the index of entities with limits for a
-// resource; "" is the default.
+// EntityConfigs returns the partition of the index of entities with limits for a resource; "" is the default.
 func (k Keys) EntityConfigs(resource string) string {
 	if resource == "" {
 		resource = DefaultResource
@@ -113,8 +109,8 @@ func (k Keys) EntityConfigs(resource string) string {
 	return k.prefix + "ENTITY_CONFIG#" + resource
 }
 
-// Entity is the partition of everything an entity owns.
+// Entity returns the partition of an entity's items.
 func (k Keys) Entity(id string) string { return k.prefix + "ENTITY#" + id }
 
-// ChildID returns the entity named by a sort key of the children index.
+// ChildID returns the entity in a sort key of the children index.
 func ChildID(gsi1sk string) (string, bool) { return strings.CutPrefix(gsi1sk, childPrefix) }

@@ -1,13 +1,12 @@
 package schema
 
-// attrLastEvent is the id of the last event of what an item says. An item that another tool
-// made has none.
+// attrLastEvent is the id of the last event of an item's content. An item by another tool has no such id.
 const attrLastEvent = "last_event"
 
-// LastEvent is the id of an item's last event; empty for none.
+// LastEvent returns the id of an item's last event; empty without one.
 func LastEvent(item Item) string { return Text(item, attrLastEvent) }
 
-// SetLastEvent names the last event in an item; nil is none.
+// SetLastEvent sets the last event of an item, unless item is nil.
 func SetLastEvent(item Item, id string) {
 	if item != nil {
 		item[attrLastEvent] = String(id)

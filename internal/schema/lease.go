@@ -18,16 +18,15 @@ const (
 	maxLeaseName = 64
 )
 
-// LeaseKept is how long the item of a lease stays after its end. While it is there fences
-// count from its own, and after that from the time, which is higher by then.
+// LeaseKept is the time for which the item of a lease stays after its end. While it exists, fences count from
+// its own. After that they count from the time, which is higher by then.
 const LeaseKept = 30 * 24 * time.Hour
 
-// Lease says who is alone at something, and until when. The zero value is one that nobody
-// ever held.
+// Lease is an exclusive hold until an instant. The zero value is a lease that was never held.
 type Lease struct {
-	// Holder is who holds it, for people.
+	// Holder names the holder, for people.
 	Holder string
-	// Token is known to the holder alone; "" once it was released.
+	// Token is known to the holder alone; "" after the release.
 	Token string
 	// Fence rises with every take.
 	Fence int64
@@ -35,7 +34,7 @@ type Lease struct {
 	Until int64
 }
 
-// CheckLease says what is wrong with the name of a lease, or "" if nothing is.
+// CheckLease returns the error in the name of a lease, or "".
 func CheckLease(name string) string {
 	if name == "" || len(name) > maxLeaseName {
 		return fmt.Sprintf("has %d bytes; give 1 to %d", len(name), maxLeaseName)
@@ -48,7 +47,7 @@ func CheckLease(name string) string {
 	return ""
 }
 
-// Lease is the key of the lease of a name: MANIFEST# and #LEASE for "manifest".
+// Lease returns the key of the lease of a name: MANIFEST# and #LEASE for "manifest".
 func (k Keys) Lease(name string) Key { return Key{k.prefix + strings.ToUpper(name) + "#", skLease} }
 
 // EncodeLease returns the item of a lease.
@@ -59,11 +58,10 @@ func EncodeLease(key Key, l Lease) Item {
 	}
 }
 
-// leaseTTL is the end of the item of a lease, in seconds.
+// leaseTTL returns the end of the item of a lease, in seconds.
 func leaseTTL(until int64) int64 { return until/1000 + int64(LeaseKept/time.Second) }
 
-// DecodeLease reads a lease; the zero one from no item. It fails for what cannot be
-// understood.
+// DecodeLease reads a lease; the zero one from an absent item. It fails for a malformed one.
 func DecodeLease(item Item) (Lease, error) {
 	if item == nil {
 		return Lease{}, nil
@@ -78,15 +76,14 @@ func DecodeLease(item Item) (Lease, error) {
 	return l, d.err
 }
 
-// LeaseUnchanged is the condition that a lease is as it was when its item was read; nil
-// for no item.
+// LeaseUnchanged returns the condition that a lease is still as in its item; nil for an absent item.
 func LeaseUnchanged(old Item) Statement {
 	b := newStatementBuilder()
 	b.recordIs(old, attrFence, attrLeaseUntil)
 	return withoutEmptyValues(b.build())
 }
 
-// RenewLease extends the hold of whoever has the token.
+// RenewLease returns the update that extends the hold of the holder with the token.
 func RenewLease(token string, until int64) Statement {
 	b := newStatementBuilder()
 	b.setValue(attrLeaseUntil, Number(until))
@@ -95,8 +92,8 @@ func RenewLease(token string, until int64) Statement {
 	return b.build()
 }
 
-// ReleaseLease ends the hold of whoever has the token. The item stays, for its fence; a
-// renewal that is still under way finds no token.
+// ReleaseLease returns the update that ends the hold of the holder with the token. The item stays, for its
+// fence. A renewal in flight then finds no token.
 func ReleaseLease(token string) Statement {
 	b := newStatementBuilder()
 	b.drop(attrToken)

@@ -10,16 +10,16 @@ import (
 	"github.com/dynalimit/dynalimit/internal/bucket"
 )
 
-// The layout before composite items, of zae-limiter 0.1 to 0.6 for buckets and to 0.7 for
-// configurations: an item for each limit. Until 0.5 the attributes lie in a map, but for
-// the counter; from then on they are flat.
+// The layout before composite items, of zae-limiter 0.1 to 0.6 for buckets and to 0.7 for configurations, has
+// an item for each limit. Until 0.5 the attributes are in a map, except the counter. From then on they are
+// flat.
 
 const (
-	// attrNested is the map in which writers before 0.6 keep what others keep flat.
+	// attrNested is the map with the attributes of writers before 0.6.
 	attrNested = "data"
 
-	// LegacyBuckets and LegacyLimits begin the sort keys of the layout before composite
-	// items. A composite bucket begins like a legacy one; LegacyOf tells them apart.
+	// LegacyBuckets and LegacyLimits are prefixes of sort keys in the layout before composite items. A
+	// composite bucket has the same prefix as a legacy one; LegacyOf tells them apart.
 	LegacyBuckets, LegacyLimits = skBucketPrefix, "#LIMIT#"
 
 	legacyTokens   = "tokens_milli"
@@ -36,19 +36,19 @@ const (
 	legacyLimitPeriod   = "refill_period_seconds"
 )
 
-// Legacy names an item of the layout before composite items.
+// Legacy identifies an item of the layout before composite items.
 type Legacy struct {
-	// Keys are those of the item's namespace.
+	// Keys are the keys of the item's namespace.
 	Keys Keys
-	// IsBucket tells a bucket from a configuration. Owner is whose it is; that of a
-	// bucket has an entity and a resource.
+	// IsBucket tells a bucket from a configuration. Owner is the owner of the item; that of a bucket has an
+	// entity and a resource.
 	IsBucket bool
 	Owner    ConfigOwner
-	// Limit is the limit that the item is about.
+	// Limit is the limit of the item.
 	Limit string
 }
 
-// Composite is the key of the item that takes the item's place.
+// Composite returns the key of the item that replaces this one.
 func (l Legacy) Composite() Key {
 	if l.IsBucket {
 		return l.Keys.Bucket(l.Owner.Entity, l.Owner.Resource)
@@ -56,8 +56,7 @@ func (l Legacy) Composite() Key {
 	return l.Keys.Config(l.Owner)
 }
 
-// LegacyOf reads the key of an item of the layout before composite items; ok is false for
-// any other key.
+// LegacyOf reads the key of an item of the layout before composite items; ok is false for any other key.
 func LegacyOf(key Key) (l Legacy, ok bool) {
 	keys, kind, id, ok := splitPartition(key.PK)
 	if !ok {
@@ -84,8 +83,7 @@ func LegacyOf(key Key) (l Legacy, ok bool) {
 	return l, ok && l.Limit != "" && !strings.Contains(l.Limit, "#")
 }
 
-// splitPartition splits a partition key into the namespace's keys, the kind of owner and
-// the owner's name.
+// splitPartition splits a partition key into the namespace's keys, the kind of owner and the owner's name.
 func splitPartition(pk string) (k Keys, kind, id string, ok bool) {
 	for _, kind := range []string{"ENTITY#", "RESOURCE#", "SYSTEM#"} {
 		prefix, id, found := strings.Cut(pk, kind)
@@ -98,8 +96,8 @@ func splitPartition(pk string) (k Keys, kind, id string, ok bool) {
 
 // Resources and limits have no '#', so that no partition holds another's legacy items.
 
-// LegacyBucketPrefix begins the sort keys of an entity's legacy buckets for a resource;
-// no composite bucket's does.
+// LegacyBucketPrefix returns the prefix of the sort keys of an entity's legacy buckets for a resource. No
+// composite bucket has it.
 func LegacyBucketPrefix(resource string) string { return skBucketPrefix + resource + "#" }
 
 // LegacyBucket is one limit of a bucket in the layout before composite items.
@@ -107,15 +105,15 @@ type LegacyBucket struct {
 	Legacy
 	bucket.State
 	Capacity, Consumed int64
-	// TTL is the expiry in seconds since the epoch, 0 for none.
+	// TTL is the expiry in seconds since the epoch, 0 without one.
 	TTL int64
-	// Key is the item's, and Unchanged the condition that it is as it was read.
+	// Key is the key of the item, and Unchanged the condition that it is still as read.
 	Key       Key
 	Unchanged Statement
 }
 
-// DecodeLegacyBucket reads an item that LegacyOf named a bucket. It fails for one that
-// cannot be understood: to leave it out would fill the bucket.
+// DecodeLegacyBucket reads an item that LegacyOf named a bucket. It fails for a malformed one, because a
+// skipped limit would start full.
 func DecodeLegacyBucket(item Item) (LegacyBucket, error) {
 	b := LegacyBucket{Key: KeyOf(item)}
 	var ok bool
@@ -142,14 +140,13 @@ func DecodeLegacyBucket(item Item) (LegacyBucket, error) {
 type LegacyLimit struct {
 	Legacy
 	ConfigLimit
-	// Key is the item's, and Unchanged the condition that it is as it was read.
+	// Key is the key of the item, and Unchanged the condition that it is still as read.
 	Key       Key
 	Unchanged Statement
 }
 
-// DecodeLegacyLimit reads an item that LegacyOf named one of a configuration. A missing
-// burst or refill amount is the capacity. It fails for one that cannot be understood: to
-// leave it out would not enforce it.
+// DecodeLegacyLimit reads an item that LegacyOf named one of a configuration. A missing burst or refill
+// amount is the capacity. It fails for a malformed one, because a skipped limit would not be enforced.
 func DecodeLegacyLimit(item Item) (LegacyLimit, error) {
 	l := LegacyLimit{Key: KeyOf(item)}
 	var ok bool
@@ -170,7 +167,7 @@ func DecodeLegacyLimit(item Item) (LegacyLimit, error) {
 	return l, d.wrapped()
 }
 
-// legacyAttributes are an item's attributes, flat or in the map of older writers.
+// legacyAttributes returns an item's attributes, flat or from the map of older writers.
 func legacyAttributes(item Item, required string) Item {
 	if nested, ok := item[attrNested].(*types.AttributeValueMemberM); ok && item[required] == nil {
 		return nested.Value
@@ -178,8 +175,8 @@ func legacyAttributes(item Item, required string) Item {
 	return item
 }
 
-// legacyUnchanged is the condition that the attributes are as in the item, and those in
-// the map of older writers too.
+// legacyUnchanged returns the condition that the attributes, and the map of older writers, are still as in
+// the item.
 func legacyUnchanged(item Item, attributes ...string) Statement {
 	b := newStatementBuilder()
 	for _, name := range append(attributes, attrNested) {
@@ -192,7 +189,7 @@ func legacyUnchanged(item Item, attributes ...string) Statement {
 	return b.build()
 }
 
-// legacyDecoder requires attributes, for an item without them means nothing.
+// legacyDecoder requires attributes, because an item without them means nothing.
 type legacyDecoder struct {
 	decoder
 	key Key
@@ -221,11 +218,10 @@ func (d *legacyDecoder) wrapped() error {
 	return fmt.Errorf("item %q, %q: %w", d.key.PK, d.key.SK, d.err)
 }
 
-// ComposeBucket returns the bucket that takes the place of the buckets of its limits, at
-// their level: from its refill instant on, each limit is worth at every moment what it
-// was. The instant is the latest of theirs, or now if that is earlier: then the limits
-// whose clock was ahead hold less until it has passed, and never more. The caller adds
-// the ttl and the id.
+// ComposeBucket returns the bucket that replaces the buckets of its limits at their level. From its refill
+// instant on, each limit has the same level as before. The instant is the latest of theirs, or now if that is
+// earlier. Limits with a clock that was ahead then hold less until that instant, and never more. The caller
+// adds the ttl and the id.
 func ComposeBucket(of Legacy, limits []LegacyBucket, now int64) *Create {
 	c := &Create{Keys: of.Keys, Entity: of.Owner.Entity, Resource: of.Owner.Resource}
 	for i, l := range limits {
@@ -246,9 +242,9 @@ func ComposeBucket(of Legacy, limits []LegacyBucket, now int64) *Create {
 	return c
 }
 
-// ComposeConfig is the configuration that takes the place of the items of its limits;
-// stored is the composite item that is there, nil for none. ok is false if that says
-// already what limits the owner: then it wins, and the limits' items only go.
+// ComposeConfig returns the configuration that replaces the items of its limits. stored is the existing
+// composite item; it may be nil. ok is false if stored already limits the owner. It then wins, and the items
+// of the limits are only removed.
 func ComposeConfig(stored Item, limits []LegacyLimit) (c ConfigItem, ok bool, err error) {
 	if stored != nil {
 		if c, err = DecodeConfig(stored); err != nil {

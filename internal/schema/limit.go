@@ -11,9 +11,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/calendar"
 )
 
-// ConfigLimit is a limit in whole tokens, as users write it and as it is stored: a token bucket or,
-// with a Window, a calendar quota. dynalimit.Limit describes its fields: each is converted into the
-// other, so both have the same fields.
+// ConfigLimit is a limit in whole tokens, in the form of users and of the table: a token bucket or, with a
+// Window, a calendar quota. dynalimit.Limit describes its fields. Each is converted into the other, so both
+// have the same fields.
 type ConfigLimit struct {
 	Name                          string
 	Capacity, Burst, RefillAmount int64
@@ -27,17 +27,17 @@ type ConfigLimit struct {
 // LongestPeriod bounds a refill period: longer than any billing cycle.
 const LongestPeriod = 366 * 24 * time.Hour
 
-// PeriodSeconds is the refill period in the whole seconds that are stored.
+// PeriodSeconds returns the refill period in whole seconds, as stored.
 func (l ConfigLimit) PeriodSeconds() int64 { return int64(l.RefillPeriod / time.Second) }
 
-// seconds is a stored period. One that no duration holds is the longest that does, which CheckLimits
-// refuses, too.
+// seconds returns a stored period. It cuts one beyond a duration to the longest duration, which CheckLimits
+// refuses too.
 func seconds(n int64) time.Duration {
 	const most = int64(math.MaxInt64 / time.Second)
 	return time.Duration(min(max(n, -most), most)) * time.Second
 }
 
-// IsQuota reports whether the limit is a calendar quota and no token bucket.
+// IsQuota reports whether the limit is a calendar quota, not a token bucket.
 func (l ConfigLimit) IsQuota() bool { return l.Window != "" }
 
 // WithDefaults fills in the burst, the refill amount, and the zone of a quota.
@@ -49,9 +49,9 @@ func (l ConfigLimit) WithDefaults() ConfigLimit {
 	return l
 }
 
-// CheckLimits returns the limits with their defaults, sorted by name. If they cannot be used, reason
-// says why, and at is the place in the list as it is added to the name of a field, such as
-// "[1].Burst"; at is empty if the reason is about the list.
+// CheckLimits returns the limits with their defaults, sorted by name. reason is the error in them, and at its
+// position in the list as a suffix of a field name, such as "[1].Burst". at is empty if the error is about
+// the list.
 func CheckLimits(limits []ConfigLimit) (checked []ConfigLimit, at, reason string) {
 	if len(limits) == 0 {
 		return nil, "", `is empty; give at least one limit, for example dynalimit.PerMinute("rpm", 100)`
@@ -75,7 +75,7 @@ func CheckLimits(limits []ConfigLimit) (checked []ConfigLimit, at, reason string
 	return checked, "", ""
 }
 
-// check returns the field that cannot be used, and why; reason is empty if there is none.
+// check returns the unusable field and the reason; reason is empty if the limit is good.
 func (l ConfigLimit) check() (field, reason string) {
 	if reason := CheckLimitName(l.Name); reason != "" {
 		return "Name", reason
@@ -107,7 +107,7 @@ func (l ConfigLimit) check() (field, reason string) {
 	return "", ""
 }
 
-// checkQuota is check for what a calendar quota cannot have.
+// checkQuota is check for the fields that a calendar quota cannot have.
 func (l ConfigLimit) checkQuota() (field, reason string) {
 	switch {
 	case l.RefillPeriod != 0:

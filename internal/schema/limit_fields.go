@@ -1,6 +1,6 @@
 package schema
 
-// limitPrefix begins the attributes of configuration that are of token buckets.
+// limitPrefix is the prefix of configuration attributes of token buckets.
 const limitPrefix = "l_"
 
 // The fields of a stored limit: l_{name}_{field}.

@@ -18,15 +18,14 @@ const (
 	bucketPrefix = "b_"
 )
 
-// BucketAttributes are the attributes that writes of buckets name, as patterns in which *
-// stands for any text. Nothing that says what a limit is, who blocks whom or who is whose
-// parent has a name like these.
+// BucketAttributes returns the attributes that writes of buckets name, as patterns in which * stands for any
+// text. Attributes of limits, blocks and parents never have such names.
 func BucketAttributes() []string {
 	names := []string{PK, SK, attrEntity, attrResource, attrRefilled, attrFingerprint, attrConfigRead, attrIncarnation, TTL, GSI2PK, GSI2SK}
 	return append(append(names, opAttrs[:]...), bucketPrefix+"*", quotaPrefix+"*", slotsPrefix+"*", attrPause)
 }
 
-// OpSlots is how many clients' last writes an item remembers.
+// OpSlots is the number of clients with a last write recorded in an item.
 const OpSlots = 4
 
 var opAttrs = [OpSlots]string{"op0", "op1", "op2", "op3"}
@@ -34,23 +33,23 @@ var opAttrs = [OpSlots]string{"op0", "op1", "op2", "op3"}
 // limitAttrs are the attribute names of one limit in a bucket item.
 type limitAttrs struct {
 	tokens, capacity, burst, amount, period, consumed string
-	// passed is the part of consumed that a level above counts too. A limit has it once
-	// something of the kind was consumed.
+	// passed is the part of consumed that a level above counts too. A limit has it after the first such
+	// consumption.
 	passed string
-	// window and windows are those of a quota, which has no capacity, amount and period.
+	// window and windows belong to a quota, which lacks capacity, amount and period.
 	window, windows string
-	// life counts how often the kind or the unit of the limit has changed. A limit has it once one
-	// has, under the same name for every kind.
+	// life counts the changes of the limit's kind or unit. A limit has it after the first change, under the
+	// same name for every kind.
 	life string
 }
 
-// fieldPassed ends the name of that attribute.
+// fieldPassed is the suffix of that attribute.
 const fieldPassed = "up"
 
-// fieldLife ends the name of the attribute that counts the lives of a limit.
+// fieldLife is the suffix of the attribute that counts the lives of a limit.
 const fieldLife = "lf"
 
-// attrsOf are those of a limit that is a quota or a token bucket.
+// attrsOf returns the attribute names of a quota or of a token bucket.
 func attrsOf(name string, quota bool) limitAttrs {
 	life := bucketPrefix + name + "_" + fieldLife
 	if p := quotaPrefix + name + "_"; quota {
@@ -65,7 +64,7 @@ func attrsOf(name string, quota bool) limitAttrs {
 // isQuota reports whether the attributes are those of a quota.
 func (a limitAttrs) isQuota() bool { return a.window != "" }
 
-// all are those that every limit of its kind has.
+// all returns the attributes that every limit of its kind has.
 func (a limitAttrs) all() []string {
 	if a.isQuota() {
 		return []string{a.tokens, a.burst, a.consumed, a.window, a.windows}
@@ -73,7 +72,7 @@ func (a limitAttrs) all() []string {
 	return []string{a.tokens, a.capacity, a.burst, a.amount, a.period, a.consumed}
 }
 
-// inLife requires a limit to be in one of its lives.
+// inLife requires a limit to be in a life.
 func (b *statementBuilder) inLife(a limitAttrs, life uint16) {
 	if life == 0 {
 		b.absent(a.life)
@@ -82,7 +81,7 @@ func (b *statementBuilder) inLife(a limitAttrs, life uint16) {
 	b.compare(a.life, "=", Number(int64(life)))
 }
 
-// splitBucketAttr splits b_{name}_{field}, or that of a quota, at the last underscore.
+// splitBucketAttr splits b_{name}_{field}, or the same of a quota, at the last underscore.
 func splitBucketAttr(attr string) (name, field string, quota, ok bool) {
 	rest, ok := strings.CutPrefix(attr, bucketPrefix)
 	if !ok {
@@ -95,12 +94,12 @@ func splitBucketAttr(attr string) (name, field string, quota, ok bool) {
 	return rest[:i], rest[i+1:], quota, true
 }
 
-// LimitSet is the limits of an item in name order, with what is built once for
-// them: attribute names and the expressions of their writes.
+// LimitSet is the limits of an item in name order, with the attribute names and the expressions of their
+// writes, which are built once.
 type LimitSet struct {
 	Names []string
 	attrs []limitAttrs
-	// attributes is how many all of them have, but for passed.
+	// attributes is the number of their attributes, apart from passed.
 	attributes int
 	texts      *spendTexts
 }
@@ -110,10 +109,10 @@ func (s *LimitSet) Index(name string) int {
 	if s == nil {
 		return -1
 	}
-	return slices.Index(s.Names, name) // they are few: faster than to halve
+	return slices.Index(s.Names, name) // they are few: faster than a binary search
 }
 
-// maxLimitSets bounds the sets remembered; services use a handful.
+// maxLimitSets bounds the cached sets. A service uses a handful.
 const maxLimitSets = 1024
 
 // LimitSets shares the LimitSet of equal lists of names.
@@ -129,16 +128,15 @@ func NewLimitSets() *LimitSets {
 	return &LimitSets{texts: newSpendTexts(), sets: map[string]*LimitSet{}}
 }
 
-// NamesAlone is a set of sorted names for an image that is only looked at: no request is made
-// with it.
+// NamesAlone returns a set of sorted names for an image that is only read. No request may use it.
 func NamesAlone(names []string) *LimitSet { return &LimitSet{Names: names} }
 
-// Of returns the set of the names of token buckets, which must be sorted.
+// Of returns the set of the names of token buckets. They must be sorted.
 func (r *LimitSets) Of(names []string) *LimitSet { return r.OfKinds(names, nil) }
 
-// OfKinds returns the set of the names, which must be sorted; those in quotas are quotas.
+// OfKinds returns the set of the names, which must be sorted. The names in quotas are quotas.
 func (r *LimitSets) OfKinds(names, quotas []string) *LimitSet {
-	key := strings.Join(names, "#") // '#' is in no name
+	key := strings.Join(names, "#") // '#' is not allowed in names
 	if len(quotas) > 0 {
 		key += "##" + strings.Join(quotas, "#")
 	}

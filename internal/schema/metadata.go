@@ -12,15 +12,15 @@ import (
 const (
 	attrMetadata, attrMetadataText = "metadata", "metadata_json"
 
-	// MaxMetadata bounds an entity's metadata in bytes: they are stored as text and as a
-	// map, in the children index too, and in the event of each change.
+	// MaxMetadata bounds an entity's metadata in bytes. They are stored as text and as a map, in the children
+	// index too, and in the event of each change.
 	MaxMetadata = 16 << 10
-	// MaxMetadataDepth bounds how deep its values are nested: DynamoDB takes 32 levels,
-	// and an event needs some for itself.
+	// MaxMetadataDepth bounds the nesting of its values. DynamoDB takes 32 levels, and an event needs some
+	// for itself.
 	MaxMetadataDepth = 24
 )
 
-// CheckMetadata says what is wrong with metadata, or "" if nothing is. None are fine.
+// CheckMetadata returns the error in metadata, or "". Empty metadata is good.
 func CheckMetadata(text json.RawMessage) string {
 	switch {
 	case len(text) == 0:
@@ -38,7 +38,7 @@ func CheckMetadata(text json.RawMessage) string {
 	return ""
 }
 
-// nesting is how deep the arrays and objects of a JSON text are nested.
+// nesting returns the nesting depth of the arrays and objects of a JSON text.
 func nesting(text json.RawMessage) int {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -58,7 +58,8 @@ func nesting(text json.RawMessage) int {
 	}
 }
 
-// metadataMap is metadata for tools that know a map: empty if they are no object.
+// metadataMap returns metadata as a map, for tools that know one. It is empty unless the metadata is an
+// object.
 func metadataMap(text json.RawMessage) types.AttributeValue {
 	if len(text) > 0 {
 		if m, ok := FromJSON(text).(*types.AttributeValueMemberM); ok {
@@ -68,8 +69,8 @@ func metadataMap(text json.RawMessage) types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: Item{}}
 }
 
-// decodeMetadata are a record's metadata as they were given, or as JSON what another tool
-// stored as a map; nil for none.
+// decodeMetadata returns a record's metadata as given or, if another tool stored a map, as JSON; nil without
+// metadata.
 func decodeMetadata(item Item) json.RawMessage {
 	if text := Text(item, attrMetadataText); text != "" && json.Valid([]byte(text)) {
 		return json.RawMessage(text)
@@ -87,9 +88,9 @@ func decodeMetadata(item Item) json.RawMessage {
 	return ToJSON(m)
 }
 
-// unmarshalMap undoes that a map was marshalled twice, as zae-limiter does: then each
-// value is a map of one entry, named by a type: {"team": {"S": "search"}}. The map itself
-// may be one too: {"M": {"team": {"S": "search"}}}. It is false for any other map.
+// unmarshalMap reverses the double marshalling of zae-limiter. Each value is then a map of one entry, named
+// by a type: {"team": {"S": "search"}}. The map itself may be one too: {"M": {"team": {"S": "search"}}}. It
+// returns false for any other map.
 func unmarshalMap(values Item) (*types.AttributeValueMemberM, bool) {
 	if inner, ok := values["M"].(*types.AttributeValueMemberM); ok && len(values) == 1 {
 		if m, ok := unmarshalValues(inner.Value); ok {
@@ -111,7 +112,7 @@ func unmarshalValues(values Item) (*types.AttributeValueMemberM, bool) {
 	return &types.AttributeValueMemberM{Value: m}, true
 }
 
-// unmarshal is a value that was marshalled twice, false for one that was not.
+// unmarshal reverses the double marshalling of a value; false for any other value.
 func unmarshal(value types.AttributeValue) (types.AttributeValue, bool) {
 	m, ok := value.(*types.AttributeValueMemberM)
 	if !ok || len(m.Value) != 1 {

@@ -7,7 +7,7 @@ import (
 	"github.com/dynalimit/dynalimit/fault"
 )
 
-// Attribute names of namespace records. None is in an index: GSI3 holds keys alone.
+// Attribute names of namespace records. They are not in an index: GSI3 has keys alone.
 const (
 	attrState        = "state"
 	attrRegisteredAt = "registered_at"
@@ -21,34 +21,34 @@ const (
 	namespaces = "NAMESPACES#"
 )
 
-// NamespaceRecord is what a namespace's #NAMESPACE item says.
+// NamespaceRecord is the content of a namespace's #NAMESPACE item.
 type NamespaceRecord struct {
 	Name  string
 	State fault.NamespaceState
-	// RegisteredAt and RegisteredBy say when it was registered, and by whom.
+	// RegisteredAt and RegisteredBy are the time and the author of the registration.
 	RegisteredAt time.Time
 	RegisteredBy string
-	// ChangedAt and ChangedBy say since when it has its state, and who gave it that.
-	// ChangedAt is in milliseconds, because a purge counts from it.
+	// ChangedAt and ChangedBy are the time and the author of the present state. ChangedAt is in milliseconds,
+	// because a purge counts from it.
 	ChangedAt time.Time
 	ChangedBy string
 	// Version counts the writes of the record.
 	Version int64
 }
 
-// Namespace is the key of the namespace's own record; ok is false without a namespace.
+// Namespace returns the key of the namespace's own record; ok is false without a namespace.
 func (k Keys) Namespace() (key Key, ok bool) {
 	space := strings.TrimSuffix(k.prefix, ownPrefix)
 	return Key{space + "SYSTEM#", skNamespace}, space != ""
 }
 
-// Namespaces is the partition of GSI3 that lists the namespaces of the table.
+// Namespaces returns the partition of GSI3 that lists the namespaces of the table.
 func (Keys) Namespaces() string { return namespaces }
 
-// Within reports whether a key lies in the namespace. No key does without one.
+// Within reports whether a key is in the namespace. It is false without a namespace.
 func (k Keys) Within(key Key) bool { return k.prefix != "" && strings.HasPrefix(key.PK, k.prefix) }
 
-// WithinPrefix is the condition of a read that only keys of the namespace meet.
+// WithinPrefix returns the condition of a read for keys of the namespace.
 func (k Keys) WithinPrefix() Statement {
 	b := newStatementBuilder()
 	b.require("begins_with(" + b.name(PK) + ", " + b.value(String(k.prefix)) + ")")
@@ -74,7 +74,7 @@ func EncodeNamespace(n NamespaceRecord) Item {
 	return item
 }
 
-// DecodeNamespace reads a namespace's record; ok is false for none.
+// DecodeNamespace reads a namespace's record; ok is false for an absent one.
 func DecodeNamespace(item Item) (n NamespaceRecord, ok bool) {
 	if len(item) == 0 {
 		return NamespaceRecord{}, false
@@ -95,8 +95,7 @@ func DecodeNamespace(item Item) (n NamespaceRecord, ok bool) {
 	return n, true
 }
 
-// NamespaceUnchanged is the condition that a record is as it was when old was read; nil
-// for no record.
+// NamespaceUnchanged returns the condition that a record is still as in old; nil for an absent record.
 func NamespaceUnchanged(old Item) Statement {
 	b := newStatementBuilder()
 	switch version := old[attrChangeCount]; {
@@ -111,7 +110,7 @@ func NamespaceUnchanged(old Item) Statement {
 	return withoutEmptyValues(b.build())
 }
 
-// NamespaceIsActive is the condition of a record under which the namespace may be changed.
+// NamespaceIsActive returns the condition of a record under which the namespace may be changed.
 func NamespaceIsActive() Statement {
 	b := newStatementBuilder()
 	b.compare(attrState, "=", String(string(fault.NamespaceActive)))

@@ -15,42 +15,41 @@ const (
 	attrResult    = "result"
 )
 
-// OperationKept is how long it is remembered that an operation was done.
+// OperationKept is the time for which a completed operation is remembered.
 const OperationKept = 30 * 24 * time.Hour
 
 // maxOperation bounds the id of an operation, in characters.
 const maxOperation = 128
 
-// Operation is the key of what an operation on an entity came to.
+// Operation returns the key of an operation on an entity.
 func (k Keys) Operation(entity, id string) Key { return Key{k.Entity(entity), skOperation + id} }
 
-// CheckOperation says what is wrong with the id of an operation, or "" if nothing is.
+// CheckOperation returns the error in the id of an operation, or "".
 func CheckOperation(id string) string { return checkIdentifier(id, maxOperation, true) }
 
-// Operation is something that is done once, whoever repeats it: what it was and what it
-// came to.
+// Operation is the record of an operation that is done once, even if it is repeated, with its result.
 type Operation struct {
-	// ID names it among the operations of the entity.
+	// ID identifies it among the operations of the entity.
 	ID string
 	// Entity and Resource name the bucket.
 	Entity, Resource string
-	// Action and Arguments say what was asked for; who repeats it asks for the same.
+	// Action and Arguments identify the operation; a retry must repeat both.
 	Action, Arguments string
-	// Result is what it came to, as JSON.
+	// Result is the result, as JSON.
 	Result string
-	// By is the principal, empty for nobody known, and At when it was done.
+	// By is the principal; empty if it is unknown. At is the time of the operation.
 	By string
 	At time.Time
 }
 
-// OperationUndone is the condition that an operation was not done before.
+// OperationUndone returns the condition that an operation was not done before.
 func OperationUndone() Statement {
 	b := newStatementBuilder()
 	b.absent(PK)
 	return b.build()
 }
 
-// Item returns the item of an operation that is done.
+// Item returns the item of a completed operation.
 func (o Operation) Item(k Keys) Item {
 	item := k.Operation(o.Entity, o.ID).Attributes()
 	item[attrOperation] = String(o.ID)
@@ -67,7 +66,7 @@ func (o Operation) Item(k Keys) Item {
 	return item
 }
 
-// DecodeOperation reads the item of an operation; false for none.
+// DecodeOperation reads the item of an operation; false for an absent one.
 func DecodeOperation(item Item) (o Operation, ok bool) {
 	if len(item) == 0 {
 		return Operation{}, false

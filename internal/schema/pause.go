@@ -1,8 +1,7 @@
 package schema
 
-// PauseUntil is the update that makes an instant, in Unix ms, until which nothing is taken from a
-// bucket a later one. One beyond latest was written by a wrong clock, and is replaced. It makes no
-// bucket.
+// PauseUntil returns the update that extends a bucket's pause until an instant, in Unix ms. A stored instant
+// beyond latest came from a wrong clock, and is replaced. The update makes no bucket.
 func PauseUntil(until, latest int64) Statement {
 	b := newStatementBuilder()
 	at := b.value(Number(until))
@@ -12,7 +11,7 @@ func PauseUntil(until, latest int64) Statement {
 	return b.build()
 }
 
-// LiftPause is the update that ends a bucket's pause. It makes no bucket.
+// LiftPause returns the update that ends a bucket's pause. It makes no bucket.
 func LiftPause() Statement {
 	b := newStatementBuilder()
 	b.setValue(attrPause, Number(0))

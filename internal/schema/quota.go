@@ -9,30 +9,29 @@ import (
 	"github.com/dynalimit/dynalimit/internal/calendar"
 )
 
-// A calendar quota has attributes of its own in a bucket: q_{name}_tk, _bx, _tc and _up are what
-// those of a token bucket are, _w is the ordinal of the window that it was opened for, and _z
-// says which windows: "day America/Los_Angeles". Within a window it regains nothing, so that rf
-// plays no part: each write requires the window.
+// A calendar quota has attributes of its own in a bucket. q_{name}_tk, _bx, _tc and _up are like those of a
+// token bucket, _w is the ordinal of its open window, and _z has its windows: "day America/Los_Angeles".
+// Within a window it regains nothing, so it ignores rf: each write requires the window.
 const quotaPrefix = "q_"
 
-// fieldWindow and fieldWindows end the names of the two attributes that only quotas have.
+// fieldWindow and fieldWindows are the suffixes of the two attributes that only quotas have.
 const (
 	fieldWindow  = "w"
 	fieldWindows = "z"
 )
 
-// kindPrefix begins the attributes of configuration that are of limits besides token buckets.
+// kindPrefix is the prefix of configuration attributes of limits other than token buckets.
 const kindPrefix = "k_"
 
-// In configuration k_{name}_n is what a quota allows in each window, in whole tokens, _w the
-// unit of its windows and _z their time zone. _u is "usd" for money, in micro-dollars, and
-// "usd/model" for money that each model is to have its own of.
+// In configuration k_{name}_n is the allowance of a quota in each window, in whole tokens, _w the unit of its
+// windows and _z their time zone. _u is "usd" for money, in micro-dollars, and "usd/model" for money per
+// model.
 const (
 	fieldAllowed = "n"
 	fieldUnit    = "w"
 	fieldZone    = "z"
 	fieldMoney   = "u"
-	// Of any limit k_{name}_d is how far below 0 corrections may take it, in whole tokens.
+	// Of any limit k_{name}_d is the deepest debt from corrections, in whole tokens.
 	fieldMaxDebt = "d"
 	// Of any limit k_{name}_s is true if it is in shadow.
 	fieldShadow = "s"
@@ -52,7 +51,7 @@ type storedQuota struct {
 	perModel     bool
 }
 
-// splitQuota splits an attribute of configuration that is of a quota; false for another.
+// splitQuota splits a configuration attribute of a quota; false for any other attribute.
 func splitQuota(attr string) (name, field string, ok bool) {
 	rest, ok := strings.CutPrefix(attr, kindPrefix)
 	i := strings.LastIndexByte(rest, '_')
@@ -66,16 +65,16 @@ func splitQuota(attr string) (name, field string, ok bool) {
 	return "", "", false
 }
 
-// A level may raise a token bucket until an instant: k_{name}_rn is the capacity until then in whole
-// tokens, _rt the end in Unix seconds, and _rp the refill period of the limit that it raises, in
-// seconds. A limit with another period, or of another kind, is not raised.
+// A level may raise a token bucket until an instant. k_{name}_rn is the capacity until then in whole tokens,
+// _rt the end in Unix seconds, and _rp the refill period of the raised limit, in seconds. A limit with
+// another period, or of another kind, is not raised.
 const (
 	fieldRaised      = "rn"
 	fieldRaiseEnds   = "rt"
 	fieldRaisePeriod = "rp"
 )
 
-// splitRaise splits an attribute of configuration that is of a raise; false for another.
+// splitRaise splits a configuration attribute of a raise; false for any other attribute.
 func splitRaise(attr string) (name, field string, ok bool) {
 	rest, ok := strings.CutPrefix(attr, kindPrefix)
 	i := strings.LastIndexByte(rest, '_')
@@ -101,7 +100,7 @@ func (q storedQuota) put(item Item) {
 	}
 }
 
-// quotasIn are the quotas that an item of configuration has.
+// quotasIn returns the quotas of a configuration item.
 func quotasIn(item Item) (quotas []storedQuota, err error) {
 	d := decoder{item: item}
 	for attr := range item {
@@ -123,8 +122,7 @@ func quotasIn(item Item) (quotas []storedQuota, err error) {
 	return quotas, d.err
 }
 
-// unknownQuota reports whether an attribute is of a quota that is of a later version: its unit
-// is none that is known, or it has no amount.
+// unknownQuota reports whether a quota is of a later version: its unit is unknown, or it has no amount.
 func unknownQuota(item Item, name string) bool {
 	prefix := kindPrefix + name + "_"
 	if unit := Text(item, prefix+fieldMoney); unit != "" && unit != money && unit != perModel {
@@ -139,8 +137,8 @@ func unknownQuota(item Item, name string) bool {
 	return item[prefix+fieldAllowed] == nil || !slices.Contains(calendar.Units(), Text(item, prefix+fieldUnit))
 }
 
-// quotaRate is what a quota in a bucket allows: burst in each of the windows that an attribute
-// says; a zero rate if there is none.
+// quotaRate returns the rate of a quota in a bucket: burst in each of the windows in an attribute; a zero
+// rate without windows.
 func (d *decoder) quotaRate(burst int64, attr string) (r bucket.Rate) {
 	text := Text(d.item, attr)
 	if text == "" {

@@ -14,28 +14,26 @@ const (
 	attrResources     = "resources"
 )
 
-// Resources is the key of the set of resources that have limits.
+// Resources returns the key of the set of resources that have limits.
 func (k Keys) Resources() Key { return Key{k.prefix + "SYSTEM#", skResources} }
 
-// EntityResources is the key of the item that counts, per resource, the
-// entities with limits for it.
+// EntityResources returns the key of the item that counts the entities with limits, per resource.
 func (k Keys) EntityResources() Key { return Key{k.prefix + "SYSTEM#", skEntityResources} }
 
-// Plans is the partition of the index that lists the configurations of plans.
+// Plans returns the partition of the index that lists the configurations of plans.
 func (k Keys) Plans() string { return k.prefix + "PLANS#" }
 
-// Countable says whether entities with limits for a resource can be counted: not under a
-// name that is a key's.
-// An index takes no number as a key.
+// Countable reports whether entities with limits for a resource can be counted. A resource with the name of a
+// key attribute cannot, because an index takes no number as a key.
 func Countable(resource string) bool { return !slices.Contains(Uncounted(), resource) }
 
-// Uncounted are the resources that are not Countable.
+// Uncounted returns the resources that are not Countable.
 func Uncounted() []string {
 	return []string{PK, SK, GSI1PK, GSI1SK, GSI2PK, GSI2SK, GSI3PK, GSI3SK}
 }
 
-// CountConfigs returns the update that adds to the numbers of entities with limits, by
-// resource; false if nothing is to be counted.
+// CountConfigs returns the update that adds to the numbers of entities with limits, by resource; false if
+// there is nothing to count.
 func CountConfigs(counts map[string]int64) (Statement, bool) {
 	b := newStatementBuilder()
 	for _, resource := range slices.Sorted(maps.Keys(counts)) {
@@ -46,8 +44,8 @@ func CountConfigs(counts map[string]int64) (Statement, bool) {
 	return b.build(), len(b.add) > 0
 }
 
-// ListResources returns the update that adds resources to the set of those with limits,
-// or removes them from it.
+// ListResources returns the update that adds resources to the set of those with limits, or removes them from
+// it.
 func ListResources(names []string, remove bool) Statement {
 	b := newStatementBuilder()
 	verb := "ADD "
@@ -58,7 +56,7 @@ func ListResources(names []string, remove bool) Statement {
 	return Statement{Update: update, Names: b.names, Values: b.values}
 }
 
-// CountedResources are the resources that entities have limits for, by name.
+// CountedResources returns the resources with limits of entities, by name.
 func CountedResources(item Item) []string {
 	var resources []string
 	for name, v := range item {
@@ -70,7 +68,7 @@ func CountedResources(item Item) []string {
 	return resources
 }
 
-// ResourceNames lists the resources that have limits.
+// ResourceNames returns the resources that have limits.
 func ResourceNames(item Item) []string {
 	if set, ok := item[attrResources].(*types.AttributeValueMemberSS); ok {
 		return set.Value
@@ -78,8 +76,7 @@ func ResourceNames(item Item) []string {
 	return nil
 }
 
-// Uncount returns the update that drops the count of a resource that no entity
-// has limits for any more.
+// Uncount returns the update that drops the count of a resource once it is 0.
 func Uncount(resource string) Statement {
 	b := newStatementBuilder()
 	b.drop(resource)

@@ -8,22 +8,21 @@ import (
 	"github.com/dynalimit/dynalimit/internal/bucket"
 )
 
-// SpendLimit is what a Spend does to one limit.
+// SpendLimit is the change of one limit by a Spend.
 type SpendLimit struct {
-	// Index is the limit's place in the image's set.
+	// Index is the position of the limit in the image's set.
 	Index int
-	// Update holds the change of the tokens and its bounds.
+	// Update is the change of the tokens and its bounds.
 	bucket.Update
-	// Consumed is the change of the counter, and Passed that of the part of it that a
-	// level above counts too.
+	// Consumed is the change of the counter, and Passed that of the part of it that a level above counts too.
 	Consumed, Passed int64
-	// Backs means that something is given back to the tokens.
+	// Backs means that tokens are given back.
 	Backs bool
 }
 
-// livesOf says how the limit's lives are required: not at all, the first one, or another one.
-// What is given back to a quota, or to a limit that has been one, has to meet the life that it was
-// taken in. A bucket that never has been anything else is known by its refill instant.
+// livesOf returns the required life of the limit: any, the first one, or another one. A give-back to a quota,
+// or to a limit that has been one, must meet the life from which it was taken. For a limit that was always a
+// token bucket the refill instant is enough.
 func (l *SpendLimit) livesOf(stored *Stored) livesRule {
 	switch {
 	case !l.Backs || !stored.IsQuota() && stored.Life == 0:
@@ -34,7 +33,7 @@ func (l *SpendLimit) livesOf(stored *Stored) livesRule {
 	return laterLife
 }
 
-// livesRule is what a spend requires of a limit's life.
+// livesRule is a spend's requirement of a limit's life.
 type livesRule uint8
 
 const (
@@ -43,19 +42,18 @@ const (
 	laterLife
 )
 
-// Spend is the usual write. It changes the tokens and counters of some limits and leaves
-// the refill instant as it is, so that spends of different clients commute.
+// Spend is the usual write. It changes the tokens and counters of some limits and leaves the refill instant
+// unchanged, so that spends of different clients commute.
 type Spend struct {
 	Seen *Image
 	// Limits in index order, at least one.
 	Limits []SpendLimit
-	// LaterRefill accepts a later refill instant than the seen one, too. It is set for
-	// an adjust whose bounds hold for any instant (High must allow no excess).
+	// LaterRefill also accepts a later refill instant than the seen one. It is set for an adjust with bounds
+	// that hold for any instant (High must allow no excess).
 	LaterRefill bool
-	// TTL is the earliest expiry that the write may leave; 0 if it may leave any.
+	// TTL is the earliest expiry that the write may leave; 0 for any.
 	TTL int64
-	// Backs means that the write gives something back, so the item must be the
-	// incarnation that was seen.
+	// Backs means that the write gives tokens back, so the item must be the same incarnation as the image.
 	Backs bool
 	Op    Op
 }
@@ -116,7 +114,7 @@ func (s *Spend) Statement() Statement {
 	return Statement{Update: text.update, Condition: text.condition, Names: text.names, Values: values}
 }
 
-// quotaValues puts the values of that text.
+// quotaValues puts the values of a quota's text.
 func (l *SpendLimit) quotaValues(window int64, number func(int64) types.AttributeValue, put func(types.AttributeValue)) {
 	put(number(l.Add))
 	put(number(l.Consumed))
@@ -139,13 +137,13 @@ type numbers struct {
 	few     [384]byte
 }
 
-// prepare makes room for the values, at most so many.
+// prepare makes room for at most most values.
 func (n *numbers) prepare(most int) {
 	n.members = make([]types.AttributeValueMemberN, 0, most)
 	n.ends, n.digits = n.fewEnds[:0], n.few[:0]
 }
 
-// value returns a value that is whole once finish has been called.
+// value returns a value. It is complete only after finish.
 func (n *numbers) value(v int64) types.AttributeValue {
 	n.digits = strconv.AppendInt(n.digits, v, 10)
 	n.ends = append(n.ends, uint32(len(n.digits))) //nolint:gosec // an item of 400 KB holds no more
@@ -165,19 +163,19 @@ func (n *numbers) finish() {
 type GiveBackLimit struct {
 	Name   string
 	Amount int64
-	// Lapsed is taken off the counter and not returned to the tokens: it was debited
-	// ahead of calls and never used.
+	// Lapsed is taken off the counter and not returned to the tokens: these tokens were prefetched and never
+	// used.
 	Lapsed int64
 	// Passed is the part of both that a level above counted too.
 	Passed int64
-	// Quota means that it is one, and Window is the one from which Amount was taken.
+	// Quota means that the limit is a quota. Window is the window from which Amount was taken.
 	Quota  bool
 	Window bucket.WindowID
 }
 
-// GiveBack is the write that only gives tokens back. It needs no image and commutes with
-// every other write. It requires that the limits exist in the incarnation from which
-// they were taken, and its op rule makes it land at most once.
+// GiveBack is the write that only gives tokens back. It needs no image and commutes with every other write.
+// It requires the limits to exist in the incarnation from which the tokens were taken, and its op rule makes
+// it land at most once.
 type GiveBack struct {
 	Incarnation []byte
 	Limits      []GiveBackLimit
@@ -202,7 +200,7 @@ func (g *GiveBack) Statement() Statement {
 	return b.build()
 }
 
-// takenIn requires a limit to be in the window, and in the life, in which something was taken.
+// takenIn requires a limit to be in the window and the life of a take.
 func (b *statementBuilder) takenIn(a limitAttrs, w bucket.WindowID) {
 	if a.isQuota() {
 		b.compare(a.window, "=", Number(w.Ordinal()))
@@ -210,9 +208,8 @@ func (b *statementBuilder) takenIn(a limitAttrs, w bucket.WindowID) {
 	b.inLife(a, w.Life())
 }
 
-// addPassed adds to the part of a counter that a level above counts too. Nothing is
-// written where there is none, so that a bucket that nothing is above has no such
-// attribute.
+// addPassed adds to the part of a counter that a level above counts too. It writes nothing for 0, so that a
+// bucket without a level above does not get the attribute.
 func (b *statementBuilder) addPassed(a limitAttrs, n int64) {
 	if n != 0 {
 		b.addNumber(a.passed, n)

@@ -2,25 +2,25 @@ package schema
 
 import "sync"
 
-// maxSpendTexts bounds the texts remembered by a registry. A service uses a few
-// dozen; one of 20 limits takes 9 KB.
+// maxSpendTexts bounds the texts cached by a registry. A service uses a few dozen; one of 20 limits takes 9
+// KB.
 const maxSpendTexts = 2048
 
-// spendText is the text of a spend: built once for each shape.
+// spendText is the text of a spend, built once for each shape.
 type spendText struct {
 	update, condition string
 	names             map[string]string
 	places            []string // value placeholders in the order of Statement
 }
 
-// textKey is what the text of a spend depends on.
+// textKey identifies the text of a spend.
 type textKey struct {
 	set   *LimitSet
 	shape string
 }
 
-// spendTexts remembers the texts of spends. When there are too many it forgets
-// them all: those in use are built again at their next use.
+// spendTexts caches the texts of spends. When there are too many it drops all of them. Texts in use are built
+// again.
 type spendTexts struct {
 	mu    sync.RWMutex
 	known map[textKey]*spendText
@@ -46,8 +46,8 @@ func (t *spendTexts) of(s *Spend, shape []byte) *spendText {
 	return text
 }
 
-// shape appends what the text depends on, beside the set: the options of the
-// write, then each limit with its form.
+// shape appends the parts of a spend that decide its text, apart from the set: the options of the write, then
+// each limit with its form.
 func (s *Spend) shape(b []byte) []byte {
 	flag := func(set bool, bit byte) byte {
 		if set {
@@ -59,13 +59,12 @@ func (s *Spend) shape(b []byte) []byte {
 		flag(s.Backs, 4)|flag(s.Backs && s.Seen.Incarnation != nil, 8))
 	for i := range s.Limits {
 		l := &s.Limits[i]
-		b = append(b, byte(l.Index>>8), byte(l.Index), flag(l.HasLow, 1)|flag(l.Full, 2)|flag(l.Passed != 0, 4)|byte(l.livesOf(&s.Seen.Limits[l.Index]))<<3) // 400 KB hold fewer than 2^16
+		b = append(b, byte(l.Index>>8), byte(l.Index), flag(l.HasLow, 1)|flag(l.Full, 2)|flag(l.Passed != 0, 4)|byte(l.livesOf(&s.Seen.Limits[l.Index]))<<3) // an item of 400 KB has fewer than 2^16
 	}
 	return b
 }
 
-// text builds the text of a spend; the values are bound in the order in which
-// Statement puts them.
+// text builds the text of a spend. Its placeholders are in the order in which Statement puts the values.
 func (s *Spend) text() *spendText {
 	b := newStatementBuilder()
 	text := &spendText{}
@@ -147,7 +146,7 @@ func (l *SpendLimit) passedText(b *statementBuilder, a limitAttrs, take func() s
 	}
 }
 
-// quotaText adds a quota's part to the text of a spend: its window, and the least that it must hold.
+// quotaText adds a quota's part to the text of a spend: its window, and its least tokens.
 func (l *SpendLimit) quotaText(b *statementBuilder, a limitAttrs, take func() string) {
 	b.add = append(b.add, b.name(a.tokens)+" "+take(), b.name(a.consumed)+" "+take())
 	l.passedText(b, a, take)

@@ -7,26 +7,24 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Statement is a conditional update. Names may be shared between statements and
-// must not be changed.
+// Statement is a conditional update. Statements may share Names, so they must not be changed.
 type Statement struct {
 	Update, Condition string
 	Names             map[string]string
 	Values            map[string]types.AttributeValue
 }
 
-// OpRule says what a write requires of its op slot, so that it lands once.
+// OpRule is the condition of a write on its op slot, so that it lands once.
 type OpRule uint8
 
 const (
-	// OpAny requires nothing: the first try of a take, the only try of a
-	// give-back whose slot another client wrote last.
+	// OpAny requires nothing. It is for the first try of a take, and for the only try of a give-back after
+	// another client's write to the slot.
 	OpAny OpRule = iota
-	// OpLast requires the slot to hold Last, the client's own last write: every
-	// try of a give-back that may be resent.
+	// OpLast requires the slot to hold Last, the client's own last write. It is for every try of a give-back
+	// that may be resent.
 	OpLast
-	// OpNotMine requires the slot not to hold this operation: the resend of a
-	// take.
+	// OpNotMine requires the slot not to hold this operation. It is for the resend of a take.
 	OpNotMine
 )
 
@@ -34,17 +32,16 @@ const (
 type Op struct {
 	Slot int
 	Rule OpRule
-	// ID is what the slot will hold: the operation and, in its last byte, the
-	// try.
+	// ID is the new content of the slot: the operation and, in its last byte, the try.
 	ID []byte
-	// Last is what OpLast requires.
+	// Last is the content that OpLast requires.
 	Last []byte
 }
 
-// operation is the id without the try.
+// operation returns the id without the try.
 func (o Op) operation() []byte { return o.ID[:len(o.ID)-1] }
 
-// required is the value the rule compares the slot with.
+// required returns the value that the rule compares with the slot.
 func (o Op) required() []byte {
 	if o.Rule == OpLast {
 		return o.Last
@@ -95,7 +92,7 @@ func (b *statementBuilder) drop(attr string) { b.remove = append(b.remove, b.nam
 
 func (b *statementBuilder) require(cond string) { b.conds = append(b.conds, cond) }
 
-// compare requires attr op value.
+// compare requires the comparison of attr with v by op.
 func (b *statementBuilder) compare(attr, op string, v types.AttributeValue) {
 	b.require(b.name(attr) + " " + op + " " + b.value(v))
 }
@@ -106,8 +103,7 @@ func (b *statementBuilder) absent(attr string) {
 	b.require("attribute_not_exists(" + b.name(attr) + ")")
 }
 
-// incarnation requires the item to be that of a create's id, or, when nil, of
-// none.
+// incarnation requires the item to be the incarnation with a create's id or, for nil, to have no incarnation.
 func (b *statementBuilder) incarnation(id []byte) {
 	if id == nil {
 		b.absent(attrIncarnation)
@@ -116,7 +112,7 @@ func (b *statementBuilder) incarnation(id []byte) {
 	b.compare(attrIncarnation, "=", Bytes(id))
 }
 
-// op records the write in its slot and requires what its rule says.
+// op records the write in its slot and adds the condition of its rule.
 func (b *statementBuilder) op(o Op) {
 	slot := opAttrs[o.Slot]
 	b.setValue(slot, Bytes(o.ID))

@@ -15,55 +15,54 @@ const (
 	attrTailDone   = "finished"
 )
 
-// TailCheckpointKept is how long a checkpoint stays after it was written: a stream keeps
-// its records for a day, and its shards not much longer.
+// TailCheckpointKept is the time for which a checkpoint stays after its write. A stream keeps its records for
+// a day, and its shards not much longer.
 const TailCheckpointKept = 3 * 24 * time.Hour
 
-// TailKeys builds the keys of what those who follow the table's stream under one name
-// remember. They are in a partition of their own, outside of every namespace, because the
-// stream is of the whole table.
+// TailKeys builds the keys of the state of the stream's followers with one name. The items are in a partition
+// of their own, outside of every namespace, because the stream covers the whole table.
 type TailKeys struct{ Name string }
 
-// Partition has all of it.
+// Partition returns the partition of all these items.
 func (k TailKeys) Partition() string { return tailPrefix + k.Name }
 
-// Checkpoint is the key of how far a shard was read.
+// Checkpoint returns the key of a shard's checkpoint.
 func (k TailKeys) Checkpoint(s StreamShard) Key { return Key{k.Partition(), skCheckpoint + s.text()} }
 
-// Checkpoints is what the sort keys of all checkpoints begin with.
+// Checkpoints returns the common prefix of the sort keys of all checkpoints.
 func (k TailKeys) Checkpoints() string { return skCheckpoint }
 
-// Lease is the key of the lease of whoever follows the stream.
+// Lease returns the key of the lease of the stream's follower.
 func (k TailKeys) Lease() Key { return Key{k.Partition(), skLease} }
 
-// OfTail reports whether an item is what followers of a stream remember.
+// OfTail reports whether an item is state of the stream's followers.
 func OfTail(key Key) bool { return strings.HasPrefix(key.PK, tailPrefix) }
 
-// StreamShard names a shard.
+// StreamShard identifies a shard.
 type StreamShard struct {
-	// Stream is the stream's label, Shard the shard's id.
+	// Stream is the label of the stream, Shard the id of the shard.
 	Stream, Shard string
 }
 
 func (s StreamShard) text() string { return s.Stream + "#" + s.Shard }
 
-// TailShardOf is the shard of the key of a checkpoint.
+// TailShardOf returns the shard in the key of a checkpoint.
 func TailShardOf(key Key) StreamShard {
 	stream, shard, _ := strings.Cut(strings.TrimPrefix(key.SK, skCheckpoint), "#")
 	return StreamShard{stream, shard}
 }
 
-// TailCheckpoint is how far a shard was read.
+// TailCheckpoint is the position up to which a shard was read.
 type TailCheckpoint struct {
-	// Number is the sequence number of the last record that was processed, as the stream
-	// writes it, "" for none; Seq is the same as texts compare.
+	// Number is the sequence number of the last processed record, in the form of the stream; "" before the
+	// first. Seq is the same in a form that sorts as text.
 	Number, Seq string
-	// Finished says that the shard has ended and that all of it was processed.
+	// Finished means that the shard has ended and was processed completely.
 	Finished bool
 }
 
-// Advance is the statement that moves a checkpoint forward, at a time in seconds since
-// 1970. It is refused if the stored one is further, or as far and not less finished.
+// Advance returns the statement that moves a checkpoint forward, at a time in seconds since 1970. It is
+// refused if the stored one is further, or as far and not less finished.
 func (c TailCheckpoint) Advance(now int64) Statement {
 	b := newStatementBuilder()
 	seq, _ := Sequence("0" + c.Number)
@@ -80,7 +79,7 @@ func (c TailCheckpoint) Advance(now int64) Statement {
 	return b.build()
 }
 
-// DecodeTailCheckpoint reads a checkpoint; the zero one from no item.
+// DecodeTailCheckpoint reads a checkpoint; the zero one from an absent item.
 func DecodeTailCheckpoint(item Item) TailCheckpoint {
 	done, _ := item[attrTailDone].(*types.AttributeValueMemberBOOL)
 	return TailCheckpoint{Number: Text(item, attrTailNumber), Seq: Text(item, attrUsageSeq), Finished: done != nil && done.Value}

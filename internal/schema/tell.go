@@ -2,34 +2,34 @@ package schema
 
 import "github.com/dynalimit/dynalimit/internal/bucket"
 
-// TellLimit is what a Tell does to one limit.
+// TellLimit is the change of one limit by a Tell.
 type TellLimit struct {
-	// Name is the limit's.
+	// Name is the name of the limit.
 	Name string
-	// Count is added to the counter alone, and may be below 0. Back is returned to the
-	// tokens and taken off the counter. Take is the part of Count that a quota is charged.
+	// Count is added to the counter alone, and may be negative. Back is returned to the tokens and taken off
+	// the counter. Take is the part of Count that a quota is charged.
 	Count, Back, Take int64
 	// Passed is the change of the part of the counter that a level above counts too.
 	Passed int64
-	// Quota means that it is one, and Window is the one from which Back was taken; of Take alone
-	// its ordinal counts.
+	// Quota means that the limit is a quota. Window is the window from which Back was taken; for Take only
+	// its ordinal matters.
 	Quota  bool
 	Window bucket.WindowID
-	// Opens means that Window is a later one than the quota was seen in: it is opened, with Put
-	// tokens, which Take is taken from.
+	// Opens means that Window is later than the seen one. The write opens it with Put tokens, from which Take
+	// is already taken.
 	Opens bool
 	Seen  Stored
 	Put   int64
 }
 
-// Tell is the write that tells a bucket what was counted without it, and gives back what it
-// could not be given before. It needs no image and commutes with every other write. It is
-// written beside the bucket's lane, so it leaves the op slots alone, and it is sent once:
-// nothing would recognise it. It requires that the limits exist; if it gives back, also that
-// the bucket is the incarnation that was taken from.
+// Tell is the write of a bucket's pending updates: usage counted without the bucket, and give-backs that
+// could not be written before. It needs no image and commutes with every other write. It is not written by
+// the bucket's lane, so it leaves the op slots unchanged. It is sent once, because a retry could not
+// recognise it. It requires the limits to exist and, for a give-back, the bucket to be the incarnation of the
+// take.
 type Tell struct {
 	Incarnation []byte
-	// Backs means that something is given back to that incarnation, or comes off its counter.
+	// Backs means that tokens go back to that incarnation, or come off its counter.
 	Backs  bool
 	Limits []TellLimit
 }
@@ -50,7 +50,7 @@ func (t *Tell) Statement() Statement {
 	return b.build()
 }
 
-// tokens writes what becomes of a limit's tokens.
+// tokens writes the change of a limit's tokens.
 func (l *TellLimit) tokens(b *statementBuilder, a limitAttrs) {
 	if l.Opens {
 		b.inWindow(a, int64(l.Seen.Window), l.Window.Ordinal())

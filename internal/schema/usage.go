@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// UsageShards is how many partitions of the index list the snapshots of an hour.
+// UsageShards is the number of partitions of the index that list the snapshots of an hour.
 const UsageShards = 16
 
 const (
@@ -24,52 +24,50 @@ const (
 	attrUsageSeq    = "seq"
 	hourly          = "hourly"
 
-	// usagePrefix begins every counter of a snapshot, so that no limit's name collides with
-	// an attribute.
+	// usagePrefix is the prefix of every counter of a snapshot, so that no limit's name collides with an
+	// attribute.
 	usagePrefix  = "u_"
-	fieldNet     = "n" // what was consumed, in millitokens
+	fieldNet     = "n" // the consumption, in millitokens
 	fieldFirst   = "f" // the counter before the first record
 	fieldLast    = "l" // the counter after the last record
-	fieldDropped = "d" // what the counters of buckets held when they went
-	fieldMissing = "m" // what the counter grew by without a record
-	fieldUnseen  = "e" // how many of its ends no record showed
-	fieldGap     = "g" // what it grew by since an hour before without a record, once the hour is closed
+	fieldDropped = "d" // the last values of the counters of deleted buckets
+	fieldMissing = "m" // the growth of the counter without a record
+	fieldUnseen  = "e" // the number of its ends without a record
+	fieldGap     = "g" // the growth since an hour before without a record, once the hour is closed
 )
 
-// Usage is the key of what an entity consumed of a resource in an hour.
+// Usage returns the key of an entity's usage of a resource in an hour.
 func (k Keys) Usage(entity, resource string, hour time.Time) Key {
 	return Key{k.Entity(entity), skUsagePrefix + resource + "#" + hour.UTC().Format(hourLayout)}
 }
 
-// UsageHour is a partition of the index of entity configurations that lists the snapshots
-// of an hour.
+// UsageHour returns a partition of the index of entity configurations that lists the snapshots of an hour.
 func (k Keys) UsageHour(hour time.Time, shard int) string {
 	return k.prefix + "USAGE#" + hour.UTC().Format(hourLayout) + "#" + strconv.Itoa(shard)
 }
 
-// BucketOf takes the key of a bucket apart; false for the key of something else.
+// BucketOf splits the key of a bucket; false for any other key.
 func BucketOf(key Key) (k Keys, entity, resource string, ok bool) {
 	resource, isBucket := BucketResource(key.SK)
 	k, kind, entity, known := splitPartition(key.PK)
 	return k, entity, resource, isBucket && known && kind == "ENTITY#" && entity != ""
 }
 
-// passedMark ends the name of the counter of what a level above counted of a limit, too. No
-// name of a limit has it.
+// passedMark is the suffix of the counter of the part of a limit that a level above counted too. No limit's
+// name has it.
 const passedMark = "^"
 
-// PassedOn is the name of the counter of what a level above counted of a limit, too.
+// PassedOn returns the name of the counter of the part of a limit that a level above counted too.
 func PassedOn(limit string) string { return limit + passedMark }
 
-// CounterOf is the limit that a counter is of; passed says that it is the one of what a level
-// above counted too.
+// CounterOf returns the limit of a counter. passed means that it counts the part that a level above counted
+// too.
 func CounterOf(counter string) (limit string, passed bool) {
 	return strings.CutSuffix(counter, passedMark)
 }
 
-// Counters are the total consumption of each limit that a bucket holds, in millitokens, and
-// under the name PassedOn what of it a level above counted too. It fails for a counter that
-// is no integer of 64 bits.
+// Counters returns the total consumption of each limit of a bucket, in millitokens. Under the name PassedOn
+// it has the part that a level above counted too. It fails for a counter that is not an integer of 64 bits.
 func Counters(item Item) (map[string]int64, error) {
 	counters := map[string]int64{}
 	d := decoder{item: item}
@@ -85,16 +83,16 @@ func Counters(item Item) (map[string]int64, error) {
 	return counters, d.err
 }
 
-// ClaimedSince reports whether the refill instant of a bucket was moved since a moment, as far
-// as the bucket says when it was; never that of no bucket.
+// ClaimedSince reports whether the refill instant of a bucket was moved since a moment. It returns true for a
+// bucket without that instant, and false for an absent bucket.
 func ClaimedSince(item Item, at time.Time) bool {
 	d := decoder{item: item}
 	refilled, there := d.number(attrRefilled)
 	return item != nil && (!there || refilled >= at.UnixMilli())
 }
 
-// Sequence is a sequence number as snapshots hold it, so that texts compare as the numbers
-// do; false if it is none.
+// Sequence returns a sequence number in the form of snapshots, so that texts sort like the numbers; false for
+// any other text.
 func Sequence(number string) (string, bool) {
 	digits := strings.TrimLeft(number, "0")
 	if number == "" || len(digits) > sequenceDigits || strings.Trim(digits, "0123456789") != "" {
@@ -103,7 +101,7 @@ func Sequence(number string) (string, bool) {
 	return strings.Repeat("0", sequenceDigits-len(digits)) + digits, true
 }
 
-// isSequence reports whether a text is a number as Sequence has it.
+// isSequence reports whether a text is a number in the form of Sequence.
 func isSequence(text string) bool {
 	return len(text) == sequenceDigits && strings.Trim(text, "0123456789") == ""
 }
@@ -111,23 +109,23 @@ func isSequence(text string) bool {
 // sequenceDigits bounds a sequence number of a stream.
 const sequenceDigits = 40
 
-// UsageSpan is what happened to the counter of one limit over some records.
+// UsageSpan is the change of the counter of one limit over some records.
 type UsageSpan struct {
 	Limit string
-	// Net is what was consumed, in millitokens, negative if more was given back.
+	// Net is the consumption, in millitokens. It is negative if give-backs were larger.
 	Net int64
-	// First is the counter before the first of the records, Last that after the last one.
+	// First is the counter before the first of the records, Last the counter after the last one.
 	First, Last int64
-	// Dropped is the sum of what the counter held when its bucket or the limit went.
+	// Dropped is the sum of the last values of the counter at the end of its bucket or of the limit.
 	Dropped int64
-	// Missing is what the counter grew by without a record.
+	// Missing is the growth of the counter without a record.
 	Missing int64
-	// Unseen is how often it began anew although no record showed its end: what was
-	// consumed between the two is not known.
+	// Unseen counts the restarts of the counter without a record of its end. The consumption between end and
+	// restart is unknown.
 	Unseen int64
 }
 
-// Then is the span followed by a later one, with what is missing between them.
+// Then returns the span followed by a later one, with the amounts missing between them.
 func (s UsageSpan) Then(next UsageSpan) UsageSpan {
 	next = next.Since(s.Last)
 	s.Net += next.Net
@@ -138,8 +136,8 @@ func (s UsageSpan) Then(next UsageSpan) UsageSpan {
 	return s
 }
 
-// Since is the span with what is missing since the counter was last seen. One that is at 0
-// then, and was not, is taken to have begun anew: nothing tells of a limit that begins at 0.
+// Since returns the span with the amounts missing since the counter was at last. A counter that fell to 0 is
+// taken to have restarted, because no record shows a limit that begins at 0.
 func (s UsageSpan) Since(last int64) UsageSpan {
 	switch {
 	case s.First != 0:
@@ -153,7 +151,7 @@ func (s UsageSpan) Since(last int64) UsageSpan {
 // Whole reports whether nothing is known to be missing.
 func (s UsageSpan) Whole() bool { return s.Missing == 0 && s.Unseen == 0 }
 
-// snapshot sets what every snapshot has besides its counters.
+// snapshot sets the common attributes of snapshots, apart from counters.
 func (b *statementBuilder) snapshot(k Keys, entity, resource string, hour time.Time, expires int64) {
 	b.setValue(attrEntity, String(entity))
 	b.setValue(attrResource, String(resource))
@@ -166,17 +164,17 @@ func (b *statementBuilder) snapshot(k Keys, entity, resource string, hour time.T
 	}
 }
 
-// UsageSnapshot is what an entity consumed of a resource in an hour.
+// UsageSnapshot is an entity's usage of a resource in an hour.
 type UsageSnapshot struct {
 	Hour   time.Time
 	Seq    string
 	Events int64
-	// Spans are those of its limits, by name.
+	// Spans are the spans of its limits, by name.
 	Spans map[string]UsageSpan
-	// Gaps are what counters grew by since an hour before without a record, as a Closer saw it.
+	// Gaps are the growths of counters since an hour before without a record, by a Closer.
 	Gaps map[string]int64
-	// Buckets are those of the first and the last record: what Spans begin with and end with
-	// is of these, or 0.
+	// Buckets are the buckets of the first and the last record. The starts and ends of Spans belong to them,
+	// or are 0.
 	Buckets UsageBuckets
 }
 
@@ -214,7 +212,7 @@ func DecodeUsage(item Item) (UsageSnapshot, error) {
 	return u, unreadable(item, d.err)
 }
 
-// unreadable names the item that cannot be read, and what to do; nil for no error.
+// unreadable wraps an error with the key of the unreadable item, and a remedy; nil for a nil error.
 func unreadable(item Item, err error) error {
 	if err == nil {
 		return nil
@@ -223,8 +221,8 @@ func unreadable(item Item, err error) error {
 	return fmt.Errorf("item %q, %q: %w; correct the item, or delete it", key.PK, key.SK, err)
 }
 
-// OthersUsage reports whether an item with the key of a snapshot is none of ours: other tools
-// keep theirs there, with counters that are named as limits are.
+// OthersUsage reports whether an item with the key of a snapshot belongs to another tool. Other tools name
+// the counters there after limits.
 func OthersUsage(item Item) bool {
 	if _, ours := item[attrUsageSeq].(*types.AttributeValueMemberS); ours {
 		return false
@@ -237,7 +235,7 @@ func OthersUsage(item Item) bool {
 	return true
 }
 
-// usageLimits are the limits that a snapshot has counters of, by name.
+// usageLimits returns the limits with counters in a snapshot, by name.
 func usageLimits(item Item) []string {
 	var names []string
 	for attr := range item {

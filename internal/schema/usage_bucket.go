@@ -3,27 +3,27 @@ package schema
 import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 const (
-	// attrLastBucket says which bucket the last record of a snapshot was of, and
-	// attrFirstBucket the first one, where that is another. No counter of a limit is called so:
-	// it has two underscores. They are short, because every snapshot has one.
+	// attrLastBucket has the bucket of a snapshot's last record, and attrFirstBucket that of the first one if
+	// it differs. A limit's counter never has such a name, because it has two underscores. The names are
+	// short, because every snapshot has one.
 	attrFirstBucket = usagePrefix + "0"
 	attrLastBucket  = usagePrefix + "1"
 
-	// anonymous stands for a bucket that another implementation made, and that has no
-	// incarnation. It never gets one, so that a bucket with one is another.
+	// anonymous stands for a bucket by another implementation, without an incarnation. It never gets one, so
+	// a bucket with one is another bucket.
 	anonymous = "-"
-	// unknownBucket stands for one of which it is not known what it was.
+	// unknownBucket stands for an unknown bucket.
 	unknownBucket = "?"
 )
 
-// UsageBuckets are the incarnations of a bucket that records were of: of the first of them,
-// and of the last one. What is not known is "".
+// UsageBuckets are the incarnations of the bucket in the first and the last of some records. An unknown one
+// is "".
 type UsageBuckets struct{ First, Last string }
 
-// Same reports whether both are known, and one.
+// Same reports whether both are known and equal.
 func (u UsageBuckets) Same() bool { return u.First == u.Last && u.First != "" }
 
-// BucketIncarnation says which of all buckets of its key an item is; "" of no bucket.
+// BucketIncarnation returns the incarnation of a bucket's item, or anonymous; "" for an absent item.
 func BucketIncarnation(item Item) string {
 	d := decoder{item: item}
 	switch id := d.bytes(attrIncarnation); {
@@ -36,10 +36,10 @@ func BucketIncarnation(item Item) string {
 	}
 }
 
-// OtherBucket reports whether two incarnations are known to be different buckets.
+// OtherBucket reports whether two incarnations are known to differ.
 func OtherBucket(a, b string) bool { return a != b && a != "" && b != "" }
 
-// usageBucket is an incarnation as snapshots hold it.
+// usageBucket returns an incarnation in the form of snapshots.
 func usageBucket(of string) types.AttributeValue {
 	if of == "" {
 		of = unknownBucket
@@ -47,7 +47,7 @@ func usageBucket(of string) types.AttributeValue {
 	return Bytes([]byte(of))
 }
 
-// buckets sets which buckets the records of a snapshot are of.
+// buckets sets the buckets of a snapshot's records.
 func (b *statementBuilder) buckets(u UsageBuckets) {
 	b.setValue(attrLastBucket, usageBucket(u.Last))
 	if u.First != u.Last {
@@ -55,8 +55,7 @@ func (b *statementBuilder) buckets(u UsageBuckets) {
 	}
 }
 
-// decodeBuckets reads the incarnations of a snapshot; nothing from one that was written
-// before they were noted.
+// decodeBuckets reads the incarnations of a snapshot. They are empty in one from before they were recorded.
 func decodeBuckets(d *decoder) UsageBuckets {
 	known := func(id []byte) string {
 		if of := string(id); of != unknownBucket {
@@ -72,22 +71,21 @@ func decodeBuckets(d *decoder) UsageBuckets {
 	return u
 }
 
-// Anew is the span of a counter that began in a bucket made after the one whose counter was
-// last seen, at last: what it counted before its first record is missing, from 0 on, and if
-// the other was not at 0 nobody saw it end.
+// Anew returns the span of a counter in a new bucket, after the counter of the old one was at last. The count
+// before its first record is missing. If last is not 0, the end of the old counter went unseen.
 func (s UsageSpan) Anew(last int64) UsageSpan {
 	s.Missing += s.First
 	return s.ended(last)
 }
 
-// FromZero is Anew as the first span of a limit: it has begun at 0.
+// FromZero is Anew for the first span of a limit, which began at 0.
 func (s UsageSpan) FromZero() UsageSpan {
 	s = s.Anew(0)
 	s.First = 0
 	return s
 }
 
-// EndedUnseen is the span after its bucket was deleted, and nobody saw it.
+// EndedUnseen returns the span after an unseen deletion of its bucket.
 func (s UsageSpan) EndedUnseen() UsageSpan {
 	s = s.ended(s.Last)
 	s.Last = 0
@@ -102,7 +100,6 @@ func (s UsageSpan) ended(last int64) UsageSpan {
 	return s
 }
 
-// mostEnded is how many counters a fold ends that are in none of its records: as many as a
-// bucket has at once. Where more of them are known, because their limits went unseen, the
-// others look as if they went on.
+// mostEnded bounds the counters without a record that a fold ends: the most that a bucket has at once. If
+// more are known, because their limits went unseen, the others look as if they continued.
 const mostEnded = MaxStored

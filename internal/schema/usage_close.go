@@ -17,7 +17,7 @@ const (
 	attrMadeAt    = "made_at"
 )
 
-// hourlyOf takes the key apart of what an entity has of a resource in an hour.
+// hourlyOf splits the key of an entity's item for a resource and an hour.
 func hourlyOf(key Key, prefix string) (k Keys, entity, resource string, hour time.Time, ok bool) {
 	k, kind, entity, known := splitPartition(key.PK)
 	rest, ours := strings.CutPrefix(key.SK, prefix)
@@ -29,13 +29,13 @@ func hourlyOf(key Key, prefix string) (k Keys, entity, resource string, hour tim
 	return k, entity, rest[:i], hour, err == nil
 }
 
-// UsageOf takes the key of an hourly snapshot apart; false for the key of something else.
+// UsageOf splits the key of an hourly snapshot; false for any other key.
 func UsageOf(key Key) (k Keys, entity, resource string, hour time.Time, ok bool) {
 	return hourlyOf(key, skUsagePrefix)
 }
 
-// UsageShard is the partition, of those that list an hour, that lists what an entity used of
-// a resource: the same in every hour.
+// UsageShard returns the partition of an hour's list with an entity's usage of a resource. It is the same in
+// every hour.
 func UsageShard(entity, resource string) int { return usageShard(entity + "#" + resource) }
 
 func usageShard(of string) int {
@@ -44,24 +44,21 @@ func usageShard(of string) int {
 	return int(h.Sum32() % UsageShards)
 }
 
-// UsageDay is a partition of the index of entity configurations that lists the sums of a
-// day.
+// UsageDay returns a partition of the index of entity configurations that lists the sums of a day.
 func (k Keys) UsageDay(day time.Time, shard int) string {
 	return fmt.Sprintf("%sUSAGE#%s#%d", k.prefix, day.UTC().Format(usageWindows[UsageDaily].layout), shard)
 }
 
-// Shard is the partition, of those that list a day, that lists a series: the same on every
-// day.
+// Shard returns the partition of a day's list with a series. It is the same on every day.
 func (s UsageSeries) Shard(k Keys) int { return usageShard(s.Partition(k) + s.Prefix()) }
 
-// listed adds to the item of a daily sum what lists it.
+// listed adds the index keys to the item of a daily sum.
 func (s UsageSum) listed(k Keys, item Item) {
 	item[GSI3PK] = String(k.UsageDay(s.Start, s.Shard(k)))
 	item[GSI3SK] = String(s.Partition(k) + s.Prefix())
 }
 
-// SeriesOf takes the key of a daily sum of the namespace apart; false for the key of
-// something else.
+// SeriesOf splits the key of a daily sum of the namespace; false for any other key.
 func (k Keys) SeriesOf(key Key) (UsageSeries, bool) {
 	w := usageWindows[UsageDaily]
 	partition, inside := strings.CutPrefix(key.PK, k.prefix)
@@ -87,8 +84,8 @@ func (k Keys) SeriesOf(key Key) (UsageSeries, bool) {
 	return s, true
 }
 
-// Newest is the condition under which a sum is put: it replaces neither one that was read
-// later, nor a final one with one that is not.
+// Newest returns the condition under which a sum is put: it replaces neither a later one, nor a final one
+// unless it is final too.
 func (s UsageSum) Newest() Statement {
 	b := newStatementBuilder()
 	made := b.name(attrMadeAt)
@@ -100,8 +97,8 @@ func (s UsageSum) Newest() Statement {
 	return b.build()
 }
 
-// Later is when a stored sum was read, in milliseconds since 1970, if that seems to be later
-// and the sum could be replaced but for that; 0 else.
+// Later returns the time of a stored sum, in milliseconds since 1970, if only that time keeps this sum from
+// replacing it; 0 otherwise.
 func (s UsageSum) Later(stored Item) int64 {
 	kept, err := DecodeUsageSum(stored)
 	if err != nil || kept.Made <= s.Made || kept.Final && !s.Final {
@@ -110,7 +107,7 @@ func (s UsageSum) Later(stored Item) int64 {
 	return kept.Made
 }
 
-// setPlace adds to an item where an entity stood.
+// setPlace adds the place of an entity to an item.
 func setPlace(item Item, p UsagePlace) {
 	item[attrClosed] = &types.AttributeValueMemberBOOL{Value: true}
 	if p.Parent != "" {
@@ -121,17 +118,17 @@ func setPlace(item Item, p UsagePlace) {
 	}
 }
 
-// UsageCursor says how far the hours of a namespace are closed.
+// UsageCursor is the progress of closing the hours of a namespace.
 type UsageCursor struct {
-	// First is the first hour that was closed; zero where that is not known. Closed is the
-	// first that is not, Final the first that is not final.
+	// First is the first closed hour; zero if it is unknown. Closed is the first open hour, Final the first
+	// that is not final.
 	First, Closed, Final time.Time
 }
 
-// UsageClosed is the key of the namespace's UsageCursor.
+// UsageClosed returns the key of the namespace's UsageCursor.
 func (k Keys) UsageClosed() Key { return Key{k.prefix + "SYSTEM#", skUsageClosed} }
 
-// Follows is the statement that moves a cursor from an old one; the zero one is none.
+// Follows returns the statement that moves a cursor from an old one; the zero one means an absent cursor.
 func (c UsageCursor) Follows(old UsageCursor) Statement {
 	b := newStatementBuilder()
 	if !c.First.IsZero() {
@@ -151,8 +148,7 @@ func (c UsageCursor) Follows(old UsageCursor) Statement {
 	return b.build()
 }
 
-// DecodeUsageCursor reads a cursor; the zero one from no item, and from one that says nothing of
-// hours.
+// DecodeUsageCursor reads a cursor; the zero one from an absent item, and from one without hours.
 func DecodeUsageCursor(item Item) (c UsageCursor, err error) {
 	if item[attrClosedTo] == nil && item[attrFinalTo] == nil {
 		return c, nil

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// UsageFold is what is added to a snapshot.
+// UsageFold is an addition to a snapshot.
 type UsageFold struct {
 	Keys             Keys
 	Entity, Resource string
@@ -16,20 +16,20 @@ type UsageFold struct {
 	From, To string
 	Events   int64
 	Spans    []UsageSpan
-	// Buckets are those of the first and the last record.
+	// Buckets are the buckets of the first and the last record.
 	Buckets UsageBuckets
-	// Expires is the item's time to live in seconds since 1970; 0 for none.
+	// Expires is the item's time to live in seconds since 1970; 0 without one.
 	Expires int64
-	// Stored is the snapshot, when it was read and the spans say what is missing since; nil
-	// before that.
+	// Stored is the snapshot, once it was read and the spans include the amounts missing since. It is nil
+	// before.
 	Stored *UsageSnapshot
 }
 
-// Key is the snapshot's.
+// Key returns the key of the snapshot.
 func (f *UsageFold) Key() Key { return f.Keys.Usage(f.Entity, f.Resource, f.Hour) }
 
-// Since is the fold with what is missing since a snapshot that was read; the zero one is
-// none.
+// Since returns the fold with the amounts missing since a snapshot that was read. The zero snapshot means an
+// absent one.
 func (f UsageFold) Since(u *UsageSnapshot) UsageFold {
 	if f.Stored = u; u.Hour.IsZero() {
 		f.Stored = nil
@@ -56,9 +56,9 @@ func (f UsageFold) Since(u *UsageSnapshot) UsageFold {
 	return f
 }
 
-// Statement adds the fold to its snapshot. It is refused if a record of it is there
-// already, and, unless the snapshot was read, if something is missing since, or if it is of
-// another bucket.
+// Statement returns the update that adds the fold to its snapshot. It is refused if the snapshot has a record
+// of the fold already. Without a read snapshot it is also refused if something is missing since, or if the
+// snapshot is of another bucket.
 func (f *UsageFold) Statement() Statement {
 	b := newStatementBuilder()
 	b.snapshot(f.Keys, f.Entity, f.Resource, f.Hour, f.Expires)
@@ -90,16 +90,17 @@ func (f *UsageFold) Statement() Statement {
 	return b.build()
 }
 
-// MostSpans is how many counters a fold follows at once: with all that there is to say of
-// each, the expressions of the write are below DynamoDB's 4 KB, and its 300 operators.
+// MostSpans bounds the counters that a fold follows at once. Even with all their fields, the expressions of
+// the write stay below DynamoDB's 4 KB and 300 operators.
 const MostSpans = 24
 
-// many reports whether a fold has more counters than that: one change may. Its write then
-// requires that there is no snapshot, or follows one that was read.
+// many reports whether a fold has more counters than that, which one change can have. Its write then requires
+// an absent snapshot, or follows one that was read.
 func (f *UsageFold) many() bool { return len(f.Spans) > MostSpans }
 
-// follows is the condition that the fold follows its snapshot, with nothing missing, or that
-// there is none. One of several buckets follows none: who is in the snapshot has to be read.
+// follows returns the condition that the fold continues its snapshot with nothing missing, or that the
+// snapshot is absent. A fold of several buckets requires an absent one, because the bucket in the snapshot
+// has to be read.
 func (f *UsageFold) follows(b *statementBuilder) string {
 	none := "attribute_not_exists(" + b.name(PK) + ")"
 	if !f.Buckets.Same() {
@@ -117,7 +118,7 @@ func (f *UsageFold) follows(b *statementBuilder) string {
 	return "(" + none + " OR (" + strings.Join(all, " AND ") + "))"
 }
 
-// ended are the ends of counters that a bucket had that is no more, without some.
+// ended returns the ends of the counters of a bucket that is gone, except some.
 func (u *UsageSnapshot) ended(without map[string]bool) (ended []UsageSpan) {
 	for _, name := range slices.Sorted(maps.Keys(u.Spans)) {
 		if last := u.Spans[name].Last; last != 0 && !without[name] && len(ended) < mostEnded {

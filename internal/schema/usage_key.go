@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Apart splits a partition key into the keys of its namespace and what is in it. No name of
-// a namespace has a '#', and every partition begins with a kind that ends on one.
+// Apart splits a partition key into the keys of its namespace and the rest. No namespace's name has a '#',
+// and every partition begins with a kind that ends with one.
 func Apart(pk string) (k Keys, rest string) {
 	if name, rest, ok := strings.Cut(pk, "/"); ok && name != "" && !strings.Contains(name, "#") {
 		return NewKeys(name), rest
@@ -14,8 +14,7 @@ func Apart(pk string) (k Keys, rest string) {
 	return Keys{}, pk
 }
 
-// UsageSeriesOf takes the key of an item of usage apart, a snapshot's or a sum's; false for the key
-// of something else.
+// UsageSeriesOf splits the key of a snapshot or a sum; false for any other key.
 func UsageSeriesOf(key Key) (k Keys, s UsageSeries, start time.Time, ok bool) {
 	k, rest := Apart(key.PK)
 	i := strings.LastIndexByte(key.SK, '#')

@@ -9,27 +9,26 @@ const (
 	attrKeepMonths = "keep_months"
 	attrKeptSince  = "kept_since"
 	attrKeptBefore = "kept_before"
-	// attrKeptCount counts the changes. It is not the attribute of limits and entities, which
-	// the role that writes usage may not write.
+	// attrKeptCount counts the changes. It differs from the attribute of limits and entities, which the role
+	// that writes usage may not write.
 	attrKeptCount = "kept_version"
 )
 
-// UsageRetention says how long sums of a table's usage are kept after their window. A process
-// that writes usage obeys it, whatever its options are.
+// UsageRetention is the time for which sums of a table's usage are kept after their window. A process that
+// writes usage obeys it, even against its own options.
 type UsageRetention struct {
-	// Hours, Days and Months are whole seconds, 0 for ever.
+	// Hours, Days and Months are whole seconds; 0 means for ever.
 	Hours, Days, Months time.Duration
-	// Since is when Hours came into force, zero for ever. Hours before it are kept for Before.
+	// Since is the start of Hours, zero for always. Hours before it are kept for Before.
 	Since  time.Time
 	Before time.Duration
-	// Version counts the changes; 0 for none stored.
+	// Version counts the changes; 0 if no retention is stored.
 	Version int64
 	// HoursOnly means that Days and Months are not stored yet: no Closer has run.
 	HoursOnly bool
 }
 
-// Spans returns the retention of sums of hours, days and months. One that is for ever is -1, and
-// one that is not stored is 0.
+// Spans returns the retention of sums of hours, days and months. -1 means for ever, and 0 not stored.
 func (r UsageRetention) Spans() (hours, days, months time.Duration) {
 	if r.Version == 0 {
 		return 0, 0, 0
@@ -46,10 +45,10 @@ func (r UsageRetention) Spans() (hours, days, months time.Duration) {
 	return hours, span(r.Days), span(r.Months)
 }
 
-// UsageKept is the key of the table's UsageRetention, which all its namespaces share.
+// UsageKept returns the key of the table's UsageRetention, which all its namespaces share.
 func UsageKept() Key { return Key{"SYSTEM#", skUsageKept} }
 
-// Oldest returns the first hour that is certain to be there at a moment; zero for ever.
+// Oldest returns the first hour that certainly exists at a moment; zero for all hours.
 func (r UsageRetention) Oldest(now time.Time) time.Time {
 	oldest := lastedUntil(now, r.Hours)
 	before := lastedUntil(now, r.Before)
@@ -70,8 +69,8 @@ func lastedUntil(now time.Time, kept time.Duration) time.Time {
 	return now.Add(-kept)
 }
 
-// Changed returns the retention after it was changed at a moment. Processes obey it from since on.
-// Hours of before may have the shortest retention that is still in force for any of them.
+// Changed returns the retention after a change that processes obey from since on. Earlier hours may have the
+// shortest retention still in force for any of them.
 func (r UsageRetention) Changed(hours, days, months time.Duration, since time.Time) UsageRetention {
 	next := UsageRetention{Hours: hours, Days: days, Months: months, Since: r.Since, Before: r.Before, Version: r.Version + 1}
 	if r.Version == 0 || r.Hours == hours {
@@ -126,8 +125,7 @@ func (r UsageRetention) First() Statement {
 	return b.build()
 }
 
-// Unchanged returns the condition that nobody changed the retention since old was read. old is nil
-// if nothing was stored.
+// Unchanged returns the condition that the retention is still as in old. old is nil if nothing was stored.
 func (UsageRetention) Unchanged(old Item) Statement {
 	b := newStatementBuilder()
 	if old == nil {
@@ -138,7 +136,7 @@ func (UsageRetention) Unchanged(old Item) Statement {
 	return b.build()
 }
 
-// DecodeUsageRetention reads a retention; the zero one from no item.
+// DecodeUsageRetention reads a retention; the zero one from an absent item.
 func DecodeUsageRetention(item Item) (r UsageRetention, err error) {
 	if len(item) == 0 {
 		return r, nil

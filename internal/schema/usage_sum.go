@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// UsageWindow is how long a time usage is summed over.
+// UsageWindow is the length of time over which usage is summed.
 type UsageWindow string
 
 // The windows. They begin in UTC.
@@ -20,22 +20,22 @@ const (
 	UsageMonthly UsageWindow = "monthly"
 )
 
-// UsageKind is whose usage a sum is.
+// UsageKind is the kind of owner of a sum.
 type UsageKind string
 
 // The kinds of sums.
 const (
-	// UsageOfEntity is what one entity used.
+	// UsageOfEntity is the usage of one entity.
 	UsageOfEntity UsageKind = "entity"
-	// UsageOfResource is what was used of a resource, of each cascade once.
+	// UsageOfResource is the usage of a resource, with each cascade counted once.
 	UsageOfResource UsageKind = "resource"
-	// UsageOfPlan is what the entities on a plan used.
+	// UsageOfPlan is the usage of the entities on a plan.
 	UsageOfPlan UsageKind = "plan"
-	// UsageOfChildren is what the children of an entity used.
+	// UsageOfChildren is the usage of the children of an entity.
 	UsageOfChildren UsageKind = "children"
 )
 
-// usageWindows are the windows with what their sort keys begin with and end on.
+// usageWindows are the windows with the prefixes and the time layouts of their sort keys.
 var usageWindows = map[UsageWindow]struct{ entity, others, children, layout string }{
 	UsageHourly:  {skUsagePrefix, "#USAGE_HOUR#", "#CHILDREN_HOUR#", hourLayout},
 	UsageDaily:   {"#USAGE_DAY#", "#USAGE_DAY#", "#CHILDREN_DAY#", "2006-01-02"},
@@ -47,10 +47,10 @@ const (
 	attrFinal       = "final"
 	attrEntities    = "entities"
 	attrClosed      = "closed"
-	fieldUnrecorded = "r" // what of fieldNet no record told
+	fieldUnrecorded = "r" // the part of fieldNet without a record
 )
 
-// UsageSeries is the usage of one thing in one resource over time.
+// UsageSeries is the usage by one owner of one resource over time.
 type UsageSeries struct {
 	Kind UsageKind
 	// ID is the entity, plan or parent; for a resource its name.
@@ -59,7 +59,7 @@ type UsageSeries struct {
 	Window   UsageWindow
 }
 
-// Partition is where a series is stored.
+// Partition returns the partition key of a series.
 func (s UsageSeries) Partition(k Keys) string {
 	switch s.Kind {
 	case UsageOfResource:
@@ -71,7 +71,7 @@ func (s UsageSeries) Partition(k Keys) string {
 	}
 }
 
-// Prefix begins the sort keys of the series; without a resource those of all resources.
+// Prefix returns the prefix of the series' sort keys; without a resource that of all resources.
 func (s UsageSeries) Prefix() string {
 	w := usageWindows[s.Window]
 	prefix := w.others
@@ -88,12 +88,12 @@ func (s UsageSeries) Prefix() string {
 	return prefix + s.Resource + "#"
 }
 
-// Key is that of the window that begins at start.
+// Key returns the key of the window that begins at start.
 func (s UsageSeries) Key(k Keys, start time.Time) Key {
 	return Key{s.Partition(k), s.Prefix() + start.UTC().Format(usageWindows[s.Window].layout)}
 }
 
-// Floor is the beginning of the window that a moment is in, in UTC.
+// Floor returns the start of the window of a moment, in UTC.
 func (w UsageWindow) Floor(at time.Time) time.Time {
 	at = at.UTC()
 	switch w {
@@ -106,7 +106,7 @@ func (w UsageWindow) Floor(at time.Time) time.Time {
 	}
 }
 
-// Next is the beginning of the window after the one that begins at start, in UTC.
+// Next returns the start of the window after the one that begins at start, in UTC.
 func (w UsageWindow) Next(start time.Time) time.Time {
 	switch w {
 	case UsageDaily:
@@ -118,30 +118,28 @@ func (w UsageWindow) Next(start time.Time) time.Time {
 	}
 }
 
-// UsageSum is what was used in one window: a sum of closed hours, made anew whenever it is
-// written, and never added to.
+// UsageSum is the usage in one window: a sum of closed hours. Each write computes it again, and nothing is
+// ever added to it.
 type UsageSum struct {
 	UsageSeries
 	Start time.Time
-	// Net is what was consumed of each limit, in millitokens, and in a sum of an entity's own,
-	// under the name PassedOn, what of it a level above counted too; Unrecorded is what of Net
-	// no record told.
+	// Net is the consumption of each limit, in millitokens. In a sum of an entity's own it has, under the
+	// name PassedOn, the part that a level above counted too. Unrecorded is the part of Net without a record.
 	Net, Unrecorded map[string]int64
-	// Unseen is how many ends of its counters nobody saw.
+	// Unseen counts the unseen ends of its counters.
 	Unseen map[string]int64
-	// Pending is what of Net the stream has not brought, of a sum that is made to be read;
-	// it is not stored.
+	// Pending is the part of Net that the stream has not brought yet, in a sum made for a read. It is not
+	// stored.
 	Pending map[string]int64
-	// Entities is how many entities it sums.
+	// Entities is the number of summed entities.
 	Entities int64
-	// Final says that no record of the window can come any more.
+	// Final means that no more records of the window can come.
 	Final bool
-	// Made is when what it sums was read, in milliseconds since 1970.
+	// Made is the time at which the summed hours were read, in milliseconds since 1970.
 	Made int64
-	// Place is where the entity of a sum of its own stood when its last hour was closed; nil
-	// for other sums.
+	// Place is the place of the entity when the last hour of its own sum was closed; nil for other sums.
 	Place *UsagePlace
-	// Expires is the item's time to live in seconds since 1970; 0 for none.
+	// Expires is the item's time to live in seconds since 1970; 0 without one.
 	Expires int64
 }
 
@@ -217,15 +215,14 @@ func DecodeUsageSum(item Item) (UsageSum, error) {
 	return s, unreadable(item, d.err)
 }
 
-// UsagePlace is where an entity stood when an hour of its usage was closed.
+// UsagePlace is the place of an entity when an hour of its usage was closed.
 type UsagePlace struct {
-	// Parent and Plan are the entity's, "" for none.
+	// Parent and Plan are the entity's; "" without one.
 	Parent, Plan string
 }
 
-// Close is the statement that notes in a snapshot where its entity stood, once, and what
-// its counters grew by since the hours before: it is refused if the snapshot is gone or was
-// closed before.
+// Close returns the statement that records an entity's place in a snapshot, once, with the growth of its
+// counters since the hours before. It is refused if the snapshot is gone or already closed.
 func (p UsagePlace) Close(gaps map[string]int64) Statement {
 	b := newStatementBuilder()
 	b.exists(PK)
@@ -241,8 +238,8 @@ func (p UsagePlace) Close(gaps map[string]int64) Statement {
 	return b.build()
 }
 
-// Reclose is the statement that notes what counters grew by since the hours before in a
-// snapshot that was closed.
+// Reclose returns the statement that records the growth of counters since the hours before in a closed
+// snapshot.
 func Reclose(gaps map[string]int64) Statement {
 	b := newStatementBuilder()
 	b.exists(attrClosed)
@@ -256,7 +253,7 @@ func (b *statementBuilder) gaps(gaps map[string]int64) {
 	}
 }
 
-// ClosedPlace is the place that a snapshot was closed with; false if it was not closed.
+// ClosedPlace returns the place recorded in a closed snapshot; false if it is open.
 func ClosedPlace(item Item) (UsagePlace, bool) {
 	closed, _ := item[attrClosed].(*types.AttributeValueMemberBOOL)
 	return UsagePlace{Parent: Text(item, attrParentID), Plan: Text(item, attrPlan)}, closed != nil && closed.Value

@@ -15,45 +15,44 @@ const (
 	attrLambdaVersion = "lambda_version"
 	attrUpdatedAt     = "updated_at"
 	attrUpdatedBy     = "updated_by"
-	// attrCompositeOnly is the marker that no item of the layout before composite items
-	// is left.
+	// attrCompositeOnly is the mark that all items of the layout before composite items are gone.
 	attrCompositeOnly = "composite_only"
 )
 
-// The generations of kinds of limits: 0 are token buckets alone. A client refuses a table that
-// asks for a later one than it knows.
+// The generations of kinds of limits: 0 has token buckets alone. A client refuses a table that requires a
+// later one than it knows.
 const (
 	// GroupKinds is the generation that charges the groups of a resource.
 	GroupKinds = 1
 	// QuotaKinds is the generation that knows calendar quotas.
 	QuotaKinds = 2
-	// LevelKinds is the generation that knows the marks of levels (those that extend, blocks with
-	// exceptions, unlimited ones that are counted), and parents that count by their own levels.
+	// LevelKinds is the generation that knows the marks of levels (those that extend, blocks with exceptions,
+	// unlimited ones that are counted), and parents that count by their own levels.
 	LevelKinds = 3
 	// KnownKinds is the generation that this version knows.
 	KnownKinds = LevelKinds
 )
 
-// VersionRecord says which layout a table has. There is one for the whole table.
+// VersionRecord is the version of a table's layout. There is one for the whole table.
 type VersionRecord struct {
-	// Schema is the version of the layout, ClientMin the oldest client that can use it,
-	// and Lambda the version of zae-limiter's deployed aggregator, "" for none.
+	// Schema is the version of the layout, ClientMin the oldest client that can use it, and Lambda the
+	// version of zae-limiter's deployed aggregator, if any.
 	Schema, ClientMin, Lambda string
-	// CompositeOnly means that no item of the layout before composite items is left.
+	// CompositeOnly means that all items of the layout before composite items are gone.
 	CompositeOnly bool
-	// KindsMin is the least generation of kinds of limits that a client has to know; 0 if
-	// there are token buckets only.
+	// KindsMin is the least generation of kinds of limits that a client has to know; 0 if there are token
+	// buckets only.
 	KindsMin int64
-	// UpdatedBy names the writer, and UpdatedAt says when it wrote.
+	// UpdatedBy names the writer, and UpdatedAt is the time of its write.
 	UpdatedBy string
 	UpdatedAt time.Time
 }
 
-// VersionKey is the key of the version record: one for the table, whatever the namespace.
+// VersionKey returns the key of the version record: one for the table, in every namespace.
 func VersionKey() Key { return Key{"SYSTEM#", skVersion} }
 
-// LaterVersionKey is where zae-limiter keeps its version record from 0.10 on, with its buckets
-// under keys that begin with a namespace.
+// LaterVersionKey returns the key of zae-limiter's version record from 0.10 on, which keeps buckets under
+// keys with a namespace.
 func LaterVersionKey() Key { return Key{"_/SYSTEM#", skVersion} }
 
 // Item returns the version item.
@@ -72,8 +71,8 @@ func (v VersionRecord) Item() Item {
 	return item
 }
 
-// DecodeVersion reads a version item, whose attributes writers before 0.6 keep in a map.
-// ok is false for none.
+// DecodeVersion reads a version item. Writers before 0.6 keep its attributes in a map. ok is false for an
+// absent item.
 func DecodeVersion(item Item) (v VersionRecord, ok bool) {
 	if len(item) == 0 {
 		return VersionRecord{}, false
@@ -93,8 +92,8 @@ func DecodeVersion(item Item) (v VersionRecord, ok bool) {
 	return v, true
 }
 
-// MarkNew is the update by which a record that the writer wrote says what is true of a new table:
-// no item of the layout before composite items is there, and no client of an older version.
+// MarkNew returns the update that marks a record by the writer as that of a new table: it has no items of the
+// layout before composite items, and no clients of an older version.
 func MarkNew(writer string) Statement {
 	b := newStatementBuilder()
 	b.setValue(attrCompositeOnly, &types.AttributeValueMemberBOOL{Value: true})
@@ -103,8 +102,8 @@ func MarkNew(writer string) Statement {
 	return b.build()
 }
 
-// RaiseKinds is the update of the version record by which clients have to know a generation of
-// kinds, if there is one that asks for less.
+// RaiseKinds returns the update of the version record that requires clients to know a generation of kinds,
+// unless it requires that already.
 func RaiseKinds(generation int64) Statement {
 	b := newStatementBuilder()
 	b.exists(PK)
@@ -114,11 +113,11 @@ func RaiseKinds(generation int64) Statement {
 	return b.build()
 }
 
-// Standing is how the layout of a table stands to that of a client.
+// Standing is the relation of a table's layout to a client's.
 type Standing uint8
 
 const (
-	// Current is the client's own layout, but for additions that it need not know.
+	// Current is the client's own layout, or has additions that the client need not know.
 	Current Standing = iota
 	// Missing means that the table has no version record.
 	Missing
@@ -126,16 +125,14 @@ const (
 	Older
 	// Newer is a layout after the client's, of the same major version.
 	Newer
-	// Incompatible is a layout of a newer major version, or one whose version cannot be
-	// read.
+	// Incompatible is a layout of a newer major version, or one with an unreadable version.
 	Incompatible
-	// ClientTooOld means that the record asks for a newer client, by its version or by the
-	// kinds of limits that it has to know.
+	// ClientTooOld means that the record requires a newer client, by its version or by the kinds of limits
+	// that it has to know.
 	ClientTooOld
 )
 
-// Standing compares the record with the layout that a client has and with the client's
-// own version.
+// Standing compares the record with the client's layout and with the client's own version.
 func (v VersionRecord) Standing(layout, client string) Standing {
 	theirs, readable := parseVersion(v.Schema)
 	ours, _ := parseVersion(layout)
@@ -160,8 +157,8 @@ func (v VersionRecord) Standing(layout, client string) Standing {
 	return Current
 }
 
-// beforeComposite recognises the tables of zae-limiter 0.1 to 0.6: their layout is 1.0.0,
-// and only 0.7, with composite items, began again at its own version.
+// beforeComposite recognises the tables of zae-limiter 0.1 to 0.6. Their layout is 1.0.0; 0.7, with composite
+// items, restarted at its own version.
 func (v VersionRecord) beforeComposite(schema versionNumber) bool {
 	if schema != (versionNumber{1, 0, 0}) {
 		return false
@@ -187,8 +184,7 @@ func (n versionNumber) before(other versionNumber) bool {
 	return false
 }
 
-// parseVersion reads 1.2.3, v1.2, 1.2.3-rc1 and 0.1.0.dev123+gabcdef: what follows the
-// three numbers does not count.
+// parseVersion reads 1.2.3, v1.2, 1.2.3-rc1 and 0.1.0.dev123+gabcdef. Only the three numbers count.
 func parseVersion(s string) (n versionNumber, ok bool) {
 	s = strings.TrimPrefix(s, "v")
 	if i := strings.IndexAny(s, "-+"); i >= 0 {
@@ -207,9 +203,8 @@ func parseVersion(s string) (n versionNumber, ok bool) {
 	return n, true
 }
 
-// MarkedVersion is the version item with the marker, and the condition that old, which it
-// takes the place of, is as it was read; nil for none. A layout that is older than the
-// client's is the client's from then on.
+// MarkedVersion returns the version item with the mark, and the condition that old, which it replaces, is
+// still as read. old may be nil. A layout older than the client's becomes the client's.
 func MarkedVersion(old Item, layout, client, writer string, now time.Time) (Item, Statement) {
 	record, _ := DecodeVersion(old)
 	if standing := record.Standing(layout, client); standing == Missing || standing == Older {

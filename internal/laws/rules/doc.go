@@ -3,7 +3,7 @@
 //
 //	clauses.go  a statement taken apart into its conditions, and put together
 //	without.go  the conditions that can be left out
-//	lapsed.go   what lapses, given back
+//	lapsed.go   a give-back of lapsed tokens
 //
 // It works between a lane and its store, [lane.Store], and knows no limiter. It is for tests alone.
 package rules
