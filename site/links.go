@@ -36,8 +36,8 @@ func readLinks(text []byte) (ids map[string]int, links []string, err error) {
 	return ids, links, nil
 }
 
-// checkLinks fails for every link that leads nowhere on the site. Links to elsewhere are
-// collected, and not followed.
+// checkLinks fails for every link to a missing part of the site. It collects external links and does not
+// follow them.
 func (s *site) checkLinks() error {
 	external, ids, links := map[string]bool{}, map[string]map[string]int{}, map[string][]string{}
 	var problems []error
@@ -73,7 +73,7 @@ func (s *site) checkLinks() error {
 	return errors.Join(problems...)
 }
 
-// reach fails if a link of page from leads nowhere on the site.
+// reach fails if a link of page from has no target on the site.
 func (s *site) reach(from string, u *url.URL, ids map[string]map[string]int) error {
 	if u.Scheme != "" || u.Host != "" || strings.HasPrefix(u.Path, "/") {
 		return errors.New("it is neither a place of the site nor a page of the web")

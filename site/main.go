@@ -1,6 +1,6 @@
-// Command site writes the documentation as static HTML: the Markdown of the repository,
-// and the help of the command line. Every link between the pages is checked, and no page
-// loads anything from elsewhere. Run it with `make site`.
+// Command site writes the documentation as static HTML: the Markdown of the repository, and the help of the
+// command line. It checks every link between the pages. No page loads anything from elsewhere. Run it with
+// `make site`.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 		len(s.pages), externalLinks, filepath.Join(*out, "index.html"))
 }
 
-// write puts files into folder out, where they replace a site and nothing else.
+// write writes files into folder out. It replaces an earlier site only.
 func write(out string, files map[string][]byte) error {
 	if out == "" {
 		return errors.New("say where to write with -out; 'make site' does")

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// markdown reads what GitHub reads.
+// markdown reads GitHub's dialect.
 var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 
 // render makes a page's title, body, headings and words of Markdown.
@@ -61,7 +61,8 @@ func (s *site) render(p *page, source []byte) error {
 	return p.outline()
 }
 
-// addImage adds the file of an image to the site, where it is to its page as in the repository.
+// addImage adds the file of an image to the site. Its path relative to the page is the same as in the
+// repository.
 func (s *site) addImage(p *page, to string) error {
 	file, err := fs.ReadFile(s.repository, path.Join(path.Dir(p.Source), to))
 	if err != nil {
@@ -74,10 +75,10 @@ func (s *site) addImage(p *page, to string) error {
 // flagWord is a flag in a sentence.
 var flagWord = regexp.MustCompile(`<code>(-[^<\s]*)</code>`)
 
-// comments are those of HTML, and nothing else.
+// comments matches HTML comments only.
 var comments = regexp.MustCompile(`^\s*(<!--(?s:.*?)-->\s*)*$`)
 
-// onlyComments fails for HTML that is shown on GitHub. Here the renderer leaves all out.
+// onlyComments fails for HTML other than comments, which GitHub shows. The renderer here leaves all HTML out.
 func onlyComments(code string) error {
 	if comments.MatchString(code) {
 		return nil
@@ -93,7 +94,7 @@ func (s *site) redirect(p *page, destination *[]byte) error {
 	}
 	name := path.Join(path.Dir(p.Source), string(target))
 	to := p.up() + s.at[name]
-	if s.at[name] == "" { // a file without a page is shown where the repository is published
+	if s.at[name] == "" { // a file without a page is shown at the published repository
 		if _, err := fs.Stat(s.repository, name); err != nil {
 			return fmt.Errorf("the link to %s leads nowhere: %w", *destination, err)
 		}
@@ -142,7 +143,7 @@ func textOf(node *html.Node) string {
 	return b.String()
 }
 
-// anchors names headings as GitHub does, whose readers follow the same links.
+// anchors names headings as GitHub does, because readers on GitHub follow the same links.
 type anchors map[string]bool
 
 // Generate is called by the parser.

@@ -15,11 +15,11 @@ import (
 	"strings"
 )
 
-// repository is where files without a page of their own are linked.
+// repository is the address of files without a page of their own.
 const repository = "https://github.com/dynalimit/dynalimit"
 
-// The help of each command: a golden file of the command line's tests has usages and flags, and
-// the file from which the help is made has explanations and examples.
+// The help of each command comes from two files: a golden file of the command line's tests has usages and
+// flags, and the source of the help has explanations and examples.
 const (
 	helpFlags = "cmd/dynalimit/testdata/help/help.txt"
 	helpTexts = "cmd/dynalimit/help.txt"
@@ -47,18 +47,18 @@ type page struct {
 	words        []string // before the first heading, for the search
 }
 
-// heading is what the contents of a page, and the search, lead to.
+// heading is a target of a page's table of contents and of the search.
 type heading struct {
 	Level    int
 	ID, Text string
 	words    []string // of its section, for the search
 }
 
-// site is kept in memory until every link is checked.
+// site is the whole site, in memory until every link is checked.
 type site struct {
 	repository fs.FS
 	pages      []*page           // in the order of the navigation
-	files      map[string][]byte // all that is written, by path
+	files      map[string][]byte // all written files, by path
 	at         map[string]string // from a file or folder of the repository to its page
 }
 
@@ -105,7 +105,7 @@ func (s *site) renderDocuments() error {
 	return nil
 }
 
-// documentPath is the page of a Markdown file.
+// documentPath returns the path of a Markdown file's page.
 func documentPath(name string) string {
 	return strings.Replace(strings.ToLower(strings.TrimSuffix(name, ".md")), "readme", "index", 1) + ".html"
 }
@@ -130,7 +130,7 @@ func (s *site) addCommands() error {
 	texts := map[string]string{}
 	for _, part := range parts[1:] {
 		command, text, _ := strings.Cut(part, "\n")
-		if about := strings.SplitN(text, "\n\n", 3); len(about) == 3 { // the usage, what it does, and the flags
+		if about := strings.SplitN(text, "\n\n", 3); len(about) == 3 { // the usage, the explanation, and the flags
 			text = about[0] + "\n\n" + about[1] + "\n\n" + details[cmp.Or(command, "dynalimit")] + about[2]
 		}
 		first, _, more := strings.Cut(command, " ")
@@ -162,7 +162,7 @@ var assets embed.FS
 
 var layout = template.Must(template.ParseFS(assets, "assets/page.html"))
 
-// layOut turns pages into files, and adds what they share.
+// layOut renders the pages into files, and adds the shared ones.
 func (s *site) layOut() error {
 	for _, p := range s.pages {
 		var b bytes.Buffer
@@ -187,11 +187,11 @@ func (s *site) layOut() error {
 	return err
 }
 
-// up is the way from the folder of a page to the root of the site.
+// up returns the relative path from the folder of a page to the root of the site.
 func (p *page) up() string { return strings.Repeat("../", strings.Count(p.Path, "/")) }
 
-// searchIndex is a script, since a page opened from a disk may read no other file. An entry
-// is a title, its page (empty: the page itself), a link, and the words of the section.
+// searchIndex returns a script, because a page opened from a disk may not read another file. An entry is a
+// title, its page (empty: the page itself), a link, and the words of the section.
 func (s *site) searchIndex() ([]byte, error) {
 	entries := [][4]string{}
 	for _, p := range s.pages {
@@ -204,10 +204,10 @@ func (s *site) searchIndex() ([]byte, error) {
 	return fmt.Appendf(nil, "var searchIndex = %s;\n", text), err
 }
 
-// searchWord is what can be searched for.
+// searchWord matches a searchable word.
 var searchWord = regexp.MustCompile(`[\pL\pN][\pL\pN_.-]*[\pL\pN]`)
 
-// distinct lists the words of texts, each once.
+// distinct returns the words of texts, each once.
 func distinct(texts []string) string {
 	words := searchWord.FindAllString(strings.ToLower(strings.Join(texts, " ")), -1)
 	slices.Sort(words)

@@ -14,14 +14,14 @@ import (
 	"github.com/dynalimit/dynalimit/bench/internal/subject"
 )
 
-// asker is a limiter as one process has it.
+// asker is the limiter of one process.
 type asker interface {
-	// ask asks for one token of a bucket. If it is denied, denied says how long to rest.
+	// ask requests one token of a bucket. If denied is true, rest is the time to wait before the next call.
 	ask(ctx context.Context, bucket string) (denied bool, rest time.Duration, err error)
 	close(ctx context.Context) error
 }
 
-// peers are the limiters on Redis, by name.
+// peers open the limiters on Redis, by name.
 var peers = map[string]func(task) (asker, error){"redis_rate": newRedisRate, "rueidis": newRueidis}
 
 // ours is the limiter of this library.
@@ -68,8 +68,8 @@ func (r *redisRate) ask(ctx context.Context, bucket string) (denied bool, rest t
 
 func (r *redisRate) close(context.Context) error { return r.client.Close() }
 
-// takeOne is a token bucket as one script: what it holds, when it was last taken from, in µs.
-// It answers whether a token was there, and in how many ms one will be.
+// takeOne is a token bucket as one script. It stores the tokens and the instant of the last take, in µs. It
+// returns whether a token was there, and the time in ms until the next one.
 const takeOne = `
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -82,7 +82,7 @@ redis.call('PEXPIRE', KEYS[1], math.ceil(burst * 1000 / rate) + 1000)
 return {1, 0}
 `
 
-// viaRueidis is a script through rueidis, which sends the calls of many goroutines together.
+// viaRueidis is a script through rueidis, which pipelines the calls of many goroutines.
 type viaRueidis struct {
 	client rueidis.Client
 	script *rueidis.Lua

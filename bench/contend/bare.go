@@ -15,11 +15,11 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// trips is how many round trips bare measures. It is called before and after a contest.
+// trips is the number of round trips that bare measures, before and after a contest.
 const trips = 50
 
-// bare measures the round trip of an UpdateItem without a limiter, one after another: what
-// one caller has to wait for at least.
+// bare measures the round trip of an UpdateItem without a limiter, one after another: the least wait of one
+// caller.
 func bare(ctx context.Context, endpoint string, into latency.Histogram) error {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()

@@ -1,5 +1,5 @@
-// Package contend sets processes against each other on one bucket, or a few, and says
-// whether they kept to the limit, how fast they were and what it cost:
+// Package contend lets processes compete for one bucket, or a few. It reports whether they kept to the limit,
+// how fast they were and the cost:
 //
 //	go test -run '^$' -bench Contend/1x256 ./contend      # by name: 1x32, 1x256, 8x64, exhausted
 //	go test -run '^$' -bench Contend/flags ./contend -processes 4 -goroutines 32 -latency 1ms
@@ -24,23 +24,23 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// settings are a contest.
+// settings describe a contest.
 type settings struct {
 	Processes  int           `json:"processes"`
 	Goroutines int           `json:"goroutines"` // of each process
-	Buckets    int           `json:"buckets"`    // that they share
+	Buckets    int           `json:"buckets"`    // shared by all processes
 	For        time.Duration `json:"for"`
-	Latency    time.Duration `json:"latency"` // what ddbmem waits before it executes a request
-	Start      string        `json:"start"`   // the buckets at the start: full or empty
-	Call       string        `json:"call"`    // acquire, which comes back after RetryAfter when denied, or wait
-	Burst      int64         `json:"burst"`   // tokens a bucket holds
-	Rate       int64         `json:"rate"`    // tokens it regains a second
-	Load       float64       `json:"load"`    // calls a second of all together; 0: each goroutine calls again at once
+	Latency    time.Duration `json:"latency"` // delay before ddbmem executes a request
+	Start      string        `json:"start"`   // state of the buckets at the start: full or empty
+	Call       string        `json:"call"`    // acquire, which is repeated after RetryAfter when denied, or wait
+	Burst      int64         `json:"burst"`   // of a bucket, in tokens
+	Rate       int64         `json:"rate"`    // refill of a bucket, in tokens a second
+	Load       float64       `json:"load"`    // calls a second of all processes; 0: each goroutine calls again at once
 	Prefetch   time.Duration `json:"prefetch"`
 	Peer       string        `json:"peer"` // another limiter, on Redis: redis_rate or rueidis; "": this library's
 }
 
-// outcome is what a contest came to.
+// outcome is the result of a contest.
 type outcome struct {
 	tally
 	// values are named in docs/performance.md.
@@ -108,7 +108,7 @@ func contend(ctx context.Context, s settings) (_ *outcome, err error) {
 	return o, nil
 }
 
-// outcomeOf is what the processes did.
+// outcomeOf converts the processes' tally into an outcome.
 func outcomeOf(s settings, sum tally) *outcome {
 	took := latency.Import(sum.Latency).Summary()
 	return &outcome{tally: sum, values: program.Values{
@@ -119,7 +119,7 @@ func outcomeOf(s settings, sum tally) *outcome {
 	}}
 }
 
-// contendOnRedis runs a contest of another limiter on a Redis at an address.
+// contendOnRedis runs a contest of another limiter on the Redis at an address.
 func contendOnRedis(ctx context.Context, s settings, address string) (*outcome, error) {
 	all, err := startWorkers(ctx, s, address)
 	defer all.dismiss()

@@ -15,21 +15,21 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// task is what one limiter is to do.
+// task is the work of one limiter.
 type task struct {
 	Settings settings `json:"settings"`
 	Endpoint string   `json:"endpoint"`
-	// First is the number of the limiter's first goroutine among all.
+	// First is the number of the limiter's first goroutine, counted over all limiters.
 	First int `json:"first"`
 }
 
-// tally is what limiters did.
+// tally counts the calls and writes of limiters.
 type tally struct {
 	Granted    int64          `json:"granted"`
 	Failed     int64          `json:"failed"`
 	FirstError string         `json:"first_error,omitempty"`
 	Latency    latency.Counts `json:"latency"`
-	// Landed are the writes that did, and Callers those that they were for.
+	// Landed are the landed writes, and Callers the calls that they served.
 	Landed  int64 `json:"landed"`
 	Callers int64 `json:"callers"`
 }
@@ -53,8 +53,7 @@ type load struct {
 	sum tally
 }
 
-// newLoad reads the configuration and the bucket, so that the start finds every limiter
-// alike.
+// newLoad reads the configuration and the bucket first, so that all limiters start in the same state.
 func newLoad(ctx context.Context, client dynalimit.DynamoDB, t task) (*load, error) {
 	l := &load{task: t}
 	limiter, _, err := subject.Open(client, &dynalimit.Options{Observer: observe.Observer{WriteEnd: l.writeEnd}, Prefetch: t.Settings.Prefetch})
@@ -78,8 +77,7 @@ func (l *load) writeEnd(_ context.Context, e observe.WriteEnd) {
 	}
 }
 
-// run calls until the time is over or ctx ends, and returns what was done when all has
-// landed.
+// run calls until the time is over or ctx ends. It returns the tally after all writes have landed.
 func (l *load) run(ctx context.Context) (tally, error) {
 	until, cancel := context.WithTimeout(ctx, l.Settings.For)
 	defer cancel()
@@ -96,8 +94,8 @@ func (l *load) run(ctx context.Context) (tally, error) {
 	return l.sum, l.asker.close(closing)
 }
 
-// goroutine calls in a closed loop, or by its share of the offered load: then a call's time
-// counts from when it was due.
+// goroutine calls in a closed loop, or at its share of the offered load. In the second case a call's time
+// counts from its due instant.
 func (l *load) goroutine(ctx, until context.Context, number int) {
 	s := l.Settings
 	var sum tally
@@ -127,7 +125,7 @@ func (l *load) goroutine(ctx, until context.Context, number int) {
 	l.sum = l.sum.plus(sum)
 }
 
-// call makes one call and returns how long to rest after a denial.
+// call makes one call. It returns the time to rest after a denial.
 func (l *load) call(ctx, until context.Context, id string, sum *tally, granted func()) time.Duration {
 	if l.Settings.Call == "wait" {
 		ctx = until

@@ -8,8 +8,8 @@ import (
 	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
 
-// work is one worker: it hears its task, says that it is ready, waits for the word to go,
-// and then says what it did.
+// work is the main function of a worker. It reads its task, reports that it is ready, waits for the start,
+// and then reports its tally.
 func work(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error {
 	var t task
 	if err := orders.Decode(&t); err != nil {
@@ -60,7 +60,7 @@ func startWorkers(ctx context.Context, s settings, endpoint string) (all workers
 	return all, nil
 }
 
-// run lets them go and adds up what they did.
+// run starts the contest and adds up the tallies.
 func (all workers) run() (sum tally, err error) {
 	for _, c := range all {
 		if err := c.Tell("go"); err != nil {
@@ -77,7 +77,7 @@ func (all workers) run() (sum tally, err error) {
 	return sum, nil
 }
 
-// dismiss ends them.
+// dismiss stops the workers.
 func (all workers) dismiss() {
 	for _, c := range all {
 		_ = c.Stop()

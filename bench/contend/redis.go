@@ -13,11 +13,11 @@ import (
 	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
 
-// redisServer is the program that the rows of Redis need, in PATH.
+// redisServer is the program for the rows of Redis, in PATH.
 const redisServer = "redis-server"
 
-// serveRedis starts a Redis of its own on a loopback port, which keeps nothing, behind a
-// latency: what it is sent waits for so long before it hears it, as ddbmem does.
+// serveRedis starts a Redis without persistence on a loopback port, behind a latency. As with ddbmem, a
+// request waits for the latency before the server gets it.
 func serveRedis(ctx context.Context, latency time.Duration) (address string, end func() error, err error) {
 	port, err := freePort(ctx)
 	if err != nil {
@@ -43,7 +43,7 @@ func serveRedis(ctx context.Context, latency time.Duration) (address string, end
 	return address, func() error { return errors.Join(stop(), kill()) }, nil
 }
 
-// freePort is a port that nobody listens on.
+// freePort returns a free port.
 func freePort(ctx context.Context) (int, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -53,7 +53,7 @@ func freePort(ctx context.Context) (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
-// awaitServer waits until somebody listens.
+// awaitServer waits until a server listens.
 func awaitServer(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -69,8 +69,8 @@ func awaitServer(ctx context.Context, address string) error {
 	}
 }
 
-// delay listens on a loopback port and passes connections on, what is sent to the server
-// after a latency, what it answers at once.
+// delay listens on a loopback port and forwards connections to the server: requests after a latency, answers
+// at once.
 func delay(ctx context.Context, server string, latency time.Duration) (address string, end func() error, err error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -96,13 +96,13 @@ func delay(ctx context.Context, server string, latency time.Duration) (address s
 	}, nil
 }
 
-// sent is what came at an instant.
+// sent is data with the instant of its arrival.
 type sent struct {
 	at   time.Time
 	text []byte
 }
 
-// passOn passes one connection on until either side or ctx ends it.
+// passOn forwards one connection until either side or ctx ends it.
 func passOn(ctx context.Context, client net.Conn, address string, latency time.Duration) {
 	var dialer net.Dialer
 	server, err := dialer.DialContext(ctx, "tcp", address)
@@ -110,7 +110,7 @@ func passOn(ctx context.Context, client net.Conn, address string, latency time.D
 		_ = client.Close()
 		return
 	}
-	hangUp := func() { // whoever ends first ends all
+	hangUp := func() { // either end closes both
 		_ = client.Close()
 		_ = server.Close()
 	}
@@ -131,7 +131,7 @@ func passOn(ctx context.Context, client net.Conn, address string, latency time.D
 				break
 			}
 		}
-		for range pending { // nobody hears it
+		for range pending { // discard the rest
 		}
 	})
 	for {

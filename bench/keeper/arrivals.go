@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// kind is what a request asks for.
+// kind is the kind of a request.
 type kind int
 
 const (
@@ -14,14 +14,14 @@ const (
 	kinds
 )
 
-// arrival is a request that is due, whether or not those before it were answered.
+// arrival is a due request. It is due even if earlier ones are unanswered.
 type arrival struct {
 	kind   kind
-	number int           // among all of the schedule
+	number int           // its number in the schedule
 	due    time.Duration // since the start
 }
 
-// schedule draws arrivals at random instants. It is pure: the same seed draws the same.
+// schedule draws arrivals at random instants. It is pure: equal seeds draw equal arrivals.
 type schedule struct {
 	rng   *rand.Rand
 	rates [kinds]float64 // a second
@@ -34,7 +34,7 @@ func newSchedule(seed uint64, rates [kinds]float64, lasting time.Duration) *sche
 	return &schedule{rng: rand.New(rand.NewPCG(seed, 0)), rates: rates, until: lasting}
 }
 
-// next draws one; false at the end.
+// next draws an arrival; false at the end.
 func (s *schedule) next() (arrival, bool) {
 	sum := s.rates[selection] + s.rates[submission]
 	if sum <= 0 {

@@ -6,21 +6,21 @@ import "time"
 // dollars. Deletions by time to live are free.
 const (
 	dollarsPerWriteUnit   = 0.625e-6
-	dollarsPerReadUnit    = 0.125e-6 // of a consistent read of up to 4 KB
+	dollarsPerReadUnit    = 0.125e-6 // for a consistent read of up to 4 KB
 	dollarsPerGBMonth     = 0.25
-	bytesOfIndexing       = 100 // that storage is charged for each item besides
+	bytesOfIndexing       = 100 // extra bytes of storage charged for each item
 	month                 = 30 * 24 * time.Hour
-	recordKept            = 49 * time.Hour // what a record's item lives, see budget.Submit
+	recordKept            = 49 * time.Hour // life of a record's item, see budget.Submit
 	bytesPerGB            = 1e9
 	secondsOfMonth        = float64(month / time.Second)
 	secondsThatRecordsAre = float64(recordKept / time.Second)
 )
 
-// bill is what a load costs in a month of 30 days, in dollars.
+// bill is the cost of a load in a month of 30 days, in dollars.
 type bill struct{ writes, reads, storage, total float64 }
 
-// monthly is the bill of what is used a second: write and read units, and items with their
-// bytes, which are kept for as long as a record is.
+// monthly returns the bill of a usage a second: write and read units, and items with their bytes, which are
+// stored for the life of a record.
 func monthly(writes, reads, items, bytes float64) bill {
 	b := bill{
 		writes:  writes * secondsOfMonth * dollarsPerWriteUnit,

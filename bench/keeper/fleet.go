@@ -16,12 +16,12 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/credentials"
 )
 
-// used is what a store and keepers used.
+// used is the usage of a store and of keepers.
 type used struct {
 	Meter                   ddbmem.Meter
 	Store, Keepers, Clients time.Duration // of the processors
 	Bytes, Items            int64         // of the table of usage
-	Transactions, Conflicts int64         // of them, that met another; counted with -busy alone
+	Transactions, Conflicts int64         // transactions, and the part that met another; counted with -busy alone
 }
 
 func (u used) minus(o used) used {
@@ -31,7 +31,7 @@ func (u used) minus(o used) used {
 	}
 }
 
-// part is the store or a keeper: how to ask it, what it used since it began, and its end.
+// part is the store or a keeper: its address, a function for its usage so far, and one that ends it.
 type part struct {
 	endpoint  string
 	transport http.RoundTripper
@@ -39,26 +39,25 @@ type part struct {
 	end       func() error
 }
 
-// direct calls a handler, for virtual time, in which there is no TCP.
+// direct calls a handler without TCP, for virtual time.
 type direct struct{ http.Handler }
 
-// RoundTrip returns what the handler answers.
+// RoundTrip returns the answer of the handler.
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	d.ServeHTTP(w, r)
 	return w.Result(), nil
 }
 
-// task is what a part is to be: a keeper on the store at an endpoint, or without one the
-// store.
+// task describes a part: a keeper on the store at an endpoint or, without an endpoint, the store.
 type task struct {
 	Settings settings
 	Endpoint string
-	Keys     string // as credentials.ParseKeySet reads them
+	Keys     string // in the form of credentials.ParseKeySet
 }
 
-// open makes a part of this process. A store has latency from the first look at it on; a nil
-// one is asked as a service asks.
+// open makes a part in this process. A store has latency from the first call of look on. A nil store client
+// means the usual transport of a service.
 func (t task) open(store aws.HTTPClient) (http.Handler, part, error) {
 	if t.Endpoint == "" {
 		var options []ddbmem.Option
@@ -83,8 +82,8 @@ func (t task) open(store aws.HTTPClient) (http.Handler, part, error) {
 	return n.server, part{look: func() (used, error) { return used{Keepers: cpu()}, nil }, end: n.close}, nil
 }
 
-// work is a part in a process of its own. It says where it listens, and answers each further
-// order with what it used.
+// work is the main function of a part in a process of its own. It reports its address, and answers each
+// further order with its usage.
 func work(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error {
 	var t task
 	if err := orders.Decode(&t); err != nil {
@@ -111,13 +110,13 @@ func work(ctx context.Context, orders *json.Decoder, answers *json.Encoder) erro
 // fleet is a store, and the processes of a keeper on it.
 type fleet struct {
 	settings
-	transport *http.Transport // to those in other processes
+	transport *http.Transport // to parts in other processes
 	store     part
 	keepers   []part
 	targets   []target
 }
 
-// start makes a part of this process in virtual time, else of one of its own.
+// start makes a part, in this process in virtual time, else in a process of its own.
 func (f *fleet) start(ctx context.Context, t task) (part, error) {
 	if f.Virtual {
 		handler, p, err := t.open(&http.Client{Transport: f.store.transport})
@@ -134,7 +133,7 @@ func (f *fleet) start(ctx context.Context, t task) (part, error) {
 	return p, err
 }
 
-// open starts a fleet. Its store is to be stopped also after an error.
+// open starts a fleet. The caller must stop its store even after an error.
 func open(ctx context.Context, s settings) (f *fleet, err error) {
 	f = &fleet{settings: s, transport: &http.Transport{MaxIdleConnsPerHost: s.Clients, DisableCompression: true}}
 	if f.store, err = f.start(ctx, task{Settings: s}); err != nil {
@@ -156,12 +155,12 @@ func open(ctx context.Context, s settings) (f *fleet, err error) {
 		if err != nil {
 			return f, err
 		}
-		s.Sweep = 0 // the first does
+		s.Sweep = 0 // the first does it
 	}
 	return f, f.logIn(ctx)
 }
 
-// look is what was used so far.
+// look returns the usage so far.
 func (f *fleet) look() (used, error) {
 	sum, err := f.store.look()
 	for _, k := range f.keepers {
@@ -183,7 +182,7 @@ func (f *fleet) stop() error {
 	return err
 }
 
-// pause waits for what is due; virtual time moves by the runtime's timers.
+// pause waits for the next arrival. Virtual time moves by the runtime's timers.
 func (f *fleet) pause(d time.Duration) {
 	if f.Virtual {
 		<-time.After(d)
@@ -192,7 +191,7 @@ func (f *fleet) pause(d time.Duration) {
 	pause(d)
 }
 
-// The runs of one measurement; records of one are none of the other's.
+// The runs of one measurement. They share no records.
 const (
 	warmingUp uint32 = iota + 1
 	measuring
@@ -219,7 +218,7 @@ func measure(ctx context.Context, s settings) (_ *report, err error) {
 	return newReport(s, came, after.minus(before)), ctx.Err()
 }
 
-// cpu is the time that this process has had of the processors.
+// cpu returns the processor time of this process.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// hot is a store's latency, and its conflicts: a transaction that meets another on a
-// counter is refused, as DynamoDB does it. Each is on its counters for busy.
+// hot is a store's latency and its conflicts. A transaction that meets another on a counter is refused, as in
+// DynamoDB. Each one occupies its counters for busy.
 type hot struct {
 	latency, busy time.Duration
 
@@ -27,7 +27,7 @@ func newHot(latency, busy time.Duration) *hot {
 	return &hot{latency: latency, busy: busy, until: map[string]time.Time{}}
 }
 
-// fault is for ddbmem.DB.SetFaults.
+// fault returns the fault of a request, for ddbmem.DB.SetFaults.
 func (h *hot) fault(r *ddbmem.Request) ddbmem.Fault {
 	f := ddbmem.Fault{Before: h.latency / 2, After: h.latency - h.latency/2}
 	if r.Operation != "TransactWriteItems" || h.busy == 0 {
@@ -51,7 +51,7 @@ func (h *hot) fault(r *ddbmem.Request) ddbmem.Fault {
 	return f
 }
 
-// look is what the store used; from the first on it is hot.
+// look returns the usage of the store. From the first call on the store is hot.
 func (h *hot) look(db *ddbmem.DB) (used, error) {
 	out, err := db.Client().DescribeTable(context.Background(), &dynamodb.DescribeTableInput{TableName: &tables.Usage})
 	if err != nil {
@@ -66,7 +66,7 @@ func (h *hot) look(db *ddbmem.DB) (used, error) {
 	}, nil
 }
 
-// countersOf names the counters that a transaction adds to.
+// countersOf returns the counters that a transaction adds to.
 func countersOf(body []byte) []string {
 	var t struct {
 		TransactItems []struct {

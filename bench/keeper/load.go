@@ -13,7 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit/bench/internal/latency"
 )
 
-// The longest that a run asks, after its end, for what was due, and waits for answers.
+// The longest times after the end of a run in which it sends due requests and waits for answers.
 const (
 	patience   = 5 * time.Second
 	answerTime = 20 * time.Second
@@ -25,8 +25,8 @@ type question struct {
 	body                []byte
 }
 
-// questionOf is the request of an arrival of a run. Runs have ids of their own, so that no
-// record is a duplicate.
+// questionOf returns the request of an arrival in a run. Each run has its own ids, so that records are not
+// duplicates.
 func questionOf(run uint32, a arrival, t target, now time.Time) question {
 	if a.kind == selection {
 		return question{method: http.MethodGet, path: t.path() + "/model-selection", token: t.token}
@@ -36,13 +36,13 @@ func questionOf(run uint32, a arrival, t target, now time.Time) question {
 		run, a.number, label, model, now.UTC().Format(time.RFC3339Nano))}
 }
 
-// ask asks a part, and returns the body of a success.
+// ask sends a request to a part, and returns the body of a success.
 func (p part) ask(ctx context.Context, q question) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, q.method, p.endpoint+q.path, bytes.NewReader(q.body))
 	if err != nil {
 		return nil, err
 	}
-	r.RemoteAddr = "127.0.0.1:1" // as a handler sees it that is called
+	r.RemoteAddr = "127.0.0.1:1" // the form of a called handler
 	if q.token != "" {
 		r.Header.Set("Authorization", "Bearer "+q.token)
 	}
@@ -61,7 +61,7 @@ func (p part) ask(ctx context.Context, q question) ([]byte, error) {
 	return body, err
 }
 
-// logIn gets the targets their tokens, which are good for all processes.
+// logIn gets the targets' tokens, which are valid in all processes.
 func (f *fleet) logIn(ctx context.Context) error {
 	for i, t := range f.targets {
 		body, err := f.keepers[0].ask(ctx, question{
@@ -81,7 +81,7 @@ func (f *fleet) logIn(ctx context.Context) error {
 	return nil
 }
 
-// tally is what came of the requests of one kind.
+// tally counts the requests of one kind.
 type tally struct {
 	due, done, failed, unsent int
 	took                      latency.Histogram
@@ -89,11 +89,11 @@ type tally struct {
 	firstError                string
 }
 
-// outcome is what came of a run.
+// outcome is the result of a run.
 type outcome struct {
 	began   time.Time
 	elapsed time.Duration
-	late    latency.Histogram // how far behind its schedule the load itself was
+	late    latency.Histogram // delay of the load behind its own schedule
 	half    time.Duration     // of the schedule
 
 	mu     sync.Mutex
@@ -108,8 +108,8 @@ func newOutcome() *outcome {
 	return o
 }
 
-// run has clients ask until the schedule ends, and returns when all is answered: what is due
-// is asked as soon as a client is free, and how long it took counts from when it was due.
+// run makes clients send requests until the schedule ends, and returns after the last answer. A due request
+// is sent as soon as a client is free, and its time counts from its due instant.
 func (f *fleet) run(ctx context.Context, id uint32, s *schedule) *outcome {
 	ctx, cancel := context.WithTimeout(ctx, s.until+patience+answerTime)
 	defer cancel()
@@ -132,8 +132,8 @@ func (f *fleet) run(ctx context.Context, id uint32, s *schedule) *outcome {
 	return o
 }
 
-// dispatch hands out what is due. What nobody is free for waits here, and counts from when
-// it was due all the same.
+// dispatch hands out due arrivals. Without a free client an arrival waits here. Its time counts from its due
+// instant anyway.
 func (f *fleet) dispatch(ctx context.Context, s *schedule, due chan<- arrival, o *outcome) {
 	over := o.began.Add(s.until + patience)
 	for {
@@ -158,7 +158,7 @@ func (f *fleet) dispatch(ctx context.Context, s *schedule, due chan<- arrival, o
 	}
 }
 
-// note enters an answer.
+// note records an answer.
 func (o *outcome) note(a arrival, took time.Duration, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -23,13 +23,13 @@ const (
 	principal = "bench"
 	label     = "premium"
 	model     = "anthropic.claude-3-5-sonnet-20241022-v2:0"
-	ample     = 1_000_000_000_000 // µ$ a day: no label is used up
+	ample     = 1_000_000_000_000 // µ$ a day: enough that no label is used up
 )
 
 var tables = budget.Tables{Control: "control", Usage: "usage"}
 
-// node is one process of the keeper: what dynalimit keeper serve makes its handler of,
-// with an access log that nobody reads.
+// node is one process of the keeper, with the same handler as `dynalimit keeper serve` and a discarded access
+// log.
 type node struct {
 	keeper  *budget.Keeper
 	repo    *dynalimit.Repository
@@ -65,7 +65,7 @@ func openNode(client *dynamodb.Client, keys *credentials.KeySet, s settings) (_ 
 	return n, err
 }
 
-// sweep sees to days and events every so often, until the node is closed; 0: never.
+// sweep runs the keeper's Sweep regularly until the node is closed; 0 means never.
 func (n *node) sweep(every time.Duration) {
 	if every == 0 {
 		return
@@ -94,7 +94,7 @@ func (n *node) close() error {
 	return err
 }
 
-// target is an app, and what it logs in with.
+// target is an app with its login credentials.
 type target struct {
 	org, app, id, secret string
 	token                string // of its login
@@ -102,7 +102,7 @@ type target struct {
 
 func (t target) path() string { return "/api/v1/orgs/" + t.org + "/apps/" + t.app }
 
-// prepare makes the tables, and an organisation whose apps have credentials.
+// prepare makes the tables, and an organisation with apps that have credentials.
 func prepare(ctx context.Context, client *dynamodb.Client, keys *credentials.KeySet, s settings) (_ []target, err error) {
 	n, err := openNode(client, keys, s)
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// pause waits in the system: the runtime's own timers come up to a millisecond late when
-// nothing else is to be done, and a request is due that is to be answered in two.
+// pause waits in the system. The runtime's own timers come up to a millisecond late in an idle process, while
+// a due request has to be answered in two.
 func pause(d time.Duration) {
 	t := syscall.NsecToTimespec(d.Nanoseconds())
-	_ = syscall.Nanosleep(&t, nil) // a signal ends it sooner: then the request is early
+	_ = syscall.Nanosleep(&t, nil) // a signal ends it sooner; the request is then early
 }

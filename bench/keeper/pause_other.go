@@ -4,5 +4,5 @@ package keeper
 
 import "time"
 
-// pause waits.
+// pause waits for d.
 func pause(d time.Duration) { <-time.After(d) }

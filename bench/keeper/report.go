@@ -5,7 +5,7 @@ import (
 	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
 
-// report is what came of a load.
+// report is the result of a load.
 type report struct {
 	byKind [kinds]tally
 	took   [kinds]latency.Summary
@@ -13,7 +13,7 @@ type report struct {
 	values program.Values
 }
 
-// units begin with what a request asks for.
+// units begin with the kind of the request.
 var units = [kinds]string{selection: "select", submission: "submit"}
 
 func newReport(s settings, came *outcome, u used) *report {
@@ -30,7 +30,7 @@ func newReport(s settings, came *outcome, u used) *report {
 		"dollars/month":  month.total,
 		"dollars-writes": month.writes,
 		"dollars-reads":  month.reads,
-		"late-p99-ms":    program.Ms(came.late.Summary().P99), // how far the load was behind its schedule
+		"late-p99-ms":    program.Ms(came.late.Summary().P99), // delay of the load behind its schedule
 		"conflicts":      program.Ratio(float64(u.Conflicts), float64(u.Transactions)),
 		"throttled/s":    float64(u.Meter.Throttled()) / seconds,
 		"wcu/submission": program.Ratio(u.Meter.WriteUnits(), submitted),
@@ -41,20 +41,20 @@ func newReport(s settings, came *outcome, u used) *report {
 			continue
 		}
 		r.took[k] = t.took.Summary()
-		// The last answers take as long as others did, which is no falling behind: in a run of a
-		// few seconds it would look like it.
+		// The last answers take as long as the others did. That is not a delay behind the schedule, but would
+		// look like one in a run of a few seconds.
 		inTime := float64(t.done) / float64(t.due) * s.For.Seconds() / max(s.For, came.elapsed-t.early).Seconds()
 		r.values["failed"] += float64(t.failed + t.unsent)
 		r.values["kept-up"] = min(r.values["kept-up"], inTime)
 		r.values[units[k]+"s/s"], r.values[units[k]+"-p50-ms"], r.values[units[k]+"-p99-ms"] = float64(t.done)/seconds, program.Ms(r.took[k].P50), program.Ms(r.took[k].P99)
 	}
-	if !s.Virtual { // processors that they had
+	if !s.Virtual { // real processes have processor time
 		r.values["store-cpu"], r.values["keeper-cpu"], r.values["client-cpu"] = u.Store.Seconds()/seconds, u.Keepers.Seconds()/seconds, u.Clients.Seconds()/seconds
 	}
 	return r
 }
 
-// firstError is why a request failed, "" if none did.
+// firstError returns the error of a failed request, "" if every request succeeded.
 func (r *report) firstError() string {
 	for _, t := range r.byKind {
 		if t.firstError != "" {

@@ -13,13 +13,13 @@ import (
 	"github.com/dynalimit/dynalimit/bench/internal/subject"
 )
 
-// callers call again and again, and note what they see of an outage.
+// callers call again and again, and record the effects of an outage.
 type callers struct {
 	limiter *dynalimit.RateLimiter
 	group   sync.WaitGroup
 
 	mu         sync.Mutex
-	began      time.Time // of the outage, zero before it and after
+	began      time.Time // of the outage; zero before and after it
 	used       int64     // tokens admitted
 	first      time.Duration
 	rest       latency.Histogram
@@ -28,12 +28,12 @@ type callers struct {
 	firstError error
 }
 
-// start lets n callers go until ctx ends.
+// start starts n callers, which run until ctx ends.
 func (c *callers) start(ctx context.Context, s settings) {
 	for i := range s.callers {
 		c.group.Go(func() {
-			// What a caller needs it has: its garbage would be collected in the time
-			// that is measured.
+			// A caller allocates nothing more here. Otherwise its garbage would be collected within the
+			// measured time.
 			who, lasting := subject.Entity(i%s.buckets), context.WithoutCancel(ctx)
 			program.Pause(ctx, rand.N(s.every))
 			next := time.NewTicker(s.every)
@@ -51,8 +51,8 @@ func (c *callers) start(ctx context.Context, s settings) {
 	}
 }
 
-// note enters a call; met says that the caller has met the outage before, and it
-// reports whether it has now.
+// note records a call. met means that the caller has met the outage before. It returns whether the caller has
+// met it now.
 func (c *callers) note(took time.Duration, err error, met bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +72,7 @@ func (c *callers) note(took time.Duration, err error, met bool) bool {
 	return true
 }
 
-// miss counts a call that failed.
+// miss counts a failed call.
 func (c *callers) miss(err error) {
 	if err == nil {
 		return
@@ -86,7 +86,7 @@ func (c *callers) miss(err error) {
 	}
 }
 
-// outage tells when the outage began, or with the zero time that it has ended.
+// outage sets the start of the outage, or the zero time for its end.
 func (c *callers) outage(began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 // failures are the ways in which the store is taken away.
 var failures = []string{"hang", "reset", "5xx", "refused", "writes", "credentials"}
 
-// serve is the store's process. It says where it listens.
+// serve is the main function of the store's process. It reports its address.
 func serve(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error {
 	db := ddbmem.New()
 	defer db.Close()
@@ -30,26 +30,24 @@ func serve(ctx context.Context, orders *json.Decoder, answers *json.Encoder) err
 		return err
 	}
 	err = answers.Encode(endpoint)
-	for order := ""; err == nil && orders.Decode(&order) == nil; { // until who started it ends
+	for order := ""; err == nil && orders.Decode(&order) == nil; { // until the parent ends
 	}
 	return errors.Join(err, end())
 }
 
-// wire is the way to the store: an HTTP client and a source of credentials that
-// fail as they are told.
+// wire is the connection to the store: an HTTP client and a source of credentials that fail on command.
 type wire struct {
 	client   *http.Client
 	store    *program.Child
 	endpoint string // of the store
 	way      string
 	down     atomic.Bool
-	// resets is the address of a listener that resets what connects, refuses one
-	// where nothing listens.
+	// resets is the address of a listener that resets connections, refuses one without a listener.
 	resets, refuses string
 	listener        net.Listener
 }
 
-// newWire starts a store, and opens the way to it.
+// newWire starts a store, and opens the connection to it.
 func newWire(ctx context.Context, way string) (_ *wire, err error) {
 	var listen net.ListenConfig
 	gone, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -99,7 +97,7 @@ func (w *wire) dial() *dynamodb.Client {
 	})
 }
 
-// fail takes the store away, or gives it back.
+// fail takes the store away, or brings it back.
 func (w *wire) fail(down bool) error {
 	w.down.Store(down)
 	if w.way != "hang" {
@@ -111,7 +109,7 @@ func (w *wire) fail(down bool) error {
 	return w.store.Process.Signal(syscall.SIGCONT)
 }
 
-// Do sends a request, or fails.
+// Do sends a request, or makes it fail.
 func (w *wire) Do(r *http.Request) (*http.Response, error) {
 	if !w.down.Load() {
 		return w.client.Do(r)
@@ -133,14 +131,14 @@ func (w *wire) Do(r *http.Request) (*http.Response, error) {
 	return w.client.Do(r)
 }
 
-// to sends a request elsewhere.
+// to redirects a request to another host.
 func to(r *http.Request, host string) *http.Request {
 	r = r.Clone(r.Context())
 	r.URL.Host = host
 	return r
 }
 
-// close ends the store too, stopped or not.
+// close ends the connection and the store, even a stopped one.
 func (w *wire) close() {
 	_ = w.listener.Close()
 	w.client.CloseIdleConnections()

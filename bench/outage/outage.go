@@ -1,13 +1,13 @@
-// Package outage takes the store away from callers and says what they saw: how long the
-// first of them waited, and the rest, who failed, and whether what they used was charged
-// afterwards. There are 18 cases, every policy with every failure:
+// Package outage takes the store away from callers and reports the effects: the waits of the first callers
+// and of the rest, the failures, and whether their usage was charged afterwards. There are 18 cases, every
+// policy with every failure:
 //
 //	go test -run '^$' -bench . -benchtime 1x ./outage            # 5 s each
 //	go test -run '^$' -bench Outage/local/hang ./outage -for 20s
 //	go test -run '^$' -bench Pools -benchtime 1x ./outage        # 48 pools of dead connections, 5 times each
 //
-// The store is ddbmem in a process of its own, behind a real HTTP client on loopback. A hang
-// is that process stopped.
+// The store is ddbmem in a process of its own, behind a real HTTP client on loopback. A hang stops that
+// process.
 package outage
 
 import (
@@ -24,20 +24,20 @@ import (
 )
 
 const (
-	small      = "small" // a user whose limit the callers would exceed
+	small      = "small" // a user with a limit that the callers would exceed
 	smallLimit = 100
 	share      = .5
-	settling   = 30 * time.Second // bounds what follows an outage
+	settling   = 30 * time.Second // bounds the time after an outage
 )
 
-// settings are the callers, and how long the store does not answer.
+// settings describe the callers and the length of the outage.
 type settings struct {
 	callers, buckets int
 	lasting          time.Duration
 	every            time.Duration // between two calls of a caller
 }
 
-// outcome is what callers saw of one outage.
+// outcome is the effect of one outage on the callers.
 type outcome struct {
 	used, charged, doubt int64 // whole tokens: admitted, counted by the buckets, perhaps charged
 	failed               int
@@ -85,7 +85,7 @@ func suffer(ctx context.Context, s settings, policy dynalimit.UnavailablePolicy,
 	return o, ctx.Err()
 }
 
-// sum adds what the callers noted.
+// sum adds the callers' records.
 func (o *outcome) sum(c *callers) {
 	rest := c.rest.Summary()
 	for unit, v := range map[string]int64{
@@ -123,9 +123,8 @@ func open(ctx context.Context, client *dynamodb.Client, policy dynalimit.Unavail
 	return limiter, subject.Touch(ctx, limiter, small, 0)
 }
 
-// endure is the outage itself, until the store answers again. It tells whether a caller with
-// 5 s was refused, what a small limit admitted, and how long after the next probe the table
-// answered.
+// endure runs the outage until the store answers again. Its values are whether a caller with 5 s was refused,
+// the admissions of a small limit, and the time from the next probe to the table's answer.
 func endure(ctx context.Context, s settings, w *wire, c *callers, policy dynalimit.UnavailablePolicy) (program.Values, error) {
 	began := time.Now()
 	c.outage(began)
@@ -164,7 +163,7 @@ func endure(ctx context.Context, s settings, w *wire, c *callers, policy dynalim
 	return values, ctx.Err()
 }
 
-// charged is what the callers' buckets were charged, in whole tokens.
+// charged returns the sum charged to the callers' buckets, in whole tokens.
 func charged(ctx context.Context, client *dynamodb.Client, buckets int) (sum int64, err error) {
 	all, err := subject.Read(ctx, client, buckets)
 	for _, e := range all {

@@ -19,7 +19,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
-// poolRuns is how often each case is measured; its values are medians.
+// poolRuns is the number of runs of each case. Its values are medians.
 const poolRuns = 5
 
 // poolCase is a pool of idle connections that die at once, while new ones work.
@@ -49,8 +49,8 @@ func (c poolCase) measure(ctx context.Context) (program.Values, error) {
 	return medians, nil
 }
 
-// run lets a pool die once. It tells how long until the store itself has served every caller,
-// and how many calls failed, or were admitted by the policy, until then.
+// run lets a pool die once. Its values are the time until the store itself has served every caller, and the
+// calls that failed, or were admitted by the policy, until then.
 func (c poolCase) run(ctx context.Context) (program.Values, error) {
 	db := ddbmem.New()
 	defer db.Close()
@@ -105,7 +105,7 @@ func (c poolCase) run(ctx context.Context) (program.Values, error) {
 	return program.Values{"served-ms": program.Ms(time.Since(began)), "failed": float64(failed), "by-policy": float64(byPolicy)}, ctx.Err()
 }
 
-// fill makes so many connections, each by a request that is slow, and leaves them idle.
+// fill makes n connections, each by a slow request, and leaves them idle.
 func fill(ctx context.Context, db *ddbmem.DB, api *dynamodb.Client, n int) {
 	db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 100 * time.Millisecond} })
 	defer db.SetFaults(nil)

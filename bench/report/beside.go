@@ -14,8 +14,8 @@ var (
 	besideLatencies = []string{"5ms", "1ms", "500µs"}
 )
 
-// beside shows Contend/beside as Markdown: a table of calls a second for each latency, and a
-// chart of the first. It is empty if nothing of it was run.
+// beside returns Contend/beside as Markdown: a table of calls a second for each latency, and a chart of the
+// first. It is empty without results.
 func beside(all map[string]metrics) string {
 	var out strings.Builder
 	for i, latency := range besideLatencies {
@@ -45,8 +45,7 @@ func beside(all map[string]metrics) string {
 	return out.String()
 }
 
-// besideChart draws the calls a second as bars, without Prefetch, beside which the others
-// would not be seen.
+// besideChart draws the calls a second as bars. It leaves out Prefetch, which would dwarf the others.
 func besideChart(all map[string]metrics, latency string) string {
 	const width = 50
 	most := 1.0
@@ -68,7 +67,7 @@ func besideChart(all map[string]metrics, latency string) string {
 	return out.String() + "```\n"
 }
 
-// The lines of a page between which the table stands.
+// The lines of a page around the table.
 const besideBegins, besideEnds = "<!-- Contend/beside -->\n", "<!-- end of Contend/beside -->\n"
 
 // writeBeside puts the table into a page.

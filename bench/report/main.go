@@ -1,5 +1,5 @@
-// Command report runs the benchmarks and prints one table beside what must hold.
-// docs/performance.md says how long it takes.
+// Command report runs the benchmarks and prints one table of results and bars. docs/performance.md says how
+// long it takes.
 //
 //	cd bench && go run ./report
 //	go run ./report -suite outage
@@ -95,7 +95,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// run builds a suite's test, so that no compiler runs beside it, and runs its benchmarks.
+// run builds a suite's test first, so that no compiler runs during the measurement, and then runs its
+// benchmarks.
 func (r *reporter) run(ctx context.Context, s suite, all map[string]metrics) error {
 	fmt.Fprintln(r.stderr, "report:", s.folder, strings.Join(s.args, " "))
 	ctx, cancel := context.WithTimeout(ctx, r.limit)
@@ -110,10 +111,10 @@ func (r *reporter) run(ctx context.Context, s suite, all map[string]metrics) err
 	if err != nil {
 		err = fmt.Errorf("%s %s: %w\n%s", s.folder, strings.Join(s.args, " "), err, out)
 	}
-	return errors.Join(err, parseBenchmarks(string(out), all)) // what came before it failed is shown
+	return errors.Join(err, parseBenchmarks(string(out), all)) // earlier results of a failed run are shown
 }
 
-// loadAverage is how busy the machine is, where Linux tells.
+// loadAverage returns the load of the machine, on Linux.
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

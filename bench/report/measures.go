@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// suite are benchmarks of a folder that are run together.
+// suite is a set of benchmarks of one folder that run together.
 type suite struct {
 	name, folder string
 	args         []string
@@ -27,15 +27,14 @@ var suites = []suite{
 	{"outage", "bench/outage", []string{"-test.bench=.", "-test.benchtime=1x"}},
 }
 
-// measure is a value of a benchmark, and what must hold of it. Units of the same benchmark
-// are shown beside it as a remark.
+// measure is a value of a benchmark with its bar. Units of the same benchmark are shown with it as a remark.
 type measure struct {
 	what, benchmark, unit string
 	bar                   bar
 	remark                string
 }
 
-// rows are the measures of the benchmarks that were run.
+// rows returns the measures of the benchmarks that were run.
 func rows(all map[string]metrics) []row {
 	var out []row
 	for _, m := range measures() {
@@ -56,7 +55,7 @@ func rows(all map[string]metrics) []row {
 	return append(out, ratios(all)...)
 }
 
-// ratios set the limiter beside others, which count in memory alone.
+// ratios compare the limiter with others, which count in memory alone.
 func ratios(all map[string]metrics) (out []row) {
 	if allow := all["InProcess/x-time-rate/alone"]["ns/op"]; allow > 0 {
 		out = append(out, row{"denial from memory ÷ x/time/rate.Allow", all["DenialFromMemory"]["ns/op"] / allow, "", bar{}, ""},
@@ -129,7 +128,7 @@ func measures() []measure {
 	return append(append(append(all, fleets()...), keepers()...), outages()...)
 }
 
-// fleets are what must come out of scale.
+// fleets are the measures of scale.
 func fleets() []measure {
 	var all []measure
 	add := func(name string, more ...measure) {
@@ -161,7 +160,7 @@ func fleets() []measure {
 	return all
 }
 
-// keepers are what must come out of keeper.
+// keepers are the measures of keeper.
 func keepers() []measure {
 	var all []measure
 	add := func(name, remark string, more ...measure) {
@@ -190,7 +189,7 @@ func keepers() []measure {
 	return all
 }
 
-// outages are what must come out of each policy with each failure.
+// outages are the measures of each policy with each failure.
 func outages() []measure {
 	var all []measure
 	for _, policy := range []string{"allow", "local", "block"} {

@@ -8,8 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// row is one line of the table. A bar is what must hold; without one, the value
-// is for information.
+// row is one line of the table. A value without a bar is for information.
 type row struct {
 	what  string
 	value float64
@@ -32,7 +31,7 @@ func (b bar) holds(v float64) bool {
 	return b.sign == "" || v == b.bound || b.sign == "≤" && v < b.bound || b.sign == "≥" && v > b.bound
 }
 
-// cells are what the table shows of a row.
+// cells returns the columns of a row.
 func (r row) cells() []string {
 	bound, verdict := "", ""
 	if r.bar.sign != "" {
@@ -44,7 +43,7 @@ func (r row) cells() []string {
 	return []string{r.what, strings.TrimSpace(number(r.value) + " " + r.unit), bound, verdict, r.note}
 }
 
-// number is a value with as many digits as are of use.
+// number formats a value with the useful digits.
 func number(v float64) string {
 	size := math.Abs(v)
 	switch {
@@ -60,8 +59,7 @@ func number(v float64) string {
 	return fmt.Sprintf("%.4f", v)
 }
 
-// printTable writes the rows as a Markdown table and returns how many bars do not
-// hold.
+// printTable writes the rows as a Markdown table and returns the number of missed bars.
 func printTable(w io.Writer, rows []row) (failed int, err error) {
 	table := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
 	write := func(cells ...string) { fmt.Fprintf(table, "| %s\t|\n", strings.Join(cells, "\t| ")) }

@@ -2,33 +2,32 @@ package scale
 
 import "time"
 
-// partition is the throughput of a storage partition in one direction: a token
-// bucket that holds so many seconds of it. A request beyond it is throttled and
-// consumes nothing.
+// partition is the throughput of a storage partition in one direction. It is a token bucket with a burst of
+// some seconds. A request beyond it is throttled and consumes nothing.
 type partition struct {
 	perSecond float64
 	most      float64
 	units     float64
 	at        time.Time
 
-	// asked and throttled are requests since the counts were last reset.
+	// asked and throttled count the requests since the last reset.
 	asked, throttled int64
 	// load is the units used in each second since the start.
 	began time.Time
 	load  []float64
 }
 
-// newPartition is a partition that has rested for the seconds of unused throughput
-// that it holds: one without the burst that DynamoDB grants as it can, 300 with it.
+// newPartition returns a full partition; holds is its burst in seconds of throughput. DynamoDB grants a burst
+// as far as it can, up to 300.
 func newPartition(perSecond, holds float64, now time.Time) *partition {
 	most := perSecond * max(1, holds)
 	return &partition{perSecond: perSecond, most: most, units: most, at: now, began: now}
 }
 
-// bounded reports whether it throttles at all.
+// bounded reports whether the partition throttles at all.
 func (p *partition) bounded() bool { return p.perSecond > 0 }
 
-// take uses units at now, which never goes back; false when it throttles.
+// take uses units at now, which never goes back. It returns false if it throttles.
 func (p *partition) take(units float64, now time.Time) bool {
 	p.asked++
 	if !p.bounded() {
@@ -49,11 +48,11 @@ func (p *partition) take(units float64, now time.Time) bool {
 	return true
 }
 
-// reset counts from now on.
+// reset restarts the counts.
 func (p *partition) reset() { p.asked, p.throttled = 0, 0 }
 
-// since returns the mean and the highest load of the seconds from a second on
-// up to another, as shares of the ceiling.
+// since returns the mean and the highest load of the seconds from from to before to, as shares of the
+// ceiling.
 func (p *partition) since(from, to int) (mean, peak float64) {
 	if !p.bounded() {
 		return 0, 0

@@ -10,8 +10,8 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// report is what a simulation came to. Calls that came in the measured time are counted;
-// tokens and units are those of the measured time.
+// report is the result of a simulation. It counts the calls that came in the measured time. Tokens and units
+// are those of the measured time.
 type report struct {
 	counts
 	ledger ledger.Account
@@ -20,7 +20,7 @@ type report struct {
 	values program.Values
 }
 
-// usage is what the processes used in the measured time.
+// usage is the processes' usage in the measured time.
 type usage struct {
 	meter         ddbmem.Meter
 	writes, reads partition
@@ -54,18 +54,18 @@ func (w *world) report(a ledger.Account, used usage) *report {
 	if w.prefetch > 0 {
 		r.values["from-memory"] = ratio(w.counts.served, w.counts.grants)
 	}
-	if w.prefetch > 0 && w.start == "part" { // it loses nothing else, unless it gets full
+	if w.prefetch > 0 && w.start == "part" { // its only loss, unless the bucket gets full
 		r.values["lapsed"] = max(0, ratio(a.Lost, a.Admitted))
 	}
 	return r
 }
 
-// milli is how many millitokens are a token.
+// milli is the number of millitokens in a token.
 const milli = 1000
 
 func ratio(n, of int64) float64 { return float64(n) / float64(max(1, of)) }
 
-// leastServed is the least share of its calls that a process was granted; w.mu must be held.
+// leastServed returns the least share of granted calls of a process. w.mu must be held.
 func (w *world) leastServed() float64 {
 	least := 1.0
 	for _, p := range w.processes {

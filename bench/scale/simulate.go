@@ -19,13 +19,13 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// bucketKey is in a batch of reads that asks for the bucket.
+// bucketKey occurs in a batch of reads that includes the bucket.
 var bucketKey = []byte(`"` + schema.NewKeys("").Bucket(subject.Entity(0), subject.Resource).SK + `"`)
 
-// exempt marks the simulation's own requests, which cost no time and no units.
+// exempt marks the simulation's own requests, which take no time and no units.
 type exempt struct{}
 
-// world is what the processes share.
+// world is the shared part of the processes.
 type world struct {
 	settings
 	db *ddbmem.DB
@@ -39,19 +39,18 @@ type world struct {
 	errors        map[string]int64
 }
 
-// process is a limiter of its own, as in a process of its own.
+// process is the limiter of one simulated process.
 type process struct {
 	limiter *dynalimit.RateLimiter
-	// offered and granted count its calls in the measured time; the world's lock
-	// guards them.
+	// offered and granted count its calls in the measured time. The world's lock guards them.
 	offered, granted int64
 }
 
-// counts are what happened to the calls that came in the measured time.
+// counts are the outcomes of the calls that came in the measured time.
 type counts struct {
 	offered, granted, denied, failed int64
-	// served are grants from tokens debited ahead, which needed no request of their own, of
-	// all grants that ended in the measured time.
+	// served counts grants from prefetched tokens, which needed no request. grants counts all grants that
+	// ended in the measured time.
 	served, grants int64
 }
 
@@ -99,14 +98,14 @@ func simulate(ctx context.Context, s settings) (*report, error) {
 	w.mu.Lock()
 	used := usage{w.db.Meter().Sub(meter), *w.writes, *w.reads}
 	w.mu.Unlock()
-	processes.Wait() // calls that came in time end as they end
+	processes.Wait() // calls that came in time end normally
 	if err != nil {
 		return nil, err
 	}
 	return w.report(account, used), nil
 }
 
-// fault is the store's latency and the bucket's partition.
+// fault returns the store's latency and the throttling of the bucket's partition.
 func (w *world) fault(r *ddbmem.Request) ddbmem.Fault {
 	if r.Context.Value(exempt{}) != nil {
 		return ddbmem.Fault{}
@@ -131,19 +130,19 @@ func (w *world) fault(r *ddbmem.Request) ddbmem.Fault {
 	return f
 }
 
-// way is the latency of one way.
+// way draws the latency of one way.
 func (w *world) way() time.Duration {
 	return time.Duration(float64(w.latency) / 2 * (1 - w.spread + 2*w.spread*rand.Float64()))
 }
 
-// prepare makes the table, the limit and the bucket: empty, full after a call that was
-// given back, or three fifths full.
+// prepare makes the table, the limit and the bucket: empty, full after a call that was given back, or three
+// fifths full.
 func (w *world) prepare(ctx context.Context) error {
 	taken := map[string]int64{"empty": w.burst, "part": w.burst * 2 / 5}[w.start]
 	return subject.Make(ctx, w.db.Client(), dynalimit.PerSecond(subject.Limit, w.rate).WithBurst(w.burst), 1, taken)
 }
 
-// process starts one.
+// process starts a process.
 func (w *world) process() (*process, error) {
 	limiter, _, err := subject.Open(w.db.Client(), &dynalimit.Options{Observer: observe.Observer{AcquireEnd: w.acquireEnd}, Timeout: w.timeout, Prefetch: w.prefetch})
 	return &process{limiter: limiter}, err
@@ -166,7 +165,7 @@ func (w *world) live(ctx context.Context, p *process, end time.Time) {
 	}
 }
 
-// oneCall makes one call and notes what became of it.
+// oneCall makes one call and records its outcome.
 func (w *world) oneCall(ctx context.Context, p *process) {
 	w.mu.Lock()
 	counted := w.counting
@@ -194,7 +193,7 @@ func (w *world) oneCall(ctx context.Context, p *process) {
 	}
 }
 
-// ask acquires in the way under test.
+// ask acquires by the call under test.
 func (w *world) ask(ctx context.Context, p *dynalimit.RateLimiter) error {
 	if w.call == "wait" {
 		ctx, cancel := context.WithTimeout(ctx, w.patience)
@@ -223,7 +222,7 @@ func (w *world) fail(err error) {
 	w.errors[cause(err)]++
 }
 
-// cause is the name of an API error, or the text of any other.
+// cause returns the name of an API error, or the text of any other.
 func cause(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {
@@ -232,7 +231,7 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// acquireEnd counts grants, and those that needed no request of their own.
+// acquireEnd counts grants, and the grants from memory.
 func (w *world) acquireEnd(_ context.Context, e observe.AcquireEnd) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,10 +1,10 @@
-// Command clients serves a gateway with llmhttp before a scripted provider, for scripts/clients.sh:
-// it prints its URL, and ends with its standard input.
+// Command clients serves a gateway with llmhttp before a scripted provider, for scripts/clients.sh. It prints
+// its URL, and ends with its standard input.
 //
-//	POST /_next   how the provider answers the next calls: llmtest.Answers
-//	GET  /_check  what became of the calls since the last check: report
+//	POST /_next   the provider's answers to the next calls: llmtest.Answers
+//	GET  /_check  the result of the calls since the last check: report
 //
-// The header X-Who names the entity of a call: "rich", or "broke", who may spend nothing.
+// The header X-Who names the entity of a call: "rich", or "broke", which may spend nothing.
 package main
 
 import (
@@ -33,7 +33,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// rates are those of every model here. All are different, so that a token of the wrong class shows.
+// rates are the rates of every model here. All differ, so that a token of the wrong class shows.
 var rates = prices.Rates{Input: 3_000_000, CacheRead: 300_000, CacheWrite5m: 3_750_000, CacheWrite1h: 6_000_000, Output: 15_000_000}
 
 // models are the models that the clients call, by their dialect.
@@ -117,19 +117,19 @@ func newLimiter(ctx context.Context) (*dynalimit.RateLimiter, error) {
 	return dynalimit.New(repo, nil)
 }
 
-// gateway keeps what the provider billed and what was settled.
+// gateway records the provider's bills and the settlements.
 type gateway struct {
 	provider *llmtest.Provider
 
 	mu      sync.Mutex
-	checked int // calls of the provider in earlier checks
+	checked int // calls counted in earlier checks
 	settled []llm.Settled
 }
 
 func (g *gateway) settle(s llm.Settled) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s.Source != "" { // else it was given back
+	if s.Source != "" { // otherwise it was given back
 		g.settled = append(g.settled, s)
 	}
 }
@@ -143,10 +143,10 @@ func (g *gateway) next(w http.ResponseWriter, r *http.Request) {
 	g.provider.Next(answers...)
 }
 
-// report is what became of some calls.
+// report is the result of some calls.
 type report struct {
-	Calls int `json:"calls"` // requests that the provider had
-	// Wrong says how the settlements differ from what was billed; empty if they do not.
+	Calls int `json:"calls"` // requests to the provider
+	// Wrong describes the differences between the settlements and the bills; empty if they agree.
 	Wrong string `json:"wrong"`
 }
 
@@ -193,7 +193,7 @@ func (g *gateway) compare() report {
 	return out
 }
 
-// cost is what a usage costs in micro-dollars, rounded up once.
+// cost returns the cost of a usage in micro-dollars, rounded up once.
 func cost(u llmtest.Usage) int64 {
 	sum := u.Input*rates.Input + u.CacheRead*rates.CacheRead + u.CacheWrite*rates.CacheWrite5m + u.CacheWrite1h*rates.CacheWrite1h + u.Output*rates.Output
 	return (sum + 999_999) / 1_000_000

@@ -1,4 +1,4 @@
-// Package latency gathers how long calls took. It is pure.
+// Package latency gathers the durations of calls. It is pure.
 package latency
 
 import (
@@ -21,16 +21,16 @@ type Histogram struct{ h *hdrhistogram.Histogram }
 // New returns an empty histogram.
 func New() Histogram { return Histogram{hdrhistogram.New(least, most, digits)} }
 
-// Record counts d; what lies outside the span counts at its end.
+// Record counts d. A value outside the span counts at its end.
 func (h Histogram) Record(d time.Duration) {
 	// A value in the span is always recorded.
 	_ = h.h.RecordValue(max(least, min(most, d.Microseconds())))
 }
 
-// Add counts what another histogram counted.
+// Add adds the counts of another histogram.
 func (h Histogram) Add(o Histogram) { h.h.Merge(o.h) }
 
-// Summary is what a histogram says.
+// Summary has the main figures of a histogram.
 type Summary struct {
 	Count int64         `json:"count"`
 	P50   time.Duration `json:"p50_ns"`
@@ -44,7 +44,7 @@ func (h Histogram) Summary() Summary {
 	return Summary{Count: h.h.TotalCount(), P50: at(50), P99: at(99), Max: time.Duration(h.h.Max()) * time.Microsecond}
 }
 
-// Counts is a histogram as it goes from process to process.
+// Counts is a histogram in the form that processes exchange.
 type Counts struct {
 	Counts []int64 `json:"counts"`
 }
@@ -58,15 +58,15 @@ func (h Histogram) Export() Counts {
 	return Counts{counts}
 }
 
-// Import returns the histogram that was exported.
+// Import returns the exported histogram.
 func Import(c Counts) Histogram {
 	whole := New().h.Export()
 	copy(whole.Counts, c.Counts)
 	return Histogram{hdrhistogram.Import(whole)}
 }
 
-// Median is the middle of the values, of the two in the middle their mean; 0 for
-// none. It sorts them.
+// Median returns the middle value, or the mean of the two middle ones; 0 for an empty list. It sorts the
+// values.
 func Median(values []float64) float64 {
 	n := len(values)
 	if n == 0 {

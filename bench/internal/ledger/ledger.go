@@ -1,5 +1,5 @@
-// Package ledger compares what buckets admitted with what they were allowed, as
-// their stored items show it. It is pure.
+// Package ledger compares the admissions of buckets with their allowance, both from their stored items. It is
+// pure.
 package ledger
 
 import (
@@ -17,7 +17,7 @@ type Item = map[string]types.AttributeValue
 // Entry is one limit of a stored bucket.
 type Entry struct {
 	bucket.State
-	// Consumed is the exact sum of what was debited, in millitokens.
+	// Consumed is the exact sum of the debits, in millitokens.
 	Consumed int64
 }
 
@@ -48,22 +48,22 @@ func Read(item Item, limit string) (Entry, error) {
 	return e, nil
 }
 
-// Account is what became of a bucket's tokens between two instants, in
-// millitokens: Allowed = Admitted + Left + Lost.
+// Account is the balance of a bucket's tokens between two instants, in millitokens: Allowed = Admitted + Left
+// + Lost.
 type Account struct {
 	// Allowed is the level at the start and the refill since.
 	Allowed int64
-	// Admitted is what was taken, less what was given back.
+	// Admitted is the takes less the give-backs.
 	Admitted int64
 	// Left is the level at the end.
 	Left int64
-	// Lost is what the bucket was allowed and nobody got: refill that met a
-	// full bucket. Below 0 it is what was admitted too much.
+	// Lost is the allowance that nobody got, because the refill met a full bucket. Below 0 it is the excess
+	// of admissions.
 	Lost int64
 }
 
-// Between accounts for a limit whose item was start at the instant from and end
-// at the instant to (ms). Its burst and rate must not have changed.
+// Between returns the account of a limit from its item start at the instant from to its item end at the
+// instant to (ms). Its burst and rate must not have changed.
 func Between(start, end Entry, from, to int64) (Account, error) {
 	if start.Rate != end.Rate {
 		return Account{}, fmt.Errorf("the limit changed from %+v to %+v", start.Rate, end.Rate)
@@ -79,7 +79,7 @@ func Between(start, end Entry, from, to int64) (Account, error) {
 	return a, nil
 }
 
-// Sum accounts for several buckets together, as Between does for each.
+// Sum returns the sum of the accounts of several buckets.
 func Sum(start, end []Entry, from, to int64) (sum Account, err error) {
 	for i := range start {
 		a, err := Between(start[i], end[i], from, to)
@@ -91,8 +91,8 @@ func Sum(start, end []Entry, from, to int64) (sum Account, err error) {
 	return sum, nil
 }
 
-// Used is the share of the tokens that could be had by then that was: 1 when
-// none was lost, more when too many were admitted.
+// Used returns the used share of the available tokens. It is 1 if no token was lost, and more if too many
+// were admitted.
 func (a Account) Used() float64 {
 	if a.Allowed == a.Left {
 		return 1

@@ -1,5 +1,5 @@
-// Package program is what the benchmarks have in common: how they report, open virtual
-// time, run themselves again as other processes, and talk to a store in one.
+// Package program is the common part of the benchmarks. They use it to report, to open virtual time, to run
+// themselves again as other processes, and to talk to a store in one.
 package program
 
 import (
@@ -23,10 +23,10 @@ import (
 	"github.com/dynalimit/dynalimit/awsclient"
 )
 
-// Values are what a run came to, by unit.
+// Values are the results of a run, by unit.
 type Values map[string]float64
 
-// Report makes values the result of a benchmark, whose time is fixed and says nothing.
+// Report makes values the result of a benchmark. Its time is fixed and thus left out.
 func Report(b *testing.B, values Values) {
 	b.Helper()
 	b.ReportMetric(0, "ns/op")
@@ -35,10 +35,10 @@ func Report(b *testing.B, values Values) {
 	}
 }
 
-// Ms is a duration in milliseconds.
+// Ms returns a duration in milliseconds.
 func Ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Ratio is n ÷ of, 0 of none.
+// Ratio returns n ÷ of, or 0 for of = 0.
 func Ratio[N int64 | float64](n, of N) float64 {
 	if of == 0 {
 		return 0
@@ -46,11 +46,11 @@ func Ratio[N int64 | float64](n, of N) float64 {
 	return float64(n) / float64(of)
 }
 
-// Virtual runs f in virtual time, which a test alone can open.
+// Virtual runs f in virtual time, which only a test can open.
 func Virtual(f func(ctx context.Context) error) (err error) {
 	ran := false
 	test := testing.InternalTest{Name: "virtual", F: func(t *testing.T) {
-		if ran { // -test.count is of benchmarks
+		if ran { // -test.count is meant for benchmarks
 			return
 		}
 		ran = true
@@ -62,7 +62,7 @@ func Virtual(f func(ctx context.Context) error) (err error) {
 	return err
 }
 
-// Pause waits, for no longer than ctx goes on, and reports whether it does.
+// Pause waits, but only until ctx ends. It returns false if ctx ended.
 func Pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -74,7 +74,7 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Serve answers HTTP on a loopback port.
+// Serve serves HTTP on a loopback port.
 func Serve(ctx context.Context, h http.Handler) (endpoint string, end func() error, err error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -93,8 +93,8 @@ func Serve(ctx context.Context, h http.Handler) (endpoint string, end func() err
 	}, nil
 }
 
-// Remote is a client of a store that checks no credentials. A nil transport is the one that a
-// service gets of package awsclient.
+// Remote returns a client of a store that checks no credentials. A nil transport stands for the usual one of
+// package awsclient.
 func Remote(endpoint string, transport aws.HTTPClient) *dynamodb.Client {
 	return awsclient.FromConfig(aws.Config{
 		Region: "us-east-1", BaseEndpoint: &endpoint, HTTPClient: transport,
@@ -105,8 +105,8 @@ func Remote(endpoint string, transport aws.HTTPClient) *dynamodb.Client {
 // role marks a process as a child.
 const role = "DYNALIMIT_BENCH_PROCESS"
 
-// Work does what a child is told, and reports whether this process is one. Orders and
-// answers are JSON values; orders end when the child is to end.
+// Work runs do if this process is a child, and reports whether it is one. Orders and answers are JSON values.
+// The orders end when the child has to stop.
 func Work(do func(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error) bool {
 	if os.Getenv(role) == "" {
 		return false
@@ -118,8 +118,7 @@ func Work(do func(ctx context.Context, orders *json.Decoder, answers *json.Encod
 	return true
 }
 
-// Child is this program once more, as a process that does Work. What it says on its error
-// output is said here.
+// Child is another process of this program that does Work. Its error output goes to this process's.
 type Child struct {
 	*exec.Cmd
 	in      io.WriteCloser
@@ -151,7 +150,7 @@ func Again(ctx context.Context, order any) (*Child, error) {
 	return c, c.Tell(order)
 }
 
-// Tell gives an order.
+// Tell sends an order.
 func (c *Child) Tell(order any) error { return c.orders.Encode(order) }
 
 // Hear reads an answer.
@@ -162,7 +161,7 @@ func (c *Child) Hear(answer any) error {
 	return nil
 }
 
-// Stop ends the child in order; it may be nil.
+// Stop stops the child after its current order; it may be nil.
 func (c *Child) Stop() error {
 	if c == nil {
 		return nil

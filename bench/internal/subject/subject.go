@@ -1,5 +1,4 @@
-// Package subject is the buckets that benchmarks call for: how they are made, and what is
-// stored of them.
+// Package subject makes the buckets of the benchmarks and reads their stored items.
 package subject
 
 import (
@@ -22,10 +21,10 @@ const (
 	Limit    = "calls"
 )
 
-// One is a call's amounts.
+// One is the amounts of a call.
 var One = dynalimit.Amounts{Limit: 1}
 
-// Entity is whose bucket one is, by its number.
+// Entity returns the entity of a bucket, by its number.
 func Entity(bucket int) string { return fmt.Sprintf("entity-%d", bucket) }
 
 // Open returns a limiter on the table.
@@ -38,8 +37,8 @@ func Open(client dynalimit.DynamoDB, o *dynalimit.Options) (*dynalimit.RateLimit
 	return limiter, repo, err
 }
 
-// Make makes the table, everyone's limit, and buckets from which so many tokens were taken;
-// with none taken they are full.
+// Make makes the table, everyone's limit, and buckets from which taken tokens were taken; for 0 they are
+// full.
 func Make(ctx context.Context, client dynalimit.DynamoDB, limit dynalimit.Limit, buckets int, taken int64) error {
 	limiter, repo, err := Open(client, nil)
 	if err != nil {
@@ -68,7 +67,7 @@ func Touch(ctx context.Context, limiter *dynalimit.RateLimiter, entity string, t
 	return lease.Rollback(ctx)
 }
 
-// Read reads buckets as they are stored.
+// Read reads the stored items of buckets.
 func Read(ctx context.Context, client *dynamodb.Client, buckets int) ([]ledger.Entry, error) {
 	out := make([]ledger.Entry, buckets)
 	for b := range out {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// count is one measured number. It needs a figure if it is above free. The detail says what adds
-// up to it; empty if nothing does.
+// count is one measured number. It needs a figure if it is above free. detail has its parts, and may be
+// empty.
 type count struct {
 	name   string
 	n      int
@@ -17,7 +17,7 @@ type count struct {
 	detail string
 }
 
-// figures are the most that each count may be.
+// figures are the upper bounds of the counts.
 type figures map[string]int
 
 // header is the comment of figures.txt.
@@ -55,8 +55,8 @@ func (f figures) text() string {
 	return b.String()
 }
 
-// compare says which counts are above their figure, which are so far below it that the figure no
-// longer holds them, and which figures belong to no count.
+// compare returns the counts above their figure, the counts so far below it that the figure has to follow,
+// and the figures without a count.
 func (f figures) compare(counts []count) []string {
 	var problems []string
 	report := func(text string, args ...any) { problems = append(problems, fmt.Sprintf(text, args...)) }
@@ -82,8 +82,8 @@ func (f figures) compare(counts []count) []string {
 	return problems
 }
 
-// slack is how far a count may fall before its figure must follow, so that two changes at the same
-// time do not both have to change the same line. It is a twentieth, and at least two.
+// slack is the distance by which a count may fall before its figure has to follow. With it two concurrent
+// changes need not both change the same line. It is a twentieth, and at least two.
 func slack(figure int) int { return max(2, figure/20) }
 
 // lower returns the figures lowered to the counts. It raises none; it adds those of new counts

@@ -1,7 +1,6 @@
-// Command measures counts how much of the limiter runs for one call of each kind, and how many
-// functions reach into the unexported names of one type. It compares the counts with
-// figures.txt, whose figures may only fall; with -write it lowers them. docs/testing.md says how
-// to use it.
+// Command measures counts the parts of the limiter that run for one call of each kind, and the functions that
+// reach into the unexported names of one type. It compares the counts with figures.txt. These figures may
+// only fall; with -write it lowers them. docs/testing.md says how to use it.
 package main
 
 import (
@@ -91,7 +90,7 @@ func limiterPackages() (root string, packages []string, err error) {
 	return root, packages, err
 }
 
-// output runs a command. The error holds what the command wrote to its standard error.
+// output runs a command. The error includes the command's standard error.
 func output(c *exec.Cmd) (string, error) {
 	var stderr bytes.Buffer
 	c.Stderr = &stderr

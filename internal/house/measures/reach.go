@@ -147,8 +147,8 @@ func (p *parsed) usesThroughFields(f *ast.FuncDecl) map[string]int {
 	return uses
 }
 
-// usesOfParameters returns the struct types whose unexported names a function uses through a
-// parameter that points to one.
+// usesOfParameters returns the struct types with unexported names that a function uses through a pointer
+// parameter.
 func (p *parsed) usesOfParameters(f *ast.FuncDecl) map[string]bool {
 	parameters, used := map[string]string{}, map[string]bool{}
 	for _, field := range f.Type.Params.List {
