@@ -48,10 +48,10 @@ func readEvent(payload []byte) (event, error) {
 
 // received is a record as it came.
 type received struct {
-	// id and sequence name it; the id is made of its text where it has none.
+	// id and sequence identify it. Without an id of its own, id is made from its text.
 	id, sequence string
 	record       aggregator.Record
-	// err is why it cannot be read.
+	// err is the reason why it is unreadable.
 	err error
 }
 
@@ -74,7 +74,7 @@ func receive(raw json.RawMessage) received {
 	return out
 }
 
-// convertRecord reads a record. The package of events panics for some that are malformed.
+// convertRecord converts a record. Package events panics for some malformed ones.
 func convertRecord(raw json.RawMessage) (record aggregator.Record, err error) {
 	defer func() {
 		if p := recover(); p != nil {

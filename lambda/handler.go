@@ -28,15 +28,15 @@ type Process = func(context.Context, []aggregator.Record) (aggregator.Result, er
 // Closer closes the due hours when a schedule calls the function. *aggregator.Closer
 // implements it.
 type Closer interface {
-	// CloseDue closes the due hours. It may be called often, and by several processes
-	// at once. A failure ends it, and the next call begins the unfinished hour anew.
+	// CloseDue closes the due hours. It may be called often, and by several processes at once. A failure ends
+	// it, and the next call starts the unfinished hour again.
 	CloseDue(ctx context.Context) (aggregator.Closed, error)
 }
 
 // Options configures a Handler. The zero value gives the defaults that the fields name.
 type Options struct {
-	// Tries is how often a record that cannot be read is tried by one process before it is
-	// skipped. Defaults to 3.
+	// Tries is the number of times that one process tries an unreadable record before it skips it. Defaults
+	// to 3.
 	Tries int
 	// Margin is the time between the end of the work and the function's deadline, for the
 	// answer; at most half of the remaining time. Defaults to 5 seconds.
@@ -52,21 +52,20 @@ type Options struct {
 
 // Report is the result of a batch, or of a call of a schedule. It is a plain value.
 type Report struct {
-	// At is when it was done.
+	// At is the end of the work.
 	At time.Time
-	// Records is how many records the batch had; 0 for a call of a schedule.
+	// Records is the number of records in the batch; 0 for a call of a schedule.
 	Records int
-	// Age is how old the last record of the batch was then, by its time to the second.
+	// Age is the age of the last record of the batch at At, by its time to the second.
 	Age time.Duration
 	// Counted, Repeated and Ignored are those of aggregator.Result, in records.
 	Counted, Repeated, Ignored int
-	// Skipped is how many records were given up because they cannot be read, Again how many
-	// come again.
+	// Skipped is the number of unreadable records that were given up, Again the number that come again.
 	Skipped, Again int
-	// Gaps is how many gaps were found.
+	// Gaps is the number of gaps found.
 	Gaps int
-	// Closed is how many hours a call of a schedule closed for the first time, and Final how
-	// many it made final.
+	// Closed is the number of hours that a call of a schedule closed for the first time, and Final the number
+	// that it made final.
 	Closed, Final int
 }
 
@@ -79,8 +78,8 @@ type Handler struct {
 	tries   *tries
 }
 
-// NewHandler returns a Handler that gives records to process, and calls the closer on a
-// schedule; without one, nil, an event of a schedule fails. It fails for bad input.
+// NewHandler returns a Handler that gives records to process, and calls closer on a schedule. closer may be
+// nil; an event of a schedule then fails. It fails for bad input.
 func NewHandler(process Process, closer Closer, opts *Options) (*Handler, error) {
 	o := Options{}
 	if opts != nil {
@@ -122,9 +121,9 @@ func checkParts(process Process, closer Closer, o Options) error {
 	return nil
 }
 
-// Invoke serves an event, as lambda.Handler does: records of a stream of DynamoDB, or a
-// schedule. It fails for an event of another kind, and if closing fails. Failed
-// records are in its answer, which names the first record to send again.
+// Invoke serves an event, as lambda.Handler does: records of a stream of DynamoDB, or a schedule. It fails
+// for an event of another kind, and if closing fails. For failed records its answer names the first record to
+// send again.
 func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	switch {
 	case h == nil || h.process == nil:
@@ -144,7 +143,7 @@ func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return json.Marshal(h.addRecords(ctx, e.Records))
 }
 
-// boundedContext is ctx with the deadline at which work stops.
+// boundedContext returns ctx with the deadline at which work stops.
 func (h *Handler) boundedContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, some := ctx.Deadline()
 	if !some {
@@ -170,20 +169,20 @@ func (h *Handler) close(ctx context.Context) error {
 	return nil
 }
 
-// batch is a batch of records that is worked on.
+// batch is a batch of records in progress.
 type batch struct {
 	received []received
-	// place is where each record is, by its sequence number.
+	// place has the position of each record, by its sequence number.
 	place map[string]int
 	// first is the first record that is to come again, with all after it.
 	first  int
 	report Report
 }
 
-// markFailed notes that a record is to come again.
+// markFailed marks a record, and all after it, to come again.
 func (b *batch) markFailed(at int) { b.first = min(b.first, at) }
 
-// placeOf is the position of a record; a record without a sequence number stands for all of them.
+// placeOf returns the position of a record. A record without a sequence number stands for all of them.
 func (b *batch) placeOf(r aggregator.Record) int { return b.place[r.Sequence] }
 
 // addRecords adds records to usage.
@@ -204,8 +203,8 @@ func (h *Handler) addRecords(ctx context.Context, raws []json.RawMessage) events
 	return b.answer()
 }
 
-// readable are the records up to the first unreadable one that is tried again: later
-// records may be of its item, and must not be counted before it.
+// readable returns the records before the first unreadable one that is tried again. Later records may be of
+// its item, and must not be counted before it.
 func (h *Handler) readable(b *batch) []aggregator.Record {
 	var records []aggregator.Record
 	for i, r := range b.received {
@@ -284,9 +283,9 @@ func (h *Handler) reportBatch(b *batch) {
 	h.opts.Logger.Debug("a batch was done", "report", b.report)
 }
 
-// answer names the first record of the batch to send again. Lambda sends everything from
-// the lowest number on; a record without a number comes with the last one before it that
-// has one, or, by an empty number, with the whole batch.
+// answer names the first record of the batch to send again. Lambda sends everything from the lowest number
+// on. A record without a number comes with the last numbered one before it or, by an empty number, with the
+// whole batch.
 func (b *batch) answer() events.DynamoDBEventResponse {
 	answer := events.DynamoDBEventResponse{BatchItemFailures: []events.DynamoDBBatchItemFailure{}}
 	if b.first == len(b.received) {

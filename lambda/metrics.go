@@ -7,22 +7,20 @@ import (
 	"time"
 )
 
-// metricNamespace is that of every metric which dynalimit publishes; its dimension is
-// TableName.
+// metricNamespace is the namespace of every metric of dynalimit. Its dimension is TableName.
 const metricNamespace = "dynalimit"
 
-// EmbeddedMetrics returns an Observe that writes metrics of a table into the function's log
-// in CloudWatch's embedded metric format, a line for each batch. They are StreamAgeSeconds, UsageGaps,
-// and in records RecordsCounted, RecordsRepeated, RecordsIgnored, RecordsSkipped and
-// RecordsAgain; for each call of a schedule HoursClosed, HoursFinal and UsageGaps. An error
-// of the writer is dropped, and so is every line without a metric.
+// EmbeddedMetrics returns an Observe that writes metrics of a table into the function's log in CloudWatch's
+// embedded metric format. Each batch gets a line with StreamAgeSeconds, UsageGaps, and the numbers of records
+// RecordsCounted, RecordsRepeated, RecordsIgnored, RecordsSkipped and RecordsAgain. Each call of a schedule
+// gets one with HoursClosed, HoursFinal and UsageGaps. It drops errors of the writer, and lines without a
+// metric.
 func EmbeddedMetrics(w io.Writer, table string) func(Report) {
 	return embedMetrics(w, table, usageMetrics)
 }
 
-// ArchiveMetrics is EmbeddedMetrics for a function that archives, under names that those of
-// the table's aggregator do not have: in records ArchiveWritten, ArchiveSkipped and
-// ArchiveAgain.
+// ArchiveMetrics is EmbeddedMetrics for a function that archives. Its names differ from those of the table's
+// aggregator: the numbers of records ArchiveWritten, ArchiveSkipped and ArchiveAgain.
 func ArchiveMetrics(w io.Writer, table string) func(Report) {
 	return embedMetrics(w, table, archiveMetrics)
 }
@@ -67,7 +65,7 @@ func archiveMetrics(r Report) []metric {
 	return []metric{count("ArchiveWritten", r.Counted), count("ArchiveSkipped", r.Skipped), count("ArchiveAgain", r.Again)}
 }
 
-// embedded is a line of the format.
+// embedded returns a line of the format.
 func embedded(metrics []metric, table string, at time.Time) map[string]any {
 	line := map[string]any{"TableName": table}
 	var definitions []map[string]string

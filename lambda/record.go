@@ -10,8 +10,8 @@ import (
 	"github.com/dynalimit/dynalimit/aggregator"
 )
 
-// FromLambda converts a record of DynamoDB Streams as Lambda sends it; its shard is unknown. It
-// fails for a record without a number, keys, or values of a type.
+// FromLambda converts a record of DynamoDB Streams in Lambda's form. Its shard is unknown. It fails for a
+// record without a number, without keys, or with a value without a type.
 func FromLambda(r events.DynamoDBEventRecord) (aggregator.Record, error) {
 	out := aggregator.Record{EventID: r.EventID, Sequence: r.Change.SequenceNumber}
 	if out.Sequence == "" || len(r.Change.Keys) == 0 {
@@ -39,7 +39,7 @@ func FromLambda(r events.DynamoDBEventRecord) (aggregator.Record, error) {
 	return out, nil
 }
 
-// attributes are those of an item, or of a map in one.
+// attributes converts the attributes of an item, or of a map in one.
 func attributes(from map[string]events.DynamoDBAttributeValue) (map[string]types.AttributeValue, error) {
 	out := make(map[string]types.AttributeValue, len(from))
 	for name, v := range from {
@@ -81,7 +81,7 @@ func list(from []events.DynamoDBAttributeValue) (types.AttributeValue, error) {
 	return &types.AttributeValueMemberL{Value: values}, nil
 }
 
-// scalar is a value that holds no other values of DynamoDB.
+// scalar converts a value that holds no other values.
 func scalar(v events.DynamoDBAttributeValue) (types.AttributeValue, error) {
 	switch v.DataType() {
 	case events.DataTypeBinary:

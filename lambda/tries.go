@@ -2,10 +2,10 @@ package lambda
 
 import "sync"
 
-// mostKept bounds how many records are remembered: those of the largest batch.
+// mostKept bounds the number of remembered records. It is the size of the largest batch.
 const mostKept = 10_000
 
-// tries counts how often records could not be read, by their ids.
+// tries counts the failed reads of records, by their ids.
 type tries struct {
 	most int
 
@@ -23,7 +23,7 @@ const (
 	skipped                // it was given up before
 )
 
-// countFailure counts that a record could not be read.
+// countFailure counts a failed read of a record.
 func (t *tries) countFailure(id string) verdict {
 	t.mu.Lock()
 	defer t.mu.Unlock()

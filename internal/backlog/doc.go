@@ -1,5 +1,5 @@
-// Package backlog does the accounting for outages: a lease's balance of a bucket, and the queues by which a
-// process admits calls while DynamoDB does not answer.
+// Package backlog does the accounting for outages: a lease's balance of a bucket, and the queues that admit a
+// process's calls while DynamoDB does not answer.
 //
 // The law is: tokens return to a bucket only if an answered write took them from it, and they return once. A
 // Holding is the balance of one limit at one level of a lease:

@@ -116,8 +116,8 @@ func (h *Holding) GiveInVain(amount int64) {
 	h.Vain += amount
 }
 
-// BucketDeleted records the deletion of the bucket: held tokens, and those that its writes had counted,
-// become gone.
+// BucketDeleted records the deletion of the bucket. Held tokens become gone, and so do the counted tokens
+// that a write of the bucket had counted.
 func (h *Holding) BucketDeleted() {
 	written := h.Uncount(h.down + h.past)
 	h.Gone += h.Held + written

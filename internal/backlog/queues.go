@@ -25,10 +25,10 @@ type Ask struct {
 	Level int64
 }
 
-// Queues are the queues by which a process admits calls while buckets do not answer: one for each limit of a
-// bucket. They survive the end of an outage, and the next one finds them. Their number is bounded: a bucket
-// may be dropped once all its queues are empty, because a new bucket would start in the same state. If every
-// bucket has a filled queue, there is no room for others. Queues are safe for concurrent use.
+// Queues admit a process's calls while buckets do not answer. There is one for each limit of a bucket. They
+// survive the end of an outage, and the next one finds them. Their number is bounded: a bucket may be dropped
+// once all its queues are empty, because a new bucket would start in the same state. While every bucket has a
+// filled queue, other buckets get none. Queues are safe for concurrent use.
 type Queues struct {
 	most int
 
@@ -68,8 +68,8 @@ func (b *bucketQueues) queue(name string, rate bucket.Rate) *Queue {
 	return &b.limits[len(b.limits)-1].Queue
 }
 
-// Admit takes the requested amounts, all or nothing, and sets the Level of every ask. room is false if there
-// is no space for the queues of another bucket. Then nothing was decided.
+// Admit takes the requested amounts, all or nothing, and sets the Level of every ask. room is false if the
+// queues of another bucket do not fit. Then nothing was decided.
 func (t *Queues) Admit(of Bucket, asks []Ask, now int64) (admitted, room bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -62,8 +62,8 @@ type Breaker struct {
 
 	mu     sync.Mutex
 	outage outage
-	// opened is closed while the table is open, and closed while it is closed. lasting is closed once the
-	// table was open for longer than lastingAfter.
+	// Readers wait for these channels. opened is closed as long as the table is open. closed is closed as
+	// long as the table answers. lasting is closed once the table was open for longer than lastingAfter.
 	opened, closed, lasting chan struct{}
 	lastingTimer            *time.Timer
 	// stopped means that nothing opens the breaker. epoch counts the calls of Stop: a request from before a

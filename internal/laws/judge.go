@@ -16,7 +16,8 @@ import (
 
 // bounds are the tolerances that a history adds to the laws.
 type bounds struct {
-	// exact means that there is no wrong clock, latency or fault, so every tolerance is 0.
+	// exact means that clocks are right and requests have neither latency nor faults, so every tolerance is
+	// 0.
 	exact bool
 	// skew is the greatest error of a clock, in ms either way.
 	skew int64

@@ -234,8 +234,8 @@ func (r *replay) passes(name string, a plan.Row, kept bool) {
 	r.j.account(r.entity, name).passed += moved
 }
 
-// lapses returns the lapsed tokens that a landed write left on the counter. It can leave those of a limit
-// that its client does not know.
+// lapses returns the lapsed tokens that a landed write took off the counter. It is 0 for a limit that the
+// write's client does not know, or that the write adds.
 func (r *replay) lapses(name string, a plan.Row) int64 {
 	_, lapsed := r.sent.aheadIn(name)
 	if lapsed == 0 || r.before == nil || r.before.Set.Index(name) < 0 {

@@ -137,7 +137,8 @@ func (s *stake) checkHoldings(levels []inside.Level, gone map[string]bool, owed 
 	return wrong
 }
 
-// heldBy returns the surely held amounts of a lease, and all that it has or may have, by entity and limit.
+// heldBy returns the amounts that a lease surely holds, and its known amounts including possible ones, by
+// entity and limit.
 func heldBy(levels []inside.Level) (held, known map[string]int64) {
 	held, known = map[string]int64{}, map[string]int64{}
 	for _, level := range levels {

@@ -53,7 +53,7 @@ type Limit struct {
 	// Level names the level of configuration that the limit came from. It decides
 	// nothing.
 	Level string
-	// MaxDebt is how far below 0 corrections may take it, in millitokens; 0 for any debt.
+	// MaxDebt is the deepest debt from corrections, in millitokens; 0 for any debt.
 	MaxDebt int64
 }
 
@@ -63,7 +63,7 @@ type Origin struct {
 	// Counted has a bit for each limit that is in shadow because an unlimited level is counted. Outage
 	// policies ignore such limits.
 	Counted uint32
-	// Phase has the raises that the limits include and leave out. It is nil if no raise was in force at the
+	// Phase says which raises the limits include and leave out. It is nil if no raise was in force at the
 	// read.
 	Phase *Phase
 	// Given means that the call gave the plan of the limits, or a plan that may decide them. Other callers

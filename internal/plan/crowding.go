@@ -24,8 +24,8 @@ const (
 	quietMS = 250
 	// recentGuesses is the number of guesses over which their refusals are averaged.
 	recentGuesses = 8
-	// guessDecay is the amount by which one guess lowers the share of the other form, so that the other form
-	// is tried again.
+	// guessDecay is subtracted from the other form's share at each guess, so that the other form is tried
+	// again.
 	guessDecay = 1. / 512
 )
 
@@ -223,5 +223,5 @@ func (c *Crowding) countGuess(guess bucket.Form, refused bool) {
 // Fresh reports whether an image seen at seenAt may still deny at now.
 func Fresh(seenAt, now int64) bool { return now >= seenAt && now-seenAt <= MemoryMS }
 
-// MemoryMS is how long an image may deny without asking the store.
+// MemoryMS is the age in ms up to which an image may deny without a read of the store.
 const MemoryMS = 1000

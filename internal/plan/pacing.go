@@ -44,13 +44,12 @@ const (
 // Pacing is a lane's estimate of its share of the partition's throughput. The zero value belongs to a lane
 // that was never throttled.
 type Pacing struct {
-	// Throttled is when a request was last throttled, 0 for never. Reads means that it
-	// was a read.
+	// Throttled is the instant of the last throttled request, 0 for never. Reads means that it was a read.
 	Throttled int64
 	Reads     bool
 	// throttledInterval is the interval set by the last throttled write, at throttledAt.
 	throttledInterval, throttledAt int64
-	// lastDenial is when the lane last denied a take.
+	// lastDenial is the instant of the lane's last denial of a take.
 	lastDenial int64
 	// lastStart is the start of the last write. mayStartAt, unless it is 0, is the earliest start of the next
 	// write and overrides the interval.

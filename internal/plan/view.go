@@ -2,7 +2,7 @@ package plan
 
 import "github.com/dynalimit/dynalimit/internal/schema"
 
-// Standing is the relation of a configuration to the one that a bucket was written with.
+// Standing is the relation of a configuration to the one in a bucket.
 type Standing uint8
 
 // The relations of a configuration to a bucket's.

@@ -10,7 +10,7 @@ const housekeepingMS = 3_600_000
 
 // Rules are a caller's requirements of a plan, apart from the amounts.
 type Rules struct {
-	// Tidy allows a claim whose only reason is the age of the refill instant.
+	// Tidy allows a claim that is needed only for the age of the refill instant.
 	Tidy bool
 	// Later makes an adjust commute with claims. Decide sets it for adjusts that were refused
 	// several times.
@@ -83,9 +83,9 @@ func (v View) mustClaim(rows Rows) bool {
 }
 
 // LandedIn returns the limits of a landed write that the image shows in another window, or as another kind,
-// with the window from which the write was decided. A correction after a lost answer relies on the window
-// that the bucket shows later. The store does not check the life of a limit that is only charged, so the
-// answer to a write, which shows the life, is the better witness.
+// with the window from which the write was decided. It serves after a lost answer, when only a later image
+// shows that the write landed. The store does not check the life of a limit that is only charged, so an
+// answer to the write itself, which shows the life, is the better witness.
 func (p *Write) LandedIn(shown *schema.Image) (windows []Signed) {
 	note := func(name string, window bucket.WindowID) {
 		if WindowOf(shown, name) != window {

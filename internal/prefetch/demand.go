@@ -71,8 +71,8 @@ func (d *demand) of(name string, place int) *limitDemand {
 // Admitted counts a call admitted at now, from memory or not.
 func (s *Stock) Admitted(amounts []plan.Signed, now int64) { s.demand.count(amounts, 1, now) }
 
-// Withdrawn takes back the count of a recently served call that another bucket denied, because there is no
-// prefetch for calls that are not admitted.
+// Withdrawn takes back the count of a recently served call that another bucket denied, because only admitted
+// calls justify a prefetch.
 func (s *Stock) Withdrawn(amounts []plan.Signed, now int64) { s.demand.count(amounts, -1, now) }
 
 // count adds a call, or with sign -1 subtracts one.

@@ -31,7 +31,7 @@ type config struct {
 	archive   place
 }
 
-// place is where an archive is.
+// place is the location of an archive.
 type place struct{ bucket, prefix, key string }
 
 // mostDays bounds the retention: a century.
@@ -67,7 +67,7 @@ func readConfig(getenv func(string) string) (config, error) {
 	return c, errors.Join(errs...)
 }
 
-// number is that of a variable, 0 where it is not set.
+// number returns the number in a variable; 0 for an unset one.
 func number(getenv func(string) string, name string, least, most int) (int, error) {
 	text := getenv(name)
 	if text == "" {

@@ -36,7 +36,7 @@ func main() {
 	awslambda.Start(handler)
 }
 
-// function is the function that an environment asks for. It writes its log to w.
+// function returns the function that an environment configures. It writes its log to w.
 func function(ctx context.Context, getenv func(string) string, w io.Writer) (*lambda.Handler, error) {
 	c, err := readConfig(getenv)
 	if err != nil {
@@ -52,7 +52,7 @@ func function(ctx context.Context, getenv func(string) string, w io.Writer) (*la
 	return newHandler(awsclient.FromConfig(loaded), c, w)
 }
 
-// newArchiver is the function that archives.
+// newArchiver returns the function that archives.
 func newArchiver(client s3archive.S3, c config, w io.Writer) (*lambda.Handler, error) {
 	opts := &s3archive.Options{Prefix: c.archive.prefix, KMSKey: c.archive.key}
 	if c.archive.key != "" {
@@ -71,12 +71,12 @@ func newArchiver(client s3archive.S3, c config, w io.Writer) (*lambda.Handler, e
 	return lambda.NewHandler(files.Process, nil, &lambda.Options{Tries: c.tries, Logger: logger, Observe: lambda.ArchiveMetrics(w, c.table)})
 }
 
-// newLogger is the function's log.
+// newLogger returns the function's log.
 func newLogger(c config, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.level})).With("version", version, "table", c.table)
 }
 
-// orDefault is a configured value for the log.
+// orDefault formats a configured value for the log.
 func orDefault(none bool, configured string) string {
 	if none {
 		return "default"
@@ -84,7 +84,7 @@ func orDefault(none bool, configured string) string {
 	return configured
 }
 
-// newHandler is the function on a client.
+// newHandler returns the function on a client.
 func newHandler(client *dynamodb.Client, c config, w io.Writer) (*lambda.Handler, error) {
 	logger := newLogger(c, w)
 	differs := func(stored aggregator.Retention) {

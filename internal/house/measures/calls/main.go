@@ -95,7 +95,7 @@ func (w *walk) settle(ctx context.Context) error {
 	return w.lease.Settle(ctx, dynalimit.Amounts{"tpm": 90})
 }
 
-// count makes a call, waits until all that it began rests, and writes its coverage.
+// count makes a call, waits until the work started by it has ended, and writes its coverage.
 func (w *walk) count(ctx context.Context, kind string, requests int, do func(context.Context) error) error {
 	synctest.Wait()
 	before := w.db.Meter().Requests()
