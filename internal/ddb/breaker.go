@@ -242,7 +242,7 @@ func (b *Breaker) reportChanges() {
 		s := b.changes[0]
 		b.changes = b.changes[1:]
 		b.mu.Unlock()
-		_ = guard.Apart(func() error { // or nobody would report the next change
+		_ = guard.Apart(func() error { // otherwise the next change would stay unreported
 			b.log(s)
 			if b.opts.OnChange != nil {
 				b.opts.OnChange(s)

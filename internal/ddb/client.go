@@ -153,7 +153,7 @@ func send[In, Out any](ctx context.Context, c *Client, request func(context.Cont
 	return ask(ctx, c, breaker, c.timeout, request, in, opts)
 }
 
-// control makes a request about a table itself. Its outcome is no sign of whether the table's data can be
+// control makes a request about a table itself. Its outcome does not show whether the table's data can be
 // used.
 func control[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
 	return ask(ctx, c, nil, max(c.timeout, ControlTimeout), request, in, opts)

@@ -19,8 +19,8 @@ import (
 // machine slept. A failure on a pooled connection is therefore no sign of an outage. A probe on a new
 // connection decides.
 
-// errDeadConnection ends an HTTP request whose pooled connection is dead: the table answered
-// a later request on a new connection.
+// errDeadConnection ends an HTTP request on a dead pooled connection: the table answered a later request on a
+// new connection.
 var errDeadConnection = errors.New("the pooled connection is dead; the table answers on a new one")
 
 // exchange sends one HTTP request. If its pooled connection breaks, or answers nothing for half of the

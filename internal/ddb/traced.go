@@ -50,7 +50,7 @@ func (t *tracedRequest) addTo(o *dynamodb.Options) {
 	if _, off := own.(aws.NopRetryer); !off {
 		own = retry.AddWithMaxBackoffDelay(own, longestRetryDelay)
 	}
-	t.retryer = own.(aws.RetryerV2) // NopRetryer is one, and so is what the SDK wraps
+	t.retryer = own.(aws.RetryerV2) // NopRetryer is one, and so are the SDK's wrappers
 	o.Retryer = t
 }
 

@@ -64,7 +64,7 @@ func (b *claimBuilder) addStored(l *schema.Stored, r *Row) {
 	case r.replaced: // one of the other kind takes its place
 		b.remove(schema.ClaimReplace, l, r)
 		b.add(r, r.level-r.out(), bucket.SaturatingAdd(l.Consumed, r.Consumed()), l.Passed+r.Passed())
-	case unconfigured && r.isZero() && r.room() >= l.Burst && (l.Life == 0 || len(b.view.Image.Set.Names)+len(b.view.Config.Limits) > schema.MaxStored): // one that has begun anew stays, full, so that its lives are not counted from 0 again
+	case unconfigured && r.isZero() && r.room() >= l.Burst && (l.Life == 0 || len(b.view.Image.Set.Names)+len(b.view.Config.Limits) > schema.MaxStored): // a limit in a later life stays, full, so that its lives are not counted from 0 again
 		b.remove(schema.ClaimRemove, l, r)
 	default:
 		b.keep(l, r)
@@ -116,7 +116,7 @@ func (b *claimBuilder) keep(l *schema.Stored, r *Row) {
 // adoptGhost gives a ghost its parameters. Its tokens are its burst less its charges; a give-back adds no
 // more than those charges.
 func (b *claimBuilder) adoptGhost(l *schema.Stored, r *Row) {
-	if r.to.Rate.IsQuota() || l.IsQuota() { // half a quota, half a token bucket: make it anew
+	if r.to.Rate.IsQuota() || l.IsQuota() { // half a quota, half a token bucket: make it again
 		b.remove(schema.ClaimRemoveGhost, l, r)
 		b.add(r, min(r.most, r.level)-r.out(), r.Consumed(), r.Passed())
 		return

@@ -57,7 +57,7 @@ func (c Crowding) guess(now int64) bucket.Form {
 // spendWay returns the form and slack with which a write takes from a limit.
 func (c Crowding) spendWay(r bucket.Rate, take, now int64) bucket.Way {
 	w := bucket.Way{Slack: c.slackOf(r, take)}
-	if c.guess(now) == bucket.Adding { // not Filling: one whose image is below full adds
+	if c.guess(now) == bucket.Adding { // not Filling: a limit below full in its image adds
 		w.Form = bucket.Adding
 	}
 	return w

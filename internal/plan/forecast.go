@@ -32,7 +32,7 @@ func (p Promise) Wait(state bucket.State, now, need int64) int64 {
 	switch {
 	case p.Amount == 0:
 		return state.Wait(now, need)
-	case need > state.Burst: // it fits only beside what was granted to a quota
+	case need > state.Burst: // it fits only in addition to a grant to a quota
 		return state.Wait(now, bucket.SaturatingAdd(need, p.Amount))
 	case p.Amount <= state.Burst-need:
 		return state.Wait(now, need+p.Amount)
@@ -80,7 +80,7 @@ func (f *Forecast) Wait(r Reading, amounts []Signed) (longest int64, ok bool) {
 func (f *Forecast) Serve(r Reading, amounts []Signed) {
 	wait, ok := f.Wait(r, amounts)
 	if !ok {
-		return // nobody can be kept waiting for it
+		return // it never fits, so no waiter waits for it
 	}
 	for _, a := range amounts {
 		p := f.at(r, a.Name)

@@ -45,7 +45,7 @@ func replacement(old bucket.State, to bucket.Rate, now int64) int64 {
 	return min(to.Burst, bucket.SaturatingAdd(to.Burst, old.Level(now)-old.Burst))
 }
 
-// InWindows sets the window of each amount, so that the amounts can be given back to it.
+// InWindows returns the amounts with their windows, so that they can be given back there.
 func InWindows(amounts []Signed, of func(limit string) bucket.WindowID) []Signed {
 	copied := false
 	for i, a := range amounts {
@@ -173,7 +173,7 @@ func (q Quotas) Tell(n *Row, charged []Signed) (l schema.TellLimit) {
 	i := slices.IndexFunc(charged, func(c Signed) bool { return c.Name == n.Name })
 	most := int64(0)
 	if i >= 0 {
-		most = max(0, min(charged[i].Amount, n.Late)) // less what came off the counter meanwhile
+		most = max(0, min(charged[i].Amount, n.Late)) // less the corrections of the counter meanwhile
 	}
 	if q.Image == nil {
 		if l.Quota = l.Quota || q.Config.rateOf(n.Name).IsQuota(); i >= 0 && n.Back == 0 {

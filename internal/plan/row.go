@@ -65,7 +65,7 @@ func (v View) setFacts(r *Row) {
 	if as := v.Config.Index(r.Name); as >= 0 {
 		l := &v.Config.Limits[as]
 		r.shadow, r.maxDebt = v.Config.Shadow>>as&1 == 1, l.MaxDebt
-		r.bounded = l.MaxDebt > 0 || v.Config.Origin != nil && v.Config.Origin.Counted>>as&1 == 1 // what does not fit a counted limit is counted only
+		r.bounded = l.MaxDebt > 0 || v.Config.Origin != nil && v.Config.Origin.Counted>>as&1 == 1 // the part beyond a counted limit is counted only
 		if v.Adopt || v.Image == nil {
 			r.to = l
 		}
@@ -199,7 +199,7 @@ func (r *Row) decide(w bucket.Way) (c change) {
 	} else if c.Update = r.state.Decide(r.opening.Credit, a, w); !w.Move {
 		c.kept = r.opening.Credit
 	}
-	if r.maxDebt > 0 && r.Adjust != 0 && !c.Full { // no deeper debt, whoever else charges meanwhile
+	if r.maxDebt > 0 && r.Adjust != 0 && !c.Full { // no deeper debt, even if others charge meanwhile
 		c.raiseLow(c.lowestFor(r.maxDebt))
 	}
 	return c
