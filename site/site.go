@@ -110,8 +110,8 @@ func documentPath(name string) string {
 	return strings.Replace(strings.ToLower(strings.TrimSuffix(name, ".md")), "readme", "index", 1) + ".html"
 }
 
-// addCommands adds a page for each first word of a command, with the help of all commands
-// that begin with it, and the flags of every command.
+// addCommands adds a page for each first word of a command. It has the help of all commands that begin with
+// the word, and the flags of each.
 func (s *site) addCommands() error {
 	flags, err := fs.ReadFile(s.repository, helpFlags)
 	if err != nil {

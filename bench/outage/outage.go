@@ -1,6 +1,6 @@
-// Package outage takes the store away from callers and reports the effects: the waits of the first callers
-// and of the rest, the failures, and whether their usage was charged afterwards. There are 18 cases, every
-// policy with every failure:
+// Package outage takes the store away from callers and reports the effects. These are the waits of the first
+// callers and of the rest, the failures, and whether their usage was charged afterwards. There are 18 cases,
+// every policy with every failure:
 //
 //	go test -run '^$' -bench . -benchtime 1x ./outage            # 5 s each
 //	go test -run '^$' -bench Outage/local/hang ./outage -for 20s
@@ -123,8 +123,8 @@ func open(ctx context.Context, client *dynamodb.Client, policy dynalimit.Unavail
 	return limiter, subject.Touch(ctx, limiter, small, 0)
 }
 
-// endure runs the outage until the store answers again. Its values are whether a caller with 5 s was refused,
-// the admissions of a small limit, and the time from the next probe to the table's answer.
+// endure runs the outage until the store answers again. Its values are the refusals of a caller with 5 s, the
+// admissions of a small limit, and the time from the next probe to the table's answer.
 func endure(ctx context.Context, s settings, w *wire, c *callers, policy dynalimit.UnavailablePolicy) (program.Values, error) {
 	began := time.Now()
 	c.outage(began)

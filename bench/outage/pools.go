@@ -49,8 +49,8 @@ func (c poolCase) measure(ctx context.Context) (program.Values, error) {
 	return medians, nil
 }
 
-// run lets a pool die once. Its values are the time until the store itself has served every caller, and the
-// calls that failed, or were admitted by the policy, until then.
+// run lets a pool die once. It measures until the store itself has served every caller. Its values are that
+// time, the failed calls, and the calls that the policy admitted.
 func (c poolCase) run(ctx context.Context) (program.Values, error) {
 	db := ddbmem.New()
 	defer db.Close()

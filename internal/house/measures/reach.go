@@ -80,10 +80,10 @@ func (p *parsed) counts(dir string) []count {
 	return counts
 }
 
-// reach counts the functions that know the unexported names of each struct type: its methods, all
-// methods of a type that uses them minUses times through a field that points to it, and each other
-// function that takes a pointer to it and uses them. They are listed by their type; functions
-// without one are listed as "functions".
+// reach counts the functions that know the unexported names of each struct type. These are its methods, and
+// the other functions that use them through a pointer parameter. All methods of a type count if they use them
+// minUses times through pointer fields. Methods are listed by their type, functions without one as
+// "functions".
 func (p *parsed) reach() map[string]map[string]int {
 	reach, methods := map[string]map[string]int{}, map[string]int{}
 	through := map[[2]string]int{} // uses by the methods of the first type, of the second's names

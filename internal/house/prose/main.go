@@ -1,5 +1,5 @@
-// Command prose counts how natural the comments, names and pages of this repository are, and holds
-// the counts of each folder to those in figures.txt, which may only fall:
+// Command prose counts how natural the comments, names and pages of this repository are. It compares the
+// counts of each folder with those in figures.txt, which may only fall:
 //
 //	go run ./internal/house/prose            # compare; exits with 1 if a figure rose
 //	go run ./internal/house/prose -write     # lower the figures; refuses to raise one

@@ -12,8 +12,8 @@ import (
 
 // counts are the figures of one folder, without the folders below it.
 type counts struct {
-	// Sentences have four words or more. Clauses counts those with a clause in the place of a noun, Empty
-	// those with "is none" or "is no X", and Long those above 25 words.
+	// Sentences have four words or more. Clauses counts those with a clause in the place of a noun. Empty
+	// counts those with "is none" or "is no X", and Long those above 25 words.
 	Sentences, Clauses, Empty, Long int
 	// Functions are the functions outside tests. OneWord counts the ones with a name of one word.
 	Functions, OneWord int

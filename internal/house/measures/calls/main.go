@@ -1,5 +1,5 @@
-// Command calls makes one call of each kind on ddbmem, in virtual time, and writes the coverage
-// of each alone into a folder of its argument. Command measures builds and reads it.
+// Command calls makes one call of each kind on ddbmem, in virtual time. It writes the coverage of each one
+// into a folder of its argument. Command measures builds it and reads the coverage.
 package main
 
 import (
