@@ -71,8 +71,8 @@ func (b *claimBuilder) addStored(l *schema.Stored, r *Row) {
 	}
 }
 
-// remove removes a stored limit if it is unchanged. A full limit without configuration is removed only while
-// it stays full.
+// remove removes a stored limit. The write requires a full limit without configuration to be full still, and
+// any other limit to be unchanged.
 func (b *claimBuilder) remove(kind schema.ClaimKind, l *schema.Stored, r *Row) {
 	out := schema.ClaimLimit{Name: r.Name, Kind: kind, Seen: *l}
 	if kind == schema.ClaimRemove {

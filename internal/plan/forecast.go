@@ -32,7 +32,7 @@ func (p Promise) Wait(state bucket.State, now, need int64) int64 {
 	switch {
 	case p.Amount == 0:
 		return state.Wait(now, need)
-	case need > state.Burst: // it fits only in addition to a grant to a quota
+	case need > state.Burst: // only a grant to a quota makes room for it
 		return state.Wait(now, bucket.SaturatingAdd(need, p.Amount))
 	case p.Amount <= state.Burst-need:
 		return state.Wait(now, need+p.Amount)

@@ -20,8 +20,8 @@ const (
 	ClaimRemove
 	// ClaimRemoveGhost removes a ghost that is no longer configured.
 	ClaimRemoveGhost
-	// ClaimReplace removes a limit that has changed its kind, if it is unchanged. A ClaimAdd in the same
-	// claim adds the other kind.
+	// ClaimReplace removes a limit of the old kind, if it is still as in the image. A ClaimAdd in the same
+	// claim adds the new kind.
 	ClaimReplace
 )
 

@@ -24,8 +24,8 @@ type TellLimit struct {
 
 // Tell is the write of a bucket's pending updates: usage counted without the bucket, and give-backs that
 // could not be written before. It needs no image and commutes with every other write. It is not written by
-// the bucket's lane, so it leaves the op slots unchanged. It is sent once, because a retry could not
-// recognise it. It requires the limits to exist and, for a give-back, the bucket to be the incarnation of the
+// the bucket's lane, so it leaves the op slots unchanged. It is sent once, because a retry could not be
+// recognised. It requires the limits to exist and, for a give-back, the bucket to be the incarnation of the
 // take.
 type Tell struct {
 	Incarnation []byte
