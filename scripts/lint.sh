@@ -55,6 +55,10 @@ templates() {
 }
 
 # How much of the limiter runs for one call.
+prose() {
+  go run ./internal/house/prose
+}
+
 measures() {
   go run ./internal/house/measures
 }
@@ -89,7 +93,7 @@ if [ "${1:-}" = --one ]; then
   exit
 fi
 
-for name in format vet linters shell tidy templates measures vulnerabilities; do
+for name in format vet linters shell tidy templates measures prose vulnerabilities; do
   check "$name"
 done
 if [ "${#failed[@]}" -gt 0 ]; then

@@ -136,7 +136,7 @@ func TestFullKeySetsAreRefused(t *testing.T) {
 	var v *ValidationError
 	require.ErrorAs(t, rotate(time.Hour), &v)
 	assert.Equal(t, "keys.peppers", v.Field)
-	assert.Contains(t, v.Reason, "take the oldest out")
+	assert.Contains(t, v.Reason, "remove the oldest")
 	set.peppers = set.peppers[1:]
 	require.NoError(t, rotate(time.Hour))
 	assert.Len(t, set.peppers, MaxKeys)
