@@ -80,32 +80,18 @@ func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) 
 			return c, policy, r.refuseCycle(at.Entity, given)
 		}
 		visited[depth] = at.Entity
-		var room [1]route // for most
-		charged, err := room[:0], error(nil)
-		if p != nil && (at.given || rs.lookups.refuse && at.Entity == r.entity) {
-			charged, err = rs.recorded(ctx, r, at, charged, p)
-		} else {
-			charged, err = rs.buckets(ctx, r, at, charged, p)
-		}
-		for i := range charged {
-			policy = cmp.Or(policy, r.policyAt(charged[i].resolved, charged[i].cfg))
-		}
-		if err == nil {
-			c, err = rs.charge(c, r, charged, p != nil)
-		}
-		if err != nil {
-			if p != nil && unavailable(err) { // a block that is known stays in force, however old
-				err = cmp.Or(rs.lastBlock(r, at), err)
-			}
+		var own *config.Resolved
+		var err error
+		if c, policy, own, err = rs.chargeEntity(ctx, r, at, c, policy, p); err != nil {
 			return c, cmp.Or(policy, rs.onUnavailable), err
 		}
 		if depth == 0 && r.opts.given != nil {
-			r.logDifference(ctx, &rs.differOnce, rs.log, charged[0].resolved)
+			r.logDifference(ctx, &rs.differOnce, rs.log, own)
 		}
-		if r.opts.given == nil && charged[0].resolved.ParentID == "" { // nothing names a parent
+		if r.opts.given == nil && own.ParentID == "" { // nothing names a parent
 			break
 		}
-		at = r.next(at, charged[0].resolved)
+		at = r.next(at, own)
 	}
 	if len(c.rungs) > 1 {
 		c.passOn(c.above)
@@ -115,6 +101,31 @@ func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) 
 		return c, policy, nil
 	}
 	return c, policy, rs.checkNames(r, &c)
+}
+
+// chargeEntity adds the buckets of one entity to a cascade. It returns the entity's own configuration, and
+// the first policy of an entity that has one.
+func (rs *routes) chargeEntity(ctx context.Context, r *request, at place, c cascade, policy UnavailablePolicy, p *patience) (cascade, UnavailablePolicy, *config.Resolved, error) {
+	var room [1]route // for most
+	charged, err := room[:0], error(nil)
+	if p != nil && (at.given || rs.lookups.refuse && at.Entity == r.entity) {
+		charged, err = rs.recorded(ctx, r, at, charged, p)
+	} else {
+		charged, err = rs.buckets(ctx, r, at, charged, p)
+	}
+	for i := range charged {
+		policy = cmp.Or(policy, r.policyAt(charged[i].resolved, charged[i].cfg))
+	}
+	if err == nil {
+		c, err = rs.charge(c, r, charged, p != nil)
+	}
+	if err != nil {
+		if p != nil && unavailable(err) { // a block that is known stays in force, however old
+			err = cmp.Or(rs.lastBlock(r, at), err)
+		}
+		return c, policy, nil, err
+	}
+	return c, policy, charged[0].resolved, nil
 }
 
 // checkNames refuses amounts of limits that no level has.

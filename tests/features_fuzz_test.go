@@ -83,7 +83,7 @@ func (z *featureFuzz) play() {
 		callers.Go(func() {
 			for range 1 + caller.r.IntN(12) {
 				caller.call(z.book)
-				time.Sleep(time.Duration(caller.r.IntN(3_000)) * time.Millisecond)
+				<-time.After(time.Duration(caller.r.IntN(3_000)) * time.Millisecond)
 			}
 		})
 	}
@@ -264,7 +264,7 @@ func (z *featureFuzz) call(book func(*dynalimit.Lease)) {
 			}
 			err = lease.Adjust(ctx, change)
 		case 2:
-			time.Sleep(time.Duration(z.r.IntN(400)) * time.Millisecond)
+			<-time.After(time.Duration(z.r.IntN(400)) * time.Millisecond)
 		}
 		z.hear(err)
 	}

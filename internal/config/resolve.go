@@ -102,16 +102,7 @@ func Resolve(items Items) (Verdict, error) {
 		if admits == "" && marks.Admit {
 			admits = l.level
 		}
-		policy := known(marks.OnUnavailable)
-		if v.Policy == "" && policy != "" {
-			v.Policy, v.PolicyLevel = policy, l.level
-		}
-		switch l.level { //nolint:exhaustive // the others have nothing of their own
-		case levels.System:
-			v.SystemPolicy = policy
-		case levels.Resource:
-			v.Groups = marks.Groups
-		}
+		v.takeMarks(l.level, marks)
 		if ended {
 			v.hide(l)
 		} else if ended, err = v.offer(l, marks); err != nil {
@@ -125,6 +116,21 @@ func Resolve(items Items) (Verdict, error) {
 		v.dropIdleRaises()
 	}
 	return v, nil
+}
+
+// takeMarks takes the policy of a level unless a more specific one has a policy, and the groups of a
+// resource.
+func (v *Verdict) takeMarks(level levels.Level, marks schema.Marks) {
+	policy := known(marks.OnUnavailable)
+	if v.Policy == "" && policy != "" {
+		v.Policy, v.PolicyLevel = policy, level
+	}
+	switch level { //nolint:exhaustive // the others have nothing of their own
+	case levels.System:
+		v.SystemPolicy = policy
+	case levels.Resource:
+		v.Groups = marks.Groups
+	}
 }
 
 // offer adds the list of the next less specific level. It reports whether the walk ends there. Limits count

@@ -75,15 +75,7 @@ func (w *sending) deliver() (delivered bool) {
 			return w.book(d.unsent())
 		}
 		began := time.Now()
-		o := d.op()
-		w.tried = true
-		var sent Answer
-		if d.creates {
-			w.write.Create.OpID = o.ID
-			sent = l.owner.Store.Create(w.ctx, w.write.Create, l.sight.hint(), o.Slot)
-		} else {
-			sent = l.owner.Store.Update(w.ctx, l.Key(), w.statement(o), l.sight.hint(), o.Slot)
-		}
+		sent := w.sendTry(d.op())
 		took := time.Since(began)
 		if sent.Err == nil {
 			l.Contact.NoteAnswer()
@@ -104,6 +96,17 @@ func (w *sending) deliver() (delivered bool) {
 			return false
 		}
 	}
+}
+
+// sendTry sends the write once.
+func (w *sending) sendTry(o schema.Op) Answer {
+	l := w.lane
+	w.tried = true
+	if w.delivery.creates {
+		w.write.Create.OpID = o.ID
+		return l.owner.Store.Create(w.ctx, w.write.Create, l.sight.hint(), o.Slot)
+	}
+	return l.owner.Store.Update(w.ctx, l.Key(), w.statement(o), l.sight.hint(), o.Slot)
 }
 
 // noteFailure records whether the bucket answered, or throttled, a failed try.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"io"
 	"io/fs"
 	"path/filepath"
@@ -63,17 +64,16 @@ func countTree(root fs.FS) (map[string]folderCounts, []sentence, error) {
 		if !isGo && !strings.HasSuffix(name, ".md") {
 			return nil
 		}
-		file, err := root.Open(path)
+		text, err := fs.ReadFile(root, path)
 		if err != nil {
 			return err
 		}
-		defer file.Close()
 		folder := folders[filepath.Dir(path)]
 		into := &folder.Go
 		if !isGo {
 			into = &folder.Markdown
 		}
-		hits, err := into.addFile(file, isGo)
+		hits, err := into.addFile(bytes.NewReader(text), isGo)
 		for _, hit := range hits {
 			hit.Path = path
 			found = append(found, hit)

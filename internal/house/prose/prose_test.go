@@ -41,9 +41,12 @@ func TestCountTree(t *testing.T) {
 		Markdown: counts{Sentences: 2, Clauses: 2},
 	}}, folders)
 	assert.Equal(t, []sentence{
-		{"a/a.go", 1, "Package a says what it is of."}, {"a/a.go", 1, "There is no such thing here."},
-		{"a/a.go", 10, "func of"}, {"a/a.go", 11, "func ID"},
-		{"a/page.md", 3, "This is what it says."}, {"a/page.md", 3, "All that is listed here counts."},
+		{"a/a.go", 1, "Package a says what it is of."},
+		{"a/a.go", 1, "There is no such thing here."},
+		{"a/a.go", 10, "func of"},
+		{"a/a.go", 11, "func ID"},
+		{"a/page.md", 3, "This is what it says."},
+		{"a/page.md", 3, "All that is listed here counts."},
 	}, found)
 }
 
