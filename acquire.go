@@ -102,7 +102,7 @@ func (l *RateLimiter) check(ctx context.Context, r *request, known *knownCall, e
 // has none. at is the position of a caller that may stand in a bucket's line. Such a caller gets a
 // lease with a denial too, because the lease shows the levels' balances.
 //
-//nolint:gocognit // the one page of a call: each guard stands where its feature leaves the way
+//nolint:cyclop,gocognit // the one page of a call: each guard stands where its feature leaves the way
 func (l *RateLimiter) acquire(ctx context.Context, r *request, known *shortcut, at position) (*Lease, bool, error) {
 	d := l.desk
 	for try := 1; ; try++ {
