@@ -5,14 +5,14 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/dynalimit/dynalimit/internal/house/ratchet"
 )
 
 const (
@@ -48,28 +48,15 @@ func run(write bool, keep string) error {
 		}
 		counts = append(counts, p.counts(dir)...)
 	}
-	path := filepath.Join(root, folder, "figures.txt")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	figures, err := parseFigures(string(text))
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if write {
-		lowered := figures.lower(counts)
-		if err := os.WriteFile(path, []byte(lowered.text()), 0o644); err != nil { //nolint:gosec // a file of the repository
-			return err
-		}
-		figures = lowered
-	}
-	printCounts(counts, figures)
-	if problems := figures.compare(counts); len(problems) > 0 {
-		return errors.New(strings.Join(problems, "\nmeasures: "))
-	}
-	return nil
+	file := ratchet.File{Path: filepath.Join(root, folder, "figures.txt"), Command: command, Note: note}
+	return file.Check(os.Stdout, counts, write)
 }
+
+// note is the comment of figures.txt.
+const note = `# The most of each count, which may only fall: docs/testing.md says what is counted.
+# After a change that lowers counts: ` + command + ` -write
+# A type that moves or gets another name takes its line with it.
+`
 
 // limiterPackages returns the module's folder and the import paths of the root package and of the
 // packages of this module that it imports.
@@ -99,24 +86,4 @@ func output(c *exec.Cmd) (string, error) {
 		return "", fmt.Errorf("%s: %w\n%s%s", strings.Join(c.Args[:2], " "), err, out, stderr.String())
 	}
 	return string(out), nil
-}
-
-// printCounts prints each count beside its figure.
-func printCounts(counts []count, figures figures) {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "count\tfigure\t\n")
-	for _, c := range counts {
-		figure := fmt.Sprintf("≤ %d", c.free)
-		if n, ok := figures[c.name]; ok {
-			figure = fmt.Sprint(n)
-		} else if c.n <= c.free {
-			continue
-		}
-		fmt.Fprintf(w, "%d\t%s\t  %s", c.n, figure, c.name)
-		if c.detail != "" {
-			fmt.Fprintf(w, ": %s", c.detail)
-		}
-		fmt.Fprintln(w)
-	}
-	w.Flush() //nolint:errcheck // to a terminal
 }

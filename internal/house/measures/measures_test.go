@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/house/ratchet"
 )
 
 // TestWalkCountsLongClosures: a closure of eleven lines is a function of its own, one of ten is
@@ -74,44 +76,5 @@ func TestReachCountsWhoeverKnowsUnexportedNames(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "p.go"), []byte(text), 0o600))
 	p, err := parseFolder(dir)
 	require.NoError(t, err)
-	assert.Equal(t, []count{{"reach of p Lane", maxReach + 6, maxReach, "Lane 1, functions 41, other 1, turn 3"}}, p.counts("p"))
-}
-
-// TestFiguresOnlyFall: a count above its figure, or far below it, is a problem; -write lowers
-// figures and raises none.
-func TestFiguresOnlyFall(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		figure  string
-		counts  []count
-		problem string // empty if there is none
-		lowered string
-	}{
-		{"as much", "walk 100", []count{{name: "walk", n: 100}}, "", "walk 100"},
-		{"more", "walk 100", []count{{name: "walk", n: 101}}, "walk: 101, above its figure 100", "walk 100"},
-		{"a little less", "walk 100", []count{{name: "walk", n: 95}}, "", "walk 95"},
-		{"far less", "walk 100", []count{{name: "walk", n: 94}}, "walk: 94, well below its figure 100; lower the figure by " + command + " -write", "walk 94"},
-		{"a little less of a small one", "walk 20", []count{{name: "walk", n: 18}}, "", "walk 18"},
-		{"far less of a small one", "walk 20", []count{{name: "walk", n: 17}}, "walk: 17, well below", "walk 17"},
-		{"new", "", []count{{name: "walk", n: 5}}, "walk: 5, without a figure; add it by", "walk 5"},
-		{"gone", "walk 100", nil, "walk: a figure of no count", ""},
-		{"a type within the bar", "", []count{{name: "reach", n: 40, free: 40}}, "", ""},
-		{"a new type above the bar", "", []count{{name: "reach", n: 41, free: 40}}, "reach: 41, at most 40 without a figure", ""},
-		{"a type that comes below the bar", "reach 60", []count{{name: "reach", n: 40, free: 40}}, "reach: 40, well below", ""},
-		{"a type above the bar and its figure", "reach 60", []count{{name: "reach", n: 61, free: 40}}, "reach: 61, above its figure 60", "reach 60"},
-	} {
-		f, err := parseFigures("# a comment\n" + test.figure)
-		require.NoError(t, err, test.name)
-		problems := f.compare(test.counts)
-		if test.problem == "" {
-			assert.Empty(t, problems, test.name)
-		} else if assert.Len(t, problems, 1, test.name) {
-			assert.Contains(t, problems[0], test.problem, test.name)
-		}
-		assert.Equal(t, strings.TrimSuffix(header+test.lowered, "\n"), strings.TrimSuffix(f.lower(test.counts).text(), "\n"), test.name)
-	}
-	for _, text := range []string{"walk", "12", "walk x", "walk 1\nwalk 2"} {
-		_, err := parseFigures(text)
-		assert.Error(t, err, text)
-	}
+	assert.Equal(t, []ratchet.Count{{Name: "reach of p Lane", N: maxReach + 6, Free: maxReach, Detail: "Lane 1, functions 41, other 1, turn 3"}}, p.counts("p"))
 }

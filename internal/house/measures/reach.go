@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/dynalimit/dynalimit/internal/house/ratchet"
 )
 
 const (
@@ -62,8 +64,8 @@ func (p *parsed) addStructs(d *ast.GenDecl) {
 }
 
 // counts returns the reach of each struct type above maxReach.
-func (p *parsed) counts(dir string) []count {
-	var counts []count
+func (p *parsed) counts(dir string) []ratchet.Count {
+	var counts []ratchet.Count
 	for name, by := range p.reach() {
 		n, parts := 0, []string{}
 		for _, who := range slices.Sorted(maps.Keys(by)) {
@@ -71,12 +73,12 @@ func (p *parsed) counts(dir string) []count {
 			parts = append(parts, fmt.Sprintf("%s %d", who, by[who]))
 		}
 		if n > maxReach {
-			counts = append(counts, count{
-				name: "reach of " + cmp.Or(dir, "the root") + " " + name, n: n, free: maxReach, detail: strings.Join(parts, ", "),
+			counts = append(counts, ratchet.Count{
+				Name: "reach of " + cmp.Or(dir, "the root") + " " + name, N: n, Free: maxReach, Detail: strings.Join(parts, ", "),
 			})
 		}
 	}
-	slices.SortFunc(counts, func(a, b count) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(counts, func(a, b ratchet.Count) int { return strings.Compare(a.Name, b.Name) })
 	return counts
 }
 

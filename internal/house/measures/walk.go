@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/dynalimit/dynalimit/internal/house/ratchet"
 )
 
 // minClosure is the number of lines from which on a closure counts as a function of its own.
@@ -17,7 +19,7 @@ const minClosure = 11
 
 // walkCalls runs command calls with coverage of the packages. It returns the functions, files and
 // function calls of each kind of call.
-func walkCalls(root string, packages []string, keep string) ([]count, error) {
+func walkCalls(root string, packages []string, keep string) ([]ratchet.Count, error) {
 	dir, err := os.MkdirTemp("", "measures")
 	if err != nil {
 		return nil, err
@@ -42,7 +44,7 @@ func walkCalls(root string, packages []string, keep string) ([]count, error) {
 		return nil, err
 	}
 	sources := &sources{root: root, functions: map[string][]span{}}
-	var counts []count
+	var counts []ratchet.Count
 	for _, kind := range kinds {
 		profile := filepath.Join(keep, kind.Name()+".txt")
 		if _, err := output(exec.Command("go", "tool", "covdata", "textfmt", "-i="+filepath.Join(out, kind.Name()), "-o="+profile)); err != nil {
@@ -60,9 +62,9 @@ func walkCalls(root string, packages []string, keep string) ([]count, error) {
 			return nil, err
 		}
 		counts = append(counts,
-			count{name: kind.Name() + ": functions", n: c.functions},
-			count{name: kind.Name() + ": files", n: c.files},
-			count{name: kind.Name() + ": calls", n: c.calls})
+			ratchet.Count{Name: kind.Name() + ": functions", N: c.functions},
+			ratchet.Count{Name: kind.Name() + ": files", N: c.files},
+			ratchet.Count{Name: kind.Name() + ": calls", N: c.calls})
 	}
 	return counts, nil
 }

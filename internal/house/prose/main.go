@@ -1,7 +1,7 @@
 // Command prose counts how natural the comments, names and pages of this repository are. It compares the
 // counts of each folder with those in figures.txt, which may only fall:
 //
-//	go run ./internal/house/prose            # compare; exits with 1 if a figure rose
+//	go run ./internal/house/prose            # compare; exits with 1 if a share rose
 //	go run ./internal/house/prose -write     # lower the figures; refuses to raise one
 //	go run ./internal/house/prose -show DIR  # list the sentences and names of DIR to look at
 //
@@ -15,12 +15,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
+
+	"github.com/dynalimit/dynalimit/internal/house/ratchet"
 )
 
 func main() {
@@ -41,125 +41,54 @@ func run(out io.Writer, write bool, show string) error {
 		}
 		return err
 	}
-	root, err := repositoryRoot()
+	if _, err := os.Stat("go.work"); err != nil {
+		return errors.New("no go.work in the working directory: run it in the repository's top folder")
+	}
+	folders, _, err := countTree(os.DirFS("."))
 	if err != nil {
 		return err
 	}
-	folders, _, err := countTree(os.DirFS(root))
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(root, "internal", "house", "prose", "figures.txt")
-	text, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	before, err := parseFigures(string(text))
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	now := figuresOf(folders)
 	printTotals(out, folders)
-	if risen := risenFigures(before, now); len(risen) > 0 && len(before) > 0 {
-		return fmt.Errorf("prose is less plain than it was; 'go run ./internal/house/prose -show DIR' lists the sentences:\n  %s", strings.Join(risen, "\n  "))
-	}
-	if write {
-		return os.WriteFile(path, []byte(formatFigures(now)), 0o644) //nolint:gosec // a source file
-	}
-	return nil
+	file := ratchet.File{Path: filepath.Join("internal", "house", "prose", "figures.txt"), Command: command, Note: note}
+	return file.Check(io.Discard, shares(folders), write) // a hundred lines that nobody reads
 }
 
-// repositoryRoot returns the folder above the working directory that has the repository's Makefile.
-func repositoryRoot() (string, error) {
-	dir, err := os.Getwd()
-	for err == nil {
-		if _, missing := os.Stat(filepath.Join(dir, "go.work")); missing == nil {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("no go.work above the working directory: run it inside the repository")
-		}
-		dir = filepath.Dir(dir)
-	}
-	return "", err
+const (
+	command = "go run ./internal/house/prose"
+	note    = `# Tenths of a percent of the sentences or names of a folder, which may only fall: docs/testing.md says what
+# is counted. After a change that lowers them: ` + command + ` -write
+# A folder that moves takes its lines with it.
+`
+)
+
+// bars are the shares, in tenths of a percent, that a folder may have without a figure: those of the whole
+// repository.
+var bars = []struct {
+	name string
+	bar  int
+	of   func(folderCounts) (part, all int)
+}{
+	{"clauses", 30, func(c folderCounts) (int, int) { return c.Go.Clauses, c.Go.Sentences }},
+	{"empty words", 10, func(c folderCounts) (int, int) { return c.Go.Empty, c.Go.Sentences }},
+	{"long sentences", 60, func(c folderCounts) (int, int) { return c.Go.Long, c.Go.Sentences }},
+	{"names of one word", 460, func(c folderCounts) (int, int) { return c.Go.OneWord, c.Go.Functions }},
+	{"clauses in pages", 30, func(c folderCounts) (int, int) { return c.Markdown.Clauses, c.Markdown.Sentences }},
+	{"empty words in pages", 10, func(c folderCounts) (int, int) { return c.Markdown.Empty, c.Markdown.Sentences }},
 }
 
-// figures are the shares of one folder in tenths of a percent, by name.
-type figures map[string]int
-
-// figuresOf returns the figures by folder. A folder without a sentence and a function has none.
-func figuresOf(folders map[string]folderCounts) map[string]figures {
-	all := map[string]figures{}
-	for folder, c := range folders {
-		f := figures{}
-		for _, share := range []struct {
-			name     string
-			part, of int
-		}{
-			{"clauses", c.Go.Clauses, c.Go.Sentences},
-			{"empty", c.Go.Empty, c.Go.Sentences},
-			{"long", c.Go.Long, c.Go.Sentences},
-			{"one-word", c.Go.OneWord, c.Go.Functions},
-			{"page-clauses", c.Markdown.Clauses, c.Markdown.Sentences},
-			{"page-empty", c.Markdown.Empty, c.Markdown.Sentences},
-		} {
-			if share.part > 1 { // one sentence is no habit
-				f[share.name] = (share.part*1000 + share.of - 1) / share.of
+// shares returns the shares of each folder above its bar. One sentence or name is no habit, and needs no
+// figure.
+func shares(folders map[string]folderCounts) (counts []ratchet.Count) {
+	for _, folder := range slices.Sorted(maps.Keys(folders)) {
+		for _, b := range bars {
+			part, all := b.of(folders[folder])
+			if part < 2 || part*1000 <= b.bar*all {
+				continue
 			}
-		}
-		all[folder] = f
-	}
-	return all
-}
-
-// allowance is the share, in tenths of a percent, below which a figure may rise: the bars of the whole
-// repository. A small folder passes one of them with its second sentence.
-var allowance = figures{"clauses": 30, "empty": 10, "long": 60, "one-word": 460, "page-clauses": 30, "page-empty": 10}
-
-// risenFigures compares figures with those of before. A folder that is new has the allowance.
-func risenFigures(before, now map[string]figures) (risen []string) {
-	for _, folder := range slices.Sorted(maps.Keys(now)) {
-		for _, name := range slices.Sorted(maps.Keys(now[folder])) {
-			if is, most := now[folder][name], max(before[folder][name], allowance[name]); is > most {
-				risen = append(risen, fmt.Sprintf("%s: %s %.1f %%, was %.1f %%", folder, name, float64(is)/10, float64(most)/10))
-			}
+			counts = append(counts, ratchet.Count{Name: folder + ": " + b.name, N: (part*1000 + all - 1) / all, Free: b.bar})
 		}
 	}
-	return risen
-}
-
-// parseFigures reads the lines of formatFigures.
-func parseFigures(text string) (map[string]figures, error) {
-	all := map[string]figures{}
-	for line := range strings.Lines(text) {
-		var folder, name string
-		var tenths float64
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
-		if _, err := fmt.Sscan(line, &folder, &name, &tenths); err != nil {
-			return nil, fmt.Errorf("%q is not FOLDER FIGURE PERCENT: %w", strings.TrimSpace(line), err)
-		}
-		if all[folder] == nil {
-			all[folder] = figures{}
-		}
-		all[folder][name] = int(tenths*10 + 0.5)
-	}
-	return all, nil
-}
-
-// formatFigures writes a line for each figure above its allowance.
-func formatFigures(all map[string]figures) string {
-	var b strings.Builder
-	b.WriteString("# Percent by folder, where it is above the allowance of every folder. Lower it: go run ./internal/house/prose -write\n")
-	for _, folder := range slices.Sorted(maps.Keys(all)) {
-		for _, name := range slices.Sorted(maps.Keys(all[folder])) {
-			if all[folder][name] > allowance[name] {
-				fmt.Fprintf(&b, "%s %s %.1f\n", folder, name, float64(all[folder][name])/10)
-			}
-		}
-	}
-	return b.String()
+	return counts
 }
 
 // printTotals prints the figures of the whole repository.

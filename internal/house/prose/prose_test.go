@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/house/ratchet"
 )
 
 const goFile = `// Package a says what it is of. It is a package of four words. There is no such thing here.
@@ -50,24 +52,12 @@ func TestCountTree(t *testing.T) {
 	}, found)
 }
 
-// TestFiguresMayOnlyFall: a figure above both its value of before and its allowance is named.
-func TestFiguresMayOnlyFall(t *testing.T) {
-	now := figuresOf(map[string]folderCounts{
-		"old": {Go: counts{Sentences: 10, Clauses: 4, Functions: 4, OneWord: 2}},
+// TestShares: a folder has a share where two sentences or names are above the bar.
+func TestShares(t *testing.T) {
+	assert.Equal(t, []ratchet.Count{
+		{Name: "new: long sentences", N: 70, Free: 60}, {Name: "old: clauses", N: 400, Free: 30}, {Name: "old: names of one word", N: 500, Free: 460},
+	}, shares(map[string]folderCounts{
+		"old": {Go: counts{Sentences: 10, Clauses: 4, Empty: 1, Functions: 4, OneWord: 2}},
 		"new": {Go: counts{Sentences: 100, Clauses: 3, Long: 7}},
-	})
-	for text, want := range map[string][]string{
-		"old clauses 40.0\nold one-word 50.0\nnew long 7.0\n": nil,
-		"old clauses 39.9\nold one-word 60.0\n":               {"new: long 7.0 %, was 6.0 %", "old: clauses 40.0 %, was 39.9 %"},
-	} {
-		before, err := parseFigures(text)
-		require.NoError(t, err)
-		assert.Equal(t, want, risenFigures(before, now), text)
-	}
-	again, err := parseFigures(formatFigures(now))
-	require.NoError(t, err)
-	assert.Empty(t, risenFigures(again, now))
-	assert.Len(t, again["new"], 1, "what is within the allowance needs no line")
-	_, err = parseFigures("old clauses many\n")
-	assert.ErrorContains(t, err, "old clauses many")
+	}))
 }
