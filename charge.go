@@ -112,8 +112,8 @@ func (c *charge) passes(at int, limit string) bool {
 	return top >= 0 && at != top
 }
 
-// renewed reports whether a level's configuration is not the lease's first one.
-func (c *charge) renewed() bool {
+// hasRenewedLevel reports whether a level's configuration is not the lease's first one.
+func (c *charge) hasRenewedLevel() bool {
 	for i := range c.levels {
 		if c.levels[i].cfg != c.levels[i].counts {
 			return true

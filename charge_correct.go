@@ -44,7 +44,7 @@ type correcting struct {
 // correct starts a correction of every level to a target. A level that does not answer gets its result
 // here, without a request.
 func (c *charge) correct(ctx context.Context, target []plan.Signed) correcting {
-	if c.renewed() {
+	if c.hasRenewedLevel() {
 		c.placeCounts(target)
 	}
 	k := correcting{charge: c, ops: make([]*lane.Op, len(c.levels)), results: make([]lane.Result, len(c.levels))}

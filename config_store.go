@@ -29,13 +29,13 @@ type configStore struct {
 func (s *configStore) ReadLevels(ctx context.Context, keys []schema.Key, owners func() []schema.ConfigOwner) (found map[schema.Key]schema.Item, err error) {
 	first := s.layout.Due() || s.layout.CompositeOnly()
 	if first {
-		if found, err = s.batch(ctx, keys); err != nil || s.layout.CompositeOnly() {
+		if found, err = s.readItems(ctx, keys); err != nil || s.layout.CompositeOnly() {
 			return found, err
 		}
 	}
 	older, looked, err := s.takeover.Limits(ctx, owners()...)
 	if err == nil && (looked || !first) {
-		found, err = s.batch(ctx, keys)
+		found, err = s.readItems(ctx, keys)
 	}
 	if err != nil {
 		return nil, err
@@ -43,8 +43,8 @@ func (s *configStore) ReadLevels(ctx context.Context, keys []schema.Key, owners 
 	return found, store.UnreadableError(older.Merge(found))
 }
 
-// batch reads items, the record of the namespace and, where it is due, the version record.
-func (s *configStore) batch(ctx context.Context, keys []schema.Key) (map[schema.Key]schema.Item, error) {
+// readItems reads items, the record of the namespace and, where it is due, the version record.
+func (s *configStore) readItems(ctx context.Context, keys []schema.Key) (map[schema.Key]schema.Item, error) {
 	version := schema.VersionKey()
 	asked, due := slices.Clone(keys), s.layout.Due()
 	if due {

@@ -62,10 +62,10 @@ func (g *hints) orParent(strangers *hints) *hints {
 	return g
 }
 
-// next returns the place of the parent that a call charges after an entity, by the entity's
+// nextPlace returns the place of the parent that a call charges after an entity, by the entity's
 // configuration. Its entity is empty if there is no parent. The record of the call's own entity wins
 // over the call's parent.
-func (r *request) next(at place, of *config.Resolved) place {
+func (r *request) nextPlace(at place, of *config.Resolved) place {
 	if g := r.opts.given; g != nil && at.Entity == r.entity && !of.SaysParent && g.parent != "" && g.parent != r.entity {
 		parent := r.at(g.parent, true)
 		parent.given = true

@@ -168,7 +168,7 @@ func (lease *Lease) correct(ctx context.Context, change correction) (done bool, 
 	c := lease.held()
 	c.final = change.soon
 	target := change.target(c.consumed)
-	if c.renewed() || slices.ContainsFunc(target, func(a plan.Signed) bool { return !c.has(a.Name) }) {
+	if c.hasRenewedLevel() || slices.ContainsFunc(target, func(a plan.Signed) bool { return !c.has(a.Name) }) {
 		lease.recognise(ctx, target)
 		target = c.known(target)
 	}

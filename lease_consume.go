@@ -106,7 +106,7 @@ func (lease *Lease) takeFurther(ctx context.Context, amounts Amounts) (*charge, 
 	for i := range c.levels {
 		asked = asked.with(c.levels[i].lane, c.levels[i].cfg, amounts)
 	}
-	if c.renewed() {
+	if c.hasRenewedLevel() {
 		c.placeCounts(signedOf(amounts))
 	}
 	if len(asked.rungs) > 1 {

@@ -91,7 +91,7 @@ func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) 
 		if r.opts.given == nil && own.ParentID == "" { // nothing names a parent
 			break
 		}
-		at = r.next(at, own)
+		at = r.nextPlace(at, own)
 	}
 	if len(c.rungs) > 1 {
 		c.passOn(c.above)
@@ -286,7 +286,7 @@ func (rs *routes) last(r *request, at place) iter.Seq2[place, *config.Resolved] 
 					return
 				}
 			}
-			at = r.next(at, own)
+			at = r.nextPlace(at, own)
 		}
 	}
 }
@@ -340,7 +340,7 @@ func (rs *routes) blockFor(ctx context.Context, r *request, at config.Key) (olde
 				places = append(places, from.beside(own)...)
 			}
 		}
-		from = r.next(from, own)
+		from = r.nextPlace(from, own)
 	}
 	return oldest, !charged, nil
 }

@@ -39,7 +39,7 @@ func (rs *routes) tooDeep(ctx context.Context, r *request, from place, given boo
 				return refuseTooDeep(r.entity, at.Entity, "limits money")
 			}
 		}
-		at = r.next(at, buckets[0].resolved)
+		at = r.nextPlace(at, buckets[0].resolved)
 	}
 	rs.deepOnce.Do(func() {
 		rs.log.WarnContext(ctx, "an entity has too many levels of parents; those from the ancestor on are not charged",

@@ -18,7 +18,7 @@ func (rs *routes) resolveGroups(ctx context.Context, r *request, own route, p *p
 			found[i], errs[i] = rs.resolve(ctx, group, p)
 		}
 	}
-	if parent := r.next(own.place, own.resolved); len(unread) > 0 && parent.Entity != "" && rs.configs.Fresh(parent.GivenKey) == nil {
+	if parent := r.nextPlace(own.place, own.resolved); len(unread) > 0 && parent.Entity != "" && rs.configs.Fresh(parent.GivenKey) == nil {
 		unread = append(unread, func(p *patience) { _, _ = rs.resolve(ctx, parent, p) })
 	}
 	sideBySide(ctx, unread, p)

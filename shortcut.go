@@ -86,7 +86,7 @@ func (d *desk) remember(r *request, bucket *lane.Lane) {
 	own := r.at(r.entity, false)
 	held, ok := d.routes.configs.Hold(own.Key)
 	of := held.Value
-	if !ok || of.Blocked != "" || of.Unlimited || len(of.Groups) > 0 || r.next(own, of).Entity != "" || d.routes.lookups.refuse && !of.Recorded {
+	if !ok || of.Blocked != "" || of.Unlimited || len(of.Groups) > 0 || r.nextPlace(own, of).Entity != "" || d.routes.lookups.refuse && !of.Recorded {
 		return
 	}
 	cfg := d.routes.fallback.LimitsOf(of, false)
