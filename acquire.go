@@ -15,8 +15,8 @@ import (
 //
 // Errors before any write: *ValidationError for bad input, *fault.TableError for a missing table, and
 // *fault.NamespaceError if the namespace is not registered or deleted. Also *UnrecordedError
-// (Options.Unrecorded), and *BlockedError if the configuration blocks the call. ErrClosed and ctx's own
-// error end any call.
+// (Options.Unrecorded), ErrTooDeep, and *BlockedError if the configuration blocks the call. ErrClosed
+// and ctx's own error end any call.
 //
 // Errors of the buckets: *LimitExceededError (also ErrExceedsBurst), and *PausedError while a bucket is
 // paused (Pause). *UnavailableError if DynamoDB does not answer and the policy is Block.

@@ -53,8 +53,8 @@ func (c *cascade) above(i int, limit string) bool {
 	return false
 }
 
-// passOn sets Passed of the amounts for which passes is true: a higher level counts them too. The
-// second counter, which measures usage, then skips them, so that totals count them once.
+// passOn sets Passed of the amounts for which passes is true: another level counts them too. The
+// bucket's second counter counts these amounts alone, so that totals can count them once.
 func (c *cascade) passOn(passes func(level int, limit string) bool) {
 	for i := range c.rungs {
 		asked := c.askedOf(i)

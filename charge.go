@@ -98,7 +98,7 @@ func (c *charge) has(name string) bool {
 	return false
 }
 
-// passes reports whether a higher level, the top, counts the use of a limit at this level too. Totals
+// passes reports whether another level, the top, counts the use of a limit at this level too. Totals
 // then count it only there.
 func (c *charge) passes(at int, limit string) bool {
 	in := column{c.levels[at].lane.Resource, limit}

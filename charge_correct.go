@@ -159,9 +159,9 @@ func (k *correcting) book() (done bool, err error) {
 	return done, errors.Join(errs...)
 }
 
-// book enters the result of a level's correction. If nothing was written and no retry will follow, a
-// charge is counted and a give-back waits. If it may have been written, a charge stays consumed, and
-// neither is sent again.
+// book enters the result of a level's correction. If nothing was written, and the bucket did not answer
+// or no retry will follow, a charge is counted and a give-back waits. If it may have been written, a
+// charge stays consumed, and neither is sent again.
 func (c *charge) book(lv *level, o *lane.Op, r lane.Result) *UnconfirmedError {
 	lv.noteAnswer(r)
 	switch {

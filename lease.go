@@ -14,7 +14,7 @@ import (
 // Acquire, Wait and Do make it. A nil or zero Lease holds nothing, and its corrections return a
 // *ValidationError.
 //
-// Call Settle with the really used amounts when the call has ended, or Rollback if it failed and used
+// Call Settle with the used amounts when the call has ended, or Rollback if it failed and used
 // nothing. A deferred Rollback is safe, because it does nothing after Settle. Adjust charges more or
 // gives back while the call runs and is never denied. Consume takes more and may be denied. A lease
 // that is dropped without any of them keeps its tokens.
@@ -311,7 +311,7 @@ func (lease *Lease) Adjust(ctx context.Context, deltas Amounts) error {
 	return err
 }
 
-// Settle ends the lease with the really used amounts. Limits that are not named keep their amounts.
+// Settle ends the lease with the used amounts. Limits that are not named keep their amounts.
 // After a Settle or a Rollback it does nothing and returns nil: use after the end is not charged. If it
 // fails with amounts that were surely not written, it may be called again. Errors as of Adjust.
 func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {
@@ -326,7 +326,7 @@ func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {
 	return err
 }
 
-// settlement returns the correction of Settle: it ends a lease with the really used amounts.
+// settlement returns the correction of Settle: it ends a lease with the used amounts.
 func settlement(actual Amounts) (correction, error) {
 	if len(actual) > 0 {
 		if err := checkAmounts(actual, false); err != nil {

@@ -21,8 +21,8 @@ import (
 // being settled. So are they after RateLimiter.Close, which waits for the leases being settled.
 //
 // An amount that cannot be written waits until the bucket answers. Health counts amounts in doubt or
-// dropped. If a correction is in flight, or the limits of the lease could not be read yet, SettleSoon
-// waits its turn in the background. If the process crashes, the lease's tokens stay consumed.
+// dropped. If a correction is in flight, or the limits of the lease could not be read yet, the
+// settlement waits its turn in the background. If the process crashes, the lease's tokens stay consumed.
 //
 // settled, if it is not nil, is called once by each SettleSoon that returns nil or ends the lease, with
 // the error of the settlement. The call comes before SettleSoon returns, or later on another goroutine.

@@ -147,7 +147,7 @@ func (lv *level) beyondShadow(h *backlog.Holding) bool {
 	return h.Uncharged() > 0 && lv.cfg.InShadow(h.Name)
 }
 
-// changeLocally applies a change of the real use to the process's share of the level's limits.
+// changeLocally applies a change of the used amounts to the process's share of the level's limits.
 func (lv *level) changeLocally(changes []plan.Signed, share float64, now int64) {
 	beside := lane.BesideOf(lv.lane)
 	beside.ChangeLocally(changes, lv.cfg, share, now)

@@ -137,13 +137,13 @@ func (l *RateLimiter) availabilityChanged(s ddb.State) {
 }
 
 // Close refuses new acquires, ends waits with ErrClosed and waits for the leases that SettleSoon is
-// settling. Then, if the table answers, it writes the pending counter updates. Each of these two steps
-// takes at most Options.CleanupTimeout. Close returns when everything in flight has ended, or with
-// ctx's error when ctx has ended.
+// settling. Then it writes the pending counter updates, if the table answers or answers one more probe.
+// Each of these two steps takes at most Options.CleanupTimeout. Close returns when everything in flight
+// has ended, or with ctx's error when ctx has ended.
 //
 // Counter updates that could not be written are lost. Close logs them and returns them as an
 // *UnconfirmedError without an entity, and Health still shows them. A further Close tries again to
-// write them, without another log line or event. An *UnsettledError names leases that may not be
+// write them, without another log line or event. An *UnsettledError counts the leases that may not be
 // settled.
 //
 // Leases can still be adjusted, settled and rolled back after Close, but a correction that cannot be
