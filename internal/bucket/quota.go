@@ -6,7 +6,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/calendar"
 )
 
-// A calendar quota is a bucket on the axis of a calendar's windows; each window regains its burst. Its refill
+// A calendar quota is a bucket on the axis of a calendar's windows; it regains its burst in each. Its refill
 // instant is the ordinal of its window, and its period encodes the calendar. Within a window it regains
 // nothing and has no upper bound: a grant lifts it above its burst until the next window opens.
 
@@ -87,7 +87,7 @@ func (s State) quotaWait(now, need int64) int64 {
 	return max(1, s.Windows().Start(SaturatingAdd(s.Refilled, windows))-now)
 }
 
-// mostAhead is the number of windows for which the start of a future window is computed.
+// mostAhead bounds how many windows ahead the start of a window is computed.
 const mostAhead = 1_000_000
 
 // quotaFill returns the longest time until a quota at -debt is full again.
@@ -153,7 +153,7 @@ type Opening struct {
 }
 
 // DecideQuota returns the update that carries a. The take of a must fit. The update is within the seen
-// window, or opens the next one, and it is exact on every state of that window. A take of an earlier window
+// window, or opens a later one, and it is exact on every state of that window. A take of an earlier window
 // is not given back, so an opening write has no Back.
 func (s State) DecideQuota(a Amounts, o Opening) Update {
 	out := a.Take + a.Adjust

@@ -136,7 +136,7 @@ func (c *Cache) Last(key GivenKey) *Resolved {
 	return cfg
 }
 
-// ReadSince returns the start of the oldest read in flight of a configuration.
+// ReadSince returns the start of the oldest read in flight of a configuration; the zero time without one.
 func (c *Cache) ReadSince(key GivenKey) time.Time {
 	if key.Plan != "" {
 		return c.given.resolved.ReadSince(key)

@@ -34,7 +34,7 @@ type answers struct {
 	// Cascade and Detached are those of the entity's record. SaysParent means that the record decides about a
 	// parent. A record in deletion does not.
 	Cascade, Detached, SaysParent bool
-	// Record means that the entity has a record that is not in deletion. Recorded means that it has any
+	// Record means that the entity has a record that is not in deletion. Recorded means that it has such a
 	// record, or a level of its own for the resource or for all resources.
 	Record, Recorded bool
 	// Group means that the configuration is of a group of resources.

@@ -39,8 +39,8 @@ func (v Verdict) String() string {
 	return [...]string{"landed", "refused", "conflicted", "throttled", "unsent", "unconfirmed", "failed", "token mismatch"}[v]
 }
 
-// Unavailable reports whether the store did not serve a good request. The request may be repeated. A wrong
-// request or setting is never unavailable.
+// Unavailable reports whether the store did not serve a good request, or did not confirm it. The store may
+// be asked again. A wrong request or setting is never unavailable.
 func (v Verdict) Unavailable() bool {
 	return v == Conflicted || v == Throttled || v == Unsent || v == Unconfirmed
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // Callers come back at once if they do so within a quarter (atOncePart) of the time that their
-// write took. The lane waits for them no longer than that, nor than mostGather, and stops after a
-// twentieth of it (quietPart) without arrivals.
+// write took. The lane waits for them no longer than that, nor than mostGather. It stops when a
+// twentieth (quietPart) of the write's time passes without arrivals.
 const (
 	atOncePart = 4
 	quietPart  = 20

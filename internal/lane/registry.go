@@ -331,7 +331,8 @@ func (s *Registry) noticeForeign(l *Lane) {
 // mostPaced bounds how many paced lanes a process lists.
 const mostPaced = 1000
 
-// isPaced registers a paced lane, first in its pacing, and notPaced removes it.
+// isPaced registers a paced lane, and notPaced removes it. The trace gets the start of the pacing, if first
+// is true, and its end.
 func (s *Registry) isPaced(l *Lane, p *pacer, first bool) {
 	if first && s.Trace != nil {
 		s.Trace.Paced(s.shown(l, p))

@@ -22,8 +22,8 @@ const (
 // has spread 0 and tries at the exact instant.
 type Spread int64
 
-// Lost returns the spread after a lost try. It is at most patience, the waiter's remaining wait in µs; 0
-// means no bound.
+// Lost returns the spread after a lost try. It is at most patience, the waiter's whole wait in µs; 0 means
+// no bound.
 func (s Spread) Lost(patience int64) Spread {
 	s = min(max(spreadGrows*s, firstSpread), mostSpread)
 	if patience > 0 {

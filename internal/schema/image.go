@@ -70,8 +70,8 @@ type Image struct {
 	ops [OpSlots]opID
 }
 
-// PausedUntil returns the instant until which takes are denied, in Unix ms; 0 without a pause. No condition
-// checks it, so that takes still commute.
+// PausedUntil returns the instant until which nothing may be taken, in Unix ms; 0 without a pause. No
+// condition checks it, so that takes still commute.
 func (m *Image) PausedUntil() int64 { return m.paused.ms() }
 
 // instant is a time in Unix ms, until the year 10,889. Beside a bool it takes no extra memory.
