@@ -85,10 +85,10 @@ func (l Limits) setConfig(ctx context.Context, at Scope, c LimitConfig, removed 
 	return configOf(at.level(), stored)
 }
 
-// SetUnlimited makes a level unlimited in place of its limits: neither
-// less specific levels nor Options.Limits apply below it. Charged parents
-// keep their limits. Limits.Set ends it. It refuses to take money out of force: lift that
-// with SetConfig and LimitConfig.Only.
+// SetUnlimited makes a level unlimited in place of its limits: for its owner and
+// resource, neither less specific levels nor Options.Limits apply. Charged parents keep
+// their limits. Limits.Set ends it. It refuses to take money out of force: lift that with
+// SetConfig and LimitConfig.Only.
 func (l Limits) SetUnlimited(ctx context.Context, at Scope) error {
 	if err := l.d.refuseLosses(ctx, lossCheck{keepsGroups: true}, ScopedConfig{Scope: at, Config: LimitConfig{Unlimited: true}}); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 )
 
 // SetBlocked blocks a level, or ends its block, also one with exceptions. A block ends
-// LimitConfig.Admit; limits, groups and the policy stay. A blocked level admits no call, not even of a
+// LimitConfig.Admit; nothing else of the level changes. A blocked level admits no call, not even of a
 // more specific level with limits of its own: Acquire fails with ErrBlocked. It is in force in this process at once, in
 // others within their ConfigTTL. Blocks of other levels stay.
 func (l Limits) SetBlocked(ctx context.Context, at Scope, blocked bool) error {

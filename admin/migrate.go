@@ -25,10 +25,10 @@ type MigrateReport struct {
 	// DryRun means that nothing was written.
 	DryRun bool
 	// Complete means that a whole pass found no item of the older layout, and that the
-	// table's version record has this: no client looks for any from then on.
+	// table's version record says so: no client looks for any from then on.
 	Complete bool
-	// Passes is the number of passes over the table; 0 for a table whose record
-	// had no items left before.
+	// Passes is the number of passes over the table; 0 if its version record already
+	// said that no item is left.
 	Passes int
 	// Scanned is how many items were looked at, in all passes.
 	Scanned int64
@@ -70,10 +70,10 @@ type MigrateReport struct {
 // A dry run passes over the table once, counts, and writes nothing. tell receives the progress
 // after each page, on the goroutine of the call; it may be nil.
 //
-// Run an interrupted run again: turned items stay turned. A run on a
-// table without items left does nothing. Errors: *ValidationError,
-// *VersionError, *UnavailableError, *TableError, ErrLegacyWriters, ErrLegacyMalformed and
-// ctx's own; the report has the progress.
+// Run an interrupted run again: turned items stay turned. A run on a table whose version
+// record says that no item is left does nothing. Errors: *ValidationError, *VersionError,
+// *UnavailableError, *TableError, ErrLegacyWriters, ErrLegacyMalformed and ctx's own; the
+// report has the progress.
 func (a *Admin) Migrate(ctx context.Context, dryRun bool, tell func(MigrateReport)) (MigrateReport, error) {
 	if err := a.d.Usable(ctx); err != nil {
 		return MigrateReport{}, err

@@ -74,8 +74,8 @@ type LimitConfig struct {
 	// under every policy while their bucket does not answer. Limits of parents, and of groups, stay.
 	// A Compatible repository refuses it. Defaults to false.
 	Counted bool `json:"counted,omitempty"`
-	// Blocked admits no call, also not by more specific levels: ErrBlocked. Defaults to
-	// false.
+	// Blocked admits no call, even if a more specific level has limits: ErrBlocked. Defaults
+	// to false.
 	Blocked bool `json:"blocked,omitempty"`
 	// BlockedExcept admits only calls that a more specific level admits (Admit):
 	// ErrBlocked. It excludes Blocked. A Compatible repository refuses it. Defaults to false.
