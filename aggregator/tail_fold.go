@@ -21,7 +21,7 @@ func (r *shardReader) processGathered(ctx context.Context) error {
 	return nil
 }
 
-// storeGathered is fold without its end. Meanwhile the shard is not read, and the observer
+// storeGathered is processGathered without its end. Meanwhile the shard is not read, and the observer
 // still receives its lag.
 func (r *shardReader) storeGathered(ctx context.Context) error {
 	defer r.repeatLag()()

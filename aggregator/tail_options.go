@@ -59,8 +59,8 @@ type TailOptions struct {
 	// Tries is how often a record is given that can never be processed
 	// (Failure.Unreadable) before it is skipped. Defaults to 3.
 	Tries int
-	// Drain is the time of Run after its ctx has ended, to process gathered
-	// records. At most 10 minutes. Defaults to 10 s.
+	// Drain bounds the time for which Run goes on after its ctx has ended, to process
+	// gathered records. At most 10 minutes. Defaults to 10 s.
 	Drain time.Duration
 	// Now is the clock of lag, and of the lease until DynamoDB has answered: then it is
 	// corrected by the time of its answers. Defaults to time.Now.

@@ -63,7 +63,7 @@ func receive(raw json.RawMessage) received {
 			SequenceNumber any
 		} `json:"dynamodb"`
 	}
-	_ = json.Unmarshal(raw, &names) // as far as possible: convert reports unreadable parts
+	_ = json.Unmarshal(raw, &names) // as far as possible: convertRecord reports unreadable parts
 	out.id, _ = names.EventID.(string)
 	out.sequence, _ = names.Change.SequenceNumber.(string)
 	if out.id == "" {

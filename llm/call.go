@@ -289,7 +289,7 @@ func (c *Call) giveBack(ctx context.Context, back func(context.Context, func(err
 
 // Sent marks that the request is on its way to the provider, which may bill it. From then on
 // Rollback, and every other end without a usage, keep the prompt's estimate. Only Failed
-// with an answer of the provider gives everything back.
+// gives it back, for an answer of the provider that shows that nothing is billed.
 func (c *Call) Sent() {
 	if c != nil {
 		c.mu.Lock()

@@ -113,7 +113,7 @@ func (e *UnsettledError) Unwrap() []error {
 
 // runTogether runs both functions at once and returns both errors. If one panics, the other
 // ends first, and the panic continues here: in a goroutine of its own it would end
-// the process. If the second ends its goroutine, together returns that as its error.
+// the process. If the second ends its goroutine, runTogether returns that as its error.
 func runTogether(first, second func() error) (err, other error) {
 	var ended *guard.Ended
 	done := make(chan struct{})

@@ -54,8 +54,8 @@ type Options struct {
 	// OnRefused receives records that the Keeper refuses for good, and those that
 	// Close gives up, on a goroutine of its own. Defaults to an error of slog.Default.
 	OnRefused func(Refused)
-	// OnSettled receives the end of each call, once, on the goroutine that ended it or on a later
-	// one. It must be quick, and safe for concurrent use. Defaults to nil.
+	// OnSettled receives the end of each call, once, on the goroutine that ended it, or later on
+	// another. It must be quick, and safe for concurrent use. Defaults to nil.
 	OnSettled func(Settled)
 	// Now is the Keeper's clock. Defaults to time.Now.
 	Now func() time.Time
@@ -75,7 +75,7 @@ type Guard struct {
 	records *records
 }
 
-// checkParts refuses a guard without a limiter and a keeper.
+// checkParts refuses a guard that has neither a limiter nor a keeper, or a nil pointer as one.
 func (o *Options) checkParts() error {
 	switch {
 	case o == nil || o.Limiter == nil && o.Keeper == nil:
@@ -135,7 +135,7 @@ func (g *Guard) Close(ctx context.Context) error {
 	return g.records.drain(ctx)
 }
 
-// Pause pauses a bucket of the limiter after a provider's 429; see
+// Pause pauses a bucket of the limiter, because a provider asked for it; see
 // dynalimit.RateLimiter.Pause. It fails with a *ValidationError without a limiter that is a Pauser.
 func (g *Guard) Pause(ctx context.Context, entity, resource string, d time.Duration, why string) error {
 	if err := g.checkUsable(ctx); err != nil {

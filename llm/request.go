@@ -16,8 +16,8 @@ type Request struct {
 	Entity string
 	// Resource is the resource of the limits. Defaults to the model.
 	Resource string
-	// Model is the called model, by the id of its price. Defaults to the label's model,
-	// or to the Resource without a label.
+	// Model is the called model, by the id of its price. With a Keeper, the label's
+	// model replaces it. Defaults to the Resource.
 	Model string
 
 	// Org and App are the owner and the program of the budget.

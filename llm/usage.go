@@ -56,7 +56,7 @@ const (
 	allUnseen
 )
 
-// isEmpty reports whether the usage has neither tokens nor fields of Cost.
+// isEmpty reports whether no field of the usage but Model is set.
 func (u Usage) isEmpty() bool {
 	return u.Tokens == (prices.Tokens{}) && u.Status == "" && u.Time.IsZero() && u.saysNoMore()
 }

@@ -53,7 +53,7 @@ type Options struct {
 	// logged.
 	AllowUnmetered []string
 	// Pool names the bucket that all calls with a request's credential charge, in all
-	// processes: a parent of the callers. A provider's 429 pauses it
+	// processes: a parent of the callers. A provider that says stop pauses it
 	// (dynalimit.RateLimiter.Pause). Defaults to nil: this process alone pauses, by credential
 	// and model. A 429 that may be about one entity's requests pauses that entity, in this process.
 	Pool func(*http.Request) Pool

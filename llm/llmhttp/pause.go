@@ -22,7 +22,7 @@ const (
 	maxPauses    = 1024             // that a process keeps
 )
 
-// pauses hold back calls in this process after a provider's 429.
+// pauses hold back calls in this process after a provider has said stop.
 type pauses struct {
 	mu      sync.Mutex
 	by      map[[32]byte]pause     // by credential and model
@@ -126,7 +126,7 @@ func laterOf(a, b time.Time) time.Time {
 	return b
 }
 
-// writePause writes a pause in the background; only wait waits for it.
+// writePause writes a pause in the background; only waitWritten waits for it.
 func (p *pauses) writePause(pause func()) {
 	done := make(chan struct{})
 	p.mu.Lock()

@@ -39,13 +39,13 @@ const (
 type dialect interface {
 	// header sets the header of each answer.
 	header(h http.Header)
-	// whole is the answer without streaming.
+	// wholeBody is the answer without streaming.
 	wholeBody() any
 	// events are those of the stream.
 	events() []event
-	// failure is the body of an error; it sets its header, too.
+	// errorBody is the body of an error; it sets its header, too.
 	errorBody(h http.Header) any
-	// broken is the event that ends a stream with an error.
+	// brokenEvent is the event that ends a stream with an error.
 	brokenEvent() event
 }
 

@@ -145,7 +145,7 @@ func (c *comparison) foreignLevels() map[string]int {
 }
 
 // pruneEntity deletes an entity with everything that belongs to it, unless others need it. goes is
-// the entities deleted before it. prune returns false for an entity that stays.
+// the entities deleted before it. pruneEntity returns false for an entity that stays.
 func (c *comparison) pruneEntity(e admin.Entity, goes map[string]bool, levels []admin.ScopedConfig, foreign int) bool {
 	ch := Change{Action: Delete, Entity: e.ID, record: e, levels: levels, Fields: recordFields(e, admin.Entity{}), Note: "with its limits and buckets"}
 	staying := 0

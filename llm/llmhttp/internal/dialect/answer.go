@@ -250,7 +250,7 @@ func (r *Reader) takeValue(e jsonscan.Event) error {
 	}
 	r.whole = r.whole || tell.Final
 	switch tell.Said {
-	case Piece: // chunk counts it
+	case Piece: // countPiece counts it
 		return nil
 	case Ended:
 		r.ended = true
