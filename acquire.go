@@ -19,7 +19,7 @@ import (
 // and ctx's own error end any call.
 //
 // Errors of the buckets: *LimitExceededError (also ErrExceedsBurst), and *PausedError while a bucket is
-// paused (Pause). *UnavailableError if DynamoDB does not answer and the policy is Block.
+// paused (Pause). *UnavailableError if DynamoDB does not answer and the policy is Refuse.
 // *ContentionError if other clients were first at every try. A give-back that cannot be confirmed joins
 // an *UnconfirmedError to the error. If a take may have landed although no answer came, the error is an
 // *UnconfirmedError that wraps the *UnavailableError.

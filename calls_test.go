@@ -19,7 +19,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/testworld"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 // before it the others did.
 func TestDenialWaitsFromTheLastDecision(t *testing.T) {
 	of := func(name string, now, used int64) level {
-		cfg := config.Compile(storedLimits([]Limit{PerSecond(name, 10)}), levels.Entity, false, 0, 0)
+		cfg := config.Compile(storedLimits([]Limit{PerSecond(name, 10)}), sources.Entity, false, 0, 0)
 		image := &schema.Image{
 			HasRefilled: true, Refilled: now, Set: schema.NewLimitSets().Of([]string{name}),
 			Limits: []schema.Stored{{Rate: cfg.Limits[0].Rate, Capacity: 10 * milli, Tokens: 10*milli - used}},
@@ -53,7 +53,7 @@ func TestDenialWaitsFromTheLastDecision(t *testing.T) {
 // nothing.
 func TestStatusLeavesToOthersFromTheLevel(t *testing.T) {
 	limit := PerSecond("calls", 10)
-	cfg := config.Compile(storedLimits([]Limit{limit}), levels.Resource, false, 0, 1)
+	cfg := config.Compile(storedLimits([]Limit{limit}), sources.Resource, false, 0, 1)
 	rate := bucket.Rate{Burst: 10 * milli, Amount: 10 * milli, Period: 1000}
 	image := &schema.Image{Set: schema.NewLimitSets().Of([]string{"calls"}), Limits: []schema.Stored{{Rate: rate, Tokens: 10 * milli}}, HasRefilled: true}
 	r := levelReading{Reading: plan.Reading{Image: image, Config: cfg, Now: time.Hour.Milliseconds()}, precedence: plan.Precedence{Taken: plan.Rows{{Name: "calls", Amounts: bucket.Amounts{Take: 8 * milli}}}}}
@@ -70,7 +70,7 @@ func TestStatusLeavesToOthersFromTheLevel(t *testing.T) {
 func TestStatusOfABucketThatIsGivenBackTo(t *testing.T) {
 	rate := bucket.Rate{Burst: 100 * milli, Amount: 100 * milli, Period: 60_000}
 	image := &schema.Image{Set: schema.NewLimitSets().Of([]string{"rpm"}), Limits: []schema.Stored{{Rate: rate, Tokens: 90 * milli}}, HasRefilled: true}
-	cfg := config.Compile(storedLimits([]Limit{PerMinute("rpm", 100)}), levels.Resource, false, 0, 1)
+	cfg := config.Compile(storedLimits([]Limit{PerMinute("rpm", 100)}), sources.Resource, false, 0, 1)
 	carried := plan.Rows{{Name: "rpm", Amounts: bucket.Amounts{Back: 90 * milli, Take: 80 * milli}}}
 	carried = plan.NewView(image, cfg, plan.Current, 0).Rows(carried, nil)
 	require.False(t, carried.Fit([]plan.Signed{{Name: "rpm", Amount: 33 * milli}}, nil))

@@ -5,7 +5,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// The outage policy of an acquire, applied once a level: Block fails, Allow admits, Local asks the
+// The outage policy of an acquire, applied once a level: Refuse fails, Allow admits, Local asks the
 // process's share of the limits. Admitted amounts are counted: when the bucket answers, they are added
 // to its counter and never taken from its tokens.
 

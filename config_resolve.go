@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/config"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // ResolvedLimits is the stored configuration of an entity on a resource, with the level of each part.
-// It is a plain value. As JSON it has the names of its fields in lower case (entity_id, policy_level),
+// It is a plain value. As JSON it has the names of its fields in lower case (entity_id, policy_source),
 // without empty fields.
 type ResolvedLimits struct {
 	// EntityID is the requested entity.
@@ -21,10 +21,10 @@ type ResolvedLimits struct {
 	// Counted, or if no level has limits (Level is empty): then a limiter's own Options.Limits apply.
 	Limits []Limit `json:"limits,omitempty"`
 	// From are the levels that the Limits come from, in their order.
-	From []levels.Level `json:"from,omitempty"`
+	From []sources.Source `json:"from,omitempty"`
 	// Level is the most specific level that has limits, or is unlimited. If it extends less specific
 	// levels, they count too: see From. It is empty if no level has limits or is unlimited.
-	Level levels.Level `json:"level,omitempty"`
+	Source sources.Source `json:"source,omitempty"`
 	// Plan is the plan in the entity's record; empty without one.
 	Plan string `json:"plan,omitempty"`
 	// Unlimited means that the level that won lifts all limits, also those of a
@@ -32,20 +32,20 @@ type ResolvedLimits struct {
 	Unlimited bool `json:"unlimited,omitempty"`
 	// Counted is the most specific level that is unlimited and counted (admin.LimitConfig.Counted):
 	// limits of less specific levels are in shadow. It is empty if no level is.
-	Counted levels.Level `json:"counted,omitempty"`
+	Counted sources.Source `json:"counted,omitempty"`
 	// Blocked is the most specific level with a block, whichever level won; empty without a block. A
 	// parent that counts blocks the entity too, if the block is of one of the parent's own levels or of
 	// its plan: call ResolveLimits for ParentID.
-	Blocked levels.Level `json:"blocked,omitempty"`
+	Blocked sources.Source `json:"blocked,omitempty"`
 	// Admitted is the level that lifts a block with exceptions (admin.LimitConfig.Admit); empty without
 	// one. Another block may still apply: see Blocked.
-	Admitted levels.Level `json:"admitted,omitempty"`
-	// OnUnavailable is the outage policy, and PolicyLevel is the most specific level that has one. Both
+	Admitted sources.Source `json:"admitted,omitempty"`
+	// OnUnavailable is the outage policy, and PolicySource is the most specific level that has one. Both
 	// are empty if no level has a policy. Then that of a parent that counts applies, or
 	// Options.OnUnavailable.
 	OnUnavailable UnavailablePolicy `json:"on_unavailable,omitempty"`
-	// PolicyLevel is the level of OnUnavailable; empty without one.
-	PolicyLevel levels.Level `json:"policy_level,omitempty"`
+	// PolicySource is the level of OnUnavailable; empty without one.
+	PolicySource sources.Source `json:"policy_source,omitempty"`
 	// Hidden are the limits of less specific levels that are not in force, because a more specific
 	// level replaces them. They are in the order of their levels and names.
 	Hidden []HiddenLimit `json:"hidden,omitempty"`
@@ -75,7 +75,7 @@ type HiddenLimit struct {
 	Name string `json:"name"`
 	// Level is the most specific level with the limit. For a lifted limit it is the level that lifts
 	// it.
-	Level levels.Level `json:"level"`
+	Source sources.Source `json:"source"`
 }
 
 // RaisedLimit is a limit that is raised until an instant (admin.Limits.Raise).
@@ -85,7 +85,7 @@ type RaisedLimit struct {
 	// Capacity is the limit's capacity without the raise, in whole tokens.
 	Capacity int64 `json:"capacity"`
 	// Level is the level that stores the raise.
-	Level levels.Level `json:"level"`
+	Source sources.Source `json:"source"`
 	// Until is the end of the raise, by DynamoDB's clock.
 	Until time.Time `json:"until"`
 }
@@ -124,9 +124,9 @@ func (r *Repository) resolveLimits(ctx context.Context, key config.Key) (Resolve
 	}
 	record, inForce := said.Record, said.Limits
 	resolved := ResolvedLimits{
-		EntityID: key.Entity, Resource: key.Resource, Level: said.Level, Plan: record.Plan,
+		EntityID: key.Entity, Resource: key.Resource, Source: said.Source, Plan: record.Plan,
 		Unlimited: said.Unlimited, Counted: said.Counted, Blocked: said.Blocked, Admitted: said.Admitted,
-		OnUnavailable: UnavailablePolicy(said.Policy), PolicyLevel: said.PolicyLevel,
+		OnUnavailable: UnavailablePolicy(said.Policy), PolicySource: said.PolicySource,
 		ParentID: record.ParentID, Cascade: record.Cascade, Detached: record.Detached,
 	}
 	for _, h := range said.Hidden {
@@ -137,11 +137,11 @@ func (r *Repository) resolveLimits(ctx context.Context, key config.Key) (Resolve
 	}
 	limits, raised, _ := said.At(r.clock.LatestMS())
 	for _, l := range limits {
-		resolved.Limits, resolved.From = append(resolved.Limits, Limit(l.ConfigLimit)), append(resolved.From, l.Level)
+		resolved.Limits, resolved.From = append(resolved.Limits, Limit(l.ConfigLimit)), append(resolved.From, l.Source)
 	}
 	for _, by := range raised {
 		i := slices.IndexFunc(inForce, func(l config.Limit) bool { return l.Name == by.Name })
-		resolved.Raised = append(resolved.Raised, RaisedLimit{Name: by.Name, Capacity: inForce[i].Capacity, Level: by.Level, Until: time.UnixMilli(by.EndsMS()).UTC()})
+		resolved.Raised = append(resolved.Raised, RaisedLimit{Name: by.Name, Capacity: inForce[i].Capacity, Source: by.Source, Until: time.UnixMilli(by.EndsMS()).UTC()})
 	}
 	for _, group := range said.Groups {
 		resolved.Groups = append(resolved.Groups, ResolvedLimits{Resource: group})

@@ -12,7 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/layout"
 	"github.com/dynalimit/dynalimit/internal/problem"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // Never is the RetryAfter of an amount that can never fit: it exceeds the burst.
@@ -112,14 +112,14 @@ type BlockedError struct {
 	Resource string
 	// Level is the level of configuration that blocks: the most specific one, if
 	// several do.
-	Level levels.Level
+	Source sources.Source
 	// Plan is the entity's plan if the block is the plan's; empty otherwise.
 	Plan string
 }
 
 // Error names the blocked resource or entity, and the level of the block.
 func (e *BlockedError) Error() string {
-	where := "level " + string(e.Level)
+	where := "level " + string(e.Source)
 	if e.Plan != "" {
 		where += fmt.Sprintf(", plan %q", e.Plan)
 	}
@@ -268,7 +268,7 @@ func configError(l *layout.Layout, err error) error {
 		return refusedBy(wrong)
 	}
 	if wrong, ok := errors.AsType[*config.Malformed](err); ok {
-		return l.KindError(config.StoredField(wrong.Level), err)
+		return l.KindError(config.StoredField(wrong.Source), err)
 	}
 	if errors.Is(err, config.ErrOutOfTime) {
 		return &UnavailableError{Op: readConfig, Err: err}

@@ -70,7 +70,7 @@ func Example_limitOverAllModels() {
 }
 
 // A team may spend $50 a day over all models, each of its keys $5, and 10M tokens a minute.
-func ExampleDailyMoney() {
+func ExampleDailyMoneyQuota() {
 	ctx := context.Background()
 	limiter, repo := newLimiter()
 	for _, e := range []admin.Entity{{ID: "team-a"}, {ID: "key-1", ParentID: "team-a", Cascade: true}} {
@@ -80,8 +80,8 @@ func ExampleDailyMoney() {
 	for _, model := range []string{"gpt-4.1", "claude-sonnet-4"} {
 		must(admin.New(repo).Limits.SetConfig(ctx, admin.Scope{Everyone: true, Resource: model}, admin.LimitConfig{Groups: []string{"all"}}))
 	}
-	ofKey := []dynalimit.Limit{dynalimit.DailyMoney("usd", 5_000_000, "America/Los_Angeles")}
-	ofTeam := []dynalimit.Limit{dynalimit.DailyMoney("usd", 50_000_000, "America/Los_Angeles"), dynalimit.PerMinute("tpm", 10_000_000)}
+	ofKey := []dynalimit.Limit{dynalimit.DailyMoneyQuota("usd", dynalimit.Dollars(5), "America/Los_Angeles")}
+	ofTeam := []dynalimit.Limit{dynalimit.DailyMoneyQuota("usd", dynalimit.Dollars(50), "America/Los_Angeles"), dynalimit.PerMinute("tpm", 10_000_000)}
 	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "all"}, ofKey))
 	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Entity: "team-a", Resource: "all"}, ofTeam))
 
@@ -93,12 +93,12 @@ func ExampleDailyMoney() {
 }
 
 // A quota of each day of the calendar, beside a token bucket.
-func ExampleDaily() {
+func ExampleDailyQuota() {
 	ctx := context.Background()
 	limiter, repo := newLimiter()
 	must(admin.New(repo).Limits.SetConfig(ctx, admin.Scope{Everyone: true, Resource: "gpt-4"}, admin.LimitConfig{Groups: []string{"all"}}))
 
-	over := []dynalimit.Limit{dynalimit.Daily("usd", 50_000_000, "America/Los_Angeles"), dynalimit.PerMinute("tpm", 10_000)}
+	over := []dynalimit.Limit{dynalimit.DailyQuota("usd", 50_000_000, "America/Los_Angeles"), dynalimit.PerMinute("tpm", 10_000)}
 	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "all"}, over))
 
 	lease := must(limiter.Acquire(ctx, "key-1", "gpt-4", dynalimit.Amounts{"usd": 49_500_000, "tpm": 500}))

@@ -29,8 +29,8 @@ func ExampleRepository_ResolveLimits() {
 	check(admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "key-1", Plan: "pro"}))
 
 	applies := must(repo.ResolveLimits(ctx, "key-1", "gpt-4"))
-	fmt.Println(applies.Level, applies.Plan, applies.Limits[0].Name, applies.Limits[0].Capacity)
-	fmt.Println("hidden:", applies.Hidden[0].Name, "of level", applies.Hidden[0].Level)
+	fmt.Println(applies.Source, applies.Plan, applies.Limits[0].Name, applies.Limits[0].Capacity)
+	fmt.Println("hidden:", applies.Hidden[0].Name, "of level", applies.Hidden[0].Source)
 	// Output:
 	// plan_default pro rpm 600
 	// hidden: tpm of level resource

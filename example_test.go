@@ -50,7 +50,7 @@ func Example() {
 	limiter := must(dynalimit.New(repo, &dynalimit.Options{Limits: perMinute}))
 	lease := must(limiter.Acquire(ctx, "user-123", "gpt-4", dynalimit.Amounts{"rpm": 1, "tpm": 500}))
 
-	fmt.Println(lease.Consumed())
+	fmt.Println(lease.Used())
 	// Output: map[rpm:1 tpm:500]
 }
 
@@ -148,7 +148,7 @@ func ExampleRateLimiter_Check() {
 
 	report := must(limiter.Check(ctx, "user-123", "gpt-4", dynalimit.Amounts{"tpm": 500}))
 	for _, s := range report.Statuses {
-		fmt.Printf("%s: %d of %d left, from the %s limits\n", s.Limit.Name, s.Remaining, s.Limit.Burst, s.Level)
+		fmt.Printf("%s: %d of %d left, from the %s limits\n", s.Limit.Name, s.Remaining, s.Limit.Burst, s.Source)
 	}
 	fmt.Println("allowed:", report.Allowed)
 	// Output:
@@ -173,7 +173,7 @@ func ExampleLease_Adjust() {
 	lease := must(limiter.Acquire(ctx, "user-123", "gpt-4", dynalimit.Amounts{"tpm": 11_500}))
 
 	check(lease.Adjust(ctx, dynalimit.Amounts{"tpm": 1_300}))
-	fmt.Println(lease.Consumed(), lease.Statuses()[0].Remaining)
+	fmt.Println(lease.Used(), lease.Statuses()[0].Remaining)
 	// Output: map[tpm:12800] -800
 }
 
@@ -186,7 +186,7 @@ func ExampleLease_Consume() {
 
 	fmt.Println(lease.Consume(ctx, dynalimit.Amounts{"tpm": 300}))
 	fmt.Println(lease.Consume(ctx, dynalimit.Amounts{"tpm": 300}))
-	fmt.Println(lease.Consumed())
+	fmt.Println(lease.Used())
 	// Output:
 	// <nil>
 	// dynalimit: tpm of user-123 on gpt-4 exceeded: 300 asked, 100 left; retry after 12s

@@ -77,7 +77,7 @@ func (d *desk) markHeld(err error) {
 		}
 		open := d.lanes.Unsettled.Of(lane.QuotaKey{Entity: s.EntityID, Resource: s.Resource, Limit: s.Limit.Name}, windows.At(d.lanes.SureMS()))
 		if s.Requested <= s.Remaining+open/milli {
-			s.Held, s.RetryAfter, marked = true, heldRetry, true
+			s.ByEstimates, s.RetryAfter, marked = true, heldRetry, true
 		}
 	}
 	if marked {

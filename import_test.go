@@ -46,7 +46,7 @@ var importTable = []importRow{
 		folder: ".",
 		project: []string{
 			"audit", "internal/trail", "internal/backlog", "internal/bookkeeping", "internal/bucket", "internal/cache", "internal/calendar", "internal/config", "internal/ddb", "internal/guard", "internal/inside", "internal/lane", "internal/layout", "internal/legacy", "internal/lock", "internal/plan",
-			"fault", "internal/problem", "internal/schema", "internal/shared", "internal/store", "internal/table", "internal/usage", "levels", "observe",
+			"fault", "internal/problem", "internal/schema", "internal/shared", "internal/store", "internal/table", "internal/usage", "sources", "observe",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
 		reason: "the limiter takes a client from its user; engines, budgets and tools are not its business",
@@ -80,7 +80,7 @@ var importTable = []importRow{
 		reason: "what keeps a call that does not return from ending more than itself, for every package",
 	},
 	{
-		folder: "levels",
+		folder: "sources",
 		reason: "names that a user compares, and nothing else",
 	},
 	{
@@ -91,7 +91,7 @@ var importTable = []importRow{
 	{
 		folder:  "internal/config",
 		std:     append([]string{"context", "crypto/sha256", "encoding/binary", "log/slog", "reflect", "sync/atomic"}, pureStd...),
-		project: []string{"fault", "internal/bucket", "internal/cache", "internal/calendar", "internal/plan", "internal/schema", "levels"},
+		project: []string{"fault", "internal/bucket", "internal/cache", "internal/calendar", "internal/plan", "internal/schema", "sources"},
 		reason:  "which level wins is decided from items alone, so that every combination can be compared with a naive table; the items come from a store that it is given",
 	},
 	{
@@ -110,7 +110,7 @@ var importTable = []importRow{
 	{
 		folder:  "internal/inside",
 		std:     []string{"context"},
-		project: []string{"internal/backlog", "internal/ddb", "internal/lane", "internal/plan", "internal/schema", "levels"},
+		project: []string{"internal/backlog", "internal/ddb", "internal/lane", "internal/plan", "internal/schema", "sources"},
 		others:  []string{sdk + "/service/dynamodb/types"},
 		reason:  "what the suites see of a limiter is in terms of what it is made of: the limiter sets it, so it cannot import the limiter",
 	},
@@ -197,7 +197,7 @@ var importTable = []importRow{
 	{
 		folder: "admin",
 		project: []string{
-			".", "audit", "internal/config", "internal/trail", "internal/ddb", "internal/guard", "internal/legacy", "internal/lock", "fault", "internal/problem", "internal/schema", "internal/shared", "internal/table", "levels",
+			".", "audit", "internal/config", "internal/trail", "internal/ddb", "internal/guard", "internal/legacy", "internal/lock", "fault", "internal/problem", "internal/schema", "internal/shared", "internal/table", "sources",
 		},
 		others: []string{sdk},
 		reason: "administration of what a Repository is bound to: no call of a limiter passes here",

@@ -62,7 +62,7 @@ func (r *Repository) insideConfig(ctx context.Context, key config.GivenKey, anew
 		return inside.Config{}, err
 	}
 	c := found.Resolved
-	shown = inside.Config{OnUnavailable: UnavailablePolicy(c.OnUnavailable), Level: c.Level, ParentID: c.ParentID, Cascade: c.Cascade, ReadAt: c.ReadAt, Bucket: found.Bucket, Read: found.Read}
+	shown = inside.Config{OnUnavailable: UnavailablePolicy(c.OnUnavailable), Source: c.Source, ParentID: c.ParentID, Cascade: c.Cascade, ReadAt: c.ReadAt, Bucket: found.Bucket, Read: found.Read}
 	var limits []Limit
 	if c.Limits != nil {
 		shown.Fingerprint = string(c.Limits.Fingerprint)

@@ -230,9 +230,9 @@ func (lease *Lease) estimated(e *estimates) {
 	runtime.AddCleanup(lease, (*estimates).end, e)
 }
 
-// Consumed returns the amounts that the lease holds, in whole tokens. A charge that got
+// Used returns the amounts that the lease holds, in whole tokens. A charge that got
 // no answer, and so may have landed, counts as consumed.
-func (lease *Lease) Consumed() Amounts {
+func (lease *Lease) Used() Amounts {
 	if !lease.made() {
 		return nil
 	}
@@ -285,7 +285,7 @@ func (lease *Lease) Statuses() []LimitStatus {
 			s := lv.last.status(name, 0, 0)
 			h := lv.of(name)
 			s.Requested, s.Uncharged = h.Used()/milli, h.Uncharged()/milli
-			s.Shadowed = s.Limit.Shadow && s.Uncharged > 0
+			s.WouldDeny = s.Limit.Shadow && s.Uncharged > 0
 			statuses = append(statuses, s)
 		}
 	}

@@ -154,7 +154,7 @@ func (lease *Lease) consumeUnlocated(amounts Amounts) error {
 }
 
 // refresh applies the configuration in force to every level, because the lease may be old and the
-// amounts are admitted now. If the configuration cannot be read, Block fails and the other policies use
+// amounts are admitted now. If the configuration cannot be read, Refuse fails and the other policies use
 // the known one.
 func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 	c := lease.charge

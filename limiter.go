@@ -94,7 +94,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	d.routes = &routes{
 		configs: repo.configs, namespace: repo.namespace, clock: repo.clock, nowMS: d.nowMS, tick: repo.tick, compatible: repo.readable,
 		store: repo.buckets, table: table, fallback: config.NewFallback(storedLimits(o.Limits)), log: o.Logger, onUnavailable: o.OnUnavailable,
-		lookups: newLookups(o.Unrecorded == Refuse, repo.clock.Source),
+		lookups: newLookups(o.Unrecorded == RefuseUnrecorded, repo.clock.Source),
 	}
 	if o.StrangersParent != "" {
 		d.routes.strangers = &hints{parent: o.StrangersParent}

@@ -5,20 +5,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/calendar"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // Limit is the configuration of one token bucket: the bucket holds at most Burst tokens
 // and regains RefillAmount of them every RefillPeriod. Or it is a calendar quota: Capacity in
 // each Window of a calendar, full again where the next one begins and not before. All counts
 // are whole tokens. Limit is a plain value; PerSecond, PerMinute, PerHour and PerDay make the
-// usual buckets, and WithBurst changes the burst; Daily, Weekly and Monthly make quotas. The
+// usual buckets, and WithBurst changes the burst; DailyQuota, WeeklyQuota and MonthlyQuota make quotas. The
 // zero value is not valid: a limit needs at least Name, Capacity, and RefillPeriod or Window.
 type Limit struct {
 	// Name identifies the limit in Amounts, for example "rpm" or "tpm".
@@ -53,7 +54,7 @@ type Limit struct {
 	// for any debt. Charges beyond it are counted only (LimitStatus.Uncharged).
 	MaxDebt int64
 	// Shadow means that the limit counts and denies nothing, to see its effect before it is enforced.
-	// The part of an amount that fits is charged, the rest is only counted (LimitStatus.Shadowed).
+	// The part of an amount that fits is charged, the rest is only counted (LimitStatus.WouldDeny).
 	Shadow bool
 }
 
@@ -76,20 +77,47 @@ func per(name string, n int64, period time.Duration) Limit {
 	return Limit{Name: name, Capacity: n, Burst: n, RefillAmount: n, RefillPeriod: period}
 }
 
-// Daily allows n tokens on each day of the calendar in an IANA time zone ("" is UTC). It is full again
+// DailyQuota allows n tokens on each day of the calendar in an IANA time zone ("" is UTC). It is full again
 // at midnight there and regains nothing before.
-func Daily(name string, n int64, zone string) Limit { return quota(name, n, calendar.Day, zone) }
+func DailyQuota(name string, n int64, zone string) Limit { return quota(name, n, calendar.Day, zone) }
 
-// Weekly allows n tokens in each week, from Monday on, in an IANA time zone; "" is UTC.
-func Weekly(name string, n int64, zone string) Limit { return quota(name, n, calendar.Week, zone) }
+// WeeklyQuota allows n tokens in each week, from Monday on, in an IANA time zone; "" is UTC.
+func WeeklyQuota(name string, n int64, zone string) Limit { return quota(name, n, calendar.Week, zone) }
 
-// Monthly allows n tokens in each month of the calendar in an IANA time zone; "" is UTC.
-func Monthly(name string, n int64, zone string) Limit { return quota(name, n, calendar.Month, zone) }
+// MonthlyQuota allows n tokens in each month of the calendar in an IANA time zone; "" is UTC.
+func MonthlyQuota(name string, n int64, zone string) Limit {
+	return quota(name, n, calendar.Month, zone)
+}
 
-// DailyMoney allows an amount of micro-dollars, at most 10^12, on each day of the calendar in an IANA
-// time zone; "" is UTC.
-func DailyMoney(name string, micros int64, zone string) Limit {
-	l := Daily(name, micros, zone)
+// DailyMoneyQuota allows an amount of micro-dollars, at most 10^12, on each day of the calendar in an IANA
+// time zone; "" is UTC. Dollars converts an amount.
+func DailyMoneyQuota(name string, micros int64, zone string) Limit {
+	return inDollars(DailyQuota(name, micros, zone))
+}
+
+// WeeklyMoneyQuota allows an amount of micro-dollars, at most 10^12, in each week, from Monday on, in an
+// IANA time zone; "" is UTC.
+func WeeklyMoneyQuota(name string, micros int64, zone string) Limit {
+	return inDollars(WeeklyQuota(name, micros, zone))
+}
+
+// MonthlyMoneyQuota allows an amount of micro-dollars, at most 10^12, in each month of the calendar in an
+// IANA time zone; "" is UTC.
+func MonthlyMoneyQuota(name string, micros int64, zone string) Limit {
+	return inDollars(MonthlyQuota(name, micros, zone))
+}
+
+// Dollars converts dollars to micro-dollars, the unit of limits on money, rounded to the nearest one:
+// Dollars(5) is 5,000,000. An amount outside of ±10^12 dollars becomes that bound, and NaN becomes 0.
+func Dollars(amount float64) int64 {
+	const most = 1e12
+	if math.IsNaN(amount) {
+		return 0
+	}
+	return int64(math.Round(min(max(amount, -most), most) * 1e6))
+}
+
+func inDollars(l Limit) Limit {
 	l.Unit = USD
 	return l
 }
@@ -114,8 +142,8 @@ func (l Limit) WithMaxDebt(n int64) Limit {
 	return l
 }
 
-// Shadowed returns the limit in shadow: it is counted and denies nothing.
-func (l Limit) Shadowed() Limit {
+// AsShadow returns the limit in shadow: it is counted and denies nothing.
+func (l Limit) AsShadow() Limit {
 	l.Shadow = true
 	return l
 }
@@ -151,14 +179,14 @@ func (a Amounts) names() []string { return slices.Sorted(maps.Keys(a)) }
 type UnavailablePolicy string
 
 const (
-	// Block fails the call with *UnavailableError.
-	Block UnavailablePolicy = "block"
+	// Refuse fails the call with *UnavailableError.
+	Refuse UnavailablePolicy = "block"
 	// Allow admits the call with a lease whose Degraded reports true. If the bucket answers but has no
 	// capacity, or too many writers, Allow acts as Local: the store is alive, so its limits stay.
 	Allow UnavailablePolicy = "allow"
 	// Local admits a call that fits this process's share of the last known limits, see
 	// Options.LocalShare. Degraded of its lease is true. It denies everything else. If no limits are
-	// known it acts as Block.
+	// known it acts as Refuse.
 	Local UnavailablePolicy = "local"
 )
 
@@ -185,7 +213,7 @@ type LimitStatus struct {
 	Limit Limit
 	// Level is the limit's level of configuration; empty for a limit that is in the bucket but no
 	// longer in the configuration.
-	Level levels.Level
+	Source sources.Source
 	// Requested is the requested amount, in whole tokens.
 	Requested int64
 	// Remaining is the balance of the bucket, in whole tokens rounded down; negative in debt.
@@ -195,9 +223,9 @@ type LimitStatus struct {
 	Uncharged int64
 	// Exceeded means that Requested does not fit, so that the limit denies it.
 	Exceeded bool
-	// Shadowed means that Requested does not fit, or did not, but the limit is in shadow and denies
+	// WouldDeny means that Requested does not fit, or did not, but the limit is in shadow and denies
 	// nothing. RetryAfter is the wait of an enforced limit.
-	Shadowed bool
+	WouldDeny bool
 	// Unlimited means that the limit is in shadow because a level is unlimited and counted
 	// (admin.LimitConfig.Counted).
 	Unlimited bool
@@ -206,10 +234,10 @@ type LimitStatus struct {
 	RetryAfter time.Duration
 	// Reset is the time until the bucket is full with no other traffic.
 	Reset time.Duration
-	// Held means that a quota is full of the estimates of calls that this process has not
+	// ByEstimates means that a quota is full of the estimates of calls that this process has not
 	// settled yet: Requested would fit without them. RetryAfter is a guess then, a second, and
 	// not the end of the window. Wait goes on until they are settled, or its context ends.
-	Held bool
+	ByEstimates bool
 	// Degraded means that the bucket did not answer. Under Local the numbers are those of this
 	// process's share, under Allow those of the last image of the bucket.
 	Degraded bool
@@ -285,7 +313,7 @@ func periodText(d time.Duration) string {
 
 // UnmarshalText reads "block", "allow" or "local"; empty stands for the default of the field.
 func (p *UnavailablePolicy) UnmarshalText(text []byte) error {
-	return unmarshalName(p, text, "on_unavailable", Block, Allow, Local)
+	return unmarshalName(p, text, "on_unavailable", Refuse, Allow, Local)
 }
 
 // UnmarshalText reads "parallel" or "transaction"; empty stands for the default of the field.

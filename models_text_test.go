@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"encoding/json"
+	"math"
 	"testing"
 	"time"
 
@@ -60,4 +61,17 @@ func TestPeriodTextIsReadBack(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, d, back)
 	})
+}
+
+func TestDollars(t *testing.T) {
+	for amount, micros := range map[float64]int64{
+		5: 5_000_000, 0.5: 500_000, 0.000001: 1, 1234.5678901: 1_234_567_890, -2.5: -2_500_000, 0: 0,
+		1_000_000: 1_000_000_000_000, 1e300: 1e18, math.Inf(-1): -1e18,
+	} {
+		assert.Equal(t, micros, Dollars(amount), "%v", amount)
+	}
+	assert.Zero(t, Dollars(math.NaN()))
+	week := WeeklyMoneyQuota("usd", Dollars(5), "Europe/Berlin")
+	assert.Equal(t, []string{"usd", "week", "Europe/Berlin"}, []string{week.Unit, week.Window, week.Zone})
+	assert.Equal(t, "month", MonthlyMoneyQuota("usd", 1, "").Window)
 }

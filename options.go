@@ -16,18 +16,18 @@ type Options struct {
 	// unlimited. Defaults to none.
 	Limits []Limit
 	// OnUnavailable is the outage policy of calls for which neither an option nor the stored
-	// configuration has one. Defaults to Block.
+	// configuration has one. Defaults to Refuse.
 	OnUnavailable UnavailablePolicy
 	// LocalShare is this process's part of every limit while a bucket does not
 	// answer, under Local: above 0, at most 1. A fleet of n processes sets 1/n,
 	// so that all of them together stay within the limit. Defaults to 1.
 	LocalShare float64
-	// Unrecorded is the policy for calls of an entity without a record. Refuse fails them with an
+	// Unrecorded is the policy for calls of an entity without a record. RefuseUnrecorded fails them with an
 	// *UnrecordedError. A configuration level of the entity, for the resource, its groups or all
 	// resources, counts as a record. Parents need no record. A new record is seen within a second.
 	// Lookups that find no record are limited: 200 a second for entities that this process has not read
 	// yet, 20 a second for others. Calls above that fail with a RetryAfter of a second. While the table
-	// does not answer, OnUnavailable decides. Defaults to Admit.
+	// does not answer, OnUnavailable decides. Defaults to AdmitUnrecorded.
 	Unrecorded UnrecordedPolicy
 	// StrangersParent is the parent of entities that have no parent in their record or from the call
 	// (WithParent). Detached entities get no parent, so detach StrangersParent's own ancestors. It
@@ -76,8 +76,8 @@ func (o Options) validate() error {
 	if err := checkChargeMode("options.ChargeMode", o.ChargeMode); err != nil {
 		return err
 	}
-	if o.Unrecorded != "" && o.Unrecorded != Admit && o.Unrecorded != Refuse {
-		return invalid("options.Unrecorded", "is %q; give dynalimit.Admit or dynalimit.Refuse", o.Unrecorded)
+	if o.Unrecorded != "" && o.Unrecorded != AdmitUnrecorded && o.Unrecorded != RefuseUnrecorded {
+		return invalid("options.Unrecorded", "is %q; give dynalimit.AdmitUnrecorded or dynalimit.RefuseUnrecorded", o.Unrecorded)
 	}
 	if o.StrangersParent != "" {
 		if err := checkEntityID("options.StrangersParent", o.StrangersParent); err != nil {
@@ -112,7 +112,7 @@ func (o Options) withDefaults(repo *Repository) Options {
 		o.Limits, _ = checkLimits("options.Limits", o.Limits) // validated
 	}
 	if o.OnUnavailable == "" {
-		o.OnUnavailable = Block
+		o.OnUnavailable = Refuse
 	}
 	if o.ChargeMode == "" {
 		o.ChargeMode = ChargeParallel

@@ -4,7 +4,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // AcquireOption changes one call.
@@ -131,14 +131,14 @@ func (p place) beside(own *config.Resolved) []place {
 // blockOf returns the level that blocks a call at a bucket, empty if none does. A block of the resource
 // or the system is decided once, at the calling entity. At a parent only the levels made for it, or for
 // its plan, block, even if all its levels are charged.
-func (r *request) blockOf(key config.Key, c *config.Resolved) levels.Level {
+func (r *request) blockOf(key config.Key, c *config.Resolved) sources.Source {
 	if key.Entity == r.entity || c.Blocked.IsOwn() {
 		return c.Blocked
 	}
 	return ""
 }
 
-// policyAt returns the outage policy of a bucket's configuration: that of a level, else Block if the
+// policyAt returns the outage policy of a bucket's configuration: that of a level, else Refuse if the
 // call requests enforced money, else empty. cfg holds the limits made from it, or the limiter's own;
 // nil if there are no limits.
 func (r *request) policyAt(of *config.Resolved, cfg *plan.Config) UnavailablePolicy {
@@ -147,7 +147,7 @@ func (r *request) policyAt(of *config.Resolved, cfg *plan.Config) UnavailablePol
 	}
 	for _, l := range r.opts.limits {
 		if r.amounts[l.Name] > 0 && l.Unit != "" && !l.Shadow {
-			return Block
+			return Refuse
 		}
 	}
 	if cfg == nil || cfg.Money == 0 {
@@ -155,7 +155,7 @@ func (r *request) policyAt(of *config.Resolved, cfg *plan.Config) UnavailablePol
 	}
 	for i, l := range cfg.Limits {
 		if r.amounts[l.Name] > 0 && cfg.IsMoney(i) && !cfg.InShadow(l.Name) && cfg.Charges(l.Name) {
-			return Block
+			return Refuse
 		}
 	}
 	return ""

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // status returns the status of one limit of a reading. asked is the requested amount, back the amount
@@ -16,7 +16,7 @@ func (r *levelReading) status(name string, asked, back int64) (s LimitStatus) {
 	s.Limit, s.Degraded = limitOf(name, capacity, state.Rate), r.degraded
 	if i := r.Config.Index(name); i >= 0 {
 		l := &r.Config.Limits[i]
-		if s.Level = levels.Level(l.Level); r.degraded {
+		if s.Source = sources.Source(l.Source); r.degraded {
 			s.Limit = limitOf(name, l.Capacity, l.Rate)
 		}
 		s.Limit.MaxDebt, s.Limit.Shadow = l.MaxDebt/milli, r.Config.InShadow(name)
@@ -40,7 +40,7 @@ func (s *LimitStatus) ahead(asked int64, o bucket.Outlook) {
 	s.Requested, s.Remaining, s.Reset = asked/milli, floorDiv(o.Level, milli), duration(o.Full)
 	if asked > 0 { // debt on a limit that is not asked for denies nobody
 		s.Exceeded = asked > o.Level && !s.Limit.Shadow
-		s.Shadowed = asked > o.Level && s.Limit.Shadow
+		s.WouldDeny = asked > o.Level && s.Limit.Shadow
 		s.RetryAfter = duration(o.Wait)
 	}
 }
@@ -54,7 +54,7 @@ func (s LimitStatus) aged(ms int64) LimitStatus {
 		return max(wait-duration(ms), least)
 	}
 	s.Reset = less(s.Reset, 0)
-	if s.Exceeded || s.Shadowed {
+	if s.Exceeded || s.WouldDeny {
 		s.RetryAfter = less(s.RetryAfter, time.Millisecond)
 	}
 	return s

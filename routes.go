@@ -18,7 +18,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/store"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // maxDepth bounds the levels of an entity and its parents.
@@ -199,7 +199,7 @@ func (rs *routes) charge(c cascade, r *request, buckets []route, anew bool) (cas
 		if cfg != nil {
 			c = c.with(at.lane, cfg, r.amounts)
 		}
-		c.unlimited = c.unlimited || at.resolved.Unlimited && (!at.parent || at.resolved.Level.IsOwn())
+		c.unlimited = c.unlimited || at.resolved.Unlimited && (!at.parent || at.resolved.Source.IsOwn())
 	}
 	return c, nil
 }
@@ -465,8 +465,8 @@ func (rs *routes) locate(ctx context.Context, entity, resource string, by lane.G
 }
 
 // blockedBy returns the error of a call that a level of an entity's configuration blocks.
-func blockedBy(key config.Key, level levels.Level, c *config.Resolved) *BlockedError {
-	e := &BlockedError{EntityID: key.Entity, Resource: key.Resource, Level: level}
+func blockedBy(key config.Key, level sources.Source, c *config.Resolved) *BlockedError {
+	e := &BlockedError{EntityID: key.Entity, Resource: key.Resource, Source: level}
 	if level.OfPlan() {
 		e.Plan = c.Plan
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // The path without a request: most calls charge one bucket, and always the same one for an entity on a
@@ -168,7 +168,7 @@ func (s *shortcut) denial(of *plan.Needs, image *schema.Image, ahead *[plan.Most
 		l := &s.cfg.Limits[i]
 		stored := &image.Limits[s.cfg.PlaceIn(image, i)]
 		status := e.next()
-		status.EntityID, status.Resource, status.Level = e.EntityID, e.Resource, levels.Level(l.Level)
+		status.EntityID, status.Resource, status.Source = e.EntityID, e.Resource, sources.Source(l.Source)
 		status.Limit.setBucket(l.Name, stored.Capacity, &stored.Rate)
 		status.Limit.MaxDebt = l.MaxDebt / milli
 		status.ahead(of[i], ahead[i])

@@ -131,7 +131,7 @@ func (t *taking) concludeTogether(ctx, caller context.Context, err error) error 
 		for i := range ops {
 			ops[i] = &lane.Op{Result: lane.Result{Err: err}}
 		}
-		return t.conclude(caller, ops, Block)
+		return t.conclude(caller, ops, Refuse)
 	}
 	if err := t.charge.admitSilent(); err != nil {
 		return err

@@ -15,16 +15,16 @@ import (
 type UnrecordedPolicy string
 
 const (
-	// Admit treats an entity without a record as any other, by the levels that apply to it.
-	Admit UnrecordedPolicy = "admit"
-	// Refuse refuses the calls of an entity without a record.
-	Refuse UnrecordedPolicy = "refuse"
+	// AdmitUnrecorded treats an entity without a record as any other, by the levels that apply to it.
+	AdmitUnrecorded UnrecordedPolicy = "admit"
+	// RefuseUnrecorded refuses the calls of an entity without a record.
+	RefuseUnrecorded UnrecordedPolicy = "refuse"
 )
 
 // ErrUnrecorded matches every *UnrecordedError.
 var ErrUnrecorded = errors.New("dynalimit: the entity has no record")
 
-// UnrecordedError says that an entity has no record and Options.Unrecorded is Refuse, or that the
+// UnrecordedError says that an entity has no record and Options.Unrecorded is RefuseUnrecorded, or that the
 // record of an entity or of a given parent (WithParent) was not looked up. Nothing was consumed.
 type UnrecordedError struct {
 	// EntityID is the entity of the call, or its given parent.

@@ -42,8 +42,8 @@ func checkResource(resource string) error {
 }
 
 func checkPolicy(field string, p UnavailablePolicy) error {
-	if p != "" && p != Block && p != Allow && p != Local {
-		return invalid(field, "is %q; give dynalimit.Block, dynalimit.Allow or dynalimit.Local", p)
+	if p != "" && p != Refuse && p != Allow && p != Local {
+		return invalid(field, "is %q; give dynalimit.Refuse, dynalimit.Allow or dynalimit.Local", p)
 	}
 	return nil
 }

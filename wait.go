@@ -176,7 +176,7 @@ func (w *waiting) awaitTurn(ctx context.Context, denial *LimitExceededError) (sl
 	for unwoken := true; ; {
 		changed := configs.NextEviction() // asked before the configuration is
 		t := w.turnOf(ctx, unwoken)
-		if t.known && !denial.Primary().Held && exceedsDeadline(ctx, t.left) {
+		if t.known && !denial.Primary().ByEstimates && exceedsDeadline(ctx, t.left) {
 			lateDenial := *denial
 			lateDenial.RetryAfter = (t.left + time.Millisecond - 1).Truncate(time.Millisecond)
 			return false, &lateDenial

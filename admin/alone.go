@@ -20,7 +20,7 @@ type AloneOptions struct {
 	Wait time.Duration
 	// OnWait receives the holder before each pause of a second, on the goroutine that
 	// called Alone. Defaults to nil.
-	OnWait func(*fault.HeldError)
+	OnWait func(*fault.LockedError)
 }
 
 // Alone runs do while no other process runs anything under the name, in the
@@ -33,7 +33,7 @@ type AloneOptions struct {
 // clocks of processes may differ by 5 s. A process that stood still for longer than Hold
 // notices only afterwards: make do's changes conditional on its reads.
 //
-// It returns do's error. It fails with a *fault.HeldError while another process holds the lease, and
+// It returns do's error. It fails with a *fault.LockedError while another process holds the lease, and
 // as every change does; then it did not call do.
 func (a *Admin) Alone(ctx context.Context, name string, opts *AloneOptions, do func(ctx context.Context) error) error {
 	o := AloneOptions{}

@@ -28,8 +28,8 @@ func TestAlone(t *testing.T) {
 		eu, again := e.namespaced(t, r.Table(), "eu", nil), e.open(t, r.Table(), nil).As("ben")
 		err := admin.New(r.As("ann")).Alone(t.Context(), "manifest", nil, func(ctx context.Context) error {
 			err := admin.New(again).Alone(ctx, "manifest", nil, nothing)
-			require.ErrorIs(t, err, fault.ErrHeld)
-			held, _ := errors.AsType[*fault.HeldError](err)
+			require.ErrorIs(t, err, fault.ErrLocked)
+			held, _ := errors.AsType[*fault.LockedError](err)
 			assert.Equal(t, "ann", held.Holder)
 			assert.WithinDuration(t, time.Now().Add(time.Minute), held.Until, 20*time.Second)
 			require.NoError(t, admin.New(again).Alone(ctx, "sweeper", nil, nothing), "another name")
@@ -72,8 +72,8 @@ func TestAloneWaits(t *testing.T) {
 		told := 0
 		require.NoError(t, admin.New(r).Alone(t.Context(), "manifest", nil, func(ctx context.Context) error {
 			began := time.Now()
-			err := admin.New(r).Alone(ctx, "manifest", &admin.AloneOptions{Wait: 10 * time.Second, OnWait: func(*fault.HeldError) { told++ }}, nothing)
-			require.ErrorIs(t, err, fault.ErrHeld)
+			err := admin.New(r).Alone(ctx, "manifest", &admin.AloneOptions{Wait: 10 * time.Second, OnWait: func(*fault.LockedError) { told++ }}, nothing)
+			require.ErrorIs(t, err, fault.ErrLocked)
 			assert.Equal(t, 10*time.Second, time.Since(began))
 			return nil
 		}))

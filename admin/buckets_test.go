@@ -131,7 +131,7 @@ func TestTopUpsOfAFullBucketStayWithinIt(t *testing.T) {
 // A reset fills a quota, and takes nothing of what was granted to its window.
 func TestResetTakesNothingOfAGrant(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.Daily("rpd", 100, ""), rpm}})
+		s := newProcess(t, e, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.DailyQuota("rpd", 100, ""), rpm}})
 		s.acquire("user-1", dynalimit.Amounts{"rpd": 30, "rpm": 1})
 		assert.EqualValues(t, 100, s.reset("").After["rpd"])
 		_, err := admin.New(s.repo).Buckets.GrantWindow(t.Context(), "user-1", model, "", dynalimit.Amounts{"rpd": 50})
@@ -146,7 +146,7 @@ func TestResetTakesNothingOfAGrant(t *testing.T) {
 // A reset fills a quota that was granted more when the reset read it, and that calls took below its
 // amount before the reset landed.
 func TestResetFillsAGrantThatWasTakenMeanwhile(t *testing.T) {
-	s := memProcess(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.Daily("rpd", 100, ""), rpm}})
+	s := memProcess(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.DailyQuota("rpd", 100, ""), rpm}})
 	s.acquire("user-1", dynalimit.Amounts{"rpd": 1, "rpm": 1})
 	_, err := admin.New(s.repo).Buckets.GrantWindow(t.Context(), "user-1", model, "", dynalimit.Amounts{"rpd": 50})
 	require.NoError(t, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // Validate returns the *ValidationError with which Limits.SetConfigs would refuse the change,
@@ -39,10 +39,10 @@ func (c ScopedConfig) item(prefix string) (*schema.ConfigItem, error) {
 			return nil, invalid(prefix+"config.groups", "%s", reason)
 		}
 	}
-	if c.Config.Extends && c.Scope.level() == levels.System {
+	if c.Config.Extends && c.Scope.level() == sources.System {
 		return nil, invalid(prefix+"config.extends", "is set at the system, which no level is less specific than; leave it out")
 	}
-	if c.Config.Admit && c.Scope.level() == levels.System {
+	if c.Config.Admit && c.Scope.level() == sources.System {
 		return nil, invalid(prefix+"config.admit", "is set at the system, which no level is less specific than; leave it out")
 	}
 	next, err := c.Config.stored(prefix + "config.")
@@ -74,7 +74,7 @@ func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 		item.Groups = slices.Sorted(slices.Values(c.Groups))
 	}
 	if p := c.OnUnavailable; p != "" && p != knownPolicy(string(p)) {
-		return item, invalid(prefix+"onUnavailable", "is %q; give dynalimit.Block, dynalimit.Allow or dynalimit.Local", p)
+		return item, invalid(prefix+"onUnavailable", "is %q; give dynalimit.Refuse, dynalimit.Allow or dynalimit.Local", p)
 	}
 	if reason := schema.CheckManager(c.ManagedBy); reason != "" {
 		return item, invalid(prefix+"managedBy", "%s", reason)

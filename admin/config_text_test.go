@@ -11,7 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/audit"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // What operators' tools write and show has names in lower case, as a limit has, and leaves
@@ -29,9 +29,9 @@ func TestConfigurationAsJSON(t *testing.T) {
 		`{"unlimited":true,"version":-1}`:                            admin.LimitConfig{Unlimited: true, Version: admin.AnyVersion},
 		`{"scope":{"plan":"pro"},"config":{"limits":[` + rpm + `]}}`: admin.ScopedConfig{Scope: admin.Scope{Plan: "pro"}, Config: admin.LimitConfig{Limits: limits}},
 		`{"scope":{},"delete":true}`:                                 admin.ScopedConfig{Scope: admin.Scope{Everyone: true}, Delete: true},
-		`{"entity_id":"key-1","resource":"gpt-4","limits":[` + rpm + `],"level":"plan","plan":"pro","blocked":"system","on_unavailable":"allow","policy_level":"resource","hidden":[{"name":"tpm","level":"system"}],"parent_id":"team","cascade":true}`: dynalimit.ResolvedLimits{
-			EntityID: "key-1", Resource: "gpt-4", Limits: limits, Level: levels.Plan, Plan: "pro", Blocked: levels.System, OnUnavailable: dynalimit.Allow, PolicyLevel: levels.Resource,
-			Hidden: []dynalimit.HiddenLimit{{Name: "tpm", Level: levels.System}}, ParentID: "team", Cascade: true,
+		`{"entity_id":"key-1","resource":"gpt-4","limits":[` + rpm + `],"source":"plan","plan":"pro","blocked":"system","on_unavailable":"allow","policy_source":"resource","hidden":[{"name":"tpm","source":"system"}],"parent_id":"team","cascade":true}`: dynalimit.ResolvedLimits{
+			EntityID: "key-1", Resource: "gpt-4", Limits: limits, Source: sources.Plan, Plan: "pro", Blocked: sources.System, OnUnavailable: dynalimit.Allow, PolicySource: sources.Resource,
+			Hidden: []dynalimit.HiddenLimit{{Name: "tpm", Source: sources.System}}, ParentID: "team", Cascade: true,
 		},
 		`{"entity_id":"key-1","resource":"gpt-4"}`: dynalimit.ResolvedLimits{EntityID: "key-1", Resource: "gpt-4"},
 		`{"id":"01KE0JER00WNKX2QXK92X3Q14X","time":"2099-01-02T12:00:00.005Z","principal":"ann","action":"limits_set","target":"$SYSTEM","changes":[{"field":"blocked","after":true},{"field":"limits","before":[],"after":null}]}`: audit.Event{
@@ -50,7 +50,7 @@ func TestConfigurationIsReadFromJSON(t *testing.T) {
 		`{"scope":{"entity":"key-1"},"config":{"limits":[{"name":"rpm","capacity":600,"period":"1m"}],"version":-1}}`: {
 			Scope: admin.Scope{Entity: "key-1"}, Config: admin.LimitConfig{Limits: []dynalimit.Limit{{Name: "rpm", Capacity: 600, RefillPeriod: time.Minute, Burst: 600, RefillAmount: 600}}, Version: admin.AnyVersion},
 		},
-		`{"config":{"blocked":true,"on_unavailable":"block"}}`: {Config: admin.LimitConfig{Blocked: true, OnUnavailable: dynalimit.Block}},
+		`{"config":{"blocked":true,"on_unavailable":"block"}}`: {Config: admin.LimitConfig{Blocked: true, OnUnavailable: dynalimit.Refuse}},
 		`{"scope":{"resource":"gpt-4"},"delete":true}`:         {Scope: admin.Scope{Everyone: true, Resource: "gpt-4"}, Delete: true},
 	} {
 		var got admin.ScopedConfig

@@ -11,7 +11,7 @@ import (
 
 // A quota whose windows become shorter, or that becomes a bucket, is warned of; no other change is.
 func TestWarnOfChange(t *testing.T) {
-	month, day, bucket := dynalimit.Monthly("usd", 1000, "UTC"), dynalimit.Daily("usd", 1000, "UTC"), dynalimit.PerMinute("usd", 1000)
+	month, day, bucket := dynalimit.MonthlyQuota("usd", 1000, "UTC"), dynalimit.DailyQuota("usd", 1000, "UTC"), dynalimit.PerMinute("usd", 1000)
 	for name, c := range map[string]struct {
 		before, after []dynalimit.Limit
 		want          []string
@@ -23,9 +23,9 @@ func TestWarnOfChange(t *testing.T) {
 			"usd is a quota of each day and becomes a token bucket: what is used of the day is regained meanwhile, and a change back does not take it away",
 		}},
 		"day to month": {[]dynalimit.Limit{day}, []dynalimit.Limit{month}, nil},
-		"other amount": {[]dynalimit.Limit{day}, []dynalimit.Limit{dynalimit.Daily("usd", 1, "America/Los_Angeles")}, nil},
+		"other amount": {[]dynalimit.Limit{day}, []dynalimit.Limit{dynalimit.DailyQuota("usd", 1, "America/Los_Angeles")}, nil},
 		"removed":      {[]dynalimit.Limit{month}, nil, nil},
-		"added":        {[]dynalimit.Limit{bucket}, []dynalimit.Limit{bucket, dynalimit.Daily("rpd", 1, "UTC")}, nil},
+		"added":        {[]dynalimit.Limit{bucket}, []dynalimit.Limit{bucket, dynalimit.DailyQuota("rpd", 1, "UTC")}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, c.want, admin.LimitConfig{Limits: c.before}.WarnOfChange(admin.LimitConfig{Limits: c.after}))

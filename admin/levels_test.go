@@ -14,14 +14,14 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 func limitNamed(names ...string) (limits []dynalimit.Limit) {
 	for _, name := range names {
 		l := dynalimit.PerMinute(name, 10)
 		if name == "usd" {
-			l = dynalimit.DailyMoney(name, 1_000_000, "UTC")
+			l = dynalimit.DailyMoneyQuota(name, 1_000_000, "UTC")
 			l.PerModel = true
 		}
 		limits = append(limits, l)
@@ -45,12 +45,12 @@ func TestLimitsAreNotLostUnsaid(t *testing.T) {
 		"a list that hides those of a plan": {
 			stored: map[admin.Scope][]dynalimit.Limit{pro: limitNamed("rpm", "tpm", "usd")},
 			change: admin.ScopedConfig{Scope: acme, Config: admin.LimitConfig{Limits: limitNamed("rpm")}},
-			losses: []admin.Loss{{Scope: acme, Name: "tpm", Level: levels.PlanDefault}, {Scope: acme, Name: "usd", Level: levels.PlanDefault, Money: true}},
+			losses: []admin.Loss{{Scope: acme, Name: "tpm", Source: sources.PlanDefault}, {Scope: acme, Name: "usd", Source: sources.PlanDefault, Money: true}},
 		},
 		"a default that hides a resource's list": {
 			stored: map[admin.Scope][]dynalimit.Limit{resource: limitNamed("tpm"), system: limitNamed("rpm")},
 			change: admin.ScopedConfig{Scope: acme, Config: admin.LimitConfig{Limits: limitNamed("rpm")}},
-			losses: []admin.Loss{{Scope: acme, Resource: "gpt-4", Name: "tpm", Level: levels.Resource}},
+			losses: []admin.Loss{{Scope: acme, Resource: "gpt-4", Name: "tpm", Source: sources.Resource}},
 		},
 		"a list that extends": {
 			stored: map[admin.Scope][]dynalimit.Limit{pro: limitNamed("rpm", "tpm", "usd")},
@@ -65,7 +65,7 @@ func TestLimitsAreNotLostUnsaid(t *testing.T) {
 		"a default that hides a plan's list on a model": {
 			stored: map[admin.Scope][]dynalimit.Limit{pro: limitNamed("rpm"), {Plan: "pro", Resource: "gpt-4"}: limitNamed("tpm")},
 			change: admin.ScopedConfig{Scope: acme, Config: admin.LimitConfig{Limits: limitNamed("rpm")}},
-			losses: []admin.Loss{{Scope: acme, Resource: "gpt-4", Name: "tpm", Level: levels.Plan}},
+			losses: []admin.Loss{{Scope: acme, Resource: "gpt-4", Name: "tpm", Source: sources.Plan}},
 		},
 		"a limit in shadow": {
 			stored: map[admin.Scope][]dynalimit.Limit{pro: append(limitNamed("rpm"), shadow)},
@@ -75,7 +75,7 @@ func TestLimitsAreNotLostUnsaid(t *testing.T) {
 		"what a list that begins to extend drops": {
 			stored: map[admin.Scope][]dynalimit.Limit{system: limitNamed("tpm"), pro: limitNamed("rpm"), acme: limitNamed("rpm", "tpm")},
 			change: admin.ScopedConfig{Scope: acme, Config: admin.LimitConfig{Limits: limitNamed("rpm"), Extends: true}},
-			losses: []admin.Loss{{Scope: acme, Name: "tpm", Level: levels.System}},
+			losses: []admin.Loss{{Scope: acme, Name: "tpm", Source: sources.System}},
 			passes: true,
 		},
 		"what the list itself drops": {
@@ -96,7 +96,7 @@ func TestLimitsAreNotLostUnsaid(t *testing.T) {
 		"unlimited beside money": {
 			stored: map[admin.Scope][]dynalimit.Limit{pro: limitNamed("rpm", "usd")},
 			change: admin.ScopedConfig{Scope: acme, Config: admin.LimitConfig{Unlimited: true}},
-			losses: []admin.Loss{{Scope: acme, Name: "rpm", Level: levels.PlanDefault}, {Scope: acme, Name: "usd", Level: levels.PlanDefault, Money: true}},
+			losses: []admin.Loss{{Scope: acme, Name: "rpm", Source: sources.PlanDefault}, {Scope: acme, Name: "usd", Source: sources.PlanDefault, Money: true}},
 		},
 		"money that is lifted by name": {
 			stored: map[admin.Scope][]dynalimit.Limit{pro: limitNamed("rpm", "usd")},

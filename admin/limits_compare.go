@@ -368,9 +368,9 @@ func (c *comparison) compareView(v view) (losses []Loss, err error) {
 			loss.Resource = v.resource
 		}
 		if i := slices.IndexFunc(after.Hidden, func(h config.Hidden) bool { return h.Name == was.Name }); i >= 0 {
-			loss.Level = after.Hidden[i].Level
+			loss.Source = after.Hidden[i].Source
 		}
-		if loss.Money || loss.Level != "" {
+		if loss.Money || loss.Source != "" {
 			losses = append(losses, loss)
 		}
 	}

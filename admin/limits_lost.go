@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/dynalimit/dynalimit/fault"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // Loss is a limit that is in force and would not be after changes of configuration. As JSON it has
@@ -24,7 +24,7 @@ type Loss struct {
 	Name string `json:"name"`
 	// Level is the most specific level that would have the limit and not be in force; empty if no
 	// level would have it.
-	Level levels.Level `json:"level,omitempty"`
+	Source sources.Source `json:"source,omitempty"`
 	// Money means that the limit is one of money (dynalimit.Limit.Unit).
 	Money bool `json:"money,omitempty"`
 	// Group is the group that has the limit, if the resource of Scope leaves it.
@@ -42,8 +42,8 @@ func (l Loss) String() string {
 		text += " of group " + l.Group
 	case l.Parent != "":
 		text += " of parent " + l.Parent
-	case l.Level != "":
-		text += " of level " + string(l.Level)
+	case l.Source != "":
+		text += " of level " + string(l.Source)
 	}
 	return text + " for " + l.scopeOnResource().String()
 }

@@ -162,7 +162,7 @@ func (c *comparison) resolveViews(ctx context.Context, views ...view) ([]config.
 		}
 	}
 	if wrong, ok := errors.AsType[*config.Malformed](err); ok {
-		return nil, invalid(storedField(wrong.Level), "cannot be read: %v; set them again", wrong.Err)
+		return nil, invalid(storedField(wrong.Source), "cannot be read: %v; set them again", wrong.Err)
 	}
 	return verdicts, err
 }

@@ -26,7 +26,7 @@ func TestMoneyBelongsToAGroup(t *testing.T) {
 	limits := admin.New(r).Limits
 	_, err = limits.SetConfig(ctx, admin.Scope{Everyone: true, Resource: "gpt-4"}, admin.LimitConfig{Groups: []string{"all"}})
 	require.NoError(t, err)
-	money := dynalimit.DailyMoney("usd", 50_000_000, "America/Los_Angeles")
+	money := dynalimit.DailyMoneyQuota("usd", 50_000_000, "America/Los_Angeles")
 	each := money
 	each.PerModel = true
 	for _, at := range []admin.Scope{{Everyone: true}, {Entity: "key"}, {Entity: "key", Resource: "_default_"}, {Plan: "pro"}, {Everyone: true, Resource: "claude"}, {Entity: "key", Resource: "claude"}} {
@@ -57,7 +57,7 @@ func TestMoneyBelongsToAGroup(t *testing.T) {
 
 // Whoever sets the first quota has clients that know none refuse the table.
 func TestEverySetterOfAQuotaRaisesKindsMin(t *testing.T) {
-	daily := []dynalimit.Limit{dynalimit.Daily("usd", 50, "UTC")}
+	daily := []dynalimit.Limit{dynalimit.DailyQuota("usd", 50, "UTC")}
 	for name, set := range map[string]func(a *admin.Admin) error{
 		"Set": func(a *admin.Admin) error { return a.Limits.Set(t.Context(), admin.Scope{Everyone: true}, daily) },
 		"SetConfig": func(a *admin.Admin) error {

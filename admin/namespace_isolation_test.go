@@ -135,7 +135,7 @@ var changing = map[string]func(ctx context.Context, r *dynalimit.Repository) (an
 		return errorsOf(admin.New(r).Limits.SetConfigs(ctx, []admin.ScopedConfig{{Scope: admin.Scope{Entity: "d"}, Config: admin.LimitConfig{Limits: five, Only: true}}}))
 	},
 	"Limits.Set": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
-		return nil, admin.New(r).Limits.Set(ctx, admin.Scope{Entity: "e"}, append(slices.Clone(five), dynalimit.Daily("usd", 5, "UTC")))
+		return nil, admin.New(r).Limits.Set(ctx, admin.Scope{Entity: "e"}, append(slices.Clone(five), dynalimit.DailyQuota("usd", 5, "UTC")))
 	},
 	"Limits.Add": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return nil, admin.New(r).Limits.Add(ctx, admin.Scope{Entity: "f"}, five)

@@ -28,7 +28,7 @@ var hostile = []string{"a", "a.b", "a-", "ab", "A", "a:a", "a@a", "0", "ENTITY",
 
 // furnish writes something of each kind into what a repository is bound to.
 func furnish(ctx context.Context, t require.TestingT, r *dynalimit.Repository, ids []string) {
-	limits := []dynalimit.Limit{dynalimit.PerDay("rpm", 100), dynalimit.Daily("usd", 100, "")} // what was taken stays taken
+	limits := []dynalimit.Limit{dynalimit.PerDay("rpm", 100), dynalimit.DailyQuota("usd", 100, "")} // what was taken stays taken
 	require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{Everyone: true}, limits))
 	l, err := dynalimit.New(r, nil)
 	require.NoError(t, err)

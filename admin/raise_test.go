@@ -29,7 +29,7 @@ func TestRaiseRefusesWhatItWouldNotRaise(t *testing.T) {
 		c.Version, c.Only = admin.AnyVersion, true
 		require.NoError(t, second(a.Limits.SetConfig(ctx, at, c)))
 	}
-	set(everyone, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), dynalimit.Daily("rpd", 100, "UTC"), {Name: "huge", Capacity: 1, RefillAmount: 1_000_000_000_000, RefillPeriod: time.Minute}}})
+	set(everyone, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), dynalimit.DailyQuota("rpd", 100, "UTC"), {Name: "huge", Capacity: 1, RefillAmount: 1_000_000_000_000, RefillPeriod: time.Minute}}})
 	set(gpt, admin.LimitConfig{Extends: true, Limits: limitNamed("tpm"), Groups: []string{"all"}})
 	set(admin.Scope{Everyone: true, Resource: "all"}, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("img", 5)}})
 	set(admin.Scope{Entity: "free"}, admin.LimitConfig{Unlimited: true})

@@ -7,7 +7,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // Scope names one level of configuration. Its owner is an Entity, a Plan or
@@ -164,20 +164,20 @@ func strictly[T any](what, example string, data []byte) (value T, err error) {
 }
 
 // level is the level of configuration that the scope is of.
-func (s Scope) level() levels.Level {
+func (s Scope) level() sources.Source {
 	switch {
 	case s.Entity != "" && s.Resource != "":
-		return levels.Entity
+		return sources.Entity
 	case s.Entity != "":
-		return levels.EntityDefault
+		return sources.EntityDefault
 	case s.Plan != "" && s.Resource != "":
-		return levels.Plan
+		return sources.Plan
 	case s.Plan != "":
-		return levels.PlanDefault
+		return sources.PlanDefault
 	case s.Resource != "":
-		return levels.Resource
+		return sources.Resource
 	}
-	return levels.System
+	return sources.System
 }
 
 // normal spells a scope in its one way: _default_ is the name that "every resource" has in
@@ -195,7 +195,7 @@ func (s Scope) owner() schema.ConfigOwner {
 }
 
 // configOf converts a stored configuration; nil gives the zero LimitConfig.
-func configOf(level levels.Level, c *schema.ConfigItem) (LimitConfig, error) {
+func configOf(level sources.Source, c *schema.ConfigItem) (LimitConfig, error) {
 	if c == nil {
 		return LimitConfig{}, nil
 	}
@@ -208,7 +208,7 @@ func configOf(level levels.Level, c *schema.ConfigItem) (LimitConfig, error) {
 
 // knownPolicy is a stored policy; "" for an unknown one.
 func knownPolicy(text string) dynalimit.UnavailablePolicy {
-	if p := dynalimit.UnavailablePolicy(text); p == dynalimit.Block || p == dynalimit.Allow || p == dynalimit.Local {
+	if p := dynalimit.UnavailablePolicy(text); p == dynalimit.Refuse || p == dynalimit.Allow || p == dynalimit.Local {
 		return p
 	}
 	return ""
@@ -243,7 +243,7 @@ func (s Scope) check(prefix string) error {
 	return nil
 }
 
-func storedField(level levels.Level) string {
+func storedField(level sources.Source) string {
 	return "stored limits of level " + string(level)
 }
 

@@ -36,7 +36,7 @@ func callsHistory(t *testing.T, seed uint64) {
 		default:
 			require.NoError(t, lease.Settle(ctx, nil))
 		}
-		consumed += lease.Consumed()["rpm"]
+		consumed += lease.Used()["rpm"]
 	}
 	for range 60 {
 		switch n := w.rnd.IntN(20); {
@@ -50,7 +50,7 @@ func callsHistory(t *testing.T, seed uint64) {
 			require.ErrorIs(t, err, dynalimit.ErrLimitExceeded)
 		case n < 13 && len(open) > 0:
 			lease := open[w.rnd.IntN(len(open))]
-			require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"rpm": max(w.rnd.Int64N(60)-20, -lease.Consumed()["rpm"])}))
+			require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"rpm": max(w.rnd.Int64N(60)-20, -lease.Used()["rpm"])}))
 		case n < 16 && len(open) > 0:
 			i := w.rnd.IntN(len(open))
 			end(open[i])

@@ -122,7 +122,7 @@ func (f *firm) call(entity string) {
 	}
 	require.NoError(f.t, err)
 	_ = lease.Settle(f.t.Context(), dynalimit.Amounts{"rpm": 1 + f.rnd.Int64N(12)})
-	for limit, n := range lease.Consumed() {
+	for limit, n := range lease.Used() {
 		f.calls[resource+" "+limit] += 1000 * n
 	}
 }

@@ -79,7 +79,7 @@ func (c *Closer) Run(ctx context.Context) error {
 	for {
 		l := &lock.Lock{Table: c.table, Key: schema.NewKeys("").Lease(closeLease), Name: closeLease, Hold: closeHold, Now: c.clock.Now}
 		err := l.Do(ctx, 0, nil, c.closeEvery)
-		if err != nil && ctx.Err() == nil && !errors.Is(err, fault.ErrHeld) {
+		if err != nil && ctx.Err() == nil && !errors.Is(err, fault.ErrLocked) {
 			c.options.Failed(err)
 		}
 		if !ddb.Sleep(ctx, closeHold) {

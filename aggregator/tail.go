@@ -106,7 +106,7 @@ func (t *Tail) followStream(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return r.left
-		case errors.Is(err, fault.ErrHeld):
+		case errors.Is(err, fault.ErrLocked):
 			failures = 0
 			_ = ddb.Sleep(ctx, lookEvery)
 		case !errors.Is(err, fault.ErrLost): // each shard has reported it

@@ -143,7 +143,7 @@ func (l *Limiter) end(ctx context.Context, c call, e observe.AcquireEnd) {
 	if e.Err == nil {
 		l.t.Errorf("dynalimittest: %s on %s was admitted, though DenyNext was called: nothing limits what it asks for", e.EntityID, e.Resource)
 	}
-	if len(c.lease.Consumed()) > 0 {
+	if len(c.lease.Used()) > 0 {
 		if err := c.lease.Rollback(context.WithValue(context.WithoutCancel(ctx), own{}, true)); err != nil {
 			l.t.Errorf("dynalimittest: give back what DenyNext took: %v", err)
 		}

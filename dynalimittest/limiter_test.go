@@ -125,7 +125,7 @@ func TestExhaustTakesFromParentsAndCountsNothing(t *testing.T) {
 }
 
 func TestClockMovesToTheNextWindow(t *testing.T) {
-	limiter := dynalimittest.New(t, dynalimit.Daily("tpd", 1_000, "UTC"))
+	limiter := dynalimittest.New(t, dynalimit.DailyQuota("tpd", 1_000, "UTC"))
 	limiter.Exhaust("ana", "gpt-4")
 	ask := func() error {
 		_, err := limiter.Acquire(t.Context(), "ana", "gpt-4", dynalimit.Amounts{"tpd": 1})

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// ErrHeld matches every *HeldError.
-var ErrHeld = errors.New("dynalimit: held by somebody else")
+// ErrLocked matches every *LockedError.
+var ErrLocked = errors.New("dynalimit: held by somebody else")
 
-// HeldError means that another process holds the lease of a name now, see package admin, Alone.
+// LockedError means that another process holds the lease of a name now, see package admin, Alone.
 // Nothing was done.
-type HeldError struct {
+type LockedError struct {
 	// Name is the name of the lease.
 	Name string
 	// Holder is the principal of the holder's repository, "" if unknown.
@@ -22,13 +22,13 @@ type HeldError struct {
 }
 
 // Error names the holder and the end of its lease.
-func (e *HeldError) Error() string {
+func (e *LockedError) Error() string {
 	return fmt.Sprintf("dynalimit: %q is held by %s until %s, unless it is renewed; try again then, or wait for it",
 		e.Name, nameHolder(e.Holder), e.Until.UTC().Format("2006-01-02 15:04:05 MST"))
 }
 
-// Is matches ErrHeld.
-func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+// Is matches ErrLocked.
+func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
 // nameHolder names a holder.
 func nameHolder(holder string) string {

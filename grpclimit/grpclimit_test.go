@@ -98,7 +98,7 @@ func TestOutcomes(t *testing.T) {
 		},
 		"longer than 32 bits of milliseconds": {
 			before: func(t testing.TB, l *dynalimittest.Limiter, _ *grpclimit.Options) {
-				require.NoError(t, admin.New(l.Repo).Limits.Set(t.Context(), admin.Scope{Entity: "ana"}, []dynalimit.Limit{dynalimit.Monthly("rpm", 2, "")}))
+				require.NoError(t, admin.New(l.Repo).Limits.Set(t.Context(), admin.Scope{Entity: "ana"}, []dynalimit.Limit{dynalimit.MonthlyQuota("rpm", 2, "")}))
 				require.NoError(t, l.Do(t.Context(), "ana", "grpc", dynalimit.Amounts{"rpm": 2}, func(ctx context.Context, lease *dynalimit.Lease) error {
 					return lease.Settle(ctx, nil)
 				}))
@@ -122,7 +122,7 @@ func TestOutcomes(t *testing.T) {
 		},
 		"without a record": {
 			before: func(t testing.TB, l *dynalimittest.Limiter, _ *grpclimit.Options) {
-				refusing, err := dynalimit.New(l.Repo, &dynalimit.Options{Unrecorded: dynalimit.Refuse})
+				refusing, err := dynalimit.New(l.Repo, &dynalimit.Options{Unrecorded: dynalimit.RefuseUnrecorded})
 				require.NoError(t, err)
 				t.Cleanup(func() { require.NoError(t, refusing.Close(context.WithoutCancel(t.Context()))) })
 				l.RateLimiter = refusing

@@ -62,7 +62,7 @@ func TestOutcomes(t *testing.T) {
 		"without a record": {
 			before: func(w *world) {
 				var err error
-				w.limiter, err = dynalimit.New(w.repo, &dynalimit.Options{Unrecorded: dynalimit.Refuse})
+				w.limiter, err = dynalimit.New(w.repo, &dynalimit.Options{Unrecorded: dynalimit.RefuseUnrecorded})
 				require.NoError(w.t, err)
 			},
 			want: httplimit.Denial{Status: 401, Type: "about:blank", Title: "Unauthorized", Detail: "the caller is not known"},
@@ -172,13 +172,13 @@ func TestParentsAreNotShown(t *testing.T) {
 // TestTheTightestLimitIsShown: of several, the one of which the fewest such requests are left;
 // of a group's, too. The draft's fields have those alone that count requests.
 func TestTheTightestLimitIsShown(t *testing.T) {
-	w := newWorld(t, dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 1_000), dynalimit.PerMinute("seen", 1).Shadowed())
+	w := newWorld(t, dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 1_000), dynalimit.PerMinute("seen", 1).AsShadow())
 	ctx := t.Context()
 	_, err := w.admin().Limits.SetConfig(ctx, admin.Scope{Everyone: true, Resource: "http"}, admin.LimitConfig{Groups: []string{"all"}, Limits: []dynalimit.Limit{
-		dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 1_000), dynalimit.PerMinute("seen", 1).Shadowed(),
+		dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 1_000), dynalimit.PerMinute("seen", 1).AsShadow(),
 	}})
 	require.NoError(t, err)
-	require.NoError(t, w.admin().Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "all"}, []dynalimit.Limit{dynalimit.Daily("rpm", 5, "")}))
+	require.NoError(t, w.admin().Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "all"}, []dynalimit.Limit{dynalimit.DailyQuota("rpm", 5, "")}))
 	asked := dynalimit.Amounts{"rpm": 1, "tpm": 100, "seen": 1}
 	o := byUser
 	o.Draft, o.Amounts = true, func(*http.Request) dynalimit.Amounts { return asked }
@@ -363,7 +363,7 @@ func TestPanicSettles(t *testing.T) {
 // the limiter allows the rest; unless the call is allowed by name.
 func TestMoneyIsNotServedBlind(t *testing.T) {
 	w := newWorld(t)
-	usd := dynalimit.DailyMoney("usd", 1_000_000, "")
+	usd := dynalimit.DailyMoneyQuota("usd", 1_000_000, "")
 	usd.PerModel = true
 	require.NoError(t, w.admin().Limits.Set(t.Context(), admin.Scope{Everyone: true, Resource: "http"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), usd}))
 	limiter, err := dynalimit.New(w.repo, &dynalimit.Options{OnUnavailable: dynalimit.Allow})

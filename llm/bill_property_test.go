@@ -147,9 +147,9 @@ func TestNoUsageWithinARequestExceedsItsHold(t *testing.T) {
 		u := drawUsage(rt, e)
 		c, err := g.Start(t.Context(), llm.Request{Entity: fmt.Sprint(user, "-", n.Add(1)), Resource: "all", Model: model, Estimate: e})
 		require.NoError(rt, err)
-		held := c.Lease().Consumed()["usd"]
+		held := c.Lease().Used()["usd"]
 		require.NoError(rt, c.Settle(t.Context(), u))
-		bill := c.Lease().Consumed()["usd"]
+		bill := c.Lease().Used()["usd"]
 		tier := u.ServiceTier
 		if tier == "" || tier == "auto" {
 			tier = e.ServiceTier

@@ -311,9 +311,9 @@ func TestNoBillExceedsWhatWasHeld(t *testing.T) {
 				t.Run(tt.name, func(t *testing.T) {
 					c, err := g.Start(t.Context(), llm.Request{Entity: user, Resource: "all", Model: tt.model, Estimate: tt.estimate})
 					require.NoError(t, err)
-					held := c.Lease().Consumed()["usd"]
+					held := c.Lease().Used()["usd"]
 					require.NoError(t, c.Settle(t.Context(), tt.usage))
-					bill := c.Lease().Consumed()["usd"]
+					bill := c.Lease().Used()["usd"]
 					assert.Equal(t, int64(math.Ceil(tt.micros-1e-6)), bill, "rounded up once")
 					assert.LessOrEqual(t, bill, held)
 				})

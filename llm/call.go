@@ -260,7 +260,7 @@ func (c *Call) Rollback(ctx context.Context) error {
 // giveBackSoon gives everything back in the background.
 func (c *Call) giveBackSoon(ctx context.Context) error {
 	return c.giveBack(ctx, func(ctx context.Context, tell func(error)) error {
-		none := c.lease.Consumed()
+		none := c.lease.Used()
 		for name := range none {
 			none[name] = 0
 		}

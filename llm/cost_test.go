@@ -29,7 +29,7 @@ func callOf(model string, e llm.Estimate) llm.Request {
 }
 
 // usd is what a call holds, in µ$.
-func usd(c *llm.Call) int64 { return c.Lease().Consumed()["usd"] }
+func usd(c *llm.Call) int64 { return c.Lease().Used()["usd"] }
 
 // TestTheMostIsHeld: what a discount may take off the bill is held all the same.
 func TestTheMostIsHeld(t *testing.T) {
@@ -358,7 +358,7 @@ func TestPartsCostWhatTheirModelsDo(t *testing.T) {
 			})
 			c := w.start(g, request())
 			require.NoError(t, c.Settle(t.Context(), llm.Usage{Tokens: used.Tokens, Parts: parts, Status: status}))
-			assert.Equal(t, dynalimit.Amounts{"usd": micros, "tpm": 2_300}, c.Lease().Consumed())
+			assert.Equal(t, dynalimit.Amounts{"usd": micros, "tpm": 2_300}, c.Lease().Used())
 			s := heard.one(t)
 			assert.Equal(t, parts, s.Parts)
 			assert.Equal(t, used.Tokens, s.Tokens)

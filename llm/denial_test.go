@@ -172,7 +172,7 @@ func TestUnlimitedEntity(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		require.NoError(t, admin.New(w.repository()).Limits.SetUnlimited(t.Context(), admin.Scope{Entity: user}))
 		c := w.start(w.guard(both), request())
-		assert.Empty(t, c.Lease().Consumed())
+		assert.Empty(t, c.Lease().Used())
 		w.settle(c)
 		assert.False(t, c.Lease().Degraded())
 		assert.Equal(t, int64(callMicros), w.spent("premium").CostMicros)

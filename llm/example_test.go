@@ -79,7 +79,7 @@ func ExampleMeter() {
 	}
 	check(meter.Close(ctx)) // deferred, in a program
 	check(guard.Close(context.Background()))
-	fmt.Println(call.Lease().Consumed())
+	fmt.Println(call.Lease().Used())
 	// Output: map[rpm:1 tpm:2300]
 }
 
@@ -96,7 +96,7 @@ func ExampleNew() {
 		Entity: "user-123", Resource: "gpt-4", Estimate: llm.Estimate{InputTokens: 6_000, MaxOutputTokens: 500},
 	}))
 	check(call.Settle(ctx, llm.Usage{Tokens: prices.Tokens{Input: 800, CacheRead: 5_200, Output: 410}}))
-	fmt.Println(call.Lease().Consumed())
+	fmt.Println(call.Lease().Used())
 	// Output: map[rpm:1 tpm:1210]
 }
 
@@ -107,7 +107,7 @@ func ExampleCost() {
 	now := func() time.Time { return time.Date(2026, time.November, 27, 12, 0, 0, 0, time.UTC) }
 	repo := must(dynalimit.NewRepository(ddbmem.New().Client(), "limits", &dynalimit.RepositoryOptions{Now: now, Principal: "ops@example.com"}))
 	check(repo.CreateTable(ctx))
-	limiter := must(dynalimit.New(repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.DailyMoney("usd", 50_000_000, "America/Los_Angeles")}}))
+	limiter := must(dynalimit.New(repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.DailyMoneyQuota("usd", dynalimit.Dollars(50), "America/Los_Angeles")}}))
 	list := prices.CatalogList()
 	list.Calls["our-deployment"] = must(list.Price("gpt-4.1", now())) // an id of one's own
 	guard := must(llm.New(&llm.Options{
@@ -121,9 +121,9 @@ func ExampleCost() {
 		Estimate: llm.Estimate{InputBytes: int64(len(body)), MaxOutputTokens: 1_000, ServiceTier: "default"},
 	}
 	call := must(guard.Start(ctx, request))
-	fmt.Println("held:", call.Lease().Consumed()["usd"], "µ$")
+	fmt.Println("held:", call.Lease().Used()["usd"], "µ$")
 	check(call.Settle(ctx, llm.Usage{Tokens: prices.Tokens{Input: 21, Output: 350}, ServiceTier: "default"}))
-	fmt.Println("cost:", call.Lease().Consumed()["usd"], "µ$")
+	fmt.Println("cost:", call.Lease().Used()["usd"], "µ$")
 
 	request.Model = "gpt-4.1-v2"
 	_, err := guard.Start(ctx, request)

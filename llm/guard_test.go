@@ -93,14 +93,14 @@ func TestMeasures(t *testing.T) {
 		w.limits(dynalimit.PerMinute("in", 10_000), dynalimit.PerMinute("out", 5_000))
 		limits := map[string]llm.Measure{"in": llm.InputTokens, "out": llm.OutputTokens}
 		c := w.start(w.guard(both, func(o *llm.Options) { o.Limits = limits }), request())
-		assert.Equal(t, dynalimit.Amounts{"in": 2_000, "out": 4_000}, c.Lease().Consumed())
+		assert.Equal(t, dynalimit.Amounts{"in": 2_000, "out": 4_000}, c.Lease().Used())
 		w.settle(c)
-		assert.Equal(t, dynalimit.Amounts{"in": 1_500, "out": 800}, c.Lease().Consumed())
+		assert.Equal(t, dynalimit.Amounts{"in": 1_500, "out": 800}, c.Lease().Used())
 
 		r := request()
 		r.Limits = map[string]llm.Measure{"in": llm.InputTokens}
 		c = w.start(w.guard(both), r)
-		assert.Equal(t, dynalimit.Amounts{"in": 2_000}, c.Lease().Consumed(), "for one call")
+		assert.Equal(t, dynalimit.Amounts{"in": 2_000}, c.Lease().Used(), "for one call")
 		w.settle(c)
 	})
 }
@@ -112,7 +112,7 @@ func TestEstimateIsCappedAtTheBurst(t *testing.T) {
 		w.limits(dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 5_000))
 		g := w.guard(both)
 		c := w.start(g, request())
-		assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 5_000}, c.Lease().Consumed())
+		assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 5_000}, c.Lease().Used())
 		require.NoError(t, c.Settle(t.Context(), llm.Usage{Tokens: prices.Tokens{Input: 2_000, Output: 3_900}}))
 		_, tpm := w.left()
 		assert.Equal(t, int64(-900), tpm)
@@ -133,7 +133,7 @@ func TestEstimateIsCappedAtTheBurst(t *testing.T) {
 		r.Estimate.LikelyOutputTokens, r.AcquireOptions = 100, []dynalimit.AcquireOption{dynalimit.WithLimits(dynalimit.PerMinute("tpm", 50_000))}
 		r.Entity = "user-2"
 		c = w.start(g, r)
-		assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 2_100}, c.Lease().Consumed(), "the likely reply")
+		assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 2_100}, c.Lease().Used(), "the likely reply")
 		w.settle(c)
 	})
 }

@@ -48,7 +48,7 @@ func TestCallThatOutlivesItsKeeper(t *testing.T) {
 		require.Len(t, w.refused, 1)
 		assert.Equal(t, c.RequestID, w.refused[0].Record.RequestID)
 		assert.Equal(t, used.Tokens, w.refused[0].Record.Tokens)
-		assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 2_300}, c.Lease().Consumed())
+		assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 2_300}, c.Lease().Used())
 	})
 }
 

@@ -52,7 +52,7 @@ func newService(t *testing.T, opts *otel.Options) *service {
 	require.NoError(t, err)
 	require.NoError(t, repo.CreateTable(ctx))
 	a := admin.New(repo)
-	require.NoError(t, a.Limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerSecond("rps", 10), dynalimit.PerMinute("tpm", 60_000), dynalimit.PerDay("trial", 1).Shadowed()}))
+	require.NoError(t, a.Limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerSecond("rps", 10), dynalimit.PerMinute("tpm", 60_000), dynalimit.PerDay("trial", 1).AsShadow()}))
 	_, err = a.Limits.SetConfig(ctx, admin.Scope{Entity: "team"}, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerSecond("rps", 25)}, Only: true})
 	require.NoError(t, err)
 	for _, key := range keys {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // TestBlockWithExceptions: a more specific level that admits lifts a block with exceptions, and no
@@ -64,14 +64,14 @@ func TestBlockWithExceptions(t *testing.T) {
 				var b *dynalimit.BlockedError
 				require.ErrorAs(t, err, &b)
 				assert.Equal(t, b, report.Blocked)
-				want := dynalimit.BlockedError{EntityID: "user-1", Resource: model, Level: levels.Level(test.by)}
+				want := dynalimit.BlockedError{EntityID: "user-1", Resource: model, Source: sources.Source(test.by)}
 				if test.of != "" {
 					want.EntityID = test.of
 				}
 				if test.onlyOn != "" {
 					want.Resource = test.onlyOn
 				}
-				if want.Level.OfPlan() {
+				if want.Source.OfPlan() {
 					want.Plan = "pro"
 				}
 				assert.Equal(t, want, *b)

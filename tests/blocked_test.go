@@ -14,21 +14,21 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 var blocked = schema.ConfigItem{Blocked: true}
 
 // isBlocked checks that an error is a block of an entity, at a level.
-func isBlocked(t *testing.T, err error, entity string, level levels.Level) {
+func isBlocked(t *testing.T, err error, entity string, level sources.Source) {
 	t.Helper()
 	var b *dynalimit.BlockedError
 	require.ErrorAs(t, err, &b)
 	require.ErrorIs(t, err, dynalimit.ErrBlocked)
 	assert.Equal(t, entity, b.EntityID)
 	assert.Equal(t, model, b.Resource)
-	assert.Equal(t, level, b.Level)
-	assert.Equal(t, level == levels.Plan || level == levels.PlanDefault, b.Plan == "pro")
+	assert.Equal(t, level, b.Source)
+	assert.Equal(t, level == sources.Plan || level == sources.PlanDefault, b.Plan == "pro")
 	assert.ErrorContains(t, err, string(level))
 	assert.NotErrorIs(t, err, dynalimit.ErrLimitExceeded)
 	_, ok := dynalimit.RetryAfter(errors.Join(errors.New("other"), err))
@@ -104,7 +104,7 @@ func TestBlockEndsWaits(t *testing.T) {
 					s.says(test.owner, blocked)
 				}
 				for range 3 {
-					isBlocked(t, <-ended, test.owner.Entity, levels.EntityDefault)
+					isBlocked(t, <-ended, test.owner.Entity, sources.EntityDefault)
 				}
 				assert.LessOrEqual(t, time.Since(began), most)
 			})
@@ -117,11 +117,11 @@ func TestBlockedInAnOutage(t *testing.T) {
 	virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow, Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}}, func(t *testing.T, s *process) {
 		s.says(ofEntity, blocked)
 		_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
-		isBlocked(t, err, "user-1", levels.Entity)
+		isBlocked(t, err, "user-1", sources.Entity)
 		s.down(ddbmem.Fault{Drop: true})
 		for range 4 {
 			_, err = s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
-			isBlocked(t, err, "user-1", levels.Entity)
+			isBlocked(t, err, "user-1", sources.Entity)
 			s.clock.advance(30 * time.Minute)
 		}
 		lease := s.acquire("user-2", dynalimit.Amounts{"rpm": 1})
@@ -139,12 +139,12 @@ func TestBlockedParentInALongOutage(t *testing.T) {
 		s.says(schema.ConfigOwner{Entity: "org"}, blocked)
 		sharedOf(s.repo).Told.Owners(schema.ConfigOwner{Entity: "org"})
 		_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1})
-		isBlocked(t, err, "org", levels.EntityDefault)
+		isBlocked(t, err, "org", sources.EntityDefault)
 		s.down(ddbmem.Fault{Drop: true})
 		for range 4 {
 			_, err = s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1})
-			isBlocked(t, err, "org", levels.EntityDefault)
-			isBlocked(t, lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 1}), "org", levels.EntityDefault)
+			isBlocked(t, err, "org", sources.EntityDefault)
+			isBlocked(t, lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 1}), "org", sources.EntityDefault)
 			s.clock.advance(30 * time.Minute)
 		}
 		require.NoError(t, lease.Rollback(t.Context()))
@@ -175,14 +175,14 @@ func TestChangeThatIsNotAnsweredForgetsNoBlock(t *testing.T) {
 					s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
 					s.says(ofPlanDefault, blocked)
 					_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
-					isBlocked(t, err, "user-1", levels.PlanDefault)
+					isBlocked(t, err, "user-1", sources.PlanDefault)
 					_, err = s.repo.GetConfig(t.Context(), admin.Scope{Everyone: true})
 					require.NoError(t, err)
 					s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: unanswered(q)} })
 					require.Error(t, change(t.Context(), s.repo))
 					s.down(ddbmem.Fault{Drop: true})
 					_, err = s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
-					isBlocked(t, err, "user-1", levels.PlanDefault)
+					isBlocked(t, err, "user-1", sources.PlanDefault)
 					s.recovers()
 					require.NoError(t, change(t.Context(), s.repo))
 				})
@@ -201,7 +201,7 @@ func TestBlockedAfterAnAdmissionWithoutConfiguration(t *testing.T) {
 		assert.True(t, lease.Degraded())
 		s.recovers()
 		_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
-		isBlocked(t, err, "user-1", levels.Entity)
+		isBlocked(t, err, "user-1", sources.Entity)
 		require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 4}))
 		s.recovers()
 		assert.Equal(t, int64(4), s.stored("user-1", "rpm").Consumed/milli)
@@ -224,7 +224,7 @@ func TestUnlimitedLevelOfACascade(t *testing.T) {
 				lease := s.acquire("key", dynalimit.Amounts{"rpm": 10, "whatever": 3})
 				assert.False(t, lease.Degraded())
 				assert.Equal(t, []string{who.charged + " rpm"}, holders(lease.Statuses()))
-				assert.Equal(t, dynalimit.Amounts{"rpm": 10}, lease.Consumed())
+				assert.Equal(t, dynalimit.Amounts{"rpm": 10}, lease.Used())
 				require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"rpm": 5, "whatever": 4}))
 				require.NoError(t, lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 5, "whatever": 4}))
 				assert.Equal(t, int64(80), s.level(who.charged, "rpm"))
@@ -248,13 +248,13 @@ func TestLiftedLimitsDenyNoConsume(t *testing.T) {
 		lease := s.acquire("team", dynalimit.Amounts{"rpm": 60})
 		lift(model)
 		require.NoError(t, lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 60}))
-		assert.Equal(t, dynalimit.Amounts{"rpm": 120}, lease.Consumed())
+		assert.Equal(t, dynalimit.Amounts{"rpm": 120}, lease.Used())
 		assert.Equal(t, group, s.denied(lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 60})).Primary().Resource)
 		require.NoError(t, lease.Consume(t.Context(), dynalimit.Amounts{"jobs": 1}), "who is unlimited has every limit")
 		lift(group)
 		require.NoError(t, lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 60}))
 		for _, want := range []int64{180, 10} {
-			assert.Equal(t, dynalimit.Amounts{"rpm": want}, lease.Consumed())
+			assert.Equal(t, dynalimit.Amounts{"rpm": want}, lease.Used())
 			for _, on := range []string{model, group} {
 				assert.Equal(t, want, s.storedOn("team", on, "rpm").Consumed/milli, on)
 			}
@@ -277,13 +277,13 @@ func TestBlockIsInForceWithinOneTTL(t *testing.T) {
 				for began := time.Now(); ; elapse(10 * time.Millisecond) {
 					_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
 					if err != nil {
-						isBlocked(t, err, "user-1", levels.System)
+						isBlocked(t, err, "user-1", sources.System)
 						break
 					}
 					require.LessOrEqual(t, time.Since(began), time.Minute)
 				}
 				_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
-				isBlocked(t, err, "user-1", levels.System)
+				isBlocked(t, err, "user-1", sources.System)
 			})
 		})
 	}

@@ -115,7 +115,7 @@ func TestConfigurationIsGivenTheTimeForTheStore(t *testing.T) {
 		policy   dynalimit.UnavailablePolicy
 		fault    ddbmem.Fault
 		admitted bool
-	}{{dynalimit.Block, throttled, false}, {dynalimit.Allow, throttled, false}, {dynalimit.Block, ddbmem.Fault{Before: time.Hour}, false}, {dynalimit.Allow, ddbmem.Fault{Before: time.Hour}, true}} {
+	}{{dynalimit.Refuse, throttled, false}, {dynalimit.Allow, throttled, false}, {dynalimit.Refuse, ddbmem.Fault{Before: time.Hour}, false}, {dynalimit.Allow, ddbmem.Fault{Before: time.Hour}, true}} {
 		t.Run(string(test.policy), func(t *testing.T) {
 			virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 10)}, Timeout: time.Second, OnUnavailable: test.policy}, func(t *testing.T, s *process) {
 				s.db.SetFaults(func(q *ddbmem.Request) (f ddbmem.Fault) {

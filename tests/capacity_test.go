@@ -254,7 +254,7 @@ func limitsOfCalls() (rpm, tpm, usd dynalimit.Limit) {
 // costs what a token bucket does.
 func TestCostOfGroups(t *testing.T) {
 	rpm, tpm, usd := limitsOfCalls()
-	daily := dynalimit.Daily("usd", 50_000_000, pacific)
+	daily := dynalimit.DailyQuota("usd", 50_000_000, pacific)
 	for name, test := range map[string]struct {
 		byModel, overAll []dynalimit.Limit
 		units            float64

@@ -12,7 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // A limit that is added reaches existing buckets, full.
@@ -107,7 +107,7 @@ func TestConsumeUnderTheConfigurationInForce(t *testing.T) {
 		var wrong *dynalimit.ValidationError
 		require.ErrorAs(t, lease.Consume(ctx, dynalimit.Amounts{"tpm": 1}), &wrong)
 		require.NoError(t, lease.Consume(ctx, dynalimit.Amounts{"rpm": 10}))
-		require.Equal(t, dynalimit.Amounts{"rpm": 11, "tpm": 1}, lease.Consumed())
+		require.Equal(t, dynalimit.Amounts{"rpm": 11, "tpm": 1}, lease.Used())
 		elapse(2 * time.Hour) // past MaxStale, whether or not the table is taken to be away
 		s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: q.Operation == "BatchGetItem"} })
 		require.ErrorIs(t, lease.Consume(ctx, dynalimit.Amounts{"rpm": 1}), dynalimit.ErrUnavailable)
@@ -326,14 +326,14 @@ func TestHiddenLimitIsTold(t *testing.T) {
 	s.says(ofSystem, limited(dynalimit.Amounts{"rps": 1, "images": 1}))
 	s.says(ofResource, limited(dynalimit.Amounts{"rps": 1, "tpm": 1}))
 	for _, test := range []struct {
-		won                 levels.Level
+		won                 sources.Source
 		limit, hidden, lift string
 	}{
-		{levels.PlanDefault, "tpm", "level resource", "Limits.Set for the plan"},
-		{levels.PlanDefault, "images", "level system", "Limits.Set for the plan"},
-		{levels.PlanDefault, "usd", "level options", "Limits.Set for the plan"},
-		{levels.Plan, "rps", "level resource", "Limits.Set for the plan"},
-		{levels.Entity, "rps", "level resource", "Limits.Set for the entity"},
+		{sources.PlanDefault, "tpm", "level resource", "Limits.Set for the plan"},
+		{sources.PlanDefault, "images", "level system", "Limits.Set for the plan"},
+		{sources.PlanDefault, "usd", "level options", "Limits.Set for the plan"},
+		{sources.Plan, "rps", "level resource", "Limits.Set for the plan"},
+		{sources.Entity, "rps", "level resource", "Limits.Set for the entity"},
 	} {
 		s.says(ofLevel[test.won], limited(dynalimit.Amounts{"rpm": 10}))
 		p := s.peer(&dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("usd", 5)}})
@@ -396,7 +396,7 @@ func TestLimitThatOnlyAParentHides(t *testing.T) {
 	s.says(schema.ConfigOwner{Entity: "team", Resource: model}, limited(dynalimit.Amounts{"rpm": 10}))
 	s.family("key", "team")
 	lease := s.acquire("key", dynalimit.Amounts{"rpm": 1, "images": 1}, dynalimit.WithIgnoreUnknown())
-	assert.Equal(t, dynalimit.Amounts{"rpm": 1}, lease.Consumed())
+	assert.Equal(t, dynalimit.Amounts{"rpm": 1}, lease.Used())
 	require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 2, "images": 3}))
-	assert.Equal(t, dynalimit.Amounts{"rpm": 2}, lease.Consumed())
+	assert.Equal(t, dynalimit.Amounts{"rpm": 2}, lease.Used())
 }

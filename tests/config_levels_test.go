@@ -14,7 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // The owners of the levels for user-1, who is on the plan pro.
@@ -28,9 +28,9 @@ var (
 )
 
 // ofLevel are those owners by the name of their level.
-var ofLevel = map[levels.Level]schema.ConfigOwner{
-	levels.Entity: ofEntity, levels.EntityDefault: ofEntityDefault, levels.Plan: ofPlan,
-	levels.PlanDefault: ofPlanDefault, levels.Resource: ofResource, levels.System: ofSystem,
+var ofLevel = map[sources.Source]schema.ConfigOwner{
+	sources.Entity: ofEntity, sources.EntityDefault: ofEntityDefault, sources.Plan: ofPlan,
+	sources.PlanDefault: ofPlanDefault, sources.Resource: ofResource, sources.System: ofSystem,
 }
 
 // says stores what a level says, as an administrator in another process does: nothing
@@ -180,13 +180,13 @@ func TestPlanEvictionForgetsWhatWasMadeOfIt(t *testing.T) {
 
 // The policy is that of the most specific level that has one; a call's own comes first.
 func TestPolicyOfTheMostSpecificLevel(t *testing.T) {
-	for _, level := range []levels.Level{levels.System, levels.Resource, levels.PlanDefault, levels.Plan, levels.EntityDefault, levels.Entity} {
+	for _, level := range []sources.Source{sources.System, sources.Resource, sources.PlanDefault, sources.Plan, sources.EntityDefault, sources.Entity} {
 		t.Run(string(level), func(t *testing.T) {
-			virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Block}, func(t *testing.T, s *process) {
+			virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Refuse}, func(t *testing.T, s *process) {
 				s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
 				s.says(ofSystem, schema.ConfigItem{OnUnavailable: "block", Limits: limited(dynalimit.Amounts{"rpm": 10}).Limits})
 				c := schema.ConfigItem{OnUnavailable: "allow"}
-				if level == levels.System {
+				if level == sources.System {
 					c.Limits = limited(dynalimit.Amounts{"rpm": 10}).Limits
 				}
 				s.says(ofLevel[level], c)
@@ -200,9 +200,9 @@ func TestPolicyOfTheMostSpecificLevel(t *testing.T) {
 					elapse(5 * time.Second)
 				}
 				require.True(t, s.limiter.Health().Open)
-				_, err = s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Block))
+				_, err = s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Refuse))
 				require.ErrorIs(t, err, dynalimit.ErrUnavailable)
-				assert.Equal(t, level == levels.System, s.limiter.Health().Ready, "Ready is about who has no policy of its own")
+				assert.Equal(t, level == sources.System, s.limiter.Health().Ready, "Ready is about who has no policy of its own")
 				s.recovers()
 			})
 		})
@@ -218,11 +218,11 @@ func TestOverrideReplacesAndAddsButNeverRemoves(t *testing.T) {
 		statuses := lease.Statuses()
 		require.Len(t, statuses, 2)
 		assert.Equal(t, dynalimit.PerMinute("rpm", 50), statuses[0].Limit)
-		assert.Equal(t, levels.Override, statuses[0].Level)
+		assert.Equal(t, sources.Override, statuses[0].Source)
 		assert.Equal(t, int64(49), statuses[0].Remaining, "a cut clamps")
 		assert.Equal(t, int64(2), statuses[1].Remaining, "a new limit starts full")
 		assert.Equal(t, int64(900), s.level("user-1", "tpm"), "what it does not name stays")
-		assert.Equal(t, levels.Resource, s.acquire("user-1", dynalimit.Amounts{"tpm": 1}, dynalimit.WithLimits(dynalimit.PerMinute("rpm", 50), dynalimit.PerDay("usd", 5))).Statuses()[0].Level)
+		assert.Equal(t, sources.Resource, s.acquire("user-1", dynalimit.Amounts{"tpm": 1}, dynalimit.WithLimits(dynalimit.PerMinute("rpm", 50), dynalimit.PerDay("usd", 5))).Statuses()[0].Source)
 		assert.ErrorIs(t, s.deny("user-1", dynalimit.Amounts{"rpm": 51}, dynalimit.WithLimits(dynalimit.PerMinute("rpm", 50), dynalimit.PerDay("usd", 5))), dynalimit.ErrExceedsBurst)
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 var counted = schema.ConfigItem{Unlimited: true, Counted: true}
@@ -50,7 +50,7 @@ func TestCountedLevel(t *testing.T) {
 				assert.False(t, lease.Degraded())
 				own, parent := lease.Statuses()[0], lease.Statuses()[1]
 				assert.True(t, own.Unlimited)
-				assert.True(t, own.Shadowed)
+				assert.True(t, own.WouldDeny)
 				assert.False(t, parent.Unlimited)
 				require.NoError(t, lease.Consume(ctx, dynalimit.Amounts{"rpm": 30}))
 				require.NoError(t, lease.Settle(ctx, dynalimit.Amounts{"rpm": 51}))
@@ -89,7 +89,7 @@ func TestCountedLevelIsCheckedAsUnlimited(t *testing.T) {
 	resolved, err := s.repo.ResolveLimits(t.Context(), "user-1", model)
 	require.NoError(t, err)
 	assert.True(t, resolved.Unlimited)
-	assert.Equal(t, []levels.Level{levels.Entity, levels.System}, []levels.Level{resolved.Counted, resolved.From[0]})
+	assert.Equal(t, []sources.Source{sources.Entity, sources.System}, []sources.Source{resolved.Counted, resolved.From[0]})
 
 	item := limited(dynalimit.Amounts{"rpm": 1}).Item(s.repo.keys, ofSystem, nil)
 	item["l_rpm_cp"] = schema.String("many")
@@ -103,7 +103,7 @@ func TestCountedLevelIsCheckedAsUnlimited(t *testing.T) {
 func TestMoneyOfACountedGroupIsEnforced(t *testing.T) {
 	s := memProcess(t, nil)
 	s.ofGroup(model)
-	s.limits(admin.Scope{Everyone: true, Resource: group}, dynalimit.Daily("usd", 10, ""))
+	s.limits(admin.Scope{Everyone: true, Resource: group}, dynalimit.DailyQuota("usd", 10, ""))
 	s.says(ofEntity, counted)
 	assert.Equal(t, group, s.deny("user-1", dynalimit.Amounts{"usd": 11}).Primary().Resource)
 	s.says(schema.ConfigOwner{Entity: "user-1", Resource: group}, counted)
@@ -176,7 +176,7 @@ func TestCountedLevelInAnOutage(t *testing.T) {
 // debt once it is limited again.
 func TestCountedLevelLeavesNoDebt(t *testing.T) {
 	s := memProcess(t, nil)
-	s.limits(admin.Scope{Everyone: true}, dynalimit.Monthly("tpm", 1000, "UTC"))
+	s.limits(admin.Scope{Everyone: true}, dynalimit.MonthlyQuota("tpm", 1000, "UTC"))
 	s.says(ofEntity, counted)
 	lease := s.acquire("user-1", dynalimit.Amounts{"tpm": 1})
 	require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"tpm": 50_000}))

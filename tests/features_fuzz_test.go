@@ -101,14 +101,14 @@ func (z *featureFuzz) play() {
 func (z *featureFuzz) limits() (limits []dynalimit.Limit) {
 	for _, l := range []dynalimit.Limit{
 		dynalimit.PerMinute("rpm", 40), dynalimit.PerMinute("tpm", 4_000), dynalimit.PerSecond("img", 3),
-		dynalimit.Daily("day", 60, "Europe/Berlin"),
+		dynalimit.DailyQuota("day", 60, "Europe/Berlin"),
 		{Name: "hour", Capacity: 50, Window: "hour"},
 	} {
 		switch z.r.IntN(8) {
 		case 0, 1, 2:
 			continue
 		case 3:
-			l = l.Shadowed()
+			l = l.AsShadow()
 		case 4:
 			l = l.WithMaxDebt(int64(z.r.IntN(5)))
 		case 5:
@@ -142,7 +142,7 @@ func (z *featureFuzz) store() {
 		}
 	}
 	if z.chance(70) {
-		money := dynalimit.DailyMoney(dynalimit.USD, 5_000, "")
+		money := dynalimit.DailyMoneyQuota(dynalimit.USD, 5_000, "")
 		money.PerModel = true
 		set(admin.Scope{Everyone: true, Resource: fuzzGroup}, admin.LimitConfig{Limits: append(z.limits(), money)})
 	}
@@ -260,7 +260,7 @@ func (z *featureFuzz) call(book func(*dynalimit.Lease)) {
 			err = lease.Consume(ctx, change)
 		case 1:
 			if name := slices.Sorted(maps.Keys(change))[0]; z.chance(50) {
-				change[name] = -min(change[name], lease.Consumed()[name])
+				change[name] = -min(change[name], lease.Used()[name])
 			}
 			err = lease.Adjust(ctx, change)
 		case 2:
@@ -300,7 +300,7 @@ func (z *featureFuzz) hear(err error) {
 func (z *featureFuzz) book(lease *dynalimit.Lease) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	consumed := lease.Consumed()
+	consumed := lease.Used()
 	for _, s := range lease.Statuses() {
 		key := s.EntityID + " " + s.Resource
 		if z.sums[key] == nil {

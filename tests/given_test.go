@@ -17,7 +17,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // teams makes records of parents that may spend so many requests a minute, and the same of groups.
@@ -155,18 +155,18 @@ func TestGivenParentInAnOutage(t *testing.T) {
 	virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow, Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}}, func(t *testing.T, s *process) {
 		s.teams(10, "red", "blue", "green")
 		lease := s.acquire("ann", dynalimit.Amounts{"rpm": 1}, red)
-		_, err := s.repo.SetConfig(t.Context(), admin.Scope{Entity: "blue"}, admin.LimitConfig{OnUnavailable: dynalimit.Block, Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}, Version: admin.AnyVersion})
+		_, err := s.repo.SetConfig(t.Context(), admin.Scope{Entity: "blue"}, admin.LimitConfig{OnUnavailable: dynalimit.Refuse, Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}, Version: admin.AnyVersion})
 		require.NoError(t, err)
 		s.acquire("bob", dynalimit.Amounts{"rpm": 1}, blue)
 		s.says(schema.ConfigOwner{Entity: "red"}, blocked)
 		sharedOf(s.repo).Told.Owners(schema.ConfigOwner{Entity: "red"})
 		_, err = s.limiter.Acquire(t.Context(), "ann", model, dynalimit.Amounts{"rpm": 1}, red)
-		isBlocked(t, err, "red", levels.EntityDefault)
+		isBlocked(t, err, "red", sources.EntityDefault)
 		s.down(ddbmem.Fault{Drop: true})
 		for range 3 {
 			_, err = s.limiter.Acquire(t.Context(), "ann", model, dynalimit.Amounts{"rpm": 1}, red)
-			isBlocked(t, err, "red", levels.EntityDefault)
-			isBlocked(t, lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 1}), "red", levels.EntityDefault)
+			isBlocked(t, err, "red", sources.EntityDefault)
+			isBlocked(t, lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 1}), "red", sources.EntityDefault)
 			_, err = s.limiter.Acquire(t.Context(), "bob", model, dynalimit.Amounts{"rpm": 1}, blue)
 			require.ErrorIs(t, err, dynalimit.ErrUnavailable)
 			s.clock.advance(30 * time.Minute)
@@ -256,7 +256,7 @@ func (s *process) signsUp(e admin.Entity) {
 // refusing is a process that refuses entities without a record.
 func refusing(t *testing.T) *process {
 	opts := perMinute()
-	opts.Unrecorded = dynalimit.Refuse
+	opts.Unrecorded = dynalimit.RefuseUnrecorded
 	return memProcess(t, opts)
 }
 
@@ -323,7 +323,7 @@ func TestMadeUpEntitiesCostFewReads(t *testing.T) {
 // TestMadeUpEntitiesAtOnceLockNobodyOut: after a burst of made-up ids who has a record waits for two
 // seconds at most, and not at all while the table does not answer.
 func TestMadeUpEntitiesAtOnceLockNobodyOut(t *testing.T) {
-	virtual(t, &dynalimit.Options{Unrecorded: dynalimit.Refuse, OnUnavailable: dynalimit.Allow, Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}}, func(t *testing.T, s *process) {
+	virtual(t, &dynalimit.Options{Unrecorded: dynalimit.RefuseUnrecorded, OnUnavailable: dynalimit.Allow, Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}}, func(t *testing.T, s *process) {
 		require.NoError(t, s.repo.CreateEntity(t.Context(), admin.Entity{ID: "ann"}))
 		require.NoError(t, s.repo.CreateEntity(t.Context(), admin.Entity{ID: "bob"}))
 		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 20 * time.Millisecond} })
@@ -352,8 +352,8 @@ func TestMadeUpEntitiesAtOnceLockNobodyOut(t *testing.T) {
 // TestOutageIsNoMissingRecord: where the table does not answer, the policy decides, also of an entity
 // that had no record before.
 func TestOutageIsNoMissingRecord(t *testing.T) {
-	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow} {
-		virtual(t, &dynalimit.Options{Unrecorded: dynalimit.Refuse, OnUnavailable: policy, Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}}, func(t *testing.T, s *process) {
+	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Refuse, dynalimit.Allow} {
+		virtual(t, &dynalimit.Options{Unrecorded: dynalimit.RefuseUnrecorded, OnUnavailable: policy, Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}}, func(t *testing.T, s *process) {
 			assert.Zero(t, s.unrecorded("ann"))
 			s.clock.advance(2 * time.Second)
 			s.down(ddbmem.Fault{Drop: true})

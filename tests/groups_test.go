@@ -15,7 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // group is the group of all models.
@@ -110,17 +110,17 @@ func TestOnlyRecordsOfTheGroupLimitIt(t *testing.T) {
 		require.Len(t, lease.Statuses(), 1, "nothing limits the group")
 		for i, at := range []struct {
 			scope admin.Scope
-			level levels.Level
+			level sources.Source
 		}{
-			{admin.Scope{Everyone: true, Resource: group}, levels.Resource},
-			{admin.Scope{Plan: "pro", Resource: group}, levels.Plan},
-			{admin.Scope{Entity: "key", Resource: group}, levels.Entity},
+			{admin.Scope{Everyone: true, Resource: group}, sources.Resource},
+			{admin.Scope{Plan: "pro", Resource: group}, sources.Plan},
+			{admin.Scope{Entity: "key", Resource: group}, sources.Entity},
 		} {
 			s.limits(at.scope, dynalimit.PerDay("rpm", int64(20+i)))
 			statuses := s.acquire("key", dynalimit.Amounts{"rpm": 1}, dynalimit.WithLimits(dynalimit.PerDay("tpm", 5))).Statuses()
 			require.Len(t, statuses, 2)
-			assert.Equal(t, levels.EntityDefault, statuses[0].Level)
-			assert.Equal(t, at.level, statuses[1].Level)
+			assert.Equal(t, sources.EntityDefault, statuses[0].Source)
+			assert.Equal(t, at.level, statuses[1].Source)
 			assert.EqualValues(t, 20+i, statuses[1].Limit.Capacity)
 		}
 		require.NoError(t, s.repo.admin().Limits.SetUnlimited(t.Context(), admin.Scope{Entity: "key", Resource: group}))
@@ -129,8 +129,8 @@ func TestOnlyRecordsOfTheGroupLimitIt(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, resolved.Groups, 1)
 		assert.True(t, resolved.Groups[0].Unlimited)
-		assert.Equal(t, levels.Entity, resolved.Groups[0].Level)
-		assert.Equal(t, []dynalimit.HiddenLimit{{Name: "rpm", Level: levels.Plan}}, resolved.Groups[0].Hidden)
+		assert.Equal(t, sources.Entity, resolved.Groups[0].Source)
+		assert.Equal(t, []dynalimit.HiddenLimit{{Name: "rpm", Source: sources.Plan}}, resolved.Groups[0].Hidden)
 
 		_, err = s.repo.SetConfig(t.Context(), admin.Scope{Everyone: true, Resource: group}, admin.LimitConfig{Groups: []string{"everything"}, Version: admin.AnyVersion})
 		require.NoError(t, err)
@@ -314,7 +314,7 @@ func TestMalformedGroupsAreRefused(t *testing.T) {
 // A policy decides about the bucket of a group alone, while that does not answer: the others
 // are asked, and the group's counter is told afterwards.
 func TestSickBucketOfAGroup(t *testing.T) {
-	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local} {
+	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Refuse, dynalimit.Allow, dynalimit.Local} {
 		t.Run(string(policy), func(t *testing.T) {
 			virtual(t, &dynalimit.Options{OnUnavailable: policy}, func(t *testing.T, s *process) {
 				s.ofGroup(model)
@@ -337,7 +337,7 @@ func TestSickBucketOfAGroup(t *testing.T) {
 						last = lease
 					}
 				}
-				want := map[dynalimit.UnavailablePolicy]int64{dynalimit.Block: 0, dynalimit.Allow: 19, dynalimit.Local: 14}[policy]
+				want := map[dynalimit.UnavailablePolicy]int64{dynalimit.Refuse: 0, dynalimit.Allow: 19, dynalimit.Local: 14}[policy]
 				assert.Equal(t, want, admitted, "as many as the buckets allow that answer, and the process's share of the group's")
 				assert.Equal(t, left-want, s.level("key", "rpm"))
 				if last != nil {

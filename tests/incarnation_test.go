@@ -75,10 +75,10 @@ func TestLeaseOfTwoBuckets(t *testing.T) {
 		assert.Equal(t, int64(25), s.level("u", "tpm"))
 		require.NoError(t, lease.Consume(t.Context(), dynalimit.Amounts{"tpm": 10}))
 		assert.Equal(t, int64(15), s.level("u", "tpm"))
-		assert.Equal(t, dynalimit.Amounts{"tpm": 75}, lease.Consumed())
+		assert.Equal(t, dynalimit.Amounts{"tpm": 75}, lease.Used())
 		require.NoError(t, lease.Rollback(t.Context()))
 		assert.Equal(t, int64(40), s.level("u", "tpm"), "25 went back, 50 were gone with the first bucket")
-		assert.Empty(t, lease.Consumed()["tpm"])
+		assert.Empty(t, lease.Used()["tpm"])
 	})
 }
 
@@ -239,9 +239,9 @@ func TestGiveBackOverAChangeAndBackFillsNothing(t *testing.T) {
 		from    int // the hour
 		is, was dynalimit.Limit
 	}{
-		"a day, hours between":    {3, dynalimit.Daily("usd", 100, "UTC"), hour},
-		"a day, a bucket between": {3, dynalimit.Daily("usd", 100, "UTC"), dynalimit.PerMinute("usd", 100)},
-		"a month, days between":   {20, dynalimit.Monthly("usd", 100, "UTC"), dynalimit.Daily("usd", 100, "UTC")},
+		"a day, hours between":    {3, dynalimit.DailyQuota("usd", 100, "UTC"), hour},
+		"a day, a bucket between": {3, dynalimit.DailyQuota("usd", 100, "UTC"), dynalimit.PerMinute("usd", 100)},
+		"a month, days between":   {20, dynalimit.MonthlyQuota("usd", 100, "UTC"), dynalimit.DailyQuota("usd", 100, "UTC")},
 		"a bucket, hours between": {3, dynalimit.PerDay("usd", 100), hour},
 	} {
 		for _, seen := range []bool{true, false} {
@@ -281,7 +281,7 @@ func TestGiveBackToABucketThatWasMadeInTheSameMillisecond(t *testing.T) {
 	s := newProcess(t, memEngine(t), nil)
 	s.limits(admin.Scope{Everyone: true}, dynalimit.Limit{Name: "usd", Capacity: 100, Window: "hour"})
 	s.acquire("u", usd(1))
-	s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, "UTC"))
+	s.limits(admin.Scope{Everyone: true}, dynalimit.DailyQuota("usd", 100, "UTC"))
 	s.clock.advance(2 * time.Minute)
 	s.acquire("u", usd(1))
 	require.EqualValues(t, 1, s.stored("u", "usd").Life)
@@ -301,7 +301,7 @@ func TestWaitOverAWindowsBeginByAClockThatIsAhead(t *testing.T) {
 		t.Run(ahead.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := liveProcess(t, memEngine(t), nil)
-				s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, "UTC"))
+				s.limits(admin.Scope{Everyone: true}, dynalimit.DailyQuota("usd", 100, "UTC"))
 				yes, looks := true, 0
 				p := s.on(s.open(t, s.repo.table, &dynalimit.RepositoryOptions{Now: func() time.Time {
 					looks++
@@ -328,8 +328,8 @@ func TestWaitOverAWindowsBeginByAClockThatIsAhead(t *testing.T) {
 func TestAChangeOfALimitLeavesItsNeighboursLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := liveProcess(t, memEngine(t), nil)
-		neighbour := dynalimit.Daily("requests", 100, "UTC")
-		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, "UTC"), neighbour)
+		neighbour := dynalimit.DailyQuota("requests", 100, "UTC")
+		s.limits(admin.Scope{Everyone: true}, dynalimit.DailyQuota("usd", 100, "UTC"), neighbour)
 		lease := s.acquire("key", dynalimit.Amounts{"usd": 60, "requests": 60})
 		s.limits(admin.Scope{Everyone: true}, dynalimit.Limit{Name: "usd", Capacity: 100, Window: "hour"}, neighbour)
 		elapse(2 * time.Minute)

@@ -341,7 +341,7 @@ func TestHistoriesOfCounters(t *testing.T) {
 			}
 			set()
 			var used usage
-			first := s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 1, "usd": 1}).Consumed()
+			first := s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 1, "usd": 1}).Used()
 			used.add(first)
 			s.db.OnWrite(func(w ddbmem.Write) {
 				if m, err := schema.NewLimitSets().DecodeBucket(w.New, nil, 0); err == nil && m != nil {
@@ -439,7 +439,7 @@ func (s *process) usesAtRandom(r *rand.Rand, used *usage) {
 			if r.IntN(4) == 0 {
 				_ = lease.Consume(ctx, dynalimit.Amounts{limit: r.Int64N(60)})
 			} else {
-				_ = lease.Adjust(ctx, dynalimit.Amounts{limit: max(-lease.Consumed()[limit], r.Int64N(200)-100)})
+				_ = lease.Adjust(ctx, dynalimit.Amounts{limit: max(-lease.Used()[limit], r.Int64N(200)-100)})
 			}
 			if r.IntN(12) == 0 {
 				elapse(time.Duration(r.IntN(50)) * time.Minute)
@@ -459,7 +459,7 @@ func (s *process) usesAtRandom(r *rand.Rand, used *usage) {
 		default:
 			_ = lease.Settle(ctx, nil)
 		}
-		used.add(lease.Consumed())
+		used.add(lease.Used())
 	}
 }
 

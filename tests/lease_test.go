@@ -25,7 +25,7 @@ func TestAdjustChargesTheTrueAmount(t *testing.T) {
 		assert.Equal(t, int64(9163), s.level("user-1", "tpm"), "more than was estimated")
 		require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": -800}))
 		assert.Equal(t, int64(9963), s.level("user-1", "tpm"), "less")
-		assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 37}, lease.Consumed())
+		assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 37}, lease.Used())
 		assert.Equal(t, int64(37_000), s.stored("user-1", "tpm").Consumed, "the counter is exact")
 		require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": -37}), "all of it")
 		assert.Equal(t, int64(10_000), s.level("user-1", "tpm"))
@@ -38,7 +38,7 @@ func TestSettleIsAbsoluteAndFinal(t *testing.T) {
 		lease := s.acquire("user-1", dynalimit.Amounts{"rpm": 2, "tpm": 500})
 		require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 50}))
 		require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"tpm": 123}))
-		assert.Equal(t, dynalimit.Amounts{"rpm": 2, "tpm": 123}, lease.Consumed(), "what is not named stays")
+		assert.Equal(t, dynalimit.Amounts{"rpm": 2, "tpm": 123}, lease.Used(), "what is not named stays")
 		assert.Equal(t, int64(9877), s.level("user-1", "tpm"))
 		assert.Equal(t, int64(98), s.level("user-1", "rpm"))
 		after := s.item("user-1")
@@ -47,7 +47,7 @@ func TestSettleIsAbsoluteAndFinal(t *testing.T) {
 		assert.ErrorIs(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 1}), dynalimit.ErrLeaseEnded)
 		assert.ErrorIs(t, lease.Consume(t.Context(), dynalimit.Amounts{"tpm": 1}), dynalimit.ErrLeaseEnded)
 		assert.Equal(t, after, s.item("user-1"))
-		assert.Equal(t, dynalimit.Amounts{"rpm": 2, "tpm": 123}, lease.Consumed())
+		assert.Equal(t, dynalimit.Amounts{"rpm": 2, "tpm": 123}, lease.Used())
 	})
 }
 
@@ -62,7 +62,7 @@ func TestRollbackGivesEverythingBackOnce(t *testing.T) {
 			assert.Equal(t, int64(90), s.level("user-1", "rpm"))
 			assert.Equal(t, int64(9000), s.level("user-1", "tpm"))
 			assert.Equal(t, int64(1_000_000), s.stored("user-1", "tpm").Consumed)
-			assert.Equal(t, dynalimit.Amounts{"rpm": 0, "tpm": 0}, lease.Consumed())
+			assert.Equal(t, dynalimit.Amounts{"rpm": 0, "tpm": 0}, lease.Used())
 			require.NoError(t, lease.Rollback(t.Context()))
 			require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"tpm": 5}))
 		}
@@ -96,11 +96,11 @@ func TestConsumeIsChecked(t *testing.T) {
 		s := newProcess(t, e, perMinute())
 		lease := s.acquire("user-1", dynalimit.Amounts{"tpm": 9000})
 		require.NoError(t, lease.Consume(t.Context(), dynalimit.Amounts{"tpm": 900, "rpm": 3}))
-		assert.Equal(t, dynalimit.Amounts{"rpm": 3, "tpm": 9900}, lease.Consumed())
+		assert.Equal(t, dynalimit.Amounts{"rpm": 3, "tpm": 9900}, lease.Used())
 		before := s.item("user-1")
 		exceeded := s.denied(lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 1, "tpm": 101}))
 		assert.Equal(t, 6*time.Millisecond, exceeded.RetryAfter)
-		assert.Equal(t, dynalimit.Amounts{"rpm": 3, "tpm": 9900}, lease.Consumed(), "a denial leaves the lease as it was")
+		assert.Equal(t, dynalimit.Amounts{"rpm": 3, "tpm": 9900}, lease.Used(), "a denial leaves the lease as it was")
 		assert.Equal(t, before, s.item("user-1"))
 		assert.ErrorIs(t, lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 1000}), dynalimit.ErrExceedsBurst)
 		require.NoError(t, lease.Rollback(t.Context()))
@@ -146,10 +146,10 @@ func TestLeaseMayBeSharedByGoroutines(t *testing.T) {
 			default:
 				assert.NoError(t, lease.Consume(t.Context(), dynalimit.Amounts{"tpm": 30}))
 			}
-			_, _, _ = lease.Consumed(), lease.Statuses(), lease.Degraded()
+			_, _, _ = lease.Used(), lease.Statuses(), lease.Degraded()
 		})
 		const want = 1000 + 4*10 - 3*20 + 3*30
-		assert.Equal(t, dynalimit.Amounts{"tpm": want}, lease.Consumed())
+		assert.Equal(t, dynalimit.Amounts{"tpm": want}, lease.Used())
 		assert.Equal(t, int64(10_000-want), s.level("user-1", "tpm"))
 		together(10, func(i int) {
 			if i%2 == 0 {
@@ -219,7 +219,7 @@ func TestUnansweredChargeIsNotGivenBackUnlessItIsKnown(t *testing.T) {
 				lease := s.acquire("user-1", dynalimit.Amounts{"tpm": 500})
 				e := unanswered(func() error { return lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 700}) })
 				assert.False(t, e.NotWritten)
-				assert.Equal(t, dynalimit.Amounts{"tpm": 1200}, lease.Consumed())
+				assert.Equal(t, dynalimit.Amounts{"tpm": 1200}, lease.Used())
 				assert.Equal(t, 3*700-landed, s.limiter.Health().Doubt["tpm"], "of each try but the one that is known")
 				require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 700}), "the same again is a further charge")
 				assert.Equal(t, 10_000-500-700-landed, s.level("user-1", "tpm"))
@@ -246,7 +246,7 @@ func TestHalfLandedAdjustOfANewLimitIsGivenBack(t *testing.T) {
 		"rollback": func(t *testing.T, lease *dynalimit.Lease) { require.NoError(t, lease.Rollback(t.Context())) },
 		"settle": func(t *testing.T, lease *dynalimit.Lease) {
 			require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 1}))
-			assert.Equal(t, dynalimit.Amounts{"rpm": 1}, lease.Consumed())
+			assert.Equal(t, dynalimit.Amounts{"rpm": 1}, lease.Used())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestHalfLandedAdjustOfANewLimitIsGivenBack(t *testing.T) {
 				e := requireUnconfirmed(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 5000}), dynalimit.Amounts{"tpm": 5000})
 				assert.True(t, e.NotWritten)
 				assert.Equal(t, "project", e.EntityID)
-				assert.Equal(t, dynalimit.Amounts{"rpm": 1}, lease.Consumed())
+				assert.Equal(t, dynalimit.Amounts{"rpm": 1}, lease.Used())
 				s.db.SetFaults(nil)
 				require.Equal(t, int64(5000), s.level("key", "tpm"))
 				end(t, lease)
@@ -283,7 +283,7 @@ func TestLeaseAnswersWhileItIsCorrected(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		assert.Len(t, lease.Statuses(), 1)
-		assert.Equal(t, dynalimit.Amounts{"tpm": 500}, lease.Consumed())
+		assert.Equal(t, dynalimit.Amounts{"tpm": 500}, lease.Used())
 		assert.False(t, lease.Degraded())
 		assert.Zero(t, time.Since(began))
 		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -327,7 +327,7 @@ func TestCleanUpHasItsOwnBound(t *testing.T) {
 		require.NoError(t, s.limiter.Close(t.Context()), "drains")
 		s.db.SetFaults(nil)
 		assert.Equal(t, int64(8800), s.level("user-1", "tpm"))
-		assert.Equal(t, dynalimit.Amounts{"tpm": 1200}, lease.Consumed())
+		assert.Equal(t, dynalimit.Amounts{"tpm": 1200}, lease.Used())
 	})
 }
 

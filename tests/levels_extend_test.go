@@ -8,7 +8,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // TestAddedLimitsHideNone: what an operator types to give a customer more requests changes that
@@ -17,11 +17,11 @@ func TestAddedLimitsHideNone(t *testing.T) {
 	s := memProcess(t, nil)
 	ctx, limits := t.Context(), admin.New(s.repo.Repository).Limits
 	rpm, tpm := dynalimit.PerMinute("rpm", 5), dynalimit.PerMinute("tpm", 10_000)
-	usd := dynalimit.DailyMoney("usd", 2_000_000, "UTC")
+	usd := dynalimit.DailyMoneyQuota("usd", 2_000_000, "UTC")
 	_, err := limits.SetConfig(ctx, admin.Scope{Everyone: true, Resource: model}, admin.LimitConfig{Groups: []string{"all"}, Limits: []dynalimit.Limit{dynalimit.PerMinute("tpm", 1_000_000)}})
 	require.NoError(t, err)
 	require.NoError(t, limits.Set(ctx, admin.Scope{Everyone: true, Resource: "all"}, []dynalimit.Limit{rpm, tpm, usd}))
-	require.NoError(t, limits.Set(ctx, admin.Scope{Entity: "team", Resource: "all"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000), dynalimit.PerMinute("tpm", 1_000_000), dynalimit.DailyMoney("usd", 20_000_000, "UTC")}))
+	require.NoError(t, limits.Set(ctx, admin.Scope{Entity: "team", Resource: "all"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000), dynalimit.PerMinute("tpm", 1_000_000), dynalimit.DailyMoneyQuota("usd", 20_000_000, "UTC")}))
 	entities := admin.New(s.repo.Repository).Entities
 	require.NoError(t, entities.Create(ctx, admin.Entity{ID: "team"}))
 	require.NoError(t, entities.Create(ctx, admin.Entity{ID: "ann", ParentID: "team", Cascade: true}))
@@ -33,13 +33,13 @@ func TestAddedLimitsHideNone(t *testing.T) {
 	s.deny("ann", dynalimit.Amounts{"rpm": 1, "usd": 3_000_000})
 	s.deny("ann", dynalimit.Amounts{"rpm": 1, "tpm": 20_000})
 	lease := s.acquire("ann", dynalimit.Amounts{"rpm": 6, "tpm": 8000, "usd": 1000})
-	from := map[string]levels.Level{}
+	from := map[string]sources.Source{}
 	for _, status := range lease.Statuses() {
 		if status.EntityID == "ann" && status.Resource == "all" {
-			from[status.Limit.Name] = status.Level
+			from[status.Limit.Name] = status.Source
 		}
 	}
-	assert.Equal(t, map[string]levels.Level{"rpm": levels.Entity, "tpm": levels.Resource, "usd": levels.Resource}, from)
+	assert.Equal(t, map[string]sources.Source{"rpm": sources.Entity, "tpm": sources.Resource, "usd": sources.Resource}, from)
 	assert.Zero(t, s.imageOn("ann", "all").TTL, "a bucket with a limit of the entity's own does not expire")
 
 	// A list that replaces on purpose lifts nothing unseen.
@@ -71,8 +71,8 @@ func TestLimitsThatAreLiftedByName(t *testing.T) {
 	assert.True(t, checked.Allowed)
 	resolved, err := s.repo.ResolveLimits(ctx, "ann", model)
 	require.NoError(t, err)
-	assert.Equal(t, []dynalimit.HiddenLimit{{Name: "tpm", Level: levels.EntityDefault}}, resolved.Lifted)
-	assert.Equal(t, []levels.Level{levels.System}, resolved.From)
+	assert.Equal(t, []dynalimit.HiddenLimit{{Name: "tpm", Source: sources.EntityDefault}}, resolved.Lifted)
+	assert.Equal(t, []sources.Source{sources.System}, resolved.From)
 
 	require.NoError(t, limits.Lift(ctx, admin.Scope{Entity: "ann"}, []string{"rpm"}))
 	s.repo.InvalidateConfig("", "")

@@ -18,7 +18,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/testworld"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 func TestRetryAfterIsExact(t *testing.T) {
@@ -135,24 +135,24 @@ func TestLimitsComeFromTheMostSpecificLevel(t *testing.T) {
 			require.NoError(t, lease.Rollback(ctx))
 			return lease.Statuses()[0]
 		}
-		assert.Equal(t, levels.Options, status().Level)
+		assert.Equal(t, sources.Options, status().Source)
 		for _, level := range []struct {
-			level levels.Level
+			level sources.Source
 			n     int64
 			set   func([]dynalimit.Limit) error
 		}{
-			{levels.System, 2, func(l []dynalimit.Limit) error { return s.repo.SetLimits(ctx, admin.Scope{Everyone: true}, l) }},
-			{levels.Resource, 3, func(l []dynalimit.Limit) error {
+			{sources.System, 2, func(l []dynalimit.Limit) error { return s.repo.SetLimits(ctx, admin.Scope{Everyone: true}, l) }},
+			{sources.Resource, 3, func(l []dynalimit.Limit) error {
 				return s.repo.SetLimits(ctx, admin.Scope{Everyone: true, Resource: model}, l)
 			}},
-			{levels.EntityDefault, 4, func(l []dynalimit.Limit) error { return s.repo.SetLimits(ctx, admin.Scope{Entity: "user-1"}, l) }},
-			{levels.Entity, 5, func(l []dynalimit.Limit) error {
+			{sources.EntityDefault, 4, func(l []dynalimit.Limit) error { return s.repo.SetLimits(ctx, admin.Scope{Entity: "user-1"}, l) }},
+			{sources.Entity, 5, func(l []dynalimit.Limit) error {
 				return s.repo.SetLimits(ctx, admin.Scope{Entity: "user-1", Resource: model}, l)
 			}},
 		} {
 			require.NoError(t, level.set([]dynalimit.Limit{dynalimit.PerSecond("rpm", level.n)}))
 			got := status()
-			assert.Equal(t, level.level, got.Level)
+			assert.Equal(t, level.level, got.Source)
 			assert.Equal(t, dynalimit.PerSecond("rpm", level.n), got.Limit, "in this process at once")
 		}
 	})

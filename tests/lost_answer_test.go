@@ -153,7 +153,7 @@ func TestChargeInDoubtAfterARefusalIsNotGivenBack(t *testing.T) {
 				require.ErrorAs(t, lease.Adjust(t.Context(), dynalimit.Amounts{"rpm": 5}), &unconfirmed)
 				require.False(t, unconfirmed.NotWritten)
 				s.db.SetFaults(nil)
-				assert.Equal(t, dynalimit.Amounts{"rpm": 15}, lease.Consumed())
+				assert.Equal(t, dynalimit.Amounts{"rpm": 15}, lease.Used())
 				require.NoError(t, lease.Rollback(t.Context()))
 				assert.Equal(t, test.left, s.stored("u", "rpm").Consumed/milli)
 				assert.Equal(t, dynalimit.Amounts{"rpm": 5}, s.limiter.Health().Doubt)
@@ -419,7 +419,7 @@ func TestRaceForTheLastTokens(t *testing.T) {
 // A bucket that others always change first was answered for each time: that is no outage,
 // and no policy admits.
 func TestContentionDoesNotFailOpen(t *testing.T) {
-	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local} {
+	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Refuse, dynalimit.Allow, dynalimit.Local} {
 		synctest.Test(t, func(t *testing.T) {
 			l, db := waitLimiter(t, dynalimit.PerMinute("rpm", 60))
 			drain(t, l, dynalimit.Amounts{"rpm": 1})

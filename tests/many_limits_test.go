@@ -11,7 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // nLimits are n limits a day whose names begin so, and one of each.
@@ -124,7 +124,7 @@ func TestCheckIsADryRun(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, report.Allowed)
 		assert.Zero(t, report.RetryAfter)
-		assert.Equal(t, dynalimit.Block, report.OnUnavailable)
+		assert.Equal(t, dynalimit.Refuse, report.OnUnavailable)
 		assert.Nil(t, s.item("user-1"), "no bucket is made")
 
 		s.acquire("user-1", dynalimit.Amounts{"rpm": 1, "tpm": 9000})
@@ -132,11 +132,11 @@ func TestCheckIsADryRun(t *testing.T) {
 		report, err = s.limiter.Check(ctx, "user-1", model, dynalimit.Amounts{"tpm": 1500})
 		require.NoError(t, err, "a denial is a report")
 		assert.Equal(t, &dynalimit.Report{
-			RetryAfter: 3 * time.Second, OnUnavailable: dynalimit.Block,
+			RetryAfter: 3 * time.Second, OnUnavailable: dynalimit.Refuse,
 			Statuses: []dynalimit.LimitStatus{
-				{EntityID: "user-1", Resource: model, Limit: dynalimit.PerMinute("rpm", 100), Level: levels.Options, Remaining: 99, Reset: 600 * time.Millisecond},
+				{EntityID: "user-1", Resource: model, Limit: dynalimit.PerMinute("rpm", 100), Source: sources.Options, Remaining: 99, Reset: 600 * time.Millisecond},
 				{
-					EntityID: "user-1", Resource: model, Limit: dynalimit.PerMinute("tpm", 10_000), Level: levels.Options,
+					EntityID: "user-1", Resource: model, Limit: dynalimit.PerMinute("tpm", 10_000), Source: sources.Options,
 					Requested: 1500, Remaining: 1000, Exceeded: true, RetryAfter: 3 * time.Second, Reset: 54 * time.Second,
 				},
 			},
@@ -161,7 +161,7 @@ func TestCheckTellsWhereEachLimitCameFrom(t *testing.T) {
 		require.NoError(t, err)
 		var got []string
 		for _, status := range report.Statuses {
-			got = append(got, status.EntityID+" "+status.Limit.Name+" "+string(status.Level))
+			got = append(got, status.EntityID+" "+status.Limit.Name+" "+string(status.Source))
 		}
 		assert.Equal(t, []string{
 			"key rpm entity", "key tpm override", "key usd override", "project rpm entity_default", "org rpm resource", "holding rpm resource",
@@ -170,12 +170,12 @@ func TestCheckTellsWhereEachLimitCameFrom(t *testing.T) {
 		require.NoError(t, second(s.repo.SetConfig(ctx, admin.Scope{Everyone: true}, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 2)}, OnUnavailable: dynalimit.Allow, Version: admin.AnyVersion})))
 		report, err = s.limiter.Check(ctx, "org", model, nil)
 		require.NoError(t, err)
-		assert.Equal(t, levels.System, report.Statuses[0].Level)
+		assert.Equal(t, sources.System, report.Statuses[0].Source)
 		assert.Equal(t, dynalimit.Allow, report.OnUnavailable, "from the system's configuration")
 		require.NoError(t, s.repo.DeleteLimits(ctx, admin.Scope{Everyone: true}))
 		report, err = s.limiter.Check(ctx, "org", model, nil)
 		require.NoError(t, err)
-		assert.Equal(t, levels.Options, report.Statuses[0].Level)
+		assert.Equal(t, sources.Options, report.Statuses[0].Source)
 	})
 }
 

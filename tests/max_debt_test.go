@@ -18,7 +18,7 @@ import (
 // A correction leaves no deeper debt than the limit may have: the rest is counted, the lease says
 // so, and nothing of it is ever given back.
 func TestCorrectionsStopAtTheDeepestDebt(t *testing.T) {
-	for name, limit := range map[string]dynalimit.Limit{"bucket": dynalimit.PerDay("tpm", 100), "quota": dynalimit.Daily("tpm", 100, "UTC")} {
+	for name, limit := range map[string]dynalimit.Limit{"bucket": dynalimit.PerDay("tpm", 100), "quota": dynalimit.DailyQuota("tpm", 100, "UTC")} {
 		t.Run(name, func(t *testing.T) {
 			testEngines(t, func(t *testing.T, e *engine) {
 				s := newProcess(t, e, nil)
@@ -49,7 +49,7 @@ func TestCorrectionsStopAtTheDeepestDebt(t *testing.T) {
 func TestRacingCorrectionsStopAtTheDeepestDebt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := liveProcess(t, memEngine(t), nil)
-		s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 100).WithMaxDebt(30), dynalimit.Daily("usd", 100, "UTC").WithMaxDebt(20))
+		s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 100).WithMaxDebt(30), dynalimit.DailyQuota("usd", 100, "UTC").WithMaxDebt(20))
 		s.db.SetFaults(after10ms)
 		var leases []*dynalimit.Lease
 		for range 4 {
@@ -74,13 +74,13 @@ func TestRacingCorrectionsStopAtTheDeepestDebt(t *testing.T) {
 // A bound of debts and a shadow are stored as kinds, which older versions refuse, and go with their limits.
 func TestMaxDebtAndShadowAreStored(t *testing.T) {
 	for attribute, changed := range map[string]func(dynalimit.Limit) dynalimit.Limit{
-		"k_tpm_d": func(l dynalimit.Limit) dynalimit.Limit { return l.WithMaxDebt(30) }, "k_tpm_s": dynalimit.Limit.Shadowed,
+		"k_tpm_d": func(l dynalimit.Limit) dynalimit.Limit { return l.WithMaxDebt(30) }, "k_tpm_s": dynalimit.Limit.AsShadow,
 	} {
 		s, plain := memProcess(t, nil), dynalimit.PerDay("tpm", 100)
 		s.madeBefore()
 		s.limits(admin.Scope{Everyone: true}, changed(plain))
 		assert.Equal(t, schema.Number(2), s.storedItem(schema.VersionKey())["kinds_min"], attribute)
-		limits := []dynalimit.Limit{changed(plain), changed(dynalimit.Daily("usd", 100, "UTC").WithMaxDebt(20))}
+		limits := []dynalimit.Limit{changed(plain), changed(dynalimit.DailyQuota("usd", 100, "UTC").WithMaxDebt(20))}
 		s.limits(admin.Scope{Everyone: true}, limits...)
 		stored, err := s.repo.GetConfig(t.Context(), admin.Scope{Everyone: true})
 		require.NoError(t, err)
@@ -115,7 +115,7 @@ func TestCorrectionThatIsFoundOutLaterStopsAtTheDeepestDebt(t *testing.T) {
 // What is lowered comes off what was not charged, for good: what the lease held of yesterday, which
 // can only be counted from then on, is not taken for it.
 func TestWhatWasNotChargedIsLoweredFirst(t *testing.T) {
-	for name, limit := range map[string]dynalimit.Limit{"bounded": dynalimit.Daily("usd", 100, "UTC").WithMaxDebt(20), "in shadow": dynalimit.Daily("usd", 100, "UTC").Shadowed()} {
+	for name, limit := range map[string]dynalimit.Limit{"bounded": dynalimit.DailyQuota("usd", 100, "UTC").WithMaxDebt(20), "in shadow": dynalimit.DailyQuota("usd", 100, "UTC").AsShadow()} {
 		t.Run(name, func(t *testing.T) {
 			s := memProcess(t, nil)
 			ctx := t.Context()
@@ -144,7 +144,7 @@ func TestCorrectionOfTheCounterLeavesTheChargeOfAnOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
 				ctx := t.Context()
-				s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, "UTC").WithMaxDebt(20))
+				s.limits(admin.Scope{Everyone: true}, dynalimit.DailyQuota("usd", 100, "UTC").WithMaxDebt(20))
 				lease := s.acquire("key", dynalimit.Amounts{"usd": 50})
 				require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"usd": extra}))
 				s.clock.advance(48 * time.Hour)
@@ -178,7 +178,7 @@ func TestWhatWasWrittenDownIsNotGivenToTheShare(t *testing.T) {
 // What a bucket counted and did not charge is not taken off the counter of the one that was made
 // since.
 func TestWhatWasNotChargedOfADeletedBucketStaysConsumed(t *testing.T) {
-	for name, limit := range map[string]dynalimit.Limit{"bounded": dynalimit.PerMinute("tpm", 100).WithMaxDebt(20), "in shadow": dynalimit.PerMinute("tpm", 100).Shadowed()} {
+	for name, limit := range map[string]dynalimit.Limit{"bounded": dynalimit.PerMinute("tpm", 100).WithMaxDebt(20), "in shadow": dynalimit.PerMinute("tpm", 100).AsShadow()} {
 		t.Run(name, func(t *testing.T) {
 			s := memProcess(t, nil)
 			ctx := t.Context()

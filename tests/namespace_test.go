@@ -48,7 +48,7 @@ func TestMisspeltNamespaceIsRefused(t *testing.T) {
 		operator := newProcess(t, e, nil)
 		repo := e.open(t, operator.repo.table, &dynalimit.RepositoryOptions{Namespace: "typo", Now: operator.clock.now})
 		typo := operator.on(repo, perMinute())
-		for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local} {
+		for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Refuse, dynalimit.Allow, dynalimit.Local} {
 			_, err := typo.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(policy))
 			refused := inactive(t, err)
 			assert.Equal(t, fault.NamespaceError{Namespace: "typo", Reason: refused.Reason, Fix: fault.RegisterNamespace}, *refused)
@@ -82,7 +82,7 @@ func TestDeletedNamespaceStopsLimitersWithinTheirTTL(t *testing.T) {
 		before := eu.stored("user-1", "rpm").Consumed
 		for _, s := range []*process{eu, other} {
 			for _, user := range []string{"user-1", "user-2", "user-3"} {
-				for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local} {
+				for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Refuse, dynalimit.Allow, dynalimit.Local} {
 					_, err := s.limiter.Acquire(t.Context(), user, model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(policy))
 					e := inactive(t, err)
 					require.ErrorIs(t, err, fault.ErrNamespaceDeleted)
@@ -107,7 +107,7 @@ func TestDeletedNamespaceStopsLimitersWithinTheirTTL(t *testing.T) {
 // No policy admits calls of a namespace that is known to be deleted, however long ago that
 // was read, and also where only a stale configuration is left.
 func TestOutageDoesNotAdmitInADeletedNamespace(t *testing.T) {
-	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local} {
+	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Refuse, dynalimit.Allow, dynalimit.Local} {
 		t.Run(string(policy), func(t *testing.T) {
 			opts := perMinute()
 			opts.OnUnavailable = policy

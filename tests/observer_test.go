@@ -215,7 +215,7 @@ type corrections struct {
 
 func (c *corrections) observer() observe.Observer {
 	return observe.Observer{Corrected: func(_ context.Context, e observe.Correction) {
-		_ = c.lease.Consumed()
+		_ = c.lease.Used()
 		c.heard = append(c.heard, e)
 	}}
 }
@@ -371,7 +371,7 @@ func TestObserverThatAsksAndPanics(t *testing.T) {
 	var log bytes.Buffer
 	asked, heard := func() {}, map[string]int{}
 	opts := &dynalimit.Options{
-		Limits:        []dynalimit.Limit{dynalimit.PerDay("rpm", 100).WithMaxDebt(10), dynalimit.PerDay("trial", 1).Shadowed()},
+		Limits:        []dynalimit.Limit{dynalimit.PerDay("rpm", 100).WithMaxDebt(10), dynalimit.PerDay("trial", 1).AsShadow()},
 		OnUnavailable: dynalimit.Allow, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Observer: every(func(event string) {
 			asked()

@@ -119,7 +119,7 @@ func TestOlderProcessRefusesKinds(t *testing.T) {
 	require.Equal(t, "ok", o.acquires("shared"))
 	s.ofGroup(model)
 	for _, id := range []string{"paid", "shared"} {
-		s.limits(admin.Scope{Entity: id}, dynalimit.PerDay("rpm", 100), dynalimit.Daily("usd", 5, "UTC"))
+		s.limits(admin.Scope{Entity: id}, dynalimit.PerDay("rpm", 100), dynalimit.DailyQuota("usd", 5, "UTC"))
 	}
 	assert.Equal(t, "ok", o.acquires("user"), "as it last read")
 	assert.Equal(t, "ok", o.acquires("paid"))

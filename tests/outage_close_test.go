@@ -179,7 +179,7 @@ func TestWhatIsAdmittedWhileClosingIsDropped(t *testing.T) {
 		require.ErrorAs(t, counted.Rollback(t.Context()), &unconfirmed)
 		assert.Equal(t, dynalimit.Amounts{"rpm": -4}, unconfirmed.Amounts)
 		assert.True(t, unconfirmed.NotWritten)
-		assert.Equal(t, dynalimit.Amounts{"rpm": 4}, counted.Consumed())
+		assert.Equal(t, dynalimit.Amounts{"rpm": 4}, counted.Used())
 		assert.Equal(t, dynalimit.Amounts{"rpm": 8 + 16}, s.limiter.Health().Dropped)
 		s.db.SetFaults(nil)
 		s.limiter.lanes.Flush(t.Context())
@@ -309,7 +309,7 @@ func TestLocalShareFollowsCorrections(t *testing.T) {
 	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 1000)}, OnUnavailable: dynalimit.Local, LocalShare: .1}, func(t *testing.T, s *process) {
 		s.acquire(userOf(0), dynalimit.Amounts{"rpm": 1})
 		s.down(ddbmem.Fault{Drop: true})
-		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Block))
+		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Refuse))
 		require.ErrorIs(t, err, dynalimit.ErrUnavailable) // and now it is known to be silent
 		less, more := s.acquire(userOf(0), dynalimit.Amounts{"rpm": 60}), s.acquire(userOf(0), dynalimit.Amounts{"rpm": 30})
 		s.deny(userOf(0), dynalimit.Amounts{"rpm": 50})
@@ -355,7 +355,7 @@ func TestLocalShareHasRoomForOneCall(t *testing.T) {
 	})
 }
 
-// While there is no room for the queues of another bucket, its calls fail as under Block.
+// While there is no room for the queues of another bucket, its calls fail as under Refuse.
 func TestLocalWithoutRoomBlocks(t *testing.T) {
 	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}, OnUnavailable: dynalimit.Local}, func(t *testing.T, s *process) {
 		p := s.on(s.repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}, OnUnavailable: dynalimit.Local})

@@ -96,7 +96,7 @@ func TestOutageAdmitsAtOnceAndTellsAfterwards(t *testing.T) {
 	}
 }
 
-// Under Block calls fail at once and say when the store is asked again.
+// Under Refuse calls fail at once and say when the store is asked again.
 func TestOutageBlocksAtOnce(t *testing.T) {
 	for name, silent := range silences {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestThrottlingIsNoOutage(t *testing.T) {
 				})
 				for i := range 12 {
 					began := time.Now()
-					_, err := s.limiter.Acquire(t.Context(), userOf(0), model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable([]dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local}[i%3]))
+					_, err := s.limiter.Acquire(t.Context(), userOf(0), model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable([]dynalimit.UnavailablePolicy{dynalimit.Refuse, dynalimit.Allow, dynalimit.Local}[i%3]))
 					assert.LessOrEqual(t, time.Since(began), 2200*time.Millisecond, "Options.Timeout")
 					require.ErrorIs(t, err, dynalimit.ErrUnavailable)
 					wait, ok := dynalimit.RetryAfter(err)
@@ -266,7 +266,7 @@ var hangs = map[string]ddbmem.Fault{
 func TestOneSickLevelOfATransactionOpensAlone(t *testing.T) {
 	for name, fault := range hangs {
 		for _, mode := range []dynalimit.ChargeMode{dynalimit.ChargeParallel, dynalimit.ChargeTransaction} {
-			for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local} {
+			for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Refuse, dynalimit.Allow, dynalimit.Local} {
 				t.Run(name+" "+string(mode)+" "+string(policy), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						s := liveProcess(t, memEngine(t), &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 1000)}, ChargeMode: mode, OnUnavailable: policy})
@@ -291,7 +291,7 @@ func TestOneSickLevelOfATransactionOpensAlone(t *testing.T) {
 						assert.LessOrEqual(t, slow, 2)
 						assert.Equal(t, 1, s.limiter.Health().SilentBuckets)
 						assert.False(t, s.limiter.Health().Open)
-						if policy != dynalimit.Block {
+						if policy != dynalimit.Refuse {
 							assert.Equal(t, int64(61), admitted)
 						}
 						s.recovers()

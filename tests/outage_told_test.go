@@ -76,7 +76,7 @@ func TestGiveBackThatWaitsIsTriedUntilItIsWritten(t *testing.T) {
 	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}, OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
 		lease := s.acquire(userOf(0), dynalimit.Amounts{"rpm": 40})
 		s.down(ddbmem.Fault{Drop: true})
-		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Block))
+		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Refuse))
 		require.ErrorIs(t, err, dynalimit.ErrUnavailable)
 		require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"rpm": -30}))
 		s.down(throttled1) // it answers, and takes nothing
@@ -89,7 +89,7 @@ func TestGiveBackThatWaitsIsTriedUntilItIsWritten(t *testing.T) {
 }
 
 // What a lease consumes while its bucket, or the table, does not answer is counted at once,
-// under Block too, and told as such. The tokens never hear of it.
+// under Refuse too, and told as such. The tokens never hear of it.
 func TestCorrectionInAnOutageIsCountedAtOnce(t *testing.T) {
 	for name, falls := range map[string]func(t *testing.T, s *process, l *lane.Lane){
 		"bucket": func(t *testing.T, s *process, l *lane.Lane) {
@@ -166,7 +166,7 @@ func TestCountedOfALimitThatIsGoneIsDropped(t *testing.T) {
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { // this process alone is cut off
 			return ddbmem.Fault{Drop: r.Context.Value(otherProcess{}) == nil}
 		})
-		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Block))
+		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Refuse))
 		require.ErrorIs(t, err, dynalimit.ErrUnavailable) // and now it is known to be silent
 		lease, err := s.limiter.Acquire(t.Context(), userOf(0), model, dynalimit.Amounts{"rpm": 5, "tpm": 50})
 		require.NoError(t, err)
@@ -218,7 +218,7 @@ func TestGiveBackDuringAnOutage(t *testing.T) {
 	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}, OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
 		kept, lost := s.acquire(userOf(0), dynalimit.Amounts{"rpm": 40}), s.acquire(userOf(0), dynalimit.Amounts{"rpm": 30})
 		s.down(ddbmem.Fault{Drop: true})
-		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Block))
+		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Refuse))
 		require.ErrorIs(t, err, dynalimit.ErrUnavailable)
 		require.NoError(t, kept.Adjust(t.Context(), dynalimit.Amounts{"rpm": -10}))
 		s.recovers()
@@ -228,7 +228,7 @@ func TestGiveBackDuringAnOutage(t *testing.T) {
 		assert.Equal(t, int64(30), s.stored(userOf(0), "rpm").Consumed/milli, "a part is not given back again")
 
 		s.down(ddbmem.Fault{Drop: true})
-		_, err = s.limiter.Acquire(t.Context(), userOf(0), model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Block))
+		_, err = s.limiter.Acquire(t.Context(), userOf(0), model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Refuse))
 		require.ErrorIs(t, err, dynalimit.ErrUnavailable)
 		require.NoError(t, lost.Rollback(t.Context()))
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { // this process alone is cut off
@@ -251,7 +251,7 @@ func (s *process) isCutOff(t *testing.T) {
 		return ddbmem.Fault{Drop: r.Context.Value(otherProcess{}) == nil}
 	})
 	for !s.limiter.Health().Open { // by requests of a bucket that is used for nothing else
-		_, err := s.limiter.Acquire(t.Context(), "nobody", "none", dynalimit.Amounts{"none": 1}, dynalimit.WithLimits(dynalimit.PerDay("none", 1)), dynalimit.WithOnUnavailable(dynalimit.Block))
+		_, err := s.limiter.Acquire(t.Context(), "nobody", "none", dynalimit.Amounts{"none": 1}, dynalimit.WithLimits(dynalimit.PerDay("none", 1)), dynalimit.WithOnUnavailable(dynalimit.Refuse))
 		require.ErrorIs(t, err, dynalimit.ErrUnavailable)
 	}
 }
@@ -297,7 +297,7 @@ func TestTakeUnderWayInAnOutageIsCountedOnce(t *testing.T) {
 				assert.Equal(t, int64(99), s.level(userOf(0), "rpm"), "it was never sent again")
 				assert.Equal(t, test.doubt, s.limiter.Health().Doubt["rpm"])
 				assert.True(t, lease.Degraded())
-				assert.Equal(t, dynalimit.Amounts{"rpm": 10}, lease.Consumed())
+				assert.Equal(t, dynalimit.Amounts{"rpm": 10}, lease.Used())
 				require.NoError(t, lease.Rollback(t.Context()))
 				s.recovers()
 				assert.Equal(t, int64(1), s.consumed(1, "rpm"))

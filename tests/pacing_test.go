@@ -166,7 +166,7 @@ func TestRefusedWriteOfAPacedLaneGoesAtOnce(t *testing.T) {
 
 // No child is debited while its parent's lane waits for its turn.
 func TestPacedParentGoesFirst(t *testing.T) {
-	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow} {
+	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Refuse, dynalimit.Allow} {
 		virtual(t, perMinute(), func(t *testing.T, s *process) {
 			s.family("key", "project")
 			s.acquire("key", dynalimit.Amounts{"rpm": 1})

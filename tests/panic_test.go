@@ -166,7 +166,7 @@ func (c *ending) Do(r *http.Request) (*http.Response, error) {
 func TestClientThatDoesNotReturnEndsOneCall(t *testing.T) {
 	for _, operation := range []string{"BatchGetItem", "UpdateItem", "TransactWriteItems"} {
 		for name, end := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
-			for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow} {
+			for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Refuse, dynalimit.Allow} {
 				t.Run(operation+" "+name+" "+string(policy), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { endOneCall(t, operation, end, policy) })
 				})

@@ -12,7 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // children makes records of a parent's children.
@@ -104,10 +104,10 @@ func TestBlockOfAParent(t *testing.T) {
 		s.says(schema.ConfigOwner{Entity: "org"}, schema.ConfigItem{Blocked: true})
 		s.clock.advance(3 * time.Minute)
 		_, err := s.limiter.Acquire(t.Context(), "acme", model, dynalimit.Amounts{"rpm": 1})
-		isBlocked(t, err, "org", levels.EntityDefault)
+		isBlocked(t, err, "org", sources.EntityDefault)
 		_, err = s.limiter.Wait(t.Context(), "acme", model, dynalimit.Amounts{"rpm": 1})
-		isBlocked(t, err, "org", levels.EntityDefault)
-		isBlocked(t, lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 1}), "org", levels.EntityDefault)
+		isBlocked(t, err, "org", sources.EntityDefault)
+		isBlocked(t, lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 1}), "org", sources.EntityDefault)
 		require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 1}))
 	}
 }
@@ -150,7 +150,7 @@ func TestChainThatIsTooDeep(t *testing.T) {
 	s.chain(schema.MaxDepth+1, "")
 	far := "level-" + string(rune('0'+schema.MaxDepth))
 	lease := s.acquire("level-0", dynalimit.Amounts{"rpm": 1})
-	usd := dynalimit.DailyMoney("usd", 1_000_000, "UTC")
+	usd := dynalimit.DailyMoneyQuota("usd", 1_000_000, "UTC")
 	usd.PerModel = true
 	s.limits(admin.Scope{Entity: far, Resource: model}, usd)
 	s.clock.advance(3 * time.Minute)
@@ -265,7 +265,7 @@ func TestMoneyBehindAChainThatIsTooDeep(t *testing.T) {
 func TestLeaseBelowAChainThatIsTooDeep(t *testing.T) {
 	virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
 		s.chain(schema.MaxDepth+1, "")
-		usd := dynalimit.DailyMoney("usd", 1_000_000, "UTC")
+		usd := dynalimit.DailyMoneyQuota("usd", 1_000_000, "UTC")
 		usd.PerModel = true
 		s.limits(admin.Scope{Entity: fmt.Sprint("level-", schema.MaxDepth), Resource: model}, usd)
 		s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("rpm", 100))

@@ -33,7 +33,7 @@ func TestQuotaIsFullAgainAtMidnight(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, nil)
 		ctx := t.Context()
-		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific), dynalimit.PerMinute("rpm", 1000))
+		s.limits(admin.Scope{Everyone: true}, dynalimit.DailyQuota("usd", 100, pacific), dynalimit.PerMinute("rpm", 1000))
 		s.advanceTo("2099-01-23T19:00:00Z")
 		lease := s.acquire("key", dynalimit.Amounts{"usd": 70, "rpm": 1})
 		require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"usd": -10}))
@@ -42,7 +42,7 @@ func TestQuotaIsFullAgainAtMidnight(t *testing.T) {
 		_, err := p.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"usd": 41})
 		exceeded := s.denied(err)
 		assert.Equal(t, 13*time.Hour, exceeded.RetryAfter, "midnight there")
-		assert.Equal(t, dynalimit.Daily("usd", 100, pacific), exceeded.Primary().Limit)
+		assert.Equal(t, dynalimit.DailyQuota("usd", 100, pacific), exceeded.Primary().Limit)
 
 		s.advanceTo("2099-01-24T07:59:59.999Z")
 		_, err = p.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"usd": 41})
@@ -69,14 +69,14 @@ func TestWhatIsUsedOfAQuotaStaysUsed(t *testing.T) {
 			take  int64
 			level int64 // after the take
 		}{
-			{dynalimit.Daily("usd", 50, pacific), 30, 20},
-			{dynalimit.Daily("usd", 25, pacific), 0, -5},
-			{dynalimit.Daily("usd", 100, pacific), 50, 20},
-			{dynalimit.Weekly("usd", 100, pacific), 5, 15},
-			{dynalimit.Daily("usd", 100, "Asia/Tokyo"), 5, 10}, // it is Saturday there
-			{dynalimit.Daily("usd", 100, pacific), 5, 5},
+			{dynalimit.DailyQuota("usd", 50, pacific), 30, 20},
+			{dynalimit.DailyQuota("usd", 25, pacific), 0, -5},
+			{dynalimit.DailyQuota("usd", 100, pacific), 50, 20},
+			{dynalimit.WeeklyQuota("usd", 100, pacific), 5, 15},
+			{dynalimit.DailyQuota("usd", 100, "Asia/Tokyo"), 5, 10}, // it is Saturday there
+			{dynalimit.DailyQuota("usd", 100, pacific), 5, 5},
 			{dynalimit.PerDay("usd", 200), 5, 100},
-			{dynalimit.Monthly("usd", 150, "UTC"), 10, 40},
+			{dynalimit.MonthlyQuota("usd", 150, "UTC"), 10, 40},
 		} {
 			s.limits(admin.Scope{Everyone: true}, step.limit)
 			s.acquire("key", dynalimit.Amounts{"usd": step.take, "rpm": 0}, dynalimit.WithIgnoreUnknown())
@@ -96,7 +96,7 @@ func TestDebtOfAQuotaIsCarried(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, nil)
 		ctx := t.Context()
-		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
+		s.limits(admin.Scope{Everyone: true}, dynalimit.DailyQuota("usd", 100, pacific))
 		s.advanceTo("2099-01-23T19:00:00Z")
 		lease := s.acquire("key", dynalimit.Amounts{"usd": 60})
 		s.advanceTo("2099-01-24T19:00:00Z")
@@ -123,7 +123,7 @@ func TestGrantedToAWindow(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, n, done.After["usd"]-done.Before["usd"])
 		}
-		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific), dynalimit.PerDay("rpm", 10))
+		s.limits(admin.Scope{Everyone: true}, dynalimit.DailyQuota("usd", 100, pacific), dynalimit.PerDay("rpm", 10))
 		s.advanceTo("2099-01-23T19:00:00Z")
 		s.acquire("key", dynalimit.Amounts{"usd": 100, "rpm": 1})
 		grant("ticket-1", 50)
@@ -153,7 +153,7 @@ func TestGrantedToAWindow(t *testing.T) {
 // A call that names a quota is served by its bucket, whatever is debited ahead for others.
 func TestQuotaIsNotDebitedAhead(t *testing.T) {
 	virtual(t, &dynalimit.Options{Prefetch: time.Second}, func(t *testing.T, s *process) {
-		s.limits(admin.Scope{Everyone: true}, dynalimit.PerSecond("rpm", 1000), dynalimit.Daily("usd", 100_000, pacific))
+		s.limits(admin.Scope{Everyone: true}, dynalimit.PerSecond("rpm", 1000), dynalimit.DailyQuota("usd", 100_000, pacific))
 		for range 50 {
 			s.acquire("key", dynalimit.Amounts{"rpm": 1, "usd": 1})
 			s.clock.advance(5 * time.Millisecond)
@@ -182,7 +182,7 @@ func TestQuotaIsChargedWhatWasAdmittedWithoutIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
-				s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
+				s.limits(admin.Scope{Everyone: true}, dynalimit.DailyQuota("usd", 100, pacific))
 				before := int64(0)
 				if test.bucket {
 					before = 10
@@ -213,7 +213,7 @@ func TestQuotaIsChargedWhatWasAdmittedWithoutIt(t *testing.T) {
 // A give-back that waits for its bucket in an outage is not given to the next window.
 func TestGiveBackThatWaitsOverMidnight(t *testing.T) {
 	virtual(t, nil, func(t *testing.T, s *process) {
-		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
+		s.limits(admin.Scope{Everyone: true}, dynalimit.DailyQuota("usd", 100, pacific))
 		s.advanceTo("2099-01-24T07:59:00Z")
 		first, second := s.acquire("key", dynalimit.Amounts{"usd": 60}), s.acquire("key", dynalimit.Amounts{"usd": 20})
 		s.isCutOff(t)
@@ -235,7 +235,7 @@ func TestGiveBackThatWaitsOverMidnight(t *testing.T) {
 // A configuration with a quota is refused where it says what a quota cannot have.
 func TestQuotaThatCannotBe(t *testing.T) {
 	s := memProcess(t, nil)
-	good := dynalimit.Daily("usd", 100, pacific)
+	good := dynalimit.DailyQuota("usd", 100, pacific)
 	for field, limit := range map[string]dynalimit.Limit{
 		"limits[0].Window":       {Name: "usd", Capacity: 1, Window: "year"},
 		"limits[0].Zone":         {Name: "usd", Capacity: 1, RefillPeriod: time.Minute, Zone: "UTC"},
@@ -245,7 +245,7 @@ func TestQuotaThatCannotBe(t *testing.T) {
 	} {
 		requireInvalid(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{limit}), field)
 	}
-	requireInvalid(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.Daily("usd", 1, "Los Angeles")}), "limits[0].Window")
+	requireInvalid(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.DailyQuota("usd", 1, "Los Angeles")}), "limits[0].Window")
 	compatible := s.open(t, s.repo.table, &dynalimit.RepositoryOptions{Compatible: true})
 	requireInvalid(t, compatible.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{good}), "limits")
 }
@@ -256,18 +256,18 @@ func TestQuotaFullOfEstimates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := liveProcess(t, memEngine(t), nil)
 		ctx := t.Context()
-		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 50, "UTC"))
+		s.limits(admin.Scope{Everyone: true}, dynalimit.DailyQuota("usd", 50, "UTC"))
 		var open []*dynalimit.Lease
 		for range 5 {
 			open = append(open, s.acquire("key", dynalimit.Amounts{"usd": 10}))
 		}
 		for range 2 { // by the bucket, and from memory
 			exceeded := s.deny("key", dynalimit.Amounts{"usd": 10})
-			assert.True(t, exceeded.Primary().Held)
+			assert.True(t, exceeded.Primary().ByEstimates)
 			assert.Equal(t, time.Second, exceeded.RetryAfter)
 		}
 		other := s.peer(nil).deny("key", dynalimit.Amounts{"usd": 10})
-		assert.False(t, other.Primary().Held, "another process knows nothing of them")
+		assert.False(t, other.Primary().ByEstimates, "another process knows nothing of them")
 		go func() {
 			elapse(20 * time.Second)
 			assert.NoError(t, open[0].Settle(ctx, dynalimit.Amounts{"usd": 1}))
@@ -283,7 +283,7 @@ func TestQuotaFullOfEstimates(t *testing.T) {
 			require.NoError(t, l.Settle(ctx, dynalimit.Amounts{"usd": 10}))
 		}
 		exceeded := s.deny("key", dynalimit.Amounts{"usd": 10})
-		assert.False(t, exceeded.Primary().Held, "what is used is used")
+		assert.False(t, exceeded.Primary().ByEstimates, "what is used is used")
 		assert.Greater(t, exceeded.RetryAfter, time.Hour)
 	})
 }
@@ -294,7 +294,7 @@ func TestMoneyFailsClosed(t *testing.T) {
 	virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
 		ctx := t.Context()
 		s.ofGroup(model)
-		s.limits(admin.Scope{Everyone: true, Resource: group}, dynalimit.DailyMoney("usd", 50_000_000, pacific), dynalimit.PerDay("rpm", 100))
+		s.limits(admin.Scope{Everyone: true, Resource: group}, dynalimit.DailyMoneyQuota("usd", 50_000_000, pacific), dynalimit.PerDay("rpm", 100))
 		s.acquire("key", dynalimit.Amounts{"usd": 1, "rpm": 1})
 		s.isCutOff(t)
 		_, err := s.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"usd": 1, "rpm": 1})
@@ -321,7 +321,7 @@ func TestOutageOverMidnight(t *testing.T) {
 	}{"opened by this process": {0, 70, 30}, "opened by another": {10, 60, 40}} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
-				s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
+				s.limits(admin.Scope{Everyone: true}, dynalimit.DailyQuota("usd", 100, pacific))
 				s.advanceTo("2099-01-24T07:50:00Z")
 				lease := s.acquire("key", usd(60))
 				s.isCutOff(t)

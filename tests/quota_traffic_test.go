@@ -31,8 +31,8 @@ func TestRacersOnAQuota(t *testing.T) {
 				s := liveProcess(t, memEngine(t), nil)
 				s.family("key", "team")
 				s.ofGroup(model, otherModel)
-				s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 1_000_000, pacific))
-				s.limits(at, dynalimit.Daily("usd", 100, pacific))
+				s.limits(admin.Scope{Everyone: true}, dynalimit.DailyQuota("usd", 1_000_000, pacific))
+				s.limits(at, dynalimit.DailyQuota("usd", 100, pacific))
 				models := []string{model}
 				if at.Resource == group {
 					models = append(models, otherModel)
@@ -106,7 +106,7 @@ func TestEachWindowIsExactWhateverTheClocks(t *testing.T) {
 				used := &windowsUsed{used: map[int64]int64{}, at: map[int64]time.Time{}}
 				e.db.OnWrite(used.wrote)
 				e.db.SetFaults(after10ms)
-				s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, test.zone))
+				s.limits(admin.Scope{Everyone: true}, dynalimit.DailyQuota("usd", 100, test.zone))
 				elapse(time.Until(midnight.Add(-20 * time.Second)))
 				var calls sync.WaitGroup
 				for _, skew := range []time.Duration{0, -5 * time.Second, 5 * time.Second, 300 * time.Millisecond} {
@@ -139,7 +139,7 @@ func TestEachWindowIsExactWhateverTheClocks(t *testing.T) {
 func TestNoWindowIsOpenedByAClockThatIsAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := liveProcess(t, memEngine(t), nil)
-		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, "UTC"))
+		s.limits(admin.Scope{Everyone: true}, dynalimit.DailyQuota("usd", 100, "UTC"))
 		yes := true
 		p := s.on(s.open(t, s.repo.table, &dynalimit.RepositoryOptions{Now: func() time.Time { return time.Now().Add(900 * time.Millisecond) }, CorrectClock: &yes}), nil)
 		elapse(time.Until(time.Date(2000, 1, 2, 0, 0, 0, 0, time.UTC).Add(-time.Minute)))
@@ -181,22 +181,22 @@ func usd(n int64) dynalimit.Amounts { return dynalimit.Amounts{"usd": n} }
 // Estimates are of the day in which they were charged, whatever their calls are charged later.
 func TestEstimatesOfTwoDays(t *testing.T) {
 	virtual(t, nil, func(t *testing.T, s *process) {
-		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
+		s.limits(admin.Scope{Everyone: true}, dynalimit.DailyQuota("usd", 100, pacific))
 		s.advanceTo("2099-01-24T07:50:00Z")
 		old := s.acquire("key", usd(60))
 		s.advanceTo("2099-01-24T08:50:00Z")
 		lease := s.acquire("key", usd(90))
 		require.NoError(t, old.Settle(t.Context(), usd(70)))
-		assert.True(t, s.deny("key", usd(50)).Primary().Held)
+		assert.True(t, s.deny("key", usd(50)).Primary().ByEstimates)
 		require.NoError(t, lease.Settle(t.Context(), usd(90)))
-		assert.False(t, s.deny("key", usd(50)).Primary().Held)
+		assert.False(t, s.deny("key", usd(50)).Primary().ByEstimates)
 	})
 }
 
 // What dropped leases took is used: nobody is told to come back for it in a second.
 func TestDroppedLeasesHoldNoEstimates(t *testing.T) {
 	s := memProcess(t, nil)
-	s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
+	s.limits(admin.Scope{Everyone: true}, dynalimit.DailyQuota("usd", 100, pacific))
 	s.advanceTo("2099-01-24T08:50:00Z")
 	for range 10 {
 		s.acquire("key", usd(10))
@@ -205,7 +205,7 @@ func TestDroppedLeasesHoldNoEstimates(t *testing.T) {
 		runtime.GC()
 		_, err := s.limiter.Acquire(t.Context(), "key", model, usd(1))
 		var exceeded *dynalimit.LimitExceededError
-		return errors.As(err, &exceeded) && !exceeded.Primary().Held && exceeded.RetryAfter > time.Hour
+		return errors.As(err, &exceeded) && !exceeded.Primary().ByEstimates && exceeded.RetryAfter > time.Hour
 	}, 10*time.Second, 10*time.Millisecond)
 }
 
@@ -214,7 +214,7 @@ func TestDroppedLeasesHoldNoEstimates(t *testing.T) {
 func TestGrantsAboveAQuota(t *testing.T) {
 	virtual(t, nil, func(t *testing.T, s *process) {
 		ctx, buckets := t.Context(), s.repo.admin().Buckets
-		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific), dynalimit.PerDay("rpm", 10))
+		s.limits(admin.Scope{Everyone: true}, dynalimit.DailyQuota("usd", 100, pacific), dynalimit.PerDay("rpm", 10))
 		s.advanceTo("2099-01-24T10:50:00Z")
 		done, err := buckets.GrantWindow(ctx, "key", model, "early", usd(50))
 		require.NoError(t, err)
@@ -252,9 +252,9 @@ func TestWindowsOfLevels(t *testing.T) {
 				s.family("key", "team")
 				require.NoError(t, s.repo.CreateEntity(ctx, admin.Entity{ID: "other", ParentID: "team", Cascade: true}))
 				s.ofGroup(model)
-				s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
+				s.limits(admin.Scope{Everyone: true}, dynalimit.DailyQuota("usd", 100, pacific))
 				s.limits(admin.Scope{Entity: "team", Resource: model}, dynalimit.PerDay("usd", 86_400))
-				s.limits(admin.Scope{Entity: "team", Resource: group}, dynalimit.Monthly("usd", 250, "Asia/Tokyo"))
+				s.limits(admin.Scope{Entity: "team", Resource: group}, dynalimit.MonthlyQuota("usd", 250, "Asia/Tokyo"))
 				levels := func(key, team, month int64) {
 					t.Helper()
 					assert.Equal(t, []int64{key, team, month}, []int64{s.levelOn("key", model, "usd"), s.levelOn("team", model, "usd"), s.levelOn("team", group, "usd")})
@@ -286,7 +286,7 @@ func TestZonesThatCannotBe(t *testing.T) {
 		"../etc/passwd", "/etc/localtime", "Local", "local", "localtime", "posixrules", "America", "America//Los_Angeles", "America/./Los_Angeles",
 		"./UTC", "posix/UTC", "right/UTC", "UTC\x00", " UTC", strings.Repeat("A", 10_000),
 	} {
-		err := s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.Daily("usd", 1, zone)})
+		err := s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.DailyQuota("usd", 1, zone)})
 		requireInvalid(t, err, "limits[0].Window")
 		assert.Less(t, len(err.Error()), 200)
 	}

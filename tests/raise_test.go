@@ -12,7 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // raises stores a limit of 100 requests a minute for everybody, which a level of user-1's raises.
@@ -164,7 +164,7 @@ func TestRaisesOfParentsAndOverlaps(t *testing.T) {
 	capacity := func() (capacity int64) {
 		for _, status := range s.acquire("ann", dynalimit.Amounts{"rpm": 1}).Statuses() {
 			if status.EntityID == "team" {
-				assert.Equal(t, levels.EntityDefault, status.Level)
+				assert.Equal(t, sources.EntityDefault, status.Source)
 				capacity = status.Limit.Capacity
 			}
 		}
@@ -173,7 +173,7 @@ func TestRaisesOfParentsAndOverlaps(t *testing.T) {
 	assert.EqualValues(t, 20, capacity())
 	resolved, err := s.repo.ResolveLimits(ctx, "team", model)
 	require.NoError(t, err)
-	assert.Equal(t, []dynalimit.RaisedLimit{{Name: "rpm", Capacity: 5, Level: levels.EntityDefault, Until: now.Add(20 * time.Second).UTC()}}, resolved.Raised)
+	assert.Equal(t, []dynalimit.RaisedLimit{{Name: "rpm", Capacity: 5, Source: sources.EntityDefault, Until: now.Add(20 * time.Second).UTC()}}, resolved.Raised)
 	s.clock.advance(20 * time.Second)
 	assert.EqualValues(t, 10, capacity())
 	s.clock.advance(20 * time.Second)

@@ -21,7 +21,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/testworld"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // legacyNoon is when the buckets of the fixtures were last refilled.
@@ -262,17 +262,17 @@ func TestLegacyLimitsAreInForce(t *testing.T) {
 		before := legacyKeys(t, r)
 		for _, test := range []struct {
 			entity, resource string
-			level            levels.Level
+			level            sources.Source
 			limits           []dynalimit.Limit
 		}{
-			{"key-1", "claude-3", levels.Entity, []dynalimit.Limit{dynalimit.PerMinute("rpm", 20)}},
-			{"proj-1", "any", levels.EntityDefault, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}},
-			{"key-1", "gpt-4", levels.Resource, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), dynalimit.PerMinute("tpm", 10_000).WithBurst(15_000)}},
-			{"user-9", "other", levels.System, []dynalimit.Limit{dynalimit.PerMinute("rpm", 50)}},
+			{"key-1", "claude-3", sources.Entity, []dynalimit.Limit{dynalimit.PerMinute("rpm", 20)}},
+			{"proj-1", "any", sources.EntityDefault, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}},
+			{"key-1", "gpt-4", sources.Resource, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), dynalimit.PerMinute("tpm", 10_000).WithBurst(15_000)}},
+			{"user-9", "other", sources.System, []dynalimit.Limit{dynalimit.PerMinute("rpm", 50)}},
 		} {
 			cfg, err := r.rereadConfig(t.Context(), test.entity, test.resource)
 			require.NoError(t, err)
-			assert.Equal(t, test.level, cfg.Level)
+			assert.Equal(t, test.level, cfg.Source)
 			assert.Equal(t, test.limits, cfg.limits)
 			assert.Equal(t, dynalimit.Allow, cfg.OnUnavailable, "what the system's item said stays")
 		}
@@ -404,7 +404,7 @@ func TestLimitsThatOthersTurnMeanwhile(t *testing.T) {
 			require.NoError(t, err)
 			assert.Empty(t, legacyKeys(t, r), "turned meanwhile")
 			assert.Len(t, cfg.limits, 2)
-			assert.Equal(t, levels.Resource, cfg.Level)
+			assert.Equal(t, sources.Resource, cfg.Source)
 		})
 	}
 }

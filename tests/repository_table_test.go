@@ -29,7 +29,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/testworld"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 func TestCreateTable(t *testing.T) {
@@ -358,15 +358,15 @@ func TestUpdateEntitiesReachThisProcessAtOnce(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
 	require.NoError(t, r.SetLimits(t.Context(), admin.Scope{Plan: "pro"}, oneLimit))
 	require.NoError(t, r.CreateEntity(t.Context(), admin.Entity{ID: "a"}))
-	level := func() levels.Level {
+	level := func() sources.Source {
 		cfg, err := r.config(t.Context(), "a", "gpt-4")
 		require.NoError(t, err)
-		return cfg.Level
+		return cfg.Source
 	}
 	assert.Empty(t, level())
 	errs, err := r.admin().Entities.UpdateMany(t.Context(), []admin.Entity{{ID: "a", Plan: "pro", Version: 1}})
 	require.NoError(t, errors.Join(append(errs, err)...))
-	assert.Equal(t, levels.PlanDefault, level())
+	assert.Equal(t, sources.PlanDefault, level())
 }
 
 // What changes limits and entities in a table without a namespace needs no action that

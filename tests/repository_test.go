@@ -182,7 +182,7 @@ func configOf(limits []dynalimit.Limit) *plan.Config {
 	c := &plan.Config{}
 	for _, l := range limits {
 		c.Limits = append(c.Limits, plan.Limit{
-			Name: l.Name, Capacity: l.Capacity * milli, Level: "options",
+			Name: l.Name, Capacity: l.Capacity * milli, Source: "options",
 			Rate: bucket.Rate{Burst: l.Burst * milli, Amount: l.RefillAmount * milli, Period: l.RefillPeriod.Milliseconds()},
 		})
 	}

@@ -57,7 +57,7 @@ func TestSettleSoonChargesInLine(t *testing.T) {
 		assert.Equal(t, int64(700_000), s.stored("user-1", "tpm").Consumed)
 		require.NoError(t, lease.SettleSoon(t.Context(), dynalimit.Amounts{"tpm": 900}, func(err error) { told = append(told, err) }), "it has ended")
 		assert.Equal(t, []error{nil, nil}, told)
-		assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 700}, lease.Consumed())
+		assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 700}, lease.Used())
 
 		lease = s.acquire("user-1", dynalimit.Amounts{"tpm": 500})
 		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return throttled1 })
@@ -95,7 +95,7 @@ func TestSettleSoonFollowsACorrectionUnderWay(t *testing.T) {
 		assert.Equal(t, 1, s.limiter.Health().Settling)
 		require.NoError(t, <-adjusted)
 		require.NoError(t, <-settled)
-		assert.Equal(t, dynalimit.Amounts{"tpm": 70}, lease.Consumed())
+		assert.Equal(t, dynalimit.Amounts{"tpm": 70}, lease.Used())
 		assert.Equal(t, int64(70_000), s.stored("user-1", "tpm").Consumed)
 	})
 }

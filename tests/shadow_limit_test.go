@@ -20,7 +20,7 @@ import (
 // kindsInShadow are a bucket and a quota of 100 a day in shadow.
 func kindsInShadow() map[string]dynalimit.Limit {
 	return map[string]dynalimit.Limit{
-		"bucket": dynalimit.PerDay("tpm", 100).Shadowed(), "quota": dynalimit.Daily("tpm", 100, "UTC").Shadowed(),
+		"bucket": dynalimit.PerDay("tpm", 100).AsShadow(), "quota": dynalimit.DailyQuota("tpm", 100, "UTC").AsShadow(),
 	}
 }
 
@@ -34,10 +34,10 @@ func TestLimitInShadow(t *testing.T) {
 				ctx := t.Context()
 				s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("rpm", 1000), limit)
 				fits := s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 90})
-				assert.False(t, fits.Statuses()[1].Shadowed)
+				assert.False(t, fits.Statuses()[1].WouldDeny)
 				beyond := s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 500})
 				status := beyond.Statuses()[1]
-				assert.True(t, status.Shadowed)
+				assert.True(t, status.WouldDeny)
 				assert.True(t, status.Limit.Shadow)
 				assert.EqualValues(t, 500, status.Requested)
 				assert.EqualValues(t, 500, status.Uncharged)
@@ -46,7 +46,7 @@ func TestLimitInShadow(t *testing.T) {
 				require.NoError(t, err)
 				assert.True(t, report.Allowed)
 				assert.Zero(t, report.RetryAfter)
-				assert.True(t, report.Statuses[1].Shadowed)
+				assert.True(t, report.Statuses[1].WouldDeny)
 				assert.Greater(t, report.Statuses[1].RetryAfter, time.Minute, "what it would have been")
 				assert.Equal(t, dynalimit.Amounts{"rpm": 998}, report.Available())
 
@@ -76,8 +76,8 @@ func TestShadowOfADeniedCall(t *testing.T) {
 	for _, mode := range []dynalimit.ChargeMode{dynalimit.ChargeParallel, dynalimit.ChargeTransaction} {
 		s := memProcess(t, &dynalimit.Options{ChargeMode: mode})
 		s.family("key", "team")
-		s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 100).Shadowed())
-		s.limits(admin.Scope{Entity: "team"}, dynalimit.PerDay("rpm", 1), dynalimit.PerDay("tpm", 100).Shadowed())
+		s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 100).AsShadow())
+		s.limits(admin.Scope{Entity: "team"}, dynalimit.PerDay("rpm", 1), dynalimit.PerDay("tpm", 100).AsShadow())
 		s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 500})
 		_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1, "tpm": 150})
 		denial, denied := errors.AsType[*dynalimit.LimitExceededError](err)
@@ -94,7 +94,7 @@ func TestShadowOfADeniedCall(t *testing.T) {
 // A limit in shadow keeps nobody waiting, in a line too, and is not among what an outage denies.
 func TestShadowKeepsNobodyWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := liveProcess(t, memEngine(t), &dynalimit.Options{OnUnavailable: dynalimit.Local, Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 2), dynalimit.PerDay("tpm", 10).Shadowed()}})
+		s := liveProcess(t, memEngine(t), &dynalimit.Options{OnUnavailable: dynalimit.Local, Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 2), dynalimit.PerDay("tpm", 10).AsShadow()}})
 		began := time.Now()
 		for range 4 {
 			lease, err := s.limiter.Wait(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1, "tpm": 100})
@@ -114,7 +114,7 @@ func TestShadowKeepsNobodyWaiting(t *testing.T) {
 // What was counted of a call whose caller leaves comes off the counter, and nothing is given back
 // that was not charged.
 func TestShadowOfACallerWhoLeft(t *testing.T) {
-	opts := &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100), dynalimit.PerDay("tpm", 100).Shadowed()}}
+	opts := &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100), dynalimit.PerDay("tpm", 100).AsShadow()}}
 	for _, deleted := range []bool{false, true} {
 		virtual(t, opts, func(t *testing.T, s *process) {
 			s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 90})
@@ -143,7 +143,7 @@ func TestShadowOfACallerWhoLeft(t *testing.T) {
 func TestShadowInATransaction(t *testing.T) {
 	s := memProcess(t, &dynalimit.Options{ChargeMode: dynalimit.ChargeTransaction})
 	s.family("key", "team")
-	s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 100).Shadowed())
+	s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 100).AsShadow())
 	s.acquire("key", dynalimit.Amounts{"tpm": 1})
 	beyond, fits := s.acquire("key", dynalimit.Amounts{"tpm": 500}), s.acquire("key", dynalimit.Amounts{"tpm": 99})
 	assert.EqualValues(t, 500, beyond.Statuses()[0].Uncharged)
@@ -160,7 +160,7 @@ func TestShadowInATransaction(t *testing.T) {
 // the rest.
 func TestShadowInALostTransaction(t *testing.T) {
 	opts := together()
-	opts.Limits = []dynalimit.Limit{dynalimit.PerDay("tpm", 100).Shadowed()}
+	opts.Limits = []dynalimit.Limit{dynalimit.PerDay("tpm", 100).AsShadow()}
 	virtual(t, opts, func(t *testing.T, s *process) {
 		s.family("key", "team")
 		s.acquire("key", dynalimit.Amounts{"tpm": 60})
@@ -183,7 +183,7 @@ func TestShadowInALostTransaction(t *testing.T) {
 func TestUsedUpShadowCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := liveProcess(t, memEngine(t), nil)
-		s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("rpm", 1000), dynalimit.PerDay("tpm", 100).Shadowed())
+		s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("rpm", 1000), dynalimit.PerDay("tpm", 100).AsShadow())
 		s.db.SetFaults(after10ms)
 		all := []*process{s, s.peer(nil), s.peer(nil)}
 		for _, p := range all {
@@ -208,7 +208,7 @@ func TestUsedUpShadowCostsNothing(t *testing.T) {
 // together is more than its burst.
 func TestShadowHoldsNobodyBackInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, _ := waitLimiter(t, dynalimit.PerMinute("rpm", 1), dynalimit.PerSecond("tps", 1), dynalimit.PerDay("tpm", 10).Shadowed())
+		l, _ := waitLimiter(t, dynalimit.PerMinute("rpm", 1), dynalimit.PerSecond("tps", 1), dynalimit.PerDay("tpm", 10).AsShadow())
 		drain(t, l, dynalimit.Amounts{"rpm": 1, "tps": 1})
 		began := time.Now()
 		first := waitFor(t, l, "u", dynalimit.Amounts{"rpm": 1, "tpm": 8})
@@ -221,9 +221,9 @@ func TestShadowHoldsNobodyBackInLine(t *testing.T) {
 // What a lease consumes further, of which its bucket charges nothing, is that bucket's own: it comes
 // off the counter again, whatever is charged meanwhile.
 func TestConsumedBeyondShadowIsGivenBack(t *testing.T) {
-	s := memProcess(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 10), dynalimit.PerDay("tpm", 100).Shadowed()}})
+	s := memProcess(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 10), dynalimit.PerDay("tpm", 100).AsShadow()}})
 	s.ofGroup(model)
-	s.limits(admin.Scope{Everyone: true, Resource: group}, dynalimit.PerDay("tpm", 10).Shadowed())
+	s.limits(admin.Scope{Everyone: true, Resource: group}, dynalimit.PerDay("tpm", 10).AsShadow())
 	lease := s.acquire("key", dynalimit.Amounts{"rpm": 1})
 	require.NoError(t, lease.Consume(t.Context(), dynalimit.Amounts{"tpm": 50}))
 	require.NoError(t, lease.Rollback(t.Context()))
@@ -236,22 +236,22 @@ func TestConsumedBeyondShadowIsGivenBack(t *testing.T) {
 // enforced, its denials say when the next window begins.
 func TestBeyondShadowIsNoEstimate(t *testing.T) {
 	s := memProcess(t, nil)
-	quota := dynalimit.Daily("usd", 100, "UTC")
-	s.limits(admin.Scope{Everyone: true}, quota.Shadowed())
+	quota := dynalimit.DailyQuota("usd", 100, "UTC")
+	s.limits(admin.Scope{Everyone: true}, quota.AsShadow())
 	require.NoError(t, s.acquire("key", dynalimit.Amounts{"usd": 100}).Settle(t.Context(), nil))
 	s.acquire("key", dynalimit.Amounts{"usd": 500})
 	s.limits(admin.Scope{Everyone: true}, quota)
 	denial := s.deny("key", dynalimit.Amounts{"usd": 50})
-	assert.False(t, denial.Statuses[0].Held)
+	assert.False(t, denial.Statuses[0].ByEstimates)
 	assert.Greater(t, denial.RetryAfter, time.Minute)
 }
 
 // Money in shadow does not block a call when nobody answers, and enforced money does.
 func TestMoneyInShadowDoesNotBlock(t *testing.T) {
 	virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
-		usd := dynalimit.DailyMoney("usd", 100, "")
+		usd := dynalimit.DailyMoneyQuota("usd", 100, "")
 		usd.PerModel = true
-		s.limits(admin.Scope{Everyone: true, Resource: model}, usd.Shadowed())
+		s.limits(admin.Scope{Everyone: true, Resource: model}, usd.AsShadow())
 		s.limits(admin.Scope{Everyone: true, Resource: "enforced"}, usd)
 		acquire := func(resource string) error {
 			_, err := s.limiter.Acquire(t.Context(), "key", resource, dynalimit.Amounts{"usd": 1})
@@ -263,7 +263,7 @@ func TestMoneyInShadowDoesNotBlock(t *testing.T) {
 		require.NoError(t, acquire(model))
 		require.ErrorIs(t, acquire("enforced"), dynalimit.ErrUnavailable)
 		s.recovers()
-		own := s.peer(&dynalimit.Options{OnUnavailable: dynalimit.Allow, Limits: []dynalimit.Limit{dynalimit.DailyMoney("usd", 100, "")}})
+		own := s.peer(&dynalimit.Options{OnUnavailable: dynalimit.Allow, Limits: []dynalimit.Limit{dynalimit.DailyMoneyQuota("usd", 100, "")}})
 		own.acquire("other", dynalimit.Amounts{"usd": 1})
 		own.cutOff(ddbmem.Fault{Lose: true})
 		_, err := own.limiter.Acquire(t.Context(), "other", "own", dynalimit.Amounts{"usd": 1})
@@ -276,7 +276,7 @@ func TestMoneyInShadowDoesNotBlock(t *testing.T) {
 func TestOverrunsAreHeard(t *testing.T) {
 	var heard []observe.Overrun
 	hears := observe.Observer{Overran: func(e observe.Overrun) { heard = append(heard, e) }}
-	s := memProcess(t, &dynalimit.Options{Observer: hears, Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100).WithMaxDebt(10), dynalimit.PerDay("tpm", 100).Shadowed()}})
+	s := memProcess(t, &dynalimit.Options{Observer: hears, Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100).WithMaxDebt(10), dynalimit.PerDay("tpm", 100).AsShadow()}})
 	lease := s.acquire("key", dynalimit.Amounts{"rpm": 90, "tpm": 300})
 	require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 50}))
 	require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 150}))
@@ -299,7 +299,7 @@ func TestShadowOfOneCallEnforcesOthers(t *testing.T) {
 		for i := range 400 {
 			opts := []dynalimit.AcquireOption{dynalimit.WithLimits(dynalimit.PerDay("tpm", 100))}
 			if i%2 == 0 {
-				opts[0] = dynalimit.WithLimits(dynalimit.PerDay("tpm", 100).Shadowed())
+				opts[0] = dynalimit.WithLimits(dynalimit.PerDay("tpm", 100).AsShadow())
 			}
 			calls.Go(func() {
 				_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"tpm": 1}, opts...)

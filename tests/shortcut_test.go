@@ -72,7 +72,7 @@ func TestShortWayRefusesWhatIsWrong(t *testing.T) {
 		assert.Equal(t, want, err, "%v", amounts)
 	}
 	lease := s.acquire("user-1", dynalimit.Amounts{"rpm": 0})
-	assert.Equal(t, dynalimit.Amounts{"rpm": 0}, lease.Consumed(), "nothing is asked of the bucket")
+	assert.Equal(t, dynalimit.Amounts{"rpm": 0}, lease.Used(), "nothing is asked of the bucket")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := s.limiter.Acquire(ended, "user-1", model, dynalimit.Amounts{"rpm": 10})
@@ -235,7 +235,7 @@ func TestServedLeaseIsAGrantedOne(t *testing.T) {
 				assert.False(t, lease.Degraded())
 				before := s.stored("shared", "rpm").Consumed
 				left := use(t, lease)
-				assert.Equal(t, dynalimit.Amounts{"rpm": left, "tpm": 0}, lease.Consumed())
+				assert.Equal(t, dynalimit.Amounts{"rpm": left, "tpm": 0}, lease.Used())
 				statuses := lease.Statuses()
 				require.NotEmpty(t, statuses)
 				assert.Equal(t, []any{"shared", model, left}, []any{statuses[0].EntityID, statuses[0].Resource, statuses[0].Requested})

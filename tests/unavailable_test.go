@@ -74,7 +74,7 @@ func TestBugsAndBadRequestsNeverFailOpen(t *testing.T) {
 }
 
 func TestDenialWinsOverUnavailability(t *testing.T) {
-	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow} {
+	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Refuse, dynalimit.Allow} {
 		testEngines(t, func(t *testing.T, e *engine) {
 			f := &brokenWire{refuse: "ThrottlingException", match: writesOf("project")}
 			s := newProcess(t, e, perMinute())
@@ -193,7 +193,7 @@ func (s *process) calls(entity string, amount int64, interval, d time.Duration) 
 // serves past its TTL, and the buckets decide as usual, under every policy.
 func TestConfigServesWhileItsReadsBringNoAnswer(t *testing.T) {
 	for name, fault := range unansweredReads {
-		for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local} {
+		for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Refuse, dynalimit.Allow, dynalimit.Local} {
 			t.Run(name+" "+string(policy), func(t *testing.T) {
 				live(t, &dynalimit.Options{OnUnavailable: policy}, func(t *testing.T, s *process) {
 					require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{{Name: "rpm", Capacity: 100, RefillPeriod: 8000 * time.Hour}}))
@@ -224,7 +224,7 @@ func TestConfigServesWhileItsReadsBringNoAnswer(t *testing.T) {
 
 // It serves no longer than MaxStale, and not at all once the store said what is there.
 func TestConfigServesUntilMaxStale(t *testing.T) {
-	live(t, &dynalimit.Options{OnUnavailable: dynalimit.Block}, func(t *testing.T, s *process) {
+	live(t, &dynalimit.Options{OnUnavailable: dynalimit.Refuse}, func(t *testing.T, s *process) {
 		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
 		s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
 		s.readsFail(unansweredReads["throttled"])
@@ -279,7 +279,7 @@ func TestNewerBucketWhileTheConfigurationCannotBeRead(t *testing.T) {
 // A sick partition of a parent, its bucket and its configuration, does not let calls past
 // the healthy bucket of a child, nor slow them down.
 func TestSickPartitionOfAParent(t *testing.T) {
-	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local} {
+	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Refuse, dynalimit.Allow, dynalimit.Local} {
 		t.Run(string(policy), func(t *testing.T) {
 			live(t, &dynalimit.Options{OnUnavailable: policy}, func(t *testing.T, s *process) {
 				s.family("key", "org")
@@ -296,7 +296,7 @@ func TestSickPartitionOfAParent(t *testing.T) {
 				assert.LessOrEqual(t, n.admitted+n.degraded, 9, "of 9 tokens")
 				assert.Zero(t, n.unlevelled)
 				assert.LessOrEqual(t, n.slow, 2, "one finds the bucket silent, one its configuration")
-				if policy == dynalimit.Block {
+				if policy == dynalimit.Refuse {
 					assert.Zero(t, n.admitted+n.degraded)
 				} else {
 					assert.Empty(t, n.others)
@@ -327,7 +327,7 @@ func TestDegradedLeaseIsCountedOnceTheStoreIsBack(t *testing.T) {
 				return lease
 			}
 			lease := degraded()
-			assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 500}, lease.Consumed(), "on consumed")
+			assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 500}, lease.Used(), "on consumed")
 			for _, status := range lease.Statuses() {
 				assert.True(t, status.Degraded, "of an old image")
 			}

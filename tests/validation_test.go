@@ -88,7 +88,7 @@ func TestMisuseIsSaid(t *testing.T) {
 		requireInvalid(t, err, "repo")
 	}
 	assert.False(t, new(dynalimit.Lease).Degraded())
-	assert.Nil(t, none.Consumed())
+	assert.Nil(t, none.Used())
 	assert.Nil(t, none.Statuses())
 	assert.False(t, none.Degraded())
 	require.NoError(t, lease.Rollback(ctx), "the lease is as it was")
@@ -232,7 +232,7 @@ func TestBadAdjustsWriteNothing(t *testing.T) {
 		t.Run(bad.name, func(t *testing.T) {
 			used := s.used(func() { requireInvalid(t, bad.do(), bad.field) })
 			assert.Zero(t, used.Requests())
-			assert.Equal(t, dynalimit.Amounts{"rpm": 2, "tpm": 500}, lease.Consumed())
+			assert.Equal(t, dynalimit.Amounts{"rpm": 2, "tpm": 500}, lease.Used())
 		})
 	}
 	err := lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": -501})

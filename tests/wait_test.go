@@ -26,7 +26,7 @@ func TestWaitSleepsExactly(t *testing.T) {
 		began, meter := time.Now(), db.Meter()
 		lease, err := l.Wait(t.Context(), "u", "m", dynalimit.Amounts{"rpm": 5})
 		require.NoError(t, err)
-		require.Equal(t, dynalimit.Amounts{"rpm": 5}, lease.Consumed())
+		require.Equal(t, dynalimit.Amounts{"rpm": 5}, lease.Used())
 		require.Equal(t, 5*time.Second, time.Since(began))
 		require.EqualValues(t, 1, db.Meter().Sub(meter).Requests(), "the known level needs no polling")
 	})

@@ -30,7 +30,7 @@ func init() {
 	flag.DurationVar(&flags.every, "every", 100*time.Millisecond, "time between two calls of a caller")
 }
 
-var policies = []dynalimit.UnavailablePolicy{dynalimit.Allow, dynalimit.Local, dynalimit.Block}
+var policies = []dynalimit.UnavailablePolicy{dynalimit.Allow, dynalimit.Local, dynalimit.Refuse}
 
 // BenchmarkOutage is every policy with every failure; make bench ARGS='-suite outage' judges
 // them.
@@ -45,7 +45,7 @@ func BenchmarkOutage(b *testing.B) {
 					require.NoError(b, err)
 				}
 				program.Report(b, o.values)
-				if o.failed > 0 && policy != dynalimit.Block {
+				if o.failed > 0 && policy != dynalimit.Refuse {
 					b.Log("failed:", o.firstError)
 				}
 			})
@@ -84,7 +84,7 @@ func TestOutage(t *testing.T) {
 			require.NoError(t, err)
 			require.Positive(t, o.values["later"])
 			require.LessOrEqual(t, o.used-o.doubt, o.charged)
-			if policy == dynalimit.Block {
+			if policy == dynalimit.Refuse {
 				require.Positive(t, o.failed)
 				return
 			}

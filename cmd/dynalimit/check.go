@@ -55,10 +55,10 @@ func printDecision(out *term.Output, d *decision.Decision) {
 	if d.OnUnavailable != "" {
 		from := "the service's own default, no level says anything"
 		switch {
-		case d.PolicyLevel == "" && d.AsksMoney():
+		case d.PolicySource == "" && d.AsksMoney():
 			from = "because it asks for money, and no level says otherwise"
-		case d.PolicyLevel != "":
-			from = fmt.Sprintf("from %s of %s", d.PolicyLevel, term.Plain(d.PolicyOf))
+		case d.PolicySource != "":
+			from = fmt.Sprintf("from %s of %s", d.PolicySource, term.Plain(d.PolicyOf))
 		}
 		fmt.Fprintf(out, "While DynamoDB does not answer: %s, %s.\n", d.OnUnavailable, from)
 	}
@@ -143,8 +143,8 @@ func printCharged(out *term.Output, d *decision.Decision, b decision.Bucket) {
 	case b.Blocked != "":
 		fmt.Fprintln(out, "  "+out.Red("blocked by the level "+string(b.Blocked)))
 	case b.Unlimited:
-		fmt.Fprintf(out, "  unlimited, by the level %s\n", b.Level)
-	case b.Level == "":
+		fmt.Fprintf(out, "  unlimited, by the level %s\n", b.Source)
+	case b.Source == "":
 		fmt.Fprintln(out, "  no level has limits")
 	}
 	width := 0
@@ -155,15 +155,15 @@ func printCharged(out *term.Output, d *decision.Decision, b decision.Bucket) {
 		printBar(out, d, l, width)
 	}
 	for _, r := range b.Raised {
-		fmt.Fprintf(out, "  %s is raised from %s until %s, by the level %s\n", term.Plain(r.Name), notation.Number(r.Capacity), endText(r.Until), r.Level)
+		fmt.Fprintf(out, "  %s is raised from %s until %s, by the level %s\n", term.Plain(r.Name), notation.Number(r.Capacity), endText(r.Until), r.Source)
 	}
 	if out.Width > 0 && out.Width < narrowTable {
-		printLevelsBelow(out, b.Levels)
+		printLevelsBelow(out, b.Sources)
 		return
 	}
-	rows := make([][]string, len(b.Levels))
-	for i, l := range b.Levels {
-		rows[i] = []string{"  " + string(l.Level), l.Scope.String(), configText(l.Config), levelEffect(l)}
+	rows := make([][]string, len(b.Sources))
+	for i, l := range b.Sources {
+		rows[i] = []string{"  " + string(l.Source), l.Scope.String(), configText(l.Config), levelEffect(l)}
 	}
 	out.Table([]string{"  LEVEL", "OF", "SAYS", ""}, rows)
 }
@@ -172,10 +172,10 @@ func printCharged(out *term.Output, d *decision.Decision, b decision.Bucket) {
 const narrowTable = 60
 
 // printLevelsBelow prints the configured levels, one below the other.
-func printLevelsBelow(out *term.Output, levels []decision.Level) {
+func printLevelsBelow(out *term.Output, levels []decision.Source) {
 	for _, l := range levels {
 		if said := configText(l.Config); said != "-" {
-			fmt.Fprintf(out, "  %s: %s\n    %s\n", l.Level, cmp.Or(levelEffect(l), "says"), strings.ReplaceAll(said, "; ", "\n    "))
+			fmt.Fprintf(out, "  %s: %s\n    %s\n", l.Source, cmp.Or(levelEffect(l), "says"), strings.ReplaceAll(said, "; ", "\n    "))
 		}
 	}
 }
@@ -187,7 +187,7 @@ func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width in
 	if l.Asked > 0 {
 		left += ", asked " + notation.InUnit(l.Limit.Unit, l.Asked)
 	}
-	about, from := notation.Describe(l.Limit), "from "+cmp.Or(string(l.Level), "an older configuration")
+	about, from := notation.Describe(l.Limit), "from "+cmp.Or(string(l.Source), "an older configuration")
 	bar, indent, between := limitBar, width+3, ", "
 	if out.Width > 0 && out.Width < narrowTable {
 		bar, indent, between, from = min(limitBar, bucketBar(out.Width, 4+width+len(left))), 4, "\n    ", "\n    "+from
@@ -203,7 +203,7 @@ func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width in
 	switch full := time.Duration(l.FullMS) * time.Millisecond; {
 	case l.Denied:
 		more = out.Red("denied: " + whenText(d, l.Wait))
-	case l.Shadowed:
+	case l.WouldDeny:
 		more = out.Yellow("enforced, it would be denied: " + whenText(d, l.Wait))
 	case l.WindowEnds != nil:
 		more = out.Dim(fmt.Sprintf("the %s ends in %s, at %s", l.Limit.Window, notation.Wait(l.WindowEnds.Sub(d.At)), clockTime(d.At, *l.WindowEnds)))
@@ -255,7 +255,7 @@ func configText(c admin.LimitConfig) string {
 }
 
 // levelEffect describes the effect of a level.
-func levelEffect(l decision.Level) string {
+func levelEffect(l decision.Source) string {
 	switch {
 	case l.Config.Blocked:
 		return "admits nothing"

@@ -51,7 +51,7 @@ func codeOf(ctx context.Context, err error) int {
 	switch {
 	case ctx.Err() != nil:
 		return exitInterrupted
-	case errors.Is(err, admin.ErrConflict), errors.Is(err, fault.ErrHeld), errors.Is(err, fault.ErrLost):
+	case errors.Is(err, admin.ErrConflict), errors.Is(err, fault.ErrLocked), errors.Is(err, fault.ErrLost):
 		return exitConflict
 	case invalid, nobody:
 		return exitUsage

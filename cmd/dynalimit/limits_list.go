@@ -11,7 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 type limitsListCmd struct {
@@ -89,8 +89,8 @@ func printResolved(out *term.Output, r dynalimit.ResolvedLimits, none string) {
 	case r.Blocked != "":
 		fmt.Fprintf(out, "  %s\n", out.Red("blocked at the level "+string(r.Blocked)+": no call is admitted"))
 	case r.Unlimited:
-		fmt.Fprintf(out, "  unlimited, by the level %s\n", r.Level)
-	case r.Level == "":
+		fmt.Fprintf(out, "  unlimited, by the level %s\n", r.Source)
+	case r.Source == "":
 		fmt.Fprintln(out, "  "+none)
 	}
 	printLimits(out, r.Limits)
@@ -102,26 +102,26 @@ func printResolved(out *term.Output, r dynalimit.ResolvedLimits, none string) {
 		facts = append(facts, "admitted", fmt.Sprintf("by the level %s, though a less specific one blocks with exceptions", r.Admitted))
 	}
 	if r.OnUnavailable != "" {
-		facts = append(facts, "in outages", fmt.Sprintf("%s, by the level %s", r.OnUnavailable, r.PolicyLevel))
+		facts = append(facts, "in outages", fmt.Sprintf("%s, by the level %s", r.OnUnavailable, r.PolicySource))
 	}
 	for _, by := range r.Raised {
-		facts = append(facts, "raised", fmt.Sprintf("%s from %s until %s, by the level %s", by.Name, notation.Number(by.Capacity), endText(by.Until), by.Level))
+		facts = append(facts, "raised", fmt.Sprintf("%s from %s until %s, by the level %s", by.Name, notation.Number(by.Capacity), endText(by.Until), by.Source))
 	}
 	for _, h := range r.Lifted {
-		facts = append(facts, "taken away", fmt.Sprintf("%s, by the level %s", h.Name, h.Level))
+		facts = append(facts, "taken away", fmt.Sprintf("%s, by the level %s", h.Name, h.Source))
 	}
 	for _, h := range r.Hidden {
-		facts = append(facts, "not used", fmt.Sprintf("%s of the level %s: the level %s hides it", h.Name, h.Level, r.Level))
+		facts = append(facts, "not used", fmt.Sprintf("%s of the level %s: the level %s hides it", h.Name, h.Source, r.Source))
 	}
 	printFields(out, facts...)
 }
 
 // fromLevels names the levels of the limits, with the limits of each if there are several.
 func fromLevels(r dynalimit.ResolvedLimits) string {
-	if slices.IndexFunc(r.From, func(l levels.Level) bool { return l != r.Level }) < 0 {
-		return string(r.Level)
+	if slices.IndexFunc(r.From, func(l sources.Source) bool { return l != r.Source }) < 0 {
+		return string(r.Source)
 	}
-	names := map[levels.Level][]string{}
+	names := map[sources.Source][]string{}
 	for i, l := range r.Limits {
 		names[r.From[i]] = append(names[r.From[i]], l.Name)
 	}

@@ -107,7 +107,7 @@ func (r *applyRun) applyAlone(ctx context.Context, agreed *manifest.Plan) error 
 }
 
 // noteWaiting prints the holder of the lock, until r.waited is called.
-func (r *applyRun) noteWaiting(held *fault.HeldError) {
+func (r *applyRun) noteWaiting(held *fault.LockedError) {
 	if r.waited != nil {
 		return
 	}

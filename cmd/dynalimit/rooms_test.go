@@ -27,7 +27,7 @@ var roomTable = map[string]struct {
 	reason       string
 }{
 	"connect":  {ours: []string{project, project + "/internal/ddb", project + "/awsclient"}, others: []string{sdk, "github.com/aws/smithy-go"}, reason: "finds what commands work on, whatever they do with it"},
-	"decision": {ours: []string{project, project + "/admin", project + "/levels", rooms + "notation", rooms + "term"}, reason: "explains what the library says, and decides nothing"},
+	"decision": {ours: []string{project, project + "/admin", project + "/sources", rooms + "notation", rooms + "term"}, reason: "explains what the library says, and decides nothing"},
 	"doctor": {
 		ours: []string{project, project + "/admin", project + "/keeper/budget", project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "tables"}, others: []string{sdk, "github.com/aws/smithy-go"},
 		reason: "asks clients that it is given what is wrong",
@@ -43,7 +43,7 @@ var roomTable = map[string]struct {
 		pure: true, ours: []string{project + "/aggregator", rooms + "notation"}, reason: "sums and writes usage that it is given",
 	},
 	"live": {
-		ours:   []string{project, project + "/admin", project + "/levels", rooms + "decision", rooms + "notation", rooms + "term"},
+		ours:   []string{project, project + "/admin", project + "/sources", rooms + "decision", rooms + "notation", rooms + "term"},
 		others: []string{sdk, "github.com/charmbracelet/x/ansi"}, reason: "reads what it is given, and draws it on a terminal that it is given",
 	},
 	"manifest": {

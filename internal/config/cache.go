@@ -84,7 +84,7 @@ func New(o Options) *Cache {
 	kept := cache.Options[*Resolved]{
 		Now: o.Clock.Source, TTL: o.TTL, Grace: o.TTL, Away: o.Store.Away, MaxStale: o.MaxStale,
 		Definite: isAnswer, Unanswered: isUnanswered,
-		Negative: func(cfg *Resolved) bool { return cfg.Level == "" },
+		Negative: func(cfg *Resolved) bool { return cfg.Source == "" },
 		Ended:    func(cfg *Resolved) bool { return cfg.seldom != nil && cfg.ended(o.Clock.NowMS) },
 	}
 	loading, err := cache.NewLoading[Key](o.Size, kept)

@@ -12,25 +12,25 @@ import (
 	"github.com/dynalimit/dynalimit/internal/calendar"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // milli is the number of millitokens in a token.
 const milli = 1000
 
 // plainOrigins are the shared origins of lists that come from one level and hide nothing.
-var plainOrigins = func() map[levels.Level]*plan.Origin {
-	origins := map[levels.Level]*plan.Origin{}
-	for _, level := range []levels.Level{
-		levels.Override, levels.Entity, levels.EntityDefault, levels.Plan, levels.PlanDefault, levels.Resource, levels.System, levels.Options,
+var plainOrigins = func() map[sources.Source]*plan.Origin {
+	origins := map[sources.Source]*plan.Origin{}
+	for _, level := range []sources.Source{
+		sources.Override, sources.Entity, sources.EntityDefault, sources.Plan, sources.PlanDefault, sources.Resource, sources.System, sources.Options,
 	} {
-		origins[level] = &plan.Origin{Level: string(level)}
+		origins[level] = &plan.Origin{Source: string(level)}
 	}
 	return origins
 }()
 
 // Compile makes the configuration of a bucket from limits that schema.CheckLimits returned.
-func Compile(limits []schema.ConfigLimit, level levels.Level, permanent bool, readAt, tick int64) *plan.Config {
+func Compile(limits []schema.ConfigLimit, level sources.Source, permanent bool, readAt, tick int64) *plan.Config {
 	c := &plan.Config{Origin: plainOrigins[level], Permanent: permanent, ReadAt: readAt, Tick: tick, Limits: make([]plan.Limit, len(limits))}
 	for i, l := range limits {
 		c.Limits[i] = bucketLimit(l, level)
@@ -50,19 +50,19 @@ func bit(set bool, i int) uint32 {
 }
 
 // bucketLimit converts a stored limit to a limit of a bucket.
-func bucketLimit(l schema.ConfigLimit, level levels.Level) plan.Limit {
+func bucketLimit(l schema.ConfigLimit, level sources.Source) plan.Limit {
 	rate := bucket.Rate{Burst: l.Burst * milli, Amount: l.RefillAmount * milli, Period: l.RefillPeriod.Milliseconds()}
 	if l.IsQuota() {
 		windows, _ := calendar.WindowsOf(l.Window, l.Zone) // it was checked
 		rate = bucket.Quota(l.Capacity*milli, windows)
 	}
-	return plan.Limit{Name: l.Name, Capacity: l.Capacity * milli, Level: string(level), Rate: rate, MaxDebt: l.MaxDebt * milli}
+	return plan.Limit{Name: l.Name, Capacity: l.Capacity * milli, Source: string(level), Rate: rate, MaxDebt: l.MaxDebt * milli}
 }
 
 // Override returns a configuration with the limits of a call. They are added, or replace those of the same
 // name; it removes none.
 func Override(c *plan.Config, over []schema.ConfigLimit, readAt, tick int64) *plan.Config {
-	own := Compile(over, levels.Override, c.Permanent, readAt, tick)
+	own := Compile(over, sources.Override, c.Permanent, readAt, tick)
 	out := *own
 	out.Override, out.Origin, out.Limits = true, cmp.Or(c.Origin, own.Origin), slices.Clone(own.Limits)
 	for _, l := range c.Limits {

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // fingerprintOf is the fingerprint of limits once they are checked.
@@ -20,7 +20,7 @@ func fingerprintOf(t require.TestingT, limits []schema.ConfigLimit, permanent bo
 		limits, at, reason = schema.CheckLimits(limits)
 		require.Empty(t, reason, at)
 	}
-	return string(Compile(limits, levels.System, permanent, 0, 0).Fingerprint)
+	return string(Compile(limits, sources.System, permanent, 0, 0).Fingerprint)
 }
 
 func limitOf(name string, capacity, burst, amount int64, period time.Duration, window, zone string) schema.ConfigLimit {

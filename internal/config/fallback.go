@@ -3,7 +3,7 @@ package config
 import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // Fallback is the limits of a limiter (Options.Limits). The bucket configuration made from them is cached
@@ -16,7 +16,7 @@ func NewFallback(limits []schema.ConfigLimit) *Fallback {
 	if len(limits) == 0 {
 		return nil
 	}
-	return &Fallback{compiled: *Compile(limits, levels.Options, false, 0, 0)}
+	return &Fallback{compiled: *Compile(limits, sources.Options, false, 0, 0)}
 }
 
 // At returns the limits as the configuration of a bucket, with the given stamps of a read.
@@ -65,5 +65,5 @@ func (f *Fallback) Replaced(n *Named, name string) bool {
 		return false
 	}
 	won := wonBy(n.Buckets[0].Config)
-	return won != levels.Options && won != levels.Override && f.compiled.Index(name) >= 0
+	return won != sources.Options && won != sources.Override && f.compiled.Index(name) >= 0
 }

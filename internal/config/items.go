@@ -2,7 +2,7 @@ package config
 
 import (
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // Items are the items of the levels. Each is nil if it does not exist.
@@ -12,18 +12,18 @@ type Items struct {
 
 // layer is the item of one level.
 type layer struct {
-	level levels.Level
+	level sources.Source
 	item  schema.Item
 }
 
 // layers returns the items in the order of their levels, the most specific first.
 func (i *Items) layers() [6]layer {
 	return [...]layer{
-		{levels.Entity, i.Entity},
-		{levels.EntityDefault, i.EntityDefault},
-		{levels.Plan, i.Plan},
-		{levels.PlanDefault, i.PlanDefault},
-		{levels.Resource, i.Resource},
-		{levels.System, i.System},
+		{sources.Entity, i.Entity},
+		{sources.EntityDefault, i.EntityDefault},
+		{sources.Plan, i.Plan},
+		{sources.PlanDefault, i.PlanDefault},
+		{sources.Resource, i.Resource},
+		{sources.System, i.System},
 	}
 }

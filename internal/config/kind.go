@@ -4,7 +4,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // Kind is the part of a configuration that many have in common. The configurations of one Cache share it,
@@ -18,9 +18,9 @@ type Kind struct {
 // answers are the comparable parts of a Kind.
 type answers struct {
 	// Level is the level that won: the source of the limits, or the level that is unlimited; "" for neither.
-	Level levels.Level
+	Source sources.Source
 	// Blocked is the level that blocks calls; "" if they are not blocked.
-	Blocked levels.Level
+	Blocked sources.Source
 	// Plan is the plan that the entity's record names, or that the call gives; "" without a plan.
 	Plan string
 	// OnUnavailable is the policy of the most specific level that has one, and SystemPolicy the system's own;

@@ -16,7 +16,7 @@ func (c *Resolved) withRaises(v *Verdict, from int64) *Resolved {
 	after, compiled := c.withRaises(v, ends), *c.Limits
 	compiled.Limits = slices.Clone(c.Limits.Limits)
 	for i, l := range inForce {
-		compiled.Limits[i] = bucketLimit(l.ConfigLimit, l.Level)
+		compiled.Limits[i] = bucketLimit(l.ConfigLimit, l.Source)
 	}
 	compiled.Fingerprint = fingerprint(compiled.Limits, c.Permanent)
 	compiled.ChangeOrigin(func(o *plan.Origin) { o.Phase = &plan.Phase{Until: ends, After: after.Limits} })

@@ -6,18 +6,18 @@ import (
 	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // Raise is a raise of a limit, with its level.
 type Raise struct {
 	schema.ConfigRaise
 	// Level is the level that stores the raise.
-	Level levels.Level
+	Source sources.Source
 }
 
 // addRaises adds the raises of the next less specific level.
-func (v *Verdict) addRaises(level levels.Level, raises []schema.ConfigRaise) {
+func (v *Verdict) addRaises(level sources.Source, raises []schema.ConfigRaise) {
 	for _, r := range raises {
 		v.Raises = append(v.Raises, Raise{r, level})
 	}
@@ -29,13 +29,13 @@ func (v *Verdict) dropIdleRaises() {
 	v.Raises = slices.DeleteFunc(v.Raises, func(r Raise) bool {
 		return !slices.ContainsFunc(v.Limits, func(l Limit) bool {
 			_, raised := r.Of(l.ConfigLimit)
-			return raised && rank(r.Level) <= rank(l.Level)
+			return raised && rank(r.Source) <= rank(l.Source)
 		})
 	})
 }
 
 // rank orders the levels, the most specific first.
-func rank(level levels.Level) int {
+func rank(level sources.Source) int {
 	layers := new(Items).layers()
 	return slices.IndexFunc(layers[:], func(l layer) bool { return l.level == level })
 }

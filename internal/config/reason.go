@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/dynalimit/dynalimit/fault"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // Invalid is the reason for refusing a configuration, or a call under it.
@@ -23,7 +23,7 @@ func (e *Invalid) Error() string { return "invalid " + e.Field + ": " + e.Reason
 var ErrOutOfTime = errors.New("no answer within Options.Timeout")
 
 // StoredField names the stored limits of a level in errors.
-func StoredField(level levels.Level) string { return "stored limits of level " + string(level) }
+func StoredField(level sources.Source) string { return "stored limits of level " + string(level) }
 
 // isAnswer reports whether the error of a read means that the table, or an item of it, cannot be used.
 func isAnswer(err error) bool {

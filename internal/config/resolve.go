@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // Verdict is the resolved configuration of the items.
 type Verdict struct {
 	// Level is the most specific level that has a list or is unlimited; empty if no level is either.
-	Level levels.Level
+	Source sources.Source
 	// Limits are the limits in force, sorted by name. They may be empty.
 	Limits []Limit
 	// Unlimited means that no limit applies: the walk came to a level that is unlimited, or every limit was
@@ -21,16 +21,16 @@ type Verdict struct {
 	Unlimited bool
 	// Counted is the most specific level that is unlimited and counted, if any. Limits of less specific
 	// levels are in shadow.
-	Counted levels.Level
+	Counted sources.Source
 	// Blocked is the most specific level with a block that no level lifts, if any. It applies under every
 	// level that won.
-	Blocked levels.Level
+	Blocked sources.Source
 	// Admitted is the most specific level that lifts a block with exceptions, if any.
-	Admitted levels.Level
-	// Policy is the outage policy of PolicyLevel, the most specific level that has one. Both are empty
+	Admitted sources.Source
+	// Policy is the outage policy of PolicySource, the most specific level that has one. Both are empty
 	// without a policy.
-	Policy      string
-	PolicyLevel levels.Level
+	Policy       string
+	PolicySource sources.Source
 	// SystemPolicy is the outage policy of the system's item alone.
 	SystemPolicy string
 	// Groups are the groups of the resource, sorted. They do not depend on the level that won.
@@ -50,7 +50,7 @@ type Verdict struct {
 type Limit struct {
 	schema.ConfigLimit
 	// Level is the level that stores the limit.
-	Level levels.Level
+	Source sources.Source
 	// Counted means that it is in shadow because a more specific level is unlimited and counted.
 	Counted bool
 }
@@ -60,18 +60,18 @@ type Hidden struct {
 	// Name is the name of the limit.
 	Name string
 	// Level is the most specific level that has it.
-	Level levels.Level
+	Source sources.Source
 }
 
 // Malformed is the error of an item that cannot be decoded, so that its limits are unknown.
 type Malformed struct {
 	// Level is the level of the item.
-	Level levels.Level
+	Source sources.Source
 	// Err is the decoding error.
 	Err error
 }
 
-func (e *Malformed) Error() string { return fmt.Sprintf("level %s: %v", e.Level, e.Err) }
+func (e *Malformed) Error() string { return fmt.Sprintf("level %s: %v", e.Source, e.Err) }
 
 // Unwrap returns the decoding error.
 func (e *Malformed) Unwrap() error { return e.Err }
@@ -83,7 +83,7 @@ func (e *Malformed) Unwrap() error { return e.Err }
 // fails with *Malformed if it cannot decode an item on the walk, or the marks of any item.
 func Resolve(items Items) (Verdict, error) {
 	var v Verdict
-	var admits levels.Level // the most specific level that admits
+	var admits sources.Source // the most specific level that admits
 	ended := false
 	for _, l := range items.layers() {
 		if l.item == nil { // nearly all
@@ -109,7 +109,7 @@ func Resolve(items Items) (Verdict, error) {
 			return Verdict{}, err
 		}
 	}
-	if v.Level != "" && len(v.Limits) == 0 { // each was lifted by name
+	if v.Source != "" && len(v.Limits) == 0 { // each was lifted by name
 		v.Unlimited = true
 	}
 	if len(v.Raises) > 0 {
@@ -120,15 +120,15 @@ func Resolve(items Items) (Verdict, error) {
 
 // takeMarks takes the policy of a level unless a more specific one has a policy, and the groups of a
 // resource.
-func (v *Verdict) takeMarks(level levels.Level, marks schema.Marks) {
+func (v *Verdict) takeMarks(level sources.Source, marks schema.Marks) {
 	policy := known(marks.OnUnavailable)
 	if v.Policy == "" && policy != "" {
-		v.Policy, v.PolicyLevel = policy, level
+		v.Policy, v.PolicySource = policy, level
 	}
 	switch level { //nolint:exhaustive // the others have nothing of their own
-	case levels.System:
+	case sources.System:
 		v.SystemPolicy = policy
-	case levels.Resource:
+	case sources.Resource:
 		v.Groups = marks.Groups
 	}
 }
@@ -143,8 +143,8 @@ func (v *Verdict) offer(l layer, marks schema.Marks) (ended bool, err error) {
 		}
 		v.addRaises(l.level, raises)
 		if marks.Unlimited {
-			v.Unlimited = v.Unlimited || v.Level == ""
-			v.Level = cmp.Or(v.Level, l.level)
+			v.Unlimited = v.Unlimited || v.Source == ""
+			v.Source = cmp.Or(v.Source, l.level)
 		}
 		if marks.Counted {
 			v.Counted = cmp.Or(v.Counted, l.level)
@@ -159,7 +159,7 @@ func (v *Verdict) offer(l layer, marks schema.Marks) (ended bool, err error) {
 		return false, &Malformed{l.level, err}
 	}
 	v.addRaises(l.level, item.Raises)
-	v.Level = cmp.Or(v.Level, l.level)
+	v.Source = cmp.Or(v.Source, l.level)
 	lifted := v.Lifted
 	for _, limit := range item.Limits {
 		if !v.has(limit.Name) && !isNamed(lifted, limit.Name) {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // said is what one level says, in the words of the table of precedence.
@@ -36,9 +36,9 @@ func (s *said) item() schema.Item {
 }
 
 // order is the table of precedence, the most specific level first.
-var order = []levels.Level{"entity", "entity_default", "plan", "plan_default", "resource", "system"}
+var order = []sources.Source{"entity", "entity_default", "plan", "plan_default", "resource", "system"}
 
-func itemsOf(by map[levels.Level]*said) Items {
+func itemsOf(by map[sources.Source]*said) Items {
 	return Items{
 		Entity: by["entity"].item(), EntityDefault: by["entity_default"].item(),
 		Plan: by["plan"].item(), PlanDefault: by["plan_default"].item(),
@@ -48,10 +48,10 @@ func itemsOf(by map[levels.Level]*said) Items {
 
 // model is what the levels mean, read off the table one question at a time: for each name the most
 // specific level on the walk that speaks of it decides.
-func model(by map[levels.Level]*said) (v Verdict) {
-	var walk, past []levels.Level
+func model(by map[sources.Source]*said) (v Verdict) {
+	var walk, past []sources.Source
 	ended, unlimited := false, false
-	shadowed := map[levels.Level]bool{} // behind a level that is counted
+	shadowed := map[sources.Source]bool{} // behind a level that is counted
 	for _, level := range order {
 		l := by[level]
 		list := l != nil && len(l.names)+len(l.lifts) > 0
@@ -63,16 +63,16 @@ func model(by map[levels.Level]*said) (v Verdict) {
 			walk, ended = append(walk, level), !l.extends
 		case l != nil && l.unlimited:
 			ended, unlimited = !l.counted, true
-			if v.Level == "" && len(walk) == 0 {
-				v.Level, v.Unlimited = level, true
+			if v.Source == "" && len(walk) == 0 {
+				v.Source, v.Unlimited = level, true
 			}
 			if l.counted && v.Counted == "" {
 				v.Counted = level
 			}
 		}
 	}
-	if len(walk) > 0 && v.Level == "" {
-		v.Level = walk[0]
+	if len(walk) > 0 && v.Source == "" {
+		v.Source = walk[0]
 	}
 	for _, name := range []string{"rpm", "tpd", "tpm"} {
 		spoken := false
@@ -101,7 +101,7 @@ func model(by map[levels.Level]*said) (v Verdict) {
 	}
 	for i := len(order) - 1; i >= 0; i-- { // the last one to say it is the most specific
 		l := by[order[i]]
-		admits := slices.IndexFunc(order[:i], func(more levels.Level) bool { return by[more] != nil && by[more].admit })
+		admits := slices.IndexFunc(order[:i], func(more sources.Source) bool { return by[more] != nil && by[more].admit })
 		if l != nil && (l.blocked || l.except && admits < 0) {
 			v.Blocked = order[i]
 		}
@@ -109,7 +109,7 @@ func model(by map[levels.Level]*said) (v Verdict) {
 			v.Admitted = order[admits]
 		}
 		if l != nil && (l.policy == "allow" || l.policy == "block" || l.policy == "local") {
-			v.Policy, v.PolicyLevel = l.policy, order[i]
+			v.Policy, v.PolicySource = l.policy, order[i]
 		}
 	}
 	if l := by["system"]; l != nil && l.policy != "later" {
@@ -120,7 +120,7 @@ func model(by map[levels.Level]*said) (v Verdict) {
 
 func TestResolveIsTheTableOfPrecedence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		by := map[levels.Level]*said{}
+		by := map[sources.Source]*said{}
 		for _, level := range order {
 			if !rapid.Bool().Draw(t, string(level)) {
 				continue
@@ -133,7 +133,7 @@ func TestResolveIsTheTableOfPrecedence(t *testing.T) {
 				policy:    rapid.SampledFrom([]string{"", "", "allow", "block", "local", "later"}).Draw(t, "policy"),
 			}
 			l.counted = l.unlimited && rapid.Bool().Draw(t, "counted")
-			l.extends = level != levels.System && rapid.Bool().Draw(t, "extends")
+			l.extends = level != sources.System && rapid.Bool().Draw(t, "extends")
 			for _, name := range []string{"rpm", "tpd", "tpm"} {
 				switch rapid.IntRange(0, 8).Draw(t, name) {
 				case 0, 1, 2:
@@ -156,52 +156,52 @@ func TestResolveExamples(t *testing.T) {
 	rpm := &said{names: []string{"rpm"}}
 	for _, test := range []struct {
 		name   string
-		levels map[levels.Level]*said
+		levels map[sources.Source]*said
 		want   Verdict
 	}{
 		{"nothing", nil, Verdict{}},
 		{
 			"a plan before the resource",
-			map[levels.Level]*said{levels.Plan: rpm, levels.Resource: {names: []string{"tpm"}}},
-			Verdict{Level: levels.Plan, Hidden: []Hidden{{"tpm", levels.Resource}}},
+			map[sources.Source]*said{sources.Plan: rpm, sources.Resource: {names: []string{"tpm"}}},
+			Verdict{Source: sources.Plan, Hidden: []Hidden{{"tpm", sources.Resource}}},
 		},
 		{
 			"a plan's default hides the resource's limits",
-			map[levels.Level]*said{levels.PlanDefault: rpm, levels.Resource: {names: []string{"rpm", "tpm"}}, levels.System: {names: []string{"tpm"}}},
-			Verdict{Level: levels.PlanDefault, Hidden: []Hidden{{"tpm", levels.Resource}}},
+			map[sources.Source]*said{sources.PlanDefault: rpm, sources.Resource: {names: []string{"rpm", "tpm"}}, sources.System: {names: []string{"tpm"}}},
+			Verdict{Source: sources.PlanDefault, Hidden: []Hidden{{"tpm", sources.Resource}}},
 		},
 		{
 			"an unlimited entity",
-			map[levels.Level]*said{levels.EntityDefault: {unlimited: true}, levels.System: rpm},
-			Verdict{Level: levels.EntityDefault, Unlimited: true, Hidden: []Hidden{{"rpm", levels.System}}},
+			map[sources.Source]*said{sources.EntityDefault: {unlimited: true}, sources.System: rpm},
+			Verdict{Source: sources.EntityDefault, Unlimited: true, Hidden: []Hidden{{"rpm", sources.System}}},
 		},
 		{
 			"a block does not end the walk",
-			map[levels.Level]*said{levels.EntityDefault: {names: []string{"rpm"}, extends: true}, levels.Resource: {names: []string{"tpm"}, blocked: true, extends: true}, levels.System: rpm},
-			Verdict{Level: levels.EntityDefault, Blocked: levels.Resource},
+			map[sources.Source]*said{sources.EntityDefault: {names: []string{"rpm"}, extends: true}, sources.Resource: {names: []string{"tpm"}, blocked: true, extends: true}, sources.System: rpm},
+			Verdict{Source: sources.EntityDefault, Blocked: sources.Resource},
 		},
 		{
 			"every limit is lifted by name",
-			map[levels.Level]*said{levels.Entity: {lifts: []string{"rpm"}, extends: true}, levels.System: rpm},
-			Verdict{Level: levels.Entity, Unlimited: true, Lifted: []Hidden{{"rpm", levels.Entity}}},
+			map[sources.Source]*said{sources.Entity: {lifts: []string{"rpm"}, extends: true}, sources.System: rpm},
+			Verdict{Source: sources.Entity, Unlimited: true, Lifted: []Hidden{{"rpm", sources.Entity}}},
 		},
-		{"limits beside the mark count", map[levels.Level]*said{levels.Entity: {unlimited: true, names: []string{"rpm"}}}, Verdict{Level: levels.Entity}},
-		{"unlimited further down", map[levels.Level]*said{levels.Entity: rpm, levels.System: {unlimited: true}}, Verdict{Level: levels.Entity}},
+		{"limits beside the mark count", map[sources.Source]*said{sources.Entity: {unlimited: true, names: []string{"rpm"}}}, Verdict{Source: sources.Entity}},
+		{"unlimited further down", map[sources.Source]*said{sources.Entity: rpm, sources.System: {unlimited: true}}, Verdict{Source: sources.Entity}},
 		{
 			"a block below an unlimited level",
-			map[levels.Level]*said{levels.Entity: {unlimited: true}, levels.System: {blocked: true}},
-			Verdict{Level: levels.Entity, Unlimited: true, Blocked: levels.System},
+			map[sources.Source]*said{sources.Entity: {unlimited: true}, sources.System: {blocked: true}},
+			Verdict{Source: sources.Entity, Unlimited: true, Blocked: sources.System},
 		},
-		{"the most specific block", map[levels.Level]*said{levels.Plan: {blocked: true}, levels.Resource: {blocked: true}}, Verdict{Blocked: levels.Plan}},
+		{"the most specific block", map[sources.Source]*said{sources.Plan: {blocked: true}, sources.Resource: {blocked: true}}, Verdict{Blocked: sources.Plan}},
 		{
 			"a policy without limits",
-			map[levels.Level]*said{levels.Entity: {policy: "local"}, levels.System: {policy: "allow"}},
-			Verdict{Policy: "local", PolicyLevel: levels.Entity, SystemPolicy: "allow"},
+			map[sources.Source]*said{sources.Entity: {policy: "local"}, sources.System: {policy: "allow"}},
+			Verdict{Policy: "local", PolicySource: sources.Entity, SystemPolicy: "allow"},
 		},
 		{
 			"a policy that nobody knows",
-			map[levels.Level]*said{levels.Entity: {policy: "later"}, levels.System: {policy: "allow"}},
-			Verdict{Policy: "allow", PolicyLevel: levels.System, SystemPolicy: "allow"},
+			map[sources.Source]*said{sources.Entity: {policy: "later"}, sources.System: {policy: "allow"}},
+			Verdict{Policy: "allow", PolicySource: sources.System, SystemPolicy: "allow"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -218,31 +218,31 @@ func TestResolveRefusesWhatItCannotRead(t *testing.T) {
 	_, err := Resolve(Items{Plan: half, System: good})
 	var wrong *Malformed
 	require.ErrorAs(t, err, &wrong)
-	assert.Equal(t, levels.Plan, wrong.Level)
+	assert.Equal(t, sources.Plan, wrong.Source)
 	assert.ErrorContains(t, errors.Unwrap(err), "l_rpm_rp")
 	_, err = Resolve(Items{Plan: good, System: half})
 	require.NoError(t, err, "what does not count does no harm")
 	_, err = Resolve(Items{Plan: good, System: schema.Item{"blocked": schema.String("yes")}})
 	require.ErrorAs(t, err, &wrong, "it may be a block")
-	assert.Equal(t, levels.System, wrong.Level)
+	assert.Equal(t, sources.System, wrong.Source)
 	_, err = Resolve(Items{Plan: good, System: schema.Item{"blocked": &types.AttributeValueMemberNULL{Value: true}}})
 	require.NoError(t, err)
 }
 
 func TestTextsOfEveryLevel(t *testing.T) {
-	for _, won := range append([]levels.Level{levels.Override, levels.Options}, order...) {
+	for _, won := range append([]sources.Source{sources.Override, sources.Options}, order...) {
 		unknown, _ := Unknown(won)
 		assert.Contains(t, unknown, "add the limit", won)
-		if won != levels.Override {
+		if won != sources.Override {
 			assert.Contains(t, unknown, "level "+string(won))
 		}
-		hidden, _ := NotInForce(levels.Entity, won)
+		hidden, _ := NotInForce(sources.Entity, won)
 		assert.Contains(t, hidden, "level "+string(won))
 	}
-	_, fix := Unknown(levels.Plan)
+	_, fix := Unknown(sources.Plan)
 	assert.Equal(t, fault.SetPlanLimits, fix)
-	hidden, fix := NotInForce(levels.PlanDefault, levels.System)
+	hidden, fix := NotInForce(sources.PlanDefault, sources.System)
 	assert.Equal(t, fault.SetPlanLimits, fix)
 	assert.Contains(t, hidden, "the plan's default list (level plan_default) won and hides the system's list (level system)")
-	assert.True(t, levels.Plan.OfPlan() && levels.PlanDefault.OfPlan() && !levels.Entity.OfPlan())
+	assert.True(t, sources.Plan.OfPlan() && sources.PlanDefault.OfPlan() && !sources.Entity.OfPlan())
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // Resolved is the configuration of an entity on a resource. It is never changed once built.
@@ -88,8 +88,8 @@ func (s *kinds) resolve(items *levelItems) (*Resolved, error) {
 	cfg := &Resolved{
 		ParentID: record.ParentID, ReadAt: items.readAt, Tick: items.tick,
 		Kind: s.share(answers{
-			Level: v.Level, Blocked: v.Blocked, Plan: record.Plan, OnUnavailable: v.Policy, SystemPolicy: v.SystemPolicy,
-			Permanent: slices.ContainsFunc(v.Limits, func(l Limit) bool { return l.Level.OfEntity() }),
+			Source: v.Source, Blocked: v.Blocked, Plan: record.Plan, OnUnavailable: v.Policy, SystemPolicy: v.SystemPolicy,
+			Permanent: slices.ContainsFunc(v.Limits, func(l Limit) bool { return l.Source.OfEntity() }),
 			Unlimited: v.Unlimited, Counted: v.Counted != "",
 			Cascade: record.Cascade, Detached: record.Detached, SaysParent: !record.Deleting && (record.ParentID != "" || record.Detached),
 			Record: has, Recorded: has || items.Entity != nil || items.EntityDefault != nil, Group: items.group,
@@ -110,11 +110,11 @@ func (s *kinds) resolve(items *levelItems) (*Resolved, error) {
 
 // compile makes the bucket's configuration from the limits in force. given means that the call gave the plan.
 func (v *Verdict) compile(of *Resolved, given bool) *plan.Config {
-	c := Compile(storedOf(v.Limits), v.Level, of.Permanent, of.ReadAt, of.Tick)
+	c := Compile(storedOf(v.Limits), v.Source, of.Permanent, of.ReadAt, of.Tick)
 	c.Group = of.Group
 	counted := uint32(0)
 	for i, l := range v.Limits {
-		c.Limits[i].Level = string(l.Level)
+		c.Limits[i].Source = string(l.Source)
 		counted |= bit(l.Counted, i)
 	}
 	if v.Unlimited { // a call may name any limit
@@ -131,12 +131,12 @@ func (v *Verdict) compile(of *Resolved, given bool) *plan.Config {
 
 // origin returns the origin of limits, some of which are lifted or hidden.
 func (v *Verdict) origin() *plan.Origin {
-	origin := &plan.Origin{Level: string(v.Level)}
+	origin := &plan.Origin{Source: string(v.Source)}
 	for _, h := range v.Lifted {
 		origin.Lifted = append(origin.Lifted, h.Name)
 	}
 	for _, h := range v.Hidden {
-		origin.Hidden = append(origin.Hidden, plan.Hidden{Name: h.Name, Level: string(h.Level)})
+		origin.Hidden = append(origin.Hidden, plan.Hidden{Name: h.Name, Source: string(h.Source)})
 	}
 	return origin
 }
@@ -160,12 +160,12 @@ func (i *levelItems) verdict() (Verdict, error) {
 		if _, unknown := errors.AsType[*schema.UnknownKind](err); unknown {
 			return v, err
 		}
-		return v, &Invalid{Field: StoredField(wrong.Level), Reason: fmt.Sprintf("cannot be read: %v; set them again", wrong.Err)}
+		return v, &Invalid{Field: StoredField(wrong.Source), Reason: fmt.Sprintf("cannot be read: %v; set them again", wrong.Err)}
 	}
 	if len(v.Limits) > schema.MaxLimits {
 		var names []string
 		for _, l := range v.Limits {
-			names = append(names, l.Name+" of "+string(l.Level))
+			names = append(names, l.Name+" of "+string(l.Source))
 		}
 		return v, &Invalid{Field: "stored limits", Reason: fmt.Sprintf("of a level and of those that it extends are %d, %s; a bucket has at most %d: remove some of them", len(v.Limits), strings.Join(names, ", "), schema.MaxLimits)}
 	}
@@ -173,7 +173,7 @@ func (i *levelItems) verdict() (Verdict, error) {
 		l := &v.Limits[k]
 		checked, at, reason := schema.CheckLimits([]schema.ConfigLimit{l.ConfigLimit})
 		if reason != "" {
-			return v, &Invalid{Field: StoredField(l.Level) + at, Reason: reason}
+			return v, &Invalid{Field: StoredField(l.Source) + at, Reason: reason}
 		}
 		l.ConfigLimit = checked[0]
 	}
@@ -197,7 +197,7 @@ func (c *Resolved) parentConfig() *plan.Config {
 			}
 		}
 		for i := range known.Limits {
-			if !levels.Level(known.Limits[i].Level).IsOwn() {
+			if !sources.Source(known.Limits[i].Source).IsOwn() {
 				known.Uncharged |= 1 << i
 			}
 		}

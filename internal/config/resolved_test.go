@@ -11,7 +11,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // configItem is a stored configuration with one limit a minute per name.
@@ -44,15 +44,15 @@ func TestResolveConfigFirstLevelWins(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		items     Items
-		level     levels.Level
+		level     sources.Source
 		permanent bool
 		limits    map[string]int64
 		policy    string
 	}{
-		{"entity", all, levels.Entity, true, rpm(1), "allow"},
-		{"entity default", without(func(i *Items) { i.Entity = nil }), levels.EntityDefault, true, rpm(2), "allow"},
-		{"an item without limits is passed over", without(func(i *Items) { i.Entity, i.EntityDefault = empty, empty }), levels.Resource, false, rpm(3), "allow"},
-		{"system", Items{System: all.System}, levels.System, false, map[string]int64{"rpm": 4, "tpm": 5}, "allow"},
+		{"entity", all, sources.Entity, true, rpm(1), "allow"},
+		{"entity default", without(func(i *Items) { i.Entity = nil }), sources.EntityDefault, true, rpm(2), "allow"},
+		{"an item without limits is passed over", without(func(i *Items) { i.Entity, i.EntityDefault = empty, empty }), sources.Resource, false, rpm(3), "allow"},
+		{"system", Items{System: all.System}, sources.System, false, map[string]int64{"rpm": 4, "tpm": 5}, "allow"},
 		{"a policy alone", Items{System: configItem("block", nil)}, "", false, nil, "block"},
 		{"a policy nobody knows", Items{System: configItem("explode", nil)}, "", false, nil, ""},
 		{"nothing", Items{}, "", false, nil, ""},
@@ -60,7 +60,7 @@ func TestResolveConfigFirstLevelWins(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := new(kinds).resolve(&levelItems{Items: test.items})
 			require.NoError(t, err)
-			assert.Equal(t, test.level, got.Level)
+			assert.Equal(t, test.level, got.Source)
 			assert.Equal(t, test.permanent, got.Permanent)
 			var want *plan.Config
 			if test.limits != nil {

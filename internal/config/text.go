@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/dynalimit/dynalimit/fault"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // words are the texts about a level for users.
@@ -13,31 +13,31 @@ type words struct {
 	set         fault.Fix // empty for a level of the program's own
 }
 
-var texts = map[levels.Level]words{
-	levels.Entity: {
+var texts = map[sources.Source]words{
+	sources.Entity: {
 		"the entity's own list for this resource (level entity)",
 		"its default list and those of its plan, the resource and the system", fault.SetEntityLimits,
 	},
-	levels.EntityDefault: {
+	sources.EntityDefault: {
 		"the entity's default list (level entity_default)",
 		"those of its plan, the resource and the system", fault.SetEntityLimits,
 	},
-	levels.Plan: {
+	sources.Plan: {
 		"the plan's list for this resource (level plan)",
 		"the plan's default list and those of the resource and the system", fault.SetPlanLimits,
 	},
-	levels.PlanDefault: {
+	sources.PlanDefault: {
 		"the plan's default list (level plan_default)",
 		"those of the resource and the system", fault.SetPlanLimits,
 	},
-	levels.Resource: {"the resource's list (level resource)", "the system's", fault.SetResourceLimits},
-	levels.System:   {"the system's list (level system)", "", fault.SetSystemLimits},
-	levels.Options:  {"Options.Limits (level options)", "", ""},
-	levels.Override: {"the list of WithLimits (level override)", "", ""},
+	sources.Resource: {"the resource's list (level resource)", "the system's", fault.SetResourceLimits},
+	sources.System:   {"the system's list (level system)", "", fault.SetSystemLimits},
+	sources.Options:  {"Options.Limits (level options)", "", ""},
+	sources.Override: {"the list of WithLimits (level override)", "", ""},
 }
 
 // Unknown returns the reason and the remedy for a limit that no level has, given the level that won.
-func Unknown(won levels.Level) (string, fault.Fix) {
+func Unknown(won sources.Source) (string, fault.Fix) {
 	w := texts[won]
 	switch {
 	case w.list == "":
@@ -50,7 +50,7 @@ func Unknown(won levels.Level) (string, fault.Fix) {
 
 // NotInForce returns the reason and the remedy for a limit that a less specific level has, but that is not in
 // force because of the level that won.
-func NotInForce(won, hidden levels.Level) (string, fault.Fix) {
+func NotInForce(won, hidden sources.Source) (string, fault.Fix) {
 	w := texts[won]
 	return fmt.Sprintf("%s won and hides %s, which has it, because lists are not merged: leave the name out, or add the limit (with a large burst if it is not to limit there) to the list that won",
 		w.list, texts[hidden].list), w.set

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // A call may name only limits that some level has.
@@ -66,11 +66,11 @@ func (f *Fallback) UnknownLimit(n *Named, name string) *Invalid {
 	}
 	why, fix := Unknown(wonBy(n.Buckets[0].Config))
 	if f.Replaced(n, name) {
-		why, fix = NotInForce(wonBy(n.Buckets[0].Config), levels.Options)
+		why, fix = NotInForce(wonBy(n.Buckets[0].Config), sources.Options)
 	}
 	for _, b := range n.Buckets {
 		if h := hiddenIn(b.Config, name); h != nil {
-			why, fix = NotInForce(wonBy(b.Config), levels.Level(h.Level))
+			why, fix = NotInForce(wonBy(b.Config), sources.Source(h.Source))
 			break
 		}
 	}
@@ -103,7 +103,7 @@ func (n *Named) charged() []string {
 }
 
 // wonBy returns the most specific level with limits in a configuration, apart from WithLimits.
-func wonBy(cfg *plan.Config) levels.Level { return levels.Level(cfg.From().Level) }
+func wonBy(cfg *plan.Config) sources.Source { return sources.Source(cfg.From().Source) }
 
 // hiddenIn returns the hidden limit of a configuration with that name. It returns nil if the limit is in
 // force, or if no level has it.

@@ -13,7 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 var (
@@ -51,7 +51,7 @@ type Config struct {
 	Fingerprint string
 	// Limits is a []dynalimit.Limit, and OnUnavailable a dynalimit.UnavailablePolicy.
 	Limits, OnUnavailable any
-	Level                 levels.Level
+	Source                sources.Source
 	ParentID              string
 	Cascade               bool
 	ReadAt                int64

@@ -54,7 +54,7 @@ func (w *worker) returned(l *grant) {
 func (w *worker) change(l *grant) {
 	switch p := w.r.Float64(); {
 	case p < .4:
-		d := w.deltas(l.Consumed())
+		d := w.deltas(l.Used())
 		if err := w.adjust(l, d); errors.Is(err, dynalimit.ErrUnconfirmed) && w.r.IntN(2) == 0 {
 			w.afterUnknown(l, d)
 		}
@@ -104,7 +104,7 @@ func (w *worker) consume(l *grant) {
 func (w *worker) settle(l *grant) {
 	ctx, cancel := w.context()
 	defer cancel()
-	ctx, actual := l.stake.on(ctx), w.actuals(l.Consumed())
+	ctx, actual := l.stake.on(ctx), w.actuals(l.Used())
 	if w.r.IntN(2) == 0 {
 		w.recordEnd(l, l.SettleSoon(ctx, actual, func(err error) { w.checkFailure(l, err) }))
 		return
@@ -128,7 +128,7 @@ func (w *worker) endAtOnce(l *grant) {
 		group.Go(func() {
 			switch own.r.IntN(4) {
 			case 0:
-				_ = own.adjust(l, own.deltas(l.Consumed()))
+				_ = own.adjust(l, own.deltas(l.Used()))
 			case 1:
 				own.settle(l)
 			default:
@@ -142,7 +142,7 @@ func (w *worker) endAtOnce(l *grant) {
 // changeEnded calls a lease that has ended. Rollback and Settle must do nothing, the others must return an
 // error.
 func (w *worker) changeEnded(l *grant) {
-	ctx, held := l.stake.on(w.h.t.Context()), l.Consumed()
+	ctx, held := l.stake.on(w.h.t.Context()), l.Used()
 	var err, want error
 	switch w.r.IntN(4) {
 	case 0:

@@ -46,7 +46,7 @@ func (h *history) honest(j *judge) {
 }
 
 // held reports whether a quota is full of open calls. Its wait is then an estimate.
-func held(s dynalimit.LimitStatus) bool { return s.Held }
+func held(s dynalimit.LimitStatus) bool { return s.ByEstimates }
 
 // informed returns a limiter that has just read the buckets, so that its calls decide at once.
 func (h *history) informed(entity string) *dynalimit.RateLimiter {

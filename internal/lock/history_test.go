@@ -172,11 +172,11 @@ func TestAHoldEndsBeforeTheLease(t *testing.T) {
 }
 
 func TestErrorsSayWhoAndUntilWhen(t *testing.T) {
-	held := &fault.HeldError{Name: "manifest", Holder: "ann", Until: noon}
+	held := &fault.LockedError{Name: "manifest", Holder: "ann", Until: noon}
 	assert.EqualError(t, held, `dynalimit: "manifest" is held by ann until 2026-01-02 12:00:00 UTC, unless it is renewed; try again then, or wait for it`)
-	assert.ErrorIs(t, held, fault.ErrHeld)
+	assert.ErrorIs(t, held, fault.ErrLocked)
 	assert.NotErrorIs(t, held, fault.ErrLost)
-	assert.ErrorContains(t, &fault.HeldError{}, "held by somebody")
+	assert.ErrorContains(t, &fault.LockedError{}, "held by somebody")
 	why := errors.New("down")
 	lost := &fault.LostError{Name: "manifest", Err: why}
 	assert.EqualError(t, lost, `dynalimit: no longer alone at "manifest": the hold could not be renewed in time: down; look at what was done, and begin again`)

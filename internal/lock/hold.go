@@ -23,7 +23,7 @@ var errSilence = errors.New("the table has not answered")
 // do ends, with a *fault.LostError as its cause, before another process can take the lease. The lease
 // is renewed meanwhile, and released afterwards. If the hold ended too early Do fails with
 // that error, also if do returns nil.
-func (l *Lock) Do(ctx context.Context, most time.Duration, told func(*fault.HeldError), do func(ctx context.Context) error) (err error) {
+func (l *Lock) Do(ctx context.Context, most time.Duration, told func(*fault.LockedError), do func(ctx context.Context) error) (err error) {
 	h := &holding{lock: l}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	defer h.cancel(nil)
@@ -59,12 +59,12 @@ type holding struct {
 }
 
 // wait takes the lease. It waits for another holder.
-func (h *holding) wait(most time.Duration, told func(*fault.HeldError)) error {
-	var held *fault.HeldError
+func (h *holding) wait(most time.Duration, told func(*fault.LockedError)) error {
+	var held *fault.LockedError
 	end := time.Now().Add(most) // not DynamoDB's time, which is learned meanwhile
 	for {
 		err := h.take()
-		last, ok := errors.AsType[*fault.HeldError](err)
+		last, ok := errors.AsType[*fault.LockedError](err)
 		switch {
 		case ok:
 			held = last

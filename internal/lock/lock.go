@@ -30,7 +30,7 @@ type Lock struct {
 	token string
 }
 
-// Take takes the lease. It fails with a *fault.HeldError while another process holds it. After an error
+// Take takes the lease. It fails with a *fault.LockedError while another process holds it. After an error
 // by which the lease may have been taken, call Release.
 func (l *Lock) Take(ctx context.Context) error {
 	if l.token == "" {
@@ -47,7 +47,7 @@ func (l *Lock) Take(ctx context.Context) error {
 		}
 		next, free := taken(stored, l.Holder, l.token, l.Now(), l.Hold)
 		if !free {
-			return table.Proposal{}, &fault.HeldError{Name: l.Name, Holder: stored.Holder, Until: freeAt(stored)}
+			return table.Proposal{}, &fault.LockedError{Name: l.Name, Holder: stored.Holder, Until: freeAt(stored)}
 		}
 		put := l.Table.Put(schema.EncodeLease(l.Key, next), schema.LeaseUnchanged(item))
 		return table.Proposal{Writes: []types.TransactWriteItem{put}}, nil

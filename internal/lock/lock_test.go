@@ -95,17 +95,17 @@ func TestOneOfTwoIsAlone(t *testing.T) {
 		began := time.Now()
 		err := r.lock("ann", 0).Do(t.Context(), 0, nil, func(ctx context.Context) error {
 			err := r.lock("ben", 0).Do(ctx, 0, nil, works(0))
-			held, ok := errors.AsType[*fault.HeldError](err)
+			held, ok := errors.AsType[*fault.LockedError](err)
 			if assert.True(t, ok, "%v", err) {
 				assert.Equal(t, "ann", held.Holder)
 				assert.True(t, began.Add(time.Minute+Margin).Equal(held.Until), held.Until)
 			}
 			looks := 0
-			err = r.lock("ben", 0).Do(ctx, 3*time.Second, func(e *fault.HeldError) {
+			err = r.lock("ben", 0).Do(ctx, 3*time.Second, func(e *fault.LockedError) {
 				looks++
 				assert.Equal(t, "ann", e.Holder)
 			}, works(0))
-			require.ErrorIs(t, err, fault.ErrHeld)
+			require.ErrorIs(t, err, fault.ErrLocked)
 			assert.Equal(t, 3, looks)
 			assert.Equal(t, 3*time.Second, time.Since(began))
 			return works(10 * time.Minute)(ctx)
@@ -135,7 +135,7 @@ func TestOneOfTwoTakersAtOnceWins(t *testing.T) {
 			first, last = last, first
 		}
 		require.NoError(t, first)
-		require.ErrorIs(t, last, fault.ErrHeld)
+		require.ErrorIs(t, last, fault.ErrLocked)
 	})
 }
 
@@ -150,7 +150,7 @@ func TestATakeSeesARenewal(t *testing.T) {
 		go func() { done <- r.lock("ben", 0).Take(r.ctx("ben")) }()
 		synctest.Wait()
 		require.NoError(t, ann.Renew(t.Context()))
-		require.ErrorIs(t, <-done, fault.ErrHeld)
+		require.ErrorIs(t, <-done, fault.ErrLocked)
 		assert.Equal(t, "ann", r.stored().Holder)
 	})
 }
@@ -168,7 +168,7 @@ func TestWhoeverWaitsIsNextAndStopsWithItsContext(t *testing.T) {
 		defer cancel()
 		err := r.lock("cid", 0).Do(ctx, time.Hour, nil, works(0))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, fault.ErrHeld)
+		require.ErrorIs(t, err, fault.ErrLocked)
 		require.NoError(t, r.lock("ben", 0).Do(t.Context(), time.Hour, nil, func(context.Context) error {
 			took := time.Since(began)
 			assert.GreaterOrEqual(t, took, 90*time.Second)
@@ -194,8 +194,8 @@ func TestWaitingIsNotByAClockThatSteps(t *testing.T) {
 			off := time.Duration(0)
 			ben.Now = func() time.Time { return time.Now().Add(off) }
 			began := time.Now()
-			err := ben.Do(t.Context(), 10*time.Second, func(*fault.HeldError) { off = step }, works(0))
-			require.ErrorIs(t, err, fault.ErrHeld)
+			err := ben.Do(t.Context(), 10*time.Second, func(*fault.LockedError) { off = step }, works(0))
+			require.ErrorIs(t, err, fault.ErrLocked)
 			assert.Equal(t, 10*time.Second, time.Since(began), step)
 			<-done
 		})

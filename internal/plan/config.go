@@ -52,7 +52,7 @@ type Limit struct {
 	Rate bucket.Rate
 	// Level names the level of configuration that the limit came from. It decides
 	// nothing.
-	Level string
+	Source string
 	// MaxDebt is the deepest debt from corrections, in millitokens; 0 for any debt.
 	MaxDebt int64
 }
@@ -70,7 +70,7 @@ type Origin struct {
 	// may give another plan for the same bucket: see Compare.
 	Given bool
 	// Level names the most specific level that the limits come from.
-	Level string
+	Source string
 	// Hidden are the limits of less specific levels of configuration that the level in force does not have.
 	Hidden []Hidden
 	// Lifted are the limits that a level takes away by name: a call may name them and pays nothing for them.
@@ -97,7 +97,7 @@ func (c *Config) ChangeOrigin(change func(*Origin)) {
 // Hidden is a limit that is not in force.
 type Hidden struct {
 	// Name is the limit's, and Level the level of configuration that has it.
-	Name, Level string
+	Name, Source string
 }
 
 // InShadow reports whether a limit is in shadow.

@@ -98,7 +98,7 @@ func (l ConfigLimit) check() (field, reason string) {
 	case l.IsQuota():
 		return l.checkQuota()
 	case l.Unit != "":
-		return "Unit", fmt.Sprintf("is money for %q, which is a token bucket; give money in a quota, for example with dynalimit.DailyMoney", l.Name)
+		return "Unit", fmt.Sprintf("is money for %q, which is a token bucket; give money in a quota, for example with dynalimit.DailyMoneyQuota", l.Name)
 	case l.Zone != "":
 		return "Zone", fmt.Sprintf("is %q for %q, which has no window; set Window, or leave the zone out", l.Zone, l.Name)
 	case l.RefillPeriod < time.Millisecond || l.RefillPeriod > LongestPeriod || l.RefillPeriod%time.Millisecond != 0:

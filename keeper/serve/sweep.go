@@ -19,7 +19,7 @@ func (s *Service) sweepAlone(ctx context.Context) {
 	for {
 		err := admin.New(s.parts.Repository).Alone(ctx, SweepLease, nil, s.sweepOften)
 		s.metrics.setLeading(false)
-		if ctx.Err() == nil && err != nil && !errors.Is(err, fault.ErrHeld) {
+		if ctx.Err() == nil && err != nil && !errors.Is(err, fault.ErrLocked) {
 			s.parts.Logger.ErrorContext(ctx, "keeper: sweep", "error", err)
 		}
 		if !waitFor(ctx, time.Duration(s.config.Aggregation.Every)) {

@@ -139,7 +139,7 @@ func TestCallersWithoutARecord(t *testing.T) {
 		status, _ := w.call(chatPath, chatBody)
 		assert.Equal(t, c.status, status, "%+v", c.caller)
 	}
-	refusing, err := dynalimit.New(w.limiter.Repo, &dynalimit.Options{Unrecorded: dynalimit.Refuse})
+	refusing, err := dynalimit.New(w.limiter.Repo, &dynalimit.Options{Unrecorded: dynalimit.RefuseUnrecorded})
 	require.NoError(t, err)
 	defer refusing.Close(t.Context())
 	guard, err := llm.New(&llm.Options{Limiter: refusing})

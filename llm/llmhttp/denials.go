@@ -17,7 +17,7 @@ import (
 func DenialOf(err error) (*llm.DeniedError, bool) { return findError[*llm.DeniedError](err) }
 
 // UnavailableOf finds the outage in the error that an SDK made of the answer: DynamoDB did not
-// answer and the policy is Block, the default for money. RetryIn of the result is
+// answer and the policy is Refuse, the default for money. RetryIn of the result is
 // the time until the next probe of DynamoDB. It is false for an error of the provider, a 503 too.
 func UnavailableOf(err error) (*dynalimit.UnavailableError, bool) {
 	return findError[*dynalimit.UnavailableError](err)

@@ -44,7 +44,7 @@ func TestPlacesHaveTheirPrice(t *testing.T) {
 // paid makes a call, which takes so much money and so many tokens.
 func paid(t *testing.T, prices llm.Prices, answer canned, path, body string, want dynalimit.Amounts) (status int) {
 	t.Helper()
-	usd := dynalimit.DailyMoney("usd", 1_000_000, "UTC")
+	usd := dynalimit.DailyMoneyQuota("usd", 1_000_000, "UTC")
 	usd.PerModel = true
 	limiter := dynalimittest.New(t, usd, dynalimit.PerMinute("tpm", 1_000_000))
 	guard, err := llm.New(&llm.Options{Limiter: limiter, Limits: map[string]llm.Measure{"usd": llm.Cost(prices), "tpm": llm.TotalTokens}})

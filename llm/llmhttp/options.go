@@ -20,7 +20,7 @@ type Options struct {
 	Models Models
 	// Identify returns the caller of a request. It overrides WithCaller. Its error, and a
 	// Caller without an Entity and an App, is answered with 401 for every request; so is a call of an
-	// entity without a record if dynalimit.Options.Unrecorded is Refuse. Defaults to nil:
+	// entity without a record if dynalimit.Options.Unrecorded is RefuseUnrecorded. Defaults to nil:
 	// the caller of the request's context. Without that, calls are answered with 401, and other
 	// requests have no caller.
 	Identify func(*http.Request) (Caller, error)

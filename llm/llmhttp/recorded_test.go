@@ -260,7 +260,7 @@ type bank struct {
 
 func newBank(t *testing.T, prices llm.Prices, o llmhttp.Options, answer http.RoundTripper) *bank {
 	t.Helper()
-	usd := dynalimit.DailyMoney("usd", 1_000_000_000_000, "UTC")
+	usd := dynalimit.DailyMoneyQuota("usd", 1_000_000_000_000, "UTC")
 	usd.PerModel = true
 	b := &bank{limiter: dynalimittest.New(t, usd), answer: answer}
 	guard, err := llm.New(&llm.Options{

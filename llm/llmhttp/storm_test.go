@@ -62,7 +62,7 @@ type (
 
 func drawStorm(t *rapid.T) storm {
 	s := storm{money: rapid.Bool().Draw(t, "money"), pool: rapid.Bool().Draw(t, "pool"), wait: drawn(t, "wait", 0, 3*time.Second), rpm: drawn[int64](t, "rpm", 5, 30), options: dynalimit.Options{
-		OnUnavailable: drawn(t, "policy", dynalimit.Block, dynalimit.Allow, dynalimit.Local),
+		OnUnavailable: drawn(t, "policy", dynalimit.Refuse, dynalimit.Allow, dynalimit.Local),
 		ChargeMode:    drawn(t, "cascade", dynalimit.ChargeParallel, dynalimit.ChargeTransaction),
 		Prefetch:      drawn(t, "prefetch", 0, time.Second),
 	}}
@@ -163,7 +163,7 @@ func (s storm) play(t *testing.T) *sky {
 	}
 	limits, measures := []dynalimit.Limit{dynalimit.PerMinute("rpm", s.rpm), dynalimit.PerMinute("tpm", 100*s.rpm)}, llm.DefaultLimits()
 	if s.money {
-		usd := dynalimit.DailyMoney("usd", 1_000*s.rpm, "UTC")
+		usd := dynalimit.DailyMoneyQuota("usd", 1_000*s.rpm, "UTC")
 		usd.PerModel = true
 		limits = append(limits, usd)
 		measures["usd"] = llm.Cost(prices.List{Calls: map[string]prices.CallPrice{"m": {Rates: prices.Rates{Input: 1_000_000, Output: 5_000_000}}}})

@@ -107,7 +107,7 @@ func newLimiter(ctx context.Context) (*dynalimit.RateLimiter, error) {
 		return nil, err
 	}
 	for entity, micros := range map[string]int64{"rich": 1_000_000_000, "broke": 1} {
-		money := dynalimit.DailyMoney("usd", micros, "UTC")
+		money := dynalimit.DailyMoneyQuota("usd", micros, "UTC")
 		money.PerModel = true
 		limits := []dynalimit.Limit{money, dynalimit.PerMinute("tpm", 10_000_000), dynalimit.PerMinute("rpm", 10_000)}
 		if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Entity: entity, Resource: resource}, limits); err != nil {

@@ -55,7 +55,7 @@ func worldOf(seed uint64) world {
 	r := rand.New(rand.NewPCG(seed, 1))
 	maybe := func(p float64) bool { return r.Float64() < p }
 	w := world{
-		policy: []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local}[r.IntN(3)], faults: maybe(.2),
+		policy: []dynalimit.UnavailablePolicy{dynalimit.Refuse, dynalimit.Allow, dynalimit.Local}[r.IntN(3)], faults: maybe(.2),
 		changes: maybe(.4), together: maybe(.4), waits: maybe(.4), shared: maybe(.3), cancels: maybe(.3),
 	}
 	if maybe(.6) {

@@ -451,7 +451,7 @@ func (o *oracle) ledger(leases []*held) {
 			switch _, shown := stands[entity+"|rpm"]; {
 			case shown:
 			case !o.changes:
-				used[entity+"|rpm"] += l.Consumed()["rpm"]
+				used[entity+"|rpm"] += l.Used()["rpm"]
 			case l.Degraded(): // or it had no such parent, or no such limit there, when it was told
 				more[entity+"|rpm"] += l.most
 			}
@@ -476,7 +476,7 @@ func (o *oracle) once(leases []*held) {
 	}
 	used, entities := int64(0), map[string]bool{}
 	for _, l := range leases {
-		used += l.Consumed()["rpm"]
+		used += l.Used()["rpm"]
 		for _, entity := range l.chain {
 			entities[entity] = true
 		}

@@ -136,7 +136,7 @@ func (h *history) change(r *rand.Rand) {
 	case 3:
 		err = h.setLimits(ctx, admin.Scope{Everyone: true, Resource: "gpt-4"}, h.otherLimits(r))
 	case 4:
-		policies := []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local}
+		policies := []dynalimit.UnavailablePolicy{dynalimit.Refuse, dynalimit.Allow, dynalimit.Local}
 		_, err = admin.New(h.operator).Limits.SetConfig(ctx, admin.Scope{Everyone: true}, admin.LimitConfig{Limits: h.otherLimits(r), OnUnavailable: policies[r.IntN(3)], Version: admin.AnyVersion})
 	default:
 		i := r.IntN(len(h.entities))
@@ -267,7 +267,7 @@ func (h *history) amend(r *rand.Rand) {
 	defer one.busy.Store(false)
 	ctx, cancel := h.context(r)
 	defer cancel()
-	before, consumed := one.stands(), one.Consumed()["rpm"]
+	before, consumed := one.stands(), one.Used()["rpm"]
 	var err error
 	switch r.IntN(5) {
 	case 0:
@@ -287,7 +287,7 @@ func (h *history) amend(r *rand.Rand) {
 	default:
 		err = h.oracle.corrected(one, consumed, func() error { return one.Rollback(ctx) })
 	}
-	one.most = max(one.most, one.Consumed()["rpm"])
+	one.most = max(one.most, one.Used()["rpm"])
 	h.heard(err)
 }
 

@@ -189,9 +189,9 @@ func Example_planAndTeam() {
 	_, err := a.Limits.SetConfig(ctx, admin.Scope{Everyone: true, Resource: "gpt-4.1"}, admin.LimitConfig{Groups: []string{"all"}})
 	err = errors.Join(err,
 		a.Limits.Set(ctx, admin.Scope{Plan: "free", Resource: "all"}, []dynalimit.Limit{
-			dynalimit.PerMinute("rpm", 1), dynalimit.PerMinute("tpm", 20_000), dynalimit.DailyMoney("usd", 1_000_000, zone), // $1 a day
+			dynalimit.PerMinute("rpm", 1), dynalimit.PerMinute("tpm", 20_000), dynalimit.DailyMoneyQuota("usd", dynalimit.Dollars(1), zone),
 		}),
-		a.Limits.Set(ctx, admin.Scope{Entity: "team-a", Resource: "all"}, []dynalimit.Limit{dynalimit.DailyMoney("usd", 50_000_000, zone)}),
+		a.Limits.Set(ctx, admin.Scope{Entity: "team-a", Resource: "all"}, []dynalimit.Limit{dynalimit.DailyMoneyQuota("usd", dynalimit.Dollars(50), zone)}),
 		a.Entities.Create(ctx, admin.Entity{ID: "team-a"}),
 		a.Entities.Create(ctx, admin.Entity{ID: "ann", ParentID: "team-a", Plan: "free"}),
 	)

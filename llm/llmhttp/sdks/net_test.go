@@ -46,7 +46,7 @@ func newTill(t *testing.T) *till {
 		Rates: rates(1), Sound: 3_000_000, Tools: map[string]int64{"web_search": 10_000, "file_search": 2_500, "mcp": 100, "web_fetch": 100, "code_interpreter": 100, "image_generation": 100, "shell": 100, "tool_search": 100},
 		Variants: []prices.CallRates{{Tier: "priority", Rates: rates(2)}, {Tier: "flex", Rates: rates(3)}, {Tier: "us", Rates: rates(4)}},
 	}
-	usd := dynalimit.DailyMoney("usd", 1_000_000_000_000, "UTC")
+	usd := dynalimit.DailyMoneyQuota("usd", 1_000_000_000_000, "UTC")
 	usd.PerModel = true
 	w := &till{T: t, kind: "application/json"}
 	guard, err := llm.New(&llm.Options{

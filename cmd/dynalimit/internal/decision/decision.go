@@ -10,7 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // Outcome is the decision about a call.
@@ -41,11 +41,11 @@ type Decision struct {
 	// Wait is the time until the call would be admitted. It is nil if the call would be
 	// admitted now or is blocked.
 	Wait *Wait `json:"wait,omitempty"`
-	// OnUnavailable is the outage policy. PolicyOf is the entity and PolicyLevel the level that
+	// OnUnavailable is the outage policy. PolicyOf is the entity and PolicySource the level that
 	// it comes from. Both are empty for a policy that a service passes to New.
 	OnUnavailable dynalimit.UnavailablePolicy `json:"on_unavailable,omitempty"`
 	PolicyOf      string                      `json:"policy_of,omitempty"`
-	PolicyLevel   levels.Level                `json:"policy_level,omitempty"`
+	PolicySource  sources.Source              `json:"policy_source,omitempty"`
 	// Chain is the entity and the charged parents, the entity first.
 	Chain []Link `json:"chain"`
 }
@@ -78,9 +78,9 @@ type Group struct {
 
 // Bucket is the limits of an entity on a resource or a group.
 type Bucket struct {
-	Level     levels.Level `json:"level,omitempty"`
-	Blocked   levels.Level `json:"blocked,omitempty"`
-	Unlimited bool         `json:"unlimited,omitempty"`
+	Source    sources.Source `json:"source,omitempty"`
+	Blocked   sources.Source `json:"blocked,omitempty"`
+	Unlimited bool           `json:"unlimited,omitempty"`
 	// Limits are the limits in force with their remaining tokens. It is empty if the call is
 	// blocked and nothing was read.
 	Limits []Limit `json:"limits"`
@@ -88,28 +88,28 @@ type Bucket struct {
 	Raised []dynalimit.RaisedLimit `json:"raised,omitempty"`
 	// Levels are the applicable levels, the most specific first. For a group they are only the
 	// levels of the group itself.
-	Levels []Level `json:"levels"`
+	Sources []Source `json:"sources"`
 }
 
 // PlanSays reports whether a level of the entity's plan is configured.
 func (l Link) PlanSays() bool {
-	says := func(one Level) bool { return one.Scope.Plan != "" && one.Config.Version != 0 }
-	return slices.ContainsFunc(l.Levels, says) || slices.ContainsFunc(l.Groups, func(g Group) bool { return slices.ContainsFunc(g.Levels, says) })
+	says := func(one Source) bool { return one.Scope.Plan != "" && one.Config.Version != 0 }
+	return slices.ContainsFunc(l.Sources, says) || slices.ContainsFunc(l.Groups, func(g Group) bool { return slices.ContainsFunc(g.Sources, says) })
 }
 
 // Says reports whether any level has limits, is unlimited, or blocks.
-func (b Bucket) Says() bool { return b.Level != "" || b.Blocked != "" }
+func (b Bucket) Says() bool { return b.Source != "" || b.Blocked != "" }
 
 // Limit is a limit in force.
 type Limit struct {
 	Limit     dynalimit.Limit `json:"limit"`
-	Level     levels.Level    `json:"level,omitempty"`
+	Source    sources.Source  `json:"source,omitempty"`
 	Asked     int64           `json:"asked,omitempty"`
 	Remaining int64           `json:"remaining"`
 	Denied    bool            `json:"denied,omitempty"`
-	// Shadowed means that the limit is in shadow and would otherwise deny the call.
-	Shadowed bool  `json:"shadowed,omitempty"`
-	Wait     *Wait `json:"wait,omitempty"`
+	// WouldDeny means that the limit is in shadow and would otherwise deny the call.
+	WouldDeny bool  `json:"would_deny,omitempty"`
+	Wait      *Wait `json:"wait,omitempty"`
 	// FullMS is the time until the bucket is full, in milliseconds.
 	FullMS int64 `json:"full_ms,omitempty"`
 	// WindowEnds is the end of a quota's window. It is nil for a token bucket.
@@ -117,14 +117,14 @@ type Limit struct {
 }
 
 // Level is a level of the configuration.
-type Level struct {
-	Level  levels.Level      `json:"level"`
+type Source struct {
+	Source sources.Source    `json:"source"`
 	Scope  admin.Scope       `json:"scope"`
 	Config admin.LimitConfig `json:"config,omitzero"`
 	// InForce is true if the level decides, with its limits or as unlimited.
 	InForce bool `json:"in_force,omitempty"`
 	// HiddenBy is the level that hides the limits of this one.
-	HiddenBy levels.Level `json:"hidden_by,omitempty"`
+	HiddenBy sources.Source `json:"hidden_by,omitempty"`
 }
 
 // AsksMoney reports whether the call asks for money.
@@ -203,7 +203,7 @@ func (d *Decision) addLink(ctx context.Context, repo *dynalimit.Repository, r dy
 	link := Link{EntityID: r.EntityID, Plan: r.Plan, Bucket: bucket}
 	says := bucket.Says()
 	for _, group := range r.Groups {
-		of, err := d.readBucket(ctx, repo, group, own, slices.DeleteFunc(LevelsOf(group.EntityID, group.Plan, group.Resource), func(l Level) bool { return l.Scope.Resource == "" }))
+		of, err := d.readBucket(ctx, repo, group, own, slices.DeleteFunc(LevelsOf(group.EntityID, group.Plan, group.Resource), func(l Source) bool { return l.Scope.Resource == "" }))
 		if err != nil {
 			return err
 		}
@@ -218,20 +218,20 @@ func (d *Decision) addLink(ctx context.Context, repo *dynalimit.Repository, r dy
 
 // readBucket returns a bucket of the chain with the applicable levels. It sets the outage policy
 // unless an earlier bucket has.
-func (d *Decision) readBucket(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, own bool, of []Level) (Bucket, error) {
+func (d *Decision) readBucket(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, own bool, of []Source) (Bucket, error) {
 	if len(d.Chain) > 0 && !r.Blocked.IsOwn() { // decided for the calling entity
 		r.Blocked = ""
 	}
 	if own {
-		of = slices.DeleteFunc(of, func(l Level) bool { return !l.Level.IsOwn() })
-		if !r.Level.IsOwn() {
-			r.Level, r.Unlimited = "", false
+		of = slices.DeleteFunc(of, func(l Source) bool { return !l.Source.IsOwn() })
+		if !r.Source.IsOwn() {
+			r.Source, r.Unlimited = "", false
 		}
 	}
-	if d.PolicyLevel == "" && r.PolicyLevel != "" {
-		d.PolicyLevel, d.PolicyOf, d.OnUnavailable = r.PolicyLevel, r.EntityID, r.OnUnavailable
+	if d.PolicySource == "" && r.PolicySource != "" {
+		d.PolicySource, d.PolicyOf, d.OnUnavailable = r.PolicySource, r.EntityID, r.OnUnavailable
 	}
-	return Bucket{Level: r.Level, Blocked: r.Blocked, Unlimited: r.Unlimited, Limits: []Limit{}, Raised: r.Raised, Levels: of}, readLevels(ctx, repo, r, of)
+	return Bucket{Source: r.Source, Blocked: r.Blocked, Unlimited: r.Unlimited, Limits: []Limit{}, Raised: r.Raised, Sources: of}, readLevels(ctx, repo, r, of)
 }
 
 // checkBuckets checks the buckets.
@@ -261,8 +261,8 @@ func (d *Decision) takeReport(r *dynalimit.Report) {
 	}
 	d.OnUnavailable = cmp.Or(d.OnUnavailable, r.OnUnavailable)
 	for _, s := range r.Statuses {
-		l := Limit{Limit: s.Limit, Level: s.Level, Asked: s.Requested, Remaining: s.Remaining, Denied: s.Exceeded, Shadowed: s.Shadowed, FullMS: s.Reset.Milliseconds()}
-		if s.Exceeded || s.Shadowed {
+		l := Limit{Limit: s.Limit, Source: s.Source, Asked: s.Requested, Remaining: s.Remaining, Denied: s.Exceeded, WouldDeny: s.WouldDeny, FullMS: s.Reset.Milliseconds()}
+		if s.Exceeded || s.WouldDeny {
 			l.Wait = d.newWait(s.RetryAfter)
 		}
 		if end, quota := notation.WindowAfter(s.Limit, d.At, 1); quota {
@@ -286,23 +286,23 @@ func (d *Decision) newWait(w time.Duration) *Wait {
 
 // LevelsOf returns the levels that apply to an entity, its plan ("" for none) and a resource,
 // the most specific first.
-func LevelsOf(entity, plan, resource string) []Level {
-	all := []Level{
-		{Level: levels.Entity, Scope: admin.Scope{Entity: entity, Resource: resource}},
-		{Level: levels.EntityDefault, Scope: admin.Scope{Entity: entity}},
+func LevelsOf(entity, plan, resource string) []Source {
+	all := []Source{
+		{Source: sources.Entity, Scope: admin.Scope{Entity: entity, Resource: resource}},
+		{Source: sources.EntityDefault, Scope: admin.Scope{Entity: entity}},
 	}
 	if plan != "" {
 		all = append(all,
-			Level{Level: levels.Plan, Scope: admin.Scope{Plan: plan, Resource: resource}},
-			Level{Level: levels.PlanDefault, Scope: admin.Scope{Plan: plan}})
+			Source{Source: sources.Plan, Scope: admin.Scope{Plan: plan, Resource: resource}},
+			Source{Source: sources.PlanDefault, Scope: admin.Scope{Plan: plan}})
 	}
 	return append(all,
-		Level{Level: levels.Resource, Scope: admin.Scope{Everyone: true, Resource: resource}},
-		Level{Level: levels.System, Scope: admin.Scope{Everyone: true}})
+		Source{Source: sources.Resource, Scope: admin.Scope{Everyone: true, Resource: resource}},
+		Source{Source: sources.System, Scope: admin.Scope{Everyone: true}})
 }
 
 // readLevels reads the configuration of levels and finds the one in force.
-func readLevels(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, all []Level) error {
+func readLevels(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, all []Source) error {
 	scopes := make([]admin.Scope, len(all))
 	for i := range all {
 		scopes[i] = all[i].Scope
@@ -314,9 +314,9 @@ func readLevels(ctx context.Context, repo *dynalimit.Repository, r dynalimit.Res
 	for i := range all {
 		l := &all[i]
 		l.Config = configs[i].Config
-		l.InForce = l.Level == r.Level || slices.Contains(r.From, l.Level)
+		l.InForce = l.Source == r.Source || slices.Contains(r.From, l.Source)
 		if !l.InForce && (len(l.Config.Limits) > 0 || l.Config.Unlimited) {
-			l.HiddenBy = r.Level
+			l.HiddenBy = r.Source
 		}
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 func TestTheFirstGroupAndQuotaAreTheTablesAdministrators(t *testing.T) {
 	inWorld(t, func(w world) {
 		whole, bound := roleOf(t, "Admin", ""), roleOf(t, "Admin", "eu")
-		for _, config := range []admin.LimitConfig{{Groups: []string{"all"}}, {Limits: []dynalimit.Limit{dynalimit.Daily("usd", 50, "")}, Only: true}} {
+		for _, config := range []admin.LimitConfig{{Groups: []string{"all"}}, {Limits: []dynalimit.Limit{dynalimit.DailyQuota("usd", 50, "")}, Only: true}} {
 			set := func(policy, namespace, resource string) (*guarded, error) {
 				r, g := w.open(policy, namespace)
 				config.Version = admin.AnyVersion

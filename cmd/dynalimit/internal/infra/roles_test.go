@@ -122,7 +122,7 @@ func (w world) serve(policy, namespace string) *guarded {
 		elapse(3 * time.Hour) // then a claim
 		w.correct(l, id, mode)
 	}
-	ofEntity := admin.LimitConfig{Limits: append(fewer, dynalimit.PerDay("tpd", 1000), dynalimit.Daily("rpd", 1000, "")), Version: admin.AnyVersion, Only: true}
+	ofEntity := admin.LimitConfig{Limits: append(fewer, dynalimit.PerDay("tpd", 1000), dynalimit.DailyQuota("rpd", 1000, "")), Version: admin.AnyVersion, Only: true}
 	require.NoError(w, only(admin.New(root).Limits.SetConfig(ctx, admin.Scope{Entity: entity}, ofEntity)))
 	elapse(time.Hour)
 	w.correct(l, entity, dynalimit.ChargeParallel) // with changed limits

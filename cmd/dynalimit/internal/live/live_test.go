@@ -16,7 +16,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -35,7 +35,7 @@ func bucket(entity, resource string, left, burst, taken int64) admin.Bucket {
 
 // quota is a bucket with a quota of each day in Los Angeles.
 func quota(left, n int64) admin.Bucket {
-	return admin.Bucket{EntityID: "key-1", Resource: "all", Limits: []dynalimit.LimitStatus{{Limit: dynalimit.Daily("usd", n, "America/Los_Angeles"), Remaining: left, Reset: 20 * time.Hour}}}
+	return admin.Bucket{EntityID: "key-1", Resource: "all", Limits: []dynalimit.LimitStatus{{Limit: dynalimit.DailyQuota("usd", n, "America/Los_Angeles"), Remaining: left, Reset: 20 * time.Hour}}}
 }
 
 func reading(at time.Time, buckets ...admin.Bucket) Reading {
@@ -106,7 +106,7 @@ func busy(width int) Screen {
 	r := reading(noon, bucket("key-1", "gpt-4", 10, 100, 150), bucket("key-2", "claude", -30, 60, 90),
 		bucket("a-key-with-a-very-long-name-that-fills-a-line-of-its-own", "gpt-4", 100, 100, 0), bucket("shut", "gpt-4", 100, 100, 0),
 		bucket("evil\x1b[2Jname\n", "gpt-4", 20, 100, 0), bucket("日本語", "gpt-4", 55, 100, 0))
-	r.Blocked = map[Key]levels.Level{{"shut", "gpt-4"}: levels.Entity}
+	r.Blocked = map[Key]sources.Source{{"shut", "gpt-4"}: sources.Entity}
 	rows, _ := Rows(r, before, dynalimit.Amounts{"rpm": 50})
 	Sort(rows, Fullest)
 	return Screen{

@@ -18,7 +18,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/decision"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // Reader reads the buckets of a view. Only one goroutine may use it at a time.
@@ -41,7 +41,7 @@ type Reader struct {
 	Now func() time.Time
 
 	// blocked are the blocks found for blockedOf at blockedAt.
-	blocked   map[Key]levels.Level
+	blocked   map[Key]sources.Source
 	money     map[rowKey]bool
 	blockedOf string
 	blockedAt time.Time
@@ -262,7 +262,7 @@ func (r *Reader) readMarks(ctx context.Context, of string, reading *Reading) err
 	if err != nil {
 		return err
 	}
-	r.blocked, r.money, r.blockedOf, r.blockedAt = map[Key]levels.Level{}, map[rowKey]bool{}, of, reading.At
+	r.blocked, r.money, r.blockedOf, r.blockedAt = map[Key]sources.Source{}, map[rowKey]bool{}, of, reading.At
 	admitted := map[Key]bool{} // by a more specific level
 	for i, c := range configs {
 		l := blocks[i]
@@ -295,7 +295,7 @@ func (r *Reader) readBlockers(ctx context.Context, keys []Key) ([]blockable, []a
 	var levels []blockable
 	for i, key := range keys {
 		for _, l := range decision.LevelsOf(key.Entity, entities[i].Plan, key.Resource) {
-			scopes, levels = append(scopes, l.Scope), append(levels, blockable{key, l.Level})
+			scopes, levels = append(scopes, l.Scope), append(levels, blockable{key, l.Source})
 		}
 	}
 	configs, err := r.Admin.Limits.GetConfigs(ctx, scopes)
@@ -318,7 +318,7 @@ func fullestKeys(reading Reading) []Key {
 // blockable is a level that could block a bucket's entity.
 type blockable struct {
 	key   Key
-	level levels.Level
+	level sources.Source
 }
 
 // Meter counts a client's read units. A nil Meter counts nothing.

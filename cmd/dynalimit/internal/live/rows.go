@@ -11,7 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // Key identifies a bucket.
@@ -29,7 +29,7 @@ type Reading struct {
 	// Units are the consumed read units; 0 if the engine does not report them.
 	Units float64
 	// Blocked are the levels that block the checked buckets.
-	Blocked map[Key]levels.Level
+	Blocked map[Key]sources.Source
 	// Money are their limits of money, which only the configuration shows.
 	Money map[rowKey]bool
 	// Resources are the resources to choose from, if none was chosen.
@@ -63,7 +63,7 @@ type Row struct {
 	// FitsMS is Fits in milliseconds, -1 for never.
 	FitsMS *int64 `json:"fits_ms,omitempty"`
 	// Blocked is the level that blocks the entity for the resource.
-	Blocked levels.Level `json:"blocked,omitempty"`
+	Blocked sources.Source `json:"blocked,omitempty"`
 }
 
 func (r Row) rowKey() rowKey { return rowKey{r.Entity, r.Resource, r.Limit} }

@@ -10,7 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/levels"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // TestMarksAreOfWhatIsLookedAt: they are kept for half a minute, while nothing else is looked
@@ -43,7 +43,7 @@ func TestMarksAreOfWhatIsLookedAt(t *testing.T) {
 		before := read()
 		got := r.Read(t.Context(), What{Resource: step.resource})
 		require.NoError(t, got.Err)
-		assert.Equal(t, levels.EntityDefault, got.Blocked[Key{"shut", step.resource}], "%+v", step)
+		assert.Equal(t, sources.EntityDefault, got.Blocked[Key{"shut", step.resource}], "%+v", step)
 		assert.Equal(t, 1+2*step.looks, read()-before, "%+v", step)
 	}
 }

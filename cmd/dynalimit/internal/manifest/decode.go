@@ -201,7 +201,7 @@ func (d *decoder) decodeLevel(at admin.Scope, l *level, path string) {
 	switch {
 	case len(c.Limits) > schema.MaxLimits:
 		d.refuseValue(below(path, "limits"), fmt.Sprintf("are %d: at most %d limits make a level", len(c.Limits), schema.MaxLimits))
-	case !slices.Contains([]dynalimit.UnavailablePolicy{"", dynalimit.Block, dynalimit.Allow, dynalimit.Local}, c.OnUnavailable):
+	case !slices.Contains([]dynalimit.UnavailablePolicy{"", dynalimit.Refuse, dynalimit.Allow, dynalimit.Local}, c.OnUnavailable):
 		d.refuseValue(below(path, "on_unavailable"), fmt.Sprintf("is %q: write block, allow or local", l.OnUnavailable))
 	case c.Unlimited && len(c.Limits) > 0:
 		d.refuseValue(below(path, "unlimited"), "stands beside limits: leave one of them out")

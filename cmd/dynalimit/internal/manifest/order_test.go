@@ -43,15 +43,15 @@ func TestAnEntityIsChargedToItsParentBeforeItsLimitsGrow(t *testing.T) {
 // A quota admits more or less than another of the same windows; one of other windows, or a
 // bucket, is neither.
 func TestWhichQuotasAdmitMore(t *testing.T) {
-	is := dynalimit.Daily("usd", 50, "")
+	is := dynalimit.DailyQuota("usd", 50, "")
 	for _, test := range []struct {
 		was        dynalimit.Limit
 		more, less bool
 	}{
 		{was: is},
-		{was: dynalimit.Daily("usd", 40, ""), more: true},
-		{was: dynalimit.Daily("usd", 60, "Asia/Tokyo"), less: true},
-		{was: dynalimit.Weekly("usd", 40, "")},
+		{was: dynalimit.DailyQuota("usd", 40, ""), more: true},
+		{was: dynalimit.DailyQuota("usd", 60, "Asia/Tokyo"), less: true},
+		{was: dynalimit.WeeklyQuota("usd", 40, "")},
 		{was: dynalimit.PerDay("usd", 60)},
 	} {
 		more, less := limitDifferences(byName([]dynalimit.Limit{test.was}), byName([]dynalimit.Limit{is}))

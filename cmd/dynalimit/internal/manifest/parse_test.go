@@ -80,9 +80,9 @@ func wholeManifest() *Manifest {
 			{Everyone: true}: system,
 			{Everyone: true, Resource: "gpt-4"}: {Limits: []dynalimit.Limit{
 				dynalimit.PerMinute("rpm", 100),
-				dynalimit.Weekly("rpw", 7, ""),
+				dynalimit.WeeklyQuota("rpw", 7, ""),
 				{Name: "tpm", Capacity: 10_000, Burst: 20_000, RefillAmount: 5000, RefillPeriod: 90 * time.Minute},
-				dynalimit.DailyMoney("usd", 50_000_000, "America/Los_Angeles"),
+				dynalimit.DailyMoneyQuota("usd", 50_000_000, "America/Los_Angeles"),
 			}, Groups: []string{"all", "openai"}},
 			{Everyone: true, Resource: "openai"}:  {Groups: []string{"all"}},
 			{Everyone: true, Resource: "all"}:     minute("rpm", 500),

@@ -24,15 +24,15 @@ func TestLimit(t *testing.T) {
 		"s=1/1s,burst=5":                  {dynalimit.PerSecond("s", 1).WithBurst(5), "1 a second, burst 5"},
 		"t=9/90s,refill=3,burst=12":       {dynalimit.Limit{Name: "t", Capacity: 9, Burst: 12, RefillAmount: 3, RefillPeriod: 90 * time.Second}, "9, refilled by 3 every 1m30s, burst 12"},
 		"x=9223372036854775807/2h":        {dynalimit.Limit{Name: "x", Capacity: 1<<63 - 1, RefillPeriod: 2 * time.Hour}, "9,223,372,036,854,775,807 every 2h"},
-		"usd=50M/daily,zone=America/Lima": {dynalimit.Daily("usd", 50_000_000, "America/Lima"), "50,000,000 each day in America/Lima"},
-		"rpw=9/weekly":                    {dynalimit.Weekly("rpw", 9, ""), "9 each week in UTC"},
-		"rpm=9/monthly,zone=Mars":         {dynalimit.Monthly("rpm", 9, "Mars"), "9 each month in Mars"}, // refused by the library
+		"usd=50M/daily,zone=America/Lima": {dynalimit.DailyQuota("usd", 50_000_000, "America/Lima"), "50,000,000 each day in America/Lima"},
+		"rpw=9/weekly":                    {dynalimit.WeeklyQuota("rpw", 9, ""), "9 each week in UTC"},
+		"rpm=9/monthly,zone=Mars":         {dynalimit.MonthlyQuota("rpm", 9, "Mars"), "9 each month in Mars"}, // refused by the library
 		"rph=1k/hourly":                   {dynalimit.Limit{Name: "rph", Capacity: 1000, Window: "hour"}, "1,000 each hour in UTC"},
-		"usd=$50/daily":                   {dynalimit.DailyMoney("usd", 50_000_000, ""), "$50 each day in UTC"},
-		"usd=$0.50/daily,per-model":       {perModel(dynalimit.DailyMoney("usd", 500_000, "")), "$0.50 each day in UTC, for each model"},
-		"usd=$1234.000001/daily":          {dynalimit.DailyMoney("usd", 1_234_000_001, ""), "$1234.000001 each day in UTC"},
-		"usd=$50/daily,max-debt=$5.50":    {dynalimit.DailyMoney("usd", 50_000_000, "").WithMaxDebt(5_500_000), "$50 each day in UTC, debt at most $5.50"},
-		"tpm=40k,shadow,burst=80k":        {dynalimit.PerMinute("tpm", 40_000).WithBurst(80_000).Shadowed(), "40,000 a minute, burst 80,000, in shadow"},
+		"usd=$50/daily":                   {dynalimit.DailyMoneyQuota("usd", 50_000_000, ""), "$50 each day in UTC"},
+		"usd=$0.50/daily,per-model":       {perModel(dynalimit.DailyMoneyQuota("usd", 500_000, "")), "$0.50 each day in UTC, for each model"},
+		"usd=$1234.000001/daily":          {dynalimit.DailyMoneyQuota("usd", 1_234_000_001, ""), "$1234.000001 each day in UTC"},
+		"usd=$50/daily,max-debt=$5.50":    {dynalimit.DailyMoneyQuota("usd", 50_000_000, "").WithMaxDebt(5_500_000), "$50 each day in UTC, debt at most $5.50"},
+		"tpm=40k,shadow,burst=80k":        {dynalimit.PerMinute("tpm", 40_000).WithBurst(80_000).AsShadow(), "40,000 a minute, burst 80,000, in shadow"},
 		"tpm=40k,max-debt=10k":            {dynalimit.PerMinute("tpm", 40_000).WithMaxDebt(10_000), "40,000 a minute, debt at most 10,000"},
 		"not checked here: the library's": {},
 	} {
@@ -75,10 +75,10 @@ func TestWindowAfter(t *testing.T) {
 		limit     dynalimit.Limit
 		now, ends string
 	}{
-		{dynalimit.Daily("usd", 1, ""), "2026-01-23T15:30:45Z", "2026-01-24T00:00:00Z"},
-		{dynalimit.Daily("usd", 1, "Europe/Berlin"), "2026-03-29T00:30:00+01:00", "2026-03-30T00:00:00+02:00"},
-		{dynalimit.Weekly("usd", 1, ""), "2026-01-26T00:00:00Z", "2026-02-02T00:00:00Z"},
-		{dynalimit.Monthly("usd", 1, "Asia/Tokyo"), "2026-01-31T23:59:59+09:00", "2026-02-01T00:00:00+09:00"},
+		{dynalimit.DailyQuota("usd", 1, ""), "2026-01-23T15:30:45Z", "2026-01-24T00:00:00Z"},
+		{dynalimit.DailyQuota("usd", 1, "Europe/Berlin"), "2026-03-29T00:30:00+01:00", "2026-03-30T00:00:00+02:00"},
+		{dynalimit.WeeklyQuota("usd", 1, ""), "2026-01-26T00:00:00Z", "2026-02-02T00:00:00Z"},
+		{dynalimit.MonthlyQuota("usd", 1, "Asia/Tokyo"), "2026-01-31T23:59:59+09:00", "2026-02-01T00:00:00+09:00"},
 		{dynalimit.Limit{Window: "hour"}, "2026-01-23T15:30:45Z", "2026-01-23T16:00:00Z"},
 	} {
 		end, quota := WindowAfter(test.limit, at(test.now), 1)

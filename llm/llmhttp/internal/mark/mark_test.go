@@ -15,16 +15,16 @@ import (
 
 // TestAMarkKeepsEachKindOfError compares the error before its mark and behind it.
 func TestAMarkKeepsEachKindOfError(t *testing.T) {
-	quota := dynalimit.DailyMoney("usd", 5_000_000, "Europe/Berlin")
+	quota := dynalimit.DailyMoneyQuota("usd", 5_000_000, "Europe/Berlin")
 	denied := func(wait time.Duration, err error) error { return &llm.DeniedError{RetryAfter: wait, Err: err} }
 	now := time.Now().UTC()
 	for name, want := range map[string]error{
 		"limit": denied(7*time.Second, &dynalimit.LimitExceededError{EntityID: "ana", Resource: "m", RetryAfter: 7 * time.Second, Statuses: []dynalimit.LimitStatus{
-			{EntityID: "acme", Resource: "all", Limit: quota, Level: "plan", Requested: 9, Remaining: -3, Exceeded: true, RetryAfter: 7 * time.Second, Reset: time.Hour, Held: true},
+			{EntityID: "acme", Resource: "all", Limit: quota, Source: "plan", Requested: 9, Remaining: -3, Exceeded: true, RetryAfter: 7 * time.Second, Reset: time.Hour, ByEstimates: true},
 		}}),
 		"never":  denied(dynalimit.Never, &dynalimit.LimitExceededError{RetryAfter: dynalimit.Never, Statuses: []dynalimit.LimitStatus{{Exceeded: true}}}),
 		"pause":  denied(time.Second, &dynalimit.PausedError{EntityID: "pool", Resource: "m", RetryAfter: time.Second}),
-		"block":  denied(dynalimit.Never, &dynalimit.BlockedError{EntityID: "ana", Resource: "m", Level: "plan", Plan: "free"}),
+		"block":  denied(dynalimit.Never, &dynalimit.BlockedError{EntityID: "ana", Resource: "m", Source: "plan", Plan: "free"}),
 		"budget": denied(time.Hour, &prices.QuotaExceededError{RetryAt: now.Add(time.Hour), DecidedAt: now, Labels: []prices.LabelStatus{{Label: "chat", Percent: 101.5}}}),
 		"outage": &dynalimit.UnavailableError{Package: "budget", Op: "acquire", Err: errors.New("no route"), Unconfirmed: true, RetryAfter: time.Second},
 	} {
