@@ -72,7 +72,7 @@ func TestStatusOfABucketThatIsGivenBackTo(t *testing.T) {
 	image := &schema.Image{Set: schema.NewLimitSets().Of([]string{"rpm"}), Limits: []schema.Stored{{Rate: rate, Tokens: 90 * milli}}, HasRefilled: true}
 	cfg := config.Compile(storedLimits([]Limit{PerMinute("rpm", 100)}), sources.Resource, false, 0, 1)
 	carried := plan.Rows{{Name: "rpm", Amounts: bucket.Amounts{Back: 90 * milli, Take: 80 * milli}}}
-	carried = plan.NewView(image, cfg, plan.Current, 0).Rows(carried, nil)
+	carried = plan.View{Image: image, Config: cfg}.Rows(carried, nil)
 	require.False(t, carried.Fit([]plan.Signed{{Name: "rpm", Amount: 33 * milli}}, nil))
 	shown := levelReading{Reading: plan.Reading{Image: image, Config: cfg}, precedence: plan.Precedence{Taken: carried.Taken()}}
 	s := shown.status("rpm", 33*milli, 0)

@@ -181,7 +181,7 @@ func newLimiter(r *repository, opts *dynalimit.Options) (*rateLimiter, error) {
 func configOf(limits []dynalimit.Limit) *plan.Config {
 	c := &plan.Config{}
 	for _, l := range limits {
-		c.Limits = append(c.Limits, plan.Limit{
+		c.Limits = append(c.Limits, schema.Limit{
 			Name: l.Name, Capacity: l.Capacity * milli, Source: "options",
 			Rate: bucket.Rate{Burst: l.Burst * milli, Amount: l.RefillAmount * milli, Period: l.RefillPeriod.Milliseconds()},
 		})

@@ -22,7 +22,7 @@ func (c *Loading[K, V]) ends(key K) bool {
 	if e == nil || e.readWithin(now, c.TTL-c.Ahead-c.Spread) {
 		return false
 	}
-	sooner := time.Duration(maphash.Comparable(c.entries.seed, key) % uint64(c.Spread+1)) //nolint:gosec // neither is negative
+	sooner := time.Duration(maphash.Comparable(c.seed, key) % uint64(c.Spread+1)) //nolint:gosec // neither is negative
 	if e.readWithin(now, c.TTL-c.Ahead-sooner) || c.outage() != nil {
 		return false
 	}

@@ -12,7 +12,7 @@ type Held[K Key, V comparable] struct {
 // Hold returns the value that Fresh would return, for later calls of Still. It counts nothing. ok is false if
 // the value is not fresh.
 func (c *Loading[K, V]) Hold(key K) (held Held[K, V], ok bool) {
-	k := c.entries.hold(key)
+	k := c.entries.place(key)
 	if k == nil || !k.value.serves(c.Now(), c.TTL) {
 		return held, false
 	}
@@ -22,7 +22,7 @@ func (c *Loading[K, V]) Hold(key K) (held Held[K, V], ok bool) {
 // Still reports whether Fresh would return the value at now, a time of Options.Now. It counts as Fresh does.
 func (c *Loading[K, V]) Still(held *Held[K, V], now time.Time) bool {
 	e := &held.place.value
-	if !e.serves(now, c.TTL) || !c.entries.again(held.place) {
+	if !e.serves(now, c.TTL) || !c.entries.recordUse(held.place) {
 		return false
 	}
 	c.hits.Add(1)

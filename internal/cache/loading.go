@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -95,6 +96,7 @@ type Loading[K Key, V comparable] struct {
 	// The fast path takes no lock of the cache's own, because callers come together.
 	hits, negativeHits, staleHits, misses atomic.Int64
 
+	seed    maphash.Seed // of the spread
 	mu      sync.Mutex
 	entries *Recent[K, entry[K, V]]
 	fills   map[*fill[K]]struct{}
@@ -145,7 +147,7 @@ func NewLoading[K Key, V comparable](size int, o Options[V]) (*Loading[K, V], er
 	if err != nil {
 		return nil, err
 	}
-	return &Loading[K, V]{Options: o, entries: entries, fills: map[*fill[K]]struct{}{}}, nil
+	return &Loading[K, V]{Options: o, seed: maphash.MakeSeed(), entries: entries, fills: map[*fill[K]]struct{}{}}, nil
 }
 
 // Fresh returns the value of a key if it needs no read. Otherwise it returns the zero V and counts nothing.

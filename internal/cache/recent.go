@@ -37,13 +37,13 @@ type Recent[K comparable, V any] struct {
 	newest, oldest *kept[K, V]
 }
 
-// forgotten is stored in noted after the removal of a value.
-const forgotten = math.MaxUint64
+// removed is stored in recorded after the removal of a value.
+const removed = math.MaxUint64
 
 // kept is a value, and the count of uses at which its use was last recorded.
 type kept[K comparable, V any] struct {
-	value V
-	noted atomic.Uint64
+	value    V
+	recorded atomic.Uint64
 	// newer and older are its neighbours; the cache's lock guards them.
 	newer, older *kept[K, V]
 }
@@ -61,61 +61,47 @@ func NewRecent[K comparable, V any](size int, keyOf func(*V) K) (*Recent[K, V], 
 
 // Get returns the value of a key and counts a use; nil for an absent key.
 func (r *Recent[K, V]) Get(key K) *V {
-	now := r.uses.Add(1)
-	hash := r.hash(key)
-	r.mu.RLock()
-	k := r.find(hash, key)
-	r.mu.RUnlock()
-	if k == nil {
-		return nil
-	}
-	r.note(k, now)
-	return &k.value
-}
-
-// note makes a value the newest, if there were many uses since its last record. It returns false if the value
-// was removed.
-func (r *Recent[K, V]) note(k *kept[K, V], now uint64) bool {
-	noted := k.noted.Load()
-	if noted == forgotten {
-		return false
-	}
-	if int64(now-noted) > r.every && k.noted.CompareAndSwap(noted, now) {
-		r.mu.Lock()
-		r.use(k)
-		r.mu.Unlock()
-	}
-	return true
+	r.uses.Add(1)
+	return r.Again(key)
 }
 
 // Again is Get for frequent repeated use. It records the use if that is due, but does not count it.
 func (r *Recent[K, V]) Again(key K) *V {
-	if k := r.hold(key); k != nil && r.again(k) {
+	if k := r.place(key); k != nil && r.recordUse(k) {
 		return &k.value
 	}
 	return nil
 }
-
-// hold returns the place of a key's value; nil for an absent key.
-func (r *Recent[K, V]) hold(key K) *kept[K, V] {
-	hash := r.hash(key)
-	r.mu.RLock()
-	k := r.find(hash, key)
-	r.mu.RUnlock()
-	return k
-}
-
-// again records a use as Again does. It returns false if the value was removed.
-func (r *Recent[K, V]) again(k *kept[K, V]) bool { return r.note(k, r.uses.Load()) }
 
 // Peek returns the value of a key without using it; nil for an absent key.
 func (r *Recent[K, V]) Peek(key K) *V {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if k := r.find(r.hash(key), key); k != nil {
+	if k := r.place(key); k != nil {
 		return &k.value
 	}
 	return nil
+}
+
+// place returns the place of a key's value; nil for an absent key.
+func (r *Recent[K, V]) place(key K) *kept[K, V] {
+	hash := r.hash(key)
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.find(hash, key)
+}
+
+// recordUse makes a value the newest, if there were many uses since its last record. It returns false if the
+// value was removed.
+func (r *Recent[K, V]) recordUse(k *kept[K, V]) bool {
+	now, recorded := r.uses.Load(), k.recorded.Load()
+	if recorded == removed {
+		return false
+	}
+	if int64(now-recorded) > r.every && k.recorded.CompareAndSwap(recorded, now) {
+		r.mu.Lock()
+		r.makeNewest(k)
+		r.mu.Unlock()
+	}
+	return true
 }
 
 // Add adds a value and replaces the previous one of its key. evicted means that another value was removed for
@@ -123,13 +109,13 @@ func (r *Recent[K, V]) Peek(key K) *V {
 func (r *Recent[K, V]) Add(value V) (evicted bool) {
 	k := &kept[K, V]{value: value}
 	key := r.keyOf(&value)
-	k.noted.Store(r.uses.Add(1))
+	k.recorded.Store(r.uses.Add(1))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if last := r.find(r.hash(key), key); last != nil {
-		r.forget(last)
+		r.drop(last)
 	}
-	return r.keep(k)
+	return r.insert(k)
 }
 
 // GetOrAdd returns the value of a key. For an absent key it adds one, filled by make.
@@ -140,13 +126,13 @@ func (r *Recent[K, V]) GetOrAdd(key K, make func(*V)) *V {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if k := r.find(r.hash(key), key); k != nil { // made meanwhile
-		r.use(k)
+		r.makeNewest(k)
 		return &k.value
 	}
 	k := &kept[K, V]{}
 	make(&k.value)
-	k.noted.Store(r.uses.Load())
-	r.keep(k)
+	k.recorded.Store(r.uses.Load())
+	r.insert(k)
 	return &k.value
 }
 
@@ -158,7 +144,7 @@ func (r *Recent[K, V]) Remove(key K) bool {
 	if k == nil {
 		return false
 	}
-	r.forget(k)
+	r.drop(k)
 	return true
 }
 
@@ -197,8 +183,8 @@ func (r *Recent[K, V]) count() int { return len(r.byHash) + len(r.byKey) }
 // mostHeld bounds the number of held values that Add skips.
 const mostHeld = 16
 
-// keep makes a value the newest. It removes the oldest values that are not held until there is room.
-func (r *Recent[K, V]) keep(k *kept[K, V]) (evicted bool) {
+// insert adds a value as the newest. It removes the oldest values that are not held until there is room.
+func (r *Recent[K, V]) insert(k *kept[K, V]) (evicted bool) {
 	switch key, hash := r.keyOf(&k.value), r.hash(r.keyOf(&k.value)); {
 	case r.byHash[hash] == nil:
 		r.byHash[hash] = k
@@ -211,26 +197,27 @@ func (r *Recent[K, V]) keep(k *kept[K, V]) (evicted bool) {
 	for passed := 0; r.count() > r.size && r.oldest != k && passed < mostHeld; {
 		oldest := r.oldest
 		if r.Held != nil && r.Held(&oldest.value) {
-			r.use(oldest)
+			r.makeNewest(oldest)
 			passed++
 			continue
 		}
-		r.forget(oldest)
+		r.drop(oldest)
 		evicted = true
 	}
 	return evicted
 }
 
-// use makes a value the newest, unless it was removed meanwhile.
-func (r *Recent[K, V]) use(k *kept[K, V]) {
+// makeNewest makes a value the newest, unless it was removed meanwhile.
+func (r *Recent[K, V]) makeNewest(k *kept[K, V]) {
 	if key := r.keyOf(&k.value); r.find(r.hash(key), key) == k {
 		r.unlink(k)
 		r.link(k)
 	}
 }
 
-func (r *Recent[K, V]) forget(k *kept[K, V]) {
-	k.noted.Store(forgotten)
+// drop removes a value.
+func (r *Recent[K, V]) drop(k *kept[K, V]) {
+	k.recorded.Store(removed)
 	key := r.keyOf(&k.value)
 	if hash := r.hash(key); r.byHash[hash] == k {
 		delete(r.byHash, hash)

@@ -31,9 +31,10 @@ var plainOrigins = func() map[sources.Source]*plan.Origin {
 
 // Compile makes the configuration of a bucket from limits that schema.CheckLimits returned.
 func Compile(limits []schema.ConfigLimit, level sources.Source, permanent bool, readAt, tick int64) *plan.Config {
-	c := &plan.Config{Origin: plainOrigins[level], Permanent: permanent, ReadAt: readAt, Tick: tick, Limits: make([]plan.Limit, len(limits))}
+	c := &plan.Config{Origin: plainOrigins[level], Permanent: permanent, ReadAt: readAt, Tick: tick, Limits: make([]schema.Limit, len(limits))}
 	for i, l := range limits {
 		c.Limits[i] = bucketLimit(l, level)
+		c.Quotas = c.Quotas || l.IsQuota()
 		c.Money |= bit(l.Unit != "", i)
 		c.Shadow |= bit(l.Shadow, i)
 	}
@@ -50,13 +51,13 @@ func bit(set bool, i int) uint32 {
 }
 
 // bucketLimit converts a stored limit to a limit of a bucket.
-func bucketLimit(l schema.ConfigLimit, level sources.Source) plan.Limit {
+func bucketLimit(l schema.ConfigLimit, level sources.Source) schema.Limit {
 	rate := bucket.Rate{Burst: l.Burst * milli, Amount: l.RefillAmount * milli, Period: l.RefillPeriod.Milliseconds()}
 	if l.IsQuota() {
 		windows, _ := calendar.WindowsOf(l.Window, l.Zone) // it was checked
 		rate = bucket.Quota(l.Capacity*milli, windows)
 	}
-	return plan.Limit{Name: l.Name, Capacity: l.Capacity * milli, Source: string(level), Rate: rate, MaxDebt: l.MaxDebt * milli}
+	return schema.Limit{Name: l.Name, Capacity: l.Capacity * milli, Source: string(level), Rate: rate, MaxDebt: l.MaxDebt * milli}
 }
 
 // Override returns a configuration with the limits of a call. They are added, or replace those of the same
@@ -64,13 +65,13 @@ func bucketLimit(l schema.ConfigLimit, level sources.Source) plan.Limit {
 func Override(c *plan.Config, over []schema.ConfigLimit, readAt, tick int64) *plan.Config {
 	own := Compile(over, sources.Override, c.Permanent, readAt, tick)
 	out := *own
-	out.Override, out.Origin, out.Limits = true, cmp.Or(c.Origin, own.Origin), slices.Clone(own.Limits)
+	out.Override, out.Origin, out.Limits, out.Quotas = true, cmp.Or(c.Origin, own.Origin), slices.Clone(own.Limits), own.Quotas || c.Quotas
 	for _, l := range c.Limits {
 		if own.Index(l.Name) < 0 {
 			out.Limits = append(out.Limits, l)
 		}
 	}
-	slices.SortFunc(out.Limits, func(a, b plan.Limit) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out.Limits, func(a, b schema.Limit) int { return strings.Compare(a.Name, b.Name) })
 	out.Money, out.Shadow = 0, 0
 	counted := uint32(0)
 	for i := range out.Limits {
@@ -90,7 +91,7 @@ func Override(c *plan.Config, over []schema.ConfigLimit, readAt, tick int64) *pl
 
 // fingerprint identifies limits, sorted by name, and their ttl policy in 8 bytes. It is the same in every
 // process, and differs when any parameter differs.
-func fingerprint(limits []plan.Limit, permanent bool) []byte {
+func fingerprint(limits []schema.Limit, permanent bool) []byte {
 	buf := make([]byte, 1, 512)
 	if permanent {
 		buf[0] = 1

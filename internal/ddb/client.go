@@ -180,8 +180,8 @@ func ask[In, Out any](ctx context.Context, c *Client, breaker *Breaker, timeout 
 		err = e
 		breaker.logEnded(ctx, e)
 	})
-	if err == nil {
-		err = t.prove(in, out)
+	if err == nil && (t.next != nil && !t.marked || !isComplete(in, out)) { // it does not come from DynamoDB
+		err = ErrForeign
 	}
 	if err == nil && breaker != nil {
 		call.Answer()

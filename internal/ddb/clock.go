@@ -98,13 +98,12 @@ func (c *Clock) Observe(header http.Header, asked time.Time) {
 	if !c.correct {
 		return
 	}
-	if date, err := http.ParseTime(header.Get("Date")); err == nil {
-		c.observe(date, asked, c.source())
+	date, err := http.ParseTime(header.Get("Date"))
+	if err != nil || date.IsZero() {
+		return
 	}
-}
-
-func (c *Clock) observe(date, asked, read time.Time) {
-	if date.IsZero() || read.Before(asked) {
+	read := c.source()
+	if read.Before(asked) {
 		return
 	}
 	low, top := date.Sub(read), date.Add(time.Second).Sub(asked)

@@ -2,7 +2,6 @@ package ddb
 
 import (
 	"errors"
-	"net/http"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -16,16 +15,6 @@ var ErrForeign = errors.New("what answers at the endpoint is not DynamoDB; check
 // marks are headers of DynamoDB: each answer has at least one of them. They matter for answers that may be
 // empty, such as those of transactions.
 var marks = [...]string{"X-Amzn-Requestid", "X-Amz-Crc32"}
-
-// isMarked reports whether an answer has a mark of DynamoDB.
-func isMarked(header http.Header) bool {
-	for _, name := range marks {
-		if len(header[name]) > 0 {
-			return true
-		}
-	}
-	return false
-}
 
 // isComplete reports whether a success has the parts that DynamoDB always sends in answer to such a request.
 func isComplete(in, out any) bool {

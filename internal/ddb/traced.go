@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -58,13 +59,13 @@ func (t *tracedRequest) addTo(o *dynamodb.Options) {
 func (t *tracedRequest) Do(r *http.Request) (*http.Response, error) {
 	t.tries++
 	t.pending = true
-	asked := t.client.clock.Source()
+	asked := t.client.clock.source()
 	response, err := t.exchange(r)
 	if err != nil {
 		return response, err
 	}
 	t.client.clock.Observe(response.Header, asked)
-	t.marked = isMarked(response.Header)
+	t.marked = slices.ContainsFunc(marks[:], func(name string) bool { return len(response.Header[name]) > 0 })
 	return response, nil
 }
 
@@ -131,14 +132,6 @@ func isMisdated(err error) bool {
 	var api smithy.APIError
 	var marked interface{ RetryableError() bool }
 	return errors.As(err, &api) && codes[api.ErrorCode()].setting && errors.As(err, &marked) && marked.RetryableError()
-}
-
-// prove returns ErrForeign if a success does not come from DynamoDB.
-func (t *tracedRequest) prove(in, out any) error {
-	if t.next != nil && !t.marked || !isComplete(in, out) {
-		return ErrForeign
-	}
-	return nil
 }
 
 // judge corrects a diagnosis by the outcomes of the tries. If the request ended while no try was pending,

@@ -74,7 +74,7 @@ func (a access) view(ctx context.Context, known *sight, b *batch) (plan.View, er
 	if brings := missing && (st == plan.Current || st == plan.Early); brings || known.image == nil {
 		st = plan.Newer
 	}
-	v := plan.NewView(known.image, cfg, st, plan.DecidedAt(known.image, cfg, a.sureMS, a.nowMS()))
+	v := plan.View{Image: known.image, Config: cfg, Adopt: st == plan.Newer, Now: plan.DecidedAt(known.image, cfg, a.sureMS, a.nowMS())}
 	if v.Adopt {
 		if waiting, wait := v.Overfull(); waiting != nil {
 			return v, &Failure{Reason: Overfull, Configured: len(cfg.Limits), Waiting: waiting, Wait: wait}

@@ -108,7 +108,7 @@ func TestRefusedWriteGoesAgainWithoutDebitingAhead(t *testing.T) {
 		ahead := &Op{ctx: t.Context(), Ask: plan.Ask{Take: true, Amounts: oneToken, Prefetch: true}, cfg: cfg, Rank: LastRank, onOutcome: func(Result) {}}
 		take.state, ahead.state = opCarried, opCarried
 		l.queue.ops = []*Op{take, ahead}
-		sendingOf(l, plan.NewView(image, cfg, plan.Current, l.owner.NowMS()), l.queue.ops...).settle(Answer{Verdict: ddb.Refused, Seen: true, Image: image})
+		sendingOf(l, plan.View{Image: image, Config: cfg, Now: l.owner.NowMS()}, l.queue.ops...).settle(Answer{Verdict: ddb.Refused, Seen: true, Image: image})
 		assert.Equal(t, []*Op{take}, l.queue.ops)
 	})
 }
@@ -123,7 +123,7 @@ func TestThrottledDebitAheadIsDropped(t *testing.T) {
 		ahead.onOutcome = func(r Result) { l.Ahead.book(ahead, r) }
 		take.state, ahead.state = opCarried, opCarried
 		l.queue.ops = []*Op{take, ahead}
-		sendingOf(l, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS()), take, ahead).settle(Answer{Verdict: ddb.Throttled, Err: ErrTripped})
+		sendingOf(l, plan.View{Image: l.sight.image, Config: cfg, Now: l.owner.NowMS()}, take, ahead).settle(Answer{Verdict: ddb.Throttled, Err: ErrTripped})
 		assert.Equal(t, []*Op{take}, l.queue.ops)
 		assert.False(t, l.Ahead.stock.fetching)
 		l.Ahead.lapseAll()

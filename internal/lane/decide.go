@@ -2,7 +2,6 @@ package lane
 
 import (
 	"github.com/dynalimit/dynalimit/internal/plan"
-	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // move is the decision of a turn: a write, and the ops that it carries. A value.
@@ -12,9 +11,7 @@ type move struct {
 	view    plan.View
 	rows    plan.Rows
 	carried []*Op
-	// write is the write; for the kind GiveBack the statement is in giveBack.
-	write    plan.Write
-	giveBack schema.GiveBack
+	write   plan.Write
 	// adjusts means that it carries adjusts. givesBack means that it gives tokens back.
 	adjusts, givesBack bool
 	// brings means that the write only brings a newer configuration to takes that do not fit, without

@@ -127,7 +127,7 @@ func (s *settled) denyUnfit(ops []*Op, decided plan.View, a Answer, heads []head
 	if !a.Seen || a.Image == nil || !decided.Config.Wrote(a.Image) {
 		return ops
 	}
-	v := plan.NewView(a.Image, decided.Config, plan.Current, decided.Now)
+	v := plan.View{Image: a.Image, Config: decided.Config, Now: decided.Now}
 	fit, unfit := fitting(v, ops, heads)
 	s.deny(v, unfit)
 	s.lose(unfit)

@@ -30,7 +30,7 @@ func TestRefusedTakeThatDoesNotFitIsTurnedAway(t *testing.T) {
 	}
 	fits, large := take(10), take(11)
 	image := imageOf(cfg, 10*token, 1000)
-	s := refusedBy(image, plan.NewView(image, cfg, plan.Current, 1000), large, fits)
+	s := refusedBy(image, plan.View{Image: image, Config: cfg, Now: 1000}, large, fits)
 	assert.Equal(t, []*Op{fits}, s.again)
 	require.Len(t, s.ends, 1)
 	assert.Equal(t, []*Op{large}, s.ends[0].ops)
@@ -46,7 +46,7 @@ func TestWaiterThatStillFitsHasNotLost(t *testing.T) {
 	o.Waiter = &Waiter{Patience: time.Minute}
 	try := func(tokens int64) []*Waiter {
 		image := imageOf(cfg, tokens, 1000)
-		return refusedBy(image, plan.NewView(image, cfg, plan.Current, 1000), o).lost
+		return refusedBy(image, plan.View{Image: image, Config: cfg, Now: 1000}, o).lost
 	}
 	assert.Empty(t, try(token))
 	assert.Equal(t, []*Waiter{o.Waiter}, try(0))
@@ -58,7 +58,7 @@ func TestImageOfOtherLimitsDeniesNobody(t *testing.T) {
 	cfg := rpmOf(100)
 	o := NewTake(t.Context(), oneToken, cfg)
 	empty := imageOf(rpmOf(50), 0, 1000)
-	v := plan.NewView(empty, cfg, plan.Current, 1000)
+	v := plan.View{Image: empty, Config: cfg, Now: 1000}
 	assert.Equal(t, []*Op{o}, refusedBy(empty, v, o).again, "refused")
 	d := decide(facts{takes: []*Op{o}, view: v, known: sight{known: true, image: empty, seenAt: 1000}, looked: true})
 	assert.Empty(t, d.ends, "looked at before")
@@ -123,7 +123,7 @@ func TestChooseDebitsAheadLast(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			image := imageOf(cfg, c.tokens*token, now)
-			d := decide(facts{takes: c.takes, view: plan.NewView(image, cfg, c.adopt, now), known: sight{known: true, image: image}, shareHalvings: c.halved})
+			d := decide(facts{takes: c.takes, view: plan.View{Image: image, Config: cfg, Adopt: c.adopt == plan.Newer, Now: now}, known: sight{known: true, image: image}, shareHalvings: c.halved})
 			assert.Equal(t, c.want, c.takes[0].Fate == plan.Carried)
 			assert.Equal(t, c.want, slices.Contains(d.move.carried, c.takes[0]))
 		})
@@ -131,7 +131,7 @@ func TestChooseDebitsAheadLast(t *testing.T) {
 	refusedOnce := op(1)
 	refusedOnce.Refusals = 1
 	image := imageOf(cfg, 90*token, now)
-	d := decide(facts{takes: []*Op{refusedOnce, debit(1)}, view: plan.NewView(image, cfg, plan.Current, now), known: sight{known: true, image: image}})
+	d := decide(facts{takes: []*Op{refusedOnce, debit(1)}, view: plan.View{Image: image, Config: cfg, Now: now}, known: sight{known: true, image: image}})
 	assert.Equal(t, []*Op{refusedOnce}, d.move.carried, "a call that was refused")
 }
 
@@ -142,7 +142,7 @@ func TestTurnEndsWhatCannotBeCarried(t *testing.T) {
 	image := imageOf(cfg, -plan.MaxDebt+5*token, 1000)
 	gone := NewTake(t.Context(), []plan.Signed{{Name: "tpm", Amount: token}}, cfg)
 	deep, fits := NewAdjust(t.Context(), rpm(6), nil, cfg), NewAdjust(t.Context(), rpm(5), nil, cfg)
-	f := facts{takes: []*Op{gone}, adjusts: []*Op{deep, fits}, view: plan.NewView(image, cfg, plan.Current, 1000), known: sight{known: true, image: image}}
+	f := facts{takes: []*Op{gone}, adjusts: []*Op{deep, fits}, view: plan.View{Image: image, Config: cfg, Now: 1000}, known: sight{known: true, image: image}}
 	d := decide(f)
 	reasons := map[*Op]Reason{}
 	for _, e := range d.ends {
@@ -162,7 +162,7 @@ func TestTakeIsLeftOnce(t *testing.T) {
 	image := imageOf(cfg, token, 1000)
 	fits, late, left := NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
 	left.postponed = 1
-	f := facts{takes: []*Op{fits, late, left}, view: plan.NewView(image, cfg, plan.Current, 1000), known: sight{known: true, image: image, seenAt: 1000}}
+	f := facts{takes: []*Op{fits, late, left}, view: plan.View{Image: image, Config: cfg, Now: 1000}, known: sight{known: true, image: image, seenAt: 1000}}
 	d := decide(f)
 	assert.Equal(t, []*Op{fits}, d.move.carried)
 	assert.Equal(t, []*Op{late}, d.again)

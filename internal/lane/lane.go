@@ -91,7 +91,7 @@ func (l *Lane) enqueue(o *Op) (rested bool) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
 	if o.Waiter != nil && l.sight.current(o.cfg) {
-		l.Line.callAlong(o.Waiter, plan.NewView(l.sight.image, o.cfg, plan.Current, plan.DecidedAt(l.sight.image, o.cfg, l.owner.SureMS, l.owner.NowMS())))
+		l.Line.callAlong(o.Waiter, plan.View{Image: l.sight.image, Config: o.cfg, Now: plan.DecidedAt(l.sight.image, o.cfg, l.owner.SureMS, l.owner.NowMS())})
 	}
 	if l.Contact.silent() {
 		l.queue.endUnwritten(o, silence(ErrTripped))

@@ -20,7 +20,7 @@ func (m Memory) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now
 		return Result{}, false
 	}
 	now = plan.DecidedAt(l.sight.image, cfg, l.owner.SureMS, now)
-	v := plan.NewView(l.sight.image, cfg, plan.Current, now)
+	v := plan.View{Image: l.sight.image, Config: cfg, Now: now}
 	r = Result{Image: l.sight.image, Now: now, Config: cfg}
 	if l.Line.Waited() {
 		r.Before.Left = l.Line.LeftTo(rank, v.Reading())

@@ -45,11 +45,11 @@ func (l *Lane) Ask(ctx context.Context, o *Op) {
 			return
 		}
 		if b.size() > 1 { // others must not depend on this context
-			own := driver{lane: l}
+			own, carried := driver{lane: l}, b // a copy: b stays on the stack
 			t := newTurn(own, b)
 			go own.goOn(t, func() {
 				t.carry()
-				own.gather(&b)
+				own.gather(&carried)
 			})
 			return
 		}

@@ -106,7 +106,7 @@ func (w *sending) sendTry(o schema.Op) Answer {
 		w.write.Create.OpID = o.ID
 		return l.owner.Store.Create(w.ctx, w.write.Create, l.sight.hint(), o.Slot)
 	}
-	return l.owner.Store.Update(w.ctx, l.Key(), w.statement(o), l.sight.hint(), o.Slot)
+	return l.owner.Store.Update(w.ctx, l.Key(), w.write.Statement(o), l.sight.hint(), o.Slot)
 }
 
 // noteFailure records whether the bucket answered, or throttled, a failed try.
@@ -116,21 +116,6 @@ func (w *sending) noteFailure(sent Answer, took time.Duration) {
 	}
 	if sent.Verdict == ddb.Throttled {
 		w.by.throttled(false, took, sent.Err)
-	}
-}
-
-// statement returns the update of an existing bucket.
-func (w *sending) statement(o schema.Op) schema.Statement {
-	switch w.write.Kind {
-	case plan.Spend:
-		w.write.Spend.Op = o
-		return w.write.Spend.Statement()
-	case plan.Claim:
-		w.write.Claim.Op = o
-		return w.write.Claim.Statement()
-	default:
-		w.giveBack.Op = o
-		return w.giveBack.Statement()
 	}
 }
 

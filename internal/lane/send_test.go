@@ -148,7 +148,7 @@ func TestWriteIsTriedAgainWhileThereIsTime(t *testing.T) {
 					l.owner.End()
 				}
 				w := sendingOf(l, plan.View{}, o)
-				w.ctx = t.Context()
+				w.ctx, w.write = t.Context(), plan.Write{Kind: plan.GiveBack, GiveBack: &schema.GiveBack{}}
 				var a Answer
 				w.ended = func(got Answer) { a = got }
 				require.True(t, w.deliver())

@@ -29,7 +29,7 @@ var oneToken = []plan.Signed{{Name: "rpm", Amount: token}}
 func rpmOf(n int64) *plan.Config {
 	return &plan.Config{
 		Fingerprint: []byte{byte(n)},
-		Limits:      []plan.Limit{{Name: "rpm", Capacity: n * token, Rate: bucket.Rate{Burst: n * token, Amount: n * token, Period: 60_000}}},
+		Limits:      []schema.Limit{{Name: "rpm", Capacity: n * token, Rate: bucket.Rate{Burst: n * token, Amount: n * token, Period: 60_000}}},
 	}
 }
 

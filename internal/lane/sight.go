@@ -80,7 +80,7 @@ func (s *sight) assume(before, after *schema.Image, now int64, tick func() int64
 func (s *sight) drop() { s.known, s.seenAt = false, 0 }
 
 // fresh reports whether the image is recent enough to deny from.
-func (s *sight) fresh(now int64) bool { return plan.Fresh(s.seenAt, now) }
+func (s *sight) fresh(now int64) bool { return now >= s.seenAt && now-s.seenAt <= plan.MemoryMS }
 
 // wary reports whether to read the bucket before a write of takes: it is scarce, other processes use
 // it, and the sight is old for this spread of tries.

@@ -115,7 +115,7 @@ func TestRefusedWriteTookNothing(t *testing.T) {
 func TestLearningOfNobodyMakesNoGarbage(t *testing.T) {
 	cfg := rpmOf(100)
 	image := imageOf(cfg, 50*token, 0)
-	v := plan.NewView(image, cfg, plan.Current, 0)
+	v := plan.View{Image: image, Config: cfg}
 	var ours plan.Rows
 	NewTake(t.Context(), oneToken, cfg).AddTo(&ours)
 	w, s := v.Plan(ours, plan.Rules{}), sight{}

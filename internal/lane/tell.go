@@ -105,7 +105,7 @@ func (d telling) send(ctx context.Context, l *Lane, quotas plan.Quotas, p part, 
 			return d.lanes.Store.Update(ctx, l.Key(), p.statement(quotas), nil, d.lanes.IDs.Slot)
 		})
 	}
-	c := plan.NewView(nil, quotas.Config, plan.Newer, plan.Unopened(nil, quotas.Config, quotas.Now, d.lanes.NowMS())).Plan(p.sums(), plan.Rules{}).Create
+	c := plan.View{Config: quotas.Config, Adopt: true, Now: plan.Unopened(nil, quotas.Config, quotas.Now, d.lanes.NowMS())}.Plan(p.sums(), plan.Rules{}).Create
 	operation := d.lanes.IDs.Operation()
 	c.Keys, c.Entity, c.Resource, c.OpID = d.lanes.Keys, l.Entity, l.Resource, OpID(operation, 0)
 	return d.sendOnce(ctx, l, plan.Create, operation, p.sums(), func(ctx context.Context) Answer {

@@ -262,7 +262,7 @@ func (t *turn) markNotCarried(ops []*Op) {
 // giveBack returns a write that only gives tokens back. It skips limits that the bucket no longer has.
 // It is nil if nothing is left, or if the bucket is gone.
 func (t *turn) giveBack() *sending {
-	g, s := schema.GiveBack{Incarnation: t.adjusts[0].Incarnation}, &t.lane.sight
+	g, s := &schema.GiveBack{Incarnation: t.adjusts[0].Incarnation}, &t.lane.sight
 	v := plan.View{Config: t.config()}
 	if s.known {
 		v.Image = s.image
@@ -280,7 +280,7 @@ func (t *turn) giveBack() *sending {
 		return nil
 	}
 	return t.write(move{
-		view: v, rows: rows, carried: t.adjusts, write: plan.Write{Kind: plan.GiveBack}, giveBack: g, adjusts: true, givesBack: true,
+		view: v, rows: rows, carried: t.adjusts, write: plan.Write{Kind: plan.GiveBack, GiveBack: g}, adjusts: true, givesBack: true,
 	})
 }
 

@@ -119,7 +119,7 @@ func (w *untold) restore(p part) (left []plan.Signed) {
 // statement returns the write of a part to a bucket. It charges a quota the counted amounts of its
 // current window, if the part has some. Otherwise it changes only the counter.
 func (p *part) statement(to plan.Quotas) schema.Statement {
-	t := schema.Tell{Incarnation: p.incarnation, Backs: len(p.amounts) > 0}
+	t := schema.Tell{Incarnation: p.incarnation, Backs: len(p.amounts) > 0, Seen: to.Image}
 	sums := p.sums()
 	for i := range sums {
 		t.Limits = append(t.Limits, to.Tell(&sums[i], p.charged))

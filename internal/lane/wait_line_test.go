@@ -83,9 +83,9 @@ func TestTriesOfALaneSpread(t *testing.T) {
 		waits.Waiter, waits.state, hurries.state = w, opCarried, opCarried
 		l.queue.ops = []*Op{waits, hurries}
 		refused := Answer{Verdict: ddb.Refused, Seen: true, Image: l.sight.image}
-		sendingOf(l, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS()), hurries).settle(refused)
+		sendingOf(l, plan.View{Image: l.sight.image, Config: cfg, Now: l.owner.NowMS()}, hurries).settle(refused)
 		assert.Zero(t, l.Line.standing().spread, "not by who does not wait")
-		sendingOf(l, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS()), waits).settle(refused)
+		sendingOf(l, plan.View{Image: l.sight.image, Config: cfg, Now: l.owner.NowMS()}, waits).settle(refused)
 		assert.EqualValues(t, 100_000, l.Line.tries())
 		l.Line.Lost(w, NewWaiter(2))
 		assert.EqualValues(t, 300_000, l.Line.tries(), "to the patience of the waiter who brought the others along")
@@ -124,7 +124,7 @@ func TestTriesThatLoseLookFirst(t *testing.T) {
 		assert.Equal(t, c.want, s.wary([]*Op{take}, c.tries, now), name)
 	}
 	image := imageOf(cfg, 0, now)
-	f := facts{takes: []*Op{take}, view: plan.NewView(image, cfg, plan.Current, now), known: sight{known: true, image: image, seenAt: now}, looked: true}
+	f := facts{takes: []*Op{take}, view: plan.View{Image: image, Config: cfg, Now: now}, known: sight{known: true, image: image, seenAt: now}, looked: true}
 	assert.Equal(t, []*Waiter{take.Waiter}, decide(f).lost)
 	take.Waiter = nil
 	assert.Empty(t, decide(f).lost, "who does not wait in line has no try")

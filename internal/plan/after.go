@@ -50,10 +50,10 @@ func (v View) After(taken, beyond []Signed, p *Write) *schema.Image {
 			after.Limits[i].Passed += passed
 		}
 	}
-	if _, list := p.touchedLimits(); p.Kind == Spend {
-		for _, t := range list {
-			if t.update.Full { // less its slack
-				after.Limits[t.index].Tokens = t.update.Put
+	if p.Kind == Spend {
+		for i := range p.Spend.Limits {
+			if c := &p.Spend.Limits[i]; c.Full { // less its slack
+				after.Limits[c.Place].Tokens = c.Put
 			}
 		}
 	}

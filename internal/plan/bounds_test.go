@@ -22,11 +22,11 @@ func TestTheExpiryCoversTheDebtOfALaterCharge(t *testing.T) {
 		Set: schema.NewLimitSets().Of([]string{"rpm"}), Refilled: now - 30_000, HasRefilled: true, Fingerprint: []byte("12345678"),
 		TTL: (now + 200_000) / 1000, Limits: []schema.Stored{{Rate: rate, Tokens: -20_000}},
 	}
-	cfg := &Config{Fingerprint: image.Fingerprint, Limits: []Limit{{Name: "rpm", Rate: rate}}}
+	cfg := &Config{Fingerprint: image.Fingerprint, Limits: []schema.Limit{{Name: "rpm", Rate: rate}}}
 	covered := rate.DebtCovered(200_000)
 	require.EqualValues(t, 100_000, covered)
 	for _, c := range []Crowding{{}, {Slack: 1}} { // the image is not full: no guess changes it
-		p := NewView(image, cfg, Current, now).Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{Later: true, Crowding: c})
+		p := View{Image: image, Config: cfg, Now: now}.Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{Later: true, Crowding: c})
 		require.Equal(t, Spend, p.Kind)
 		require.True(t, p.Spend.LaterRefill)
 		update := p.Spend.Limits[0].Update
@@ -37,12 +37,12 @@ func TestTheExpiryCoversTheDebtOfALaterCharge(t *testing.T) {
 		}
 	}
 	image.Limits[0].Tokens = 95_000 // full with the credit: a guess makes it a charge below full, which commutes
-	p := NewView(image, cfg, Current, now).Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{Later: true, Crowding: Crowding{Slack: 1}})
+	p := View{Image: image, Config: cfg, Now: now}.Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{Later: true, Crowding: Crowding{Slack: 1}})
 	require.True(t, p.Spend.LaterRefill)
 	update := p.Spend.Limits[0].Update
 	assert.EqualValues(t, 70_000, update.High, "nothing overflows, claimed or not")
 	assert.EqualValues(t, charge-covered, update.Low)
-	p = NewView(image, cfg, Current, now).Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{Later: true})
+	p = View{Image: image, Config: cfg, Now: now}.Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{Later: true})
 	assert.False(t, p.Spend.LaterRefill, "the full form does not commute with claims")
 }
 
@@ -55,8 +55,8 @@ func TestTheExpiryCoversTheSlack(t *testing.T) {
 		Set: schema.NewLimitSets().Of([]string{"rpm"}), Refilled: now, HasRefilled: true, Fingerprint: []byte("12345678"),
 		Limits: []schema.Stored{{Rate: rate, Tokens: 100_001}},
 	}
-	cfg := &Config{Fingerprint: image.Fingerprint, Permanent: true, Limits: []Limit{{Name: "rpm", Rate: rate}}}
-	v := NewView(image, cfg, Current, now)
+	cfg := &Config{Fingerprint: image.Fingerprint, Permanent: true, Limits: []schema.Limit{{Name: "rpm", Rate: rate}}}
+	v := View{Image: image, Config: cfg, Now: now}
 	charge := Rows{{Name: "rpm", Amounts: bucket.Amounts{Adjust: 150_000}}}
 	exact := v.Plan(charge, Rules{})
 	lower := v.Plan(charge, Rules{Crowding: Crowding{Slack: 2_000_000, Refused: 1}})
@@ -78,12 +78,12 @@ func TestWhatFitsIsDebited(t *testing.T) {
 	}
 	cfg := &Config{Fingerprint: []byte("12345678"), Permanent: true}
 	for _, name := range []string{"ghost", "rpm", "tpm"} {
-		cfg.Limits = append(cfg.Limits, Limit{Name: name, Rate: rate})
+		cfg.Limits = append(cfg.Limits, schema.Limit{Name: name, Rate: rate})
 	}
 	brings := map[Standing]bool{Current: false, Older: false, Newer: true}
 	for st, claims := range brings {
 		for _, m := range []*schema.Image{image, nil} {
-			v := NewView(m, cfg, st, now)
+			v := View{Image: m, Config: cfg, Adopt: st == Newer, Now: now}
 			if m == nil && !claims {
 				continue // a bucket that is missing is made of the configuration
 			}
@@ -105,26 +105,20 @@ func TestWhatFitsIsDebited(t *testing.T) {
 
 // debitedBy is what a plan adds to a limit's counter.
 func debitedBy(p *Write, name string) int64 {
+	var changes []schema.Change
 	switch p.Kind {
 	case Create:
-		for _, l := range p.Create.Limits {
-			if l.Name == name {
-				return l.Consumed
-			}
-		}
+		changes = p.Create.Limits
 	case Spend:
-		for _, l := range p.Spend.Limits {
-			if p.Spend.Seen.Set.Names[l.Index] == name {
-				return l.Consumed
-			}
-		}
+		changes = p.Spend.Limits
 	case Claim:
-		for _, l := range p.Claim.Limits {
-			if l.Name == name {
-				return l.Consumed
-			}
-		}
+		changes = p.Claim.Limits
 	case Nothing:
+	}
+	for _, l := range changes {
+		if l.Name == name {
+			return l.Consumed
+		}
 	}
 	return 0
 }
@@ -134,14 +128,14 @@ func debitedBy(p *Write, name string) int64 {
 func roomView(st Standing, l schema.Stored) View {
 	rate := bucket.Rate{Burst: 100 * milli, Amount: 1, Period: 1000}
 	image := &schema.Image{Set: schema.NewLimitSets().Of([]string{"rpm"}), Limits: []schema.Stored{l}, Fingerprint: []byte("12345678"), HasRefilled: true}
-	cfg := &Config{Fingerprint: []byte("87654321"), Limits: []Limit{{Name: "rpm", Rate: rate}, {Name: "tpm", Rate: rate}}}
-	return NewView(image, cfg, st, 0)
+	cfg := &Config{Fingerprint: []byte("87654321"), Limits: []schema.Limit{{Name: "rpm", Rate: rate}, {Name: "tpm", Rate: rate}}}
+	return View{Image: image, Config: cfg, Adopt: st == Newer}
 }
 
 // roomOf is what a take of a limit may use after back has been given back.
 func roomOf(v View, name string, back int64) (room int64, known bool) {
 	r := v.rowOf(nil, name)
-	r.Back, r.Window = back, r.refundable
+	r.Back, r.Window = back, r.was.WindowID()
 	return r.room(), r.known
 }
 
@@ -213,7 +207,7 @@ func TestDenialIsWhatDoesNotFit(t *testing.T) {
 	rate := bucket.Rate{Burst: 20_000, Amount: 3_000, Period: 70}
 	cfg := &Config{Fingerprint: []byte("12345678")}
 	for _, name := range names {
-		cfg.Limits = append(cfg.Limits, Limit{Name: name, Rate: rate})
+		cfg.Limits = append(cfg.Limits, schema.Limit{Name: name, Rate: rate})
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		image := func() *schema.Image {
@@ -236,7 +230,7 @@ func TestDenialIsWhatDoesNotFit(t *testing.T) {
 					asked = append(asked, Signed{Name: name, Amount: needs[i]})
 				}
 			}
-			v := NewView(m, cfg, Current, now)
+			v := View{Image: m, Config: cfg, Now: now}
 			denied := d.Denies(m, cfg, &needs, now)
 			require.Equal(t, !v.Fits(asked, nil, nil) && v.Missing(asked) == "", denied)
 			for i, name := range names {
@@ -251,7 +245,7 @@ func TestDenialIsWhatDoesNotFit(t *testing.T) {
 // Of a quota the general way decides.
 func TestDenialOfAQuotaIsNone(t *testing.T) {
 	rate := bucket.Quota(1000, 1)
-	cfg := &Config{Limits: []Limit{{Name: "a", Rate: rate}}}
+	cfg := &Config{Limits: []schema.Limit{{Name: "a", Rate: rate}}}
 	m := &schema.Image{Set: schema.NewLimitSets().Of([]string{"a"}), Limits: []schema.Stored{{Rate: rate}}}
 	var d Denial
 	require.False(t, d.Denies(m, cfg, &Needs{1000}, 0))

@@ -59,13 +59,13 @@ func (b *claimBuilder) addStored(l *schema.Stored, r *Row) {
 	case l.Ghost && r.to != nil:
 		b.adoptGhost(l, r)
 	case l.Ghost && unconfigured:
-		b.remove(schema.ClaimRemoveGhost, l, r)
+		b.remove(schema.RemoveGhost, l, r)
 	case l.Ghost:
 	case r.replaced: // one of the other kind takes its place
-		b.remove(schema.ClaimReplace, l, r)
+		b.remove(schema.ReplaceLimit, l, r)
 		b.add(r, r.level-r.out(), bucket.SaturatingAdd(l.Consumed, r.Consumed()), l.Passed+r.Passed())
 	case unconfigured && r.isZero() && r.room() >= l.Burst && (l.Life == 0 || len(b.view.Image.Set.Names)+len(b.view.Config.Limits) > schema.MaxStored): // a limit in a later life stays, full, so that its lives are not counted from 0 again
-		b.remove(schema.ClaimRemove, l, r)
+		b.remove(schema.RemoveLimit, l, r)
 	default:
 		b.keep(l, r)
 	}
@@ -73,60 +73,51 @@ func (b *claimBuilder) addStored(l *schema.Stored, r *Row) {
 
 // remove removes a stored limit. The write requires a full limit without configuration to be full still, and
 // any other limit to be unchanged.
-func (b *claimBuilder) remove(kind schema.ClaimKind, l *schema.Stored, r *Row) {
-	out := schema.ClaimLimit{Name: r.Name, Kind: kind, Seen: *l}
-	if kind == schema.ClaimRemove {
-		out.Low, out.HasLow = l.Burst-r.opening.Credit, true
+func (b *claimBuilder) remove(kind schema.ChangeKind, l *schema.Stored, r *Row) {
+	c := schema.Change{Name: r.Name, Quota: l.IsQuota(), Kind: kind, Place: r.place, Window: bucket.InLife(l.Life, 0)}
+	if kind == schema.RemoveLimit {
+		c.Low, c.HasLow = l.Burst-r.opening.Credit, true
 	}
-	b.claim.Limits = append(b.claim.Limits, out)
+	b.claim.Limits = append(b.claim.Limits, c)
 }
 
 // add puts a configured limit at a level. The image does not have the limit, or a removal precedes. The limit
 // goes on in the life that follows the one before.
 func (b *claimBuilder) add(r *Row, level, consumed, passed int64) {
 	b.coverFill(r.to.Rate, level)
-	b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
-		Name: r.Name, Kind: schema.ClaimAdd, Tokens: level, Consumed: consumed, Passed: passed,
-		Capacity: r.to.Capacity, Rate: r.to.Rate, Window: r.window, Life: r.life,
-	})
+	c := schema.NewLimit(r.to, level, consumed)
+	c.Passed, c.Window, c.Begins = passed, bucket.InLife(r.life, r.window), r.life > 0
+	b.claim.Limits = append(b.claim.Limits, c)
 }
 
 // keep credits a limit, and brings its parameters if they change.
 func (b *claimBuilder) keep(l *schema.Stored, r *Row) {
 	way := b.others.spendWay(r.state.Rate, r.Take, b.view.Now)
 	way.Move = true
-	c := r.decide(way)
-	if r.state.Tokens < r.out()-MaxDebt/2 {
-		r.boundDebt(&c)
-	}
-	out := schema.ClaimLimit{Name: r.Name, Kind: schema.ClaimKeep, Consumed: r.Consumed(), Passed: r.Passed(), Seen: *l, Backs: r.back() > 0, Window: r.window}
-	if r.begins {
-		out.Life = r.life
-	}
-	rate := l.Rate
+	c, rate := r.decideChange(way), l.Rate
+	c.boundDebt(r.state.Tokens)
+	c.Window, c.Begins = bucket.InLife(r.life, r.window), r.begins
 	if r.to != nil && (r.to.Rate != l.Rate || r.to.Capacity != l.Capacity) {
-		out.Params, out.Capacity, out.Rate = true, r.to.Capacity, r.to.Rate
-		rate = r.to.Rate
+		c.To, rate = r.to, r.to.Rate
 	}
 	b.coverFill(rate, c.levelAfter(l.Tokens))
 	b.kept = append(b.kept, keptLimit{c, rate, len(b.claim.Limits)})
-	b.claim.Limits = append(b.claim.Limits, out)
+	b.claim.Limits = append(b.claim.Limits, c.Change)
 }
 
 // adoptGhost gives a ghost its parameters. Its tokens are its burst less its charges; a give-back adds no
 // more than those charges.
 func (b *claimBuilder) adoptGhost(l *schema.Stored, r *Row) {
 	if r.to.Rate.IsQuota() || l.IsQuota() { // half a quota, half a token bucket: make it again
-		b.remove(schema.ClaimRemoveGhost, l, r)
+		b.remove(schema.RemoveGhost, l, r)
 		b.add(r, min(r.most, r.level)-r.out(), r.Consumed(), r.Passed())
 		return
 	}
 	level := r.room() - r.out()
 	b.coverFill(r.to.Rate, level)
-	b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
-		Name: r.Name, Kind: schema.ClaimAdopt, Seen: *l, Tokens: level, Consumed: r.Consumed(), Passed: r.Passed(),
-		Capacity: r.to.Capacity, Rate: r.to.Rate,
-	})
+	c := schema.NewLimit(r.to, level, r.Consumed())
+	c.Kind, c.Place, c.Passed, c.Window = schema.AdoptGhost, r.place, r.Passed(), bucket.InLife(l.Life, 0)
+	b.claim.Limits = append(b.claim.Limits, c)
 }
 
 // setExpiry sets the expiry. It bounds every credited limit by the deepest debt that the expiry covers,

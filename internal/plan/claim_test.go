@@ -26,10 +26,10 @@ func fullBucket(names ...string) *schema.Image {
 // full would forgive it.
 func TestBucketMadeInDebtStaysUntilItIsPaid(t *testing.T) {
 	const now, charge = 1_000_000, 50_000 * milli
-	cfg := &Config{Fingerprint: []byte("12345678"), Limits: []Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
-	p := NewView(nil, cfg, Current, now).Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{})
+	cfg := &Config{Fingerprint: []byte("12345678"), Limits: []schema.Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
+	p := View{Config: cfg, Now: now}.Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{})
 	require.Equal(t, Create, p.Kind)
-	made := bucket.State{Rate: cfg.Limits[0].Rate, Tokens: p.Create.Limits[0].Tokens, Refilled: now}
+	made := bucket.State{Rate: cfg.Limits[0].Rate, Tokens: p.Create.Limits[0].Put, Refilled: now}
 	assert.Equal(t, made.Burst, made.Level(p.Create.TTL*1000))
 	assert.Greater(t, made.Wait(now, made.Burst), int64(minTTLSeconds*1000), "the least would not do")
 }
@@ -38,16 +38,16 @@ func TestBucketMadeInDebtStaysUntilItIsPaid(t *testing.T) {
 // charge that went with it would be forgiven.
 func TestRemovedLimitStaysForACharge(t *testing.T) {
 	m := fullBucket("old", "rpm")
-	cfg := &Config{Fingerprint: []byte("87654321"), Limits: []Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
+	cfg := &Config{Fingerprint: []byte("87654321"), Limits: []schema.Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
 	for _, test := range []struct {
 		amounts bucket.Amounts
-		kind    schema.ClaimKind
+		kind    schema.ChangeKind
 	}{
-		{kind: schema.ClaimRemove},
-		{amounts: bucket.Amounts{Adjust: 5 * milli}, kind: schema.ClaimKeep},
-		{amounts: bucket.Amounts{Take: 5 * milli}, kind: schema.ClaimKeep},
+		{kind: schema.RemoveLimit},
+		{amounts: bucket.Amounts{Adjust: 5 * milli}, kind: schema.KeepLimit},
+		{amounts: bucket.Amounts{Take: 5 * milli}, kind: schema.KeepLimit},
 	} {
-		p := NewView(m, cfg, Newer, 1000).Plan(Rows{{Name: "old", Amounts: test.amounts}, {Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}, Rules{})
+		p := View{Image: m, Config: cfg, Adopt: true, Now: 1000}.Plan(Rows{{Name: "old", Amounts: test.amounts}, {Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}, Rules{})
 		require.Equal(t, Claim, p.Kind)
 		assert.Equal(t, test.kind, p.Claim.Limits[0].Kind, "%+v", test.amounts)
 	}
@@ -59,8 +59,8 @@ func TestStoredInstantOfAConfigurationNeverGoesBack(t *testing.T) {
 	m := fullBucket("rpm")
 	m.ConfigRead = 500_000
 	for read, stored := range map[int64]int64{400_000: 500_000, 501_000: 500_000, 600_000: 599_000} {
-		cfg := &Config{Fingerprint: []byte("87654321"), ReadAt: read, Limits: []Limit{{Name: "rpm", Rate: perSecond(2, 100)}}}
-		p := NewView(m, cfg, Newer, 1_000_000).Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}, Rules{})
+		cfg := &Config{Fingerprint: []byte("87654321"), ReadAt: read, Limits: []schema.Limit{{Name: "rpm", Rate: perSecond(2, 100)}}}
+		p := View{Image: m, Config: cfg, Adopt: true, Now: 1_000_000}.Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}, Rules{})
 		require.Equal(t, Claim, p.Kind)
 		assert.Equal(t, stored, p.Claim.ConfigRead)
 	}
@@ -69,7 +69,7 @@ func TestStoredInstantOfAConfigurationNeverGoesBack(t *testing.T) {
 // An hour after the refill instant a write moves it, if it may.
 func TestOldRefillInstantIsMoved(t *testing.T) {
 	m := fullBucket("rpm")
-	cfg := &Config{Fingerprint: m.Fingerprint, Limits: []Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
+	cfg := &Config{Fingerprint: m.Fingerprint, Limits: []schema.Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
 	for _, test := range []struct {
 		now  int64
 		tidy bool
@@ -79,7 +79,7 @@ func TestOldRefillInstantIsMoved(t *testing.T) {
 		{now: 3_600_001, tidy: true, kind: Claim},
 		{now: 3_600_001, kind: Spend},
 	} {
-		p := NewView(m, cfg, Current, test.now).Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}, Rules{Tidy: test.tidy})
+		p := View{Image: m, Config: cfg, Now: test.now}.Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}, Rules{Tidy: test.tidy})
 		assert.Equal(t, test.kind, p.Kind, "%+v", test)
 		assert.Equal(t, test.kind == Claim, p.Housekeeping)
 	}
@@ -87,8 +87,8 @@ func TestOldRefillInstantIsMoved(t *testing.T) {
 
 // A bucket is made to be charged, and not to be given something back.
 func TestBucketIsMadeOnlyToBeCharged(t *testing.T) {
-	cfg := &Config{Fingerprint: []byte("12345678"), Limits: []Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
-	v := NewView(nil, cfg, Current, 1_000_000)
+	cfg := &Config{Fingerprint: []byte("12345678"), Limits: []schema.Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
+	v := View{Config: cfg, Now: 1_000_000}
 	for _, test := range []struct {
 		amounts bucket.Amounts
 		late    int64
@@ -125,19 +125,19 @@ func TestLapsedIsGuardedAsAGiveBack(t *testing.T) {
 // one that is gone.
 func TestNothingIsTakenOffACounterThatIsMade(t *testing.T) {
 	rate := bucket.Rate{Burst: 100 * milli, Amount: 100 * milli, Period: 60_000}
-	cfg := &Config{Fingerprint: []byte("f"), Limits: []Limit{{Name: "rpm", Capacity: rate.Burst, Rate: rate}}}
+	cfg := &Config{Fingerprint: []byte("f"), Limits: []schema.Limit{{Name: "rpm", Capacity: rate.Burst, Rate: rate}}}
 	sums := Rows{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}, Late: -3 * milli}}
-	w := NewView(nil, cfg, Newer, 1_000_000).Plan(sums, Rules{})
+	w := View{Config: cfg, Adopt: true, Now: 1_000_000}.Plan(sums, Rules{})
 	require.Equal(t, Create, w.Kind)
 	assert.EqualValues(t, milli, w.Create.Limits[0].Consumed)
 
 	other := roomView(Newer, schema.Stored{Rate: rate, Tokens: 40 * milli}).Image
 	other.Set = schema.NewLimitSets().Of([]string{"tpm"})
-	w = NewView(other, cfg, Newer, other.Refilled).Plan(sums, Rules{})
+	w = View{Image: other, Config: cfg, Adopt: true, Now: other.Refilled}.Plan(sums, Rules{})
 	require.Equal(t, Claim, w.Kind)
 	for _, l := range w.Claim.Limits {
 		if l.Name == "rpm" {
-			assert.Equal(t, schema.ClaimAdd, l.Kind)
+			assert.Equal(t, schema.AddLimit, l.Kind)
 			assert.EqualValues(t, milli, l.Consumed)
 		}
 	}
@@ -169,7 +169,7 @@ func TestLaterFormCountsOnNoCreditForItsDebt(t *testing.T) {
 		Set: schema.NewLimitSets().Of([]string{"rpm"}), Fingerprint: []byte("12345678"), HasRefilled: true, Refilled: now - 10_000,
 		TTL: (now + 150_000) / 1000, Limits: []schema.Stored{{Rate: rate, Tokens: -10 * milli}},
 	}
-	v := NewView(image, &Config{Fingerprint: []byte("12345678"), Limits: []Limit{{Name: "rpm", Rate: rate}}}, Current, now)
+	v := View{Image: image, Config: &Config{Fingerprint: []byte("12345678"), Limits: []schema.Limit{{Name: "rpm", Rate: rate}}}, Now: now}
 	charge := Rows{{Name: "rpm", Amounts: bucket.Amounts{Adjust: 45 * milli}}}
 	assert.Equal(t, Spend, v.Plan(charge, Rules{}).Kind, "10 tokens of debt less 10 of credit, and 45 more: 50 are covered")
 	assert.Equal(t, Claim, v.Plan(charge, Rules{Later: true}).Kind, "the 10 may be in the tokens already")
@@ -184,7 +184,7 @@ func TestLaterFormIsOfPlainCharges(t *testing.T) {
 		Set: schema.NewLimitSets().Of([]string{"rpm"}), Fingerprint: []byte("12345678"), HasRefilled: true, Refilled: now - 10_000,
 		TTL: (now + 1_000_000) / 1000, Limits: []schema.Stored{{Rate: rate, Tokens: 50 * milli}},
 	}
-	v := NewView(image, &Config{Fingerprint: []byte("12345678"), Limits: []Limit{{Name: "rpm", Rate: rate}}}, Current, now)
+	v := View{Image: image, Config: &Config{Fingerprint: []byte("12345678"), Limits: []schema.Limit{{Name: "rpm", Rate: rate}}}, Now: now}
 	for _, test := range []struct {
 		amounts bucket.Amounts
 		later   bool

@@ -15,7 +15,7 @@ const configMarginMS = 1000
 // built.
 type Config struct {
 	// Limits are in name order.
-	Limits []Limit
+	Limits []schema.Limit
 	// Origin says which levels the limits come from, and has the rare parts of a configuration. It may be nil
 	// (see From), and configurations share it.
 	Origin *Origin
@@ -33,28 +33,14 @@ type Config struct {
 	// do not charge it.
 	Parent    bool
 	Uncharged uint32
+	// Quotas means that some limits are quotas.
+	Quotas bool
 	// Money has a bit for each limit that is money. It decides nothing. Shadow has a bit for each limit that
 	// is counted and denies nothing.
 	Money, Shadow uint32
 	// ReadAt is the instant, in Unix ms of DynamoDB's clock, before the
 	// configuration was read; Tick orders that read within the process.
 	ReadAt, Tick int64
-}
-
-// Limit is one configured limit.
-type Limit struct {
-	// Name is the name of the limit.
-	Name string
-	// Capacity is the nominal allowance a period, in millitokens. It is stored, and
-	// decides nothing.
-	Capacity int64
-	// Rate is its burst and refill, in millitokens and milliseconds.
-	Rate bucket.Rate
-	// Level names the level of configuration that the limit came from. It decides
-	// nothing.
-	Source string
-	// MaxDebt is the deepest debt from corrections, in millitokens; 0 for any debt.
-	MaxDebt int64
 }
 
 // Origin has the levels of the limits, the limits that are not in force, and the rare parts of a

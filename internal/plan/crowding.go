@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -79,29 +81,15 @@ func slackBound(r bucket.Rate) int64 {
 	return min(r.FillTime(0), most) / usualShare * 1000
 }
 
-// touchedLimit is the change that a plan makes to one limit of its image.
-type touchedLimit struct {
-	index    int
-	update   bucket.Update
-	consumed int64
-}
-
-// touchedLimits returns the changed limits and the image from which the plan was decided; nil for a plan
+// changes returns the changes of stored limits, and the image from which the plan was decided; nil for a plan
 // without an image.
-func (p *Write) touchedLimits() (seen *schema.Image, list []touchedLimit) {
+func (p *Write) changes() (seen *schema.Image, list []schema.Change) {
 	switch p.Kind {
 	case Spend:
-		for _, l := range p.Spend.Limits {
-			list = append(list, touchedLimit{l.Index, l.Update, l.Consumed})
-		}
-		return p.Spend.Seen, list
+		return p.Spend.Seen, p.Spend.Limits
 	case Claim:
-		for _, l := range p.Claim.Limits {
-			if i := p.Claim.Seen.Set.Index(l.Name); i >= 0 && l.Kind == schema.ClaimKeep {
-				list = append(list, touchedLimit{i, l.Update, l.Consumed})
-			}
-		}
-		return p.Claim.Seen, list
+		kept := slices.DeleteFunc(slices.Clone(p.Claim.Limits), func(c schema.Change) bool { return c.Kind != schema.KeepLimit })
+		return p.Claim.Seen, kept
 	}
 	return nil, nil
 }
@@ -123,9 +111,10 @@ type Meeting struct {
 // Meet compares a plan with the bucket after it, or with the bucket that refused it.
 func Meet(p *Write, landed bool, after *schema.Image, now int64) Meeting {
 	m := Meeting{landed: landed}
-	seen, list := p.touchedLimits()
-	for _, t := range list {
-		m.guessed = m.guessed || !seen.Limits[t.index].IsQuota() && (t.update.Full || seen.Limits[t.index].Tokens > t.update.High)
+	seen, list := p.changes()
+	for i := range list {
+		c := &list[i]
+		m.guessed = m.guessed || !c.Quota && (c.Full || seen.Limits[c.Place].Tokens > c.High)
 	}
 	if seen == nil || after == nil || after.Set != seen.Set {
 		m.others = seen != nil
@@ -145,10 +134,10 @@ func Meet(p *Write, landed bool, after *schema.Image, now int64) Meeting {
 }
 
 // onlyOursConsumed reports whether only our own amounts were consumed between two images.
-func onlyOursConsumed(seen, after *schema.Image, ours []touchedLimit) bool {
+func onlyOursConsumed(seen, after *schema.Image, ours []schema.Change) bool {
 	moved := make([]int64, len(seen.Limits))
-	for _, t := range ours {
-		moved[t.index] = t.consumed
+	for i := range ours {
+		moved[ours[i].Place] = ours[i].Consumed
 	}
 	for i := range seen.Limits {
 		if after.Limits[i].Consumed != seen.Limits[i].Consumed+moved[i] {
@@ -159,18 +148,19 @@ func onlyOursConsumed(seen, after *schema.Image, ours []touchedLimit) bool {
 }
 
 // noteRefusedAtFull finds the limits that refused a write decided for their instant.
-func (m *Meeting) noteRefusedAtFull(list []touchedLimit, after *schema.Image, now int64) {
+func (m *Meeting) noteRefusedAtFull(list []schema.Change, after *schema.Image, now int64) {
 	m.longFull = true
-	for _, t := range list {
-		is := &after.Limits[t.index]
+	for i := range list {
+		c := &list[i]
+		is := &after.Limits[c.Place]
 		if is.IsQuota() { // it is opened once, and has no slack
 			continue
 		}
-		if t.update.Full && is.Tokens >= t.update.Low || !t.update.Full && is.Tokens <= t.update.High {
+		if c.Full && is.Tokens >= c.Low || !c.Full && is.Tokens <= c.High {
 			continue
 		}
 		m.refusedAtFull, m.mostSlack = true, max(m.mostSlack, slackBound(is.Rate))
-		m.longFull = m.longFull && longFull(after.State(t.index), now)
+		m.longFull = m.longFull && longFull(after.State(c.Place), now)
 	}
 	m.longFull = m.longFull && m.refusedAtFull
 }
@@ -219,9 +209,6 @@ func (c *Crowding) countGuess(guess bucket.Form, refused bool) {
 		*tried += 1. / recentGuesses
 	}
 }
-
-// Fresh reports whether an image seen at seenAt may still deny at now.
-func Fresh(seenAt, now int64) bool { return now >= seenAt && now-seenAt <= MemoryMS }
 
 // MemoryMS is the age in ms up to which an image may deny without a read of the store.
 const MemoryMS = 1000

@@ -74,8 +74,8 @@ func TestMeets(t *testing.T) {
 	const now = 2000 // a token has been refilled
 	set := schema.NewLimitSets().Of([]string{"rpm"})
 	seen := crowdedImage(set, 99_500, 50)
-	cfg := &Config{Fingerprint: seen.Fingerprint, Permanent: true, Limits: []Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
-	v := NewView(seen, cfg, Current, now)
+	cfg := &Config{Fingerprint: seen.Fingerprint, Permanent: true, Limits: []schema.Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
+	v := View{Image: seen, Config: cfg, Now: now}
 	take := Rows{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}
 	fill, add := v.Plan(take, Rules{}), v.Plan(take, Rules{Crowding: Crowding{Slack: 1, Heard: 1, Trip: 1}})
 	claim := v.planClaim(take, Crowding{})
@@ -143,8 +143,8 @@ func TestPlansLeaveTheSlack(t *testing.T) {
 	const now = 2000
 	set := schema.NewLimitSets().Of([]string{"rpm"})
 	seen := crowdedImage(set, 99_500, 50)
-	cfg := &Config{Fingerprint: seen.Fingerprint, Permanent: true, Limits: []Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
-	v := NewView(seen, cfg, Current, now)
+	cfg := &Config{Fingerprint: seen.Fingerprint, Permanent: true, Limits: []schema.Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
+	v := View{Image: seen, Config: cfg, Now: now}
 	take, taken := Rows{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}, []Signed{{Name: "rpm", Amount: milli}}
 	others := Crowding{Slack: 2_000_000, Heard: now}
 	claim := v.planClaim(v.Rows(take, nil), others)

@@ -88,19 +88,22 @@ func (d *Decision) fateOf(i int, a *Ask, ahead Rows, rules Rules) (fate Fate, li
 		}
 		return Carried, ""
 	}
-	if missing := d.Rows.missing(a.Amounts); missing != nil {
-		return Unknown, missing[0]
-	}
 	var left Promises
 	if rules.Left != nil {
 		left = rules.Left(i)
+	}
+	fits := ahead.Fit(a.Amounts, left)
+	if !fits {
+		if missing := d.Rows.missing(a.Amounts); missing != nil {
+			return Unknown, missing[0]
+		}
 	}
 	a.Unbound, a.Down = nil, nil
 	if d.View.Config.Shadow != 0 {
 		a.Unbound, a.Down = ahead.shadowed(a.Amounts)
 	}
 	switch {
-	case !ahead.Fit(a.Amounts, left):
+	case !fits:
 		d.Excluded = append(d.Excluded, Excluded{i, Precedence{Taken: ahead.Taken(), Left: left}})
 		return Denied, ""
 	case rules.Halvings > 0 && d.admitted > 0 && !d.Rows.modest(a.Amounts, rules.Halvings):

@@ -94,7 +94,7 @@ func newExhaustion(c exhaustCase) *exhaustion {
 	x := &exhaustion{exhaustCase: c, seen: map[uint64]struct{}{}, decided: map[uint64][]exhaustWrite{}}
 	x.rate = bucket.Rate{Burst: c.burst, Amount: total, Period: int64(len(c.refill))}
 	x.set = schema.NewLimitSets().Of([]string{"x"})
-	x.cfg = &Config{Fingerprint: []byte("12345678"), Permanent: true, Limits: []Limit{{Name: "x", Rate: x.rate}}}
+	x.cfg = &Config{Fingerprint: []byte("12345678"), Permanent: true, Limits: []schema.Limit{{Name: "x", Rate: x.rate}}}
 	for phase := range c.refill {
 		x.aged = append(x.aged, -x.image(phase, 0, true).Limits[0].Tokens)
 	}
@@ -286,7 +286,7 @@ func (x *exhaustion) decide(d exhaustDecision) (writes []exhaustWrite) {
 func (x *exhaustion) anyForm(writes []exhaustWrite, v View, a bucket.Amounts) []exhaustWrite {
 	r := &v.Rows(Rows{{Name: "x", Amounts: a}}, nil)[0]
 	add := func(w bucket.Way, later bool) {
-		write := exhaustWrite{Update: r.decide(w).Update, claim: w.Move, later: later}
+		write := exhaustWrite{Update: r.decideChange(w).Update, claim: w.Move, later: later}
 		if !slices.Contains(writes, write) {
 			writes = append(writes, write)
 		}

@@ -53,7 +53,14 @@ func Shared(before, after *schema.Image, ours Rows) bool {
 		return before != nil
 	}
 	for i, name := range after.Set.Names {
-		if after.Limits[i].Consumed != before.Limits[i].Consumed+ours.Consumed(name) {
+		consumed := after.Limits[i].Consumed - before.Limits[i].Consumed
+		for len(ours) > 0 && ours[0].Name < name { // both are in name order
+			ours = ours[1:]
+		}
+		if len(ours) > 0 && ours[0].Name == name {
+			consumed -= ours[0].Consumed()
+		}
+		if consumed != 0 {
 			return true
 		}
 	}

@@ -35,7 +35,7 @@ func (v View) setQuotaFacts(r *Row) {
 	}
 	r.level += r.opening.Change
 	if r.window != r.state.Refilled {
-		r.mustClaim, r.refundable = true, bucket.Closed
+		r.mustClaim, r.ended = true, true
 	}
 }
 
@@ -88,16 +88,10 @@ func SameLives(a, b *schema.Image) bool {
 // DecidedAt returns the instant by which to decide a take (see Unopened). Without quotas it is now, and sure
 // is not called.
 func DecidedAt(m *schema.Image, cfg *Config, sure func() int64, now int64) int64 {
-	if !hasQuotas(m, cfg) {
+	if (m == nil || !m.Set.Quotas) && (cfg == nil || !cfg.Quotas) {
 		return now
 	}
 	return Unopened(m, cfg, sure(), now)
-}
-
-// hasQuotas reports whether an image, or a configuration, has a quota.
-func hasQuotas(m *schema.Image, cfg *Config) bool {
-	return m != nil && slices.ContainsFunc(m.Limits, func(l schema.Stored) bool { return l.IsQuota() }) ||
-		cfg != nil && slices.ContainsFunc(cfg.Limits, func(l Limit) bool { return l.Rate.IsQuota() })
 }
 
 // Unopened returns the instant by which to decide a write: now, or sure if a window of a quota begins between
@@ -108,7 +102,7 @@ func Unopened(m *schema.Image, cfg *Config, sure, now int64) int64 {
 	}
 	begins := func(r bucket.Rate) bool { return r.WindowAt(sure) != r.WindowAt(now) }
 	if m != nil && slices.ContainsFunc(m.Limits, func(l schema.Stored) bool { return begins(l.Rate) }) ||
-		cfg != nil && slices.ContainsFunc(cfg.Limits, func(l Limit) bool { return begins(l.Rate) }) {
+		cfg != nil && slices.ContainsFunc(cfg.Limits, func(l schema.Limit) bool { return begins(l.Rate) }) {
 		return sure
 	}
 	return now
@@ -165,39 +159,46 @@ func Charge(charged []Signed, a Signed) []Signed {
 	return charged
 }
 
-// Tell returns the write of a limit's pending update and give-back. Take is the part of charged that the
-// quota can still cover in its window. If no process has opened that window yet, the write does. A give-back
-// goes to its own window.
-func (q Quotas) Tell(n *Row, charged []Signed) (l schema.TellLimit) {
-	l = schema.TellLimit{Name: n.Name, Count: n.Late, Back: n.Back, Passed: n.Passed(), Quota: n.Window.IsQuota(), Window: n.Window}
+// Tell returns the change of a limit by its pending update and give-back. The quota is charged the part of
+// charged that it can still cover in its window. If no process has opened that window yet, the write does. A
+// give-back goes to its own window.
+func (q Quotas) Tell(n *Row, charged []Signed) schema.Change {
+	c := schema.Change{
+		Name: n.Name, Quota: n.Window.IsQuota(), SameLife: n.Back > 0, Update: bucket.Update{Add: n.Back}, Consumed: n.Late - n.Back, Passed: n.Passed(), Window: n.Window,
+	}
 	i := slices.IndexFunc(charged, func(c Signed) bool { return c.Name == n.Name })
 	most := int64(0)
 	if i >= 0 {
 		most = max(0, min(charged[i].Amount, n.Late)) // less the corrections of the counter meanwhile
 	}
 	if q.Image == nil {
-		if l.Quota = l.Quota || q.Config.rateOf(n.Name).IsQuota(); i >= 0 && n.Back == 0 {
-			l.Take, l.Window = most, charged[i].Window
+		if c.Quota = c.Quota || q.Config.rateOf(n.Name).IsQuota(); i >= 0 && n.Back == 0 {
+			c.Window = charged[i].Window
+			c.Update = takeAtMost(most)
 		}
-		return l
+		return c
 	}
-	k := q.Image.Set.Index(n.Name)
-	if l.Quota = k >= 0 && q.Image.Limits[k].IsQuota(); !l.Quota || i < 0 || n.Back > 0 {
-		return l
+	c.Place = q.Image.Set.Index(n.Name)
+	if c.Quota = c.Place >= 0 && q.Image.Limits[c.Place].IsQuota(); !c.Quota || i < 0 || n.Back > 0 {
+		return c
 	}
-	seen, is := q.Image.State(k), q.Image.State(k).At(q.Now)
-	switch l.Window = charged[i].Window; {
-	case l.Window.Life() != uint16(seen.Windows().Unit()): // of another calendar
-	case l.Window.Ordinal() == seen.Refilled:
-		l.Take = max(0, min(most, seen.Tokens))
-	case l.Window.Ordinal() == is.Refilled:
+	seen, is := q.Image.State(c.Place), q.Image.State(c.Place).At(q.Now)
+	switch c.Window = charged[i].Window; {
+	case c.Window.Life() != uint16(seen.Windows().Unit()): // of another calendar
+	case c.Window.Ordinal() == seen.Refilled:
+		c.Update = takeAtMost(max(0, min(most, seen.Tokens)))
+	case c.Window.Ordinal() == is.Refilled:
 		if ttl := q.Image.TTL; ttl > 0 && ttl*1000 < q.Now+seen.FillTime(0) {
 			break // it could be deleted, and come back full, before the window ends
 		}
-		l.Take = max(0, min(most, is.Tokens))
-		l.Opens, l.Seen, l.Put = true, q.Image.Limits[k], is.Tokens-l.Take
+		c.Update = bucket.Update{Full: true, Put: is.Tokens - max(0, min(most, is.Tokens))}
 	}
-	return l
+	return c
+}
+
+// takeAtMost returns the update that takes an amount from a limit that has it.
+func takeAtMost(amount int64) bucket.Update {
+	return bucket.Update{Add: -amount, Low: amount, HasLow: amount > 0}
 }
 
 // rateOf returns the rate of a limit; a zero one if it is not configured.

@@ -77,7 +77,7 @@ func newQuotaSearch(t *testing.T, c quotaCase) *quotaSearch {
 		windows, err := calendar.WindowsOf(cmp.Or(c.units[i], "hour"), "")
 		require.NoError(t, err)
 		x.rates[i] = bucket.Quota(n, windows)
-		x.cfgs[i] = &Config{Fingerprint: []byte(fmt.Sprintf("config %d", i)), Permanent: true, Limits: []Limit{{Name: "x", Rate: x.rates[i], Capacity: n}}}
+		x.cfgs[i] = &Config{Fingerprint: []byte(fmt.Sprintf("config %d", i)), Permanent: true, Limits: []schema.Limit{{Name: "x", Rate: x.rates[i], Capacity: n}}}
 	}
 	return x
 }
@@ -191,7 +191,7 @@ func (x *quotaSearch) writes(s quotaState, c, config int, a bucket.Amounts, of q
 		x.lands(s, c, m, quotaWrite{Update: w.Spend.Limits[0].Update, window: m.window, life: m.life, now: now, config: m.config}, a, of, rest)
 	case Claim:
 		l := w.Claim.Limits[0]
-		x.lands(s, c, m, quotaWrite{Update: l.Update, window: l.Window, life: max(l.Life, m.life), now: now, config: config}, a, of, rest)
+		x.lands(s, c, m, quotaWrite{Update: l.Update, window: l.Window.Ordinal(), life: l.Window.Life(), now: now, config: config}, a, of, rest)
 	default:
 		x.found = fmt.Sprintf("neither a spend nor a claim: %+v", w)
 	}

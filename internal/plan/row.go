@@ -38,12 +38,15 @@ type facts struct {
 	// mustClaim means that a spend cannot carry the limit: it has to open a window of a quota, or the
 	// credit is more than a write carries.
 	mustClaim bool
+	// ended means that the window or the life in the image ends before the write, so that all give-backs go to
+	// the counter alone.
+	ended bool
 	// life is the life of the limit after the write.
 	life uint16
 	// place is the place of the limit in the image; -1 if the image does not have it.
 	place int
 	// to are the parameters that the write gives the limit; nil if it leaves them as they are.
-	to *Limit
+	to *schema.Limit
 	// state is the stored limit. If the write changes the burst of a token bucket, the smaller one counts.
 	state bucket.State
 	// opening is the credit since the stored instant or window, and the change of a quota's burst.
@@ -53,10 +56,10 @@ type facts struct {
 	level, most int64
 	// window is the window of a quota after the write; 0 of a token bucket.
 	window int64
-	// refundable is the window with give-backs to the tokens. Give-backs of other windows, and of other lives
-	// of the limit, go to the counter alone, because their window has ended.
-	refundable bucket.WindowID
-	maxDebt    int64
+	// was is the limit in the image; nil if the bucket does not have it. Give-backs of another window or life
+	// go to the counter alone.
+	was     *schema.Stored
+	maxDebt int64
 }
 
 // setFacts works out the facts of a limit. It is the only place that asks for the kind of a limit.
@@ -78,7 +81,7 @@ func (v View) setFacts(r *Row) {
 		return
 	}
 	l := &v.Image.Limits[r.place]
-	r.known, r.stored, r.life, r.refundable = true, true, l.Life, l.WindowID()
+	r.known, r.stored, r.life, r.was = true, true, l.Life, l
 	if r.state = v.Image.State(r.place); r.state.IsQuota() || r.to != nil {
 		v.setSpecialFacts(r, l)
 		return
@@ -116,7 +119,7 @@ func (v View) setSpecialFacts(r *Row, l *schema.Stored) {
 		r.begins = r.replaced || r.quota && r.to.Rate.Windows().Unit() != r.state.Windows().Unit()
 	}
 	if r.begins {
-		r.life, r.refundable = bucket.NextLife(l.Life), bucket.Closed
+		r.life, r.ended = bucket.NextLife(l.Life), true
 	}
 	switch {
 	case r.replaced:
@@ -131,7 +134,7 @@ func (v View) setSpecialFacts(r *Row, l *schema.Stored) {
 }
 
 // lapses reports whether give-backs go to the counter alone.
-func (r *Row) lapses() bool { return r.stored && r.Window != r.refundable }
+func (r *Row) lapses() bool { return r.stored && (r.ended || r.Window != r.was.WindowID()) }
 
 // back returns the amount given back to the tokens, and late the amount that goes to the counter only.
 func (r *Row) back() int64 {
@@ -176,25 +179,32 @@ func (r *Row) isZero() bool { return r.Amounts == (bucket.Amounts{}) && r.Late =
 
 // GivenBack returns the change of the limit by a write that only gives back; false if the write leaves it
 // alone. Unless the bucket was seen, the write itself finds out whether the limit is there.
-func (r *Row) GivenBack(seen bool) (l schema.GiveBackLimit, ok bool) {
+func (r *Row) GivenBack(seen bool) (c schema.Change, ok bool) {
 	if seen && !r.stored {
-		return l, false
+		return c, false
 	}
 	back, late := r.back(), r.late()
-	quota := r.quota || !seen && r.Window.IsQuota()
-	return schema.GiveBackLimit{Name: r.Name, Amount: back, Lapsed: -late, Passed: r.PassedBack, Quota: quota, Window: r.Window}, back > 0 || late < 0
+	c = schema.Change{
+		Name: r.Name, Quota: r.quota || !seen && r.Window.IsQuota(), SameLife: back > 0, Update: bucket.Update{Add: back},
+		Consumed: late - back, Passed: -r.PassedBack, Window: r.Window,
+	}
+	return c, back > 0 || late < 0
 }
 
-// change is the update of a stored limit. kept is the credit that the update leaves out of the tokens.
+// change is the change of a stored limit, with the amounts of which it is made: the amount given back to the
+// tokens, and the amount taken from them. kept is the credit that the change leaves out of the tokens.
 type change struct {
-	bucket.Update
-	kept int64
+	schema.Change
+	back, out, kept int64
 }
 
-// decide returns the update of a stored limit.
-func (r *Row) decide(w bucket.Way) (c change) {
-	a := r.Amounts
-	if a.Back = r.back(); r.quota {
+// decideChange returns the change of a stored limit.
+func (r *Row) decideChange(w bucket.Way) change {
+	c := change{back: r.back(), out: r.out()}
+	c.Name, c.Quota, c.Place, c.Consumed, c.Passed = r.Name, r.quota, r.place, r.Consumed(), r.Passed()
+	c.SameLife = r.begins || c.back > 0 && (r.quota || r.life > 0)
+	a := bucket.Amounts{Back: c.back, Take: r.Take, Adjust: r.Adjust}
+	if r.quota {
 		c.Update = r.state.DecideQuota(a, r.opening)
 	} else if c.Update = r.state.Decide(r.opening.Credit, a, w); !w.Move {
 		c.kept = r.opening.Credit
@@ -205,11 +215,12 @@ func (r *Row) decide(w bucket.Way) (c change) {
 	return c
 }
 
-// boundDebt adds a lower bound to a charge that goes more than half of MaxDebt into debt. The charge then
-// lands only if the bucket can store the result, even if other processes charge meanwhile.
-func (r *Row) boundDebt(c *change) {
-	if out := r.out(); out > 0 && !c.Full {
-		c.raiseLow(out - r.back() - MaxDebt)
+// boundDebt adds a lower bound to a charge that goes more than half of MaxDebt into debt, if the bucket has
+// the given tokens. The charge then lands only if the bucket can store the result, even if other processes
+// charge meanwhile.
+func (c *change) boundDebt(tokens int64) {
+	if c.out > 0 && tokens < c.out-MaxDebt/2 && !c.Full {
+		c.raiseLow(c.out - c.back - MaxDebt)
 	}
 }
 
@@ -228,11 +239,5 @@ func (c *change) levelAfter(tokens int64) int64 {
 	return tokens + c.Add + c.kept
 }
 
-// debt returns the deepest debt that the change can leave, given its lower bound.
-func (c *change) debt() int64 { return max(0, -c.levelAfter(c.Low)) }
-
 // lowestFor returns the lowest number of tokens from which the change leaves a debt of at most d.
 func (c *change) lowestFor(d int64) int64 { return -c.Add - c.kept - d }
-
-// impossible reports whether no number of tokens is within the bounds of the change.
-func (c *change) impossible() bool { return c.HasLow && !c.Full && c.Low > c.High }

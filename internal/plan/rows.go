@@ -21,14 +21,24 @@ type Rows []Row
 
 // At returns the row of a limit. It adds one without facts for a new limit.
 func (rows *Rows) At(name string) *Row {
+	r := rows.find(name)
+	if r == nil {
+		*rows = rows.with(name)
+		r = rows.find(name)
+	}
+	return r
+}
+
+// with returns the rows with one of a limit. It takes no pointer, so that rows on the stack stay there.
+func (rows Rows) with(name string) Rows {
 	i := 0
-	for i < len(*rows) && (*rows)[i].Name < name { // there are few, so this is faster than a binary search
+	for i < len(rows) && rows[i].Name < name { // there are few, so this is faster than a binary search
 		i++
 	}
-	if i == len(*rows) || (*rows)[i].Name != name {
-		*rows = slices.Insert(*rows, i, Row{Name: name})
+	if i == len(rows) || rows[i].Name != name {
+		rows = slices.Insert(rows, i, Row{Name: name})
 	}
-	return &(*rows)[i]
+	return rows
 }
 
 // Of returns the sums of a limit, zero ones if it has no row.
@@ -60,7 +70,7 @@ func (rows Rows) find(name string) *Row {
 // Rows adds a row for each of the amounts and works out the facts of all rows.
 func (v View) Rows(rows Rows, amounts []Signed) Rows {
 	for _, a := range amounts {
-		rows.At(a.Name)
+		rows = rows.with(a.Name)
 	}
 	for i := range rows {
 		v.setFacts(&rows[i])
@@ -136,10 +146,10 @@ func (v View) Sums(asks []*Ask, room Rows) Rows {
 func (v View) rowsOf(asks []*Ask, rows Rows) Rows {
 	for _, a := range asks {
 		for _, one := range a.Amounts {
-			rows.At(one.Name)
+			rows = rows.with(one.Name)
 		}
 		for _, one := range a.Late {
-			rows.At(one.Name)
+			rows = rows.with(one.Name)
 		}
 	}
 	return v.Rows(rows, nil)
@@ -218,15 +228,15 @@ func (rows Rows) tooDeep(charges []Signed, m *schema.Image) string {
 	return ""
 }
 
-// Fit reports whether a take fits in addition to the sums, with the promises in left over. The rows must
-// include its limits.
+// Fit reports whether the bucket has every limit of a take, and the take fits in addition to the sums, with the
+// promises in left over. A limit in shadow fits always. The rows must include the limits.
 func (rows Rows) Fit(amounts []Signed, left Promises) bool {
 	for _, a := range amounts {
 		r, promised := rows.find(a.Name), int64(0)
 		if left != nil {
 			promised = left.Of(a.Name).Amount
 		}
-		if !r.shadow && (!r.known || a.Amount > r.room()-r.Take-promised) {
+		if !r.known || !r.shadow && a.Amount > r.room()-r.Take-promised {
 			return false
 		}
 	}

@@ -20,13 +20,33 @@ const (
 
 // Write is a decided write. Its op id is added when it is sent.
 type Write struct {
-	// Kind tells which of Spend, Create and Claim is set.
-	Kind   Kind
-	Spend  schema.Spend
-	Create *schema.Create
-	Claim  *schema.Claim
+	// Kind tells which of the others is set.
+	Kind     Kind
+	Spend    schema.Spend
+	Create   *schema.Create
+	Claim    *schema.Claim
+	GiveBack *schema.GiveBack
 	// Housekeeping means that the claim could have been a spend.
 	Housekeeping bool
 	// Guess is the form that was chosen for full limits (see Crowding).
 	Guess bucket.Form
+}
+
+// Statement returns the update with which a try of the write is sent.
+func (p *Write) Statement(o schema.Op) schema.Statement {
+	switch p.Kind {
+	case Create:
+		p.Create.OpID = o.ID
+		st, _ := p.Create.Statement()
+		return st
+	case Claim:
+		p.Claim.Op = o
+		return p.Claim.Statement()
+	case GiveBack:
+		p.GiveBack.Op = o
+		return p.GiveBack.Statement()
+	default:
+		p.Spend.Op = o
+		return p.Spend.Statement()
+	}
 }

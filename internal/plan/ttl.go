@@ -15,10 +15,10 @@ const (
 )
 
 // Expiry returns the ttl of a bucket made at now with these limits; 0 for no ttl.
-func Expiry(now int64, limits []schema.CreateLimit) int64 {
+func Expiry(now int64, limits []schema.Change) int64 {
 	longest := int64(0)
 	for i := range limits {
-		longest = max(longest, limits[i].Rate.FillTime(-limits[i].Tokens))
+		longest = max(longest, limits[i].To.Rate.FillTime(-limits[i].Put))
 	}
 	return expiry(now, longest)
 }
@@ -37,7 +37,7 @@ func expiry(now, fill int64) int64 {
 // that the expiry covers. later means that the tokens may already include part of the credit, so the credit
 // does not count. ok is false if the expiry must move.
 func (v View) spendExpiry(r *Row, c *change, later bool) (seconds int64, ok bool) {
-	if r.out() == 0 {
+	if c.out == 0 {
 		return 0, true // gives back: fuller sooner
 	}
 	rate, ttl := r.state.Rate, v.Image.TTL
@@ -48,7 +48,7 @@ func (v View) spendExpiry(r *Row, c *change, later bool) (seconds int64, ok bool
 		covered := min(MaxDebt, rate.DebtCovered(ttl*1000-v.Now))
 		floor := c.lowestFor(covered)
 		if later {
-			floor = r.out() - covered
+			floor = c.out - covered
 		}
 		if covered < 0 || r.state.Tokens < floor {
 			return 0, false
@@ -56,7 +56,7 @@ func (v View) spendExpiry(r *Row, c *change, later bool) (seconds int64, ok bool
 		c.raiseLow(floor)
 		return ttl, true
 	}
-	seconds = firstSecondAfter(v.Now, rate.FillTime(c.debt()))
+	seconds = firstSecondAfter(v.Now, rate.FillTime(max(0, -c.levelAfter(c.Low)))) // of the deepest debt
 	return seconds, ttl == 0 || ttl >= seconds
 }
 

@@ -55,11 +55,6 @@ type View struct {
 	Now int64
 }
 
-// NewView returns a view of an image under a configuration of the given standing.
-func NewView(m *schema.Image, cfg *Config, s Standing, now int64) View {
-	return View{Image: m, Config: cfg, Adopt: s == Newer, Now: now}
-}
-
 // Missing returns the first limit that the bucket does not have and the write does not add; "" if every limit
 // is there.
 func (v View) Missing(amounts []Signed) string {

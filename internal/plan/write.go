@@ -52,12 +52,15 @@ func (v View) planCreate(rows Rows) Write {
 	charged := false
 	c := schema.Create{
 		Refilled: v.Now, Fingerprint: v.Config.Fingerprint, ConfigRead: v.Config.ReadAt - configMarginMS,
-		Limits: make([]schema.CreateLimit, len(v.Config.Limits)),
+		Limits: make([]schema.Change, len(v.Config.Limits)),
 	}
-	for i, l := range v.Config.Limits {
+	for i := range v.Config.Limits {
+		l := &v.Config.Limits[i]
 		r := v.rowOf(rows, l.Name)
 		charged = charged || r.out() > 0 || r.Late > 0
-		c.Limits[i] = schema.CreateLimit{Name: l.Name, Tokens: r.level - r.out() - chargedLate(l.Rate, r, v.Now), Consumed: r.out() + max(0, r.Late), Passed: r.PassedOn, Capacity: l.Capacity, Rate: l.Rate, Window: r.window}
+		n := schema.NewLimit(l, r.level-r.out()-chargedLate(l.Rate, r, v.Now), r.out()+max(0, r.Late))
+		n.Passed, n.Window = r.PassedOn, bucket.InLife(0, r.window)
+		c.Limits[i] = n
 	}
 	if !charged {
 		return Write{Kind: Nothing}
@@ -94,18 +97,19 @@ func (p *Write) LandedIn(shown *schema.Image) (windows []Signed) {
 	}
 	switch p.Kind {
 	case Spend:
-		for _, l := range p.Spend.Limits {
-			note(p.Spend.Seen.Set.Names[l.Index], p.Spend.Seen.Limits[l.Index].WindowID())
+		for i := range p.Spend.Limits {
+			l := &p.Spend.Limits[i]
+			note(l.Name, p.Spend.Seen.Limits[l.Place].WindowID())
 		}
 	case Claim:
 		for i := range p.Claim.Limits {
-			if l := &p.Claim.Limits[i]; l.Kind != schema.ClaimReplace && l.Kind != schema.ClaimRemoveGhost {
-				note(l.Name, bucket.InLife(max(l.Life, l.Seen.Life), l.Window))
+			if l := &p.Claim.Limits[i]; l.Kind != schema.ReplaceLimit && l.Kind != schema.RemoveGhost {
+				note(l.Name, l.Window)
 			}
 		}
 	case Create:
 		for i := range p.Create.Limits {
-			note(p.Create.Limits[i].Name, bucket.InLife(0, p.Create.Limits[i].Window))
+			note(p.Create.Limits[i].Name, p.Create.Limits[i].Window)
 		}
 	}
 	return windows

@@ -133,7 +133,7 @@ func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 			item[kindPrefix+l.Name+"_"+fieldShadow] = &types.AttributeValueMemberBOOL{Value: true}
 		}
 		if l.Window != "" {
-			storedQuota{l.Name, l.Capacity, l.Window, l.Zone, l.Unit, l.PerModel}.put(item)
+			l.putQuota(item)
 			continue
 		}
 		prefix := limitPrefix + l.Name + "_"
@@ -234,13 +234,11 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 		return ConfigItem{}, err
 	}
 	for _, q := range quotas {
-		i, twice := slices.BinarySearchFunc(c.Limits, q.name, func(l ConfigLimit, name string) int { return strings.Compare(l.Name, name) })
+		i, twice := slices.BinarySearchFunc(c.Limits, q.Name, func(l ConfigLimit, name string) int { return strings.Compare(l.Name, name) })
 		if twice {
-			return ConfigItem{}, fmt.Errorf("limit %s is both a bucket and a quota", q.name)
+			return ConfigItem{}, fmt.Errorf("limit %s is both a bucket and a quota", q.Name)
 		}
-		c.Limits = slices.Insert(c.Limits, i, ConfigLimit{
-			Name: q.name, Capacity: q.allowed, Burst: q.allowed, RefillAmount: q.allowed, Window: q.window, Zone: q.zone, Unit: q.unit, PerModel: q.perModel,
-		})
+		c.Limits = slices.Insert(c.Limits, i, q)
 	}
 	if err := c.readMore(item); err != nil {
 		return ConfigItem{}, err

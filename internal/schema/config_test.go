@@ -164,7 +164,7 @@ func TestExtendingLevels(t *testing.T) {
 	got, err = DecodeConfig(item)
 	require.NoError(t, err)
 	assert.Equal(t, c, got, "false takes no limit away")
-	storedQuota{name: "usd", allowed: 1, window: "day", zone: "UTC", unit: money}.put(item)
+	ConfigLimit{Name: "usd", Capacity: 1, Window: "day", Zone: "UTC", Unit: money}.putQuota(item)
 	_, err = DecodeConfig(item)
 	require.ErrorContains(t, err, "limit usd is both set and lifted")
 	_, err = DecodeConfig(Item{"k_tpm_off": &types.AttributeValueMemberBOOL{Value: true}, "k_tpm_w": String("day")})

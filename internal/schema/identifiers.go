@@ -3,7 +3,6 @@ package schema
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -26,10 +25,10 @@ const (
 )
 
 // CheckEntity returns the error in an entity id, or "".
-func CheckEntity(id string) string { return checkIdentifier(id, maxIdentifier, false) }
+func CheckEntity(id string) string { return checkIdentifier(id, maxIdentifier, 0) }
 
 // CheckResource returns the error in a resource, or "".
-func CheckResource(r string) string { return checkIdentifier(r, maxIdentifier, true) }
+func CheckResource(r string) string { return checkIdentifier(r, maxIdentifier, slash) }
 
 // CheckGroup returns the error in the name of a group, or "".
 func CheckGroup(group string) string {
@@ -58,24 +57,25 @@ func CheckGroups(resource string, groups []string) string {
 }
 
 // CheckNamespace returns the error in a namespace, or "".
-func CheckNamespace(ns string) string { return checkIdentifier(ns, maxIdentifier, false) }
+func CheckNamespace(ns string) string { return checkIdentifier(ns, maxIdentifier, 0) }
 
 // CheckCompatibleResource returns the reason why zae-limiter refuses a valid resource, or "".
 func CheckCompatibleResource(r string) string {
-	switch {
-	case len(r) > maxLimitName:
+	if len(r) > maxLimitName {
 		return fmt.Sprintf("has %d characters; at most %d are allowed", len(r), maxLimitName)
-	case r != "" && !letter(r[0]):
-		return fmt.Sprintf("%q starts with %q; start with a letter", r, r[0])
 	}
-	if i := strings.IndexAny(r, ":@"); i >= 0 {
-		return fmt.Sprintf("%q contains %q; use letters, digits and _ . - /", r, r[i])
+	switch i, c := wrongCharacter(r, letters, letters|digits|marks|slash); {
+	case i == 0:
+		return fmt.Sprintf("%q starts with %q; start with a letter", r, c)
+	case i > 0:
+		return fmt.Sprintf("%q contains %q; use letters, digits and _ . - /", r, c)
 	}
 	return ""
 }
 
-// checkIdentifier returns the error in an identifier of at most most characters, or "".
-func checkIdentifier(s string, most int, slash bool) string {
+// checkIdentifier returns the error in an identifier of at most most characters, or "". It may contain the
+// others besides letters, digits and _ . - : @.
+func checkIdentifier(s string, most int, others classes) string {
 	if s == "" {
 		return "is empty; give a name that starts with a letter or digit"
 	}
@@ -84,18 +84,13 @@ func checkIdentifier(s string, most int, slash bool) string {
 			return fmt.Sprintf("has %d characters; at most %d are allowed", n, most)
 		}
 	}
-	allowed := "letters, digits and _ . - : @"
-	if slash {
-		allowed = "letters, digits and _ . - : @ /"
-	}
-	for i, c := range s {
-		switch {
-		case alphanumeric(c):
-		case i == 0:
-			return fmt.Sprintf("%q starts with %q; start with a letter or digit", s, c)
-		case !strings.ContainsRune("_.-:@", c) && (c != '/' || !slash):
-			return fmt.Sprintf("%q contains %q; use %s", s, c, allowed)
-		}
+	switch i, c := wrongCharacter(s, letters|digits, letters|digits|marks|signs|others); {
+	case i == 0:
+		return fmt.Sprintf("%q starts with %q; start with a letter or digit", s, c)
+	case i > 0 && others == slash:
+		return fmt.Sprintf("%q contains %q; use letters, digits and _ . - : @ /", s, c)
+	case i > 0:
+		return fmt.Sprintf("%q contains %q; use letters, digits and _ . - : @", s, c)
 	}
 	return ""
 }
@@ -110,14 +105,11 @@ func CheckLimitName(s string) string {
 			return fmt.Sprintf("has %d characters; at most %d are allowed", n, maxLimitName)
 		}
 	}
-	for i, c := range s {
-		switch {
-		case c < utf8.RuneSelf && letter(byte(c)), i > 0 && (alphanumeric(c) || strings.ContainsRune("_.-", c)):
-		case i == 0:
-			return fmt.Sprintf("%q starts with %q; start with a letter", s, c)
-		default:
-			return fmt.Sprintf("%q contains %q; use letters, digits and _ . -", s, c)
-		}
+	switch i, c := wrongCharacter(s, letters, letters|digits|marks); {
+	case i == 0:
+		return fmt.Sprintf("%q starts with %q; start with a letter", s, c)
+	case i > 0:
+		return fmt.Sprintf("%q contains %q; use letters, digits and _ . -", s, c)
 	}
 	return ""
 }
@@ -127,16 +119,45 @@ func CheckManager(s string) string {
 	if len(s) > maxManager {
 		return fmt.Sprintf("has %d bytes; at most %d are allowed", len(s), maxManager)
 	}
-	for _, c := range s {
-		if !alphanumeric(c) && !strings.ContainsRune("_.-:@/", c) {
-			return fmt.Sprintf("%q contains %q; use letters, digits and _ . - : @ /", s, c)
-		}
+	const allowed = letters | digits | marks | signs | slash
+	if i, c := wrongCharacter(s, allowed, allowed); i >= 0 {
+		return fmt.Sprintf("%q contains %q; use letters, digits and _ . - : @ /", s, c)
 	}
 	return ""
 }
 
-func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+// classes are sets of characters, all of ASCII.
+type classes uint8
 
-func alphanumeric(c rune) bool {
-	return c < utf8.RuneSelf && (letter(byte(c)) || c >= '0' && c <= '9')
+const (
+	letters classes = 1 << iota
+	digits
+	marks // _ . -
+	signs // : @
+	slash
+)
+
+// classOf has the class of each character of ASCII; 0 without one.
+var classOf = func() (of [utf8.RuneSelf]classes) {
+	for class, characters := range map[classes]string{
+		letters: "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", digits: "0123456789", marks: "_.-", signs: ":@", slash: "/",
+	} {
+		for _, c := range characters {
+			of[c] = class
+		}
+	}
+	return of
+}()
+
+// wrongCharacter returns the first character of s that is not of the allowed classes, with its place; -1 if
+// there is none. first are the classes for the first character, rest for the others.
+func wrongCharacter(s string, first, rest classes) (int, rune) {
+	allowed := first
+	for i, c := range s {
+		if c >= utf8.RuneSelf || classOf[c]&allowed == 0 {
+			return i, c
+		}
+		allowed = rest
+	}
+	return -1, 0
 }

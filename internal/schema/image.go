@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/dynalimit/dynalimit/internal/bucket"
 )
 
@@ -72,7 +74,12 @@ type Image struct {
 
 // PausedUntil returns the instant until which nothing may be taken, in Unix ms; 0 without a pause. No
 // condition checks it, so that takes still commute.
-func (m *Image) PausedUntil() int64 { return m.paused.ms() }
+func (m *Image) PausedUntil() (ms int64) {
+	for i, b := range m.paused {
+		ms |= int64(b) << (8 * i)
+	}
+	return ms
+}
 
 // instant is a time in Unix ms, until the year 10,889. Beside a bool it takes no extra memory.
 type instant [6]byte
@@ -82,13 +89,6 @@ func instantOf(ms int64) (t instant) {
 		t[i] = byte(ms >> (8 * i))
 	}
 	return t
-}
-
-func (t instant) ms() (ms int64) {
-	for i := range t {
-		ms |= int64(t[i]) << (8 * i)
-	}
-	return ms
 }
 
 // opID is the id of a write, stored inside the image. A slice of the answer would keep the whole answer in
@@ -101,14 +101,18 @@ type opID struct {
 // opSize is the length of a write's id: 8 bytes for the operation, one for the try.
 const opSize = 9
 
-// of stores an id and returns it as a slice of the stored bytes. It returns an id of another size unchanged;
-// our clients write none.
-func (id *opID) of(b []byte) []byte {
-	id.size = uint8(min(len(b), math.MaxUint8))
-	if copy(id.bytes[:], b); b == nil || len(b) > opSize {
-		return b
+// read stores the id in an attribute, nil if there is none, and returns it as a slice of the stored bytes. It
+// returns an id of another size unchanged; our clients write none.
+func (id *opID) read(attr types.AttributeValue) []byte {
+	v, ok := attr.(*types.AttributeValueMemberB)
+	if !ok || v.Value == nil {
+		return nil
 	}
-	return id.bytes[:len(b):len(b)]
+	id.size = uint8(min(len(v.Value), math.MaxUint8))
+	if n := copy(id.bytes[:], v.Value); n == len(v.Value) {
+		return id.bytes[:n:n]
+	}
+	return v.Value
 }
 
 // ForeignSince reports whether another implementation moved the refill instant after the older image: the
@@ -153,29 +157,27 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	if len(item) == 0 {
 		return nil, nil
 	}
-	if unknown := UnknownState(item); unknown != nil {
-		return nil, unknown
+	set, err := r.setOf(item, hint)
+	if err != nil {
+		return nil, err
 	}
-	m := &Image{Set: hint}
-	if hint == nil || !hint.describes(item) {
-		m.Set = r.OfKinds(limitNames(item))
-	}
+	m := &Image{Set: set, Limits: make([]Stored, len(set.Names))}
 	d := decoder{item: item}
 	m.Refilled, m.HasRefilled = d.number(attrRefilled)
 	m.ConfigRead, _ = d.number(attrConfigRead)
 	m.TTL, _ = d.number(TTL)
-	until, _ := d.number(attrPause)
-	m.paused = instantOf(until)
+	if until, paused := d.number(attrPause); paused {
+		m.paused = instantOf(until)
+	}
 	m.Fingerprint = d.bytes(attrFingerprint)
 	m.Incarnation = d.bytes(attrIncarnation)
 	for i, attr := range opAttrs {
-		if id := m.ops[i].of(d.bytes(attr)); i == slot {
+		if id := m.ops[i].read(item[attr]); i == slot {
 			m.Op = id
 		}
 	}
-	m.Limits = make([]Stored, len(m.Set.Names))
-	for i, a := range m.Set.attrs {
-		l := &m.Limits[i]
+	for i := range set.attrs {
+		a, l := &set.attrs[i], &m.Limits[i]
 		tokens, tokensThere := d.number(a.tokens)
 		burst, burstThere := d.number(a.burst)
 		if l.Tokens, l.Burst = tokens, burst; tokensThere {
@@ -188,7 +190,7 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 		l.Life = uint16(min(max(0, life), bucket.LastLife)) //nolint:gosec // bounded
 		l.Consumed = d.counter(a.consumed)
 		l.Passed = d.counter(a.passed)
-		if a.isQuota() {
+		if set.Quotas && a.isQuota() {
 			window, hasWindow := d.number(a.window)
 			l.Window, hasWindow = int32(window), hasWindow && window == int64(int32(window)) //nolint:gosec // checked beside
 			l.Rate, l.Capacity = d.quotaRate(l.Burst, a.windows), l.Burst
@@ -207,11 +209,28 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	return m, nil
 }
 
-// describes reports whether the item's limits are exactly those of the set.
+// setOf returns the set of a bucket's limits. It fails for a limit of an unknown kind.
+func (r *LimitSets) setOf(item Item, hint *LimitSet) (*LimitSet, error) {
+	if hint != nil && hint.describes(item) {
+		return hint, nil
+	}
+	if unknown := UnknownState(item); unknown != nil {
+		return nil, unknown
+	}
+	return r.OfKinds(limitNames(item)), nil
+}
+
+// describes reports whether the item's limits are exactly those of the set, and none is of an unknown kind.
 func (s *LimitSet) describes(item Item) bool {
 	count := 0
 	for name := range item {
-		if (strings.HasPrefix(name, bucketPrefix) || strings.HasPrefix(name, quotaPrefix)) && !strings.HasSuffix(name, "_"+fieldPassed) && !strings.HasSuffix(name, "_"+fieldLife) {
+		quota := strings.HasPrefix(name, quotaPrefix)
+		if quota || strings.HasPrefix(name, slotsPrefix) {
+			if _, unknown := isUnknownState(item, name); unknown {
+				return false
+			}
+		}
+		if (quota || strings.HasPrefix(name, bucketPrefix)) && !strings.HasSuffix(name, "_"+fieldPassed) && !strings.HasSuffix(name, "_"+fieldLife) {
 			count++
 		}
 	}

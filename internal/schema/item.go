@@ -34,12 +34,15 @@ type decoder struct {
 // counter reads an integer of any size. A counter beyond 64 bits counts as the largest number, because it
 // decides nothing.
 func (d *decoder) counter(name string) int64 {
-	if v, ok := d.item[name].(*types.AttributeValueMemberN); ok {
-		if n, err := strconv.ParseInt(v.Value, 10, 64); errors.Is(err, strconv.ErrRange) {
+	switch v := d.item[name].(type) {
+	case nil:
+		return 0
+	case *types.AttributeValueMemberN:
+		if n, err := strconv.ParseInt(v.Value, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
 			return n
 		}
 	}
-	n, _ := d.number(name)
+	n, _ := d.number(name) // malformed
 	return n
 }
 

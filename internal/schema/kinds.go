@@ -65,21 +65,22 @@ func UnknownConfig(item Item) *UnknownKind {
 
 // UnknownState returns the first limit of an unknown kind in a bucket, or nil.
 func UnknownState(item Item) *UnknownKind {
-	return unknownIn(item, func(attr string) (string, bool) {
-		if rest, ok := strings.CutPrefix(attr, slotsPrefix); ok {
-			return limitOf(rest), true
-		}
-		return unknownWindows(item, attr)
-	})
+	return unknownIn(item, func(attr string) (string, bool) { return isUnknownState(item, attr) })
 }
 
-// unknownWindows reports whether an attribute of a bucket has a quota's windows in an unknown unit, and
-// returns the quota's name.
-func unknownWindows(item Item, attr string) (name string, unknown bool) {
+// isUnknownState reports whether an attribute of a bucket belongs to a limit of an unknown kind, or has a
+// quota's windows in an unknown unit. It returns the limit's name.
+func isUnknownState(item Item, attr string) (name string, unknown bool) {
+	if rest, ok := strings.CutPrefix(attr, slotsPrefix); ok {
+		return limitOf(rest), true
+	}
 	rest, quota := strings.CutPrefix(attr, quotaPrefix)
 	name, windows := strings.CutSuffix(rest, "_"+fieldWindows)
+	if !quota || !windows {
+		return name, false
+	}
 	unit, _, _ := strings.Cut(Text(item, attr), " ")
-	return name, quota && windows && !slices.Contains(calendar.Units(), unit)
+	return name, !slices.Contains(calendar.Units(), unit)
 }
 
 func unknownIn(item Item, named func(attr string) (string, bool)) *UnknownKind {

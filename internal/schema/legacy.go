@@ -236,9 +236,9 @@ func ComposeBucket(of Legacy, limits []LegacyBucket, now int64) *Create {
 			early, _ := bucket.State{Rate: l.Rate, Refilled: c.Refilled}.Credit(l.Refilled)
 			tokens = max(-bucket.MaxCredit, tokens-early)
 		}
-		c.Limits = append(c.Limits, CreateLimit{Name: l.Limit, Tokens: tokens, Consumed: l.Consumed, Capacity: l.Capacity, Rate: l.Rate})
+		c.Limits = append(c.Limits, NewLimit(&Limit{Name: l.Limit, Capacity: l.Capacity, Rate: l.Rate}, tokens, l.Consumed))
 	}
-	slices.SortFunc(c.Limits, func(a, b CreateLimit) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(c.Limits, func(a, b Change) int { return strings.Compare(a.Name, b.Name) })
 	return c
 }
 

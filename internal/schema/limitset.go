@@ -98,7 +98,9 @@ func splitBucketAttr(attr string) (name, field string, quota, ok bool) {
 // writes, which are built once.
 type LimitSet struct {
 	Names []string
-	attrs []limitAttrs
+	// Quotas means that some of them are quotas.
+	Quotas bool
+	attrs  []limitAttrs
 	// attributes is the number of their attributes, apart from passed.
 	attributes int
 	texts      *spendTexts
@@ -146,7 +148,7 @@ func (r *LimitSets) OfKinds(names, quotas []string) *LimitSet {
 	if set != nil {
 		return set
 	}
-	set = &LimitSet{Names: slices.Clone(names), texts: r.texts}
+	set = &LimitSet{Names: slices.Clone(names), Quotas: len(quotas) > 0, texts: r.texts}
 	for _, name := range set.Names {
 		set.attrs = append(set.attrs, attrsOf(name, slices.Contains(quotas, name)))
 		set.attributes += len(set.attrs[len(set.attrs)-1].all())

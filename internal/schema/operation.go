@@ -25,7 +25,7 @@ const maxOperation = 128
 func (k Keys) Operation(entity, id string) Key { return Key{k.Entity(entity), skOperation + id} }
 
 // CheckOperation returns the error in the id of an operation, or "".
-func CheckOperation(id string) string { return checkIdentifier(id, maxOperation, true) }
+func CheckOperation(id string) string { return checkIdentifier(id, maxOperation, slash) }
 
 // Operation is the record of an operation that is done once, even if it is repeated, with its result.
 type Operation struct {

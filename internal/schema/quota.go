@@ -42,15 +42,6 @@ const (
 	perModel = money + "/model"
 )
 
-// storedQuota is a quota in configuration: whole tokens in each window.
-type storedQuota struct {
-	name         string
-	allowed      int64
-	window, zone string
-	unit         string
-	perModel     bool
-}
-
 // splitQuota splits a configuration attribute of a quota; false for any other attribute.
 func splitQuota(attr string) (name, field string, ok bool) {
 	rest, ok := strings.CutPrefix(attr, kindPrefix)
@@ -88,20 +79,20 @@ func splitRaise(attr string) (name, field string, ok bool) {
 	return "", "", false
 }
 
-// put writes a quota into an item of configuration.
-func (q storedQuota) put(item Item) {
-	prefix := kindPrefix + q.name + "_"
-	item[prefix+fieldAllowed], item[prefix+fieldUnit], item[prefix+fieldZone] = Number(q.allowed), String(q.window), String(q.zone)
+// putQuota writes a quota into an item of configuration.
+func (l ConfigLimit) putQuota(item Item) {
+	prefix := kindPrefix + l.Name + "_"
+	item[prefix+fieldAllowed], item[prefix+fieldUnit], item[prefix+fieldZone] = Number(l.Capacity), String(l.Window), String(l.Zone)
 	switch {
-	case q.perModel:
+	case l.PerModel:
 		item[prefix+fieldMoney] = String(perModel)
-	case q.unit != "":
-		item[prefix+fieldMoney] = String(q.unit)
+	case l.Unit != "":
+		item[prefix+fieldMoney] = String(l.Unit)
 	}
 }
 
 // quotasIn returns the quotas of a configuration item.
-func quotasIn(item Item) (quotas []storedQuota, err error) {
+func quotasIn(item Item) (quotas []ConfigLimit, err error) {
 	d := decoder{item: item}
 	for attr := range item {
 		name, field, ok := splitQuota(attr)
@@ -109,12 +100,15 @@ func quotasIn(item Item) (quotas []storedQuota, err error) {
 			continue
 		}
 		prefix := kindPrefix + name + "_"
-		q := storedQuota{name: name, window: Text(item, prefix+fieldUnit), zone: Text(item, prefix+fieldZone)}
-		if q.unit = Text(item, prefix+fieldMoney); q.unit == perModel {
-			q.unit, q.perModel = money, true
+		allowed, _ := d.number(attr)
+		q := ConfigLimit{
+			Name: name, Capacity: allowed, Burst: allowed, RefillAmount: allowed,
+			Window: Text(item, prefix+fieldUnit), Zone: Text(item, prefix+fieldZone), Unit: Text(item, prefix+fieldMoney),
 		}
-		q.allowed, _ = d.number(attr)
-		if _, err := calendar.WindowsOf(q.window, q.zone); err != nil {
+		if q.Unit == perModel {
+			q.Unit, q.PerModel = money, true
+		}
+		if _, err := calendar.WindowsOf(q.Window, q.Zone); err != nil {
 			return nil, fmt.Errorf("attribute %s: %w", prefix+fieldUnit, err)
 		}
 		quotas = append(quotas, q)

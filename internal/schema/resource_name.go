@@ -23,7 +23,7 @@ func ResourceName(text string) string {
 		hash := fmt.Sprintf("x%016x-", h.Sum64())
 		name = append([]byte(hash), name[len(name)-maxIdentifier+len(hash):]...)
 	}
-	if len(name) > 0 && !alphanumeric(rune(name[0])) {
+	if len(name) > 0 && classOf[name[0]]&(letters|digits) == 0 { // of ASCII
 		name[0] = 'x'
 	}
 	return string(name)

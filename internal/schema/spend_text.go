@@ -58,8 +58,9 @@ func (s *Spend) shape(b []byte) []byte {
 	b = append(b, byte(s.Op.Slot), byte(s.Op.Rule), flag(s.LaterRefill, 1)|flag(s.TTL > 0, 2)|
 		flag(s.Backs, 4)|flag(s.Backs && s.Seen.Incarnation != nil, 8))
 	for i := range s.Limits {
-		l := &s.Limits[i]
-		b = append(b, byte(l.Index>>8), byte(l.Index), flag(l.HasLow, 1)|flag(l.Full, 2)|flag(l.Passed != 0, 4)|byte(l.livesOf(&s.Seen.Limits[l.Index]))<<3) // an item of 400 KB has fewer than 2^16
+		c := &s.Limits[i]
+		b = append(b, byte(c.Place>>8), byte(c.Place), flag(c.HasLow, 1)|flag(c.Full, 2)|flag(c.Passed != 0, 4)|
+			flag(c.SameLife, 8)|flag(s.Seen.Limits[c.Place].Life > 0, 16)) // an item of 400 KB has fewer than 2^16
 	}
 	return b
 }
@@ -99,16 +100,16 @@ func (s *Spend) text() *spendText {
 		b.require("(attribute_not_exists(" + ttl + ") OR " + ttl + " >= " + take() + ")")
 	}
 	for i := range s.Limits {
-		l := &s.Limits[i]
-		a := s.Seen.Set.attrs[l.Index]
-		switch l.livesOf(&s.Seen.Limits[l.Index]) {
-		case firstLife:
+		c := &s.Limits[i]
+		a := s.Seen.Set.attrs[c.Place]
+		switch {
+		case !c.SameLife:
+		case s.Seen.Limits[c.Place].Life == 0:
 			b.absent(a.life)
-		case laterLife:
+		default:
 			b.require(b.name(a.life) + " = " + take())
-		case anyLife:
 		}
-		l.text(b, a, take)
+		c.text(b, a, take)
 	}
 	st := b.build()
 	text.update, text.condition, text.names = st.Update, st.Condition, st.Names
@@ -116,42 +117,42 @@ func (s *Spend) text() *spendText {
 }
 
 // text adds one limit's part to the text of a spend.
-func (l *SpendLimit) text(b *statementBuilder, a limitAttrs, take func() string) {
-	if a.isQuota() {
-		b.exists(a.burst)
-		l.quotaText(b, a, take)
+func (c *Change) text(b *statementBuilder, a limitAttrs, take func() string) {
+	if c.Quota {
+		c.quotaText(b, a, take)
 		return
 	}
 	tokens := b.name(a.tokens)
 	b.exists(a.burst)
-	if l.Full {
+	if c.Full {
 		b.set = append(b.set, tokens+" = "+take())
 		b.add = append(b.add, b.name(a.consumed)+" "+take())
-		l.passedText(b, a, take)
+		c.passedText(b, a, take)
 		b.require(tokens + " >= " + take())
 		return
 	}
 	b.add = append(b.add, tokens+" "+take(), b.name(a.consumed)+" "+take())
-	l.passedText(b, a, take)
-	if l.HasLow {
+	c.passedText(b, a, take)
+	if c.HasLow {
 		b.require(tokens + " BETWEEN " + take() + " AND " + take())
 	} else {
 		b.require(tokens + " <= " + take())
 	}
 }
 
-func (l *SpendLimit) passedText(b *statementBuilder, a limitAttrs, take func() string) {
-	if l.Passed != 0 {
+func (c *Change) passedText(b *statementBuilder, a limitAttrs, take func() string) {
+	if c.Passed != 0 {
 		b.add = append(b.add, b.name(a.passed)+" "+take())
 	}
 }
 
 // quotaText adds a quota's part to the text of a spend: its window, and its least tokens.
-func (l *SpendLimit) quotaText(b *statementBuilder, a limitAttrs, take func() string) {
+func (c *Change) quotaText(b *statementBuilder, a limitAttrs, take func() string) {
+	b.exists(a.burst)
 	b.add = append(b.add, b.name(a.tokens)+" "+take(), b.name(a.consumed)+" "+take())
-	l.passedText(b, a, take)
+	c.passedText(b, a, take)
 	b.require(b.name(a.window) + " = " + take())
-	if l.HasLow {
+	if c.HasLow {
 		b.require(b.name(a.tokens) + " >= " + take())
 	}
 }

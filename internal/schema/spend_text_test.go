@@ -29,7 +29,7 @@ func spendOf(m *Image, limits, full int) *Spend {
 	s := &Spend{Seen: m, Op: Op{ID: make([]byte, 9)}}
 	for i := range m.Set.Names {
 		if limits&(1<<i) != 0 {
-			s.Limits = append(s.Limits, SpendLimit{Index: i, Update: bucket.Update{HasLow: true, Full: full&(1<<i) != 0}})
+			s.Limits = append(s.Limits, Change{Place: i, Update: bucket.Update{HasLow: true, Full: full&(1<<i) != 0}})
 		}
 	}
 	return s
@@ -51,7 +51,7 @@ func TestSpendTextsAreBounded(t *testing.T) {
 func TestSpendOfAnyNumberOfLimits(t *testing.T) {
 	for _, n := range []int{20, 33, 40, 65, 1000} {
 		m := manyLimits(n)
-		s := Spend{Seen: m, Op: Op{ID: make([]byte, 9)}, Limits: []SpendLimit{{Index: 1}, {Index: n - 1, Update: bucket.Update{HasLow: true}}}}
+		s := Spend{Seen: m, Op: Op{ID: make([]byte, 9)}, Limits: []Change{{Place: 1}, {Place: n - 1, Update: bucket.Update{HasLow: true}}}}
 		st := s.Statement()
 		assert.Contains(t, st.Names, "#0")
 		names := map[string]bool{}
@@ -59,7 +59,7 @@ func TestSpendOfAnyNumberOfLimits(t *testing.T) {
 			names[attr] = true
 		}
 		assert.True(t, names[fmt.Sprintf("b_l%04d_tk", n-1)], "of %d limits, the last", n)
-		s.Limits[1].Index = n - 2
+		s.Limits[1].Place = n - 2
 		if n > 20 {
 			assert.NotEqual(t, st.Names, s.Statement().Names, "not taken for another")
 		}
@@ -67,7 +67,7 @@ func TestSpendOfAnyNumberOfLimits(t *testing.T) {
 	all := manyLimits(1000)
 	s := Spend{Seen: all, Op: Op{ID: make([]byte, 9)}}
 	for i := range all.Set.Names {
-		s.Limits = append(s.Limits, SpendLimit{Index: i, Update: bucket.Update{Add: -1 << 62, Low: -1 << 62, High: 1 << 62, HasLow: true}, Consumed: 1 << 62})
+		s.Limits = append(s.Limits, Change{Place: i, Update: bucket.Update{Add: -1 << 62, Low: -1 << 62, High: 1 << 62, HasLow: true}, Consumed: 1 << 62})
 	}
 	assert.Equal(t, Number(1<<62), s.Statement().Values[":4000"], "the digits of all the numbers, in their places")
 }

@@ -76,7 +76,7 @@ func (b *Buckets) Create(ctx context.Context, c *schema.Create, hint *schema.Lim
 			return a
 		}
 	}
-	st := c.Statement()
+	st, item := c.Statement()
 	_, err := b.Table.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                           &b.Table.Name,
 		Key:                                 c.Keys.Bucket(c.Entity, c.Resource).Attributes(),
@@ -93,7 +93,7 @@ func (b *Buckets) Create(ctx context.Context, c *schema.Create, hint *schema.Lim
 		}
 		return a
 	}
-	image, err := b.Sets.DecodeBucket(c.Item(), hint, slot)
+	image, err := b.Sets.DecodeBucket(item, b.Sets.Created(c), slot)
 	return lane.Answer{Verdict: ddb.Landed, Image: image, Seen: err == nil, Err: err}
 }
 

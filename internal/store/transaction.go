@@ -33,22 +33,14 @@ type Transact func(ctx context.Context, t *Transaction, slot int) (ddb.Verdict, 
 
 // Add adds the write of a lane's bucket to a transaction.
 func (b *Buckets) Add(t *Transaction, at *lane.Lane, w *plan.Write, o schema.Op) {
-	var st schema.Statement
-	switch w.Kind {
-	case plan.Create:
-		w.Create.Keys, w.Create.Entity, w.Create.Resource, w.Create.OpID = b.Keys, at.Entity, at.Resource, o.ID
+	if w.Kind == plan.Create {
+		w.Create.Keys, w.Create.Entity, w.Create.Resource = b.Keys, at.Entity, at.Resource
 		if t.creates == nil {
 			t.creates = map[int]*schema.Create{}
 		}
 		t.creates[len(t.Items)] = w.Create
-		st = w.Create.Statement()
-	case plan.Spend:
-		w.Spend.Op = o
-		st = w.Spend.Statement()
-	default:
-		w.Claim.Op = o
-		st = w.Claim.Statement()
 	}
+	st := w.Statement(o)
 	t.Items = append(t.Items, types.TransactWriteItem{Update: &types.Update{
 		TableName: &b.Table.Name, Key: at.Key(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
 		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,

@@ -1,0 +1,83 @@
+package schema
+
+// GiveBack is the write that only gives tokens back. It needs no image and commutes with every other write.
+// It requires the limits to exist in the incarnation from which the tokens were taken, and its op rule makes
+// it land at most once.
+type GiveBack struct {
+	Incarnation []byte
+	Limits      []Change
+	Op          Op
+}
+
+// Statement returns the conditional update.
+func (g *GiveBack) Statement() Statement {
+	b := newStatementBuilder()
+	b.op(g.Op)
+	b.incarnation(g.Incarnation)
+	for i := range g.Limits {
+		g.Limits[i].add(b, nil)
+	}
+	return b.build()
+}
+
+// Tell is the write of a bucket's pending updates: usage counted without the bucket, and give-backs that
+// could not be written before. It needs no image and commutes with every other write. It is not written by
+// the bucket's lane, so it leaves the op slots unchanged. It is sent once, because a retry could not be
+// recognised. It requires the limits to exist and, for a give-back, the bucket to be the incarnation of the
+// take.
+type Tell struct {
+	Incarnation []byte
+	// Backs means that tokens go back to that incarnation, or come off its counter.
+	Backs  bool
+	Limits []Change
+	// Seen is the image that shows the window before the one that a change opens: one that is Full.
+	Seen *Image
+}
+
+// Statement returns the conditional update.
+func (t *Tell) Statement() Statement {
+	b := newStatementBuilder()
+	for i := range t.Limits {
+		t.Limits[i].add(b, t.Seen)
+	}
+	if t.Backs {
+		b.incarnation(t.Incarnation)
+	}
+	return b.build()
+}
+
+// add adds a limit's part to a write without a refill instant. A Full one opens a window after the one in the
+// image.
+func (c *Change) add(b *statementBuilder, seen *Image) {
+	a := attrsOf(c.Name, c.Quota)
+	switch {
+	case c.Full:
+		was := &seen.Limits[c.Place]
+		b.inWindow(a, int64(was.Window), c.Window.Ordinal())
+		b.compare(a.burst, "=", Number(was.Burst))
+		b.compare(a.tokens, "=", Number(was.Tokens))
+		b.setValue(a.tokens, Number(c.Put))
+	case c.Add != 0:
+		b.addNumber(a.tokens, c.Add)
+	}
+	if c.Quota && (c.SameLife || c.HasLow) {
+		b.compare(a.window, "=", Number(c.Window.Ordinal()))
+	}
+	if c.SameLife {
+		b.inLife(a, c.Window.Life())
+	}
+	if c.HasLow {
+		b.compare(a.tokens, ">=", Number(c.Low))
+	}
+	b.addNumber(a.consumed, c.Consumed)
+	b.addPassed(a, c.Passed)
+	b.exists(a.burst)
+}
+
+// addPassed adds to the part of a counter that a level above counts too. It writes nothing for 0, so that a
+// bucket without a level above does not get the attribute.
+func (b *statementBuilder) addPassed(a limitAttrs, n int64) {
+	if n != 0 {
+		b.addNumber(a.passed, n)
+	}
+}
