@@ -169,7 +169,7 @@ func (m tableMaker) writeVersion(ctx context.Context, made bool) error {
 		TableName: &m.table, Item: item, ConditionExpression: aws.String(schema.CreateCondition),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	})
-	if table.Judge(err) != ddb.Refused {
+	if table.VerdictOf(err) != ddb.Refused {
 		if err != nil {
 			return m.store.Failure("write the version record", err)
 		}
@@ -206,7 +206,7 @@ func (m tableMaker) markMade(ctx context.Context) error {
 		ReturnValues: types.ReturnValueAllNew,
 	})
 	switch {
-	case table.Judge(err) == ddb.Refused: // of another implementation
+	case table.VerdictOf(err) == ddb.Refused: // of another implementation
 		return nil
 	case err != nil:
 		return m.store.Failure("write the version record", err)

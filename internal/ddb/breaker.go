@@ -363,8 +363,8 @@ func (b *Breaker) LastAnswer() time.Time {
 	return b.outage.lastAnswer
 }
 
-// hear records the answer to one try of a request, which the SDK may send again.
-func (b *Breaker) hear() {
+// recordTry records the answer to one try of a request, which the SDK may send again.
+func (b *Breaker) recordTry() {
 	if b != nil {
 		b.heard.Store(b.opts.Now().UnixNano())
 	}

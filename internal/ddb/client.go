@@ -187,7 +187,7 @@ func ask[In, Out any](ctx context.Context, c *Client, breaker *Breaker, timeout 
 		call.Answer()
 		return out, nil
 	}
-	return out, withDiagnosis(call.End(t.judge(Classify(err, ctx), timeout)))
+	return out, withDiagnosis(call.End(t.correctDiagnosis(Classify(err, ctx), timeout)))
 }
 
 // GetItem implements the client.

@@ -217,15 +217,15 @@ func askAnew(ctx context.Context, request func(context.Context) error) Diagnosis
 				go ask()
 			}
 		case o := <-outcomes:
-			if ended++; o.whole() || !o.pooled || ended == sent && len(more) == 0 || ended == mostBeside {
+			if ended++; o.isWhole() || !o.pooled || ended == sent && len(more) == 0 || ended == mostBeside {
 				return o.Diagnosis
 			}
 		}
 	}
 }
 
-// whole reports whether the answer came complete.
-func (d Diagnosis) whole() bool { return d.Answered && d.Verdict != Unconfirmed }
+// isWhole reports whether the answer came complete.
+func (d Diagnosis) isWhole() bool { return d.Answered && d.Verdict != Unconfirmed }
 
 // checks are the checks for requests that wait on pooled connections.
 type checks struct {
@@ -291,7 +291,7 @@ func (c *checks) begin(request func(context.Context) error) *check {
 	go func() {
 		defer end()
 		defer close(k.done)
-		k.answered = askAnew(ctx, request).whole()
+		k.answered = askAnew(ctx, request).isWhole()
 	}()
 	return k
 }

@@ -78,7 +78,7 @@ func (t *tracedRequest) IsErrorRetryable(err error) bool {
 	}
 	if t.last.Answered {
 		t.answered = true
-		t.breaker.hear()
+		t.breaker.recordTry()
 	}
 	tries := t.tries
 	if t.redated {
@@ -134,9 +134,9 @@ func isMisdated(err error) bool {
 	return errors.As(err, &api) && codes[api.ErrorCode()].setting && errors.As(err, &marked) && marked.RetryableError()
 }
 
-// judge corrects a diagnosis by the outcomes of the tries. If the request ended while no try was pending,
+// correctDiagnosis corrects a diagnosis by the outcomes of the tries. If the request ended while no try was pending,
 // this process held the rest back. Then the last try counts or, without tries, nothing was sent.
-func (t *tracedRequest) judge(d Diagnosis, timeout time.Duration) Diagnosis {
+func (t *tracedRequest) correctDiagnosis(d Diagnosis, timeout time.Duration) Diagnosis {
 	switch held := !t.pending && (d.expired || t.refused); {
 	case t.next == nil || d.Err == nil:
 	case fromCredentials(d.Err):

@@ -123,7 +123,7 @@ func (s *sight) learnCrowding(w *plan.Write, landed bool, image *schema.Image, n
 		s.crowding.Refused = 0
 		return
 	}
-	s.crowding = s.crowding.After(plan.Meet(w, landed, image, now), w.Guess, now)
+	s.crowding = s.crowding.After(plan.EvidenceOf(w, landed, image, now), w.Guess, now)
 }
 
 // hint returns the set of limits that an answer will probably show.

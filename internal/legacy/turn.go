@@ -64,11 +64,11 @@ type Turned struct {
 func (t *Turner) BucketOnce(ctx context.Context, of schema.Legacy) (Turned, ddb.Verdict, error) {
 	turned, p, err := t.proposeBucket(ctx, of)
 	if err != nil {
-		return Turned{}, unsentIfUnconfirmed(verdictOf(err)), err
+		return Turned{}, unsentIfUnconfirmed(table.VerdictOf(err)), err
 	}
 	if len(p.Writes) > 0 && !turned.Superseded {
 		_, err = t.Table.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: p.Writes})
-		switch v := table.Judge(err); v {
+		switch v := table.VerdictOf(err); v {
 		case ddb.Landed:
 		case ddb.Refused: // another was faster, or an older writer lives: look again
 			return Turned{}, ddb.Conflicted, t.Table.Unavailable(opBucket, err)
@@ -81,8 +81,6 @@ func (t *Turner) BucketOnce(ctx context.Context, of schema.Legacy) (Turned, ddb.
 	}
 	return turned, ddb.Refused, nil
 }
-
-func verdictOf(err error) ddb.Verdict { return ddb.Classify(err, context.Background()).Verdict }
 
 // unsentIfUnconfirmed is the verdict about the write that was to follow: it was not sent,
 // and the next look shows whether the turning landed.

@@ -94,8 +94,8 @@ func (p *Write) changes() (seen *schema.Image, list []schema.Change) {
 	return nil, nil
 }
 
-// Meeting is the evidence of other writers in the answer to a write.
-type Meeting struct {
+// Evidence is the evidence of other writers in the answer to a write.
+type Evidence struct {
 	landed bool
 	// guessed means that a full limit was written in a guessed form.
 	guessed bool
@@ -108,9 +108,9 @@ type Meeting struct {
 	mostSlack     int64
 }
 
-// Meet compares a plan with the bucket after it, or with the bucket that refused it.
-func Meet(p *Write, landed bool, after *schema.Image, now int64) Meeting {
-	m := Meeting{landed: landed}
+// EvidenceOf compares a plan with the bucket after it, or with the bucket that refused it.
+func EvidenceOf(p *Write, landed bool, after *schema.Image, now int64) Evidence {
+	m := Evidence{landed: landed}
 	seen, list := p.changes()
 	for i := range list {
 		c := &list[i]
@@ -148,7 +148,7 @@ func onlyOursConsumed(seen, after *schema.Image, ours []schema.Change) bool {
 }
 
 // noteRefusedAtFull finds the limits that refused a write decided for their instant.
-func (m *Meeting) noteRefusedAtFull(list []schema.Change, after *schema.Image, now int64) {
+func (m *Evidence) noteRefusedAtFull(list []schema.Change, after *schema.Image, now int64) {
 	m.longFull = true
 	for i := range list {
 		c := &list[i]
@@ -172,7 +172,7 @@ func longFull(s bucket.State, now int64) bool {
 }
 
 // After returns the crowding after the answer to a write that was planned with c.
-func (c Crowding) After(m Meeting, guess bucket.Form, now int64) Crowding {
+func (c Crowding) After(m Evidence, guess bucket.Form, now int64) Crowding {
 	if m.guessed {
 		c.countGuess(guess, m.refusedAtFull)
 	}

@@ -90,26 +90,26 @@ func TestMeets(t *testing.T) {
 		plan   Write
 		landed bool
 		after  *schema.Image
-		want   Meeting
+		want   Evidence
 	}{
-		{"landed, alone", fill, true, crowdedImage(set, 98_000, 1050), Meeting{landed: true, guessed: true}},
-		{"landed on what others wrote", fill, true, crowdedImage(set, 98_000, 2050), Meeting{landed: true, guessed: true, others: true}},
-		{"not full any more", fill, false, crowdedImage(set, 98_500, 1050), Meeting{guessed: true, others: true, refusedAtFull: true, mostSlack: most}},
-		{"a claim, the same", claim, false, crowdedImage(set, 98_500, 1050), Meeting{guessed: true, others: true, refusedAtFull: true, mostSlack: most}},
-		{"still full, and nobody wrote", add, false, seen, Meeting{guessed: true, longFull: true, refusedAtFull: true, mostSlack: most}},
-		{"still full for others", add, false, crowdedImage(set, 99_100, 2050), Meeting{guessed: true, others: true, refusedAtFull: true, mostSlack: most}},
-		{"full for a quarter of a second", add, false, crowdedImage(set, 99_250, 2050), Meeting{guessed: true, others: true, longFull: true, refusedAtFull: true, mostSlack: most}},
-		{"somebody claimed", fill, false, moved, Meeting{guessed: true, others: true}},
-		{"refused for what is not the limit's", fill, false, seen, Meeting{guessed: true}},
-		{"nothing is known", fill, true, nil, Meeting{landed: true, guessed: true, others: true}},
-		{"made", Write{Kind: Create}, true, seen, Meeting{landed: true}},
+		{"landed, alone", fill, true, crowdedImage(set, 98_000, 1050), Evidence{landed: true, guessed: true}},
+		{"landed on what others wrote", fill, true, crowdedImage(set, 98_000, 2050), Evidence{landed: true, guessed: true, others: true}},
+		{"not full any more", fill, false, crowdedImage(set, 98_500, 1050), Evidence{guessed: true, others: true, refusedAtFull: true, mostSlack: most}},
+		{"a claim, the same", claim, false, crowdedImage(set, 98_500, 1050), Evidence{guessed: true, others: true, refusedAtFull: true, mostSlack: most}},
+		{"still full, and nobody wrote", add, false, seen, Evidence{guessed: true, longFull: true, refusedAtFull: true, mostSlack: most}},
+		{"still full for others", add, false, crowdedImage(set, 99_100, 2050), Evidence{guessed: true, others: true, refusedAtFull: true, mostSlack: most}},
+		{"full for a quarter of a second", add, false, crowdedImage(set, 99_250, 2050), Evidence{guessed: true, others: true, longFull: true, refusedAtFull: true, mostSlack: most}},
+		{"somebody claimed", fill, false, moved, Evidence{guessed: true, others: true}},
+		{"refused for what is not the limit's", fill, false, seen, Evidence{guessed: true}},
+		{"nothing is known", fill, true, nil, Evidence{landed: true, guessed: true, others: true}},
+		{"made", Write{Kind: Create}, true, seen, Evidence{landed: true}},
 	} {
-		assert.Equal(t, test.want, Meet(&test.plan, test.landed, test.after, now), test.name)
+		assert.Equal(t, test.want, EvidenceOf(&test.plan, test.landed, test.after, now), test.name)
 	}
 }
 
 func TestCrowdingAfter(t *testing.T) {
-	clash := Meeting{refusedAtFull: true, guessed: true, others: true, mostSlack: 1 << 40}
+	clash := Evidence{refusedAtFull: true, guessed: true, others: true, mostSlack: 1 << 40}
 	c := Crowding{}.After(clash, bucket.ByState, 1000)
 	assert.Equal(t, Crowding{Slack: firstSlack, Refused: 1, othersAt: 1000}, c, "32 ms of refill")
 	c = c.After(clash, bucket.Adding, 1001)
@@ -117,7 +117,7 @@ func TestCrowdingAfter(t *testing.T) {
 	little := clash
 	little.mostSlack = 1000
 	assert.EqualValues(t, 1000, c.After(little, bucket.ByState, 1001).Slack, "to burst/32")
-	landed := Meeting{landed: true, guessed: true, others: true}
+	landed := Evidence{landed: true, guessed: true, others: true}
 	c = c.After(landed, bucket.Filling, 1002)
 	assert.Equal(t, Crowding{Slack: 62_719, othersAt: 1002, adding: 1./8 - guessDecay}, c, "2 %% less by a landed write")
 	for range 1000 {
@@ -126,13 +126,13 @@ func TestCrowdingAfter(t *testing.T) {
 	assert.Zero(t, c.Slack, "and none in the end")
 
 	c = Crowding{Slack: firstSlack, othersAt: 1000}
-	left := Meeting{refusedAtFull: true, guessed: true, mostSlack: 1 << 40}
+	left := Evidence{refusedAtFull: true, guessed: true, mostSlack: 1 << 40}
 	assert.Zero(t, c.After(left, bucket.Adding, 1010).Slack, "a wrong guess, and nobody wrote")
 	assert.NotZero(t, c.After(left, bucket.ByState, 1010).Slack)
 	rested := clash
 	rested.longFull = true
 	assert.Zero(t, c.After(rested, bucket.Adding, 1010).Slack, "nobody wrote for long")
-	still := Meeting{landed: true}
+	still := Evidence{landed: true}
 	assert.NotZero(t, c.After(still, bucket.ByState, 1249).Slack, "nobody wrote, but not for long")
 	assert.Zero(t, c.After(still, bucket.ByState, 1250).Slack)
 }

@@ -60,7 +60,7 @@ func (c *Change) claim(b *statementBuilder, seen *Image) {
 		b.absent(a.tokens)
 		b.setValue(a.tokens, Number(c.Put))
 		b.setValue(a.consumed, Number(c.Consumed))
-		b.addPassed(a, c.Passed)
+		c.addPassed(b, a)
 		c.beginLife(b, a)
 		c.setParameters(b, a)
 		return
@@ -72,7 +72,7 @@ func (c *Change) claim(b *statementBuilder, seen *Image) {
 		if c.Consumed != 0 {
 			b.addNumber(a.consumed, c.Consumed)
 		}
-		b.addPassed(a, c.Passed)
+		c.addPassed(b, a)
 		c.setParameters(b, a)
 	case RemoveLimit:
 		b.exists(a.burst)
@@ -111,7 +111,7 @@ func (c *Change) claimKept(b *statementBuilder, a limitAttrs, was *Stored) {
 	if c.Consumed != 0 {
 		b.addNumber(a.consumed, c.Consumed)
 	}
-	b.addPassed(a, c.Passed)
+	c.addPassed(b, a)
 	if c.HasLow {
 		b.compare(a.tokens, ">=", Number(c.Low))
 	}
@@ -127,6 +127,14 @@ func (c *Change) claimKept(b *statementBuilder, a limitAttrs, was *Stored) {
 	}
 	if c.To != nil {
 		c.setParameters(b, a)
+	}
+}
+
+// addPassed adds to the part of the counter that a level above counts too. It writes nothing for 0, so that a
+// bucket without a level above does not get the attribute.
+func (c *Change) addPassed(b *statementBuilder, a limitAttrs) {
+	if c.Passed != 0 {
+		b.addNumber(a.passed, c.Passed)
 	}
 }
 

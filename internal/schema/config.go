@@ -148,13 +148,13 @@ func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 	for _, r := range c.Raises {
 		r.put(item)
 	}
-	c.mark(item)
+	c.writeMarks(item)
 	item[attrConfigVersion] = Number(c.Version)
 	return item
 }
 
-// mark writes the content of a configuration apart from limits, and removes empty parts.
-func (c ConfigItem) mark(item Item) {
+// writeMarks writes the content of a configuration apart from limits, and removes empty parts.
+func (c ConfigItem) writeMarks(item Item) {
 	for name, text := range map[string]string{attrOnUnavailable: c.OnUnavailable, attrManagedBy: c.ManagedBy} {
 		delete(item, name)
 		if text != "" {
@@ -252,11 +252,11 @@ func (c *ConfigItem) readMore(item Item) (err error) {
 	for i := range c.Limits {
 		l := &c.Limits[i]
 		l.MaxDebt, _ = d.number(kindPrefix + l.Name + "_" + fieldMaxDebt)
-		if l.Shadow, err = mark(item, kindPrefix+l.Name+"_"+fieldShadow); err != nil {
+		if l.Shadow, err = readMark(item, kindPrefix+l.Name+"_"+fieldShadow); err != nil {
 			return err
 		}
 	}
-	if c.Lifted, err = lifted(item); err != nil {
+	if c.Lifted, err = liftedIn(item); err != nil {
 		return err
 	}
 	if c.Raises, err = DecodeRaises(item); err != nil {
@@ -269,9 +269,9 @@ func (c *ConfigItem) readMore(item Item) (err error) {
 func ReadableConfig(item Item) ConfigItem {
 	c, err := DecodeConfig(item)
 	if err != nil {
-		unlimited, _ := mark(item, attrUnlimited)
-		counted, _ := mark(item, attrCounted)
-		admit, _ := mark(item, attrAdmit)
+		unlimited, _ := readMark(item, attrUnlimited)
+		counted, _ := readMark(item, attrCounted)
+		admit, _ := readMark(item, attrAdmit)
 		groups, _ := groupsIn(item)
 		return ConfigItem{
 			Unlimited: unlimited || counted, Counted: counted, Groups: groups, Blocked: mayBe(item, attrBlocked), BlockedExcept: mayBe(item, attrExcept), Admit: admit,
@@ -302,7 +302,7 @@ func DecodeMarks(item Item) (m Marks, err error) {
 		{attrCounted, &m.Counted},
 		{attrExtends, &m.Extends},
 	} {
-		if *one.to, err = mark(item, one.name); err != nil {
+		if *one.to, err = readMark(item, one.name); err != nil {
 			return Marks{}, err
 		}
 	}
@@ -367,12 +367,12 @@ func LimitNames(item Item) []string {
 
 // mayBe reports whether an item has a mark, or a malformed one.
 func mayBe(item Item, name string) bool {
-	yes, err := mark(item, name)
+	yes, err := readMark(item, name)
 	return yes || err != nil
 }
 
-// mark reads an attribute that is true or false; false if it is absent.
-func mark(item Item, name string) (bool, error) {
+// readMark reads an attribute that is true or false; false if it is absent.
+func readMark(item Item, name string) (bool, error) {
 	switch v := item[name].(type) {
 	case nil, *types.AttributeValueMemberNULL:
 		return false, nil

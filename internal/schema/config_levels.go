@@ -7,14 +7,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// lifted returns the names of the limits that an item takes away, in order.
-func lifted(item Item) (names []string, err error) {
+// liftedIn returns the names of the limits that an item takes away, in order.
+func liftedIn(item Item) (names []string, err error) {
 	for attr := range item {
 		name, field, ok := splitQuota(attr)
 		if !ok || field != fieldLifted {
 			continue
 		}
-		on, err := mark(item, attr)
+		on, err := readMark(item, attr)
 		if err != nil {
 			return nil, err
 		}

@@ -143,10 +143,10 @@ func DecodeEntity(item Item) EntityRecord {
 // DecodeLink reads only the part of an entity record that limits and chains of parents need.
 func DecodeLink(item Item) EntityRecord {
 	e := EntityRecord{ParentID: Text(item, attrParentID), Plan: Text(item, attrPlan)}
-	e.Cascade, _ = mark(item, attrCascade)
+	e.Cascade, _ = readMark(item, attrCascade)
 	counts := Text(item, attrCounts)
 	e.Detached = !e.Cascade && (counts == noParent || e.ParentID != "" && counts != e.ParentID) // an older writer may set cascade later
-	deleting, err := mark(item, attrDeleting)
+	deleting, err := readMark(item, attrDeleting)
 	e.Deleting = deleting || err != nil
 	return e
 }

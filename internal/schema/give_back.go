@@ -70,14 +70,8 @@ func (c *Change) add(b *statementBuilder, seen *Image) {
 		b.compare(a.tokens, ">=", Number(c.Low))
 	}
 	b.addNumber(a.consumed, c.Consumed)
-	b.addPassed(a, c.Passed)
-	b.exists(a.burst)
-}
-
-// addPassed adds to the part of a counter that a level above counts too. It writes nothing for 0, so that a
-// bucket without a level above does not get the attribute.
-func (b *statementBuilder) addPassed(a limitAttrs, n int64) {
-	if n != 0 {
-		b.addNumber(a.passed, n)
+	if c.Passed != 0 { // else a bucket without a level above would get the attribute
+		b.addNumber(a.passed, c.Passed)
 	}
+	b.exists(a.burst)
 }

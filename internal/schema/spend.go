@@ -26,7 +26,7 @@ type Spend struct {
 func (s *Spend) Statement() Statement {
 	var shape [96]byte
 	var room [32]operand
-	text := s.Seen.Set.texts.of(s, s.shape(shape[:0]))
+	text := s.Seen.Set.texts.textOf(s, s.shape(shape[:0]))
 	return Statement{Update: text.update, Condition: text.condition, Names: text.names, Values: valuesOf(text.places, s.operands(room[:0]))}
 }
 

@@ -28,8 +28,8 @@ type spendTexts struct {
 
 func newSpendTexts() *spendTexts { return &spendTexts{known: map[textKey]*spendText{}} }
 
-// of returns the text of a spend of that shape.
-func (t *spendTexts) of(s *Spend, shape []byte) *spendText {
+// textOf returns the text of a spend of that shape.
+func (t *spendTexts) textOf(s *Spend, shape []byte) *spendText {
 	t.mu.RLock()
 	text := t.known[textKey{s.Seen.Set, string(shape)}]
 	t.mu.RUnlock()

@@ -94,13 +94,15 @@ func (b *statementBuilder) require(cond string) { b.conds = append(b.conds, cond
 
 // compare requires the comparison of attr with v by op.
 func (b *statementBuilder) compare(attr, op string, v types.AttributeValue) {
-	b.require(b.name(attr) + " " + op + " " + b.value(v))
+	b.conds = append(b.conds, b.name(attr)+" "+op+" "+b.value(v))
 }
 
-func (b *statementBuilder) exists(attr string) { b.require("attribute_exists(" + b.name(attr) + ")") }
+func (b *statementBuilder) exists(attr string) {
+	b.conds = append(b.conds, "attribute_exists("+b.name(attr)+")")
+}
 
 func (b *statementBuilder) absent(attr string) {
-	b.require("attribute_not_exists(" + b.name(attr) + ")")
+	b.conds = append(b.conds, "attribute_not_exists("+b.name(attr)+")")
 }
 
 // incarnation requires the item to be the incarnation with a create's id or, for nil, to have no incarnation.
@@ -127,10 +129,6 @@ func (b *statementBuilder) op(o Op) {
 }
 
 func (b *statementBuilder) build() Statement {
-	return Statement{Update: b.update(), Condition: strings.Join(b.conds, " AND "), Names: b.names, Values: b.values}
-}
-
-func (b *statementBuilder) update() string {
 	var clauses []string
 	for _, c := range []struct {
 		verb  string
@@ -140,5 +138,5 @@ func (b *statementBuilder) update() string {
 			clauses = append(clauses, c.verb+strings.Join(c.parts, ", "))
 		}
 	}
-	return strings.Join(clauses, " ")
+	return Statement{Update: strings.Join(clauses, " "), Condition: strings.Join(b.conds, " AND "), Names: b.names, Values: b.values}
 }

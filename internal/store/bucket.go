@@ -136,7 +136,7 @@ func (b *Buckets) WritePause(ctx context.Context, op string, key schema.Item, st
 		TableName: &b.Table.Name, Key: key, UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
 		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
 	})
-	if err == nil || table.Judge(err) == ddb.Refused {
+	if err == nil || table.VerdictOf(err) == ddb.Refused {
 		return nil
 	}
 	return b.Table.Failure(op, err)

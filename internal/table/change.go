@@ -78,7 +78,7 @@ func (t *Table) Try(ctx context.Context, op string, attempt int, p Proposal) (ag
 		return false, nil
 	}
 	_, err = t.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.guarded(p).Writes})
-	v := Judge(err)
+	v := VerdictOf(err)
 	switch {
 	case v == ddb.Landed:
 		return false, nil

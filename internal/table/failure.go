@@ -14,8 +14,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// Judge is the verdict about a write with an error of its request.
-func Judge(err error) ddb.Verdict { return ddb.Classify(err, context.Background()).Verdict }
+// VerdictOf returns the verdict about a write with an error of its request.
+func VerdictOf(err error) ddb.Verdict { return ddb.Classify(err, context.Background()).Verdict }
 
 // Failure turns an error of a request into one that users see: a *fault.TableError for
 // a missing or foreign table, a *fault.UnavailableError for a failure of the store;
@@ -27,7 +27,7 @@ func (t *Table) Failure(op string, err error) error {
 	if reason, fix := wrongTable(err); reason != "" {
 		return &fault.TableError{Table: t.Name, Err: err, Reason: reason, Fix: fix}
 	}
-	if v := Judge(err); v.Unavailable() {
+	if v := VerdictOf(err); v.Unavailable() {
 		return t.Unavailable(op, err)
 	}
 	return &requestError{op: op, err: err}

@@ -133,7 +133,7 @@ func (t *Table) UpdateIf(ctx context.Context, op string, key schema.Key, st sche
 		UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
 		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
 	})
-	if Judge(err) == ddb.Refused {
+	if VerdictOf(err) == ddb.Refused {
 		return nil
 	}
 	return t.Failure(op, err)
