@@ -12,7 +12,7 @@ import (
 )
 
 // Pause stops takes from a bucket for a while, in all processes. Use it when a provider reports that
-// its limit is reached, for a call that the bucket admitted. Until then acquires that charge the bucket
+// its limit is reached, for a call that the bucket admitted. Meanwhile acquires that charge the bucket
 // fail with a *PausedError, and Wait waits. Pauses do not add up: the bucket keeps the latest end of
 // all. A pause lasts at most 30 s, also for another process, whose clock may differ; pause again for
 // more. Resume ends it earlier. why is logged.
@@ -54,7 +54,7 @@ func (l *RateLimiter) Pause(ctx context.Context, entity, resource string, d time
 // Resume ends the pause of a bucket (see Pause), of any process: its provider takes calls again, or it
 // was paused by mistake. A bucket that is not paused stays as it is. This process's calls go on at
 // once. Another process goes on with its next answer from the bucket, at the latest 31 s after it
-// learnt of the pause. An answer from before Resume that arrives late raises the pause again in its
+// learnt of the pause. An answer from before Resume that arrives late restores the pause in its
 // process, for at most 31 s. why is logged. It costs 1 write unit.
 //
 // It is written even if ctx has ended, for Options.CleanupTimeout at most. Errors: *ValidationError,

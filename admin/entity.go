@@ -27,7 +27,8 @@ type Entity struct {
 	// false.
 	Cascade bool
 	// Detached makes calls not charge the parent, which is then one for order alone. Without a
-	// ParentID it is stored and changes nothing. It excludes Cascade. Defaults to false.
+	// ParentID it keeps calls from giving the entity a parent (dynalimit.WithParent). It
+	// excludes Cascade. Defaults to false.
 	Detached bool
 	// Plan names the plan that applies if the entity has no limits of its own:
 	// letters, digits and _ . - : @, starting with a letter or digit, at most 256.

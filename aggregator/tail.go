@@ -63,13 +63,15 @@ func NewTail(streams StreamsAPI, client TailDynamoDB, tableName string, process 
 	}}, nil
 }
 
-// Run follows the stream until ctx ends, or stands by while another Tail does. Then it
-// processes its gathered records, stores a checkpoint and releases the stream, for
-// at most TailOptions.Drain, and some more if DynamoDB does not answer. It returns nil. It returns an error if
-// records were left, which the next Tail reads again, or, with the first panic, if a call of the Observer
-// panicked, which ends nothing. It fails at once with a *TableError if the table has no
-// stream with usage, with DynamoDB's error if it may not be read, and with a
-// *ValidationError without a ctx. It retries later failures, and reports them to the observer.
+// Run follows the stream until ctx ends, or stands by while another Tail does. Then it processes its
+// gathered records, stores a checkpoint and releases the stream. That takes at most TailOptions.Drain,
+// and some more if DynamoDB does not answer.
+//
+// It returns nil, or an error if records were left, which the next Tail reads again. A panic of the
+// Observer ends nothing, but Run returns the first one as an error at its end. Run fails at once with a
+// *TableError if the table has no stream with usage, with DynamoDB's error if it may not be read, with a
+// *ValidationError without a ctx, and while this Tail runs already. It retries later failures, and
+// reports them to the observer.
 func (t *Tail) Run(ctx context.Context) error {
 	if err := checkCalled(ctx, t != nil && t.intake != nil, "tail", "NewTail"); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 // does nothing after Settle. A Call is safe for concurrent use.
 type Call struct {
 	// Label and Model are the label and model to call. Label is empty without a budget;
-	// Model is then the request's resource.
+	// Model is then the request's Model, or else its Resource.
 	Label, Model string
 	// RequestID is the id under which the call is counted.
 	RequestID string

@@ -23,7 +23,7 @@ import (
 )
 
 // FuzzFeatures sets every feature of limits and calls at random, and compares the sum of the leases'
-// Consumed with the counters of their buckets. A give-back that is lost, or one that lands twice,
+// Consumed with the counters and balances of their buckets. A give-back that is lost, or one that lands twice,
 // shows there, whichever feature hides it.
 func FuzzFeatures(f *testing.F) {
 	for seed := range uint64(100) {
@@ -46,6 +46,7 @@ type featureFuzz struct {
 	options  dynalimit.Options
 	loses    int // of 100 requests the answer
 	doubts   *atomic.Int64
+	counted  map[string]bool // entities with a counted level
 
 	mu   sync.Mutex
 	sums map[string]dynalimit.Amounts // consumed by bucket
@@ -104,17 +105,16 @@ func (z *featureFuzz) limits() (limits []dynalimit.Limit) {
 		dynalimit.DailyQuota("day", 60, "Europe/Berlin"),
 		{Name: "hour", Capacity: 50, Window: "hour"},
 	} {
-		switch z.r.IntN(8) {
-		case 0, 1, 2:
+		switch feature := z.r.IntN(8); {
+		case feature < 3:
 			continue
-		case 3:
+		case l.IsQuota(): // compare needs all that is counted on its balance
+		case feature == 3:
 			l = l.AsShadow()
-		case 4:
+		case feature == 4:
 			l = l.WithMaxDebt(int64(z.r.IntN(5)))
-		case 5:
-			if !l.IsQuota() {
-				l = l.WithBurst(l.Capacity * 2)
-			}
+		case feature == 5:
+			l = l.WithBurst(l.Capacity * 2)
 		}
 		limits = append(limits, l)
 	}
@@ -146,7 +146,7 @@ func (z *featureFuzz) store() {
 		money.PerModel = true
 		set(admin.Scope{Everyone: true, Resource: fuzzGroup}, admin.LimitConfig{Limits: append(z.limits(), money)})
 	}
-	child := ""
+	z.counted = map[string]bool{}
 	for _, id := range []string{"key", "team", "org"} {
 		e := admin.Entity{ID: id}
 		if z.chance(50) {
@@ -171,13 +171,13 @@ func (z *featureFuzz) store() {
 				set(at, admin.LimitConfig{Limits: z.limits(), Extends: z.chance(60)})
 			case 2:
 				set(at, admin.LimitConfig{Unlimited: true, Counted: true})
+				z.counted[id] = true
 			}
 		}
-		child = id
 	}
 	if z.chance(40) { // a raise that ends in the middle
 		// It is refused where the limit is not in force.
-		_ = z.admin.Limits.Raise(ctx, admin.Scope{Entity: child}, "rpm", 400, time.Now().Add(time.Duration(5+z.r.IntN(20))*time.Second))
+		_ = z.admin.Limits.Raise(ctx, admin.Scope{Entity: pickOne(z.r, "key", "team", "org")}, "rpm", 400, time.Now().Add(time.Duration(5+z.r.IntN(20))*time.Second))
 	}
 }
 
@@ -310,12 +310,18 @@ func (z *featureFuzz) book(lease *dynalimit.Lease) {
 	}
 }
 
-// compare compares the counters of every bucket with the sums of its leases.
+// compare compares the counters of every bucket with the sums of its leases, and the balances of its quotas
+// with its counters.
 func (z *featureFuzz) compare() {
 	for _, id := range []string{"key", "team", "org", "guest"} {
 		for b, err := range z.admin.Buckets.List(z.t.Context(), id) {
 			require.NoError(z.t, err)
 			sum := z.sums[fmt.Sprint(b.EntityID, " ", b.Resource)]
+			for _, s := range b.Limits { // no window ends in a history
+				if s.Limit.IsQuota() && z.options.Prefetch == 0 && !z.counted[id] {
+					assert.Equal(z.t, s.Limit.Capacity-b.Consumed[s.Limit.Name], s.Remaining, "balance of %s of %s on %s", s.Limit.Name, b.EntityID, b.Resource)
+				}
+			}
 			for name, counter := range b.Consumed {
 				if z.options.Prefetch > 0 { // prefetched tokens that were not used in time are counted too
 					assert.GreaterOrEqual(z.t, counter, sum[name], "%s of %s on %s", name, b.EntityID, b.Resource)

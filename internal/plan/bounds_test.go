@@ -46,6 +46,38 @@ func TestTheExpiryCoversTheDebtOfALaterCharge(t *testing.T) {
 	assert.False(t, p.Spend.LaterRefill, "the full form does not commute with claims")
 }
 
+// A bucket that never expires bounds a charge that leaves more than half of the deepest debt. Charges of other
+// processes then cannot make the debt deeper than a bucket can store.
+func TestDeepChargeIsBounded(t *testing.T) {
+	const charge = 10 * milli
+	for _, test := range []struct {
+		standing Standing
+		tokens   int64
+		bounded  bool
+	}{
+		{Current, charge - MaxDebt/2, false},
+		{Current, charge - MaxDebt/2 - 1, true},
+		{Newer, charge - MaxDebt/2, false},
+		{Newer, charge - MaxDebt/2 - 1, true},
+	} {
+		m := fullBucket("rpm")
+		m.Limits[0].Tokens = test.tokens
+		cfg := &Config{Fingerprint: m.Fingerprint, Permanent: true, Limits: []Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
+		p := NewView(m, cfg, test.standing, 0).Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{})
+		var change bucket.Update
+		if p.Kind == Claim {
+			change = p.Claim.Limits[0].Update
+		} else {
+			change = p.Spend.Limits[0].Update
+		}
+		require.Equal(t, map[Standing]Kind{Current: Spend, Newer: Claim}[test.standing], p.Kind)
+		require.Equal(t, test.bounded, change.HasLow, "%+v", test)
+		if test.bounded {
+			assert.EqualValues(t, charge-MaxDebt, change.Low)
+		}
+	}
+}
+
 // What the filling form leaves is its burst less the slack less the charge: that
 // much the expiry must cover.
 func TestTheExpiryCoversTheSlack(t *testing.T) {

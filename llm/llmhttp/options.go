@@ -30,7 +30,7 @@ type Options struct {
 	Estimate func(*http.Request, llm.Request) llm.Estimate
 	// Unmetered is the most tokens of a part of a prompt that its text does not show: a picture, a
 	// file, an earlier response, the result of one use of a tool. Defaults to 2,000; for a limit on
-	// money it must be the most.
+	// money it must be a true upper bound.
 	Unmetered int64
 	// MaxBody is the longest body of a request, in bytes; a longer one is refused with 413. A body
 	// is in memory until it is sent. Defaults to 10 MiB.
