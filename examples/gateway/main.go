@@ -42,6 +42,7 @@ func main() {
 	}), must(url.Parse(*provider)), os.Getenv("PROVIDER_KEY"))
 	if *store == local {
 		must(0, g.repo.CreateTable(ctx))
+		fmt.Fprintln(os.Stderr, "gateway: storing limits.yaml; the first start builds the command for that, for a minute or so")
 		applied, err := exec.CommandContext(ctx, "go", "run", "./cmd/dynalimit", "manifest", "apply", "examples/gateway/limits.yaml", "--yes", "--endpoint", *store).CombinedOutput()
 		if err != nil {
 			err = fmt.Errorf("%s%w: the limits are in the clone of dynalimit: start it there, or with -endpoint", applied, err)
