@@ -46,12 +46,11 @@ func TestLaws(t *testing.T) {
 // TestLawsBreakWithoutRules leaves one clause out of what clients send, and
 // plays histories until one breaks a law.
 func TestLawsBreakWithoutRules(t *testing.T) {
-	const most = 200
 	for name, rule := range map[string]rules.Rule{
 		"rf = :seen": rules.Seen, "upper bound": rules.UpperBound, "lower bound": rules.LowerBound,
 	} {
 		t.Run(name, func(t *testing.T) {
-			requireBroken(t, most, laws.Mode{Name: "exact", Store: rules.LeaveOut(rule)})
+			requireBroken(t, laws.Mode{Name: "exact", Store: rules.LeaveOut(rule)})
 		})
 	}
 }
@@ -63,15 +62,17 @@ func TestLawsBreakWithoutRulesOfQuotas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			mode := laws.Skewed()
 			mode.Store = rules.LeaveOut(rule)
-			requireBroken(t, 400, mode)
+			requireBroken(t, mode)
 		})
 	}
 }
 
-// requireBroken plays histories until one breaks a law.
-func requireBroken(t *testing.T, most uint64, mode laws.Mode) {
+// requireBroken plays histories until one breaks a law. Without the rarest rule one of some 150 does, and
+// which ones depends on the order of goroutines.
+func requireBroken(t *testing.T, mode laws.Mode) {
 	t.Helper()
-	for seed := range most {
+	const most = 4000
+	for seed := range uint64(most) {
 		if r := laws.Play(t, seed, mode); len(r.Violations) > 0 {
 			t.Logf("history %d: %s", seed, r.First(1))
 			return
@@ -90,7 +91,7 @@ func TestLawsBreakWithoutTheHorizon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			mode := laws.Prefetching()
 			change(&mode)
-			requireBroken(t, 200, mode)
+			requireBroken(t, mode)
 		})
 	}
 }
