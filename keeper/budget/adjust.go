@@ -46,6 +46,8 @@ func adjustmentOf(a ledger.Adjustment) Adjustment {
 
 const maxReason = 256
 
+// validate checks the id, the amount and the reason. It does not check the label and the day,
+// which need the organisation's configuration.
 func (a Adjustment) validate() error {
 	if err := validUUID("id", a.ID); err != nil {
 		return err
@@ -59,6 +61,9 @@ func (a Adjustment) validate() error {
 	return nil
 }
 
+// applyAdjustment applies a once under its id, in the name of by, and waits for the write. It
+// returns a with its id, app, day and time set. A repetition returns the first adjustment, marked
+// Duplicate. The same id with other contents is ErrConflict.
 func (c *charges) applyAdjustment(ctx context.Context, by, org, app string, a Adjustment) (Adjustment, error) {
 	if a.ID == "" {
 		a.ID = store.NewID()
@@ -117,6 +122,8 @@ func (c *charges) newAdjustment(by string, t *tenant, a Adjustment, anyDay bool)
 	}, t.calendar.Reopens(a.Day, a.At)), nil
 }
 
+// listAdjustments returns the adjustments of an app, or of a whole organisation if app is empty,
+// oldest first. It reads all of them before it yields the first. An error is the last element.
 func (c *charges) listAdjustments(ctx context.Context, org, app string) iter.Seq2[Adjustment, error] {
 	return func(yield func(Adjustment, error) bool) {
 		if err := validReadTarget(org, app); err != nil {

@@ -18,6 +18,9 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
+// putOrg creates an organisation or replaces its configuration, with defaults for empty fields,
+// and returns the stored one. It then drops the organisation's cached configurations. It returns
+// ErrConflict unless org.Version permits the replacement.
 func (adm *administration) putOrg(ctx context.Context, by string, org Org) (Org, error) {
 	org = org.withDefaults()
 	if err := org.validate(); err != nil {
@@ -151,6 +154,9 @@ func validateApp(org Org, app App) error {
 	return err
 }
 
+// putApp creates an app or replaces its configuration, in the name of by, and returns the stored
+// one. It then drops the organisation's cached configurations. It returns ErrConflict unless
+// app.Version permits the replacement.
 func (adm *administration) putApp(ctx context.Context, by, org string, app App) (App, error) {
 	if err := validUUID("org_id", org); err != nil {
 		return App{}, err
@@ -222,6 +228,8 @@ func (adm *administration) appChange(now time.Time, e audit.Event, item, seen ap
 	return &change{writes, event}, err
 }
 
+// getOrg reads an organisation's configuration from the store. It returns ErrNotFound if the
+// organisation does not exist or was deleted.
 func (adm *administration) getOrg(ctx context.Context, org string) (Org, error) {
 	if err := validUUID("org_id", org); err != nil {
 		return Org{}, err
@@ -233,6 +241,8 @@ func (adm *administration) getOrg(ctx context.Context, org string) (Org, error) 
 	return item.asOrg(org), nil
 }
 
+// getApp reads an app's own configuration from the store, without the organisation's. It returns
+// ErrNotFound if the app does not exist, or if either was deleted.
 func (adm *administration) getApp(ctx context.Context, org, app string) (App, error) {
 	if err := validUUID("org_id", org); err != nil {
 		return App{}, err
@@ -254,6 +264,8 @@ func (adm *administration) getApp(ctx context.Context, org, app string) (App, er
 	return a.app(app), nil
 }
 
+// apps reads the apps of an organisation that are not deleted, ordered by id. An error is the
+// last element: ErrNotFound if the organisation was deleted.
 func (adm *administration) apps(ctx context.Context, org string) iter.Seq2[App, error] {
 	return func(yield func(App, error) bool) {
 		o, err := adm.items.loadOrg(ctx, org)
@@ -274,6 +286,9 @@ func (adm *administration) apps(ctx context.Context, org string) iter.Seq2[App, 
 	}
 }
 
+// orgs scans the control table for organisations and leaves out deleted ones. An organisation
+// with an unreadable configuration comes last, with its id and its error. A failed scan ends the
+// sequence.
 func (adm *administration) orgs(ctx context.Context) iter.Seq2[Org, error] {
 	return func(yield func(Org, error) bool) {
 		refused := map[string]error{}

@@ -20,6 +20,9 @@ type administration struct {
 	settings *sharedSettings
 }
 
+// newAdministration makes the parts that read and change configuration: desk, prices, settings
+// and the cache of tenants. It sends no request. own is the keeper's own prices; tables tells the
+// cache that a table does not answer.
 func newAdministration(s *store.Store, now func() time.Time, own priceLayers, opts Options, life *background.Life, tables breakers) *administration {
 	a := &administration{store: s, now: now, desk: newDesk(s.Patient(), now, opts.AuditRetention), items: items{s}, settings: &sharedSettings{store: s, own: opts, named: opts.namedDays}}
 	a.prices = &priceTable{desk: a.desk, own: own, evict: func() { a.tenants.evictAll() }}

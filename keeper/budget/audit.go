@@ -34,6 +34,8 @@ func priceTarget(model string) string {
 // errEnough ends a query when the caller stops reading.
 var errEnough = errors.New("enough")
 
+// events queries the audit events of a target, oldest first, from one instant up to another,
+// excluded. A zero instant means no bound. An error is the last element.
 func (k *desk) events(ctx context.Context, target string, from, to time.Time) iter.Seq2[audit.Event, error] {
 	first, last := trail.SortPrefix, trail.SortPrefix+"~"
 	if !from.IsZero() {

@@ -15,6 +15,9 @@ type BatchResult struct {
 	Err error // nil if the record was counted; otherwise as Submit's error
 }
 
+// submitBatch submits 1 to 100 records within Options.Timeout and returns one result for each, in
+// order. It spools records that the store did not accept, if the policy says so. An error means
+// that nothing is counted: bad ids, a bad number of records, an unknown app.
 func (c *charges) submitBatch(ctx context.Context, org, app string, usages []prices.Usage) ([]BatchResult, error) {
 	if err := validTarget(org, app); err != nil {
 		return nil, err
@@ -52,6 +55,8 @@ func (c *charges) submitBatch(ctx context.Context, org, app string, usages []pri
 	return results, nil
 }
 
+// submitAll prepares all entries and writes them together. It sets the element of results for
+// each entry, and the cost of each entry.
 func (c *charges) submitAll(ctx context.Context, t *tenant, entries []SpooledUsage, results []BatchResult) {
 	ops := make([]*ledger.Operation, len(entries))
 	for i := range entries {

@@ -162,6 +162,9 @@ func (k *desk) scanRoots(ctx context.Context, prefix string, consistent bool) it
 	}
 }
 
+// adminError returns the error of an administrative operation for its caller. It leaves
+// validation errors, ErrNotFound and ErrConflict as they are, and wraps others as failures of the
+// store.
 func adminError(operation string, err error) error {
 	var bad *fault.ValidationError
 	if errors.As(err, &bad) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) {

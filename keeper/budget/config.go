@@ -124,6 +124,8 @@ func (o Org) withDefaults() Org {
 	return o
 }
 
+// validate checks the fields of an organisation, with its defaults set, including its ordering,
+// quotas and models. It returns a *fault.ValidationError for the first bad one.
 func (o Org) validate() error {
 	if err := validUUID("org_id", o.ID); err != nil {
 		return err
@@ -142,6 +144,8 @@ func (o Org) validate() error {
 	return policyOf(o, App{}, o.Scope).validate()
 }
 
+// validate checks the app's id and name. The other fields depend on the organisation; validateApp
+// checks them.
 func (a App) validate() error {
 	if err := validName("app_id", a.ID); err != nil {
 		return err
@@ -185,6 +189,8 @@ func policyOf(o Org, a App, scope Scope) policy {
 	return p
 }
 
+// validate returns a *fault.ValidationError for the first bad field of the effective
+// configuration, or nil.
 func (p policy) validate() error {
 	for _, check := range []func() error{p.validateOrdering, p.validateQuotas, p.validateModels, p.validateRest} {
 		if err := check(); err != nil {
@@ -194,6 +200,8 @@ func (p policy) validate() error {
 	return nil
 }
 
+// validateOrdering checks that the ordering has 1 to maxLabels valid labels, each once and with a
+// quota.
 func (p policy) validateOrdering() error {
 	if len(p.ordering) < 1 || len(p.ordering) > maxLabels {
 		return invalidConfig("model_ordering", "%d labels are not 1 to %d", len(p.ordering), maxLabels)
@@ -214,6 +222,8 @@ func (p policy) validateOrdering() error {
 	return nil
 }
 
+// validateQuotas checks the number of quotas, their labels, and that each is 0 to maxQuota
+// micro-dollars.
 func (p policy) validateQuotas() error {
 	if len(p.quotas) > maxParts {
 		return invalidConfig("quotas", "%d quotas are more than %d", len(p.quotas), maxParts)
@@ -229,6 +239,8 @@ func (p policy) validateQuotas() error {
 	return nil
 }
 
+// validateModels checks the number of models, and that each has a valid label and a model id of
+// at most maxName bytes.
 func (p policy) validateModels() error {
 	if len(p.models) > maxParts {
 		return invalidConfig("models", "%d models are more than %d", len(p.models), maxParts)
@@ -241,6 +253,8 @@ func (p policy) validateModels() error {
 	return nil
 }
 
+// validateRest checks the threshold of tight mode, 50 to 100 %, and both refresh intervals, 1 s
+// to 24 h.
 func (p policy) validateRest() error {
 	if p.tight < 50 || p.tight > 100 {
 		return invalidConfig("tight_mode_threshold_pct", "%d is not within 50 to 100", p.tight)

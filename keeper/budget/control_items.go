@@ -52,6 +52,8 @@ type appItem struct {
 	unsupported string // why the keeper refuses it, see unsupportedPart; "" if it does not
 }
 
+// newConfigItem returns the item part that organisations and apps share: p's configuration with
+// its version. writer is the id of the PUT, by which its retry recognises an earlier try.
 func newConfigItem(p App, created, now time.Time, version int64, writer string) configItem {
 	return configItem{
 		Ordering: p.Ordering, Quotas: p.Quotas, Models: p.Models, Tight: p.TightPercent,
@@ -69,6 +71,8 @@ func (c configItem) asApp() App {
 	}
 }
 
+// newOrgItem returns the item of an organisation's configuration, without its key, labels and
+// past models. writer is the id of the PUT.
 func newOrgItem(o Org, created, now time.Time, version int64, writer string) orgItem {
 	return orgItem{
 		configItem: newConfigItem(App{
@@ -79,6 +83,7 @@ func newOrgItem(o Org, created, now time.Time, version int64, writer string) org
 	}
 }
 
+// asOrg returns the item as an organisation with the given id. It is the inverse of newOrgItem.
 func (i orgItem) asOrg(id string) Org {
 	f := i.asApp()
 	return Org{
@@ -144,6 +149,9 @@ func (i items) loadOrg(ctx context.Context, org string) (orgItem, error) {
 	return decodeOrg(org, item)
 }
 
+// decodeOrg decodes the item of an organisation; nil means there is none. Without an organisation
+// or with its tombstone it returns ErrNotFound, with a tombstone also the item. With parts that
+// this version cannot enforce it returns the item and an *enforcedError.
 func decodeOrg(org string, item store.Item) (orgItem, error) {
 	var o orgItem
 	deleted := item["deleted_at_epoch"] != nil
@@ -164,6 +172,8 @@ func decodeOrg(org string, item store.Item) (orgItem, error) {
 
 func (c configItem) isDeleted() bool { return c.Deleted != 0 }
 
+// decodeApp decodes the item of an app, which may be a tombstone. It sets unsupported to the part
+// that this version cannot enforce, empty if there is none.
 func decodeApp(item store.Item) (appItem, error) {
 	var a appItem
 	if err := attributevalue.UnmarshalMap(item, &a); err != nil {
@@ -281,6 +291,7 @@ const (
 	attrSince = "since_epoch_ms"
 )
 
+// decodeOverride decodes an override. Its since is zero if the item has no time of setting.
 func decodeOverride(item store.Item) (override, error) {
 	var d store.Decoder
 	o := override{label: d.String(item, store.AttrLabel), until: time.UnixMilli(d.Int(item, attrUntil))}

@@ -96,6 +96,8 @@ func (d *deletion) completeDeletion(ctx context.Context) error {
 	return err
 }
 
+// itemKey returns the key of the deleted item: the app's, or the organisation's if the deletion
+// has no app.
 func (d *deletion) itemKey() store.Key {
 	if d.app == "" {
 		return orgKey(d.org)

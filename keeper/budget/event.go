@@ -39,6 +39,8 @@ type Event struct {
 // itemKey returns the key of the event's item.
 func (e Event) itemKey() store.Key { return store.Key{PK: eventPK(e.Scope), SK: e.ID[len(e.Scope)+1:]} }
 
+// encodeItem returns the event as an item that is not delivered yet. writer is the id of the
+// process that claimed the event at claimed, empty if no process has.
 func (e Event) encodeItem(writer string, claimed time.Time) store.Item {
 	item := e.itemKey().Attributes()
 	for name, v := range map[string]string{
@@ -53,6 +55,8 @@ func (e Event) encodeItem(writer string, claimed time.Time) store.Item {
 	return item
 }
 
+// decodeEvent decodes an event. It ignores the claim and the delivery mark. The error names a
+// malformed attribute.
 func decodeEvent(item store.Item) (Event, error) {
 	var d store.Decoder
 	return Event{

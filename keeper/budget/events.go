@@ -31,6 +31,8 @@ type view struct {
 	near atomic.Pointer[nearness] // readable without the lock; nil before the first query
 }
 
+// viewFor returns the tenant's view. It makes an empty one at the first use, and after the cache
+// has dropped it.
 func (s *standing) viewFor(t *tenant) *view {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,6 +150,8 @@ func (s *standing) deliverEvent(ctx context.Context, v *view, e Event, now time.
 	return s.markDelivered(ctx, e, writer)
 }
 
+// markDelivered stores that the hook has handled the event. It does nothing, without an error, if
+// another process has taken over the claim of writer.
 func (s *standing) markDelivered(ctx context.Context, e Event, writer string) error {
 	err := store.Retry(ctx, func() error {
 		_, err := s.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
@@ -164,6 +168,8 @@ func (s *standing) markDelivered(ctx context.Context, e Event, writer string) er
 	return err
 }
 
+// listEvents queries the stored events of the app's scope, ordered by day. An error is the only
+// element.
 func (s *standing) listEvents(ctx context.Context, org, app string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		scope, err := s.scopeNow(ctx, org, app)

@@ -141,6 +141,8 @@ type Options struct {
 // defaultRetention is the default of Options.AuditRetention.
 const defaultRetention = 90 * 24 * time.Hour
 
+// withDefaults returns a copy of the options with defaults for unset fields. It records a
+// KeepDays that the caller gave in namedDays.
 func (o Options) withDefaults() Options {
 	if o.CorrectClock == nil {
 		o.CorrectClock = aws.Bool(o.Now == nil)
@@ -173,6 +175,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// validate checks options whose defaults are set. It returns a *fault.ValidationError for the
+// first bad one.
 func (o Options) validate() error {
 	for _, check := range []func() error{o.validTimes, o.OnUnavailable.validate, o.validModels, o.validPrincipal} {
 		if err := check(); err != nil {
@@ -196,6 +200,8 @@ func (o Options) validModels() error {
 	return validModels("options.models.", o.Models)
 }
 
+// validPrincipal returns an error if a principal is given and is not a valid name for audit
+// events.
 func (o Options) validPrincipal() error {
 	if o.Principal == "" {
 		return nil
@@ -206,6 +212,7 @@ func (o Options) validPrincipal() error {
 	return nil
 }
 
+// validate returns an error unless both policies are Refuse or Allow.
 func (o OnUnavailable) validate() error {
 	for _, p := range []struct {
 		field string
@@ -218,6 +225,7 @@ func (o OnUnavailable) validate() error {
 	return nil
 }
 
+// validTimes checks the clock, and that no duration is negative.
 func (o Options) validTimes() error {
 	if reason := ddb.CheckSource(o.Now); reason != "" {
 		return invalid("options.now", "%s", reason)

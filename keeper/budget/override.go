@@ -13,6 +13,8 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
+// putOverride forces an app to a label until an instant in the future. It returns a
+// *fault.ValidationError if the label is not in the app's ordering, or has no model or price now.
 func (adm *administration) putOverride(ctx context.Context, by, org, app, label string, until time.Time) error {
 	if err := validTarget(org, app); err != nil {
 		return err
@@ -34,6 +36,7 @@ func (adm *administration) putOverride(ctx context.Context, by, org, app, label 
 	return adm.setOverride(ctx, "Override", audit.Event{Principal: by, Action: actionOverrideSet, Target: org, Resource: app}, override{label: label, until: until})
 }
 
+// clearOverride removes an app's override. It succeeds if there is none.
 func (adm *administration) clearOverride(ctx context.Context, by, org, app string) error {
 	if err := validTarget(org, app); err != nil {
 		return err

@@ -45,6 +45,8 @@ type labelState struct {
 	spend        money.Picos // today
 }
 
+// status compares the spend with the quota; tight is the threshold in percent. A label without a
+// price is StatusUnpriced.
 func (l labelState) status(tight int64) prices.Status {
 	if !l.priced {
 		return prices.StatusUnpriced
@@ -57,6 +59,7 @@ func (l labelState) isSelectable(tight int64) bool {
 	return s == prices.StatusNormal || s == prices.StatusTight
 }
 
+// asStatus returns the label's state for callers; tight is the threshold in percent.
 func (l labelState) asStatus(tight int64) prices.LabelStatus {
 	return prices.LabelStatus{
 		Label: l.label, Model: l.model, QuotaMicros: l.quota, SpendMicros: l.spend.Micros(),
@@ -100,6 +103,8 @@ func (p plan) indexBySpend() int {
 	return len(p.labels)
 }
 
+// mode returns ModeNormal if the chosen label is below the threshold, else ModeTight. The plan
+// must have a chosen label.
 func (p plan) mode() Mode {
 	if p.labels[p.index].status(p.tight) == prices.StatusNormal {
 		return ModeNormal
@@ -122,6 +127,7 @@ func (p plan) reason() string {
 	return reasonQuotaExceeded + "_" + passed.label
 }
 
+// statuses returns the spend, quota and status of every label, in their order.
 func (p plan) statuses() []prices.LabelStatus {
 	out := make([]prices.LabelStatus, len(p.labels))
 	for i, l := range p.labels {

@@ -84,6 +84,8 @@ func (pt *priceTable) newImport(ctx context.Context, list prices.List, how Price
 	return j, err
 }
 
+// acceptAll marks models whose prices the import accepts even if the review would hold them back.
+// It returns an error for a model outside the list.
 func (j *priceJob) acceptAll(models []string) error {
 	for _, model := range models {
 		name, _ := prices.SplitModel(model)

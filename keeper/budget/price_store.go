@@ -18,6 +18,7 @@ type Prices struct{ k *Keeper }
 // Prices returns the stored prices. Changes carry this keeper's name, see Keeper.As.
 func (k *Keeper) Prices() *Prices { return &Prices{k} }
 
+// keeper returns the keeper of p, or nil if p is nil, so that methods of a nil p return an error.
 func (p *Prices) keeper() *Keeper {
 	if p == nil {
 		return nil

@@ -52,6 +52,9 @@ func (s *recommender) cachedPlan(ctx context.Context, org, app string) *planned 
 	return p
 }
 
+// recommendLabel recommends a label from the cached plan, or from a read within Options.Timeout.
+// With fresh it reads the spend again. If the store does not answer and the policy is Allow, it
+// uses the last known state and marks the result stale.
 func (s *recommender) recommendLabel(ctx context.Context, org, app string, fresh bool) (Recommendation, error) {
 	if err := validTarget(org, app); err != nil {
 		return Recommendation{}, err
@@ -90,6 +93,9 @@ func (s *recommender) recommendLabel(ctx context.Context, org, app string, fresh
 	return plan.recommendAt(s.now())
 }
 
+// estimateCost returns the cost of a call in µ$, rounded up, at a label's price now. maxTokens is
+// the most output tokens. Under the policy Allow it uses the last known configuration, or the
+// keeper's options, if the store does not answer.
 func (s *standing) estimateCost(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
 	if err := validTarget(org, app); err != nil {
 		return 0, err

@@ -41,6 +41,9 @@ func (s *Setup) PutSettings(ctx context.Context, settings Settings) (Settings, e
 	return k.admin.putSettings(ctx, by, settings)
 }
 
+// putSettings stores settings and returns them with their new version. It writes nothing if the
+// stored ones are equal. It returns ErrConflict unless next.Version permits the replacement. It
+// then drops all cached configurations.
 func (adm *administration) putSettings(ctx context.Context, by string, next Settings) (Settings, error) {
 	want := next.Version
 	err := adm.desk.commit(ctx, func() (*change, error) {

@@ -21,6 +21,7 @@ type Setup struct{ k *Keeper }
 // Setup returns the configuration. Changes carry this keeper's name, see Keeper.As.
 func (k *Keeper) Setup() *Setup { return &Setup{k} }
 
+// keeper returns the keeper of s, or nil if s is nil, so that methods of a nil s return an error.
 func (s *Setup) keeper() *Keeper {
 	if s == nil {
 		return nil

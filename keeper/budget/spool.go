@@ -47,6 +47,9 @@ type segment struct {
 	lines int // number of pending lines
 }
 
+// openSpool opens or creates the spool at path and counts the records of an earlier process.
+// limit is the most bytes of all its files. It locks the spool until close, and returns
+// ErrSpoolInUse if another keeper has the lock.
 func openSpool(path string, limit int64) (*spool, error) {
 	lock := flock.New(path + ".lock") // never deleted: otherwise two processes might lock two files of the same name
 	locked, err := lock.TryLock()

@@ -16,6 +16,8 @@ import (
 // age the item shows whether the record was counted. The hour allows for clock differences.
 const unknownAfter = dedupFor - time.Hour
 
+// countSpooled returns the number of spooled records and their size in bytes. Both are 0 without
+// a spool.
 func (c *charges) countSpooled() (lines int, size int64) {
 	if c.spool == nil {
 		return 0, 0
@@ -71,6 +73,8 @@ func (c *charges) spoolAllIfUnavailable(results []BatchResult, all []SpooledUsag
 	}
 }
 
+// replayLoop replays the spool at once and then every SpoolInterval, if it has records, until the
+// keeper closes. It logs errors.
 func (c *charges) replayLoop() {
 	defer c.life.Done()
 	ticker := time.NewTicker(c.opts.SpoolInterval)
@@ -90,6 +94,8 @@ func (c *charges) replayLoop() {
 	}
 }
 
+// replaySpool submits all spooled records. It returns nil without a spool. After an error the
+// unfinished records stay in the spool.
 func (c *charges) replaySpool(ctx context.Context) error {
 	if c.spool == nil {
 		return nil
@@ -158,6 +164,8 @@ func (c *charges) refuseLine(line spoolLine, reason error) error {
 	return nil
 }
 
+// replayEntry submits a spooled record. It returns a *fault.ValidationError, without sending it,
+// for a record older than unknownAfter, because nobody knows whether it was counted.
 func (c *charges) replayEntry(ctx context.Context, entry SpooledUsage) error {
 	if age := c.now().Sub(entry.Received); age > unknownAfter {
 		return invalid("received", "%v ago is more than %v: whether it was counted is no longer known", age.Round(time.Second), unknownAfter)

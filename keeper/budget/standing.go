@@ -27,6 +27,7 @@ type standing struct {
 	watches *lru.Cache[string, *watch] // by scope
 }
 
+// newStanding makes a standing with empty caches of views and watches. It sends no request.
 func newStanding(s *store.Store, l *ledger.Ledger, admin *administration, opts Options, now func() time.Time, life *background.Life) *standing {
 	st := &standing{store: s, ledger: l, admin: admin, tenants: admin.tenants, opts: opts, now: now, life: life}
 	st.watches, _ = lru.New[string, *watch](cacheEntries) // fails only for a size below 1

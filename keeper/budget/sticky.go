@@ -35,6 +35,8 @@ type stickyView struct {
 	read   time.Time
 }
 
+// decodeSticky decodes a record that was read at the instant read. exists is false if item is
+// nil.
 func decodeSticky(item store.Item, read time.Time) (stickyView, error) {
 	var d store.Decoder
 	return stickyView{Sticky: Sticky{
@@ -43,6 +45,8 @@ func decodeSticky(item store.Item, read time.Time) (stickyView, error) {
 	}, exists: item != nil, read: read}, d.Err
 }
 
+// readSticky reads the app's record of today from the store. An active override replaces it, with
+// the record's label as Previous. It returns ErrNotFound if there is neither.
 func (s *standing) readSticky(ctx context.Context, org, app string) (Sticky, error) {
 	if err := validTarget(org, app); err != nil {
 		return Sticky{}, err
@@ -116,6 +120,8 @@ func (s stickyView) needsWrite(index int, label string, version int64) bool {
 	return s.Version == version && s.Index < index
 }
 
+// flipEvent returns the event of the move to the record's label. Its id follows from the record,
+// so every process makes the same event.
 func (s stickyView) flipEvent(t *tenant, out *outlook) Event {
 	e := Event{
 		Kind: EventFlip, Org: t.org, App: t.app, Scope: out.scope, Day: out.day,
@@ -125,6 +131,9 @@ func (s stickyView) flipEvent(t *tenant, out *outlook) Event {
 	return e
 }
 
+// writeSticky stores the label at index as the record, together with its event, and sets v.sticky
+// to it. If another process wrote an equal or later record first, it reads that one into v.sticky
+// instead. The caller holds v's lock.
 func (s *standing) writeSticky(ctx context.Context, t *tenant, v *view, out *outlook, index int, now time.Time) error {
 	previous := out.labels[0].label
 	if v.sticky.exists {

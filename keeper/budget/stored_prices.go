@@ -73,6 +73,7 @@ var priceAttributes = []string{"rows", "tier", "family", "description"}
 // modelInfo returns the ModelInfo.
 func (r priceRows) modelInfo() ModelInfo { return ModelInfo{r.Tier, r.Family, r.Description} }
 
+// prices returns the rows as prices, in their stored order.
 func (r priceRows) prices() []prices.Price {
 	all := make([]prices.Price, len(r.Rows))
 	for i, row := range r.Rows {
@@ -81,6 +82,8 @@ func (r priceRows) prices() []prices.Price {
 	return all
 }
 
+// decodePriceRows decodes the item of a model's prices and ModelInfo. The error matches
+// store.ErrMalformed.
 func decodePriceRows(item store.Item) (stored priceRows, err error) {
 	if err := attributevalue.UnmarshalMap(item, &stored); err != nil {
 		return priceRows{}, fmt.Errorf("%w: prices: %w", store.ErrMalformed, err)
@@ -93,6 +96,8 @@ func decodePrices(item store.Item) ([]prices.Price, error) {
 	return stored.prices(), err
 }
 
+// getPrices reads the stored prices of a model, all its versions. It returns nil without an error
+// if none are stored.
 func (pt *priceTable) getPrices(ctx context.Context, model string) ([]prices.Price, error) {
 	name, _ := prices.SplitModel(model)
 	if name == "" {
@@ -116,6 +121,8 @@ type StoredModel struct {
 	Prices []prices.Price
 }
 
+// listModels scans the control table for the models with stored prices or information, in no
+// order. An error is the last element.
 func (pt *priceTable) listModels(ctx context.Context) iter.Seq2[StoredModel, error] {
 	return func(yield func(StoredModel, error) bool) {
 		for item, err := range pt.desk.scanRoots(ctx, pricePrefix, true) {
@@ -193,6 +200,7 @@ func (pt *priceTable) putPrices(ctx context.Context, operation, by, model string
 	})
 }
 
+// checkCount returns an error if a model has more prices than can be stored.
 func checkCount(rows []prices.Price) error {
 	if len(rows) > maxPrices {
 		return invalidConfig("prices", "%d prices are more than %d for one model", len(rows), maxPrices)

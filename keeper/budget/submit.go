@@ -9,6 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
+// submitRecord counts a record once and waits for the write, at most Options.Timeout. It spools a
+// record that the store did not accept, if the policy says so. The receipt is then Spooled.
 func (c *charges) submitRecord(ctx context.Context, org, app string, usage prices.Usage) (Receipt, error) {
 	if err := validTarget(org, app); err != nil {
 		return Receipt{}, err

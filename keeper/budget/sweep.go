@@ -39,6 +39,9 @@ type sweptScope struct {
 	days     map[string]map[string]bool // marked labels by day; nil means all labels and days
 }
 
+// sweepAll sweeps several scopes at a time: those of the given organisations, or all scopes with
+// records on open days if none are given. It records the days that are now closed in all scopes.
+// It returns the sum of the reports, and the errors of the scopes joined.
 func (s *sweeper) sweepAll(ctx context.Context, orgs ...string) (SweepReport, error) {
 	scopes, open, err := map[string]*sweptScope{}, map[string]bool{}, error(nil)
 	if len(orgs) == 0 {
@@ -134,6 +137,8 @@ func (s *sweeper) isDone(day, scope string) bool {
 	return s.done[store.Key{PK: day, SK: scope}]
 }
 
+// setDone records that the scope's day needs no further sweep. An empty scope means all scopes of
+// the day.
 func (s *sweeper) setDone(day, scope string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
+// validate checks both table names, and that they differ.
 func (t Tables) validate() error {
 	if reason := ddb.CheckTable(t.Control); reason != "" {
 		return invalid("tables.control", "%s", reason)
@@ -37,6 +38,8 @@ func (t Tables) TableInputs() ([]*dynamodb.CreateTableInput, error) {
 	return t.inputs(), nil
 }
 
+// inputs returns the requests that create the control table and the usage table, both billed by
+// request.
 func (t Tables) inputs() []*dynamodb.CreateTableInput {
 	inputs := make([]*dynamodb.CreateTableInput, 0, 2)
 	for _, name := range []string{t.Control, t.Usage} {
@@ -56,6 +59,7 @@ func (t Tables) inputs() []*dynamodb.CreateTableInput {
 	return inputs
 }
 
+// enableTTL turns on the expiry of a table's items, unless it is on or being turned on.
 func enableTTL(ctx context.Context, client Client, name string) error {
 	out, err := client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &name})
 	if err != nil {

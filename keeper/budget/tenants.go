@@ -35,6 +35,8 @@ type tenants struct {
 	loading *cache.Loading[tenantKey, *tenant]
 }
 
+// newTenants makes the cache of configurations, which reads through r. An entry is renewed after
+// ConfigTTL. If the store does not answer, it may be used for usableFor.
 func newTenants(r tenantReader, life *background.Life, tables breakers) *tenants {
 	loading, _ := cache.NewLoading[tenantKey](cacheEntries, cache.Options[*tenant]{ // fails only for a size below 1
 		Now: r.now, TTL: r.opts.ConfigTTL, Ahead: r.opts.ConfigTTL / 5, Spread: r.opts.ConfigTTL / 5, Grace: max(0, usableFor-r.opts.ConfigTTL), Wait: true,

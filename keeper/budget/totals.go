@@ -46,6 +46,8 @@ type DayTotals struct {
 	Labels     []LabelTotals `json:"labels"`          // in the order above
 }
 
+// readTotals reads the sums of one day, today if day is empty, of all apps if app is empty. It
+// then stores missing totals of closed days in the background.
 func (s *days) readTotals(ctx context.Context, org, app, day string) (DayTotals, error) {
 	t, err := s.readTarget(ctx, org, app)
 	if err != nil {
@@ -65,6 +67,8 @@ func (s *days) readTotals(ctx context.Context, org, app, day string) (DayTotals,
 
 const maxHistory = 3700 // days
 
+// readHistory reads the days from one to another, both included, 31 at a time. An error is the
+// last element. After the last read it stores missing totals of closed days in the background.
 func (s *days) readHistory(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
 	return func(yield func(DayTotals, error) bool) {
 		t, err := s.readTarget(ctx, org, app)
@@ -102,6 +106,8 @@ func yieldAll(days []DayTotals, yield func(DayTotals, error) bool) bool {
 	return true
 }
 
+// validRange checks the days of a history, at most maxHistory apart. It returns the last day to
+// read: to, but not after today.
 func (t *tenant) validRange(now time.Time, from, to string) (string, error) {
 	first, err := validDay("from", from)
 	if err != nil {
@@ -243,6 +249,8 @@ type TagTotal struct {
 	Requests   int64  `json:"requests"`        // number of records
 }
 
+// tagTotals sums a day's cost for each value of a tag, the most expensive first. An empty app
+// means all apps, an empty day today. Scopes are read several at a time.
 func (s *days) tagTotals(ctx context.Context, org, app, day, tag string) ([]TagTotal, error) {
 	if err := validName("tag", tag); err != nil {
 		return nil, err

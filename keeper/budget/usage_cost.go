@@ -9,8 +9,9 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// costAt returns the record's cost, by the model that it names and the price in force at an
-// instant. It returns an earlier result unchanged.
+// costAt returns the record's cost at the price in force at the instant at, and sets e.Cost and
+// e.PriceVersion. A model that the record names must be one that the label has, or had within
+// pastFor before now. Another is a *fault.ValidationError. A record with a cost keeps it.
 func (e *SpooledUsage) costAt(t *tenant, at, now time.Time) (money.Picos, error) {
 	if e.isPriced() {
 		cost, err := money.Parse(e.Cost)

@@ -18,6 +18,8 @@ type watch struct {
 	timer *time.Timer     // timer of the next look; nil if none is due
 }
 
+// watchFor returns the watch of a scope. It makes one, without apps, at the first use and after
+// the cache has dropped it.
 func (s *standing) watchFor(org, scope string) *watch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
