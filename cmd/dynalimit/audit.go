@@ -31,6 +31,7 @@ type auditCmd struct {
 	Limit       int    `help:"At most so many; 0 for all." default:"50" placeholder:"N"`
 }
 
+// Validate refuses an invalid --target, --from or --to, and a negative --limit.
 func (c auditCmd) Validate() error {
 	if c.Target != "" && !strings.HasPrefix(c.Target, "$") { // a target in the form of events
 		if err := (admin.Entity{ID: c.Target}).Validate(); err != nil {
@@ -85,6 +86,8 @@ func momentFlag(flag, text string, now time.Time, last bool) (time.Time, error) 
 	return at, nil
 }
 
+// Run prints the audit events that match the flags, newest first unless --oldest is given. It notes
+// if --limit left some out.
 func (c auditCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if c.OfNamespace != "" {
 		g = g.withoutNamespace()
@@ -113,6 +116,8 @@ func (c auditCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	})
 }
 
+// showEvents prints events as they arrive, as JSON or as text. It stops at the first error of
+// reading or writing.
 func (c auditCmd) showEvents(out *term.Output, all auditEvents) error {
 	if out.JSON {
 		return term.Stream(out, all, term.List[audit.Event]{})

@@ -31,6 +31,7 @@ type blockLevel struct {
 	System   bool   `help:"Every call of everybody."`
 }
 
+// Validate refuses flags that name no source, or several.
 func (l blockLevel) Validate() error {
 	switch {
 	case l.Entity != "" && l.Plan != "":
@@ -82,6 +83,8 @@ type blockSetCmd struct {
 	destroys
 }
 
+// Run blocks all calls of the source. With --except it spares the calls of more specific sources
+// that are exceptions.
 func (c blockSetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	blocked := admin.LimitConfig{Blocked: !c.Except, BlockedExcept: c.Except}
 	return c.setBlock(ctx, g, out, blocked, c.destroys, func(ctx context.Context, of admin.Limits, at admin.Scope) error {
@@ -98,6 +101,7 @@ type blockAdmitCmd struct {
 	changes
 }
 
+// Validate refuses --system, because an exception needs a less specific source that blocks.
 func (c blockAdmitCmd) Validate() error {
 	if c.System {
 		return errors.New("--system has no less specific level that could block: name an exception with --entity, --plan or --resource")
@@ -245,6 +249,7 @@ type blockedLevel struct {
 	Except bool `json:"except,omitempty"`
 }
 
+// Run prints the sources that block calls, in one row each.
 func (blockListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		return term.Stream(out, blockedLevels(ctx, repo), term.List[blockedLevel]{

@@ -62,6 +62,7 @@ type bucketResetCmd struct {
 	Limit []string `help:"Only this limit; repeat for more. Default: all that the bucket has." placeholder:"NAME"`
 }
 
+// Run fills the named limits of the bucket up to their burst, or all its limits without --limit.
 func (c bucketResetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	units := map[string]string{}
 	for _, name := range c.Limit {
@@ -85,6 +86,7 @@ func (c addition) Validate() error {
 	return cmp.Or(c.bucketFlags.Validate(), err)
 }
 
+// parseAmounts returns the tokens to add, by limit. It refuses amounts below 1.
 func (c addition) parseAmounts() (dynalimit.Amounts, error) {
 	amounts, err := notation.Amounts(c.Amounts)
 	if err != nil {
@@ -122,6 +124,7 @@ func (c addition) addTokens(
 
 type bucketTopUpCmd struct{ addition }
 
+// Run adds tokens to limits of the bucket, up to their burst.
 func (c bucketTopUpCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.addTokens(ctx, g, out, admin.Buckets.TopUp, func(l dynalimit.LimitStatus, n int64) (int64, error) {
 		if n > l.Limit.Burst-l.Remaining { // avoids an overflow of the sum
@@ -133,6 +136,8 @@ func (c bucketTopUpCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 
 type bucketGrantCmd struct{ addition }
 
+// Run adds tokens to the current window of quotas, also beyond their burst. It refuses token
+// buckets.
 func (c bucketGrantCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.addTokens(ctx, g, out, admin.Buckets.GrantWindow, func(l dynalimit.LimitStatus, n int64) (int64, error) {
 		if !l.Limit.IsQuota() {
@@ -161,6 +166,8 @@ type resumeJSON struct {
 	DryRun   bool   `json:"dry_run"`
 }
 
+// Run ends the pause of the bucket, unless it is a dry run or the bucket is missing. It prints the
+// result.
 func (c bucketResumeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		j := resumeJSON{Entity: c.Entity, Resource: c.Resource, Missing: true, DryRun: c.DryRun}
@@ -179,6 +186,7 @@ func (c bucketResumeCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 	})
 }
 
+// printText prints the result of a resume for people.
 func (j resumeJSON) printText(out *term.Output) {
 	fmt.Fprintf(out, "%s on %s\n", out.Bold(j.Entity), out.Bold(j.Resource))
 	switch {
@@ -258,6 +266,8 @@ func (j *refillJSON) computeRefill(ctx context.Context, repo *dynalimit.Reposito
 	return nil
 }
 
+// printText prints the tokens of each limit before and after a refill, and whether it was done,
+// repeated, or a dry run.
 func (j refillJSON) printText(out *term.Output) {
 	fmt.Fprintf(out, "%s on %s\n", out.Bold(j.Entity), out.Bold(j.Resource))
 	if j.Missing {
@@ -287,6 +297,7 @@ func (j refillJSON) printText(out *term.Output) {
 	}
 }
 
+// changeOf formats the tokens of a limit before and after a refill, in the limit's unit.
 func changeOf(l limitRefillJSON) string {
 	if l.Before == l.After {
 		return notation.InUnit(l.Unit, l.After) + ", as before"

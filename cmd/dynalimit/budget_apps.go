@@ -14,6 +14,7 @@ type appsListCmd struct {
 	Org string `arg:"" help:"The organisation's id."`
 }
 
+// Run prints the apps of an organisation, which must exist.
 func (c appsListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showExisting(ctx, b, out, c.Org, "", func(k *budget.Keeper) ([]appJSON, error) {
 		all := []appJSON{}
@@ -40,6 +41,7 @@ type appsShowCmd struct {
 	App string `arg:"" help:"The app's id."`
 }
 
+// Run prints the configuration of an app.
 func (c appsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (appJSON, error) {
 		app, err := k.Setup().GetApp(ctx, c.Org, c.App)
@@ -53,6 +55,8 @@ type appsPutCmd struct {
 	policyFlags
 }
 
+// Run creates or changes an app by the given flags. It reads and tries again if another caller
+// changes the app meanwhile. It prints the stored app and its labels without a price.
 func (c appsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (appJSON, error) {
 		j := appJSON{Org: c.Org}

@@ -102,6 +102,7 @@ func momentText(t time.Time) string {
 
 type credentialsShowCmd struct{ account }
 
+// Run prints the state and times of a client's credentials, but no secret.
 func (c credentialsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {
 		status, err := store.Status(ctx, c.Org, c.App)
@@ -129,6 +130,8 @@ type credentialsCreateCmd struct {
 	keysetFlag
 }
 
+// Run issues the first secret of an organisation or app. It fails if the client has credentials
+// already.
 func (c credentialsCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return c.issueSecret(ctx, b, out, c.handover, c.keysetFlag, func(k *budget.Keeper, store *credentials.Store, j *credentialsJSON) (credentials.Issued, error) {
 		if err := checkExists(ctx, k, c.Org, c.App); err != nil {
@@ -166,6 +169,7 @@ type credentialsRotateCmd struct {
 	keysetFlag
 }
 
+// Run issues another secret. The one before stays valid until the end of --grace.
 func (c credentialsRotateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return c.issueSecret(ctx, b, out, c.handover, c.keysetFlag, func(_ *budget.Keeper, store *credentials.Store, j *credentialsJSON) (credentials.Issued, error) {
 		rotation, err := store.Rotate(ctx, c.Org, c.App, int(c.Grace))
@@ -229,6 +233,7 @@ func (c account) fetchSecret(ctx context.Context, store *credentials.Store, toke
 	return got.Secret, nil
 }
 
+// printSecret prints a new secret for people, and how long the one before works.
 func (c account) printSecret(out *term.Output, j credentialsJSON, secret string) {
 	fmt.Fprintf(out, "Made a secret for %s. Nobody can read it again.\n", out.Bold(c.describe()))
 	printFields(out, "client id", j.ClientID, "secret", secret, "one before until", momentText(j.GraceUntil))
@@ -242,6 +247,8 @@ type credentialsRevokeCmd struct {
 	asks
 }
 
+// Run ends all credentials and tokens of the client, after a confirmation. It changes nothing if
+// they are revoked already.
 func (c credentialsRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {
 		before, err := store.Status(ctx, c.Org, c.App)

@@ -98,6 +98,8 @@ func (c account) findDoomed(ctx context.Context, k *budget.Keeper) (doomed, erro
 	return d, err
 }
 
+// readDoomed checks that the app or organisation exists, and counts the organisation's apps in
+// d.apps.
 func (d *doomed) readDoomed(ctx context.Context, k *budget.Keeper) error {
 	if d.App != "" {
 		_, err := k.Setup().GetApp(ctx, d.Org, d.App)

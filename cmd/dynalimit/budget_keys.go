@@ -25,6 +25,7 @@ type keyJSON struct {
 
 type keysListCmd struct{}
 
+// Run prints the provisioning keys, without their secrets.
 func (keysListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {
 		all, err := store.ListKeys(ctx)
@@ -52,6 +53,8 @@ type keysCreateCmd struct {
 	keysetFlag
 }
 
+// Run creates a provisioning key and writes its secret to the file of --out, or prints it. It opens
+// the file before it creates the key.
 func (c keysCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	keys, err := c.loadKeys(ctx, b.globals)
 	if err != nil {
@@ -81,6 +84,7 @@ func (c keysCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) 
 	})
 }
 
+// createKey stores a new key, for one organisation if --org names it, else for all.
 func (c keysCreateCmd) createKey(ctx context.Context, store *credentials.Store) (credentials.NewKey, error) {
 	if c.Org == "" {
 		return store.CreateKey(ctx, c.Name)
@@ -88,6 +92,7 @@ func (c keysCreateCmd) createKey(ctx context.Context, store *credentials.Store) 
 	return store.CreateOrgKey(ctx, c.Org, c.Name)
 }
 
+// forOrg returns " for ORG" for the end of a sentence, or "" for a key of all organisations.
 func forOrg(org string) string {
 	if org == "" {
 		return ""
@@ -100,6 +105,7 @@ type keysRevokeCmd struct {
 	asks
 }
 
+// Run ends a provisioning key, after a confirmation.
 func (c keysRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {
 		key, err := c.findKey(ctx, store)

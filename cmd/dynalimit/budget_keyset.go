@@ -30,6 +30,8 @@ type keysetCreateCmd struct {
 	changes
 }
 
+// Run writes a new set of signing keys and peppers to the file of --out, which must not exist. A
+// dry run writes nothing.
 func (c keysetCreateCmd) Run(ctx context.Context, out *term.Output) error {
 	keys, err := credentials.NewKeySet(nil, now(ctx))
 	if err != nil {
@@ -72,6 +74,8 @@ type keysetRotateCmd struct {
 	changes
 }
 
+// Run adds a signing key and a pepper to the file. They are in use from credentials.KeyDelay on, so
+// that services can load them first. It drops signing keys replaced more than --longest ago.
 func (c keysetRotateCmd) Run(ctx context.Context, out *term.Output) error {
 	longest, err := notation.Period(c.Longest)
 	if err != nil {

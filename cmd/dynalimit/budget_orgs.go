@@ -85,6 +85,8 @@ func namedSuffix(out *term.Output, name string) string {
 	return "  " + out.Dim(term.Plain(name))
 }
 
+// joinPairs lists a map's entries as "name value", sorted by name and separated by commas. show
+// formats a value.
 func joinPairs[V any](values map[string]V, show func(V) string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -99,6 +101,7 @@ func (j orgJSON) printText(out *term.Output) {
 		"counted", j.Timezone+", per "+strings.ToLower(string(j.Scope)))
 }
 
+// printText prints the configuration of an app for people.
 func (j appJSON) printText(out *term.Output) {
 	fmt.Fprintf(out, "%s\n", out.Bold(j.ID))
 	printPolicy(out, j.App, j.Unpriced)
@@ -109,6 +112,7 @@ func (j appJSON) printText(out *term.Output) {
 
 type orgsListCmd struct{}
 
+// Run prints all organisations, sorted by id.
 func (orgsListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) ([]budget.Org, error) {
 		all, err := collectAll(k.Setup().Orgs(ctx))
@@ -128,6 +132,7 @@ type orgsShowCmd struct {
 	Org string `arg:"" help:"The organisation's id."`
 }
 
+// Run prints the configuration of an organisation.
 func (c orgsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (j orgJSON, err error) {
 		j.Org, err = k.Setup().GetOrg(ctx, c.Org)
@@ -191,6 +196,8 @@ func whileOvertaken(ctx context.Context, change func() error) error {
 	}
 }
 
+// overlayMap returns old with the entries of changes on top. It changes neither map, and returns
+// old itself if changes is empty.
 func overlayMap[V any](old, changes map[string]V) map[string]V {
 	if len(changes) == 0 {
 		return old
@@ -227,6 +234,8 @@ func (c orgsPutCmd) applyChanges(org *budget.Org) {
 	}
 }
 
+// Run creates or changes an organisation by the given flags. It reads and tries again if another
+// caller changes it meanwhile. It prints the stored organisation and its labels without a price.
 func (c orgsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (j orgJSON, err error) {
 		err = whileOvertaken(ctx, func() error {

@@ -67,6 +67,8 @@ type pricesImportCmd struct {
 	changes
 }
 
+// Run stores the accepted prices of a list and prints a report. A dry run only prints it. After an
+// error it says how many prices are stored already.
 func (c pricesImportCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.onKeeper(ctx, out, func(k *budget.Keeper) error {
 		if c.DryRun {
@@ -100,6 +102,8 @@ var heldWords = map[string]string{
 	"by_hand": "the price in force was put by hand",
 }
 
+// printText prints the accepted and the held prices of a review or import. taken is the word for an
+// accepted price, and last is advice for the end.
 func (j priceReportJSON) printText(out *term.Output, taken, last string) {
 	for _, c := range j.Accepted {
 		fmt.Fprintf(out, "%s: %s\n", taken, changeText(c))

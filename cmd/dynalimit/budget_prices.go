@@ -28,6 +28,7 @@ type priceJSON struct {
 	budget.ModelInfo
 }
 
+// printText prints a price and its origin as one line.
 func (j priceJSON) printText(out *term.Output) {
 	fmt.Fprintf(out, "%-44s in %s, out %s", j.Model, dollars(j.Rates.Input), dollars(j.Rates.Output))
 	for _, class := range []struct {
@@ -100,6 +101,7 @@ func (c pricesListCmd) findPrices(ctx context.Context, k *budget.Keeper) ([]pric
 	return all, nil
 }
 
+// Run prints the stored and the built-in prices of a model.
 func (c pricesListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) ([]priceJSON, error) { return c.findPrices(ctx, k) }, func(all []priceJSON) {
 		if len(all) == 0 {
@@ -144,6 +146,7 @@ func (c pricesSetCmd) flagPrice() (prices.Price, error) {
 	return p, err
 }
 
+// Run stores the price of the flags for a model.
 func (c pricesSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (priceJSON, error) {
 		p, err := c.flagPrice()
@@ -159,6 +162,8 @@ type pricesResetCmd struct {
 	Model string `arg:"" help:"The model's id."`
 }
 
+// Run removes the stored prices of a model, so that the built-in price applies. It fails if nothing
+// is stored.
 func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (priceJSON, error) {
 		rows, err := k.Prices().Get(ctx, c.Model)

@@ -42,6 +42,8 @@ func (c quotasShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) 
 	}, func(j quotasJSON) { j.printText(out) })
 }
 
+// quotasInForce returns the quotas and today's spend of an organisation, or of an app unless it is
+// "". Inherited is set if an app has no quotas of its own.
 func quotasInForce(ctx context.Context, k *budget.Keeper, org, app string) (quotasJSON, error) {
 	j := quotasJSON{Org: org, App: app, Inherited: app != "", Labels: []quotaJSON{}}
 	o, err := k.Setup().GetOrg(ctx, org)
@@ -65,6 +67,7 @@ func quotasInForce(ctx context.Context, k *budget.Keeper, org, app string) (quot
 	return j, nil
 }
 
+// printText prints the quota and the rest of each label for people.
 func (j quotasJSON) printText(out *term.Output) {
 	whose := j.Org
 	if j.App != "" {
@@ -86,6 +89,7 @@ type quotasSetCmd struct {
 	App   string             `help:"Set them for one app; it then inherits none."`
 }
 
+// Validate refuses a command without any quota.
 func (c quotasSetCmd) Validate() error {
 	if len(c.Quota) == 0 {
 		return errors.New("nothing to set: name a label as LABEL=USD")
@@ -93,6 +97,8 @@ func (c quotasSetCmd) Validate() error {
 	return nil
 }
 
+// Run sets the named quotas and prints those in force. It reads and tries again if another caller
+// changes them meanwhile.
 func (c quotasSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (quotasJSON, error) {
 		if err := whileOvertaken(ctx, func() error { return c.putQuotas(ctx, k) }); err != nil {
@@ -102,6 +108,8 @@ func (c quotasSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) e
 	}, func(j quotasJSON) { j.printText(out) })
 }
 
+// putQuotas stores the quotas at the app if --app is given, else at the organisation. It refuses
+// labels outside the orderings. It keeps the quotas of other labels.
 func (c quotasSetCmd) putQuotas(ctx context.Context, k *budget.Keeper) error {
 	org, err := k.Setup().GetOrg(ctx, c.Org)
 	if err != nil {
@@ -132,6 +140,8 @@ func (c quotasSetCmd) inOrderings(ctx context.Context, k *budget.Keeper, org bud
 	return inOrdering(sortedKeys(c.Quota), ordering)
 }
 
+// putApp stores the quotas at the app, beside its own or inherited ones. It fails if all quotas
+// belong to the organisation.
 func (c quotasSetCmd) putApp(ctx context.Context, k *budget.Keeper, org budget.Org) error {
 	if org.Scope == budget.ScopeOrg {
 		return fmt.Errorf("the quotas of %s are the organisation's, those of apps are ignored: leave out --app", c.App)

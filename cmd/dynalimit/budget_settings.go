@@ -40,6 +40,7 @@ type settingsSetCmd struct {
 	NoModel  []string          `help:"Labels that are to have no model here." placeholder:"LABEL"`
 }
 
+// Validate refuses a command that changes nothing.
 func (c settingsSetCmd) Validate() error {
 	if c.KeepDays == 0 && len(c.Model)+len(c.NoModel) == 0 {
 		return badInput("nothing is to be changed: give --keep-days, --model or --no-model")
@@ -47,6 +48,8 @@ func (c settingsSetCmd) Validate() error {
 	return nil
 }
 
+// Run changes the settings of all organisations by the given flags, and prints the result. It reads
+// and tries again if another caller changes them meanwhile.
 func (c settingsSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (s budget.Settings, err error) {
 		err = whileOvertaken(ctx, func() error {

@@ -58,6 +58,7 @@ func printLabels(out *term.Output, labels []budget.LabelTotals, more func(budget
 // callsBehind formats the number of a label's calls, to follow its cost.
 func callsBehind(l budget.LabelTotals) string { return ", " + callsText(l.Requests) }
 
+// callsText formats a number of calls: "no calls", "1 call", "2 calls".
 func callsText(n int64) string {
 	switch n {
 	case 0:
@@ -91,6 +92,7 @@ type todayCmd struct {
 	App string `arg:"" optional:"" help:"An app's id. Default: the whole organisation."`
 }
 
+// Run prints today's cost and calls of an organisation or app, by label.
 func (c todayCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showExisting(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (totalsJSON, error) {
 		totals, err := k.Totals(ctx, c.Org, c.App, "")
@@ -108,6 +110,7 @@ type historyCmd struct {
 	To   dayFlag `help:"The last day, like 2026-01-31. Default: today." placeholder:"DAY"`
 }
 
+// Validate bounds --days.
 func (c historyCmd) Validate() error {
 	if c.Days < 1 || c.Days > 3700 {
 		return fmt.Errorf("--days %d is not within 1 to 3700", c.Days)
@@ -115,6 +118,7 @@ func (c historyCmd) Validate() error {
 	return nil
 }
 
+// Run prints the costs of the last --days days up to --to, or up to today.
 func (c historyCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showExisting(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) ([]totalsJSON, error) {
 		last := string(c.To)

@@ -21,6 +21,7 @@ type overrideCmd struct {
 	Clear bool          `help:"End an override instead."`
 }
 
+// Validate refuses a label beside --clear, a missing label, and a period that is not positive.
 func (c overrideCmd) Validate() error {
 	switch {
 	case c.Clear && c.Label != "":
@@ -40,6 +41,7 @@ type overrideJSON struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
+// Run makes an app use a label for the period --for, or ends the override with --clear.
 func (c overrideCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showExisting(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (overrideJSON, error) {
 		j := overrideJSON{Org: c.Org, App: c.App, Label: c.Label}
@@ -74,6 +76,8 @@ type adjustJSON struct {
 	Totals budget.DayTotals `json:"totals"`
 }
 
+// Run charges or credits a label of an app on a day, and prints the day's totals. If the outcome is
+// unknown, the error names the --id to repeat it with.
 func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.onKeeper(ctx, out, func(k *budget.Keeper) error {
 		delta := int64(c.Charge - c.Credit)
@@ -98,6 +102,8 @@ func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) erro
 	})
 }
 
+// printText prints an adjustment and the label's totals of a day for people. day is the day's
+// printed name.
 func (j adjustJSON) printText(out *term.Output, day string) {
 	word := "Charged"
 	if j.DeltaMicros < 0 {

@@ -26,6 +26,8 @@ func (c checkCmd) Validate() error {
 	return err
 }
 
+// Run prints whether a call would be admitted now. It takes no tokens, and returns errNo unless the
+// call is allowed or unlimited.
 func (c checkCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	asked, err := notation.Amounts(c.Amounts)
 	if err != nil {

@@ -64,6 +64,8 @@ type completionWordsCmd struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
 
+// Run prints the candidates for the last word of a command line, in the format of the shell. zsh
+// and fish also get descriptions.
 func (c completionWordsCmd) Run(out *term.Output, k *kong.Kong) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {

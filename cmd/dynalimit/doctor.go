@@ -22,6 +22,7 @@ type doctorCmd struct {
 	Timeout time.Duration `help:"How long one request may take." default:"5s"`
 }
 
+// Validate refuses a --timeout that is not positive.
 func (c doctorCmd) Validate() error {
 	if c.Timeout <= 0 {
 		return fmt.Errorf("--timeout is %v: give more than 0, such as 5s", c.Timeout)
@@ -35,6 +36,7 @@ type findings struct {
 	Results []tables.Finding `json:"results"`
 }
 
+// Run prints the findings of all checks. It returns errNo if the worst one is Wrong.
 func (c doctorCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	results, err := c.runChecks(ctx, g, out)
 	if err != nil {
@@ -50,6 +52,8 @@ func (c doctorCmd) Run(ctx context.Context, g *globals, out *term.Output) error 
 	return nil
 }
 
+// runChecks runs all checks and notes each wait on out. If the AWS configuration cannot be loaded,
+// it returns that as the only finding.
 func (c doctorCmd) runChecks(ctx context.Context, g *globals, out *term.Output) ([]tables.Finding, error) {
 	o := g.connectOptions(ctx)
 	if err := o.Check(); err != nil {

@@ -77,6 +77,7 @@ func chargesText(parent string, cascade, detached bool) string {
 
 type entityShowCmd struct{ entityID }
 
+// Run prints the record of an entity.
 func (c entityShowCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		e, err := admin.New(repo).Entities.Get(ctx, c.ID)
@@ -115,6 +116,7 @@ type entityListCmd struct {
 	entityFilter
 }
 
+// Run prints the records of all entities, or those of a parent or a plan.
 func (c entityListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		all, none := admin.New(repo).Entities.List(ctx), "No entities have records. Begin with 'dynalimit entity create key-1'."

@@ -31,6 +31,7 @@ type bucketLimitJSON struct {
 	FullSeconds float64         `json:"full_in_seconds"`
 }
 
+// bucketToJSON converts a bucket for --json.
 func bucketToJSON(b admin.Bucket) bucketJSON {
 	j := bucketJSON{b.EntityID, b.Resource, []bucketLimitJSON{}, b.Expires.UTC()}
 	for _, l := range b.Limits {
@@ -39,6 +40,7 @@ func bucketToJSON(b admin.Bucket) bucketJSON {
 	return j
 }
 
+// Run prints the buckets of an entity, or only those on --resource.
 func (c entityBucketsCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		all := admin.New(repo).Buckets.List(ctx, c.ID)

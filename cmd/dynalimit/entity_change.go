@@ -70,6 +70,7 @@ type entityCreateCmd struct {
 	changes
 }
 
+// Run creates the record of an entity and prints it. It notes an unknown plan or parent.
 func (c entityCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	metadata, err := c.Metadata.jsonValue()
 	if err != nil {
@@ -88,6 +89,8 @@ func (c entityCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 	})
 }
 
+// storeEntity creates the record and replaces *e with the stored one. A dry run writes nothing: it
+// validates *e, and fails with admin.ErrExists if a record exists.
 func (c entityCreateCmd) storeEntity(ctx context.Context, repo *dynalimit.Repository, e *admin.Entity) error {
 	if !c.DryRun {
 		if err := admin.New(repo).Entities.Create(ctx, *e); err != nil {
@@ -123,6 +126,7 @@ type entityUpdateCmd struct {
 	changes
 }
 
+// Validate refuses an invalid id and a command that changes nothing.
 func (c entityUpdateCmd) Validate() error {
 	if err := c.entityID.Validate(); err != nil {
 		return err
@@ -161,6 +165,8 @@ func (c entityUpdateCmd) applyTo(e admin.Entity) (admin.Entity, error) {
 	return e, err
 }
 
+// Run changes the given fields of a record and prints the differences. It notes a manager that may
+// undo the change, and an unknown plan or parent. A dry run writes nothing.
 func (c entityUpdateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		before, err := admin.New(repo).Entities.Get(ctx, c.ID)

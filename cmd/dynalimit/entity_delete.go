@@ -25,6 +25,8 @@ type entityDeletion struct {
 	DryRun   bool        `json:"dry_run"`
 }
 
+// Run deletes an entity's record, limits and buckets, after a confirmation. A dry run only prints
+// them.
 func (c entityDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		d, err := c.readDeletion(ctx, repo)
@@ -72,6 +74,8 @@ func (c entityDeleteCmd) readDeletion(ctx context.Context, repo *dynalimit.Repos
 	return d, nil
 }
 
+// confirmQuestion returns the question before the deletion, or before the rest of an interrupted
+// one.
 func (d entityDeletion) confirmQuestion() string {
 	if d.Finished {
 		return fmt.Sprintf("The deletion of %s began before. Finish it?", d.Entity)
@@ -79,6 +83,7 @@ func (d entityDeletion) confirmQuestion() string {
 	return fmt.Sprintf("Calls go on by the limits of less specific levels. Delete %s: %s?", d.Entity, d.describe())
 }
 
+// describe lists the objects that the deletion removes.
 func (d entityDeletion) describe() string {
 	record := "its record, its limits"
 	if d.Record == nil {
@@ -90,6 +95,7 @@ func (d entityDeletion) describe() string {
 	return record + " and " + notation.Many(d.Buckets, "bucket")
 }
 
+// printText prints the result of the deletion or of its dry run.
 func (d entityDeletion) printText(out *term.Output) {
 	switch {
 	case d.DryRun:

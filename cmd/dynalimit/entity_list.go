@@ -29,6 +29,7 @@ func (f entityFilter) showEntities(out *term.Output, all iter.Seq2[admin.Entity,
 	})
 }
 
+// entityRow returns the cells of an entity's row: id, plan, parent, name.
 func entityRow(e admin.Entity) []string {
 	parent := orDash(e.ParentID)
 	switch {

@@ -50,6 +50,7 @@ func (d asks) confirm(ctx context.Context, out *term.Output, question, word stri
 // clockKey is the context key of a test's clock.
 type clockKey struct{}
 
+// clockOf returns the clock that a test put into ctx, or nil.
 func clockOf(ctx context.Context) func() time.Time {
 	if now, ok := ctx.Value(clockKey{}).(func() time.Time); ok {
 		return now
@@ -96,6 +97,8 @@ func (g *globals) changeTable(ctx context.Context, out *term.Output, run func(*d
 	return g.onTable(ctx, out, connect.Options.Changing, run)
 }
 
+// onTable calls run with the repository that open returns, and adds advice to the error. It notes
+// on out if DynamoDB takes long.
 func (g *globals) onTable(
 	ctx context.Context, out *term.Output,
 	open func(connect.Options, context.Context) (*dynalimit.Repository, error), run func(*dynalimit.Repository) error,

@@ -102,6 +102,7 @@ func (l *saidList) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
+// asPointer returns nil if the flag is not given, else a pointer to its values, which may be empty.
 func (l saidList) asPointer() *saidList {
 	if l == nil {
 		return nil

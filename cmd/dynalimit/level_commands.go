@@ -121,6 +121,7 @@ type resourceSetCmd struct {
 	NoGroups bool          `help:"Take the resource out of all groups."`
 }
 
+// Validate refuses a command that changes nothing, and --group beside --no-groups.
 func (c resourceSetCmd) Validate() error {
 	switch {
 	case c.NoGroups && len(c.Group) > 0:
@@ -160,6 +161,7 @@ type listed interface {
 
 type listCmd[N listed] struct{}
 
+// Run prints the names of kind N, one a line.
 func (listCmd[N]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		var kind N

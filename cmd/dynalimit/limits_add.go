@@ -25,6 +25,8 @@ type addCmd[L level] struct {
 
 func (c addCmd[L]) Validate() error { return c.validateRaise(c.Limits, c.Only, c.DryRun) }
 
+// Run adds limits to the source, or replaces limits of the same names. With --until it raises them
+// for a time instead.
 func (c addCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	at := c.At.scope()
 	if c.Until != nil {
@@ -177,6 +179,8 @@ type removeCmd[L level] struct {
 	changes
 }
 
+// Run removes limits from the source, and the marks of limits that it lifts. It fails if the source
+// has none of the names.
 func (c removeCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return changeLevel(ctx, g, out, c.At.scope(), c.changes, func(config admin.LimitConfig) (admin.LimitConfig, error) {
 		before := len(config.Limits) + len(config.Lifted)
@@ -197,6 +201,7 @@ type lowerCmd[L level] struct {
 	changes
 }
 
+// Run ends raises of the source before their time. It fails if a named limit is not raised.
 func (c lowerCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return changeLevel(ctx, g, out, c.At.scope(), c.changes, func(config admin.LimitConfig) (admin.LimitConfig, error) {
 		for _, name := range c.Names {

@@ -18,6 +18,7 @@ type limitsListCmd struct {
 	Resource string `help:"Only entities with limits for this resource." placeholder:"NAME"`
 }
 
+// Run prints the configured sources, or those of entities for --resource.
 func (c limitsListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		return term.Stream(out, readConfigs(ctx, repo, c.scopes(ctx, repo)), term.List[admin.ScopedConfig]{
@@ -30,6 +31,7 @@ func (c limitsListCmd) Run(ctx context.Context, g *globals, out *term.Output) er
 	})
 }
 
+// scopes returns all configured scopes, or with --resource those of entities with limits for it.
 func (c limitsListCmd) scopes(ctx context.Context, repo *dynalimit.Repository) iter.Seq2[admin.Scope, error] {
 	if c.Resource == "" {
 		return admin.New(repo).Limits.Scopes(ctx)
@@ -61,6 +63,7 @@ type limitsResolveCmd struct {
 	Resource string `arg:"" help:"The resource that it asks for."`
 }
 
+// Run prints the limits in force for an entity on a resource and on its groups, and their sources.
 func (c limitsResolveCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		resolved, err := repo.ResolveLimits(ctx, c.Entity, c.Resource)

@@ -24,6 +24,7 @@ type levelSet struct {
 	changes
 }
 
+// Validate refuses malformed limits, limits beside --unlimited, and --counted without --unlimited.
 func (c *levelSet) Validate() error {
 	switch {
 	case c.Counted && !c.Unlimited:
@@ -48,6 +49,7 @@ func (c *levelSet) requireChange(others string) error {
 	return fmt.Errorf("nothing is to be set: give limits, such as %s, or --unlimited, or --on-unavailable%s", notation.Example, others)
 }
 
+// parseLimits returns the limits of the arguments. The first malformed one is the error.
 func (c *levelSet) parseLimits() ([]dynalimit.Limit, error) {
 	limits := make([]dynalimit.Limit, len(c.Limits))
 	for i, text := range c.Limits {

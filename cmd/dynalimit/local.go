@@ -24,6 +24,8 @@ type localCmd struct {
 	Port int    `help:"Port to listen on; 0 takes a free one." default:"8000"`
 }
 
+// Validate refuses an invalid port and a host that other machines can reach, because the engine
+// checks no credentials.
 func (c localCmd) Validate() error {
 	if c.Port < 0 || c.Port > 65535 {
 		return fmt.Errorf("--port %d is not a port: use 1 to 65535, or 0 for a free one", c.Port)
@@ -69,6 +71,7 @@ func (c localCmd) Run(ctx context.Context, out *term.Output) error {
 	return nil
 }
 
+// openListener listens on --host and --port. Its errors advise another address.
 func (c localCmd) openListener(ctx context.Context) (net.Listener, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(c.Host, strconv.Itoa(c.Port)))

@@ -113,6 +113,8 @@ func (p *cli) runCommand(ctx context.Context, args []string, out *term.Output, s
 	}
 }
 
+// newCLI returns the parser of all commands. It panics with an exit where kong would end the
+// process.
 func newCLI() *cli {
 	p := &cli{}
 	p.Kong = kong.Must(&p.commands,

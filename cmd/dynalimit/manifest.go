@@ -111,6 +111,8 @@ type manifestPlanCmd struct {
 	ExitCode bool `help:"End with the exit code 3 if there is anything to change, or a level by hand."`
 }
 
+// Run prints the changes that an apply of the manifest would make. With --exit-code it returns
+// errNo if the table differs, or a source was set by hand.
 func (c manifestPlanCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	m, err := c.readFor(g)
 	if err != nil {
@@ -138,6 +140,8 @@ type manifestExportCmd struct {
 	zaeSource
 }
 
+// Run prints the manifest of the table, and notes the sources that a manifest cannot express. With
+// --from-zae it translates a table of zae-limiter.
 func (c manifestExportCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if c.FromZae != "" {
 		return c.exportZae(ctx, g, out)
@@ -163,6 +167,7 @@ func (c manifestExportCmd) Run(ctx context.Context, g *globals, out *term.Output
 	})
 }
 
+// Validate refuses an invalid --name, and flags of the other kind of table.
 func (c manifestExportCmd) Validate() error {
 	switch {
 	case c.FromZae == "" && c.FromNamespace != "":
@@ -192,6 +197,8 @@ type validated struct {
 	Warnings []manifest.Problem `json:"warnings"`
 }
 
+// Run checks the file without a table, and prints its problems and warnings. It returns an error if
+// there are problems.
 func (c manifestValidateCmd) Run(out *term.Output) error {
 	m, err := c.readFile()
 	v := validated{Valid: err == nil, Problems: []manifest.Problem{}, Warnings: []manifest.Problem{}}

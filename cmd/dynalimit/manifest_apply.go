@@ -25,6 +25,7 @@ type manifestApplyCmd struct {
 	Wait time.Duration `help:"How long to wait while another process applies." default:"1m" placeholder:"TIME"`
 }
 
+// Validate refuses a negative --wait.
 func (c manifestApplyCmd) Validate() error {
 	if c.Wait < 0 {
 		return fmt.Errorf("--wait %v is less than nothing: give 0 or more", c.Wait)
@@ -39,6 +40,8 @@ type applied struct {
 	DryRun  bool             `json:"dry_run"`
 }
 
+// Run makes the table match the manifest, after a confirmation of the plan. With --yes it asks
+// nothing. It changes nothing in a dry run, or if the plan refuses a change.
 func (c manifestApplyCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	m, err := c.readFor(g)
 	if err != nil {

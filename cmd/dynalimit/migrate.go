@@ -39,6 +39,7 @@ type migrateJSON struct {
 	Attach *attachJSON `json:"attach,omitempty"`
 }
 
+// migrateToJSON converts the report of a migration for --json.
 func migrateToJSON(r admin.MigrateReport, dryRun bool) migrateJSON {
 	return migrateJSON{
 		Complete: r.Complete, Passes: r.Passes, Scanned: r.Scanned, Buckets: r.Buckets, Configs: r.Configs, Found: r.Found, Turned: r.Turned,
@@ -47,6 +48,8 @@ func migrateToJSON(r admin.MigrateReport, dryRun bool) migrateJSON {
 	}
 }
 
+// Run converts all items of the older layout, after a confirmation. With --attach it attaches
+// parents instead. It prints the report even if the migration fails halfway.
 func (c migrateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if c.Attach {
 		return c.attachParents(ctx, g, out)
@@ -85,6 +88,7 @@ func migrateNext(err error) error {
 	return err
 }
 
+// printText prints the report of a migration or its dry run for people.
 func (j migrateJSON) printText(out *term.Output) {
 	switch {
 	case j.Passes == 0:

@@ -38,6 +38,7 @@ func readUnattached(ctx context.Context, repo *dynalimit.Repository) (found []ad
 	return found, nil
 }
 
+// attachToJSON converts the found records for --json, and finds the parent with most of them.
 func attachToJSON(found []admin.Entity) *attachJSON {
 	j, below := &attachJSON{Entities: []entityJSON{}}, map[string]int{}
 	for _, e := range found {

@@ -34,6 +34,7 @@ type namespaceName struct {
 	Name string `arg:"" name:"name" help:"The namespace's name."`
 }
 
+// Validate refuses an invalid name.
 func (n namespaceName) Validate() error {
 	if reason := schema.CheckNamespace(n.Name); reason != "" {
 		return fmt.Errorf("the name of the namespace %s", reason)
@@ -57,6 +58,7 @@ func namespaceToJSON(n admin.Namespace) namespaceJSON {
 
 type namespaceListCmd struct{}
 
+// Run prints all namespaces with their states.
 func (namespaceListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.withoutNamespace().readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		return term.Stream(out, admin.New(repo).Namespaces.List(ctx), term.List[admin.Namespace]{
@@ -79,6 +81,7 @@ type namespaceChange struct {
 	DryRun  bool                 `json:"dry_run"`
 }
 
+// printText prints the change of a namespace's state. done is advice after a change.
 func (j namespaceChange) printText(out *term.Output, done string) {
 	var lines []string
 	if j.Changed {
@@ -119,6 +122,7 @@ type namespaceRegisterCmd struct {
 	changes
 }
 
+// Run registers a namespace, so that limiters may use it.
 func (c namespaceRegisterCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.withoutNamespace().changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		_, err := c.findNamespace(ctx, repo, fault.NamespaceActive)
@@ -138,6 +142,8 @@ type namespaceDeleteCmd struct {
 	destroys
 }
 
+// Run ends a namespace for good, after a confirmation. Its items stay until a purge. It changes
+// nothing if the namespace is not active.
 func (c namespaceDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.withoutNamespace().changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		before, err := c.findNamespace(ctx, repo, fault.NamespaceDeleted)
@@ -178,6 +184,8 @@ type purgeJSON struct {
 	DryRun  bool                 `json:"dry_run"`
 }
 
+// Run removes all items of a deleted namespace, after a confirmation. It reads the whole table and
+// notes its progress.
 func (c namespacePurgeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	g = g.withoutNamespace()
 	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {

@@ -24,6 +24,7 @@ type schemaCmd struct {
 	Command []string `arg:"" help:"The command, such as limits list."`
 }
 
+// Run prints the JSON schema of a command's --json output.
 func (c schemaCmd) Run(out *term.Output) error {
 	text, err := schemaOf(strings.Join(c.Command, " "))
 	if err == nil {

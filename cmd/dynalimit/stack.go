@@ -30,6 +30,7 @@ type stackName struct {
 // stackNames is the pattern of CloudFormation's names.
 var stackNames = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]{0,127}$`)
 
+// Validate refuses an invalid name.
 func (s stackName) Validate() error {
 	if !stackNames.MatchString(s.Name) {
 		return fmt.Errorf("%q is no name of a stack: use up to 128 letters, digits and dashes, a letter first", s.Name)
@@ -87,6 +88,8 @@ func mustFind(ctx context.Context, client *cloudformation.Client, name string) (
 	return s, err
 }
 
+// printStackEvent prints an event of a stack as one line, with its reason if it failed or was
+// skipped.
 func printStackEvent(out *term.Output, e stack.Event) {
 	status := fmt.Sprintf("%-20s", e.Status)
 	switch {
@@ -102,6 +105,7 @@ func printStackEvent(out *term.Output, e stack.Event) {
 	fmt.Fprintln(out, line)
 }
 
+// printOutputs prints the outputs of a stack as a table. It prints nothing without outputs.
 func printOutputs(out *term.Output, outputs []stack.Output) {
 	if len(outputs) == 0 {
 		return

@@ -24,6 +24,8 @@ type stackDeletion struct {
 	DryRun  bool `json:"dry_run"`
 }
 
+// Run deletes a stack that this command deployed. It fails for other stacks and while the stack
+// changes. It prints the deleted and the kept resources.
 func (c stackDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.onFormation(ctx, out, func(client *cloudformation.Client) error {
 		s, err := mustFind(ctx, client, c.Name)
@@ -50,6 +52,8 @@ func (c stackDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
+// deleteStack deletes the stack after a confirmation, waits for the end, and sets result.Deleted.
+// It fails if the stack is protected, unless --remove-protection is given.
 func (c stackDeleteCmd) deleteStack(ctx context.Context, out *term.Output, client *cloudformation.Client, s *stack.Stack, result *stackDeletion) error {
 	if s.Protected && !c.RemoveProtection {
 		return fmt.Errorf("termination protection of the stack %s is on: nothing was deleted; give --remove-protection if it is to go", s.Name)
@@ -66,6 +70,7 @@ func (c stackDeleteCmd) deleteStack(ctx context.Context, out *term.Output, clien
 	return goesOn(ctx, s.Name, err)
 }
 
+// tableNames returns the names of the tables among resources.
 func tableNames(resources []stack.Resource) []string {
 	var names []string
 	for _, r := range resources {
@@ -76,6 +81,8 @@ func tableNames(resources []stack.Resource) []string {
 	return names
 }
 
+// printDeletion prints the result of the deletion or of its dry run, and how to delete a kept
+// table.
 func (c stackDeleteCmd) printDeletion(out *term.Output, r *stackDeletion) {
 	if c.DryRun {
 		for _, gone := range r.Goes {

@@ -46,6 +46,8 @@ type deployed struct {
 	Problem string `json:"problem,omitempty"`
 }
 
+// Run creates or updates a stack, and prints the result. Problems of the tables' preparation are an
+// error at the end.
 func (c stackDeployCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	d, err := c.flagDeployment(ctx, g)
 	if err != nil {
@@ -82,6 +84,8 @@ func (c stackDeployCmd) flagDeployment(ctx context.Context, g *globals) (stack.D
 	return d, nil
 }
 
+// deployStack deploys d after a confirmation and waits for the end. Then it protects the stack and
+// prepares its tables. It fills result.
 func (c stackDeployCmd) deployStack(ctx context.Context, g *globals, out *term.Output, client *cloudformation.Client, d stack.Deployment, result *deployed) error {
 	s, err := c.findStack(ctx, out, client, d)
 	if err != nil {
@@ -157,6 +161,7 @@ func (c stackDeployCmd) prepareTable(ctx context.Context, g *globals, table stri
 	})
 }
 
+// printDeployed prints the result of a deployment for people.
 func (c stackDeployCmd) printDeployed(out *term.Output, r *deployed) {
 	if r.Changed {
 		fmt.Fprintf(out, "The stack %s is deployed.\n", out.Bold(r.Stack))

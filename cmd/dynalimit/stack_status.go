@@ -24,6 +24,8 @@ type stackStatus struct {
 	Events    []stack.Event    `json:"events,omitempty"`
 }
 
+// Run prints the state, resources and latest events of a stack. It returns errNo unless the stack
+// is ready.
 func (c stackStatusCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.onFormation(ctx, out, func(client *cloudformation.Client) error {
 		s, err := stack.Find(ctx, client, c.Name)
@@ -47,6 +49,7 @@ func (c stackStatusCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
+// printStatus prints the status of a stack for people, or that the stack does not exist.
 func (c stackStatusCmd) printStatus(out *term.Output, status stackStatus) {
 	s := status.Stack
 	if s == nil {
@@ -76,6 +79,7 @@ func (c stackStatusCmd) printStatus(out *term.Output, status stackStatus) {
 	printOutputs(out, s.Outputs)
 }
 
+// statusText returns the status coloured: yellow while it changes, green if ready, else red.
 func statusText(out *term.Output, s *stack.Stack) string {
 	switch {
 	case s.Running():
@@ -86,6 +90,7 @@ func statusText(out *term.Output, s *stack.Stack) string {
 	return out.Red(s.Status)
 }
 
+// deployedAt returns the time of the last update, or of the creation.
 func deployedAt(s *stack.Stack) time.Time {
 	if s.Updated != nil {
 		return *s.Updated
@@ -93,6 +98,7 @@ func deployedAt(s *stack.Stack) time.Time {
 	return s.Created
 }
 
+// driftText returns the drift status in lower case, with the time of its check if there was one.
 func driftText(s *stack.Stack) string {
 	text := strings.ToLower(strings.ReplaceAll(s.Drift, "_", " "))
 	if s.DriftChecked != nil {
@@ -101,6 +107,7 @@ func driftText(s *stack.Stack) string {
 	return text
 }
 
+// onOff returns "on" or "off".
 func onOff(yes bool) string {
 	if yes {
 		return "on"
@@ -110,6 +117,7 @@ func onOff(yes bool) string {
 
 type stackListCmd struct{}
 
+// Run prints the stacks that this command deployed.
 func (stackListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.onFormation(ctx, out, func(client *cloudformation.Client) error {
 		all, err := stack.List(ctx, client)

@@ -103,6 +103,8 @@ func checkTags(tags map[string]string) error {
 	return nil
 }
 
+// Run creates missing tables and completes existing ones as the flags permit. It stops at the first
+// error, and prints the results so far.
 func (c tableCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	want := tables.Settings{Recovery: c.Recovery, Protection: c.Protection, Stream: c.Stream, Existing: c.Existing, KMSKey: c.KMSKey, Tags: c.Tags}
 	return g.tablesOf(ctx, out, c.whichTables, true, func(client *dynamodb.Client, plans []tables.Plan) error {
@@ -164,6 +166,7 @@ type tablesStatus struct {
 	Tables []tables.State `json:"tables"`
 }
 
+// Run prints the state of the tables. It returns errNo unless all are ready.
 func (c tableStatusCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.tablesOf(ctx, out, c.whichTables, false, func(client *dynamodb.Client, plans []tables.Plan) error {
 		status := tablesStatus{Ready: true}
@@ -228,6 +231,7 @@ func printFaults(out *term.Output, s tables.State) {
 	}
 }
 
+// indexText lists indexes with their statuses.
 func indexText(indexes []tables.Index) string {
 	parts := make([]string, len(indexes))
 	for i, x := range indexes {
@@ -236,6 +240,7 @@ func indexText(indexes []tables.Index) string {
 	return strings.Join(parts, ", ")
 }
 
+// tagText lists tags as key=value, sorted by key.
 func tagText(tags map[string]string) string {
 	var parts []string
 	for _, key := range sortedKeys(tags) {
@@ -244,6 +249,7 @@ func tagText(tags map[string]string) string {
 	return strings.Join(parts, ", ")
 }
 
+// orNone returns "none" if is is empty, else text.
 func orNone(is, text string) string {
 	if is == "" {
 		return "none"
@@ -251,6 +257,7 @@ func orNone(is, text string) string {
 	return text
 }
 
+// bytesText formats a size in bytes, kB, MB or GB, rounded down.
 func bytesText(n int64) string {
 	switch {
 	case n < 10_000:

@@ -20,6 +20,7 @@ type tableDeleteCmd struct {
 	destroys
 }
 
+// Validate bounds the length of the backup's name.
 func (c tableDeleteCmd) Validate() error {
 	if n := len(c.FinalBackup); c.FinalBackup != "" && (n < 3 || n > 255) {
 		return fmt.Errorf("--final-backup %q: a name has 3 to 255 characters", c.FinalBackup)
@@ -35,6 +36,8 @@ type tableLoss struct {
 	DryRun      bool           `json:"dry_run"`
 }
 
+// Run deletes the tables after a confirmation for each, and prints the losses. It also prints them
+// after an error, unless nothing was deleted.
 func (c tableDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.tablesOf(ctx, out, c.whichTables, false, func(client *dynamodb.Client, plans []tables.Plan) error {
 		losses, err := c.weighLosses(ctx, client, plans)
@@ -136,6 +139,8 @@ func (c tableDeleteCmd) lossText(l tableLoss) string {
 	return text
 }
 
+// deleteTable makes the final backup if --final-backup names one, then deletes the table. It
+// records both in l.
 func (c tableDeleteCmd) deleteTable(ctx context.Context, client *dynamodb.Client, out *term.Output, l *tableLoss) error {
 	if c.FinalBackup != "" {
 		out.Notef("dynalimit: making the backup %s", c.FinalBackup)

@@ -31,6 +31,7 @@ type tailCmd struct {
 	Archive    string        `help:"Archive expired items in files of this folder. Default: no archive." placeholder:"DIR"`
 }
 
+// Validate bounds --every, --fold-every and --grace, and refuses malformed retentions.
 func (c tailCmd) Validate() error {
 	switch {
 	case c.Every < 100*time.Millisecond:
@@ -72,6 +73,8 @@ func (c tailCmd) keptRetention() (time.Duration, aggregator.Retention, error) {
 	return r.Hours, r, nil
 }
 
+// Run aggregates usage from the table's stream until ctx ends. With --once it stops at the present
+// end of the stream.
 func (c tailCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	t, err := c.newFollower(ctx, g, out)
 	if err != nil {

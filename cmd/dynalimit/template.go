@@ -48,6 +48,7 @@ type template struct {
 	File     string `json:"file,omitempty"`
 }
 
+// Run prints a template for CloudFormation or Terraform, or writes it to the file of --output.
 func (c templateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	values, err := c.parameterValues(ctx, g)
 	if err != nil {

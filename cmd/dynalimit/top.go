@@ -23,6 +23,7 @@ type topCmd struct {
 	watch
 }
 
+// Validate refuses --most below 1, malformed amounts of --ask, and a --watch below a second.
 func (c topCmd) Validate() error {
 	if c.Most < 1 {
 		return fmt.Errorf("--most is %d: give at least 1", c.Most)
@@ -44,6 +45,8 @@ type seen struct {
 	ReadUnits float64    `json:"read_units"`
 }
 
+// Run prints the fullest or busiest buckets, as --sort says, once or with --watch repeatedly. --ask
+// adds the time until those amounts fit.
 func (c topCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	asked, err := notation.Amounts(c.Ask)
 	if err != nil {

@@ -37,6 +37,8 @@ type exported struct {
 	Windows int64     `json:"windows"`
 }
 
+// Run writes the usage of a period to the file of --output or to standard output, in --format. It
+// replaces the file only after success.
 func (c usageExportCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if c.Output == "-" {
 		c.Output = "" // standard output

@@ -37,6 +37,7 @@ type whose struct {
 	Resource   string `help:"Only of this resource. Default: of all." placeholder:"NAME"`
 }
 
+// Validate refuses an invalid --entity or --children-of.
 func (w whose) Validate() error {
 	for flag, id := range map[string]string{"--entity": w.Entity, "--children-of": w.ChildrenOf} {
 		if id == "" {

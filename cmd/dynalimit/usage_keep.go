@@ -54,6 +54,8 @@ func (c usageKeepCmd) applyTo(r admin.UsageRetention) (admin.UsageRetention, err
 	return r, nil
 }
 
+// Run prints how long usage is kept, or changes that if a flag is given. Missing parts get their
+// defaults.
 func (c usageKeepCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if c.Hours+c.Days+c.Months == "" {
 		return g.withoutNamespace().readTable(ctx, out, func(repo *dynalimit.Repository) error {
@@ -84,6 +86,7 @@ func (c usageKeepCmd) Run(ctx context.Context, g *globals, out *term.Output) err
 	})
 }
 
+// showKept prints the retention is and its differences from was, the one before.
 func (c usageKeepCmd) showKept(out *term.Output, was, is admin.UsageRetention) error {
 	seconds := func(kept time.Duration) int64 { return int64(max(0, kept) / time.Second) }
 	changed := was.Hours != is.Hours || was.Days != is.Days || was.Months != is.Months
@@ -100,6 +103,7 @@ func (c usageKeepCmd) showKept(out *term.Output, was, is admin.UsageRetention) e
 	})
 }
 
+// keptTexts returns the set parts of a retention as texts by name.
 func keptTexts(r admin.UsageRetention) map[string]string {
 	texts := map[string]string{}
 	for name, kept := range map[string]time.Duration{"hours": r.Hours, "days": r.Days, "months": r.Months} {

@@ -24,6 +24,7 @@ type usageListCmd struct {
 
 func (c usageListCmd) Validate() error { return c.whose.Validate() }
 
+// Run prints the usage of a period by window, with a sum for each resource and limit.
 func (c usageListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	a, err := c.period.parsePeriod(now(ctx), c.defaultPeriod())
 	if err != nil {
@@ -115,6 +116,7 @@ func printSparks(out *term.Output, totals []ledger.Total) {
 	}
 }
 
+// amountCell formats millitokens as tokens, or returns "" for 0.
 func amountCell(milli int64) string {
 	if milli == 0 {
 		return ""

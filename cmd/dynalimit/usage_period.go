@@ -46,7 +46,8 @@ func (a asked) zoneText() string {
 	return " in " + term.Plain(a.zone.String())
 }
 
-// wholeWindows extends the period to whole windows.
+// wholeWindows returns the period extended to the start of its first window and the end of its last
+// one. A period up to now or earlier does not extend beyond now.
 func (a asked) wholeWindows(w aggregator.Window, now time.Time) asked {
 	calendar, kind := usage.Calendar{Zone: a.zone}, storedWindows[w]
 	a.Span = a.Span.Widened(now, func(at time.Time) time.Time { return calendar.Floor(kind, at) }, func(at time.Time) time.Time { return calendar.Next(kind, at) })

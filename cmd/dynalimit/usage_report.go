@@ -24,6 +24,7 @@ type usageReportCmd struct {
 	Output string `short:"o" help:"Write this file, in place of the one there is; - is the standard output." placeholder:"FILE"`
 }
 
+// Validate refuses a --top out of range and an invalid --entity.
 func (c usageReportCmd) Validate() error {
 	if c.Top < 1 || c.Top > report.MaxEntities {
 		return fmt.Errorf("--top is %d: give 1 to %d", c.Top, report.MaxEntities)
@@ -31,6 +32,8 @@ func (c usageReportCmd) Validate() error {
 	return whose{Entity: c.Entity}.Validate()
 }
 
+// Run writes an HTML page with charts of a period's usage to the file of --output. With --json it
+// prints the figures.
 func (c usageReportCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	at := now(ctx)
 	a, by, err := c.reportPeriod(at)

@@ -197,6 +197,8 @@ func (s *survey) tallyUsage(all usages, once bool) (tallies, error) {
 	return found, nil
 }
 
+// tallyFor returns the tally of a limit. It adds an empty one for so many windows if the limit is
+// new.
 func (t tallies) tallyFor(limit string, windows int) *tally {
 	if t[limit] == nil {
 		t[limit] = &tally{make([]aggregator.LimitUsage, windows), make([]bool, windows), make([]bool, windows)}

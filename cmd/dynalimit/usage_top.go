@@ -24,6 +24,7 @@ type usageTopCmd struct {
 	period
 }
 
+// Validate refuses a missing --resource and a negative --most.
 func (c usageTopCmd) Validate() error {
 	if c.Resource == "" {
 		return errors.New("no resource is named: give one with --resource; 'dynalimit usage list' shows all of them")
@@ -56,6 +57,7 @@ type topEntry struct {
 	Consumed int64  `json:"consumed_millitokens"`
 }
 
+// Run prints the entities that used a resource most in a period, for each limit.
 func (c usageTopCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	a, err := c.period.parsePeriod(now(ctx), 24*time.Hour)
 	if err != nil {

@@ -35,6 +35,7 @@ type layoutJSON struct {
 	UpdatedBy     string `json:"updated_by,omitempty"`
 }
 
+// Run prints the version of this program, and with --table-version the layout of the table.
 func (c versionCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	j := versionJSON{Info: version.Current()}
 	if c.TableVersion {

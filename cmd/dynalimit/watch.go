@@ -17,6 +17,7 @@ type watch struct {
 	Watch time.Duration `help:"Repeat at this interval, such as 10s, until Ctrl-C." placeholder:"PERIOD"`
 }
 
+// Validate refuses a --watch below a second.
 func (w watch) Validate() error {
 	if w.Watch != 0 && w.Watch < time.Second {
 		return fmt.Errorf("--watch is %v: give at least 1s, each reading costs read units", w.Watch)

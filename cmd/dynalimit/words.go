@@ -8,6 +8,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 )
 
+// orDash returns s, or "-" if it is empty.
 func orDash(s string) string {
 	if s == "" {
 		return "-"

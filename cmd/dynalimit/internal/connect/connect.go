@@ -73,6 +73,8 @@ func (o Options) Check() error {
 	return err
 }
 
+// endpointURL returns the URL of the engine from the flags, or "" for AWS or an engine of the
+// environment.
 func (o Options) endpointURL() string {
 	if o.Local {
 		return LocalEndpoint

@@ -48,6 +48,7 @@ func (o Options) Engine() bool {
 	return o.endpointURL() != "" || os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") != "" || os.Getenv("AWS_ENDPOINT_URL") != ""
 }
 
+// userHere returns USER@HOST of this process, or USER if the host has no name.
 func userHere() (string, error) {
 	who, err := user.Current()
 	if err != nil {

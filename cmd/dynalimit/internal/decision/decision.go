@@ -276,6 +276,7 @@ func (d *Decision) takeReport(r *dynalimit.Report) {
 	}
 }
 
+// newWait converts the time until a call fits. Until is set unless w is Never.
 func (d *Decision) newWait(w time.Duration) *Wait {
 	if w == dynalimit.Never {
 		return &Wait{Never: true, For: w}

@@ -17,6 +17,7 @@ import (
 // soon is the minimal remaining validity of credentials.
 const soon = 15 * time.Minute
 
+// checkRegion reports the region of the requests, which is never a fault.
 func (v *visit) checkRegion(context.Context) tables.Finding {
 	if v.Engine {
 		return tables.Fine("%s, which an engine does not look at", v.Region)
@@ -24,6 +25,8 @@ func (v *visit) checkRegion(context.Context) tables.Finding {
 	return tables.Fine("%s", v.Region)
 }
 
+// checkCredentials retrieves the credentials and asks AWS for their identity. It warns if they
+// expire soon.
 func (v *visit) checkCredentials(ctx context.Context) tables.Finding {
 	if v.Credentials == nil {
 		return tables.Fine("an engine on this machine asks for none")
@@ -63,6 +66,7 @@ func (v *visit) checkCredentials(ctx context.Context) tables.Finding {
 	return tables.Fine("%s%s", who, until)
 }
 
+// credentialSource names the provider of the credentials.
 func credentialSource(c aws.Credentials) string {
 	if c.Source == "" {
 		return "the environment"
@@ -147,6 +151,7 @@ func (f *tableFacts) offBy() time.Duration {
 // the offsets that AWS refuses.
 const clockTolerated, clockWrong = time.Second, time.Minute
 
+// checkClock compares this machine's clock with the Date of the answer in v.described.
 func (v *visit) checkClock(context.Context) tables.Finding {
 	if v.described == nil {
 		return tables.Unseen("%s", v.down)

@@ -14,6 +14,8 @@ type chains struct {
 	children map[string]int
 }
 
+// chainsOf indexes the attached entities among records: the parent of each, and the number of
+// children by parent.
 func chainsOf(records []admin.Entity) chains {
 	c := chains{map[string]string{}, map[string]int{}}
 	for _, e := range records {

@@ -13,6 +13,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
+// checkNamespace checks that the namespace is registered. If it is not, it sets v.down, so that
+// later checks ask nothing.
 func (v *visit) checkNamespace(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.Unseen("%s", v.down)
@@ -134,6 +136,7 @@ func (v *visit) deleteLevel(at admin.Scope) string {
 	return v.deleteItem(key)
 }
 
+// systemLimits checks the limits of everybody: a block is a fault, missing limits are a hint.
 func (v *visit) systemLimits(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.Unseen("%s", v.down)

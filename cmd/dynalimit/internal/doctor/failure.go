@@ -73,6 +73,8 @@ func causeOfUnsent(err error) cause {
 	return silent
 }
 
+// causeOfCode returns the cause by the error code and message of an answer. It returns answered for
+// unknown codes.
 func causeOfCode(err error, api smithy.APIError) cause {
 	code, explained := api.ErrorCode(), ddb.Explain(err)
 	switch {

@@ -96,6 +96,8 @@ func (v *visit) unservedFinding() (tables.Finding, bool) {
 	return f, true
 }
 
+// testPermission sends one probe that changes nothing. It records in v.served, v.throttled and
+// v.down whether DynamoDB answers.
 func (v *visit) testPermission(ctx context.Context, p probe, at place) tables.Finding {
 	if v.down != "" {
 		return tables.Unseen("%s", v.down)
@@ -140,6 +142,7 @@ func probeBatchGet(ctx context.Context, _ probe, c tables.Client, at place) erro
 	return err
 }
 
+// probeQuery queries one item by the probe's key, in the table or in the index p.on.
 func probeQuery(ctx context.Context, p probe, c tables.Client, at place) error {
 	in := &dynamodb.QueryInput{
 		TableName: &at.table, KeyConditionExpression: aws.String("#0 = :0"), Limit: aws.Int32(1),
@@ -178,6 +181,8 @@ func probeDelete(ctx context.Context, _ probe, c tables.Client, at place) error 
 	return err
 }
 
+// probeConditionCheck sends a transaction with a condition that always fails, so that it changes
+// nothing.
 func probeConditionCheck(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
 		{ConditionCheck: &types.ConditionCheck{TableName: &at.table, Key: at.key, ConditionExpression: aws.String(never)}},

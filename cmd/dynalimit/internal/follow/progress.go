@@ -192,6 +192,7 @@ func (p *Progress) Processed(e aggregator.RecordsProcessed) {
 	})
 }
 
+// noteGaps counts gaps and reports the first mostGaps of them through say. The caller holds p.mu.
 func (p *Progress) noteGaps(gaps []aggregator.Gap, say func(string, ...any)) {
 	p.status.Gaps += int64(len(gaps))
 	for i, g := range gaps {

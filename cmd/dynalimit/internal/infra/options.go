@@ -78,6 +78,7 @@ func (o Options) Values() (map[string]string, error) {
 	return values, nil
 }
 
+// checkOptions refuses unknown parts and options that contradict each other with an *OptionError.
 func (o Options) checkOptions() error {
 	for _, p := range o.Parts {
 		if !slices.Contains(parts, p) {

@@ -106,6 +106,8 @@ func usedShare(s dynalimit.LimitStatus) float64 {
 	return max(0, 1-float64(s.Remaining)/float64(max(1, s.Limit.Burst)))
 }
 
+// setRate sets Rate to the tokens a second since an earlier reading. It stays nil without an
+// earlier count.
 func (r *Row) setRate(before, now Counts) {
 	was, known := before.taken[r.rowKey()]
 	passed := now.at.Sub(before.at).Seconds()

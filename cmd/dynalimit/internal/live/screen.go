@@ -36,6 +36,8 @@ func (s Screen) Lines() []string {
 	return lines
 }
 
+// cutLine cuts a line to the width of the terminal, and replaces characters that the terminal
+// cannot draw.
 func (s Screen) cutLine(line string) string {
 	if s.Style.Width > 0 {
 		line = ansi.Truncate(line, s.Style.Width, "…")
@@ -120,6 +122,7 @@ type column struct {
 	paint func(s Screen, r Row, text string) string
 }
 
+// padText pads a cell to the column's width. styled is plain with colours, which take no room.
 func (c column) padText(styled, plain string) string {
 	gap := strings.Repeat(" ", max(0, c.width-ansi.StringWidth(plain)))
 	if c.right {
@@ -128,6 +131,7 @@ func (c column) padText(styled, plain string) string {
 	return styled + gap
 }
 
+// cellText returns a row's cell in this column: cut, coloured and padded.
 func (c column) cellText(s Screen, r Row) string {
 	text := ansi.Truncate(term.Plain(c.text(r)), c.width, "…")
 	if c.paint != nil {
@@ -226,6 +230,7 @@ func (s Screen) fitWidth(c column) column {
 	return c
 }
 
+// usedText formats the used share of a limit: a percentage, "in debt" or "blocked".
 func usedText(r Row) string {
 	switch {
 	case r.Blocked != "":
@@ -247,6 +252,7 @@ func paintUsed(s Screen, r Row, text string) string {
 	return s.Style.Green(text)
 }
 
+// rateText formats the rate in tokens or dollars a second, or "-" if it is unknown.
 func rateText(r Row) string {
 	if r.Rate == nil {
 		return "-"
@@ -257,6 +263,7 @@ func rateText(r Row) string {
 	return fmt.Sprintf("%.1f/s", *r.Rate)
 }
 
+// fitsText formats the time until the requested amount fits, or "-" without a request.
 func fitsText(r Row) string {
 	switch {
 	case r.Fits == nil:

@@ -117,6 +117,7 @@ type applying struct {
 	ending  bool     // the last round: no change waits any more
 }
 
+// finalOutcome returns the counts so far, with the untried changes in Left, and err.
 func (a *applying) finalOutcome(err error) (Outcome, error) {
 	a.out.Left = a.total - a.out.Done - len(a.out.Failed)
 	return a.out, err
@@ -202,6 +203,8 @@ func oneByOne(changes []Change, do func(Change) error) []error {
 // a row.
 const mostDeletions = 16
 
+// deleteEntities deletes entities concurrently, each on the condition that its record and its
+// levels are as planned.
 func (a *applying) deleteEntities(ctx context.Context, changes []Change) []error {
 	errs := make([]error, len(changes))
 	group := errgroup.Group{}
@@ -227,6 +230,8 @@ func (a *applying) retrySingly(changes []Change, err error, do func([]Change) []
 	return oneByOne(changes, func(c Change) error { return do([]Change{c})[0] })
 }
 
+// applyLevels stores or deletes the configurations of sources, in transactions. A conflict with an
+// equal stored configuration counts as made.
 func (a *applying) applyLevels(ctx context.Context, changes []Change) []error {
 	scoped := make([]admin.ScopedConfig, len(changes))
 	for i, c := range changes {
@@ -246,6 +251,7 @@ func (a *applying) applyLevels(ctx context.Context, changes []Change) []error {
 	return errs
 }
 
+// createEntities creates records. An existing record that equals the planned one counts as made.
 func (a *applying) createEntities(ctx context.Context, changes []Change) []error {
 	setups := make([]admin.EntitySetup, len(changes))
 	for i, c := range changes {
@@ -277,6 +283,8 @@ func isRecord(stored, wanted admin.Entity) bool {
 	return !stored.Deleting && stored.ManagedBy == wanted.ManagedBy && len(recordFields(stored, wanted)) == 0
 }
 
+// updateRecords changes records. A conflict with an equal stored record counts as made, and a
+// missing record is a conflict.
 func (a *applying) updateRecords(ctx context.Context, changes []Change) []error {
 	records := make([]admin.Entity, len(changes))
 	for i, c := range changes {

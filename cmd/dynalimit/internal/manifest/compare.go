@@ -44,6 +44,7 @@ type comparison struct {
 	noted []string // warnings about levels
 }
 
+// indexChildren sets c.below: the live entities by parent.
 func (c *comparison) indexChildren() {
 	c.below = map[string][]string{}
 	for id, e := range c.live.Entities {
@@ -123,6 +124,8 @@ func (c *comparison) compareLevels() {
 	}
 }
 
+// compareLevel returns the change that makes a source's configuration equal wanted. It returns
+// false if they are equal already.
 func (c *comparison) compareLevel(at admin.Scope, wanted admin.LimitConfig) (Change, bool) {
 	stored := c.live.Configs[at]
 	wanted = c.keepBlock(at, stored, wanted)
@@ -175,6 +178,8 @@ func (c *comparison) compareRecords() {
 	}
 }
 
+// compareRecord returns the change that makes an entity's record equal the file's. It returns false
+// if they are equal, or the file does not define the record.
 func (c *comparison) compareRecord(id string, e Entity) (Change, bool) {
 	stored, there := c.live.Entities[id]
 	ch := Change{Action: Create, Entity: id, record: e.Record, Fields: recordFields(stored, e.Record)}
@@ -271,6 +276,7 @@ const (
 	plainBlock
 )
 
+// blockOf returns the degree of a configuration's block. A higher degree blocks more calls.
 func blockOf(l admin.LimitConfig) int {
 	switch {
 	case l.Blocked:

@@ -63,6 +63,8 @@ func (d *decoder) checkName(path, reason string) {
 	}
 }
 
+// decodeManifest converts a file to d.m and collects its faults in the reader. A file of version 1
+// gets the meaning that it had.
 func (d *decoder) decodeManifest(f file) {
 	if f.Version > 2 {
 		d.refuseValue("version", fmt.Sprintf("is %d: write 2, the newest version of manifests", f.Version))
@@ -148,6 +150,8 @@ func (d *decoder) decodeOwned(of admin.Scope, o owned, path string) {
 	}
 }
 
+// decodeEntity adds an entity of the file to d.m, with its record and its limits. path is its place
+// for error messages.
 func (d *decoder) decodeEntity(id string, e entity, path string) {
 	of := admin.Entity{
 		ID: id, Name: d.checkedText(below(path, "name"), e.Name, checkEntityName), ParentID: d.checkedText(below(path, "parent"), e.Parent, schema.CheckEntity),
@@ -328,6 +332,8 @@ func (d *decoder) checkParents() {
 	}
 }
 
+// warnUnknown adds a warning about a plan or an entity that the file does not contain. The table
+// may.
 func (d *decoder) warnUnknown(path, kind, name string) {
 	d.m.Warnings = append(d.m.Warnings, d.Problem(path, "%s %q stands nowhere in the file: if it is not in the table either, correct the name", kind, name))
 }
@@ -344,6 +350,7 @@ func chainOf(id string, parent func(string) string) (chain []string, ok bool) {
 	return chain, true
 }
 
+// chainProblem describes the fault of a chain from chainOf: a cycle, or too many parents.
 func chainProblem(id string, chain []string) string {
 	if last := chain[len(chain)-1]; slices.Contains(chain[:len(chain)-1], last) {
 		return fmt.Sprintf("makes a cycle (%s): take one of them out of it", strings.Join(chain[slices.Index(chain, last):], " -> "))

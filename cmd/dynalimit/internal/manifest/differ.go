@@ -33,6 +33,7 @@ func levelFields(from, to admin.LimitConfig) []Field {
 	return fields
 }
 
+// boolText returns "true", or "" for false, so that a default is not shown as a field.
 func boolText(b bool) string {
 	if b {
 		return "true"
@@ -104,6 +105,7 @@ func periodOf(l dynalimit.Limit) string {
 	return notation.PeriodText(l.RefillPeriod)
 }
 
+// byName returns limits by their names.
 func byName(limits []dynalimit.Limit) map[string]dynalimit.Limit {
 	out := make(map[string]dynalimit.Limit, len(limits))
 	for _, l := range limits {
@@ -130,6 +132,7 @@ func recordFields(from, to admin.Entity) (fields []Field) {
 	return fields
 }
 
+// quotedOrNone quotes a text, or returns "" if it is empty.
 func quotedOrNone(s string) string {
 	if s == "" {
 		return ""

@@ -78,6 +78,7 @@ func (e entities) entityFor(id string, m *Manifest) *entity {
 	return e[id]
 }
 
+// putLevel sets the limits of an entity or a plan on a resource, or its default if resource is "".
 func (o *owned) putLevel(resource string, l *level) {
 	if resource == "" {
 		o.Default = l
@@ -97,6 +98,7 @@ func textPointer(text string) *string {
 	return &text
 }
 
+// entityOf returns the file form of a record. It omits fields at their defaults.
 func entityOf(e admin.Entity) *entity {
 	out := &entity{Name: textPointer(e.Name), Parent: textPointer(e.ParentID), Plan: textPointer(e.Plan), Metadata: metadata(e.Metadata)}
 	if e.Cascade {
@@ -113,6 +115,7 @@ func saysNothing(r admin.Entity) bool {
 	return r.Name == "" && r.ParentID == "" && !r.Cascade && !r.Detached && r.Plan == "" && len(r.Metadata) == 0
 }
 
+// levelOf returns the file form of a configuration. It omits fields at their defaults.
 func levelOf(c admin.LimitConfig) *level {
 	out := &level{
 		Extends: c.Extends, Lifted: c.Lifted, Unlimited: unlimitedOf(c), Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,

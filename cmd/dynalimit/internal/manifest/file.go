@@ -166,6 +166,7 @@ func parseAmount(text string) (amount, string) {
 // capacity is a whole number of tokens, or dollars with a leading $, or "".
 type capacity string
 
+// capacityOf returns a limit's capacity for a file: dollars for money, else tokens.
 func capacityOf(l dynalimit.Limit) capacity {
 	if l.Unit == dynalimit.USD {
 		return capacity(notation.RoundDollars(l.Capacity))
@@ -224,6 +225,7 @@ const (
 	isCounted   unlimited = "counted"
 )
 
+// unlimitedOf returns the value of the field unlimited, or "" for a limited source.
 func unlimitedOf(c admin.LimitConfig) unlimited {
 	switch {
 	case c.Counted:
@@ -267,6 +269,7 @@ func parseUnlimited(text string, quoted bool) (unlimited, string) {
 // unit is usd for money.
 type unit string
 
+// parseUnit returns a unit of the file, or the reason that it is invalid.
 func parseUnit(text string) (unit, string) {
 	if text != dynalimit.USD {
 		return "", fmt.Sprintf("is %q: write usd for money, or leave it out", text)
@@ -305,6 +308,7 @@ func parsePeriod(text string) (period, string) {
 // window is the window of a quota.
 type window string
 
+// parseWindow returns a window of the file, or the reason that it is invalid.
 func parseWindow(text string) (window, string) {
 	if !slices.Contains(calendar.Units(), text) {
 		return "", fmt.Sprintf("is %q: write hour, day, week or month", text)
@@ -315,6 +319,7 @@ func parseWindow(text string) (window, string) {
 // zone is the time zone of a quota's windows.
 type zone string
 
+// parseZone returns a time zone of the file, or the reason that it is invalid.
 func parseZone(text string) (zone, string) {
 	if _, err := calendar.LoadZone(text); err != nil {
 		return "", fmt.Sprintf("is %q: write an IANA time zone, such as America/Los_Angeles, or leave it out for UTC", text)

@@ -48,6 +48,8 @@ func metadataAt(r *yamlfile.Reader, n *yaml.Node, path string, depth int) any {
 	return metadataScalar(r, n, path)
 }
 
+// metadataScalar returns the JSON value of a YAML scalar. It reports numbers that JSON cannot
+// express.
 func metadataScalar(r *yamlfile.Reader, n *yaml.Node, path string) any {
 	switch tag := n.ShortTag(); {
 	case yamlfile.IsQuoted(n):
@@ -92,6 +94,7 @@ func (m metadata) MarshalJSON() ([]byte, error) {
 	return encodeJSON(value), nil
 }
 
+// flowNode returns a JSON value as YAML in JSON's style, with sorted keys.
 func flowNode(value any) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Style: yaml.FlowStyle}
 	switch v := value.(type) {
@@ -163,6 +166,7 @@ func canonicalNumber(text string) string {
 	return text
 }
 
+// btoi returns 1 for true and 0 for false.
 func btoi(b bool) int {
 	if b {
 		return 1

@@ -90,6 +90,8 @@ const (
 	stepNone
 )
 
+// stepOf returns the step in which a change is made, by its effect on calls: it limits more, admits
+// more, or neither.
 func (c *comparison) stepOf(ch Change) int {
 	switch {
 	case ch.Action == Refuse:
@@ -124,6 +126,7 @@ func levelStep(at admin.Scope, gone bool) int {
 	return steps[kindOf(at)][btoi(gone)]
 }
 
+// recordStep returns the step of a change of a record.
 func recordStep(c Change) int {
 	switch {
 	case c.Action == Create:

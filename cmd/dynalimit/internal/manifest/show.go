@@ -89,6 +89,8 @@ func Size(m *Manifest) string {
 
 var signs = map[Action]string{Create: "+", Update: "~", Delete: "-", Adopt: "=", Refuse: "!"}
 
+// paintAction colours a text by an action: creations green, changes yellow, deletions and refusals
+// red.
 func paintAction(out *term.Output, a Action, text string) string {
 	switch a {
 	case Create:
@@ -126,6 +128,8 @@ func showAction(out *term.Output, p Plan, action Action, full bool) {
 	}
 }
 
+// fieldLine formats the change of a field as a coloured line, as an addition, a removal or a
+// change.
 func fieldLine(out *term.Output, f Field) string {
 	name, from, to := term.Plain(f.Name), term.Plain(f.From), term.Plain(f.To)
 	switch {

@@ -44,6 +44,8 @@ func SpanOf(since, from, to string, now time.Time, usual time.Duration, zone *ti
 	return s, nil
 }
 
+// parseMoments sets s.From and s.To from the flags --from and --to. An empty flag leaves its field,
+// and a day or month given to --to includes its end.
 func parseMoments(s *Span, from, to string, now time.Time, zone *time.Location) error {
 	for _, m := range []struct {
 		flag, text string

@@ -101,6 +101,7 @@ func (r *Report) checkReport() error {
 	return nil
 }
 
+// checkLimit checks that every series has a value for each window, and that every mark lies in one.
 func (l *Limit) checkLimit(windows int) error {
 	if len(l.Total) != windows {
 		return fmt.Errorf("has %d values for %d windows", len(l.Total), windows)

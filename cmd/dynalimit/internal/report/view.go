@@ -106,6 +106,7 @@ func (r *Report) buildPage() (view, data) {
 	return v, d
 }
 
+// listFacts returns the rows above the charts: the table, the period and the time zone.
 func (r *Report) listFacts() []fact {
 	facts := []fact{{"Table", r.Table}}
 	if r.Namespace != "" {

@@ -35,6 +35,8 @@ type writer struct {
 	defs   Schema
 }
 
+// schemaOf returns the JSON schema of a Go type as encoding/json writes it. Types in w.as have the
+// schema of another type.
 func (w writer) schemaOf(t reflect.Type) Schema {
 	if other, ok := w.as[t]; ok {
 		return w.schemaOf(reflect.TypeOf(other))

@@ -52,6 +52,7 @@ type FailedError struct {
 	Reasons []string
 }
 
+// Error says why the stack can only be deleted, and how.
 func (e *FailedError) Error() string {
 	why := ""
 	if len(e.Reasons) > 0 {
@@ -132,6 +133,8 @@ func Deploy(ctx context.Context, client *cloudformation.Client, s *Stack, d Depl
 	return true, Wait(ctx, client, d.Stack, aws.ToString(id))
 }
 
+// templateOf returns the template for a request: its text, or its URL if it has one. The other is
+// nil.
 func templateOf(d Deployment) (body, url *string) {
 	if d.TemplateURL != "" {
 		return nil, &d.TemplateURL
@@ -190,6 +193,8 @@ func hasKey(m map[string]string, key string) bool {
 	return ok
 }
 
+// tagsOf returns tags for a request, sorted by key, after the tag of stacks that this command
+// deployed.
 func tagsOf(tags map[string]string) []types.Tag {
 	list := []types.Tag{{Key: aws.String(Tag), Value: aws.String(TagValue)}}
 	for _, key := range slices.Sorted(maps.Keys(tags)) {

@@ -96,6 +96,7 @@ func List(ctx context.Context, client *cloudformation.Client) ([]*Stack, error) 
 	}
 }
 
+// stackOf converts the description of a stack.
 func stackOf(s types.Stack) *Stack {
 	found := &Stack{
 		Name: aws.ToString(s.StackName), ID: aws.ToString(s.StackId), Status: string(s.StackStatus), Reason: aws.ToString(s.StackStatusReason),

@@ -52,6 +52,7 @@ type EndError struct {
 	Reasons []string
 }
 
+// Error says how the stack ended, and the way on from there.
 func (e *EndError) Error() string {
 	text := fmt.Sprintf("the stack %s ended as %s", e.Stack, e.Status)
 	if len(e.Reasons) > 0 {
@@ -114,6 +115,7 @@ func isCancelled(e Event) bool {
 	return strings.Contains(e.Reason, "cancelled") || strings.Contains(e.Reason, "canceled")
 }
 
+// eventOf converts an event of a stack.
 func eventOf(e types.StackEvent) Event {
 	return Event{
 		ID: aws.ToString(e.EventId), At: aws.ToTime(e.Timestamp).UTC(), Logical: aws.ToString(e.LogicalResourceId), Type: aws.ToString(e.ResourceType),

@@ -115,6 +115,8 @@ func (c *checking) checkStatus() Finding {
 	return f
 }
 
+// checkKeys checks the table's own key. Another key means a table of something else: it sets
+// c.foreign.
 func (c *checking) checkKeys() Finding {
 	f, wrong := c.keyFault("")
 	if !wrong {
@@ -190,6 +192,7 @@ func (c *checking) addIndex(x types.GlobalSecondaryIndex) string {
 		c.plan.Name(), hash, sort, aws.ToString(x.IndexName), hash, sort, projection)
 }
 
+// checkBilling warns about provisioned capacity.
 func (c *checking) checkBilling() Finding {
 	b, t := c.described.BillingModeSummary, c.described.ProvisionedThroughput
 	if b != nil && b.BillingMode == types.BillingModePayPerRequest || t == nil || aws.ToInt64(t.WriteCapacityUnits) == 0 {
@@ -202,6 +205,8 @@ func (c *checking) checkBilling() Finding {
 	}
 }
 
+// checkTTL reads the TTL attribute into c.TTL. It is a fault if expiry is off or uses another
+// attribute.
 func (c *checking) checkTTL(ctx context.Context) Finding {
 	out, err := c.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: c.plan.Input.TableName})
 	if err != nil {
@@ -224,6 +229,7 @@ func (c *checking) checkTTL(ctx context.Context) Finding {
 	return f
 }
 
+// checkStream warns unless the table has a stream of new and old images.
 func (c *checking) checkStream() Finding {
 	const without = "usage cannot be aggregated from it, nor what expires archived"
 	switch c.Stream {
@@ -238,6 +244,8 @@ func (c *checking) checkStream() Finding {
 	}
 }
 
+// checkRecovery reads point-in-time recovery into c.Recovery and c.Earliest, and warns if it is
+// off. Recovery is Unclear if the engine does not know it or denies the request.
 func (c *checking) checkRecovery(ctx context.Context) Finding {
 	out, err := c.client.DescribeContinuousBackups(ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: c.plan.Input.TableName})
 	if c.Recovery = Unclear; Unknown(err) || Denied(err) {
@@ -257,6 +265,7 @@ func (c *checking) checkRecovery(ctx context.Context) Finding {
 	return Finding{Status: Warning, Found: "off", Means: "what is deleted by mistake cannot be had back", Fix: c.plan.createCommand()}
 }
 
+// checkProtection warns if deletion protection is off.
 func (c *checking) checkProtection() Finding {
 	switch c.Protection {
 	case Yes:

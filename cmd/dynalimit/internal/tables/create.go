@@ -171,6 +171,8 @@ func (m *maker) completeStep(ctx context.Context, step *Step, now State) error {
 	return err
 }
 
+// runStep sends the request of a step for the table in state now. It does nothing if the creation
+// included the step.
 func (m *maker) runStep(ctx context.Context, step string, now State) error {
 	name := m.plan.Input.TableName
 	switch {

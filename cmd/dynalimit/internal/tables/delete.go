@@ -54,6 +54,8 @@ func Weigh(ctx context.Context, client Client, p Plan) (l Loss, ok bool, err err
 	return l, true, err
 }
 
+// countItems counts the table's items by a scan of at most countedPages pages. It sets l.More if
+// there are more.
 func (l *Loss) countItems(ctx context.Context, client Client) error {
 	in := &dynamodb.ScanInput{TableName: &l.Table, Select: types.SelectCount}
 	for range countedPages {
@@ -70,6 +72,8 @@ func (l *Loss) countItems(ctx context.Context, client Client) error {
 	return nil
 }
 
+// newestBackup returns the newest finished backup of a table. It returns nil without one, and if
+// the engine does not list backups or denies it.
 func newestBackup(ctx context.Context, client Client, table string) (*Backup, error) {
 	var newest *Backup
 	in := &dynamodb.ListBackupsInput{TableName: &table}

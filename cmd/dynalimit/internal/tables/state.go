@@ -17,6 +17,7 @@ const (
 	Unclear On = "unknown"
 )
 
+// onIf returns Yes or No.
 func onIf(yes bool) On {
 	if yes {
 		return Yes
@@ -101,6 +102,7 @@ func describeState(name string, d *types.TableDescription) State {
 	return s
 }
 
+// inUTC returns a time in UTC, or nil for nil.
 func inUTC(t *time.Time) *time.Time {
 	if t == nil {
 		return nil

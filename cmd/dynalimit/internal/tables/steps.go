@@ -71,6 +71,7 @@ func Steps(s State, p Plan, want Settings, empty bool) []Step {
 	return steps
 }
 
+// withIndexes names the plan's indexes for the end of a sentence, or returns "" without any.
 func withIndexes(p Plan) string {
 	names := make([]string, len(p.Input.GlobalSecondaryIndexes))
 	for i, x := range p.Input.GlobalSecondaryIndexes {
@@ -98,6 +99,7 @@ func missingTags(have, want map[string]string) []string {
 	return missing
 }
 
+// tagList returns tags for a request, sorted by key.
 func tagList(tags map[string]string) []types.Tag {
 	var list []types.Tag
 	for _, key := range slices.Sorted(maps.Keys(tags)) {

@@ -94,6 +94,8 @@ func (o *Output) Bars(indent int, bars []Measure) {
 	}
 }
 
+// drawBar prints one bar: the label, cut to name columns, the bar of width columns, and the text,
+// right-aligned in text columns. It prints no bar if width is 0.
 func (o *Output) drawBar(indent string, b Measure, name, text, width int) {
 	label := Plain(b.Name)
 	if o.Width > 0 {

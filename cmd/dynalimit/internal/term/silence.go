@@ -101,6 +101,7 @@ func (o *Output) noteLine(format string, args ...any) { o.writeNote(fmt.Sprintf(
 // goroutines.
 var noting sync.Mutex
 
+// writeNote writes a whole note to Notes, under the lock noting. It ignores errors.
 func (o *Output) writeNote(text string) {
 	noting.Lock()
 	defer noting.Unlock()

@@ -51,6 +51,8 @@ func Stream[T any](o *Output, all iter.Seq2[T, error], list List[T]) error {
 	return o.failed
 }
 
+// streamJSON prints a list as one JSON array, element by element. After an error the array stays
+// unfinished. convert may be nil.
 func streamJSON[T any](o *Output, all iter.Seq2[T, error], convert func(T) any) error {
 	before := "[\n  "
 	for value, err := range all {
@@ -104,6 +106,7 @@ type sheet struct {
 	whole  bool // columns are not cut
 }
 
+// addRow prints a row, or holds it until the widths of the columns are known.
 func (s *sheet) addRow(row []string) {
 	s.added++
 	if len(s.titles) == 0 {

@@ -51,6 +51,8 @@ func fitWidths(widths []int, total int) bool {
 	return true
 }
 
+// printRow prints a row of a table with cells padded to widths. On a terminal it cuts longer cells.
+// style may be nil.
 func (o *Output) printRow(cells []string, widths []int, style func(string) string) {
 	var line strings.Builder
 	for i, cell := range cells {

@@ -244,6 +244,7 @@ func (t *translator) addLimit(at admin.Scope, c *admin.LimitConfig, name string,
 	}
 }
 
+// checkName returns the fault that check finds in a name, or "" for a missing name.
 func checkName(name string, check func(string) string) string {
 	if name == "" {
 		return ""
@@ -251,6 +252,7 @@ func checkName(name string, check func(string) string) string {
 	return check(name)
 }
 
+// describeLimits lists limits with their names, separated by commas.
 func describeLimits(limits []dynalimit.Limit) string {
 	texts := make([]string, len(limits))
 	for i, l := range limits {
