@@ -22,6 +22,8 @@ func onlyTableName(r *wire.Reader, operation string) (string, error) {
 	return name, requireMember(name != "", "tableName")
 }
 
+// createTable reads and checks a table definition, adds the empty table, and opens its stream if the request
+// asks for one. It appends the table's description. It fails if the table exists. It takes the commit lock.
 func (c *call) createTable() error {
 	d, err := readDefinition(c.in)
 	if err != nil {
@@ -48,6 +50,8 @@ func (c *call) createTable() error {
 	return nil
 }
 
+// describeTable appends the description of the table that the request names. It fails with
+// ResourceNotFoundException if the table does not exist.
 func (c *call) describeTable() error {
 	name, err := onlyTableName(c.in, c.operation)
 	if err != nil {
@@ -63,6 +67,8 @@ func (c *call) describeTable() error {
 	return nil
 }
 
+// deleteTable removes a table at once and disables its stream; the stream's records stay readable. It fails
+// if the table does not exist or has deletion protection. It takes the commit lock.
 func (c *call) deleteTable() error {
 	name, err := onlyTableName(c.in, c.operation)
 	if err != nil {
@@ -85,6 +91,8 @@ func (c *call) deleteTable() error {
 	return nil
 }
 
+// listTables appends the table names after ExclusiveStartTableName, sorted, at most Limit (100 unless given).
+// LastEvaluatedTableName follows if more names remain.
 func (c *call) listTables() error {
 	limit, start := int64(100), ""
 	c.in.Object(func(member string) {
@@ -128,5 +136,5 @@ func (c *call) listTables() error {
 
 func (t *table) arn() string { return "arn:aws:dynamodb:us-east-1:000000000000:table/" + t.name }
 
-// uuid is an id in the form of a UUID for the n-th table.
+// uuid returns a table id in the form of a UUID. n is the table's number.
 func uuid(n int64) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }

@@ -8,7 +8,7 @@ import (
 
 type attributeValue = types.AttributeValue
 
-// toSDKMap is m in the SDK's types, nil for nil.
+// toSDKMap converts the attributes m to the SDK's types. nil stays nil.
 func toSDKMap(m value.Map) map[string]types.AttributeValue {
 	if m == nil {
 		return nil
@@ -20,6 +20,7 @@ func toSDKMap(m value.Map) map[string]types.AttributeValue {
 	return out
 }
 
+// toSDK converts one attribute value to the SDK's type. It returns nil for a nil value.
 func toSDK(v value.Value) types.AttributeValue {
 	switch v := v.(type) {
 	case value.String:
@@ -46,8 +47,7 @@ func toSDK(v value.Value) types.AttributeValue {
 	return nil
 }
 
-// fromSDKMap is m as stored; a number the SDK's types hold but DynamoDB would not
-// counts as 0.
+// fromSDKMap converts attributes from the SDK's types. A number that DynamoDB would refuse becomes 0.
 func fromSDKMap(m map[string]types.AttributeValue) value.Map {
 	out := make(value.Map, len(m))
 	for name, v := range m {
@@ -56,6 +56,8 @@ func fromSDKMap(m map[string]types.AttributeValue) value.Map {
 	return out
 }
 
+// fromSDK converts one attribute value from the SDK's type. nil and unknown types become Null; a number that
+// DynamoDB would refuse becomes 0.
 func fromSDK(v types.AttributeValue) value.Value {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -80,6 +82,7 @@ func fromSDK(v types.AttributeValue) value.Value {
 	return value.Null{}
 }
 
+// parsedNumber parses a number, and returns 0 if s is not a number that DynamoDB accepts.
 func parsedNumber(s string) value.Number {
 	n, err := value.ParseNumber(s)
 	if err != nil {
@@ -88,6 +91,7 @@ func parsedNumber(s string) value.Number {
 	return n
 }
 
+// mapSlice returns the results of calling one for every element of in, in its order.
 func mapSlice[T, U any](in []T, one func(T) U) []U {
 	out := make([]U, len(in))
 	for i, v := range in {

@@ -20,6 +20,8 @@ type tableKeys struct {
 	*statement
 }
 
+// batchGetItem executes BatchGetItem: it reads the keys to fetch from each table, parses the expressions, and
+// answers by readBatch. It fails unless the batch has 1 to 100 keys.
 func (c *call) batchGetItem() error {
 	var asked []tableKeys
 	c.in.Object(func(member string) {
@@ -55,7 +57,10 @@ func (c *call) batchGetItem() error {
 	return c.readBatch(asked, keys-c.unprocessed)
 }
 
-// readBatch reads the first keys, as many as process, and gives the rest back.
+// readBatch appends the items of the batch under the read lock. At most process keys and 16 MB are read; the
+// answer lists the others and throttled keys as unprocessed.
+//
+// It fails if a key is invalid or repeated, and with ThrottlingException if partitions throttle all keys.
 func (c *call) readBatch(asked []tableKeys, process int) error {
 	c.db.mu.RLock()
 	defer c.db.mu.RUnlock()
@@ -87,6 +92,7 @@ func (c *call) readBatch(asked []tableKeys, process int) error {
 	return nil
 }
 
+// total counts the keys of all tables of a batch.
 func total(asked []tableKeys) (keys int) {
 	for _, a := range asked {
 		keys += len(a.keys)
@@ -97,8 +103,8 @@ func total(asked []tableKeys) (keys int) {
 // batchRoom is the remaining room of a batch's answer.
 type batchRoom struct{ items, bytes int }
 
-// readKeys appends the items of one table while there is room, and returns the
-// other keys.
+// readKeys appends the items of one table while room is left, which it reduces, and charges the reads. It
+// returns the throttled keys and those beyond the room.
 func (c *call) readKeys(a tableKeys, room *batchRoom) (rest []value.Map) {
 	t := c.db.tables[a.name]
 	for i, key := range a.keys {
@@ -122,6 +128,8 @@ func (c *call) readKeys(a tableKeys, room *batchRoom) (rest []value.Map) {
 	return rest
 }
 
+// checkBatchKeys fails if the table does not exist, or if a key is invalid or occurs twice. The commit lock
+// must be held for reading.
 func (e *engine) checkBatchKeys(a tableKeys) error {
 	t, err := e.lookup(a.name)
 	if err != nil {
@@ -140,6 +148,8 @@ func (e *engine) checkBatchKeys(a tableKeys) error {
 	return nil
 }
 
+// appendUnprocessed appends the UnprocessedKeys entry of one table: the unread keys and the request's other
+// parameters, so that a client can repeat it.
 func (a tableKeys) appendUnprocessed(b []byte, keys []value.Map) []byte {
 	b = append(wire.Field(append(b, '{'), "Keys"), '[')
 	for _, k := range keys {
@@ -174,6 +184,8 @@ type tableWrites struct {
 	writes []batchWrite
 }
 
+// batchWriteItem executes BatchWriteItem: it reads the puts and deletes and makes them by writeBatch. It
+// fails unless the batch has 1 to 25 writes.
 func (c *call) batchWriteItem() error {
 	var asked []tableWrites
 	total := 0
@@ -205,6 +217,8 @@ func (c *call) batchWriteItem() error {
 	return c.writeBatch(asked, total-c.unprocessed)
 }
 
+// readWrites reads the puts and deletes for one table. An element must hold exactly one PutRequest or
+// DeleteRequest; otherwise r gets the error.
 func readWrites(r *wire.Reader) []batchWrite {
 	var writes []batchWrite
 	r.Array(func() {
@@ -226,7 +240,10 @@ func readWrites(r *wire.Reader) []batchWrite {
 	return writes
 }
 
-// writeBatch makes the first writes, as many as process, and gives the rest back.
+// writeBatch checks all writes and commits the first ones, at most process, under the commit lock. The answer
+// lists the others and throttled writes as unprocessed.
+//
+// It fails, and writes nothing, if a write is invalid, a key occurs twice, or partitions throttle all writes.
 func (c *call) writeBatch(asked []tableWrites, process int) error {
 	c.db.mu.Lock()
 	defer c.db.mu.Unlock()
@@ -270,6 +287,8 @@ func (c *call) writeBatch(asked []tableWrites, process int) error {
 	return nil
 }
 
+// planWrite returns the change of one batch write, with its new item, and commits nothing. It fails if the
+// table, a key or the item is invalid. The commit lock must be held.
 func (e *engine) planWrite(name string, w batchWrite) (*change, error) {
 	if err := w.checkWrite(w.verb); err != nil {
 		return nil, err
@@ -285,6 +304,8 @@ func (e *engine) planWrite(name string, w batchWrite) (*change, error) {
 	return ch, ch.computeItem(w.statement, w.verb)
 }
 
+// checkWrites fails if a write of the table is invalid or two have the same key. It changes nothing. The
+// commit lock must be held.
 func (e *engine) checkWrites(a tableWrites) error {
 	var seen []primary
 	for _, w := range a.writes {
@@ -300,6 +321,8 @@ func (e *engine) checkWrites(a tableWrites) error {
 	return nil
 }
 
+// append appends the write as an element of UnprocessedItems: {"PutRequest":{"Item":…}} or
+// {"DeleteRequest":{"Key":…}}.
 func (w batchWrite) append(b []byte) []byte {
 	kind, member, m := "PutRequest", "Item", w.item
 	if w.verb == verbDelete {

@@ -22,7 +22,8 @@ type call struct {
 	unprocessed int    // how much of a batch to leave, by a fault
 }
 
-// appendCapacity appends ConsumedCapacity if the request asks for it.
+// appendCapacity appends ConsumedCapacity if the request asks for it and something was charged. With list it
+// is an array with an entry per table; with apart it also tells read and write units apart.
 func (c *call) appendCapacity(list, apart bool) {
 	if c.capacity == "" || c.capacity == "NONE" || len(c.use) == 0 {
 		return

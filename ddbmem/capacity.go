@@ -43,6 +43,7 @@ type tableUse struct {
 // usage is the charge of a request.
 type usage []*tableUse
 
+// useOf returns the charge of a table, and adds an empty one if the request has not used the table yet.
 func (u *usage) useOf(t *table) *tableUse {
 	for _, x := range *u {
 		if x.name == t.name {
@@ -54,6 +55,8 @@ func (u *usage) useOf(t *table) *tableUse {
 	return x
 }
 
+// index returns the charge of an index, and adds an empty one if the request has not used the index yet. The
+// pointer is valid until the next call.
 func (u *tableUse) index(name string) *indexUse {
 	for i := range u.indexes {
 		if u.indexes[i].name == name {
@@ -64,6 +67,7 @@ func (u *tableUse) index(name string) *indexUse {
 	return &u.indexes[len(u.indexes)-1]
 }
 
+// totals sums the charges of the table and its indexes.
 func (u *tableUse) totals() (read, write halves) {
 	read, write = u.read, u.write
 	for _, ix := range u.indexes {
@@ -73,6 +77,7 @@ func (u *tableUse) totals() (read, write halves) {
 	return read, write
 }
 
+// totals sums the charges of all tables and their indexes.
 func (u usage) totals() (read, write halves) {
 	for _, t := range u {
 		r, w := t.totals()
@@ -134,6 +139,8 @@ func (u *tableUse) append(b []byte, detail, apart bool) []byte {
 	return append(b, '}')
 }
 
+// appendUnits appends CapacityUnits, the sum of read and write units. With apart it also appends each of them
+// that is above zero.
 func appendUnits(b []byte, read, write halves, apart bool) []byte {
 	b = (read + write).append(wire.Field(b, "CapacityUnits"))
 	if apart && read > 0 {

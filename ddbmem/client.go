@@ -9,6 +9,7 @@ import (
 // endpoint is never dialled: requests go to DB.Do.
 const endpoint = "http://ddbmem.invalid"
 
+// config returns an SDK configuration that sends all requests to db, unsigned, with region us-east-1.
 func (db *DB) config() aws.Config {
 	return aws.Config{
 		Region:      "us-east-1",

@@ -145,6 +145,8 @@ func (db *DB) TrimStream(table string, before time.Time) error {
 	})
 }
 
+// changeStream calls change with the stream of a table while it holds the commit lock, and returns its error.
+// It fails if the table has no stream.
 func (db *DB) changeStream(table string, change func(*stream) error) error {
 	if !db.isMade() {
 		return errNotMade

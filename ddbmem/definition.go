@@ -26,6 +26,8 @@ type definition struct {
 	view       string // of the stream, "" for none
 }
 
+// readDefinition reads the parameters of CreateTable. BillingMode defaults to PROVISIONED. It fails for
+// unsupported parameters; check does the rest.
 func readDefinition(r *wire.Reader) (*definition, error) {
 	d := &definition{kinds: map[string]string{}, billing: "PROVISIONED"}
 	r.Object(func(member string) {
@@ -55,6 +57,8 @@ func readDefinition(r *wire.Reader) (*definition, error) {
 	return d, r.Err()
 }
 
+// readKinds reads AttributeDefinitions into kinds: the type B, N or S by attribute name. r gets an error if
+// one attribute has two types.
 func readKinds(r *wire.Reader, kinds map[string]string) {
 	r.Array(func() {
 		var name, kind string
@@ -75,6 +79,8 @@ func readKinds(r *wire.Reader, kinds map[string]string) {
 	})
 }
 
+// readKeySchema reads a KeySchema: a HASH attribute, and optionally a RANGE attribute with another name. For
+// any other schema r gets an error.
 func readKeySchema(r *wire.Reader) keySchema {
 	var k keySchema
 	n := 0
@@ -109,6 +115,7 @@ func readKeySchema(r *wire.Reader) keySchema {
 	return k
 }
 
+// readThroughput reads the read and write units of a ProvisionedThroughput.
 func readThroughput(r *wire.Reader) throughput {
 	var t throughput
 	r.Object(func(member string) {
@@ -153,7 +160,8 @@ func readIndex(r *wire.Reader) *index {
 	return ix
 }
 
-// readStreamSpecification is the stream's view, "" when it is disabled.
+// readStreamSpecification returns the stream's view type, and "" if the stream is disabled. It fails r if the
+// stream is enabled without a view type or disabled with one.
 func readStreamSpecification(r *wire.Reader) string {
 	var enabled bool
 	var view string
@@ -177,7 +185,8 @@ func readStreamSpecification(r *wire.Reader) string {
 	return view
 }
 
-// check fails unless the definition is whole and consistent.
+// check fails if the name or the key is missing, or if billing, attribute definitions or indexes are
+// inconsistent or beyond DynamoDB's limits.
 func (d *definition) check() error {
 	if err := requireMember(d.name != "", "tableName"); err != nil {
 		return err
@@ -194,8 +203,8 @@ func (d *definition) check() error {
 	return checkSchema(d.keys, d.kinds, d.indexes)
 }
 
-// checkSchema fails unless every key is defined, every definition is used and the
-// indexes are sound.
+// checkSchema fails if a key attribute has no definition, a definition belongs to no key, or an index is
+// invalid or has another's name.
 func checkSchema(keys keySchema, kinds map[string]string, indexes []*index) error {
 	used := map[string]bool{}
 	for _, k := range append([]keySchema{keys}, mapSlice(indexes, func(ix *index) keySchema { return ix.keySchema })...) {
@@ -238,6 +247,7 @@ func (k keySchema) checkDefined(kinds map[string]string) error {
 	return nil
 }
 
+// checkIndex fails if the index's name is invalid or its projection type contradicts its NonKeyAttributes.
 func checkIndex(ix *index) error {
 	if err := checkName("indexName", ix.name); err != nil {
 		return err
@@ -255,6 +265,7 @@ func checkIndex(ix *index) error {
 	return nil
 }
 
+// checkBilling fails if read or write units are given for PAY_PER_REQUEST, or are missing for PROVISIONED.
 func (d *definition) checkBilling() error {
 	switch {
 	case d.billing == "PAY_PER_REQUEST" && d.throughput != throughput{}:

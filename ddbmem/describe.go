@@ -16,7 +16,8 @@ func appendTime(b []byte, t time.Time) []byte {
 	return strconv.AppendFloat(b, float64(t.UnixMilli())/1000, 'f', 3, 64)
 }
 
-// appendDescription appends a TableDescription.
+// appendDescription appends a TableDescription with the given TableStatus. The commit lock must be held for
+// reading.
 func (t *table) appendDescription(b []byte, status string) []byte {
 	b = append(b, '{')
 	b = wire.AppendString(wire.Field(b, "TableName"), t.name)
@@ -56,6 +57,7 @@ func (t *table) appendDescription(b []byte, status string) []byte {
 	return append(b, '}')
 }
 
+// append appends the KeySchema member: the hash attribute and then the sort attribute, if there is one.
 func (k keySchema) append(b []byte) []byte {
 	b = append(wire.Field(b, "KeySchema"), '[')
 	for i, name := range k.names() {
@@ -65,6 +67,7 @@ func (k keySchema) append(b []byte) []byte {
 	return append(b, ']')
 }
 
+// append appends the ProvisionedThroughput member.
 func (t throughput) append(b []byte) []byte {
 	b = append(wire.Field(b, "ProvisionedThroughput"), '{')
 	b = strconv.AppendInt(wire.Field(b, "ReadCapacityUnits"), t.read, 10)
@@ -73,6 +76,7 @@ func (t throughput) append(b []byte) []byte {
 	return append(b, '}')
 }
 
+// append appends the description of ix, an index of t, as DescribeTable shows it.
 func (ix *index) append(b []byte, t *table) []byte {
 	b = append(b, '{')
 	b = wire.AppendString(wire.Field(b, "IndexName"), ix.name)

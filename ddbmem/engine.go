@@ -40,7 +40,8 @@ type expressionKey struct {
 	text string
 }
 
-// parseCached is the expression for text, from the cache if it is there.
+// parseCached returns the parsed expression of text from the cache, or parses it and adds it to the cache.
+// The byte kind separates conditions, updates and projections of equal text. Errors are not cached.
 func parseCached[T any](db *engine, kind byte, text string, parse func(string) (T, error)) (T, error) {
 	key := expressionKey{kind, text}
 	if e, ok := db.expressions.Get(key); ok {
@@ -72,7 +73,8 @@ type Write struct {
 	Expired bool
 }
 
-// lookup is the table a statement names.
+// lookup returns the table with a name. It fails if the name is empty or the table does not exist. The commit
+// lock must be held for reading.
 func (e *engine) lookup(name string) (*table, error) {
 	if err := requireMember(name != "", "tableName"); err != nil {
 		return nil, err
@@ -84,6 +86,7 @@ func (e *engine) lookup(name string) (*table, error) {
 	return t, nil
 }
 
+// tableNames returns the names of all tables, sorted.
 func (e *engine) tableNames() []string {
 	names := make([]string, 0, len(e.tables))
 	for name := range e.tables {
@@ -93,6 +96,7 @@ func (e *engine) tableNames() []string {
 	return names
 }
 
+// lastTableName returns the table name that sorts last, "" without tables.
 func (e *engine) lastTableName() string {
 	last := ""
 	for name := range e.tables {
@@ -101,8 +105,8 @@ func (e *engine) lastTableName() string {
 	return last
 }
 
-// openStream gives t a stream of its own, with a label that no other has. Its sequence
-// numbers go on where those of the table's last one ended.
+// openStream gives t a new stream with one open shard and a label that no other stream has. Sequence numbers
+// continue those of the table's last stream. The commit lock must be held.
 func (e *engine) openStream(t *table, view string) {
 	e.lastStream++
 	s := &stream{table: t.name, keys: t.keySchema, view: view, created: e.now(), next: firstSequence}
@@ -116,7 +120,8 @@ func (e *engine) openStream(t *table, view string) {
 	e.streams = append(e.streams, s)
 }
 
-// commit makes the changes, in order; the commit lock must be held.
+// commit makes the changes in order, records them in the tables' streams, and calls the hooks of OnWrite. A
+// delete of an absent item is skipped. The commit lock must be held.
 func (e *engine) commit(request int64, changes ...*change) {
 	at := e.now()
 	for _, ch := range changes {

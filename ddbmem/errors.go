@@ -62,7 +62,8 @@ func noTable(name string) *Error {
 
 var errNoResource = fail("ResourceNotFoundException", "Requested resource not found")
 
-// asError turns a handler's error into an answer.
+// asError turns a handler's error into the error that the API answers. An *Error stays; an invalid value
+// becomes ValidationException, malformed JSON SerializationException, any other InternalServerError.
 func asError(err error) *Error {
 	var api *Error
 	var invalid *value.InvalidError
@@ -89,7 +90,8 @@ var defaultMessages = map[string]string{
 	"ConditionalCheckFailedException":        "The conditional request failed",
 }
 
-// withDefaults is e with its status and message filled in.
+// withDefaults returns a copy of e with its message and HTTP status filled in by its code, unless they are
+// set.
 func (e *Error) withDefaults() *Error {
 	d := *e
 	if d.Message == "" {
@@ -115,6 +117,7 @@ func (e *Error) withDefaults() *Error {
 	return &d
 }
 
+// code returns the reason's code, and "None" if it has none.
 func (r Reason) code() string {
 	if r.Code == "" {
 		return "None"
@@ -122,7 +125,8 @@ func (r Reason) code() string {
 	return r.Code
 }
 
-// append appends the body of the answer.
+// append appends the JSON body of the answer: the exception's type, its message, and the item or cancellation
+// reasons it has.
 func (e *Error) append(b []byte) []byte {
 	kind := "com.amazonaws.dynamodb.v20120810#"
 	switch e.Code {
@@ -150,6 +154,7 @@ func (e *Error) append(b []byte) []byte {
 	return append(b, '}')
 }
 
+// append appends the reason as an element of CancellationReasons.
 func (r Reason) append(b []byte) []byte {
 	b = wire.AppendString(wire.Field(append(b, '{'), "Code"), r.code())
 	if r.Message != "" {
@@ -161,6 +166,8 @@ func (r Reason) append(b []byte) []byte {
 	return append(b, '}')
 }
 
+// shownItem returns item if an operation set it, or else the item that a Fault gives, converted. It is nil
+// without either.
 func shownItem(item value.Map, given map[string]types.AttributeValue) value.Map {
 	if item == nil && given != nil {
 		return fromSDKMap(given)
@@ -168,7 +175,7 @@ func shownItem(item value.Map, given map[string]types.AttributeValue) value.Map 
 	return item
 }
 
-// requireMember fails when the member was not given.
+// requireMember returns a validation error that names the member, unless given is true.
 func requireMember(given bool, member string) error {
 	if given {
 		return nil

@@ -61,6 +61,7 @@ func (db *DB) SetFaults(f FaultFunc) {
 	db.faults.Store(&f)
 }
 
+// fault asks the function set by SetFaults for the fault of a request. It returns no fault if none is set.
 func (db *DB) fault(ctx context.Context, seq int64, operation string, body []byte) Fault {
 	f := db.faults.Load()
 	if f == nil {
@@ -69,7 +70,8 @@ func (db *DB) fault(ctx context.Context, seq int64, operation string, body []byt
 	return (*f)(&Request{Seq: seq, Operation: operation, Table: firstTable(body), Body: body, Context: ctx})
 }
 
-// pauseFor waits for d or the end of ctx.
+// pauseFor waits for d or the end of ctx, and returns ctx's error if that comes first. It returns nil at once
+// if d is not positive.
 func pauseFor(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -84,12 +86,13 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// errReset is the error of a client whose connection breaks.
+// errReset returns the error of a client after its connection broke.
 func errReset() error {
 	return &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
 }
 
-// executeLater executes the request when f.Late is closed, unless the DB closes first.
+// executeLater starts a goroutine that executes the request when f.Late is closed. If the DB closes first,
+// the request never executes. Wait and Close wait for the goroutine.
 func (db *DB) executeLater(f Fault, operation string, seq int64, body []byte) {
 	db.late.Go(func() {
 		select {
@@ -105,7 +108,7 @@ func (db *DB) executeLater(f Fault, operation string, seq int64, body []byte) {
 	})
 }
 
-// firstTable is the first table a request names, "" if none.
+// firstTable returns the name of the first table in the request's JSON, and "" if it names no table.
 func firstTable(body []byte) string {
 	name := ""
 	r := wire.NewReader(body)
@@ -129,7 +132,7 @@ func firstTable(body []byte) string {
 	return name
 }
 
-// firstMember is the TableName of one item of a transaction.
+// firstMember reads one item of a transaction and returns its TableName.
 func firstMember(r *wire.Reader) string {
 	name := ""
 	r.Object(func(member string) {

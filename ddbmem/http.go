@@ -80,6 +80,8 @@ func (db *DB) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(a.body) // a client that left gets nothing
 }
 
+// readBody reads the whole body and closes it. A known length, the Content-Length, saves reallocations;
+// without one the body is read to its end.
 func readBody(body io.ReadCloser, length int64) ([]byte, error) {
 	if body == nil {
 		return nil, nil
@@ -93,8 +95,8 @@ func readBody(body io.ReadCloser, length int64) ([]byte, error) {
 	return io.ReadAll(body)
 }
 
-// header has the headers that DynamoDB's clients read: the checksum, which the SDK verifies,
-// the request's id and the server's time.
+// header returns the headers of an answer: the checksum, which the SDK verifies, the request's id, the
+// server's time, and the content's type and length.
 func (db *DB) header(a answer) http.Header {
 	return http.Header{
 		"Content-Type":     {contentType},
@@ -116,8 +118,11 @@ func requestID(seq int64) string {
 	return string(id)
 }
 
-// serve runs one request with its faults. An error is one of the network or the
-// context, not of the API.
+// serve counts one request, waits for its injected latencies, and executes it or answers with its fault.
+// target is the header X-Amz-Target.
+//
+// An error of the API is an answer. serve returns an error if ctx ends, or for a fault that breaks the
+// connection.
 func (db *DB) serve(ctx context.Context, target string, body []byte) (answer, error) {
 	seq := db.requests.Add(1)
 	if err := ctx.Err(); err != nil {
@@ -160,7 +165,8 @@ func failedAnswer(seq int64, e *Error) answer {
 	return answer{e.Status, e.append(nil), seq}
 }
 
-// unknownOperation is the answer to an operation that does not exist or is not supported.
+// unknownOperation returns the error for an operation that does not exist or that ddbmem does not support,
+// and nil for one of handlers. The version is the part of X-Amz-Target before the dot.
 func unknownOperation(version, operation string) *Error {
 	_, known := handlers[operation]
 	switch {

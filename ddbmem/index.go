@@ -17,7 +17,8 @@ type index struct {
 	store
 }
 
-// entryOf is item's row in ix, nil when the item lacks a key of ix.
+// entryOf returns the index's row for the table's row r, with the projected attributes. It is nil if r is nil
+// or lacks a key attribute of ix.
 func (ix *index) entryOf(t *table, r *row) *row {
 	if r == nil {
 		return nil
@@ -45,12 +46,13 @@ func (ix *index) entryOf(t *table, r *row) *row {
 	return newRow(at, kept)
 }
 
-// projects reports whether ix holds the attribute.
+// projects reports whether entries of ix have the attribute: a projected one or a key of t or ix.
 func (ix *index) projects(t *table, name string) bool {
 	return ix.projection == "ALL" || t.has(name) || ix.has(name) || slices.Contains(ix.include, name)
 }
 
-// update moves the entry of one item from old to now.
+// update replaces the index entry of one item. The rows old and now are the table's before and after the
+// change, nil if the item is absent.
 func (ix *index) update(t *table, old, now *row) {
 	before, after := ix.entryOf(t, old), ix.entryOf(t, now)
 	if before != nil && (after == nil || !ix.sameKey(before, after)) {
@@ -61,12 +63,13 @@ func (ix *index) update(t *table, old, now *row) {
 	}
 }
 
+// sameKey reports whether two entries have the same hash and sort key in ix.
 func (ix *index) sameKey(a, b *row) bool {
 	return a.item[ix.hash] == b.item[ix.hash] && a.sort == b.sort
 }
 
-// writeUnits is ix's charge for the change of one item: nothing if no projected
-// attribute changes, a delete and a put if the key does.
+// writeUnits returns the write units that ix costs for a change of one item. old and now are the table's
+// rows, nil if absent. It is 0 if no projected attribute changes; a new key costs a delete and a put.
 func (ix *index) writeUnits(t *table, old, now *row) int64 {
 	before, after := ix.entryOf(t, old), ix.entryOf(t, now)
 	switch {

@@ -5,6 +5,8 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
 )
 
+// getItem executes GetItem: it appends the projected item and charges the read. A missing item answers
+// without Item. It fails if the key is invalid or its partition throttles.
 func (c *call) getItem() error {
 	st, err := c.statement("GetItem")
 	if err == nil {
@@ -35,7 +37,8 @@ func (c *call) getItem() error {
 	return nil
 }
 
-// read is the item with the key, nil and 0 when absent.
+// read returns the item with the primary key in key and its size in bytes, nil and 0 if it is absent. The
+// commit lock must be held for reading.
 func (t *table) read(key value.Map) (value.Map, int) {
 	r := t.row(t.keyOf(key))
 	if r == nil {
@@ -44,6 +47,7 @@ func (t *table) read(key value.Map) (value.Map, int) {
 	return r.item, r.size
 }
 
+// projected returns the part of item that the projection expression selects, and all of it without one.
 func (st *statement) projected(item value.Map) value.Map {
 	if st.projection == nil {
 		return item
@@ -51,7 +55,11 @@ func (st *statement) projected(item value.Map) value.Map {
 	return st.projection.Apply(&st.env, item)
 }
 
-// writeItem is PutItem, UpdateItem or DeleteItem.
+// writeItem executes PutItem, UpdateItem or DeleteItem, which kind and v name. Under the commit lock it
+// checks the condition, commits the change and appends the attributes of ReturnValues.
+//
+// It fails if the partition throttles, the item is invalid, or the condition does not hold. The last is
+// charged like a write.
 func (c *call) writeItem(kind string, v verb) error {
 	st, err := c.statement(kind)
 	if err != nil {
@@ -94,7 +102,8 @@ func (c *call) writeItem(kind string, v verb) error {
 	return nil
 }
 
-// checkWrite fails when a member is missing or not for this kind of write.
+// checkWrite fails if a put lacks its item, another write its key, or ReturnValues does not fit the kind of
+// write.
 func (st *statement) checkWrite(v verb) error {
 	if v == verbPut {
 		if err := requireMember(st.item != nil, "item"); err != nil {
@@ -113,7 +122,7 @@ func (st *statement) checkWrite(v verb) error {
 	return nil
 }
 
-// returned are the attributes that ReturnValues requests.
+// returned returns the attributes that ReturnValues requests of a change, nil for NONE.
 func (st *statement) returned(ch *change) value.Map {
 	switch st.returnValues {
 	case "ALL_OLD":

@@ -32,6 +32,7 @@ func (db *DB) ResetLog() {
 	db.log = nil
 }
 
+// addLog appends an executed request to the log. failure is the answered error, nil for success.
 func (db *DB) addLog(c *call, failure *Error) {
 	read, write := c.use.totals()
 	e := Entry{

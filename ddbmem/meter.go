@@ -62,6 +62,7 @@ func (m Meter) ReadUnits() float64 { return m.total().ReadUnits }
 // WriteUnits is the write capacity consumed by all operations.
 func (m Meter) WriteUnits() float64 { return m.total().WriteUnits }
 
+// total sums the usage of all operations.
 func (m Meter) total() Usage {
 	var t Usage
 	for _, u := range m.Operations {
@@ -102,6 +103,8 @@ func (m Meter) String() string {
 	return b.String()
 }
 
+// add adds a request's capacity, its refused writes and its throttled items to the totals of its operation.
+// serve counts the request itself.
 func (c *counter) add(use usage, refused, throttled int64) {
 	read, write := use.totals()
 	c.read.Add(int64(read))

@@ -6,6 +6,7 @@ import "github.com/dynalimit/dynalimit/ddbmem/internal/wire"
 // out.
 var handlers map[string]func(*call) error
 
+// init fills handlers with one function for each supported operation.
 func init() {
 	handlers = map[string]func(*call) error{
 		"GetItem":            (*call).getItem,
@@ -35,8 +36,8 @@ func init() {
 	}
 }
 
-// execute runs one request. The answer is a JSON body and an error, nil for
-// success; its capacity is counted.
+// execute runs one request and returns its JSON body and the API's error, nil for success. It deletes expired
+// items before, if WithExpiry is set, meters the request and logs it. unprocessed is the Fault's.
 func (db *DB) execute(operation string, seq int64, body []byte, unprocessed int) (answer []byte, failure *Error) {
 	c := &call{
 		db: &db.engine, operation: operation, seq: seq, at: db.engine.now(), body: body, in: wire.NewReader(body),

@@ -28,11 +28,13 @@ type allowance struct {
 	at    time.Time
 }
 
+// newPartitions returns limits of write and read units a second for each partition key; 0 is unlimited.
 func newPartitions(write, read float64) *partitions {
 	return &partitions{perSecond: map[bool]float64{true: write, false: read}, left: map[partitionUse]*allowance{}}
 }
 
-// allowanceNow is the allowance now; nil without a limit. p.mu must be held.
+// allowanceNow returns the allowance of u, refilled up to now and at most one second's units. It is nil
+// without a limit. p.mu must be held.
 func (p *partitions) allowanceNow(u partitionUse, now time.Time) *allowance {
 	perSecond := p.perSecond[u.write]
 	if perSecond <= 0 {
@@ -48,7 +50,7 @@ func (p *partitions) allowanceNow(u partitionUse, now time.Time) *allowance {
 	return a
 }
 
-// isExhausted reports whether nothing is left for a use.
+// isExhausted reports whether the allowance of u is used up at the time now. It is false without a limit.
 func (p *partitions) isExhausted(u partitionUse, now time.Time) bool {
 	if p == nil {
 		return false
@@ -59,7 +61,7 @@ func (p *partitions) isExhausted(u partitionUse, now time.Time) bool {
 	return a != nil && a.units <= 0
 }
 
-// takeUnits subtracts the cost of a use.
+// takeUnits subtracts cost from the allowance of u at the time now, also below zero.
 func (p *partitions) takeUnits(u partitionUse, cost halves, now time.Time) {
 	if p == nil {
 		return

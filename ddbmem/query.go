@@ -20,6 +20,8 @@ type source struct {
 	index *index // nil: the table itself
 }
 
+// source returns the table or index that a query or scan reads. It fails if that does not exist, or for a
+// consistent read of an index. The commit lock must be held for reading.
 func (e *engine) source(st *statement) (source, error) {
 	t, err := e.lookup(st.table)
 	if err != nil {
@@ -70,7 +72,8 @@ func (ix *index) checkHolds(t *table, st *statement) error {
 	return nil
 }
 
-// checkStart reads the ExclusiveStartKey.
+// checkStart fails unless start, the ExclusiveStartKey, is nil or has exactly the key attributes of the table
+// and the index, with their types.
 func (s source) checkStart(start value.Map) error {
 	if start == nil {
 		return nil
@@ -92,7 +95,7 @@ func (s source) checkStart(start value.Map) error {
 	return nil
 }
 
-// positionOf is where an item with these attributes stands in its partition.
+// positionOf returns the position in its partition of an item with the key attributes m.
 func (s source) positionOf(m value.Map) position {
 	at := position{key: s.table.keyOf(m)}
 	if s.sort != "" {
@@ -101,6 +104,7 @@ func (s source) positionOf(m value.Map) position {
 	return at
 }
 
+// keyOf returns the key attributes of a row, of the table and the index, as LastEvaluatedKey holds them.
 func (s source) keyOf(r *row) value.Map {
 	key := value.Map{s.table.hash: r.key.hash}
 	if s.table.sort != "" {
@@ -112,6 +116,7 @@ func (s source) keyOf(r *row) value.Map {
 	return key
 }
 
+// checkLimit fails if the request has a Limit below 1.
 func (st *statement) checkLimit() error {
 	if st.hasLimit && st.limit < 1 {
 		return validation("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value greater than or equal to 1", st.limit)
@@ -119,6 +124,9 @@ func (st *statement) checkLimit() error {
 	return nil
 }
 
+// query executes Query: it reads the matching rows of one partition in the requested direction from the start
+// key on and appends one page. It fails for an invalid condition or start key, and if the partition
+// throttles.
 func (c *call) query() error {
 	st, err := c.statement("Query")
 	if err == nil {
@@ -162,6 +170,8 @@ func (c *call) query() error {
 	return c.appendPage(&p)
 }
 
+// checkQuery returns the key condition of a query. It fails if a key value has the wrong type or is empty, or
+// if the filter uses a key attribute. It also checks projection and start key.
 func (s source) checkQuery(st *statement) (expr.KeyCondition, error) {
 	k, err := st.keyCondition.Key(&st.env, s.hash, s.sort)
 	if err != nil {
@@ -191,7 +201,8 @@ func (s source) checkQuery(st *statement) (expr.KeyCondition, error) {
 	return k, s.checkStart(st.start)
 }
 
-// matching are the rows of the partition that fit the condition, in order.
+// matching returns the rows of the partition that satisfy the key condition, in the order of the sort key. It
+// does not copy them.
 func (s source) matching(k expr.KeyCondition) []*row {
 	p := s.parts[k.Hash]
 	if p == nil {
@@ -222,7 +233,8 @@ func (s source) matching(k expr.KeyCondition) []*row {
 	return p.rows[from : from+n]
 }
 
-// rowsAfter are the rows that follow the position in the direction of reading.
+// rowsAfter returns the rows behind the position at, in the direction of reading: those before it if
+// backward.
 func rowsAfter(rows []*row, at position, backward bool) []*row {
 	i, found := slices.BinarySearchFunc(rows, at, func(r *row, at position) int { return comparePositions(r.position, at) })
 	if backward {
@@ -246,8 +258,8 @@ type page struct {
 	full    bool // more may follow
 }
 
-// addRow looks at the next row and reports whether to go on. A page holds one row at
-// least and ends at its limit, even when nothing follows.
+// addRow adds the next row to the page if the filter matches it, and reports whether to go on. A page has at
+// least one row, and ends at 1 MB or at its limit, even at the last row.
 func (p *page) addRow(r *row) bool {
 	if p.scanned > 0 && p.bytes+r.size > maxPage {
 		p.full = true
@@ -263,6 +275,8 @@ func (p *page) addRow(r *row) bool {
 	return !p.full
 }
 
+// appendPage charges the read of a page to its table, index or partition and appends Items, Count,
+// ScannedCount and LastEvaluatedKey. Its error is always nil.
 func (c *call) appendPage(p *page) error {
 	use := c.use.useOf(p.table)
 	cost := readHalves(p.bytes, p.st.consistent)

@@ -9,6 +9,8 @@ import (
 // recoveryWindow is how far back a point in time can be restored.
 const recoveryWindow = 35 * 24 * time.Hour
 
+// updateContinuousBackups turns a table's point-in-time recovery on or off under the commit lock and appends
+// its description. Turning it on again keeps the time since when it is on.
 func (c *call) updateContinuousBackups() error {
 	name, specified, enabled := "", false, false
 	c.in.Object(func(member string) {
@@ -46,6 +48,7 @@ func (c *call) updateContinuousBackups() error {
 	})
 }
 
+// describeContinuousBackups appends the description of a table's point-in-time recovery.
 func (c *call) describeContinuousBackups() error {
 	name, err := onlyTableName(c.in, c.operation)
 	if err != nil {
@@ -56,7 +59,8 @@ func (c *call) describeContinuousBackups() error {
 	return c.answerRecovery(name, func(*table) {})
 }
 
-// answerRecovery changes the table's point-in-time recovery and describes it.
+// answerRecovery calls change with the table of that name and appends the description of its point-in-time
+// recovery. It fails if the table does not exist. The commit lock must be held.
 func (c *call) answerRecovery(name string, change func(*table)) error {
 	t := c.db.tables[name]
 	if t == nil {

@@ -2,6 +2,8 @@ package ddbmem
 
 import "slices"
 
+// scan executes Scan: it reads the partitions of the segment from the start key on and appends one page. It
+// takes the commit lock for writing, since it may have to sort the partitions.
 func (c *call) scan() error {
 	st, err := c.statement("Scan")
 	if err == nil {
@@ -40,6 +42,8 @@ func (c *call) scan() error {
 	return c.appendPage(&p)
 }
 
+// checkSegments fails unless Segment and TotalSegments are both given or both missing, with the segment below
+// the total.
 func (st *statement) checkSegments() error {
 	switch {
 	case st.hasSegment && !st.hasTotal:
@@ -54,8 +58,8 @@ func (st *statement) checkSegments() error {
 	return nil
 }
 
-// segment are the partitions to read: those of the segment, from the start key's
-// on. Segments split the range of hash codes evenly.
+// segment returns the partitions of the request's segment, from the start key's partition on. Segments split
+// the range of hash codes evenly.
 func (s source) segment(st *statement) []*partition {
 	parts := s.orderedPartitions()
 	if st.hasTotal {

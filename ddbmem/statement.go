@@ -66,7 +66,8 @@ var allowed = func() map[string]map[string]bool {
 	return all
 }()
 
-// readStatement reads a statement of a kind in members.
+// readStatement reads a statement of a kind in members and leaves its expressions unparsed. It fails r for a
+// member that the kind does not have.
 func readStatement(r *wire.Reader, kind string) *statement {
 	st := &statement{}
 	may := allowed[kind]
@@ -80,6 +81,8 @@ func readStatement(r *wire.Reader, kind string) *statement {
 	return st
 }
 
+// readMember reads one member of a request into st: keys, items and expression texts here, all others by
+// readScalar.
 func (st *statement) readMember(r *wire.Reader, member string) {
 	text := func() *string { s := r.String(); return &s }
 	switch member {
@@ -117,6 +120,8 @@ func (st *statement) readMember(r *wire.Reader, member string) {
 	}
 }
 
+// readScalar reads a member with a single value into st. r gets an error for a value outside the member's
+// enumeration.
 func (st *statement) readScalar(r *wire.Reader, member string) {
 	switch member {
 	case "ReturnValues":
@@ -142,6 +147,7 @@ func (st *statement) readScalar(r *wire.Reader, member string) {
 	}
 }
 
+// readCapacity reads ReturnConsumedCapacity: INDEXES, TOTAL or NONE.
 func readCapacity(r *wire.Reader) string {
 	return oneOf(r, "returnConsumedCapacity", "INDEXES", "TOTAL", "NONE")
 }
@@ -150,7 +156,7 @@ func readCapacity(r *wire.Reader) string {
 // indexes have such metrics, and ddbmem has no such tables.
 func readMetrics(r *wire.Reader) { oneOf(r, "returnItemCollectionMetrics", "SIZE", "NONE") }
 
-// oneOf reads one of an enumeration's values.
+// oneOf reads a string; r gets a validation error about the member unless it is one of values.
 func oneOf(r *wire.Reader, member string, values ...string) string {
 	s := r.String()
 	if r.Err() == nil && !slices.Contains(values, s) {
@@ -159,7 +165,7 @@ func oneOf(r *wire.Reader, member string, values ...string) string {
 	return s
 }
 
-// tableName reads a table's name or its ARN.
+// tableName reads a table's name, or its ARN, and returns the name. r gets an error for an invalid name.
 func tableName(r *wire.Reader) string {
 	s := r.String()
 	if i := strings.LastIndex(s, ":table/"); i >= 0 && strings.HasPrefix(s, "arn:") {
@@ -173,7 +179,8 @@ func tableName(r *wire.Reader) string {
 	return s
 }
 
-// checkName fails unless s may name a table or index.
+// checkName fails unless s may name a table or index: 3 to 255 letters, digits, underscores, dashes and dots.
+// The error names the parameter member.
 func checkName(member, s string) error {
 	ok := len(s) >= 3 && len(s) <= 255
 	for i := 0; i < len(s); i++ {
@@ -189,7 +196,8 @@ func isNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
 }
 
-// bindExpressions parses and checks st's expressions.
+// bindExpressions parses st's expressions into its fields and checks them. It fails if one is invalid, or if
+// a placeholder is undefined or unused.
 func (st *statement) bindExpressions(db *engine) error {
 	err := st.checkPlaceholders()
 	if err != nil {
@@ -213,8 +221,8 @@ func (st *statement) bindExpressions(db *engine) error {
 	return st.checkUnused(st.refs())
 }
 
-// boundExpression is the expression of st that the request member name gives as text,
-// checked; nil if it gives none.
+// boundExpression parses an expression and checks it with st's placeholders. It returns nil if text is nil.
+// kind is its cache's key, name the request member for the error.
 func boundExpression[T interface{ Check(*expr.Env) error }](st *statement, db *engine, kind byte, name string, text *string, parse func(string) (T, error)) (T, error) {
 	var none T
 	if text == nil {
@@ -230,7 +238,7 @@ func boundExpression[T interface{ Check(*expr.Env) error }](st *statement, db *e
 	return e, nil
 }
 
-// refs are the placeholders of each of st's expressions.
+// refs returns the placeholders that each of st's expressions uses.
 func (st *statement) refs() []expr.Refs {
 	var used []expr.Refs
 	for _, c := range []*expr.Condition{st.keyCondition, st.filter, st.condition} {
@@ -247,6 +255,8 @@ func (st *statement) refs() []expr.Refs {
 	return used
 }
 
+// checkPlaceholders fails if ExpressionAttributeNames or ExpressionAttributeValues are given without an
+// expression, are empty, or have a malformed key.
 func (st *statement) checkPlaceholders() error {
 	values := st.takesValues()
 	switch {
@@ -271,6 +281,8 @@ func (st *statement) takesValues() bool {
 	return st.conditionText != nil || st.updateText != nil || st.filterText != nil || st.keyConditionText != nil
 }
 
+// checkPlaceholderKeys fails unless every key of given is a placeholder with the prefix, '#' or ':'. The
+// error names the parameter member.
 func checkPlaceholderKeys[V any](member string, given map[string]V, prefix byte) error {
 	for k := range given {
 		if !expr.ValidPlaceholder(k, prefix) {
@@ -280,6 +292,7 @@ func checkPlaceholderKeys[V any](member string, given map[string]V, prefix byte)
 	return nil
 }
 
+// checkUnused fails if a given name or value occurs in none of the expressions. Their placeholders are used.
 func (st *statement) checkUnused(used []expr.Refs) error {
 	if len(used) == 1 && len(used[0].Names) == len(st.env.Names) && len(used[0].Values) == len(st.env.Values) {
 		return nil
@@ -299,6 +312,8 @@ func (st *statement) checkUnused(used []expr.Refs) error {
 	return unusedKeys("ExpressionAttributeValues", st.env.Values, values)
 }
 
+// unusedKeys returns an error that lists, sorted, the keys of given that are not used; nil if all are. The
+// error names the parameter by the first argument.
 func unusedKeys[V any](what string, given map[string]V, used map[string]bool) error {
 	var unused []string
 	for k := range given {
@@ -313,7 +328,8 @@ func unusedKeys[V any](what string, given map[string]V, used map[string]bool) er
 	return validation("Value provided in %s unused in expressions: keys: {%s}", what, strings.Join(unused, ", "))
 }
 
-// statement reads and binds the whole body as one statement.
+// statement reads the whole body as one statement of a kind in members and parses its expressions. It also
+// sets c.capacity.
 func (c *call) statement(kind string) (*statement, error) {
 	st := readStatement(c.in, kind)
 	c.in.End()

@@ -24,11 +24,13 @@ type row struct {
 	shown map[string]attributeValue // item in the SDK's types, made when first wanted
 }
 
+// newRow returns a row of item at a position, with the item's size.
 func newRow(at position, item value.Map) *row {
 	return &row{position: at, item: item, size: item.Size()}
 }
 
-// attributes is the row's item in the SDK's types; the commit lock must be held.
+// attributes returns the row's item in the SDK's types, converted once. It is nil for a nil row. The commit
+// lock must be held.
 func (r *row) attributes() map[string]attributeValue {
 	if r == nil {
 		return nil
@@ -56,6 +58,8 @@ type store struct {
 
 func newStore() store { return store{parts: map[value.Value]*partition{}} }
 
+// compareKeys orders two key values of one type. It returns 0 if either is nil, as for a table without a sort
+// key.
 func compareKeys(a, b value.Value) int {
 	if a == nil || b == nil {
 		return 0
@@ -64,6 +68,7 @@ func compareKeys(a, b value.Value) int {
 	return order
 }
 
+// comparePositions orders two positions of one partition: by sort key, then by primary key.
 func comparePositions(a, b position) int {
 	if c := compareKeys(a.sort, b.sort); c != 0 {
 		return c
@@ -74,10 +79,12 @@ func comparePositions(a, b position) int {
 	return compareKeys(a.key.sort, b.key.sort)
 }
 
+// find returns the index of the row at a position and true, or the index to insert it at and false.
 func (p *partition) find(at position) (int, bool) {
 	return slices.BinarySearchFunc(p.rows, at, func(r *row, at position) int { return comparePositions(r.position, at) })
 }
 
+// get returns the row at a position of the partition hash, nil if absent.
 func (s *store) get(hash value.Value, at position) *row {
 	p := s.parts[hash]
 	if p == nil {
@@ -89,6 +96,8 @@ func (s *store) get(hash value.Value, at position) *row {
 	return nil
 }
 
+// put inserts row r in the partition hash, or replaces the row at the same position. A new partition clears
+// the scan order.
 func (s *store) put(hash value.Value, r *row) {
 	p := s.parts[hash]
 	if p == nil {
@@ -105,6 +114,8 @@ func (s *store) put(hash value.Value, r *row) {
 	s.rows++
 }
 
+// delete removes the row at a position of the partition hash, if it is there. Removing its last row removes
+// the partition and clears the scan order.
 func (s *store) delete(hash value.Value, at position) {
 	p := s.parts[hash]
 	if p == nil {
@@ -121,8 +132,8 @@ func (s *store) delete(hash value.Value, at position) {
 	}
 }
 
-// orderedPartitions are the partitions in the order of a scan: by hash code, as DynamoDB
-// spreads them, so that segments are ranges of it.
+// orderedPartitions returns the partitions by hash code, the order of a scan, and sorts them if they changed.
+// The commit lock must be held for writing. Scan segments are ranges of this order.
 func (s *store) orderedPartitions() []*partition {
 	if s.order == nil {
 		s.order = make([]*partition, 0, len(s.parts))
@@ -134,6 +145,7 @@ func (s *store) orderedPartitions() []*partition {
 	return s.order
 }
 
+// comparePartitions orders partitions by hash code, then by key.
 func comparePartitions(a, b *partition) int {
 	switch {
 	case a.code < b.code:
@@ -144,6 +156,7 @@ func comparePartitions(a, b *partition) int {
 	return compareKeys(a.hash, b.hash)
 }
 
+// hashCode returns the hash of a partition key's value, which orders scans and assigns stream shards.
 func hashCode(v value.Value) uint32 {
 	h := fnv.New32a()
 	switch v := v.(type) {

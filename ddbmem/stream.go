@@ -40,7 +40,8 @@ func (s *stream) arn() string {
 	return "arn:aws:dynamodb:us-east-1:000000000000:table/" + s.table + "/stream/" + s.label
 }
 
-// disable ends the stream: its shards get no more records.
+// disable ends the stream at a time and closes its shards. Their records stay readable until they are
+// trimmed.
 func (s *stream) disable(at time.Time) {
 	s.disabled = at
 	for _, shard := range s.shards {
@@ -48,7 +49,8 @@ func (s *stream) disable(at time.Time) {
 	}
 }
 
-// record logs a change, unless it leaves the item unchanged.
+// record logs a change in the open shard of its partition key, with the images of the stream's view. It also
+// trims records older than a day. A change that leaves the item unchanged is not logged.
 func (s *stream) record(at time.Time, ch *change) {
 	r := &streamRecord{event: "MODIFY", at: at, expired: ch.expired, keys: value.Map{}}
 	old := ch.oldItem()

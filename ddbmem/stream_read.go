@@ -19,7 +19,8 @@ const (
 	iteratorLife     = 15 * time.Minute
 )
 
-// onStream answers a request that has been read from the stream that it names.
+// onStream finds the stream that a request names, trims it, and calls answer with it under the commit lock.
+// It fails if reading the request failed or the stream does not exist.
 func (c *call) onStream(arn string, answer func(*stream) error) error {
 	if err := c.in.Err(); err != nil {
 		return err
@@ -33,7 +34,8 @@ func (c *call) onStream(arn string, answer func(*stream) error) error {
 	return answer(s)
 }
 
-// findStream is the stream with the ARN, without expired records.
+// findStream returns the stream with the ARN after trimming its records older than a day. The commit lock
+// must be held for writing.
 func (e *engine) findStream(arn string, at time.Time) (*stream, error) {
 	for _, s := range e.streams {
 		if s.arn() == arn {
@@ -44,12 +46,15 @@ func (e *engine) findStream(arn string, at time.Time) (*stream, error) {
 	return nil, fail("ResourceNotFoundException", "Requested resource not found: Stream: %s not found", arn)
 }
 
+// appendIdentity appends the members StreamArn and StreamLabel.
 func (s *stream) appendIdentity(b []byte) []byte {
 	b = wire.AppendString(wire.Field(b, "StreamArn"), s.arn())
 	b = wire.AppendString(wire.Field(b, "StreamLabel"), s.label)
 	return b
 }
 
+// appendToTable appends the stream's members of a TableDescription. A disabled stream has no
+// StreamSpecification.
 func (s *stream) appendToTable(b []byte) []byte {
 	b = wire.AppendString(wire.Field(b, "LatestStreamArn"), s.arn())
 	b = wire.AppendString(wire.Field(b, "LatestStreamLabel"), s.label)
@@ -60,6 +65,8 @@ func (s *stream) appendToTable(b []byte) []byte {
 	return append(wire.AppendString(wire.Field(b, "StreamViewType"), s.view), '}')
 }
 
+// listStreams appends the streams of a table, or all, after ExclusiveStartStreamArn, at most Limit (100
+// unless given). LastEvaluatedStreamArn follows if more remain.
 func (c *call) listStreams() error {
 	var name, start string
 	limit := int64(100)
@@ -106,6 +113,8 @@ func (c *call) listStreams() error {
 	return nil
 }
 
+// describeStream appends the description of a stream with its shards after ExclusiveStartShardId, at most
+// Limit (100 unless given).
 func (c *call) describeStream() error {
 	var arn, after string
 	limit := int64(maxStreamShards)
@@ -131,7 +140,8 @@ func (c *call) describeStream() error {
 	})
 }
 
-// page are the shards after one, at most limit, and whether more follow.
+// page returns at most limit shards after the one with id after, from the first if it is unknown. more tells
+// whether further shards follow.
 func (s *stream) page(after string, limit int) (shards []*streamShard, more bool) {
 	shards = s.shards
 	if i := slices.IndexFunc(shards, func(h *streamShard) bool { return h.id == after }); i >= 0 {
@@ -143,7 +153,8 @@ func (s *stream) page(after string, limit int) (shards []*streamShard, more bool
 	return shards, false
 }
 
-// describe appends the description of a stream with some of its shards.
+// describe appends a StreamDescription with the given shards. With more it names the last of them as
+// LastEvaluatedShardId.
 func (s *stream) describe(b []byte, shards []*streamShard, more bool) []byte {
 	status := "ENABLED"
 	if !s.disabled.IsZero() {
@@ -166,7 +177,8 @@ func (s *stream) describe(b []byte, shards []*streamShard, more bool) []byte {
 	return append(b, '}')
 }
 
-// describe appends the description of a shard.
+// describe appends the description of a shard: its id, parent and sequence numbers. A closed shard has an
+// ending number.
 func (h *streamShard) describe(b []byte) []byte {
 	b = wire.AppendString(wire.Field(append(b, '{'), "ShardId"), h.id)
 	if h.parent != "" {
@@ -183,6 +195,8 @@ func (h *streamShard) describe(b []byte) []byte {
 // sequenceNumber is n as DynamoDB shows sequence numbers, at least 21 digits.
 func sequenceNumber(n int64) string { return fmt.Sprintf("%021d", n) }
 
+// getShardIterator appends an iterator for a position in a shard. It fails if the stream, the shard or the
+// sequence number does not exist or was trimmed.
 func (c *call) getShardIterator() error {
 	var arn, shard, kind, number string
 	c.in.Object(func(member string) {
@@ -213,7 +227,8 @@ func (c *call) getShardIterator() error {
 	})
 }
 
-// startOf is the sequence at which an iterator begins.
+// startOf returns the sequence number from which an iterator reads. kind is a ShardIteratorType; number is
+// the request's SequenceNumber. It fails if number is outside the shard or trimmed.
 func (h *streamShard) startOf(kind, number string) (int64, error) {
 	switch {
 	case kind == "TRIM_HORIZON":
@@ -236,13 +251,14 @@ func (h *streamShard) startOf(kind, number string) (int64, error) {
 	return from, nil
 }
 
-// appendIterator appends an iterator: the stream, the shard, the next sequence and when
-// it was given out.
+// appendIterator appends an iterator as the member: stream ARN, shard id, the next sequence number to read
+// and the time of creation, separated by bars.
 func (c *call) appendIterator(member string, s *stream, h *streamShard, from int64) {
 	c.out = wire.AppendString(wire.Field(c.out, member), fmt.Sprintf("%s|%s|%d|%d", s.arn(), h.id, from, c.at.UnixMilli()))
 }
 
-// readIterator is the place that an iterator stands for.
+// readIterator returns the stream, shard and sequence number of an iterator. It fails if the iterator is
+// malformed, older than 15 minutes, or its records were trimmed. The commit lock must be held for writing.
 func (e *engine) readIterator(iterator string, at time.Time) (*stream, *streamShard, int64, error) {
 	parts := strings.Split(iterator, "|")
 	if len(parts) != 4 {
@@ -267,6 +283,8 @@ func (e *engine) readIterator(iterator string, at time.Time) (*stream, *streamSh
 	return s, h, from, err
 }
 
+// readGetRecords reads the parameters of GetRecords. limit is 1,000 unless given; it fails unless it is from
+// 1 to 1,000.
 func readGetRecords(r *wire.Reader) (iterator string, limit int64, err error) {
 	limit = maxStreamRecords
 	r.Object(func(member string) {
@@ -288,6 +306,8 @@ func readGetRecords(r *wire.Reader) (iterator string, limit int64, err error) {
 	return iterator, limit, nil
 }
 
+// getRecords appends the records from an iterator on, up to the limit and 1 MB. NextShardIterator follows
+// unless the shard is closed and read to its end.
 func (c *call) getRecords() error {
 	iterator, limit, err := readGetRecords(c.in)
 	if err != nil {
@@ -317,6 +337,8 @@ func (c *call) getRecords() error {
 	return nil
 }
 
+// appendRecord appends a record as GetRecords shows it. A deletion by time to live has DynamoDB's own
+// userIdentity.
 func (s *stream) appendRecord(b []byte, r *streamRecord) []byte {
 	b = append(b, '{')
 	b = wire.AppendString(wire.Field(b, "eventID"), fmt.Sprintf("%x-%s", r.sequence, s.label))

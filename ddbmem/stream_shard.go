@@ -15,7 +15,7 @@ type hashRange struct{ from, to uint64 }
 // everyHash has every key.
 var everyHash = hashRange{0, math.MaxUint32}
 
-// part is the i-th of n parts of a range, all of them the whole.
+// part returns the i-th, from 0, of n adjoining parts of nearly equal size that cover the range.
 func (h hashRange) part(i, n int) hashRange {
 	size := h.to - h.from + 1
 	cut := func(i int) uint64 { return h.from + size*uint64(i)/uint64(n) } // where part i begins
@@ -34,7 +34,8 @@ type streamShard struct {
 	records    []*streamRecord
 }
 
-// open adds a shard that follows parent, nil for none.
+// open adds an open shard for a range of hash codes. It continues the closed shard parent, or starts a stream
+// if parent is nil.
 func (s *stream) open(at time.Time, parent *streamShard, hashes hashRange) {
 	s.opened++
 	shard := &streamShard{
@@ -47,14 +48,15 @@ func (s *stream) open(at time.Time, parent *streamShard, hashes hashRange) {
 	s.shards = append(s.shards, shard)
 }
 
-// close closes a shard: it gets no more records.
+// close closes an open shard at a time: it gets no more records. A closed shard keeps its time.
 func (h *streamShard) close(at time.Time) {
 	if h.closed.IsZero() {
 		h.closed = at
 	}
 }
 
-// split closes every open shard; children take its items over, in equal parts.
+// split closes every open shard and opens a number of children in its place, which share its range in equal
+// parts.
 func (s *stream) split(at time.Time, children int) {
 	for _, shard := range slices.Clone(s.shards) {
 		if !shard.closed.IsZero() {
@@ -67,7 +69,7 @@ func (s *stream) split(at time.Time, children int) {
 	}
 }
 
-// openShardOf is the open shard that has the changes of a partition key.
+// openShardOf returns the open shard that records changes of a partition key. The stream must be enabled.
 func (s *stream) openShardOf(key value.Value) *streamShard {
 	code := uint64(hashCode(key))
 	i := slices.IndexFunc(s.shards, func(shard *streamShard) bool {
@@ -76,7 +78,7 @@ func (s *stream) openShardOf(key value.Value) *streamShard {
 	return s.shards[i] // the open ones share all hashes
 }
 
-// shard is the shard with an id.
+// shard returns the shard with an id, and a ResourceNotFoundException if it does not exist.
 func (s *stream) shard(id string) (*streamShard, error) {
 	for _, shard := range s.shards {
 		if shard.id == id {
@@ -86,12 +88,12 @@ func (s *stream) shard(id string) (*streamShard, error) {
 	return nil, fail("ResourceNotFoundException", "Requested resource not found: Shard does not exist")
 }
 
-// append logs a record.
+// append adds a record to the shard and moves its latest sequence number.
 func (h *streamShard) append(r *streamRecord) {
 	h.records, h.latest = append(h.records, r), r.sequence
 }
 
-// trim drops the records from before a time.
+// trim drops the records that are older than before and moves the horizon past them.
 func (h *streamShard) trim(before time.Time) {
 	n := 0
 	for n < len(h.records) && h.records[n].at.Before(before) {
@@ -101,10 +103,11 @@ func (h *streamShard) trim(before time.Time) {
 	h.records = slices.Delete(h.records, 0, n)
 }
 
-// hasEnded reports whether nothing comes from a sequence number on, now or later.
+// hasEnded reports whether the shard is closed and its last record is before the sequence number from: a
+// reader there is done.
 func (h *streamShard) hasEnded(from int64) bool { return !h.closed.IsZero() && from > h.latest }
 
-// recordsFrom are the records from a sequence number on.
+// recordsFrom returns the records with at least the given sequence number, in order. It does not copy them.
 func (h *streamShard) recordsFrom(sequence int64) []*streamRecord {
 	i, _ := slices.BinarySearchFunc(h.records, sequence, func(r *streamRecord, sequence int64) int {
 		if r.sequence < sequence {
@@ -115,7 +118,7 @@ func (h *streamShard) recordsFrom(sequence int64) []*streamRecord {
 	return h.records[i:]
 }
 
-// trim drops the records from before a time, and the shards that were closed before it.
+// trim drops the records that are older than before, and the shards that closed before it.
 func (s *stream) trim(before time.Time) {
 	for _, shard := range s.shards {
 		shard.trim(before)

@@ -16,6 +16,7 @@ const (
 // keySchema names the key attributes; sort is "" without a sort key.
 type keySchema struct{ hash, sort string }
 
+// names returns the key attributes: the hash attribute and then the sort attribute, if there is one.
 func (k keySchema) names() []string {
 	if k.sort == "" {
 		return []string{k.hash}
@@ -45,6 +46,7 @@ type table struct {
 
 type throughput struct{ read, write int64 }
 
+// index returns the index with a name, nil if it does not exist.
 func (t *table) index(name string) *index {
 	for _, ix := range t.indexes {
 		if ix.name == name {
@@ -54,7 +56,7 @@ func (t *table) index(name string) *index {
 	return nil
 }
 
-// keyOf is the primary key in m; m must hold its attributes.
+// keyOf returns the primary key in m, which must have the key attributes.
 func (t *table) keyOf(m value.Map) primary {
 	k := primary{hash: m[t.hash]}
 	if t.sort != "" {
@@ -80,6 +82,7 @@ func (t *table) checkKey(m value.Map) error {
 	return t.checkKeySizes(m)
 }
 
+// checkKeySizes fails if a key attribute of m is empty or longer than DynamoDB's limit.
 func (t *table) checkKeySizes(m value.Map) error {
 	for _, name := range t.names() {
 		size := value.Size(m[name])
@@ -97,6 +100,7 @@ func (t *table) checkKeySizes(m value.Map) error {
 
 func isEmptyKey(v value.Value) bool { return v.Type() != "N" && value.Size(v) == 0 }
 
+// textKind names the type of a key value in an error: "binary" or "string".
 func textKind(v value.Value) string {
 	if v.Type() == "B" {
 		return "binary"
@@ -104,7 +108,8 @@ func textKind(v value.Value) string {
 	return "string"
 }
 
-// checkItemKey fails unless item has a primary key of t.
+// checkItemKey fails unless item has the key attributes of t with their types, not empty and within the size
+// limits.
 func (t *table) checkItemKey(item value.Map) error {
 	for _, name := range t.names() {
 		v, ok := item[name]
@@ -118,7 +123,8 @@ func (t *table) checkItemKey(item value.Map) error {
 	return t.checkKeySizes(item)
 }
 
-// checkIndexed fails when an index could not hold item.
+// checkIndexed fails if an index key attribute of item has the wrong type or size. An item without the
+// attribute is fine: the index leaves it out.
 func (t *table) checkIndexed(item value.Map) error {
 	for _, ix := range t.indexes {
 		if err := t.checkIndexKeys(ix, item); err != nil {
@@ -128,6 +134,8 @@ func (t *table) checkIndexed(item value.Map) error {
 	return nil
 }
 
+// checkIndexKeys fails if a key attribute of ix in item has the wrong type, is empty or too long. Missing
+// attributes and those of the table's key pass.
 func (t *table) checkIndexKeys(ix *index, item value.Map) error {
 	for _, name := range ix.names() {
 		v, ok := item[name]
@@ -161,7 +169,8 @@ type change struct {
 	expired   bool
 }
 
-// apply makes the change in the table and its indexes.
+// apply makes the change in the table and its indexes and returns the new row, nil after a delete. It also
+// keeps t.soonest current. The commit lock must be held.
 func (ch *change) apply() *row {
 	t := ch.table
 	var now *row
@@ -181,7 +190,7 @@ func (ch *change) apply() *row {
 	return now
 }
 
-// bytes is the size of all rows.
+// bytes returns the size of all items, by adding up every row.
 func (s *store) bytes() int64 {
 	total := 0
 	for _, p := range s.parts {
@@ -200,8 +209,8 @@ func (ch *change) oldItem() value.Map {
 	return ch.old.item
 }
 
-// expires is the second after which the item expires; ok is false if it never
-// does.
+// expires returns the second after which the item expires. It returns false if the table has no time to live
+// or the attribute's value is not a number.
 func (r *row) expires(t *table) (at int64, ok bool) {
 	if t.ttl == "" {
 		return 0, false

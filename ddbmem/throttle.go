@@ -4,7 +4,8 @@ import "github.com/dynalimit/dynalimit/ddbmem/internal/value"
 
 func errThrottled() *Error { return fail("ThrottlingException", "%s", throttledText) }
 
-// isThrottled reports whether a partition of the table throttles a call.
+// isThrottled reports whether the allowance of a partition key is used up, for writes or for reads. If so it
+// counts the item as throttled.
 func isThrottled(c *call, t *table, hash value.Value, write bool) bool {
 	if !c.db.partitions.isExhausted(partitionUse{t.name, hash, write}, c.at) {
 		return false
@@ -13,13 +14,15 @@ func isThrottled(c *call, t *table, hash value.Value, write bool) bool {
 	return true
 }
 
-// chargeRead charges the reading of a partition of a table.
+// chargeRead adds the cost of a read to the call's usage and takes it from the allowance of the partition
+// key.
 func chargeRead(c *call, t *table, hash value.Value, cost halves) {
 	c.use.useOf(t).read += cost
 	c.db.partitions.takeUnits(partitionUse{t.name, hash, false}, cost, c.at)
 }
 
-// chargedWrite charges a write, or one that was refused, and its partition.
+// chargedWrite adds the cost of a write to the call's usage by charge, chargeWrite or chargeRefused. It takes
+// the table's part from the partition key's allowance. times is 2 in transactions.
 func chargedWrite(c *call, ch *change, times int64, charge func(*usage, *change, int64)) {
 	use := c.use.useOf(ch.table)
 	before := use.write
@@ -27,8 +30,8 @@ func chargedWrite(c *call, ch *change, times int64, charge func(*usage, *change,
 	c.db.partitions.takeUnits(partitionUse{ch.table.name, ch.key.hash, true}, use.write-before, c.at)
 }
 
-// throttleTransact gives the items in throttling partitions their reasons. throttled is true if there
-// are any: then nothing is written, and nothing costs.
+// throttleTransact enters the reason ThrottlingError for every item in a throttled partition, and counts it.
+// It returns true if there is one; the caller then writes nothing.
 func throttleTransact(c *call, changes []*change, reasons []Reason) (throttled bool) {
 	for i, ch := range changes {
 		if ch != nil && isThrottled(c, ch.table, ch.key.hash, true) {
@@ -39,5 +42,5 @@ func throttleTransact(c *call, changes []*change, reasons []Reason) (throttled b
 	return throttled
 }
 
-// throttledWhole reports whether all of a batch is throttled.
+// throttledWhole reports whether partitions throttled all of a batch's items, which must be more than none.
 func throttledWhole(items int, c *call) bool { return c.throttled > 0 && c.throttled == int64(items) }

@@ -28,6 +28,8 @@ type transactItem struct {
 
 var transactVerbs = map[string]verb{"Put": verbPut, "Update": verbUpdate, "Delete": verbDelete, "ConditionCheck": verbCheck}
 
+// transactWriteItems executes TransactWriteItems: it reads and checks its items and makes them under the
+// commit lock by transact. It fails unless there are 1 to 100 items.
 func (c *call) transactWriteItems() error {
 	var items []transactItem
 	token := ""
@@ -64,6 +66,8 @@ func (c *call) transactWriteItems() error {
 	return c.transact(items, token)
 }
 
+// readTransactItem reads one item of a transaction. r gets an error unless it holds exactly one Put, Update,
+// Delete or ConditionCheck.
 func readTransactItem(r *wire.Reader) transactItem {
 	var it transactItem
 	members := 0
@@ -82,6 +86,7 @@ func readTransactItem(r *wire.Reader) transactItem {
 	return it
 }
 
+// checkTransactLength fails unless n, the number of items of a transaction, is from 1 to 100.
 func checkTransactLength(n int) error {
 	switch {
 	case n == 0:
@@ -92,6 +97,8 @@ func checkTransactLength(n int) error {
 	return nil
 }
 
+// check fails if the item lacks its key, its item or the expression that its kind requires. It also parses
+// the expressions.
 func (it transactItem) check(db *engine) error {
 	if err := it.checkWrite(it.verb); err != nil {
 		return err
@@ -105,7 +112,11 @@ func (it transactItem) check(db *engine) error {
 	return it.bindExpressions(db)
 }
 
-// transact commits all items or none; the commit lock must be held.
+// transact commits all items or none; the commit lock must be held. If token repeats that of a transaction
+// committed in the last ten minutes, it writes nothing and succeeds.
+//
+// It fails with TransactionCanceledException if a condition fails, an item is invalid or a partition
+// throttles. Each item may occur only once.
 func (c *call) transact(items []transactItem, token string) error {
 	tables, err := c.db.transactTables(items)
 	if err != nil {
@@ -145,6 +156,7 @@ func (c *call) transact(items []transactItem, token string) error {
 	return nil
 }
 
+// transactTables returns the table of each item, in order, and fails if one does not exist.
 func (e *engine) transactTables(items []transactItem) ([]*table, error) {
 	tables := make([]*table, len(items))
 	for i, it := range items {
@@ -157,8 +169,8 @@ func (e *engine) transactTables(items []transactItem) ([]*table, error) {
 	return tables, nil
 }
 
-// planTransact plans every item's change; an item that cannot be planned has a
-// reason instead.
+// planTransact returns the change of every item, without its new attributes. An item with an invalid key has
+// a ValidationError as its reason; its change may be nil.
 func planTransact(items []transactItem, tables []*table, operation string) ([]*change, []Reason) {
 	changes := make([]*change, len(items))
 	reasons := make([]Reason, len(items))
@@ -172,6 +184,7 @@ func planTransact(items []transactItem, tables []*table, operation string) ([]*c
 	return changes, reasons
 }
 
+// checkTransactKeys fails if two changes are of the same item. nil changes are skipped.
 func checkTransactKeys(changes []*change) error {
 	type place struct {
 		t *table
@@ -191,7 +204,8 @@ func checkTransactKeys(changes []*change) error {
 	return nil
 }
 
-// workTransact works one item out, or says why it is refused.
+// workTransact checks an item's condition and computes its new attributes in ch. It returns the reason of a
+// refusal, the zero Reason for success.
 func (c *call) workTransact(ch *change, it transactItem) Reason {
 	if !ch.conditionHolds(it.statement) {
 		c.refused++
@@ -207,7 +221,8 @@ func (c *call) workTransact(ch *change, it transactItem) Reason {
 	return Reason{}
 }
 
-// cancel refuses the transaction, which costs the size of its stored items.
+// cancel charges every change with the size of its stored item, as DynamoDB does, and returns a
+// TransactionCanceledException with the reasons.
 func (c *call) cancel(changes []*change, reasons []Reason) error {
 	for _, ch := range changes {
 		if ch != nil {
@@ -217,6 +232,8 @@ func (c *call) cancel(changes []*change, reasons []Reason) error {
 	return &Error{Code: "TransactionCanceledException", Reasons: reasons}
 }
 
+// commitTransact charges all changes at twice the write cost and commits them, except condition checks. The
+// commit lock must be held.
 func (c *call) commitTransact(items []transactItem, changes []*change) {
 	writes := make([]*change, 0, len(changes))
 	for i, ch := range changes {
@@ -230,8 +247,8 @@ func (c *call) commitTransact(items []transactItem, changes []*change) {
 	c.db.commit(c.seq, writes...)
 }
 
-// isRepeated reports whether the token's transaction has been committed already; it
-// then costs the reading of its items.
+// isRepeated reports whether a transaction with this token was committed in the last ten minutes. It then
+// charges reads of the items and completes the answer. It fails if that transaction differed from items.
 func (c *call) isRepeated(items []transactItem, tables []*table, token string) (bool, error) {
 	before := c.db.tokens[token]
 	if before == nil || c.at.Sub(before.at) >= tokenLife {
@@ -252,14 +269,15 @@ func (c *call) isRepeated(items []transactItem, tables []*table, token string) (
 	return true, nil
 }
 
-// rememberToken keeps the token for ten minutes and removes older ones.
+// rememberToken stores a client request token with its transaction's fingerprint and removes tokens of ten
+// minutes ago and more. The commit lock must be held.
 func (e *engine) rememberToken(token string, print [sha256.Size]byte, at time.Time) {
 	maps.DeleteFunc(e.tokens, func(_ string, t *transaction) bool { return at.Sub(t.at) >= tokenLife })
 	e.tokens[token] = &transaction{print, at}
 }
 
-// fingerprint identifies a transaction by its content; the order of members
-// in its JSON does not matter.
+// fingerprint returns a hash of a transaction's content. The order of members in its JSON does not matter;
+// the order of items does.
 func fingerprint(items []transactItem) [sha256.Size]byte {
 	h := sha256.New()
 	for _, it := range items {
@@ -289,7 +307,8 @@ func writeText(h hash.Hash, s string) {
 	h.Write([]byte(s))
 }
 
-// canonicalValue is v as on the wire with the members of maps in order.
+// canonicalValue appends v in its JSON form with the members of maps sorted, so that equal values have equal
+// bytes.
 func canonicalValue(b []byte, v value.Value) []byte {
 	switch v := v.(type) {
 	case value.Map:
@@ -308,6 +327,8 @@ func canonicalValue(b []byte, v value.Value) []byte {
 	return value.Append(b, v)
 }
 
+// transactGetItems executes TransactGetItems: it reads 1 to 100 keys and answers by readTransact under the
+// read lock.
 func (c *call) transactGetItems() error {
 	var items []*statement
 	c.in.Object(func(member string) {
@@ -347,6 +368,8 @@ func (c *call) transactGetItems() error {
 	return c.readTransact(items)
 }
 
+// readTransact appends the items in order, {} for a missing one, and charges each read twice. It fails with
+// TransactionCanceledException if a key is invalid.
 func (c *call) readTransact(items []*statement) error {
 	reasons := make([]Reason, len(items))
 	cancelled := false

@@ -11,7 +11,8 @@ import (
 // DynamoDB keeps items with a time of more than five years ago.
 const staleExpiry = 5 * 365 * 24 * 3600
 
-// readTimeToLive reads the table's name and the TimeToLiveSpecification.
+// readTimeToLive reads the table's name and the TimeToLiveSpecification. It fails without a specification
+// that names an attribute.
 func readTimeToLive(r *wire.Reader) (name, attribute string, enabled bool, err error) {
 	specified := false
 	r.Object(func(member string) {
@@ -40,6 +41,8 @@ func readTimeToLive(r *wire.Reader) (name, attribute string, enabled bool, err e
 	return name, attribute, enabled, requireMember(specified && attribute != "", "timeToLiveSpecification")
 }
 
+// updateTimeToLive turns a table's time to live on or off under the commit lock and appends the new state. It
+// fails if that is its state already, or if disabling names another attribute.
 func (c *call) updateTimeToLive() error {
 	name, attribute, enabled, err := readTimeToLive(c.in)
 	if err != nil {
@@ -68,6 +71,7 @@ func (c *call) updateTimeToLive() error {
 	return nil
 }
 
+// describeTimeToLive appends a table's time-to-live status and, if enabled, its attribute.
 func (c *call) describeTimeToLive() error {
 	name, err := onlyTableName(c.in, c.operation)
 	if err != nil {
@@ -89,7 +93,8 @@ func (c *call) describeTimeToLive() error {
 	return nil
 }
 
-// expire deletes the expired items, and returns their number.
+// expire deletes the expired items of all tables, as one commit under the commit lock, and returns their
+// number.
 func (e *engine) expire() int {
 	now := e.now().Unix()
 	e.mu.Lock()
@@ -104,7 +109,8 @@ func (e *engine) expire() int {
 	return len(expired)
 }
 
-// expire finds the items that expire, in the order of a scan.
+// expire returns deletions of the items that expire before the second now, without making them. It sets
+// t.soonest to the next expiry. The commit lock must be held for writing.
 func (t *table) expire(now int64) []*change {
 	var expired []*change
 	t.soonest = math.MaxInt64

@@ -19,6 +19,8 @@ type alteration struct {
 	actions      int     // index updates asked for
 }
 
+// updateTable executes UpdateTable: it checks the alteration, makes it at once under the commit lock, and
+// appends the table's description.
 func (c *call) updateTable() error {
 	a, err := readAlteration(c.in)
 	if err != nil {
@@ -38,6 +40,8 @@ func (c *call) updateTable() error {
 	return nil
 }
 
+// readAlteration reads the parameters of UpdateTable. It fails without a table name or for unsupported
+// parameters; check does the rest.
 func readAlteration(r *wire.Reader) (*alteration, error) {
 	a := &alteration{kinds: map[string]string{}, indexUpdates: map[string]throughput{}}
 	r.Object(func(member string) {
@@ -71,6 +75,8 @@ func readAlteration(r *wire.Reader) (*alteration, error) {
 	return a, requireMember(a.name != "", "tableName")
 }
 
+// readIndexUpdate reads one element of GlobalSecondaryIndexUpdates into a. action is Create, Delete or
+// Update; r gets an error for any other.
 func (a *alteration) readIndexUpdate(r *wire.Reader, action string) {
 	a.actions++
 	switch action {
@@ -86,6 +92,8 @@ func (a *alteration) readIndexUpdate(r *wire.Reader, action string) {
 	}
 }
 
+// check fails if a creates or drops more than one index, names an index wrongly, or sets the stream to its
+// present state.
 func (a *alteration) check(t *table) error {
 	if a.create != nil && a.drop != "" || a.actions > 1+len(a.indexUpdates) {
 		return fail("LimitExceededException", "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously per table")
@@ -108,6 +116,7 @@ func (a *alteration) check(t *table) error {
 	return checkSchema(t.keySchema, a.kindsAfter(t), append(t.indexes[:len(t.indexes):len(t.indexes)], a.create))
 }
 
+// checkStream fails if a enables an enabled stream or disables one that t does not have enabled.
 func (a *alteration) checkStream(t *table) error {
 	if a.stream == nil {
 		return nil
@@ -136,8 +145,7 @@ func (a *alteration) checkNamed(t *table) error {
 	return nil
 }
 
-// kindsAfter are t's attribute definitions with a's; those of t that a leaves out
-// stay.
+// kindsAfter returns the attribute definitions of t with those of a added; a's win.
 func (a *alteration) kindsAfter(t *table) map[string]string {
 	kinds := map[string]string{}
 	for _, from := range []map[string]string{t.kinds, a.kinds} {
@@ -148,6 +156,8 @@ func (a *alteration) kindsAfter(t *table) map[string]string {
 	return kinds
 }
 
+// apply makes the checked alteration on t: index, billing, throughput, class, protection and stream. A new
+// index is filled at once. The commit lock must be held.
 func (a *alteration) apply(c *call, t *table) {
 	if a.create != nil {
 		t.kinds = a.kindsAfter(t)
@@ -185,8 +195,8 @@ func (a *alteration) apply(c *call, t *table) {
 	c.db.openStream(t, *a.stream)
 }
 
-// fill adds the existing items to a new index. An item with attributes of the
-// wrong type stays out, as in a backfill.
+// fill adds the existing items to a new index. An item with an index key of the wrong type or size stays out,
+// as in DynamoDB's backfill.
 func (t *table) fill(ix *index) {
 	for _, p := range t.parts {
 		for _, r := range p.rows {
@@ -197,7 +207,7 @@ func (t *table) fill(ix *index) {
 	}
 }
 
-// dropIndex removes an index and the definitions only it needs.
+// dropIndex removes an index, and the attribute definitions that no other key uses.
 func (t *table) dropIndex(name string) {
 	used := map[string]bool{}
 	kept := t.indexes[:0:0]

@@ -13,8 +13,9 @@ const (
 	verbCheck
 )
 
-// planWrite finds the item a write is about and checks its key. The change is nil when
-// the key is wrong; with another error it still tells which item is meant.
+// planWrite checks the key of a write and returns its change with the stored row but no new item. Hooks see
+// the API call operation. The change is nil if the key is invalid. With an error about an index key the
+// change has its key.
 func (t *table) planWrite(st *statement, v verb, operation string) (*change, error) {
 	ch := &change{table: t, operation: operation}
 	if v != verbPut {
@@ -33,12 +34,13 @@ func (t *table) planWrite(st *statement, v verb, operation string) (*change, err
 	return ch, t.checkIndexed(st.item)
 }
 
-// conditionHolds reports whether the statement's condition holds.
+// conditionHolds reports whether the stored item satisfies the statement's condition; true without one.
 func (ch *change) conditionHolds(st *statement) bool {
 	return st.condition == nil || st.condition.Holds(&st.env, ch.oldItem())
 }
 
-// computeItem works out the new item.
+// computeItem sets ch.new to the item after the write; it stays nil for a delete. It fails if an update is
+// invalid for the item or the item exceeds 400 KB.
 func (ch *change) computeItem(st *statement, v verb) error {
 	switch v {
 	case verbDelete:
@@ -56,6 +58,8 @@ func (ch *change) computeItem(st *statement, v verb) error {
 	return ch.workUpdate(st)
 }
 
+// workUpdate sets ch.new to the item after an UpdateItem, with its key attributes. It fails if the update
+// writes a key attribute, does not fit the item, or makes it invalid or larger than 400 KB.
 func (ch *change) workUpdate(st *statement) error {
 	t := ch.table
 	if st.update == nil {

@@ -31,7 +31,8 @@ func (c *Condition) Check(e *Env) error {
 // Holds reports whether c holds for item, which is nil if it is missing.
 func (c *Condition) Holds(e *Env, item value.Map) bool { return c.root.holdsFor(e, item) }
 
-// TopLevel are the names of the attributes c looks at.
+// TopLevel returns the names of the top-level attributes in c, with placeholders replaced. A name occurs as
+// often as c uses it.
 func (c *Condition) TopLevel(e *Env) []string {
 	var names []string
 	walkPaths(c.root, func(p path) { names = append(names, e.name(p[0].name)) })
@@ -71,8 +72,8 @@ func (n *compareNode) holdsFor(e *Env, item value.Map) bool {
 	return compareValues(n.op, n.left.eval(e, item), n.right.eval(e, item))
 }
 
-// compareValues is false for every operator but <> when a side is missing or the types
-// differ.
+// compareValues compares a and b by one of = <> < <= > >=. It is false for every operator but <> if a value
+// is missing or the types differ.
 func compareValues(op string, a, b value.Value) bool {
 	switch op {
 	case "=":
@@ -105,6 +106,9 @@ func (n *inNode) holdsFor(e *Env, item value.Map) bool {
 	return slices.ContainsFunc(n.list, func(o operand) bool { return compareValues("=", v, o.eval(e, item)) })
 }
 
+// holdsFor evaluates the function for item. attribute_exists, attribute_not_exists, attribute_type and
+// begins_with have their cases; the rest is contains. A missing attribute satisfies only
+// attribute_not_exists.
 func (n *functionNode) holdsFor(e *Env, item value.Map) bool {
 	v := n.args[0].eval(e, item)
 	switch n.name {
@@ -122,6 +126,7 @@ func (n *functionNode) holdsFor(e *Env, item value.Map) bool {
 	return v != nil && with != nil && value.Contains(v, with)
 }
 
+// hasPrefix reports whether v begins with prefix. Both must be strings or both binaries; nil never matches.
 func hasPrefix(v, prefix value.Value) bool {
 	switch v := v.(type) {
 	case value.String:
@@ -138,6 +143,7 @@ func (n *andNode) check(e *Env) error { return firstError(n.left.check(e), n.rig
 func (n *orNode) check(e *Env) error  { return firstError(n.left.check(e), n.right.check(e)) }
 func (n *notNode) check(e *Env) error { return n.of.check(e) }
 
+// firstError returns the first error that is not nil, and nil if all are.
 func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -147,7 +153,8 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// wrongType fails when an operand is a literal of none of the types.
+// wrongType returns DynamoDB's error if operand o is a literal of a type outside types. A path passes: its
+// type depends on the item.
 func wrongType(e *Env, function string, o operand, types ...string) error {
 	v := o.literal(e)
 	if v == nil || slices.Contains(types, v.Type()) {
@@ -156,7 +163,7 @@ func wrongType(e *Env, function string, o operand, types ...string) error {
 	return fmt.Errorf("Incorrect operand type for operator or function; operator or function: %s, operand type: %s", function, v.Type()) //nolint:staticcheck // DynamoDB's wording
 }
 
-// checkSize looks into size(), wherever it stands.
+// checkSize fails if one of the operands is size() of a literal that has no size, such as a number.
 func checkSize(e *Env, operands ...operand) error {
 	for _, o := range operands {
 		if s, ok := o.(sizeOf); ok {
@@ -184,6 +191,8 @@ func checkDistinct(e *Env, op string, left operand, rest ...operand) error {
 	return nil
 }
 
+// check fails if both sides are the same path, or if an ordering operator has a literal other than a string,
+// number or binary.
 func (n *compareNode) check(e *Env) error {
 	if err := firstError(checkSize(e, n.left, n.right), checkDistinct(e, n.op, n.left, n.right)); err != nil {
 		return err
@@ -194,6 +203,8 @@ func (n *compareNode) check(e *Env) error {
 	return firstError(wrongType(e, n.op, n.left, "S", "N", "B"), wrongType(e, n.op, n.right, "S", "N", "B"))
 }
 
+// check fails if an operand has a type without order or repeats the first path. Literal bounds must have one
+// type and be in order.
 func (n *betweenNode) check(e *Env) error {
 	err := firstError(checkSize(e, n.of, n.low, n.high), checkDistinct(e, "BETWEEN", n.of, n.low, n.high),
 		wrongType(e, "BETWEEN", n.of, "S", "N", "B"), wrongType(e, "BETWEEN", n.low, "S", "N", "B"), wrongType(e, "BETWEEN", n.high, "S", "N", "B"))
@@ -223,6 +234,8 @@ func (n *inNode) check(e *Env) error {
 
 var typeNames = []string{"S", "N", "B", "SS", "NS", "BS", "BOOL", "NULL", "L", "M"}
 
+// check fails if an argument cannot be valid for any item: no document path for attribute_exists, a wrong
+// literal type, or a repeated path.
 func (n *functionNode) check(e *Env) error {
 	if err := checkSize(e, n.args...); err != nil {
 		return err
@@ -243,6 +256,8 @@ func (n *functionNode) check(e *Env) error {
 	return nil
 }
 
+// checkAttributeType fails unless the second argument of attribute_type is a literal string that names a
+// type, such as "SS".
 func (n *functionNode) checkAttributeType(e *Env) error {
 	if _, ok := n.args[1].(literal); !ok {
 		return fmt.Errorf("Incorrect operand type for operator or function; operator or function: %s, operand type: {attribute path}", n.name) //nolint:staticcheck // close to DynamoDB's wording

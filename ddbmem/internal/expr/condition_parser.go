@@ -13,6 +13,7 @@ func ParseCondition(src string) (*Condition, error) {
 	return &Condition{Refs: p.refs, root: root}, nil
 }
 
+// or parses operands joined by OR, which binds weaker than AND.
 func (p *parser) or() node {
 	n := p.and()
 	for p.accept("OR") {
@@ -22,6 +23,7 @@ func (p *parser) or() node {
 	return n
 }
 
+// and parses operands joined by AND, which binds weaker than NOT.
 func (p *parser) and() node {
 	n := p.not()
 	for p.accept("AND") {
@@ -31,6 +33,7 @@ func (p *parser) and() node {
 	return n
 }
 
+// not parses an optional NOT and its operand. NOT may repeat.
 func (p *parser) not() node {
 	if p.accept("NOT") {
 		p.operator()
@@ -39,6 +42,8 @@ func (p *parser) not() node {
 	return p.primary()
 }
 
+// primary parses a condition in brackets or a single comparison or function. Doubled brackets are DynamoDB's
+// error "redundant parentheses".
 func (p *parser) primary() node {
 	if p.accept("(") {
 		inner := p.token().is("(")
@@ -53,8 +58,8 @@ func (p *parser) primary() node {
 	return p.comparison()
 }
 
-// bracketClosedBy reports whether the bracket opened at token start is closed by the
-// token just read: then the brackets around it are redundant.
+// bracketClosedBy reports whether the token just read closes the bracket opened at token index start. Then
+// the brackets around that one are redundant.
 func (p *parser) bracketClosedBy(start int) bool {
 	depth := 0
 	for i := start; i < p.at; i++ {
@@ -75,6 +80,8 @@ var arity = map[string]int{
 	"attribute_exists": 1, "attribute_not_exists": 1, "attribute_type": 2, "begins_with": 2, "contains": 2, "size": 1,
 }
 
+// comparison parses a boolean function, or an operand with a comparison operator, BETWEEN or IN and its
+// operands. It returns nil after a syntax error, which p.err holds.
 func (p *parser) comparison() node {
 	if p.atFunction() && p.token().text != "size" {
 		return p.function()
@@ -111,6 +118,8 @@ func (p *parser) comparison() node {
 	return nil
 }
 
+// function parses a call of a boolean function. It sets an error for unknown functions, for functions of
+// update expressions, and for a wrong number of operands.
 func (p *parser) function() node {
 	name := p.next().text
 	p.next()
@@ -130,7 +139,7 @@ func (p *parser) function() node {
 	return n
 }
 
-// operands reads up to the closing bracket.
+// operands parses a comma-separated list of operands up to the closing bracket, which it consumes.
 func (p *parser) operands() []operand {
 	list := []operand{p.operand()}
 	for p.accept(",") {
@@ -140,6 +149,8 @@ func (p *parser) operands() []operand {
 	return list
 }
 
+// operand parses a :placeholder, a document path or size(…). It returns nil after an error, which p.err
+// holds.
 func (p *parser) operand() operand {
 	if p.err != nil {
 		return nil
@@ -168,7 +179,7 @@ func (p *parser) operand() operand {
 	return sizeOf{args[0]}
 }
 
-// walkPaths calls visit for every path under n.
+// walkPaths calls visit for every document path in the condition n, also within size(…), from left to right.
 func walkPaths(n node, visit func(path)) {
 	operands := func(list ...operand) {
 		for _, o := range list {

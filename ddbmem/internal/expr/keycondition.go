@@ -30,8 +30,8 @@ func (c *Condition) Key(e *Env, hash, sort string) (KeyCondition, error) {
 	return k, k.checkComplete(len(parts), hash, sort)
 }
 
-// add takes in one part of the condition. A part about any other attribute is
-// left for checkComplete to count.
+// add enters one part of the condition in k. It fails for an operator that keys do not support or a second
+// condition on the hash key. checkComplete rejects parts about other attributes.
 func (k *KeyCondition) add(e *Env, part node, hash, sort string) error {
 	name, op, low, high, ok := keyTerm(e, part)
 	switch {
@@ -47,8 +47,8 @@ func (k *KeyCondition) add(e *Env, part node, hash, sort string) error {
 	return nil
 }
 
-// checkComplete fails unless k, read from a number of parts, names the whole hash key
-// and besides only the sort key.
+// checkComplete fails unless k has the hash key's value and the condition is about hash and sort key alone.
+// The condition had the given number of parts.
 func (k *KeyCondition) checkComplete(parts int, hash, sort string) error {
 	switch {
 	case k.Hash == nil:
@@ -61,6 +61,8 @@ func (k *KeyCondition) checkComplete(parts int, hash, sort string) error {
 	return nil
 }
 
+// flattenAnd appends the operands of n to parts, from left to right, if n is a tree of ANDs. Any other n is
+// one part.
 func flattenAnd(n node, parts []node) []node {
 	if and, ok := n.(*andNode); ok {
 		return flattenAnd(and.right, flattenAnd(and.left, parts))
@@ -68,7 +70,9 @@ func flattenAnd(n node, parts []node) []node {
 	return append(parts, n)
 }
 
-// keyTerm takes a term apart: a top-level attribute against literals.
+// keyTerm splits a term into attribute name, operator and literals; high is set for BETWEEN alone. It returns
+// false unless the term compares a top-level attribute with literals. For :v < attribute the operator is
+// mirrored.
 func keyTerm(e *Env, n node) (name, op string, low, high value.Value, ok bool) {
 	var left operand
 	switch n := n.(type) {
@@ -98,6 +102,7 @@ func keyTerm(e *Env, n node) (name, op string, low, high value.Value, ok bool) {
 
 var mirrored = map[string]string{"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
+// describe names the operator or function of n for an error message.
 func describe(n node) string {
 	switch n := n.(type) {
 	case *orNode:
@@ -114,7 +119,8 @@ func describe(n node) string {
 	return "nested attributes"
 }
 
-// Matches reports whether sort value v fits k.
+// Matches reports whether the sort key value v satisfies k's condition on the sort key. Without such a
+// condition it is true.
 func (k KeyCondition) Matches(v value.Value) bool {
 	switch k.Op {
 	case "":

@@ -42,7 +42,8 @@ func isWordByte(c byte) bool {
 	return isLetter(c) || isDigit(c) || c == '_'
 }
 
-// lex splits src; the last token is a tokenEnd.
+// lex splits src into tokens without white space; the last one is a tokenEnd. It returns a syntax error for a
+// character that begins no token.
 func lex(src string) ([]token, error) {
 	tokens := make([]token, 0, len(src)/3+2)
 	for i := 0; i < len(src); {
@@ -60,8 +61,8 @@ func lex(src string) ([]token, error) {
 	return append(tokens, token{kind: tokenEnd, text: "<EOF>", pos: len(src)}), nil
 }
 
-// scan is the kind of the token that begins at start and where it ends, which is
-// start itself when none begins there.
+// scan returns the kind of the token that begins at start and its end. end equals start if no token begins
+// there.
 func scan(src string, start int) (kind tokenKind, end int) {
 	switch c := src[start]; {
 	case isLetter(c):
@@ -80,6 +81,7 @@ func scan(src string, start int) (kind tokenKind, end int) {
 	return tokenSymbol, start
 }
 
+// wordEnd returns the index after the letters, digits and underscores that begin at i.
 func wordEnd(src string, i int) int {
 	for i < len(src) && isWordByte(src[i]) {
 		i++
@@ -87,6 +89,7 @@ func wordEnd(src string, i int) int {
 	return i
 }
 
+// numberEnd returns the index after the digits that begin at i.
 func numberEnd(src string, i int) int {
 	for i < len(src) && isDigit(src[i]) {
 		i++
@@ -94,7 +97,8 @@ func numberEnd(src string, i int) int {
 	return i
 }
 
-// placeholderEnd is start when no name follows the prefix.
+// placeholderEnd returns the index after a placeholder that begins at start, and start itself if no name
+// follows the prefix.
 func placeholderEnd(src string, start int) int {
 	end := wordEnd(src, start+1)
 	if end == start+1 {
@@ -103,7 +107,7 @@ func placeholderEnd(src string, start int) int {
 	return end
 }
 
-// comparisonEnd is the end of < <= <> > or >=.
+// comparisonEnd returns the index after one of < <= <> > >= that begins at start.
 func comparisonEnd(src string, start int) int {
 	next := start + 1
 	if next < len(src) && (src[next] == '=' || src[start] == '<' && src[next] == '>') {

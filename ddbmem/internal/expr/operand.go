@@ -28,6 +28,8 @@ type sizeOf struct{ of operand }
 
 func (s sizeOf) literal(*Env) value.Value { return nil }
 
+// eval returns the size as a number: characters of a string, bytes of a binary, elements of a list, map or
+// set. It is nil for other types and missing attributes.
 func (s sizeOf) eval(e *Env, item value.Map) value.Value {
 	n := 0
 	switch v := s.of.eval(e, item).(type) {

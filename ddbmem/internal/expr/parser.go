@@ -28,6 +28,7 @@ type parser struct {
 	err       error
 }
 
+// newParser splits src into tokens. It fails if src is empty, longer than 4 KB or has an invalid character.
 func newParser(src string) (*parser, error) {
 	if len(src) > maxBytes {
 		return nil, fmt.Errorf("Expression size has exceeded the maximum allowed size; expression size: %d", len(src)) //nolint:staticcheck // DynamoDB's wording
@@ -42,6 +43,7 @@ func newParser(src string) (*parser, error) {
 	return &parser{src: src, tokens: tokens}, nil
 }
 
+// fail sets the parser's error unless it has one already. After that, accept is false and parsing ends.
 func (p *parser) fail(format string, args ...any) {
 	if p.err == nil {
 		p.err = fmt.Errorf(format, args...)
@@ -50,6 +52,7 @@ func (p *parser) fail(format string, args ...any) {
 
 func (p *parser) token() token { return p.tokens[p.at] }
 
+// next returns the current token and moves to the next. It stays at the end token.
 func (p *parser) next() token {
 	t := p.tokens[p.at]
 	if t.kind != tokenEnd {
@@ -58,7 +61,7 @@ func (p *parser) next() token {
 	return t
 }
 
-// unexpected fails at the present token, showing its neighbours.
+// unexpected sets a syntax error at the current token; its text shows the neighbouring tokens.
 func (p *parser) unexpected() {
 	t := p.token()
 	from, to := t.pos, len(p.src)
@@ -75,6 +78,8 @@ func (p *parser) unexpected() {
 	p.fail("Syntax error; token: %q, near: %q", t.text, p.src[from:to])
 }
 
+// accept moves past the current token and returns true if it is the symbol or keyword s. It returns false
+// otherwise, and always after an error.
 func (p *parser) accept(s string) bool {
 	if p.err != nil || !p.token().is(s) {
 		return false
@@ -83,13 +88,14 @@ func (p *parser) accept(s string) bool {
 	return true
 }
 
+// expect moves past the symbol or keyword s, and sets a syntax error if the current token is another.
 func (p *parser) expect(s string) {
 	if !p.accept(s) {
 		p.unexpected()
 	}
 }
 
-// finish fails unless all is read.
+// finish returns the parser's error; tokens left over are a syntax error.
 func (p *parser) finish() error {
 	if p.token().kind != tokenEnd {
 		p.unexpected()
@@ -97,13 +103,15 @@ func (p *parser) finish() error {
 	return p.err
 }
 
+// operator counts an operator or function of the expression. Beyond 300 it sets an error.
 func (p *parser) operator() {
 	if p.operators++; p.operators > maxOperators {
 		p.fail("The expression contains too many operators; maximum operators allowed: %d", maxOperators)
 	}
 }
 
-// path reads a document path.
+// path parses a document path such as a.b[2]. It sets an error for an invalid index or more than 32 levels of
+// nesting.
 func (p *parser) path() path {
 	steps := path{{name: p.pathName()}}
 	for p.err == nil {
@@ -131,6 +139,8 @@ func (p *parser) path() path {
 	return steps
 }
 
+// pathName returns an attribute name or #placeholder and moves past it. Placeholders are added to p.refs;
+// reserved words are an error.
 func (p *parser) pathName() string {
 	t := p.token()
 	switch {
@@ -147,6 +157,8 @@ func (p *parser) pathName() string {
 	return t.text
 }
 
+// value returns the :placeholder at the current token, moves past it and adds it to p.refs. The caller has
+// checked the token's kind.
 func (p *parser) value() literal {
 	t := p.next()
 	if !slices.Contains(p.refs.Values, t.text) {

@@ -23,6 +23,8 @@ type Env struct {
 	Values value.Map         // ExpressionAttributeValues
 }
 
+// name returns the attribute name that the placeholder n stands for, "" if undefined. Without a # it returns
+// n itself.
 func (e *Env) name(n string) string {
 	if n != "" && n[0] == '#' {
 		return e.Names[n]
@@ -44,7 +46,7 @@ func (p path) resolve(e *Env) path {
 	return p
 }
 
-// lookup is the value at p, nil if it is missing.
+// lookup returns the value in item at p, after resolving placeholders. It is nil if the value is missing.
 func (p path) lookup(e *Env, item value.Map) value.Value {
 	v, ok := item[e.name(p[0].name)]
 	if !ok {
@@ -58,6 +60,8 @@ func (p path) lookup(e *Env, item value.Map) value.Value {
 	return v
 }
 
+// child returns the member name of a map, or, if name is empty, the element index of a list. It is nil if v
+// lacks it.
 func child(v value.Value, name string, index int) value.Value {
 	switch v := v.(type) {
 	case value.Map:
@@ -83,6 +87,7 @@ func (p path) String() string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
+// equal reports whether p and q have the same steps. Placeholders must be resolved in both.
 func (p path) equal(q path) bool {
 	if len(p) != len(q) {
 		return false

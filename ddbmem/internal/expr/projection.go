@@ -41,7 +41,7 @@ func (pr *Projection) Apply(e *Env, item value.Map) value.Map {
 	return project(resolveAll(pr.paths, e), item)
 }
 
-// TopLevel are the names of the attributes pr asks for.
+// TopLevel returns the name of the top-level attribute of every path, with placeholders replaced.
 func (pr *Projection) TopLevel(e *Env) []string {
 	names := make([]string, len(pr.paths))
 	for i, p := range pr.paths {
@@ -50,6 +50,7 @@ func (pr *Projection) TopLevel(e *Env) []string {
 	return names
 }
 
+// resolveAll returns the paths with their placeholders replaced by attribute names.
 func resolveAll(paths []path, e *Env) []path {
 	resolved := make([]path, len(paths))
 	for i, p := range paths {
@@ -58,7 +59,7 @@ func resolveAll(paths []path, e *Env) []path {
 	return resolved
 }
 
-// project keeps the resolved paths of item.
+// project returns a copy of item with only the values at the resolved paths. It is nil if item is nil.
 func project(paths []path, item value.Map) value.Map {
 	if item == nil {
 		return nil
@@ -83,8 +84,8 @@ func project(paths []path, item value.Map) value.Map {
 	return out
 }
 
-// projectValue keeps the paths of v, nil when none is there; a path of no steps
-// keeps all of v.
+// projectValue returns the parts of v at the paths, relative to v. It is nil if none exists. An empty path
+// means all of v.
 func projectValue(paths []path, v value.Value) value.Value {
 	if len(paths[0]) == 0 {
 		return v
@@ -103,7 +104,7 @@ func projectValue(paths []path, v value.Value) value.Value {
 	return nil
 }
 
-// projectList keeps the elements in the order of the list, without gaps.
+// projectList returns the list elements at the paths in the order of the list, without gaps.
 func projectList(paths []path, v value.List) value.List {
 	groups := map[int][]path{}
 	for _, p := range paths {

@@ -55,6 +55,8 @@ func (u *Update) Check(e *Env) error {
 	return checkDisjoint(u.paths(e))
 }
 
+// checkOperands fails if an ADD or DELETE has an operand of a type outside types. The error names the
+// section, "ADD" or "DELETE".
 func checkOperands(e *Env, actions []valueAction, section string, types ...string) error {
 	for _, a := range actions {
 		if v := a.with.literal(e); !slices.Contains(types, v.Type()) {
@@ -69,7 +71,7 @@ var longType = map[string]string{
 	"L": "LIST", "M": "MAP", "SS": "STRING_SET", "NS": "NUMBER_SET", "BS": "BINARY_SET",
 }
 
-// paths are all the places u writes, resolved.
+// paths returns the resolved paths of all SET, REMOVE, ADD and DELETE actions.
 func (u *Update) paths(e *Env) []path {
 	all := make([]path, 0, len(u.sets)+len(u.removes)+len(u.adds)+len(u.deletes))
 	for _, s := range u.sets {
@@ -87,7 +89,7 @@ func (u *Update) paths(e *Env) []path {
 	return all
 }
 
-// TopLevel are the names of the attributes u writes to.
+// TopLevel returns the name of the top-level attribute that each action writes, with placeholders replaced.
 func (u *Update) TopLevel(e *Env) []string {
 	paths := u.paths(e)
 	names := make([]string, len(paths))
@@ -132,6 +134,7 @@ func (u *Update) Apply(e *Env, item value.Map) (value.Map, error) {
 	return next, nil
 }
 
+// applyAdds writes the results of all ADDs to next. Operands are read from item, the state before the update.
 func (u *Update) applyAdds(e *Env, item, next value.Map) error {
 	for _, a := range u.adds {
 		v, err := addTo(a.at.lookup(e, item), a.with.literal(e))
@@ -145,8 +148,8 @@ func (u *Update) applyAdds(e *Env, item, next value.Map) error {
 	return nil
 }
 
-// applyDeletes takes members out of sets and appends the emptied sets to
-// removes.
+// applyDeletes removes the members of all DELETEs from sets, reading item and writing to next. It returns
+// removes with the paths of emptied sets appended.
 func (u *Update) applyDeletes(e *Env, item, next value.Map, removes []path) ([]path, error) {
 	for _, a := range u.deletes {
 		at := a.at.resolve(e)
@@ -168,8 +171,8 @@ func (u *Update) applyDeletes(e *Env, item, next value.Map, removes []path) ([]p
 	return removes, nil
 }
 
-// applySets writes elements past the end of a list in the order of their index,
-// so that they are appended in that order.
+// applySets evaluates all SETs on item and writes the results to next. Elements past the end of a list are
+// appended in the order of their indexes.
 func (u *Update) applySets(e *Env, item, next value.Map) error {
 	type write struct {
 		at path
@@ -198,7 +201,8 @@ func (u *Update) applySets(e *Env, item, next value.Map) error {
 	return nil
 }
 
-// addTo is the result of ADD on old.
+// addTo returns the result of ADD: the sum of two numbers, the union of two sets, or with if old is nil. It
+// fails if the types do not fit.
 func addTo(old, with value.Value) (value.Value, error) {
 	if old == nil {
 		return with, nil
@@ -236,6 +240,8 @@ func putAt(item value.Map, at path, v value.Value) error {
 	return err
 }
 
+// putIn returns a copy of a map or list with v at the path, which is relative to it. A nil v removes the
+// value. It fails with ErrPath if the container does not fit the path.
 func putIn(container value.Value, at path, v value.Value) (value.Value, error) {
 	switch c := container.(type) {
 	case value.Map:
@@ -256,6 +262,8 @@ func putIn(container value.Value, at path, v value.Value) (value.Value, error) {
 	return nil, ErrPath
 }
 
+// putElement returns a copy of list with v at the path, which begins with an index. An index past the end
+// appends; a nil v removes the element if it exists.
 func putElement(list value.List, at path, v value.Value) (value.Value, error) {
 	i := at[0].index
 	if len(at) == 1 {

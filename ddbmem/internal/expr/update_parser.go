@@ -20,6 +20,8 @@ func ParseUpdate(src string) (*Update, error) {
 	return u, nil
 }
 
+// section parses one section, SET, REMOVE, ADD or DELETE, appends its actions to u and notes it in seen. A
+// second section of the same name is an error.
 func (p *parser) section(u *Update, seen map[string]bool) {
 	name := strings.ToUpper(p.token().text)
 	var action func()
@@ -48,6 +50,7 @@ func (p *parser) section(u *Update, seen map[string]bool) {
 	}
 }
 
+// valueAction parses one ADD or DELETE: a path and a :placeholder.
 func (p *parser) valueAction() valueAction {
 	at := p.path()
 	if p.err != nil {
@@ -61,6 +64,7 @@ func (p *parser) valueAction() valueAction {
 	return valueAction{at, p.value()}
 }
 
+// set parses one SET: a path, =, and an operand or the sum or difference of two.
 func (p *parser) set() setAction {
 	at := p.path()
 	p.expect("=")
@@ -75,6 +79,8 @@ func (p *parser) set() setAction {
 	return setAction{at, v}
 }
 
+// setOperand parses a :placeholder, path, function or bracketed expression on the right of a SET. It returns
+// nil after an error.
 func (p *parser) setOperand() setValue {
 	if p.err != nil {
 		return nil
@@ -99,6 +105,8 @@ func (p *parser) setOperand() setValue {
 	return p.setFunction()
 }
 
+// setFunction parses if_not_exists or list_append with its two operands. The first operand of if_not_exists
+// must be a path. It returns nil after an error, which p.err holds.
 func (p *parser) setFunction() setValue {
 	name := p.next().text
 	p.next()

@@ -29,6 +29,7 @@ type (
 
 func (s plain) check(*Env) error { return nil }
 
+// eval returns the operand's value, and ErrMissing if item lacks it.
 func (s plain) eval(e *Env, item value.Map) (value.Value, error) {
 	if v := s.operand.eval(e, item); v != nil {
 		return v, nil
@@ -40,7 +41,7 @@ func (s arithmetic) check(e *Env) error {
 	return firstError(s.left.check(e), s.right.check(e), checkLiteral(e, s.op, s.left, "N"), checkLiteral(e, s.op, s.right, "N"))
 }
 
-// checkLiteral is wrongType for the parts of a SET.
+// checkLiteral fails if s is a literal of a type outside types. Nested functions and arithmetic pass.
 func checkLiteral(e *Env, function string, s setValue, types ...string) error {
 	if p, ok := s.(plain); ok {
 		return wrongType(e, function, p.operand, types...)
@@ -48,6 +49,8 @@ func checkLiteral(e *Env, function string, s setValue, types ...string) error {
 	return nil
 }
 
+// eval returns the sum or difference of the operands. It fails with ErrOperandType unless both are numbers,
+// and if the result is out of range.
 func (s arithmetic) eval(e *Env, item value.Map) (value.Value, error) {
 	left, right, err := evalBoth(e, item, s.left, s.right)
 	if err != nil {
@@ -70,6 +73,7 @@ func (s arithmetic) eval(e *Env, item value.Map) (value.Value, error) {
 	return n, nil
 }
 
+// evalBoth evaluates both operands for item and returns the first error.
 func evalBoth(e *Env, item value.Map, left, right setValue) (a, b value.Value, err error) {
 	if a, err = left.eval(e, item); err != nil {
 		return nil, nil, err
@@ -82,6 +86,7 @@ func evalBoth(e *Env, item value.Map, left, right setValue) (a, b value.Value, e
 
 func (s ifNotExists) check(e *Env) error { return s.then.check(e) }
 
+// eval returns the value at the path in item, or else that of the second operand.
 func (s ifNotExists) eval(e *Env, item value.Map) (value.Value, error) {
 	if v := s.at.lookup(e, item); v != nil {
 		return v, nil
@@ -93,6 +98,8 @@ func (s listAppend) check(e *Env) error {
 	return firstError(s.left.check(e), s.right.check(e), checkLiteral(e, "list_append", s.left, "L"), checkLiteral(e, "list_append", s.right, "L"))
 }
 
+// eval returns the elements of the left list and then of the right. It fails with ErrOperandType unless both
+// are lists.
 func (s listAppend) eval(e *Env, item value.Map) (value.Value, error) {
 	left, right, err := evalBoth(e, item, s.left, s.right)
 	if err != nil {

@@ -35,6 +35,8 @@ func readMap(r *wire.Reader, depth int) Map {
 // its error in r: an InvalidError, or a syntax error.
 func Read(r *wire.Reader) Value { return readValue(r, 0) }
 
+// readValue reads one attribute value at the given depth of nesting. It fails r if the value has no type or
+// several, or is nested beyond MaxDepth.
 func readValue(r *wire.Reader, depth int) Value {
 	if depth > MaxDepth {
 		r.Fail(invalid("Nesting Levels have exceeded supported limits: Attributes can have a maximum of 32 nested levels"))
@@ -56,6 +58,8 @@ func readValue(r *wire.Reader, depth int) Value {
 	return v
 }
 
+// readKind reads the value of a type descriptor: kind is "S", "N", "L" and so on. r gets an error for an
+// unknown kind.
 func readKind(r *wire.Reader, kind string, depth int) Value {
 	switch kind {
 	case "S":
@@ -89,6 +93,8 @@ func readKind(r *wire.Reader, kind string, depth int) Value {
 	return nil
 }
 
+// readNumber reads a number from a JSON string. It fails r with an InvalidError in DynamoDB's words if the
+// string is not a valid number.
 func readNumber(r *wire.Reader) Number {
 	text := r.String()
 	if r.Err() != nil {
@@ -104,6 +110,7 @@ func readNumber(r *wire.Reader) Number {
 	return n
 }
 
+// readBinary reads base64 and returns the raw bytes. Malformed base64 is a syntax error of r.
 func readBinary(r *wire.Reader) string {
 	b, err := base64.StdEncoding.DecodeString(r.String())
 	if err != nil {
@@ -112,6 +119,8 @@ func readBinary(r *wire.Reader) string {
 	return string(b)
 }
 
+// readSet reads a set and returns it sorted by compare; member reads an element. It fails r if the set is
+// empty or has duplicates. The arguments kind and text word the error.
 func readSet[T comparable](r *wire.Reader, kind string, member func() T, compare func(a, b T) int, text func(T) string) []T {
 	var members []T
 	r.Array(func() { members = append(members, member()) })

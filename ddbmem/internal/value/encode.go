@@ -52,6 +52,7 @@ func appendBinary(b []byte, raw string) []byte {
 	return append(b, '"')
 }
 
+// appendArray appends a JSON array; one appends an element.
 func appendArray[T any](b []byte, elements []T, one func([]byte, T) []byte) []byte {
 	b = append(b, '[')
 	for i, e := range elements {

@@ -123,6 +123,8 @@ func parseExponent(s string) (int, bool) {
 	return n, true
 }
 
+// inRange returns n, or ErrOverflow or ErrUnderflow if its leading digit is beyond DynamoDB's range. digits
+// is the number of digits of n's coefficient.
 func inRange(n Number, digits int) (Number, error) {
 	switch lead := int(n.exp) + digits - 1; {
 	case lead > maxExponent:
@@ -133,12 +135,14 @@ func inRange(n Number, digits int) (Number, error) {
 	return n, nil
 }
 
+// times10 returns ten times the 128-bit number hi, lo plus add. The result must fit 128 bits.
 func times10(hi, lo, add uint64) (uint64, uint64) {
 	carry, low := bits.Mul64(lo, 10)
 	low, c := bits.Add64(low, add, 0)
 	return hi*10 + carry + c, low
 }
 
+// over10 divides the 128-bit number hi, lo by ten and returns quotient and remainder.
 func over10(hi, lo uint64) (qhi, qlo, rem uint64) {
 	qhi, rem = hi/10, hi%10
 	qlo, rem = bits.Div64(rem, lo, 10)
@@ -202,6 +206,7 @@ func (n Number) Append(b []byte) []byte {
 	}
 }
 
+// appendZeros appends n times the digit 0, nothing if n is negative.
 func appendZeros(b []byte, n int) []byte {
 	for ; n > 0; n-- {
 		b = append(b, '0')
@@ -236,8 +241,8 @@ func (n Number) Add(m Number) (Number, error) {
 // Sub is n - m, with Add's errors.
 func (n Number) Sub(m Number) (Number, error) { return n.Add(m.Negate()) }
 
-// addSmall adds numbers if their coefficients on a common exponent fit 62 bits;
-// nearly all do.
+// addSmall returns n + m by integer arithmetic. It returns false, which is rare, if a coefficient at the
+// common exponent exceeds 62 bits. Add then uses big integers.
 func addSmall(n, m Number) (Number, bool) {
 	exp := min(n.exp, m.exp)
 	a, ok := n.small(exp)
@@ -255,11 +260,14 @@ func addSmall(n, m Number) (Number, bool) {
 	return inSmallRange(normalized(false, 0, uint64(a), exp))
 }
 
-// inSmallRange leaves sums near the ends of the range to the exact path.
+// inSmallRange returns n; ok is false near the ends of the exponent's range, where the exact path checks for
+// overflow.
 func inSmallRange(n Number) (Number, bool) {
 	return n, n.exp > -100 && n.exp < 100
 }
 
+// small returns n / 10^exp as an integer, where exp does not exceed n's exponent. ok is false if it does not
+// fit 62 bits.
 func (n Number) small(exp int32) (int64, bool) {
 	if n.hi != 0 || n.exp-exp > 18 {
 		return 0, false
@@ -295,6 +303,7 @@ func (n Number) scaledTo(exp int32) *big.Int {
 	return c.Mul(c, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n.exp-exp)), nil))
 }
 
+// fromBig returns c × 10^exp. It fails if that needs more than 38 digits or is out of range.
 func fromBig(c *big.Int, exp int32) (Number, error) {
 	text := new(big.Int).Abs(c).String()
 	if text == "0" {
@@ -333,6 +342,7 @@ func (n Number) Compare(m Number) int {
 	return c
 }
 
+// sign returns -1, 0 or 1 as n is negative, zero or positive.
 func (n Number) sign() int {
 	switch {
 	case n.neg:
@@ -343,8 +353,8 @@ func (n Number) sign() int {
 	return 1
 }
 
-// compareMagnitude compares |n| and |m|, both non-zero: first the place of the
-// leading digit, then digit by digit.
+// compareMagnitude returns -1, 0 or 1 as |n| is below, equal to or above |m|. Neither may be zero. The place
+// of the leading digit decides, then the digits.
 func compareMagnitude(n, m Number) int {
 	if n.exp == m.exp && n.hi == m.hi {
 		if n.lo < m.lo {

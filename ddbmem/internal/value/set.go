@@ -25,8 +25,8 @@ func Union(a, b Value) (v Value, ok bool) {
 	return nil, false
 }
 
-// Difference is the set of the members of a that are not in b, nil if it is
-// empty; ok is false unless both are sets of one type.
+// Difference returns the set of the members of a that are not in b, nil if it is empty. It returns false
+// unless both are sets of one type.
 func Difference(a, b Value) (v Value, ok bool) {
 	switch a := a.(type) {
 	case StringSet:
@@ -63,6 +63,7 @@ func sortedSet[T comparable](members []T, compare func(a, b T) int) []T {
 	return slices.Compact(members)
 }
 
+// without returns the elements of a that b does not contain. It is nil if none remains.
 func without[S ~[]T, T comparable](a, b S) S {
 	var rest S
 	for _, x := range a {

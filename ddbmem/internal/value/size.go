@@ -1,8 +1,8 @@
 package value
 
-// Size is the bytes v takes in an item, as DynamoDB's documentation of item
-// sizes counts them: text and binary by their length, a number one byte per two
-// digits and one more, a list or map three bytes and one per element.
+// Size returns the bytes v takes in an item, as DynamoDB's documentation of item sizes counts them. Text and
+// binary count their length, a number one byte per two digits and one more. A list or map counts three bytes
+// and one per element.
 func Size(v Value) int {
 	switch v := v.(type) {
 	case String:
@@ -35,6 +35,7 @@ func Size(v Value) int {
 	return 0
 }
 
+// textSize sums the lengths of the members in bytes.
 func textSize(members []string) int {
 	size := 0
 	for _, s := range members {

@@ -35,10 +35,13 @@ func (r *Reader) Fail(err error) {
 	}
 }
 
+// syntax fails with ErrSyntax at the current byte. want names the expected text.
 func (r *Reader) syntax(want string) {
 	r.Fail(fmt.Errorf("%w: want %s at byte %d", ErrSyntax, want, r.pos))
 }
 
+// peek skips white space and returns the next byte without consuming it. It returns 0 at the end and after an
+// error.
 func (r *Reader) peek() byte {
 	for r.err == nil && r.pos < len(r.data) {
 		switch c := r.data[r.pos]; c {
@@ -51,6 +54,7 @@ func (r *Reader) peek() byte {
 	return 0
 }
 
+// accept skips white space, and consumes the next byte and returns true if it is c.
 func (r *Reader) accept(c byte) bool {
 	if r.peek() != c {
 		return false
@@ -59,6 +63,7 @@ func (r *Reader) accept(c byte) bool {
 	return true
 }
 
+// literal skips white space, and consumes word and returns true if it comes next.
 func (r *Reader) literal(word string) bool {
 	if r.peek() == 0 || len(r.data)-r.pos < len(word) || string(r.data[r.pos:r.pos+len(word)]) != word {
 		return false
@@ -67,8 +72,8 @@ func (r *Reader) literal(word string) bool {
 	return true
 }
 
-// Object calls member for every member of an object that is not null; member
-// must consume the value.
+// Object calls member with the key of every object member, except null values. The callback must consume the
+// value.
 func (r *Reader) Object(member func(key string)) {
 	if !r.accept('{') {
 		r.syntax("an object")
@@ -129,7 +134,8 @@ func (r *Reader) Bool() bool {
 	return false
 }
 
-// Int reads an integer.
+// Int reads an integer; a value beyond int64 is a syntax error. A fraction or exponent is left unread, which
+// is a syntax error at the next read.
 func (r *Reader) Int() int64 {
 	r.peek()
 	start := r.pos
@@ -167,7 +173,8 @@ func (r *Reader) String() string {
 	return ""
 }
 
-// escaped goes on with the string that began at start from its first escape.
+// escaped reads the rest of a string from its first escape and returns the whole string, which began at byte
+// start.
 func (r *Reader) escaped(start int) string {
 	out := append([]byte(nil), r.data[start:r.pos]...)
 	for r.pos < len(r.data) {
@@ -189,6 +196,7 @@ func (r *Reader) escaped(start int) string {
 	return ""
 }
 
+// escape reads one escape after its backslash, and appends its character to out.
 func (r *Reader) escape(out []byte) []byte {
 	if r.pos >= len(r.data) {
 		r.syntax("an escape")
@@ -216,8 +224,8 @@ func (r *Reader) escape(out []byte) []byte {
 	return out
 }
 
-// codePoint reads the digits behind \u: a character of its own, or the first half of
-// a surrogate pair, and then the escape of its second half.
+// codePoint reads the digits after \u and returns the character. For the first half of a surrogate pair it
+// also reads the second escape.
 func (r *Reader) codePoint() rune {
 	first := r.hex4()
 	if utf16.IsSurrogate(first) && r.pos+1 < len(r.data) && r.data[r.pos] == '\\' && r.data[r.pos+1] == 'u' {
@@ -227,6 +235,7 @@ func (r *Reader) codePoint() rune {
 	return first
 }
 
+// hex4 reads four hexadecimal digits and returns their value.
 func (r *Reader) hex4() rune {
 	if r.pos+4 > len(r.data) {
 		r.syntax("four hexadecimal digits")
