@@ -161,6 +161,8 @@ func (c *core) decodeResponse(r *call, res *http.Response, answer []byte) error 
 	return nil
 }
 
+// bodyReader returns a reader of body. It returns a nil reader for a nil body, so that the
+// request has none.
 func bodyReader(body []byte) io.Reader {
 	if body == nil {
 		return nil

@@ -103,6 +103,8 @@ func targetPath(org, app string, appNeeded bool) (string, error) {
 	return path + "/apps/" + url.PathEscape(app), nil
 }
 
+// validName returns a *fault.ValidationError for field unless text is a name of 1 to 64 permitted
+// characters.
 func validName(field, text string) error {
 	if !name.MatchString(text) {
 		return invalid(field, "%q is not 1 to 64 of A-Z a-z 0-9 . _ -, the first a letter or digit", clipText(text))

@@ -42,6 +42,8 @@ func (f *flight[T]) do(ctx context.Context, get func(context.Context) (T, error)
 	}
 }
 
+// lead calls get for the run r and returns its result. It then ends the run, also after a panic,
+// and wakes the callers that wait for it. Those retry if the error came with the end of ctx.
 func (f *flight[T]) lead(ctx context.Context, r *run[T], get func(context.Context) (T, error)) (T, error) {
 	defer func() {
 		f.mu.Lock()

@@ -51,6 +51,8 @@ const (
 	maxRetries = 10
 )
 
+// withDefaults returns a copy of the options with defaults for unset fields, and the error of
+// validate. nil means the defaults.
 func (o *Options) withDefaults() (Options, error) {
 	var out Options
 	if o != nil {
@@ -74,6 +76,8 @@ func (o *Options) withDefaults() (Options, error) {
 	return out, out.validate()
 }
 
+// validate checks options whose defaults are set. It returns a *fault.ValidationError for the
+// first bad one.
 func (o Options) validate() error {
 	switch {
 	case o.ClientID == "":

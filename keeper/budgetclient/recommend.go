@@ -125,6 +125,9 @@ func (c *Client) RecommendFresh(ctx context.Context, org, app string) (budget.Re
 	return c.recommendLabel(ctx, c.choices.choiceFor(path), path, org, app, "?force_check=true")
 }
 
+// recommendLabel asks the keeper for a recommendation. Concurrent calls without a query share one
+// request. If the keeper does not answer and the policy permits it, it returns the last answer,
+// marked stale, and logs that. path is the app's; known is its cached answer.
 func (c *core) recommendLabel(ctx context.Context, known *choice, path, org, app, query string) (budget.Recommendation, error) {
 	ask := func(ctx context.Context) (budget.Recommendation, error) {
 		if rec, ok := known.freshAnswer(c.opts.Now()); ok && query == "" {

@@ -118,6 +118,9 @@ func (c *core) requestTokens(ctx context.Context, op, path string, body map[stri
 	return credentials.NewSecret(g.Access), nil
 }
 
+// storeTokens stores the tokens of a login or a renewal, under the session's lock, and clears the
+// last refusal. Their lives begin at asked, the instant of the request. A renewal without a new
+// refresh token keeps the old one.
 func (c *core) storeTokens(g granted, asked time.Time) {
 	s := &c.session
 	s.mu.Lock()

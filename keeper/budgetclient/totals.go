@@ -69,6 +69,8 @@ func (c *Client) History(ctx context.Context, org, app, from, to string) iter.Se
 	}
 }
 
+// requestDays requests the totals of the days from one to another, both included. It refuses an
+// answer for another app.
 func (c *core) requestDays(ctx context.Context, org, app, from, to string) ([]dayTotals, error) {
 	path, err := targetPath(org, app, false)
 	if err != nil {

@@ -96,6 +96,9 @@ func (c *Client) SubmitBatch(ctx context.Context, org, app string, usages []pric
 	return results, nil
 }
 
+// sendRecords sends records in one request and returns one result for each, in order. It also
+// passes the recommended label of each receipt to learnLabel. app is the app's path. After an
+// error the outcome of all records is unknown.
 func (c *core) sendRecords(ctx context.Context, app string, usages []prices.Usage) ([]budget.BatchResult, error) {
 	var answer batchReceipt
 	_, err := c.doCall(ctx, &call{
@@ -118,6 +121,8 @@ func (c *core) sendRecords(ctx context.Context, app string, usages []prices.Usag
 	return out, nil
 }
 
+// check returns an error unless the answer has one result for each record, in order, with its
+// request id.
 func (b batchReceipt) check(usages []prices.Usage) error {
 	if len(b.Results) != len(usages) {
 		return fmt.Errorf("it has %d results for %d records", len(b.Results), len(usages))

@@ -57,6 +57,8 @@ type administration struct {
 	store  *credentials.Store
 }
 
+// endpoints returns the routes of organisations, apps, adjustments, overrides and prices. All
+// need a provisioning key.
 func (a administration) endpoints() []endpoint {
 	put := route{
 		method: http.MethodPut, tag: "administration", needs: provider, also: http.StatusCreated, invalid: wire.InvalidConfig,
@@ -153,6 +155,9 @@ func (a administration) putOrg(ctx context.Context, x *exchange, in *orgInput) (
 	return out, nil
 }
 
+// putApp stores the app's configuration, in the name of the request's principal. It then issues
+// credentials if the app has none: 201 with a retrieval token. If that fails, the same PUT issues
+// them.
 func (a administration) putApp(ctx context.Context, x *exchange, in *appInput) (*appOutput, error) {
 	app := in.Body.Budget(in.App)
 	var err error
@@ -188,6 +193,7 @@ func (a administration) issueCredentials(ctx context.Context, x *exchange, org, 
 	return issued, nil
 }
 
+// putStatus returns 201 if the PUT created credentials, else 200.
 func putStatus(created bool) int {
 	if created {
 		return http.StatusCreated
@@ -195,6 +201,8 @@ func putStatus(created bool) int {
 	return http.StatusOK
 }
 
+// applyAdjustment applies a manual credit or charge. The response to a repetition has the applied
+// adjustment and the header Idempotent-Replay.
 func (a administration) applyAdjustment(ctx context.Context, x *exchange, in *adjustmentInput) (*adjustmentOutput, error) {
 	applied, err := a.keeper.As(x.principal).Setup().Adjust(ctx, in.Org, in.App, in.Body.Budget())
 	if err != nil {
@@ -207,6 +215,8 @@ func (a administration) applyAdjustment(ctx context.Context, x *exchange, in *ad
 	return out, nil
 }
 
+// listPrices returns the stored prices, ordered by model, and the built-in ones. It scans the
+// control table.
 func (a administration) listPrices(ctx context.Context, _ *exchange, _ *struct{}) (*pricesOutput, error) {
 	out := wire.Prices{Stored: []wire.StoredModel{}, Catalog: wire.NewPriceRows(prices.Catalog())}
 	for m, err := range a.keeper.Prices().Models(ctx) {

@@ -33,6 +33,8 @@ type (
 // aggregates is the routes for spend.
 type aggregates struct{ keeper *budget.Keeper }
 
+// endpoints returns the routes of the totals and the history of an organisation and of an app.
+// All need a token.
 func (a aggregates) endpoints() []endpoint {
 	of := func(id, path, summary string) route {
 		return route{
@@ -84,6 +86,8 @@ func (a aggregates) dayTotals(ctx context.Context, org, app, day string) (*total
 
 const maxDays = 366 // in one response, after the first
 
+// dayHistory returns the totals of each day of a range, oldest first, of the whole organisation
+// if app is empty. It refuses a range of more than 366 days.
 func (a aggregates) dayHistory(ctx context.Context, org, app string, days wire.DayRange) (*historyOutput, error) {
 	from, to := wire.Day(days.From), wire.Day(days.To)
 	if tooLong(from, to) {

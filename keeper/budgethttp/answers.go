@@ -99,6 +99,8 @@ func wentWrong(status int) *wire.Error {
 	return wire.NewError(status, wire.InternalError, "something went wrong; the log has it under this request_id")
 }
 
+// quotaExceeded returns the 429 response if no label has room: the labels, the overage, and the
+// instant to retry at. It sets Retry-After if err has a wait.
 func quotaExceeded(err error, exceeded *prices.QuotaExceededError) *wire.Error {
 	out := wire.NewError(http.StatusTooManyRequests, wire.QuotaExceeded, "no label has room left")
 	out.Details.Labels = exceeded.Labels

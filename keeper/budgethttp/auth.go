@@ -22,6 +22,8 @@ type (
 // logins is the routes for tokens. It has none if Options.Authenticate is set.
 type logins struct{ service *login.Service }
 
+// endpoints returns the routes that issue, renew and revoke tokens. It returns nil if the caller
+// of New authenticates requests itself.
 func (l logins) endpoints() []endpoint {
 	if l.service == nil {
 		return nil
@@ -51,6 +53,7 @@ func (l logins) endpoints() []endpoint {
 	}
 }
 
+// grantResponse returns the response with the tokens of g, in plain text, or err unchanged.
 func grantResponse(g login.Grant, err error) (*grantOutput, error) {
 	if err != nil {
 		return nil, err

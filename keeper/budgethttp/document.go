@@ -56,6 +56,7 @@ func (d *document) newOperation(r route, path string, hidden bool) huma.Operatio
 	return op
 }
 
+// errorResponse returns the documented response of an error, with the common schema.
 func (d *document) errorResponse(description string) *huma.Response {
 	return &huma.Response{
 		Description: description,
@@ -80,6 +81,8 @@ func (d *document) addExamples(r route) {
 	}
 }
 
+// operationOf returns the operation of a path for POST, PUT or DELETE, and that of GET for any
+// other method. It is nil if the path has none.
 func operationOf(item *huma.PathItem, method string) *huma.Operation {
 	switch method {
 	case http.MethodPost:

@@ -94,7 +94,9 @@ func (g *gate) refusalResponse(err error, x *exchange, n need) *wire.Error {
 	return g.answers.internalError(err, x)
 }
 
-// middleware returns the gate of one route as middleware.
+// middleware returns the checks in front of a route's handler. They check the credential and the
+// query, then read the body up to the route's size and bodyTimeout. A refused request gets its
+// response here and never reaches next.
 func (g *gate) middleware(r route) func(huma.Context, func(huma.Context)) {
 	limit := r.limit
 	if limit == 0 {

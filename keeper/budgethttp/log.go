@@ -5,6 +5,7 @@ import (
 	"net/http"
 )
 
+// levelOf returns the log level of a response: Error for a status of 500 or above, else Info.
 func levelOf(status int) slog.Level {
 	if status >= http.StatusInternalServerError {
 		return slog.LevelError

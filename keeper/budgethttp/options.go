@@ -100,6 +100,8 @@ type Served struct {
 	Client string
 }
 
+// withDefaults returns a copy of the options with defaults for unset fields. nil means the
+// defaults.
 func (o *Options) withDefaults() Options {
 	var out Options
 	if o != nil {

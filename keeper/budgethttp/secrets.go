@@ -45,6 +45,8 @@ type secrets struct {
 	login *login.Service // nil with Options.Authenticate
 }
 
+// endpoints returns the routes that rotate a secret, with a provisioning key, and that fetch a
+// new secret once, with its retrieval token.
 func (c secrets) endpoints() []endpoint {
 	rotate := route{
 		method: http.MethodPost, tag: "credentials", needs: provider, request: exampleRotate,
@@ -88,6 +90,8 @@ func (c secrets) endpoints() []endpoint {
 	}
 }
 
+// rotateSecret replaces a client's secret and returns the retrieval token of the new one. The old
+// secret works for GraceHours more. An empty app means the organisation.
 func (c secrets) rotateSecret(ctx context.Context, x *exchange, org, app string, in wire.Rotate) (*rotateOutput, error) {
 	r, err := c.store.As(x.principal).Rotate(ctx, org, app, in.GraceHours)
 	if err != nil {
@@ -96,6 +100,9 @@ func (c secrets) rotateSecret(ctx context.Context, x *exchange, org, app string,
 	return &rotateOutput{wire.NewRotation(r)}, nil
 }
 
+// retrieveSecret returns the client's secret for its retrieval token, once, and consumes the
+// token. An empty app means the organisation. Without a provisioning key a failure counts as a
+// failed login of the request's address.
 func (c secrets) retrieveSecret(ctx context.Context, x *exchange, org, app, token string) (*secretOutput, error) {
 	retrieve := c.store.Retrieve
 	if x.principal == "" && c.login != nil { // with the retrieval token alone

@@ -30,6 +30,7 @@ type selections struct {
 	known  *recommended
 }
 
+// endpoints returns the routes that recommend a model and estimate a cost. Both need a token.
 func (s selections) endpoints() []endpoint {
 	return []endpoint{
 		newEndpoint(route{
@@ -46,6 +47,7 @@ func (s selections) endpoints() []endpoint {
 	}
 }
 
+// selectModel recommends a label for the app. With Fresh it reads the spend from the store first.
 func (s selections) selectModel(ctx context.Context, _ *exchange, in *selectionInput) (*selectionOutput, error) {
 	recommend := s.keeper.Recommend
 	if in.Fresh {
@@ -58,6 +60,8 @@ func (s selections) selectModel(ctx context.Context, _ *exchange, in *selectionI
 	return s.known.responseFor(in.Org, in.App, r), nil
 }
 
+// estimateCost returns the cost in µ$, rounded up, of a call with the given tokens, at the
+// label's price now.
 func (s selections) estimateCost(ctx context.Context, _ *exchange, in *estimateInput) (*estimateOutput, error) {
 	micros, err := s.keeper.Estimate(ctx, in.Org, in.App, in.Label, in.Input, in.Most)
 	if err != nil {

@@ -101,6 +101,8 @@ func invalidField(field, reason string) error {
 	return &fault.ValidationError{Package: "budgethttp", Field: field, Code: fault.InvalidRequest, Reason: reason}
 }
 
+// validate checks the keeper, the store and the options. It returns an error for the first bad
+// one.
 func (s *Server) validate() error {
 	p := s.opts.Prefix
 	switch {

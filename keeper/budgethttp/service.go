@@ -17,6 +17,8 @@ type healthOutput struct {
 // service is the health route.
 type service struct{ keeper *budget.Keeper }
 
+// endpoints returns the health route, which needs no credential: 503 unless the keeper is ready,
+// and "degraded" while a table does not answer.
 func (s service) endpoints() []endpoint {
 	return []endpoint{
 		newEndpoint(route{

@@ -44,6 +44,7 @@ func newRecords(k *budget.Keeper, d *document) *records {
 	return &records{k, d.gate.answers, schemas.Schema(reflect.TypeFor[wire.Usage](), true, "Usage"), schemas}
 }
 
+// endpoints returns the routes that count one record or a batch. Both need a token.
 func (r *records) endpoints() []endpoint {
 	return []endpoint{
 		newEndpoint(route{
@@ -63,6 +64,8 @@ func (r *records) endpoints() []endpoint {
 	}
 }
 
+// submitUsage counts a record once and returns its receipt. The response to a repetition has the
+// header Idempotent-Replay.
 func (r *records) submitUsage(ctx context.Context, _ *exchange, in *usageInput) (*usageOutput, error) {
 	usage := in.Body.Budget()
 	receipt, err := r.keeper.Submit(ctx, in.Org, in.App, usage)
@@ -81,6 +84,8 @@ func usageResponse(r wire.Receipt) *usageOutput {
 	return out
 }
 
+// submitBatch counts the well-formed records of a batch together. It returns one result for each
+// record, in order; a malformed one fails alone. An error means that no record was counted.
 func (r *records) submitBatch(ctx context.Context, x *exchange, in *batchInput) (*batchOutput, error) {
 	records := in.Body.Records
 	if len(records) == 0 || len(records) > 100 {
@@ -110,6 +115,7 @@ func (r *records) submitBatch(ctx context.Context, x *exchange, in *batchInput) 
 	return &batchOutput{sumResults(results)}, nil
 }
 
+// batchResult converts the result of one record of a batch. index is its place in the request.
 func (r *records) batchResult(x *exchange, index int, u prices.Usage, one budget.BatchResult) wire.BatchResult {
 	if one.Err != nil {
 		return failedResult(index, r.answers.errorResponse(one.Err, x, wire.IdempotencyConflict))
@@ -122,6 +128,8 @@ func failedResult(index int, e *wire.Error) wire.BatchResult {
 	return wire.BatchResult{Index: index, Status: wire.StatusFailed, Error: &wire.BatchError{Code: e.Code, Message: e.Message, Details: e.Details}}
 }
 
+// sumResults returns the receipt of a batch, with counts of accepted, duplicate and failed
+// records. A duplicate also counts as accepted.
 func sumResults(results []wire.BatchResult) wire.BatchReceipt {
 	out := wire.BatchReceipt{Results: results}
 	for _, r := range results {

@@ -62,6 +62,8 @@ func ParseClientID(id string) (org, app string, ok bool) {
 	return org, app, ok && appPattern.MatchString(app)
 }
 
+// validOwner returns a *ValidationError unless org is a lower-case UUID and app is empty or a
+// valid app id.
 func validOwner(org, app string) error {
 	if !orgPattern.MatchString(org) {
 		return invalid("org_id", "%q is not a lower-case UUID of 36 characters", org)
@@ -159,6 +161,8 @@ func (a account) withoutSecrets(now time.Time, deleted bool) account {
 	return next
 }
 
+// encodeItem returns the account as an item. It leaves out empty texts and zero times, so a PUT
+// of the item removes them.
 func (a account) encodeItem() store.Item {
 	item := clientKey(a.id()).Attributes()
 	for name, text := range map[string]string{attrOrg: a.org, attrApp: a.app, attrHash: a.hash, attrPrevious: a.previous, attrHandout: a.handout} {
@@ -226,6 +230,8 @@ type Status struct {
 	RevokedAt time.Time
 }
 
+// publicStatus returns the state of the credentials without hashes. GraceUntil is zero unless an
+// old secret still works at now.
 func (a account) publicStatus(now time.Time) Status {
 	s := Status{Identity: a.identity(), Created: a.created, Issued: a.issued, RevokedAt: a.revoked}
 	if a.inGrace(now) {

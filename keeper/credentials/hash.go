@@ -48,6 +48,7 @@ func parseHash(hash string) (pepper string, sum []byte, ok bool) {
 // whether a stored hash exists.
 type attempt map[string][]byte
 
+// newAttempt hashes a received secret under each pepper, bound to its purpose and owner.
 func newAttempt(peppers []Pepper, purpose, owner string, secret Secret) attempt {
 	a := make(attempt, len(peppers))
 	for _, p := range peppers {

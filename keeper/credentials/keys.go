@@ -201,6 +201,7 @@ func (k *KeySet) Rotated(random io.Reader, now time.Time, longest time.Duration)
 	return doc.asKeySet()
 }
 
+// entriesOf converts each key with entry to its form in the key document.
 func entriesOf[K any](keys []K, entry func(K) keyEntry) []keyEntry {
 	entries := make([]keyEntry, len(keys))
 	for i, k := range keys {
@@ -217,6 +218,7 @@ func (p Pepper) asEntry() keyEntry {
 	return keyEntry{ID: p.ID, Created: p.Created, Key: base64.StdEncoding.EncodeToString([]byte(p.key.Reveal()))}
 }
 
+// asKeySet returns the keys of the document, after the same checks as ParseKeySet.
 func (d keyDocument) asKeySet() (*KeySet, error) {
 	text, err := json.Marshal(d)
 	if err != nil {

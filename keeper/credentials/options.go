@@ -62,6 +62,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// withDefaults returns the options with defaults for unset fields.
 func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -80,6 +81,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// validate checks options whose defaults are set. It returns a *ValidationError for the first bad
+// one.
 func (o Options) validate() error {
 	if problem.IsNil(o.Keys) || o.Keys.Keys().isEmpty() {
 		return invalid("options.keys", "is nil or has none; pass a KeySource, such as WatchKeys or KeysFromEnvironment give")

@@ -65,6 +65,8 @@ type revocations struct {
 	known *cache.Loading[TokenRef, *verdict]
 }
 
+// newRevocations makes an empty cache of the states of tokens. An entry is read again after
+// CacheTTL; a caller waits for that read.
 func newRevocations(c *core) *revocations {
 	known, _ := cache.NewLoading[TokenRef](c.opts.CacheSize, cache.Options[*verdict]{ // fails only for a size below 1
 		Now: c.now, TTL: CacheTTL, Ahead: CacheTTL / 5, Wait: true,
@@ -132,6 +134,7 @@ func (s *Store) Revoked(ctx context.Context, token TokenRef) (bool, error) {
 	return v.revoked || token.Version < v.since, nil
 }
 
+// validID returns a *ValidationError for field unless id has 1 to maxID bytes.
 func validID(field, id string) error {
 	if id == "" || len(id) > maxID {
 		return invalid(field, "has %d bytes; give a token's id, of 1 to %d", len(id), maxID)
@@ -156,6 +159,9 @@ func (s *Store) RevokeSession(ctx context.Context, id string, until time.Time) e
 	return s.revokeToken(ctx, "RevokeSession", id, sessionMarkKey(id), until, func(r TokenRef) bool { return r.Session == id })
 }
 
+// revokeToken stores the mark of a revoked token or session under key, and drops cached tokens
+// that match reports. It writes nothing if until, the expiry of the token, has passed by more
+// than the clocks' skew.
 func (s *Store) revokeToken(ctx context.Context, operation, id string, key store.Key, until time.Time, match func(TokenRef) bool) error {
 	ctx, cancel, err := s.beginCall(ctx)
 	if err != nil {

@@ -41,6 +41,9 @@ func (s *Store) Delete(ctx context.Context, org, app string) error {
 	return nil
 }
 
+// endCredentials removes a client's secrets and revokes its tokens, with an event, and drops its
+// cached tokens. deleted marks the client as deleted, not only revoked. It repeats at most
+// changeTries times if others change the client. Ended credentials are left as they are.
 func (s *Store) endCredentials(ctx context.Context, operation, org, app string, deleted bool) error {
 	ctx, cancel, err := s.beginChange(ctx)
 	if err != nil {

@@ -58,6 +58,8 @@ type storedKey struct {
 	hash string
 }
 
+// encodeItem returns the key's item, with the hash of its secret. It leaves out an empty author
+// or organisation.
 func (k storedKey) encodeItem() store.Item {
 	item := ringKey(k.Name).Attributes()
 	item[attrKey], item[attrCreated] = store.String(k.hash), store.Int(k.Created.Unix())
@@ -139,6 +141,9 @@ func (s *Store) CreateOrgKey(ctx context.Context, org, name string) (NewKey, err
 	return s.createKey(ctx, ProvisioningKey{Name: name, Org: org})
 }
 
+// createKey generates a provisioning key, stores its hash with an event, and drops the cached
+// keys. The result has the only copy of the secret. It returns a conflict if the name is taken,
+// and a *ValidationError if maxRing keys exist.
 func (s *Store) createKey(ctx context.Context, wanted ProvisioningKey) (NewKey, error) {
 	ctx, cancel, err := s.beginChange(ctx)
 	if err != nil {

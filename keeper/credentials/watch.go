@@ -133,6 +133,7 @@ func (w *WatchedKeys) Close() {
 	<-w.done
 }
 
+// watchLoop reloads the key document every Interval until ctx ends. It closes w.done on return.
 func (w *WatchedKeys) watchLoop(ctx context.Context) {
 	defer close(w.done)
 	ticker := time.NewTicker(w.opts.Interval)

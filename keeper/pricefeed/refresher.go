@@ -47,6 +47,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// withDefaults returns the options with defaults for unset fields. A negative jitter becomes 0.
 func (o Options) withDefaults() Options {
 	if o.Random == nil {
 		o.Random = rand.Float64
@@ -61,6 +62,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// validate checks options whose defaults are set. It returns an error for the first bad one.
 func (o Options) validate() error {
 	switch {
 	case o.Every < time.Minute:
@@ -165,6 +167,8 @@ func (r *Refresher) loadList(ctx context.Context) (err error) {
 	return nil
 }
 
+// reportRefresh logs the error, the accepted and the held prices of a refresh, and calls
+// Options.OnReport.
 func (r *Refresher) reportRefresh(ctx context.Context, report budget.PriceReport, err error) {
 	log := r.opts.Logger
 	if err != nil {

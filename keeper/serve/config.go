@@ -187,6 +187,8 @@ func (c Config) Check() error {
 	)
 }
 
+// checkAddresses returns an error unless both addresses to listen on are host:port. The metrics'
+// address may be off.
 func (c Config) checkAddresses() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return fmt.Errorf("listen %q is no address: write it like 127.0.0.1:8080", c.Listen)
@@ -222,6 +224,7 @@ func isLoopback(address string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
+// checkProxies returns an error unless the trusted networks and the header of proxies are valid.
 func (c Config) checkProxies() error {
 	if _, err := newProxies(c.BehindProxy, c.ForwardedHeader); err != nil {
 		return err
@@ -229,6 +232,7 @@ func (c Config) checkProxies() error {
 	return nil
 }
 
+// checkOrigins returns an error unless every CORS origin has the form that browsers send.
 func (c Config) checkOrigins() error {
 	for _, origin := range c.CORSOrigins {
 		if !isOrigin(origin) {
@@ -238,6 +242,8 @@ func (c Config) checkOrigins() error {
 	return nil
 }
 
+// checkTimes returns an error for the first duration outside its range, and for refresh tokens
+// with a shorter life than access tokens.
 func (c Config) checkTimes() error {
 	for _, d := range []struct {
 		name        string
@@ -282,6 +288,8 @@ func (c Config) checkSpool() error {
 	return nil
 }
 
+// checkRates returns an error for a default price with a negative rate or without a proper model
+// id.
 func (c Config) checkRates() error {
 	for _, model := range slices.Sorted(maps.Keys(c.Prices.Default)) {
 		r := c.Prices.Default[model]

@@ -19,6 +19,8 @@ type histogram struct {
 	sum    float64
 }
 
+// observeDuration adds a duration to its bucket and to the sum. The caller holds the lock of the
+// metrics.
 func (h *histogram) observeDuration(d time.Duration) {
 	seconds := d.Seconds()
 	i, _ := slices.BinarySearch(bounds[:], seconds)

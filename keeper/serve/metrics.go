@@ -100,6 +100,7 @@ func (m *metrics) onEvent(e budget.Event) {
 	m.events[eventKey{e.Kind, e.Percent}]++
 }
 
+// resultLabel returns the value of a metric's label: failed for an error, else ok.
 func resultLabel(err error) string {
 	if err != nil {
 		return "failed"
@@ -107,6 +108,7 @@ func resultLabel(err error) string {
 	return "ok"
 }
 
+// onSweep counts a sweep by its result. After a successful one it records the time.
 func (m *metrics) onSweep(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,6 +124,8 @@ func (m *metrics) setLeading(leading bool) {
 	m.leading = leading
 }
 
+// onRefresh counts a refresh of prices by its result, and its accepted prices. After a successful
+// one it records the time and the number of held prices.
 func (m *metrics) onRefresh(report budget.PriceReport, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -238,6 +242,7 @@ func (m *metrics) writeAge(w io.Writer, name, help string, since time.Time) {
 	}
 }
 
+// boolValue returns the value of a metric: 1 for true, 0 for false.
 func boolValue(yes bool) float64 {
 	if yes {
 		return 1

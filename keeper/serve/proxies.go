@@ -23,6 +23,8 @@ type proxies struct {
 	header   string
 }
 
+// newProxies parses the networks of trusted proxies: prefixes or single addresses. It returns an
+// error for an unknown header, a malformed network, and a network that contains every address.
 func newProxies(networks []string, header string) (*proxies, error) {
 	p := &proxies{header: http.CanonicalHeaderKey(header)}
 	if p.header != forwardedFor && p.header != forwarded {

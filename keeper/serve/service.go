@@ -103,6 +103,8 @@ func (s *Service) keeperOptions() *budget.Options {
 	}
 }
 
+// buildParts makes the keeper, the store of credentials, the limiter of failed logins and both
+// HTTP servers. It opens no listener. After an error, Close releases the parts made so far.
 func (s *Service) buildParts() (err error) {
 	p, c := s.parts, s.config
 	s.keeper, err = budget.New(p.Client, p.Tables, s.keeperOptions())
@@ -140,6 +142,8 @@ func (s *Service) buildParts() (err error) {
 	return nil
 }
 
+// newServer returns an HTTP server for h with this package's time and size limits. It logs
+// connection errors at debug level.
 func (s *Service) newServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
@@ -160,6 +164,8 @@ func (s *Service) onRefused(u budget.SpooledUsage, err error) {
 		"org_id", u.Org, "app_id", u.App, "request_id", u.Usage.RequestID, "error", err)
 }
 
+// openListeners loads the TLS certificate, if configured, and opens the listeners of the API and
+// of the metrics. Close closes them after an error.
 func (s *Service) openListeners(ctx context.Context) (err error) {
 	if s.config.TLS.Cert != "" {
 		if s.api.TLSConfig, err = s.config.TLS.tlsConfig(); err != nil {
@@ -175,6 +181,7 @@ func (s *Service) openListeners(ctx context.Context) (err error) {
 	return err
 }
 
+// listenOn opens a TCP listener. flag is the command's flag for the address; the error names it.
 func listenOn(ctx context.Context, address, flag string) (net.Listener, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", address)
@@ -262,6 +269,8 @@ func (s *Service) Serve(ctx context.Context) error {
 	return err
 }
 
+// serveAPI serves the API, with TLS if it is configured, until the server is closed. It always
+// returns an error.
 func (s *Service) serveAPI() error {
 	if s.api.TLSConfig != nil {
 		return s.api.ServeTLS(s.apiListener, "", "")

@@ -27,6 +27,7 @@ func In(zone string) Calendar {
 	return Calendar{z}
 }
 
+// location returns the calendar's time zone. It is UTC for the zero Calendar.
 func (c Calendar) location() *time.Location {
 	if c.zone == nil {
 		return time.UTC

@@ -42,6 +42,8 @@ func (a Account) Adjustment(adj Adjustment, late bool) *Operation {
 	return o
 }
 
+// baseOperation returns an operation on the account's counter, without a record or an adjustment.
+// late means that the day may be closed: the write then reopens its total.
 func (a Account) baseOperation(late bool) *Operation {
 	o := newOperation()
 	o.day, o.expires = a.Day, expirySeconds(a.Day, a.Keep)

@@ -25,6 +25,7 @@ func (a *Adjustment) itemKey(org string) store.Key {
 	return store.Key{PK: AuditPartition(org), SK: AuditKey(a.App) + a.ID}
 }
 
+// encodeItem returns the audit item of the adjustment under key, without a time to live.
 func (a *Adjustment) encodeItem(key store.Key) store.Item {
 	item := key.Attributes()
 	for name, v := range map[string]string{

@@ -50,6 +50,8 @@ func (c *Closings) Add(found ...Closing) {
 	}
 }
 
+// newestClosings sorts found in place, the newest day first, and returns its first MaxClosings
+// elements. The result shares found's memory.
 func newestClosings(found []Closing) []Closing {
 	slices.SortFunc(found, func(a, b Closing) int {
 		return cmp.Or(cmp.Compare(b.day, a.day), cmp.Compare(a.scope, b.scope), cmp.Compare(a.label, b.label))

@@ -11,6 +11,7 @@ var TokenClasses = [...]string{"input", "cache_read", "cache_write_5m", "cache_w
 // Tokens is numbers of tokens by class.
 type Tokens [len(TokenClasses)]int64
 
+// add returns the sum of both, class by class. It leaves t unchanged.
 func (t Tokens) add(o Tokens) Tokens {
 	for i := range t {
 		t[i] += o[i]

@@ -12,6 +12,8 @@ func DedupKey(org, app, request string) store.Key {
 	return store.Key{PK: "DEDUP#" + org + "#" + app + "#" + request, SK: RootSK}
 }
 
+// encodeItem returns the record's dedup item. writer is the id of the operation that counts it;
+// shard is the shard of its counter.
 func (r *Record) encodeItem(writer string, shard int) store.Item {
 	item := r.Key.Attributes()
 	for name, v := range map[string]string{
@@ -26,6 +28,8 @@ func (r *Record) encodeItem(writer string, shard int) store.Item {
 	return item
 }
 
+// putAbsent returns a write that puts an item if none is stored under its key. A refusal returns
+// the stored item.
 func putAbsent(table string, item store.Item) types.TransactWriteItem {
 	return types.TransactWriteItem{Put: &types.Put{
 		TableName: &table, Item: item, ConditionExpression: aws.String(store.IfAbsent),

@@ -18,6 +18,8 @@ func (l *lanes) settleRefused(t *transaction, refused []refusal) (again []*Opera
 	return again
 }
 
+// settleLanded sets the verdicts of a landed transaction. It records every operation on its
+// board, then wakes the callers.
 func (l *lanes) settleLanded(t *transaction) {
 	t.setStored()
 	for _, o := range t.ops {
@@ -28,6 +30,7 @@ func (l *lanes) settleLanded(t *transaction) {
 	}
 }
 
+// failAll finishes operations with err and wakes their callers.
 func (l *lanes) failAll(ops []*Operation, err error) {
 	for _, o := range ops {
 		o.Verdict.err = err

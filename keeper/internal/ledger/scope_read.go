@@ -82,6 +82,8 @@ func (l *Ledger) ShardsOf(ctx context.Context, scope string, labels []string, da
 	return all, err
 }
 
+// addShard adds the counter of one shard to rows: first by counter, then by the shard's key. It
+// ignores a key without a shard. pk is the partition of the counter's first shard.
 func addShard(rows map[store.Key]map[store.Key]Counter, pk string, key store.Key, row Counter) {
 	end := strings.LastIndex(key.SK, "#SH#")
 	if end < 0 {

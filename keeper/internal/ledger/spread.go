@@ -32,6 +32,8 @@ type spread struct {
 	marked    bool // a transaction with the day's mark has landed
 }
 
+// newSpread returns a spread with one distinct shard for each home. Only the first shard is
+// announced.
 func newSpread() *spread {
 	s := &spread{announced: map[int]bool{0: true}}
 	for i := range s.shards {

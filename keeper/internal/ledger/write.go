@@ -33,6 +33,8 @@ func (t *transaction) sendOnce(ctx context.Context, s *store.Store, token string
 	return err
 }
 
+// encodeWrite returns one write of the transaction as a request to the usage table. nowSec is the
+// time that a changed counter is stamped with, in unix seconds.
 func (t *transaction) encodeWrite(table string, it write, nowSec int64) types.TransactWriteItem {
 	switch it.kind {
 	case putDedup:

@@ -72,6 +72,8 @@ func (d *Decoder) String(item Item, name string) string {
 	return ""
 }
 
+// number returns the text of a number attribute, or "0" if the item has none. For an attribute of
+// another type it records an error.
 func (d *Decoder) number(item Item, name string) string {
 	switch v := item[name].(type) {
 	case nil:

@@ -174,6 +174,8 @@ func (s *Service) issueAccess(identity credentials.Identity, session string) (Gr
 	return Grant{Access: text, ExpiresIn: s.opts.AccessTTL, Claims: claims}, err
 }
 
+// newClaims returns the claims of a new token with a random id, valid from now for ttl. session
+// is the id that all tokens of one login share.
 func (s *Service) newClaims(identity credentials.Identity, session string, kind tokens.Kind, ttl time.Duration) (tokens.Claims, error) {
 	id, err := newID(s.opts.Random)
 	now := s.opts.Store.Now().UTC().Truncate(time.Second)

@@ -150,6 +150,7 @@ func typeOf(s *schema) string {
 	return name
 }
 
+// indentJSON returns JSON with indentation, or the text unchanged if it is not JSON.
 func indentJSON(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Indent(&b, raw, "", "  ") != nil {
@@ -158,6 +159,8 @@ func indentJSON(raw json.RawMessage) string {
 	return b.String()
 }
 
+// credentialText describes the credential that an operation needs, by the first of its security
+// requirements.
 func credentialText(security []map[string][]string) string {
 	switch {
 	case len(security) == 0:

@@ -107,6 +107,8 @@ func typeError(err error) error {
 // Check refuses a document that Unmarshal would refuse into any type.
 func Check(data []byte) error { return checkDocument(data, "") }
 
+// checkDocument refuses, with an *Error, a document that is not one unambiguous JSON value. The
+// elements of the array field named apart may have null and duplicate names.
 func checkDocument(data []byte, apart string) error {
 	switch {
 	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
@@ -143,6 +145,8 @@ func (c *checker) isApart(at *place) bool {
 	return false
 }
 
+// checkValue reads the next value with everything in it and checks it. at is its path, depth the
+// number of objects and arrays around it.
 func (c *checker) checkValue(at *place, depth int) error {
 	token, err := c.nextToken()
 	if err != nil {
@@ -162,6 +166,8 @@ func (c *checker) checkValue(at *place, depth int) error {
 	return nil
 }
 
+// nextToken reads the next token. It returns an *Error with the byte offset if the text is not
+// JSON.
 func (c *checker) nextToken() (json.Token, error) {
 	token, err := c.Token()
 	if err != nil {
@@ -170,6 +176,8 @@ func (c *checker) nextToken() (json.Token, error) {
 	return token, nil
 }
 
+// checkObject checks the members of an object up to its closing brace, and refuses a duplicate
+// name. The opening brace is read; depth counts this object.
 func (c *checker) checkObject(at *place, depth int) error {
 	if depth > MaxDepth {
 		return refuseAt(nil, "is nested deeper than %d", MaxDepth)
@@ -196,6 +204,8 @@ func (c *checker) checkObject(at *place, depth int) error {
 	return err
 }
 
+// checkArray checks the elements of an array up to its closing bracket. The opening bracket is
+// read; depth counts this array.
 func (c *checker) checkArray(at *place, depth int) error {
 	if depth > MaxDepth {
 		return refuseAt(nil, "is nested deeper than %d", MaxDepth)
@@ -235,6 +245,8 @@ func checkNames(t reflect.Type, tree any, at *place) error {
 	return nil
 }
 
+// objectNames refuses a name that is not a field of the struct t, and checks the values below
+// each name. It accepts any name if t is a map, and everything if t is of another kind.
 func objectNames(t reflect.Type, tree map[string]any, at *place) error {
 	for name, element := range tree {
 		var of reflect.Type

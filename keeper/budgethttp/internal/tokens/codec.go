@@ -134,6 +134,8 @@ func (c *Codec) Stats() (hits, misses int64) {
 	return c.verified.hits.Load(), c.verified.misses.Load()
 }
 
+// parseToken verifies the signature of a token and decodes its claims. It returns ErrInvalid for
+// any fault. The rules of parser decide about the times.
 func (c *Codec) parseToken(parser *jwt.Parser, text credentials.Secret) (genuine, error) {
 	var b body
 	var g genuine
