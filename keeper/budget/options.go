@@ -175,7 +175,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate checks options whose defaults are set. It returns a *fault.ValidationError for the
+// validate checks options with their defaults set. It returns a *fault.ValidationError for the
 // first bad one.
 func (o Options) validate() error {
 	for _, check := range []func() error{o.validTimes, o.OnUnavailable.validate, o.validModels, o.validPrincipal} {

@@ -76,7 +76,7 @@ func (o *Options) withDefaults() (Options, error) {
 	return out, out.validate()
 }
 
-// validate checks options whose defaults are set. It returns a *fault.ValidationError for the
+// validate checks options with their defaults set. It returns a *fault.ValidationError for the
 // first bad one.
 func (o Options) validate() error {
 	switch {

@@ -81,7 +81,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate checks options whose defaults are set. It returns a *ValidationError for the first bad
+// validate checks options with their defaults set. It returns a *ValidationError for the first bad
 // one.
 func (o Options) validate() error {
 	if problem.IsNil(o.Keys) || o.Keys.Keys().isEmpty() {

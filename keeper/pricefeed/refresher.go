@@ -20,8 +20,8 @@ import (
 
 // Options configures a Refresher. Every field is optional.
 type Options struct {
-	// Providers are the providers, named as in LiteLLM's list, whose models to import. Defaults
-	// to those of the catalog, see prices.Load.
+	// Providers names the providers with models to import, as LiteLLM's list does. Defaults to
+	// those of the catalog, see prices.Load.
 	Providers []string
 	// Import configures the import, see budget.PriceImport. The zero value holds back doubtful
 	// prices.
@@ -29,7 +29,7 @@ type Options struct {
 	// Every is the time from the end of one refresh to the next, at least a minute.
 	// Defaults to a day.
 	Every time.Duration
-	// Jitter is the part of Every, 0 to 1, by which a wait is randomly shortened, so that
+	// Jitter is the largest part of Every, 0 to 1, to shorten a wait by at random, so that
 	// processes that start together do not load together. A negative value turns it off.
 	// Defaults to 0.1.
 	Jitter float64
@@ -62,7 +62,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate checks options whose defaults are set. It returns an error for the first bad one.
+// validate checks options with their defaults set. It returns an error for the first bad one.
 func (o Options) validate() error {
 	switch {
 	case o.Every < time.Minute:
