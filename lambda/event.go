@@ -27,6 +27,8 @@ const streamSource = "aws:dynamodb"
 // scheduledType is the type of events of EventBridge's rules and schedules.
 const scheduledType = "Scheduled Event"
 
+// readEvent decodes a payload: records of a DynamoDB stream, or a schedule, which has none. It
+// fails for any other event source.
 func readEvent(payload []byte) (event, error) {
 	var e event
 	if err := json.Unmarshal(payload, &e); err != nil {
@@ -55,6 +57,8 @@ type received struct {
 	err error
 }
 
+// receive converts a record of an event. An unreadable one gets err. Without an event id it gets a
+// hash of its text.
 func receive(raw json.RawMessage) received {
 	out := received{}
 	var names struct {

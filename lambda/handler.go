@@ -143,7 +143,8 @@ func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return json.Marshal(h.addRecords(ctx, e.Records))
 }
 
-// boundedContext returns ctx with the deadline at which work stops.
+// boundedContext returns ctx with an earlier deadline: by Margin, or by half of the rest if that is
+// less.
 func (h *Handler) boundedContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, some := ctx.Deadline()
 	if !some {
@@ -153,6 +154,7 @@ func (h *Handler) boundedContext(ctx context.Context) (context.Context, context.
 	return context.WithDeadline(ctx, deadline.Add(-min(h.opts.Margin, left/2)))
 }
 
+// close closes the due hours, reports the result and logs gaps. It fails without a closer.
 func (h *Handler) close(ctx context.Context) error {
 	if h.closer == nil {
 		return fmt.Errorf("lambda: a schedule called, and there is nothing to close: take the schedule away, or give a Closer")
@@ -185,7 +187,8 @@ func (b *batch) markFailed(at int) { b.first = min(b.first, at) }
 // placeOf returns the position of a record. A record without a sequence number stands for all of them.
 func (b *batch) placeOf(r aggregator.Record) int { return b.place[r.Sequence] }
 
-// addRecords adds records to usage.
+// addRecords passes the readable records of an event to process and reports the batch. The response
+// names the first record to send again.
 func (h *Handler) addRecords(ctx context.Context, raws []json.RawMessage) events.DynamoDBEventResponse {
 	b := &batch{place: make(map[string]int, len(raws)), first: len(raws)}
 	for i, raw := range raws {
@@ -203,8 +206,8 @@ func (h *Handler) addRecords(ctx context.Context, raws []json.RawMessage) events
 	return b.answer()
 }
 
-// readable returns the records before the first unreadable one that is tried again. Later records may be of
-// its item, and must not be counted before it.
+// readable returns the records to process: those before the first unreadable one that is tried
+// again. Later records may concern its item, and must not be counted before it.
 func (h *Handler) readable(b *batch) []aggregator.Record {
 	var records []aggregator.Record
 	for i, r := range b.received {
@@ -218,7 +221,8 @@ func (h *Handler) readable(b *batch) []aggregator.Record {
 	return records
 }
 
-// unreadable decides about a record that cannot be read.
+// unreadable counts and logs a failed read of the record at index at. The record is sent again
+// until its tries are used up, and skipped then.
 func (h *Handler) unreadable(b *batch, at int, err error) {
 	r := b.received[at]
 	switch h.tries.countFailure(r.id) {
@@ -233,7 +237,8 @@ func (h *Handler) unreadable(b *batch, at int, err error) {
 	}
 }
 
-// add gives records to process.
+// add passes records to process. It stores the counts in b.report and marks failed records, so that
+// Lambda sends them again.
 func (h *Handler) add(ctx context.Context, b *batch, records []aggregator.Record) {
 	result, err := h.process(ctx, records)
 	b.report.Counted, b.report.Repeated, b.report.Ignored = result.Counted, result.Repeated, result.Ignored
@@ -259,6 +264,7 @@ func (h *Handler) add(ctx context.Context, b *batch, records []aggregator.Record
 	h.logGaps(result.Gaps)
 }
 
+// logGaps warns of each gap up to mostGapsLogged, then of the number of others.
 func (h *Handler) logGaps(gaps []aggregator.Gap) {
 	for i, g := range gaps {
 		if i == mostGapsLogged {
@@ -270,7 +276,7 @@ func (h *Handler) logGaps(gaps []aggregator.Gap) {
 	}
 }
 
-// reportBatch reports the batch.
+// reportBatch completes b.report and passes it to Observe.
 func (h *Handler) reportBatch(b *batch) {
 	b.report.At, b.report.Records = h.opts.Now(), len(b.received)
 	b.report.Again = len(b.received) - b.first

@@ -25,7 +25,8 @@ func ArchiveMetrics(w io.Writer, table string) func(Report) {
 	return embedMetrics(w, table, archiveMetrics)
 }
 
-// embedMetrics writes a line of metrics for each report.
+// embedMetrics returns a function that writes a report's metrics to w as one line of JSON. It is
+// safe for concurrent use. A nil w discards them.
 func embedMetrics(w io.Writer, table string, metrics func(Report) []metric) func(Report) {
 	if w == nil {
 		w = io.Discard
@@ -50,6 +51,8 @@ type metric struct {
 
 func count(name string, n int) metric { return metric{name, "Count", float64(n)} }
 
+// usageMetrics returns the metrics of a report: of closed hours if it has no records, else of the
+// records.
 func usageMetrics(r Report) []metric {
 	if r.Records == 0 {
 		return []metric{count("HoursClosed", r.Closed), count("HoursFinal", r.Final), count("UsageGaps", r.Gaps)}
@@ -65,7 +68,8 @@ func archiveMetrics(r Report) []metric {
 	return []metric{count("ArchiveWritten", r.Counted), count("ArchiveSkipped", r.Skipped), count("ArchiveAgain", r.Again)}
 }
 
-// embedded returns a line of the format.
+// embedded returns metrics in CloudWatch's embedded metric format, with the table as their
+// dimension.
 func embedded(metrics []metric, table string, at time.Time) map[string]any {
 	line := map[string]any{"TableName": table}
 	var definitions []map[string]string

@@ -52,6 +52,7 @@ func attributes(from map[string]events.DynamoDBAttributeValue) (map[string]types
 	return out, nil
 }
 
+// attribute converts a value from Lambda's form to the SDK's. It fails for a value without a type.
 func attribute(v events.DynamoDBAttributeValue) (types.AttributeValue, error) {
 	if v.IsNull() && v.DataType() != events.DataTypeNull {
 		return nil, fmt.Errorf("has no value")
@@ -70,6 +71,7 @@ func attribute(v events.DynamoDBAttributeValue) (types.AttributeValue, error) {
 	}
 }
 
+// list converts the values of a list.
 func list(from []events.DynamoDBAttributeValue) (types.AttributeValue, error) {
 	values := make([]types.AttributeValue, len(from))
 	for i, v := range from {

@@ -23,7 +23,8 @@ const (
 	skipped                // it was given up before
 )
 
-// countFailure counts a failed read of a record.
+// countFailure counts a failed read of the record id and returns its verdict. It returns skip once,
+// at the last try, and skipped from then on. It forgets the oldest of mostKept records.
 func (t *tries) countFailure(id string) verdict {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,7 +16,8 @@ import (
 // externalLinks is the file that lists every link that leaves the site.
 const externalLinks = "external-links.txt"
 
-// readLinks lists the ids and the links of a page, read as a browser does.
+// readLinks parses an HTML page. ids counts the elements by id, and links lists href and src
+// attributes.
 func readLinks(text []byte) (ids map[string]int, links []string, err error) {
 	document, err := html.Parse(bytes.NewReader(text))
 	if err != nil {
@@ -73,7 +74,7 @@ func (s *site) checkLinks() error {
 	return errors.Join(problems...)
 }
 
-// reach fails if a link of page from has no target on the site.
+// reach checks that link u of the page from has a target on the site. ids are the ids of each page.
 func (s *site) reach(from string, u *url.URL, ids map[string]map[string]int) error {
 	if u.Scheme != "" || u.Host != "" || strings.HasPrefix(u.Path, "/") {
 		return errors.New("it is neither a place of the site nor a page of the web")

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 )
 
+// main makes the site of the repository in -root and writes it to -out. It exits with 1 after an
+// error.
 func main() {
 	root := flag.String("root", "..", "the `folder` of the repository")
 	out := flag.String("out", "", "the `folder` to write; what an earlier run left there is replaced")
@@ -27,7 +29,8 @@ func main() {
 		len(s.pages), externalLinks, filepath.Join(*out, "index.html"))
 }
 
-// write writes files into folder out. It replaces an earlier site only.
+// write replaces folder out by files, named by their paths. It fails if out contains anything but
+// an earlier site.
 func write(out string, files map[string][]byte) error {
 	if out == "" {
 		return errors.New("say where to write with -out; 'make site' does")

@@ -23,7 +23,8 @@ import (
 // markdown reads GitHub's dialect.
 var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 
-// render makes a page's title, body, headings and words of Markdown.
+// render converts Markdown to p.Body, and sets the title, headings and words of p. It fails for
+// broken links and for HTML.
 func (s *site) render(p *page, source []byte) error {
 	document := markdown.Parser().Parse(text.NewReader(source), parser.WithContext(parser.NewContext(parser.WithIDs(anchors{}))))
 	err := ast.Walk(document, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -86,7 +87,8 @@ func onlyComments(code string) error {
 	return fmt.Errorf("write Markdown in place of the HTML %q", strings.TrimSpace(code))
 }
 
-// redirect turns a link to a file of the repository into one to its page, if it has one.
+// redirect rewrites a relative link of page p: to the page of a file, or to the file on GitHub. It
+// fails for a missing file.
 func (s *site) redirect(p *page, destination *[]byte) error {
 	target, fragment, _ := bytes.Cut(*destination, []byte("#"))
 	if len(target) == 0 || bytes.Contains(*destination, []byte(":")) {
@@ -107,7 +109,8 @@ func (s *site) redirect(p *page, destination *[]byte) error {
 	return nil
 }
 
-// outline reads the title, headings and words of a body.
+// outline sets p.Title, p.Heads and the words below each heading from p.Body. It fails without a
+// title.
 func (p *page) outline() error {
 	document, err := html.Parse(strings.NewReader(string(p.Body)))
 	if err != nil {
@@ -133,6 +136,7 @@ func (p *page) outline() error {
 	return nil
 }
 
+// textOf returns the text below a node, with spaces for line breaks.
 func textOf(node *html.Node) string {
 	var b strings.Builder
 	for child := range node.Descendants() {
@@ -146,7 +150,7 @@ func textOf(node *html.Node) string {
 // anchors names headings as GitHub does, because readers on GitHub follow the same links.
 type anchors map[string]bool
 
-// Generate is called by the parser.
+// Generate implements parser.IDs. It returns GitHub's id for a heading, and numbers repeated ones.
 func (a anchors) Generate(value []byte, _ ast.NodeKind) []byte {
 	name := strings.Map(func(r rune) rune {
 		switch {

@@ -62,6 +62,7 @@ type site struct {
 	at         map[string]string // from a file or folder of the repository to its page
 }
 
+// makeSite returns the whole site in memory. It fails for a broken link.
 func makeSite(repository fs.FS) (*site, error) {
 	s := &site{repository: repository, files: map[string][]byte{}, at: map[string]string{"cmd/dynalimit": "commands/index.html"}}
 	for _, step := range []func() error{s.findDocuments, s.renderDocuments, s.addCommands, s.layOut, s.checkLinks} {
@@ -92,6 +93,7 @@ func (s *site) findDocuments() error {
 	return nil
 }
 
+// renderDocuments renders the Markdown files into their pages.
 func (s *site) renderDocuments() error {
 	for _, p := range s.pages {
 		text, err := fs.ReadFile(s.repository, p.Source)
@@ -162,7 +164,8 @@ var assets embed.FS
 
 var layout = template.Must(template.ParseFS(assets, "assets/page.html"))
 
-// layOut renders the pages into files, and adds the shared ones.
+// layOut renders the pages into s.files, and adds the style sheet, the scripts and the search
+// index.
 func (s *site) layOut() error {
 	for _, p := range s.pages {
 		var b bytes.Buffer

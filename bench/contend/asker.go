@@ -30,6 +30,8 @@ type ours struct {
 	waits bool
 }
 
+// ask acquires a token of the bucket, or waits for it if o.waits. It returns the denial's retry
+// time.
 func (o ours) ask(ctx context.Context, bucket string) (denied bool, rest time.Duration, err error) {
 	if o.waits {
 		_, err = o.Wait(ctx, bucket, subject.Resource, subject.One)
@@ -58,6 +60,7 @@ func newRedisRate(t task) (asker, error) {
 	return &redisRate{client, redis_rate.NewLimiter(client), limit}, nil
 }
 
+// ask requests a token of the bucket. It returns the denial's retry time.
 func (r *redisRate) ask(ctx context.Context, bucket string) (denied bool, rest time.Duration, err error) {
 	got, err := r.limiter.Allow(ctx, bucket, r.limit)
 	if err != nil {
@@ -89,6 +92,7 @@ type viaRueidis struct {
 	args   []string
 }
 
+// newRueidis returns an asker that runs the script takeOne on the Redis at the task's endpoint.
 func newRueidis(t task) (asker, error) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{t.Endpoint}, DisableCache: true, ForceSingleClient: true})
 	if err != nil {
@@ -97,6 +101,7 @@ func newRueidis(t task) (asker, error) {
 	return &viaRueidis{client, rueidis.NewLuaScript(takeOne), []string{fmt.Sprint(t.Settings.Burst), fmt.Sprint(t.Settings.Rate)}}, nil
 }
 
+// ask requests a token of the bucket by the script. It returns the denial's retry time.
 func (r *viaRueidis) ask(ctx context.Context, bucket string) (denied bool, rest time.Duration, err error) {
 	got, err := r.script.Exec(ctx, r.client, []string{bucket}, r.args).AsIntSlice()
 	if err == nil && len(got) != 2 {

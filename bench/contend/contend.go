@@ -47,7 +47,8 @@ type outcome struct {
 	values program.Values
 }
 
-// contend runs one contest.
+// contend runs the limiter in several processes on one ddbmem and returns the sums and ratios of
+// their calls. It compares them with the buckets' counters.
 func contend(ctx context.Context, s settings) (_ *outcome, err error) {
 	db := ddbmem.New()
 	defer db.Close()
@@ -119,7 +120,7 @@ func outcomeOf(s settings, sum tally) *outcome {
 	}}
 }
 
-// contendOnRedis runs a contest of another limiter on the Redis at an address.
+// contendOnRedis runs the same load with another limiter on the Redis at address.
 func contendOnRedis(ctx context.Context, s settings, address string) (*outcome, error) {
 	all, err := startWorkers(ctx, s, address)
 	defer all.dismiss()

@@ -34,6 +34,7 @@ type tally struct {
 	Callers int64 `json:"callers"`
 }
 
+// plus returns the sum of two tallies, with merged latencies and the first error of either.
 func (t tally) plus(o tally) tally {
 	took := latency.Import(t.Latency)
 	took.Add(latency.Import(o.Latency))
@@ -53,7 +54,8 @@ type load struct {
 	sum tally
 }
 
-// newLoad reads the configuration and the bucket first, so that all limiters start in the same state.
+// newLoad opens a limiter and checks every bucket once, so that each process starts with a warm
+// cache.
 func newLoad(ctx context.Context, client dynalimit.DynamoDB, t task) (*load, error) {
 	l := &load{task: t}
 	limiter, _, err := subject.Open(client, &dynalimit.Options{Observer: observe.Observer{WriteEnd: l.writeEnd}, Prefetch: t.Settings.Prefetch})
@@ -69,7 +71,7 @@ func newLoad(ctx context.Context, client dynalimit.DynamoDB, t task) (*load, err
 	return l, nil
 }
 
-// writeEnd counts a write.
+// writeEnd counts a landed write and its callers. It ignores other outcomes.
 func (l *load) writeEnd(_ context.Context, e observe.WriteEnd) {
 	if e.Outcome == "landed" {
 		l.landed.Add(1)
@@ -125,7 +127,8 @@ func (l *load) goroutine(ctx, until context.Context, number int) {
 	l.sum = l.sum.plus(sum)
 }
 
-// call makes one call. It returns the time to rest after a denial.
+// call makes one call for the entity id and counts it in sum. It calls granted for a grant. It
+// returns the time to rest: after a denial the retry time, after a failure 10 ms.
 func (l *load) call(ctx, until context.Context, id string, sum *tally, granted func()) time.Duration {
 	if l.Settings.Call == "wait" {
 		ctx = until

@@ -42,7 +42,8 @@ func work(ctx context.Context, orders *json.Decoder, answers *json.Encoder) erro
 
 type workers []*program.Child
 
-// startWorkers starts the processes and waits until all are ready.
+// startWorkers starts the processes and waits until all are ready. The caller must dismiss all,
+// also after an error.
 func startWorkers(ctx context.Context, s settings, endpoint string) (all workers, err error) {
 	for p := range s.Processes {
 		c, err := program.Again(ctx, task{s, endpoint, p * s.Goroutines})
@@ -60,7 +61,7 @@ func startWorkers(ctx context.Context, s settings, endpoint string) (all workers
 	return all, nil
 }
 
-// run starts the contest and adds up the tallies.
+// run starts all workers at once, waits for their ends, and returns the sum of their tallies.
 func (all workers) run() (sum tally, err error) {
 	for _, c := range all {
 		if err := c.Tell("go"); err != nil {

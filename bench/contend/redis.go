@@ -53,7 +53,7 @@ func freePort(ctx context.Context) (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
-// awaitServer waits until a server listens.
+// awaitServer dials until a server accepts connections at address, for up to 5 s.
 func awaitServer(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -69,8 +69,8 @@ func awaitServer(ctx context.Context, address string) error {
 	}
 }
 
-// delay listens on a loopback port and forwards connections to the server: requests after a latency, answers
-// at once.
+// delay forwards connections from a loopback port to server. It holds each request back for
+// latency, but no answer. end closes the port and all connections.
 func delay(ctx context.Context, server string, latency time.Duration) (address string, end func() error, err error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")

@@ -24,6 +24,7 @@ type used struct {
 	Transactions, Conflicts int64         // transactions, and the part that met another; counted with -busy alone
 }
 
+// minus returns the usage since an earlier one.
 func (u used) minus(o used) used {
 	return used{
 		u.Meter.Sub(o.Meter), u.Store - o.Store, u.Keepers - o.Keepers, u.Clients - o.Clients,
@@ -116,7 +117,8 @@ type fleet struct {
 	targets   []target
 }
 
-// start makes a part, in this process in virtual time, else in a process of its own.
+// start starts a part and waits for its address. In virtual time it runs in this process, else in
+// one of its own.
 func (f *fleet) start(ctx context.Context, t task) (part, error) {
 	if f.Virtual {
 		handler, p, err := t.open(&http.Client{Transport: f.store.transport})
@@ -133,7 +135,8 @@ func (f *fleet) start(ctx context.Context, t task) (part, error) {
 	return p, err
 }
 
-// open starts a fleet. The caller must stop its store even after an error.
+// open starts the store with its tables, then the keepers, and logs the targets in. The caller must
+// stop the fleet even after an error.
 func open(ctx context.Context, s settings) (f *fleet, err error) {
 	f = &fleet{settings: s, transport: &http.Transport{MaxIdleConnsPerHost: s.Clients, DisableCompression: true}}
 	if f.store, err = f.start(ctx, task{Settings: s}); err != nil {
@@ -160,7 +163,8 @@ func open(ctx context.Context, s settings) (f *fleet, err error) {
 	return f, f.logIn(ctx)
 }
 
-// look returns the usage so far.
+// look returns the usage so far: the store's, the processor time of the keepers, and that of this
+// process.
 func (f *fleet) look() (used, error) {
 	sum, err := f.store.look()
 	for _, k := range f.keepers {
@@ -171,6 +175,8 @@ func (f *fleet) look() (used, error) {
 	return sum, err
 }
 
+// stop ends the keepers, then the store, and joins their errors. Parts that never started are
+// skipped.
 func (f *fleet) stop() error {
 	var err error
 	for _, p := range append(f.keepers, f.store) {
@@ -197,7 +203,8 @@ const (
 	measuring
 )
 
-// measure loads a fleet once.
+// measure starts a fleet, warms it up, loads it for s.For, and returns the report of that time. It
+// stops the fleet.
 func measure(ctx context.Context, s settings) (_ *report, err error) {
 	f, err := open(ctx, s)
 	defer func() { err = errors.Join(err, f.stop()) }()

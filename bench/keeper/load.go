@@ -61,7 +61,7 @@ func (p part) ask(ctx context.Context, q question) ([]byte, error) {
 	return body, err
 }
 
-// logIn gets the targets' tokens, which are valid in all processes.
+// logIn sets the token of each target, from the first keeper. Tokens are valid in all processes.
 func (f *fleet) logIn(ctx context.Context) error {
 	for i, t := range f.targets {
 		body, err := f.keepers[0].ask(ctx, question{
@@ -100,6 +100,7 @@ type outcome struct {
 	byKind [kinds]tally
 }
 
+// newOutcome returns an empty outcome that begins now.
 func newOutcome() *outcome {
 	o := &outcome{began: time.Now(), late: latency.New()}
 	for k := range o.byKind {
@@ -158,7 +159,8 @@ func (f *fleet) dispatch(ctx context.Context, s *schedule, due chan<- arrival, o
 	}
 }
 
-// note records an answer.
+// note counts an answer or its error, with the time took since the due instant. It is safe for
+// concurrent use.
 func (o *outcome) note(a arrival, took time.Duration, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -40,6 +40,8 @@ type node struct {
 	end     context.CancelFunc
 }
 
+// openNode opens a keeper, a limiter and an HTTP server on a client. After an error it closes the
+// opened parts.
 func openNode(client *dynamodb.Client, keys *credentials.KeySet, s settings) (_ *node, err error) {
 	n := &node{end: func() {}}
 	defer func() {
@@ -79,6 +81,7 @@ func (n *node) sweep(every time.Duration) {
 	})
 }
 
+// close ends the sweeps, then closes the keeper and the limiter. It gives their last writes 10 s.
 func (n *node) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -102,7 +105,8 @@ type target struct {
 
 func (t target) path() string { return "/api/v1/orgs/" + t.org + "/apps/" + t.app }
 
-// prepare makes the tables, and an organisation with apps that have credentials.
+// prepare creates the tables, an organisation and s.Apps apps. It returns the apps with their
+// credentials.
 func prepare(ctx context.Context, client *dynamodb.Client, keys *credentials.KeySet, s settings) (_ []target, err error) {
 	n, err := openNode(client, keys, s)
 	if err != nil {

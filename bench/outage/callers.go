@@ -28,7 +28,8 @@ type callers struct {
 	firstError error
 }
 
-// start starts n callers, which run until ctx ends.
+// start starts s.callers goroutines. Each acquires a token every s.every until ctx ends. c.group
+// waits for them.
 func (c *callers) start(ctx context.Context, s settings) {
 	for i := range s.callers {
 		c.group.Go(func() {
@@ -51,8 +52,8 @@ func (c *callers) start(ctx context.Context, s settings) {
 	}
 }
 
-// note records a call. met means that the caller has met the outage before. It returns whether the caller has
-// met it now.
+// note records a call that took so long. met says that the caller has made a call in the outage
+// before. It returns whether this call was in the outage.
 func (c *callers) note(took time.Duration, err error, met bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +73,8 @@ func (c *callers) note(took time.Duration, err error, met bool) bool {
 	return true
 }
 
-// miss counts a failed call.
+// miss counts a failed call, and separately one without a retry time. nil counts nothing. The
+// caller holds c.mu.
 func (c *callers) miss(err error) {
 	if err == nil {
 		return

@@ -47,7 +47,8 @@ type wire struct {
 	listener        net.Listener
 }
 
-// newWire starts a store, and opens the connection to it.
+// newWire starts a store in a process of its own, and the connection to it. way is the kind of its
+// later failure.
 func newWire(ctx context.Context, way string) (_ *wire, err error) {
 	var listen net.ListenConfig
 	gone, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -97,7 +98,7 @@ func (w *wire) dial() *dynamodb.Client {
 	})
 }
 
-// fail takes the store away, or brings it back.
+// fail begins the outage if down is true, else ends it. For "hang" it stops the store's process.
 func (w *wire) fail(down bool) error {
 	w.down.Store(down)
 	if w.way != "hang" {
@@ -109,7 +110,7 @@ func (w *wire) fail(down bool) error {
 	return w.store.Process.Signal(syscall.SIGCONT)
 }
 
-// Do sends a request, or makes it fail.
+// Do sends a request to the store. In an outage it fails as w.way says.
 func (w *wire) Do(r *http.Request) (*http.Response, error) {
 	if !w.down.Load() {
 		return w.client.Do(r)

@@ -46,7 +46,8 @@ type outcome struct {
 	values program.Values
 }
 
-// suffer takes the store away from callers once.
+// suffer runs callers under a policy, takes their store away by a failure for s.lasting, and
+// returns the outcome. It waits until the limiter has written everything.
 func suffer(ctx context.Context, s settings, policy dynalimit.UnavailablePolicy, failure string) (*outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.lasting+2*settling)
 	defer cancel()
@@ -85,7 +86,7 @@ func suffer(ctx context.Context, s settings, policy dynalimit.UnavailablePolicy,
 	return o, ctx.Err()
 }
 
-// sum adds the callers' records.
+// sum sets the values of o from the callers' records.
 func (o *outcome) sum(c *callers) {
 	rest := c.rest.Summary()
 	for unit, v := range map[string]int64{
@@ -103,7 +104,8 @@ func (o *outcome) sum(c *callers) {
 	}
 }
 
-// open makes the table, its limits and its buckets.
+// open creates the table, an ample limit for the callers' buckets and a small one, and makes the
+// buckets. It returns a limiter with the policy.
 func open(ctx context.Context, client *dynamodb.Client, policy dynalimit.UnavailablePolicy, buckets int) (*dynalimit.RateLimiter, error) {
 	if err := subject.Make(ctx, client, dynalimit.PerDay(subject.Limit, 100_000_000), buckets, 0); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 // metrics are a benchmark's values by unit.
 type metrics map[string]float64
 
-// parseBenchmarks reads the output of go test -bench into all, by name.
+// parseBenchmarks adds the results in the output of go test -bench to all, by the benchmark's name.
 func parseBenchmarks(output string, all map[string]metrics) error {
 	lines := bufio.NewScanner(strings.NewReader(output))
 	for lines.Scan() {

@@ -70,7 +70,8 @@ func besideChart(all map[string]metrics, latency string) string {
 // The lines of a page around the table.
 const besideBegins, besideEnds = "<!-- Contend/beside -->\n", "<!-- end of Contend/beside -->\n"
 
-// writeBeside puts the table into a page.
+// writeBeside replaces the table in a Markdown page, between its two marks. It fails if a mark is
+// missing.
 func writeBeside(page, table string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"time"
 )
 
+// main runs the report until its end or an interrupt. It exits with 1 after an error.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	context.AfterFunc(ctx, stop) // a second interrupt ends the program
@@ -39,6 +40,8 @@ type reporter struct {
 	limit  time.Duration
 }
 
+// run runs the suites that match -suite and prints a table of their measures. With -strict it fails
+// if a bound or a suite fails.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("report", flag.ContinueOnError)
 	flags.SetOutput(stderr)

@@ -55,7 +55,8 @@ func rows(all map[string]metrics) []row {
 	return append(out, ratios(all)...)
 }
 
-// ratios compare the limiter with others, which count in memory alone.
+// ratios returns rows that compare the limiter with others in the same benchmarks. It omits peers
+// that were not run.
 func ratios(all map[string]metrics) (out []row) {
 	if allow := all["InProcess/x-time-rate/alone"]["ns/op"]; allow > 0 {
 		out = append(out, row{"denial from memory ÷ x/time/rate.Allow", all["DenialFromMemory"]["ns/op"] / allow, "", bar{}, ""},
@@ -89,6 +90,7 @@ func ratios(all map[string]metrics) (out []row) {
 	return out
 }
 
+// measures returns all rows of the report, with their benchmarks, units and bounds.
 func measures() []measure {
 	none := bar{}
 	all := []measure{
@@ -128,7 +130,7 @@ func measures() []measure {
 	return append(append(append(all, fleets()...), keepers()...), outages()...)
 }
 
-// fleets are the measures of scale.
+// fleets returns the measures of the suite scale.
 func fleets() []measure {
 	var all []measure
 	add := func(name string, more ...measure) {
@@ -160,7 +162,7 @@ func fleets() []measure {
 	return all
 }
 
-// keepers are the measures of keeper.
+// keepers returns the measures of the suite keeper.
 func keepers() []measure {
 	var all []measure
 	add := func(name, remark string, more ...measure) {
@@ -189,7 +191,7 @@ func keepers() []measure {
 	return all
 }
 
-// outages are the measures of each policy with each failure.
+// outages returns the measures of the suite outage, for each policy with each failure.
 func outages() []measure {
 	var all []measure
 	for _, policy := range []string{"allow", "local", "block"} {

@@ -43,7 +43,7 @@ func (r row) cells() []string {
 	return []string{r.what, strings.TrimSpace(number(r.value) + " " + r.unit), bound, verdict, r.note}
 }
 
-// number formats a value with the useful digits.
+// number formats a value with three or more useful digits, and a whole number without a fraction.
 func number(v float64) string {
 	size := math.Abs(v)
 	switch {

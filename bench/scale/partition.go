@@ -27,7 +27,8 @@ func newPartition(perSecond, holds float64, now time.Time) *partition {
 // bounded reports whether the partition throttles at all.
 func (p *partition) bounded() bool { return p.perSecond > 0 }
 
-// take uses units at now, which never goes back. It returns false if it throttles.
+// take consumes units of throughput at the time now, which never goes back. It returns false if the
+// partition throttles.
 func (p *partition) take(units float64, now time.Time) bool {
 	p.asked++
 	if !p.bounded() {

@@ -26,6 +26,8 @@ type usage struct {
 	writes, reads partition
 }
 
+// report computes the values of a simulation from the bucket's account and the store's usage. It
+// takes w.mu.
 func (w *world) report(a ledger.Account, used usage) *report {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -54,7 +54,8 @@ type counts struct {
 	served, grants int64
 }
 
-// simulate runs a fleet, in virtual time if it runs in a bubble.
+// simulate runs a fleet of processes on one bucket, and reports the time after the warm-up. In a
+// synctest bubble it runs in virtual time.
 func simulate(ctx context.Context, s settings) (*report, error) {
 	w := &world{
 		settings: s, db: ddbmem.New(),
@@ -105,7 +106,8 @@ func simulate(ctx context.Context, s settings) (*report, error) {
 	return w.report(account, used), nil
 }
 
-// fault returns the store's latency and the throttling of the bucket's partition.
+// fault returns the latency of a request, and an error if the bucket's partition throttles it.
+// Requests with the context key exempt pass.
 func (w *world) fault(r *ddbmem.Request) ddbmem.Fault {
 	if r.Context.Value(exempt{}) != nil {
 		return ddbmem.Fault{}
@@ -148,7 +150,8 @@ func (w *world) process() (*process, error) {
 	return &process{limiter: limiter}, err
 }
 
-// live offers calls at random instants until the end.
+// live offers calls of one process at random instants until end. Then it waits for them and closes
+// the limiter.
 func (w *world) live(ctx context.Context, p *process, end time.Time) {
 	var calls sync.WaitGroup
 	mean := float64(time.Second) / w.each
@@ -193,7 +196,8 @@ func (w *world) oneCall(ctx context.Context, p *process) {
 	}
 }
 
-// ask acquires by the call under test.
+// ask makes one call in the way w.call: Wait, one Acquire, or Acquire again after each denial.
+// Waits and repetitions end after w.patience.
 func (w *world) ask(ctx context.Context, p *dynalimit.RateLimiter) error {
 	if w.call == "wait" {
 		ctx, cancel := context.WithTimeout(ctx, w.patience)

@@ -49,6 +49,8 @@ type gateway struct {
 	reads     singleflight.Group
 }
 
+// newGateway returns the gateway in front of provider, with limits from client's table. secret is
+// the provider's key. It exits after an error.
 func newGateway(client *dynamodb.Client, provider *url.URL, secret string) *gateway {
 	meters := metric.NewMeterProvider(metric.WithReader(must(prometheus.New())))
 	g := &gateway{callers: expirable.NewLRU[string, llmhttp.Caller](10_000, nil, time.Minute)}
@@ -75,7 +77,8 @@ func newGateway(client *dynamodb.Client, provider *url.URL, secret string) *gate
 	return g
 }
 
-// hideAccount hides the gateway's account from clients.
+// hideAccount removes headers that identify the gateway's account with the provider from a
+// response.
 func hideAccount(res *http.Response) error {
 	for _, name := range []string{"Set-Cookie", "Openai-Organization", "Openai-Project"} {
 		res.Header.Del(name)
@@ -83,7 +86,7 @@ func hideAccount(res *http.Response) error {
 	return nil
 }
 
-// notServed answers in the shape of OpenAI's errors.
+// notServed answers 404 for paths outside the gateway, in the format of OpenAI's errors.
 func notServed(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusNotFound)
@@ -98,7 +101,8 @@ type pieces struct{}
 func (pieces) Get() []byte { return make([]byte, 2<<10) }
 func (pieces) Put([]byte)  {}
 
-// caller is the entity of a request's key, with the team as its parent; empty for an unknown key.
+// caller returns the entity of a request's API key, from a cache of a minute or from the table. It
+// returns an empty Caller for an unknown key, and for one without a parent.
 func (g *gateway) caller(r *http.Request) (c llmhttp.Caller) {
 	key := httplimit.APIKey("Authorization")(r)
 	if known, ok := g.callers.Get(key); ok || key == "" {

@@ -28,6 +28,8 @@ import (
 //go:embed help.txt
 var help string
 
+// main serves the gateway until an interrupt. Without -endpoint it uses a store in this process,
+// with the limits of limits.yaml.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -60,6 +62,7 @@ func main() {
 	must(0, errors.Join(<-closed, g.Close(context.WithoutCancel(ctx))))
 }
 
+// must returns v, or prints err and exits.
 func must[T any](v T, err error) T {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gateway:", err)

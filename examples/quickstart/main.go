@@ -28,6 +28,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
+// main runs the tour until its end or an interrupt. It exits with 1 after an error.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
@@ -38,7 +39,8 @@ func main() {
 	}
 }
 
-// run parses the command line and plays the tour.
+// run parses args and plays the tour on -endpoint, or on an engine in this process. It prints
+// scenes to out and help to usage.
 func run(ctx context.Context, args []string, out, usage io.Writer) error {
 	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
 	flags.SetOutput(usage)

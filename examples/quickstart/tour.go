@@ -36,7 +36,8 @@ type tour struct {
 	scenes  int
 }
 
-// prepare sets the limits and the parents.
+// prepare stores limits for everybody, for images and for the project, and creates the project's
+// two keys.
 func prepare(ctx context.Context, repo *dynalimit.Repository) error {
 	// Everyone: 60 requests and 12,000 tokens a minute.
 	everybody := []dynalimit.Limit{dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 12_000)}
@@ -78,7 +79,7 @@ func (t *tour) settled(ctx context.Context) error {
 	return t.show(ctx, ana)
 }
 
-// denied asks for more than is left, and waits for it.
+// denied requests more than is left, prints the exact wait, and waits for it.
 func (t *tour) denied(ctx context.Context) error {
 	t.scene("Denied with an exact wait")
 	now, err := t.limiter.Check(ctx, ana, chat, nil)
@@ -100,7 +101,7 @@ func (t *tour) denied(ctx context.Context) error {
 	return t.show(ctx, ana)
 }
 
-// parent is denied by the project, which both keys have been charging.
+// parent shows a denial by the project, because both keys have charged it.
 func (t *tour) parent(ctx context.Context) error {
 	t.scene("Parents count too")
 	exceeded, err := t.refused(ctx, ben, dynalimit.Amounts{"rpm": 1, "tpm": 10_000})
@@ -151,7 +152,8 @@ func (t *tour) race(ctx context.Context) error {
 	return nil
 }
 
-// outage goes on within this process's share while DynamoDB does not answer.
+// outage makes the engine drop requests. It shows a call that the limiter admits within this
+// process's share.
 func (t *tour) outage(ctx context.Context) error {
 	t.scene("DynamoDB does not answer")
 	t.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
@@ -168,7 +170,7 @@ func (t *tour) outage(ctx context.Context) error {
 	return nil
 }
 
-// callModel stands in for a provider's client.
+// callModel stands in for a provider's client. It waits for 100 ms, or until ctx ends.
 func callModel(ctx context.Context) error {
 	select {
 	case <-time.After(100 * time.Millisecond):
@@ -178,7 +180,7 @@ func callModel(ctx context.Context) error {
 	}
 }
 
-// refused acquires amounts that do not fit.
+// refused requests amounts that do not fit, and returns the denial. It fails if they are admitted.
 func (t *tour) refused(ctx context.Context, key string, ask dynalimit.Amounts) (*dynalimit.LimitExceededError, error) {
 	lease, err := t.limiter.Acquire(ctx, key, chat, ask)
 	var exceeded *dynalimit.LimitExceededError
@@ -191,7 +193,7 @@ func (t *tour) refused(ctx context.Context, key string, ask dynalimit.Amounts) (
 	return nil, errors.Join(errors.New("admitted: the store is so slow that the limits refilled meanwhile"), lease.Rollback(ctx))
 }
 
-// show draws the remaining tokens of a key and its project. Check writes nothing.
+// show prints the remaining tokens of a key and its project as bars. It takes none.
 func (t *tour) show(ctx context.Context, key string) error {
 	report, err := t.limiter.Check(ctx, key, chat, nil)
 	if err != nil {
@@ -216,6 +218,7 @@ func (t *tour) leave(ctx context.Context, repo *dynalimit.Repository) error {
 	return err
 }
 
+// scene prints the title and number of the next scene.
 func (t *tour) scene(title string) {
 	t.scenes++
 	if t.scenes > 1 {

@@ -41,6 +41,7 @@ var models = []string{"gpt", "claude", "gemini", "anthropic.bedrock"}
 
 const resource = "chat"
 
+// main serves until standard input ends. It exits with 1 after an error.
 func main() {
 	if err := serve(); err != nil {
 		fmt.Fprintln(os.Stderr, "clients:", err)
@@ -48,6 +49,8 @@ func main() {
 	}
 }
 
+// serve runs a gateway between the tested client and a fake provider, and prints its URL. It
+// returns when standard input ends.
 func serve() error {
 	limiter, err := newLimiter(context.Background())
 	if err != nil {
@@ -95,7 +98,8 @@ func serve() error {
 	return err
 }
 
-// newLimiter makes a limiter on an engine in memory, with the limits of both entities.
+// newLimiter returns a limiter on an engine in memory. The entity rich has ample limits, and broke
+// has a money quota of one micro-dollar.
 func newLimiter(ctx context.Context) (*dynalimit.RateLimiter, error) {
 	store := httptest.NewServer(ddbmem.New()).URL
 	client := dynamodb.New(dynamodb.Options{BaseEndpoint: &store, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("local", "local", "")})
@@ -126,6 +130,7 @@ type gateway struct {
 	settled []llm.Settled
 }
 
+// settle records a settlement, unless the call was given back.
 func (g *gateway) settle(s llm.Settled) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -134,6 +139,7 @@ func (g *gateway) settle(s llm.Settled) {
 	}
 }
 
+// next takes the provider's next answers from the body of a request.
 func (g *gateway) next(w http.ResponseWriter, r *http.Request) {
 	var answers []llmtest.Answer
 	if err := json.NewDecoder(r.Body).Decode(&answers); err != nil {
@@ -150,8 +156,8 @@ type report struct {
 	Wrong string `json:"wrong"`
 }
 
-// check compares the calls since the last check with their settlements, which may come a moment
-// after the answers.
+// check compares the calls since the last check with their settlements and answers with the report.
+// It waits for late settlements for up to 5 s. Then it starts the next period.
 func (g *gateway) check(w http.ResponseWriter, r *http.Request) {
 	var out report
 	for deadline := time.Now().Add(5 * time.Second); ; {
@@ -170,6 +176,8 @@ func (g *gateway) check(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(out)
 }
 
+// compare returns a report about the calls and settlements since the last check. Wrong is set
+// unless their total tokens and costs are equal.
 func (g *gateway) compare() report {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -199,6 +207,7 @@ func cost(u llmtest.Usage) int64 {
 	return (sum + 999_999) / 1_000_000
 }
 
+// plus returns the sum of two counts by class of token.
 func plus(t, u prices.Tokens) prices.Tokens {
 	return prices.Tokens{
 		Input: t.Input + u.Input, CacheRead: t.CacheRead + u.CacheRead, CacheWrite5m: t.CacheWrite5m + u.CacheWrite5m,

@@ -21,7 +21,7 @@ type Entry struct {
 	Consumed int64
 }
 
-// Read reads a limit of a bucket's item.
+// Read returns the stored numbers of a limit from a bucket's item. It fails if one is missing.
 func Read(item Item, limit string) (Entry, error) {
 	var e Entry
 	for _, f := range []struct {

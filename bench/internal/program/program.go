@@ -46,7 +46,7 @@ func Ratio[N int64 | float64](n, of N) float64 {
 	return float64(n) / float64(of)
 }
 
-// Virtual runs f in virtual time, which only a test can open.
+// Virtual runs f in a synctest bubble, where time passes as soon as all goroutines wait.
 func Virtual(f func(ctx context.Context) error) (err error) {
 	ran := false
 	test := testing.InternalTest{Name: "virtual", F: func(t *testing.T) {
@@ -74,7 +74,7 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Serve serves HTTP on a loopback port.
+// Serve serves HTTP on a free loopback port until end is called. It returns the URL.
 func Serve(ctx context.Context, h http.Handler) (endpoint string, end func() error, err error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -126,7 +126,8 @@ type Child struct {
 	answers *json.Decoder
 }
 
-// Again starts a child with its first order.
+// Again starts this program once more as a child and sends it its first order. The child ends with
+// ctx. The caller must Stop it.
 func Again(ctx context.Context, order any) (*Child, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -153,7 +154,7 @@ func Again(ctx context.Context, order any) (*Child, error) {
 // Tell sends an order.
 func (c *Child) Tell(order any) error { return c.orders.Encode(order) }
 
-// Hear reads an answer.
+// Hear decodes the child's next answer into answer. It waits for it, and fails if the child ends.
 func (c *Child) Hear(answer any) error {
 	if err := c.answers.Decode(answer); err != nil {
 		return fmt.Errorf("a process ended early: %w", err)
@@ -161,7 +162,7 @@ func (c *Child) Hear(answer any) error {
 	return nil
 }
 
-// Stop stops the child after its current order; it may be nil.
+// Stop ends the orders of the child and waits for its exit, after the current order. c may be nil.
 func (c *Child) Stop() error {
 	if c == nil {
 		return nil

@@ -37,8 +37,8 @@ func Open(client dynalimit.DynamoDB, o *dynalimit.Options) (*dynalimit.RateLimit
 	return limiter, repo, err
 }
 
-// Make makes the table, everyone's limit, and buckets from which taken tokens were taken; for 0 they are
-// full.
+// Make creates the table, a limit for everybody, and the given number of full buckets. If taken is
+// not 0, it takes so many tokens from each.
 func Make(ctx context.Context, client dynalimit.DynamoDB, limit dynalimit.Limit, buckets int, taken int64) error {
 	limiter, repo, err := Open(client, nil)
 	if err != nil {
@@ -58,7 +58,7 @@ func Make(ctx context.Context, client dynalimit.DynamoDB, limit dynalimit.Limit,
 	return limiter.Close(ctx)
 }
 
-// Touch makes a bucket.
+// Touch makes the entity's bucket and takes so many tokens from it. 0 leaves it full.
 func Touch(ctx context.Context, limiter *dynalimit.RateLimiter, entity string, taken int64) error {
 	lease, err := limiter.Acquire(ctx, entity, Resource, dynalimit.Amounts{Limit: max(1, taken)})
 	if err != nil || taken > 0 {
@@ -67,7 +67,7 @@ func Touch(ctx context.Context, limiter *dynalimit.RateLimiter, entity string, t
 	return lease.Rollback(ctx)
 }
 
-// Read reads the stored items of buckets.
+// Read reads the stored items of the first so many buckets.
 func Read(ctx context.Context, client *dynamodb.Client, buckets int) ([]ledger.Entry, error) {
 	out := make([]ledger.Entry, buckets)
 	for b := range out {

@@ -23,6 +23,8 @@ import (
 	"time"
 )
 
+// main opens -streams streams at once, -rounds times. It prints the gateway's memory for a stream
+// and the times to the first byte.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -85,7 +87,8 @@ func main() {
 	fmt.Printf("%d calls in %v, ended: %v\nfirst byte: p50 %v, p99 %v\n", len(first), time.Since(began).Round(time.Millisecond), ended, at(0.5), at(0.99))
 }
 
-// provider streams a reply, a piece each half a second until the end.
+// provider returns a handler that streams a piece of a reply each half a second. It sends the usage
+// and ends once end is closed.
 func provider(end <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -104,7 +107,8 @@ func provider(end <-chan struct{}) http.Handler {
 	})
 }
 
-// resident is the memory of a process that is resident, in KiB, on Linux; 0 if that is not known.
+// resident returns the resident memory of a process in KiB, from Linux's /proc. It returns 0 if
+// that is unknown.
 func resident(pid int) (kib int) {
 	status, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	_, rest, _ := strings.Cut(string(status), "VmRSS:")
@@ -112,7 +116,8 @@ func resident(pid int) (kib int) {
 	return kib
 }
 
-// openStream makes one call, says when its stream is open, and reads that to the end.
+// openStream makes one streaming call and reads it to the end. It calls opened at the response's
+// headers. It returns the time until then, and the status or failure.
 func openStream(ctx context.Context, url, key, model string, opened func()) (first time.Duration, how string) {
 	began := time.Now()
 	body := `{"model":"` + model + `","stream":true,"max_tokens":20,"messages":[{"role":"user","content":"Hi"}]}`

@@ -37,7 +37,7 @@ type place struct{ bucket, prefix, key string }
 // mostDays bounds the retention: a century.
 const mostDays = 36_500
 
-// readConfig reads the environment, and fails with everything that is wrong in it.
+// readConfig reads the configuration from environment variables. Its error joins all faults.
 func readConfig(getenv func(string) string) (config, error) {
 	c := config{table: getenv(envTable)}
 	var errs []error
@@ -67,7 +67,8 @@ func readConfig(getenv func(string) string) (config, error) {
 	return c, errors.Join(errs...)
 }
 
-// number returns the number in a variable; 0 for an unset one.
+// number parses the variable name as a whole number from least to most. It returns 0 if the
+// variable is not set.
 func number(getenv func(string) string, name string, least, most int) (int, error) {
 	text := getenv(name)
 	if text == "" {

@@ -27,6 +27,8 @@ import (
 // version is stamped by scripts/release.sh.
 var version = "devel"
 
+// main starts the Lambda function. If its configuration is invalid, it logs the error and exits
+// with 1.
 func main() {
 	handler, err := function(context.Background(), os.Getenv, os.Stdout)
 	if err != nil {
@@ -36,7 +38,8 @@ func main() {
 	awslambda.Start(handler)
 }
 
-// function returns the function that an environment configures. It writes its log to w.
+// function returns the handler for the environment: an archiver if a bucket is set, else the
+// aggregator. It writes its log to w.
 func function(ctx context.Context, getenv func(string) string, w io.Writer) (*lambda.Handler, error) {
 	c, err := readConfig(getenv)
 	if err != nil {
@@ -52,7 +55,8 @@ func function(ctx context.Context, getenv func(string) string, w io.Writer) (*la
 	return newHandler(awsclient.FromConfig(loaded), c, w)
 }
 
-// newArchiver returns the function that archives.
+// newArchiver returns the function that copies expired items of the stream into files of the S3
+// bucket. It writes its log and metrics to w.
 func newArchiver(client s3archive.S3, c config, w io.Writer) (*lambda.Handler, error) {
 	opts := &s3archive.Options{Prefix: c.archive.prefix, KMSKey: c.archive.key}
 	if c.archive.key != "" {
@@ -76,7 +80,7 @@ func newLogger(c config, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.level})).With("version", version, "table", c.table)
 }
 
-// orDefault formats a configured value for the log.
+// orDefault returns "default" if none is true, else the configured value, for the log.
 func orDefault(none bool, configured string) string {
 	if none {
 		return "default"
@@ -84,7 +88,8 @@ func orDefault(none bool, configured string) string {
 	return configured
 }
 
-// newHandler returns the function on a client.
+// newHandler returns the function that counts usage in the table c.table through client. It writes
+// its log and metrics to w.
 func newHandler(client *dynamodb.Client, c config, w io.Writer) (*lambda.Handler, error) {
 	logger := newLogger(c, w)
 	differs := func(stored aggregator.Retention) {
