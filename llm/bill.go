@@ -5,8 +5,8 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// billOf is the cost of a usage. Without a reported tier it uses the requested one, or the standard
-// one. A tier without a price costs as much as the dearest.
+// billOf returns the cost of a usage at price p. Its reported tier counts, else the requested tier asked,
+// else the standard one. A tier or tool without a price costs as much as the dearest.
 func billOf(p prices.CallPrice, u Usage, asked string) money.Picos {
 	tier, named := tierOf(u.ServiceTier)
 	if !named {
@@ -39,13 +39,15 @@ var withoutFee = map[string]bool{
 	"url_context": true, // Google: "URL context", pricing; 2026-11
 }
 
-// feeOf is the cost of one use of a tool; known is false if the tool has no price.
+// feeOf returns the fee of one use of a tool in micro-dollars. It returns false if the tool has no price and
+// is not known to be free.
 func feeOf(p prices.CallPrice, tool string) (micros int64, known bool) {
 	micros, known = p.Tools[tool]
 	return micros, known || withoutFee[tool]
 }
 
-// feesOf is the cost of all tool uses. A tool without a price costs as much as the dearest.
+// feesOf returns the cost of tool uses, given by tool name. A tool without a price costs as much as the
+// dearest tool of p.
 func feesOf(p prices.CallPrice, tools map[string]int64) (sum money.Picos) {
 	for name, uses := range tools {
 		each, known := feeOf(p, name)
@@ -59,8 +61,8 @@ func feesOf(p prices.CallPrice, tools map[string]int64) (sum money.Picos) {
 	return sum
 }
 
-// tierOf returns a service tier as prices name it, "" for the standard one. named is false if name is
-// empty.
+// tierOf returns the name that prices use for a service tier, "" for the standard one. It returns false for
+// "" and "auto", which name no tier.
 func tierOf(name string) (tier string, named bool) {
 	switch name {
 	case "", "auto":
@@ -71,8 +73,8 @@ func tierOf(name string) (tier string, named bool) {
 	return name, true
 }
 
-// billingTiers are the tiers that may bill a call: all of them if its own has no price. A long context
-// may cost more than a tier without a price for long contexts.
+// billingTiers returns the tiers that may bill a call; the dearest of them counts. It is the call's own tier,
+// and for a long context also the standard one. It is nil, all tiers, if its own has no price.
 func billingTiers(p prices.CallPrice, tier string, inputTokens int64) []string {
 	if !p.HasTier(tier) {
 		return nil

@@ -5,7 +5,8 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// highestCost is the highest possible cost of a call, or the reason that it has no bound.
+// highestCost returns the highest possible cost of a call, or a *ValidationError that names the missing
+// bound.
 func highestCost(p prices.CallPrice, e Estimate) (money.Picos, error) {
 	if err := checkBounded(p, e); err != nil {
 		return money.Picos{}, err
@@ -13,8 +14,8 @@ func highestCost(p prices.CallPrice, e Estimate) (money.Picos, error) {
 	return dearestCost(p, e, e.mostOutput()), nil
 }
 
-// dearestCost is the highest cost of the longest prompt of an estimate, with a reply of output tokens and
-// every use of its tools.
+// dearestCost returns the cost of an estimate's longest prompt at its dearest input class, of the given
+// output tokens, and of all uses of tools.
 func dearestCost(p prices.CallPrice, e Estimate, output int64) money.Picos {
 	rates, sound := ratesOf(p, e)
 	input := max(rates.Input, rates.CacheRead, rates.CacheWrite5m)
@@ -27,14 +28,15 @@ func dearestCost(p prices.CallPrice, e Estimate, output int64) money.Picos {
 	return money.Cost(e.mostInput(), input).Add(money.Cost(output, rates.Output)).Add(feesOf(p, e.Tools))
 }
 
-// ratesOf are the dearest possible rates of a call. A request for another tier may be served by the
-// standard one.
+// ratesOf returns the dearest possible rates of a call, and that of sound. It includes the standard tier,
+// because a provider may serve another tier's request there.
 func ratesOf(p prices.CallPrice, e Estimate) (rates prices.Rates, sound int64) {
 	tier, _ := tierOf(e.ServiceTier)
 	return p.For(e.mostInput(), tier, "")
 }
 
-// checkBounded refuses an estimate without a bound of its cost.
+// checkBounded returns a *ValidationError if the cost of the estimate has no upper bound. It needs a prompt
+// length, a maximum output, and a price of the tier, sound and each tool, with bounded uses.
 func checkBounded(p prices.CallPrice, e Estimate) error {
 	rates, sound := ratesOf(p, e)
 	tier, _ := tierOf(e.ServiceTier)

@@ -75,7 +75,8 @@ func (c *Call) Settle(ctx context.Context, usage Usage) error {
 	return err
 }
 
-// settleLocked returns the callback to run without the lock.
+// settleLocked is Settle under the call's lock. The caller runs the returned callback, which calls OnSettled,
+// after the lock is released.
 func (c *Call) settleLocked(ctx context.Context, usage Usage) (tell func(error), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,8 +135,8 @@ func (c *Call) SettleSoon(ctx context.Context, usage Usage) error {
 	return c.unsettledError(c.handOver(ctx), leaseErr)
 }
 
-// bringSoon settles the lease in the background, and reports the result once. ends is true if
-// that ends the lease; a charge that failed at once does not.
+// bringSoon settles the lease in the background and passes the result to tell, once. It returns false if the
+// lease stays open, as after a charge that failed at once.
 func (c *Call) bringSoon(ctx context.Context, amounts dynalimit.Amounts, tell func(error)) (ends bool, err error) {
 	done := false // read only after an error: then no other goroutine writes it
 	err = c.lease.SettleSoon(ctx, amounts, func(err error) {
@@ -148,8 +149,11 @@ func (c *Call) bringSoon(ctx context.Context, amounts dynalimit.Amounts, tell fu
 	return err == nil || done, err
 }
 
-// settledAs returns the callback that reports once how the call ended and its charge; amounts is nil
-// for a call that was given back. Hold the call's lock, and release it before the callback.
+// settledAs marks the call as reported and returns a callback that passes its end to Options.OnSettled. The
+// callback does nothing if the option is nil or an earlier one was returned.
+//
+// The amounts are the lease's final charge, nil if it was given back. Hold the call's lock; run the callback
+// after releasing it.
 func (c *Call) settledAs(amounts dynalimit.Amounts) (tell func(error)) {
 	if c.told || c.guard.opts.OnSettled == nil {
 		return func(error) {}
@@ -169,7 +173,7 @@ func (c *Call) settledAs(amounts dynalimit.Amounts) (tell func(error)) {
 	}
 }
 
-// sourceOfTokens is the origin of the record's tokens. Hold the lock.
+// sourceOfTokens returns the origin of the record's tokens: reported, metered or estimated. Hold the lock.
 func (c *Call) sourceOfTokens() Source {
 	switch {
 	case c.used.unseen == promptUnseen || c.used.unseen == allUnseen:
@@ -180,7 +184,8 @@ func (c *Call) sourceOfTokens() Source {
 	return Reported
 }
 
-// unsettledError is the error of the failed writes; nil if all succeeded. Hold the lock.
+// unsettledError returns an *UnsettledError with the two failures, nil if both are nil. It forgets an invalid
+// record, so that the next Settle may bring another. Hold the lock.
 func (c *Call) unsettledError(countErr, leaseErr error) error {
 	if countErr == nil && leaseErr == nil {
 		return nil
@@ -193,7 +198,8 @@ func (c *Call) unsettledError(countErr, leaseErr error) error {
 	return unsettled
 }
 
-// handOver hands the record to the keeper, once.
+// handOver validates the record and passes it to the guard's background sender, once. It waits, until ctx
+// ends, if too many records are pending. Hold the lock.
 func (c *Call) handOver(ctx context.Context) error {
 	if c.guard.opts.Keeper == nil || c.handed {
 		return nil
@@ -206,7 +212,8 @@ func (c *Call) handOver(ctx context.Context) error {
 	return err
 }
 
-// recordAmounts are the record's amounts of each limit; nil after they are settled.
+// recordAmounts measures the record for each limit. It returns nil without a lease or if the lease is
+// settled. Hold the lock.
 func (c *Call) recordAmounts() (dynalimit.Amounts, error) {
 	if c.lease == nil || c.settled {
 		return nil, nil
@@ -216,7 +223,7 @@ func (c *Call) recordAmounts() (dynalimit.Amounts, error) {
 	return c.need.measureUsage(c.request.Limits, u)
 }
 
-// correctLease settles the lease at the usage.
+// correctLease settles the lease at amounts and marks it as settled if that succeeds. Hold the lock.
 func (c *Call) correctLease(ctx context.Context, amounts dynalimit.Amounts) error {
 	if c.lease == nil || c.settled {
 		return nil
@@ -226,6 +233,7 @@ func (c *Call) correctLease(ctx context.Context, amounts dynalimit.Amounts) erro
 	return err
 }
 
+// recordOf returns the budget's record of a usage. Status defaults to StatusOK, the time to the call's start.
 func (c *Call) recordOf(u Usage) *prices.Usage {
 	if u.Status == "" {
 		u.Status = StatusOK
@@ -257,7 +265,8 @@ func (c *Call) Rollback(ctx context.Context) error {
 	})
 }
 
-// giveBackSoon gives everything back in the background.
+// giveBackSoon settles the lease at 0 of each limit in the background. It does nothing if the call has a
+// record or its lease is settled.
 func (c *Call) giveBackSoon(ctx context.Context) error {
 	return c.giveBack(ctx, func(ctx context.Context, tell func(error)) error {
 		none := c.lease.Used()
@@ -270,7 +279,8 @@ func (c *Call) giveBackSoon(ctx context.Context) error {
 	})
 }
 
-// giveBack gives everything back, and reports the result.
+// giveBack marks the call as rolled back and calls back, which must return the lease's amounts and pass the
+// result to its callback. It does nothing if the call has a record or its lease is settled.
 func (c *Call) giveBack(ctx context.Context, back func(context.Context, func(error)) error) error {
 	c.mu.Lock()
 	if c.record != nil || c.settled {
@@ -339,8 +349,9 @@ func (c *Call) hasEnded() bool {
 	return c.record != nil || c.settled || c.rolledBack
 }
 
-// endWithUsage settles the call by its usage, or by its meter if the usage is empty. If
-// both are empty, it gives everything back, unless the call was cut.
+// endWithUsage ends the call by settle at its usage, or at its meter's count if the usage has no tokens.
+// Without either it gives everything back, unless failure shows that the call was cut: then the prompt's
+// estimate stays.
 func (c *Call) endWithUsage(ctx context.Context, usage Usage, failure error, settle func(context.Context, Usage) error) error {
 	if usage.Tokens == (prices.Tokens{}) {
 		usage.Tokens, usage.unseen = c.meteredUsage(usage)
@@ -358,8 +369,8 @@ func (c *Call) endWithUsage(ctx context.Context, usage Usage, failure error, set
 	return errors.Join(bad, settle(ctx, usage))
 }
 
-// possibleUsage replaces an impossible usage by the meter's count, or by the
-// estimate. The call has happened, and no caller is left to correct it.
+// possibleUsage returns a valid usage unchanged. It replaces an impossible one by the meter's count, or by
+// the estimate, and also returns an error: no caller is left to correct it.
 func (c *Call) possibleUsage(ctx context.Context, usage Usage, failure error) (Usage, error) {
 	bad := validUsage(usage)
 	if bad == nil {
@@ -378,7 +389,8 @@ func (c *Call) possibleUsage(ctx context.Context, usage Usage, failure error) (U
 	return usage, fmt.Errorf("%w; the call is counted at %+v instead", bad, usage.Tokens)
 }
 
-// meteredUsage is the meter's count, and the part of the usage that it does not cover.
+// meteredUsage returns the meter's count and the part that the estimate must replace. Tools and sound count
+// as seen if u reports them.
 func (c *Call) meteredUsage(u Usage) (prices.Tokens, unseen) {
 	t, unseen := c.Meter().billedUsage()
 	if unseen == partsUnseen && !u.saysNoMore() {
@@ -387,13 +399,15 @@ func (c *Call) meteredUsage(u Usage) (prices.Tokens, unseen) {
 	return t, unseen
 }
 
-// wasCut reports whether a call failed because its caller left. Its request
-// may have been sent and its prompt billed.
+// wasCut reports whether failure shows that the caller left: ctx has ended, or failure is a context's error.
+// The provider may then have billed the prompt.
 func wasCut(ctx context.Context, failure error) bool {
 	return failure != nil &&
 		(ctx.Err() != nil || errors.Is(failure, context.Canceled) || errors.Is(failure, context.DeadlineExceeded))
 }
 
+// statusOf returns the record's status for the result of a call: StatusOK for nil, StatusCut if its caller
+// left, else StatusError.
 func statusOf(ctx context.Context, failure error) string {
 	switch {
 	case failure == nil:

@@ -74,7 +74,8 @@ func Cost(list Prices) Measure {
 	}
 }
 
-// finalCharge is the final charge of a call.
+// finalCharge returns the charge of a made call at the price in h. Each of its Parts costs the price of its
+// own model in list. Unreported parts cost their held amount.
 func finalCharge(h *held, u Usage, list Prices) (sum money.Picos) {
 	e := h.estimate
 	if u.unseen == allUnseen {

@@ -62,7 +62,7 @@ func (e *DeniedError) RetryIn() (time.Duration, bool) {
 	return e.RetryAfter, e.RetryAfter != dynalimit.Never
 }
 
-// wrapDenial wraps a denial with its wait; it returns other errors unchanged.
+// wrapDenial wraps a denial in a *DeniedError with its wait from now on. It returns other errors unchanged.
 func wrapDenial(err error, now time.Time) error {
 	var limit *dynalimit.LimitExceededError
 	if errors.As(err, &limit) {

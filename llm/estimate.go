@@ -49,6 +49,7 @@ const (
 	maxUses    = 1_000_000 // of one tool
 )
 
+// validate returns a *ValidationError for a number outside its range, or a likely output above the maximum.
 func (e Estimate) validate() error {
 	for _, n := range []struct {
 		name        string
@@ -80,7 +81,8 @@ func (e Estimate) validate() error {
 // 530 at most, for a request with tools.
 const providerTokens = 1_000
 
-// mostInput is the largest possible prompt, in tokens.
+// mostInput returns the largest possible prompt in tokens: InputTokens, or InputBytes and the provider's own
+// text if that is more, and AddedTokens.
 func (e Estimate) mostInput() int64 {
 	most := e.InputTokens
 	if e.InputBytes > 0 {
@@ -89,10 +91,11 @@ func (e Estimate) mostInput() int64 {
 	return most + e.AddedTokens
 }
 
-// mostOutput is the largest possible output of all replies, in tokens.
+// mostOutput returns the largest possible output of all choices, in tokens; 0 if unbounded.
 func (e Estimate) mostOutput() int64 { return e.MaxOutputTokens * max(1, e.Choices) }
 
-// likelyTokens is the charge of the limits before the call.
+// likelyTokens returns the tokens that limits are charged before the call: the prompt, and the likely or else
+// the largest reply.
 func (e Estimate) likelyTokens() prices.Tokens {
 	output := e.LikelyOutputTokens
 	if output == 0 {
@@ -101,5 +104,5 @@ func (e Estimate) likelyTokens() prices.Tokens {
 	return prices.Tokens{Input: e.InputTokens, Output: output}
 }
 
-// promptTokens is the certain part of the estimate.
+// promptTokens returns the tokens of the prompt alone, the certain part of the estimate.
 func (e Estimate) promptTokens() prices.Tokens { return prices.Tokens{Input: e.InputTokens} }

@@ -75,7 +75,8 @@ type Guard struct {
 	records *records
 }
 
-// checkParts refuses a guard that has neither a limiter nor a keeper, or a nil pointer as one.
+// checkParts returns a *ValidationError for options without a limiter and a keeper, with a nil pointer as
+// one, or with Limits but no limiter.
 func (o *Options) checkParts() error {
 	switch {
 	case o == nil || o.Limiter == nil && o.Keeper == nil:
@@ -177,7 +178,7 @@ func (g *Guard) Start(ctx context.Context, request Request) (*Call, error) {
 	return c, nil
 }
 
-// admit fills in the call's label, model and lease, or leaves nothing held.
+// admit chooses the call's label and model and acquires its lease. After an error nothing is held.
 func (g *Guard) admit(ctx context.Context, c *Call) error {
 	if g.opts.Keeper != nil {
 		if err := g.chooseLabel(ctx, c); err != nil {
@@ -233,7 +234,8 @@ func (g *Guard) Do(ctx context.Context, request Request, fn func(context.Context
 
 var errPanic = errors.New("llm: panic")
 
-// chooseLabel picks the call's label. Its quota has room as far as the keeper knows.
+// chooseLabel sets the call's label and model as the keeper chooses. If the keeper is unavailable and the
+// request names both label and resource, it takes the request's.
 func (g *Guard) chooseLabel(ctx context.Context, c *Call) (err error) {
 	r := &c.request
 	c.Label, c.Model, err = g.opts.Keeper.ChooseLabel(ctx, r.Org, r.App, r.Label)
@@ -251,8 +253,8 @@ func (g *Guard) chooseLabel(ctx context.Context, c *Call) (err error) {
 	return nil
 }
 
-// acquireEstimate takes the estimate of every limit of the entity. It lowers an amount above a
-// burst to the burst, but not below the prompt's amount, and never for money.
+// acquireEstimate acquires the estimated amounts, and waits in line up to Request.Wait. It lowers amounts
+// above a burst in n.estimate to the burst, but not below the prompt's, and never for money.
 func (g *Guard) acquireEstimate(ctx context.Context, r Request, n need) (*dynalimit.Lease, error) {
 	opts := append([]dynalimit.AcquireOption{dynalimit.WithIgnoreUnknown()}, r.AcquireOptions...)
 	for {
@@ -273,8 +275,9 @@ func (g *Guard) acquireEstimate(ctx context.Context, r Request, n need) (*dynali
 	}
 }
 
-// requireMoneyLimit gives a lease without a limit on money back: the limiter skips unknown limits. An
-// unlimited entity has no such limit, and neither has a lease of an outage.
+// requireMoneyLimit returns the lease, or rolls it back with a *ValidationError if it lacks a limit that Cost
+// measures: the limiter skips unknown limits. A lease without statuses passes: its entity is unlimited, or
+// the limiter had an outage.
 func (g *Guard) requireMoneyLimit(ctx context.Context, r Request, n need, lease *dynalimit.Lease) (*dynalimit.Lease, error) {
 	statuses := lease.Statuses()
 	for name := range n.money {
@@ -292,7 +295,7 @@ func (g *Guard) requireMoneyLimit(ctx context.Context, r Request, n need, lease 
 	return lease, nil
 }
 
-// prepareRequest checks a request and fills in its defaults.
+// prepareRequest validates a request and returns it with its defaults and with copies of its maps.
 func (g *Guard) prepareRequest(r Request) (Request, error) {
 	if err := r.Estimate.validate(); err != nil {
 		return r, err
@@ -329,7 +332,7 @@ func (g *Guard) prepareRequest(r Request) (Request, error) {
 	return r, record.Validate()
 }
 
-// checkCharged refuses the same requests as the limiter would.
+// checkCharged returns a *ValidationError for an entity, resource or wait that the limiter would refuse.
 func (g *Guard) checkCharged(r Request) error {
 	if g.opts.Limiter == nil {
 		return nil
@@ -346,12 +349,13 @@ func (g *Guard) checkCharged(r Request) error {
 	return nil
 }
 
-// lastingContext returns ctx without its cancellation and with a new deadline, to finish a begun write.
+// lastingContext returns ctx without its cancellation and with SettleTimeout as its deadline, to finish
+// writes after a call. Call the cancel function.
 func (g *Guard) lastingContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), g.opts.SettleTimeout)
 }
 
-// checkUsable refuses calls of a guard that New did not make, and a nil context.
+// checkUsable returns a *ValidationError for a guard that New did not make or a nil context.
 func (g *Guard) checkUsable(ctx context.Context) error {
 	if g == nil || g.opts.Now == nil {
 		return invalid("guard", "was not made by New; make one with llm.New(&llm.Options{...})")

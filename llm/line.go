@@ -19,8 +19,8 @@ type Pauser interface {
 	Pause(ctx context.Context, entity, resource string, d time.Duration, why string) error
 }
 
-// waitInLine waits in line after a denial, if the request allows it and its turn can come in time.
-// Otherwise, and if the wait ends first, it returns the denial. It ends before ctx does.
+// waitInLine waits for n's amounts, up to r.Wait and ending before ctx's deadline. It returns denial if that
+// is too short for the turn to come, or if the wait ends first.
 func waitInLine(ctx context.Context, limiter Waiter, r Request, n need, denial error, opts []dynalimit.AcquireOption) (*dynalimit.Lease, error) {
 	until, ok := dynalimit.RetryAfter(denial)
 	most := longestWait(ctx, r.Wait)
@@ -36,8 +36,8 @@ func waitInLine(ctx context.Context, limiter Waiter, r Request, n need, denial e
 	return lease, err
 }
 
-// longestWait leaves a tenth of the time until ctx's deadline, and 50 ms at least, to handle
-// a denial.
+// longestWait returns most, or less if ctx's deadline is near: a tenth of the remaining time, at least 50 ms,
+// stays to handle a denial.
 func longestWait(ctx context.Context, most time.Duration) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {

@@ -35,8 +35,8 @@ func DefaultLimits() map[string]Measure {
 	return map[string]Measure{"rpm": Requests, "tpm": TotalTokens}
 }
 
-// measureLimit runs the Measure of a limit. A panic in the user's function is an
-// error, because the call may have to be counted.
+// measureLimit runs the Measure of the named limit. It returns an error for a panic or a negative amount too,
+// because the call may still have to be counted.
 func (m Measure) measureLimit(limit string, u Usage) (n int64, err error) {
 	field := "limits[" + limit + "]"
 	defer func() {
@@ -53,13 +53,15 @@ func (m Measure) measureLimit(limit string, u Usage) (n int64, err error) {
 	return n, nil
 }
 
-// ofMoney reports whether a Measure is of money, or calls one.
+// ofMoney reports whether a Measure is Cost or calls it, by a trial run with an empty usage.
 func (m Measure) ofMoney(limit string) bool {
 	h := held{asked: true}
 	_, _ = m.measureLimit(limit, Usage{held: &h})
 	return h.money
 }
 
+// checkLimits returns a *ValidationError if limits are empty, or one has an invalid name or a nil Measure.
+// The option or request field names them in the error.
 func checkLimits(field string, limits map[string]Measure) error {
 	if len(limits) == 0 {
 		return invalid(field, "is empty; leave it nil for rpm and tpm, or give a Measure for each limit")
@@ -82,7 +84,8 @@ type need struct {
 	money           map[string]*held
 }
 
-// needOf measures a call before it is made, from the state in call.
+// needOf measures a call before it is made: for each limit the estimate and the prompt's part. Limits of
+// money keep the price that they read in need.money.
 func needOf(limits map[string]Measure, model string, call held) (need, error) {
 	n := need{estimate: dynalimit.Amounts{}, least: dynalimit.Amounts{}, money: map[string]*held{}}
 	for name, measure := range limits {
@@ -106,7 +109,8 @@ func needOf(limits map[string]Measure, model string, call held) (need, error) {
 	return n, nil
 }
 
-// measureUsage measures a call after it was made.
+// measureUsage returns the final amount of each limit for the usage of a made call, at the prices read before
+// it.
 func (n need) measureUsage(limits map[string]Measure, u Usage) (dynalimit.Amounts, error) {
 	amounts := make(dynalimit.Amounts, len(limits))
 	for name, measure := range limits {

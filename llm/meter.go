@@ -53,8 +53,8 @@ func (m *Meter) Seen() prices.Tokens {
 	return m.seen
 }
 
-// billedUsage is the billed count, and the part that the count does not cover: of a reply without
-// its prompt, the prompt's estimate is billed too.
+// billedUsage returns the count, and the part that it does not cover. For a reply without a counted prompt it
+// includes the prompt's estimate.
 func (m *Meter) billedUsage() (prices.Tokens, unseen) {
 	t := m.Seen()
 	switch {
@@ -87,6 +87,8 @@ func (m *Meter) Close(ctx context.Context) error {
 	return c.endWithUsage(ctx, usage, ctx.Err(), c.SettleSoon)
 }
 
+// updateCount changes the count under the meter's lock. With set the count is the provider's own. It does
+// nothing for a meter without a call.
 func (m *Meter) updateCount(set bool, change func(*prices.Tokens)) {
 	if m == nil || m.call == nil {
 		return
@@ -97,7 +99,7 @@ func (m *Meter) updateCount(set bool, change func(*prices.Tokens)) {
 	m.set = set
 }
 
-// isSet reports whether the count is the provider's own.
+// isSet reports whether Set made the last count: it is the provider's own.
 func (m *Meter) isSet() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

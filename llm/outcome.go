@@ -21,8 +21,11 @@ type Outcome struct {
 	Processed bool
 }
 
-// finalUsage returns the final charge of such a call: its usage, or back for nothing. sent means that
-// its request was on its way, left that its caller left, and u is the meter's count.
+// finalUsage returns the usage to charge for a call without a provider's usage; back is true if everything is
+// given back.
+//
+// The usage u is the meter's count and e the estimate. The flag sent means that the request was on its way,
+// left that the caller left.
 func (o Outcome) finalUsage(u Usage, e Estimate, sent, left bool) (usage Usage, back bool) {
 	seen := u.Tokens != (prices.Tokens{})
 	u.Status = StatusError

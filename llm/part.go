@@ -14,7 +14,7 @@ type Part struct {
 	Tokens prices.Tokens
 }
 
-// withoutPart are tokens without those of a part.
+// withoutPart returns t minus the tokens of a part, class by class; it may be negative.
 func withoutPart(t, part prices.Tokens) prices.Tokens {
 	return prices.Tokens{
 		Input:        t.Input - part.Input,

@@ -58,6 +58,8 @@ func newBatch(keeper Keeper) *batch {
 	return b
 }
 
+// newRecords returns a sender of records to the keeper. It passes refused records to the callback, or logs
+// them if that is nil.
 func newRecords(keeper Keeper, refused func(Refused)) *records {
 	r := &records{
 		keeper: keeper, refused: refused, slots: make(chan struct{}, maxWaiting), closing: make(chan struct{}, 1), waiting: newBatch(keeper),
@@ -79,7 +81,8 @@ func logEnded(callback string) func(*guard.Ended) {
 	}
 }
 
-// takeRecord takes a record over. Above maxWaiting it waits for a free slot until ctx ends.
+// takeRecord queues a record and sends it in the background. If maxWaiting records are pending, it waits for
+// a free slot; if ctx ends before, it returns an *UnavailableError.
 func (r *records) takeRecord(ctx context.Context, org, app string, record prices.Usage) error {
 	select {
 	case r.slots <- struct{}{}:
@@ -98,7 +101,7 @@ func (r *records) takeRecord(ctx context.Context, org, app string, record prices
 	return nil
 }
 
-// followLease counts a lease that settles in the background, until done is called.
+// followLease makes Close wait for a lease that settles in the background, until the caller runs done.
 func (r *records) followLease() (done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,8 +110,8 @@ func (r *records) followLease() (done func()) {
 	return of.leases.Done
 }
 
-// sendRecord submits a record until the keeper answers, together with records that arrive soon after it
-// unless many are pending. A record sent twice counts once.
+// sendRecord submits a record, with others that arrive within a second unless many are pending. It retries
+// while the keeper is unavailable, until Close gives up. A record sent twice counts once.
 func (r *records) sendRecord(of *batch, org, app string, record prices.Usage) error {
 	for n := 0; ; n++ {
 		wait := linger
@@ -122,8 +125,8 @@ func (r *records) sendRecord(of *batch, org, app string, record prices.Usage) er
 	}
 }
 
-// drain waits for all records taken before. When ctx ends, it gives
-// up the pending ones. It does not wait for later ones: in an outage that would never end.
+// drain waits for the records and leases taken before, but not for later ones. When ctx ends, it gives up the
+// pending records and returns ctx's error; leases go on to the next drain.
 func (r *records) drain(ctx context.Context) (err error) {
 	select {
 	case r.closing <- struct{}{}:
@@ -150,7 +153,8 @@ func (r *records) drain(ctx context.Context) (err error) {
 	return err
 }
 
-// inheritLeases lets the next Close wait for leases that this one gave up waiting for.
+// inheritLeases makes the next Close wait for leases that this one gave up. The channel closes when they have
+// settled.
 func (r *records) inheritLeases(leases <-chan struct{}) {
 	select {
 	case <-leases:

@@ -44,7 +44,7 @@ type Request struct {
 	AcquireOptions []dynalimit.AcquireOption
 }
 
-// newRequestID is a random UUID.
+// newRequestID returns a random UUID, version 4.
 func newRequestID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -52,8 +52,8 @@ func newRequestID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// capAmounts lowers the amounts that exceed a burst according to err. It returns false if
-// none does, or if even the least amount exceeds the burst.
+// capAmounts lowers, in place, the amounts that exceed a burst according to err. It returns false if it
+// lowers nothing, or if an amount of least exceeds a burst; then the call can never fit.
 func capAmounts(amounts, least dynalimit.Amounts, err error) bool {
 	var exceeded *dynalimit.LimitExceededError
 	if !errors.As(err, &exceeded) || exceeded.RetryAfter != dynalimit.Never || errors.Is(err, dynalimit.ErrUnconfirmed) {

@@ -66,6 +66,7 @@ func (u Usage) saysNoMore() bool {
 	return u.SoundTokens == 0 && len(u.Tools) == 0 && len(u.Parts) == 0 && u.ServiceTier == ""
 }
 
+// validUsage checks the counts and the length of Status, and returns a *ValidationError for a wrong one.
 func validUsage(u Usage) error {
 	if len(u.Status) > maxStatus {
 		return invalid("usage.Status", "%q is longer than %d bytes", u.Status, maxStatus)
@@ -73,7 +74,8 @@ func validUsage(u Usage) error {
 	return u.validate()
 }
 
-// validate checks the counts.
+// validate returns a *ValidationError for a count outside its range, more sound than input, or Parts that
+// exceed Tokens.
 func (u Usage) validate() error {
 	for _, n := range []struct {
 		name  string

@@ -31,6 +31,11 @@ type answer struct {
 	settled chan struct{} // closed when the call is settled
 }
 
+// newAnswer wraps the body of an answer so that reading or closing it settles the call, and so does the end
+// of the request's context.
+//
+// If the transport requested the usage for the caller, it also removes the usage's event and the response's
+// Content-Length.
 func newAnswer(a *attempt, res *http.Response) io.ReadCloser {
 	b := &answer{
 		ReadCloser: res.Body, attempt: a, ctx: a.request.Context(), status: res.StatusCode, says: saysOf(res.Header, time.Now()),
@@ -49,7 +54,8 @@ func newAnswer(a *attempt, res *http.Response) io.ReadCloser {
 	return b
 }
 
-// Read passes arrived bytes on.
+// Read passes arrived bytes on and reads the usage in them. At the end or an error of the body it settles the
+// call first.
 func (b *answer) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {
@@ -61,7 +67,7 @@ func (b *answer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readPassed reads the usage in passed bytes. It ignores bytes after the end.
+// readPassed reads the usage in bytes that were passed on. It ignores bytes after the answer has ended.
 func (b *answer) readPassed(passed []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,7 +92,8 @@ const (
 	usageSize = 64 << 10
 )
 
-// readUsage reads on until the expected usage has arrived, or the time is over.
+// readUsage reads and drops the rest of an ended reply until its usage has arrived, at most 64 KiB. After 250
+// ms it closes the body by closed, which ends the read.
 func (b *answer) readUsage(closed func() error) {
 	if !b.owesUsage() {
 		return
@@ -102,7 +109,8 @@ func (b *answer) readUsage(closed func() error) {
 	}
 }
 
-// owesUsage reports whether a usage is still to come. The state of a compressed stream lags behind.
+// owesUsage reports whether the reply has ended and its usage is still to come. It is false for a compressed
+// stream, which is read with a delay.
 func (b *answer) owesUsage() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,7 +119,8 @@ func (b *answer) owesUsage() bool {
 
 var errClosed = errors.New("llmhttp: the answer was closed before its end")
 
-// settleIfLeft settles the call if its request has ended.
+// settleIfLeft settles the call if its request's context has ended, and logs a panic: it runs on a goroutine
+// without another owner.
 func (b *answer) settleIfLeft() {
 	if err := b.ctx.Err(); err != nil {
 		guard.Call(func() { b.endAnswer(err) }, func(e *guard.Ended) { // the goroutine has no other owner
@@ -138,7 +147,7 @@ func (b *answer) endAnswer(cause error) {
 	b.attempt.transport.pauseRefused(b.attempt, b.status, b.says, b.reader.Failure())
 }
 
-// hasEnded ends the answer, and reports whether it had ended before.
+// hasEnded marks the answer as ended, and reports whether it had ended before.
 func (b *answer) hasEnded() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,7 +156,8 @@ func (b *answer) hasEnded() bool {
 	return had
 }
 
-// settleCall ends the call: at its usage, if that has arrived, or by its outcome.
+// settleCall settles the call at the usage if that is complete, else by its outcome: status, failure, or the
+// tokens counted so far. It returns the guard's error.
 func (b *answer) settleCall() error {
 	call, route := b.attempt.call, b.attempt.route
 	usage, whole := b.reader.Usage(route)
@@ -179,7 +189,8 @@ func (b *answer) settleCall() error {
 	return call.Failed(b.ctx, o)
 }
 
-// guardUsage converts a usage for the guard.
+// guardUsage converts a usage of an answer to the guard's, with the fees of tools and each part's priced
+// model.
 func (a *attempt) guardUsage(u dialect.Usage) llm.Usage {
 	usage := llm.Usage{
 		Tokens: prices.Tokens(u.Tokens), SoundTokens: u.Sound, ServiceTier: u.Tier, Tools: a.route.Billed(u.Uses, a.tools),

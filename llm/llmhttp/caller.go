@@ -42,7 +42,7 @@ func (c *Caller) mayUse(model string) bool {
 	return len(c.Models) == 0 || slices.ContainsFunc(c.Models, func(pattern string) bool { return matches(pattern, model) })
 }
 
-// matches reports whether a model matches a pattern.
+// matches reports whether a model or path is the pattern, or begins with it if the pattern ends in "*".
 func matches(pattern, model string) bool {
 	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
 		return strings.HasPrefix(model, prefix)

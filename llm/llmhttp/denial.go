@@ -17,7 +17,8 @@ import (
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/mark"
 )
 
-// answerRefused answers a call that was not admitted. It returns the context's own error if that has ended.
+// answerRefused turns an error of admission into an answer of the provider's shape. It returns the error
+// itself if the request's context has ended. It logs errors that are mistakes of the operator.
 func (a *attempt) answerRefused(err error) (*http.Response, error) {
 	ctx := a.request.Context()
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // the caller has left
@@ -50,7 +51,8 @@ func (a *attempt) answerRefused(err error) (*http.Response, error) {
 	return a.answerStatus(http.StatusInternalServerError, "the call cannot be limited"), nil
 }
 
-// answerDenied answers a call that does not fit.
+// answerDenied returns the answer to a denial: 429 with the wait, or 403 for a blocked entity. With
+// Options.Headers it shows the caller's limit.
 func (a *attempt) answerDenied(denial *llm.DeniedError) *http.Response {
 	answer := dialect.Refusal{Status: http.StatusTooManyRequests, Wait: -1}
 	if wait, ok := denial.RetryIn(); ok {
@@ -83,7 +85,8 @@ func (a *attempt) retriesSoon(wait time.Duration) bool {
 	return wait <= retrySoon && (!ok || wait < time.Until(deadline))
 }
 
-// answerMarked is an answer with an error that DenialOf and UnavailableOf find.
+// answerMarked returns an answer with a mark of err in its message and header. DenialOf and UnavailableOf
+// find err by the mark. Without a mark for err it is a plain answer.
 func (a *attempt) answerMarked(answer dialect.Refusal, err error) *http.Response {
 	m := mark.Of(err)
 	if m == "" {
@@ -104,7 +107,8 @@ func (a *attempt) answer(refusal dialect.Refusal) *http.Response {
 	return ownAnswer(a.request, a.route.Shape, refusal)
 }
 
-// ownAnswer is the transport's own answer, in the shape of the provider's errors.
+// ownAnswer returns an answer that the transport makes itself, in the shape of the provider's errors. It
+// closes the request's body.
 func ownAnswer(r *http.Request, shape *dialect.Shape, refusal dialect.Refusal) *http.Response {
 	if r.Body != nil {
 		_ = r.Body.Close()
@@ -118,7 +122,7 @@ func ownAnswer(r *http.Request, shape *dialect.Shape, refusal dialect.Refusal) *
 	}
 }
 
-// quoted is a client's text for a message: cut, and without markup.
+// quoted returns a client's text for a message: quoted, in ASCII, and cut after 64 bytes.
 func quoted(s string) string {
 	const most = 64
 	if len(s) > most {

@@ -23,7 +23,8 @@ func UnavailableOf(err error) (*dynalimit.UnavailableError, bool) {
 	return findError[*dynalimit.UnavailableError](err)
 }
 
-// findError finds an error of a type in the tree of an error, or in the mark of its text.
+// findError returns the first error of type T in the tree of err, or the one in the mark of err's text or
+// JSON. It returns false if there is neither.
 func findError[T error](err error) (found T, ok bool) {
 	if err == nil {
 		return found, false
@@ -54,6 +55,8 @@ func Unavailable(res *http.Response) (*dynalimit.UnavailableError, bool) {
 	return findIn[*dynalimit.UnavailableError](res)
 }
 
+// findIn returns the error of type T in the mark in an answer's header. It returns false for a nil answer or
+// without such an error.
 func findIn[T error](res *http.Response) (none T, ok bool) {
 	if res == nil {
 		return none, false

@@ -8,8 +8,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/refusal"
 )
 
-// showLimit puts the caller's own tightest limit on an answer, in place of the provider's limits,
-// which are not the caller's.
+// showLimit removes the provider's rate-limit headers from h, which are not the caller's, and sets those of
+// the caller's own tightest limit.
 func showLimit(h http.Header, c refusal.Caller, statuses []dynalimit.LimitStatus) {
 	for name := range h {
 		if strings.HasPrefix(name, "X-Ratelimit-") || strings.HasPrefix(name, "Anthropic-Ratelimit-") {

@@ -18,6 +18,7 @@ type open struct {
 	all map[reading]struct{}
 }
 
+// add remembers an answer until remove, so that Transport.Close can settle it.
 func (o *open) add(r reading) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -33,7 +34,8 @@ func (o *open) remove(r reading) {
 	delete(o.all, r)
 }
 
-// settleEnded settles the answers of ended requests, if their goroutines have not yet.
+// settleEnded settles the open answers of requests with an ended context, in case their own goroutines have
+// not yet.
 func (o *open) settleEnded() {
 	o.mu.Lock()
 	all := slices.Collect(maps.Keys(o.all))

@@ -104,7 +104,8 @@ const (
 	mostUnmetered    = 10_000_000
 )
 
-// findModel is the model of a name on the wire.
+// findModel returns the model of a name on the wire: its own entry, or that of the longest matching pattern.
+// It fills in the defaults of Resource and Priced, and returns false for an unknown name.
 func (m Models) findModel(name string) (Model, bool) {
 	model, ok := m[name]
 	if !ok {
@@ -120,6 +121,8 @@ func (m Models) findModel(name string) (Model, bool) {
 	return model, ok
 }
 
+// validate returns a *ValidationError for options without models, with an invalid resource, or with a number
+// outside its range.
 func (o *Options) validate() error {
 	if len(o.Models) == 0 {
 		return invalid("options.Models", "is empty; name the models that may be called, such as llmhttp.Models{\"gpt-4.1\": {}}")
@@ -144,6 +147,8 @@ func (o *Options) validate() error {
 	return checkRoutes(o.AllowUnmetered)
 }
 
+// withDefaults returns the options with their defaults filled in, and a logger that drops everything if none
+// is set.
 func (o Options) withDefaults() Options {
 	o.Unmetered = cmp.Or(o.Unmetered, defaultUnmetered)
 	o.MaxBody = cmp.Or(o.MaxBody, defaultMaxBody)

@@ -36,8 +36,8 @@ type pause struct {
 	caller string // that one is of
 }
 
-// awaitPause waits for the end of a pause of the call's credential or entity, if the call may wait so
-// long. Else it returns the denial.
+// awaitPause waits for the end of a pause of the call's credential or entity, with some jitter. If that
+// exceeds Options.Wait or the context's deadline, it returns a *llm.DeniedError at once.
 func (p *pauses) awaitPause(a *attempt) error {
 	for waited := time.Duration(0); ; {
 		left := p.pauseLeft(a)
@@ -61,7 +61,7 @@ func (p *pauses) awaitPause(a *attempt) error {
 	}
 }
 
-// pauseLeft is the rest of the pauses that hold a call back.
+// pauseLeft returns the remaining time of the pauses that hold the call back; not above 0 if none does.
 func (p *pauses) pauseLeft(a *attempt) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ func (p *pauses) pauseLeft(a *attempt) time.Duration {
 	return left
 }
 
-// pauseAll holds the calls of all entities back for d.
+// pauseAll holds back, for d, all calls with the credential and model of a.
 func (p *pauses) pauseAll(a *attempt, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,8 +85,8 @@ func (p *pauses) pauseAll(a *attempt, d time.Duration) {
 	p.storePause(keyOf(a), at)
 }
 
-// pauseEntity holds the calls of one entity back for d. It reports whether another entity is held
-// back already: then the provider refuses more than one entity's requests.
+// pauseEntity holds back, for d, the calls of a's entity with its credential and model. It returns true, and
+// changes nothing, if another entity is held back already: then the provider refuses more than one entity.
 func (p *pauses) pauseEntity(a *attempt, d time.Duration) (second bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +103,8 @@ func (p *pauses) pauseEntity(a *attempt, d time.Duration) (second bool) {
 	return false
 }
 
-// storePause stores a pause. If there are too many it removes others, ended ones first.
+// storePause stores a pause by the hash of its credential and model. Above 1,024 it removes others, ended
+// ones and then any. Hold the lock.
 func (p *pauses) storePause(key [32]byte, at pause) {
 	now := time.Now()
 	if len(p.by) >= maxPauses {
@@ -119,6 +120,7 @@ func (p *pauses) storePause(key [32]byte, at pause) {
 	p.by[key] = at
 }
 
+// laterOf returns the later of two times.
 func laterOf(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -126,7 +128,7 @@ func laterOf(a, b time.Time) time.Time {
 	return b
 }
 
-// writePause writes a pause in the background; only waitWritten waits for it.
+// writePause runs pause, which writes a pause, in the background. Only waitWritten waits for it.
 func (p *pauses) writePause(pause func()) {
 	done := make(chan struct{})
 	p.mu.Lock()
@@ -146,7 +148,7 @@ func (p *pauses) writePause(pause func()) {
 	}()
 }
 
-// waitWritten waits for the writes in progress.
+// waitWritten waits for the writes in progress. It returns ctx's error if ctx ends before.
 func (p *pauses) waitWritten(ctx context.Context) error {
 	p.mu.Lock()
 	writing := slices.Collect(maps.Keys(p.writing))
@@ -161,7 +163,8 @@ func (p *pauses) waitWritten(ctx context.Context) error {
 	return nil
 }
 
-// keyOf is a hash of a credential and a model.
+// keyOf returns a hash of a call's credential, host and model. A signed request counts by its signing key,
+// not by its signature.
 func keyOf(a *attempt) [32]byte {
 	h := sha256.New()
 	for _, name := range []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key"} {
@@ -175,7 +178,8 @@ func keyOf(a *attempt) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// pauseRefused pauses the calls that the provider refused.
+// pauseRefused pauses calls if a provider's answer says stop: the entity's, or all with the credential, in
+// this process or in Options.Pool's bucket. It logs the pause. The arguments describe the answer.
 func (t *Transport) pauseRefused(a *attempt, status int, s says, f *dialect.Failure) {
 	p := pressureOf(a.route.Shape, status, s, f, time.Now())
 	d := min(p.wait, longestPause)

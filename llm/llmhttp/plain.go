@@ -20,7 +20,8 @@ type plain struct {
 	blind bool // nothing of the answer could be read
 }
 
-// newPlain starts the decompression of an encoding; nil for none.
+// newPlain starts a goroutine that decompresses an answer for the reader of its usage. It returns nil, no
+// decompression, for an uncompressed answer. An unknown encoding makes the answer unreadable.
 func newPlain(encoding string, to *dialect.Reader) *plain {
 	var open func(io.Reader) (io.Reader, error)
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
@@ -49,7 +50,8 @@ func newPlain(encoding string, to *dialect.Reader) *plain {
 	return p
 }
 
-// inflate reads zlib, as RFC 9110 defines deflate, or the bare format that some servers send.
+// inflate returns a reader of decompressed bytes. It accepts zlib, as RFC 9110 defines deflate, and the bare
+// format that some servers send.
 func inflate(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	if head, err := b.Peek(2); err == nil && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
@@ -60,7 +62,7 @@ func inflate(r io.Reader) (io.Reader, error) {
 
 type onlyWriter struct{ io.Writer }
 
-// write reads a piece as it came.
+// write passes bytes as they arrived to the usage's reader, through the decompression if p is not nil.
 func (p *plain) write(to *dialect.Reader, b []byte) {
 	if p == nil {
 		_, _ = to.Write(b)
@@ -69,7 +71,7 @@ func (p *plain) write(to *dialect.Reader, b []byte) {
 	_, _ = p.in.Write(b)
 }
 
-// close waits until all bytes were read.
+// close waits until the decompression has read all written bytes. It does nothing if p is nil.
 func (p *plain) close() {
 	if p != nil {
 		_ = p.in.Close()

@@ -18,6 +18,7 @@ type says struct {
 	empty bool      // a limit of the provider has nothing left
 }
 
+// saysOf reads the times in the headers of an answer that arrived at the time now.
 func saysOf(h http.Header, now time.Time) (s says) {
 	if d := retryAfter(h, now); d > 0 {
 		s.retry = now.Add(d)
@@ -35,8 +36,9 @@ type pressure struct {
 	one  bool          // the answer may be about the requests of one entity
 }
 
-// pressureOf reads an answer. A 429 concerns all callers of a credential if it gives a time, or a limit
-// is empty. Otherwise one caller may have caused it, and must not stop the others.
+// pressureOf returns the pause that an answer asks for, by its status, headers and failure. A 429 concerns
+// all callers of a credential if it gives a time, or a limit is empty. Otherwise one caller may have caused
+// it, and must not stop the others.
 func pressureOf(shape *dialect.Shape, status int, s says, f *dialect.Failure, now time.Time) pressure {
 	if f != nil && status < 300 {
 		status = shape.StatusOf(f)
@@ -61,7 +63,7 @@ func pressureOf(shape *dialect.Shape, status int, s says, f *dialect.Failure, no
 
 const statusOverloaded = 529 // of Anthropic
 
-// retryAfter is the wait in an answer's headers.
+// retryAfter returns the wait in an answer's Retry-After headers; not above 0 if they give none.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 && ms < 1e9 {
 		return time.Duration(ms * float64(time.Millisecond))
@@ -76,9 +78,10 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// nextUnit reports whether one of the provider's own limits is empty, and the wait until the next request or
-// token of all empty ones is free. At a reset all of a limit is free again, and it refills all the
-// time: of a limit of 120 that is full in 60 s one is free in 0.5 s.
+// nextUnit reports whether one of the provider's own limits is empty, and returns the wait until each empty
+// one has a free request or token.
+//
+// A limit refills all the time until its reset: of 120 that are full in 60 s one is free in 0.5 s.
 func nextUnit(h http.Header, now time.Time) (d time.Duration, empty bool) {
 	for _, limit := range []string{"Requests", "Tokens", "Input-Tokens", "Output-Tokens"} {
 		for _, name := range [][2]string{{"X-Ratelimit-", "-" + limit}, {"Anthropic-Ratelimit-" + limit + "-", ""}} {
@@ -95,7 +98,8 @@ func nextUnit(h http.Header, now time.Time) (d time.Duration, empty bool) {
 	return d, empty
 }
 
-// timeUntil reads a time until: "6m0s" of OpenAI, seconds of Azure, an instant of Anthropic.
+// timeUntil returns the time from now that a reset header gives: "6m0s" of OpenAI, seconds of Azure, an
+// instant of Anthropic. It is 0 for any other text.
 func timeUntil(v string, now time.Time) time.Duration {
 	if d, err := time.ParseDuration(v); err == nil {
 		return d

@@ -24,8 +24,8 @@ type routes struct {
 	logged map[string]bool
 }
 
-// mayPass reports whether a request may pass unmetered, and logs the first of each route: reads cost
-// nothing.
+// mayPass reports whether a request that is not a metered call may pass, and logs the first of each route.
+// Reads pass unlogged. Beside a limit on money Options.AllowUnmetered must name the route.
 func (p *routes) mayPass(r *http.Request) bool {
 	switch {
 	case isRead(r):
@@ -44,7 +44,7 @@ func isRead(r *http.Request) bool {
 		r.Header.Get("Upgrade") == "" && r.Header.Get("X-Http-Method-Override") == ""
 }
 
-// allows reports whether Options.AllowUnmetered names a path, in every reading of servers.
+// allows reports whether Options.AllowUnmetered matches an escaped path, in every reading of servers.
 func (p *routes) allows(escaped string) bool {
 	for _, spelling := range dialect.Spellings(escaped) {
 		if !slices.ContainsFunc(p.allowed, func(pattern string) bool { return matches(pattern, spelling) }) {
@@ -54,7 +54,7 @@ func (p *routes) allows(escaped string) bool {
 	return true
 }
 
-// logRoute logs the first request of a route. Of more than maxRoutes it logs none.
+// logRoute logs the first request of a route, for at most maxRoutes routes.
 func (p *routes) logRoute(r *http.Request) {
 	route := routeOf(r)
 	p.mu.Lock()
@@ -74,7 +74,8 @@ func (p *routes) logRoute(r *http.Request) {
 // maxRoute is the longest route that is logged, in bytes.
 const maxRoute = 200
 
-// routeOf is a method and a path without its ids: the parts of it that have a digit, but for versions.
+// routeOf returns a request's method and path for the log. Parts of the path with a digit become {id}, except
+// versions.
 func routeOf(r *http.Request) string {
 	parts := strings.Split(dialect.Spellings(r.URL.EscapedPath())[1], "/")
 	for i, part := range parts {
@@ -86,7 +87,8 @@ func routeOf(r *http.Request) string {
 	return route[:min(len(route), maxRoute)]
 }
 
-// checkRoutes checks Options.AllowUnmetered.
+// checkRoutes returns a *ValidationError for a pattern of Options.AllowUnmetered that is not a plain path, or
+// that names a metered or free route.
 func checkRoutes(patterns []string) error {
 	const field = "options.AllowUnmetered"
 	for _, pattern := range patterns {

@@ -112,7 +112,8 @@ type attempt struct {
 	call      *llm.Call
 }
 
-// readRequest reads the request. It returns the answer to a request that cannot be admitted.
+// readRequest reads the request's body into a, and requests the usage of a stream unless the caller does. It
+// returns nil, or the answer to a request that cannot be admitted.
 func (a *attempt) readRequest() *http.Response {
 	body, err := a.readBody()
 	switch {
@@ -142,8 +143,8 @@ func (a *attempt) readRequest() *http.Response {
 // maxGrown is the most memory allocated for a body before its bytes arrive.
 const maxGrown = 128 << 10
 
-// readBody reads the body, and at most one byte more than allowed; it reads nothing of a body whose length is
-// already too long. It closes it.
+// readBody returns the body and closes it. It stops one byte above MaxBody, and reads nothing if the given
+// length is above it.
 func (a *attempt) readBody() (_ []byte, err error) {
 	if a.request.Body == nil {
 		return nil, nil
@@ -156,7 +157,8 @@ func (a *attempt) readBody() (_ []byte, err error) {
 	return read.Bytes(), errors.Join(err, a.request.Body.Close())
 }
 
-// admitCall takes the call's amounts. It returns the answer to a denied one.
+// admitCall starts the guard's call, after waiting for a pause of the provider. It returns nil for both if
+// the call is admitted, or else the answer to the caller or an error.
 func (a *attempt) admitCall(caller Caller) (*http.Response, error) {
 	model, known := a.transport.opts.Models.findModel(a.model)
 	switch {
@@ -180,7 +182,8 @@ func (a *attempt) admitCall(caller Caller) (*http.Response, error) {
 	return nil, nil //nolint:nilnil // admitted
 }
 
-// identifyCaller is the caller of a request, empty if unknown. said is false if neither Identify nor a context names one.
+// identifyCaller returns the caller of a request, empty if unknown. It returns false if neither
+// Options.Identify nor the request's context names one.
 func (t *Transport) identifyCaller(r *http.Request) (c Caller, said bool) {
 	if t.opts.Identify == nil {
 		return CallerOf(r.Context())
@@ -192,7 +195,8 @@ func (t *Transport) identifyCaller(r *http.Request) (c Caller, said bool) {
 	return c, true
 }
 
-// guardRequest is the request to the guard.
+// guardRequest returns the guard's request for the read body, with the estimate of Options.Estimate if that
+// is set. It stores the held tools in a.
 func (a *attempt) guardRequest(c Caller, m Model) llm.Request {
 	asked, opts := a.asked, &a.transport.opts
 	if a.route.AlwaysSearches(m.Priced) || a.route.AlwaysSearches(a.model) {
@@ -231,7 +235,8 @@ func (a *attempt) guardRequest(c Caller, m Model) llm.Request {
 	return request
 }
 
-// sendCall sends an admitted call.
+// sendCall sends an admitted call and returns its answer with a body that settles the call. After an error it
+// ends the call as failed, sent or not.
 func (a *attempt) sendCall() (*http.Response, error) {
 	ctx := a.request.Context()
 	out, on := a.outgoingRequest()
@@ -272,7 +277,8 @@ func (a *attempt) sendCall() (*http.Response, error) {
 
 var errNoAnswer = errors.New("llmhttp: the transport below gave neither an answer nor an error")
 
-// outgoingRequest is the request to send, and the record of its writes.
+// outgoingRequest returns the copy of the request to send, and the record of its writes. It has a.body as its
+// body, which can be read again.
 func (a *attempt) outgoingRequest() (out *http.Request, w *written) {
 	body := a.body
 	w = &written{}
@@ -305,7 +311,7 @@ func neverReplay(h http.Header) {
 	}
 }
 
-// logUnsettled logs a failed settlement.
+// logUnsettled logs the error of a failed settlement; nil does nothing.
 func (a *attempt) logUnsettled(ctx context.Context, err error) {
 	if err != nil {
 		a.transport.opts.Logger.LogAttrs(ctx, slog.LevelError, "llmhttp: a call could not be settled",
@@ -313,8 +319,8 @@ func (a *attempt) logUnsettled(ctx context.Context, err error) {
 	}
 }
 
-// injectUsage requests the usage of a stream, also if the caller declines it: an unreported usage, such as
-// hidden reasoning, would not be charged.
+// injectUsage returns a copy of the body that requests the usage of a stream, also if the caller declines it.
+// Unreported usage, such as hidden reasoning, would not be charged.
 func injectUsage(body []byte, asked *dialect.Request) []byte {
 	if no := asked.Declines; no.Len > 0 {
 		return slices.Concat(body[:no.At], []byte(no.Instead), body[no.At+no.Len:])
@@ -353,4 +359,5 @@ func isSigned(r *http.Request) bool {
 	return len(auth) >= len(scheme) && auth[:len(scheme)] == scheme
 }
 
+// encoded reports whether a Content-Encoding compresses the body.
 func encoded(with string) bool { return with != "" && with != "identity" && with != "aws-chunked" }

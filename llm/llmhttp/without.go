@@ -24,7 +24,8 @@ type without struct {
 
 func newWithout(body *answer) io.ReadCloser { return &without{body: body} }
 
-// Read returns complete events.
+// Read returns bytes of complete events, without the event of the usage. After the body's end it returns the
+// rest as it is.
 func (w *without) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -47,7 +48,8 @@ func (w *without) Read(p []byte) (int, error) {
 // Close closes the answer.
 func (w *without) Close() error { return w.body.Close() }
 
-// takeBytes holds arrived bytes, and releases complete events.
+// takeBytes adds arrived bytes to the held ones and makes complete events ready to be read. An event above 64
+// KiB is made ready in pieces.
 func (w *without) takeBytes(b []byte) {
 	w.held = append(w.held, b...)
 	n := wholeEvents(w.held, len(b))
@@ -60,7 +62,7 @@ func (w *without) takeBytes(b []byte) {
 	}
 }
 
-// letGo releases complete events, except for the event of the usage.
+// letGo makes complete events ready to be read, except for the event of the usage.
 func (w *without) letGo(events []byte) {
 	for bytes.Contains(events, promptTokens) {
 		n := firstEvent(events)
@@ -72,7 +74,8 @@ func (w *without) letGo(events []byte) {
 	w.ready = append(w.ready, events...)
 }
 
-// firstEvent is the length of the first of complete events, with the empty line behind it.
+// firstEvent returns the length of the first event in b, with the empty line behind it. There must be a
+// complete event.
 func firstEvent(b []byte) int {
 	for n := 0; ; {
 		line := 1 + bytes.IndexByte(b[n:], '\n')
@@ -83,8 +86,8 @@ func firstEvent(b []byte) int {
 	}
 }
 
-// wholeEvents is the length of the complete events in b: up to the last empty line, which ends
-// in the last news bytes if there is one.
+// wholeEvents returns the length of the complete events in b, 0 if none is new. Only the last news bytes can
+// hold the end of one.
 func wholeEvents(b []byte, news int) int {
 	for n := len(b); n > len(b)-news; n = 1 + bytes.LastIndexByte(b[:n-1], '\n') {
 		if endsBlank(b[:n]) {

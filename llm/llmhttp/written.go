@@ -17,6 +17,8 @@ type written struct {
 	all                    atomic.Pointer[[]byte] // the body; nil once it was answered
 }
 
+// trace returns a context for the request. A transport with httptrace then records the connection and the
+// written request in w.
 func (w *written) trace(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { w.connected.Store(true) },
@@ -28,6 +30,8 @@ func (w *written) trace(ctx context.Context) context.Context {
 	})
 }
 
+// wasSent reports whether the request may have reached the provider: it was written, or, without httptrace,
+// its body was read.
 func (w *written) wasSent() bool {
 	if w.connected.Load() {
 		return w.wrote.Load()
@@ -35,7 +39,7 @@ func (w *written) wasSent() bool {
 	return w.read.Load()
 }
 
-// body is the request's body; it records its first read.
+// body returns a new reader of the request's body that records its first read. It fails after releaseBody.
 func (w *written) body() (io.ReadCloser, error) {
 	b := w.all.Load()
 	if b == nil {
@@ -44,7 +48,7 @@ func (w *written) body() (io.ReadCloser, error) {
 	return &noted{Reader: bytes.NewReader(*b), read: &w.read}, nil
 }
 
-// releaseBody releases the body, which is not sent again: an answer refers to its request until it is
+// releaseBody frees the body's memory after the answer has come: an answer refers to its request until it is
 // read.
 func (w *written) releaseBody() { w.all.Store(nil) }
 

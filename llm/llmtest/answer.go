@@ -77,7 +77,7 @@ type Usage struct {
 	Output, Reasoning int64
 }
 
-// usage is the usage that the answer reports.
+// usage returns the usage to report, with the default if all fields are 0 and Body is empty.
 func (a *Answer) usage() Usage {
 	u := Usage{a.Input, a.CacheRead, a.CacheWrite, a.CacheWrite1h, a.Output, a.Reasoning}
 	if u == (Usage{}) && a.Body == "" {

@@ -15,7 +15,8 @@ func (m messages) wholeBody() any {
 	return m.message([]any{object{"type": "text", "text": m.Text}}, "end_turn", m.counts(m.u.Output))
 }
 
-// message is a reply with what is known of its usage.
+// message returns a message with the given content, stop reason and usage so far; it adds the cache and tier
+// to usage.
 func (m messages) message(content []any, stop any, usage object) object {
 	usage["cache_creation"] = object{"ephemeral_5m_input_tokens": m.u.CacheWrite, "ephemeral_1h_input_tokens": m.u.CacheWrite1h}
 	usage["service_tier"] = cmp.Or(m.Tier, "standard")
@@ -25,7 +26,7 @@ func (m messages) message(content []any, stop any, usage object) object {
 	}, "usage", usage)
 }
 
-// counts is the usage with some of the output. No count is in another.
+// counts returns the usage with the given part of the output. No count includes another.
 func (m messages) counts(output int64) object {
 	o := object{
 		"input_tokens": m.u.Input, "output_tokens": output,
@@ -37,6 +38,8 @@ func (m messages) counts(output int64) object {
 	return o
 }
 
+// events returns the events of a stream, from message_start to message_stop. Two message_delta events carry
+// cumulative usage.
 func (m messages) events() []event {
 	var events []event
 	add := func(name string, o object) {
@@ -65,6 +68,7 @@ var anthropicErrors = map[int]string{
 	413: "request_too_large", 429: "rate_limit_error", 504: "timeout_error", 529: "overloaded_error",
 }
 
+// errorBody returns the error for Status and Code, and sets the Retry-After header.
 func (m messages) errorBody(h http.Header) any {
 	if m.RetryAfter > 0 {
 		h.Set("Retry-After", seconds(m.RetryAfter))
@@ -78,7 +82,7 @@ func (m messages) errorBody(h http.Header) any {
 	return o
 }
 
-// errorOf is an error of a type.
+// errorOf returns an error body of a type.
 func (m messages) errorOf(kind string) object {
 	return object{"type": "error", "error": object{"type": kind, "message": m.errorText()}, "request_id": m.newID("req_")}
 }

@@ -34,6 +34,8 @@ type invoke struct {
 	amazon amazon
 }
 
+// header sets the headers of an answer. A single body's usage is in headers, unless NoUsage is set or the
+// status is 300 or more.
 func (i invoke) header(h http.Header) {
 	i.amazon.header(h)
 	if i.form == aws {
@@ -51,6 +53,8 @@ func (i invoke) header(h http.Header) {
 	}
 }
 
+// events returns Anthropic's events as chunks in base64. The last one also has Bedrock's invocation metrics,
+// unless NoUsage is set.
 func (i invoke) events() []event {
 	events := i.messages.events()
 	if !i.NoUsage {
@@ -72,7 +76,7 @@ func (i invoke) brokenEvent() event          { return i.amazon.brokenEvent() }
 // converse is Bedrock's Converse.
 type converse struct{ amazon }
 
-// counts is the usage. No count but the total is in another.
+// counts returns the usage. No count includes another, except for the total.
 func (c converse) counts() object {
 	o := object{
 		"inputTokens": c.u.Input, "outputTokens": c.u.Output, "totalTokens": c.u.total(),
@@ -91,7 +95,7 @@ func (c converse) counts() object {
 	return o
 }
 
-// measured is an answer with its usage.
+// measured adds latency, tier and usage to an answer and returns it.
 func (c converse) measured(o object) object {
 	o["metrics"] = object{"latencyMs": 1}
 	if c.Tier != "" {
@@ -105,6 +109,7 @@ func (c converse) wholeBody() any {
 	return c.measured(object{"output": object{"message": message}, "stopReason": "end_turn"})
 }
 
+// events returns the events of a stream, from messageStart to metadata with the usage.
 func (c converse) events() []event {
 	events := []event{{name: "messageStart", data: object{"role": "assistant", "p": "abcd"}}}
 	for _, piece := range c.pieces() {

@@ -38,6 +38,7 @@ func (g gemini) response(text, finish string, output int64) object {
 
 func (g gemini) wholeBody() any { return g.response(g.Text, "STOP", g.u.Output-g.u.Reasoning) }
 
+// events returns the pieces of a stream. Each has the usage so far, the last the finish reason.
 func (g gemini) events() []event {
 	events := make([]event, g.Events)
 	for i, piece := range g.pieces() {
@@ -56,6 +57,7 @@ var statuses = map[int]string{
 	500: "INTERNAL", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED",
 }
 
+// errorBody returns the error for Status and Code. RetryAfter is among its details.
 func (g gemini) errorBody(http.Header) any {
 	o := object{"code": g.Status, "message": g.errorText(), "status": cmp.Or(g.Code, statuses[g.Status], "UNKNOWN")}
 	if g.RetryAfter > 0 {
@@ -65,6 +67,7 @@ func (g gemini) errorBody(http.Header) any {
 	return object{"error": o}
 }
 
+// brokenEvent returns the event of an error with the status name Error and its code, 500 for an unknown name.
 func (g gemini) brokenEvent() event {
 	code := http.StatusInternalServerError
 	for status, name := range statuses {
@@ -75,7 +78,8 @@ func (g gemini) brokenEvent() event {
 	return event{data: object{"error": object{"code": code, "message": g.errorText(), "status": g.Error}}}
 }
 
-// geminiEmbeddings answers with a vector for each text. Only predict reports a usage.
+// geminiEmbeddings returns the dialect that answers an embedding method with a vector for each text. Only
+// predict reports a usage.
 func (a *reply) geminiEmbeddings(method string) dialect {
 	a.u.Output, a.u.Reasoning = 0, 0
 	vectors := func(key string) []object {

@@ -17,7 +17,7 @@ func (c chat) header(h http.Header) {
 	h.Set("Openai-Processing-Ms", "1")
 }
 
-// frame is a whole reply or a piece of one.
+// frame returns a completion or a chunk, as kind says, with the given choices and no usage.
 func (c chat) frame(kind string, choices ...any) object {
 	if choices == nil {
 		choices = []any{}
@@ -29,7 +29,7 @@ func (c chat) frame(kind string, choices ...any) object {
 	return o
 }
 
-// counts is the usage: the prompt includes cached input, the reply the reasoning.
+// counts returns the usage: the prompt includes cached input, the reply the reasoning.
 func (c chat) counts() object {
 	return object{
 		"prompt_tokens": c.u.prompt(), "completion_tokens": c.u.Output, "total_tokens": c.u.total(),
@@ -38,7 +38,7 @@ func (c chat) counts() object {
 	}
 }
 
-// cachedInput is the cached part of the prompt.
+// cachedInput returns the details of the prompt: the tokens read from a cache and, if any, written to one.
 func (a *reply) cachedInput() object {
 	o := object{"cached_tokens": a.u.CacheRead}
 	if written := a.u.CacheWrite + a.u.CacheWrite1h; written > 0 {
@@ -53,6 +53,7 @@ func (c chat) wholeBody() any {
 	return c.addUsage(c.frame("chat.completion", choice), "usage", c.counts())
 }
 
+// events returns the chunks of a stream: the role, the pieces of the text, the finish reason and [DONE].
 func (c chat) events() []event {
 	choice := func(delta object, finish any) object {
 		return object{"index": 0, "delta": delta, "logprobs": nil, "finish_reason": finish}
@@ -64,7 +65,7 @@ func (c chat) events() []event {
 	return c.chunks("chat.completion.chunk", append(choices, choice(object{}, "stop")))
 }
 
-// chunks are events with one choice each, and one with the usage if that was requested.
+// chunks returns an event for each choice, one with the usage if the request asks for it, and [DONE].
 func (c chat) chunks(kind string, choices []object) []event {
 	options, _ := c.asked["stream_options"].(map[string]any)
 	include, _ := options["include_usage"].(bool)
@@ -83,6 +84,7 @@ func (c chat) chunks(kind string, choices []object) []event {
 	return append(events, event{data: raw("[DONE]")})
 }
 
+// errorBody returns the error for Status and Code, and sets the headers of RetryAfter.
 func (c chat) errorBody(h http.Header) any {
 	if c.RetryAfter > 0 {
 		h.Set("Retry-After", seconds(c.RetryAfter))
@@ -103,7 +105,7 @@ func (c chat) errorBody(h http.Header) any {
 	return c.errorOf(kind, code)
 }
 
-// errorOf is an error.
+// errorOf returns an error body of a type; its code is null if empty.
 func (c chat) errorOf(kind, code string) object {
 	o := object{"message": c.errorText(), "type": kind, "param": nil, "code": nil}
 	if code != "" {
@@ -121,6 +123,7 @@ func (c completions) wholeBody() any {
 	return c.addUsage(c.frame("text_completion", c.choice(c.Text, "stop")), "usage", c.counts())
 }
 
+// events returns the chunks of a stream: the pieces of the text, the finish reason and [DONE].
 func (c completions) events() []event {
 	var choices []object
 	for _, piece := range c.pieces() {
@@ -133,7 +136,7 @@ func (c completions) choice(text string, finish any) object {
 	return object{"index": 0, "text": text, "logprobs": nil, "finish_reason": finish}
 }
 
-// embeddings answers with a vector for each input. There is no output.
+// embeddings returns the dialect that answers with a vector for each input. Its usage has a prompt only.
 func (a *reply) embeddings() dialect {
 	a.u.Output, a.u.Reasoning, a.form = 0, 0, none
 	inputs := 1

@@ -99,7 +99,7 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// recordCall records a call, and returns its scripted answer.
+// recordCall records a call, takes its scripted answer off the script, and returns it with the call's index.
 func (p *Provider) recordCall(r *http.Request, body []byte) (call int, a served) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -56,7 +56,7 @@ type event struct {
 	exception bool // one of AWS
 }
 
-// billed is the usage that the call costs.
+// billed returns the usage that the call costs: zero for a status of 300 or more.
 func (a *reply) billed() Usage {
 	if a.Status >= http.StatusMultipleChoices {
 		return Usage{}
@@ -64,7 +64,7 @@ func (a *reply) billed() Usage {
 	return a.u
 }
 
-// pieces are the pieces of the text.
+// pieces returns the text split into Events pieces of about equal length.
 func (a *reply) pieces() []string {
 	all := []rune(a.Text)
 	pieces := make([]string, a.Events)
@@ -74,10 +74,10 @@ func (a *reply) pieces() []string {
 	return pieces
 }
 
-// newID is an id that differs in each call.
+// newID returns an id with a prefix that differs for each call.
 func (a *reply) newID(prefix string) string { return fmt.Sprintf("%s%012d", prefix, a.id) }
 
-// addUsage adds the usage under its key, unless NoUsage is set.
+// addUsage sets the usage in o under its key, unless NoUsage is set, and returns o.
 func (a *reply) addUsage(o object, key string, usage any) object {
 	if !a.NoUsage {
 		o[key] = usage
@@ -90,7 +90,7 @@ func (a *reply) errorText() string {
 	return strings.TrimSpace("This error is by llmtest. " + cmp.Or(a.Error, a.Code))
 }
 
-// seconds are whole, and not too few.
+// seconds returns a duration in whole seconds, rounded up.
 func seconds(d time.Duration) string { return strconv.FormatFloat(math.Ceil(d.Seconds()), 'f', 0, 64) }
 
 // fixed answers with one body, and has errors in a dialect.
@@ -101,7 +101,8 @@ type fixed struct {
 
 func (f fixed) wholeBody() any { return f.body }
 
-// countTokens answers the number of tokens, which costs nothing.
+// countTokens returns the dialect that answers with body, a number of tokens, and costs nothing. Its errors
+// are those of the given dialect.
 func (a *reply) countTokens(errors dialect, body object) dialect {
 	a.u, a.form = Usage{}, none
 	return fixed{errors, body}

@@ -10,7 +10,7 @@ func (r responses) errorBody(h http.Header) any { return chat(r).errorBody(h) }
 
 func (r responses) wholeBody() any { return r.response("completed", r.item("completed", r.Text)) }
 
-// response is the state of a Response.
+// response returns a Response with a status and output items. It has the usage unless it is in progress.
 func (r responses) response(status string, items ...any) object {
 	if items == nil {
 		items = []any{}
@@ -33,7 +33,7 @@ func (r responses) response(status string, items ...any) object {
 	})
 }
 
-// item is the message.
+// item returns the message as an output item, without content if text is empty.
 func (r responses) item(status, text string) object {
 	o := object{"type": "message", "id": r.newID("msg_"), "status": status, "role": "assistant", "content": []any{}}
 	if text != "" {
@@ -46,6 +46,7 @@ func (r responses) part(text string) object {
 	return object{"type": "output_text", "text": text, "annotations": []any{}, "logprobs": []any{}}
 }
 
+// events returns the events of a stream, from response.created to response.completed with the usage.
 func (r responses) events() []event {
 	var events []event
 	add := func(name string, o object) {
@@ -69,6 +70,8 @@ func (r responses) events() []event {
 	return events
 }
 
+// brokenEvent returns the event that ends a stream with the error: response.failed with the usage, or error
+// if NoUsage is set.
 func (r responses) brokenEvent() event {
 	if r.NoUsage {
 		return event{name: "error", data: object{

@@ -14,7 +14,8 @@ type served struct {
 	dialect
 }
 
-// newServed recognises a request.
+// newServed returns the reply to a request with the answer's defaults and the dialect of its path. An unknown
+// path gets 404 and costs nothing. The id counts the calls.
 func newServed(a Answer, r *http.Request, body []byte, id int) served {
 	reply := &reply{Answer: a, id: id, u: a.usage()}
 	_ = json.Unmarshal(body, &reply.asked) // a body that is not an object requests nothing
@@ -30,7 +31,7 @@ func newServed(a Answer, r *http.Request, body []byte, id int) served {
 	return s
 }
 
-// route finds the dialect by the path, nil if there is none.
+// route returns the dialect of a path, nil if it is unknown. It also sets the model and the form of a stream.
 func (a *reply) route(u *url.URL) dialect {
 	path := u.EscapedPath()
 	last := path[strings.LastIndexByte(path, '/')+1:]
@@ -77,7 +78,8 @@ func (a *reply) setModel(model string) {
 	a.Model = cmp.Or(a.Model, model)
 }
 
-// bedrock finds the dialect by the method of Bedrock.
+// bedrock returns the dialect of a method of Bedrock, nil if it is unknown. It also sets the form of a
+// stream.
 func (a *reply) bedrock(method string) dialect {
 	if strings.HasSuffix(method, "-stream") {
 		a.form = aws
@@ -93,7 +95,8 @@ func (a *reply) bedrock(method string) dialect {
 	return nil
 }
 
-// google finds the dialect by the method of Gemini or Vertex.
+// google returns the dialect of a method of Gemini or Vertex, nil if it is unknown. It also sets the form of
+// a stream, SSE if alt is true.
 func (a *reply) google(model, method string, alt bool) dialect {
 	switch method {
 	case "rawPredict":
@@ -120,7 +123,7 @@ func (a *reply) google(model, method string, alt bool) dialect {
 	return nil
 }
 
-// partAfter is the part of a path behind a prefix, up to the next slash.
+// partAfter returns the path segment behind a prefix, "" without the prefix.
 func partAfter(path, prefix string) string {
 	_, rest, _ := strings.Cut(path, prefix)
 	part, _, _ := strings.Cut(rest, "/")

@@ -18,7 +18,8 @@ var contentTypes = map[form]string{
 	none: "application/json", sse: "text/event-stream; charset=utf-8", aws: "application/vnd.amazon.eventstream", array: "application/json",
 }
 
-// serve writes the answer. It fails if the client went away.
+// serve waits for Delay and writes the answer. It returns ctx's error if the client went away, and panics
+// with http.ErrAbortHandler if the script cuts the answer.
 func (a served) serve(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	if err := pauseFor(ctx, a.Delay); err != nil {
@@ -57,7 +58,8 @@ func (a served) serve(w http.ResponseWriter, r *http.Request) error {
 	return a.serveWhole(ctx, to, body)
 }
 
-// serveWhole writes a body that is not streamed.
+// serveWhole waits for Hold and writes a single body. With CutAfter it writes half and panics with
+// http.ErrAbortHandler.
 func (a served) serveWhole(ctx context.Context, to *outlet, body []byte) error {
 	if err := awaitHold(ctx, a.Hold); err != nil {
 		return err
@@ -71,7 +73,8 @@ func (a served) serveWhole(ctx context.Context, to *outlet, body []byte) error {
 	return err
 }
 
-// serveEvents writes events.
+// serveEvents writes the events of a stream with the script's delays. After CutAfter events it panics with
+// http.ErrAbortHandler.
 func (a served) serveEvents(ctx context.Context, to *outlet) error {
 	events := a.events()
 	if a.Error != "" {
@@ -101,7 +104,7 @@ func (a served) serveEvents(ctx context.Context, to *outlet) error {
 	return nil
 }
 
-// encodeJSON is JSON; raw stays raw.
+// encodeJSON returns the JSON of v, and a raw text as it is.
 func encodeJSON(v any) []byte {
 	if text, ok := v.(raw); ok {
 		return []byte(text)
@@ -113,7 +116,8 @@ func encodeJSON(v any) []byte {
 	return b
 }
 
-// frameEvent is an event in the form of the stream.
+// frameEvent returns an event as bytes of the stream's form: a frame of AWS, an element of an array, or SSE.
+// The flags first and last tell its place.
 func (a served) frameEvent(e event, first, last bool) []byte {
 	b := encodeJSON(e.data)
 	switch a.form {
@@ -151,7 +155,8 @@ type outlet struct {
 	flush func() error
 }
 
-// newOutlet writes the header.
+// newOutlet writes the status and header of an answer and returns the writer of its body, which compresses if
+// told to.
 func newOutlet(w http.ResponseWriter, compress bool, status int) *outlet {
 	o := &outlet{to: w, flush: http.NewResponseController(w).Flush}
 	if compress {
@@ -164,7 +169,7 @@ func newOutlet(w http.ResponseWriter, compress bool, status int) *outlet {
 	return o
 }
 
-// write sends a piece at once.
+// write sends a piece and flushes it at once.
 func (o *outlet) write(b []byte) error {
 	_, err := o.to.Write(b)
 	if err == nil && o.zip != nil {
@@ -176,14 +181,14 @@ func (o *outlet) write(b []byte) error {
 	return err
 }
 
-// end ends a compressed answer. A client may have enough already.
+// end completes a compressed answer. It ignores errors: a client may have left with enough.
 func (o *outlet) end() {
 	if o.zip != nil {
 		_ = o.zip.Close()
 	}
 }
 
-// pauseFor waits for a while, or until the client goes away.
+// pauseFor waits for d or the end of ctx, and returns ctx's error if that has ended.
 func pauseFor(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -193,7 +198,8 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 	return awaitHold(ctx, timer.C)
 }
 
-// awaitHold waits for something, or until the client goes away. Nil is not waited for.
+// awaitHold waits until the channel has a value or is closed, or for the end of ctx, and returns ctx's error
+// if that comes first. A nil channel is not waited for.
 func awaitHold[T any](ctx context.Context, until <-chan T) error {
 	if until == nil {
 		return ctx.Err()

@@ -24,7 +24,8 @@ type transport struct{ p *Provider }
 
 var errEnded = errors.New("llmtest: the test of this provider has ended")
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip serves the request on a goroutine and returns as soon as the header is written. The body arrives
+// as the provider writes it.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	in, err := readSent(r)
 	if err != nil {
@@ -62,7 +63,8 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// readSent reads what the client sends, as a server has it.
+// readSent returns the request as a server receives it, with its whole body, and reports it as written to an
+// httptrace.ClientTrace.
 func readSent(r *http.Request) (*http.Request, error) {
 	var body []byte
 	if r.Body != nil {
@@ -83,7 +85,8 @@ func readSent(r *http.Request) (*http.Request, error) {
 	return in, nil
 }
 
-// answer serves a request, and returns the end of the answer: nil if it is complete.
+// answer serves a request. It returns nil after a complete answer, and io.ErrUnexpectedEOF after one that was
+// cut.
 func (p *Provider) answer(w *writer, r *http.Request) (err error) {
 	defer func() {
 		switch broken := recover(); broken {
@@ -110,6 +113,7 @@ type writer struct {
 
 func (w *writer) Header() http.Header { return w.header }
 
+// WriteHeader keeps the first status with a copy of the header and lets RoundTrip return.
 func (w *writer) WriteHeader(status int) {
 	w.once.Do(func() {
 		w.status, w.sent = status, w.header.Clone()
@@ -117,6 +121,7 @@ func (w *writer) WriteHeader(status int) {
 	})
 }
 
+// Write sends b to the reader of the body and waits until it is read. The status defaults to 200.
 func (w *writer) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	if len(b) == 0 {
@@ -128,6 +133,7 @@ func (w *writer) Write(b []byte) (int, error) {
 // Flush implements http.Flusher. Nothing is held back.
 func (w *writer) Flush() {}
 
+// response returns the response to r with the written status and header.
 func (w *writer) response(r *http.Request, body io.ReadCloser) *http.Response {
 	size, err := strconv.ParseInt(w.sent.Get("Content-Length"), 10, 64)
 	if err != nil {
@@ -146,7 +152,7 @@ type answerBody struct {
 	leave func()
 }
 
-// Close tells the provider that the reader is gone, and waits until it has noticed.
+// Close tells the provider that the reader has left, and waits until the provider has returned.
 func (a *answerBody) Close() error {
 	err := a.PipeReader.Close()
 	a.leave()

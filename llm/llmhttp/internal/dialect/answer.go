@@ -69,7 +69,7 @@ type Tokens struct {
 	Input, CacheRead, CacheWrite5m, CacheWrite1h, Output int64
 }
 
-// plus adds tokens.
+// plus returns the sum of two token counts, class by class.
 func (t Tokens) plus(u Tokens) Tokens {
 	return Tokens{
 		t.Input + u.Input, t.CacheRead + u.CacheRead, t.CacheWrite5m + u.CacheWrite5m, t.CacheWrite1h + u.CacheWrite1h, t.Output + u.Output,
@@ -121,7 +121,8 @@ type detail struct {
 	sum    map[Said]int64
 }
 
-// NewReader makes the reader of an answer with such headers.
+// NewReader returns a reader of an answer with headers h, and reads the usage and error in them. The
+// Content-Type selects a single body or a stream of events.
 func (d *Dialect) NewReader(h http.Header) *Reader {
 	r := &Reader{dialect: d, said: map[Said]int64{}}
 	for name, said := range d.Headers {
@@ -152,7 +153,8 @@ func (d *Dialect) NewReader(h http.Header) *Reader {
 
 var envelope = jsonscan.Compile("bytes")
 
-// Write reads a piece. It takes all of it.
+// Write reads a piece of the body. It takes all of it and never fails; after malformed framing it ignores the
+// rest.
 func (r *Reader) Write(b []byte) (int, error) {
 	if r.into != nil {
 		if _, err := r.into.Write(b); err != nil {
@@ -187,7 +189,7 @@ func (r *Reader) Data(b []byte) {
 
 const done = "[DONE]"
 
-// End ends an event.
+// End completes an event. It notes the end of the stream or the error that the event announces.
 func (r *Reader) End(e framing.Head) {
 	_ = r.value.Close()
 	if string(r.line) == done {
@@ -204,7 +206,7 @@ func (r *Reader) End(e framing.Head) {
 	}
 }
 
-// fail records an error by its name. Of many the first few are enough.
+// fail marks the answer as failed and records an error's name, of at most 16.
 func (r *Reader) fail(name string) {
 	r.failed = true
 	if len(r.failure.Names) < maxNames {
@@ -214,7 +216,7 @@ func (r *Reader) fail(name string) {
 
 const maxNames, maxQueries = 16, 1_000
 
-// unwrap reads base64 as it arrives.
+// unwrap decodes a piece of an envelope's base64 and reads the JSON in it.
 func (r *Reader) unwrap(_ int, b []byte) {
 	for len(b) > 0 {
 		n := min(len(b), 1024-len(r.base64))
@@ -228,14 +230,15 @@ func (r *Reader) unwrap(_ int, b []byte) {
 	}
 }
 
-// countPiece counts the pieces of a reply.
+// countPiece counts the tokens of a piece of streamed reply text at a path.
 func (r *Reader) countPiece(path int, b []byte) {
 	if r.dialect.Answer[path].Said == Piece {
 		r.pieces.Add(b)
 	}
 }
 
-// takeValue takes one value.
+// takeValue records one value of the answer by the meaning of its path: a count, a name, a part's beginning
+// or end. Its error is always nil.
 func (r *Reader) takeValue(e jsonscan.Event) error {
 	tell := r.dialect.Answer[e.Path]
 	switch e.Kind {
@@ -264,7 +267,7 @@ func (r *Reader) takeValue(e jsonscan.Event) error {
 	return nil
 }
 
-// takeName takes a word.
+// takeName records a text value by its meaning: a tier, a tool's use, an error or an event's type.
 func (r *Reader) takeName(said Said, name string) {
 	switch said {
 	case ServedTier:
@@ -302,7 +305,8 @@ func (r *Reader) takeName(said Said, name string) {
 	}
 }
 
-// takeCount takes a number. Counts are cumulative: of repeated ones the larger holds.
+// takeCount records a number by its meaning. Counts of an answer are cumulative: of repeated ones the largest
+// holds.
 func (r *Reader) takeCount(said Said, n int64) {
 	switch said {
 	case DetailTokens:
@@ -318,7 +322,7 @@ func (r *Reader) takeCount(said Said, n int64) {
 	}
 }
 
-// startPart starts a list of parts, or one of them.
+// startPart clears the state for a list of details, iterations or uses, or for one element of it.
 func (r *Reader) startPart(said Said, kind jsonscan.Kind) {
 	switch {
 	case said == Detail && kind == jsonscan.Array:
@@ -339,7 +343,7 @@ func (r *Reader) startPart(said Said, kind jsonscan.Kind) {
 	}
 }
 
-// endPart ends a part.
+// endPart adds a complete detail list, tool use or iteration to the sums of the answer.
 func (r *Reader) endPart(said Said) {
 	switch said {
 	case Detail:
@@ -359,7 +363,7 @@ func (r *Reader) endPart(said Said) {
 	}
 }
 
-// add adds a detail to those of its list.
+// add adds the detail that was read to the sum of its list, and clears it.
 func (d *detail) add() {
 	switch {
 	case d.sum == nil:
@@ -389,7 +393,7 @@ func (r *Reader) Owes() bool {
 	return r.stream && r.ended && !told && !r.failed
 }
 
-// Failure is the error in the answer; nil without one.
+// Failure returns the error in the answer, nil without one.
 func (r *Reader) Failure() *Failure {
 	if !r.failed {
 		return nil
@@ -397,8 +401,8 @@ func (r *Reader) Failure() *Failure {
 	return &r.failure
 }
 
-// Usage is the usage so far. whole reports whether it is complete: the answer has
-// ended, or announced its end, and reported its usage.
+// Usage returns the usage so far of a call on a route. It returns false unless the usage is complete: the
+// answer has ended, or announced its end, and reported its usage.
 func (r *Reader) Usage(of Route) (u Usage, whole bool) {
 	u.Tier = tierAt(r.tier, r.place)
 	u.Tokens = r.dialect.tokens(r.said)
@@ -415,9 +419,9 @@ func (r *Reader) Usage(of Route) (u Usage, whole bool) {
 	return u, told && (r.done || r.whole)
 }
 
-// tokens computes the classes from the reported numbers. A total above the sum of the parts includes unreported
-// output, such as reasoning; one that is less by exactly the thoughts means that the output includes them.
-// Any other total is ignored.
+// tokens returns the tokens of each class from the reported numbers. A total above the sum of the parts adds
+// unreported output, such as reasoning. A total that is less by exactly the thoughts shows that the output
+// includes them. Any other total is ignored.
 func (d *Dialect) tokens(said map[Said]int64) (t Tokens) {
 	t.CacheRead, t.CacheWrite1h = said[CacheRead], said[CacheWriteHour]
 	t.CacheWrite5m = max(0, said[CacheWrite]-t.CacheWrite1h)
@@ -446,5 +450,5 @@ func (d *Dialect) tokens(said map[Said]int64) (t Tokens) {
 // Whole reports whether the answer has ended as it should.
 func (r *Reader) Whole() bool { return r.whole || r.done && !r.stream }
 
-// Pieces is the approximate number of tokens of a streamed reply that have passed.
+// Pieces returns the approximate number of tokens of the streamed reply that have passed.
 func (r *Reader) Pieces() int64 { return r.pieces.Tokens() }

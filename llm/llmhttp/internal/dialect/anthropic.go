@@ -2,7 +2,8 @@ package dialect
 
 import "strings"
 
-// anthropic finds Anthropic's messages, direct and on Vertex. Those on Bedrock are Bedrock's.
+// anthropic returns the route of Anthropic's messages, direct and on Vertex, and false for other paths.
+// Bedrock's routes are bedrock's.
 func anthropic(path string) (Route, bool) {
 	switch whole := foldedPath(path); {
 	case strings.HasSuffix(whole, "/v1/messages"):

@@ -2,7 +2,8 @@ package dialect
 
 import "strings"
 
-// bedrock finds calls of Bedrock's own routes. The path names the model.
+// bedrock returns the route of a call of Bedrock's own API, with the model in the path, and false for other
+// paths.
 func bedrock(path string) (Route, bool) {
 	rest, ok := afterLast(path, "/model/")
 	if !ok {

@@ -80,14 +80,14 @@ func (r Route) AlwaysSearches(model string) bool {
 	return r.Injects && (strings.Contains(model, "-search-preview") || strings.Contains(model, "-search-api"))
 }
 
-// tier is a named tier as prices call it.
+// tier returns the name that prices use for a service tier, in lower case.
 func (d *Dialect) tier(name string) string {
 	name = strings.ToLower(name)
 	return cmp.Or(d.Tiers[name], name)
 }
 
-// Billed are the charged uses of tools: the reported ones, and for a
-// tool whose uses answers do not show, the held ones.
+// Billed returns the uses to charge for each tool: the reported uses in told. A tool that answers do not
+// report has its held uses. It is nil without any.
 func (d *Dialect) Billed(told, held map[string]int64) map[string]int64 {
 	all := map[string]int64{}
 	for tool, n := range told {

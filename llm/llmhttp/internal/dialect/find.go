@@ -22,14 +22,15 @@ func Find(method, path string) (route Route, ok bool) {
 	return Route{}, false
 }
 
-// Spellings are the ways in which servers may read a path as it is sent.
+// Spellings returns the two ways in which servers may read a path as it is sent: with escaped and backward
+// slashes kept, or as slashes.
 func Spellings(path string) []string {
 	path = normalPath(path)
 	return []string{path, normalPath(strings.NewReplacer("%2f", "/", "%2F", "/", "\\", "/").Replace(path))}
 }
 
-// ErrorsOf is the shape of errors that the sender of a request expects: its route's, or, for an unknown
-// route, its SDK's; Plain if neither is known.
+// ErrorsOf returns the shape of errors that the sender of a request expects: its route's, or, for an unknown
+// route, its SDK's. It is Plain if neither is known.
 func ErrorsOf(route Route, r *http.Request) *Shape {
 	if route.Dialect != nil {
 		return route.Shape

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// gemini finds calls of Gemini, of its own interface and of Vertex. The path names the model.
+// gemini returns the route of a call of Gemini's API, its own or Vertex's, with the model in the path, and
+// false for other paths.
 func gemini(path string) (Route, bool) {
 	rest, ok := afterLast(path, "odels/") // models/ and tunedModels/
 	if !ok {

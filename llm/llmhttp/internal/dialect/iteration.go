@@ -13,6 +13,7 @@ type iteration struct {
 	said map[Said]int64
 }
 
+// name sets the iteration's type or model. It does nothing if i is nil: the value is outside an iteration.
 func (i *iteration) name(said Said, name string) {
 	switch {
 	case i == nil:
@@ -29,6 +30,8 @@ type iterations []iteration
 // maxIterations are more than an answer has.
 const maxIterations = 16
 
+// add adds an iteration's tokens to the one of its kind and model, or appends it. Beyond 16 it adds them to
+// the last one.
 func (all *iterations) add(one iteration) {
 	for i := range *all {
 		if have := &(*all)[i]; have.kind == one.kind && have.Model == one.Model || i == maxIterations-1 {
@@ -39,11 +42,12 @@ func (all *iterations) add(one iteration) {
 	*all = append(*all, one)
 }
 
-// runs are the tokens of an answer, given the reported usage of the whole, and the parts
-// with a bill of their own. The whole is of the answering model: the called one,
-// or, in its place, the one of the fallback_message. It includes that model's "message"
-// iterations, but neither compactions nor advice nor the output of another model before it declined. A model
-// that declined before it wrote is not billed.
+// runs returns the tokens of an answer and its parts with a bill of their own. The whole is the usage that
+// the answer reports.
+//
+// The whole is of the answering model: the called one, or the fallback_message's. It includes that model's
+// "message" iterations. It includes neither compactions nor advice nor the output of a model that declined;
+// one that declined before it wrote is not billed.
 func (all iterations) runs(whole Tokens) (sum Tokens, runs []Run) {
 	fallback := ""
 	for _, i := range all {

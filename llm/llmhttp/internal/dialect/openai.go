@@ -2,8 +2,8 @@ package dialect
 
 import "strings"
 
-// openAI finds OpenAI's calls, wherever they are served: also Azure, Bedrock and Vertex have
-// routes that end so.
+// openAI returns the route of a call of OpenAI's API by the end of its path, also as Azure, Bedrock and
+// Vertex serve it. It returns false for other paths.
 func openAI(path string) (Route, bool) {
 	deployment := ""
 	if i := strings.LastIndex(lower(path), azure); i >= 0 { // it bills what the path names

@@ -37,7 +37,8 @@ var anywhere = []Ask{
 	{"**.prompt_cache_breakpoint.ttl", CacheTTL},
 }
 
-// compileDialect makes the paths of a dialect's tables.
+// compileDialect adds the common paths of prompts to the dialect's tables, compiles their paths, and returns
+// d.
 func compileDialect(d *Dialect) *Dialect {
 	d.Request = append(d.Request[:len(d.Request):len(d.Request)], anywhere...)
 	asks := make([]string, len(d.Request))

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// afterLast is the rest of a path behind the last mark in it.
+// afterLast returns the path behind the last mark in it, and false without a mark.
 func afterLast(path, mark string) (rest string, ok bool) {
 	i := strings.LastIndex(path, mark)
 	if i < 0 {
@@ -16,6 +16,7 @@ func afterLast(path, mark string) (rest string, ok bool) {
 	return path[i+len(mark):], true
 }
 
+// unescaped removes the escapes of a path segment. It returns a malformed one as it is.
 func unescaped(segment string) string {
 	if plain, err := url.PathUnescape(segment); err == nil {
 		return plain
@@ -23,7 +24,8 @@ func unescaped(segment string) string {
 	return segment
 }
 
-// cutVerb cuts "model:verb".
+// cutVerb splits "model:verb" and unescapes the model. Without a colon it returns all as the model, and
+// false.
 func cutVerb(rest string) (model, verb string, ok bool) {
 	i := strings.LastIndexByte(rest, ':')
 	if i < 0 {
@@ -32,8 +34,8 @@ func cutVerb(rest string) (model, verb string, ok bool) {
 	return unescaped(rest[:i]), rest[i+1:], true
 }
 
-// normalPath is a path as providers read it: "%73" is "s", and "/./" and a "/" at the end are nothing.
-// A slash within a segment stays escaped, and so does a percent sign.
+// normalPath returns a path as providers read it: without escapes, "." and "..", and a "/" at the end. An
+// escaped slash or percent sign stays escaped.
 func normalPath(path string) string {
 	plain := make([]byte, 0, len(path))
 	for i := 0; i < len(path); i++ {
@@ -49,10 +51,10 @@ func normalPath(path string) string {
 	return slashes.Clean(string(plain))
 }
 
-// foldedPath is a path as servers read it that make no difference of cases, nor of "/" and "%2F".
+// foldedPath returns a path in lower case and with "%2F" as "/", for servers that read both alike.
 func foldedPath(path string) string { return strings.ReplaceAll(lower(path), "%2f", "/") }
 
-// lower has the letters of ASCII in lower case, and each byte where it was.
+// lower returns the path with ASCII letters in lower case and each byte at its place.
 func lower(path string) string {
 	plain := []byte(path)
 	for i, c := range plain {

@@ -5,8 +5,8 @@ import "strings"
 // fast is a mode of service without a known price, unless the operator gives one.
 const fast = "fast"
 
-// placeOf is the place, or the speed, of a call if that has a price of its own, such as "us" and
-// "fast"; was is the previous value.
+// placeOf returns the place or speed of a call after reading another value: was is the previous one. A value
+// without a price of its own, such as "global", changes nothing, and "fast" stays.
 func placeOf(was, is string) string {
 	switch is = strings.ToLower(is); is {
 	case "", "standard", "global", "auto", "not_available":
@@ -18,8 +18,8 @@ func placeOf(was, is string) string {
 	return is
 }
 
-// tierAt is the tier that prices a call at a place: the place's, if the tier is the standard
-// one. Both together have no known price.
+// tierAt returns the tier that prices a call at a place: the tier, the place if the tier is the standard one,
+// or both joined. Both together have no known price.
 func tierAt(tier, place string) string {
 	switch tier {
 	case "", "auto", "standard", "standard_only", "default":
@@ -37,8 +37,8 @@ func tierAt(tier, place string) string {
 	return tier + " " + place
 }
 
-// tierOf is the named tier; was is the previous value. Two tiers of one call have no known
-// price.
+// tierOf returns the tier of a call after reading another value: was is the previous one. Two different tiers
+// are joined, which has no known price.
 func tierOf(was, is string) string {
 	is = strings.ToLower(is)
 	switch {
@@ -50,8 +50,8 @@ func tierOf(was, is string) string {
 	return was + " " + is
 }
 
-// trafficTier is the tier of a kind of Vertex' traffic. Traffic paid in advance is charged like
-// the rest.
+// trafficTier returns the tier of a kind of Vertex traffic, "" if unspecified. Traffic paid in advance counts
+// as standard.
 func trafficTier(kind string) string {
 	switch kind {
 	case "TRAFFIC_TYPE_UNSPECIFIED":

@@ -85,7 +85,8 @@ const mostPrompts = 1 << 20
 // maxModel is the longest name of a model, in bytes.
 const maxModel = 256
 
-// Read reads a request's body, and the headers that matter. Its error is for the sender.
+// Read returns the model, bounds and tools in a request's body and headers. Its error names the path of a
+// malformed value and is for the sender.
 func (d *Dialect) Read(body []byte, h http.Header) (*Request, error) {
 	r := &Request{dialect: d}
 	r.text.Add(body)
@@ -111,7 +112,8 @@ func (d *Dialect) Read(body []byte, h http.Header) (*Request, error) {
 	return r, nil
 }
 
-// takeValue takes one value.
+// takeValue records one value of the request by its meaning. It fails for a value of the wrong type or
+// length.
 func (r *Request) takeValue(what Asked, e jsonscan.Event) (err error) {
 	if e.Kind == jsonscan.Null {
 		r.declineUsage(what, e, "null")
@@ -158,7 +160,8 @@ func (r *Request) takeValue(what Asked, e jsonscan.Event) (err error) {
 	return err
 }
 
-// declineUsage records a word that declines the usage of a stream.
+// declineUsage records the place of a word, null or false, that declines the usage of a stream, so that it
+// can be replaced.
 func (r *Request) declineUsage(what Asked, e jsonscan.Event, word string) {
 	switch what {
 	case Options:
@@ -168,7 +171,7 @@ func (r *Request) declineUsage(what Asked, e jsonscan.Event, word string) {
 	}
 }
 
-// takePart takes a value of a part of the prompt, or of a tool.
+// takePart records a value about a part of the prompt, and leaves those of tools to takeTool.
 func (r *Request) takePart(what Asked, e jsonscan.Event) error {
 	if e.Kind == jsonscan.End {
 		r.endPart(what)
@@ -199,7 +202,8 @@ func (r *Request) takePart(what Asked, e jsonscan.Event) error {
 	return nil
 }
 
-// takeTool takes a value of a tool, or of something else with a fee.
+// takeTool records a value of a tool, or of another feature with a fee. It fails for a malformed number of
+// uses.
 func (r *Request) takeTool(what Asked, e jsonscan.Event) error {
 	switch what {
 	case Tool:
@@ -238,7 +242,8 @@ func (r *Request) takeTool(what Asked, e jsonscan.Event) error {
 	return nil
 }
 
-// endPart ends a tool, or an item of the input.
+// endPart adds a complete tool to the tools. A complete input item counts as a part of the prompt if it
+// refers to an earlier response.
 func (r *Request) endPart(what Asked) {
 	switch what {
 	case Tool:
@@ -252,7 +257,8 @@ func (r *Request) endPart(what Asked) {
 	}
 }
 
-// addData counts a part that is in the body: as base64, which has no blanks, or as text.
+// addData counts a part that the body holds. Base64, recognised by the lack of blanks, does not count as
+// text.
 func (r *Request) addData(e jsonscan.Event) {
 	if e.Kind != jsonscan.String {
 		return
@@ -263,7 +269,7 @@ func (r *Request) addData(e jsonscan.Event) {
 	r.Parts++
 }
 
-// addLink counts a part that is elsewhere, or in the body as an address that begins with "data:".
+// addLink counts a part that a link names. The data of a "data:" address does not count as text.
 func (r *Request) addLink(e jsonscan.Event) {
 	if e.Kind != jsonscan.String {
 		return
@@ -274,8 +280,8 @@ func (r *Request) addLink(e jsonscan.Event) {
 	r.Parts++
 }
 
-// setBounds sets bounds for the rest: the replies to all prompts, the uses of tools, and the
-// price at a place.
+// setBounds computes the bounds that depend on the whole body: the choices of all prompts, the tier at its
+// place, and the uses of tools.
 func (r *Request) setBounds() {
 	if r.prompts > 1 {
 		r.Choices = min(max(1, r.Choices), mostPrompts) * min(r.prompts, mostPrompts)
@@ -285,19 +291,20 @@ func (r *Request) setBounds() {
 	r.Tools = r.tools.uses
 }
 
-// Search records that the model searches, without a bound.
+// Search adds web searches without a bound to the request's tools.
 func (r *Request) Search() {
 	r.tools.add(Fee{Tool: searches}, 0)
 	r.tools.setBounds(0)
 	r.Tools = r.tools.uses
 }
 
-// drop removes bytes that are not text.
+// drop takes n bytes of base64 off the count.
 func (t *Text) drop(n int64) { // base64 is letters for the most part
 	dense := min(n/6, t.dense)
 	t.dense, t.letters = t.dense-dense, max(0, t.letters-(n-dense))
 }
 
+// text returns the string of e. It fails if e is another type, empty, or longer than a model's name may be.
 func text(e jsonscan.Event) (string, error) {
 	switch {
 	case e.Kind != jsonscan.String:
@@ -310,6 +317,7 @@ func text(e jsonscan.Event) (string, error) {
 	return string(e.Text), nil
 }
 
+// truth returns the boolean of e, and fails for another type.
 func truth(e jsonscan.Event) (bool, error) {
 	if e.Kind != jsonscan.True && e.Kind != jsonscan.False {
 		return false, fmt.Errorf("is neither true nor false")
@@ -317,6 +325,7 @@ func truth(e jsonscan.Event) (bool, error) {
 	return e.Kind == jsonscan.True, nil
 }
 
+// most raises *to to the number of e if that is larger. It fails unless e is a plain whole number.
 func most(to *int64, e jsonscan.Event) error {
 	n, err := e.Int()
 	if err != nil {

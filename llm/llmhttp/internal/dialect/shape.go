@@ -52,7 +52,8 @@ type Shape struct {
 	TooLarge []string
 }
 
-// Answer is a refusal in the shape of the provider.
+// Answer returns the status, headers and body of a refusal in the provider's shape. The headers tell its SDKs
+// whether and when to retry.
 func (s *Shape) Answer(refusal Refusal) (status int, h http.Header, body []byte) {
 	status, name := refusal.Status, s.names[refusal.Status]
 	if own, ok := s.status[status]; ok {
@@ -81,7 +82,7 @@ func (s *Shape) Answer(refusal Refusal) (status int, h http.Header, body []byte)
 	return status, h, body
 }
 
-// StatusOf is the status of an error inside a stream; 0 if it is unknown.
+// StatusOf returns the HTTP status of an error inside a stream, 0 if it is unknown.
 func (s *Shape) StatusOf(f *Failure) int {
 	for _, name := range f.Names {
 		if status := s.Events[name]; status != 0 {
@@ -91,12 +92,12 @@ func (s *Shape) StatusOf(f *Failure) int {
 	return f.Status
 }
 
-// Curable reports whether a wait may cure an error.
+// Curable reports whether a wait may cure an error: its names are not among Final.
 func (s *Shape) Curable(f *Failure) bool {
 	return f == nil || !slices.ContainsFunc(f.Names, func(name string) bool { return slices.Contains(s.Final, name) })
 }
 
-// RefusesRequest reports whether a 429 is about its request alone.
+// RefusesRequest reports whether a 429 concerns its request alone, as one that is too large.
 func (s *Shape) RefusesRequest(f *Failure) bool {
 	return f != nil && slices.ContainsFunc(s.TooLarge, func(part string) bool { return strings.Contains(f.Message, part) })
 }

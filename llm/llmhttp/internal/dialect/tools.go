@@ -60,6 +60,7 @@ const (
 	unknown               = "unknown" // a tool without a plain name
 )
 
+// merged returns one table with the entries of all; later tables win.
 func merged(tables ...map[string]Fee) map[string]Fee {
 	all := map[string]Fee{}
 	for _, table := range tables {
@@ -70,7 +71,8 @@ func merged(tables ...map[string]Fee) map[string]Fee {
 	return all
 }
 
-// feeOf is the fee of a tool, by its type or key and a table of known tools.
+// feeOf returns the fee of a tool, by its type or key, from a table of known tools. An unknown tool has its
+// own name as its price's name.
 func feeOf(table map[string]Fee, kind string) Fee {
 	if fee, ok := table[withoutDate(kind)]; ok {
 		return fee
@@ -78,7 +80,7 @@ func feeOf(table map[string]Fee, kind string) Fee {
 	return Fee{Tool: plainName(withoutDate(kind))}
 }
 
-// withoutDate is a type of a tool without the date of its version.
+// withoutDate returns a tool's type without the date of its version, such as _20250305.
 func withoutDate(kind string) string {
 	name := strings.TrimRight(kind, "0123456789_")
 	if date := kind[len(name):]; strings.HasPrefix(date, "_") && len(strings.ReplaceAll(date, "_", "")) == len("20250305") {
@@ -87,7 +89,7 @@ func withoutDate(kind string) string {
 	return kind
 }
 
-// plainName is a name of a request that a message may repeat.
+// plainName returns a name from a request if a message may repeat it, else "unknown".
 func plainName(name string) string {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-.", r)
@@ -110,7 +112,8 @@ type tools struct {
 	unbounded map[string]bool
 }
 
-// add adds a tool with a number of uses; 0 for no bound, which holds for all of its name.
+// add adds the uses of a tool with a fee. With 0 uses, and no bound in the fee, the tool is unbounded for the
+// whole request. A free tool changes nothing.
 func (t *tools) add(fee Fee, uses int64) {
 	if fee.Tool == "" {
 		return
@@ -125,7 +128,7 @@ func (t *tools) add(fee Fee, uses int64) {
 	t.uses[fee.Tool] += min(uses, mostUses)
 }
 
-// setBounds gives tools without a bound the bound of all together, 0 if there is none.
+// setBounds sets the uses of each unbounded tool to all, the bound of all tools together; 0 means unbounded.
 func (t *tools) setBounds(all int64) {
 	for name, unbounded := range t.unbounded {
 		if unbounded {
@@ -137,7 +140,7 @@ func (t *tools) setBounds(all int64) {
 // mostUses exceeds the uses of one tool in a call.
 const mostUses = 1 << 20
 
-// Results is the most results of the tools of a request: one for a tool without a bound.
+// Results returns the most results that the tools of a request can bring. An unbounded tool counts as one.
 func Results(tools map[string]int64) (n int64) {
 	for _, uses := range tools {
 		n = min(n+max(1, uses), mostUses)

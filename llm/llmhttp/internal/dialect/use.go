@@ -5,8 +5,8 @@ import "strings"
 // use is an item of a reply that is being read, which may be a use of a tool.
 type use struct{ kind, name, action string }
 
-// fee is the item's fee; the zero Fee if it is not a use of a provider's tool. Of the actions
-// of OpenAI's search only searches cost: it may also open a page, or look for words in one.
+// fee returns the item's fee from a table of known tools, the zero Fee if it is not a use of a provider's
+// tool. Of OpenAI's search actions only a search costs, not opening a page or finding words in it.
 func (u use) fee(table map[string]Fee) Fee {
 	switch {
 	case u.kind == "web_search_call" && u.action != "" && u.action != "search":
@@ -27,6 +27,7 @@ type uses struct {
 	most map[string]int64
 }
 
+// add counts a use of a tool in the current list. The uses of an answer are the most in any of its lists.
 func (all *uses) add(tool string) {
 	if tool == "" || len(all.most) > maxTools {
 		return
@@ -44,8 +45,8 @@ func (all *uses) add(tool string) {
 // maxTools exceeds the tools of an answer.
 const maxTools = 64
 
-// withSearches returns them with the reported number of searches; without such a number it counts the items
-// of the reply.
+// withSearches returns the uses with the reported number of searches. If that is 0, it returns the counted
+// items of the reply.
 func (all *uses) withSearches(search int64) map[string]int64 {
 	if search == 0 {
 		return all.most

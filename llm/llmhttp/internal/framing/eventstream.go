@@ -94,7 +94,8 @@ func (e *EventStream) Write(b []byte) (int, error) {
 	return done, e.err
 }
 
-// handlePart handles a complete part, and selects the next one.
+// handlePart handles the complete part of a message in e.buf, reports it to the sink, and selects the next
+// part. It sets e.err for a malformed message.
 func (e *EventStream) handlePart() {
 	b := e.buf.buf
 	switch e.at {
@@ -123,7 +124,8 @@ func (e *EventStream) handlePart() {
 	}
 }
 
-// begin reads a prelude.
+// begin checks a prelude, the lengths and their checksum, and starts the message's headers. It sets e.err if
+// they are wrong.
 func (e *EventStream) begin(b []byte) {
 	total, headers := binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])
 	switch {
@@ -139,7 +141,8 @@ func (e *EventStream) begin(b []byte) {
 	}
 }
 
-// expectPart sets the next part of the headers.
+// expectPart makes the next n bytes the part at, and takes them off the bytes of headers. It sets e.err if
+// fewer are left.
 func (e *EventStream) expectPart(at part, n int) {
 	if n > e.headers {
 		e.err = ErrFrame
@@ -149,7 +152,8 @@ func (e *EventStream) expectPart(at part, n int) {
 	e.headers -= n
 }
 
-// headerOrPayload begins the next header, or the payload after the last one.
+// headerOrPayload begins the next header. After the last one it reports the event's beginning and starts the
+// payload.
 func (e *EventStream) headerOrPayload() {
 	if e.headers > 0 {
 		e.expectPart(nameSize, 1)
@@ -161,7 +165,7 @@ func (e *EventStream) headerOrPayload() {
 	e.at, e.need = payload, e.payload
 }
 
-// beginValue begins a header's value of a type.
+// beginValue begins a header's value of type kind; only strings are kept. It sets e.err for an unknown type.
 func (e *EventStream) beginValue(kind byte) {
 	if kind != stringType {
 		e.header = nil
@@ -179,7 +183,7 @@ func (e *EventStream) beginValue(kind byte) {
 	}
 }
 
-// bufferOf returns the buffer for a header's value, nil for none.
+// bufferOf returns the buffer for the value of a header by its name, nil for a header without interest.
 func (e *EventStream) bufferOf(name []byte) *text {
 	switch string(name) {
 	case ":message-type":

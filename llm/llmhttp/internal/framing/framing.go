@@ -33,6 +33,7 @@ type text struct {
 
 func (t *text) clear() { t.buf = t.buf[:0] }
 
+// add appends p as far as maxText allows, and drops the rest.
 func (t *text) add(p []byte) { t.buf = append(t.buf, p[:min(len(p), maxText-len(t.buf))]...) }
 
 // String is the text. A repeated text allocates nothing.

@@ -72,7 +72,7 @@ func (s *SSE) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// line reads some of a line, without its end.
+// line reads a piece of a line, without its end, and passes data to the sink.
 func (s *SSE) line(p []byte) {
 	for ; s.at == inName && len(p) > 0; p = p[1:] {
 		s.nameByte(p[0])
@@ -94,7 +94,8 @@ func (s *SSE) line(p []byte) {
 	}
 }
 
-// nameByte reads a byte of a field's name, or the colon behind it.
+// nameByte reads a byte of a field's name, or the colon behind it. It skips a byte order mark at the
+// beginning of the stream.
 func (s *SSE) nameByte(c byte) {
 	if s.mark < len(byteOrderMark) {
 		if c != byteOrderMark[s.mark] {
@@ -113,7 +114,8 @@ func (s *SSE) nameByte(c byte) {
 	}
 }
 
-// endName handles a complete field name.
+// endName recognises the field of a complete name. For data it begins an event, or adds a line feed to the
+// one begun.
 func (s *SSE) endName() {
 	s.at = afterColon
 	switch string(s.name[:s.n]) {
@@ -131,7 +133,7 @@ func (s *SSE) endName() {
 	}
 }
 
-// endLine handles a complete line.
+// endLine handles the end of a line. An empty line ends the event, if it had data.
 func (s *SSE) endLine() {
 	switch {
 	case s.at == inName && s.n == 0:
@@ -148,7 +150,7 @@ func (s *SSE) endLine() {
 	s.at, s.n, s.field, s.mark = inName, 0, other, len(byteOrderMark)
 }
 
-// countBefore counts the bytes before the first c.
+// countBefore returns the number of bytes before the first c, all of b without one.
 func countBefore(b []byte, c byte) int {
 	if i := bytes.IndexByte(b, c); i >= 0 {
 		return i

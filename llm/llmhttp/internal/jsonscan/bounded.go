@@ -9,10 +9,12 @@ type bounded struct {
 	most int
 }
 
+// add appends p as far as the buffer has room, and drops the rest.
 func (t *bounded) add(p []byte) {
 	t.b = append(t.b, p[:min(len(p), t.most-len(t.b))]...)
 }
 
+// empty removes the content, keeps the memory, and returns the buffer.
 func (t *bounded) empty() *bounded {
 	t.b = t.b[:0]
 	return t

@@ -83,7 +83,8 @@ func Compile(paths ...string) *Paths {
 	return p
 }
 
-// child is the node of a key, as a path has it, below n.
+// child returns the node of a key below n, as a path writes it with all spellings, and adds it if it is new.
+// It panics if the key is malformed or spelled differently than in another path.
 func (p *Paths) child(n *node, key, path string) *node {
 	if key == "*" {
 		p.longest = max(p.longest, longestOther-1)
@@ -108,13 +109,15 @@ func (p *Paths) child(n *node, key, path string) *node {
 	return c
 }
 
+// refuse panics with the path if wrong is true.
 func refuse(wrong bool, path string) {
 	if wrong {
 		panic(fmt.Sprintf("jsonscan: path %q is there twice, spells a key otherwise than another does, or is none", path))
 	}
 }
 
-// childBelow is the node of a key in an object, as it is spelled; nil if it is on no path.
+// childBelow returns the node of a key in an object at node n, by any of its spellings. It is nil if no path
+// goes there.
 func (p *Paths) childBelow(n *node, key []byte) *node {
 	if c := n.childOf(key); c != nil {
 		return c
@@ -125,12 +128,12 @@ func (p *Paths) childBelow(n *node, key []byte) *node {
 	return p.anywhere.childOf(key)
 }
 
-// hasKey reports whether a key of an object may be on a path.
+// hasKey reports whether any key of an object at node n may be on a path, so that keys must be read.
 func (p *Paths) hasKey(n *node) bool {
 	return p.anywhere != nil || n != nil && (len(n.keys) > 0 || n.other != nil)
 }
 
-// childOf is the node of a key that paths below n have.
+// childOf returns the node of the key, in any spelling, that is listed below n, nil if it is not.
 func (n *node) childOf(key []byte) *node {
 	if n == nil || n.lengths>>min(len(key), 63)&1 == 0 {
 		return nil
@@ -143,7 +146,7 @@ func (n *node) childOf(key []byte) *node {
 	return nil
 }
 
-// elementOf is the node of the elements of n.
+// elementOf returns the node of the elements of an array at n, nil if no path goes there.
 func (n *node) elementOf() *node {
 	if n == nil {
 		return nil

@@ -5,7 +5,8 @@ import "strings"
 // bom is a byte order mark.
 const bom = "\xef\xbb\xbf"
 
-// readWord reads a word, or a byte order mark.
+// readWord reads the rest of null, true, false or a byte order mark from b, and returns the number of bytes
+// read. At the end of a word it reports the value.
 func (s *Scanner) readWord(b []byte) int {
 	n := 0
 	for ; n < len(b) && s.rest != ""; n++ {
@@ -43,7 +44,8 @@ const (
 // mayEnd reports whether a number may end with p.
 func (p part) mayEnd() bool { return p == zero || p == integer || p == fraction || p == power }
 
-// partAfter is the part that c belongs to behind p, or noPart.
+// partAfter returns the part of a number to which c belongs after a byte of part p, noPart if c cannot
+// follow.
 func (p part) partAfter(c byte) part {
 	switch {
 	case c == '-' && p == beforeNumber:
@@ -63,7 +65,8 @@ func (p part) partAfter(c byte) part {
 	}
 }
 
-// readNumber reads up to the byte that ends a number.
+// readNumber reads a number up to the byte after it, and returns the number of bytes read. At the end it
+// reports the value.
 func (s *Scanner) readNumber(b []byte) int {
 	n := 0
 	for ; n < len(b); n++ {

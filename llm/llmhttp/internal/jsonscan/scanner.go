@@ -87,7 +87,8 @@ func (s *Scanner) Write(b []byte) (int, error) {
 	return n, s.err
 }
 
-// skipStart skips the start of a value that begins as the last one did.
+// skipStart skips the beginning of a new value if b begins like the previous value, and restores the state
+// that followed it. It returns the number of bytes skipped, 0 in strict reading.
 func (s *Scanner) skipStart(b []byte) int {
 	n := len(s.start.text)
 	if s.off > 0 || s.err != nil || n == 0 || !s.fresh || len(b) < n || string(b[:n]) != string(s.start.text) {
@@ -101,7 +102,8 @@ func (s *Scanner) skipStart(b []byte) int {
 // maxStart bounds the stored start, in bytes.
 const maxStart = 1 << 10
 
-// noteStart stores the start of a value, if it is short and has come at once.
+// noteStart stores the beginning b of a value and the state after it for skipStart. It stores it only if it
+// came in one piece of at most 1 KiB.
 func (s *Scanner) noteStart(b []byte) {
 	s.fresh = false
 	if s.off == int64(len(b)) && len(b) <= maxStart {
@@ -109,7 +111,8 @@ func (s *Scanner) noteStart(b []byte) {
 	}
 }
 
-// Close ends the value. It fails unless one whole value was written.
+// Close ends the value. It returns the scanner's first error, or a SyntaxError unless one whole value was
+// written.
 func (s *Scanner) Close() error {
 	if s.err == nil && s.state == inNumber && len(s.stack) == 0 && s.part.mayEnd() {
 		s.state = afterAll
@@ -120,7 +123,8 @@ func (s *Scanner) Close() error {
 	return s.err
 }
 
-// step reads some of b, and returns how much.
+// step reads the next syntax element, or a piece of it, from b and returns the number of bytes read. Errors
+// are in s.err.
 func (s *Scanner) step(b []byte) int {
 	switch s.state {
 	case inString:
@@ -141,13 +145,14 @@ func (s *Scanner) step(b []byte) int {
 	}
 }
 
-// fail records a mistake n bytes from here as the error of s. It returns n.
+// fail sets s.err to a SyntaxError n bytes after the current position, and returns n.
 func (s *Scanner) fail(n int, reason string) int {
 	s.err = &SyntaxError{Offset: s.off + int64(n), Reason: reason}
 	return n
 }
 
-// emitValue reports the value at n, if a path ends there.
+// emitValue calls found with the event and keeps its error, if a path ends at n. Events at other nodes are
+// dropped.
 func (s *Scanner) emitValue(n *node, e Event) {
 	if !n.isReported() {
 		return

@@ -15,7 +15,8 @@ type str struct {
 	high  rune  // the first half of a surrogate pair, or 0
 }
 
-// readString reads up to the quote or an escape.
+// readString reads a string up to its quote or the next escape, and returns the number of bytes read. At the
+// quote it ends the key or reports the value.
 func (s *Scanner) readString(b []byte) int {
 	n := countPlain(b)
 	if n > 0 && !s.endPair() {
@@ -42,7 +43,8 @@ func (s *Scanner) readString(b []byte) int {
 	return n + 1
 }
 
-// putPiece adds a piece of the value to its buffer.
+// putPiece adds decoded bytes to the buffer of the current string, and passes them to Options.Chunk if it is
+// a value at a path.
 func (s *Scanner) putPiece(b []byte) {
 	if s.to == nil || len(b) == 0 {
 		return
@@ -56,7 +58,8 @@ func (s *Scanner) putPiece(b []byte) {
 // putRune adds a rune that was escaped.
 func (s *Scanner) putRune(r rune) { s.putPiece(utf8.AppendRune(s.one[:0], r)) }
 
-// endPair ends a surrogate pair that lacks its second half, which fails in strict reading.
+// endPair writes U+FFFD for a surrogate without its second half. In strict reading it fails instead and
+// returns false.
 func (s *Scanner) endPair() bool {
 	if s.str.high == 0 {
 		return true
@@ -70,7 +73,7 @@ func (s *Scanner) endPair() bool {
 	return true
 }
 
-// readEscape reads the character behind a backslash.
+// readEscape reads the character after a backslash, and returns the number of bytes read.
 func (s *Scanner) readEscape(c byte) int {
 	s.state = inString
 	i := strings.IndexByte(`"\/bfnrt`, c)
@@ -85,7 +88,8 @@ func (s *Scanner) readEscape(c byte) int {
 	return 1
 }
 
-// readCode reads a digit of an escape \u.
+// readCode reads one hexadecimal digit of an escape \u, and returns the number of bytes read. After the
+// fourth it adds the rune.
 func (s *Scanner) readCode(c byte) int {
 	i := strings.IndexByte("0123456789abcdef", c|0x20) // of digits, too, that bit is set
 	if i < 0 || c < '0' {
@@ -100,7 +104,7 @@ func (s *Scanner) readCode(c byte) int {
 	return 1
 }
 
-// endCode adds the rune of an escape \u, or of two that make a pair.
+// endCode adds the rune r of an escape \u. It keeps the first half of a surrogate pair until the next escape.
 func (s *Scanner) endCode(r rune) {
 	low := 0xdc00 <= r && r <= 0xdfff
 	switch {

@@ -34,7 +34,8 @@ var wanted = [...]string{
 	"want a comma or the end of the object or array", "want nothing after the value",
 }
 
-// readPunctuation reads from a byte that is in no white space, string, number or word.
+// readPunctuation reads the byte that begins or separates values, or a whole key or value, and returns the
+// number of bytes read. It fails if the byte cannot come in this state.
 func (s *Scanner) readPunctuation(b []byte) int {
 	c := b[0]
 	switch s.state {
@@ -73,7 +74,7 @@ func (s *Scanner) readPunctuation(b []byte) int {
 	return s.fail(0, wanted[s.state])
 }
 
-// close ends the object or array that is open.
+// close ends the innermost object or array if c is its closing byte, and reports its end. Otherwise it fails.
 func (s *Scanner) close(c byte) int {
 	if c != s.top().end {
 		return s.fail(0, wanted[s.state])
@@ -84,7 +85,7 @@ func (s *Scanner) close(c byte) int {
 	return 1
 }
 
-// countBlanks counts the white space that b begins with.
+// countBlanks returns the number of white space bytes at the beginning of b.
 func countBlanks(b []byte) int {
 	n := 0
 	for n < len(b) && b[n] <= ' ' && (b[n] == ' ' || b[n] == '\n' || b[n] == '\r' || b[n] == '\t') {
@@ -93,7 +94,8 @@ func countBlanks(b []byte) int {
 	return n
 }
 
-// begin begins a value.
+// begin begins the value at b[0] and returns the number of bytes read. That is 0 for a number or word, which
+// the next step reads.
 func (s *Scanner) begin(b []byte) int {
 	c := b[0]
 	switch {
@@ -126,7 +128,8 @@ func (s *Scanner) begin(b []byte) int {
 	return 0
 }
 
-// wholeKey reads a key with its colon, and before it all members that are not wanted.
+// wholeKey reads keys that are complete in b, with the values of unwanted members, up to a key on a path. It
+// returns the number of bytes read, 0 in strict reading.
 func (s *Scanner) wholeKey(b []byte) int {
 	if s.options.Strict {
 		return 0
@@ -160,7 +163,8 @@ func (s *Scanner) wholeKey(b []byte) int {
 	}
 }
 
-// readWhole reads a string, a number in digits alone or a word.
+// readWhole reads and reports a string, plain number or word that is complete in b. It returns the number of
+// bytes read, 0 if none is complete or in strict reading.
 func (s *Scanner) readWhole(b []byte) int {
 	if s.options.Strict {
 		return 0
@@ -192,7 +196,8 @@ func (s *Scanner) readWhole(b []byte) int {
 	return n
 }
 
-// open begins an object or array.
+// open begins an object or array, reports it, and expects state next. It fails beyond 1,000 levels. It
+// returns the number of bytes read.
 func (s *Scanner) open(state state, kind Kind, end byte) int {
 	if len(s.stack) == maxDepth {
 		s.err = ErrDepth
@@ -206,7 +211,7 @@ func (s *Scanner) open(state state, kind Kind, end byte) int {
 
 func (s *Scanner) top() *frame { return &s.stack[len(s.stack)-1] }
 
-// endValue reports a value and goes on behind it.
+// endValue reports the value at n by the event e, and expects a comma, an end, or nothing at the top level.
 func (s *Scanner) endValue(n *node, e Event) {
 	s.emitValue(n, e)
 	s.state = afterValue
@@ -215,7 +220,8 @@ func (s *Scanner) endValue(n *node, e Event) {
 	}
 }
 
-// beginKey begins a key, which is kept if it may be on a path.
+// beginKey begins a key, and keeps its bytes only if it may be on a path. It returns the number of bytes
+// read.
 func (s *Scanner) beginKey(b []byte) int {
 	if n := s.wholeKey(b); n > 0 {
 		return n
@@ -227,7 +233,8 @@ func (s *Scanner) beginKey(b []byte) int {
 	return 1
 }
 
-// endKey finds the node of the value that comes next.
+// endKey finds the node of the value that follows the complete key. In strict reading a repeated key on a
+// path fails with DuplicateError.
 func (s *Scanner) endKey() {
 	s.state, s.at = wantColon, nil
 	if s.to == nil {

@@ -8,7 +8,8 @@ import (
 // A complete, plain value in the bytes at hand, as nearly all are, is read at once.
 // Otherwise these return 0, and the functions for pieces read it.
 
-// wholeScalar is the length of a value that is complete in b, and its kind.
+// wholeScalar returns the length and kind of the string, number or word at the beginning of b. The length is
+// 0 if it is not complete there or not plain.
 func wholeScalar(b []byte) (int, Kind) {
 	switch {
 	case len(b) == 0:
@@ -22,7 +23,8 @@ func wholeScalar(b []byte) (int, Kind) {
 	}
 }
 
-// wholeString is the length of a string without escapes, with its quotes.
+// wholeString returns the length, with quotes, of the string at the beginning of b. It is 0 if the string is
+// incomplete or has escapes.
 func wholeString(b []byte) int {
 	if len(b) == 0 || b[0] != '"' {
 		return 0
@@ -34,7 +36,8 @@ func wholeString(b []byte) int {
 	return n + 1
 }
 
-// wholeNumber is the length of a number in digits alone, if another byte follows.
+// wholeNumber returns the length of the digits at the beginning of b. It is 0 unless a comma or closing
+// bracket follows.
 func wholeNumber(b []byte) int {
 	n := 1
 	for n < len(b) && digit(b[n]) {
@@ -46,7 +49,7 @@ func wholeNumber(b []byte) int {
 	return n
 }
 
-// wholeWord is the length of a word, and its kind.
+// wholeWord returns the length and kind of null, true or false at the beginning of b, 0 for other text.
 func wholeWord(b []byte) (int, Kind) {
 	for kind, word := range words {
 		if b[0] == word[0] && len(b) >= len(word) && string(b[:len(word)]) == word {

@@ -25,6 +25,7 @@ const start = "dynalimit-"
 // seal encrypts marks. Its key lives as long as the process.
 var seal = newSeal()
 
+// newSeal returns AES-GCM with a new random key and random nonces.
 func newSeal() cipher.AEAD {
 	var key [32]byte
 	_, _ = rand.Read(key[:]) // never fails
@@ -67,7 +68,8 @@ type outage struct {
 // maxCause is how many bytes of the cause of an outage a mark has.
 const maxCause = 160
 
-// Of is the mark of the error of a refused call. It is empty for other errors.
+// Of returns the mark of a refused call's error: its type and details, encrypted with the process's key. It
+// is empty for other errors.
 func Of(refused error) string {
 	var m content
 	err := m.describe(refused)
@@ -81,7 +83,8 @@ func Of(refused error) string {
 	return start + base64.RawURLEncoding.EncodeToString(seal.Seal(nil, nil, plain, nil))
 }
 
-// describe stores the details of an error.
+// describe stores the type, wait and details of an error in m. It leaves m.Kind at 0 for an error without a
+// mark.
 func (m *content) describe(refused error) (err error) {
 	if denial, ok := errors.AsType[*llm.DeniedError](refused); ok {
 		m.Wait = denial.RetryAfter
@@ -117,6 +120,7 @@ func onlyExceeded(e dynalimit.LimitExceededError) dynalimit.LimitExceededError {
 	return e
 }
 
+// causeOf returns the text of the cause of an outage, cut after 160 bytes.
 func causeOf(e *dynalimit.UnavailableError) string {
 	if e.Err == nil {
 		return ""
@@ -125,8 +129,8 @@ func causeOf(e *dynalimit.UnavailableError) string {
 	return strings.ToValidUTF8(cause[:min(len(cause), maxCause)], "")
 }
 
-// Find returns the error of the first mark of this process in a text. It is nil if there is none. It has
-// only the denying statuses of a limit's denial.
+// Find returns the error of the first mark of this process in a text, nil without one. A limit's denial has
+// only its denying statuses.
 func Find(text string) error {
 	for {
 		_, rest, ok := strings.Cut(text, start)
@@ -148,7 +152,8 @@ func notBase64(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 }
 
-// openSealed is the error in a mark. It is nil for a mark of another process, and for any other text.
+// openSealed returns the error in a mark's base64 text. It is nil for a mark of another process, and for any
+// other text.
 func openSealed(text string) error {
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
@@ -169,7 +174,7 @@ func openSealed(text string) error {
 	return &llm.DeniedError{RetryAfter: m.Wait, Err: refused}
 }
 
-// error rebuilds the error that describe stored.
+// error rebuilds the error that describe stored, nil if its details cannot be read.
 func (m *content) error() error {
 	switch m.Kind {
 	case ofLimit:
@@ -192,7 +197,7 @@ func (m *content) error() error {
 	return nil
 }
 
-// decode reads DER into an error. It is nil if that fails.
+// decode reads DER into an error and returns it, nil if that fails.
 func decode(der []byte, into error) error {
 	if _, err := asn1.Unmarshal(der, into); err != nil {
 		return nil //nolint:nilerr // nobody else has the key
