@@ -121,6 +121,7 @@ func sumCapacities(entities []EntityCapacity, records map[string]Entity, charged
 	return all
 }
 
+// capacitiesOf returns the capacity of each limit of one entity's bucket.
 func capacitiesOf(b Bucket) []LimitCapacity {
 	limits := make([]LimitCapacity, len(b.Limits))
 	for i, s := range b.Limits {
@@ -131,6 +132,7 @@ func capacitiesOf(b Bucket) []LimitCapacity {
 	return limits
 }
 
+// sumCapacity adds a limit of one entity to the sum of its name in sums.
 func sumCapacity(sums map[string]LimitCapacity, l LimitCapacity) {
 	sum := sums[l.Name]
 	sums[l.Name] = LimitCapacity{

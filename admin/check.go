@@ -37,6 +37,7 @@ func isValidation(err error) bool {
 	return ok
 }
 
+// checkEntityID returns a *ValidationError for field unless id is a valid entity id.
 func checkEntityID(field, id string) error {
 	if reason := schema.CheckEntity(id); reason != "" {
 		return invalid(field, "%s", reason)
@@ -44,6 +45,7 @@ func checkEntityID(field, id string) error {
 	return nil
 }
 
+// checkResource returns a *ValidationError unless resource is a valid name of a resource.
 func checkResource(resource string) error {
 	if reason := schema.CheckResource(resource); reason != "" {
 		return invalid("resource", "%s", reason)

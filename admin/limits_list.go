@@ -44,6 +44,8 @@ func (l Limits) Resources(ctx context.Context) iter.Seq2[string, error] {
 	return names(l.ofResources(ctx), func(at Scope) string { return at.Resource })
 }
 
+// ofResources lists the levels that resources have for everyone, by name. An error is the only
+// element.
 func (l Limits) ofResources(ctx context.Context) iter.Seq2[Scope, error] {
 	return func(yield func(Scope, error) bool) {
 		resources, err := l.d.resources(ctx)
@@ -83,6 +85,8 @@ func (l Limits) Entities(ctx context.Context, resource string) iter.Seq2[string,
 	return names(levelIndex{l.d.Table, l.d.Keys}.entities(ctx, resource), func(at Scope) string { return at.Entity })
 }
 
+// ofEntities lists the levels of all entities, resource after resource. It first reads the
+// counted resources; an error is the last element.
 func (l Limits) ofEntities(ctx context.Context) iter.Seq2[Scope, error] {
 	return func(yield func(Scope, error) bool) {
 		item, err := l.d.Table.Get(ctx, opListEntities, l.d.Keys.EntityResources())

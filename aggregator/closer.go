@@ -124,6 +124,9 @@ func (c *Closer) CloseDue(ctx context.Context) (Closed, error) {
 	return done, err
 }
 
+// closeDue closes the due hours of a namespace, one after the other, and moves its stored cursor
+// after each. It adds the work to done. The error joins the unreadable items with the failure
+// that ended it.
 func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) error {
 	cursor, err := c.storeOf(keys).cursor(ctx)
 	if err != nil {
@@ -275,8 +278,9 @@ func (c *Closer) newClosing(ctx context.Context, keys schema.Keys, hour time.Tim
 	return k, nil
 }
 
-// closeHour closes an hour, and the day and month that end with it. unread names the unreadable
-// items. first is the first hour that was ever closed.
+// closeHour closes an hour: it stores the sums of the hour, and of the day and month that end
+// with it. final marks the sums as final. first is the first hour that was ever closed; no month
+// that begins before it is final. unread joins the errors of items left out of the sums.
 func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time, final bool, first time.Time) (done ClosedHour, unread, err error) {
 	defer c.status.Store(nil)
 	k, err := c.newClosing(ctx, keys, hour, final, first)

@@ -83,6 +83,7 @@ func (o *CloserOptions) check() error {
 	)
 }
 
+// setDefaults sets the unset options. It sorts the namespaces, each once, in a copy.
 func (o *CloserOptions) setDefaults() {
 	o.Namespaces = slices.Clone(o.Namespaces)
 	slices.Sort(o.Namespaces)

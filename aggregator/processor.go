@@ -190,6 +190,8 @@ func perBucket(folds []usage.Fold) [][]usage.Fold {
 	return out
 }
 
+// add adds the outcome of a fold to the result. Uncounted changes are repeated ones, or all
+// failed if the outcome has an error. sources has the record of each change.
 func (r *Result) add(f usage.Fold, done outcome, sources map[source]placed) {
 	r.Counted += done.counted
 	r.Gaps = append(r.Gaps, done.gaps...)

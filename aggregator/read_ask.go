@@ -56,6 +56,7 @@ func (a *ask) liveBetween(from, to time.Time) list[piece] {
 	return values(slices.DeleteFunc(within, func(p piece) bool { return p.start.Before(from) || !p.start.Before(to) })...)
 }
 
+// earlier returns the earlier of two instants.
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b

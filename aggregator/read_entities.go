@@ -98,6 +98,9 @@ type listing struct {
 	yield func(Usage, error) bool
 }
 
+// read yields the usage of all entities with items in all, in their order. It reads about a page
+// of items at a time and never splits the items of an entity and resource. It ends without an
+// error when the caller stops.
 func (l *listing) read(ctx context.Context, all list[found]) error {
 	var failed error
 	err := forEach(all, func(f found) bool {

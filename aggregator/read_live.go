@@ -55,7 +55,9 @@ type liveHour struct {
 	seen map[schema.Key]bool
 }
 
-// sumHour adds an hour to the live ones of a query.
+// sumHour sums an hour that no Closer has closed, from its snapshots, and appends the sums of the
+// query's owner to a.live. For the current hour it also counts buckets without a snapshot. It
+// stores nothing.
 func (s *usageSource) sumHour(ctx context.Context, a *ask, hour time.Time) error {
 	store := &usageStore{table: s.table, keys: s.keys, atOnce: readers}
 	l := &liveHour{

@@ -54,6 +54,8 @@ type window struct {
 	zone *time.Location
 }
 
+// window returns an empty window of length w around the instant at, in the query's calendar.
+// Adding a piece that is not final makes it not final.
 func (s *usageSource) window(w Window, at time.Time) *window {
 	start := s.calendar.Floor(stored[w], at)
 	sum := &window{piece: piece{start: start, sum: usage.NewTally(), pending: map[string]int64{}}, end: s.calendar.Next(stored[w], start), zone: s.calendar.Zone}
@@ -61,6 +63,8 @@ func (s *usageSource) window(w Window, at time.Time) *window {
 	return sum
 }
 
+// add adds a piece of usage to the window. The number of entities is the largest of a piece, the
+// place that of the latest piece with one.
 func (w *window) add(p *piece) {
 	usage.AddSum(&w.sum, &p.sum)
 	usage.AddCounts(w.pending, p.pending)

@@ -139,6 +139,8 @@ func (s *search) searchHour(ctx context.Context, hour time.Time, shard int) erro
 	})
 }
 
+// add records a pair of resource and entity if the search wants its resource, under the search's
+// lock. It ignores pairs of failed logins.
 func (s *search) add(u Used) {
 	if (s.resource == "" || u.Resource == s.resource) && !schema.FormerlyOwn(u.Entity, u.Resource) {
 		s.mu.Lock()

@@ -36,6 +36,8 @@ type tableRetention struct {
 	heard  bool
 }
 
+// newTableRetention returns the retention of a table, which it has not read yet. asked has the
+// fields that the user set; the others are 0. differs may be nil.
 func newTableRetention(client DynamoDB, table string, asked Retention, differs func(Retention)) *tableRetention {
 	own := Retention{
 		Hours: cmp.Or(asked.Hours, defaultRetention), Days: cmp.Or(asked.Days, defaultRetentionDays), Months: cmp.Or(asked.Months, -1),

@@ -42,6 +42,8 @@ type hourly struct {
 	snapshot schema.UsageSnapshot
 }
 
+// decodeHourly decodes a snapshot with its key. closed is false while no Closer has stored the
+// entity's place in it.
 func decodeHourly(item schema.Item) (h hourly, err error) {
 	h.key = schema.KeyOf(item)
 	h.place, h.closed = schema.ClosedPlace(item)

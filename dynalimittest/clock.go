@@ -30,6 +30,7 @@ func (c *clock) settles() time.Duration {
 	return time.Second
 }
 
+// now returns the bubble's time, or the instant that moveTo last set.
 func (c *clock) now() time.Time {
 	if c.bubble {
 		return time.Now()
@@ -37,6 +38,7 @@ func (c *clock) now() time.Time {
 	return time.Unix(0, c.at.Load()).UTC()
 }
 
+// moveTo moves the clock to an instant, never back. In a bubble it sleeps until then.
 func (c *clock) moveTo(at time.Time) {
 	if c.bubble {
 		<-time.After(time.Until(at))

@@ -47,6 +47,8 @@ func (l *Limiter) exhaust(ctx context.Context, entity, resource string) (lease *
 
 const mostTries = 100
 
+// takeAll acquires all available tokens of every limit once. It returns an empty lease if nothing
+// is left. It fails with a denial if another call took some meanwhile.
 func (l *Limiter) takeAll(ctx context.Context, entity, resource string) (*dynalimit.Lease, error) {
 	report, err := l.Check(ctx, entity, resource, nil)
 	if err != nil {

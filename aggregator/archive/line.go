@@ -110,6 +110,7 @@ func lineOf(r aggregator.Record) (line Line, ok bool, err error) {
 // writable reports whether JSON holds a time.
 func writable(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
 
+// auditLine returns the line of an expired audit event. It returns false for any other item.
 func auditLine(key schema.Key, item schema.Item) (Line, bool) {
 	keys, rest := schema.Apart(key.PK)
 	if !(trail.Layout{}).Has(schema.Key{PK: rest, SK: key.SK}) {
@@ -121,6 +122,8 @@ func auditLine(key schema.Key, item schema.Item) (Line, bool) {
 	}, true
 }
 
+// usageLine returns the line of an expired snapshot or sum. It returns false for any other item,
+// and for usage that earlier versions counted for failed logins.
 func usageLine(key schema.Key, item schema.Item) (Line, bool) {
 	keys, s, start, ok := schema.UsageSeriesOf(key)
 	if !ok || s.Kind == schema.UsageOfEntity && schema.FormerlyOwn(s.ID, s.Resource) {
@@ -138,6 +141,7 @@ func usageLine(key schema.Key, item schema.Item) (Line, bool) {
 	return line, true
 }
 
+// countsOfHour returns the counts of a snapshot by limit, nil if the item cannot be decoded.
 func countsOfHour(item schema.Item) map[string]Counts {
 	u, err := schema.DecodeUsage(item)
 	if err != nil {
@@ -148,6 +152,7 @@ func countsOfHour(item schema.Item) map[string]Counts {
 	return countsOf(&sum)
 }
 
+// countsOfSum returns the counts of a sum by limit, nil if the item cannot be decoded.
 func countsOfSum(item schema.Item) map[string]Counts {
 	s, err := schema.DecodeUsageSum(item)
 	if err != nil {
@@ -156,6 +161,8 @@ func countsOfSum(item schema.Item) map[string]Counts {
 	return countsOf(&s)
 }
 
+// countsOf returns the counts of a sum by limit. The amounts that a level above counted too are
+// in Passed, not under a name of their own.
 func countsOf(s *schema.UsageSum) map[string]Counts {
 	of := map[string]Counts{}
 	for _, names := range []map[string]int64{s.Net, s.Unrecorded, s.Unseen} {

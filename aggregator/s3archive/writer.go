@@ -127,6 +127,7 @@ func (w *Writer) Put(ctx context.Context, name string, data []byte) error {
 	return nil
 }
 
+// input returns the request that puts an object, with its SHA-256 checksum and the options of w.
 func (w *Writer) input(key string, data []byte) *s3.PutObjectInput {
 	digest := sha256.Sum256(data) // here, or the SDK sends it in a trailer, which not every store of objects knows
 	in := &s3.PutObjectInput{

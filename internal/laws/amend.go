@@ -67,6 +67,8 @@ func (w *worker) change(l *grant) {
 	}
 }
 
+// afterUnknown makes the next call of a caller whose adjust by d was unconfirmed. It repeats the
+// adjust, settles, or (half of the time) rolls back.
 func (w *worker) afterUnknown(l *grant, d dynalimit.Amounts) {
 	switch w.r.IntN(4) {
 	case 0:
@@ -78,6 +80,8 @@ func (w *worker) afterUnknown(l *grant, d dynalimit.Amounts) {
 	}
 }
 
+// adjust adjusts a lease by d under a context that may end. It returns the error, and records one
+// that must not occur.
 func (w *worker) adjust(l *grant, d dynalimit.Amounts) error {
 	ctx, cancel := w.context()
 	defer cancel()
@@ -86,6 +90,8 @@ func (w *worker) adjust(l *grant, d dynalimit.Amounts) error {
 	return err
 }
 
+// consume charges random further amounts to a lease. After a success they belong to the lease's
+// stake. It records an error that must not occur.
 func (w *worker) consume(l *grant) {
 	ctx, cancel := w.context()
 	defer cancel()
@@ -101,6 +107,8 @@ func (w *worker) consume(l *grant) {
 	w.checkFailure(l, err)
 }
 
+// settle settles a lease to random amounts: now, or soon with the failure recorded later. It
+// records the end.
 func (w *worker) settle(l *grant) {
 	ctx, cancel := w.context()
 	defer cancel()
@@ -112,6 +120,7 @@ func (w *worker) settle(l *grant) {
 	w.recordEnd(l, l.Settle(ctx, actual))
 }
 
+// rollback rolls a lease back and records the end.
 func (w *worker) rollback(l *grant) {
 	ctx, cancel := w.context()
 	defer cancel()
@@ -194,6 +203,7 @@ func (w *worker) deltas(held dynalimit.Amounts) dynalimit.Amounts {
 	return d
 }
 
+// actuals draws the true cost of a call: 0 to twice the held amount of each limit.
 func (w *worker) actuals(held dynalimit.Amounts) dynalimit.Amounts {
 	a := dynalimit.Amounts{}
 	for _, name := range slices.Sorted(maps.Keys(held)) {

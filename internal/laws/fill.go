@@ -63,6 +63,7 @@ func (w *worker) filler(repo *dynalimit.Repository, entity, id string) func(cont
 	}
 }
 
+// amountNames returns the names of the limits, sorted.
 func amountNames(amounts dynalimit.Amounts) (names []string) {
 	for name := range amounts {
 		names = append(names, name)

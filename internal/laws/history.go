@@ -98,6 +98,8 @@ type mortal struct {
 	m  *member
 }
 
+// Do sends a request to the database. After the death of its process it fails with a reset
+// connection.
 func (m mortal) Do(r *http.Request) (*http.Response, error) {
 	if m.m.dead.Load() {
 		return nil, syscall.ECONNRESET
@@ -115,6 +117,8 @@ func (l bubbleLock) Lock() { l <- struct{}{} }
 // Unlock releases the lock.
 func (l bubbleLock) Unlock() { <-l }
 
+// newHistory makes the table with its entities, their first limits and the limiters of a history.
+// The seed and the mode decide everything. Faults begin once the table is configured.
 func newHistory(t *testing.T, seed uint64, mode Mode) *history {
 	h := &history{
 		mode: mode, t: t, db: ddbmem.New(), oracle: newOracle(), r: rand.New(rand.NewPCG(seed, 1)), config: map[string][]dynalimit.Limit{},
@@ -217,6 +221,8 @@ func (h *history) limits(r *rand.Rand) []dynalimit.Limit {
 	return limits
 }
 
+// limit draws a limit of a name: a quota if the quotas of the history say so, else a token
+// bucket.
 func (h *history) limit(r *rand.Rand, name string) dynalimit.Limit {
 	p := parameters[r.IntN(len(parameters))]
 	if h.quotas.are(r, name) {
@@ -267,6 +273,8 @@ func (h *history) rest() {
 	Elapse(time.Minute) // for reads with callers that have gone
 }
 
+// close ends the contexts of calls, closes every limiter, also of dead processes, and then the
+// table.
 func (h *history) close() {
 	h.stop()
 	h.mu.Lock()

@@ -61,6 +61,8 @@ type judge struct {
 	tally    map[string]int
 }
 
+// newJudge returns a judge of the writes that o recorded, with the tolerances in rules. It has
+// replayed nothing yet.
 func newJudge(o *oracle, rules bounds) *judge {
 	return &judge{
 		rules: rules, oracle: o, sets: schema.NewLimitSets(), buckets: map[string]map[string]*truth{},
@@ -93,6 +95,8 @@ func (j *judge) verify() []string {
 	return j.violations
 }
 
+// decode decodes a bucket's item, nil if it was missing. A malformed item is a violation of the
+// write w.
 func (j *judge) decode(w *ddbmem.Write, item schema.Item) *schema.Image {
 	image, err := j.sets.DecodeBucket(item, nil, 0)
 	if err != nil {
@@ -101,6 +105,8 @@ func (j *judge) decode(w *ddbmem.Write, item schema.Item) *schema.Image {
 	return image
 }
 
+// write replays one committed write of a bucket and records the laws that it breaks. It returns
+// after the first part with a violation.
 func (j *judge) write(w *ddbmem.Write) {
 	before, after := j.decode(w, w.Old), j.decode(w, w.New)
 	item := w.New
@@ -351,6 +357,8 @@ func (j *judge) inForce(w *ddbmem.Write, entity string, sent *sentWrite, after *
 
 func (j *judge) account(entity, name string) *account { return j.accountAt(entity + "#" + name) }
 
+// accountAt returns the account under an entity and limit. It makes an empty one at the first
+// use.
 func (j *judge) accountAt(key string) *account {
 	if j.accounts[key] == nil {
 		j.accounts[key] = &account{}

@@ -227,6 +227,8 @@ type listening struct {
 	met  *clashes
 }
 
+// Update implements lane.Store. It passes the recorded write on in the request's context, and
+// counts a refusal at full.
 func (s listening) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
 	w := s.sent(operationIn(st.Values), bucketIn(key))
 	ctx.Value(delivered{}).(*delivered).write = w
@@ -237,6 +239,7 @@ func (s listening) Update(ctx context.Context, key schema.Item, st schema.Statem
 	return a
 }
 
+// Create implements lane.Store. It passes the recorded write on in the request's context.
 func (s listening) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
 	of := bucketOf(c.Entity, c.Resource)
 	w := s.sent(binary.BigEndian.Uint64(c.OpID), of)
@@ -263,6 +266,8 @@ type transactions struct {
 	met  *clashes
 }
 
+// transact sends a transaction with its recorded writes in the request's context. It then records
+// the outcome and the stake in each of them, under s.mu, and counts refusals at full.
 func (s transactions) transact(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
 	writes := carried{}
 	for _, item := range items {
@@ -378,6 +383,7 @@ func (w *sentWrite) aheadIn(name string) (debited, lapsed int64) {
 	return amountOf(w.debited, name), amountOf(w.lapsed, name)
 }
 
+// amountOf returns the sum of the amounts of a limit in list.
 func amountOf(list []plan.Signed, name string) (sum int64) {
 	for _, a := range list {
 		if a.Name == name {

@@ -91,6 +91,8 @@ func (s *stake) wholeStake() *stake {
 	return s
 }
 
+// lot returns the counts of a limit in a bucket's incarnation. It makes empty ones at the first
+// use.
 func (s *stake) lot(k lot) *stakeLot {
 	if s.lots[k] == nil {
 		s.lots[k] = &stakeLot{}

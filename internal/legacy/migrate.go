@@ -164,6 +164,8 @@ type group struct {
 	malformed error
 }
 
+// add adds an item to the group, and for a bucket the time of its last write. of is the owner of
+// all its items. An item that cannot be decoded makes the whole group malformed.
 func (g *group) add(of schema.Legacy, item schema.Item) {
 	g.of = of
 	g.found++
@@ -223,6 +225,7 @@ func (m *Migration) turner(ctx context.Context, g group) func() error {
 	}
 }
 
+// turn turns the items of a group: a bucket, or the limits of a configuration.
 func (m *Migration) turn(ctx context.Context, of schema.Legacy) (Turned, error) {
 	if of.IsBucket {
 		return m.Turner.Bucket(ctx, of)
@@ -265,6 +268,7 @@ func (m *Migration) reportGroup(g group, turned Turned, malformed *MalformedErro
 	r.Turned += here
 }
 
+// reportProgress adds to the number of scanned items and calls OnProgress, without the lock.
 func (m *Migration) reportProgress(scanned int64) {
 	m.mu.Lock()
 	m.report.Scanned += scanned

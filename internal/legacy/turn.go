@@ -167,6 +167,7 @@ func (t *Turner) composed(of schema.Legacy, limits []schema.LegacyBucket) schema
 	return c.Item()
 }
 
+// tooMany returns a MalformedError if the limits of one item do not fit in a transaction.
 func tooMany(of schema.Legacy, limits int) error {
 	if limits <= mostLimits {
 		return nil
@@ -216,6 +217,8 @@ func (t *Turner) Config(ctx context.Context, of schema.Legacy) (Turned, error) {
 	return turned, nil
 }
 
+// proposeConfig reads the old limits and the configuration of an owner, and proposes to merge
+// them. The proposal is empty if no old limits are left.
 func (t *Turner) proposeConfig(ctx context.Context, of schema.Legacy) (turned Turned, p table.Proposal, err error) {
 	limits, err := t.Limits(ctx, of)
 	if err != nil || len(limits) == 0 {

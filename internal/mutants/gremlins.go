@@ -100,6 +100,8 @@ type fileOutcomes struct {
 	Mutations []outcome `json:"mutations"`
 }
 
+// runGremlins runs the program gremlins on a package in tree and returns its outcomes by file. It
+// leaves the report in dir.
 func runGremlins(ctx context.Context, binary, tree, dir, pkg string) ([]fileOutcomes, error) {
 	report := filepath.Join(dir, "gremlins.json")
 	cmd := exec.CommandContext(ctx, binary, "unleash", "./"+pkg, "--workers", "2", "--timeout-coefficient", "10", "-o", report, "-S", "l")

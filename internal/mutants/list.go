@@ -111,6 +111,7 @@ func (m *mutant) add(line string) error {
 	return nil
 }
 
+// joinLine returns text with a further line, or line alone if more is false: it is the first.
 func joinLine(text, line string, more bool) string {
 	if !more {
 		return line
@@ -118,6 +119,7 @@ func joinLine(text, line string, more bool) string {
 	return text + "\n" + line
 }
 
+// check returns an error if a field of the mutant is missing, or if it changes nothing.
 func (m *mutant) check() error {
 	switch {
 	case m.file == "":

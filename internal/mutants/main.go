@@ -19,6 +19,8 @@ import (
 	"time"
 )
 
+// main runs the command until it ends or is interrupted. It exits with 1 after an error, also if
+// a mutant survived.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -36,6 +38,8 @@ type options struct {
 	gremlins string
 }
 
+// mutate reads the flags and tries the mutants of the lists, or lists them, or runs gremlins. It
+// works in a temporary folder, which it removes.
 func mutate(ctx context.Context) error {
 	var o options
 	flag.StringVar(&o.only, "run", "", "try only the mutants whose name matches this `pattern`")

@@ -44,6 +44,8 @@ func Mem(t testing.TB, opts ...ddbmem.Option) *ddbmem.DB {
 	return db
 }
 
+// remote returns a maker of clients for the DynamoDB at endpoint. They share connections, which
+// the end of the test closes.
 func remote(t *testing.T, endpoint string) NewClient {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 100 * time.Millisecond} // an unused connection ends too

@@ -25,6 +25,7 @@ func Items(data []byte) ([]map[string]types.AttributeValue, error) {
 	return items, nil
 }
 
+// attributes decodes the attributes of an item or a map. The error names the first malformed one.
 func attributes(raw map[string]map[string]json.RawMessage) (map[string]types.AttributeValue, error) {
 	item := make(map[string]types.AttributeValue, len(raw))
 	for name, typed := range raw {
@@ -37,6 +38,8 @@ func attributes(raw map[string]map[string]json.RawMessage) (map[string]types.Att
 	return item, nil
 }
 
+// value decodes one typed value, such as {"S": "a"}. It fails for number sets, binary sets and
+// unknown types.
 func value(typed map[string]json.RawMessage) (types.AttributeValue, error) {
 	if len(typed) != 1 {
 		return nil, fmt.Errorf("has %d types, want 1", len(typed))
@@ -72,6 +75,7 @@ func value(typed map[string]json.RawMessage) (types.AttributeValue, error) {
 	return nil, nil // not reached: typed has one entry
 }
 
+// mapValue decodes the content of a value of type M.
 func mapValue(data json.RawMessage) (types.AttributeValue, error) {
 	var raw map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
@@ -84,6 +88,7 @@ func mapValue(data json.RawMessage) (types.AttributeValue, error) {
 	return &types.AttributeValueMemberM{Value: m}, nil
 }
 
+// listValue decodes the content of a value of type L.
 func listValue(data json.RawMessage) (types.AttributeValue, error) {
 	var raw []map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {

@@ -84,6 +84,8 @@ func (p *Proxy) Close() {
 	p.pipes.Wait()
 }
 
+// accept connects every accepted client to the server, until the listener closes. If the server
+// cannot be reached, it closes the client's connection.
 func (p *Proxy) accept() {
 	for {
 		client, err := p.listener.Accept()

@@ -36,6 +36,8 @@ func Diff(before, after Fields) ([]audit.Change, error) {
 	return changes, nil
 }
 
+// textOf returns the JSON of a field's value. It is nil for a nil value, which is an absent
+// field.
 func textOf(v any) (json.RawMessage, error) {
 	if v == nil {
 		return nil, nil

@@ -105,6 +105,7 @@ func (l Layout) Item(e audit.Event) schema.Item {
 	return item
 }
 
+// textOrNull returns a text attribute, or NULL for an empty text.
 func textOrNull(s string) types.AttributeValue {
 	if s == "" {
 		return &types.AttributeValueMemberNULL{Value: true}
@@ -112,6 +113,8 @@ func textOrNull(s string) types.AttributeValue {
 	return schema.String(s)
 }
 
+// details returns the changes as one map attribute: each field with its states before and after.
+// An absent state is left out.
 func details(changes []audit.Change) types.AttributeValue {
 	fields := make(schema.Item, len(changes))
 	for _, c := range changes {
@@ -142,6 +145,8 @@ func Decode(item schema.Item) audit.Event {
 	return e
 }
 
+// changesIn decodes the details of an event, ordered by field. Details in another tool's form
+// become changes without a state before. It returns nil for anything but a map.
 func changesIn(v types.AttributeValue) []audit.Change {
 	m, ok := v.(*types.AttributeValueMemberM)
 	if !ok {

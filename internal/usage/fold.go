@@ -75,6 +75,8 @@ func compare(a, b Change) int {
 	return cmp.Or(strings.Compare(a.Key.PK, b.Key.PK), strings.Compare(a.Key.SK, b.Key.SK), strings.Compare(a.Seq, b.Seq))
 }
 
+// begin returns an empty fold for the bucket of c in an hour. It expires retention after the
+// hour's end, or never if retention is 0.
 func begin(c Change, hour time.Time, retention time.Duration) Fold {
 	f := Fold{}
 	f.Keys, f.Entity, f.Resource, _ = schema.BucketOf(c.Key)
@@ -156,6 +158,8 @@ func (t *folding) add(c Change) {
 	}
 }
 
+// follow appends a span to the limit's span so far. It adds the movement of the counter to moved.
+// The first span of a limit in another bucket begins at 0.
 func (t *folding) follow(next schema.UsageSpan) {
 	s := t.spans[next.Limit]
 	t.moved = saturatedSum(t.moved, saturatedSum(magnitude(next.Net), magnitude(next.Dropped)))

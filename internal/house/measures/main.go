@@ -21,6 +21,8 @@ const (
 	command = "go run ./" + folder
 )
 
+// main checks the measures against figures.txt, or lowers the figures with -write. It exits with
+// 1 after an error.
 func main() {
 	write := flag.Bool("write", false, "lower the figures of figures.txt to the counts")
 	keep := flag.String("keep", "", "leave the coverage of each call in this `folder`, as CALL.txt, and its functions with their calls, as CALL.functions.txt")
@@ -31,6 +33,9 @@ func main() {
 	}
 }
 
+// run counts the measures of the limiter's packages and compares them with the figures. With
+// write it lowers the figures first. keep is a folder for the coverage of each call; empty drops
+// it.
 func run(write bool, keep string) error {
 	root, packages, err := limiterPackages()
 	if err != nil {

@@ -27,6 +27,8 @@ type parsed struct {
 	structs   map[string]*ast.StructType
 }
 
+// parseFolder parses the Go files of a folder, without tests, and collects their functions and
+// struct types.
 func parseFolder(dir string) (*parsed, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -53,6 +55,7 @@ func parseFolder(dir string) (*parsed, error) {
 	return p, nil
 }
 
+// addStructs adds the struct types of a declaration, by name.
 func (p *parsed) addStructs(d *ast.GenDecl) {
 	for _, spec := range d.Specs {
 		if t, ok := spec.(*ast.TypeSpec); ok {

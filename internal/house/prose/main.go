@@ -23,6 +23,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/house/ratchet"
 )
 
+// main compares the shares of abstract sentences with the figures, or lowers the figures with
+// -write. It exits with 1 after an error.
 func main() {
 	write := flag.Bool("write", false, "lower the figures to the counts")
 	show := flag.String("show", "", "list the sentences and names of this folder to look at")
@@ -33,6 +35,8 @@ func main() {
 	}
 }
 
+// run counts the comments and pages below the working directory and compares them with the
+// figures. show is a folder to list abstract sentences of instead; empty for none.
 func run(out io.Writer, write bool, show string) error {
 	if show != "" {
 		_, found, err := countTree(os.DirFS(show))

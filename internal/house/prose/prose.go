@@ -152,7 +152,8 @@ func splitSentences(text string) (sentences []string) {
 	}
 }
 
-// addSentence counts a sentence, and reports whether a reader should look at it.
+// addSentence counts a sentence by its faults. It returns true, so that the sentence is listed,
+// for a clause in place of a noun or an empty negation. A long sentence is only counted.
 func (c *counts) addSentence(text string) bool {
 	c.Sentences++
 	clause, empty := clausePattern.MatchString(text), emptyPattern.MatchString(text)
@@ -168,7 +169,7 @@ func (c *counts) addSentence(text string) bool {
 	return clause || empty
 }
 
-// addFunction counts a function, and reports whether its name is one word.
+// addFunction counts a function. It returns true if the name is one word: such a name is listed.
 func (c *counts) addFunction(name string) bool {
 	c.Functions++
 	name = capitalsPattern.ReplaceAllString(name, "${1}_$2") // HTTPServer is two words

@@ -17,6 +17,8 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
+// main writes the coverage of each kind of call into the folder of the first argument. It runs as
+// a test, because only a test may open a bubble.
 func main() {
 	everything := func(string, string) (bool, error) { return true, nil }
 	makeCalls := func(t *testing.T) {
@@ -38,6 +40,8 @@ type walk struct {
 	out     string
 }
 
+// run makes the calls of each kind, with those that prepare them, and writes their coverage. It
+// fails if a kind makes another number of requests.
 func (w *walk) run(ctx context.Context) error {
 	repo, err := dynalimit.NewRepository(w.db.Client(), "limits", nil)
 	if err != nil {
@@ -81,6 +85,7 @@ func (w *walk) acquire(amounts dynalimit.Amounts) func(context.Context) error {
 	}
 }
 
+// denied returns a call that must be denied. It fails after any other outcome.
 func (w *walk) denied(amounts dynalimit.Amounts) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := w.limiter.Acquire(ctx, "u", "m", amounts)
