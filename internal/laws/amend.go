@@ -56,7 +56,7 @@ func (w *worker) change(l *grant) {
 	case p < .4:
 		d := w.deltas(l.Used())
 		if err := w.adjust(l, d); errors.Is(err, dynalimit.ErrUnconfirmed) && w.r.IntN(2) == 0 {
-			w.afterUnknown(l, d)
+			w.retryOrEnd(l, d)
 		}
 	case p < .55 && !l.allows:
 		w.consume(l)
@@ -67,9 +67,9 @@ func (w *worker) change(l *grant) {
 	}
 }
 
-// afterUnknown makes the next call of a caller whose adjust by d was unconfirmed. It repeats the
+// retryOrEnd makes the next call of a caller whose adjust by d was unconfirmed. It repeats the
 // adjust, settles, or (half of the time) rolls back.
-func (w *worker) afterUnknown(l *grant, d dynalimit.Amounts) {
+func (w *worker) retryOrEnd(l *grant, d dynalimit.Amounts) {
 	switch w.r.IntN(4) {
 	case 0:
 		_ = w.adjust(l, d)
@@ -112,7 +112,7 @@ func (w *worker) consume(l *grant) {
 func (w *worker) settle(l *grant) {
 	ctx, cancel := w.context()
 	defer cancel()
-	ctx, actual := l.stake.on(ctx), w.actuals(l.Used())
+	ctx, actual := l.stake.on(ctx), w.randomActuals(l.Used())
 	if w.r.IntN(2) == 0 {
 		w.recordEnd(l, l.SettleSoon(ctx, actual, func(err error) { w.checkFailure(l, err) }))
 		return
@@ -159,7 +159,7 @@ func (w *worker) changeEnded(l *grant) {
 	case 1:
 		err, want = l.Consume(ctx, dynalimit.Amounts{limitNames[0]: 1}), dynalimit.ErrLeaseEnded
 	case 2:
-		err = l.Settle(ctx, w.actuals(held))
+		err = l.Settle(ctx, w.randomActuals(held))
 	default:
 		err = l.Rollback(ctx)
 	}
@@ -203,8 +203,8 @@ func (w *worker) deltas(held dynalimit.Amounts) dynalimit.Amounts {
 	return d
 }
 
-// actuals draws the true cost of a call: 0 to twice the held amount of each limit.
-func (w *worker) actuals(held dynalimit.Amounts) dynalimit.Amounts {
+// randomActuals draws the true cost of a call: 0 to twice the held amount of each limit.
+func (w *worker) randomActuals(held dynalimit.Amounts) dynalimit.Amounts {
 	a := dynalimit.Amounts{}
 	for _, name := range slices.Sorted(maps.Keys(held)) {
 		a[name] = w.r.Int64N(2*held[name] + 1)
