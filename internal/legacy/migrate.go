@@ -97,27 +97,28 @@ func (m *Migration) pass(ctx context.Context) error {
 		}
 		of, ok := schema.LegacyOf(schema.KeyOf(item))
 		if !ok {
-			if err := m.list(turnCtx, item); err != nil {
+			if err := m.listRecord(turnCtx, item); err != nil {
 				return cmp.Or(turning.Wait(), err)
 			}
 			continue
 		}
 		if g.found > 0 && g.of.Composite() != of.Composite() {
-			turning.Go(m.turner(turnCtx, g))
+			turning.Go(m.turnGroup(turnCtx, g))
 			g = group{}
 		}
 		g.add(of, item)
 	}
 	if g.found > 0 {
-		turning.Go(m.turner(turnCtx, g))
+		turning.Go(m.turnGroup(turnCtx, g))
 	}
 	err := turning.Wait()
 	m.reportProgress(0)
 	return err
 }
 
-// list lists the record of an entity.
-func (m *Migration) list(ctx context.Context, item schema.Item) error {
+// listRecord adds the record of an entity to the index of entities, unless it is listed. A dry run only counts
+// it.
+func (m *Migration) listRecord(ctx context.Context, item schema.Item) error {
 	key, st, ok := schema.ListRecord(item)
 	if !ok {
 		return nil
@@ -139,7 +140,7 @@ func (m *Migration) items(ctx context.Context) iter.Seq2[schema.Item, error] {
 	return func(yield func(schema.Item, error) bool) {
 		in := m.scan()
 		for {
-			out, err := m.page(ctx, in)
+			out, err := m.scanPage(ctx, in)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -195,9 +196,9 @@ func (m *Migration) scan() *dynamodb.ScanInput {
 	}
 }
 
-// page reads a page of the table. It is patient: a table that is busy has no room for
+// scanPage reads a page of the table. It is patient: a table that is busy has no room for
 // this now and then.
-func (m *Migration) page(ctx context.Context, in *dynamodb.ScanInput) (out *dynamodb.ScanOutput, err error) {
+func (m *Migration) scanPage(ctx context.Context, in *dynamodb.ScanInput) (out *dynamodb.ScanOutput, err error) {
 	err = table.Patiently(ctx, func() (err error) {
 		out, err = m.Turner.Table.Client.Scan(ctx, in)
 		return m.Turner.Table.Failure(opScan, err)
@@ -205,14 +206,15 @@ func (m *Migration) page(ctx context.Context, in *dynamodb.ScanInput) (out *dyna
 	return out, err
 }
 
-// turner turns a group.
-func (m *Migration) turner(ctx context.Context, g group) func() error {
+// turnGroup returns a function that turns the items of a group, except in a dry run, and reports the result. A
+// malformed group is reported and is not an error.
+func (m *Migration) turnGroup(ctx context.Context, g group) func() error {
 	return func() error {
 		var turned Turned
 		err := g.malformed
 		if err == nil && !m.DryRun {
 			err = table.Patiently(ctx, func() (err error) {
-				turned, err = m.turn(ctx, g.of)
+				turned, err = m.turnOwner(ctx, g.of)
 				return err
 			})
 		}
@@ -225,8 +227,8 @@ func (m *Migration) turner(ctx context.Context, g group) func() error {
 	}
 }
 
-// turn turns the items of a group: a bucket, or the limits of a configuration.
-func (m *Migration) turn(ctx context.Context, of schema.Legacy) (Turned, error) {
+// turnOwner turns the items of a group: a bucket, or the limits of a configuration.
+func (m *Migration) turnOwner(ctx context.Context, of schema.Legacy) (Turned, error) {
 	if of.IsBucket {
 		return m.Turner.Bucket(ctx, of)
 	}

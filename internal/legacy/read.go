@@ -17,7 +17,7 @@ type Limits map[schema.Key][]schema.LegacyLimit
 // would. It changes nothing but the map.
 func (l Limits) Merge(found map[schema.Key]schema.Item) error {
 	for key, limits := range l {
-		item, _, err := merged(limits[0].Legacy, found[key], limits)
+		item, _, err := mergeLimits(limits[0].Legacy, found[key], limits)
 		if err != nil {
 			return err
 		}
@@ -26,9 +26,9 @@ func (l Limits) Merge(found map[schema.Key]schema.Item) error {
 	return nil
 }
 
-// merged returns the configuration that takes the place of stored, nil for none, and of
+// mergeLimits returns the configuration that takes the place of stored, nil for none, and of
 // limits of the older layout. A stored one that limits its owner wins: then won is true.
-func merged(of schema.Legacy, stored schema.Item, limits []schema.LegacyLimit) (item schema.Item, won bool, err error) {
+func mergeLimits(of schema.Legacy, stored schema.Item, limits []schema.LegacyLimit) (item schema.Item, won bool, err error) {
 	c, ok, err := schema.ComposeConfig(stored, limits)
 	if err != nil {
 		key := of.Composite()

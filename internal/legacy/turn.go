@@ -144,15 +144,15 @@ func (t *Turner) proposeBucket(ctx context.Context, of schema.Legacy) (turned Tu
 	if err := tooMany(of, len(limits)); err != nil || len(limits) == 0 || turned.Superseded {
 		return turned, p, err
 	}
-	turned.Item = t.composed(of, limits)
+	turned.Item = t.composeBucket(of, limits)
 	put := t.Table.Put(turned.Item, schema.Statement{Condition: schema.CreateCondition})
 	p.Writes = append([]types.TransactWriteItem{put}, p.Writes...)
 	return turned, p, nil
 }
 
-// composed is the bucket that takes the place of the limits'. It expires as one that is
+// composeBucket returns the bucket that takes the place of the limits'. It expires as one that is
 // made anew at their levels, unless they never expire.
-func (t *Turner) composed(of schema.Legacy, limits []schema.LegacyBucket) schema.Item {
+func (t *Turner) composeBucket(of schema.Legacy, limits []schema.LegacyBucket) schema.Item {
 	now := t.Now()
 	c := schema.ComposeBucket(of, limits, now)
 	expires := true
@@ -228,7 +228,7 @@ func (t *Turner) proposeConfig(ctx context.Context, of schema.Legacy) (turned Tu
 	if err != nil {
 		return Turned{}, p, err
 	}
-	item, won, err := merged(of, stored, limits)
+	item, won, err := mergeLimits(of, stored, limits)
 	if err != nil {
 		return Turned{}, p, err
 	}
