@@ -85,8 +85,8 @@ func (m *Migration) Run(ctx context.Context) (Report, error) {
 	}
 }
 
-// pass looks through the table once. The items of a bucket, or of a configuration, are
-// adjacent, also across pages.
+// pass scans the table once and turns the groups, atOnce of them at a time. The items of a bucket
+// or a configuration are adjacent, also across pages. It returns the first error.
 func (m *Migration) pass(ctx context.Context) error {
 	turning, turnCtx := guard.WithContext(ctx)
 	turning.SetLimit(atOnce)
@@ -135,7 +135,8 @@ func (m *Migration) listRecord(ctx context.Context, item schema.Item) error {
 	return nil
 }
 
-// items are those of the table that may be of the older layout.
+// items scans the table for items that may be of the older layout, and for entities without an
+// index entry. It reports the progress after each page. An error is the last element.
 func (m *Migration) items(ctx context.Context) iter.Seq2[schema.Item, error] {
 	return func(yield func(schema.Item, error) bool) {
 		in := m.scan()
@@ -183,7 +184,7 @@ func (g *group) add(of schema.Legacy, item schema.Item) {
 	}
 }
 
-// scan requests the items that may be of the older layout.
+// scan returns the request for the first page of items, which a filter selects.
 func (m *Migration) scan() *dynamodb.ScanInput {
 	meta, value := schema.UnlistedValue()
 	return &dynamodb.ScanInput{
@@ -235,7 +236,8 @@ func (m *Migration) turnOwner(ctx context.Context, of schema.Legacy) (Turned, er
 	return m.Turner.Config(ctx, of)
 }
 
-// reportGroup adds the result of a group to the report.
+// reportGroup adds the result of a group to the report. malformed is nil unless the group cannot
+// be read. In a dry run all found items count as turned.
 func (m *Migration) reportGroup(g group, turned Turned, malformed *MalformedError) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -26,8 +26,8 @@ func (l Limits) Merge(found map[schema.Key]schema.Item) error {
 	return nil
 }
 
-// mergeLimits returns the configuration that takes the place of stored, nil for none, and of
-// limits of the older layout. A stored one that limits its owner wins: then won is true.
+// mergeLimits merges limits of the older layout into the configuration stored, nil if none. A
+// stored one with limits stays as it is: then won is true.
 func mergeLimits(of schema.Legacy, stored schema.Item, limits []schema.LegacyLimit) (item schema.Item, won bool, err error) {
 	c, ok, err := schema.ComposeConfig(stored, limits)
 	if err != nil {
@@ -40,7 +40,8 @@ func mergeLimits(of schema.Legacy, stored schema.Item, limits []schema.LegacyLim
 	return c.Item(of.Keys, of.Owner, stored), false, nil
 }
 
-// Limits reads the limits of an owner that are in the older layout; nil without any.
+// Limits reads the limits of an owner that are in the older layout. It returns nil without any. A
+// limit that cannot be decoded, or more than fit in a transaction, is a MalformedError.
 func (t *Turner) Limits(ctx context.Context, of schema.Legacy) ([]schema.LegacyLimit, error) {
 	q := table.Query{Op: opConfig, Hash: schema.PK, Value: of.Composite().PK, Prefix: schema.LegacyLimits, Whole: true}
 	if of.Owner.Entity != "" {

@@ -56,11 +56,11 @@ type Turned struct {
 	Superseded bool
 }
 
-// BucketOnce turns the buckets of an entity's limits for a resource, by one read and at
-// most one transaction. The verdict is Refused if the composite bucket is there, turned or
-// not; Landed if there is no bucket at all, so that one may be made; Conflicted after
-// a conflict with another writer. Any other verdict comes with its error: the read or the
-// transaction failed, and nothing was turned, or, with Unsent, may have been.
+// BucketOnce turns the buckets of an entity's limits for a resource, by one read and at most one
+// transaction. The verdict is Refused if the composite bucket exists, turned or not. It is Landed
+// if no bucket exists, so that the caller may make one, and Conflicted after a conflict. Any
+// other verdict comes with the error of the read or the transaction. Then nothing was turned, but
+// with Unsent it may have been.
 func (t *Turner) BucketOnce(ctx context.Context, of schema.Legacy) (Turned, ddb.Verdict, error) {
 	turned, p, err := t.proposeBucket(ctx, of)
 	if err != nil {
@@ -82,8 +82,8 @@ func (t *Turner) BucketOnce(ctx context.Context, of schema.Legacy) (Turned, ddb.
 	return turned, ddb.Refused, nil
 }
 
-// unsentIfUnconfirmed is the verdict about the write that was to follow: it was not sent,
-// and the next look shows whether the turning landed.
+// unsentIfUnconfirmed returns the verdict about the caller's own write after a failed turning.
+// That write was never sent; the next read shows whether the turning landed.
 func unsentIfUnconfirmed(v ddb.Verdict) ddb.Verdict {
 	if v == ddb.Unconfirmed || v == ddb.Landed {
 		return ddb.Unsent
@@ -91,8 +91,8 @@ func unsentIfUnconfirmed(v ddb.Verdict) ddb.Verdict {
 	return v
 }
 
-// Bucket turns the buckets of an entity's limits for a resource. If others are in the
-// way, it looks again.
+// Bucket turns the buckets of an entity's limits for a resource. After a conflict with other
+// writers it reads again.
 func (t *Turner) Bucket(ctx context.Context, of schema.Legacy) (Turned, error) {
 	var turned Turned
 	err := t.change(ctx, opBucket, func() (p table.Proposal, err error) {
@@ -105,8 +105,8 @@ func (t *Turner) Bucket(ctx context.Context, of schema.Legacy) (Turned, error) {
 	return turned, nil
 }
 
-// change makes a change. It repeats an unanswered change: either it was made, or it is
-// made now, because nothing is turned twice.
+// change sends the change that propose reads and returns. It repeats an unanswered change, at
+// most unansweredTries times in all: nothing is turned twice.
 func (t *Turner) change(ctx context.Context, op string, propose func() (table.Proposal, error)) error {
 	for n := 1; ; n++ {
 		err := t.Table.Change(ctx, op, propose)
@@ -117,7 +117,9 @@ func (t *Turner) change(ctx context.Context, op string, propose func() (table.Pr
 	}
 }
 
-// proposeBucket reads a bucket, in whichever layout, and proposes to turn it.
+// proposeBucket reads a bucket in either layout and proposes to turn it. The proposal is empty if
+// no old items exist. If the composite bucket exists too, it won: the proposal only deletes the
+// old items.
 func (t *Turner) proposeBucket(ctx context.Context, of schema.Legacy) (turned Turned, p table.Proposal, err error) {
 	prefix := schema.LegacyBucketPrefix(of.Owner.Resource)
 	q := table.Query{
@@ -150,8 +152,8 @@ func (t *Turner) proposeBucket(ctx context.Context, of schema.Legacy) (turned Tu
 	return turned, p, nil
 }
 
-// composeBucket returns the bucket that takes the place of the limits'. It expires as one that is
-// made anew at their levels, unless they never expire.
+// composeBucket returns the bucket that replaces the limits' old items, with a random id. It
+// expires like a new bucket, unless one of the old items never expires.
 func (t *Turner) composeBucket(of schema.Legacy, limits []schema.LegacyBucket) schema.Item {
 	now := t.Now()
 	c := schema.ComposeBucket(of, limits, now)
@@ -176,9 +178,9 @@ func tooMany(of schema.Legacy, limits int) error {
 	return &MalformedError{fmt.Errorf("%d limits are to become the item %q, %q; one transaction turns at most %d", limits, key.PK, key.SK, mostLimits)}
 }
 
-// Configs turns the limits of every configuration in a partition: an entity's for each
-// resource, a resource's or the system's. It returns the turned ones. Unreadable limits
-// do not stop it; it returns their error at the end.
+// Configs turns the limits of every configuration in a partition: an entity's for each resource,
+// a resource's or the system's. It returns the turned ones. An error of one does not stop it; the
+// last error is returned.
 func (t *Turner) Configs(ctx context.Context, partition string) (all []Turned, err error) {
 	q := table.Query{Op: opConfig, Hash: schema.PK, Value: partition, Prefix: schema.LegacyLimits}
 	keys, err := t.Table.Keys(ctx, q)
@@ -242,8 +244,8 @@ func (t *Turner) proposeConfig(ctx context.Context, of schema.Legacy) (turned Tu
 	return Turned{Item: item, Limits: len(limits), Superseded: won}, p, nil
 }
 
-// listed is the part of a transaction that lists a configuration for tools; an entity's is
-// counted if none was stored.
+// listed returns the write that adds a configuration to the list of resources, or that counts an
+// entity's if none was stored. It returns nil if neither is needed.
 func (t *Turner) listed(of schema.Legacy, stored schema.Item) []types.TransactWriteItem {
 	switch owner := of.Owner.Normal(); {
 	case owner.Entity != "" && stored == nil:
