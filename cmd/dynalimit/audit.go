@@ -42,7 +42,8 @@ func (c auditCmd) Validate() error {
 	return cmp.Or(wantCount(c.Limit), err)
 }
 
-// auditQuery returns the query of the flags at a given time.
+// auditQuery returns the query of the flags. now resolves relative times. It raises --from to
+// firstEvents, before which there are no events.
 func (c auditCmd) auditQuery(now time.Time) (audit.Query, error) {
 	q := audit.Query{Principal: c.By, Target: c.auditTarget()}
 	var err error
@@ -58,7 +59,8 @@ func (c auditCmd) auditQuery(now time.Time) (audit.Query, error) {
 	return q, nil
 }
 
-// auditTarget returns the target of the flags in the form of events.
+// auditTarget returns the target of the flags as events store it: "$SYSTEM" or its like for
+// --system, --resource, --plan or --of-namespace, else --target.
 func (c auditCmd) auditTarget() string {
 	switch {
 	case c.System:

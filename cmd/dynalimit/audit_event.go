@@ -74,7 +74,8 @@ func newestFirst(ctx context.Context, repo *dynalimit.Repository, q audit.Query,
 	}
 }
 
-// windowsBack splits a query into windows of time, newest first.
+// windowsBack splits a query into windows of auditWindow between from and to, the newest first.
+// They do not overlap.
 func windowsBack(q audit.Query, from, to time.Time) iter.Seq[audit.Query] {
 	return func(yield func(audit.Query) bool) {
 		for end := to; !end.Before(from); {
@@ -112,7 +113,8 @@ func lastReversed(all auditEvents, n int) auditEvents {
 	}
 }
 
-// printEvent prints an event for people.
+// printEvent prints an event for people: its time, author, action and target, then a line for each
+// changed field.
 func printEvent(out *term.Output, e audit.Event) {
 	at := e.Time.UTC().Format("2006-01-02 15:04:05")
 	by := e.Principal
@@ -170,7 +172,8 @@ func limitFacts(c audit.Change) (was, is map[string]string, ok bool) {
 	return was, is, was != nil && is != nil
 }
 
-// raiseFacts returns raises as texts by name, or nil if they cannot be decoded.
+// raiseFacts returns a JSON list of raises as texts by limit. It is empty for a nil value, and nil
+// if the value cannot be decoded.
 func raiseFacts(value json.RawMessage) map[string]string {
 	var raises []trail.Raise
 	if value != nil && json.Unmarshal(value, &raises) != nil {
@@ -187,7 +190,7 @@ func raiseFacts(value json.RawMessage) map[string]string {
 	return facts
 }
 
-// targetText describes the target of an event.
+// targetText describes the target of an event and its resource: "$PLAN:pro" becomes "plan pro".
 func targetText(e audit.Event) string {
 	text := e.Target
 	if kind, name, found := strings.Cut(strings.TrimPrefix(text, "$"), ":"); strings.HasPrefix(text, "$") {

@@ -48,7 +48,7 @@ func (l blockLevel) levelScope() admin.Scope {
 	return admin.Scope{Everyone: l.Entity == "" && l.Plan == "", Entity: l.Entity, Plan: l.Plan, Resource: l.Resource}
 }
 
-// shutsOut describes the calls that a block of a level refuses.
+// shutsOut describes the calls that a block of the source at refuses.
 func shutsOut(at admin.Scope) string {
 	whose := "every call of everybody"
 	switch {
@@ -63,7 +63,7 @@ func shutsOut(at admin.Scope) string {
 	return whose
 }
 
-// flagsOf returns the flags that name a level.
+// flagsOf returns the flags that name a source for other commands, such as "--entity key-1".
 func flagsOf(at admin.Scope) string {
 	var flags []string
 	for _, f := range [][2]string{{"--entity", at.Entity}, {"--plan", at.Plan}, {"--resource", at.Resource}} {
@@ -136,7 +136,8 @@ type blockChange struct {
 	StillBlockedBy *admin.Scope `json:"still_blocked_by,omitempty"`
 }
 
-// setBlock changes the block or exception of a level. marks is its new state; change stores it.
+// setBlock changes the block of the source, after a confirmation for the system, and prints the
+// result. marks is the new state for a dry run, and change stores it.
 func (l blockLevel) setBlock(
 	ctx context.Context, g *globals, out *term.Output, marks admin.LimitConfig, how destroys,
 	change func(context.Context, admin.Limits, admin.Scope) error,
@@ -179,7 +180,8 @@ func (l blockLevel) setBlock(
 	})
 }
 
-// confirmBlock asks for confirmation before a block of the system.
+// confirmBlock asks for confirmation if a change newly blocks the system. It returns nil for other
+// changes.
 func (d destroys) confirmBlock(ctx context.Context, out *term.Output, at admin.Scope, before admin.LimitConfig, blocks bool) error {
 	if !blocks || at != (admin.Scope{Everyone: true}) || before.Blocked {
 		return nil
@@ -200,7 +202,8 @@ func exceptionsTo(ctx context.Context, repo *dynalimit.Repository, at admin.Scop
 	return slices.DeleteFunc(exceptions, func(s admin.Scope) bool { return group && s.Resource != at.Resource }), err
 }
 
-// blockedAbove returns the nearest less specific level that blocks a level, or nil.
+// blockedAbove returns the nearest less specific source that still blocks calls of the source at,
+// or nil. says is that source's configuration: with Admit it is an exception.
 func blockedAbove(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, says admin.LimitConfig) (*admin.Scope, error) {
 	scopes, err := withLessSpecific(ctx, repo, at)
 	if err != nil {
@@ -217,7 +220,8 @@ func blockedAbove(ctx context.Context, repo *dynalimit.Repository, at admin.Scop
 	return nil, err
 }
 
-// printBlock prints the effect of a change of a block.
+// printBlock prints the changed source, the refused or admitted calls, and exceptions or remaining
+// blocks. lines are the differences.
 func printBlock(out *term.Output, j blockChange, lines []string) {
 	printChange(out, j.Scope.String(), lines, j.DryRun)
 	exceptions := notation.Many(len(j.Exceptions), "exception")

@@ -100,7 +100,8 @@ func (c addition) parseAmounts() (dynalimit.Amounts, error) {
 	return amounts, nil
 }
 
-// addTokens adds with a method of the library. after computes the tokens of a limit afterwards.
+// addTokens adds the given amounts to the bucket by add, and prints the result. For a dry run,
+// after returns the tokens of limit l with n more.
 func (c addition) addTokens(
 	ctx context.Context, g *globals, out *term.Output,
 	add func(b admin.Buckets, ctx context.Context, entity, resource, id string, amounts dynalimit.Amounts) (*admin.BucketRefill, error),
@@ -199,7 +200,7 @@ func (j resumeJSON) printText(out *term.Output) {
 	}
 }
 
-// endPause ends the pause with its own limiter.
+// endPause resumes the bucket through a limiter of its own, which it closes.
 func endPause(ctx context.Context, repo *dynalimit.Repository, entity, resource string) error {
 	limiter, err := dynalimit.New(repo, nil)
 	if err != nil {
@@ -208,7 +209,8 @@ func endPause(ctx context.Context, repo *dynalimit.Repository, entity, resource 
 	return errors.Join(limiter.Resume(ctx, entity, resource, "by hand"), limiter.Close(context.WithoutCancel(ctx)))
 }
 
-// fillBucket fills a bucket under an id. In a dry run it only computes the result.
+// fillBucket calls do with --id or a new id, and prints the result. A dry run prints the result of
+// would for each limit. units are the units of the named limits, which the bucket must have.
 func (b bucketFlags) fillBucket(
 	ctx context.Context, g *globals, out *term.Output,
 	do func(repo *dynalimit.Repository, id string) (*admin.BucketRefill, error),
@@ -238,7 +240,8 @@ func (b bucketFlags) fillBucket(
 	})
 }
 
-// computeRefill computes the result of a dry run for the limits of a bucket.
+// computeRefill fills j.Limits with the result of would for each limit of the stored bucket. It
+// sets j.Missing without a bucket, and fails if a limit in units is missing.
 func (j *refillJSON) computeRefill(ctx context.Context, repo *dynalimit.Repository, would func(dynalimit.LimitStatus) (int64, bool, error), units map[string]string) error {
 	j.Missing = true
 	for b, err := range bucketsOf(j.Resource, admin.New(repo).Buckets.List(ctx, j.Entity)) {

@@ -39,12 +39,12 @@ func (b *budgetCmd) AfterApply(g *globals, k *kong.Context) error { //nolint:unp
 // closingTime bounds the writes of a keeper after its command.
 const closingTime = 15 * time.Second
 
-// onKeeper runs a command on a keeper of the tables.
+// onKeeper calls run with a keeper of the tables, under the author of the changes, and closes it.
 func (b *budgetCmd) onKeeper(ctx context.Context, out *term.Output, run func(*budget.Keeper) error) error {
 	return b.onTables(ctx, out, func(_ *dynamodb.Client, _ string, k *budget.Keeper) error { return run(k) })
 }
 
-// showResult prints a result of a keeper.
+// showResult prints the result of get on a keeper: as JSON, or by print.
 func showResult[T any](ctx context.Context, b *budgetCmd, out *term.Output, get func(*budget.Keeper) (T, error), print func(T)) error {
 	return b.onKeeper(ctx, out, func(k *budget.Keeper) error {
 		value, err := get(k)
@@ -55,7 +55,7 @@ func showResult[T any](ctx context.Context, b *budgetCmd, out *term.Output, get 
 	})
 }
 
-// showExisting prints a result of a keeper about an organisation or app, which must exist.
+// showExisting is showResult for an organisation or, unless "", an app, which must exist.
 func showExisting[T any](
 	ctx context.Context, b *budgetCmd, out *term.Output, org, app string, get func(*budget.Keeper) (T, error), print func(T),
 ) error {
@@ -67,7 +67,8 @@ func showExisting[T any](
 	}, print)
 }
 
-// onTables runs a command on the tables with a principal.
+// onTables opens a keeper, calls run with it and the author of the changes, and closes it. With
+// --create-tables it creates the tables first. It adds advice to errors.
 func (b *budgetCmd) onTables(ctx context.Context, out *term.Output, run func(client *dynamodb.Client, who string, k *budget.Keeper) error) error {
 	o := b.connectOptions(ctx)
 	defer out.Watch(o.Where())()
@@ -95,7 +96,7 @@ func (b *budgetCmd) onTables(ctx context.Context, out *term.Output, run func(cli
 	return b.explainError(ctx, errors.Join(err, keeper.Close(closing)))
 }
 
-// withoutWrites restricts a client to reads.
+// withoutWrites makes a client fail every request except GetItem, BatchGetItem and Query.
 func withoutWrites(o *dynamodb.Options) {
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
 		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("WithoutWrites", func(
@@ -110,7 +111,8 @@ func withoutWrites(o *dynamodb.Options) {
 	})
 }
 
-// explainError adds advice to an error, and handles Ctrl-C.
+// explainError adds the next step to an error and names flags in place of the library's fields. It
+// leaves nil and interrupts to globals.explainError.
 func (b *budgetCmd) explainError(ctx context.Context, err error) error {
 	var missing *types.ResourceNotFoundException
 	var bad *fault.ValidationError

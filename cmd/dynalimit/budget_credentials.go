@@ -53,8 +53,8 @@ func (c account) explainMissing(err error) error {
 	return err
 }
 
-// onCredentials runs a command on the credentials in the control table. keys is nil if nothing
-// is hashed.
+// onCredentials calls run with a keeper and the credentials in the control table, under the author
+// of the changes. keys may be nil for commands that hash nothing.
 func (b *budgetCmd) onCredentials(
 	ctx context.Context, out *term.Output, keys *credentials.KeySet, run func(*budget.Keeper, *credentials.Store) error,
 ) error {
@@ -148,7 +148,7 @@ func (c credentialsCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.O
 // graceFlag is a time in whole hours.
 type graceFlag int
 
-// UnmarshalText parses 24h, 7d or 0.
+// UnmarshalText parses whole hours up to 7 days, such as 24h or 7d. 0 means no grace.
 func (g *graceFlag) UnmarshalText(text []byte) error {
 	if string(text) == "0" {
 		*g = 0
@@ -178,7 +178,8 @@ func (c credentialsRotateCmd) Run(ctx context.Context, b *budgetCmd, out *term.O
 	})
 }
 
-// issueSecret issues a secret, hands it over, and prints the result.
+// issueSecret issues a secret by do, writes it to the file of --out or prints it, and prints the
+// result. It prepares the file first, so that no secret is lost.
 func (c account) issueSecret(
 	ctx context.Context, b *budgetCmd, out *term.Output, to handover, with keysetFlag,
 	do func(*budget.Keeper, *credentials.Store, *credentialsJSON) (credentials.Issued, error),
@@ -218,7 +219,8 @@ func (c account) explainUndecided(err error) error {
 	return err
 }
 
-// fetchSecret retrieves the secret and hands it over.
+// fetchSecret retrieves the issued secret by its one-time token, even after ctx ends, and writes it
+// to the receiver. An error says how to replace the lost secret.
 func (c account) fetchSecret(ctx context.Context, store *credentials.Store, token credentials.Secret, to *receiver) (credentials.Secret, error) {
 	got, err := store.Retrieve(context.WithoutCancel(ctx), c.Org, c.App, token)
 	if err == nil {

@@ -40,7 +40,8 @@ type deletionJSON struct {
 	DryRun bool   `json:"dry_run,omitempty"`
 }
 
-// deleteAccount deletes an organisation or an app with its credentials.
+// deleteAccount deletes an organisation or an app with its credentials, after a confirmation, and
+// prints the result. It continues an interrupted deletion without asking.
 func (b *budgetCmd) deleteAccount(ctx context.Context, out *term.Output, of account, how destroys) error {
 	return b.onCredentials(ctx, out, nil, func(k *budget.Keeper, store *credentials.Store) error {
 		d, err := of.findDoomed(ctx, k)
@@ -88,7 +89,8 @@ type doomed struct {
 	gone bool // its deletion has begun, or it never existed
 }
 
-// findDoomed reads the organisation or app before its deletion.
+// findDoomed reads the organisation or app before its deletion. gone is set if it does not exist,
+// or its deletion has begun.
 func (c account) findDoomed(ctx context.Context, k *budget.Keeper) (doomed, error) {
 	d := doomed{account: c}
 	err := d.readDoomed(ctx, k)

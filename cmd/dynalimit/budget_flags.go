@@ -55,7 +55,8 @@ var flags = map[string]string{
 	"before": "--before", "keep": "--keep", "principal": "--principal", "accept": "--accept", "list": "--list",
 }
 
-// flagOf returns the flag or argument of an invalid field.
+// flagOf returns the flag or argument for the invalid field of a *ValidationError, or "" for other
+// errors and fields.
 func flagOf(err error) string {
 	var bad *fault.ValidationError
 	if !errors.As(err, &bad) {
@@ -91,7 +92,7 @@ func inDates(err error) error {
 	return err
 }
 
-// inOrdering checks that labels with quotas are in the ordering.
+// inOrdering returns an error that names the first label outside the ordering, or nil.
 func inOrdering(labels []string, ordering []string) error {
 	for _, label := range labels {
 		if label != "" && !slices.Contains(ordering, label) {

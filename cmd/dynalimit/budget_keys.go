@@ -124,7 +124,7 @@ func (c keysRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) 
 	})
 }
 
-// findKey looks up the key before the confirmation.
+// findKey returns the key named by the argument. It fails if it does not exist.
 func (c keysRevokeCmd) findKey(ctx context.Context, store *credentials.Store) (credentials.ProvisioningKey, error) {
 	all, err := store.ListKeys(ctx)
 	if err != nil {

@@ -50,7 +50,8 @@ func (f keysetFlag) keyLoader(ctx context.Context, g *globals) (load credentials
 	}, time.Minute, nil
 }
 
-// loadKeys loads the keys.
+// loadKeys loads the key set from the file or secret of --keyset, or from the environment variable.
+// It fails if neither is set.
 func (f keysetFlag) loadKeys(ctx context.Context, g *globals) (*credentials.KeySet, error) {
 	if f.Keyset == "" {
 		if os.Getenv(keysetVariable) == "" {

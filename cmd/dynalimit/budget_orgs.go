@@ -45,7 +45,8 @@ type appJSON struct {
 	Unpriced []string `json:"unpriced,omitempty"`
 }
 
-// printPolicy prints the set fields that organisations and apps share, and more.
+// printPolicy prints the fields that organisations and apps share, if set. unpriced are labels
+// without a price. more are further pairs of name and value.
 func printPolicy(out *term.Output, p budget.App, unpriced []string, more ...string) {
 	facts := []string{
 		"name", p.Name, "ordering", strings.Join(p.Ordering, " → "),
@@ -62,7 +63,8 @@ func printPolicy(out *term.Output, p budget.App, unpriced []string, more ...stri
 	printFields(out, append(facts, more...)...)
 }
 
-// unpricedLabels returns the labels that cannot be used because they have no price.
+// unpricedLabels returns the labels of an organisation or app that are skipped because their models
+// have no price.
 func unpricedLabels(ctx context.Context, k *budget.Keeper, org, app string) ([]string, error) {
 	totals, err := k.Totals(ctx, org, app, "")
 	if err != nil {
@@ -149,7 +151,8 @@ type policyFlags struct {
 	Tight    int                `help:"Percent of a quota where mode TIGHT begins." placeholder:"PERCENT"`
 }
 
-// applyFlags sets the given flags.
+// applyFlags overwrites the fields for given flags. It adds quotas and models to the old ones, and
+// leaves the rest.
 func (f policyFlags) applyFlags(name *string, ordering *[]string, quotas *map[string]int64, models *map[string]string, tight *int) {
 	if f.Name != "" {
 		*name = f.Name
@@ -185,7 +188,8 @@ func appToChange(ctx context.Context, k *budget.Keeper, org, id string) (budget.
 // putTries is the maximal number of retries of a change that others overtake.
 const putTries = 20
 
-// whileOvertaken repeats the read, change and write of a command while others overtake it.
+// whileOvertaken runs change, which reads, changes and writes. It repeats it after a pause while
+// other callers write first, up to putTries times.
 func whileOvertaken(ctx context.Context, change func() error) error {
 	pause := ddb.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 	for n := 0; ; n++ {
@@ -217,7 +221,7 @@ type orgsPutCmd struct {
 	Sticky   *bool     `help:"Keep a record of the label in use. Default: it is kept." negatable:""`
 }
 
-// applyChanges sets the given flags.
+// applyChanges overwrites the fields of org for given flags, and leaves the rest.
 func (c orgsPutCmd) applyChanges(org *budget.Org) {
 	c.applyFlags(&org.Name, &org.Ordering, &org.Quotas, &org.Models, &org.TightPercent)
 	if c.Timezone != "" {

@@ -30,7 +30,7 @@ func (f priceListFlags) listSource() pricefeed.Source {
 	return pricefeed.File(f.Source)
 }
 
-// loadList loads the list.
+// loadList reads and parses the price list of the flags, for the named providers only.
 func (f priceListFlags) loadList(ctx context.Context) (list prices.List, err error) {
 	body, _, err := f.listSource().Open(ctx, "")
 	if err != nil {
@@ -48,7 +48,7 @@ func (f priceListFlags) importOptions() budget.PriceImport {
 	return budget.PriceImport{List: f.Name, Accept: f.Accept}
 }
 
-// printReview prints the changes that an import would make.
+// printReview prints the changes that an import of the list would make. It stores nothing.
 func (f priceListFlags) printReview(ctx context.Context, k *budget.Keeper, out *term.Output) error {
 	list, err := f.loadList(ctx)
 	if err != nil {
@@ -127,7 +127,7 @@ func changeText(c budget.PriceChange) string {
 	return fmt.Sprintf("%s  %s → %s, from %s", text, ratesText(c.Before), ratesText(c.After), c.EffectiveFrom.UTC().Format("2006-01-02 15:04:05"))
 }
 
-// ratesText formats rates as one line.
+// ratesText formats rates as one line, or "nothing" for nil.
 func ratesText(r *prices.Rates) string {
 	if r == nil {
 		return "nothing"

@@ -74,7 +74,8 @@ func (c pricesListCmd) matchesModel(model string) bool {
 	return strings.Contains(model, c.Model) || strings.Contains(c.Model, model)
 }
 
-// findPrices returns the stored prices, and then the built-in ones.
+// findPrices returns the prices of matching models: the stored ones, sorted by model, then the
+// built-in ones.
 func (c pricesListCmd) findPrices(ctx context.Context, k *budget.Keeper) ([]priceJSON, error) {
 	all := []priceJSON{}
 	told := map[string]budget.ModelInfo{}
@@ -123,7 +124,8 @@ type pricesSetCmd struct {
 	From         dayFlag  `help:"The first day it holds, in UTC. Default: it always held." placeholder:"DAY"`
 }
 
-// flagPrice returns the price of the flags.
+// flagPrice returns the price of the flags. A missing cache rate is 0, and a rate of 0 dollars is
+// prices.FreeRate.
 func (c pricesSetCmd) flagPrice() (prices.Price, error) {
 	rate := func(d *dollars) int64 {
 		switch {

@@ -126,7 +126,7 @@ func (c quotasSetCmd) putQuotas(ctx context.Context, k *budget.Keeper) error {
 	return err
 }
 
-// inOrderings checks that the organisation or one of its apps uses the labels.
+// inOrderings fails for a label outside the orderings of the organisation and of all its apps.
 func (c quotasSetCmd) inOrderings(ctx context.Context, k *budget.Keeper, org budget.Org) error {
 	ordering := slices.Clone(org.Ordering)
 	for app, err := range k.Setup().Apps(ctx, c.Org) {
@@ -158,7 +158,7 @@ func (c quotasSetCmd) putApp(ctx context.Context, k *budget.Keeper, org budget.O
 	return err
 }
 
-// orderingOf returns the effective ordering of an app.
+// orderingOf returns the app's ordering or, if empty, the organisation's.
 func orderingOf(app budget.App, org budget.Org) []string {
 	if len(app.Ordering) > 0 {
 		return app.Ordering
@@ -166,7 +166,8 @@ func orderingOf(app budget.App, org budget.Org) []string {
 	return org.Ordering
 }
 
-// ownOrInherited returns the quotas of an app's labels.
+// ownOrInherited returns an app's quotas or, if it has none, those of the organisation for the
+// labels of its ordering.
 func ownOrInherited(app budget.App, org budget.Org) map[string]int64 {
 	if len(app.Quotas) > 0 {
 		return app.Quotas

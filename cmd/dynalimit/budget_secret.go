@@ -55,7 +55,8 @@ func (h handover) explainRefused(err error) error {
 	return badInput("--out: %s cannot be written: %w; name another file", term.Plain(h.Out), withoutPath(err))
 }
 
-// writeSecret writes a secret to the file. After an error it removes the file.
+// writeSecret writes a secret to the file, syncs and closes it. It does nothing without a file.
+// After an error it removes the file.
 func (r *receiver) writeSecret(text string) error {
 	if r.file == nil {
 		return nil
@@ -96,7 +97,7 @@ func (r *receiver) describeTarget(secret credentials.Secret) string {
 	return "in " + term.Plain(r.Out) + ", which only you may read"
 }
 
-// printFields prints aligned lines of names and values.
+// printFields prints pairs of name and value as aligned lines. It omits empty values.
 func printFields(out *term.Output, pairs ...string) {
 	width := 0
 	for i := 0; i < len(pairs); i += 2 {

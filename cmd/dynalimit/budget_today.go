@@ -147,7 +147,8 @@ func (c historyCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) err
 // marks distinguish the labels, in order of preference.
 var marks = []struct{ mark, colour string }{{"█", "35"}, {"▒", "36"}, {"▓", "33"}, {"░", "34"}}
 
-// drawChart draws one bar per day, scaled to the most expensive one.
+// drawChart prints a legend of the labels and one bar of costs for each day, scaled to the most
+// expensive day.
 func drawChart(out *term.Output, days []totalsJSON) {
 	var dearest int64
 	styles := map[string]func(n int) string{}

@@ -48,7 +48,8 @@ func (c checkCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	})
 }
 
-// printDecision prints a decision for people.
+// printDecision prints a decision for people: the verdict, each entity of the chain, and the outage
+// policy.
 func printDecision(out *term.Output, d *decision.Decision) {
 	fmt.Fprintf(out, "%s on %s: %s\n", out.Bold(term.Plain(d.EntityID)), out.Bold(term.Plain(d.Resource)), verdictText(out, d))
 	for i, link := range d.Chain {
@@ -67,7 +68,8 @@ func printDecision(out *term.Output, d *decision.Decision) {
 	fmt.Fprintln(out, out.Dim("Read now; a running service may know the configuration up to its ConfigTTL later, a minute by default."))
 }
 
-// verdictText describes the outcome.
+// verdictText returns the outcome of the call as a coloured sentence, with the blocking source or
+// the wait.
 func verdictText(out *term.Output, d *decision.Decision) string {
 	switch d.Outcome {
 	case decision.Denied:
@@ -115,7 +117,8 @@ func clockTime(now, at time.Time) string {
 
 const limitBar = 20
 
-// printLink prints an entity of the chain.
+// printLink prints an entity of the chain with its buckets. depth is 0 for the caller itself, more
+// for its parents.
 func printLink(out *term.Output, d *decision.Decision, link decision.Link, depth int) {
 	title := out.Bold(term.Plain(link.EntityID))
 	if depth > 0 {
@@ -139,7 +142,8 @@ func printLink(out *term.Output, d *decision.Decision, link decision.Link, depth
 	}
 }
 
-// printCharged prints a bucket that the call charges, and the origin of its limits.
+// printCharged prints a bucket that the call charges: its limits as bars, its raises, and the
+// sources of its limits.
 func printCharged(out *term.Output, d *decision.Decision, b decision.Bucket) {
 	switch {
 	case b.Blocked != "":
@@ -182,7 +186,8 @@ func printLevelsBelow(out *term.Output, levels []decision.Source) {
 	}
 }
 
-// printBar prints the remaining part of a limit.
+// printBar prints the remaining part of a limit, and its wait or refill below. width is the width
+// of the names column.
 func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width int) {
 	burst := max(1, l.Limit.Burst)
 	left := levelText(l.Limit.Unit, l.Remaining, burst, " left")
@@ -217,7 +222,7 @@ func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width in
 	}
 }
 
-// configText describes the configuration of a level.
+// configText describes the configuration of a source in one line, or "-" if it is empty.
 func configText(c admin.LimitConfig) string {
 	text := ""
 	add := func(part string) {
@@ -256,7 +261,8 @@ func configText(c admin.LimitConfig) string {
 	return orDash(text)
 }
 
-// levelEffect describes the effect of a level.
+// levelEffect describes the effect of a source on the call: it blocks, is in force, or is hidden.
+// It returns "" if it says nothing.
 func levelEffect(l decision.Source) string {
 	switch {
 	case l.Config.Blocked:

@@ -63,7 +63,8 @@ func joinedFlags(words []string) []string {
 	return out
 }
 
-// takeWord consumes a complete word.
+// takeWord advances l by a complete word: a subcommand, an argument, a flag, or the value that a
+// flag wants.
 func (l *line) takeWord(word string) {
 	switch {
 	case l.wants != nil:
@@ -99,7 +100,8 @@ func (l *line) findFlag(name string) *kong.Flag {
 	return nil
 }
 
-// flagCandidates returns the flags of the command, nearest first.
+// flagCandidates returns the flags that the command accepts, those of the nearest command first,
+// with their negated forms.
 func (l *line) flagCandidates() []candidate {
 	var all []candidate
 	groups := l.node.AllFlags(true)
@@ -119,7 +121,8 @@ func (l *line) flagCandidates() []candidate {
 	return all
 }
 
-// argumentCandidates returns the subcommands, or the values of the next argument.
+// argumentCandidates returns the subcommands or, if the command has none, the values of its next
+// argument.
 func (l *line) argumentCandidates() []candidate {
 	var all []candidate
 	if l.positional == 0 {

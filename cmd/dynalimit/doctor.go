@@ -79,7 +79,8 @@ func (c doctorCmd) runChecks(ctx context.Context, g *globals, out *term.Output) 
 	})
 }
 
-// newPatient returns the subject of the examination.
+// newPatient returns the client, tables and clock that the checks examine, from the flags and the
+// AWS configuration.
 func (c doctorCmd) newPatient(g *globals, o connect.Options, cfg aws.Config) (doctor.Patient, error) {
 	o.Timeout = c.Timeout
 	client := o.ClientOf(cfg)
@@ -110,7 +111,8 @@ func (c doctorCmd) newPatient(g *globals, o connect.Options, cfg aws.Config) (do
 	return p, nil
 }
 
-// sameTables returns the flags that make another command use the same tables.
+// sameTables returns the flags with which advised commands reach the same tables, for dynalimit and
+// for the AWS CLI. It omits defaults.
 func (w whichTables) sameTables(g *globals, region string) tables.Flags {
 	f := tables.Flags{Table: g.Table, Region: region}
 	add := func(to *string, flag, value, unless string) {
@@ -146,7 +148,8 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// mergeUnchecked merges consecutive checks that were skipped for the same reason.
+// mergeUnchecked merges consecutive checks that were skipped for the same reason into one finding
+// that names them.
 func mergeUnchecked(results []tables.Finding) []tables.Finding {
 	var lines []tables.Finding
 	for i := 0; i < len(results); {
@@ -163,7 +166,7 @@ func mergeUnchecked(results []tables.Finding) []tables.Finding {
 	return lines
 }
 
-// printFindings prints findings for people.
+// printFindings prints each finding with its meaning and remedy, then the number of each status.
 func printFindings(out *term.Output, f findings) {
 	colours := map[tables.Status]func(string) string{
 		tables.OK: out.Green, tables.Hint: out.Cyan, tables.Warning: out.Yellow, tables.Wrong: out.Red, tables.Unchecked: out.Dim,

@@ -65,7 +65,8 @@ func bucketsOf(resource string, all iter.Seq2[admin.Bucket, error]) iter.Seq2[ad
 	}
 }
 
-// printBuckets prints buckets for people as they arrive.
+// printBuckets prints buckets for people as they arrive, up to the first error, or a note without
+// any bucket.
 func (c entityBucketsCmd) printBuckets(out *term.Output, all iter.Seq2[admin.Bucket, error]) error {
 	none := true
 	for b, err := range all {
@@ -81,7 +82,7 @@ func (c entityBucketsCmd) printBuckets(out *term.Output, all iter.Seq2[admin.Buc
 	return out.Err()
 }
 
-// printBucket prints a bucket for people.
+// printBucket prints a bucket for people: a line and, if there is room, a bar for each limit.
 func printBucket(out *term.Output, b admin.Bucket) {
 	fmt.Fprintf(out, "%s on %s\n", out.Bold(term.Plain(b.EntityID)), out.Bold(term.Plain(b.Resource)))
 	width := 0

@@ -30,7 +30,8 @@ type metadataFlag string
 // largestMetadata bounds the bytes read from a file. The library accepts less.
 const largestMetadata = 1 << 20
 
-// jsonValue returns the JSON value, or nil if the flag is empty.
+// jsonValue returns the JSON of the flag, or of the file after @. It returns nil if that is empty,
+// and fails for invalid JSON.
 func (f metadataFlag) jsonValue() (json.RawMessage, error) {
 	text := string(f)
 	if path, isFile := strings.CutPrefix(text, "@"); isFile {
@@ -137,7 +138,8 @@ func (c entityUpdateCmd) Validate() error {
 	return nil
 }
 
-// applyTo returns the record after the change.
+// applyTo returns the record e with the given fields replaced. Without a parent it also clears
+// Cascade and Detached.
 func (c entityUpdateCmd) applyTo(e admin.Entity) (admin.Entity, error) {
 	for field, value := range map[*string]*string{&e.Name: c.Name, &e.ParentID: c.Parent, &e.Plan: c.Plan} {
 		if value != nil {

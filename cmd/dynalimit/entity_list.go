@@ -9,7 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// showEntities prints the entities that the filter accepts, as they arrive.
+// showEntities prints the entities on the filter's plan as they arrive, up to its limit. none is
+// the text for an empty list.
 func (f entityFilter) showEntities(out *term.Output, all iter.Seq2[admin.Entity, error], none string) error {
 	wanted := all
 	if f.Plan != "" {

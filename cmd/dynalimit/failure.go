@@ -41,7 +41,7 @@ func badInput(format string, args ...any) error {
 	return &failure{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// codeOf returns the exit code of an error.
+// codeOf returns the exit code of an error. An error after ctx has ended counts as an interrupt.
 func codeOf(ctx context.Context, err error) int {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.code
@@ -59,7 +59,8 @@ func codeOf(ctx context.Context, err error) int {
 	return exitFailed
 }
 
-// explainError adds advice to an error.
+// explainError adds the next step to an error, and turns an interrupt into an error that says
+// whether anything was changed. It returns nil for nil.
 func (g *globals) explainError(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, term.ErrDeclined) {
 		return err
@@ -79,7 +80,7 @@ func (g *globals) explainError(ctx context.Context, err error) error {
 	return err
 }
 
-// adviceFor returns advice about an error, or "" if the error contains it.
+// adviceFor returns the next step after an error, or "" if it is unknown or the error names it.
 func (g *globals) adviceFor(err error) string {
 	table, _ := errors.AsType[*fault.TableError](err)
 	namespace, _ := errors.AsType[*fault.NamespaceError](err)

@@ -39,7 +39,8 @@ type destroys struct {
 	asks
 }
 
-// confirm asks for confirmation, unless --yes is given.
+// confirm asks the question and waits for word as the answer, unless --yes is given. It fails if
+// the user declines.
 func (d asks) confirm(ctx context.Context, out *term.Output, question, word string) error {
 	if d.Yes {
 		return nil
@@ -70,7 +71,8 @@ func (g *globals) connectOptions(ctx context.Context) connect.Options {
 	}
 }
 
-// readTable runs a command that only reads.
+// readTable calls run with the table, for commands that only read. It fails if the namespace is not
+// registered.
 func (g *globals) readTable(ctx context.Context, out *term.Output, run func(*dynalimit.Repository) error) error {
 	return g.onTable(ctx, out, connect.Options.Repository, func(repo *dynalimit.Repository) error {
 		if err := g.checkRegistered(ctx, repo); err != nil {
@@ -80,7 +82,8 @@ func (g *globals) readTable(ctx context.Context, out *term.Output, run func(*dyn
 	})
 }
 
-// checkRegistered fails for a namespace that is not registered.
+// checkRegistered fails if the namespace of the flags is not registered. It passes without a
+// namespace.
 func (g *globals) checkRegistered(ctx context.Context, repo *dynalimit.Repository) error {
 	if g.Namespace == "" {
 		return nil
@@ -92,7 +95,8 @@ func (g *globals) checkRegistered(ctx context.Context, repo *dynalimit.Repositor
 	return err
 }
 
-// changeTable runs a command that changes something, with a principal.
+// changeTable calls run with the table, for commands that change it, under the author of --as or
+// the AWS identity.
 func (g *globals) changeTable(ctx context.Context, out *term.Output, run func(*dynalimit.Repository) error) error {
 	return g.onTable(ctx, out, connect.Options.Changing, run)
 }
@@ -112,7 +116,7 @@ func (g *globals) onTable(
 	return g.explainError(ctx, err)
 }
 
-// now returns the time of a command.
+// now returns the current time, from the clock in ctx if a test set one.
 func now(ctx context.Context) time.Time {
 	if clock := clockOf(ctx); clock != nil {
 		return clock()

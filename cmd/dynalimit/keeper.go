@@ -110,7 +110,7 @@ func (l saidList) asPointer() *saidList {
 	return &l
 }
 
-// Run serves until ctx ends.
+// Run serves the keeper's API until ctx ends. It prints the addresses once the tables are ready.
 func (c keeperServeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	config, err := c.mergeConfig()
 	if err != nil {

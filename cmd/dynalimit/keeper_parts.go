@@ -18,7 +18,8 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/serve"
 )
 
-// openParts returns the parts of the service. Call closing after the service has ended.
+// openParts returns the parts of the service: the client, the keys, the repository and the price
+// list. Call closing after the service has ended.
 func (c keeperServeCmd) openParts(ctx context.Context, g *globals, config keeper.Config, logger *slog.Logger) (parts keeper.Parts, closing func(), err error) {
 	parts = keeper.Parts{Tables: budget.Tables{Control: c.Control, Usage: c.Usage}, Logger: logger, Now: clockOf(ctx)}
 	if g.Local {
@@ -41,7 +42,8 @@ func (c keeperServeCmd) openParts(ctx context.Context, g *globals, config keeper
 	return parts, closing, err
 }
 
-// inMemory makes an engine in this process. Without --keyset it also makes keys.
+// inMemory sets the client in parts to an engine in this process, and the keys. Without --keyset it
+// makes new keys. The returned function closes both.
 func (c keeperServeCmd) inMemory(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
 	if g.Endpoint != "" {
 		return nil, badInput("--local keeps the tables in memory: leave --endpoint out")
@@ -60,7 +62,8 @@ func (c keeperServeCmd) inMemory(ctx context.Context, g *globals, config keeper.
 	return func() { unwatch(); db.Close() }, nil
 }
 
-// onDynamoDB connects to DynamoDB.
+// onDynamoDB sets the client, the principal and the keys in parts. The returned function ends the
+// watch of the keys.
 func (c keeperServeCmd) onDynamoDB(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
 	o := g.connectOptions(ctx)
 	cfg, err := o.Config(ctx)
@@ -74,7 +77,8 @@ func (c keeperServeCmd) onDynamoDB(ctx context.Context, g *globals, config keepe
 	return c.watchKeys(ctx, g, config, parts)
 }
 
-// watchKeys watches the keys in a file, or reads them from the environment.
+// watchKeys sets parts.Keys: watched in the file or secret of --keyset, or fixed from the
+// environment. The returned function ends the watch.
 func (c keeperServeCmd) watchKeys(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
 	named := keysetFlag{config.Keyset}
 	keys, err := named.loadKeys(ctx, g) // its errors contain advice

@@ -11,7 +11,8 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// moreSpecificLevels returns the levels that match and precede another level for some call.
+// moreSpecificLevels returns the sources that satisfy match and precede the source than for some
+// call.
 func moreSpecificLevels(
 	ctx context.Context, repo *dynalimit.Repository, than admin.Scope, levels iter.Seq2[admin.ScopedConfig, error], match func(admin.ScopedConfig) bool,
 ) (found []admin.Scope, err error) {
@@ -65,7 +66,8 @@ func isMoreSpecific(s, than admin.Scope, plan string) bool {
 // batch is the number of levels read at once.
 const batch = 100
 
-// readConfigs returns the configurations of levels, in batches.
+// readConfigs returns the configurations of scopes as they are read, in batches. It ends with the
+// first error.
 func readConfigs(ctx context.Context, repo *dynalimit.Repository, scopes iter.Seq2[admin.Scope, error]) iter.Seq2[admin.ScopedConfig, error] {
 	return func(yield func(admin.ScopedConfig, error) bool) {
 		for some, err := range inBatches(scopes, batch) {
@@ -86,7 +88,8 @@ func readConfigs(ctx context.Context, repo *dynalimit.Repository, scopes iter.Se
 	}
 }
 
-// inBatches groups elements by n; the last group may be smaller.
+// inBatches groups elements into slices of n; the last may be shorter. An error ends the sequence,
+// without the elements held so far.
 func inBatches[T any](all iter.Seq2[T, error], n int) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		var some []T
@@ -109,7 +112,7 @@ func inBatches[T any](all iter.Seq2[T, error], n int) iter.Seq2[[]T, error] {
 	}
 }
 
-// firstScopes names the first of some levels.
+// firstScopes lists the first most scopes, and the number of others.
 func firstScopes(all []admin.Scope, most int) string {
 	var names []string
 	for i, at := range all {

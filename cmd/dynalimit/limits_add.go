@@ -44,7 +44,8 @@ func (c addCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error 
 	})
 }
 
-// addLimits returns a configuration with limits added or replaced by name.
+// addLimits returns the configuration of the source at with the limits of texts added or replaced.
+// found are the limits in force, for omitted parts. NAME=unlimited lifts one of them.
 func addLimits(config admin.LimitConfig, at admin.Scope, texts []string, found inForce) (admin.LimitConfig, error) {
 	if config.Unlimited {
 		return config, fmt.Errorf("%s is unlimited, where no limit applies: replace that with 'set' or 'delete' first", at)
@@ -90,7 +91,8 @@ type inForce struct {
 	groups map[string]string
 }
 
-// limitsInForce reads the limits in force at a level, without raises.
+// limitsInForce reads the limits that apply at a source, from it and less specific ones, without
+// raises.
 func limitsInForce(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) (f inForce, err error) {
 	f = inForce{limits: map[string]dynalimit.Limit{}, groups: map[string]string{}}
 	scopes, err := withLessSpecific(ctx, repo, at)
@@ -153,7 +155,8 @@ func groupLimits(ctx context.Context, repo *dynalimit.Repository, at admin.Scope
 	return groups, nil
 }
 
-// withLessSpecific returns a level and the less specific ones, for any resource.
+// withLessSpecific returns a source and the less specific ones of its entity, its plan and
+// everybody, the most specific first.
 func withLessSpecific(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) ([]admin.Scope, error) {
 	scopes, plan := []admin.Scope{at}, at.Plan
 	if at.Entity != "" {

@@ -40,8 +40,8 @@ func warnOfHidden(ctx context.Context, repo *dynalimit.Repository, at admin.Scop
 	return []string{fmt.Sprintf("%s a list that does not extend, and hides %s: %s", of, strings.Join(names, ", "), firstScopes(hiding, 3))}
 }
 
-// firstLevels returns the first of some levels. Afterwards more tells whether there were
-// others.
+// firstLevels returns the first most configurations of a sequence. After it was read, more tells
+// whether there were others.
 func firstLevels(levels iter.Seq2[admin.ScopedConfig, error], most int) (first iter.Seq2[admin.ScopedConfig, error], more *bool) {
 	more = new(bool)
 	return func(yield func(admin.ScopedConfig, error) bool) {

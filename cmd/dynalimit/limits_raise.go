@@ -19,7 +19,8 @@ type raising struct {
 	Replace bool    `help:"With --until, take the place of a raise that is larger or ends later."`
 }
 
-// validateRaise validates the combination of flags, and that the limits are raises.
+// validateRaise refuses flags that contradict a raise, malformed limits and repeated names. Without
+// --until it only refuses --replace.
 func (r raising) validateRaise(texts []string, only, dryRun bool) error {
 	switch {
 	case r.Until == nil && r.Replace:
@@ -47,7 +48,8 @@ func (r raising) validateRaise(texts []string, only, dryRun bool) error {
 	return nil
 }
 
-// raiseIn parses NAME=N. The other parts of the limit stay as they are.
+// raiseIn parses a raise NAME=N. It refuses the other parts of a limit, which a raise does not
+// change.
 func raiseIn(text string) (name string, capacity int64, err error) {
 	name, value, _ := strings.Cut(text, "=")
 	if strings.HasPrefix(value, "$") || strings.Contains(value, "/") {
@@ -62,7 +64,8 @@ func raiseIn(text string) (name string, capacity int64, err error) {
 	return name, capacity, nil
 }
 
-// raiseLimits raises limits of a level and prints the level before and after.
+// raiseLimits raises each limit in texts until --until, and prints the source before and after. If
+// one fails, it notes the limits raised already.
 func (r raising) raiseLimits(ctx context.Context, g *globals, out *term.Output, at admin.Scope, texts []string) error {
 	until, err := notation.Until(*r.Until, now(ctx), time.Local)
 	if err != nil {

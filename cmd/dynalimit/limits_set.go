@@ -61,7 +61,8 @@ func (c *levelSet) parseLimits() ([]dynalimit.Limit, error) {
 	return limits, nil
 }
 
-// applyTo returns the configuration after the change.
+// applyTo returns the configuration with the given flags applied. New limits or --unlimited replace
+// the old limits and raises.
 func (c *levelSet) applyTo(config admin.LimitConfig) (admin.LimitConfig, error) {
 	limits, err := c.parseLimits()
 	if err != nil {
@@ -101,7 +102,8 @@ func deleteLevel(ctx context.Context, g *globals, out *term.Output, at admin.Sco
 	})
 }
 
-// changeLevel reads a level, changes it on the condition of the read version, and prints both.
+// changeLevel reads the configuration of a source, stores the result of change, and prints the
+// differences. A dry run stores nothing.
 func changeLevel(
 	ctx context.Context, g *globals, out *term.Output, at admin.Scope, how changes,
 	change func(admin.LimitConfig) (admin.LimitConfig, error),
@@ -168,7 +170,7 @@ func printDone(out *term.Output, what string, lines []string, dryRun bool, done 
 	fmt.Fprintln(out, done)
 }
 
-// diffFacts returns the lines of a diff of two sets of facts.
+// diffFacts returns a coloured line for each fact that differs between was and is, sorted by name.
 func diffFacts(out *term.Output, was, is map[string]string) []string {
 	var names []string
 	for name := range was {
@@ -239,7 +241,7 @@ func configFacts(c admin.LimitConfig) map[string]string {
 	return all
 }
 
-// showLevel prints the configuration of a level.
+// showLevel prints the configuration stored at a source.
 func showLevel(ctx context.Context, g *globals, out *term.Output, at admin.Scope) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		config, err := admin.New(repo).Limits.GetConfig(ctx, at)

@@ -40,7 +40,8 @@ func (c localCmd) Validate() error {
 	return nil
 }
 
-// Run serves until ctx ends, and then waits for pending requests.
+// Run serves an engine in memory until ctx ends. Then it waits for pending requests up to
+// shutdownTime, and drops the tables.
 func (c localCmd) Run(ctx context.Context, out *term.Output) error {
 	listener, err := c.openListener(ctx)
 	if err != nil {

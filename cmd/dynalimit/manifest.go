@@ -45,7 +45,7 @@ func (f manifestFile) shortName() string {
 	return filepath.Base(f.File)
 }
 
-// readFile reads and validates the file.
+// readFile reads and parses the manifest of the argument, or of standard input for "-".
 func (f manifestFile) readFile() (*manifest.Manifest, error) {
 	in := io.Reader(os.Stdin)
 	if f.File != "-" {
@@ -67,7 +67,8 @@ func (f manifestFile) readFile() (*manifest.Manifest, error) {
 	return m, nil
 }
 
-// readFor reads the file for the namespace of the command, or for its own.
+// readFor reads the manifest, and sets g.Namespace to its namespace if the command has none. It
+// fails if both name different ones.
 func (f manifestFile) readFor(g *globals) (*manifest.Manifest, error) {
 	m, err := f.readFile()
 	if err != nil {
@@ -94,7 +95,8 @@ func (o manifestOptions) planOptions() manifest.Options {
 	return manifest.Options{Adopt: o.Adopt, AdoptFrom: o.AdoptFrom, Prune: o.PruneEntities, LiftBlocks: o.LiftBlocks}
 }
 
-// makePlan compares a manifest with a table.
+// makePlan reads the table and returns the changes that make it match m. Unless --only is given, it
+// refuses changes that delete limits of money.
 func (o manifestOptions) makePlan(ctx context.Context, repo *dynalimit.Repository, m *manifest.Manifest) (manifest.Plan, error) {
 	table := manifest.Of(admin.New(repo))
 	live, err := manifest.Read(ctx, table, m)

@@ -126,7 +126,8 @@ func (r *applyRun) endWaiting() {
 	r.waited = nil
 }
 
-// progressPrinter prints the progress of an apply and the remaining time, every two seconds.
+// progressPrinter returns a function that notes the progress of an apply and the remaining time, at
+// most every two seconds.
 func (r *applyRun) progressPrinter(ctx context.Context) func(done, total int) {
 	start := now(ctx)
 	last := start
@@ -141,7 +142,8 @@ func (r *applyRun) progressPrinter(ctx context.Context) func(done, total int) {
 	}
 }
 
-// printOutcome prints the result.
+// printOutcome prints the result of an apply. It returns the error that ends the command: err, or
+// one about refused, conflicting or failed changes.
 func (r *applyRun) printOutcome(p manifest.Plan, o manifest.Outcome, err error) error {
 	for i, f := range o.Failed {
 		if f.Err != nil {

@@ -60,7 +60,7 @@ func (c manifestExportCmd) exportZae(ctx context.Context, g *globals, out *term.
 	return err
 }
 
-// readZae reads the table and prints the progress.
+// readZae reads the table of zae-limiter and notes the progress.
 func (c manifestExportCmd) readZae(ctx context.Context, source *globals, out *term.Output) (*zae.Source, error) {
 	client, err := source.connectOptions(ctx).Client(ctx)
 	if err != nil {

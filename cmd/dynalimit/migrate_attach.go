@@ -24,7 +24,8 @@ type attachJSON struct {
 	Refused map[string]string `json:"refused,omitempty"`
 }
 
-// readUnattached reads the records with a parent that is neither counting nor detached.
+// readUnattached returns the records with a parent that neither counts nor is detached, sorted by
+// parent.
 func readUnattached(ctx context.Context, repo *dynalimit.Repository) (found []admin.Entity, err error) {
 	for e, err := range admin.New(repo).Entities.Unattached(ctx) {
 		if err != nil {
@@ -50,7 +51,8 @@ func attachToJSON(found []admin.Entity) *attachJSON {
 	return j
 }
 
-// attachParents makes the parents of undecided records count.
+// attachParents makes the parents of undecided records count, after a confirmation. It prints
+// refused records and fails if there are any.
 func (c migrateCmd) attachParents(ctx context.Context, g *globals, out *term.Output) error {
 	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		found, err := readUnattached(ctx, repo)
@@ -103,7 +105,8 @@ func refusalReason(err error) string {
 	return err.Error()
 }
 
-// printText lists the entities whose calls would charge their parents.
+// printText prints the found records and the cost of attaching them. dry adds that nothing was
+// changed.
 func (j *attachJSON) printText(out *term.Output, dry bool) {
 	if len(j.Entities) == 0 {
 		fmt.Fprintln(out, "Nothing to attach: every record says whether its parent counts.")

@@ -92,7 +92,8 @@ func (j namespaceChange) printText(out *term.Output, done string) {
 	printDone(out, "namespace "+j.Name, lines, j.DryRun, done)
 }
 
-// findNamespace reads a namespace. It fails if the namespace cannot change to a state now.
+// findNamespace reads the namespace of the argument. It fails if its state cannot change to the
+// state to now.
 func (n namespaceName) findNamespace(ctx context.Context, repo *dynalimit.Repository, to fault.NamespaceState) (admin.Namespace, error) {
 	found, err := admin.New(repo).Namespaces.Get(ctx, n.Name)
 	if err != nil {

@@ -38,7 +38,8 @@ func (s stackName) Validate() error {
 	return nil
 }
 
-// onFormation runs a command on CloudFormation.
+// onFormation calls run with a client of CloudFormation. It fails if the flags name a DynamoDB
+// engine without CloudFormation.
 func (g *globals) onFormation(ctx context.Context, out *term.Output, run func(*cloudformation.Client) error) error {
 	o := g.connectOptions(ctx)
 	named := connect.Options{Endpoint: os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")} // the variable that 'dynalimit local' prints
@@ -54,7 +55,8 @@ func (g *globals) onFormation(ctx context.Context, out *term.Output, run func(*c
 	return g.explainStack(ctx, err)
 }
 
-// explainStack gives an error of a stack its exit code.
+// explainStack gives an error of CloudFormation its exit code and, for an interrupt or missing
+// credentials, advice.
 func (g *globals) explainStack(ctx context.Context, err error) error {
 	_, busy := errors.AsType[*stack.BusyError](err)
 	_, param := errors.AsType[*stack.ParamError](err)

@@ -104,7 +104,8 @@ func (c stackDeployCmd) deployStack(ctx context.Context, g *globals, out *term.O
 	return c.protectStack(ctx, g, client, result)
 }
 
-// findStack finds the stack. With --clean-up it deletes the rest of a failed one.
+// findStack returns the stack, or nil if it is to be created. With --clean-up it deletes a failed
+// one first.
 func (c stackDeployCmd) findStack(ctx context.Context, out *term.Output, client *cloudformation.Client, d stack.Deployment) (*stack.Stack, error) {
 	s, err := stack.Find(ctx, client, d.Stack)
 	if err != nil {
@@ -118,7 +119,8 @@ func (c stackDeployCmd) findStack(ctx context.Context, out *term.Output, client 
 	return s, err
 }
 
-// protectStack protects the stack and makes its tables ready.
+// protectStack turns termination protection on and prepares the table of limits. It sets the status
+// and outputs of result, and its Problem if a step fails.
 func (c stackDeployCmd) protectStack(ctx context.Context, g *globals, client *cloudformation.Client, result *deployed) error {
 	s, err := mustFind(ctx, client, c.Name)
 	if err != nil {

@@ -28,7 +28,8 @@ type whichTables struct {
 	Usage   string `help:"Table of the counters and records of budgets." default:"usage"`
 }
 
-// tablePlans returns the selected tables with the library's definitions.
+// tablePlans returns the plan of the table of limits and, with --budget, those of the tables of
+// budgets.
 func (w whichTables) tablePlans(g *globals, o connect.Options, client *dynamodb.Client) ([]tables.Plan, error) {
 	o.Namespace = "" // a namespace has no table of its own
 	flags := w.sameTables(g, client.Options().Region)
@@ -54,7 +55,8 @@ func (w whichTables) tablePlans(g *globals, o connect.Options, client *dynamodb.
 	return append(all, budgets...), err
 }
 
-// tablesOf runs a command on the selected tables. With changing it requires a principal.
+// tablesOf calls run with a client and the plans of the selected tables. If changing is true, it
+// first finds the author of the changes.
 func (g *globals) tablesOf(
 	ctx context.Context, out *term.Output, w whichTables, changing bool, run func(*dynamodb.Client, []tables.Plan) error,
 ) error {
@@ -126,7 +128,8 @@ func (c tableCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-// printMade prints the created parts for people.
+// printMade prints the done, skipped and undone steps of a table and, unless failed, whether it is
+// usable.
 func printMade(out *term.Output, r tables.Result, failed bool) {
 	fmt.Fprintln(out, out.Bold(r.Table))
 	for _, step := range r.Steps {
@@ -144,7 +147,7 @@ func printMade(out *term.Output, r tables.Result, failed bool) {
 	}
 }
 
-// printUsable prints whether a created table is usable.
+// printUsable prints whether a table is usable after its creation, or its faults.
 func printUsable(out *term.Output, r tables.Result) {
 	switch {
 	case r.DryRun && len(r.Steps) > 0:
@@ -190,7 +193,7 @@ func (c tableStatusCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-// printState prints the state of a table for people.
+// printState prints the state, settings, size and faults of a table for people.
 func printState(out *term.Output, s tables.State) {
 	if !s.There() {
 		fmt.Fprintf(out, "%s  %s\n", out.Bold(s.Name), out.Red("there is no such table"))
@@ -212,7 +215,7 @@ func printState(out *term.Output, s tables.State) {
 	printFaults(out, s)
 }
 
-// printFaults prints faults with their remedies.
+// printFaults prints the findings that are faults, warnings or hints, each with its remedy.
 func printFaults(out *term.Output, s tables.State) {
 	for _, f := range s.Findings {
 		text := f.Check + ": " + f.Found

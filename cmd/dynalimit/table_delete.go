@@ -58,7 +58,7 @@ func (c tableDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-// confirmAll asks about each table before it deletes any.
+// confirmAll asks about each table. It fails at the first refusal, before any deletion.
 func (c tableDeleteCmd) confirmAll(ctx context.Context, out *term.Output, losses []tableLoss) error {
 	for _, l := range losses {
 		if err := c.confirm(ctx, out, strings.TrimSuffix(c.lossText(l), "."), l.Table); err != nil {
@@ -78,7 +78,8 @@ func (c tableDeleteCmd) deleteAll(ctx context.Context, client *dynamodb.Client, 
 	return nil
 }
 
-// printDeleted prints the deleted tables.
+// printDeleted prints for each table whether it is deleted, and its backup. A dry run prints the
+// losses.
 func (c tableDeleteCmd) printDeleted(out *term.Output, losses []tableLoss) {
 	for _, l := range losses {
 		if c.DryRun {
@@ -99,7 +100,8 @@ func (c tableDeleteCmd) printDeleted(out *term.Output, losses []tableLoss) {
 	}
 }
 
-// weighLosses computes the losses. It refuses before any confirmation or deletion.
+// weighLosses returns the loss of each table. It fails if a table is missing or, outside a dry run,
+// protected without --remove-protection.
 func (c tableDeleteCmd) weighLosses(ctx context.Context, client *dynamodb.Client, plans []tables.Plan) ([]tableLoss, error) {
 	var losses []tableLoss
 	for _, p := range plans {
@@ -117,7 +119,7 @@ func (c tableDeleteCmd) weighLosses(ctx context.Context, client *dynamodb.Client
 	return losses, nil
 }
 
-// lossText describes the loss of a table.
+// lossText describes the loss of a table: its items, its protection and its backups.
 func (c tableDeleteCmd) lossText(l tableLoss) string {
 	text := fmt.Sprintf("%s and all %s in it are deleted for good.", l.Table, notation.Many(l.Items, "item"))
 	if l.More {

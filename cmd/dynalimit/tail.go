@@ -50,7 +50,8 @@ const (
 	longestGrace = 25 * time.Hour // then hours are final
 )
 
-// keptRetention returns the retention of hours and of sums.
+// keptRetention returns the retention of hours, and that of all windows. An unset flag gives 0, and
+// a flag of 0 gives -1: for ever.
 func (c tailCmd) keptRetention() (time.Duration, aggregator.Retention, error) {
 	var r aggregator.Retention
 	for _, keep := range []struct {
@@ -102,7 +103,8 @@ type follower struct {
 	differs sync.Once
 }
 
-// newFollower checks the table and makes a follower.
+// newFollower returns a follower of the table's stream, with its closer and archiver. It fails if
+// the table cannot be described, unless it is missing.
 func (c tailCmd) newFollower(ctx context.Context, g *globals, out *term.Output) (*follower, error) {
 	hours, sums, err := c.keptRetention()
 	if err != nil {

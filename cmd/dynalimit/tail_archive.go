@@ -19,7 +19,7 @@ import (
 // archiveName is the name of the archive's checkpoints and leases.
 const archiveName = "archive"
 
-// checkFolder creates a folder and fails if it is not writable. It ignores "".
+// checkFolder creates a folder and tests that a file can be written into it. It ignores "".
 func checkFolder(name string) error {
 	if name == "" {
 		return nil
@@ -66,7 +66,8 @@ func newArchiver(streams aggregator.StreamsAPI, client *dynamodb.Client, table, 
 	return a, err
 }
 
-// countFailures counts consecutive failures, except those caused by the end of ctx.
+// countFailures wraps process to count consecutive failures in a.fails. After a.tries of them it
+// calls a.giveUp. Failures after the end of ctx do not count.
 func (a *archiver) countFailures(process aggregator.ProcessFunc) aggregator.ProcessFunc {
 	return func(ctx context.Context, records []aggregator.Record) (aggregator.Result, error) {
 		result, err := process(ctx, records)
@@ -131,7 +132,8 @@ func (a *archiver) startOnce(ctx context.Context, how pace) (wait func() error) 
 	return func() error { return a.leftError(<-ended) }
 }
 
-// catchUp archives until no item waits, files cannot be written, or ctx ends.
+// catchUp archives until no item waits. It fails if files cannot be written repeatedly, and ends
+// with ctx.
 func (a *archiver) catchUp(ctx context.Context, how pace) error {
 	following, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

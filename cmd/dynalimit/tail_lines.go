@@ -18,7 +18,8 @@ type followed struct {
 	Ended bool `json:"ended"`
 }
 
-// printProgress prints the progress.
+// printProgress prints the progress as JSON, as an overwritten line on a terminal, or as lines.
+// last prints the summary. It takes t.mu.
 func (t *follower) printProgress(last bool) {
 	f := followed{Status: t.progress.Status(), Archive: t.archive.archiveStatus(), Ended: last}
 	f.At = t.clock()
@@ -47,7 +48,7 @@ func (t *follower) printProgress(last bool) {
 	}
 }
 
-// printSummary prints the last lines.
+// printSummary prints the totals at the end. The caller holds t.mu.
 func (t *follower) printSummary(f followed) {
 	switch {
 	case t.Once:
@@ -65,7 +66,7 @@ func (t *follower) printSummary(f followed) {
 // clearLine clears the current line of a terminal.
 const clearLine = "\r\x1b[K"
 
-// printNote prints a note for operators.
+// printNote prints a note for operators beside the progress. It takes t.mu.
 func (t *follower) printNote(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

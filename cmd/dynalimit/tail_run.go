@@ -42,7 +42,8 @@ func paceOf(ctx context.Context, engine bool) pace {
 	return p
 }
 
-// followStream follows the stream until ctx ends.
+// followStream aggregates and archives the stream, closes hours and prints the progress, until ctx
+// ends or the tail fails. It then waits for all of them.
 func (t *follower) followStream(ctx context.Context) error {
 	t.out.Notef("dynalimit: following the stream of %s; Ctrl-C counts what was gathered, and ends", t.where)
 	var beside sync.WaitGroup
@@ -69,7 +70,7 @@ func (t *follower) followStream(ctx context.Context) error {
 	return nil
 }
 
-// tellEvery prints the progress until ctx ends.
+// tellEvery prints the progress every --every until ctx ends, and every second on a terminal.
 func (t *follower) tellEvery(ctx context.Context) {
 	every := t.Every
 	if t.out.Width > 0 && !t.out.JSON {

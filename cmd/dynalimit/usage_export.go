@@ -91,7 +91,8 @@ func (c usageExportCmd) progressPrinter(ctx context.Context, out *term.Output) f
 	}
 }
 
-// writeUsage writes all usage and calls each for every window.
+// writeUsage writes the windows of all in the format of the flags, and calls each after every
+// window. It flushes the windows before an error.
 func (c usageExportCmd) writeUsage(to io.Writer, all usages, each func(aggregator.Usage)) error {
 	add, flush, err := c.windowWriter(to)
 	if err != nil {
@@ -114,7 +115,8 @@ func (c usageExportCmd) writeUsage(to io.Writer, all usages, each func(aggregato
 	return flush()
 }
 
-// windowWriter returns functions that write a window and flush.
+// windowWriter returns a function that writes a window to to, as CSV or a line of JSON, and one
+// that flushes the buffer.
 func (c usageExportCmd) windowWriter(to io.Writer) (add func(aggregator.Usage) error, flush func() error, err error) {
 	if c.Format == "csv" {
 		rows, err := ledger.NewCSV(to)
@@ -169,7 +171,7 @@ func wholeFile(path string, mode os.FileMode, write func(io.Writer) error) error
 	return nil
 }
 
-// writeThrough writes to a path that is not a regular file.
+// writeThrough calls write with an existing path that is not a regular file, such as a pipe.
 func writeThrough(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

@@ -66,7 +66,8 @@ func (w whose) describe() string {
 // usages is a sequence of usage.
 type usages = iter.Seq2[aggregator.Usage, error]
 
-// findUsage returns the selected usage, one resource after the other.
+// findUsage returns the usage of the entity, children, plan or resource of the flags. Without any
+// it returns each resource in turn.
 func (w whose) findUsage(ctx context.Context, r *aggregator.Reader, q aggregator.Query) usages {
 	q.Resource = w.Resource
 	switch {
@@ -82,7 +83,8 @@ func (w whose) findUsage(ctx context.Context, r *aggregator.Reader, q aggregator
 	return perResource(ctx, r, q)
 }
 
-// perResource returns the usage of each resource.
+// perResource returns the usage of each used resource, one after the other. It ends with the first
+// error.
 func perResource(ctx context.Context, r *aggregator.Reader, q aggregator.Query) usages {
 	return func(yield func(aggregator.Usage, error) bool) {
 		used, err := r.Used(ctx, q)
@@ -105,7 +107,7 @@ func perResource(ctx context.Context, r *aggregator.Reader, q aggregator.Query) 
 	}
 }
 
-// readingUsage runs a command that reads usage, in a time zone.
+// readingUsage calls run with the table and a reader of its usage. Days begin at midnight in zone.
 func (g *globals) readingUsage(ctx context.Context, out *term.Output, zone *time.Location, run func(*dynalimit.Repository, *aggregator.Reader) error) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		client, err := g.connectOptions(ctx).Client(ctx)

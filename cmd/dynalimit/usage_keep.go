@@ -35,7 +35,7 @@ func (c usageKeepCmd) Validate() error {
 	return err
 }
 
-// applyTo returns a retention with the flags applied.
+// applyTo returns a retention with the given flags applied. 0 means for ever, stored as -1.
 func (c usageKeepCmd) applyTo(r admin.UsageRetention) (admin.UsageRetention, error) {
 	for _, f := range []struct {
 		flag, text string

@@ -41,7 +41,8 @@ func (c usageListCmd) Run(ctx context.Context, g *globals, out *term.Output) err
 	})
 }
 
-// printUsage prints usage for people, one resource at a time.
+// printUsage prints usage for people, one resource at a time, then notes about incomplete totals.
+// starts are the windows of the charts.
 func (c usageListCmd) printUsage(out *term.Output, a asked, starts []time.Time, all usages) error {
 	var held []aggregator.Usage
 	var told []ledger.Total
@@ -77,7 +78,8 @@ func (c usageListCmd) printUsage(out *term.Output, a asked, starts []time.Time, 
 	return out.Err()
 }
 
-// printResource prints the windows of one resource and returns their totals.
+// printResource prints a chart and a table of the windows of one resource, and returns their
+// totals.
 func (c usageListCmd) printResource(out *term.Output, a asked, starts []time.Time, windows []aggregator.Usage) []ledger.Total {
 	var sums ledger.Book
 	sums.Begin(starts)
@@ -100,7 +102,7 @@ func (c usageListCmd) printResource(out *term.Output, a asked, starts []time.Tim
 	return totals
 }
 
-// printSparks prints the course of each limit.
+// printSparks prints a line for each total: its limit, its course as a small chart, and its sum.
 func printSparks(out *term.Output, totals []ledger.Total) {
 	name, amount := 0, 0
 	for _, t := range totals {
@@ -135,7 +137,7 @@ func unrecordedCell(l aggregator.LimitUsage) string {
 	return amountCell(l.Unrecorded)
 }
 
-// tellNotes prints notes about totals.
+// tellNotes explains unknown, pending and unrecorded amounts, if the totals have any.
 func tellNotes(out *term.Output, totals []ledger.Total) {
 	var unseen, pending, unrecorded bool
 	for _, t := range totals {
@@ -162,7 +164,8 @@ func newColumns(titles ...string) *columns { return &columns{titles: titles} }
 
 func (c *columns) addRow(cells ...string) { c.rows = append(c.rows, cells) }
 
-// printTable prints the table. right lists the columns that are right-aligned.
+// printTable prints the rows without empty columns. It pads the columns with the indexes right in
+// place, so that they are right-aligned.
 func (c *columns) printTable(out *term.Output, right ...int) {
 	width := make([]int, len(c.titles))
 	for _, row := range c.rows {

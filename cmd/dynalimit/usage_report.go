@@ -60,7 +60,8 @@ func (c usageReportCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-// reportPeriod returns the period, extended to whole windows, and the window.
+// reportPeriod returns the period of the flags, extended to whole windows, and the window of the
+// charts. It refuses more than report.MaxWindows.
 func (c usageReportCmd) reportPeriod(at time.Time) (asked, aggregator.Window, error) {
 	by := aggregator.Window(c.By)
 	a, err := c.parsePeriod(at, window{By: by}.defaultPeriod())
@@ -93,7 +94,8 @@ func chartWindow(length time.Duration) aggregator.Window {
 	return aggregator.Month
 }
 
-// progressPrinter returns a function that prints the progress of a long report.
+// progressPrinter returns a function that notes the progress of a report, at most every two
+// seconds. It is safe for concurrent use.
 func (c usageReportCmd) progressPrinter(ctx context.Context, out *term.Output) func(resource string, done, of int) {
 	var mu sync.Mutex
 	told := now(ctx)
@@ -107,7 +109,8 @@ func (c usageReportCmd) progressPrinter(ctx context.Context, out *term.Output) f
 	}
 }
 
-// writePage writes the page and prints its path.
+// writePage writes the page to the file of --output or to standard output, and prints a summary or,
+// with --json, the figures.
 func (c usageReportCmd) writePage(out *term.Output, a asked, page report.Report) error {
 	if c.Output == "-" && !out.JSON {
 		return report.Write(out, page)

@@ -59,7 +59,8 @@ type consumer struct {
 	used tallies
 }
 
-// readResources reads the usage of each resource.
+// readResources reads the usage of each resource with its consumers and totals, and returns the
+// resources that have any.
 func (s *survey) readResources(ctx context.Context) ([]report.Resource, error) {
 	users, err := s.readUsers(ctx)
 	if err != nil {
@@ -116,7 +117,8 @@ func (s *survey) findGroups(ctx context.Context, resources []string) (map[string
 	return groups, err
 }
 
-// readUsers returns the consumers to list separately, by resource.
+// readUsers returns the consumers of each resource: the children of s.entity or, if that is "",
+// every entity that used the resource.
 func (s *survey) readUsers(ctx context.Context) (map[string][]consumer, error) {
 	users := map[string][]consumer{}
 	if s.entity != "" {
@@ -218,7 +220,8 @@ func (s *survey) resourceReport(name string, total tallies, users []consumer) re
 	return r
 }
 
-// completeTotal adds up the users' usage in windows without a stored total.
+// completeTotal fills the windows of total that no stored total covers with the sums of the users'
+// usage.
 func (s *survey) completeTotal(total tallies, users []consumer) {
 	for _, u := range users {
 		for limit := range u.used {
@@ -245,7 +248,8 @@ func sumOf(users []consumer, limit string, window int) (sum aggregator.LimitUsag
 	return sum, found
 }
 
-// limitReport converts a limit for the page.
+// limitReport returns the chart data of a limit: its totals, its s.top highest users, and marks of
+// incomplete windows.
 func (s *survey) limitReport(name string, total *tally, users []consumer) report.Limit {
 	l := report.Limit{Name: name, Total: make([]int64, len(s.starts)), Entities: []report.Series{}, Marks: []report.Mark{}}
 	for i, counted := range total.counted {
@@ -269,7 +273,7 @@ func (s *survey) limitReport(name string, total *tally, users []consumer) report
 	return l
 }
 
-// rankedBy returns the users with usage of a limit, highest first.
+// rankedBy returns the users with usage of a limit, the highest sum first, equal ones by id.
 func rankedBy(limit string, users []consumer) []consumer {
 	var some []consumer
 	sums := map[string]int64{}

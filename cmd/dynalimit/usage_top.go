@@ -75,7 +75,8 @@ func (c usageTopCmd) Run(ctx context.Context, g *globals, out *term.Output) erro
 	})
 }
 
-// rankUsers reads the usage of a resource and ranks its users.
+// rankUsers reads the usage of the resource and returns its highest users for each limit, or for
+// --of only.
 func (c usageTopCmd) rankUsers(ctx context.Context, r *aggregator.Reader, a asked, q aggregator.Query) (topUsage, error) {
 	top := topUsage{Resource: c.Resource, From: a.From.In(a.zone), To: a.To.In(a.zone), Limits: []topLimit{}}
 	var ranking ledger.Ranking
@@ -124,7 +125,7 @@ func bookUsage(to *ledger.Book, all usages) error {
 	return nil
 }
 
-// printRanking prints the ranking for people.
+// printRanking prints the highest users of each limit as bars, with their shares of the total.
 func (c usageTopCmd) printRanking(out *term.Output, a asked, t topUsage) {
 	if len(t.Limits) == 0 {
 		nothingUsed(out, a)
@@ -191,7 +192,8 @@ func perEntity(ctx context.Context, r *aggregator.Reader, q aggregator.Query) us
 // readAtOnce is the number of entities read concurrently.
 const readAtOnce = 16
 
-// readTogether calls do for each value, with bounded concurrency, and returns the results.
+// readTogether calls do for each value concurrently, at most readAtOnce at a time, and returns the
+// results in order. The first error cancels the others.
 func readTogether[A, B any](ctx context.Context, some []A, do func(context.Context, A) (B, error)) ([]B, error) {
 	found := make([]B, len(some))
 	group, ctx := errgroup.WithContext(ctx)

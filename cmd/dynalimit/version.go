@@ -65,7 +65,8 @@ func (g *globals) noteUnlisted(ctx context.Context, out *term.Output) {
 	}
 }
 
-// readLayout reads the version of the table's layout.
+// readLayout reads the record of the table's layout. It fails if the table or the record is
+// missing.
 func (g *globals) readLayout(ctx context.Context) (*layoutJSON, error) {
 	client, err := g.connectOptions(ctx).Client(ctx)
 	if err != nil {

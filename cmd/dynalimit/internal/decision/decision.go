@@ -142,7 +142,8 @@ func (d *Decision) AsksMoney() bool {
 // mostLinks is the maximal length of the chain. A service charges no more entities.
 const mostLinks = 8
 
-// Read returns the decision about a call at now. Errors: as Check and ResolveLimits.
+// Read returns the decision about a call for the amounts asked at the time now. It takes no tokens.
+// Errors: as Check and ResolveLimits.
 func Read(ctx context.Context, repo *dynalimit.Repository, entity, resource string, asked dynalimit.Amounts, now time.Time) (*Decision, error) {
 	d := &Decision{EntityID: entity, Resource: resource, At: now, Asked: asked}
 	own := false                                                                                           // for parents only their own levels and their plan's levels count
@@ -247,7 +248,8 @@ func (d *Decision) checkBuckets(ctx context.Context, repo *dynalimit.Repository)
 	return cmp.Or(err, limiter.Close(context.WithoutCancel(ctx)))
 }
 
-// takeReport takes the decision from a report.
+// takeReport sets the outcome and the outage policy from a report, and adds each limit's status to
+// its bucket of the chain.
 func (d *Decision) takeReport(r *dynalimit.Report) {
 	switch {
 	case r.Blocked != nil:
@@ -302,7 +304,8 @@ func LevelsOf(entity, plan, resource string) []Source {
 		Source{Source: sources.System, Scope: admin.Scope{Everyone: true}})
 }
 
-// readLevels reads the configuration of levels and finds the one in force.
+// readLevels sets the configuration of each source in all, and whether it is in force or hidden,
+// according to r.
 func readLevels(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, all []Source) error {
 	scopes := make([]admin.Scope, len(all))
 	for i := range all {

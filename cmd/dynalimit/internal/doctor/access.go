@@ -90,7 +90,8 @@ func (v *visit) badCredentials(found string) tables.Finding {
 	return tables.Finding{Status: tables.Wrong, Found: found, Means: "every request is refused", Fix: v.loginCommand()}
 }
 
-// checkEndpoint describes the table, which provides most of the facts for the next checks.
+// checkEndpoint describes the table and sets v.described for the next checks. It sets v.down if
+// nothing answers, or the answer is not DynamoDB's.
 func (v *visit) checkEndpoint(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.Unseen("%s", v.down)
@@ -114,7 +115,8 @@ func (v *visit) checkEndpoint(ctx context.Context) tables.Finding {
 	return tables.Fine("%s answered in %v", v.Where, facts.received.Sub(facts.sent).Round(time.Millisecond))
 }
 
-// describeTable describes a table.
+// describeTable requests the description of a table. It returns the answer or error, its Date, and
+// the times around the request.
 func (v *visit) describeTable(ctx context.Context, table string) *tableFacts {
 	facts := &tableFacts{sent: v.Now()}
 	out, err := v.Client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})

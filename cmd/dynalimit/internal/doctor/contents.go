@@ -43,7 +43,8 @@ func (v *visit) checkNamespace(ctx context.Context) tables.Finding {
 // mostLevels is the maximal number of levels to read, readingTimes the time limit in timeouts.
 const mostLevels, readingTimes, batch = 5_000, 6, 100
 
-// checkConfiguration reads every level and reports unreadable ones.
+// checkConfiguration reads the first mostLevels sources and reports unreadable ones. It sets
+// v.owners, v.resources and v.groups, and v.plans if it has read every source.
 func (v *visit) checkConfiguration(ctx context.Context) []tables.Finding {
 	if v.down != "" {
 		return []tables.Finding{tables.Unseen("%s", v.down)}
@@ -91,7 +92,8 @@ func (v *visit) checkConfiguration(ctx context.Context) []tables.Finding {
 	return []tables.Finding{tables.Fine("%s, all can be read", notation.Many(seen, "level"))}
 }
 
-// findUnreadable reads levels together, and one by one if that fails.
+// findUnreadable returns a finding for each configuration that cannot be decoded. It reads all at
+// once, and one by one if that fails. It adds their groups to v.groups.
 func (v *visit) findUnreadable(ctx context.Context, levels []admin.Scope) ([]tables.Finding, error) {
 	if len(levels) == 0 {
 		return nil, nil

@@ -101,7 +101,7 @@ func responseOf(err error) *http.Response {
 	return nil
 }
 
-// explainError describes why a request failed.
+// explainError describes in a sentence why a request failed. It returns "" for nil.
 func (v *visit) explainError(err error) string {
 	var api smithy.APIError
 	_ = errors.As(err, &api)

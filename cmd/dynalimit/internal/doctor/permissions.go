@@ -35,7 +35,8 @@ type place struct {
 	key   schema.Item
 }
 
-// neededActions returns the actions of a role.
+// neededActions returns a probe for each action that the role v.Role needs, with one query for each
+// index.
 func (v *visit) neededActions() []probe {
 	get, batchGet, update := probe{"GetItem", "", probeGet}, probe{"BatchGetItem", "", probeBatchGet}, probe{"UpdateItem", "", probeUpdate}
 	queries := []probe{{"Query", "", probeQuery}}
@@ -60,7 +61,8 @@ func (v *visit) neededActions() []probe {
 	return append(acquire, queries...)
 }
 
-// checkPermissions tests every action that the role needs.
+// checkPermissions sends a probe for each action that the role needs. It uses the key of a bucket
+// that does not exist. One finding more says if nothing was served.
 func (v *visit) checkPermissions(ctx context.Context) []tables.Finding {
 	at := place{v.table.Name(), schema.NewKeys(v.Namespace).Bucket("probe-"+rand.Text(), "probe").Attributes()}
 	var results []tables.Finding

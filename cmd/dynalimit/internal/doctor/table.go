@@ -16,7 +16,8 @@ const (
 	otherLayout = "the layout of the table is refused"
 )
 
-// limitsTable checks the table of limits.
+// limitsTable checks the table of limits in v.described. It sets v.down if the table is missing or
+// has another key.
 func (v *visit) limitsTable(ctx context.Context) []tables.Finding {
 	if v.described == nil {
 		return []tables.Finding{tables.Unseen("%s", v.down)}
@@ -33,7 +34,8 @@ func (v *visit) limitsTable(ctx context.Context) []tables.Finding {
 	return found
 }
 
-// checkDescribed checks a described table.
+// checkDescribed returns the findings of a table from its description and further requests. It sets
+// v.down if those get no answer or the layout is another.
 func (v *visit) checkDescribed(ctx context.Context, p tables.Plan, facts *tableFacts) []tables.Finding {
 	var found []tables.Finding
 	switch causeOf(facts.err) {
@@ -58,7 +60,8 @@ func (v *visit) checkDescribed(ctx context.Context, p tables.Plan, facts *tableF
 	return append(found, state.Findings...)
 }
 
-// budgetTables checks the tables of budgets.
+// budgetTables describes and checks the tables of budgets. It skips them if DynamoDB cannot be
+// asked.
 func (v *visit) budgetTables(ctx context.Context) []tables.Finding {
 	var results []tables.Finding
 	for _, p := range v.Tables[1:] {

@@ -17,7 +17,7 @@ import (
 // followed periodically. The stream keeps records for a day.
 const closedLate, recordsKept = 4 * time.Hour, 24 * time.Hour
 
-// checkUsage reports whether a process follows the stream, by the last closed hour.
+// checkUsage reads the last closed hour, and warns if no process has closed any for long.
 func (v *visit) checkUsage(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.Unseen("%s", v.down)

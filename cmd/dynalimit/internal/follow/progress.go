@@ -82,7 +82,7 @@ func (p *Progress) Observer() aggregator.TailObserver {
 	}
 }
 
-// Status returns the current status.
+// Status returns the counts so far, with the largest lag of the shards.
 func (p *Progress) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +150,8 @@ func (p *Progress) update(what func(say func(format string, args ...any))) {
 	}
 }
 
-// ShardChanged implements aggregator.TailObserver.
+// ShardChanged implements aggregator.TailObserver. It adds a taken shard and removes others, and
+// reports a lost one.
 func (p *Progress) ShardChanged(e aggregator.ShardChange) {
 	p.update(func(say func(string, ...any)) {
 		p.markActive()
@@ -165,7 +166,8 @@ func (p *Progress) ShardChanged(e aggregator.ShardChange) {
 	})
 }
 
-// Lagged implements aggregator.TailObserver.
+// Lagged implements aggregator.TailObserver. It stores the lag of a shard, and notes when records
+// last waited in it.
 func (p *Progress) Lagged(e aggregator.ShardLag) {
 	p.update(func(func(string, ...any)) {
 		r := p.shards[e.Shard]

@@ -96,7 +96,8 @@ func (o Options) checkOptions() error {
 	return o.checkTables()
 }
 
-// checkTables fails if a table or the namespace has an invalid name.
+// checkTables refuses invalid names of tables and of the namespace, and tables of budgets with the
+// name of the limits' table.
 func (o Options) checkTables() error {
 	if strings.HasPrefix(o.Table, "arn:") {
 		return &OptionError{"table", fmt.Sprintf("is an ARN, %q; give the table's name", o.Table)}

@@ -28,7 +28,7 @@ func NewCSV(w io.Writer) (*CSV, error) {
 	return c, c.to.Write(columns)
 }
 
-// Add writes the usage of a window.
+// Add writes one line for each limit of a window's usage. Lines are buffered until Flush.
 func (c *CSV) Add(u aggregator.Usage) error {
 	for _, l := range u.Limits {
 		if err := c.to.Write([]string{

@@ -49,7 +49,8 @@ func (b *Book) Add(u aggregator.Usage) {
 	}
 }
 
-// windowIndex returns the index of a window. It inserts a new window.
+// windowIndex returns the index of the window that begins at start. For a new window it inserts
+// zeros into every series.
 func (b *Book) windowIndex(start time.Time) int {
 	i, found := slices.BinarySearchFunc(b.starts, start, time.Time.Compare)
 	if found {
@@ -78,7 +79,8 @@ func (b *Book) Totals() []Total {
 	return all
 }
 
-// Plus adds the usage of one limit in two windows or by two entities.
+// Plus returns the sum of the usage of one limit in two windows or by two entities. The limit's
+// name is a's.
 func Plus(a, b aggregator.LimitUsage) aggregator.LimitUsage {
 	a.Consumed = notation.Sum(a.Consumed, b.Consumed)
 	a.Pending = notation.Sum(a.Pending, b.Pending)

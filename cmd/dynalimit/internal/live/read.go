@@ -78,7 +78,8 @@ func (w What) Note() string {
 	return "Those with limits of their own, and those of buckets."
 }
 
-// Read makes one reading. It ends with ctx.
+// Read makes one reading: of the given entities, else of the given resource, else of the list of
+// resources. Its Err is set after a failure or the end of ctx.
 func (r *Reader) Read(ctx context.Context, what What) Reading {
 	reading := Reading{At: r.Now()}
 	before := r.Meter.Units()
@@ -97,7 +98,7 @@ func (r *Reader) Read(ctx context.Context, what What) Reading {
 	return reading
 }
 
-// listResources returns the resources with their own limits and, if readable, those of buckets.
+// listResources returns the names of resources with their own limits and those of r.Used, sorted.
 func (r *Reader) listResources(ctx context.Context) ([]string, error) {
 	names := []string{}
 	for name, err := range r.Admin.Limits.Resources(ctx) {
@@ -185,7 +186,8 @@ func fullness(b admin.Bucket) (most float64) {
 // atOnce is the number of entities read concurrently.
 const atOnce = 8
 
-// readFamily reads the buckets of entities and of their children.
+// readFamily reads the buckets of entities and of their children concurrently, at most r.Most. cut
+// is true if it left some out.
 func (r *Reader) readFamily(ctx context.Context, what What) (buckets []admin.Bucket, cut bool, err error) {
 	ids, cut, err := r.listMembers(ctx, what.Entities)
 	if err != nil {
@@ -215,7 +217,8 @@ func (r *Reader) readFamily(ctx context.Context, what What) (buckets []admin.Buc
 	return buckets[:min(len(buckets), r.Most)], cut, nil
 }
 
-// listMembers returns entities and their children, each once.
+// listMembers returns parents and their children, each once. cut is true if there are more than
+// r.Most.
 func (r *Reader) listMembers(ctx context.Context, parents []string) (ids []string, cut bool, err error) {
 	seen := map[string]bool{}
 	add := func(id string) {
@@ -281,7 +284,8 @@ func (r *Reader) readMarks(ctx context.Context, of string, reading *Reading) err
 	return nil
 }
 
-// readBlockers reads every level that may block buckets.
+// readBlockers reads every source that may block the buckets of keys. Both results have one element
+// for each source, in the same order.
 func (r *Reader) readBlockers(ctx context.Context, keys []Key) ([]blockable, []admin.ScopedConfig, error) {
 	ids := make([]string, len(keys))
 	for i, key := range keys {

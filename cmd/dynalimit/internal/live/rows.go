@@ -76,8 +76,8 @@ type Counts struct {
 	taken map[rowKey]int64
 }
 
-// Rows returns the rows of a reading, with the rates since an earlier one, and the counts for
-// the next one.
+// Rows returns a row for each limit of a reading, with the rates since the counts before, and the
+// counts for the next call. asked are amounts for Fits.
 func Rows(r Reading, before Counts, asked dynalimit.Amounts) ([]Row, Counts) {
 	rows := make([]Row, 0, 2*len(r.Buckets))
 	now := Counts{at: r.At, taken: make(map[rowKey]int64, 2*len(r.Buckets))}
@@ -118,7 +118,8 @@ func (r *Row) setRate(before, now Counts) {
 	r.Rate = &rate
 }
 
-// setFits is never less than the wait, because the remaining tokens are rounded down.
+// setFits sets Fits and FitsMS to the time until asked tokens fit, or to never. It leaves them nil
+// without a request. Remaining tokens are rounded down, so the time is never too short.
 func (r *Row) setFits(s dynalimit.LimitStatus, asked int64, now time.Time) {
 	if asked <= 0 {
 		return
@@ -152,7 +153,7 @@ const (
 	ByName  Order = "name"
 )
 
-// Sort sorts rows; equal ones by name.
+// Sort sorts rows in place in the given order. Equal rows are sorted by name.
 func Sort(rows []Row, by Order) {
 	name := func(a, b Row) int {
 		return cmp.Or(strings.Compare(a.Entity, b.Entity), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Limit, b.Limit))

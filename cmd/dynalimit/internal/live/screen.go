@@ -45,7 +45,8 @@ func (s Screen) cutLine(line string) string {
 	return s.Style.Drawn(line)
 }
 
-// headLines returns the lines above the rows.
+// headLines returns the title, the time and the size of the reading, and a note if it is
+// incomplete.
 func (s Screen) headLines() []string {
 	parts := []string{s.Last.At.Format("15:04:05 MST")}
 	if s.Choices != nil {
@@ -74,7 +75,8 @@ func (s Screen) leftOut() string {
 	return "Not all: " + notation.Many(len(s.Last.Buckets), "bucket") + " read, and there are more: --most reads more."
 }
 
-// bodyLines returns the lines below the head.
+// bodyLines returns the rows with their titles, the resources to choose from, or advice if there
+// are neither.
 func (s Screen) bodyLines() []string {
 	switch {
 	case s.Choices != nil && len(s.Choices) == 0:
@@ -143,7 +145,8 @@ func (c column) cellText(s Screen, r Row) string {
 // The columns of names are not narrower than this while another column can be dropped.
 const narrowName, widestBar, leastBar = 8, 24, 6
 
-// fittingColumns returns as many columns as fit, the most important first.
+// fittingColumns returns the columns that fit the terminal. It omits columns without values and, on
+// a narrow terminal, the least important ones.
 func (s Screen) fittingColumns() []column {
 	several, asked, quotas := map[string]bool{}, false, false
 	for _, r := range s.Rows {

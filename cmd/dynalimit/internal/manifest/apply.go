@@ -151,7 +151,8 @@ func isUnanswered(err error) bool {
 	return errors.Is(err, dynalimit.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// settleChange counts a change. It returns the error that ends the whole apply.
+// settleChange counts a change as made, failed or waiting for others. It returns an error only if
+// that ends the whole apply.
 func (a *applying) settleChange(c Change, err error) error {
 	var namespace *fault.NamespaceError
 	if errors.Is(err, fault.ErrTable) || errors.Is(err, fault.ErrVersion) || errors.As(err, &namespace) {
@@ -221,7 +222,8 @@ func (a *applying) deleteEntities(ctx context.Context, changes []Change) []error
 
 func sameError(err error, n int) []error { return slices.Repeat([]error{err}, n) }
 
-// retrySingly makes changes one by one after invalid input of some has made all of them fail.
+// retrySingly makes changes one by one if the error of the whole try is invalid input. Otherwise
+// each change gets that error.
 func (a *applying) retrySingly(changes []Change, err error, do func([]Change) []error) []error {
 	var invalid *dynalimit.ValidationError
 	if len(changes) == 1 || !errors.As(err, &invalid) {

@@ -92,7 +92,8 @@ func (c *comparison) decideChange(ch Change, managedBy string) (Change, bool) {
 
 func (c *comparison) addChange(ch Change) { c.p.Changes = append(c.p.Changes, ch) }
 
-// compareLevels compares the levels of the file, and finds those that it leaves out.
+// compareLevels adds the changes of the sources in the file, and deletes managed sources that the
+// file leaves out.
 func (c *comparison) compareLevels() {
 	grouped := groupedBy(c.m, c.live.Configs)
 	for at, wanted := range c.m.Configs {
@@ -141,7 +142,8 @@ func (c *comparison) compareLevel(at admin.Scope, wanted admin.LimitConfig) (Cha
 	return c.decideChange(ch, stored.ManagedBy)
 }
 
-// deleteLevel deletes a level, except a part that stays: a block, raises, or nothing.
+// deleteLevel adds the change that reduces a stored configuration to stays: a block, or nothing.
+// Raises remain too.
 func (c *comparison) deleteLevel(at admin.Scope, stored, stays admin.LimitConfig) {
 	ch := Change{Action: Delete, Scope: &at, Fields: levelFields(stored, stays), config: stays}
 	ch.config.Version = stored.Version
@@ -158,7 +160,8 @@ func (c *comparison) deleteLevel(at admin.Scope, stored, stays admin.LimitConfig
 	c.addChange(ch)
 }
 
-// compareRecords compares the records of the file's entities.
+// compareRecords adds the changes of the file's entities. It refuses cycles, and parents that are
+// being deleted.
 func (c *comparison) compareRecords() {
 	var changes []Change
 	for id, e := range c.m.Entities {
@@ -207,7 +210,8 @@ func (c *comparison) finalParent(id string) string {
 	return c.live.Entities[id].ParentID
 }
 
-// warnOfNames warns about unknown names.
+// warnOfNames warns about parents, plans and groups without a record or limits, in the file and in
+// the table.
 func (c *comparison) warnOfNames() {
 	plans, owners := map[string]bool{}, map[string]bool{}
 	for _, configs := range []map[admin.Scope]admin.LimitConfig{c.m.Configs, c.live.Configs} {

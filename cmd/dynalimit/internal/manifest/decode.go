@@ -182,7 +182,8 @@ func checkEntityName(name string) string {
 	return ""
 }
 
-// decodeLevel decodes one level.
+// decodeLevel adds the configuration l of the source at to d.m. path is its place for error
+// messages. A nil l adds nothing.
 func (d *decoder) decodeLevel(at admin.Scope, l *level, path string) {
 	if l == nil {
 		return
@@ -243,7 +244,8 @@ func (d *decoder) checkExceptions(at admin.Scope, l *level, path string) {
 	}
 }
 
-// decodeLimit decodes one limit and fills in its defaults.
+// decodeLimit returns a limit of the source at with its defaults, and reports faults under path. It
+// returns a quota if a window or zone is set.
 func (d *decoder) decodeLimit(at admin.Scope, name string, l limit, path string) dynalimit.Limit {
 	d.checkName(path, schema.CheckLimitName(name))
 	twice := "stands here under another name too: leave one of them out"
@@ -270,7 +272,7 @@ func (d *decoder) decodeLimit(at admin.Scope, name string, l limit, path string)
 	}
 }
 
-// decodeQuota decodes a quota of the calendar.
+// decodeQuota returns a quota, and reports fields that only token buckets have.
 func (d *decoder) decodeQuota(at admin.Scope, name string, l limit, path string) dynalimit.Limit {
 	for key, said := range map[string]bool{
 		"burst": l.Burst > 0, "refill": l.Refill > 0, "refill_amount": l.RefillAmount > 0, "period": l.Period > 0, "refill_period": l.RefillPeriod > 0,

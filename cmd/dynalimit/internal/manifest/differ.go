@@ -14,7 +14,7 @@ import (
 // sameLevel reports whether two levels are equal, apart from the manager.
 func sameLevel(a, b admin.LimitConfig) bool { return len(levelFields(a, b)) == 0 }
 
-// levelFields returns the differences of two levels.
+// levelFields returns the fields that differ between two configurations.
 func levelFields(from, to admin.LimitConfig) []Field {
 	fields := limitFields(from.Limits, to.Limits)
 	add := func(name, a, b string) {
@@ -114,7 +114,7 @@ func byName(limits []dynalimit.Limit) map[string]dynalimit.Limit {
 	return out
 }
 
-// recordFields returns the differences of two records.
+// recordFields returns the fields that differ between two records.
 func recordFields(from, to admin.Entity) (fields []Field) {
 	add := func(name, a, b string) {
 		if a != b {

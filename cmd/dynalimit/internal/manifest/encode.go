@@ -41,7 +41,7 @@ func WriteJSON(w io.Writer, m *Manifest) error {
 	return e.Encode(fileOf(m))
 }
 
-// fileOf returns the file form of a manifest.
+// fileOf returns a manifest in the form of its file, version 2.
 func fileOf(m *Manifest) *file {
 	f := &file{Version: 2, Name: &m.Name, Namespace: textPointer(m.Namespace), Resources: levels{}, Plans: plans{}, Entities: entities{}}
 	for id, e := range m.Entities {

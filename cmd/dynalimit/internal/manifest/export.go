@@ -75,7 +75,7 @@ func (m *Manifest) addLevel(at admin.Scope, c admin.LimitConfig) {
 	}
 }
 
-// whyUnwritable returns the reason that a level cannot be in a manifest, or "".
+// whyUnwritable returns the reason that a manifest cannot express a configuration, or "" if it can.
 func whyUnwritable(c admin.LimitConfig) string {
 	if sameLevel(c, admin.LimitConfig{}) {
 		return "says nothing"

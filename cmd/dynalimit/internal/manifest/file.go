@@ -174,7 +174,8 @@ func capacityOf(l dynalimit.Limit) capacity {
 	return capacity(amountOf(l.Capacity))
 }
 
-// parseCapacity parses a number of tokens, or dollars.
+// parseCapacity parses a number of tokens, or dollars such as $5. Its second result is the fault of
+// the text, or "".
 func parseCapacity(text string) (capacity, string) {
 	if !capacity(text).inDollars() {
 		n, reason := parseAmount(text)
@@ -287,7 +288,8 @@ func (p period) MarshalText() ([]byte, error) {
 
 var periodText = regexp.MustCompile(`^(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?$`)
 
-// parsePeriod parses a duration: 1s, 90s, 1m, 1h30m, 1d. A bare number is refused.
+// parsePeriod parses a duration of whole seconds: 1s, 90s, 1m, 1h30m, 1d. Its second result is the
+// fault of the text, or "". A number needs a unit.
 func parsePeriod(text string) (period, string) {
 	var d float64 // no overflow
 	if m := periodText.FindStringSubmatch(text); m != nil {

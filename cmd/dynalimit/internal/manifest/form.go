@@ -14,7 +14,7 @@ var form = yamlfile.Form{
 	Scalar: setScalar, Help: func(v any) string { return v.(interface{ help() string }).help() }, Special: decodeSpecial,
 }
 
-// setScalar sets a value from a text, or returns the reason that it cannot.
+// setScalar parses a text into the typed value at to. It returns the fault of the text, or "".
 func setScalar(to any, text string) (reason string) {
 	switch to := to.(type) {
 	case *amount:

@@ -71,7 +71,8 @@ func groupsIn(levels ...map[admin.Scope]admin.LimitConfig) map[string]bool {
 	return all
 }
 
-// groupedBy returns the resources that are groups, or in a group, at the end.
+// groupedBy returns the resources that are groups, or in a group, after the manifest is applied.
+// live are the stored configurations.
 func groupedBy(m *Manifest, live map[admin.Scope]admin.LimitConfig) map[string]bool {
 	all := map[string]bool{}
 	note := func(at admin.Scope, l admin.LimitConfig) {

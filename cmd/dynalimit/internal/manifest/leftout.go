@@ -26,7 +26,8 @@ func (c *comparison) unnamedEntities() map[string][]admin.Scope {
 	return out
 }
 
-// leftOut decides about the manifest's entities that the file does not name.
+// leftOut handles the manifest's entities that the file does not name. Without Prune it only counts
+// them. Otherwise it deletes them, children first, unless a block or raise keeps them.
 func (c *comparison) leftOut() {
 	out := c.unnamedEntities()
 	if !c.o.Prune {
@@ -46,7 +47,8 @@ func (c *comparison) leftOut() {
 	}
 }
 
-// levelsByHand returns the levels that were set manually at a manifest's entities and plans.
+// levelsByHand returns the sources of a manifest's entities and plans that no manifest manages and
+// the file does not name, sorted.
 func levelsByHand(m *Manifest, live *Live) (byHand []ByHand) {
 	plans := map[string]bool{}
 	for at := range m.Configs {
@@ -63,7 +65,7 @@ func levelsByHand(m *Manifest, live *Live) (byHand []ByHand) {
 	return byHand
 }
 
-// levelsOf returns the live levels of entities.
+// levelsOf returns the stored configurations of each entity, sorted by resource.
 func (c *comparison) levelsOf() map[string][]admin.ScopedConfig {
 	out := map[string][]admin.ScopedConfig{}
 	for at, stored := range c.live.Configs {

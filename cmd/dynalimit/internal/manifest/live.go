@@ -97,7 +97,8 @@ func hasRecord(e admin.Entity) bool {
 	return e.Version != 0 || !e.CreatedAt.IsZero() || e.Deleting || e.ManagedBy != "" || !saysNothing(e)
 }
 
-// listAll lists the levels and the entities concurrently.
+// listAll lists the scopes of all configurations and the ids of all records, concurrently. It stops
+// at the first error.
 func listAll(ctx context.Context, t Table) (scopes map[admin.Scope]bool, ids map[string]bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

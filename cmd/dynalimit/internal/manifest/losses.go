@@ -74,7 +74,8 @@ func (c *limitChanges) changeOf(loss admin.Loss) (at *Change, said bool) {
 	return record, said
 }
 
-// limitChanges returns the changes of a plan that affect limits.
+// limitChanges returns the planned changes of configurations and of existing records, which may
+// take limits away.
 func (p *Plan) limitChanges() limitChanges {
 	changes := limitChanges{byScope: map[admin.Scope]*Change{}, byEntity: map[string]*Change{}}
 	for i := range p.Changes {

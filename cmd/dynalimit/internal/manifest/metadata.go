@@ -136,7 +136,8 @@ func canonicalJSON(text json.RawMessage) string {
 	return string(encodeJSON(canonicalValue(value)))
 }
 
-// canonicalValue returns a value with canonical numbers.
+// canonicalValue writes the numbers of a JSON value in one canonical form. It changes lists and
+// maps in place.
 func canonicalValue(value any) any {
 	switch v := value.(type) {
 	case json.Number:

@@ -34,7 +34,8 @@ func Show(out *term.Output, p Plan, file string, full bool) {
 	fmt.Fprintln(out, Summary(p, file))
 }
 
-// showByHand prints the manually set levels with advice.
+// showByHand prints the sources that were set by hand, and advice. Without full it folds a long
+// list.
 func showByHand(out *term.Output, levels []ByHand, full bool) {
 	for i, l := range levels {
 		if !full && i == folded {
@@ -52,7 +53,8 @@ func showByHand(out *term.Output, levels []ByHand, full bool) {
 	}
 }
 
-// Summary formats a plan as one line.
+// Summary formats a plan as one line: the number of changes by action, or that nothing changes.
+// file is the manifest's name.
 func Summary(p Plan, file string) string {
 	var parts []string
 	for _, action := range Actions {
@@ -103,7 +105,8 @@ func paintAction(out *term.Output, a Action, text string) string {
 	return text
 }
 
-// showAction prints the changes with one action.
+// showAction prints the changes with one action and their fields. Without full it folds a long
+// list.
 func showAction(out *term.Output, p Plan, action Action, full bool) {
 	shown, hidden := 0, 0
 	for _, c := range p.Changes {

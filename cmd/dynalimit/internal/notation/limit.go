@@ -68,7 +68,8 @@ func Limit(text string) (dynalimit.Limit, error) {
 	return l, nil
 }
 
-// parsePart parses a part after the capacity.
+// parsePart sets a field of l from a part of a limit's text after the capacity, such as burst=10,
+// zone=ZONE or shadow.
 func parsePart(l *dynalimit.Limit, part string) error {
 	key, value, _ := strings.Cut(part, "=")
 	switch {
@@ -126,7 +127,7 @@ func Count(text string) (int64, error) {
 	return 0, fmt.Errorf("%q is not a whole number: write it like %s", text, ExampleCount)
 }
 
-// Period parses a duration such as 30s, 1m, 2h or 1d.
+// Period parses a duration such as 30s, 1m, 2h or 1d. It does not check the sign.
 func Period(text string) (time.Duration, error) {
 	if days, found := strings.CutSuffix(text, "d"); found {
 		if n, err := strconv.ParseInt(days, 10, 32); err == nil && n < int64(1<<63-1)/int64(day) {
@@ -206,7 +207,8 @@ func WindowAfter(l dynalimit.Limit, now time.Time, n int64) (time.Time, bool) {
 	return time.UnixMilli(of.Start(of.At(now.UnixMilli()) + n)).In(now.Location()), true
 }
 
-// WithDefaults returns limits in stored form: sorted by name, with burst, refill and zone.
+// WithDefaults returns a copy of limits in stored form: sorted by name, with their default burst,
+// refill and zone.
 func WithDefaults(limits []dynalimit.Limit) []dynalimit.Limit {
 	full := slices.Clone(limits)
 	for i := range full {

@@ -35,7 +35,7 @@ func Tokens(milli int64) string {
 // Number formats a whole number for people: 1,234,567.
 func Number(n int64) string { return groupDigits(strconv.FormatInt(n, 10)) }
 
-// groupDigits inserts separators of thousands.
+// groupDigits inserts commas between thousands of a whole number.
 func groupDigits(number string) string {
 	var out strings.Builder
 	digits, negative := strings.CutPrefix(number, "-")

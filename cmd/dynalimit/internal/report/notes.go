@@ -2,7 +2,8 @@ package report
 
 import "fmt"
 
-// NotesOf returns sentences about the limitations of a report's numbers.
+// NotesOf returns sentences about windows with incomplete or late counts. It is empty if every
+// count is final.
 func NotesOf(r Report) (notes []string) {
 	open, gaps, unrecorded := map[int]bool{}, map[int]bool{}, map[int]bool{}
 	for _, resource := range r.Resources {

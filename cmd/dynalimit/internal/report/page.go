@@ -31,7 +31,8 @@ var (
 	code    = embeddedFile("page/page.js")
 )
 
-// Write writes the page. Equal reports give equal bytes.
+// Write writes the report as one HTML page with its script and style. Equal reports give equal
+// bytes. It writes nothing after an error of the report.
 func Write(w io.Writer, r Report) error {
 	if err := r.checkReport(); err != nil {
 		return err

@@ -86,7 +86,7 @@ type Mark struct {
 // hasGap reports whether some consumption is not counted.
 func (m Mark) hasGap() bool { return m.Unseen != 0 }
 
-// checkReport refuses an inconsistent report.
+// checkReport refuses too many windows, and series or marks that do not match them.
 func (r *Report) checkReport() error {
 	if len(r.Starts) > MaxWindows {
 		return fmt.Errorf("the report has %d windows, and at most %d are shown: sum over longer windows, or a shorter time", len(r.Starts), MaxWindows)

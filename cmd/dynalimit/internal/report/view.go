@@ -68,7 +68,8 @@ type data struct {
 	Charts map[string]chart `json:"charts"`
 }
 
-// buildPage returns the content of the page and the input of its script.
+// buildPage returns the sections of the page and the data of its script: an overview of several
+// resources, then each resource.
 func (r *Report) buildPage() (view, data) {
 	v := view{Title: "Usage of the table " + r.Table, Facts: r.listFacts(), Notes: r.Notes}
 	if r.Entity != "" {
@@ -181,7 +182,8 @@ func (r *Report) overviewCharts() []chart {
 	return charts
 }
 
-// combinedChart returns the combined chart of the limits with one name.
+// combinedChart returns the chart of one limit's name over all resources, a line for each. The
+// smallest ones are merged into one line.
 func (r *Report) combinedChart(name string) chart {
 	c := chart{Limit: name, Marks: []Mark{}}
 	for _, resource := range r.ungroupedResources() {
@@ -212,7 +214,8 @@ func mergeLines(some []line) line {
 	return rest
 }
 
-// joinMarks combines the marks of several limits, one per window, ascending.
+// joinMarks merges the marks of several limits into one for each window, ascending. It sorts all in
+// place.
 func joinMarks(all []Mark) []Mark {
 	slices.SortStableFunc(all, func(a, b Mark) int { return cmp.Compare(a.Window, b.Window) })
 	one := all[:0]
@@ -242,7 +245,8 @@ func nonNilMarks(some []Mark) []Mark {
 	return some
 }
 
-// newPanel converts a chart to a panel.
+// newPanel returns the panel of a chart: its totals, its peak, and a row for each line of the
+// chart. names is the title of the rows.
 func (r *Report) newPanel(c chart, names string) panel {
 	p := panel{Limit: c.Limit, Per: r.Window, Names: names}
 	total := make([]int64, len(r.Starts))

@@ -70,7 +70,8 @@ func (w writer) schemaOf(t reflect.Type) Schema {
 	return Schema{"type": "integer"}
 }
 
-// objectSchema returns the schema of a struct.
+// objectSchema returns the schema of a struct. A type that contains itself becomes a definition in
+// w.defs and a reference to it.
 func (w writer) objectSchema(t reflect.Type) Schema {
 	named := Schema{"$ref": "#/$defs/" + t.Name()}
 	if _, met := w.within[t]; met {
@@ -88,7 +89,8 @@ func (w writer) objectSchema(t reflect.Type) Schema {
 	return s
 }
 
-// addFields adds the fields of a struct and of its embedded structs.
+// addFields adds the fields of a struct and of its embedded structs to the properties to. It
+// appends fields without an omit option to required.
 func (w writer) addFields(t reflect.Type, to Schema, required *[]string) {
 	for i := range t.NumField() {
 		f := t.Field(i)

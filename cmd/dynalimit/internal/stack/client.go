@@ -39,7 +39,8 @@ func isAbsent(err error) bool {
 	return code == "ValidationError" && strings.Contains(message, "does not exist")
 }
 
-// requestError converts the error of a request and adds advice.
+// requestError converts the error of the request op about a stack to one with advice, or to a
+// *BusyError. It returns nil for nil.
 func requestError(op, stack string, err error) error {
 	code, message := apiError(err)
 	_, status, between := strings.Cut(message, " is in ")

@@ -74,7 +74,8 @@ func Delete(ctx context.Context, client *cloudformation.Client, s *Stack) error 
 	return Wait(ctx, client, s.Name, s.ID)
 }
 
-// beginDelete starts the deletion, or leaves the stack as it was.
+// beginDelete starts the deletion of a stack, after it has removed its protection. If the deletion
+// is refused, it restores the protection.
 func beginDelete(ctx context.Context, client *cloudformation.Client, s *Stack) (err error) {
 	if s.Protected {
 		err = Protect(ctx, client, s.Name, false)

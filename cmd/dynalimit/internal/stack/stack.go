@@ -76,7 +76,8 @@ func Find(ctx context.Context, client *cloudformation.Client, name string) (*Sta
 	return stackOf(out.Stacks[0]), nil
 }
 
-// List returns the stacks that were deployed here, by name.
+// List returns the stacks that this program deployed in the region, over all pages, without deleted
+// ones.
 func List(ctx context.Context, client *cloudformation.Client) ([]*Stack, error) {
 	all := []*Stack{}
 	in := &cloudformation.DescribeStacksInput{}

@@ -138,7 +138,7 @@ func Recent(ctx context.Context, client *cloudformation.Client, stack string, n 
 	return events, nil
 }
 
-// latestFailures returns the failures of the stack's latest operation.
+// latestFailures returns the failures of the stack's latest operation, the oldest first.
 func latestFailures(ctx context.Context, client *cloudformation.Client, stack string) ([]string, error) {
 	var reasons []string
 	in := &cloudformation.DescribeStackEventsInput{StackName: &stack}

@@ -93,7 +93,7 @@ func (c *checking) noteUnread(what string, err error) Finding {
 	return Unseen("%s", c.why(err))
 }
 
-// checkStatus checks whether the table is usable.
+// checkStatus checks the table's status. ACTIVE and UPDATING are fine, other ones are faults.
 func (c *checking) checkStatus() Finding {
 	found := fmt.Sprintf("%s is %s", c.plan.Name(), c.described.TableStatus)
 	f := Finding{Status: Wrong, Found: found, Means: "it cannot be used", Fix: c.plan.Flags.Command("doctor")}
@@ -173,7 +173,7 @@ func (c *checking) checkIndex(want types.GlobalSecondaryIndex) Finding {
 	return f
 }
 
-// addIndex returns the command that adds an index to a table.
+// addIndex returns the command of the AWS CLI that adds an index to the table.
 func (c *checking) addIndex(x types.GlobalSecondaryIndex) string {
 	var hash, sort string
 	for _, k := range x.KeySchema {

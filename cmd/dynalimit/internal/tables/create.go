@@ -62,7 +62,8 @@ func Create(ctx context.Context, client Client, p Plan, want Settings, dryRun bo
 	return r, err
 }
 
-// carryOut executes the steps and marks the finished ones.
+// carryOut creates the table if it is missing, then executes the steps and marks the finished ones.
+// report receives the table's activity. It stops at the first failed step.
 func carryOut(ctx context.Context, client Client, p Plan, want Settings, report func(string), steps []Step) error {
 	made := &maker{Client: client, want: want, report: report, plan: p}
 	switch err := p.Make(ctx, made); {
@@ -83,7 +84,8 @@ func carryOut(ctx context.Context, client Client, p Plan, want Settings, report 
 	return nil
 }
 
-// isEmpty reports whether a table contains nothing but its version record.
+// isEmpty reports whether a table without the mark of today's layout contains at most its version
+// record. It is false for other tables.
 func isEmpty(ctx context.Context, client Client, p Plan, s State) (bool, error) {
 	if p.Layout == nil || !s.There() || s.CompositeOnly || s.foreign {
 		return false, nil
@@ -109,7 +111,8 @@ type maker struct {
 	told   string
 }
 
-// CreateTable adds the settings to the library's input.
+// CreateTable adds the protection, stream, key and tags of m.want to the library's request, and
+// sends it.
 func (m *maker) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {
 	with := *in
 	if m.want.Protection {
@@ -127,7 +130,7 @@ func (m *maker) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, 
 	return m.Client.CreateTable(ctx, &with, opts...)
 }
 
-// DescribeTable reports the table's activity.
+// DescribeTable describes a table, and reports its status when that changes, until it is ACTIVE.
 func (m *maker) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
 	out, err := m.Client.DescribeTable(ctx, in, opts...)
 	if err != nil {
@@ -158,7 +161,8 @@ func encryptWith(key string) *types.SSESpecification {
 	return &types.SSESpecification{Enabled: aws.Bool(true), SSEType: types.SSETypeKms, KMSMasterKeyId: &key}
 }
 
-// completeStep executes one step on an existing table, unless the creation included it.
+// completeStep executes one step on an existing table and marks it as done, or as skipped if the
+// engine does not know the operation.
 func (m *maker) completeStep(ctx context.Context, step *Step, now State) error {
 	err := m.runStep(ctx, step.Step, now)
 	switch {
@@ -222,7 +226,8 @@ func (m *maker) updateTable(ctx context.Context, in *dynamodb.UpdateTableInput) 
 	return idle()
 }
 
-// awaitActive waits until no change of a table is running and the table is as it should be.
+// awaitActive polls until the table is ACTIVE and its description satisfies should. It returns that
+// description.
 func awaitActive(ctx context.Context, client Client, table string, should func(*types.TableDescription) bool) (found *types.TableDescription, err error) {
 	err = pollUntil(ctx, func() (bool, error) {
 		out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
@@ -255,7 +260,8 @@ func (m *maker) enableRecovery(ctx context.Context, now State) error {
 // errSlow means that a change took too long.
 var errSlow = fmt.Errorf("it is not done after %v", patience)
 
-// pollUntil polls until done returns true.
+// pollUntil calls done every poll until it returns true or an error. It gives up with errSlow after
+// patience.
 func pollUntil(ctx context.Context, done func() (bool, error)) error {
 	waiting, cancel := context.WithTimeoutCause(ctx, patience, errSlow)
 	defer cancel()

@@ -96,7 +96,7 @@ func newestBackup(ctx context.Context, client Client, table string) (*Backup, er
 	}
 }
 
-// BackUp makes a backup and waits until it can be restored.
+// BackUp makes the backup name of a table and waits until it can be restored.
 func BackUp(ctx context.Context, client Client, table, name string) (*Backup, error) {
 	out, err := client.CreateBackup(ctx, &dynamodb.CreateBackupInput{TableName: &table, BackupName: &name})
 	if err != nil {
@@ -129,7 +129,8 @@ func Delete(ctx context.Context, client Client, l Loss) error {
 	})
 }
 
-// beginDelete starts the deletion, or leaves the table as it was.
+// beginDelete removes the table's protection and requests its deletion. If that fails, it restores
+// the protection.
 func (l Loss) beginDelete(ctx context.Context, client Client) error {
 	if err := l.checkSame(ctx, client); err != nil {
 		return err

@@ -49,7 +49,7 @@ func Look(ctx context.Context, client Client, p Plan) (State, error) {
 	return s, s.readTags(ctx, client)
 }
 
-// readTags reads the tags, if that is permitted.
+// readTags sets s.Tags. They stay nil if the engine does not know tags or denies the request.
 func (s *State) readTags(ctx context.Context, client Client) error {
 	if !s.There() || s.Status == string(types.TableStatusCreating) {
 		return nil // no further request is possible

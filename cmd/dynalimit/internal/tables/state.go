@@ -77,7 +77,8 @@ type State struct {
 // There reports whether the table exists.
 func (s State) There() bool { return s.Status != "" && s.Status != string(types.TableStatusDeleting) }
 
-// describeState converts a description of a table.
+// describeState converts a description of the table name. A nil description gives the state of a
+// missing table.
 func describeState(name string, d *types.TableDescription) State {
 	s := State{Name: name}
 	if d == nil {

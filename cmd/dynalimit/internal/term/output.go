@@ -83,7 +83,7 @@ func (o *Output) Notef(format string, args ...any) {
 	o.noteLine(format, args...)
 }
 
-// Show prints a value as JSON, or calls people to print it.
+// Show prints a value as JSON if o.JSON is set, else it calls people to print it.
 func (o *Output) Show(value any, people func()) error {
 	if !o.JSON {
 		people()

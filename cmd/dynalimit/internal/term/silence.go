@@ -80,7 +80,7 @@ func (s *silence) restartWait() {
 	}
 }
 
-// restartQuietly restarts the wait, without notes for a time.
+// restartQuietly begins the wait anew. The next note comes after d at the earliest.
 func (s *silence) restartQuietly(d time.Duration) {
 	if s == nil {
 		return

@@ -122,7 +122,8 @@ func (s *sheet) addRow(row []string) {
 	}
 }
 
-// flushRows determines the widths of the columns and prints the waiting rows.
+// flushRows sets the widths of the columns from the held rows, and prints the titles and those
+// rows. It does nothing the second time.
 func (s *sheet) flushRows() {
 	if s.widths != nil || s.added == 0 || len(s.titles) == 0 {
 		return

@@ -67,7 +67,8 @@ const (
 	free    = "no call is limited"
 )
 
-// accessThere describes zae-limiter's decision about calls.
+// accessThere describes how zae-limiter limits calls of an entity on a resource: free, refused, or
+// by the limits of a source.
 func (t *translator) accessThere(entity, resource string) string {
 	all := levelsFor(entity, resource)
 	for _, at := range all[:3] {

@@ -102,7 +102,8 @@ func flattenItem(item schema.Item) (flat schema.Item, wasNested bool) {
 	return out, true
 }
 
-// sourceOf checks the version record and keeps the items of one namespace.
+// sourceOf returns the items of one namespace of a table. It fails if the table belongs to
+// dynalimit, has a newer layout, or lacks the namespace.
 func sourceOf(name, namespace string, items []schema.Item) (*Source, error) {
 	s := &Source{Table: name}
 	versions, ids := recordsOf(items)

@@ -140,7 +140,8 @@ func (s *Source) levelAt(key schema.Key) (at admin.Scope, ok bool) {
 	return scopeOf(schema.ConfigOwner{Entity: entity, Resource: resource}), is && config
 }
 
-// addRecord adds the record of an entity.
+// addRecord adds the record of an entity to the manifest. It reports values that dynalimit refuses,
+// and leaves them out.
 func (t *translator) addRecord(id string, item schema.Item) {
 	what := "entity " + id
 	if why := schema.CheckEntity(id); why != "" {
@@ -174,7 +175,8 @@ func linkRecord(record admin.Entity, cascade bool) admin.Entity {
 	return record
 }
 
-// addLevel adds a level.
+// addLevel adds the configuration of a source to the manifest. It reports the parts that dynalimit
+// cannot express or handles differently.
 func (t *translator) addLevel(at admin.Scope, item schema.Item) {
 	for _, why := range []string{checkName(at.Entity, schema.CheckEntity), checkName(at.Resource, schema.CheckResource)} {
 		if why != "" {
@@ -229,7 +231,8 @@ func (t *translator) nameUnused(at admin.Scope, item schema.Item) {
 	t.addLack(at.String(), "its default limits (%s): no call of zae-limiter 0.6 or 0.7 uses them; write them under 'default' if they are to hold", describeLimits(c.Limits))
 }
 
-// addLimit adds a limit to a level.
+// addLimit adds the limit name of the source at to c, unless it cannot be expressed. It reports the
+// lacks and differences.
 func (t *translator) addLimit(at admin.Scope, c *admin.LimitConfig, name string, s stored) {
 	what := fmt.Sprintf("limit %s of %s", name, at)
 	l, without, lacks, differs := s.convertLimit(name)

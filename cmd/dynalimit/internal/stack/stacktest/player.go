@@ -83,7 +83,8 @@ func (p *Player) Do(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// ServeHTTP answers a request of the query protocol.
+// ServeHTTP answers a CloudFormation request with the next recorded answer, or with the recorded
+// error.
 func (p *Player) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -108,7 +109,8 @@ func (p *Player) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `<%[1]sResponse xmlns="%[2]s"><%[1]sResult>%[3]s</%[1]sResult></%[1]sResponse>`, action, namespace, text)
 }
 
-// nextAnswer returns the next answer to an action.
+// nextAnswer records the request and returns the stage's next answer to the action. The last one
+// repeats. It then enters the next stage, if the action has one.
 func (p *Player) nextAnswer(action, stack string, form url.Values) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
