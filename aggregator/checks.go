@@ -26,7 +26,8 @@ func invalid(field, format string, args ...any) error {
 	return &fault.ValidationError{Package: "aggregator", Field: field, Reason: fmt.Sprintf(format, args...)}
 }
 
-// checkCalled refuses a nil context, and a receiver that its constructor did not make.
+// checkCalled returns a *ValidationError for a nil context, or if made is false: no constructor
+// made the receiver. The error names the receiver (on) and the constructor (by).
 func checkCalled(ctx context.Context, made bool, on, by string) error {
 	if !made {
 		return invalid(on, "is nil or was not made; make one with %s", by)

@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// sumDay writes the sums of a day: those of an entity and a resource from the day's
-// snapshots, and adds the same to the sums of groups.
+// sumDay closes the day's snapshots of a shard, stores the daily sum of each pair, and adds it to
+// k.groups.
 func (k *closing) sumDay(ctx context.Context, day time.Time, shard int) error {
 	pairs, err := k.pairsOfDay(ctx, day, shard)
 	if err != nil {
@@ -41,7 +41,8 @@ func (k *closing) sumDay(ctx context.Context, day time.Time, shard int) error {
 	})
 }
 
-// pairsOfDay are the pairs of a shard on a day: it lists every hour of each pair.
+// pairsOfDay returns the pairs of a shard with a snapshot on a day. A shard lists every hour of
+// its pairs.
 func (k *closing) pairsOfDay(ctx context.Context, day time.Time, shard int) ([]pair, error) {
 	var lists []table.Query
 	for hour := day; hour.Before(schema.UsageDaily.Next(day)); hour = hour.Add(time.Hour) {
@@ -51,7 +52,7 @@ func (k *closing) pairsOfDay(ctx context.Context, day time.Time, shard int) ([]p
 	return pairsOf(snapshots), err
 }
 
-// ofDay are the snapshots of a pair on a day.
+// ofDay reads the snapshots of a pair on a day.
 func (k *closing) ofDay(ctx context.Context, p pair, day time.Time) ([]schema.Item, error) {
 	series := schema.UsageSeries{Kind: schema.UsageOfEntity, ID: p.entity, Resource: p.resource, Window: schema.UsageHourly}
 	return k.store.itemsInRange(ctx, series.Key(k.store.keys, day), series.Key(k.store.keys, schema.UsageDaily.Next(day).Add(-time.Hour)))

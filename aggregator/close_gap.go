@@ -24,8 +24,9 @@ type past struct {
 	place *schema.UsagePlace
 }
 
-// lookBack learns where the counters of a snapshot ended before it, and where its entity stood,
-// unless that is known.
+// lookBack reads earlier snapshots, latest first, for the last values of the counters in h and
+// for the entity's place. known means that the place is not needed. After lookBack snapshots it
+// gives up on counters that may be new.
 func (p *past) lookBack(ctx context.Context, store *usageStore, h hourly, known bool) error {
 	enough := func(all bool) bool {
 		return (known || p.place != nil) && p.ends.Have(h.snapshot, all)
@@ -47,7 +48,8 @@ func (p *past) lookBack(ctx context.Context, store *usageStore, h hourly, known 
 	})
 }
 
-// addSnapshot learns from an earlier snapshot.
+// addSnapshot adds the ends of an earlier snapshot's counters, and its place if none is known. It
+// ignores items that cannot be decoded.
 func (p *past) addSnapshot(item schema.Item) {
 	u, err := schema.DecodeUsage(item)
 	if err != nil || schema.OthersUsage(item) {
@@ -59,7 +61,7 @@ func (p *past) addSnapshot(item schema.Item) {
 	}
 }
 
-// earlierSnapshots are the snapshots of the same entity and resource before one, the latest first.
+// earlierSnapshots returns the query of the pair's snapshots before h, the latest first.
 func (h *hourly) earlierSnapshots(keys schema.Keys) table.Query {
 	series := schema.UsageSeries{Kind: schema.UsageOfEntity, ID: h.entity, Resource: h.resource, Window: schema.UsageHourly}
 	q := keyRange(opClose, h.key.PK, schema.Key{SK: series.Prefix()}, series.Key(keys, h.hour.Add(-time.Hour)))
@@ -67,9 +69,9 @@ func (h *hourly) earlierSnapshots(keys schema.Keys) table.Query {
 	return q
 }
 
-// hourGaps are the gaps of a snapshot, and between it and the one before. Missing amounts within an
-// hour with an equal excess between it and the one before were counted, in the other hour: clocks
-// that stamp records may go back.
+// hourGaps returns the gaps within a snapshot, and those between it and the one before (breaks).
+// It leaves out a gap within the hour that an equal excess between the hours cancels: clocks that
+// stamp records may go back.
 func hourGaps(namespace string, h hourly, breaks []usage.Break) (all []Gap) {
 	gap := Gap{Namespace: namespace, Entity: h.entity, Resource: h.resource, Hour: h.hour}
 	between := map[string]int64{}

@@ -43,7 +43,8 @@ type closing struct {
 	skipped skipped
 }
 
-// sumWindows writes the sums of an hour, and of the day and month that end with it.
+// sumWindows closes the hour, and the day and the month if they end with it, in this order. It
+// sets k.named to the groups of the window just closed.
 func (k *closing) sumWindows(ctx context.Context) error {
 	end := k.done.Hour.Add(time.Hour)
 	for _, w := range []Window{Hour, Day, Month} {
@@ -58,9 +59,9 @@ func (k *closing) sumWindows(ctx context.Context) error {
 	return nil
 }
 
-// sumWindow writes the sums of a window. If stored sums seem to have been read later, it
-// reads and writes once more, as if it had begun after them: their closer's clock may be
-// ahead, and they may lack later usage or bookings.
+// sumWindow stores the sums of a window. If stored sums were apparently read later, it starts
+// again with a later time of its own. Their closer's clock may be ahead, and they may lack later
+// usage.
 func (k *closing) sumWindow(ctx context.Context, w Window, start time.Time) error {
 	for before := k.done; ; k.done = before {
 		k.groups = usage.NewSums(stored[w], start)
@@ -75,7 +76,8 @@ func (k *closing) sumWindow(ctx context.Context, w Window, start time.Time) erro
 	}
 }
 
-// sumOnce sums a window shard by shard, and then puts the sums of groups.
+// sumOnce closes a window shard by shard, and then stores the sums of groups. It reports the
+// progress in k.at.
 func (k *closing) sumOnce(ctx context.Context, w Window, start time.Time) error {
 	sumShard, shards := k.sumDay, schema.UsageShards
 	switch w {
@@ -96,7 +98,8 @@ func (k *closing) sumOnce(ctx context.Context, w Window, start time.Time) error 
 	return sumSteps(ctx, k, k.groups.All(), k.writeSums)
 }
 
-// sumSteps sums the units of a part, a page at a time, and reports each.
+// sumSteps passes units to sum, a page at a time, and reports the progress after each page. It
+// stops at the first error.
 func sumSteps[T any](ctx context.Context, k *closing, units []T, sum func(context.Context, []T) error) error {
 	k.at.Done, k.at.Units = 0, len(units)
 	k.report(k.at)
@@ -110,8 +113,8 @@ func sumSteps[T any](ctx context.Context, k *closing, units []T, sum func(contex
 	return nil
 }
 
-// sumHour closes the snapshots of an hour. All of them are one part: hours are many, and most
-// are small.
+// sumHour closes all snapshots of an hour, adds them to k.groups, and records their gaps. It
+// ignores the shard: most hours are small, so all shards are one part.
 func (k *closing) sumHour(ctx context.Context, hour time.Time, _ int) error {
 	snapshots, err := k.store.listKeys(ctx, k.store.hourPartitions(hour)...)
 	if err != nil {
@@ -139,7 +142,9 @@ func (k *closing) sumHour(ctx context.Context, hour time.Time, _ int) error {
 	})
 }
 
-// writeSums puts sums.
+// writeSums stores sums, atOnce at a time, with their expiry and whether they are final. It
+// records sums that do not fit in 64 bits as skipped, and sets k.later if a stored sum was read
+// later.
 func (k *closing) writeSums(ctx context.Context, sums []schema.UsageSum) error {
 	group, ctx := guard.WithContext(ctx)
 	group.SetLimit(k.store.atOnce)

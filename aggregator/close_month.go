@@ -11,8 +11,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// sumMonth writes the sums of a month from those of its days. A shard lists every day of the
-// series that it has.
+// sumMonth stores the month's sums of the series in a shard, added up from their days. A shard
+// lists every day of its series.
 func (k *closing) sumMonth(ctx context.Context, month time.Time, shard int) error {
 	series, err := k.seriesOf(ctx, month, shard)
 	if err != nil {
@@ -23,8 +23,8 @@ func (k *closing) sumMonth(ctx context.Context, month time.Time, shard int) erro
 	})
 }
 
-// seriesOf are the series with a sum of a day in a month that a shard lists. The index may
-// lack the newest ones, which are of the last day.
+// seriesOf returns the series of a shard with a sum on any day of a month, sorted. It adds those
+// of the day that just ended, which the index may lack.
 func (k *closing) seriesOf(ctx context.Context, month time.Time, shard int) ([]schema.UsageSeries, error) {
 	if err := k.endDay(ctx); err != nil {
 		return nil, err
@@ -46,8 +46,8 @@ func (k *closing) seriesOf(ctx context.Context, month time.Time, shard int) ([]s
 	return slices.SortedFunc(maps.Keys(found), usage.CompareSeries), err
 }
 
-// endDay finds the series with a sum of the day that ends with the hour: those of entities by
-// its snapshots, which were written before, and those of groups by the new sums.
+// endDay sets k.ended: the series with a sum of the day that ends with the hour, by shard. It
+// does nothing if the hour is zero or k.ended is set.
 func (k *closing) endDay(ctx context.Context) error {
 	if k.done.Hour.IsZero() || k.ended != nil {
 		return nil
@@ -74,7 +74,8 @@ func (k *closing) endDay(ctx context.Context) error {
 	return nil
 }
 
-// sumSeries writes the monthly sums of entities, and adds those of groups up.
+// sumSeries reads the days of several series and stores the monthly sums of entities. It adds the
+// others to k.groups, which are stored at the end. An unreadable day is skipped.
 func (k *closing) sumSeries(ctx context.Context, month time.Time, series []schema.UsageSeries) error {
 	items, err := gatherAll(ctx, k.store.atOnce, series, func(ctx context.Context, s schema.UsageSeries) ([]schema.Item, error) {
 		last := schema.UsageDaily.Floor(schema.UsageMonthly.Next(month).Add(-time.Hour))

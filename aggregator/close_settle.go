@@ -14,7 +14,8 @@ import (
 // skipped are why items were left out that cannot be read.
 type skipped []error
 
-// skipItem leaves an item out, and tells of it once.
+// skipItem records the error of an item that is left out of the sums. It ignores an error with a
+// recorded text.
 func (s *skipped) skipItem(err error) {
 	told := func(e error) bool { return e.Error() == err.Error() }
 	if !slices.ContainsFunc(*s, told) {
@@ -36,9 +37,10 @@ type settled struct {
 	gaps []Gap
 }
 
-// settleSnapshots stores in snapshots the plans and parents of their entities, unless they are stored already, and
-// the growth of their counters since the hours before. items must be all snapshots of a pair between
-// the first and the last. It leaves out items deleted meanwhile.
+// settleSnapshots closes snapshots: it stores the place of their entity in them, once, and the
+// growth of counters since the hours before. It returns their usage, ordered by pair and hour.
+// items must be all snapshots of a pair between the first and the last. It leaves out deleted
+// items, and records unreadable ones as skipped.
 func (s *settler) settleSnapshots(ctx context.Context, items []schema.Item) ([]settled, error) {
 	var open []hourly
 	for _, item := range items {
@@ -73,7 +75,8 @@ func (s *settler) settleSnapshots(ctx context.Context, items []schema.Item) ([]s
 	return all, group.Wait()
 }
 
-// settlePair closes snapshots of a pair, one after the other.
+// settlePair closes the snapshots of one pair in the order of their hours, and sets the element
+// of out for each.
 func (s *settler) settlePair(ctx context.Context, of []hourly, out []settled) error {
 	past := &past{ends: usage.Ends{}}
 	for i, h := range of {
@@ -91,9 +94,9 @@ func (s *settler) settlePair(ctx context.Context, of []hourly, out []settled) er
 	return nil
 }
 
-// stampPlace stores the plan and parents of a snapshot's entity, unless they are stored already, and the
-// growth of its counters since the hours before. An entity without a record keeps
-// its previous place.
+// stampPlace stores the entity's plan and parents in a snapshot, with gaps, and sets h.place. A
+// closed snapshot keeps its place and gets only the gaps. An entity without a record keeps the
+// place before, nil if unknown.
 func (s *settler) stampPlace(ctx context.Context, h *hourly, before *schema.UsagePlace, gaps map[string]int64) error {
 	if h.closed {
 		return s.updateGaps(ctx, h, gaps)
@@ -116,8 +119,8 @@ func (s *settler) stampPlace(ctx context.Context, h *hourly, before *schema.Usag
 	return err
 }
 
-// updateGaps stores the growth of counters since the hours before, if a closed snapshot
-// has another value because these had more records since.
+// updateGaps stores gaps in a closed snapshot if it has other values, because the hours before
+// got further records. Otherwise it writes nothing.
 func (s *settler) updateGaps(ctx context.Context, h *hourly, gaps map[string]int64) error {
 	other := maps.Clone(gaps)
 	for name, n := range h.snapshot.Gaps {

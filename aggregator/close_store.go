@@ -27,12 +27,14 @@ type usageStore struct {
 	atOnce int
 }
 
-// indexed is a list in the index of entity configurations.
+// indexed returns the query of a partition in the index of entity configurations, which also
+// lists usage by hour and by day.
 func indexed(op, partition string) table.Query {
 	return table.Query{Op: op, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: partition}
 }
 
-// cursor is how far the namespace is closed.
+// cursor reads the cursor up to which the namespace is closed. It is zero before the first
+// closing.
 func (s *usageStore) cursor(ctx context.Context) (schema.UsageCursor, error) {
 	var item schema.Item
 	err := table.Patiently(ctx, func() (err error) {
@@ -45,8 +47,8 @@ func (s *usageStore) cursor(ctx context.Context) (schema.UsageCursor, error) {
 	return schema.DecodeUsageCursor(item)
 }
 
-// moveCursor moves the cursor on. It returns where it is then: somewhere else if another closer
-// moved it meanwhile.
+// moveCursor stores the cursor to, if the stored one is still from. It returns the stored cursor:
+// another one if another closer moved it first.
 func (s *usageStore) moveCursor(ctx context.Context, from, to schema.UsageCursor) (schema.UsageCursor, error) {
 	moved, err := s.updateItem(ctx, s.keys.UsageClosed(), to.Follows(from))
 	if err != nil || moved {
@@ -55,7 +57,8 @@ func (s *usageStore) moveCursor(ctx context.Context, from, to schema.UsageCursor
 	return s.cursor(ctx)
 }
 
-// getItems reads items.
+// getItems reads items in the order of their keys; a missing one is nil. It retries until ctx
+// ends.
 func (s *usageStore) getItems(ctx context.Context, keys []schema.Key) (items []schema.Item, err error) {
 	err = table.Patiently(ctx, func() (err error) {
 		items, err = s.table.GetMany(ctx, opClose, keys)
@@ -64,7 +67,8 @@ func (s *usageStore) getItems(ctx context.Context, keys []schema.Key) (items []s
 	return items, err
 }
 
-// listKeys are the keys of several lists, one list after the other.
+// listKeys returns the keys of several queries, in the order of the queries. It runs atOnce
+// queries at a time and retries until ctx ends.
 func (s *usageStore) listKeys(ctx context.Context, lists ...table.Query) ([]schema.Key, error) {
 	return gatherAll(ctx, s.atOnce, lists, func(ctx context.Context, q table.Query) (keys []schema.Key, err error) {
 		err = table.Patiently(ctx, func() (err error) {
@@ -75,7 +79,7 @@ func (s *usageStore) listKeys(ctx context.Context, lists ...table.Query) ([]sche
 	})
 }
 
-// hourPartitions are the lists of an hour's snapshots.
+// hourPartitions returns one query per shard for the snapshots of an hour.
 func (s *usageStore) hourPartitions(hour time.Time) []table.Query {
 	all := make([]table.Query, schema.UsageShards)
 	for shard := range all {
@@ -84,7 +88,8 @@ func (s *usageStore) hourPartitions(hour time.Time) []table.Query {
 	return all
 }
 
-// itemsInRange are the items of a range of keys.
+// itemsInRange reads the items of a partition from the key first to the key last, both included.
+// It retries until ctx ends.
 func (s *usageStore) itemsInRange(ctx context.Context, first, last schema.Key) (items []schema.Item, err error) {
 	q := keyRange(opClose, first.PK, first, last)
 	err = table.Patiently(ctx, func() error {
@@ -100,7 +105,8 @@ func (s *usageStore) itemsInRange(ctx context.Context, first, last schema.Key) (
 	return items, err
 }
 
-// isOurs reports whether an item is a snapshot of the namespace.
+// isOurs reports whether an item is a snapshot of the namespace, written by this library. It is
+// false for a missing item.
 func (s *usageStore) isOurs(item schema.Item) bool {
 	if len(item) == 0 {
 		return false
@@ -109,7 +115,8 @@ func (s *usageStore) isOurs(item schema.Item) bool {
 	return ok && keys == s.keys && !schema.OthersUsage(item)
 }
 
-// gatherAll reads something of each of several, so many at once, and returns all of it.
+// gatherAll calls read for each element, at most atOnce at a time, and joins the results in the
+// order of the elements. The first error ends the others.
 func gatherAll[A, B any](ctx context.Context, atOnce int, of []A, read func(context.Context, A) ([]B, error)) ([]B, error) {
 	found := make([][]B, len(of))
 	group, ctx := guard.WithContext(ctx)
@@ -124,13 +131,13 @@ func gatherAll[A, B any](ctx context.Context, atOnce int, of []A, read func(cont
 	return slices.Concat(found...), err
 }
 
-// keyRange is the query of the items of a partition from a key on, up to another.
+// keyRange returns the query of a partition's items from one sort key to another, both included.
 func keyRange(op, partition string, from, to schema.Key) table.Query {
 	return table.Query{Op: op, Hash: schema.PK, Value: partition, From: from.SK, To: to.SK, Whole: true}
 }
 
-// updateItem updates an item. It is false if the statement's condition does not hold, possibly
-// because an earlier try changed the item and its answer was lost.
+// updateItem updates an item and retries until DynamoDB answers or ctx ends. It returns false if
+// the condition does not hold, possibly because an unanswered try of its own changed the item.
 func (s *usageStore) updateItem(ctx context.Context, key schema.Key, st schema.Statement) (bool, error) {
 	return s.writeTwice(ctx, func() error {
 		_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
@@ -141,8 +148,8 @@ func (s *usageStore) updateItem(ctx context.Context, key schema.Key, st schema.S
 	})
 }
 
-// putSum puts a sum, unless a newer one is there. Where that one seems to have been read later,
-// it returns when, in milliseconds since 1970; 0 else.
+// putSum puts a sum, unless a newer one is stored. If the stored one was apparently read after
+// this one, later is its time in milliseconds since 1970; otherwise 0.
 func (s *usageStore) putSum(ctx context.Context, sum schema.UsageSum) (later int64, err error) {
 	st := sum.Newest()
 	_, err = s.writeTwice(ctx, func() error {
@@ -159,8 +166,8 @@ func (s *usageStore) putSum(ctx context.Context, sum schema.UsageSum) (later int
 	return later, err
 }
 
-// writeTwice makes a write that may be made twice, until DynamoDB serves it or ctx ends; false
-// if its condition does not hold.
+// writeTwice sends a write that may land twice, until DynamoDB answers or ctx ends. It returns
+// false if the condition does not hold. It fails at once for an error that a retry cannot cure.
 func (s *usageStore) writeTwice(ctx context.Context, send func() error) (bool, error) {
 	for try := 0; ; try++ {
 		err := send()

@@ -88,7 +88,7 @@ func (c *Closer) Run(ctx context.Context) error {
 	}
 }
 
-// closeEvery closes due hours, every few minutes.
+// closeEvery runs CloseDue every few minutes until ctx ends. It reports errors to Options.Failed.
 func (c *Closer) closeEvery(ctx context.Context) error {
 	for {
 		if _, err := c.CloseDue(ctx); err != nil && ctx.Err() == nil {
@@ -185,7 +185,9 @@ func (c *Closer) Close(ctx context.Context, from, to time.Time) (Closed, error) 
 	return done, errors.Join(unread, err)
 }
 
-// closeBetween is Close of one namespace.
+// closeBetween closes the hours of one namespace from one time to another, and recomputes the
+// last day and month if they are over. It adds the work to done. unread joins the errors of
+// unreadable items.
 func (c *Closer) closeBetween(ctx context.Context, keys schema.Keys, from, to time.Time, done *Closed) (unread, err error) {
 	cursor, err := c.extendClosed(ctx, keys, schema.UsageHourly.Floor(from), to)
 	if err != nil {
@@ -217,8 +219,8 @@ func (c *Closer) closeBetween(ctx context.Context, keys schema.Keys, from, to ti
 	return unread, nil
 }
 
-// extendClosed notes that the hours from one on are closed, where those are up to the first that was.
-// It returns the cursor then.
+// extendClosed moves the first closed hour back to from, if the hours to be closed reach up to
+// it. It returns the stored cursor.
 func (c *Closer) extendClosed(ctx context.Context, keys schema.Keys, from, to time.Time) (schema.UsageCursor, error) {
 	cursor, err := c.storeOf(keys).cursor(ctx)
 	if err != nil || cursor.First.IsZero() || !from.Before(cursor.First) || to.Before(cursor.First) {
@@ -229,7 +231,8 @@ func (c *Closer) extendClosed(ctx context.Context, keys schema.Keys, from, to ti
 	return c.storeOf(keys).moveCursor(ctx, cursor, next)
 }
 
-// namespaces are the namespaces to close, without those in a purge.
+// namespaces returns the namespaces to close: those of the options, or all active and deleted
+// ones and the one without a name. It leaves out namespaces in a purge.
 func (c *Closer) namespaces(ctx context.Context) ([]string, error) {
 	if len(c.options.Namespaces) > 0 {
 		return c.options.Namespaces, nil
@@ -256,13 +259,13 @@ func (c *Closer) namespaces(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// storeOf is where the usage of a namespace is.
+// storeOf returns the store of a namespace's usage.
 func (c *Closer) storeOf(keys schema.Keys) *usageStore {
 	return &usageStore{client: c.client, table: c.table, keys: keys, atOnce: c.options.Writers}
 }
 
-// newClosing begins to read an hour of a namespace; a zero hour for a window that is summed again.
-// first is the first hour that was ever closed.
+// newClosing prepares the closing of an hour, or of a window alone if hour is zero, and reads the
+// retention. first is the first hour that was ever closed.
 func (c *Closer) newClosing(ctx context.Context, keys schema.Keys, hour time.Time, final bool, first time.Time) (*closing, error) {
 	kept, err := c.retention.current(ctx)
 	if err != nil {
@@ -291,7 +294,8 @@ func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time
 	return k.done, errors.Join(k.skipped...), err
 }
 
-// sumAgain makes the sums of a day or a month anew.
+// sumAgain recomputes and stores the sums of one day or month. It returns the number of stored
+// sums. unread joins the errors of unreadable items.
 func (c *Closer) sumAgain(ctx context.Context, keys schema.Keys, w Window, start time.Time, final bool, first time.Time) (sums int, unread, err error) {
 	defer c.status.Store(nil)
 	k, err := c.newClosing(ctx, keys, time.Time{}, final, first)

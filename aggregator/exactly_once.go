@@ -15,8 +15,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// writeFold adds a fold to its snapshot: first as if it followed the stored one, and if it does
-// not, to the snapshot that it found.
+// writeFold adds a fold to its stored snapshot, as if it followed directly. If it does not, it
+// drops the changes that the snapshot has and adds the rest. It retries until ctx ends.
 func (p *Processor) writeFold(ctx context.Context, f usage.Fold) outcome {
 	unconfirmed := false // the write may have landed
 	for try := 0; ; {
@@ -42,8 +42,9 @@ func (p *Processor) writeFold(ctx context.Context, f usage.Fold) outcome {
 	}
 }
 
-// updateFold writes a fold. If its condition fails it returns the stored snapshot: a zero
-// one if there is none by now.
+// updateFold sends the update of a fold once. It returns nil after a success, and the stored
+// snapshot if the condition fails: a zero one if none exists. A snapshot that cannot be added to
+// is a *badItem.
 func (p *Processor) updateFold(ctx context.Context, f *schema.UsageFold) (*schema.UsageSnapshot, error) {
 	st := f.Statement()
 	_, err := boundRequest(ctx, p.client.UpdateItem, &dynamodb.UpdateItemInput{
@@ -77,7 +78,7 @@ type outcome struct {
 	unreadable bool
 }
 
-// failedOutcome is the outcome of a fold that was not written.
+// failedOutcome returns the outcome of a fold that was not written because of err.
 func failedOutcome(err error) outcome {
 	_, bad := errors.AsType[*badItem](err)
 	return outcome{err: err, unreadable: bad}

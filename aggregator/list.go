@@ -11,7 +11,8 @@ import (
 // list is values in an order, page by page; it ends with its first error.
 type list[T any] = iter.Seq2[T, error]
 
-// forEach gives the values of a list to do, until that is false, and returns the list's error.
+// forEach passes the values of a list to do, until do returns false or the list has an error, and
+// returns that error.
 func forEach[T any](values list[T], do func(T) bool) error {
 	for v, err := range values {
 		if err != nil {
@@ -24,7 +25,8 @@ func forEach[T any](values list[T], do func(T) bool) error {
 	return nil
 }
 
-// convertList is a list of the converted values of another.
+// convertList returns the list of the converted values. It ends with the first error of the list
+// or of a conversion.
 func convertList[From, To any](values list[From], of func(From) (To, error)) list[To] {
 	return func(yield func(To, error) bool) {
 		for v, err := range values {
@@ -50,7 +52,8 @@ type head[T any] struct {
 
 func (h *head[T]) advance() { h.value, h.err, h.more = h.next() }
 
-// mergeLists is a merge of several lists that are in the same order.
+// mergeLists merges lists that are sorted by compare into one sorted list. It ends with the first
+// error.
 func mergeLists[T any](compare func(a, b T) int, lists ...list[T]) list[T] {
 	return func(yield func(T, error) bool) {
 		heads := make([]head[T], len(lists))
@@ -69,7 +72,8 @@ func mergeLists[T any](compare func(a, b T) int, lists ...list[T]) list[T] {
 	}
 }
 
-// leastHead is the head with the least value, or with an error; nil if no list has more.
+// leastHead returns the head with the least value, or any head with an error. It is nil if all
+// lists are at their end.
 func leastHead[T any](compare func(a, b T) int, heads []head[T]) *head[T] {
 	var first *head[T]
 	for i := range heads {
@@ -85,8 +89,7 @@ func leastHead[T any](compare func(a, b T) int, heads []head[T]) *head[T] {
 	return first
 }
 
-// untilEnded is a list with ctx's error, in place of an outage, once ctx has
-// ended.
+// untilEnded returns the list with its errors replaced by ctx's own once ctx has ended.
 func untilEnded[T any](ctx context.Context, values list[T]) list[T] {
 	return func(yield func(T, error) bool) {
 		for v, err := range values {
@@ -97,7 +100,7 @@ func untilEnded[T any](ctx context.Context, values list[T]) list[T] {
 	}
 }
 
-// endOf is an error, or that of ctx if there is one because ctx has ended.
+// endOf returns err, or the cause of ctx's end if ctx has ended and err is not nil.
 func endOf(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
@@ -109,7 +112,8 @@ func values[T any](of ...T) list[T] {
 	return func(yield func(T, error) bool) { table.YieldAll(of, yield) }
 }
 
-// distinct are the names of a list once each; they are not empty.
+// distinct returns the list without repetitions of the name before. names must be sorted and not
+// empty.
 func distinct(names list[string]) list[string] {
 	return func(yield func(string, error) bool) {
 		before := ""

@@ -26,10 +26,12 @@ func newPlaces(store *usageStore) *places {
 // hasRecord reports whether an entity has a record.
 func (p *places) hasRecord(entity string) bool { return p.records[entity] != nil }
 
-// placeOf is where an entity stands; the zero place for one without a record.
+// placeOf returns the place of an entity by its record, which readPlaces has read. It is zero for
+// an entity without a record.
 func (p *places) placeOf(entity string) schema.UsagePlace { return usage.Place(p.records[entity]) }
 
-// readPlaces reads the records of the entities of snapshots that are to be closed.
+// readPlaces reads the records of the entities of open snapshots, unless they are cached. It
+// first empties a cache of more than mostPlaces.
 func (p *places) readPlaces(ctx context.Context, open []hourly) error {
 	if len(p.records) > mostPlaces {
 		clear(p.records)

@@ -152,8 +152,9 @@ type placed struct {
 // errFollows is why a record was not counted that could be read: it comes again.
 var errFollows = errors.New("aggregator: it follows a record of its item that cannot be read")
 
-// decodeRecords reads records. Records behind an unreadable one of the same item must come
-// again: they are not counted before it.
+// decodeRecords decodes the changes in records, and adds failures to result. After an unreadable
+// record, the later records of its item fail too, so that they come again. sources has the record
+// of each change, with its place in records.
 func decodeRecords(records []Record, result *Result) ([]usage.Change, map[source]placed) {
 	var changes []usage.Change
 	sources := make(map[source]placed, len(records))
@@ -177,7 +178,7 @@ func decodeRecords(records []Record, result *Result) ([]usage.Change, map[source
 	return changes, sources
 }
 
-// perBucket are the folds of each bucket, in their order.
+// perBucket groups folds by bucket. folds must be sorted by bucket.
 func perBucket(folds []usage.Fold) [][]usage.Fold {
 	var out [][]usage.Fold
 	for i, f := range folds {
@@ -204,7 +205,7 @@ func (r *Result) add(f usage.Fold, done outcome, sources map[source]placed) {
 	}
 }
 
-// gapsOf are the gaps that a written fold shows.
+// gapsOf returns the gaps between the changes of a written fold.
 func gapsOf(f usage.Fold) []Gap {
 	var gaps []Gap
 	for _, s := range f.Spans {

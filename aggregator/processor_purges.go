@@ -18,8 +18,9 @@ type purge struct {
 	err   error
 }
 
-// purges reads the namespaces of folds. Writes into a purged namespace would
-// stay: a purge that has ended does not come back, and its own deletions are records too.
+// purges reads, by namespace, whether a purge has begun, or the error of that read. Process must
+// not write into a purged namespace: the purge never removes those items, and its own deletions
+// are records too.
 func (p *Processor) purges(ctx context.Context, folds []usage.Fold) map[string]purge {
 	looked := map[string]purge{}
 	for _, f := range folds {

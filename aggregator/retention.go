@@ -48,8 +48,9 @@ func newTableRetention(client DynamoDB, table string, asked Retention, differs f
 	return &tableRetention{client: client, table: table, own: own, asked: asked, differs: differs}
 }
 
-// current returns the table's retention. If the table has none it stores this process's own. It
-// asks the table once in retentionTTL, and returns the last answer if that fails.
+// current returns the table's retention, read at most once in retentionTTL. If none is stored, it
+// stores this process's own. If the read fails, it returns the last one. It calls differs once if
+// the stored one is not the wanted one. It holds r.mu during requests.
 func (r *tableRetention) current(ctx context.Context) (schema.UsageRetention, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,7 +75,7 @@ func (r *tableRetention) current(ctx context.Context) (schema.UsageRetention, er
 	return stored, nil
 }
 
-// readStored returns the stored retention; the zero one if none is stored.
+// readStored reads the stored retention. It is zero if none is stored.
 func (r *tableRetention) readStored(ctx context.Context) (schema.UsageRetention, error) {
 	out, err := boundRequest(ctx, r.client.GetItem, &dynamodb.GetItemInput{
 		TableName: &r.table, Key: schema.UsageKept().Attributes(), ConsistentRead: aws.Bool(true),
@@ -85,7 +86,8 @@ func (r *tableRetention) readStored(ctx context.Context) (schema.UsageRetention,
 	return schema.DecodeUsageRetention(out.Item)
 }
 
-// storeOwn stores the fields of this process's own retention that the table does not have.
+// storeOwn stores this process's own retention in the fields that the table lacks, and returns
+// the stored retention.
 func (r *tableRetention) storeOwn(ctx context.Context) (schema.UsageRetention, error) {
 	own := schema.UsageRetention{Hours: inSeconds(r.own.Hours), Days: inSeconds(r.own.Days), Months: inSeconds(r.own.Months), Version: 1, HoursOnly: r.hoursOnly}
 	st := own.First()
@@ -105,7 +107,8 @@ func (r *tableRetention) differsFrom(stored schema.UsageRetention) bool {
 	return differ(r.asked.Hours, stored.Hours) || !stored.HoursOnly && differ(r.asked.Days, stored.Days) || !stored.HoursOnly && differ(r.asked.Months, stored.Months)
 }
 
-// inSeconds is a retention as the table has it: whole seconds, 0 for ever.
+// inSeconds returns a retention in whole seconds, as the table stores it. A negative one, which
+// is for ever, becomes 0.
 func inSeconds(kept time.Duration) time.Duration {
 	return max(0, (kept + time.Second - 1).Truncate(time.Second))
 }

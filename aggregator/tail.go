@@ -87,7 +87,9 @@ func (t *Tail) Run(ctx context.Context) error {
 	return err
 }
 
-// followStream is Run under the lease.
+// followStream takes the lease and reads the stream, again and again, until ctx ends. Records
+// already read may be processed for Options.Drain more. While another Tail has the lease, it
+// looks again every lookEvery.
 func (t *Tail) followStream(ctx context.Context) error {
 	arn, err := t.findStream(ctx)
 	switch {
@@ -120,15 +122,15 @@ func (t *Tail) followStream(ctx context.Context) error {
 	return nil
 }
 
-// lease is the lease of the one Tail that reads all shards.
+// lease returns the lease that lets one Tail read all shards.
 func (t *Tail) lease() *lock.Lock {
 	return &lock.Lock{
 		Table: t.table, Key: t.keys.Lease(), Name: "the stream of " + t.table.Name, Holder: t.intake.options.Holder, Hold: t.intake.options.Hold, Now: t.clock.Now,
 	}
 }
 
-// findStream finds the stream. It fails for permanent errors, and with the error of
-// ctx once that has ended.
+// findStream finds the ARN of the stream and checks that it can be listed. It retries until ctx
+// ends, but fails at once for a missing stream or permission.
 func (t *Tail) findStream(ctx context.Context) (string, error) {
 	for try := 0; ; try++ {
 		arn, err := t.intake.stream.source(ctx)

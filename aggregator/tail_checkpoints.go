@@ -19,7 +19,7 @@ type checkpoints struct {
 	now   func() time.Time
 }
 
-// readAll reads the checkpoints of all shards.
+// readAll reads the checkpoints of all begun shards.
 func (c checkpoints) readAll(ctx context.Context) (map[shards.ID]schema.TailCheckpoint, error) {
 	all := map[shards.ID]schema.TailCheckpoint{}
 	q := table.Query{Op: "look at checkpoints", Hash: schema.PK, Value: c.keys.Partition(), Prefix: c.keys.Checkpoints(), Whole: true, Page: memoryPage}
@@ -32,7 +32,7 @@ func (c checkpoints) readAll(ctx context.Context) (map[shards.ID]schema.TailChec
 	return all, nil
 }
 
-// readCheckpoint reads how far a shard was read.
+// readCheckpoint reads the checkpoint of a shard. It is zero for a shard that no Tail has begun.
 func (c checkpoints) readCheckpoint(ctx context.Context, id shards.ID) (schema.TailCheckpoint, error) {
 	item, err := c.table.Get(ctx, "read the checkpoint", c.keys.Checkpoint(id))
 	return schema.DecodeTailCheckpoint(item), err

@@ -10,9 +10,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// processGathered processes the gathered records, until only unprocessable ones are left, and
-// stores the shard's checkpoint then, if any record was usage: irrelevant records, such as those of
-// checkpoints, cause no write. It fails if ctx ends before.
+// processGathered processes the gathered records, stores the checkpoint, and drops them. If none
+// of them was usage, it writes no checkpoint. It fails only if ctx ends, and then keeps them.
 func (r *shardReader) processGathered(ctx context.Context) error {
 	if err := r.storeGathered(ctx); err != nil {
 		return err
@@ -21,8 +20,8 @@ func (r *shardReader) processGathered(ctx context.Context) error {
 	return nil
 }
 
-// storeGathered is processGathered without its end. Meanwhile the shard is not read, and the observer
-// still receives its lag.
+// storeGathered processes the gathered records and stores the checkpoint, without dropping them.
+// Meanwhile it repeats the report of the lag.
 func (r *shardReader) storeGathered(ctx context.Context) error {
 	defer r.repeatLag()()
 	counted, err := r.processAll(ctx)
@@ -37,7 +36,8 @@ func (r *shardReader) storeGathered(ctx context.Context) error {
 	return nil
 }
 
-// repeatLag tells how far behind the shard is, as often as it would be read, until stop returns.
+// repeatLag reports the lag every Options.Poll, on a goroutine of its own, until stop is called.
+// stop waits for its end.
 func (r *shardReader) repeatLag() (stop func()) {
 	ended, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -59,7 +59,8 @@ func (r *shardReader) repeatLag() (stop func()) {
 	}
 }
 
-// processAll processes the gathered records, and reports whether any of them counts.
+// processAll processes the gathered records until only skipped ones are left, with pauses.
+// counted is true if any of them was usage or was skipped. It fails only if ctx ends.
 func (r *shardReader) processAll(ctx context.Context) (counted bool, err error) {
 	attempts := attempts{most: r.intake.options.Tries, unreadable: map[recordID]int{}, skipped: map[recordID]bool{}}
 	rest := r.gathered
@@ -87,7 +88,7 @@ func (r *shardReader) processAll(ctx context.Context) (counted bool, err error) 
 	return counted, nil
 }
 
-// processOnce gives records to the ProcessFunc.
+// processOnce calls the ProcessFunc once and reports the result and the duration to the observer.
 func (r *shardReader) processOnce(ctx context.Context, records []Record) (Result, error) {
 	began := r.intake.options.Now()
 	result, err := r.processSafely(ctx, records)
@@ -95,8 +96,8 @@ func (r *shardReader) processOnce(ctx context.Context, records []Record) (Result
 	return result, err
 }
 
-// processSafely makes an error of a panic or Goexit, so that other shards are read and this one's records
-// come again.
+// processSafely calls the ProcessFunc. A panic or Goexit becomes an error, so that other shards
+// are read and these records come again.
 func (r *shardReader) processSafely(ctx context.Context, records []Record) (result Result, err error) {
 	err = guard.Apart(func() (err error) {
 		result, err = r.intake.process(ctx, records)
@@ -120,9 +121,9 @@ type attempts struct {
 	skipped    map[recordID]bool
 }
 
-// remaining are the records to be given again: the failed ones, and later ones of their
-// items, because an item's records are processed in order. Records after their last
-// try are skipped. The error is that of one that is left.
+// remaining returns the records to process again: the failed ones and the later ones of their
+// items, in order. It also returns the records that failed for the last time, now skipped. The
+// error is that of one remaining record.
 func (a attempts) remaining(records []Record, result Result) (rest []Record, skipped []RecordSkipped, err error) {
 	failed := make(map[recordID]bool, len(result.Failures))
 	for _, f := range result.Failures {

@@ -41,7 +41,9 @@ type hold struct {
 	left error
 }
 
-// read reads all shards, until ctx ends or the lease, which has the context held.
+// read reads all shards until ctx ends, or held, the context of the lease. It then waits for the
+// readers, and sets h.left if gathered records stayed unprocessed. It returns errOvertaken if
+// another Tail reads too.
 func (h *hold) read(ctx, held context.Context) error {
 	reading, stop := context.WithCancel(held)
 	defer stop()
@@ -62,7 +64,8 @@ func (h *hold) read(ctx, held context.Context) error {
 	return err
 }
 
-// beginShards begins the shards that may be read. It returns when to look again.
+// beginShards lists the shards when that is due, and starts a reader for each shard with finished
+// parents. It returns the wait until the next call. It reports failed lists to the observer.
 func (h *hold) beginShards(held, reading context.Context) time.Duration {
 	if !time.Now().Before(h.listNext) {
 		if err := h.list(reading); err != nil {
@@ -83,7 +86,8 @@ func (h *hold) beginShards(held, reading context.Context) time.Duration {
 	return max(time.Until(h.listNext), 10*time.Millisecond)
 }
 
-// list lists the shards.
+// list finds the table's stream, lists its shards and the begun ones of earlier streams, and sets
+// the time of the next list.
 func (h *hold) list(ctx context.Context) error {
 	arn, err := h.intake.stream.source(ctx)
 	if err != nil && ctx.Err() == nil { // the rest of the last stream can be read
@@ -100,7 +104,8 @@ func (h *hold) list(ctx context.Context) error {
 	return nil
 }
 
-// takeShard begins to read a shard.
+// takeShard starts the goroutine that reads a shard. It sends the reader to h.ended when it is
+// done, also after a panic.
 func (h *hold) takeShard(held, reading context.Context, s shards.Shard) {
 	reader := &shardReader{intake: h.intake, id: s.ID, arn: arnOf(h.arn, s.Stream), last: h.floor(s)}
 	h.readers[s.ID] = reader
@@ -111,8 +116,8 @@ func (h *hold) takeShard(held, reading context.Context, s shards.Shard) {
 	}()
 }
 
-// floor is the last sequence number before those of a shard: its parent's, or, for one
-// without a parent, that of the streams before. It is "" where that is not known.
+// floor returns the highest sequence number before the shard: its parent's, or that of all
+// earlier streams if it has no parent. It is empty if unknown.
 func (h *hold) floor(s shards.Shard) string {
 	if s.Parent != "" {
 		return h.begun[shards.ID{Stream: s.Stream, Shard: s.Parent}].Seq
@@ -126,8 +131,8 @@ func (h *hold) floor(s shards.Shard) string {
 	return last
 }
 
-// wait waits for so long, or until a shard was read to its end; false once ctx has ended, or a
-// reader gives up.
+// wait waits for d, or until a reader is done. It returns false if ctx has ended, or if a reader
+// stopped before the end of its shard.
 func (h *hold) wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -142,7 +147,8 @@ func (h *hold) wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// shardDone notes that a reader is done.
+// shardDone removes a reader and records its checkpoint. If the shard is finished, the next list
+// is due at once, for its children.
 func (h *hold) shardDone(reader *shardReader) {
 	delete(h.readers, reader.id)
 	h.begun[reader.id] = schema.TailCheckpoint{Seq: reader.last, Finished: reader.finished}
@@ -151,7 +157,7 @@ func (h *hold) shardDone(reader *shardReader) {
 	}
 }
 
-// drain waits for all readers.
+// drain waits for all readers. The error names the shards with unprocessed records.
 func (h *hold) drain() error {
 	var left []string
 	var why error

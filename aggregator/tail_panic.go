@@ -14,7 +14,8 @@ type shielded struct {
 	first atomic.Pointer[error]
 }
 
-// callObserver calls one function of the observer, if it is set.
+// callObserver calls hear, a function of the observer, with the event e, unless it is nil. It
+// keeps the first panic as an error for failure.
 func callObserver[E any](s *shielded, hear func(E), e E) {
 	if hear == nil {
 		return
@@ -25,7 +26,7 @@ func callObserver[E any](s *shielded, hear func(E), e E) {
 	}
 }
 
-// failure is the first panic since the last call; nil for none.
+// failure returns the first panic of the observer since the last call, or nil.
 func (s *shielded) failure() error {
 	if first := s.first.Swap(nil); first != nil {
 		return *first

@@ -47,8 +47,9 @@ type shardReader struct {
 // shard names the shard to the observer.
 func (r *shardReader) shard() Shard { return Shard{Stream: r.id.Stream, ID: r.id.Shard} }
 
-// run reads the shard until it or reading ends, and processes its records under the lease,
-// which has the context held.
+// run reads the shard to its end, or until reading ends, and processes its records. held is the
+// context of the lease: processing continues until it ends. It reports the states of the shard to
+// the observer.
 func (r *shardReader) run(held, reading context.Context) {
 	if !r.retryUntilDone(reading, "begin the shard", func() error { return r.findStart(reading) }) || r.finished {
 		return
@@ -68,7 +69,8 @@ func (r *shardReader) retrying(op string, try int, err error) {
 	callObserver(r.intake.observer, r.intake.observer.Retrying, TailRetry{Shard: r.shard(), Op: op, Try: try + 1, Err: err})
 }
 
-// followShard reads and processes. The error is the reason for unprocessed records.
+// followShard reads pages until the shard or reading ends, and processes the gathered records
+// when they are due and at the end. The error is the reason for unprocessed records.
 func (r *shardReader) followShard(held, reading context.Context) error {
 	defer r.dropGathered()
 	for {
@@ -92,7 +94,7 @@ func (r *shardReader) followShard(held, reading context.Context) error {
 	}
 }
 
-// lostInHand is an error if something is left that was gathered.
+// lostInHand returns the cause of ctx's end if gathered records are left, else nil.
 func (r *shardReader) lostInHand(ctx context.Context) error {
 	if len(r.gathered) == 0 {
 		return nil
@@ -100,9 +102,8 @@ func (r *shardReader) lostInHand(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// findStart finds the position to begin at, and whether another Tail came to the end. It stores that the
-// shard was begun: the next Tail then reads it before its children, also if it is
-// not listed.
+// findStart reads the shard's checkpoint and sets the position to begin at. For a shard without
+// one it stores an empty checkpoint, so that the next Tail reads the shard before its children.
 func (r *shardReader) findStart(ctx context.Context) error {
 	c, err := r.intake.points.readCheckpoint(ctx, r.id)
 	if err != nil {
@@ -115,9 +116,9 @@ func (r *shardReader) findStart(ctx context.Context) error {
 	return nil
 }
 
-// storeEnd stores that the shard was processed to its end. It is not finished if another Tail came
-// further: this one is not alone any more, and the other's records must be processed before the
-// records of its children.
+// storeEnd stores that the shard was processed to its end, and reads the result back. finished
+// stays false if another Tail came further: its records must be processed before those of the
+// shard's children.
 func (r *shardReader) storeEnd(ctx context.Context) {
 	r.retryUntilDone(ctx, "write the checkpoint", func() error {
 		if err := r.intake.points.storeCheckpoint(ctx, r.id, schema.TailCheckpoint{Number: r.at, Finished: true}); err != nil {
@@ -127,7 +128,8 @@ func (r *shardReader) storeEnd(ctx context.Context) {
 	})
 }
 
-// retryUntilDone does something until it succeeds; false if ctx ended before. Then it does nothing.
+// retryUntilDone calls do until it succeeds, with pauses, and reports failures to the observer as
+// op. It returns false if ctx ends before.
 func (r *shardReader) retryUntilDone(ctx context.Context, op string, do func() error) bool {
 	for try := 0; ctx.Err() == nil; try++ {
 		err := do()
@@ -142,12 +144,13 @@ func (r *shardReader) retryUntilDone(ctx context.Context, op string, do func() e
 	return false
 }
 
-// isDue reports whether to process the gathered records.
+// isDue reports whether the oldest gathered record has waited for FoldEvery.
 func (r *shardReader) isDue() bool {
 	return len(r.gathered) > 0 && time.Since(r.since) >= r.intake.options.FoldEvery
 }
 
-// pause waits until the shard is to be read again, or ctx ends.
+// pause waits a random time around Options.Poll, less if more records or gathered ones wait, or
+// until ctx ends.
 func (r *shardReader) pause(ctx context.Context) {
 	d := r.intake.options.Poll
 	if r.more {
@@ -160,8 +163,9 @@ func (r *shardReader) pause(ctx context.Context) {
 	_ = ddb.Sleep(ctx, d)
 }
 
-// reserve reserves room for a read: a share of it, or more for a shard that
-// has more. It waits for room, after processing the shard's own gathered records; 0 means that there is none.
+// reserve reserves room for the records of one read: an equal share, or more for a shard with
+// more to read. It waits for room until ctx ends. It returns 0 without room, and then makes
+// gathered records due.
 func (r *shardReader) reserve(ctx context.Context) (limit int64) {
 	if limit = r.intake.share(1); r.more && r.intake.room.TryAcquire(limit) {
 		return limit
@@ -178,7 +182,8 @@ func (r *shardReader) reserve(ctx context.Context) (limit int64) {
 	return limit
 }
 
-// read reads the shard once, and reports whether it has ended.
+// read reads one page and gathers its records, as far as there is room. It reports the lag, and
+// returns true at the end of the shard.
 func (r *shardReader) read(ctx context.Context) (ended bool) {
 	limit := r.reserve(ctx)
 	if limit == 0 {
@@ -192,7 +197,9 @@ func (r *shardReader) read(ctx context.Context) (ended bool) {
 	return ended
 }
 
-// readPage reads records, and retries until it succeeds. It reports whether the shard has ended.
+// readPage reads one page of at most limit records, and retries until ctx ends. It returns true
+// at the end of the shard, or if the shard is gone. It reports lost records and failures to the
+// observer.
 func (r *shardReader) readPage(ctx context.Context, limit int32) (records []streamtypes.Record, ended bool) {
 	for try := 0; ctx.Err() == nil; try++ {
 		out, err := r.records(ctx, limit)
@@ -219,7 +226,8 @@ func (r *shardReader) readPage(ctx context.Context, limit int32) (records []stre
 	return nil, false
 }
 
-// records asks for records once, with the iterator that there is or a new one.
+// records requests one page, once. Without an iterator it first gets one behind the last read
+// record, or at the oldest record if later ones are trimmed.
 func (r *shardReader) records(ctx context.Context, limit int32) (*dynamodbstreams.GetRecordsOutput, error) {
 	if r.iterator == nil {
 		in := &dynamodbstreams.GetShardIteratorInput{StreamArn: &r.arn, ShardId: &r.id.Shard, ShardIteratorType: streamtypes.ShardIteratorTypeTrimHorizon}
@@ -242,8 +250,9 @@ func (r *shardReader) records(ctx context.Context, limit int32) (*dynamodbstream
 	return out, err
 }
 
-// gatherRecords keeps records to be processed together, and returns their number. It drops the records of
-// checkpoints: otherwise an idle table would keep itself busy.
+// gatherRecords appends records to the gathered ones and returns the number appended. It moves
+// the position, reports undecodable records, and drops records of checkpoints: otherwise an idle
+// table would keep itself busy.
 func (r *shardReader) gatherRecords(records []streamtypes.Record) (kept int) {
 	for _, raw := range records {
 		record, err := FromStream(r.id.Shard, raw)
@@ -269,7 +278,8 @@ func (r *shardReader) gatherRecords(records []streamtypes.Record) (kept int) {
 	return kept
 }
 
-// checkOrder notes a sequence number, and tells if it is not above those before it.
+// checkOrder records the highest sequence number so far. It reports a number that is not higher
+// to the observer.
 func (r *shardReader) checkOrder(number string) {
 	seq, ok := schema.Sequence(number)
 	switch {
@@ -281,7 +291,8 @@ func (r *shardReader) checkOrder(number string) {
 	}
 }
 
-// reportLag tells how far the shard was read.
+// reportLag reports to the observer how far the shard was read, and the age of its oldest
+// gathered record.
 func (r *shardReader) reportLag() {
 	lag := ShardLag{Shard: r.shard(), Last: r.lastAt, Gathered: len(r.gathered)}
 	switch {
@@ -293,8 +304,8 @@ func (r *shardReader) reportLag() {
 	callObserver(r.intake.observer, r.intake.observer.Lagged, lag)
 }
 
-// dropGathered releases the gathered records. It frees the room after the report, so that the reported
-// sum over all shards never exceeds the room.
+// dropGathered drops the gathered records, reports the lag, and then frees their room. In this
+// order the reported sum over all shards never exceeds the room.
 func (r *shardReader) dropGathered() {
 	n := len(r.gathered)
 	r.gathered = nil

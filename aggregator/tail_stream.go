@@ -35,8 +35,8 @@ type tableStream struct {
 	table  *table.Table
 }
 
-// source finds the ARN of the table's stream. It fails with a *fault.TableError without a
-// usable stream.
+// source describes the table and returns the ARN of its stream. It returns a *fault.TableError if
+// the table has no stream, or one with another view.
 func (s tableStream) source(ctx context.Context) (string, error) {
 	out, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.table.Name})
 	if err != nil {
@@ -60,9 +60,8 @@ func arnOf(sibling, label string) string {
 	return strings.TrimSuffix(sibling, labelOf(sibling)) + label
 }
 
-// discover lists the shards of the table's stream, after the begun shards of earlier streams.
-// The ARN is that of the last; it is known if the table's stream
-// cannot be found now.
+// discover lists the shards of the stream arn, after those of the earlier streams of begun
+// shards. An earlier stream that is gone is left out.
 func (s tableStream) discover(ctx context.Context, arn string, begun iter.Seq[shards.ID]) ([]shards.Shard, error) {
 	labels := map[string]bool{labelOf(arn): true}
 	for id := range begun {
@@ -79,7 +78,7 @@ func (s tableStream) discover(ctx context.Context, arn string, begun iter.Seq[sh
 	return all, nil
 }
 
-// shardsOf lists the shards of a stream.
+// shardsOf lists the shards of a stream, page by page.
 func (s tableStream) shardsOf(ctx context.Context, arn string) ([]shards.Shard, error) {
 	var all []shards.Shard
 	in := &dynamodbstreams.DescribeStreamInput{StreamArn: &arn}

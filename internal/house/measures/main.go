@@ -34,8 +34,8 @@ func main() {
 }
 
 // run counts the measures of the limiter's packages and compares them with the figures. With
-// write it lowers the figures first. keep is a folder for the coverage of each call; empty drops
-// it.
+// write it lowers the figures first. Unless keep is empty, it leaves the coverage of each call in
+// that folder.
 func run(write bool, keep string) error {
 	root, packages, err := limiterPackages()
 	if err != nil {

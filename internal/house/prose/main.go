@@ -36,7 +36,7 @@ func main() {
 }
 
 // run counts the comments and pages below the working directory and compares them with the
-// figures. show is a folder to list abstract sentences of instead; empty for none.
+// figures. With a folder in show it lists the abstract sentences there instead.
 func run(out io.Writer, write bool, show string) error {
 	if show != "" {
 		_, found, err := countTree(os.DirFS(show))
