@@ -39,30 +39,32 @@ type records struct {
 	closing chan struct{} // one while Close waits
 
 	mu      sync.Mutex
-	waiting *batch
+	waiting *pendingRecords
 }
 
-// batch is the pending records taken since the last Close began.
-type batch struct {
+// pendingRecords are the pending records taken since the last Close began.
+type pendingRecords struct {
 	ctx  context.Context // Close may end it
 	stop context.CancelFunc
 	all  sync.WaitGroup
 	// leases are the leases that settle in the background.
 	leases sync.WaitGroup
-	*companies
+	*recordBatches
 }
 
-func newBatch(keeper Keeper) *batch {
-	b := &batch{companies: newCompanies(keeper)}
-	b.ctx, b.stop = context.WithCancel(context.Background())
-	return b
+// newPendingRecords returns an empty set of pending records and leases. Its stop function ends their
+// submissions.
+func newPendingRecords(keeper Keeper) *pendingRecords {
+	p := &pendingRecords{recordBatches: newRecordBatches(keeper)}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	return p
 }
 
 // newRecords returns a sender of records to the keeper. It passes refused records to the callback, or logs
 // them if that is nil.
 func newRecords(keeper Keeper, refused func(Refused)) *records {
 	r := &records{
-		keeper: keeper, refused: refused, slots: make(chan struct{}, maxWaiting), closing: make(chan struct{}, 1), waiting: newBatch(keeper),
+		keeper: keeper, refused: refused, slots: make(chan struct{}, maxWaiting), closing: make(chan struct{}, 1), waiting: newPendingRecords(keeper),
 	}
 	if r.refused == nil {
 		r.refused = logRefused
@@ -112,7 +114,7 @@ func (r *records) followLease() (done func()) {
 
 // sendRecord submits a record, with others that arrive within a second unless many are pending. It retries
 // while the keeper is unavailable, until Close gives up. A record sent twice counts once.
-func (r *records) sendRecord(of *batch, org, app string, record prices.Usage) error {
+func (r *records) sendRecord(of *pendingRecords, org, app string, record prices.Usage) error {
 	for n := 0; ; n++ {
 		wait := linger
 		if len(r.slots) > maxWaiting/2 {
@@ -136,7 +138,7 @@ func (r *records) drain(ctx context.Context) (err error) {
 	defer func() { <-r.closing }()
 	r.mu.Lock()
 	taken := r.waiting
-	r.waiting = newBatch(r.keeper)
+	r.waiting = newPendingRecords(r.keeper)
 	close(taken.hurry)
 	r.mu.Unlock()
 	leases, all := closedWhenDone(&taken.leases), closedWhenDone(&taken.all)

@@ -244,9 +244,9 @@ func TestKeeperOrHookThatDoesNotReturn(t *testing.T) {
 	}
 }
 
-// TestAFullCompanyIsNotWaitedWith, and neither is any while many records wait, or when the guard
+// TestFullRecordBatchIsSentAtOnce, and so is any batch while many records are pending, or when the guard
 // closes.
-func TestAFullCompanyIsNotWaitedWith(t *testing.T) {
+func TestFullRecordBatchIsSentAtOnce(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.org(10_000*callMicros, 10_000*callMicros)
 		keeper := &stuck{fakeKeeper: w.keeper, open: make(chan struct{})}
