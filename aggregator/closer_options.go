@@ -66,7 +66,7 @@ type CloserOptions struct {
 
 const leastRetentionDays = 40 * 24 * time.Hour
 
-// check validates the times and names.
+// check returns a *ValidationError for a bad namespace, clock or retention.
 func (o *CloserOptions) check() error {
 	for i, name := range o.Namespaces {
 		if reason := schema.CheckNamespace(name); name != "" && reason != "" {

@@ -36,8 +36,8 @@ func (a *ask) asksOpen() bool {
 	return !open.Before(a.from) && open.Before(a.to)
 }
 
-// storedWindows are the windows longer than an hour with sums that a query can use, the
-// shortest first: those of UTC that are no longer than its own.
+// storedWindows returns the stored windows, longer than an hour and at most the query's, that the
+// query can add up. It is empty in a zone other than UTC. The shortest comes first.
 func (a *ask) storedWindows() []schema.UsageWindow {
 	switch {
 	case !a.utc:
@@ -50,7 +50,8 @@ func (a *ask) storedWindows() []schema.UsageWindow {
 	return nil
 }
 
-// liveBetween are the hours of a query that are summed now.
+// liveBetween returns the live hours of the query's resource that begin from one instant up to
+// another, excluded.
 func (a *ask) liveBetween(from, to time.Time) list[piece] {
 	within := slices.Clone(a.live[a.Resource])
 	return values(slices.DeleteFunc(within, func(p piece) bool { return p.start.Before(from) || !p.start.Before(to) })...)

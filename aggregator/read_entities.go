@@ -17,7 +17,8 @@ type found struct {
 	key schema.Key
 }
 
-// readEntities yields the usage of every entity, window after window.
+// readEntities yields the usage of every entity, window after window, until the current one. It
+// yields an error last, and stops when the caller does.
 func (s *usageSource) readEntities(ctx context.Context, a ask, yield func(Usage, error) bool) {
 	err := s.checkKept(ctx, &a)
 	if err == nil {
@@ -36,8 +37,8 @@ func (s *usageSource) readEntities(ctx context.Context, a ask, yield func(Usage,
 	}
 }
 
-// indexedIn are the indexed items of a window, in the order of entities and resources: its
-// closed days, and the hours of the others.
+// indexedIn returns the indexed items of a window, ordered by entity and resource. It lists
+// closed days of UTC by their sums, and the other hours by their snapshots.
 func (s *usageSource) indexedIn(ctx context.Context, a ask, start, end time.Time) list[found] {
 	var lists []list[found]
 	add := func(q table.Query) { lists = append(lists, s.foundBy(ctx, a, q)) }
@@ -62,7 +63,8 @@ func (s *usageSource) indexedIn(ctx context.Context, a ask, start, end time.Time
 	}, lists...)
 }
 
-// foundBy are the items of entities that a query of an index finds.
+// foundBy returns the items of entities that a query of the index finds, on the query's resource
+// if it has one.
 func (s *usageSource) foundBy(ctx context.Context, a ask, q table.Query) list[found] {
 	return func(yield func(found, error) bool) {
 		for item, err := range s.table.Items(ctx, q) {
@@ -77,7 +79,8 @@ func (s *usageSource) foundBy(ctx context.Context, a ask, q table.Query) list[fo
 	}
 }
 
-// foundAs reads a key; ok is false if it is not of an entity's usage.
+// foundAs returns the pair of a key. It returns false unless the key is of a snapshot or of an
+// entity's sum.
 func (s *usageSource) foundAs(key schema.Key) (found, bool) {
 	if _, entity, resource, _, ok := schema.UsageOf(key); ok {
 		return found{pair{entity, resource}, key}, true
@@ -116,7 +119,7 @@ func (l *listing) read(ctx context.Context, all list[found]) error {
 	return l.flush(ctx)
 }
 
-// flush yields the usage of the batch.
+// flush reads the items of the batch, yields their usage pair by pair, and empties the batch.
 func (l *listing) flush(ctx context.Context) error {
 	keys := make([]schema.Key, len(l.batch))
 	for i, f := range l.batch {
@@ -140,7 +143,8 @@ func (l *listing) flush(ctx context.Context) error {
 	return nil
 }
 
-// yieldSum yields the sum of the items of an entity and a resource.
+// yieldSum yields the usage of one pair in the window, from its items and, in the current hour,
+// its bucket. It yields nothing if all items are gone. It sets l.more.
 func (l *listing) yieldSum(ctx context.Context, of pair, items []schema.Item) error {
 	h := l.source.openHourOf(&l.ask, of)
 	var pieces []piece
@@ -174,7 +178,7 @@ func (l *listing) yieldSum(ctx context.Context, of pair, items []schema.Item) er
 	return nil
 }
 
-// decodePiece is an item as a piece.
+// decodePiece decodes a snapshot or a sum. It adds the counters of a snapshot to h.ends.
 func (l *listing) decodePiece(h *hours, item schema.Item) (piece, error) {
 	if _, _, _, _, hourly := schema.UsageOf(schema.KeyOf(item)); !hourly {
 		return sumOf(item)

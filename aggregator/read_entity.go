@@ -8,8 +8,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// hoursOf is the usage of an entity of a resource in the hours that begin between two moments,
-// with the pending part of the current hour.
+// hoursOf returns an entity's usage of the query's resource, hour by hour, for hours that begin
+// between two instants. The current hour includes the pending part, and comes last.
 func (s *usageSource) hoursOf(ctx context.Context, a ask, from, to time.Time) list[piece] {
 	first, after := s.calendar.Hours(from, to)
 	h := hours{source: s, ask: a, first: first, after: after, ends: usage.Ends{}}
@@ -50,7 +50,8 @@ type hours struct {
 	ends usage.Ends
 }
 
-// storedSnapshots are the snapshots without that of the hour that is now, which it keeps.
+// storedSnapshots returns the stored hours. It sets h.now to the current hour in place of
+// returning it, and records all counters in h.ends.
 func (h *hours) storedSnapshots(ctx context.Context) list[piece] {
 	last := h.after.Add(-time.Hour)
 	if h.pending { // the newest counters may be in a later hour, by DynamoDB's clock
@@ -74,7 +75,7 @@ func (h *hours) storedSnapshots(ctx context.Context) list[piece] {
 	}
 }
 
-// ownUsage are the items that are not of other tools.
+// ownUsage returns the items without those of other tools.
 func ownUsage(items list[schema.Item]) list[schema.Item] {
 	return func(yield func(schema.Item, error) bool) {
 		for item, err := range items {
@@ -88,14 +89,14 @@ func ownUsage(items list[schema.Item]) list[schema.Item] {
 	}
 }
 
-// decodeSnapshot reads a snapshot, and notes its counters.
+// decodeSnapshot decodes a snapshot as a piece, and records its counters in h.ends.
 func (h *hours) decodeSnapshot(item schema.Item) (piece, error) {
 	p, u, err := hourOf(h.ask, item)
 	h.ends.Note(u)
 	return p, err
 }
 
-// hourOf is a snapshot as a piece.
+// hourOf decodes a snapshot as a piece. The piece is open unless a Closer has stored the place.
 func hourOf(a ask, item schema.Item) (piece, schema.UsageSnapshot, error) {
 	u, err := schema.DecodeUsage(item)
 	p := piece{start: u.Hour, sum: usage.NewTally()}
@@ -110,7 +111,8 @@ func hourOf(a ask, item schema.Item) (piece, schema.UsageSnapshot, error) {
 	return p, u, nil
 }
 
-// addPending adds the bucket's count that no snapshot has to the current hour.
+// addPending reads the bucket and adds the part of its counters without a snapshot to the current
+// hour.
 func (h *hours) addPending(ctx context.Context) error {
 	item, err := h.source.table.Get(ctx, "read the bucket", h.source.keys.Bucket(h.ID, h.Resource))
 	if err != nil {
@@ -119,7 +121,8 @@ func (h *hours) addPending(ctx context.Context) error {
 	return h.addCounters(ctx, item)
 }
 
-// addCounters is addPending of a bucket that was read; nil for none.
+// addCounters adds the part of the bucket's counters without a snapshot to the current hour. A
+// nil bucket adds nothing.
 func (h *hours) addCounters(ctx context.Context, bucket schema.Item) error {
 	b, err := usage.DecodeBucket(bucket)
 	if err == nil {
@@ -142,7 +145,8 @@ func (h *hours) addCounters(ctx context.Context, bucket schema.Item) error {
 // mostBack is the most snapshots searched for an earlier value of a counter.
 const mostBack = 100
 
-// lookBack looks in snapshots before the first hour for counters that the hours do not show.
+// lookBack reads snapshots before h.first, latest first, until the last values of all counters
+// are known. After mostBack it gives up: a counter unused for so long is not pending.
 func (h *hours) lookBack(ctx context.Context, counters map[string]int64) error {
 	if len(usage.Unknown(counters, h.ends)) == 0 {
 		return nil
@@ -164,7 +168,7 @@ func (h *hours) lookBack(ctx context.Context, counters map[string]int64) error {
 	return err
 }
 
-// openHourOf is the current hour of an entity and a resource, still empty.
+// openHourOf returns the current hour of an entity and a resource, without any usage yet.
 func (s *usageSource) openHourOf(a *ask, of pair) *hours {
 	one := *a
 	one.UsageSeries = schema.UsageSeries{Kind: schema.UsageOfEntity, ID: of.entity, Resource: of.resource, Window: schema.UsageHourly}

@@ -21,7 +21,8 @@ const (
 	readers = 16
 )
 
-// sumLive sums the hours of a query that are not closed.
+// sumLive sets a.live to the sums of the query's hours that no Closer has closed, up to the
+// current hour. It fails if these are more than mostLive.
 func (s *usageSource) sumLive(ctx context.Context, a *ask) error {
 	if err := s.readClosed(ctx, a); err != nil {
 		return err
@@ -89,14 +90,15 @@ func (s *usageSource) sumHour(ctx context.Context, a *ask, hour time.Time) error
 
 func (l *liveHour) open() bool { return l.hour.Equal(l.ask.openHour()) }
 
-// isWanted reports whether an item of the hour is of the resource that is asked for.
+// isWanted reports whether a snapshot belongs to the query's resource. A query without a resource
+// wants every one.
 func (l *liveHour) isWanted(key schema.Key) bool {
 	_, _, resource, _, ok := schema.UsageOf(key)
 	return ok && (l.ask.Resource == "" || l.ask.Resource == resource)
 }
 
-// addListed adds listed items of the hour to the sums, with the counters of their buckets if the
-// hour is not over.
+// addListed adds the snapshots of the keys to the sums. In the current hour it also adds the
+// pending part of their buckets' counters, and marks these buckets as seen.
 func (l *liveHour) addListed(ctx context.Context, keys []schema.Key) error {
 	items, err := l.store.getItems(ctx, keys)
 	if err != nil {
@@ -135,7 +137,7 @@ func (l *liveHour) addListed(ctx context.Context, keys []schema.Key) error {
 	return nil
 }
 
-// decode reads items; it leaves deleted ones out.
+// decode decodes snapshots. It leaves out deleted items and those of other tools.
 func (l *liveHour) decode(items []schema.Item) (all []hourly, err error) {
 	for _, item := range items {
 		if !l.store.isOurs(item) {
@@ -150,7 +152,8 @@ func (l *liveHour) decode(items []schema.Item) (all []hourly, err error) {
 	return all, nil
 }
 
-// countingItems selects the items with entities of the sum, with their places.
+// countingItems returns the snapshots of entities that belong to the query's owner. It sets the
+// present place in open ones.
 func (l *liveHour) countingItems(all []hourly) []hourly {
 	var counting []hourly
 	for _, h := range all {
@@ -164,7 +167,8 @@ func (l *liveHour) countingItems(all []hourly) []hourly {
 	return counting
 }
 
-// counts reports whether the usage of an entity in a place belongs to the sum.
+// counts reports whether an entity with this place belongs to the query's owner: to its plan, or
+// to its children. For a resource every entity does.
 func (l *liveHour) counts(p schema.UsagePlace) bool {
 	switch l.ask.Kind {
 	case schema.UsageOfPlan:

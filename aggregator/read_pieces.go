@@ -22,7 +22,8 @@ type piece struct {
 	open bool
 }
 
-// windows sums pieces per window. They come in the order of their times.
+// windows adds pieces up to windows of the query's length. The pieces must be in the order of
+// time; so are the windows.
 func (s *usageSource) windows(a ask, pieces list[piece]) list[Usage] {
 	return func(yield func(Usage, error) bool) {
 		var sum *window
@@ -76,14 +77,15 @@ func (w *window) add(p *piece) {
 	}
 }
 
-// yieldTo yields the window, unless failed logins alone are in it: earlier versions counted those as
-// users' entities.
+// yieldTo yields the window and returns false if the caller stops. It skips a window with nothing
+// but failed logins, which earlier versions counted as users' entities.
 func (w *window) yieldTo(a ask, yield func(Usage, error) bool) bool {
 	u, former := w.toUsage(a)
 	return former && len(u.Limits) == 0 || yield(u, nil)
 }
 
-// toUsage is the window as users see it. former means that counters of failed logins were left out.
+// toUsage converts the window for callers, limits sorted by name. former is true if it left out
+// counters of failed logins.
 func (w *window) toUsage(a ask) (u Usage, former bool) {
 	u = Usage{
 		Resource: a.Resource, Window: a.window, Start: w.start.In(w.zone), End: w.end.In(w.zone),

@@ -9,7 +9,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// resources are the resources with possible usage for a query, in the order of their names.
+// resources returns the names of the resources that may have usage for the query, sorted.
 func (s *usageSource) resources(ctx context.Context, a ask) list[string] {
 	if a.Resource != "" {
 		return values(a.Resource)

@@ -7,7 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// read is the usage of a series, resource after resource. The ask is the series', checked.
+// read returns the usage of a checked query, resource after resource. An error is the last
+// element.
 func (s *usageSource) read(ctx context.Context, checked ask) iter.Seq2[Usage, error] {
 	return untilEnded(ctx, func(yield func(Usage, error) bool) {
 		a := checked // of this time that the list is read
@@ -28,7 +29,8 @@ func (s *usageSource) read(ctx context.Context, checked ask) iter.Seq2[Usage, er
 	})
 }
 
-// readResource yields the windows of one resource; false if that was the end.
+// readResource yields the windows of one resource. It returns false if the caller stopped, or
+// after an error.
 func (s *usageSource) readResource(ctx context.Context, a ask, resource string, yield func(Usage, error) bool) bool {
 	a.Resource = resource
 	for u, err := range s.windows(a, s.pieces(ctx, a)) {

@@ -28,7 +28,8 @@ type usageSource struct {
 	now      func() time.Time
 }
 
-// check checks a query.
+// check validates a query of a series and fills in its defaults: hours, up to now, from 24 hours
+// before. It widens from and to to whole windows.
 func (s *usageSource) check(of schema.UsageSeries, q Query) (ask, error) {
 	if err := checkSeries(of, q.Resource); err != nil {
 		return ask{}, err
@@ -61,8 +62,8 @@ func (s *usageSource) check(of schema.UsageSeries, q Query) (ask, error) {
 	return a, nil
 }
 
-// checkKept refuses days and months that can only be summed from hours that may be gone. Where
-// the table does not say how long hours are kept, none of these is final.
+// checkKept refuses days and months in a zone other than UTC whose hours the retention may have
+// removed. If the table stores no retention, no window is final.
 func (s *usageSource) checkKept(ctx context.Context, a *ask) error {
 	if !s.sumsHours(a) {
 		return nil
@@ -81,7 +82,7 @@ func (s *usageSource) checkKept(ctx context.Context, a *ask) error {
 // sumsHours reports whether the windows of a query can only be summed from hours.
 func (s *usageSource) sumsHours(a *ask) bool { return a.window != Hour && !s.calendar.UTC() }
 
-// refuseGone refuses days and months that are summed from hours which the retention has removed.
+// refuseGone is checkKept with a retention that was read. It sets a.unsure if none is stored.
 func (s *usageSource) refuseGone(a *ask, kept schema.UsageRetention) error {
 	if !s.sumsHours(a) {
 		return nil
@@ -94,7 +95,8 @@ func (s *usageSource) refuseGone(a *ask, kept schema.UsageRetention) error {
 	return nil
 }
 
-// readClosed reads which hours are closed.
+// readClosed sets a.closed to the first hour that is not closed. It moves a.from up to the first
+// window that may have usage.
 func (s *usageSource) readClosed(ctx context.Context, a *ask) error {
 	item, err := s.table.Get(ctx, opUsage, s.keys.UsageClosed())
 	if err != nil {
@@ -110,8 +112,8 @@ func (s *usageSource) readClosed(ctx context.Context, a *ask) error {
 	return err
 }
 
-// firstHour is the first hour that may have usage: the table's, or the first that was closed if that
-// was earlier.
+// firstHour returns the first hour that may have usage: that of the table's creation, or an
+// earlier closed one.
 func (s *usageSource) firstHour(cursor schema.UsageCursor) time.Time {
 	if !cursor.Closed.IsZero() && cursor.First.Before(s.began) {
 		return cursor.First
@@ -119,7 +121,8 @@ func (s *usageSource) firstHour(cursor schema.UsageCursor) time.Time {
 	return s.began
 }
 
-// checkSeries checks the owner of a query's usage.
+// checkSeries validates the id of a series by its kind, and the resource of a query, which may be
+// empty.
 func checkSeries(s schema.UsageSeries, resource string) error {
 	field, reason := "id", ""
 	switch s.Kind {
@@ -141,8 +144,8 @@ func checkSeries(s schema.UsageSeries, resource string) error {
 	return nil
 }
 
-// skimResources are the resources with items below a prefix: one request each skips to the next, over
-// all times of the one before.
+// skimResources returns the resources with items below a prefix of a partition, sorted. It makes
+// one request for each, which skips all other items of the last one.
 func (s *usageSource) skimResources(ctx context.Context, partition, prefix string) list[string] {
 	return func(yield func(string, error) bool) {
 		for from := prefix; ; {
@@ -160,7 +163,7 @@ func (s *usageSource) skimResources(ctx context.Context, partition, prefix strin
 	}
 }
 
-// bucketsOf are the resources that an entity has buckets of.
+// bucketsOf returns the resources of an entity's buckets, sorted.
 func (s *usageSource) bucketsOf(ctx context.Context, entity string) list[string] {
 	q := table.Query{Op: "list the buckets", Hash: schema.PK, Value: s.keys.Entity(entity), Prefix: schema.BucketsOf}
 	return convertList(s.table.Items(ctx, q), func(item schema.Item) (string, error) {

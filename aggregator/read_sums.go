@@ -10,7 +10,8 @@ import (
 // between reads the usage in the windows between two moments.
 type between func(from, to time.Time) list[piece]
 
-// pieces are the usage of one resource for a query, in the order of their times.
+// pieces returns the usage of the query's one resource, in the order of time. It reads the
+// longest stored sums, and in the gaps between them shorter ones, down to hours.
 func (s *usageSource) pieces(ctx context.Context, a ask) list[piece] {
 	read := func(from, to time.Time) list[piece] {
 		if a.Kind == schema.UsageOfEntity {
@@ -27,8 +28,8 @@ func (s *usageSource) pieces(ctx context.Context, a ask) list[piece] {
 	return read(a.from, a.to)
 }
 
-// sums are the sums in the table of the windows that begin from a moment on and before
-// another.
+// sums reads the stored sums of windows of length w that begin from one instant up to another,
+// excluded.
 func (s *usageSource) sums(ctx context.Context, a ask, w schema.UsageWindow, from, to time.Time) list[piece] {
 	if !from.Before(to) {
 		return values[piece]()
@@ -39,7 +40,7 @@ func (s *usageSource) sums(ctx context.Context, a ask, w schema.UsageWindow, fro
 	return convertList(s.table.Items(ctx, q), sumOf)
 }
 
-// sumOf is a sum as a piece.
+// sumOf decodes a stored sum as a piece. The piece has a place if the sum stores one.
 func sumOf(item schema.Item) (piece, error) {
 	sum, err := schema.DecodeUsageSum(item)
 	p := piece{start: sum.Start, sum: sum}
@@ -49,7 +50,9 @@ func sumOf(item schema.Item) (piece, error) {
 	return p, err
 }
 
-// sumsOr are sums, and in the gaps between them the pieces of rest.
+// sumsOr returns the sums of windows w from one instant to another. Between them it returns the
+// pieces that rest reads. It replaces an entity's sums that are not final, because their hours
+// may have more.
 func (s *usageSource) sumsOr(a ask, sums list[piece], w schema.UsageWindow, from, to time.Time, rest between) list[piece] {
 	return func(yield func(piece, error) bool) {
 		until := func(at time.Time) (more bool) {

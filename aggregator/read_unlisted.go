@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// addUnlisted adds the counts of buckets without a snapshot of the current hour,
-// as far as the index lists them.
+// addUnlisted adds the usage of entities with a bucket but no snapshot in the current hour, a
+// page of entities at a time. The index that lists them may lag.
 func (l *liveHour) addUnlisted(ctx context.Context) error {
 	var entities []string
 	var failed error
@@ -30,7 +30,8 @@ func (l *liveHour) addUnlisted(ctx context.Context) error {
 	return failed
 }
 
-// candidates are the entities that may count; some are named "".
+// candidates returns the entities that may belong to the query's owner, from an index. Some names
+// are empty: skip them.
 func (l *liveHour) candidates(ctx context.Context) list[string] {
 	switch l.ask.Kind {
 	case schema.UsageOfResource:
@@ -56,12 +57,13 @@ func (l *liveHour) candidates(ctx context.Context) list[string] {
 	}
 }
 
-// named are the entities that the items of a query name.
+// named returns the entities that name extracts from the items of a query.
 func (l *liveHour) named(ctx context.Context, q table.Query, name func(schema.Item) string) list[string] {
 	return convertList(l.store.table.Items(ctx, q), func(item schema.Item) (string, error) { return name(item), nil })
 }
 
-// addEntities adds the usage of entities without a snapshot, if they count.
+// addEntities adds the usage of those entities that belong to the query's owner. It skips empty
+// names.
 func (l *liveHour) addEntities(ctx context.Context, entities []string) error {
 	all := make([]hourly, 0, len(entities))
 	for _, entity := range entities {
@@ -80,7 +82,8 @@ func (l *liveHour) addEntities(ctx context.Context, entities []string) error {
 	return nil
 }
 
-// addEntity adds the usage of an entity without a snapshot.
+// addEntity adds the usage of an entity on the query's resource, or on each of its buckets. It
+// skips buckets that are already in the sums.
 func (l *liveHour) addEntity(ctx context.Context, entity string, place schema.UsagePlace) error {
 	resources := values(l.ask.Resource)
 	if l.ask.Resource == "" {
@@ -97,8 +100,8 @@ func (l *liveHour) addEntity(ctx context.Context, entity string, place schema.Us
 	return nil
 }
 
-// addBucket adds the count of a bucket without a snapshot of the hour; one made
-// meanwhile counts as well.
+// addBucket adds the pending part of a bucket to the sums, with a snapshot made meanwhile. It
+// ignores a bucket unused for longer than idle.
 func (l *liveHour) addBucket(ctx context.Context, of pair, place schema.UsagePlace) error {
 	bucket, err := l.store.table.Get(ctx, opUsage, l.store.keys.Bucket(of.entity, of.resource))
 	if err != nil || !schema.ClaimedSince(bucket, l.hour.Add(-idle)) {

@@ -70,8 +70,8 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 	}), nil
 }
 
-// listed are the days and the other hours of a query that an index may list: the
-// kept ones, up to now. Days are those that ended by final.
+// listed returns the kept windows of a query up to now: whole days of UTC that ended by final,
+// and the other hours. oldest is the earliest kept hour.
 func (s *usageSource) listed(a ask, final, oldest time.Time) (days, hours []time.Time) {
 	at, to := s.calendar.Hours(a.from, a.to)
 	if last := a.openHour().Add(2 * time.Hour); to.After(last) { // by DynamoDB's clock it may be the next hour
@@ -103,8 +103,8 @@ type search struct {
 	found map[Used]bool
 }
 
-// searchDay looks through the sums of a day. One that has none, and was over before hours were
-// closed, is looked through by the hour.
+// searchDay adds the pairs with a sum on a day. If a day before the first closed hour has no
+// sums, it searches each hour.
 func (s *search) searchDay(ctx context.Context, day time.Time) error {
 	none := s.first.IsZero() || day.Before(s.first)
 	for shard := range schema.UsageShards {
@@ -129,7 +129,7 @@ func (s *search) searchDay(ctx context.Context, day time.Time) error {
 	return nil
 }
 
-// searchHour looks through the snapshots of an hour, in one of its partitions.
+// searchHour adds the pairs with a snapshot in one shard of an hour.
 func (s *search) searchHour(ctx context.Context, hour time.Time, shard int) error {
 	return forEach(s.source.table.Items(ctx, indexed(opUsage, s.source.keys.UsageHour(hour, shard))), func(item schema.Item) bool {
 		if _, entity, resource, _, ok := schema.UsageOf(schema.KeyOf(item)); ok {

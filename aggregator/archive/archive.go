@@ -117,7 +117,7 @@ func (a *Archive) Process(ctx context.Context, records []aggregator.Record) (agg
 	return result, ctx.Err()
 }
 
-// put writes a file.
+// put compresses a file and stores it with the Writer. The error names the file.
 func (a *Archive) put(ctx context.Context, f *file) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -133,7 +133,8 @@ func (a *Archive) put(ctx context.Context, f *file) error {
 	return nil
 }
 
-// files are the files of the records, in order. An unreadable record is a failure.
+// files sorts records into files by folder and date, each of at most most lines. It adds
+// unreadable records and repetitions to result, and leaves out ignored ones.
 func files(records []aggregator.Record, most int, result *aggregator.Result) []*file {
 	var all []*file
 	open := map[string]*file{}

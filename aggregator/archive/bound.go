@@ -50,7 +50,7 @@ func (a *Archive) putInTime(ctx context.Context, name string, data []byte) error
 	return context.Cause(ctx)
 }
 
-// overdueError is an error of a Writer, with its reason if the time was over.
+// overdueError returns the Writer's error, with errOverdue in front if its time had ended.
 func overdueError(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), errOverdue) {
 		return fmt.Errorf("%w: %w", errOverdue, err)
@@ -58,7 +58,7 @@ func overdueError(ctx context.Context, err error) error {
 	return err
 }
 
-// putSafely makes an error of a panic or Goexit of the Writer, so that the records come again.
+// putSafely calls the Writer. A panic or Goexit becomes an error, so that the records come again.
 func (a *Archive) putSafely(ctx context.Context, name string, data []byte) error {
 	err := guard.Apart(func() error { return a.writer.Put(ctx, name, data) })
 	if ended, ok := errors.AsType[*guard.Ended](err); ok {

@@ -22,7 +22,8 @@ type file struct {
 	records []aggregator.Record // of the lines
 }
 
-// name is the file's: the same for the same records, another one for others.
+// name returns the file's path, derived from its records: the same records always get the same
+// name.
 func (f *file) name() string {
 	first, last := f.records[0], f.records[len(f.records)-1]
 	digest := sha256.New()
@@ -36,7 +37,8 @@ func (f *file) name() string {
 	return f.folder + "/" + strings.Join(parts, "_") + ".jsonl.gz"
 }
 
-// safePart makes a text safe as a part of a name: it cannot lead to another folder.
+// safePart returns at most longestPart bytes of text with each unusual character replaced by "-".
+// The result cannot lead to another folder.
 func safePart(text string) string {
 	text = strings.Map(func(c rune) rune {
 		switch {
@@ -54,7 +56,8 @@ func safePart(text string) string {
 // compressors are kept, because each takes a megabyte.
 var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
-// compressed is the content of the file.
+// compressed returns the lines as JSON, one a line, compressed with gzip. The same lines give the
+// same bytes.
 func (f *file) compressed() ([]byte, error) {
 	var out bytes.Buffer
 	z := compressors.Get().(*gzip.Writer) // without a time: the same lines are the same bytes

@@ -61,7 +61,7 @@ func (f folder) Put(ctx context.Context, name string, data []byte) (err error) {
 	return syncUp(root, within)
 }
 
-// checkName refuses names that an Archive does not make.
+// checkName returns an error for a path that is not clean and local.
 func checkName(name string) error {
 	if name == "" || strings.ContainsAny(name, "\\:\x00") || path.Clean(name) != name || !filepath.IsLocal(filepath.FromSlash(name)) || name == "." {
 		return fmt.Errorf("archive: the name %q leads out of the folder, or is none", name)
@@ -69,7 +69,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// write makes a file and waits until it is on the disk.
+// write creates a file, which must not exist, and returns after its data is on the disk.
 func write(root *os.Root, name string, data []byte) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -82,8 +82,8 @@ func write(root *os.Root, name string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// syncUp waits until the entries of a folder and of those above are on the disk. Where a
-// folder cannot be synced, as on Windows, its system does so.
+// syncUp syncs a folder and all folders above it, up to the root. It ignores systems that cannot
+// sync a folder, such as Windows.
 func syncUp(root *os.Root, within string) error {
 	for {
 		d, err := root.Open(within)

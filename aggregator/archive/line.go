@@ -77,7 +77,8 @@ var windows = map[schema.UsageWindow]aggregator.Window{
 	schema.UsageHourly: aggregator.Hour, schema.UsageDaily: aggregator.Day, schema.UsageMonthly: aggregator.Month,
 }
 
-// lineOf is the line of a record; ok is false for a record that the archive ignores.
+// lineOf converts a record of an expired item to a line. It returns false for a record that the
+// archive ignores, and an error for one that a line cannot hold.
 func lineOf(r aggregator.Record) (line Line, ok bool, err error) {
 	if !r.Expired {
 		return Line{}, false, nil
@@ -175,7 +176,7 @@ func countsOf(s *schema.UsageSum) map[string]Counts {
 	return of
 }
 
-// folder is where the line's file is, without the date.
+// folder returns the folder of the line's file, without its date.
 func (l Line) folder() string {
 	switch l.Kind {
 	case Audit:

@@ -90,8 +90,8 @@ func invalid(field, format string, args ...any) error {
 	return fmt.Errorf("s3archive: invalid "+field+": "+format, args...)
 }
 
-// checkKey returns the problem of a part of a key, or "". Services that read a
-// bucket as folders follow dots.
+// checkKey returns the reason that a part of a key is invalid, or "". Services that read a bucket
+// as folders give dots a meaning.
 func checkKey(key string) string {
 	switch {
 	case key == "" || path.Clean("/"+key) != "/"+key:

@@ -36,7 +36,8 @@ func Engines(t *testing.T, test func(t *testing.T, db *ddbmem.DB, client NewClie
 	}
 }
 
-// Mem is an empty ddbmem; also for tests in a bubble of virtual time.
+// Mem returns an empty ddbmem, which the end of the test closes. It also works in a bubble of
+// virtual time.
 func Mem(t testing.TB, opts ...ddbmem.Option) *ddbmem.DB {
 	t.Helper()
 	db := ddbmem.New(opts...)

@@ -9,7 +9,8 @@ import (
 // On gives the requests of one operation a fault.
 func On(operation string, f ddbmem.Fault) ddbmem.FaultFunc { return FirstOf(operation, -1, f) }
 
-// FirstOf strikes the first n requests of an operation, all when n is below 0.
+// FirstOf returns a fault function that applies a fault to the first n requests of an operation;
+// to all if n is negative.
 func FirstOf(operation string, n int64, f ddbmem.Fault) ddbmem.FaultFunc {
 	var seen atomic.Int64
 	return func(r *ddbmem.Request) ddbmem.Fault {
@@ -20,7 +21,7 @@ func FirstOf(operation string, n int64, f ddbmem.Fault) ddbmem.FaultFunc {
 	}
 }
 
-// Cancelled is the error of a transaction with a reason for each of its items.
+// Cancelled returns the error of a cancelled transaction with one reason for each item.
 func Cancelled(codes ...string) *ddbmem.Error {
 	e := &ddbmem.Error{Code: "TransactionCanceledException"}
 	for _, code := range codes {

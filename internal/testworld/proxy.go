@@ -101,7 +101,8 @@ func (p *Proxy) accept() {
 	}
 }
 
-// join passes bytes on between the two ends of a link.
+// join starts to pass bytes between the two ends of a link. After Close it closes both ends at
+// once.
 func (p *Proxy) join(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +127,8 @@ func (l *link) close() {
 	_ = l.server.Close()
 }
 
-// passRequests passes the client's bytes on, until one end closes.
+// passRequests passes the client's bytes to the server until either end closes. It plays the
+// link's death instead, if one is set.
 func (l *link) passRequests() {
 	defer l.close()
 	buffer := make([]byte, 32<<10)
@@ -152,7 +154,8 @@ func (l *link) passRequests() {
 	}
 }
 
-// passAnswers passes the server's bytes on, until one end closes.
+// passAnswers passes the server's bytes to the client until either end closes. It plays the
+// link's death instead, if one is set.
 func (l *link) passAnswers() {
 	defer l.close()
 	buffer := make([]byte, 32<<10)

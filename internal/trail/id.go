@@ -25,8 +25,8 @@ type id [16]byte
 // latest is the last millisecond that an id has room for, in the year 10889.
 const latest = 1<<48 - 1
 
-// newID is the id of a moment. One before 1970 is taken for 1970, one after the latest
-// for that.
+// newID returns the id of an instant, in milliseconds since 1970, with the given random part. An
+// instant before 1970 counts as 1970, one after latest as latest.
 func newID(ms int64, random [10]byte) id {
 	var u id
 	ms = min(max(ms, 0), latest)
@@ -37,7 +37,7 @@ func newID(ms int64, random [10]byte) id {
 	return u
 }
 
-// next is the smallest id above u.
+// next returns the smallest id above u.
 func (u id) next() id {
 	for i := len(u) - 1; i >= 0; i-- {
 		u[i]++
@@ -51,7 +51,7 @@ func (u id) next() id {
 // above reports whether u sorts after v.
 func (u id) above(v id) bool { return string(u[:]) > string(v[:]) }
 
-// String is the id as text, 26 digits of base 32.
+// String returns the id as 26 digits of base 32, which sort like the ids.
 func (u id) String() string {
 	var out [idLength]byte
 	for i := range out {

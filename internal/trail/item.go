@@ -82,7 +82,8 @@ func IndexedPrincipal(sort string) string {
 	return principal
 }
 
-// Item is the event as stored.
+// Item returns the event as an item in this layout, with its expiry and index keys if the layout
+// has them.
 func (l Layout) Item(e audit.Event) schema.Item {
 	item := schema.Item{
 		schema.PK:     schema.String(l.Partition(e.Target)),
@@ -167,7 +168,7 @@ func changesIn(v types.AttributeValue) []audit.Change {
 	})
 }
 
-// fieldsOf are the changes of a map of fields, in the order of their names.
+// fieldsOf returns a change for each field, sorted by name; change converts its value.
 func fieldsOf(fields schema.Item, change func(types.AttributeValue) audit.Change) []audit.Change {
 	changes := make([]audit.Change, 0, len(fields))
 	for _, name := range slices.Sorted(maps.Keys(fields)) {

@@ -13,7 +13,7 @@ type Calendar struct{ Zone *time.Location }
 // UTC reports whether days and months are those of UTC, as sums in the table are.
 func (c Calendar) UTC() bool { return c.Zone == time.UTC }
 
-// Floor is the beginning of the window that a moment is in.
+// Floor returns the beginning of the window that contains an instant.
 func (c Calendar) Floor(w schema.UsageWindow, at time.Time) time.Time {
 	at = at.In(c.Zone)
 	year, month, day := at.Date()
@@ -31,7 +31,7 @@ func (c Calendar) Floor(w schema.UsageWindow, at time.Time) time.Time {
 	return start
 }
 
-// Next is the beginning of the window after the one that begins at start.
+// Next returns the beginning of the window after the one that begins at start.
 func (c Calendar) Next(w schema.UsageWindow, start time.Time) time.Time {
 	year, month, day := start.In(c.Zone).Date()
 	switch w {
@@ -44,12 +44,12 @@ func (c Calendar) Next(w schema.UsageWindow, start time.Time) time.Time {
 	}
 }
 
-// Hours are the first hour that begins in a window and the first that begins after it.
+// Hours returns the first full hour of UTC from start on, and the first from end on.
 func (c Calendar) Hours(start, end time.Time) (from, to time.Time) {
 	return hourFrom(start), hourFrom(end)
 }
 
-// hourFrom is the first hour that begins at a moment or after it, in UTC.
+// hourFrom returns the first full hour of UTC at an instant or after it.
 func hourFrom(at time.Time) time.Time {
 	hour := at.UTC().Truncate(time.Hour)
 	if hour.Before(at) {
@@ -58,8 +58,8 @@ func hourFrom(at time.Time) time.Time {
 	return hour
 }
 
-// dayStart is the first moment of a day: midnight, the first one if the clock shows it
-// twice, and if it is skipped the moment to which the clock is set.
+// dayStart returns the first instant of a day: midnight, or its first occurrence if clocks show
+// it twice. If midnight is skipped, it is the instant that clocks skip to.
 func (c Calendar) dayStart(year int, month time.Month, day int) time.Time {
 	civil := time.Date(year, month, day, 0, 0, 0, 0, time.UTC) // without months of 32 days
 	t := time.Date(civil.Year(), civil.Month(), civil.Day(), 0, 0, 0, 0, c.Zone)

@@ -54,8 +54,8 @@ func (e Ends) Note(u schema.UsageSnapshot) {
 	}
 }
 
-// endOf is the end of a counter. An unknown counter of passed amounts had not
-// begun when its limit's ended.
+// endOf returns the last end of a counter. A counter of passed amounts without an end had not
+// begun when its limit's counter ended: its value then is 0.
 func (e Ends) endOf(name string) (End, bool) {
 	end, there := e[name]
 	if limit, passed := schema.CounterOf(name); !there && passed {
@@ -65,8 +65,8 @@ func (e Ends) endOf(name string) (End, bool) {
 	return end, there
 }
 
-// Have reports whether the ends of all limits of an hour are known; or, unless all of them
-// are wanted, of those that began before it.
+// Have reports whether the ends of the hour's limits are known: of all limits, or without all
+// only of those that did not begin at 0.
 func (e Ends) Have(u schema.UsageSnapshot, all bool) bool {
 	for name, s := range u.Spans {
 		if _, there := e[name]; !there && (all || s.First != 0) {
@@ -76,8 +76,8 @@ func (e Ends) Have(u schema.UsageSnapshot, all bool) bool {
 	return true
 }
 
-// Breaks are where the counters of an hour do not go on as the hours before it ended, by
-// limit. A counter that no hour has is one that began there, if it began.
+// Breaks returns the counters of an hour that do not continue from their ends, ordered by limit.
+// A counter without an end began in the hour, if it began at 0.
 func Breaks(u schema.UsageSnapshot, ends Ends) []Break {
 	var all []Break
 	for _, name := range slices.Sorted(maps.Keys(u.Spans)) {
@@ -101,7 +101,7 @@ func Breaks(u schema.UsageSnapshot, ends Ends) []Break {
 	return all
 }
 
-// Gaps are the growths of counters between the hours before and one, by limit.
+// Gaps returns the missing amounts between the hours before and the hour of the breaks, by limit.
 func Gaps(breaks []Break) map[string]int64 {
 	gaps := map[string]int64{}
 	for _, b := range breaks {

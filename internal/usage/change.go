@@ -22,9 +22,9 @@ type Change struct {
 	Buckets schema.UsageBuckets
 }
 
-// Decode reads a record: the key of the item, its images, nil for none, its number and its
-// time. It returns false for a record that is not about a bucket, and fails for one that
-// is and cannot be read.
+// Decode decodes a record of the stream: the key of its item, its images (nil if missing), its
+// number and its time. It returns false unless the item is a bucket, and an error for a bucket
+// that cannot be read.
 func Decode(key schema.Key, seq string, at time.Time, before, after schema.Item) (Change, bool, error) {
 	if _, entity, resource, ok := schema.BucketOf(key); !ok || schema.FormerlyOwn(entity, resource) {
 		return Change{}, false, nil
@@ -64,7 +64,7 @@ func (c Change) replaces() bool {
 	return c.Old != nil && c.New != nil && schema.OtherBucket(c.Buckets.First, c.Buckets.Last)
 }
 
-// counts reports whether the change is any usage, or the end of a counter.
+// counts reports whether a counter changed, began with an amount, or ended.
 func (c Change) counts() bool {
 	if c.replaces() {
 		return Change{Old: c.Old}.counts() || Change{New: c.New}.counts()

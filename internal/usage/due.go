@@ -22,8 +22,9 @@ func Begin(now time.Time) schema.UsageCursor {
 	return schema.UsageCursor{First: first, Closed: first, Final: first}
 }
 
-// Due is the next hour to be closed, or made anew, and the cursor after that; false while
-// none is due. An hour that is final when it is closed is not made anew.
+// Due returns the next hour to close, or to recompute because it became final, and the cursor
+// after that. It returns false if no hour is due. An hour closed when it is already final is not
+// recomputed.
 func Due(c schema.UsageCursor, now time.Time, grace time.Duration) (hour time.Time, next schema.UsageCursor, ok bool) {
 	final := Final(schema.UsageHourly, c.Final, now)
 	switch {

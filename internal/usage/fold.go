@@ -19,10 +19,9 @@ type Fold struct {
 	moved int64
 }
 
-// Folds sums changes per bucket and hour; those of one bucket come one after the other, each
-// hour's in the order of its changes. There are several of an hour where one write cannot
-// hold all its limits. A change that comes twice counts once, one without usage not at all.
-// Snapshots are kept for retention after their hour; 0 is for ever.
+// Folds groups changes by bucket and hour, in the order of their numbers, and adds each group up.
+// A group that one write cannot hold is split. Repeated changes count once, and changes without
+// usage are dropped. Snapshots expire retention after their hour; 0 means never.
 func Folds(changes []Change, retention time.Duration) []Fold {
 	sorted := slices.SortedStableFunc(slices.Values(changes), compare)
 	sorted = slices.CompactFunc(sorted, func(a, b Change) bool { return compare(a, b) == 0 })
@@ -46,9 +45,8 @@ func Folds(changes []Change, retention time.Duration) []Fold {
 	return all
 }
 
-// parts are the fold, or, if it has too many limits for one write or 64 bits may not hold its sum, those of its
-// changes in pieces. A single change fits: it has at
-// most MaxStored limits, and misses nothing in between.
+// parts splits a fold that has too many limits for one write, or too large sums for 64 bits, by
+// its changes. A single change always fits.
 func (f Fold) parts() []Fold {
 	half := len(f.Changes) / 2
 	if len(f.Spans) <= schema.MostSpans && f.moved <= maxMoved || half == 0 {
@@ -57,8 +55,8 @@ func (f Fold) parts() []Fold {
 	return append(f.foldOf(f.Changes[:half]).parts(), f.foldOf(f.Changes[half:]).parts()...)
 }
 
-// findFold is the fold of a bucket and an hour, if there is one: those of a bucket are the
-// last.
+// findFold returns the place of the bucket's fold for an hour, or -1. It searches only the last
+// folds, which must be the bucket's.
 func findFold(folds []Fold, key schema.Key, hour time.Time) int {
 	for i, f := range slices.Backward(folds) {
 		if f.Changes[0].Key != key {
@@ -87,7 +85,8 @@ func begin(c Change, hour time.Time, retention time.Duration) Fold {
 	return f
 }
 
-// After is the fold without the changes up to a sequence number; false if none is left.
+// After returns the fold without its changes up to the number seq. It returns false if no change
+// is left.
 func (f Fold) After(seq string) (Fold, bool) {
 	i := slices.IndexFunc(f.Changes, func(c Change) bool { return c.Seq > seq })
 	if i < 0 {
@@ -96,7 +95,8 @@ func (f Fold) After(seq string) (Fold, bool) {
 	return f.foldOf(f.Changes[i:]), true
 }
 
-// foldOf is the fold of some of the changes, with their sums.
+// foldOf returns the fold with changes in place of its own, and their sums. changes must not be
+// empty.
 func (f Fold) foldOf(changes []Change) Fold {
 	f.Changes, f.From, f.To = changes, changes[0].Seq, changes[len(changes)-1].Seq
 	f.Events = int64(len(changes))
@@ -128,7 +128,8 @@ type folding struct {
 	moved int64
 }
 
-// endUnseen ends all counters with unseen ends: the bucket is another.
+// endUnseen marks all counters as ended without a record, because a change is of another bucket
+// under the same key.
 func (t *folding) endUnseen() {
 	t.other = true
 	for _, s := range t.spans {
@@ -136,7 +137,7 @@ func (t *folding) endUnseen() {
 	}
 }
 
-// add adds a change to the spans of the limits that it is about.
+// add adds a change to the spans of its limits.
 func (t *folding) add(c Change) {
 	for name, old := range c.Old {
 		now, there := c.New[name]

@@ -23,8 +23,8 @@ func DecodeBucket(item schema.Item) (Bucket, error) {
 	return Bucket{counters, schema.BucketIncarnation(item)}, err
 }
 
-// countsFrom is the value from which a counter of the bucket counts amounts that no snapshot has, given its last seen
-// end; the counter of an earlier bucket is another.
+// countsFrom returns the value after which the bucket's counter is not in a snapshot, given its
+// last seen end. It is 0 if that end belongs to an earlier bucket.
 func (b Bucket) countsFrom(end End) int64 {
 	if schema.OtherBucket(end.Bucket, b.Of) {
 		return 0
@@ -32,11 +32,10 @@ func (b Bucket) countsFrom(end End) int64 {
 	return end.Last
 }
 
-// Pending is the growth of a bucket's counters since its snapshots were written, by
-// limit: the part without a record so far. seen are the counters in the newest snapshots;
-// a missing limit began at 0. A limit that the bucket no longer has adds
-// nothing, because no counter has its last value. unseen are the counters of an
-// earlier bucket whose ends no record has shown yet.
+// Pending returns the growth of a bucket's counters since the ends in seen, by limit: the part
+// without a record so far. A limit missing in seen began at 0. A limit that the bucket no longer
+// has adds nothing. unseen has a 1 for each counter of an earlier bucket whose end no record has
+// shown.
 func Pending(b Bucket, seen Ends) (pending, unseen map[string]int64) {
 	pending, unseen = map[string]int64{}, map[string]int64{}
 	for name, n := range b.Counters {
@@ -50,7 +49,7 @@ func Pending(b Bucket, seen Ends) (pending, unseen map[string]int64) {
 	return pending, unseen
 }
 
-// Unknown are the limits without a counter in any seen snapshot, in order.
+// Unknown returns the limits with a counter other than 0 and without a seen end, sorted.
 func Unknown(counters map[string]int64, seen Ends) []string {
 	var names []string
 	for name, n := range counters {

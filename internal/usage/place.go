@@ -2,7 +2,7 @@ package usage
 
 import "github.com/dynalimit/dynalimit/internal/schema"
 
-// Place is the plan and the parents of an entity, by its record; empty without one.
+// Place returns the plan and parent in an entity's record. It is empty without a record.
 func Place(e *schema.EntityRecord) schema.UsagePlace {
 	if e == nil {
 		return schema.UsagePlace{}

@@ -18,7 +18,7 @@ const (
 	maxMoved = 1<<62 - 1
 )
 
-// inBounds fails for counters whose difference 64 bits may not hold.
+// inBounds returns an error for a counter so large that the difference of two may exceed 64 bits.
 func inBounds(counters map[string]int64) error {
 	for name, n := range counters {
 		if n > maxCounter || n < -maxCounter {
@@ -28,8 +28,8 @@ func inBounds(counters map[string]int64) error {
 	return nil
 }
 
-// saturatedSum is the sum of two numbers, or the largest, or the smallest, 64-bit number. It stays
-// there, because the excess is unknown.
+// saturatedSum returns a + b, or the nearest 64-bit number. A sum that has reached an end stays
+// there, because its excess is unknown.
 func saturatedSum(a, b int64) int64 {
 	sum := a + b
 	switch {
@@ -45,7 +45,7 @@ func saturatedSum(a, b int64) int64 {
 	return sum
 }
 
-// saturatedNegation is a number with the other sign, and of one end the other.
+// saturatedNegation returns -n, and for the largest or smallest number the other one.
 func saturatedNegation(n int64) int64 {
 	switch n {
 	case math.MaxInt64:
@@ -59,7 +59,7 @@ func saturatedNegation(n int64) int64 {
 // atEnd reports whether a number is the most, or the least, that 64 bits hold.
 func atEnd(n int64) bool { return n == math.MaxInt64 || n == math.MinInt64 }
 
-// magnitude is a number without its sign.
+// magnitude returns the absolute value of n, at most the largest 64-bit number.
 func magnitude(n int64) int64 {
 	switch {
 	case n == math.MinInt64:
@@ -70,8 +70,7 @@ func magnitude(n int64) int64 {
 	return n
 }
 
-// CheckSum fails for a sum that has more of a limit than 64 bits hold: it has the most that
-// they do.
+// CheckSum returns an error that names the first limit whose sum has reached an end of 64 bits.
 func CheckSum(s *schema.UsageSum) error {
 	for _, counts := range amounts(s) {
 		for _, name := range slices.Sorted(maps.Keys(counts)) {

@@ -28,8 +28,8 @@ func amounts(s *schema.UsageSum) []map[string]int64 {
 	return []map[string]int64{s.Net, s.Unrecorded, s.Unseen, s.Pending}
 }
 
-// EntryOf is the entry of an hour's snapshot, with the amount missing between it and the one
-// before.
+// EntryOf returns the usage of an entity and resource in a snapshot, with the gaps that the
+// breaks show before it.
 func EntryOf(entity, resource string, u schema.UsageSnapshot, place schema.UsagePlace, breaks []Break) Entry {
 	sum := NewTally()
 	u.Gaps = Gaps(breaks)
@@ -51,8 +51,8 @@ func (e Entry) With(pending map[string]int64) Entry {
 	return e
 }
 
-// limits are an entry's amounts by limit: all usage of the entity, or with once, the part
-// that no level above it counted.
+// limits returns the entry's amounts by limit. With once it leaves out the amounts that a level
+// above counted too, and limits without any others.
 func (e Entry) limits(once bool) (out Entry) {
 	out = e
 	for _, of := range []*map[string]int64{&out.Net, &out.Unrecorded, &out.Unseen, &out.Pending} {
@@ -86,7 +86,7 @@ type Sums struct {
 	counted map[schema.UsageSeries]map[string]bool
 }
 
-// NewSums are those of a window, of nothing yet.
+// NewSums returns the sums of a window, which have counted nothing yet.
 func NewSums(window schema.UsageWindow, start time.Time) *Sums {
 	return &Sums{
 		Window: window, Start: start, sums: map[schema.UsageSeries]*schema.UsageSum{},
@@ -109,7 +109,8 @@ func (s *Sums) CountPlace(own schema.UsageSum) {
 	}
 }
 
-// eachGroup yields the groups of an entry, with the part that counts there.
+// eachGroup calls do for the parent's children, the resource and the plan that the entry belongs
+// to. It passes the part of the entry that counts there.
 func (s *Sums) eachGroup(e Entry, do func(schema.UsageSeries, Entry)) {
 	if e.Place.Parent != "" {
 		do(s.series(schema.UsageOfChildren, e.Place.Parent, e.Resource), e.limits(false))
@@ -135,7 +136,8 @@ func (s *Sums) AddEntity(e Entry) {
 	sum.Entities, sum.Place = 1, &e.Place
 }
 
-// put adds an entry to a sum, and counts its entity there if it used anything.
+// put adds an entry to the sum of a series, which it returns, and counts the entity there if it
+// used anything.
 func (s *Sums) put(series schema.UsageSeries, e Entry) *schema.UsageSum {
 	sum := s.Of(series)
 	for i, to := range amounts(sum) {
@@ -145,7 +147,8 @@ func (s *Sums) put(series schema.UsageSeries, e Entry) *schema.UsageSum {
 	return sum
 }
 
-// count counts an entity in a sum, once however often it is counted, if it used anything.
+// count counts the entry's entity in the sum of a series, once. It ignores an entry without
+// usage.
 func (s *Sums) count(series schema.UsageSeries, e Entry) {
 	if len(e.Net) == 0 {
 		return
@@ -156,7 +159,7 @@ func (s *Sums) count(series schema.UsageSeries, e Entry) {
 	s.counted[series][e.Entity] = true
 }
 
-// Of is the sum of a series, 0 if there is none yet.
+// Of returns the sum of a series. It makes an empty one at the first use.
 func (s *Sums) Of(series schema.UsageSeries) *schema.UsageSum {
 	if s.sums[series] == nil {
 		sum := NewTally()
@@ -166,8 +169,8 @@ func (s *Sums) Of(series schema.UsageSeries) *schema.UsageSum {
 	return s.sums[series]
 }
 
-// AddSum adds a sum of a shorter window to that of its series. Those of one series come in
-// the order of their windows.
+// AddSum adds the sum of a shorter window to that of its series. Give the sums of a series in the
+// order of time: the last place stays.
 func (s *Sums) AddSum(shorter schema.UsageSum) {
 	series := shorter.UsageSeries
 	series.Window = s.Window
@@ -178,7 +181,7 @@ func (s *Sums) AddSum(shorter schema.UsageSum) {
 	sum.Entities, sum.Place = max(sum.Entities, shorter.Entities), shorter.Place
 }
 
-// All are the sums so far, in the order of their keys.
+// All returns all sums with the numbers of their entities, sorted by series.
 func (s *Sums) All() []schema.UsageSum {
 	all := make([]schema.UsageSum, 0, len(s.sums))
 	for series, sum := range s.sums {
@@ -195,7 +198,7 @@ func CompareSeries(a, b schema.UsageSeries) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Resource, b.Resource))
 }
 
-// Names are the series of all sums.
+// Names returns the series of all sums.
 func (s *Sums) Names() map[schema.UsageSeries]bool {
 	all := map[schema.UsageSeries]bool{}
 	for series := range s.sums {

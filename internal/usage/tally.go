@@ -2,15 +2,15 @@ package usage
 
 import "github.com/dynalimit/dynalimit/internal/schema"
 
-// NewTally is a sum of nothing.
+// NewTally returns a sum without any amounts.
 func NewTally() schema.UsageSum {
 	return schema.UsageSum{
 		Net: map[string]int64{}, Unrecorded: map[string]int64{}, Unseen: map[string]int64{}, Pending: map[string]int64{},
 	}
 }
 
-// AddSnapshot adds an hour of an entity to a sum: the growth of its counters since the hour
-// before. The caller counts the entities.
+// AddSnapshot adds the growth of a snapshot's counters to a sum, the gap before it included. It
+// does not count the entity.
 func AddSnapshot(to *schema.UsageSum, u *schema.UsageSnapshot) {
 	for name, s := range u.Spans {
 		unrecorded := saturatedSum(s.Missing, u.Gaps[name])
@@ -20,7 +20,7 @@ func AddSnapshot(to *schema.UsageSum, u *schema.UsageSnapshot) {
 	}
 }
 
-// AddSum adds another sum.
+// AddSum adds the amounts of another sum to a sum. It does not add the numbers of entities.
 func AddSum(to, more *schema.UsageSum) {
 	for name, n := range more.Net {
 		to.Net[name] = saturatedSum(to.Net[name], n)
@@ -30,7 +30,7 @@ func AddSum(to, more *schema.UsageSum) {
 	AddCounts(to.Pending, more.Pending)
 }
 
-// AddCounts adds numbers by limit; those of 0 add no limit.
+// AddCounts adds the numbers of more to those of to, by limit. A 0 adds no limit.
 func AddCounts(to, more map[string]int64) {
 	for name, n := range more {
 		addTo(to, name, n)
