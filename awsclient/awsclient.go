@@ -88,7 +88,8 @@ func FromConfig(cfg aws.Config, options ...func(*dynamodb.Options)) *dynamodb.Cl
 	return dynamodb.NewFromConfig(cfg, options...)
 }
 
-// pooled is a client with room for the idle connections of one host.
+// pooled returns a copy of the client that keeps at least IdleConnections idle connections, in all and to one
+// host.
 func pooled(c *awshttp.BuildableClient) *awshttp.BuildableClient {
 	return c.WithTransportOptions(func(t *http.Transport) {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = max(t.MaxIdleConns, IdleConnections), max(t.MaxIdleConnsPerHost, IdleConnections)

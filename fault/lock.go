@@ -30,7 +30,7 @@ func (e *LockedError) Error() string {
 // Is matches ErrLocked.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
-// nameHolder names a holder.
+// nameHolder returns the holder's name for a message, "somebody" if it is empty.
 func nameHolder(holder string) string {
 	if holder == "" {
 		return "somebody"
@@ -52,7 +52,7 @@ type LostError struct {
 	Err error
 }
 
-// Error says why.
+// Error says whether the lease could not be renewed or was taken, and by whom if that is known.
 func (e *LostError) Error() string {
 	why := "somebody else took it"
 	switch {

@@ -19,7 +19,8 @@ type Caller struct {
 	Plan string
 }
 
-// caller is the charged caller. A stranger has no parent and no plan.
+// caller returns the caller to charge, by Options.Identify or Key. An unknown or invalid key becomes the
+// strangers' entity, without parent and plan.
 func (i *Interceptors) caller(ctx context.Context, call *Call) Caller {
 	var c Caller
 	switch {

@@ -50,7 +50,8 @@ type clientStream struct {
 	end    func(error)
 }
 
-// SendMsg ends the lease if it fails here: of io.EOF it is RecvMsg that says why.
+// SendMsg sends a message and ends the lease if that fails. After io.EOF it leaves that to RecvMsg, which
+// gets the reason.
 func (s *clientStream) SendMsg(m any) error {
 	err := s.ClientStream.SendMsg(m)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -59,7 +60,8 @@ func (s *clientStream) SendMsg(m any) error {
 	return err
 }
 
-// RecvMsg ends the lease with the stream.
+// RecvMsg receives a message and ends the lease at the end of the stream: io.EOF, another error, or the only
+// message.
 func (s *clientStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	switch {

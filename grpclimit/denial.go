@@ -49,7 +49,8 @@ func (d *Denial) Unwrap() error { return d.Err }
 
 var mistake = status.New(codes.Internal, "limits cannot be checked")
 
-// denialOf converts an error of an acquire.
+// denialOf converts an error of Acquire into the denial that the client c may see. If ctx has ended, its
+// status is that of ctx.
 func denialOf(ctx context.Context, c refusal.Caller, err error) *Denial {
 	r := c.Refuse(err)
 	d := &Denial{RetryAfter: r.RetryAfter, Err: err}
@@ -80,7 +81,7 @@ func denialOf(ctx context.Context, c refusal.Caller, err error) *Denial {
 	return d
 }
 
-// quotaFailure names limits of the caller's own.
+// quotaFailure returns the detail that names the caller's own violated limits.
 func quotaFailure(c refusal.Caller, violated []*dynalimit.LimitStatus) *errdetails.QuotaFailure {
 	q := &errdetails.QuotaFailure{}
 	for _, s := range violated {
@@ -89,8 +90,8 @@ func quotaFailure(c refusal.Caller, violated []*dynalimit.LimitStatus) *errdetai
 	return q
 }
 
-// pushback tells the retries of gRPC when to come back, in milliseconds as 32 bits hold them; -1 is
-// not at all.
+// pushback returns the trailer that tells gRPC's retries when to come back, in milliseconds. It is -1, no
+// retry, if no wait helps or 32 bits cannot hold it.
 func (d *Denial) pushback() metadata.MD {
 	ms := int64(-1)
 	if wait := (d.RetryAfter + time.Millisecond - 1) / time.Millisecond; wait > 0 && wait <= math.MaxInt32 {

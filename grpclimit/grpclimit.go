@@ -85,8 +85,8 @@ type admitted struct {
 	lease *dynalimit.Lease
 }
 
-// admit takes the lease of a call. Its error is the end of a call that is not admitted, and
-// trailer sends the client its trailer.
+// admit acquires the amounts of a call. Without admission it passes the retry trailer to trailer and returns
+// the error for the client. A skipped call has no lease.
 func (i *Interceptors) admit(ctx context.Context, call *Call, trailer func(metadata.MD)) (admitted, error) {
 	if i == nil || i.limiter == nil {
 		return admitted{}, &Denial{status: mistake, Err: invalid("interceptors", "are none; make them with New")}
@@ -105,7 +105,8 @@ func (i *Interceptors) admit(ctx context.Context, call *Call, trailer func(metad
 	return admitted{i, context.WithValue(ctx, leaseKey{}, lease), lease}, nil
 }
 
-// refuse is the error of a call that is not made or served.
+// refuse returns the error of a denied call: that of Options.OnDenied, or d itself. It logs denials that are
+// mistakes.
 func (i *Interceptors) refuse(ctx context.Context, call *Call, d *Denial) error {
 	if d.status.Code() == codes.Internal {
 		i.o.Logger.LogAttrs(ctx, slog.LevelError, "grpclimit: a call could not be limited", slog.String("method", call.Method), slog.Any("error", d.Err))
@@ -118,7 +119,8 @@ func (i *Interceptors) refuse(ctx context.Context, call *Call, d *Denial) error 
 	return d
 }
 
-// runCall makes or serves the call, and ends its lease. A panic leaves it charged, and goes on.
+// runCall runs next with the lease in its context and ends the lease. A panic leaves the call charged, and
+// goes on.
 func (a admitted) runCall(next func(context.Context) error) (err error) {
 	returned := false
 	defer func() { a.endLease(returned, err) }()
@@ -127,7 +129,8 @@ func (a admitted) runCall(next func(context.Context) error) (err error) {
 	return err
 }
 
-// endLease ends the lease of a call that has returned with err, or that has not returned.
+// endLease ends the lease of a call that returned err. It rolls back if Options.Refund says so for the code,
+// else it settles. A call that did not return stays charged. A failure is logged.
 func (a admitted) endLease(returned bool, err error) {
 	if a.lease == nil {
 		return
@@ -142,7 +145,8 @@ func (a admitted) endLease(returned bool, err error) {
 	}
 }
 
-// codeOf is the code at the end of a call, as the server sends it for an error without a status.
+// codeOf returns the code of a call's error as the server sends it: the context's code for an error without a
+// status.
 func codeOf(err error) codes.Code {
 	if s, ok := status.FromError(err); ok {
 		return s.Code()

@@ -51,6 +51,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// validate returns a *ValidationError unless Known is given with exactly one of Key and Identify, or none of
+// the three, and Strangers may be an entity's id.
 func (o *Options) validate() error {
 	switch {
 	case o.Key != nil && o.Identify != nil:
@@ -66,6 +68,7 @@ func (o *Options) validate() error {
 	return nil
 }
 
+// withDefaults returns the options with their defaults filled in.
 func (o Options) withDefaults() Options {
 	if o.Strangers == "" {
 		o.Strangers = "strangers"

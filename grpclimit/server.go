@@ -28,7 +28,8 @@ func (i *Interceptors) StreamServerInterceptor(service any, stream grpc.ServerSt
 	})
 }
 
-// serve serves a call that is admitted.
+// serve acquires the amounts of a call, runs the handler with the lease in its context, and ends the lease.
+// It returns the denial's or the handler's error.
 func (i *Interceptors) serve(ctx context.Context, call *Call, setTrailer func(metadata.MD), handler func(context.Context) error) error {
 	a, err := i.admit(ctx, call, setTrailer)
 	if err != nil {

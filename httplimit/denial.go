@@ -40,7 +40,7 @@ func (d *Denial) Write(w http.ResponseWriter) {
 	_, _ = w.Write(append(body, '\n')) // the client may be gone
 }
 
-// setHeaders sets the answer's headers, which do not depend on its body.
+// setHeaders sets Cache-Control, and Retry-After if a wait helps. OnDenied may change both.
 func (d *Denial) setHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	if d.RetryAfter > 0 {
@@ -53,7 +53,7 @@ const (
 	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
-// denialOf converts an error of an acquire.
+// denialOf converts an error of Acquire into the denial that the client c may see.
 func denialOf(c refusal.Caller, err error) *Denial {
 	r := c.Refuse(err)
 	d := &Denial{Type: "about:blank", Detail: r.Detail, RetryAfter: r.RetryAfter, Err: err}
@@ -77,7 +77,7 @@ func denialOf(c refusal.Caller, err error) *Denial {
 	return d
 }
 
-// exceededOf is the denial by a limit in an error; nil without one.
+// exceededOf returns the *LimitExceededError in err, nil without one.
 func exceededOf(err error) *dynalimit.LimitExceededError {
 	exceeded, _ := errors.AsType[*dynalimit.LimitExceededError](err)
 	return exceeded

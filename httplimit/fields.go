@@ -14,8 +14,8 @@ import (
 // fields are those about a caller's limits.
 type fields struct{ refusal.Caller }
 
-// setFields sets the fields about the caller's limits. wait is Retry-After, Never if the answer has
-// none.
+// setFields sets the X-RateLimit fields of the caller's own tightest limit, and with draft also RateLimit and
+// RateLimit-Policy. The wait is the answer's Retry-After, Never without one.
 func (c fields) setFields(h http.Header, statuses []dynalimit.LimitStatus, wait time.Duration, draft bool) {
 	values, ok := c.Standing(statuses)
 	if !ok {
@@ -27,8 +27,8 @@ func (c fields) setFields(h http.Header, statuses []dynalimit.LimitStatus, wait 
 	}
 }
 
-// showDraft sets the fields of the draft, of the limits that count requests: it has no unit for
-// tokens and money.
+// showDraft sets the draft's RateLimit fields for limits that count requests: the draft has no unit for
+// tokens and money. A reset is not later than wait.
 func (c fields) showDraft(h http.Header, statuses []dynalimit.LimitStatus, wait time.Duration) {
 	var policies, limits []byte
 	for i := range statuses {
@@ -49,7 +49,8 @@ func (c fields) showDraft(h http.Header, statuses []dynalimit.LimitStatus, wait 
 	}
 }
 
-// listItem adds a name with a count to a list of structured fields (RFC 9651).
+// listItem appends a quoted name with a count as its parameter, such as ";q=", to a list of structured fields
+// (RFC 9651).
 func listItem(list []byte, name, parameter string, n int64) []byte {
 	if list != nil {
 		list = append(list, ", "...)
@@ -58,7 +59,8 @@ func listItem(list []byte, name, parameter string, n int64) []byte {
 	return strconv.AppendInt(list, min(max(n, 0), 999_999_999_999_999), 10)
 }
 
-// burstTime is the time in which a limit allows its burst, 0 if no duration says it.
+// burstTime returns the time in which a limit allows its burst, 0 for a calendar window without a fixed
+// length or a time beyond the range of durations.
 func burstTime(l dynalimit.Limit) time.Duration {
 	switch l.Window {
 	case "hour":

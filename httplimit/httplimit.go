@@ -71,7 +71,8 @@ type middleware struct {
 	Options
 }
 
-// serve limits one request.
+// serve acquires a request's amounts and runs the handler with the lease in its context, or answers with the
+// denial. It ends the lease after the handler, also after a panic.
 func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	by := m.caller(r)
 	c := fields{refusal.Caller{Entity: by.Key, Resource: m.Resource(r)}}
@@ -95,7 +96,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	returned = true
 }
 
-// end ends the lease of a request, also after a panic of its handler, which goes on.
+// end rolls the lease back if refund is true, and settles it at its charge otherwise. It logs a failure.
 func (m *middleware) end(ctx context.Context, lease *dynalimit.Lease, refund bool) {
 	var err error
 	if refund {
@@ -108,7 +109,7 @@ func (m *middleware) end(ctx context.Context, lease *dynalimit.Lease, refund boo
 	}
 }
 
-// deny answers a request that is not served.
+// deny sets the headers of a denial, calls OnDenied to answer, and logs errors that are mistakes.
 func (m *middleware) deny(w http.ResponseWriter, r *http.Request, c fields, err error) {
 	d := denialOf(c.Caller, err)
 	if d.Status == http.StatusInternalServerError {

@@ -26,7 +26,8 @@ func Route(mux *http.ServeMux) func(*http.Request) string {
 	}
 }
 
-// routeName is a pattern of net/http as the name of a resource.
+// routeName returns a pattern of net/http as the name of a resource: "GET /items" as "GET/items", without a
+// method "any/items", "" as "unrouted".
 func routeName(pattern string) string {
 	if pattern == "" {
 		return unrouted

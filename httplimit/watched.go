@@ -18,20 +18,21 @@ type watched struct {
 // Unwrap gives http.ResponseController the writer below.
 func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// finalStatus is the status that the client gets once the handler has returned.
+// finalStatus returns the status that the client gets after the handler has returned: 200 if the handler
+// wrote none.
 func (w *watched) finalStatus() int {
 	w.recordStatus(http.StatusOK)
 	return w.status
 }
 
-// recordStatus keeps the first status that is not followed by another.
+// recordStatus keeps the first final status, which is one from 200 on or 101. Later ones are ignored.
 func (w *watched) recordStatus(status int) {
 	if w.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
 		w.status = status
 	}
 }
 
-// WriteHeader notes the status.
+// WriteHeader records the status and passes it on.
 func (w *watched) WriteHeader(status int) {
 	w.recordStatus(status)
 	w.ResponseWriter.WriteHeader(status)
@@ -42,16 +43,17 @@ func (w *watched) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// ReadFrom keeps the copy of a file in the kernel.
+// ReadFrom records a written answer and copies r to the writer below, which may copy a file within the
+// kernel.
 func (w *watched) ReadFrom(r io.Reader) (int64, error) {
 	w.recordStatus(http.StatusOK)
 	return io.Copy(w.ResponseWriter, r)
 }
 
-// Flush is for handlers that look for an http.Flusher.
+// Flush is FlushError without its error, for handlers that look for an http.Flusher.
 func (w *watched) Flush() { _ = w.FlushError() }
 
-// FlushError implements the method of http.ResponseController.
+// FlushError flushes the writer below and records a written answer if that succeeds.
 func (w *watched) FlushError() error {
 	err := http.NewResponseController(w.ResponseWriter).Flush()
 	if err == nil {
@@ -60,7 +62,7 @@ func (w *watched) FlushError() error {
 	return err
 }
 
-// Hijack notes that the connection is the handler's now.
+// Hijack gives the connection to the handler and records it; a hijacked request is not refunded.
 func (w *watched) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	w.hijacked = w.hijacked || err == nil

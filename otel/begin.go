@@ -21,7 +21,7 @@ type begun struct {
 // begunKey names a resource, or one limit of it; of an entity where that is a label.
 type begunKey struct{ entity, resource, limit string }
 
-// first reports whether it is the first call with these labels.
+// first reports whether this is the first call with these labels, and remembers them.
 func (b *begun) first(of begunKey) bool {
 	b.mu.RLock()
 	seen := b.seen[of]
@@ -38,7 +38,8 @@ func (b *begun) first(of begunKey) bool {
 	return !seen
 }
 
-// beginResource begins the counters of an entity's calls on a resource.
+// beginResource adds 0 to the outcome and pacing counters of an entity's calls on a resource, once, so that
+// their series begin at 0.
 func (m *meter) beginResource(ctx context.Context, entity, resource string) {
 	if !m.begun.first(m.begunKey(entity, resource, "")) {
 		return
@@ -54,7 +55,8 @@ func (m *meter) beginResource(ctx context.Context, entity, resource string) {
 	}
 }
 
-// beginLimit begins the counters of one limit.
+// beginLimit adds 0 to the denial, overrun and dropped counters of a limit, once, so that their series begin
+// at 0.
 func (m *meter) beginLimit(ctx context.Context, entity, resource, limit string) {
 	if !m.begun.first(m.begunKey(entity, resource, limit)) {
 		return
@@ -72,6 +74,7 @@ func (m *meter) beginLimit(ctx context.Context, entity, resource, limit string) 
 	m.dropped.Add(ctx, 0, metric.WithAttributes(limitKey.String(limit)))
 }
 
+// begunKey returns the key of labels, without the entity unless that is a label.
 func (m *meter) begunKey(entity, resource, limit string) begunKey {
 	if !m.labels.entity {
 		entity = ""

@@ -29,7 +29,7 @@ const (
 // labels makes the attributes of events.
 type labels struct{ entity bool }
 
-// attributesOf are the attributes of an entity on a resource, with others.
+// attributesOf returns the given attributes, the resource, and the entity if Options.Entity is set.
 func (l labels) attributesOf(entity, resource string, more ...attribute.KeyValue) []attribute.KeyValue {
 	more = append(more, resourceKey.String(resource))
 	if l.entity {
@@ -53,7 +53,8 @@ var outcomes = []struct {
 	{context.DeadlineExceeded, "canceled"},
 }
 
-// outcome names the outcome of an operation: done if it succeeded.
+// outcome returns the attribute for the outcome of an operation: the text done for nil, a name of outcomes,
+// "invalid" or "failed".
 func outcome(err error, done string) attribute.KeyValue {
 	if err == nil {
 		return outcomeKey.String(done)
@@ -69,7 +70,8 @@ func outcome(err error, done string) attribute.KeyValue {
 	return outcomeKey.String("failed")
 }
 
-// outcomeOfGrant names how an acquire was granted.
+// outcomeOfGrant returns the name of a granted acquire's outcome: "degraded" if a policy granted it, else
+// "granted".
 func outcomeOfGrant(degraded bool) string {
 	if degraded {
 		return "degraded"

@@ -46,7 +46,7 @@ func (i *instruments) counter(name, unit, what string) metric.Int64Counter {
 	return c
 }
 
-// outages counts those of tables.
+// outages makes the counter of tables' outages.
 func (i *instruments) outages() metric.Int64Counter {
 	return i.counter("dynalimit.outages", "{outage}", "Times that a table stopped answering.")
 }
@@ -57,6 +57,7 @@ func (i *instruments) duration(name, what string, bounds []float64) metric.Float
 	return h
 }
 
+// newMeter makes the instruments of all metrics. It returns the provider's errors, joined.
 func newMeter(meters metric.MeterProvider, l labels) (*meter, error) {
 	i := &instruments{Meter: meters.Meter(scope)}
 	m := &meter{
@@ -88,6 +89,8 @@ func (m *meter) observer() observe.Observer {
 	}
 }
 
+// acquireEnd counts an acquire by its outcome, records its duration, and counts the granted tokens of each
+// limit.
 func (m *meter) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
 	m.beginResource(ctx, e.EntityID, e.Resource)
 	m.outcomes.Add(ctx, 1, metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, outcome(e.Err, outcomeOfGrant(e.Degraded)))...))
@@ -101,6 +104,7 @@ func (m *meter) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
 	}
 }
 
+// denied counts each limit that denied a call, and records the wait if one helps.
 func (m *meter) denied(ctx context.Context, e observe.Denial) {
 	for i := range e.Exceeded {
 		x := &e.Exceeded[i]
@@ -112,6 +116,8 @@ func (m *meter) denied(ctx context.Context, e observe.Denial) {
 	}
 }
 
+// correctedBy records the duration of a lease's correction and counts the tokens charged or given back, by
+// limit.
 func (m *meter) correctedBy(ctx context.Context, e observe.Correction) {
 	kind := kindKey.String(string(e.Kind))
 	m.corrections.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, kind, outcome(e.Err, "done"))...))
@@ -124,10 +130,12 @@ func (m *meter) correctedBy(ctx context.Context, e observe.Correction) {
 	}
 }
 
+// overran counts tokens beyond a limit that denied nobody.
 func (m *meter) overran(e observe.Overrun) {
 	m.overrun.Add(context.Background(), e.Amount, metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(e.Limit), shadowKey.Bool(e.Shadow))...))
 }
 
+// writeEnd records the duration of a bucket's write and counts its callers and requests.
 func (m *meter) writeEnd(ctx context.Context, e observe.WriteEnd) {
 	kind := kindKey.String(string(e.Kind))
 	m.writes.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, kind, outcomeKey.String(e.Outcome))...))
@@ -140,12 +148,14 @@ func (m *meter) configLoaded(e observe.ConfigLoad) {
 	m.loads.Record(context.Background(), e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, outcome(e.Err, "done"))...))
 }
 
+// availabilityChanged counts the beginning of a table's outage.
 func (m *meter) availabilityChanged(e observe.AvailabilityChange) {
 	if e.Open {
 		m.outages.Add(context.Background(), 1, metric.WithAttributes(tableKey.String(e.Table)))
 	}
 }
 
+// pacingChanged counts the beginning of paced writes to a bucket.
 func (m *meter) pacingChanged(e observe.PacingChange) {
 	if e.Paced {
 		m.pacings.Add(context.Background(), 1, metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, causeKey.String(string(e.Why)))...))

@@ -27,7 +27,7 @@ type Options struct {
 	Entity bool
 }
 
-// meterOf is the meter of a provider; one that measures nothing of nil.
+// meterOf returns the meter of a provider, and for nil one that measures nothing.
 func meterOf(meters metric.MeterProvider) metric.Meter {
 	if meters == nil {
 		meters = noop.NewMeterProvider()

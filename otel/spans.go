@@ -19,7 +19,7 @@ type spans struct {
 	labels labels
 }
 
-// callBoth calls two functions; the first may be nil.
+// callBoth returns a function that calls first, unless it is nil, and then second.
 func callBoth[E any](first, second func(context.Context, E)) func(context.Context, E) {
 	return func(ctx context.Context, e E) {
 		if first != nil {
@@ -45,7 +45,8 @@ func (s spans) acquireStart(ctx context.Context, e observe.AcquireStart) context
 	return context.WithValue(ctx, acquireKey{}, &acquire{began: time.Now(), attrs: s.labels.attributesOf(e.EntityID, e.Resource)})
 }
 
-// begin begins the span of an acquire, if none has begun and it goes on.
+// begin starts the span of an acquire, with its start time, unless it has one or has ended. It returns the
+// span, nil without one.
 func (s spans) begin(ctx context.Context, a *acquire) trace.Span {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -55,6 +56,7 @@ func (s spans) begin(ctx context.Context, a *acquire) trace.Span {
 	return a.span
 }
 
+// acquireEnd ends the span of the acquire in ctx. A decision from memory gets no span of its own.
 func (s spans) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
 	a, ok := ctx.Value(acquireKey{}).(*acquire)
 	if !ok {
@@ -70,6 +72,8 @@ func (s spans) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
 	}
 }
 
+// writeStart starts the span of a write, below that of the acquire in ctx, which it starts too. It returns a
+// context with the write's span.
 func (s spans) writeStart(ctx context.Context, e observe.WriteStart) context.Context {
 	if a, ok := ctx.Value(acquireKey{}).(*acquire); ok {
 		if span := s.begin(ctx, a); span != nil {
@@ -85,7 +89,8 @@ func (s spans) writeEnd(ctx context.Context, e observe.WriteEnd) {
 	endSpan(trace.SpanFromContext(ctx), e.Err, outcomeKey.String(e.Outcome), attribute.Int("dynalimit.tries", e.Tries))
 }
 
-// endSpan ends a span. A denial is not an error of the span.
+// endSpan sets the attributes, the outcome first, and ends a span. An error sets its status, unless it is a
+// denial.
 func endSpan(span trace.Span, err error, attrs ...attribute.KeyValue) {
 	span.SetAttributes(attrs...)
 	if err != nil && attrs[0] != outcomeKey.String("denied") {

@@ -29,7 +29,8 @@ func (g *gauges) counter(name, unit, what string) metric.Int64ObservableCounter 
 	return i
 }
 
-// watch has look called whenever the metrics are read.
+// watch registers a callback that runs look whenever metrics are read. It fails if an instrument could not be
+// made.
 func (g *gauges) watch(look func(metric.Observer)) (metric.Registration, error) {
 	if err := errors.Join(g.errs...); err != nil {
 		return nil, err
@@ -73,13 +74,14 @@ func Watch(meters metric.MeterProvider, limiter *dynalimit.RateLimiter, repo *dy
 	})
 }
 
-// byResult observes values of one instrument.
+// byResult observes the values of an instrument, each with its key as the result attribute.
 func byResult(to metric.Observer, i metric.Int64Observable, values map[string]int64, more ...attribute.KeyValue) {
 	for result, n := range values {
 		to.ObserveInt64(i, n, metric.WithAttributes(append(more[:len(more):len(more)], resultKey.String(result))...))
 	}
 }
 
+// number returns 1 for true and 0 for false.
 func number(yes bool) int64 {
 	if yes {
 		return 1

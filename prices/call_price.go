@@ -75,8 +75,8 @@ func (l List) Price(model string, at time.Time) (CallPrice, error) {
 	return call, call.validate(model)
 }
 
-// exactModel is a model id without the prefix of its scope and the revision :0, if it is one
-// of Bedrock: there a vendor's name follows the prefix.
+// exactModel returns a Bedrock id without its scope prefix and revision :0, and its scope. Any other id comes
+// back as it is, with the scope Regional.
 func exactModel(id string) (name string, scope Scope) {
 	if strings.Contains(id, "/") {
 		return id, Regional
@@ -89,11 +89,13 @@ func exactModel(id string) (name string, scope Scope) {
 	return name, scope
 }
 
-// all are the rates of every kind, the plain one first.
+// all returns the rates of every kind of call, the standard one first.
 func (p CallPrice) all() []CallRates {
 	return append([]CallRates{{Sound: p.Sound, Rates: p.Rates}}, p.Variants...)
 }
 
+// validate returns a *fault.ValidationError for a rate, length or tool price outside its range. The error
+// names the model.
 func (p CallPrice) validate(model string) error {
 	for _, v := range p.all() {
 		if err := (Price{Model: "any", Rates: v.Rates}).Validate(); err != nil {
@@ -130,7 +132,8 @@ func (p CallPrice) For(inputTokens int64, tiers ...string) (rates Rates, sound i
 	return rates, sound
 }
 
-// assumedSound is the assumed rate of sound for a rate of text.
+// assumedSound returns the assumed rate of sound for a kind of call with the text rate input. It scales the
+// standard tier's sound by the ratio of their text rates.
 func (p CallPrice) assumedSound(input int64) int64 {
 	if p.Input <= 0 || input <= p.Input {
 		return p.Sound

@@ -12,8 +12,8 @@ func Catalog() []Price {
 	return slices.Concat(catalogBedrock(), catalogAnthropic(), catalogGemini(), catalogOpenAI())
 }
 
-// priceFacts are the price of a model and its other names, as a source had it on a day: from
-// another day on, or always.
+// priceFacts returns a price row for each model id, all with the same rates. The source had them on the day
+// checked; they hold from the day from, always if that is empty.
 func priceFacts(source, checked, from string, rates Rates, models ...string) []Price {
 	rows := make([]Price, len(models))
 	for i, model := range models {
@@ -23,7 +23,7 @@ func priceFacts(source, checked, from string, rates Rates, models ...string) []P
 	return rows
 }
 
-// catalogDay is a day of the catalog; none is the zero time.
+// catalogDay parses a day of the catalog, "" as the zero time. It panics for a malformed day.
 func catalogDay(day string) time.Time {
 	if day == "" {
 		return time.Time{}

@@ -2,8 +2,8 @@ package prices
 
 import "slices"
 
-// catalogAnthropic is models of Anthropic's own API. Those priced by the length of the
-// context are not among them: one rate cannot tell their price.
+// catalogAnthropic returns the prices of models of Anthropic's own API. Models priced by the length of the
+// context are left out: one rate cannot express their price.
 func catalogAnthropic() []Price {
 	const source = "https://www.anthropic.com/pricing#api"
 	return slices.Concat(

@@ -9,7 +9,7 @@ const (
 	bedrockChecked = "2026-08-21"
 )
 
-// catalogBedrock is models on Amazon Bedrock.
+// catalogBedrock returns the prices of models on Amazon Bedrock.
 func catalogBedrock() []Price {
 	return slices.Concat(
 		splitEndpoints("anthropic.claude-opus-5", "", 5_000_000, 25_000_000),
@@ -52,7 +52,8 @@ func bedrock(model string, r Rates) []Price {
 	return priceFacts(bedrockSource, bedrockChecked, "", r, model)
 }
 
-// splitEndpoints is a model with regional endpoints that cost a tenth more than global ones.
+// splitEndpoints returns the global and the regional price of a model. Regional endpoints cost a tenth more;
+// the cache rates are Anthropic's multiples.
 func splitEndpoints(model, from string, input, output int64) []Price {
 	return slices.Concat(
 		priceFacts(bedrockSource, bedrockChecked, from, anthropicRates(input, output), "global."+model),
@@ -60,8 +61,8 @@ func splitEndpoints(model, from string, input, output int64) []Price {
 	)
 }
 
-// anthropicRates derives the cache rates Anthropic publishes as multiples of
-// the input price: reads 0.1×, writes 1.25× for 5 minutes and 2× for an hour.
+// anthropicRates returns rates with the cache rates that Anthropic publishes as multiples of the input price.
+// Reads cost 0.1×, writes 1.25× for 5 minutes and 2× for an hour.
 func anthropicRates(input, output int64) Rates {
 	return Rates{
 		Input: input, Output: output,

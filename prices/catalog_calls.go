@@ -44,7 +44,8 @@ func CatalogList() List {
 	return list
 }
 
-// dearest has the prices of both, the dearer of each class that both have.
+// dearest returns the prices of p and q together. Of a class, sound or tool that both price, the dearer
+// holds.
 func (p CallPrice) dearest(q CallPrice) CallPrice {
 	for _, c := range classes {
 		ours, theirs := c.Rate(&p.Rates), c.Rate(&q.Rates)
@@ -60,14 +61,15 @@ func (p CallPrice) dearest(q CallPrice) CallPrice {
 	return p
 }
 
-// tier are rates of a service tier, without those of cache writes.
+// tier returns the rates of a service tier. Its rates for cache writes are assumed.
 func tier(name string, input, output, cacheRead int64) CallRates {
 	return CallRates{Tier: name, Rates: Rates{Input: input, Output: output, CacheRead: cacheRead}}
 }
 
-// callsByHand are the prices of the catalog's models that the table lacks: tiers of Codex, long
-// contexts of Sonnet 4 and 4.5, searches, the sound of models that the list dropped, and the
-// tiers of Gemini's Flash models from 2027 on, with text at twice the price.
+// callsByHand returns prices, by model, that the table lacks: tiers of Codex, long contexts of Sonnet 4 and
+// 4.5, searches, and the sound of dropped models.
+//
+// Gemini's Flash models have the tiers of 2027, with text at twice the price.
 func callsByHand() map[string]CallPrice {
 	const perSearch, perOldSearch = 10_000, 35_000
 	search := func(micros int64) map[string]int64 { return map[string]int64{"web_search": micros} }
@@ -100,7 +102,7 @@ func callsByHand() map[string]CallPrice {
 	return calls
 }
 
-// bedrockVersions are the prices of Bedrock's models by their full ids, which have a version.
+// bedrockVersions returns the prices of Bedrock's models under their full ids, which end in a version.
 func bedrockVersions() []Price {
 	var rows []Price
 	for _, p := range catalogBedrock() {
@@ -116,8 +118,8 @@ func bedrockVersions() []Price {
 	return rows
 }
 
-// versioned reports whether a model's id ends in a version. Those with a number of their own
-// for it have none.
+// versioned reports whether a model's full id ends in -v1 or -v2. Some ids have a version number of their own
+// instead.
 func versioned(model string) bool {
 	for _, without := range []string{"openai.", "anthropic.claude-opus-5", "mistral.mistral-large-3"} {
 		if strings.HasPrefix(model, without) {

@@ -2,9 +2,8 @@ package prices
 
 import "slices"
 
-// catalogGemini is models of the Gemini API: text, images and video, not sound. Those
-// priced by the length of the context are not among them: one rate cannot tell their
-// price.
+// catalogGemini returns the prices of models of the Gemini API for text, images and video, not sound. Models
+// priced by the length of the context are left out: one rate cannot express their price.
 func catalogGemini() []Price {
 	const source = "https://ai.google.dev/gemini-api/docs/pricing"
 	return slices.Concat(

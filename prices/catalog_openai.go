@@ -2,8 +2,8 @@ package prices
 
 import "slices"
 
-// catalogOpenAI is models of OpenAI. Those priced by the length of the context are
-// not among them: one rate cannot tell their price.
+// catalogOpenAI returns the prices of OpenAI's models. Models priced by the length of the context are left
+// out: one rate cannot express their price.
 func catalogOpenAI() []Price {
 	const source = "https://platform.openai.com/docs/pricing"
 	return slices.Concat(

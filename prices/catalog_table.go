@@ -19,7 +19,8 @@ var catalogTable string
 // catalogTableDay is the day on which the table was read.
 const catalogTableDay = "2026-11-28"
 
-// tableCalls are the prices of the table by model, the caller's own.
+// tableCalls parses the embedded table and returns its prices by model id, in a new map. It panics if the
+// table is malformed.
 func tableCalls() map[string]CallPrice {
 	calls := map[string]CallPrice{}
 	for line := range strings.Lines(catalogTable) {
@@ -38,7 +39,7 @@ func tableCalls() map[string]CallPrice {
 	return calls
 }
 
-// tablePrice is the price in the fields of a line.
+// tablePrice returns the price in the fields of a line: the standard rates, and then other kinds and tools.
 func tablePrice(fields []string) (p CallPrice) {
 	p.Rates, p.Sound = tableRates(fields[0])
 	for _, field := range fields[1:] {
@@ -55,7 +56,8 @@ func tablePrice(fields []string) (p CallPrice) {
 	return p
 }
 
-// tableRates are rates, and the one of sound. Those left out at the end are 0.
+// tableRates returns the rates and the rate of sound in a text such as "3/15/0.3". Rates missing at its end
+// are 0.
 func tableRates(text string) (r Rates, sound int64) {
 	to := []*int64{&r.Input, &r.Output, &r.CacheRead, &r.CacheWrite5m, &r.CacheWrite1h, &sound}
 	for i, number := range strings.Split(text, "/") {
@@ -64,7 +66,7 @@ func tableRates(text string) (r Rates, sound int64) {
 	return r, sound
 }
 
-// tableNumber is a number of the table; no digits are 0.
+// tableNumber parses a number of the table, "" as 0. It panics for any other text.
 func tableNumber(digits string) int64 {
 	if digits == "" {
 		return 0

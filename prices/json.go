@@ -32,8 +32,8 @@ const (
 // returned error describes the mistake, and wraps the error of the list's source.
 var ErrList = errors.New("prices: price list")
 
-// readList reads a whole list, and refuses constructs that readers of JSON
-// understand differently: names given twice, values after the end, deep nesting.
+// readList reads a whole list, at most 16 MiB. It refuses JSON that readers understand differently: repeated
+// names, values after the end, deep nesting. Its errors match ErrList.
 func readList(r io.Reader) ([]byte, error) {
 	if problem.IsNil(r) {
 		return nil, invalid("r", "is nil; pass the list's JSON, for example an *os.File")
@@ -57,7 +57,8 @@ type level struct {
 	name  bool            // an object's next token is a name
 }
 
-// strictJSON checks that there is one value, in which no object has a name twice.
+// strictJSON fails unless raw is exactly one JSON value, at most 24 levels deep, without an object that has a
+// name twice.
 func strictJSON(raw []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -82,7 +83,8 @@ func strictJSON(raw []byte) error {
 	}
 }
 
-// takeToken takes a token at the innermost level.
+// takeToken returns the open arrays and objects after the token. It fails if the token repeats a name of its
+// object.
 func takeToken(open []level, token json.Token) ([]level, error) {
 	last := len(open) - 1
 	switch delim, isDelim := token.(json.Delim); {
@@ -112,7 +114,7 @@ func takeToken(open []level, token json.Token) ([]level, error) {
 	}
 }
 
-// clipText is a text of a list as messages have it.
+// clipText returns a text of a list for a message, cut after 80 bytes and in valid UTF-8.
 func clipText(text string) string {
 	const most = 80
 	if len(text) > most {
@@ -121,7 +123,7 @@ func clipText(text string) string {
 	return strings.ToValidUTF8(text, "?")
 }
 
-// jsonFields are an object's values by their exact names; ok is false for no object.
+// jsonFields returns an object's values by their exact names, and false if raw is not an object.
 func jsonFields(raw json.RawMessage) (fields map[string]json.RawMessage, ok bool) {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil, false
@@ -129,7 +131,7 @@ func jsonFields(raw json.RawMessage) (fields map[string]json.RawMessage, ok bool
 	return fields, json.Unmarshal(raw, &fields) == nil
 }
 
-// text is a field that is a string; empty for another or none.
+// text returns the field of that name if it is a string, and "" otherwise.
 func text(fields map[string]json.RawMessage, name string) (s string) {
 	if raw := fields[name]; len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
 		return ""
@@ -137,12 +139,11 @@ func text(fields map[string]json.RawMessage, name string) (s string) {
 	return s
 }
 
-// sortedNames are the names of an object's values.
+// sortedNames returns the names of an object's values, sorted.
 func sortedNames(fields map[string]json.RawMessage) []string { return slices.Sorted(maps.Keys(fields)) }
 
-// rateFrom turns a decimal in dollars per token into µ$ per million tokens,
-// exactly if possible and rounded half up otherwise, to 1 at least: only a price of 0
-// is FreeRate.
+// rateFrom converts a decimal in dollars per token into µ$ per million tokens. It is exact if possible, else
+// rounded half up, and at least 1. Only a price of 0 is FreeRate.
 func rateFrom(raw json.RawMessage) (int64, error) {
 	n := string(raw)
 	if err := plainNumber(n); err != nil {
@@ -165,8 +166,8 @@ func rateFrom(raw json.RawMessage) (int64, error) {
 	return max(1, q.Int64()), nil
 }
 
-// plainNumber checks that a value is a number, and short in digits and exponent: an exact
-// one is as large as these say.
+// plainNumber fails unless n is a number with few digits and a small exponent, which is cheap to parse
+// exactly.
 func plainNumber(n string) error {
 	if n == "" || n[0] != '-' && (n[0] < '0' || n[0] > '9') || strings.ContainsFunc(n, func(c rune) bool { return !strings.ContainsRune("0123456789.eE+-", c) }) {
 		return fmt.Errorf("%q is not a number", clipText(n))

@@ -38,7 +38,7 @@ func (l *List) skip(model, format string, args ...any) {
 	l.Skipped = append(l.Skipped, Skipped{strings.ToValidUTF8(model, "?"), fmt.Sprintf(format, args...)})
 }
 
-// add takes a row if it is a price a keeper accepts.
+// add appends a price to the list. A price that a keeper would refuse goes to Skipped under the id.
 func (l *List) add(id string, p Price) {
 	if err := p.Validate(); err != nil {
 		l.skip(id, "%v", err)
@@ -72,6 +72,8 @@ func Load(r io.Reader, providers ...string) (List, error) {
 	return liteLLMList(raw, providers)
 }
 
+// ownList reads a list in our own format, an array of Price. Unknown fields are an error; invalid prices are
+// skipped.
 func ownList(raw []byte) (List, error) {
 	var rows []Price
 	decoder := json.NewDecoder(bytes.NewReader(raw))
@@ -93,6 +95,8 @@ func tooLong() error {
 	return fmt.Errorf("%w: has more than %d models", ErrList, maxListModels)
 }
 
+// liteLLMList reads LiteLLM's list, an object of models. It takes rows of the named providers and those
+// without a provider. Rows without a usable price go to Skipped.
 func liteLLMList(raw []byte, providers []string) (List, error) {
 	list := List{Name: "litellm", exact: true}
 	rows, ok := jsonFields(bytes.TrimSpace(raw))
@@ -133,7 +137,8 @@ var liteLLMClasses = [len(classes)]string{
 	"cache_creation_input_token_cost_above_1hr", "output_cost_per_token",
 }
 
-// liteLLMRates are a row's rates; the error says why it has none.
+// liteLLMRates returns a row's rates. The error says why it has none: it is for one region, priced by the
+// length of the context, or without a price.
 func liteLLMRates(id string, row map[string]json.RawMessage) (Rates, error) {
 	if ofOneRegion(id) {
 		return Rates{}, fmt.Errorf("priced for one region or term (%s)", clipText(path.Dir(strings.TrimPrefix(id, "bedrock/"))))
@@ -147,7 +152,7 @@ func liteLLMRates(id string, row map[string]json.RawMessage) (Rates, error) {
 	return ratesOf(row, "")
 }
 
-// ofOneRegion reports whether a row of Bedrock is for one region or term.
+// ofOneRegion reports whether a row's id is Bedrock's for one region or term, such as "bedrock/us-east-1/…".
 func ofOneRegion(id string) bool {
 	return strings.HasPrefix(id, "bedrock/") && strings.Count(id, "/") > 1
 }
@@ -157,12 +162,13 @@ func hasPrice(row map[string]json.RawMessage) bool {
 	return isGiven(row[liteLLMClasses[0]]) && isGiven(row[liteLLMClasses[4]])
 }
 
-// isGiven reports whether a field is there and not null.
+// isGiven reports whether a field is present and not null.
 func isGiven(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// modelOfPath drops a provider or region path like "bedrock/us-east-1/".
+// modelOfPath returns an id without the path before it, such as "bedrock/us-east-1/".
 func modelOfPath(id string) string { return id[strings.LastIndexByte(id, '/')+1:] }
 
+// longContextField returns the first field of a row with a price above a context length, "" without one.
 func longContextField(row map[string]json.RawMessage) string {
 	for _, name := range sortedNames(row) {
 		if strings.Contains(name, "cost") && strings.Contains(name, "_above_") && strings.HasSuffix(name, "k_tokens") && isGiven(row[name]) {
@@ -172,7 +178,8 @@ func longContextField(row map[string]json.RawMessage) string {
 	return ""
 }
 
-// ratesOf are the rates in a row's fields with a suffix; an absent class has a rate of 0.
+// ratesOf returns the rates in a row's fields that end in suffix; a missing class has a rate of 0. It fails
+// for a malformed price.
 func ratesOf(row map[string]json.RawMessage, suffix string) (Rates, error) {
 	var r Rates
 	for i, name := range liteLLMClasses {

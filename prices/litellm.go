@@ -30,8 +30,8 @@ var liteLLMTools = map[string]string{"google_maps_grounding_cost_per_query": "go
 // a call asks for it by name.
 const liteLLMPlaces = "provider_specific_entry"
 
-// addCall adds a row's prices of calls. Two rows of one model are two kinds of it, and the
-// dearer holds.
+// addCall adds a row's complete prices of calls to Calls. Rows with costs beyond tokens and tools go to
+// unbounded. Two rows of one model become two kinds of calls, and the dearer holds.
 func (l *List) addCall(id string, row map[string]json.RawMessage) {
 	if ofOneRegion(id) || !hasPrice(row) {
 		return
@@ -62,8 +62,8 @@ func (l *List) addCall(id string, row map[string]json.RawMessage) {
 // dated is the date at the end of an id.
 var dated = regexp.MustCompile(`-\d{4}-\d{2}-\d{2}$`)
 
-// dateCalls gives a dated id the other kinds of its undated model, because the list often has only the
-// plain price of a dated id.
+// dateCalls gives a dated id without other kinds of calls those of its undated model if their standard rates
+// are equal. The list often has only the standard rates of a dated id.
 func (l *List) dateCalls() {
 	for id, call := range l.Calls {
 		if model, ok := l.Calls[dated.ReplaceAllString(id, "")]; ok && len(call.Variants) == 0 && model.Rates == call.Rates {
@@ -73,6 +73,7 @@ func (l *List) dateCalls() {
 	}
 }
 
+// tool sets the price of a tool's use in micro-dollars, unless a higher one is set.
 func (p *CallPrice) tool(name string, micros int64) {
 	if p.Tools == nil {
 		p.Tools = map[string]int64{}
@@ -80,7 +81,8 @@ func (p *CallPrice) tool(name string, micros int64) {
 	p.Tools[name] = max(p.Tools[name], micros)
 }
 
-// liteLLMCall is a row's price; why names its parts that are not about tokens and tools.
+// liteLLMCall returns a row's complete price. If why is not empty, it names a field with a cost that no
+// number of tokens or uses bounds, or an unreadable one.
 func liteLLMCall(row map[string]json.RawMessage) (call CallPrice, why string) {
 	kinds := map[string]bool{"": true}
 	rate := func(name string) (rate int64) {
@@ -132,8 +134,8 @@ func liteLLMCall(row map[string]json.RawMessage) (call CallPrice, why string) {
 	return call, why
 }
 
-// liteLLMKind are the rates of one kind. Missing rates of input and output are those of
-// the plain kind; the cache classes are assumed, as always.
+// liteLLMKind returns the rates in a row's fields that end in suffix. Missing input and output rates are
+// those of the standard kind. It returns why unchanged, or the first error if why is empty.
 func liteLLMKind(row map[string]json.RawMessage, suffix, why string) (Rates, string) {
 	rates, err := ratesOf(row, suffix)
 	if err == nil && suffix != "" {
@@ -152,7 +154,8 @@ func liteLLMKind(row map[string]json.RawMessage, suffix, why string) (Rates, str
 	return rates, why
 }
 
-// addPlaces adds the rates of places that a provider may choose.
+// addPlaces adds a kind of call for service in the US if raw has a factor above 1 for it, because a provider
+// may choose that place.
 func (p *CallPrice) addPlaces(raw json.RawMessage) {
 	factors, _ := jsonFields(raw)
 	factor, err := strconv.ParseFloat(string(factors["us"]), 64)
@@ -162,7 +165,7 @@ func (p *CallPrice) addPlaces(raw json.RawMessage) {
 	p.Variants = append(p.Variants, CallRates{Tier: "us", Rates: p.times(int64(math.Ceil(factor * 1_000)))})
 }
 
-// times are the rates times thousandths, rounded up.
+// times returns the rates multiplied by thousandths / 1,000, rounded up.
 func (r Rates) times(thousandths int64) Rates {
 	for _, c := range classes {
 		if rate := c.Rate(&r); *rate > 0 {

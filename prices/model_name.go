@@ -36,7 +36,8 @@ func ModelNames(name string) []string {
 	return names
 }
 
-// withoutNumber is a text without the mark and the number that it ends in, if it does.
+// withoutNumber returns text without a mark and number at its end, such as ":1", and text itself without
+// them.
 func withoutNumber(text, mark string) string {
 	rest := strings.TrimRight(text, "0123456789")
 	shorter, marked := strings.CutSuffix(rest, mark)

@@ -28,6 +28,8 @@ var providers = []string{"openai", "text-completion-openai", "anthropic", "bedro
 // modes are LiteLLM's names of the kinds of calls that the dialects read.
 var modes = []string{"chat", "responses", "completion", "embedding"}
 
+// main reads LiteLLM's list from the file in the argument and writes the table to standard output. The flag
+// -source is its first line.
 func main() {
 	source := flag.String("source", "", "the list's name, version and date")
 	flag.Parse()
@@ -43,7 +45,8 @@ func main() {
 	}
 }
 
-// write writes the table of a list. Models with the same prices share a line.
+// write writes the table for the list in raw, with source as its first line. It leaves out fine-tuned, free
+// and uncallable models. Models with the same prices share a line.
 func write(w io.Writer, raw []byte, source string) error {
 	list, err := prices.Load(bytes.NewReader(raw), providers...)
 	if err != nil {
@@ -82,7 +85,7 @@ func write(w io.Writer, raw []byte, source string) error {
 	return err
 }
 
-// priceOf is a price as the table has it.
+// priceOf returns the text of a price in a line of the table, without the model ids.
 func priceOf(p prices.CallPrice) string {
 	fields := []string{ratesOf(p.Rates, p.Sound)}
 	for _, v := range p.Variants {
@@ -99,7 +102,7 @@ func priceOf(p prices.CallPrice) string {
 	return strings.Join(slices.Compact(fields), " ")
 }
 
-// ratesOf are rates as the table has them: trailing zeros are left out.
+// ratesOf returns the text of rates in the table: numbers separated by slashes, without trailing zeros.
 func ratesOf(r prices.Rates, sound int64) string {
 	text := fmt.Sprintf("%d/%d/%d/%d/%d/%d", r.Input, r.Output, r.CacheRead, r.CacheWrite5m, r.CacheWrite1h, sound)
 	for strings.HasSuffix(text, "/0") && strings.Count(text, "/") > 1 {
@@ -108,7 +111,7 @@ func ratesOf(r prices.Rates, sound int64) string {
 	return text
 }
 
-// fail ends the program with an error.
+// fail prints the error and ends the program with exit code 1.
 func fail(err error) {
 	fmt.Fprintln(os.Stderr, "catalogtable:", err)
 	os.Exit(1)
