@@ -73,7 +73,7 @@ func write(w io.Writer, raw []byte, source string) error {
 		if _, err := list.Price(model, time.Time{}); err != nil || !reachable[model] || tuned || free {
 			continue
 		}
-		price := priceOf(call)
+		price := priceText(call)
 		models[price] = append(models[price], model)
 	}
 	lines := make([]string, 0, len(models))
@@ -85,15 +85,15 @@ func write(w io.Writer, raw []byte, source string) error {
 	return err
 }
 
-// priceOf returns the text of a price in a line of the table, without the model ids.
-func priceOf(p prices.CallPrice) string {
-	fields := []string{ratesOf(p.Rates, p.Sound)}
+// priceText returns the text of a price in a line of the table, without the model ids.
+func priceText(p prices.CallPrice) string {
+	fields := []string{ratesText(p.Rates, p.Sound)}
 	for _, v := range p.Variants {
 		kind := v.Tier
 		if v.Above > 0 {
 			kind += fmt.Sprintf(">%d", v.Above)
 		}
-		fields = append(fields, kind+":"+ratesOf(v.Rates, v.Sound))
+		fields = append(fields, kind+":"+ratesText(v.Rates, v.Sound))
 	}
 	slices.Sort(fields[1:])
 	for _, tool := range slices.Sorted(maps.Keys(p.Tools)) {
@@ -102,8 +102,8 @@ func priceOf(p prices.CallPrice) string {
 	return strings.Join(slices.Compact(fields), " ")
 }
 
-// ratesOf returns the text of rates in the table: numbers separated by slashes, without trailing zeros.
-func ratesOf(r prices.Rates, sound int64) string {
+// ratesText returns the text of rates in the table: numbers separated by slashes, without trailing zeros.
+func ratesText(r prices.Rates, sound int64) string {
 	text := fmt.Sprintf("%d/%d/%d/%d/%d/%d", r.Input, r.Output, r.CacheRead, r.CacheWrite5m, r.CacheWrite1h, sound)
 	for strings.HasSuffix(text, "/0") && strings.Count(text, "/") > 1 {
 		text = strings.TrimSuffix(text, "/0")
