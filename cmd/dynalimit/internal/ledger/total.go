@@ -41,7 +41,7 @@ func (b *Book) Add(u aggregator.Usage) {
 			t = &Total{Resource: u.Resource, LimitUsage: aggregator.LimitUsage{Limit: l.Limit}}
 			b.totals[key] = t
 		}
-		t.LimitUsage = Plus(t.LimitUsage, l)
+		t.LimitUsage = AddUsage(t.LimitUsage, l)
 		for len(t.Series) <= column {
 			t.Series = append(t.Series, 0)
 		}
@@ -79,9 +79,9 @@ func (b *Book) Totals() []Total {
 	return all
 }
 
-// Plus returns the sum of the usage of one limit in two windows or by two entities. The limit's
+// AddUsage returns the sum of the usage of one limit in two windows or by two entities. The limit's
 // name is a's.
-func Plus(a, b aggregator.LimitUsage) aggregator.LimitUsage {
+func AddUsage(a, b aggregator.LimitUsage) aggregator.LimitUsage {
 	a.Consumed = notation.Sum(a.Consumed, b.Consumed)
 	a.Pending = notation.Sum(a.Pending, b.Pending)
 	a.Passed = notation.Sum(a.Passed, b.Passed)
