@@ -67,7 +67,8 @@ func lastOf(t time.Time) string { return trail.FirstID(t.Add(time.Millisecond)) 
 // have no events, and are not read.
 const mostAhead = 24 * time.Hour
 
-// eventsOf are those of a target.
+// eventsOf reads the events of the query's target, oldest first and consistently. An error is the
+// last element.
 func (a *Admin) eventsOf(ctx context.Context, query audit.Query) iter.Seq2[audit.Event, error] {
 	q := table.Query{
 		Op: "read the events", Hash: schema.PK, Value: a.d.Events.Partition(query.Target), Whole: true,
@@ -91,7 +92,8 @@ func wantsPrincipal(q audit.Query, principal string) bool {
 	return q.Principal == "" || q.Principal == principal
 }
 
-// dayOf are the events of a day that are wanted, in the order of their times.
+// dayOf reads the query's events of one day, of all targets, in the order of time. The index that
+// lists them may lag.
 func (a *Admin) dayOf(ctx context.Context, day time.Time, q audit.Query) ([]audit.Event, error) {
 	shards := make([]int, 0, trail.IndexShards)
 	if q.Principal != "" {
@@ -121,7 +123,8 @@ func (a *Admin) dayOf(ctx context.Context, day time.Time, q audit.Query) ([]audi
 	return events, nil
 }
 
-// indexed are the keys of the events that a partition of the index lists.
+// indexed returns the keys of the query's events in one partition of the index: one shard of a
+// day.
 func (a *Admin) indexed(ctx context.Context, partition string, query audit.Query) ([]schema.Key, error) {
 	q := table.Query{
 		Op: "list the events", Index: schema.IndexResource, Hash: schema.GSI2PK, Value: partition,

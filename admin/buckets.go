@@ -96,7 +96,8 @@ func (b Buckets) add(ctx context.Context, r *refill, amounts dynalimit.Amounts) 
 	return b.refill(ctx, r)
 }
 
-// refill checks and makes a refill, and returns its result in tokens.
+// refill validates and applies a refill, and returns the tokens before and after, in whole
+// tokens. It tells the limiters of this repository to read the bucket again, also after an error.
 func (b Buckets) refill(ctx context.Context, r *refill) (*BucketRefill, error) {
 	if err := cmp.Or(checkEntityID("entity", r.entity), checkResource(r.resource)); err != nil {
 		return nil, err

@@ -88,7 +88,8 @@ func (b Buckets) OfResource(ctx context.Context, resource string) iter.Seq2[Buck
 	}
 }
 
-// keysOf are the keys of the buckets that entries of an index name.
+// keysOf returns the keys of the buckets that entries of the index name. It leaves out keys of
+// anything else.
 func (b Buckets) keysOf(entries []schema.Item) []schema.Key {
 	return slices.DeleteFunc(keysOf(entries), func(key schema.Key) bool {
 		_, _, ok := b.d.Keys.BucketOwner(key)
@@ -96,13 +97,15 @@ func (b Buckets) keysOf(entries []schema.Item) []schema.Key {
 	})
 }
 
-// yieldBucket is false once yield wants no more, or after an error.
+// yieldBucket yields a bucket's item. It returns false if the caller stops or the item is
+// malformed.
 func (b Buckets) yieldBucket(entity, resource string, item schema.Item, yield func(Bucket, error) bool) bool {
 	bucket, err := b.decode(entity, resource, item)
 	return yield(bucket, err) && err == nil
 }
 
-// decode is a bucket as users see it.
+// decode converts a bucket's item for callers, with its tokens now. Limits without parameters are
+// left out.
 func (b Buckets) decode(entity, resource string, item schema.Item) (Bucket, error) {
 	image, err := b.d.Sets.DecodeBucket(item, nil, 0)
 	if err != nil {
@@ -128,7 +131,7 @@ func (b Buckets) decode(entity, resource string, item schema.Item) (Bucket, erro
 	return out, nil
 }
 
-// statusOf shows the tokens of a limit of a bucket at a time in milliseconds.
+// statusOf returns the tokens of the i-th limit of a bucket at now, in milliseconds since 1970.
 func statusOf(entity, resource string, image *schema.Image, i int, now int64) dynalimit.LimitStatus {
 	state, limit := image.State(i), &image.Limits[i]
 	state = state.At(now)

@@ -65,7 +65,8 @@ func (b Buckets) Capacity(ctx context.Context, resource string) (sums []LimitCap
 	return sumCapacities(entities, records, charged), entities, nil
 }
 
-// cascading reads the records of entities, and of the parents that count.
+// cascading reads the records of entities and of all parents that they charge, by id. An entity
+// without a record has an empty one.
 func (b Buckets) cascading(ctx context.Context, ids []string) (map[string]Entity, error) {
 	records := map[string]Entity{}
 	for depth := 0; len(ids) > 0 && depth < schema.MaxDepth; depth++ {
@@ -87,8 +88,9 @@ func (b Buckets) cascading(ctx context.Context, ids []string) (map[string]Entity
 	return records, nil
 }
 
-// sumCapacities sets the charged parents of the entities, and sums their limits. charged are the limits
-// of parents that count by their own levels, by the parent.
+// sumCapacities sums the limits of entities by name, and sets each ParentID. It leaves out a
+// limit that a charged parent holds too. charged has the limits of parents that count by their
+// own levels.
 func sumCapacities(entities []EntityCapacity, records map[string]Entity, charged map[string]map[string]bool) (all []LimitCapacity) {
 	type held struct{ entity, limit string }
 	holds := map[held]bool{}

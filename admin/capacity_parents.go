@@ -19,8 +19,8 @@ type chargedParent struct {
 	all bool
 }
 
-// chargedParents returns the parents that a call of an entity charges too, as far as they have limits,
-// the nearest first.
+// chargedParents returns the parents that a call of an entity charges, the nearest first. It
+// follows the chain in records, without repetition.
 func chargedParents(entity string, records map[string]Entity) (above []chargedParent) {
 	seen := []string{entity}
 	for e := records[entity]; chargesParent(e) && !slices.Contains(seen, e.ParentID) && len(seen) < schema.MaxDepth; e = records[e.ParentID] {
@@ -29,8 +29,9 @@ func chargedParents(entity string, records map[string]Entity) (above []chargedPa
 	return above
 }
 
-// chargedLimits returns, by the parent, the limits that calls charge at parents that count by their
-// own levels. A parent with a level that cannot be read has none: calls that meet it fail.
+// chargedLimits returns, by parent, the limits that calls charge at parents that count by their
+// own levels. It reads those levels. A parent with an unreadable level has no limits: calls below
+// it fail.
 func (b Buckets) chargedLimits(ctx context.Context, resource string, holders []EntityCapacity, records map[string]Entity) (map[string]map[string]bool, error) {
 	asked := map[string]bool{}
 	for _, e := range records {
@@ -78,7 +79,8 @@ func (b Buckets) chargedLimits(ctx context.Context, resource string, holders []E
 	return charged, nil
 }
 
-// ownLimits returns the names of the limits that the stored levels put in force.
+// ownLimits returns the names of the limits in force by the stored levels, for the plan. With
+// group only levels made for the resource count.
 func (v view) ownLimits(plan string, stored map[schema.ConfigOwner]schema.Item, group bool) (names []string) {
 	v.group = group
 	verdict, _ := config.Resolve(v.levelItems(plan, func(o schema.ConfigOwner) schema.Item { return stored[o] })) // none if it fails

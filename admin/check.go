@@ -16,13 +16,14 @@ func invalid(field, format string, args ...any) *dynalimit.ValidationError {
 	return &dynalimit.ValidationError{Package: "dynalimit", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
-// fixable is the error with the call that puts it right.
+// fixable returns the error e with fix, the call that cures it.
 func fixable(e *dynalimit.ValidationError, fix fault.Fix) *dynalimit.ValidationError {
 	e.Fix = fix
 	return e
 }
 
-// withinField adds the outer field's name to an error.
+// withinField returns a *ValidationError with prefix before its field, and any other error
+// unchanged.
 func withinField(prefix string, err error) error {
 	if v, ok := errors.AsType[*dynalimit.ValidationError](err); ok {
 		inner := *v

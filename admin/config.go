@@ -19,8 +19,8 @@ func (c ScopedConfig) Validate() error {
 	return err
 }
 
-// item is the stored configuration after the change, nil for none. It fails for a change that cannot
-// be made. Fields are named with a prefix.
+// item validates the change and returns the configuration to store, nil for a removal. prefix is
+// put before the names of fields in errors.
 func (c ScopedConfig) item(prefix string) (*schema.ConfigItem, error) {
 	if err := c.Scope.check(prefix + "scope."); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (c ScopedConfig) item(prefix string) (*schema.ConfigItem, error) {
 	return &next, err
 }
 
-// checkConfigVersion refuses a version that no level can have.
+// checkConfigVersion returns an error for a version that no stored level can have.
 func checkConfigVersion(field string, version int64) error {
 	if version < AnyVersion {
 		return invalid(field, "is %d; give the version that was read, 0 for none, or AnyVersion", version)
@@ -57,13 +57,13 @@ func checkConfigVersion(field string, version int64) error {
 	return nil
 }
 
-// says reports whether a configuration says anything.
+// says reports whether any setting is set, apart from the manager.
 func (c LimitConfig) says() bool {
 	return len(c.Limits) > 0 || len(c.Lifted) > 0 || c.Unlimited || c.Blocked || c.BlockedExcept || c.Admit || c.OnUnavailable != "" || len(c.Groups) > 0 || len(c.Raises) > 0
 }
 
-// stored is the configuration as the table has it. It fails for one that cannot be
-// stored. Fields are named with a prefix.
+// stored validates the configuration and converts it for the table. prefix is put before the
+// names of fields in errors.
 func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 	item := schema.ConfigItem{
 		Unlimited: c.Unlimited, Counted: c.Counted, Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,
@@ -103,8 +103,8 @@ func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 	return item, err
 }
 
-// checkMarks refuses a level that blocks and admits, or blocks in two ways, and one that is counted
-// and not unlimited.
+// checkMarks returns an error for marks that exclude each other: two kinds of blocks, a block
+// with Admit, or Counted without Unlimited.
 func (c LimitConfig) checkMarks(prefix string) error {
 	switch {
 	case c.Admit && (c.Blocked || c.BlockedExcept):
@@ -117,8 +117,8 @@ func (c LimitConfig) checkMarks(prefix string) error {
 	return nil
 }
 
-// checkLifted refuses names of limits to take away that mean nothing, and a level that extends with
-// no list.
+// checkLifted returns an error for lifted names that are invalid, repeated, among the limits, or
+// at a level that does not extend. A level that extends must have a limit or a lifted name.
 func (c LimitConfig) checkLifted(prefix string) error {
 	switch {
 	case c.Extends && len(c.Limits)+len(c.Lifted) == 0:
@@ -139,7 +139,8 @@ func (c LimitConfig) checkLifted(prefix string) error {
 	return nil
 }
 
-// configLimits checks limits that are to be stored.
+// configLimits validates limits and converts them for the table, sorted by name. Refill periods
+// must be whole seconds.
 func configLimits(field string, limits []dynalimit.Limit) ([]schema.ConfigLimit, error) {
 	given := make([]schema.ConfigLimit, len(limits))
 	for i, l := range limits {
@@ -162,7 +163,7 @@ func compareScopes(a, b Scope) int {
 	return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Plan, b.Plan), cmp.Compare(a.Resource, b.Resource))
 }
 
-// sameScope is a scope that stands twice in a list, false if none does.
+// sameScope returns a scope that is twice in the list, or false.
 func sameScope(list []ScopedConfig) (Scope, bool) {
 	sorted := slices.Clone(list)
 	for i := range sorted {

@@ -12,7 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
-// targetOf is the target of events about an owner's configuration.
+// targetOf returns the audit target of a change of the owner's configuration.
 func targetOf(o schema.ConfigOwner) string {
 	switch {
 	case o.Entity != "":
@@ -25,7 +25,8 @@ func targetOf(o schema.ConfigOwner) string {
 	return audit.System
 }
 
-// configFields are the fields of a configuration; nil for none stored.
+// configFields returns the settings of a configuration for an event. It is nil for no
+// configuration.
 func configFields(c *schema.ConfigItem) trail.Fields {
 	if c == nil {
 		return nil
@@ -88,7 +89,9 @@ type configChange struct {
 // ofResource reports whether a configuration is a resource's for every entity.
 func ofResource(o schema.ConfigOwner) bool { return o.Entity == "" && o.Plan == "" && o.Resource != "" }
 
-// plan computes the new configuration.
+// plan computes the next configuration from the stored item, and sets stored, next and changes.
+// It returns the error of the edit, and refuses to replace a configuration with parts that this
+// version does not know.
 func (c *configChange) plan(item schema.Item, now time.Time) error {
 	c.item, c.stored = item, nil
 	if item != nil {
@@ -122,9 +125,9 @@ func (c *configChange) plan(item schema.Item, now time.Time) error {
 	return nil
 }
 
-// dropEnded drops ended raises from the stored and from the next configuration. It returns the next
-// one, nil for an empty one. An empty one of a resource stays: transactions list some resources or take
-// some off the list, which was decided before.
+// dropEnded removes ended raises from c.stored, and returns next without them, or nil if nothing
+// else is in it. A resource's level stays, though empty: the transaction's changes of the list of
+// resources are decided already.
 func (c *configChange) dropEnded(next *schema.ConfigItem, now time.Time) *schema.ConfigItem {
 	if c.stored != nil {
 		stored := c.stored.WithoutEnded(now.Unix())
@@ -143,12 +146,11 @@ func (c *configChange) dropEnded(next *schema.ConfigItem, now time.Time) *schema
 	return left.OrNone()
 }
 
-// firstVersion is the version of a new configuration, in milliseconds since
-// 1970. It is above those of removed ones, which counted from an earlier instant, so
-// that a change planned on a removed one does not apply to a new one.
+// firstVersion returns the version of a new configuration: now in milliseconds since 1970. It is
+// above the version of any removed one, so a change planned on that does not apply.
 func firstVersion(now time.Time) int64 { return max(1, now.UnixMilli()) }
 
-// counts is by how much the change alters the number of entities with limits.
+// counts returns the change in the number of entities with limits on the resource: 1, 0 or -1.
 func (c *configChange) counts() int64 {
 	switch {
 	case !c.changes || c.owner.Entity == "":
@@ -161,7 +163,8 @@ func (c *configChange) counts() int64 {
 	return 0
 }
 
-// action is the name of the change in its event.
+// action returns the name of the change in its event: of a block, an admission or a raise if
+// nothing else changes, or of limits.
 func (c *configChange) action() string {
 	var was, is schema.ConfigItem
 	if c.stored != nil {
@@ -193,7 +196,8 @@ func (c *configChange) action() string {
 	return "limits_set"
 }
 
-// proposeConfig is the transaction of one change.
+// proposeConfig plans one change on the stored item, and returns the transaction that makes it.
+// The transaction is empty if nothing changes.
 func (d *desk) proposeConfig(c *configChange, item schema.Item) (p table.Proposal, err error) {
 	if err := c.plan(item, d.Clock.Now()); err != nil || !c.changes {
 		return p, err
@@ -205,7 +209,7 @@ func (d *desk) proposeConfig(c *configChange, item schema.Item) (p table.Proposa
 	return p, nil
 }
 
-// addConfig adds a change, with its event, to a proposal.
+// addConfig adds the write of a planned change, and its event, to p.
 func (d *desk) addConfig(p *table.Proposal, c *configChange) error {
 	what := deed{
 		action: c.action(), target: targetOf(c.owner), resource: c.owner.Resource,
@@ -225,8 +229,8 @@ func (d *desk) addConfig(p *table.Proposal, c *configChange) error {
 	return nil
 }
 
-// registrations are the parts of a transaction that count entities with limits, and list
-// resources with limits, for tools: one for each item of those lists.
+// registrations returns the writes that keep two items up to date: the number of entities with
+// limits by resource, and the list of resources with limits.
 func (d *desk) registrations(changes ...*configChange) []types.TransactWriteItem {
 	counts := map[string]int64{}
 	for _, c := range changes {
@@ -241,9 +245,9 @@ func (d *desk) registrations(changes ...*configChange) []types.TransactWriteItem
 	return append(writes, d.listings(changes)...)
 }
 
-// listings is the part of a transaction that changes the list of resources with limits,
-// if one does. One update cannot both add to a set and remove from it: changes of one
-// transaction do either.
+// listings returns the write that adds resources to the list of those with limits, or removes
+// them. It is nil if no change does. One update cannot do both, so the changes of one transaction
+// do either.
 func (d *desk) listings(changes []*configChange) []types.TransactWriteItem {
 	var names []string
 	remove := false
@@ -258,8 +262,8 @@ func (d *desk) listings(changes []*configChange) []types.TransactWriteItem {
 	return []types.TransactWriteItem{d.Table.Update(d.Keys.Resources(), schema.ListResources(names, remove))}
 }
 
-// tidy removes the counts of resources that no entity has limits for any more. It may fail
-// unseen: the change is made, and a count of 0 lists nothing.
+// tidy removes the counts of resources on which no entity has limits any more. It ignores errors:
+// a count of 0 lists nothing.
 func (d *desk) tidy(ctx context.Context, op string, changes ...*configChange) {
 	done := map[string]bool{}
 	for _, c := range changes {

@@ -17,8 +17,8 @@ import (
 // the event, and the limiters to inform.
 type desk struct{ shared.Repository }
 
-// mayChange refuses a change on an unusable repository, without a required
-// principal, and on a table that this version must not change.
+// mayChange returns an error if the repository is unusable, a required principal is missing, or
+// this version must not change the table.
 func (d *desk) mayChange(ctx context.Context) error {
 	if err := cmp.Or(d.Usable(ctx), d.checkPrincipal()); err != nil {
 		return err
@@ -26,7 +26,8 @@ func (d *desk) mayChange(ctx context.Context) error {
 	return d.Layout.Check(ctx)
 }
 
-// checkPrincipal refuses a change without a required principal.
+// checkPrincipal returns an error for an invalid principal, and for a missing one unless the
+// repository allows that.
 func (d *desk) checkPrincipal() error {
 	if d.Author == "" && d.Anonymous {
 		return nil
@@ -53,8 +54,8 @@ type deed struct {
 	was, is schema.Item
 }
 
-// propose is a proposal of writes with the event of a deed, in the author's name. The
-// event's key proves that the transaction was made.
+// propose returns the transaction of the writes with the event of the change what. It records the
+// event's id in what.is. The event's key is the proof that the transaction landed.
 func (d *desk) propose(what deed, writes ...types.TransactWriteItem) (table.Proposal, error) {
 	changes, err := trail.Diff(what.before, what.after)
 	if err != nil {

@@ -87,7 +87,8 @@ func entityFields(e schema.EntityRecord) trail.Fields {
 	return fields
 }
 
-// exists is the error for an entity that cannot be created, because there is a record.
+// exists returns the error for creating an entity that has the record item, which may be in
+// deletion.
 func exists(id string, item schema.Item) error {
 	if schema.DecodeLink(item).Deleting {
 		return &problem.Fixable{Err: fmt.Errorf("%w: entity %q is being deleted; create it after you finish that", ErrExists, id), Fix: fault.DeleteEntity}
@@ -112,7 +113,8 @@ func (n Entities) Get(ctx context.Context, id string) (Entity, error) {
 	return entityOf(e), nil
 }
 
-// entityIn is the entity in a record, see Entities.Get.
+// entityIn decodes an entity's record. It returns ErrNotFound for a missing record and for one in
+// deletion.
 func entityIn(item schema.Item, id string) (schema.EntityRecord, error) {
 	e := schema.DecodeEntity(item)
 	e.ID = id
@@ -142,8 +144,8 @@ func (n Entities) GetMany(ctx context.Context, ids []string) ([]Entity, error) {
 	return n.d.entities(ctx, "read entities", ids)
 }
 
-// entities reads the records of entities, in their order; that of an entity without one
-// has nothing but its id.
+// entities reads the records of entities, in the order of ids. An entity without a record has its
+// id alone.
 func (d *desk) entities(ctx context.Context, op string, ids []string) ([]Entity, error) {
 	keys := make([]schema.Key, len(ids))
 	for i, id := range ids {

@@ -86,8 +86,8 @@ func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error
 	return errs, nil
 }
 
-// checkSetups refuses setups that cannot be stored, and two of one entity. It returns them as they are
-// stored, and their entities.
+// checkSetups validates setups with check, and refuses two of one entity. It returns the checked
+// setups, and the ids of their entities.
 func checkSetups(setups []EntitySetup, check func(EntitySetup) (setup, error)) ([]setup, map[string]bool, error) {
 	checked, made := make([]setup, len(setups)), make(map[string]bool, len(setups))
 	for i, s := range setups {
@@ -113,7 +113,7 @@ type setup struct {
 	limits []*configChange
 }
 
-// setupOf is a checked setup.
+// setupOf validates a setup and converts its record and its limits.
 func (n Entities) setupOf(s EntitySetup) (setup, error) {
 	one := setup{record: recordOf(s.Entity)}
 	if err := s.Entity.Validate(); err != nil {
@@ -157,11 +157,12 @@ const (
 	mostQueries = 16
 )
 
-// size is how many parts of a transaction a setup needs, without its parents, and how much
-// metadata it has.
+// size returns the number of a setup's writes in a transaction, without its parents, and the
+// bytes of its metadata.
 func (s setup) size() (parts, metadata int) { return 2 + 2*len(s.limits), len(s.record.Metadata) }
 
-// window is as many of a list as may fit in one transaction, at least one.
+// window returns the longest beginning of list that may fit in one transaction, at least one
+// element.
 func window[T any](list []T, size func(T) (parts, metadata int)) []T {
 	parts, metadata := 0, 0
 	for i, one := range list {
@@ -191,8 +192,8 @@ type entityBatch struct {
 	configs  []*configChange
 }
 
-// results are the errors of the decided setups; if the transaction failed, of at
-// least one.
+// results returns the errors of the decided setups. If the transaction failed, each planned one
+// has that error, and at least one setup is decided.
 func (b *entityBatch) results(failed error) []error {
 	if failed == nil {
 		return b.errs
@@ -208,7 +209,8 @@ func (b *entityBatch) results(failed error) []error {
 	return b.errs
 }
 
-// propose is the transaction that makes as many of the entities as fit.
+// propose returns the transaction that creates as many of the entities as fit, in order. It sets
+// b.errs for those that are decided.
 func (b *entityBatch) propose(ctx context.Context) table.Proposal {
 	b.errs, b.p, b.configs = nil, table.Proposal{}, nil
 	b.made, b.required = map[string]schema.Item{}, map[string]bool{}
@@ -225,7 +227,8 @@ func (b *entityBatch) propose(ctx context.Context) table.Proposal {
 	return b.p
 }
 
-// read reads the records and configurations of the entities, and all their parents.
+// read reads into b.items the records and configurations of the entities, and the records of all
+// their parents.
 func (b *entityBatch) read(ctx context.Context) error {
 	b.errs, b.items = nil, map[schema.Key]schema.Item{}
 	keys := b.keys()
@@ -242,7 +245,8 @@ func (b *entityBatch) read(ctx context.Context) error {
 	return nil
 }
 
-// keys are those of the records and configurations of the entities and their parents.
+// keys returns the keys of the entities' records and configurations, and of their parents'
+// records.
 func (b *entityBatch) keys() []schema.Key {
 	var keys []schema.Key
 	for _, s := range b.setups {
@@ -257,7 +261,8 @@ func (b *entityBatch) keys() []schema.Key {
 	return keys
 }
 
-// unknownParents are the keys of the parents of records that were not read yet.
+// unknownParents returns the keys of the parents of found records, without the records that were
+// read.
 func (b *entityBatch) unknownParents(found map[schema.Key]schema.Item) []schema.Key {
 	var keys []schema.Key
 	for _, item := range found {
@@ -269,7 +274,8 @@ func (b *entityBatch) unknownParents(found map[schema.Key]schema.Item) []schema.
 	return keys
 }
 
-// readChildren reads the first children of the entities that are to have a parent.
+// readChildren reads into b.children the first children of the entities that get a parent,
+// mostQueries at a time.
 func (b *entityBatch) readChildren(ctx context.Context) error {
 	var mu sync.Mutex
 	queries := guard.Group{}
@@ -290,7 +296,8 @@ func (b *entityBatch) readChildren(ctx context.Context) error {
 	return queries.Wait()
 }
 
-// record is the record that an entity has once the proposal is made.
+// record returns the record that an entity has after the proposal: a proposed one, a read one, or
+// one read now.
 func (b *entityBatch) record(ctx context.Context, id string) (schema.Item, error) {
 	if item := b.made[id]; item != nil {
 		return item, nil
@@ -302,7 +309,8 @@ func (b *entityBatch) record(ctx context.Context, id string) (schema.Item, error
 	return b.d.Table.Get(ctx, opCreateMany, key)
 }
 
-// add adds an entity to the proposal. It is false for one that does not fit.
+// add adds an entity with its limits to the proposal. It returns false if they do not fit. The
+// error refuses the entity alone.
 func (b *entityBatch) add(ctx context.Context, s setup) (fits bool, err error) {
 	e := s.record
 	if item := b.items[b.d.Keys.Meta(e.ID)]; item != nil {
@@ -333,7 +341,8 @@ func (b *entityBatch) add(ctx context.Context, s setup) (fits bool, err error) {
 	return true, b.put(e, parents, s.limits)
 }
 
-// put adds an entity to the proposal; it adds nothing if that fails.
+// put adds the writes of an entity, of its limits and of the checks of its parents to the
+// proposal. After an error the proposal is unchanged.
 func (b *entityBatch) put(e schema.EntityRecord, parents []ancestor, limits []*configChange) error {
 	e.CreatedAt, e.Version = b.d.Clock.Now(), 1
 	item := e.Item(b.d.Keys, nil)

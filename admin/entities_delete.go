@@ -80,7 +80,8 @@ type removal struct {
 	marked schema.Item
 }
 
-// mark marks an entity's record; it is nil if nothing is there.
+// mark stores the mark of deletion in the entity's record, with the event, and sets r.marked.
+// Without anything to delete r.marked stays nil. It repeats after conflicts.
 func (r *removal) mark(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		r.marked = nil
@@ -114,7 +115,8 @@ func (r *removal) mark(ctx context.Context) error {
 	}
 }
 
-// proposeMark is the transaction that marks a record, or makes a marked one.
+// proposeMark returns the transaction that stores the marked record, which is new if item is nil.
+// It adds the checks in unchanged.
 func (r *removal) proposeMark(item schema.Item, e schema.EntityRecord, unchanged []types.TransactWriteItem) (table.Proposal, error) {
 	what := deed{action: "entity_deleted", target: r.id, was: item}
 	if item != nil {
@@ -157,8 +159,8 @@ func (r *removal) isAsRead(ctx context.Context, e schema.EntityRecord) (checks [
 	return checks, nil
 }
 
-// deletable says whether there is anything to delete. It fails for an entity with
-// children.
+// deletable reports whether the entity has a record or other items to delete. It returns a
+// *ValidationError if the entity has children.
 func (r *removal) deletable(ctx context.Context, item schema.Item) (bool, error) {
 	children, err := r.countChildren(ctx, r.id)
 	if err != nil {
@@ -182,13 +184,13 @@ func (r *removal) deletable(ctx context.Context, item schema.Item) (bool, error)
 // usage, and records of operations, stay until they expire.
 var belongings = []string{schema.ConfigsOf, schema.LegacyLimits, schema.BucketsOf}
 
-// owned is the query of an entity's items.
+// owned returns the query of the entity's items whose sort keys have a prefix.
 func (r *removal) owned(prefix string) table.Query {
 	return table.Query{Op: opDelete, Hash: schema.PK, Value: r.d.Keys.Entity(r.id), Prefix: prefix}
 }
 
-// finish removes the items of a marked entity, and then its record, unless another call
-// did.
+// finish removes the items of the marked entity and then its record. It stops without an error if
+// another call has finished the deletion.
 func (r *removal) finish(ctx context.Context) error {
 	for _, prefix := range belongings {
 		keys, err := r.d.Table.Keys(ctx, r.owned(prefix))
@@ -211,8 +213,8 @@ func (r *removal) finish(ctx context.Context) error {
 	return r.removeRecord(ctx)
 }
 
-// removeLimits removes a configuration of a marked entity, while it is marked. finished
-// means that the entity is gone: another call has finished the deletion.
+// removeLimits removes one configuration, on the condition that the entity is still marked. It
+// returns finished if another call has finished the deletion.
 func (r *removal) removeLimits(ctx context.Context, owner schema.ConfigOwner) (finished bool, err error) {
 	meta, config := r.d.Keys.Meta(r.id), r.d.Keys.Config(owner)
 	c := configChange{owner: owner, edit: func(*schema.ConfigItem) (*schema.ConfigItem, error) { return nil, nil }}
@@ -239,7 +241,7 @@ func (r *removal) removeLimits(ctx context.Context, owner schema.ConfigOwner) (f
 	return false, nil
 }
 
-// removeRecord removes the record of a marked entity.
+// removeRecord removes the marked record, unless another call did.
 func (r *removal) removeRecord(ctx context.Context) error {
 	key := r.d.Keys.Meta(r.id)
 	remove := table.Proposal{Writes: []types.TransactWriteItem{r.d.Table.Delete(key, schema.EntityUnchanged(r.marked))}}

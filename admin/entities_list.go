@@ -46,7 +46,7 @@ func (n Entities) Unattached(ctx context.Context) iter.Seq2[Entity, error] {
 	return allEntities(ctx, n, schema.Unattached)
 }
 
-// allEntities lists the records of all entities that are wanted.
+// allEntities lists the records of all entities for which wanted returns true, unordered.
 func allEntities(ctx context.Context, n Entities, wanted func(record schema.Item) bool) iter.Seq2[Entity, error] {
 	return func(yield func(Entity, error) bool) {
 		for shard := range schema.EntityShards {
@@ -62,8 +62,8 @@ func allEntities(ctx context.Context, n Entities, wanted func(record schema.Item
 	}
 }
 
-// listRecords lists the entities of a query of an index; id names its items. It fetches the attributes that the
-// index does not project, and leaves out unwanted records.
+// listRecords lists the entities of a query of an index, where id returns the id of an item. It
+// reads the records that the index has only in part, and leaves out deleted and unwanted ones.
 func (n Entities) listRecords(ctx context.Context, q table.Query, id func(schema.Item) string, wanted func(record schema.Item) bool) iter.Seq2[Entity, error] {
 	return paged(ctx, n.d.Table, q, func(items []schema.Item) ([]Entity, error) {
 		var missing []schema.Key

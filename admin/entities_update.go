@@ -31,7 +31,9 @@ func (n Entities) Update(ctx context.Context, e Entity) (Entity, error) {
 	return n.updateRecord(ctx, e)
 }
 
-// updateRecord replaces the record of an entity if it is of e's version.
+// updateRecord replaces the record of an entity if its stored version is e's, and returns the new
+// record. It reads again after a conflict with a concurrent write, and refuses lost money and an
+// invalid parent.
 func (n Entities) updateRecord(ctx context.Context, e Entity) (Entity, error) {
 	const op = "update the entity"
 	compared, err := n.d.compareLevels(nil, false)
@@ -126,8 +128,8 @@ func (c entityChange) changesChain() bool {
 	return c.changesParent() || c.stored.Counts() && !c.next.Counts()
 }
 
-// planUpdate is the change from a record to e, if the record has e's version. It fails with a
-// *ConflictError[Entity], and as Entities.Get does.
+// planUpdate returns the change from the stored item to e. It returns a *ConflictError[Entity] if
+// the versions differ, and ErrNotFound without a record.
 func planUpdate(e schema.EntityRecord, item schema.Item) (entityChange, error) {
 	stored, err := entityIn(item, e.ID)
 	if err != nil {
@@ -149,7 +151,8 @@ func sameEntity(x, y schema.EntityRecord) bool {
 		bytes.Equal(x.Metadata, y.Metadata)
 }
 
-// proposeUpdate is the transaction that replaces a record, below ancestors if it moves.
+// proposeUpdate returns the transaction that replaces a record. above are the new ancestors of a
+// moved entity, which it requires unchanged.
 func (n Entities) proposeUpdate(c entityChange, above []ancestor) (table.Proposal, error) {
 	what := deed{
 		action: "entity_updated", target: c.next.ID, before: entityFields(c.stored), after: entityFields(c.next),

@@ -73,8 +73,9 @@ type entityUpdates struct {
 	moved []int
 }
 
-// together changes some records in one transaction, except moved ones. Its error
-// ends all.
+// together changes the records from one place up to another in one transaction, and sets their
+// errors. It adds entities that get another parent to u.moved. Its error ends the following
+// transactions too.
 func (u *entityUpdates) together(ctx context.Context, from, to int) error {
 	const op = "update entities"
 	keys := make([]schema.Key, 0, to-from)
@@ -110,7 +111,8 @@ func (u *entityUpdates) together(ctx context.Context, from, to int) error {
 	}
 }
 
-// planChanges plans the changes of the records that were read.
+// planChanges sets the change and the error of each record, from its stored item. from is the
+// place of the first record.
 func (u *entityUpdates) planChanges(changes []entityChange, from int, items map[schema.Key]schema.Item) {
 	for n := range changes {
 		e := u.records[from+n]
@@ -118,8 +120,8 @@ func (u *entityUpdates) planChanges(changes []entityChange, from int, items map[
 	}
 }
 
-// refuseLosses refuses changes that take money out of force; moved ones are checked later. It
-// reports whether the levels could be read.
+// refuseLosses sets an error for each change that takes money out of force; moved entities are
+// checked later. It returns false with an error if the levels could not be read.
 func (u *entityUpdates) refuseLosses(ctx context.Context, changes []entityChange, from int) (bool, error) {
 	stay := slices.Clone(changes)
 	for n := range stay {
@@ -147,9 +149,8 @@ func (u *entityUpdates) proposeChanges(changes []entityChange, from int) (p tabl
 	return p
 }
 
-// move changes the records that get another parent, several at once. A change refused for
-// its new ancestors, or for concurrent writers, is tried again, one by one in the
-// order of the records, as long as that helps: another move may have been in its way.
+// move changes the records in u.moved, mostMoves at a time. It then repeats refused ones as long
+// as one succeeds, because another move may have been in the way.
 func (u *entityUpdates) move(ctx context.Context) {
 	moves := guard.Group{}
 	moves.SetLimit(mostMoves)
@@ -165,8 +166,8 @@ func (u *entityUpdates) move(ctx context.Context) {
 	}
 }
 
-// moveAgain tries refused moves again. It reports whether that helped; false once the
-// store does not serve.
+// moveAgain repeats refused moves once, one by one. It returns true if one succeeded, and false
+// once the store does not serve.
 func (u *entityUpdates) moveAgain(ctx context.Context) (helped bool) {
 	for _, i := range u.moved {
 		if !mayHelp(u.errs[i]) {
@@ -181,7 +182,7 @@ func (u *entityUpdates) moveAgain(ctx context.Context) (helped bool) {
 	return helped
 }
 
-// mayHelp reports whether a move that failed may be made once others are.
+// mayHelp reports whether a failed move may succeed after others: it was invalid then, or busy.
 func mayHelp(err error) bool {
 	if _, refused := errors.AsType[*fault.ValidationError](err); refused {
 		return true

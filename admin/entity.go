@@ -97,7 +97,7 @@ func checkDetails(e Entity) error {
 	return nil
 }
 
-// checkUpdate is Validate for a replacement of a read record.
+// checkUpdate validates an entity and its version for a replacement of its record.
 func checkUpdate(e Entity) error {
 	if err := e.Validate(); err != nil {
 		return err
@@ -108,7 +108,7 @@ func checkUpdate(e Entity) error {
 	return nil
 }
 
-// recordOf is an entity as its record says it.
+// recordOf converts an entity to its record, with a copy of the metadata.
 func recordOf(e Entity) schema.EntityRecord {
 	return schema.EntityRecord{
 		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Detached: e.Detached, Plan: e.Plan, ManagedBy: e.ManagedBy,
@@ -116,7 +116,7 @@ func recordOf(e Entity) schema.EntityRecord {
 	}
 }
 
-// entityOf is a record as callers see it.
+// entityOf converts a record for callers.
 func entityOf(r schema.EntityRecord) Entity {
 	return Entity{
 		ID: r.ID, Name: r.Name, ParentID: r.ParentID, Cascade: r.Cascade, Detached: r.Detached, Plan: r.Plan, ManagedBy: r.ManagedBy,

@@ -10,10 +10,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// raiseKinds makes clients that do not know groups, or quotas, refuse the table before the first
-// one is set: they would not charge it. Marks of levels, and parents that count by their own
-// levels, need an upgrade of the table first: a line about one customer must not stop every older
-// process.
+// raiseKinds requires, before configs are stored, that every client knows the kinds of limits in
+// them. It raises kinds_min for groups and quotas by itself. Other kinds need an upgrade of the
+// table by its administrator.
 func (d *desk) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
 	generation := int64(0)
 	for _, c := range configs {
@@ -25,8 +24,8 @@ func (d *desk) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
 	return d.requireKinds(ctx, generation)
 }
 
-// mayCount refuses a parent that begins to count by its own levels on a table that clients may use
-// which would not charge it.
+// mayCount returns an error if the parent of e begins to count by its own levels, and older
+// clients that would not charge it may use the table.
 func (d *desk) mayCount(ctx context.Context, e schema.EntityRecord) error {
 	switch {
 	case !e.CountsByOwn():
@@ -37,8 +36,8 @@ func (d *desk) mayCount(ctx context.Context, e schema.EntityRecord) error {
 	return d.requireKinds(ctx, schema.LevelKinds)
 }
 
-// requireKinds raises kinds_min in the version record to a generation. It refuses one that needs an
-// upgrade of the table.
+// requireKinds raises kinds_min in the version record to a generation, if it is lower. It returns
+// a *fault.TableError if that needs an upgrade of the table.
 func (d *desk) requireKinds(ctx context.Context, generation int64) error {
 	record, err := d.versionRecord(ctx)
 	switch {
@@ -52,7 +51,7 @@ func (d *desk) requireKinds(ctx context.Context, generation int64) error {
 
 const opRaiseKinds = "set kinds_min in the version record, by who administers the whole table"
 
-// versionRecord reads the version record.
+// versionRecord reads the version record. It returns a *fault.TableError if the table has none.
 func (d *desk) versionRecord(ctx context.Context) (schema.VersionRecord, error) {
 	item, err := d.Table.Get(ctx, opRaiseKinds, schema.VersionKey())
 	record, there := schema.DecodeVersion(item)
@@ -62,7 +61,8 @@ func (d *desk) versionRecord(ctx context.Context) (schema.VersionRecord, error) 
 	return record, err
 }
 
-// neededKinds returns the generation of kinds that clients must know for a configuration; 0 is any.
+// neededKinds returns the generation of kinds that clients must know to obey the configuration.
+// It is 0 if all clients do.
 func (c LimitConfig) neededKinds() int64 {
 	switch {
 	case c.Extends || c.BlockedExcept || c.Admit || c.Counted || len(c.Raises) > 0:

@@ -66,7 +66,8 @@ func (l Limits) SetConfig(ctx context.Context, at Scope, c LimitConfig) (LimitCo
 	return l.setConfig(ctx, at, c, nil)
 }
 
-// setConfig is SetConfig where the caller takes names off the list.
+// setConfig is SetConfig with the names that the caller takes off the list: of these only money
+// needs Only.
 func (l Limits) setConfig(ctx context.Context, at Scope, c LimitConfig, removed []string) (LimitConfig, error) {
 	next, err := ScopedConfig{Scope: at, Config: c}.checkFor(l.d, "")
 	if err != nil {
@@ -98,7 +99,8 @@ func (l Limits) SetUnlimited(ctx context.Context, at Scope) error {
 	})
 }
 
-// replacing makes next of the stored configuration, nil to remove it, if its version is c's.
+// replacing returns an edit that replaces the configuration by next, nil to remove it. The edit
+// returns a *ConflictError[ScopedConfig] if the stored version is not c's.
 func (c LimitConfig) replacing(at Scope, next *schema.ConfigItem) edit {
 	return func(stored *schema.ConfigItem) (*schema.ConfigItem, error) {
 		var version int64
@@ -117,7 +119,8 @@ func (c LimitConfig) replacing(at Scope, next *schema.ConfigItem) edit {
 	}
 }
 
-// decodeLevel decodes the stored configuration of a level. Its error names a level that cannot be read.
+// decodeLevel decodes the stored configuration of the level without ended raises. It is zero for
+// a nil item. The error names the level.
 func (s Scope) decodeLevel(d *desk, item schema.Item) (LimitConfig, error) {
 	if item == nil {
 		return LimitConfig{}, nil
@@ -172,14 +175,14 @@ func (l Limits) Delete(ctx context.Context, at Scope) error {
 	})
 }
 
-// replacingLimits replaces the limits of a level.
+// replacingLimits returns an edit that replaces the limits of a level and keeps the rest.
 func replacingLimits(stored []schema.ConfigLimit) edit {
 	return func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		return keepingRest(old, schema.ConfigItem{Limits: stored}), nil
 	}
 }
 
-// keepingRest is next with the parts of the old configuration other than limits; nil for none.
+// keepingRest returns next with the policy, groups, manager and blocks of old, which may be nil.
 func keepingRest(old *schema.ConfigItem, next schema.ConfigItem) *schema.ConfigItem {
 	if old != nil {
 		next.OnUnavailable, next.Groups, next.ManagedBy = old.OnUnavailable, old.Groups, old.ManagedBy
@@ -188,15 +191,15 @@ func keepingRest(old *schema.ConfigItem, next schema.ConfigItem) *schema.ConfigI
 	return &next
 }
 
-// change changes a level's configuration.
+// change applies an edit to a level's configuration. It is edit without the result.
 func (l Limits) change(ctx context.Context, op string, at Scope, next edit) error {
 	_, err := l.edit(ctx, op, at, next)
 	return err
 }
 
-// edit changes a level's configuration, on the condition that it is unchanged; after a conflict
-// it calls next again. It returns the stored configuration; nil for none.
-// It writes nothing if the configuration stays the same.
+// edit applies an edit to a level's configuration and returns the stored result, nil if it is
+// removed. It calls next again after a conflict, and writes nothing if nothing changes. It then
+// tells the limiters of this process.
 func (l Limits) edit(ctx context.Context, op string, at Scope, next edit) (*schema.ConfigItem, error) {
 	if err := at.check("scope."); err != nil {
 		return nil, err

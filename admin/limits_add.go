@@ -111,8 +111,9 @@ func (l Limits) Losses(ctx context.Context, changes []ScopedConfig, entities []E
 	return c.findLosses(ctx, records)
 }
 
-// changeList stores the change that next makes to a level, and removes an empty level. removed are
-// the names that the caller takes off the list. After a conflict it reads the level again, so that it stores only compared changes.
+// changeList stores the configuration that next makes of a level's, or removes the level if that
+// is empty. removed are names that the caller takes off the list. After a conflict it starts
+// again, so that it stores only a compared change.
 func (l Limits) changeList(ctx context.Context, at Scope, removed []string, next func(LimitConfig) (LimitConfig, error)) error {
 	if err := l.d.mayChange(ctx); err != nil {
 		return err
@@ -136,13 +137,13 @@ func (l Limits) changeList(ctx context.Context, at Scope, removed []string, next
 	}
 }
 
-// removeLevel deletes a level that has a version.
+// removeLevel removes a level if its stored version is the given one.
 func removeLevel(ctx context.Context, l Limits, at Scope, version int64) error {
 	errs, err := l.SetConfigs(ctx, []ScopedConfig{{Scope: at, Config: LimitConfig{Version: version}, Delete: true}})
 	return cmp.Or(err, errors.Join(errs...))
 }
 
-// withoutNames returns the configuration without limits, and lifted limits, of some names.
+// withoutNames returns a copy without the limits and lifted limits of the given names.
 func (c LimitConfig) withoutNames(names ...string) LimitConfig {
 	c.Limits = slices.DeleteFunc(slices.Clone(c.Limits), func(l dynalimit.Limit) bool { return slices.Contains(names, l.Name) })
 	c.Lifted = slices.DeleteFunc(slices.Clone(c.Lifted), func(name string) bool { return slices.Contains(names, name) })

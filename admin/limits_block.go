@@ -41,7 +41,9 @@ func (l Limits) SetAdmit(ctx context.Context, at Scope, admit bool) error {
 	})
 }
 
-// setExceptions changes how a level blocks, or admits. It refuses marks that cannot be stored.
+// setExceptions applies change to the marks of a level: its blocks and its admission. marks has
+// the marks that the change sets. It first checks that they can be stored, and that clients know
+// them.
 func setExceptions(ctx context.Context, l Limits, at Scope, marks LimitConfig, change func(*schema.ConfigItem) error) error {
 	if marks.says() {
 		checked := ScopedConfig{Scope: at, Config: marks}
@@ -58,7 +60,8 @@ func setExceptions(ctx context.Context, l Limits, at Scope, marks LimitConfig, c
 	return l.change(ctx, "set blocked", at, changingMarks(change))
 }
 
-// changingMarks changes marks of a level, and removes an empty level.
+// changingMarks returns an edit that applies change to the stored configuration, and removes a
+// level that becomes empty.
 func changingMarks(change func(*schema.ConfigItem) error) edit {
 	return func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		next := schema.ConfigItem{}

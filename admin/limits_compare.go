@@ -77,8 +77,8 @@ type view struct {
 	own bool
 }
 
-// findLosses returns the limits in force that the changes of levels, and those of records, would take
-// out of force.
+// findLosses returns the limits in force that the changes of levels, and the given changes of
+// records, would take out of force. It reads all levels that decide about them.
 func (c *comparison) findLosses(ctx context.Context, records []recordChange) ([]Loss, error) {
 	for _, r := range records {
 		c.records[r.is.ID] = r
@@ -111,7 +111,8 @@ func (c *comparison) findLosses(ctx context.Context, records []recordChange) ([]
 	}), err
 }
 
-// readRecords reads records that were not read yet: those of entities with changed levels, and others.
+// readRecords reads into c.records the entities with changed levels, and others, unless they were
+// read.
 func (c *comparison) readRecords(ctx context.Context, others ...string) error {
 	for _, at := range c.scopes {
 		others = append(others, at.Entity)
@@ -128,7 +129,7 @@ func (c *comparison) readRecords(ctx context.Context, others ...string) error {
 	return err
 }
 
-// compareViews reads the levels of views and compares the views.
+// compareViews reads the levels of views and returns their losses.
 func (c *comparison) compareViews(ctx context.Context, views []view) (losses []Loss, err error) {
 	if err := c.readLevels(ctx, views); err != nil {
 		return nil, err
@@ -143,7 +144,8 @@ func (c *comparison) compareViews(ctx context.Context, views []view) (losses []L
 	return losses, nil
 }
 
-// readLevels reads the levels of views, and marks those of groups.
+// readLevels reads the levels that decide views, before and after, and sets group in views on a
+// group.
 func (c *comparison) readLevels(ctx context.Context, views []view) error {
 	var owners []schema.ConfigOwner
 	for i, v := range views {
@@ -164,8 +166,8 @@ func (c *comparison) readLevels(ctx context.Context, views []view) error {
 	return c.readOwners(ctx, owners)
 }
 
-// readOwners reads levels that were not read yet. Limits of the older layout that cannot be read are
-// noted: they can be replaced.
+// readOwners reads into c.stored the levels that were not read. It marks a level of the older
+// layout that cannot be read as unreadable: a change may replace it.
 func (c *comparison) readOwners(ctx context.Context, owners []schema.ConfigOwner) error {
 	owners = slices.DeleteFunc(owners, func(o schema.ConfigOwner) bool {
 		_, read := c.stored[o]
@@ -188,7 +190,8 @@ func (c *comparison) readOwners(ctx context.Context, owners []schema.ConfigOwner
 	return nil
 }
 
-// storedLevels reads levels, each once.
+// storedLevels reads levels, each once, and returns their items by owner. A missing level has a
+// nil item.
 func (d *desk) storedLevels(ctx context.Context, op string, owners []schema.ConfigOwner) (map[schema.ConfigOwner]schema.Item, error) {
 	owners = slices.Clone(owners)
 	slices.SortFunc(owners, func(a, b schema.ConfigOwner) int {
@@ -206,7 +209,8 @@ func (d *desk) storedLevels(ctx context.Context, op string, owners []schema.Conf
 	return stored, nil
 }
 
-// listViews returns the scopes with the resources on which they are compared.
+// listViews returns the views in which the changed scopes are compared. A default is compared on
+// each resource with a list.
 func (c *comparison) listViews(ctx context.Context) (views []view, err error) {
 	for _, at := range c.scopes {
 		v := view{at: at, resource: at.Resource, plan: at.Plan, planAfter: at.Plan}
@@ -224,7 +228,7 @@ func (c *comparison) listViews(ctx context.Context) (views []view, err error) {
 	return views, nil
 }
 
-// onResources adds a view for each resource.
+// onResources appends the view v on each resource with a list, and on "", to views.
 func (c *comparison) onResources(ctx context.Context, views []view, v view) ([]view, error) {
 	resources, err := c.listResources(ctx)
 	for _, v.resource = range resources {
@@ -233,8 +237,8 @@ func (c *comparison) onResources(ctx context.Context, views []view, v view) ([]v
 	return views, err
 }
 
-// movedViews returns the views of entities on another plan. It leaves out a change between plans that
-// loses nothing for an entity without levels of its own: such a change loses nothing for others.
+// movedViews returns the views of entities that get another plan. It leaves out a change of plan
+// that costs an entity without own levels no limit: then it costs nobody one.
 func (c *comparison) movedViews(ctx context.Context, records []recordChange) (views []view, err error) {
 	for _, r := range records {
 		pair, at := planChange{r.was.Plan, r.is.Plan}, Scope{Entity: r.is.ID}
@@ -262,8 +266,8 @@ func (c *comparison) movedViews(ctx context.Context, records []recordChange) (vi
 	return views, nil
 }
 
-// listResources returns "" and the resources that have a list for everyone or for a plan, before or
-// after the changes.
+// listResources returns, sorted and cached, "" and the resources with a list for everyone or for
+// a plan, before or after the changes. It refuses more than mostLossResources.
 func (c *comparison) listResources(ctx context.Context) ([]string, error) {
 	if c.resources != nil {
 		return c.resources, nil
@@ -292,7 +296,8 @@ func (c *comparison) listResources(ctx context.Context) ([]string, error) {
 	return resources, nil
 }
 
-// levelOwners returns the owners of the levels that decide a view, for a plan.
+// levelOwners returns the owners of the levels that decide the view, the most specific first.
+// plan is the entity's plan, or empty.
 func (v view) levelOwners(plan string) (owners []schema.ConfigOwner) {
 	add := func(o schema.ConfigOwner) { owners = append(owners, o.Normal()) }
 	if v.at.Entity != "" {
@@ -310,7 +315,8 @@ func (v view) levelOwners(plan string) (owners []schema.ConfigOwner) {
 	return owners
 }
 
-// levelItems returns the items of a view's levels, for a plan.
+// levelItems returns the items of the view's levels, by kind of level; of returns the item of an
+// owner. Levels that do not count in the view are left out.
 func (v view) levelItems(plan string, of func(schema.ConfigOwner) schema.Item) (items config.Items) {
 	for _, o := range v.levelOwners(plan) {
 		item, all := of(o), o.Resource == schema.DefaultResource || o.Resource == ""
@@ -345,8 +351,9 @@ func (c *comparison) itemAfter(o schema.ConfigOwner) schema.Item {
 	return c.stored[o]
 }
 
-// compareView returns the losses of a view. It skips levels that cannot be read: calls that meet one are
-// refused.
+// compareView returns the losses of a view. It returns nothing for a view with an unreadable
+// level, because calls that need it are refused. It returns an error if a bucket would have too
+// many limits.
 func (c *comparison) compareView(v view) (losses []Loss, err error) {
 	if slices.ContainsFunc(v.levelOwners(v.plan), func(o schema.ConfigOwner) bool { return c.unreadable[o] }) {
 		return nil, nil
@@ -377,8 +384,8 @@ func (c *comparison) compareView(v view) (losses []Loss, err error) {
 	return losses, nil
 }
 
-// isOwnLoss reports whether a limit stays in force in a view without the changes of its scope and of
-// more specific levels. If it does not, the loss is one of a less specific level that changes.
+// isOwnLoss reports whether the change of the view's scope, or of a more specific level, takes
+// the limit out of force. It returns false if a less specific change alone does.
 func (c *comparison) isOwnLoss(v view, limit config.Limit) bool {
 	owners := v.levelOwners(v.plan)
 	own := slices.Index(owners, v.at.owner().Normal())
@@ -391,13 +398,13 @@ func (c *comparison) isOwnLoss(v view, limit config.Limit) bool {
 	return err != nil || inForce(without, limit)
 }
 
-// inForce reports whether a limit, or one that takes its place, is in force.
+// inForce reports whether the verdict has a limit that replaces the given one.
 func inForce(v config.Verdict, limit config.Limit) bool {
 	return slices.ContainsFunc(v.Limits, func(is config.Limit) bool { return takesPlaceOf(is.ConfigLimit, limit.ConfigLimit) })
 }
 
-// takesPlaceOf reports whether a limit takes the place of one that was in force: of money only money that
-// is not in shadow does.
+// takesPlaceOf reports whether the limit is replaces was: by the same name, and money only by
+// money that is not in shadow.
 func takesPlaceOf(is, was schema.ConfigLimit) bool {
 	return is.Name == was.Name && (was.Unit == "" || is.Unit == was.Unit && !is.Shadow)
 }

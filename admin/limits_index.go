@@ -21,7 +21,7 @@ const opReadLimits = "read limits"
 // opListEntities names a list of entities with limits in errors.
 const opListEntities = "list entities with limits"
 
-// plans lists the levels of plans.
+// plans lists the levels of plans from the index.
 func (x levelIndex) plans(ctx context.Context) iter.Seq2[Scope, error] {
 	return x.list(ctx, queryPlans(x.keys), func(key string) Scope {
 		plan, resource, _ := strings.Cut(key, "#")
@@ -35,7 +35,8 @@ func (x levelIndex) entities(ctx context.Context, resource string) iter.Seq2[Sco
 	return x.list(ctx, q, func(entity string) Scope { return Scope{Entity: entity, Resource: resource}.normal() })
 }
 
-// list lists the levels that a partition of the index GSI3 lists by its sort keys.
+// list lists the levels in a partition of the index; of returns the scope of a sort key. An error
+// is the last element.
 func (x levelIndex) list(ctx context.Context, q table.Query, of func(key string) Scope) iter.Seq2[Scope, error] {
 	return func(yield func(Scope, error) bool) {
 		for item, err := range x.table.Items(ctx, q) {

@@ -14,9 +14,8 @@ import (
 // leaves it.
 const mostGroupEntities = 1000
 
-// leftGroups returns the lost money of the groups that resources leave. Money that another group of
-// the resource has for the same entity or plan is not lost, and a loss of the group itself is not the
-// resource's.
+// leftGroups returns the money of groups that resources leave. Money that another group of the
+// resource has for the same owner is not lost.
 func (c *comparison) leftGroups(ctx context.Context) (losses []Loss, err error) {
 	for _, at := range c.scopes {
 		owner := at.owner()
@@ -38,7 +37,8 @@ func (c *comparison) leftGroups(ctx context.Context) (losses []Loss, err error) 
 	return losses, nil
 }
 
-// leftGroup returns the money of one group that a resource leaves; after are its groups then.
+// leftGroup returns the money of one group that a resource leaves. after are the groups that the
+// resource has then.
 func (c *comparison) leftGroup(ctx context.Context, resource Scope, group string, after []string) (losses []Loss, err error) {
 	subjects, err := c.groupSubjects(ctx, resource, group)
 	if err != nil {
@@ -66,7 +66,8 @@ func (c *comparison) leftGroup(ctx context.Context, resource Scope, group string
 	return losses, nil
 }
 
-// groupSubjects returns the possible owners of a group's limits: everyone, plans and entities.
+// groupSubjects returns the owners that may have limits on a group: everyone, plans and entities.
+// It refuses a group with more than mostGroupEntities entities.
 func (c *comparison) groupSubjects(ctx context.Context, resource Scope, group string) ([]schema.ConfigOwner, error) {
 	if _, err := c.listResources(ctx); err != nil {
 		return nil, err
@@ -90,8 +91,8 @@ func (c *comparison) groupSubjects(ctx context.Context, resource Scope, group st
 	return subjects, nil
 }
 
-// leftParents returns the money of parents that calls of entities charge before the changes and not
-// after them, except money by the same name on the same resource of the entities above then.
+// leftParents returns the money of parents that the changed entities charge before the changes
+// and not after. Equal money of the new parents replaces it.
 func (c *comparison) leftParents(ctx context.Context, records []recordChange) (losses []Loss, err error) {
 	for _, r := range records {
 		was, is := r.was, r.is
@@ -121,8 +122,8 @@ type moneyLimit struct {
 	limit            schema.ConfigLimit
 }
 
-// moneyAbove returns the money that calls of an entity charge above it, by records and levels before
-// or after the changes.
+// moneyAbove returns the money that calls of an entity charge at its parents. record and item
+// select the records and levels before or after the changes.
 func (c *comparison) moneyAbove(ctx context.Context, id string, record func(recordChange) schema.EntityRecord, item func(schema.ConfigOwner) schema.Item) (money []moneyLimit, err error) {
 	at := record(c.records[id])
 	for depth := 1; depth < schema.MaxDepth && at.Counts(); depth++ {
@@ -150,8 +151,8 @@ func (c *comparison) moneyAbove(ctx context.Context, id string, record func(reco
 	return money, nil
 }
 
-// parentViews returns a parent's views on the resources that have lists, its own among them, with
-// their levels read.
+// parentViews returns the views of a parent on every resource with a list, its own lists
+// included, and reads their levels.
 func (c *comparison) parentViews(ctx context.Context, v view) ([]view, error) {
 	views, err := c.onResources(ctx, nil, v)
 	if err != nil {

@@ -104,7 +104,8 @@ func (l Limits) ofEntities(ctx context.Context) iter.Seq2[Scope, error] {
 	}
 }
 
-// names are those of levels, each once where they follow one another.
+// names returns the names that of extracts from a list of levels, each once if equal names are
+// adjacent. An error is the last element.
 func names(list iter.Seq2[Scope, error], of func(Scope) string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		last := ""

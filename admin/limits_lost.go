@@ -63,8 +63,8 @@ type lossCheck struct {
 	removed []string
 }
 
-// refuseLosses refuses changes that take limits out of force without Only: limits of
-// money, and for a list that replaces also hidden limits of less specific levels.
+// refuseLosses returns an error if changes without Only take limits out of force: money, or
+// limits of less specific levels that a replacing list hides.
 func (d *desk) refuseLosses(ctx context.Context, check lossCheck, changes ...ScopedConfig) error {
 	unsaid := slices.DeleteFunc(slices.Clone(changes), func(c ScopedConfig) bool { return c.Config.Only })
 	if len(unsaid) == 0 {
@@ -99,7 +99,7 @@ func (d *desk) refuseLosses(ctx context.Context, check lossCheck, changes ...Sco
 	return fixable(invalid("config.only", "is not set, and these limits would no longer apply: %s; set it if they are to go, or keep them", listLosses(losses)), fault.AddLimits)
 }
 
-// listLosses names limits that would no longer apply, each once.
+// listLosses returns the losses as text, each once, and at most five of them.
 func listLosses(losses []Loss) string {
 	var names []string
 	for _, loss := range losses {

@@ -64,8 +64,8 @@ func (l Limits) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]error
 // namespace is one.
 const batchOfConfigs = 45
 
-// transactionsOf are the changes that are made together, in their order except those that
-// take a resource from the list: see listings.
+// transactionsOf groups changes into transactions, in order. Removals of resources' levels come
+// last, in transactions of their own: see listings.
 func transactionsOf(edits []*configChange) [][]*configChange {
 	var rest, unlist []*configChange
 	for _, c := range edits {
@@ -78,8 +78,8 @@ func transactionsOf(edits []*configChange) [][]*configChange {
 	return slices.AppendSeq(slices.Collect(slices.Chunk(rest, batchOfConfigs)), slices.Chunk(unlist, batchOfConfigs))
 }
 
-// changeTogether makes changes in one transaction, without the refused ones.
-// It returns the error that ends the following transactions; nil to go on.
+// changeTogether makes changes in one transaction, and sets c.err of each that is refused or
+// fails. It returns an error if the following transactions would fail too, else nil.
 func (l Limits) changeTogether(ctx context.Context, edits []*configChange) error {
 	const op = "set limits"
 	keys := make([]schema.Key, len(edits))
@@ -109,7 +109,8 @@ func (l Limits) changeTogether(ctx context.Context, edits []*configChange) error
 	return stopsAfter(ctx, failed)
 }
 
-// proposeTogether is the transaction of those changes that their edits do not refuse.
+// proposeTogether plans the changes on their items, sets c.err of refused ones, and returns the
+// transaction of the others.
 func (l Limits) proposeTogether(edits []*configChange, items map[schema.Key]schema.Item) (p table.Proposal) {
 	for _, c := range edits {
 		if c.err = c.plan(items[l.d.Keys.Config(c.owner)], l.d.Clock.Now()); c.err != nil || !c.changes {
@@ -125,7 +126,8 @@ func (l Limits) proposeTogether(edits []*configChange, items map[schema.Key]sche
 	return p
 }
 
-// stopsAfter is the error that ends the work after a failed transaction; nil to go on.
+// stopsAfter returns err if the following transactions would fail too: the table does not serve,
+// or ctx has ended. Otherwise it returns nil.
 func stopsAfter(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, fault.ErrUnavailable) || errors.Is(err, fault.ErrTable) || errors.Is(err, fault.ErrNamespace) {
 		return err
@@ -133,7 +135,8 @@ func stopsAfter(ctx context.Context, err error) error {
 	return nil
 }
 
-// checkFor refuses a change that cannot be made, and returns the resulting configuration.
+// checkFor validates the change, also for a Compatible repository, and returns the configuration
+// to store, nil for a removal.
 func (c ScopedConfig) checkFor(d *desk, prefix string) (*schema.ConfigItem, error) {
 	next, err := c.item(prefix)
 	if err != nil || next == nil { // a level that other tools refuse can be removed

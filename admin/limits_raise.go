@@ -51,7 +51,8 @@ func (l Limits) Lower(ctx context.Context, at Scope, name string) error {
 	})
 }
 
-// raiseLimit stores a raise. replace means that it takes the place of a larger or longer one.
+// raiseLimit validates and stores a raise. With replace it also replaces a larger or longer one;
+// else that is a *ConflictError[Raise].
 func raiseLimit(ctx context.Context, l Limits, at Scope, r Raise, replace bool) error {
 	now := l.d.Clock.Now()
 	if r.Until = r.Until.Truncate(time.Second); !r.Until.After(now) || r.Until.After(now.Add(longestRaise)) {
@@ -109,8 +110,8 @@ func raiseLimit(ctx context.Context, l Limits, at Scope, r Raise, replace bool) 
 	})
 }
 
-// limitToRaise returns the limit of a name that is in force in the scope. It fails for a quota, and
-// for a limit that is in force only on other resources, or on groups, which it names.
+// limitToRaise returns the limit in force by that name in the only scope. It returns an error for
+// a quota. If the limit is in force only on resources or groups, the error names them.
 func (c *comparison) limitToRaise(ctx context.Context, name string) (schema.ConfigLimit, error) {
 	if err := c.readRecords(ctx); err != nil {
 		return schema.ConfigLimit{}, err
@@ -152,7 +153,8 @@ func (c *comparison) limitToRaise(ctx context.Context, name string) (schema.Conf
 	return schema.ConfigLimit{}, invalid("at.resource", "is not set to a resource where %s is in force for %s; set it to %s", name, at, strings.Join(on, " or "))
 }
 
-// resolveViews resolves the stored levels of views.
+// resolveViews reads the levels of views and returns the limits in force in each. The error names
+// an unreadable level.
 func (c *comparison) resolveViews(ctx context.Context, views ...view) ([]config.Verdict, error) {
 	err := c.readLevels(ctx, views)
 	verdicts := make([]config.Verdict, len(views))
@@ -167,7 +169,7 @@ func (c *comparison) resolveViews(ctx context.Context, views ...view) ([]config.
 	return verdicts, err
 }
 
-// limitOf returns the limit of a name that is in force.
+// limitOf returns the limit of a name in a verdict, or false.
 func limitOf(v config.Verdict, name string) (schema.ConfigLimit, bool) {
 	i := slices.IndexFunc(v.Limits, func(l config.Limit) bool { return l.Name == name })
 	if i < 0 {

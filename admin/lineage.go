@@ -24,9 +24,9 @@ type ancestor struct {
 // they were read one after the other, or another tool made a cycle.
 var errTorn = errors.New("a parent was met twice")
 
-// walk goes up from an entity's parent. The entity must not be met again, no deletion may
-// have begun, and the chain must end within the depth that a cascade follows. It fails
-// with errTorn if a parent is met twice.
+// walk returns the ancestors of an entity under parent, the nearest first; read returns a record.
+// It refuses a cycle, a chain deeper than schema.MaxDepth, and a parent in deletion. It returns
+// errTorn if it meets a parent twice.
 func walk(id, parent string, read func(id string) (schema.Item, error)) ([]ancestor, error) {
 	const field = "entity.ParentID"
 	chain := []string{id}
@@ -56,7 +56,8 @@ func walk(id, parent string, read func(id string) (schema.Item, error)) ([]ances
 	return above, nil
 }
 
-// ancestors are the parents of an entity under a new parent, if it may have that.
+// ancestors returns the ancestors of an entity under a new parent, read one by one, and checks
+// the depth of its descendants. It reads again if other writers move them meanwhile.
 func (n Entities) ancestors(ctx context.Context, op, id, parent string) ([]ancestor, error) {
 	read := func(id string) (schema.Item, error) { return n.d.Table.Get(ctx, op, n.d.Keys.Meta(id)) }
 	above, err := walk(id, parent, read)
@@ -75,9 +76,8 @@ func (n Entities) ancestors(ctx context.Context, op, id, parent string) ([]ances
 	return above, n.checkBelow(ctx, id, 1+len(above))
 }
 
-// adopt are the parts of a transaction that require the ancestors to be as they were
-// read. They also show a concurrent move of one of them, which walks down its
-// descendants, that an entity was put below it meanwhile.
+// adopt returns the writes of a transaction that require unchanged ancestors. They also change
+// each of them, so that a concurrent move of an ancestor fails.
 func (n Entities) adopt(above []ancestor) []types.TransactWriteItem {
 	writes := make([]types.TransactWriteItem, 0, len(above))
 	for _, p := range above {
@@ -94,8 +94,8 @@ func (n Entities) adopt(above []ancestor) []types.TransactWriteItem {
 // mostDescendants bounds how many entities are asked for their children.
 const mostDescendants = 100
 
-// checkBelow walks down from an entity that is on so many levels of its chain: it may
-// have children, also before it has a record.
+// checkBelow refuses an entity with descendants that would be too deep. levels is the entity's
+// own depth. It asks at most mostDescendants entities for their children.
 func (n Entities) checkBelow(ctx context.Context, id string, levels int) error {
 	asked := 0
 	for generation := []string{id}; len(generation) > 0; levels++ {
@@ -118,12 +118,12 @@ func (n Entities) checkBelow(ctx context.Context, id string, levels int) error {
 	return nil
 }
 
-// childrenOf is the query of an entity's children.
+// childrenOf returns the query of an entity's children in the index.
 func (n Entities) childrenOf(id string) table.Query {
 	return table.Query{Op: "list the children", Index: schema.IndexChildren, Hash: schema.GSI1PK, Value: n.d.Keys.Parent(id)}
 }
 
-// someChildren are the ids of the first children, as many as are asked for theirs.
+// someChildren returns the ids of an entity's first children, at most mostDescendants.
 func (n Entities) someChildren(ctx context.Context, id string) ([]string, error) {
 	for page, err := range n.d.Table.Pages(ctx, n.childrenOf(id)) {
 		if err != nil {
@@ -140,7 +140,7 @@ func (n Entities) someChildren(ctx context.Context, id string) ([]string, error)
 	return nil, nil
 }
 
-// countChildren is how many children an entity has.
+// countChildren counts the children of an entity by the index, which may lag.
 func (n Entities) countChildren(ctx context.Context, id string) (count int64, err error) {
 	q := n.childrenOf(id)
 	q.Count = true

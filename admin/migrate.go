@@ -105,7 +105,7 @@ func (a *Admin) Migrate(ctx context.Context, dryRun bool, tell func(MigrateRepor
 // opMigrate names a migration in errors.
 const opMigrate = "migrate the table"
 
-// mayMigrate reads the version record afresh; a dry run needs no principal.
+// mayMigrate checks the principal, except for a dry run, and reads the version record again.
 func (a *Admin) mayMigrate(ctx context.Context, dry bool) error {
 	if !dry {
 		if err := a.d.checkPrincipal(); err != nil {
@@ -115,8 +115,8 @@ func (a *Admin) mayMigrate(ctx context.Context, dry bool) error {
 	return a.d.Layout.Refresh(ctx)
 }
 
-// endMigration records the end of a migration that came to one, and marks the version
-// record if nothing is left.
+// endMigration records the end of a migration, unless err interrupted it. After a success it
+// marks the version record and sets report.Complete.
 func (a *Admin) endMigration(ctx context.Context, report *MigrateReport, err error) error {
 	end := deed{action: "migration_finished", target: audit.System, after: migrationFields(report)}
 	if errors.Is(err, ErrLegacyWriters) || errors.Is(err, ErrLegacyMalformed) {
@@ -160,7 +160,7 @@ func (a *Admin) markMigrated(ctx context.Context, end deed) (marked schema.Item,
 	return marked, err
 }
 
-// migrationFields are the fields of the event at the end of a migration.
+// migrationFields returns the counts of a report for the last event of a migration.
 func migrationFields(r *MigrateReport) trail.Fields {
 	return trail.Fields{
 		"passes": r.Passes, "buckets": r.Buckets, "configs": r.Configs, "found": r.Found, "turned": r.Turned,

@@ -11,7 +11,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// prepare refuses changes that take limits out of force unsaid, and prepares lists.
+// prepare refuses configurations that take limits out of force without Only, and then prepares
+// the table as prepareList does.
 func (d *desk) prepare(ctx context.Context, check lossCheck, configs ...ScopedConfig) error {
 	if err := d.refuseLosses(ctx, check, configs...); err != nil {
 		return err
@@ -19,8 +20,8 @@ func (d *desk) prepare(ctx context.Context, check lossCheck, configs ...ScopedCo
 	return d.prepareList(ctx, configs...)
 }
 
-// prepareList refuses money that each model would have by itself, and raises kinds_min for the kinds
-// of the limits, before any limit is stored.
+// prepareList refuses money that each model would have separately, and raises kinds_min for the
+// limits. Call it before any limit is stored.
 func (d *desk) prepareList(ctx context.Context, configs ...ScopedConfig) error {
 	if err := d.checkMoney(ctx, configs); err != nil {
 		return err
@@ -57,7 +58,8 @@ func (d *desk) checkMoney(ctx context.Context, configs []ScopedConfig) error {
 	return nil
 }
 
-// grouped are the groups of resources, and the resources in them, after the changes.
+// grouped returns the groups of resources, and the resources in a group, both after the changes.
+// It reads the levels of all resources.
 func (d *desk) grouped(ctx context.Context, changes []ScopedConfig) (groups, members map[string]bool, err error) {
 	groups, members = map[string]bool{}, map[string]bool{}
 	note := func(resource string, of []string) {
@@ -86,7 +88,7 @@ func (d *desk) grouped(ctx context.Context, changes []ScopedConfig) (groups, mem
 	return groups, members, nil
 }
 
-// resources are the resources with limits for every entity, by name.
+// resources reads the names of the resources with limits for everyone, sorted.
 func (d *desk) resources(ctx context.Context) ([]string, error) {
 	item, err := d.Table.Get(ctx, "list the resources", d.Keys.Resources())
 	return slices.Sorted(slices.Values(schema.ResourceNames(item))), err

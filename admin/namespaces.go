@@ -82,8 +82,8 @@ type transition struct {
 	after time.Duration
 }
 
-// mayChange reports whether the change is to be made at now. If it is false without an error, there is
-// nothing to do.
+// mayChange reports whether to change the namespace n at now. It returns false without an error
+// if the change was made before.
 func (t transition) mayChange(name string, n schema.NamespaceRecord, now time.Time) (bool, error) {
 	reason, known := t.refused[n.State]
 	switch since := n.ChangedAt.Add(t.after); {
@@ -100,8 +100,8 @@ func (t transition) mayChange(name string, n schema.NamespaceRecord, now time.Ti
 	return false, shared.NamespaceError(name, n, reason)
 }
 
-// change gives a namespace its next state, in one transaction with the event. The event lies
-// outside of the namespace, so that it stays when that is purged.
+// change stores the next state of a namespace with the event, in one transaction. The event is
+// outside the namespace, so a purge keeps it.
 func (n Namespaces) change(ctx context.Context, name string, t transition) error {
 	if err := n.overNamespaces(); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (n Namespaces) Get(ctx context.Context, name string) (Namespace, error) {
 	return namespaceOf(record), nil
 }
 
-// namespaceOf is a namespace as users see it.
+// namespaceOf converts a namespace's record for callers.
 func namespaceOf(n schema.NamespaceRecord) Namespace {
 	return Namespace{
 		Name: n.Name, State: n.State, RegisteredAt: n.RegisteredAt, RegisteredBy: n.RegisteredBy, ChangedAt: n.ChangedAt, ChangedBy: n.ChangedBy,
@@ -188,8 +188,8 @@ func (n Namespaces) List(ctx context.Context) iter.Seq2[Namespace, error] {
 	})
 }
 
-// overNamespaces refuses a repository that is bound to one namespace: its administrator
-// does not decide about its existence.
+// overNamespaces returns an error for a repository bound to one namespace: its administrator must
+// not change namespaces.
 func (n Namespaces) overNamespaces() error {
 	if name := n.d.Keys.Name(); name != "" {
 		return invalid("repository", "is bound to the namespace %q; namespaces are registered, listed, deleted and purged on one without RepositoryOptions.Namespace", name)

@@ -8,8 +8,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// paged lists the items of an index query, each read consistently: a page at a time,
-// on demand.
+// paged lists the values that read makes of each page of an index query, a page on demand. An
+// error is the last element.
 func paged[T any](ctx context.Context, t *table.Table, q table.Query, read func(found []schema.Item) ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for page, err := range t.Pages(ctx, q) {
@@ -29,7 +29,7 @@ func paged[T any](ctx context.Context, t *table.Table, q table.Query, read func(
 	}
 }
 
-// keysOf are the primary keys of items.
+// keysOf returns the primary keys of items.
 func keysOf(items []schema.Item) []schema.Key {
 	keys := make([]schema.Key, len(items))
 	for i, item := range items {

@@ -29,7 +29,7 @@ func (r Raise) String() string {
 	return fmt.Sprintf("%s is raised to %d until %s", r.Name, r.Capacity, r.Until.UTC().Format(time.RFC3339))
 }
 
-// raisesOf are stored raises as users see them.
+// raisesOf converts stored raises for callers.
 func raisesOf(stored []schema.ConfigRaise) (raises []Raise) {
 	for _, r := range stored {
 		raises = append(raises, Raise{r.Name, r.Capacity, r.PeriodSeconds, time.Unix(r.Until, 0).UTC()})
@@ -37,7 +37,7 @@ func raisesOf(stored []schema.ConfigRaise) (raises []Raise) {
 	return raises
 }
 
-// storedRaises are raises as the table has them, sorted by name.
+// storedRaises converts raises for the table, sorted by name.
 func storedRaises(raises []Raise) (stored []schema.ConfigRaise) {
 	for _, r := range raises {
 		stored = append(stored, schema.ConfigRaise{Name: r.Name, Capacity: r.Capacity, PeriodSeconds: r.PeriodSeconds, Until: r.Until.Unix()})
@@ -46,7 +46,8 @@ func storedRaises(raises []Raise) (stored []schema.ConfigRaise) {
 	return stored
 }
 
-// checkStored refuses a raise that is not stored: Limits.Raise alone makes one.
+// checkStored returns an error if next has a raise that stored lacks: only Limits.Raise makes
+// one.
 func checkStored(next, stored *schema.ConfigItem) error {
 	if next == nil {
 		return nil
@@ -59,8 +60,8 @@ func checkStored(next, stored *schema.ConfigItem) error {
 	return nil
 }
 
-// raiseAction is the action of a change that begins or ends raises and does nothing else; "" for
-// another.
+// raiseAction returns the action of a change of raises alone: a new raise, or only ended ones. It
+// is empty for any other change.
 func raiseAction(was, is schema.ConfigItem) string {
 	raises := was.Raises
 	if was.Raises = is.Raises; !was.Same(is) || slices.Equal(raises, is.Raises) {
@@ -72,7 +73,7 @@ func raiseAction(was, is schema.ConfigItem) string {
 	return "limit_lowered"
 }
 
-// raiseFields are raises as events show them.
+// raiseFields converts stored raises for an event.
 func raiseFields(raises []schema.ConfigRaise) []trail.Raise {
 	fields := make([]trail.Raise, len(raises))
 	for i, r := range raises {

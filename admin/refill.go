@@ -60,7 +60,8 @@ type filledLimit struct {
 	After  int64  `json:"after"`
 }
 
-// name names the operation and its limits in one way.
+// name sets the id, to newID if empty, sorts the limits, each once, and sets the arguments that a
+// repetition must repeat.
 func (r *refill) name(newID string) (err error) {
 	if r.id == "" {
 		r.id = newID
@@ -77,9 +78,9 @@ func (r *refill) name(newID string) (err error) {
 	return err
 }
 
-// make fills a bucket by hand, once however often it is repeated under its id. It
-// changes tokens only: neither counters nor the refill instant. Its additions are right
-// in any order with takes, give-backs and adjusts.
+// make fills a bucket once under the operation's id, and returns the tokens in thousandths. It
+// changes neither counters nor the refill instant. Its additions are right in any order with
+// takes and give-backs.
 func (b Buckets) make(ctx context.Context, r *refill) (done BucketRefill, err error) {
 	if err := r.name(b.d.IDs.New(b.d.Clock.Now())); err != nil {
 		return done, err
@@ -94,7 +95,8 @@ func (b Buckets) make(ctx context.Context, r *refill) (done BucketRefill, err er
 	return done, err
 }
 
-// propose is the transaction of a refill; none if it was done before.
+// propose reads the bucket and returns the transaction of the refill. It is empty, with the first
+// result, if the operation was done. untouched requires a bucket unchanged since the read.
 func (b Buckets) propose(ctx context.Context, op string, r *refill, untouched bool) (BucketRefill, table.Proposal, error) {
 	bucket, record := b.d.Keys.Bucket(r.entity, r.resource), b.d.Keys.Operation(r.entity, r.id)
 	items, err := b.d.Table.BatchGet(ctx, op, []schema.Key{bucket, record})
@@ -121,8 +123,8 @@ func (b Buckets) propose(ctx context.Context, op string, r *refill, untouched bo
 	return done, p, err
 }
 
-// decide computes each limit's tokens before and after, and the write; nil if no
-// limit is below its burst.
+// decide computes the tokens of each limit before and after, and the change of the bucket m, nil
+// if missing. The change is nil if no limit gains tokens.
 func (b Buckets) decide(r *refill, m *schema.Image, now time.Time) (BucketRefill, *schema.Refill, error) {
 	done := BucketRefill{ID: r.id, At: now.UTC(), Missing: m == nil, Before: dynalimit.Amounts{}, After: dynalimit.Amounts{}}
 	if m == nil {
@@ -164,7 +166,8 @@ func (b Buckets) decide(r *refill, m *schema.Image, now time.Time) (BucketRefill
 	return done, change, nil
 }
 
-// tokensAfter is the tokens afterwards of a limit with held tokens.
+// tokensAfter returns the tokens after the refill of a limit that holds held. A quota keeps a
+// grant above its burst.
 func (r *refill) tokensAfter(held, burst int64, name string, quota bool) int64 {
 	switch {
 	case quota: // it may hold more, as it was granted
@@ -175,7 +178,8 @@ func (r *refill) tokensAfter(held, burst int64, name string, quota bool) int64 {
 	return burst
 }
 
-// ofQuota is the addition to a quota at an instant.
+// ofQuota returns the addition to the i-th limit, a quota, in the window of now. Only a grant
+// adds above the quota's amount. It returns an error if the tokens become too many.
 func (r *refill) ofQuota(m *schema.Image, i int, now int64) (schema.RefillLimit, error) {
 	is := m.State(i).At(now)
 	l := schema.RefillLimit{Index: i, Grant: true, Add: r.add[m.Set.Names[i]], Window: is.Refilled}
@@ -188,7 +192,8 @@ func (r *refill) ofQuota(m *schema.Image, i int, now int64) (schema.RefillLimit,
 	return l, nil
 }
 
-// checkNames refuses limits that the bucket does not have.
+// checkNames returns an error for a named limit that the bucket lacks, and for a grant to a token
+// bucket.
 func (r *refill) checkNames(m *schema.Image) error {
 	var held []string
 	for _, name := range m.Set.Names {
@@ -213,7 +218,8 @@ func (r *refill) checkNames(m *schema.Image) error {
 	return nil
 }
 
-// repeated is the first result of the operation.
+// repeated returns the first result of the recorded operation o, or an error if o did something
+// else under this id.
 func (r *refill) repeated(o schema.Operation) (BucketRefill, error) {
 	if o.Action != r.action || o.Arguments != r.arguments {
 		return BucketRefill{}, invalid("id", "is %q, under which something else was done: %s with %s; give every operation an id of its own", r.id, o.Action, o.Arguments)
@@ -231,8 +237,8 @@ func (r *refill) repeated(o schema.Operation) (BucketRefill, error) {
 	return done, nil
 }
 
-// record is the transaction of the decision: the record of the operation and, if
-// anything changes, the change and its event.
+// record returns the transaction with the record of the operation and, unless change is nil, the
+// change of the bucket with its event.
 func (b Buckets) record(r *refill, done BucketRefill, change *schema.Refill) (table.Proposal, error) {
 	held := refillResult{Missing: done.Missing, Estimated: done.Estimated}
 	for _, name := range slices.Sorted(maps.Keys(done.Before)) {
@@ -252,7 +258,7 @@ func (b Buckets) record(r *refill, done BucketRefill, change *schema.Refill) (ta
 	return b.d.propose(r.deed(done), write, record)
 }
 
-// deed is the refill's event: each limit's tokens.
+// deed returns the event of the refill, with the tokens of each limit before and after.
 func (r *refill) deed(done BucketRefill) deed {
 	what := deed{
 		action: r.action, target: r.entity, resource: r.resource,
@@ -267,7 +273,7 @@ func (r *refill) deed(done BucketRefill) deed {
 	return what
 }
 
-// tokensOf converts millitokens to tokens.
+// tokensOf converts millitokens by limit to decimal tokens.
 func tokensOf(held map[string]int64) map[string]json.Number {
 	out := make(map[string]json.Number, len(held))
 	for name, n := range held {
@@ -276,7 +282,7 @@ func tokensOf(held map[string]int64) map[string]json.Number {
 	return out
 }
 
-// tokens writes millitokens as tokens, exactly.
+// tokens returns millitokens as a decimal number of tokens, without trailing zeros.
 func tokens(milli int64) json.Number {
 	sign, whole, rest := "", milli/1000, milli%1000
 	if milli < 0 {

@@ -153,7 +153,8 @@ func (c *ScopedConfig) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// strictly reads JSON that has no fields besides those of T; example is how it is written.
+// strictly decodes JSON into a T and refuses unknown fields. The error names what, and shows
+// example.
 func strictly[T any](what, example string, data []byte) (value T, err error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -163,7 +164,7 @@ func strictly[T any](what, example string, data []byte) (value T, err error) {
 	return value, nil
 }
 
-// level is the level of configuration that the scope is of.
+// level returns the scope's kind of level.
 func (s Scope) level() sources.Source {
 	switch {
 	case s.Entity != "" && s.Resource != "":
@@ -180,8 +181,8 @@ func (s Scope) level() sources.Source {
 	return sources.System
 }
 
-// normal spells a scope in its one way: _default_ is the name that "every resource" has in
-// the table.
+// normal returns the scope with an empty resource in place of _default_, the table's name for
+// every resource.
 func (s Scope) normal() Scope {
 	if s.Resource == schema.DefaultResource && (s.Entity != "" || s.Plan != "") {
 		s.Resource = ""
@@ -189,12 +190,13 @@ func (s Scope) normal() Scope {
 	return s
 }
 
-// owner is the scope as the table has it.
+// owner returns the scope as the owner of a stored configuration.
 func (s Scope) owner() schema.ConfigOwner {
 	return schema.ConfigOwner{Entity: s.Entity, Plan: s.Plan, Resource: s.Resource}.Normal()
 }
 
-// configOf converts a stored configuration; nil gives the zero LimitConfig.
+// configOf converts a stored configuration for callers. It is zero for nil. It returns an error,
+// besides the rest of the configuration, for invalid limits.
 func configOf(level sources.Source, c *schema.ConfigItem) (LimitConfig, error) {
 	if c == nil {
 		return LimitConfig{}, nil
@@ -206,7 +208,7 @@ func configOf(level sources.Source, c *schema.ConfigItem) (LimitConfig, error) {
 	}, err
 }
 
-// knownPolicy is a stored policy; "" for an unknown one.
+// knownPolicy returns the policy of a text, or "" if it is unknown.
 func knownPolicy(text string) dynalimit.UnavailablePolicy {
 	if p := dynalimit.UnavailablePolicy(text); p == dynalimit.Refuse || p == dynalimit.Allow || p == dynalimit.Local {
 		return p
@@ -214,8 +216,8 @@ func knownPolicy(text string) dynalimit.UnavailablePolicy {
 	return ""
 }
 
-// check refuses a scope without an owner, or with invalid names. Fields are
-// named with a prefix.
+// check returns an error for a scope without exactly one owner, or with an invalid name. prefix
+// is put before the names of fields.
 func (s Scope) check(prefix string) error {
 	s = s.normal()
 	switch {
@@ -247,7 +249,7 @@ func storedField(level sources.Source) string {
 	return "stored limits of level " + string(level)
 }
 
-// limitsOf are stored limits as users write them, checked.
+// limitsOf validates stored limits and converts them for callers. field is the field in errors.
 func limitsOf(field string, stored []schema.ConfigLimit) ([]dynalimit.Limit, error) {
 	if len(stored) == 0 {
 		return nil, nil

@@ -10,8 +10,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
-// takeOverBeforeChange turns limits of the layout before composite items into today's,
-// before they are changed. Unreadable ones are replaced.
+// takeOverBeforeChange turns an owner's limits of the older layout into its configuration, before
+// that is changed. It ignores unreadable ones, which the change replaces.
 func (d *desk) takeOverBeforeChange(ctx context.Context, owner schema.ConfigOwner) error {
 	if err := d.Layout.TakeOver(ctx, owner); err != nil && !isValidation(err) {
 		return err
@@ -22,7 +22,7 @@ func (d *desk) takeOverBeforeChange(ctx context.Context, owner schema.ConfigOwne
 // mostTakeOvers is how many owners' limits are turned at once.
 const mostTakeOvers = 16
 
-// atOnce does something for many of a list at once, until one fails.
+// atOnce calls do for each element, mostTakeOvers at a time, and returns the first error.
 func atOnce[T any](ctx context.Context, list []T, do func(ctx context.Context, one T) error) error {
 	group, ctx := guard.WithContext(ctx)
 	group.SetLimit(mostTakeOvers)
@@ -32,7 +32,8 @@ func atOnce[T any](ctx context.Context, list []T, do func(ctx context.Context, o
 	return group.Wait()
 }
 
-// takeOverAllBeforeChange is takeOverBeforeChange for many changes.
+// takeOverAllBeforeChange is takeOverBeforeChange for the owners of many changes. It does nothing
+// if no item of the older layout is left.
 func (d *desk) takeOverAllBeforeChange(ctx context.Context, edits []*configChange) error {
 	if d.Layout.Current() {
 		return nil
@@ -40,8 +41,8 @@ func (d *desk) takeOverAllBeforeChange(ctx context.Context, edits []*configChang
 	return atOnce(ctx, edits, func(ctx context.Context, c *configChange) error { return d.takeOverBeforeChange(ctx, c.owner) })
 }
 
-// config reads the configuration of an owner, with limits of the layout before composite
-// items if it has none; nil if nothing is stored. It writes nothing.
+// config reads the configuration of an owner, nil if none is stored. It merges limits of the
+// older layout into it, and writes nothing.
 func (d *desk) config(ctx context.Context, op string, owner schema.ConfigOwner) (schema.Item, error) {
 	older, err := d.older(ctx, owner)
 	if err != nil {
@@ -57,8 +58,7 @@ func (d *desk) config(ctx context.Context, op string, owner schema.ConfigOwner) 
 	return found[key], d.orMalformed(err)
 }
 
-// configs is config for many owners, which may repeat themselves. It returns their
-// configurations in the order of the owners.
+// configs is config for many owners, in their order. An owner may be repeated.
 func (d *desk) configs(ctx context.Context, op string, owners []schema.ConfigOwner) ([]schema.Item, error) {
 	older, err := d.older(ctx, owners...)
 	if err != nil {
@@ -85,7 +85,7 @@ func (d *desk) configs(ctx context.Context, op string, owners []schema.ConfigOwn
 	return items, nil
 }
 
-// older reads the limits of owners that are in the layout before composite items.
+// older reads the owners' limits of the older layout.
 func (d *desk) older(ctx context.Context, owners ...schema.ConfigOwner) (legacy.Limits, error) {
 	if err := d.Layout.Check(ctx); err != nil {
 		return nil, err
@@ -93,8 +93,8 @@ func (d *desk) older(ctx context.Context, owners ...schema.ConfigOwner) (legacy.
 	return d.Layout.Older(ctx, owners...)
 }
 
-// compatible refuses limits that zae-limiter refuses, on a repository that must stay readable
-// for it.
+// compatible returns an error for limits that zae-limiter refuses, if the repository must stay
+// readable for it.
 func (d *desk) compatible(resource, field string, limits []schema.ConfigLimit) error {
 	if !d.Compatible {
 		return nil
@@ -102,7 +102,7 @@ func (d *desk) compatible(resource, field string, limits []schema.ConfigLimit) e
 	return shared.CheckCompatible(resource, field, limits)
 }
 
-// takeOverEntity turns all limits of an entity where they are in the older layout.
+// takeOverEntity turns all limits of an entity that are in the older layout.
 func (d *desk) takeOverEntity(ctx context.Context, id string) error {
 	if d.Layout.Current() {
 		return nil
@@ -111,7 +111,7 @@ func (d *desk) takeOverEntity(ctx context.Context, id string) error {
 	return d.orMalformed(err)
 }
 
-// takeOverBucket turns a bucket that is in the older layout.
+// takeOverBucket turns a bucket that is in the older layout, and tells the layout.
 func (d *desk) takeOverBucket(ctx context.Context, entity, resource string) error {
 	if d.Layout.Current() {
 		return nil
@@ -122,7 +122,7 @@ func (d *desk) takeOverBucket(ctx context.Context, entity, resource string) erro
 	return d.orMalformed(err)
 }
 
-// orMalformed is the error that users see of an item that cannot be understood.
+// orMalformed returns the error for callers if err is about a malformed item, else err.
 func (d *desk) orMalformed(err error) error {
 	if malformed, ok := errors.AsType[*legacy.MalformedError](err); ok {
 		return d.Layout.Malformed(malformed.Err)

@@ -84,8 +84,8 @@ func (u Usage) SetRetention(ctx context.Context, r UsageRetention) (UsageRetenti
 	return retentionOf(next), nil
 }
 
-// checkWholeTable refuses a repository that is bound to one namespace: all namespaces share the
-// retention.
+// checkWholeTable returns an error for a repository bound to one namespace, because all
+// namespaces share the retention.
 func (u Usage) checkWholeTable(ctx context.Context) error {
 	if err := u.d.Usable(ctx); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (u Usage) checkWholeTable(ctx context.Context) error {
 	return nil
 }
 
-// readStored reads the item of the retention, and decodes it.
+// readStored reads the retention, and returns its item too. Both are empty if none is stored.
 func (u Usage) readStored(ctx context.Context) (schema.Item, schema.UsageRetention, error) {
 	item, err := u.d.Table.Get(ctx, "read the retention of usage", schema.UsageKept())
 	if err != nil {
@@ -106,7 +106,8 @@ func (u Usage) readStored(ctx context.Context) (schema.Item, schema.UsageRetenti
 	return item, stored, err
 }
 
-// validate refuses a retention that is out of bounds.
+// validate returns an error for a span outside its bounds, or not in whole seconds. A negative
+// span, which is for ever, is valid.
 func (r UsageRetention) validate() error {
 	for _, f := range []struct {
 		field       string
@@ -119,7 +120,7 @@ func (r UsageRetention) validate() error {
 	return nil
 }
 
-// retentionOf converts a stored retention for users.
+// retentionOf converts a stored retention for callers.
 func retentionOf(r schema.UsageRetention) (to UsageRetention) {
 	to.Hours, to.Days, to.Months = r.Spans()
 	to.Version = r.Version
