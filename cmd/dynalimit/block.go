@@ -15,7 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// blockCmd blocks levels.
+// blockCmd blocks all calls of a source.
 type blockCmd struct {
 	Set   blockSetCmd   `cmd:"" help:"Refuse all calls of an entity, a plan, a resource or everybody."`
 	Admit blockAdmitCmd `cmd:"" help:"Make a level an exception of less specific blocks that have some."`
@@ -23,7 +23,7 @@ type blockCmd struct {
 	List  blockListCmd  `cmd:"" help:"List the levels that are blocked."`
 }
 
-// blockLevel is a level named by flags.
+// blockLevel is a source named by flags.
 type blockLevel struct {
 	Entity   string `help:"Calls of this entity; with --resource, for that alone." placeholder:"ID"`
 	Plan     string `help:"Calls of the entities on this plan; with --resource, for that alone." placeholder:"NAME"`
@@ -129,10 +129,10 @@ func (c blockLiftCmd) Run(ctx context.Context, g *globals, out *term.Output) err
 // blockChange is a change of a block, or of an exception, as JSON.
 type blockChange struct {
 	levelChange
-	// Exceptions are the more specific levels that admit through a block with exceptions. A
+	// Exceptions are the more specific sources that admit through a block with exceptions. A
 	// block without exceptions overrides them.
 	Exceptions []admin.Scope `json:"exceptions,omitempty"`
-	// StillBlockedBy is a less specific level that still blocks.
+	// StillBlockedBy is a less specific source that still blocks.
 	StillBlockedBy *admin.Scope `json:"still_blocked_by,omitempty"`
 }
 
@@ -189,9 +189,9 @@ func (d destroys) confirmBlock(ctx context.Context, out *term.Output, at admin.S
 	return d.confirm(ctx, out, "Admit no call of anybody, on any resource?", "system")
 }
 
-// exceptionsTo returns the more specific levels that are exceptions of a block of a level.
+// exceptionsTo returns the more specific sources that are exceptions of a block of a source.
 func exceptionsTo(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) ([]admin.Scope, error) {
-	if at.Entity != "" && at.Resource != "" { // no level is more specific
+	if at.Entity != "" && at.Resource != "" { // no source is more specific
 		return nil, nil
 	}
 	group := false
@@ -246,10 +246,10 @@ func printBlock(out *term.Output, j blockChange, lines []string) {
 
 type blockListCmd struct{}
 
-// blockedLevel is a blocked level.
+// blockedLevel is a blocked source.
 type blockedLevel struct {
 	admin.Scope
-	// Except is true if more specific levels may be exceptions.
+	// Except is true if more specific sources may be exceptions.
 	Except bool `json:"except,omitempty"`
 }
 
@@ -270,7 +270,7 @@ func (blockListCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 	})
 }
 
-// blockedLevels lists the blocked levels.
+// blockedLevels lists the blocked sources.
 func blockedLevels(ctx context.Context, repo *dynalimit.Repository) iter.Seq2[blockedLevel, error] {
 	return func(yield func(blockedLevel, error) bool) {
 		for c, err := range readConfigs(ctx, repo, admin.New(repo).Limits.Scopes(ctx)) {

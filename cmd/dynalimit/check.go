@@ -174,10 +174,10 @@ func printCharged(out *term.Output, d *decision.Decision, b decision.Bucket) {
 	out.Table([]string{"  LEVEL", "OF", "SAYS", ""}, rows)
 }
 
-// narrowTable is the minimal width of a terminal for a table of levels.
+// narrowTable is the minimal width of a terminal for a table of sources.
 const narrowTable = 60
 
-// printLevelsBelow prints the configured levels, one below the other.
+// printLevelsBelow prints the configured sources, one below the other.
 func printLevelsBelow(out *term.Output, levels []decision.Source) {
 	for _, l := range levels {
 		if said := configText(l.Config); said != "-" {

@@ -59,7 +59,7 @@ func entityFacts(e admin.Entity) map[string]string {
 	return all
 }
 
-// chargesText describes the levels by which calls charge a parent. It returns "" without a
+// chargesText describes the sources by which calls charge a parent. It returns "" without a
 // parent.
 func chargesText(parent string, cascade, detached bool) string {
 	switch {

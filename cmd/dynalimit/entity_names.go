@@ -10,7 +10,7 @@ import (
 )
 
 // tellUnknown notes a plan or a parent that is not in the table ("" is skipped): it may be
-// stored later, or its name is misspelt. If the parent counts by its own levels, it also notes
+// stored later, or its name is misspelt. If the parent counts by its own sources, it also notes
 // where those are missing. It ignores read errors.
 func tellUnknown(ctx context.Context, repo *dynalimit.Repository, out *term.Output, plan, parent string, counts bool) {
 	if plan != "" && !planIsThere(ctx, repo, plan) {

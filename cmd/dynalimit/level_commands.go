@@ -12,7 +12,7 @@ import (
 )
 
 // The commands that show and set the limits of everybody, resources, plans and entities differ
-// only in the arguments that name the level.
+// only in the arguments that name the source.
 type (
 	systemCmd struct {
 		Show   showCmd[everybody]   `cmd:"" help:"Show the limits of everybody."`
@@ -49,7 +49,7 @@ type (
 	}
 )
 
-// level is the arguments that name a level.
+// level is the arguments that name a source.
 type level interface{ scope() admin.Scope }
 
 type everybody struct{}
@@ -113,7 +113,7 @@ func (c setCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error 
 	return changeLevel(ctx, g, out, c.At.scope(), c.To.changes, c.To.applyTo)
 }
 
-// resourceSetCmd also sets the groups of a resource. Other levels have none.
+// resourceSetCmd also sets the groups of a resource. Other sources have none.
 type resourceSetCmd struct {
 	At       resourceLevel `embed:""`
 	To       levelSet      `embed:""`
@@ -154,7 +154,7 @@ func (c deleteCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) err
 	return deleteLevel(ctx, g, out, c.At.scope(), c.Only, c.changes)
 }
 
-// listed lists the names of a kind of level. none is the text for an empty list.
+// listed lists the names of a kind of source. none is the text for an empty list.
 type listed interface {
 	list(ctx context.Context, repo *dynalimit.Repository) (names iter.Seq2[string, error], none string)
 }

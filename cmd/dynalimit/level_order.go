@@ -47,8 +47,8 @@ func moreSpecificLevels(
 	return found, nil
 }
 
-// isMoreSpecific reports whether a level precedes another one for some call. plan is the plan
-// of the level's entity.
+// isMoreSpecific reports whether a source precedes another one for some call. plan is the plan
+// of the source's entity.
 func isMoreSpecific(s, than admin.Scope, plan string) bool {
 	switch {
 	case s == than || than.Resource != "" && s.Resource != "" && s.Resource != than.Resource:
@@ -63,7 +63,7 @@ func isMoreSpecific(s, than admin.Scope, plan string) bool {
 	return true
 }
 
-// batch is the number of levels read at once.
+// batch is the number of sources read at once.
 const batch = 100
 
 // readConfigs returns the configurations of scopes as they are read, in batches. It ends with the

@@ -14,7 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// addCmd sets limits of a level by name, without hiding others.
+// addCmd sets limits of a source by name, without hiding others.
 type addCmd[L level] struct {
 	At     L        `embed:""`
 	Limits []string `arg:"" name:"limit" sep:"none" help:"Limits, as 'set' takes them; without a period or window they keep those of the limit in force. NAME=unlimited removes the limit of a less specific level."`
@@ -84,7 +84,7 @@ func addLimits(config admin.LimitConfig, at admin.Scope, texts []string, found i
 	return config, nil
 }
 
-// inForce is the limits in force at a level by name, and the groups of its resource with other
+// inForce is the limits in force at a source by name, and the groups of its resource with other
 // limits.
 type inForce struct {
 	limits map[string]dynalimit.Limit
@@ -117,7 +117,7 @@ func limitsInForce(ctx context.Context, repo *dynalimit.Repository, at admin.Sco
 }
 
 // groupLimits returns the names of the limits of groups for the owners of scopes, each with its
-// group. It considers the groups of the level's resource, or all groups if the level is for
+// group. It considers the groups of the source's resource, or all groups if the source is for
 // every resource.
 func groupLimits(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, scopes []admin.Scope) (map[string]string, error) {
 	limits, models := admin.New(repo).Limits, []admin.Scope{{Everyone: true, Resource: at.Resource}}
@@ -174,7 +174,7 @@ func withLessSpecific(ctx context.Context, repo *dynalimit.Repository, at admin.
 	return scopes, nil
 }
 
-// removeCmd removes limits from a level by name.
+// removeCmd removes limits from a source by name.
 type removeCmd[L level] struct {
 	At    L        `embed:""`
 	Names []string `arg:"" name:"limit" help:"Names of limits of the level. Less specific levels' limits of these names apply again if the level extends."`
@@ -197,7 +197,7 @@ func (c removeCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) err
 	})
 }
 
-// lowerCmd ends raises of a level.
+// lowerCmd ends raises of a source.
 type lowerCmd[L level] struct {
 	At    L        `embed:""`
 	Names []string `arg:"" name:"limit" help:"Names of limits that the level raises."`

@@ -11,11 +11,11 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// mostHidingLevels is the maximal number of levels that are checked for hiding a new limit.
+// mostHidingLevels is the maximal number of sources that are checked for hiding a new limit.
 const mostHidingLevels = 1000
 
-// warnOfHidden names the more specific levels whose own lists hide the limits that a change
-// adds. It returns nil if none do, or if the levels cannot be read.
+// warnOfHidden names the more specific sources whose own lists hide the limits that a change
+// adds. It returns nil if none do, or if the sources cannot be read.
 func warnOfHidden(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, before, after admin.LimitConfig) []string {
 	names := slices.DeleteFunc(namesOf(after), func(name string) bool { return slices.Contains(namesOf(before), name) })
 	if len(names) == 0 || at.Entity != "" {
@@ -58,7 +58,7 @@ func firstLevels(levels iter.Seq2[admin.ScopedConfig, error], most int) (first i
 	}, more
 }
 
-// namesOf returns the names of a level's own limits.
+// namesOf returns the names of a source's own limits.
 func namesOf(c admin.LimitConfig) (names []string) {
 	for _, l := range c.Limits {
 		names = append(names, l.Name)

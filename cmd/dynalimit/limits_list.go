@@ -45,7 +45,7 @@ func (c limitsListCmd) scopes(ctx context.Context, repo *dynalimit.Repository) i
 	}
 }
 
-// levelName returns the kind of a level.
+// levelName returns the kind of a source.
 func levelName(s admin.Scope) string {
 	switch {
 	case s.Entity != "":
@@ -85,7 +85,7 @@ func (c limitsResolveCmd) Run(ctx context.Context, g *globals, out *term.Output)
 // noGroupLimits is the text for a group without limits of an entity.
 const noGroupLimits = "no limits: none are set for the group by its name"
 
-// printResolved prints the limits in force for people. none is the text if no level is
+// printResolved prints the limits in force for people. none is the text if no source is
 // configured.
 func printResolved(out *term.Output, r dynalimit.ResolvedLimits, none string) {
 	switch {
@@ -119,7 +119,7 @@ func printResolved(out *term.Output, r dynalimit.ResolvedLimits, none string) {
 	printFields(out, facts...)
 }
 
-// fromLevels names the levels of the limits, with the limits of each if there are several.
+// fromLevels names the sources of the limits, with the limits of each if there are several.
 func fromLevels(r dynalimit.ResolvedLimits) string {
 	if slices.IndexFunc(r.From, func(l sources.Source) bool { return l != r.Source }) < 0 {
 		return string(r.Source)

@@ -13,7 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// levelSet is the new configuration of a level.
+// levelSet is the new configuration of a source.
 type levelSet struct {
 	Limits        []string `arg:"" optional:"" name:"limit" sep:"none" help:"Limits, NAME=CAPACITY[/PERIOD][,burst=N][,refill=N][,max-debt=N][,shadow], such as rpm=100 or tpm=40k/1m,burst=80k; or quotas of the calendar, NAME=CAPACITY/daily[,zone=ZONE], or hourly, weekly, monthly; of money with dollars, 'NAME=$50/daily[,per-model]'. They replace those that are set."`
 	Unlimited     bool     `help:"Lift all limits at this level, instead of setting any. Nothing is counted."`
@@ -84,7 +84,7 @@ func (c *levelSet) applyTo(config admin.LimitConfig) (admin.LimitConfig, error) 
 	return config, nil
 }
 
-// levelChange is a change of one level as JSON.
+// levelChange is a change of one source as JSON.
 type levelChange struct {
 	Scope   admin.Scope       `json:"scope"`
 	Before  admin.LimitConfig `json:"before"`
@@ -95,7 +95,7 @@ type levelChange struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// deleteLevel removes a level.
+// deleteLevel removes a source.
 func deleteLevel(ctx context.Context, g *globals, out *term.Output, at admin.Scope, only bool, how changes) error {
 	return changeLevel(ctx, g, out, at, how, func(c admin.LimitConfig) (admin.LimitConfig, error) {
 		return admin.LimitConfig{Version: c.Version, Only: only}, nil
@@ -132,7 +132,7 @@ func changeLevel(
 	})
 }
 
-// storeLevel stores the configuration of a level. An empty one removes the level. A dry run
+// storeLevel stores the configuration of a source. An empty one removes the source. A dry run
 // only validates it.
 func storeLevel(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, c admin.LimitConfig, dryRun bool) (admin.LimitConfig, error) {
 	says := len(configFacts(c)) > 0
@@ -197,7 +197,7 @@ func diffFacts(out *term.Output, was, is map[string]string) []string {
 	return lines
 }
 
-// unlimitedText describes an unlimited level.
+// unlimitedText describes an unlimited source.
 func unlimitedText(c admin.LimitConfig) string {
 	if c.Counted {
 		return "no limits apply; less specific ones count and deny nothing"
@@ -302,7 +302,7 @@ func printLimits(out *term.Output, limits []dynalimit.Limit) {
 	}
 }
 
-// wantName refuses an empty name, which would mean everybody's level.
+// wantName refuses an empty name, which would mean everybody's source.
 func wantName(what, name string) error {
 	if err := wantWord("name of the "+what, name); err != nil {
 		return fmt.Errorf("%w; 'dynalimit system' is about everybody", err)

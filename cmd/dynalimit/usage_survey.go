@@ -98,7 +98,7 @@ func (s *survey) readResources(ctx context.Context) ([]report.Resource, error) {
 	return all, nil
 }
 
-// findGroups returns the current groups of resources. It returns none if a level cannot be decoded.
+// findGroups returns the current groups of resources. It returns none if a source cannot be decoded.
 func (s *survey) findGroups(ctx context.Context, resources []string) (map[string]bool, error) {
 	scopes := make([]admin.Scope, len(resources))
 	for i, name := range resources {
@@ -106,7 +106,7 @@ func (s *survey) findGroups(ctx context.Context, resources []string) (map[string
 	}
 	configs, err := admin.New(s.repo).Limits.GetConfigs(ctx, scopes)
 	if _, malformed := errors.AsType[*dynalimit.ValidationError](err); malformed {
-		return nil, nil // 'doctor' reports an unreadable level
+		return nil, nil // 'doctor' reports an unreadable source
 	}
 	groups := map[string]bool{}
 	for _, c := range configs {

@@ -25,7 +25,7 @@ const (
 	Blocked Outcome = "blocked"
 	// Unlimited means that no bucket would be charged.
 	Unlimited Outcome = "unlimited"
-	// Unconfigured means that no level of the configuration has limits. Then the limits that a
+	// Unconfigured means that no source of the configuration has limits. Then the limits that a
 	// service passes to New apply, which are not in the table.
 	Unconfigured Outcome = "unconfigured"
 )
@@ -41,7 +41,7 @@ type Decision struct {
 	// Wait is the time until the call would be admitted. It is nil if the call would be
 	// admitted now or is blocked.
 	Wait *Wait `json:"wait,omitempty"`
-	// OnUnavailable is the outage policy. PolicyOf is the entity and PolicySource the level that
+	// OnUnavailable is the outage policy. PolicyOf is the entity and PolicySource the source that
 	// it comes from. Both are empty for a policy that a service passes to New.
 	OnUnavailable dynalimit.UnavailablePolicy `json:"on_unavailable,omitempty"`
 	PolicyOf      string                      `json:"policy_of,omitempty"`
@@ -86,18 +86,18 @@ type Bucket struct {
 	Limits []Limit `json:"limits"`
 	// Raised are the limits with a temporary raise.
 	Raised []dynalimit.RaisedLimit `json:"raised,omitempty"`
-	// Levels are the applicable levels, the most specific first. For a group they are only the
-	// levels of the group itself.
+	// Sources are the applicable sources, the most specific first. For a group they are only the
+	// sources of the group itself.
 	Sources []Source `json:"sources"`
 }
 
-// PlanSays reports whether a level of the entity's plan is configured.
+// PlanSays reports whether a source of the entity's plan is configured.
 func (l Link) PlanSays() bool {
 	says := func(one Source) bool { return one.Scope.Plan != "" && one.Config.Version != 0 }
 	return slices.ContainsFunc(l.Sources, says) || slices.ContainsFunc(l.Groups, func(g Group) bool { return slices.ContainsFunc(g.Sources, says) })
 }
 
-// Says reports whether any level has limits, is unlimited, or blocks.
+// Says reports whether any source has limits, is unlimited, or blocks.
 func (b Bucket) Says() bool { return b.Source != "" || b.Blocked != "" }
 
 // Limit is a limit in force.
@@ -116,14 +116,14 @@ type Limit struct {
 	WindowEnds *time.Time `json:"window_ends,omitempty"`
 }
 
-// Level is a level of the configuration.
+// Source is a source of the configuration.
 type Source struct {
 	Source sources.Source    `json:"source"`
 	Scope  admin.Scope       `json:"scope"`
 	Config admin.LimitConfig `json:"config,omitzero"`
-	// InForce is true if the level decides, with its limits or as unlimited.
+	// InForce is true if the source decides, with its limits or as unlimited.
 	InForce bool `json:"in_force,omitempty"`
-	// HiddenBy is the level that hides the limits of this one.
+	// HiddenBy is the source that hides the limits of this one.
 	HiddenBy sources.Source `json:"hidden_by,omitempty"`
 }
 
@@ -146,7 +146,7 @@ const mostLinks = 8
 // Errors: as Check and ResolveLimits.
 func Read(ctx context.Context, repo *dynalimit.Repository, entity, resource string, asked dynalimit.Amounts, now time.Time) (*Decision, error) {
 	d := &Decision{EntityID: entity, Resource: resource, At: now, Asked: asked}
-	own := false                                                                                           // for parents only their own levels and their plan's levels count
+	own := false                                                                                           // for parents only their own sources and their plan's sources count
 	for id, seen := entity, []string{}; id != "" && len(seen) < mostLinks && !slices.Contains(seen, id); { // Check reports a cycle
 		resolved, err := repo.ResolveLimits(ctx, id, resource)
 		if err != nil {
@@ -168,7 +168,7 @@ func Read(ctx context.Context, repo *dynalimit.Repository, entity, resource stri
 }
 
 // isConfigured reports whether each entity of the chain, up to a blocked one, has a configured
-// level.
+// source.
 func (d *Decision) isConfigured() bool {
 	for _, link := range d.Chain {
 		says := link.Says()
@@ -194,7 +194,7 @@ func (l *Link) bucketsByName(resource string) map[string]*Bucket {
 	return all
 }
 
-// addLink appends an entity to the chain. With own it considers only the entity's own levels and
+// addLink appends an entity to the chain. With own it considers only the entity's own sources and
 // its plan's, and appends it only if one is configured.
 func (d *Decision) addLink(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, own bool) error {
 	bucket, err := d.readBucket(ctx, repo, r, own, LevelsOf(r.EntityID, r.Plan, r.Resource))
@@ -217,7 +217,7 @@ func (d *Decision) addLink(ctx context.Context, repo *dynalimit.Repository, r dy
 	return nil
 }
 
-// readBucket returns a bucket of the chain with the applicable levels. It sets the outage policy
+// readBucket returns a bucket of the chain with the applicable sources. It sets the outage policy
 // unless an earlier bucket has.
 func (d *Decision) readBucket(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, own bool, of []Source) (Bucket, error) {
 	if len(d.Chain) > 0 && !r.Blocked.IsOwn() { // decided for the calling entity
@@ -287,7 +287,7 @@ func (d *Decision) newWait(w time.Duration) *Wait {
 	return &Wait{MS: w.Milliseconds(), Until: &until, For: w}
 }
 
-// LevelsOf returns the levels that apply to an entity, its plan ("" for none) and a resource,
+// LevelsOf returns the sources that apply to an entity, its plan ("" for none) and a resource,
 // the most specific first.
 func LevelsOf(entity, plan, resource string) []Source {
 	all := []Source{

@@ -40,7 +40,7 @@ func (v *visit) checkNamespace(ctx context.Context) tables.Finding {
 	return f
 }
 
-// mostLevels is the maximal number of levels to read, readingTimes the time limit in timeouts.
+// mostLevels is the maximal number of sources to read, readingTimes the time limit in timeouts.
 const mostLevels, readingTimes, batch = 5_000, 6, 100
 
 // checkConfiguration reads the first mostLevels sources and reports unreadable ones. It sets
@@ -122,7 +122,7 @@ func (v *visit) findUnreadable(ctx context.Context, levels []admin.Scope) ([]tab
 	return results, nil
 }
 
-// deleteLevel returns a command that deletes an unreadable level without reading it first,
+// deleteLevel returns a command that deletes an unreadable source without reading it first,
 // unlike the commands of dynalimit.
 func (v *visit) deleteLevel(at admin.Scope) string {
 	keys := schema.NewKeys(v.Namespace)

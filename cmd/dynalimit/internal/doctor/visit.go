@@ -65,11 +65,11 @@ type visit struct {
 	table             tables.Plan // the table of limits
 	// described is the description of that table, or nil without a request.
 	described *tableFacts
-	// plans are the plans with limits. nil unless every level was read.
+	// plans are the plans with limits. nil unless every source was read.
 	plans map[string]bool
-	// owners are the entities with their own levels.
+	// owners are the entities with their own sources.
 	owners map[string]bool
-	// resources are the resources with levels. groups maps the groups that resources name to
+	// resources are the resources with sources. groups maps the groups that resources name to
 	// one of those resources.
 	resources map[string]bool
 	groups    map[string]string

@@ -250,7 +250,7 @@ const (
 	marksLast = 30 * time.Second
 )
 
-// readMarks finds the levels that block the entities of the fullest buckets, and their limits of
+// readMarks finds the sources that block the entities of the fullest buckets, and their limits of
 // money. It reads them periodically, because configuration seldom changes.
 func (r *Reader) readMarks(ctx context.Context, of string, reading *Reading) error {
 	age := reading.At.Sub(r.blockedAt)
@@ -260,13 +260,13 @@ func (r *Reader) readMarks(ctx context.Context, of string, reading *Reading) err
 	}
 	blocks, configs, err := r.readBlockers(ctx, fullestKeys(*reading))
 	if _, malformed := errors.AsType[*dynalimit.ValidationError](err); malformed {
-		return nil // 'doctor' reports an unreadable level: show no marks
+		return nil // 'doctor' reports an unreadable source: show no marks
 	}
 	if err != nil {
 		return err
 	}
 	r.blocked, r.money, r.blockedOf, r.blockedAt = map[Key]sources.Source{}, map[rowKey]bool{}, of, reading.At
-	admitted := map[Key]bool{} // by a more specific level
+	admitted := map[Key]bool{} // by a more specific source
 	for i, c := range configs {
 		l := blocks[i]
 		if blocks := c.Config.Blocked || c.Config.BlockedExcept && !admitted[l.key]; blocks && r.blocked[l.key] == "" {
@@ -319,7 +319,7 @@ func fullestKeys(reading Reading) []Key {
 	return keys
 }
 
-// blockable is a level that could block a bucket's entity.
+// blockable is a source that could block a bucket's entity.
 type blockable struct {
 	key   Key
 	level sources.Source

@@ -28,7 +28,7 @@ type Reading struct {
 	Read    int
 	// Units are the consumed read units; 0 if the engine does not report them.
 	Units float64
-	// Blocked are the levels that block the checked buckets.
+	// Blocked are the sources that block the checked buckets.
 	Blocked map[Key]sources.Source
 	// Money are their limits of money, which only the configuration shows.
 	Money map[rowKey]bool
@@ -62,7 +62,7 @@ type Row struct {
 	Fits *time.Duration `json:"-"`
 	// FitsMS is Fits in milliseconds, -1 for never.
 	FitsMS *int64 `json:"fits_ms,omitempty"`
-	// Blocked is the level that blocks the entity for the resource.
+	// Blocked is the source that blocks the entity for the resource.
 	Blocked sources.Source `json:"blocked,omitempty"`
 }
 

@@ -46,7 +46,7 @@ func (o Outcome) Conflicts() (n int) {
 
 const (
 	// batch is the number of changes between two checks for Ctrl-C and progress: two
-	// transactions of levels.
+	// transactions of sources.
 	batch = 90
 	// tryTime bounds a try of a batch, which is finished even when the program is to end.
 	tryTime = time.Minute
@@ -205,7 +205,7 @@ func oneByOne(changes []Change, do func(Change) error) []error {
 const mostDeletions = 16
 
 // deleteEntities deletes entities concurrently, each on the condition that its record and its
-// levels are as planned.
+// sources are as planned.
 func (a *applying) deleteEntities(ctx context.Context, changes []Change) []error {
 	errs := make([]error, len(changes))
 	group := errgroup.Group{}

@@ -13,7 +13,7 @@ import (
 //
 // It changes and deletes only items that the manifest manages, according to the items. It
 // adopts others if the options permit. An entity that the file does not name stays with all its
-// levels, unless it is to be pruned. A level that the file does not name is deleted.
+// sources, unless it is to be pruned. A source that the file does not name is deleted.
 func Compare(m *Manifest, live *Live, o Options) Plan {
 	c := &comparison{m: m, live: live, o: o, p: Plan{Name: m.Name}, stuck: map[string]bool{}, pruned: map[string]bool{}}
 	c.indexChildren()
@@ -41,7 +41,7 @@ type comparison struct {
 	stuck  map[string]bool     // entities with a refused record: they stay as they are
 	groups map[string]bool     // resources that are groups, now or at the end
 
-	noted []string // warnings about levels
+	noted []string // warnings about sources
 }
 
 // indexChildren sets c.below: the live entities by parent.
@@ -291,7 +291,7 @@ func blockOf(l admin.LimitConfig) int {
 	return noBlock
 }
 
-// gonePlans returns the plans that lose all their levels.
+// gonePlans returns the plans that lose all their sources.
 func gonePlans(c *comparison) map[string]bool {
 	gone := map[string]bool{}
 	for at := range c.live.Configs {

@@ -134,7 +134,7 @@ func checkResource(name string) string {
 	return schema.CheckResource(name)
 }
 
-// decodeOwned decodes the levels of a plan or an entity. It also accepts zae-limiter's name of the
+// decodeOwned decodes the sources of a plan or an entity. It also accepts zae-limiter's name of the
 // default.
 func (d *decoder) decodeOwned(of admin.Scope, o owned, path string) {
 	d.decodeLevel(of, o.Default, below(path, "default"))
@@ -218,7 +218,7 @@ func (d *decoder) decodeLevel(at admin.Scope, l *level, path string) {
 	d.m.Configs[at] = c
 }
 
-// checkExtends refuses a level whose extends and lifted contradict its limits.
+// checkExtends refuses a source whose extends and lifted contradict its limits.
 func (d *decoder) checkExtends(at admin.Scope, l *level, path string) {
 	switch {
 	case l.Extends && len(l.Limits)+len(l.Lifted) == 0:
@@ -232,7 +232,7 @@ func (d *decoder) checkExtends(at admin.Scope, l *level, path string) {
 	}
 }
 
-// checkExceptions refuses a level that blocks and admits, or blocks in two ways.
+// checkExceptions refuses a source that blocks and admits, or blocks in two ways.
 func (d *decoder) checkExceptions(at admin.Scope, l *level, path string) {
 	switch {
 	case l.Admit && (l.Blocked || l.BlockedExcept):

@@ -11,7 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 )
 
-// sameLevel reports whether two levels are equal, apart from the manager.
+// sameLevel reports whether two sources are equal, apart from the manager.
 func sameLevel(a, b admin.LimitConfig) bool { return len(levelFields(a, b)) == 0 }
 
 // levelFields returns the fields that differ between two configurations.

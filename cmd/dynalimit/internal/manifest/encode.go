@@ -15,7 +15,7 @@ import (
 )
 
 // Write writes a manifest as YAML, in a stable order, below comments. notes are the reasons
-// that some levels cannot be written; they become comments too.
+// that some sources cannot be written; they become comments too.
 func Write(w io.Writer, m *Manifest, comments []string, notes map[admin.Scope]string) error {
 	for _, at := range slices.SortedFunc(maps.Keys(notes), func(a, b admin.Scope) int { return strings.Compare(a.String(), b.String()) }) {
 		comments = append(comments, fmt.Sprintf("Not in it: limits of %s: %s", at, notes[at]))
@@ -66,7 +66,7 @@ func fileOf(m *Manifest) *file {
 	return f
 }
 
-// entityFor returns the entity to which levels are added. It adds an explicit empty field to an entity
+// entityFor returns the entity to which sources are added. It adds an explicit empty field to an entity
 // with an empty record.
 func (e entities) entityFor(id string, m *Manifest) *entity {
 	if e[id] == nil {

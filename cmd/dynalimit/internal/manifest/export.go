@@ -26,7 +26,7 @@ func Manager(live *Live) string {
 	return DefaultName
 }
 
-// Export returns the manifest of a table, and the reasons that some levels are not in it. With
+// Export returns the manifest of a table, and the reasons that some sources are not in it. With
 // managed it contains only the items that the manifest with this name manages. It leaves out
 // entities that are being deleted.
 func Export(live *Live, name, namespace string, managed bool) (m *Manifest, notes map[admin.Scope]string) {
@@ -66,7 +66,7 @@ func (m *Manifest) addRecord(id string, e admin.Entity) {
 	m.Entities[id] = Entity{Record: e}
 }
 
-// addLevel adds a level that was read.
+// addLevel adds a source that was read.
 func (m *Manifest) addLevel(at admin.Scope, c admin.LimitConfig) {
 	c.Version, c.ManagedBy = 0, ""
 	m.Configs[at] = c

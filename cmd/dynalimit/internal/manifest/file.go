@@ -36,7 +36,7 @@ type (
 	limits   map[string]*limit
 )
 
-// owned is the levels of a plan or an entity.
+// owned is the sources of a plan or an entity.
 type owned struct {
 	Default   *level `yaml:"default,omitempty" json:"default,omitempty"`
 	Resources levels `yaml:"resources,omitempty" json:"resources,omitempty"`
@@ -57,14 +57,14 @@ type entity struct {
 
 type level struct {
 	Limits limits `yaml:"limits,omitempty" json:"limits,omitempty"`
-	// Extends puts the limits over those of less specific levels, and Lifted removes some of
+	// Extends puts the limits over those of less specific sources, and Lifted removes some of
 	// those. Only confirms that limits may go out of force.
 	Extends   bool      `yaml:"extends,omitempty" json:"extends,omitempty"`
 	Lifted    []string  `yaml:"lifted,omitempty,flow" json:"lifted,omitempty"`
 	Only      bool      `yaml:"only,omitempty" json:"only,omitempty"`
 	Unlimited unlimited `yaml:"unlimited,omitempty" json:"unlimited,omitempty"`
 	Blocked   bool      `yaml:"blocked,omitempty" json:"blocked,omitempty"`
-	// BlockedExcept is a block with exceptions: Admit of a more specific level lifts it.
+	// BlockedExcept is a block with exceptions: Admit of a more specific source lifts it.
 	BlockedExcept bool   `yaml:"blocked_except,omitempty" json:"blocked_except,omitempty"`
 	Admit         bool   `yaml:"admit,omitempty" json:"admit,omitempty"`
 	OnUnavailable string `yaml:"on_unavailable,omitempty" json:"on_unavailable,omitempty"`
@@ -218,7 +218,7 @@ func (c capacity) MarshalJSON() ([]byte, error) {
 	return json.Marshal(c.n())
 }
 
-// unlimited is true, or counted, or "" for a level with limits.
+// unlimited is true, or counted, or "" for a source with limits.
 type unlimited string
 
 const (

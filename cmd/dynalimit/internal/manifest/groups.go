@@ -11,9 +11,9 @@ import (
 )
 
 // Groups of resources: calls on a resource of a group also take from the limits of the group,
-// which are levels with the group's name as their resource.
+// which are sources with the group's name as their resource.
 
-// checkGroups returns the fault of a level's groups, or "".
+// checkGroups returns the fault of a source's groups, or "".
 func checkGroups(at admin.Scope, groups []string) string {
 	if !at.Everyone || at.Resource == "" {
 		return "are of a resource, for everybody: write them there, such as 'resources: {gpt-4: {groups: [all]}}', or leave them out"
@@ -28,8 +28,8 @@ func (d *decoder) warnOfGroups() {
 	}
 }
 
-// groupsWithoutLimits returns the groups without a level in the manifest or among others, each with the
-// level that names it.
+// groupsWithoutLimits returns the groups without a source in the manifest or among others, each with the
+// source that names it.
 func (m *Manifest) groupsWithoutLimits(others map[admin.Scope]admin.LimitConfig) iter.Seq2[admin.Scope, string] {
 	type naming struct {
 		at    admin.Scope
@@ -58,7 +58,7 @@ func (m *Manifest) groupsWithoutLimits(others map[admin.Scope]admin.LimitConfig)
 	}
 }
 
-// groupsIn returns the groups that levels name.
+// groupsIn returns the groups that sources name.
 func groupsIn(levels ...map[admin.Scope]admin.LimitConfig) map[string]bool {
 	all := map[string]bool{}
 	for _, configs := range levels {
@@ -91,7 +91,7 @@ func groupedBy(m *Manifest, live map[admin.Scope]admin.LimitConfig) map[string]b
 	return all
 }
 
-// aloneWith returns the fault of money at a level whose resource is neither a group of models
+// aloneWith returns the fault of money at a source whose resource is neither a group of models
 // nor in one, or "".
 func aloneWith(grouped map[string]bool, at admin.Scope, l admin.LimitConfig) string {
 	for _, one := range l.Limits {
@@ -103,7 +103,7 @@ func aloneWith(grouped map[string]bool, at admin.Scope, l admin.LimitConfig) str
 	return ""
 }
 
-// groupDifferences reports whether a level with changed groups admits more, because it leaves a
+// groupDifferences reports whether a source with changed groups admits more, because it leaves a
 // group, and less, because it joins one.
 func groupDifferences(from, to admin.LimitConfig) (more, less bool) {
 	lacks := func(of []string) func(string) bool {
@@ -112,7 +112,7 @@ func groupDifferences(from, to admin.LimitConfig) (more, less bool) {
 	return slices.ContainsFunc(from.Groups, lacks(to.Groups)), slices.ContainsFunc(to.Groups, lacks(from.Groups))
 }
 
-// groupStep returns the step of a group's level, or of a level with changed groups.
+// groupStep returns the step of a group's source, or of a source with changed groups.
 func groupStep(loosens, gone bool) int {
 	if loosens {
 		return stepLoosenGroups + btoi(gone)

@@ -10,7 +10,7 @@ import (
 )
 
 // unnamedEntities returns the manifest's entities that the file does not name, with those of their
-// levels that it manages, whoever manages the record.
+// sources that it manages, whoever manages the record.
 func (c *comparison) unnamedEntities() map[string][]admin.Scope {
 	out := map[string][]admin.Scope{}
 	for id, e := range c.live.Entities {
@@ -108,7 +108,7 @@ func keptRaised(levels []admin.ScopedConfig, warnings *[]string) (kept bool) {
 	return kept
 }
 
-// raisesIn returns the raises of a table, sorted by level and name.
+// raisesIn returns the raises of a table, sorted by source and name.
 func raisesIn(live *Live) (raises []Raised) {
 	for at, stored := range live.Configs {
 		for _, r := range stored.Raises {
@@ -133,7 +133,7 @@ func (c *comparison) childrenFirst(of map[string][]admin.Scope) []string {
 	})
 }
 
-// foreignLevels counts the levels of entities that the manifest neither manages nor may adopt.
+// foreignLevels counts the sources of entities that the manifest neither manages nor may adopt.
 func (c *comparison) foreignLevels() map[string]int {
 	n := map[string]int{}
 	for at, stored := range c.live.Configs {

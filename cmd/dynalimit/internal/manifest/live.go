@@ -132,8 +132,8 @@ func listAll(ctx context.Context, t Table) (scopes map[admin.Scope]bool, ids map
 	return scopes, ids, errs[1]
 }
 
-// readConfigs reads levels. An unreadable level makes the whole request fail, so configs halves the
-// levels until it is alone.
+// readConfigs reads sources. An unreadable source makes the whole request fail, so configs halves the
+// sources until it is alone.
 func (l *Live) readConfigs(ctx context.Context, t Table, scopes []admin.Scope) error {
 	if len(scopes) == 0 {
 		return nil
@@ -161,7 +161,7 @@ func (l *Live) readConfigs(ctx context.Context, t Table, scopes []admin.Scope) e
 	return nil
 }
 
-// isStored reports whether a level that was read is stored.
+// isStored reports whether a source that was read is stored.
 func isStored(c admin.LimitConfig) bool {
 	return c.Version != 0 || c.ManagedBy != "" || len(c.Limits)+len(c.Lifted) > 0 || c.Unlimited || blockOf(c) != noBlock || c.Admit || c.OnUnavailable != "" || len(c.Groups) > 0
 }

@@ -55,7 +55,7 @@ func (c *Change) keepAdvice() string {
 	return "keep them, or write only: true at the level if they are to go"
 }
 
-// limitChanges is the changes of a plan that affect limits: of levels and of records.
+// limitChanges is the changes of a plan that affect limits: of sources and of records.
 type limitChanges struct {
 	levels  []admin.ScopedConfig
 	records []admin.Entity

@@ -21,7 +21,7 @@ type Manifest struct {
 	Name string
 	// Namespace is the tenant of the manifest. Defaults to the command's.
 	Namespace string
-	// Configs are the levels, without version and manager. Limits are sorted by name, with
+	// Configs are the sources, without version and manager. Limits are sorted by name, with
 	// their defaults filled in.
 	Configs map[admin.Scope]admin.LimitConfig
 	// Entities are the entities that the manifest names.
@@ -30,11 +30,11 @@ type Manifest struct {
 	Warnings Problems
 }
 
-// Entity is an entity in a manifest, apart from its levels.
+// Entity is an entity in a manifest, apart from its sources.
 type Entity struct {
 	// Record is the intended record.
 	Record admin.Entity
-	// LimitsOnly is true if the manifest has levels of the entity but no record. Then no record
+	// LimitsOnly is true if the manifest has sources of the entity but no record. Then no record
 	// is created, and another manager's record is left alone.
 	LimitsOnly bool
 }

@@ -64,9 +64,9 @@ func (c *comparison) planLimits(plan string, end bool) bool {
 }
 
 // The steps of a plan. An entity's own limits come before those of plans, which may admit more.
-// Plans come before records, so that an entity that joins a plan finds its limits. Levels that
+// Plans come before records, so that an entity that joins a plan finds its limits. Sources that
 // admit more wait until the entities that leave them have left. Of deletions the least specific
-// comes first, because the next level in force stays. Limits of groups are independent of
+// comes first, because the next source in force stays. Limits of groups are independent of
 // these: those that admit less come before all, and those that admit more after all. Blocks are
 // set first and lifted last, because they hide everything else.
 const (
@@ -120,7 +120,8 @@ func (c *comparison) stepOf(ch Change) int {
 	return levelStep(*ch.Scope, gone)
 }
 
-// levelStep returns the step of a level by its owner.
+// levelStep returns the step of a source by its owner. gone is true if the source is deleted or
+// decides nothing any more.
 func levelStep(at admin.Scope, gone bool) int {
 	steps := [][2]int{{stepLevels, stepDeleteLevels}, {stepPlans, stepDeletePlans}, {stepEntityLevels, stepDeleteEntityLevels}}
 	return steps[kindOf(at)][btoi(gone)]
@@ -139,8 +140,8 @@ func recordStep(c Change) int {
 	return stepUpdate
 }
 
-// compareLevels sorts the levels of one step. Of levels that admit more, and of an owner's new
-// levels, the most specific comes first, because it hides the others. Money of a group is
+// compareLevels sorts the sources of one step. Of sources that admit more, and of an owner's new
+// sources, the most specific comes first, because it hides the others. Money of a group is
 // refused while the group has no model, so models that join come before it.
 func compareLevels(a, b Change) int {
 	if a.Scope == nil || b.Scope == nil {
@@ -160,10 +161,10 @@ func compareLevels(a, b Change) int {
 	)
 }
 
-// joinsGroup reports whether a level may join a group whose limits are new.
+// joinsGroup reports whether a source may join a group whose limits are new.
 func (c Change) joinsGroup() bool { return c.step == stepGroups && len(c.config.Groups) > 0 }
 
-// kindOf returns how specific a level is, apart from its resource.
+// kindOf returns how specific a source is, apart from its resource.
 func kindOf(at admin.Scope) int {
 	switch {
 	case at.Entity != "":
@@ -174,7 +175,7 @@ func kindOf(at admin.Scope) int {
 	return 0
 }
 
-// admitsMore reports whether a new level admits more than the level in force, and nowhere less.
+// admitsMore reports whether a new source admits more than the source in force, and nowhere less.
 func (c *comparison) admitsMore(at admin.Scope, stored, to admin.LimitConfig) bool {
 	leaves, joins := groupDifferences(stored, to)
 	switch {
@@ -188,14 +189,14 @@ func (c *comparison) admitsMore(at admin.Scope, stored, to admin.LimitConfig) bo
 }
 
 // comesEarly reports whether the default of a plan or an entity is new and comes early. It hides
-// less specific levels on every resource, so levels that must precede it there come before it.
+// less specific sources on every resource, so sources that must precede it there come before it.
 func (c *comparison) comesEarly(owner admin.Scope) bool {
 	owner.Resource = ""
 	to, stored := c.m.Configs[owner], c.live.Configs[owner]
 	return owner != (admin.Scope{Everyone: true}) && isDecisive(to) && !isDecisive(stored) && !c.admitsMore(owner, stored, to)
 }
 
-// hidStricter reports whether a deleted level hid one that admits less. The level stays while entities
+// hidStricter reports whether a deleted source hid one that admits less. The source stays while entities
 // are on its plan, or change theirs.
 func (c *comparison) hidStricter(at admin.Scope, stored admin.LimitConfig) bool {
 	if at.Plan != "" || c.isNeededEarly(at) {
@@ -206,8 +207,8 @@ func (c *comparison) hidStricter(at admin.Scope, stored admin.LimitConfig) bool 
 	return isDecisive(below) && less && !more
 }
 
-// isNeededEarly reports whether a new level must come before entities change their plans: it belongs
-// to their new plan, to one of them, or to an entity whose plan gets levels for them.
+// isNeededEarly reports whether a new source must come before entities change their plans. It does
+// if it belongs to their new plan, to one of them, or to an entity of a changed plan.
 func (c *comparison) isNeededEarly(at admin.Scope) bool {
 	if at.Entity == "" {
 		return c.joined[at.Plan]
@@ -216,10 +217,11 @@ func (c *comparison) isNeededEarly(at admin.Scope) bool {
 	return c.joined[plan] || c.comesEarly(admin.Scope{Plan: plan}) || c.finalPlan(at.Entity) != plan
 }
 
-// isDecisive reports whether a level determines the limits in force.
+// isDecisive reports whether a source determines the limits in force.
 func isDecisive(l admin.LimitConfig) bool { return l.Unlimited || len(l.Limits)+len(l.Lifted) > 0 }
 
-// inForce returns the live level in force at a level, without some levels, or the zero value.
+// inForce returns the stored configuration in force at the source at, as if the sources without did
+// not exist. It is the zero value without any.
 func (c *comparison) inForce(at admin.Scope, without ...admin.Scope) admin.LimitConfig {
 	plan := at.Plan
 	if at.Entity != "" {
@@ -243,7 +245,7 @@ func (c *comparison) inForce(at admin.Scope, without ...admin.Scope) admin.Limit
 	return admin.LimitConfig{}
 }
 
-// compareAdmission reports whether a level admits more, and less, than another. A level that decides
+// compareAdmission reports whether a source admits more, and less, than another. A source that decides
 // nothing admits everything.
 func compareAdmission(from, to admin.LimitConfig) (more, less bool) {
 	if !isDecisive(from) || from.Unlimited || to.Unlimited {

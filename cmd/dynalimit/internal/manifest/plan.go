@@ -28,12 +28,12 @@ type Field struct {
 	To   string `json:"to,omitempty"`
 }
 
-// Change is a change of one level or of one entity's record.
+// Change is a change of one source or of one entity's record.
 type Change struct {
 	Action Action `json:"action"`
-	// Scope is the level; nil for a record.
+	// Scope is the source; nil for a record.
 	Scope *admin.Scope `json:"scope,omitempty"`
-	// Entity is the entity of a record; empty for a level.
+	// Entity is the entity of a record; empty for a source.
 	Entity string `json:"entity,omitempty"`
 	// Fields are the differences.
 	Fields []Field `json:"fields,omitempty"`
@@ -43,7 +43,7 @@ type Change struct {
 	config admin.LimitConfig    // to be stored, with the live version
 	record admin.Entity         // to be stored, with the live version
 	moves  bool                 // the parent changes
-	levels []admin.ScopedConfig // live levels that are deleted with an entity
+	levels []admin.ScopedConfig // live sources that are deleted with an entity
 	// plan and planned are the entity's plans now and at the end. held and holds tell whether
 	// their defaults limit it, so that everybody's limits do not.
 	plan, planned string
@@ -52,7 +52,7 @@ type Change struct {
 	step, depth   int  // position in the order
 }
 
-// scope returns the changed level, or all levels of the entity.
+// scope returns the changed source, or all sources of the entity.
 func (c Change) scope() admin.Scope {
 	if c.Scope != nil {
 		return *c.Scope
@@ -74,13 +74,13 @@ type Plan struct {
 	Name string `json:"name"`
 	// Changes are in the order of their execution; refused ones come last.
 	Changes []Change `json:"changes"`
-	// Unchanged counts the levels and records that match the file.
+	// Unchanged counts the sources and records that match the file.
 	Unchanged int `json:"unchanged"`
 	// Unmanaged counts those of them without a manager.
 	Unmanaged int `json:"unmanaged"`
 	// LeftOut counts the entities that the manifest manages and the file does not name.
 	LeftOut int `json:"left_out"`
-	// ByHand are levels of the file's entities and plans that are neither in the file nor
+	// ByHand are sources of the file's entities and plans that are neither in the file nor
 	// managed. They stay.
 	ByHand []ByHand `json:"by_hand,omitempty"`
 	// Raises are current raises of limits. They are no differences, and stay.
@@ -90,17 +90,17 @@ type Plan struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// ByHand is a level that stays, because it is neither in the file nor managed.
+// ByHand is a source that stays, because it is neither in the file nor managed.
 type ByHand struct {
-	// Scope is the level.
+	// Scope is the source.
 	Scope admin.Scope `json:"scope"`
 	// Fields are its limits and marks.
 	Fields []Field `json:"fields"`
 }
 
-// Raised is a raise of a limit at a level.
+// Raised is a raise of a limit at a source.
 type Raised struct {
-	// Scope is the level.
+	// Scope is the source.
 	Scope admin.Scope `json:"scope"`
 	// Raise is the raise.
 	Raise admin.Raise `json:"raise"`
@@ -142,9 +142,9 @@ type Options struct {
 
 // Live is the content of a table.
 type Live struct {
-	// Configs are the configured levels.
+	// Configs are the configured sources.
 	Configs map[admin.Scope]admin.LimitConfig
-	// Unreadable maps stored levels that cannot be decoded to the reasons.
+	// Unreadable maps stored sources that cannot be decoded to the reasons.
 	Unreadable map[admin.Scope]string
 	// Entities are the entities with a record.
 	Entities map[string]admin.Entity

@@ -38,8 +38,8 @@ func (a *applying) failChange(c Change, conflict bool, reason string, err error)
 	a.out.Failed = append(a.out.Failed, Failure{What: c.What(), Conflict: conflict, Error: reason, Err: err})
 }
 
-// letsGo reports whether a change may leave calls to levels that other changes make: it deletes
-// or loosens a level, lifts a block, deletes an entity, or changes an entity's plan.
+// letsGo reports whether a change may leave calls to sources that other changes make: it deletes
+// or loosens a source, lifts a block, deletes an entity, or changes an entity's plan.
 func (c Change) letsGo() bool {
 	return c.step >= stepLoosen || c.Scope == nil && c.changesPlan()
 }
@@ -63,9 +63,9 @@ func (c Change) neededBy(other Change) bool {
 	case c.Scope == nil: // the entity stays on the plan that it was to leave
 		return c.changesPlan() && (its.Plan == c.plan || its.Plan == "" && (!c.held || other.grouped))
 	case (c.grouped || other.grouped) && kindOf(mine)*kindOf(its) == 0:
-		return true // no level of everybody is hidden there
+		return true // no source of everybody is hidden there
 	case other.step == stepLoosen && kindOf(mine) < kindOf(its):
-		return false // a loosened level decides as before
+		return false // a loosened source decides as before
 	case mine.Plan != "" && its.Plan != "":
 		return mine.Plan == its.Plan
 	case mine.Plan != "" && its.Entity != "":

@@ -9,9 +9,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// zae-limiter takes each of its flags from the most specific level that has it: an entity on a
-// resource, the entity, the resource. Here a block of any level holds, limits and 'unlimited'
-// belong to one level, and only the record decides whether a parent is charged.
+// zae-limiter takes each of its flags from the most specific source that has it: an entity on a
+// resource, the entity, the resource. Here a block of any source holds, limits and 'unlimited'
+// belong to one source, and only the record decides whether a parent is charged.
 
 // compareAll names the pairs of an entity and a resource for which that makes a difference.
 func (t *translator) compareAll() {
@@ -47,7 +47,7 @@ func (t *translator) compareAll() {
 	}
 }
 
-// levelsFor returns the levels of an entity on a resource, the most specific first.
+// levelsFor returns the sources of an entity on a resource, the most specific first.
 func levelsFor(entity, resource string) [4]admin.Scope {
 	return [4]admin.Scope{{Entity: entity, Resource: resource}, {Entity: entity}, {Everyone: true, Resource: resource}, {Everyone: true}}
 }
@@ -96,7 +96,7 @@ func (t *translator) accessHere(entity, resource string) string {
 	return t.limitsOf(all, true)
 }
 
-// limitsOf names the level whose limits are in force.
+// limitsOf names the source whose limits are in force.
 func (t *translator) limitsOf(all [4]admin.Scope, unlimited bool) string {
 	for _, at := range all {
 		if unlimited && t.out.Manifest.Configs[at].Unlimited {

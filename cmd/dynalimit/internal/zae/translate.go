@@ -42,7 +42,7 @@ func (f flags) isDecisive() bool { return f.disabled != nil || f.bypass }
 type translator struct {
 	out   Translation
 	flags map[admin.Scope]flags
-	// limited are the levels with limits in the table, by their limits in short.
+	// limited are the sources with limits in the table, by their limits in short.
 	limited map[admin.Scope]string
 	// silent are the entities whose records do not decide whether calls charge their parents.
 	silent map[string]bool
@@ -53,7 +53,7 @@ type translator struct {
 func (s *Source) Translate(manager, namespace string) Translation {
 	t := &translator{flags: map[admin.Scope]flags{}, limited: map[admin.Scope]string{}, silent: map[string]bool{}}
 	t.out.Manifest = &manifest.Manifest{Name: manager, Namespace: namespace, Configs: map[admin.Scope]admin.LimitConfig{}, Entities: map[string]manifest.Entity{}}
-	unused := map[admin.Scope]bool{} // levels that no call of zae-limiter 0.6 and 0.7 reads
+	unused := map[admin.Scope]bool{} // sources that no call of zae-limiter 0.6 and 0.7 reads
 	older, composite := map[admin.Scope][]schema.LegacyLimit{}, map[admin.Scope]schema.Item{}
 	for _, item := range s.items {
 		key := schema.KeyOf(item)
@@ -118,7 +118,7 @@ func (t *translator) addDifference(what, text string) {
 	t.out.Differs = append(t.out.Differs, what+": "+text)
 }
 
-// scopeOf returns the level of an owner.
+// scopeOf returns the source of an owner.
 func scopeOf(o schema.ConfigOwner) admin.Scope {
 	resource := o.Resource
 	if resource == schema.DefaultResource {
@@ -127,7 +127,7 @@ func scopeOf(o schema.ConfigOwner) admin.Scope {
 	return admin.Scope{Everyone: o.Entity == "", Entity: o.Entity, Resource: resource}
 }
 
-// levelAt returns the level of a composite configuration item. ok is false for another item.
+// levelAt returns the source of a composite configuration item. ok is false for another item.
 func (s *Source) levelAt(key schema.Key) (at admin.Scope, ok bool) {
 	if key == s.keys.SystemConfig() {
 		return admin.Scope{Everyone: true}, true
@@ -169,7 +169,7 @@ func (t *translator) addRecord(id string, item schema.Item) {
 	t.out.Manifest.Entities[id] = manifest.Entity{Record: record}
 }
 
-// linkRecord returns a record whose parent counts by all levels, or not at all, as in zae-limiter.
+// linkRecord returns a record whose parent counts by all sources, or not at all, as in zae-limiter.
 func linkRecord(record admin.Entity, cascade bool) admin.Entity {
 	record.Cascade, record.Detached = cascade && record.ParentID != "", !cascade && record.ParentID != ""
 	return record
