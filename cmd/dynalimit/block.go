@@ -270,7 +270,7 @@ func (blockListCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 	})
 }
 
-// blockedLevels lists the blocked sources.
+// blockedLevels lists the sources that block calls, with or without exceptions, as they are read.
 func blockedLevels(ctx context.Context, repo *dynalimit.Repository) iter.Seq2[blockedLevel, error] {
 	return func(yield func(blockedLevel, error) bool) {
 		for c, err := range readConfigs(ctx, repo, admin.New(repo).Limits.Scopes(ctx)) {

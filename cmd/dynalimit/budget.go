@@ -140,7 +140,8 @@ func (b *budgetCmd) explainError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w; %s", err, next)
 }
 
-// afterConflict adds advice to a conflict without any.
+// afterConflict advises to try again after a conflict, unless the organisation or app is being
+// deleted.
 func afterConflict(err error) error {
 	if beingDeleted(err) {
 		return err

@@ -29,7 +29,7 @@ type account struct {
 	App string `arg:"" optional:"" help:"An app's id. Default: the organisation itself."`
 }
 
-// asArguments returns the arguments that name the client.
+// asArguments returns the organisation and the app as arguments of another command.
 func (c account) asArguments() string {
 	if c.App == "" {
 		return term.Plain(c.Org)
@@ -37,7 +37,7 @@ func (c account) asArguments() string {
 	return term.Plain(c.Org + " " + c.App)
 }
 
-// describe describes the client for people.
+// describe names the client in a sentence: "the app A" or "the organisation O".
 func (c account) describe() string {
 	if c.App == "" {
 		return "the organisation " + term.Plain(c.Org)

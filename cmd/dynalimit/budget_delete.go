@@ -127,7 +127,7 @@ func (d doomed) chooseVerb(first, further string) string {
 	return first
 }
 
-// describeAll describes the deleted objects.
+// describeAll names the deleted organisation or app in a sentence, with the number of its apps.
 func (d doomed) describeAll() string {
 	if d.App != "" || d.gone {
 		return d.describe()

@@ -96,7 +96,7 @@ func (f keysetFlag) warnOfMode(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
-// keysOf loads the keys in a file.
+// keysOf loads the keys from the file at path. It refuses a secret of AWS Secrets Manager.
 func keysOf(ctx context.Context, path string) (*credentials.KeySet, error) {
 	switch {
 	case path == "":

@@ -16,7 +16,7 @@ func (d *dollars) UnmarshalText(text []byte) error {
 // thousands: $8,252.508.
 func (d dollars) String() string { return notation.GroupedDollars(int64(d)) }
 
-// inMicros converts amounts of flags.
+// inMicros converts dollars by label to micro-dollars. It returns nil for an empty map.
 func inMicros(amounts map[string]dollars) map[string]int64 {
 	if len(amounts) == 0 {
 		return nil

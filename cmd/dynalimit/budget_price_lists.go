@@ -19,7 +19,7 @@ type priceListFlags struct {
 	Accept   []string `help:"Models to take although they are held back." placeholder:"MODEL"`
 }
 
-// listSource returns the source of the list.
+// listSource returns the source of the price list: a URL, a file, or the default URL.
 func (f priceListFlags) listSource() pricefeed.Source {
 	switch scheme, _, ok := strings.Cut(f.Source, "://"); {
 	case f.Source == "":
@@ -118,7 +118,7 @@ func (j priceReportJSON) printText(out *term.Output, taken, last string) {
 	fmt.Fprintf(out, "Unchanged: %d. Rows of the list that are no prices of tokens: %d. %s\n", len(j.Unchanged), len(j.Skipped), last)
 }
 
-// changeText formats a change as one line.
+// changeText formats the rates before and after a price change as one line.
 func changeText(c budget.PriceChange) string {
 	text := c.Model
 	if c.Scope != "" {

@@ -11,7 +11,8 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// collectAll returns all elements of a sequence.
+// collectAll returns all elements of a sequence, or the first error. The slice is never nil without
+// an error.
 func collectAll[T any](all iter.Seq2[T, error]) ([]T, error) {
 	out := []T{}
 	for v, err := range all {

@@ -47,7 +47,7 @@ func (h handover) prepareReceiver(dryRun bool) (*receiver, error) {
 	return r, nil
 }
 
-// explainRefused describes a file that cannot be created.
+// explainRefused converts the error of creating the file of --out to one with advice.
 func (h handover) explainRefused(err error) error {
 	if errors.Is(err, os.ErrExist) {
 		return badInput("--out: %s is there already: name another file, so that no secret is lost", term.Plain(h.Out))
@@ -89,7 +89,7 @@ func (r *receiver) shownSecret(secret credentials.Secret) string {
 	return ""
 }
 
-// describeTarget describes where the secret is.
+// describeTarget returns the secret itself with --show, else the name of its file, for printing.
 func (r *receiver) describeTarget(secret credentials.Secret) string {
 	if r.Show {
 		return secret.Reveal()

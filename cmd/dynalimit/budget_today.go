@@ -78,7 +78,8 @@ func dateOf(day string) string {
 	return t.Format(time.DateOnly)
 }
 
-// dayName formats a day with its weekday.
+// dayName formats a day of the library's form with its weekday: "Fri 2026-01-23". It returns an
+// invalid day as it is.
 func dayName(day string) string {
 	t, err := time.Parse(time.DateOnly, dateOf(day))
 	if err != nil {

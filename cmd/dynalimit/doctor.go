@@ -137,7 +137,7 @@ func (w whichTables) sameTables(g *globals, region string) tables.Flags {
 	return f
 }
 
-// shellWord quotes a word for a shell.
+// shellWord returns a word for a shell, in single quotes if it has special characters.
 func shellWord(s string) string {
 	plain := func(r rune) bool {
 		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("_./:@-", r)

@@ -54,7 +54,7 @@ func (c entityBucketsCmd) Run(ctx context.Context, g *globals, out *term.Output)
 	})
 }
 
-// bucketsOf returns the buckets on a resource.
+// bucketsOf returns the buckets of a sequence that are on one resource.
 func bucketsOf(resource string, all iter.Seq2[admin.Bucket, error]) iter.Seq2[admin.Bucket, error] {
 	return func(yield func(admin.Bucket, error) bool) {
 		for b, err := range all {

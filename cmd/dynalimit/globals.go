@@ -62,7 +62,8 @@ func clockOf(ctx context.Context) func() time.Time {
 // timeoutKey is the context key of a test's request timeout.
 type timeoutKey struct{}
 
-// connectOptions converts the flags for package connect.
+// connectOptions converts the flags for package connect, with the clock and the timeout that a test
+// put into ctx.
 func (g *globals) connectOptions(ctx context.Context) connect.Options {
 	timeout, _ := ctx.Value(timeoutKey{}).(time.Duration)
 	return connect.Options{

@@ -89,7 +89,8 @@ func overrideValue[T any](config, flag *T) {
 // given.
 type saidList []string
 
-// Decode implements kong.MapperValue.
+// Decode implements kong.MapperValue. It appends the values of a comma-separated flag, which may be
+// empty.
 func (l *saidList) Decode(ctx *kong.DecodeContext) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("list", &text); err != nil {

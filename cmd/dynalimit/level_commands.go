@@ -136,7 +136,7 @@ func (c resourceSetCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	return changeLevel(ctx, g, out, c.At.scope(), c.To.changes, c.applyTo)
 }
 
-// applyTo returns the configuration after the change.
+// applyTo returns the configuration with the given groups and other flags applied.
 func (c resourceSetCmd) applyTo(config admin.LimitConfig) (admin.LimitConfig, error) {
 	if c.NoGroups || len(c.Group) > 0 {
 		config.Groups = slices.Sorted(slices.Values(c.Group))

@@ -45,7 +45,7 @@ func (c limitsListCmd) scopes(ctx context.Context, repo *dynalimit.Repository) i
 	}
 }
 
-// levelName returns the kind of a source.
+// levelName returns the kind of a source: entity, plan, resource or system.
 func levelName(s admin.Scope) string {
 	switch {
 	case s.Entity != "":

@@ -149,7 +149,7 @@ func storeLevel(ctx context.Context, repo *dynalimit.Repository, at admin.Scope,
 	return admin.LimitConfig{}, errors.Join(append(errs, err)...)
 }
 
-// printChange prints a change for people.
+// printChange prints the changed item and the lines of its differences, or that nothing changes.
 func printChange(out *term.Output, what string, lines []string, dryRun bool) {
 	done := "Stored. In force everywhere within a minute."
 	if len(lines) == 0 {
@@ -197,7 +197,7 @@ func diffFacts(out *term.Output, was, is map[string]string) []string {
 	return lines
 }
 
-// unlimitedText describes an unlimited source.
+// unlimitedText describes the effect of an unlimited source for people.
 func unlimitedText(c admin.LimitConfig) string {
 	if c.Counted {
 		return "no limits apply; less specific ones count and deny nothing"
@@ -205,7 +205,7 @@ func unlimitedText(c admin.LimitConfig) string {
 	return "no limits apply"
 }
 
-// configFacts describes a configuration as texts by name.
+// configFacts returns the limits and settings of a configuration as texts by name, for diffFacts.
 func configFacts(c admin.LimitConfig) map[string]string {
 	all := map[string]string{}
 	for _, l := range c.Limits {
@@ -255,7 +255,7 @@ func showLevel(ctx context.Context, g *globals, out *term.Output, at admin.Scope
 	})
 }
 
-// printLevel prints a configuration for people.
+// printLevel prints the limits and settings of a source's configuration, a line each.
 func printLevel(out *term.Output, c admin.LimitConfig) {
 	if c.Version == 0 && len(configFacts(c)) == 0 {
 		fmt.Fprintln(out, "  Nothing is set here: less specific levels decide.")
@@ -291,7 +291,7 @@ func printLevel(out *term.Output, c admin.LimitConfig) {
 	}
 }
 
-// printLimits prints limits for people.
+// printLimits prints a line for each limit, with the names aligned.
 func printLimits(out *term.Output, limits []dynalimit.Limit) {
 	width := 0
 	for _, l := range limits {

@@ -29,7 +29,7 @@ type manifestFile struct {
 	File string `arg:"" help:"The manifest, a YAML file; - is the standard input."`
 }
 
-// fileName returns the file's name in errors.
+// fileName returns the path of the manifest for errors, or "standard input".
 func (f manifestFile) fileName() string {
 	if f.File == "-" {
 		return "standard input"
@@ -37,7 +37,8 @@ func (f manifestFile) fileName() string {
 	return f.File
 }
 
-// shortName returns the file's name in sentences.
+// shortName returns the manifest's file name without its folder, or "the manifest" for standard
+// input.
 func (f manifestFile) shortName() string {
 	if f.File == "-" {
 		return "the manifest"

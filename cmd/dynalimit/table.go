@@ -92,7 +92,8 @@ type tableCreateCmd struct {
 
 func (c tableCreateCmd) Validate() error { return checkTags(c.Tags) }
 
-// checkTags refuses tags that AWS would refuse.
+// checkTags refuses tags that AWS would refuse: too long, empty or reserved keys, and too long
+// values.
 func checkTags(tags map[string]string) error {
 	for key, value := range tags {
 		switch {

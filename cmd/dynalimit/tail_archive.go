@@ -87,7 +87,8 @@ func (a *archiver) countFailures(process aggregator.ProcessFunc) aggregator.Proc
 	}
 }
 
-// unwrittenError returns the error of an unwritten file.
+// unwrittenError returns the error of a record that could not be written, or nil. Unreadable
+// records do not count.
 func unwrittenError(result aggregator.Result) error {
 	for _, f := range result.Failures {
 		if !f.Unreadable {
@@ -149,7 +150,7 @@ func (a *archiver) catchUp(ctx context.Context, how pace) error {
 	return <-ended
 }
 
-// leftError describes the unarchived items, if any.
+// leftError converts err to an error that says why items were not archived. It returns nil for nil.
 func (a *archiver) leftError(err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -71,7 +71,8 @@ func (c usageExportCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-// exportedUsage returns the exported usage.
+// exportedUsage returns the usage selected by the flags or, with --per-entity, that of every
+// entity.
 func (c usageExportCmd) exportedUsage(ctx context.Context, r *aggregator.Reader, q aggregator.Query) usages {
 	if !c.PerEntity {
 		return c.findUsage(ctx, r, q)

@@ -50,7 +50,7 @@ func (w whose) Validate() error {
 	return nil
 }
 
-// describe describes the selection.
+// describe names the selected entities for a title, such as "of key-1" or "in total".
 func (w whose) describe() string {
 	switch {
 	case w.Entity != "":

@@ -114,7 +114,7 @@ func keptTexts(r admin.UsageRetention) map[string]string {
 	return texts
 }
 
-// keptText formats a retention.
+// keptText formats how long usage is kept, such as 90d. 0 and less mean "ever".
 func keptText(kept time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

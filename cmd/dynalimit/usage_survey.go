@@ -32,7 +32,7 @@ type survey struct {
 	tell func(resource string, done, of int)
 }
 
-// setStarts sets the starts of the windows.
+// setStarts sets the windows of the survey by their starts, and s.column: the index of each.
 func (s *survey) setStarts(starts []time.Time) {
 	s.starts, s.column = starts, map[int64]int{}
 	for i, at := range starts {
@@ -208,7 +208,8 @@ func (t tallies) tallyFor(limit string, windows int) *tally {
 	return t[limit]
 }
 
-// resourceReport converts a resource for the page.
+// resourceReport returns the page's data of a resource, a limit each. For all entities it first
+// completes total in place.
 func (s *survey) resourceReport(name string, total tallies, users []consumer) report.Resource {
 	if s.entity == "" {
 		s.completeTotal(total, users)
@@ -291,7 +292,7 @@ func rankedBy(limit string, users []consumer) []consumer {
 	return some
 }
 
-// asSeries converts a consumer for the page.
+// asSeries returns a consumer's usage of a limit in each window, for the chart.
 func (u consumer) asSeries(limit string) report.Series {
 	t := u.used[limit]
 	series := report.Series{Entity: u.ID, Parent: u.ParentID, Values: make([]int64, len(t.counted))}

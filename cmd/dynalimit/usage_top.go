@@ -102,7 +102,7 @@ func (c usageTopCmd) rankUsers(ctx context.Context, r *aggregator.Reader, a aske
 	return top, nil
 }
 
-// topOfLimit returns the ranking by one limit.
+// topOfLimit returns the first --most ranks of a limit, with its total and the number of all users.
 func (c usageTopCmd) topOfLimit(name string, total int64, ranks []ledger.Rank) topLimit {
 	one := topLimit{name, total, len(ranks), []topEntry{}}
 	if c.Most > 0 && len(ranks) > c.Most {
@@ -114,7 +114,7 @@ func (c usageTopCmd) topOfLimit(name string, total int64, ranks []ledger.Rank) t
 	return one
 }
 
-// bookUsage adds up usage.
+// bookUsage adds all usage to a book, up to the first error.
 func bookUsage(to *ledger.Book, all usages) error {
 	for u, err := range all {
 		if err != nil {

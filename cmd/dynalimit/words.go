@@ -16,7 +16,7 @@ func orDash(s string) string {
 	return s
 }
 
-// wantWord refuses an empty argument.
+// wantWord returns an error if word is empty. The error names the argument.
 func wantWord(what, word string) error {
 	if word == "" {
 		return fmt.Errorf("the %s is empty: give one", what)

@@ -31,7 +31,7 @@ func (o Options) Identity(ctx context.Context, cfg aws.Config) (string, error) {
 	return who, nil
 }
 
-// CallerOf returns the AWS identity of the credentials.
+// CallerOf asks STS for the AWS identity of the credentials and returns its ARN.
 func (o Options) CallerOf(ctx context.Context, cfg aws.Config) (string, error) {
 	client := sts.NewFromConfig(cfg, func(s *sts.Options) {
 		s.APIOptions = append(s.APIOptions, requestMiddleware(cmp.Or(o.Timeout, requestTimeout)))

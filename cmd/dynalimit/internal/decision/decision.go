@@ -235,7 +235,7 @@ func (d *Decision) readBucket(ctx context.Context, repo *dynalimit.Repository, r
 	return Bucket{Source: r.Source, Blocked: r.Blocked, Unlimited: r.Unlimited, Limits: []Limit{}, Raised: r.Raised, Sources: of}, readLevels(ctx, repo, r, of)
 }
 
-// checkBuckets checks the buckets.
+// checkBuckets checks the call against its buckets, without taking tokens, and sets the outcome.
 func (d *Decision) checkBuckets(ctx context.Context, repo *dynalimit.Repository) error {
 	limiter, err := dynalimit.New(repo, nil)
 	if err != nil {

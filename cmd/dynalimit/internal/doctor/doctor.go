@@ -59,7 +59,7 @@ func Examine(ctx context.Context, p Patient, doing func(string)) ([]tables.Findi
 	return all, nil
 }
 
-// Worst returns the worst status of the results.
+// Worst returns the worst status of the results: Wrong, Warning, Unchecked, Hint, or OK.
 func Worst(results []tables.Finding) tables.Status {
 	rank := map[tables.Status]int{tables.OK: 0, tables.Hint: 1, tables.Unchecked: 2, tables.Warning: 3, tables.Wrong: 4}
 	worst := tables.OK

@@ -182,7 +182,7 @@ func (p *Progress) Lagged(e aggregator.ShardLag) {
 	})
 }
 
-// Processed implements aggregator.TailObserver.
+// Processed implements aggregator.TailObserver. It counts processed records and reports gaps.
 func (p *Progress) Processed(e aggregator.RecordsProcessed) {
 	p.update(func(say func(string, ...any)) {
 		p.status.Folds++
@@ -206,7 +206,7 @@ func (p *Progress) noteGaps(gaps []aggregator.Gap, say func(string, ...any)) {
 	}
 }
 
-// Skipped implements aggregator.TailObserver.
+// Skipped implements aggregator.TailObserver. It counts and reports a skipped record.
 func (p *Progress) Skipped(e aggregator.RecordSkipped) {
 	p.update(func(say func(string, ...any)) {
 		p.status.Skipped++
@@ -242,7 +242,7 @@ func (p *Progress) Retrying(e aggregator.TailRetry) {
 	})
 }
 
-// Closed records an hour that a Closer closed.
+// Closed counts an hour that a Closer closed or made final. It reports the gaps of a final one.
 func (p *Progress) Closed(h aggregator.ClosedHour) {
 	p.update(func(say func(string, ...any)) {
 		if h.Final {
@@ -254,7 +254,7 @@ func (p *Progress) Closed(h aggregator.ClosedHour) {
 	})
 }
 
-// Failed records the error of a Closer.
+// Failed counts and reports the error of a Closer, which tries again.
 func (p *Progress) Failed(err error) {
 	p.update(func(say func(string, ...any)) {
 		p.status.Retries++

@@ -12,7 +12,7 @@ import (
 // mostGaps is the maximal number of gaps to print individually at a time.
 const mostGaps = 5
 
-// gapText describes a gap.
+// gapText describes a gap for people: the limit, the entity, the hour, and the missing amount.
 func gapText(g aggregator.Gap) string {
 	what := notation.Tokens(g.Missing) + " without a record"
 	if g.Unseen > 0 {

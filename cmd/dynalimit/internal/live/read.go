@@ -54,7 +54,7 @@ type What struct {
 	Entities []string
 }
 
-// Title describes the subject.
+// Title names the entities or the resource of a reading for the screen's title.
 func (w What) Title() string {
 	switch {
 	case len(w.Entities) > 0 && w.Resource != "":
@@ -67,7 +67,7 @@ func (w What) Title() string {
 	return "resources"
 }
 
-// Note returns a remark about the subject.
+// Note returns a remark for the screen about how the buckets or resources are found.
 func (w What) Note() string {
 	switch {
 	case len(w.Entities) > 0:
@@ -306,7 +306,7 @@ func (r *Reader) readBlockers(ctx context.Context, keys []Key) ([]blockable, []a
 	return levels, configs, err
 }
 
-// fullestKeys returns the buckets to check for blocks.
+// fullestKeys returns the mostMarked fullest buckets of a reading, which are checked for blocks.
 func fullestKeys(reading Reading) []Key {
 	rows, _ := Rows(reading, Counts{}, nil)
 	Sort(rows, Fullest)
@@ -331,7 +331,7 @@ type Meter struct {
 	units atomic.Uint64 // thousandths
 }
 
-// Units returns the counted units.
+// Units returns the read units of all requests so far. It is 0 for a nil Meter.
 func (m *Meter) Units() float64 {
 	if m == nil {
 		return 0
@@ -345,7 +345,7 @@ func (m *Meter) addUnits(c *types.ConsumedCapacity) {
 	}
 }
 
-// GetItem counts its cost.
+// GetItem sends the request and adds its read units.
 func (m *Meter) GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
 	with := *in
 	with.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
@@ -356,7 +356,7 @@ func (m *Meter) GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...
 	return out, err
 }
 
-// Query counts its cost.
+// Query sends the request and adds its read units.
 func (m *Meter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
 	with := *in
 	with.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
@@ -367,7 +367,7 @@ func (m *Meter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func
 	return out, err
 }
 
-// BatchGetItem counts its cost.
+// BatchGetItem sends the request and adds its read units.
 func (m *Meter) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	with := *in
 	with.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
@@ -380,7 +380,7 @@ func (m *Meter) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput
 	return out, err
 }
 
-// Scan counts its cost.
+// Scan sends the request and adds its read units.
 func (m *Meter) Scan(ctx context.Context, in *dynamodb.ScanInput, opts ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
 	with := *in
 	with.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal

@@ -67,7 +67,7 @@ func (s Screen) headLines() []string {
 	return append(lines, "")
 }
 
-// leftOut describes the hidden buckets.
+// leftOut returns a sentence about the buckets that the reading left out.
 func (s Screen) leftOut() string {
 	if s.Last.Read > 0 {
 		return fmt.Sprintf("The %s of all %s buckets: --most shows more.", s.Order, notation.Number(int64(s.Last.Read)))
@@ -104,7 +104,7 @@ func (s Screen) bodyLines() []string {
 // farAbove is the number of rows that push the head out of most terminals.
 const farAbove = 20
 
-// joinCells joins the cells of columns.
+// joinCells joins the texts that cell returns for each column to one line.
 func (s Screen) joinCells(columns []column, cell func(column) string) string {
 	cells := make([]string, len(columns))
 	for i, c := range columns {

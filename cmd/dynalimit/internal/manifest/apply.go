@@ -176,7 +176,7 @@ func (a *applying) settleChange(c Change, err error) error {
 // intended state counts as made.
 type way func(context.Context, []Change) []error
 
-// wayFor returns the method for changes like one.
+// wayFor returns the method that makes changes of the same kind as like.
 func (a *applying) wayFor(like Change) way {
 	switch {
 	case like.Scope != nil:

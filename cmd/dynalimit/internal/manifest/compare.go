@@ -202,7 +202,7 @@ func (c *comparison) compareRecord(id string, e Entity) (Change, bool) {
 	return ch, true
 }
 
-// finalParent returns an entity's parent at the end.
+// finalParent returns an entity's parent after the plan is applied.
 func (c *comparison) finalParent(id string) string {
 	if e, named := c.m.Entities[id]; named && !c.stuck[id] && (!e.LimitsOnly || c.live.Entities[id].ManagedBy == c.m.Name) {
 		return e.Record.ParentID

@@ -66,7 +66,8 @@ func (m *Manifest) addRecord(id string, e admin.Entity) {
 	m.Entities[id] = Entity{Record: e}
 }
 
-// addLevel adds a source that was read.
+// addLevel adds a stored configuration without its version and manager. It also adds its entity,
+// without a record.
 func (m *Manifest) addLevel(at admin.Scope, c admin.LimitConfig) {
 	c.Version, c.ManagedBy = 0, ""
 	m.Configs[at] = c

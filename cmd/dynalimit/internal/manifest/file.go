@@ -202,7 +202,7 @@ func (c capacity) n() int64 {
 	return n
 }
 
-// MarshalYAML writes dollars as a quoted text.
+// MarshalYAML writes dollars as a quoted text, and tokens as a number.
 func (c capacity) MarshalYAML() (any, error) {
 	if c.inDollars() {
 		return &yaml.Node{Kind: yaml.ScalarNode, Style: yaml.DoubleQuotedStyle, Value: string(c)}, nil
@@ -332,7 +332,8 @@ func parseZone(text string) (zone, string) {
 // seconds is a period in the form of zae-limiter's refill_period.
 type seconds time.Duration
 
-// parseSeconds parses whole seconds.
+// parseSeconds parses whole seconds of at least 1. Its second result is the fault of the text, or
+// "".
 func parseSeconds(text string) (seconds, string) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 || n > int64(longestPeriod/time.Second) {

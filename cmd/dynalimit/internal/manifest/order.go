@@ -41,7 +41,7 @@ func (c *comparison) inOrder() {
 	})
 }
 
-// finalPlan returns an entity's plan at the end.
+// finalPlan returns an entity's plan after the plan of changes is applied, or "" for a deleted one.
 func (c *comparison) finalPlan(id string) string {
 	e, named := c.m.Entities[id]
 	if c.pruned[id] {

@@ -58,7 +58,7 @@ func Wait(d time.Duration) string {
 	return text
 }
 
-// ceilTo rounds up.
+// ceilTo rounds d up to a multiple of unit, or down where that would overflow.
 func ceilTo(d, unit time.Duration) time.Duration {
 	if rest := d % unit; rest > 0 {
 		if d > time.Duration(1<<63-1)-unit {

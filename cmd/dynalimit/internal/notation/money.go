@@ -60,7 +60,7 @@ func InUnit(unit string, n int64) string {
 	return Number(n)
 }
 
-// roundInUnit is InUnit without zero cents.
+// roundInUnit formats an amount like InUnit, but whole dollars without cents.
 func roundInUnit(unit string, n int64) string {
 	if unit == dynalimit.USD {
 		return RoundDollars(n)

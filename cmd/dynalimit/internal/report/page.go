@@ -14,7 +14,8 @@ import (
 //go:embed page/* uplot/LICENSE uplot/uPlot.iife.min.js uplot/uPlot.min.css
 var files embed.FS
 
-// embeddedFile returns the text of an embedded file.
+// embeddedFile returns the text of a file that is embedded in the program. It panics for an unknown
+// name.
 func embeddedFile(name string) string {
 	text, err := files.ReadFile(name)
 	if err != nil {

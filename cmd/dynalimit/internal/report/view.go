@@ -123,7 +123,7 @@ func (r *Report) listFacts() []fact {
 		fact{"Time zone", zone}, fact{"Each value is", "one " + r.Window}, fact{"Made", r.Made.Format(layout)})
 }
 
-// windowLabel names window i.
+// windowLabel returns the label of window i for people: its month, day or hour.
 func (r *Report) windowLabel(i int) string {
 	at := r.Starts[i]
 	switch r.Window {
@@ -203,7 +203,7 @@ func (r *Report) combinedChart(name string) chart {
 	return c
 }
 
-// mergeLines combines several series.
+// mergeLines returns one line with the sums of several. some must not be empty.
 func mergeLines(some []line) line {
 	rest := line{Name: countText(int64(len(some))) + " others", Rest: true, Values: make([]int64, len(some[0].Values))}
 	for _, s := range some {

@@ -51,7 +51,7 @@ type Output struct {
 	About string `json:"about,omitempty"`
 }
 
-// Ready reports whether the stack matches its template.
+// Ready reports whether the stack's last operation left it usable. It is false for nil.
 func (s *Stack) Ready() bool {
 	return s != nil && slices.Contains([]types.StackStatus{
 		types.StackStatusCreateComplete, types.StackStatusUpdateComplete, types.StackStatusUpdateCompleteCleanupInProgress,

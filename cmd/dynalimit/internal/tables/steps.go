@@ -88,7 +88,7 @@ func sameKey(arn, named string) bool {
 	return arn == named || arn != "" && strings.HasSuffix(arn, "key/"+strings.TrimPrefix(named, "key/"))
 }
 
-// missingTags returns the tags to add: "key=value".
+// missingTags returns the tags of want that have lacks or differs in, as "key=value", sorted.
 func missingTags(have, want map[string]string) []string {
 	var missing []string
 	for _, key := range slices.Sorted(maps.Keys(want)) {

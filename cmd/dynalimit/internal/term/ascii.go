@@ -15,7 +15,7 @@ var inASCII = strings.NewReplacer(
 // ascii is a writer that converts drawings to ASCII.
 type ascii struct{ io.Writer }
 
-// Write writes all of p, or fails.
+// Write writes p with its drawing characters replaced by ASCII. It reports the length of p.
 func (a ascii) Write(p []byte) (int, error) {
 	if _, err := io.WriteString(a.Writer, inASCII.Replace(string(p))); err != nil {
 		return 0, err

@@ -61,7 +61,8 @@ func (o *Output) Sheet(w io.Writer, width int) *Output {
 	return &Output{Writer: w, Notes: o.Notes, Patience: o.Patience, Width: width, Colour: o.Colour, ASCII: o.ASCII}
 }
 
-// Write writes a part of the result.
+// Write writes a part of the result and restarts the wait of Watch. After the first error, Err
+// returns that.
 func (o *Output) Write(p []byte) (int, error) {
 	o.silence.Load().restartWait()
 	n, err := o.drawnWriter().Write(p)

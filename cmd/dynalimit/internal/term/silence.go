@@ -55,7 +55,7 @@ func (o *Output) Watch(what string) (over func()) {
 	}
 }
 
-// pauseNotes stops the notes until the next output.
+// pauseNotes stops the notes until restartWait. A nil silence does nothing.
 func (s *silence) pauseNotes() {
 	if s == nil {
 		return
@@ -65,7 +65,7 @@ func (s *silence) pauseNotes() {
 	s.timer.Stop()
 }
 
-// endNotes stops the notes for good.
+// endNotes stops the notes of this wait for good.
 func (s *silence) endNotes() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

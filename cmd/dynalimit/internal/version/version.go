@@ -32,7 +32,7 @@ type Info struct {
 	Platform string `json:"platform"`           // operating system and architecture, such as linux/amd64
 }
 
-// Current returns the running program.
+// Current returns the version, commit and platform of the running program.
 func Current() Info {
 	build, _ := debug.ReadBuildInfo()
 	info := Of(Stamp{Version: version, Commit: commit, Date: date}, build)

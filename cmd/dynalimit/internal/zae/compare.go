@@ -85,7 +85,8 @@ func (t *translator) accessThere(entity, resource string) string {
 	return t.limitsOf(all, false)
 }
 
-// accessHere describes the manifest's decision about calls.
+// accessHere describes how the manifest limits calls of an entity on a resource, to compare it with
+// accessThere.
 func (t *translator) accessHere(entity, resource string) string {
 	all := levelsFor(entity, resource)
 	for _, at := range all {

@@ -178,7 +178,7 @@ func knownLayout(version string) bool {
 	return err == nil && major == 0 && minor <= 10
 }
 
-// listNames formats the names of namespaces.
+// listNames lists the names of namespaces, sorted, or returns "none".
 func listNames(ids map[string]string) string {
 	if len(ids) == 0 {
 		return "none"

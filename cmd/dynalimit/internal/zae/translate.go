@@ -118,7 +118,7 @@ func (t *translator) addDifference(what, text string) {
 	t.out.Differs = append(t.out.Differs, what+": "+text)
 }
 
-// scopeOf returns the source of an owner.
+// scopeOf returns dynalimit's scope of an owner in zae-limiter's table.
 func scopeOf(o schema.ConfigOwner) admin.Scope {
 	resource := o.Resource
 	if resource == schema.DefaultResource {
@@ -264,7 +264,7 @@ func describeLimits(limits []dynalimit.Limit) string {
 	return strings.Join(texts, ", ")
 }
 
-// flagsOf returns the flags of a configuration item.
+// flagsOf returns zae-limiter's flags in a configuration item. Missing flags are nil or false.
 func flagsOf(item schema.Item) (f flags) {
 	if v, ok := item["disabled"].(*types.AttributeValueMemberBOOL); ok {
 		f.disabled = &v.Value

@@ -55,7 +55,7 @@ func (p *Player) Requests(action string) (all []url.Values) {
 	return all
 }
 
-// Set puts a stack on a stage.
+// Set puts a stack on a stage. Later requests get that stage's answers.
 func (p *Player) Set(stack string, stage *Stage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,7 +73,7 @@ func (p *Player) Client() *cloudformation.Client {
 	})
 }
 
-// Do implements aws.HTTPClient.
+// Do implements aws.HTTPClient. It answers a request without a network.
 func (p *Player) Do(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
