@@ -254,6 +254,7 @@ func (c *Loading[K, V]) awaitRead(ctx context.Context, old past[V], outcome <-ch
 	}
 }
 
+// valueOf returns the value or the error of a shared read.
 func valueOf[V any](r singleflight.Result) (v V, err error) {
 	if r.Err != nil {
 		return v, r.Err
@@ -261,6 +262,7 @@ func valueOf[V any](r singleflight.Result) (v V, err error) {
 	return r.Val.(V), nil
 }
 
+// outage returns the reason of an outage of the store, nil while it answers.
 func (c *Loading[K, V]) outage() error {
 	if c.Away == nil {
 		return nil
@@ -275,7 +277,8 @@ func (c *Loading[K, V]) unanswered(err error) bool {
 	return errors.Is(err, errSlow) || c.outage() != nil || c.Unanswered != nil && c.Unanswered(err)
 }
 
-// whileAway returns the value to use during an outage of the store, or the error for an absent one.
+// whileAway returns the value to use during an outage of the store, up to MaxStale past its TTL, or else err.
+// It counts a stale hit or a miss.
 func (c *Loading[K, V]) whileAway(key K, err error) (V, error) {
 	e := c.entries.Get(key)
 	if e == nil || !e.servesUnanswered(c.Now(), c.TTL+c.MaxStale) {
@@ -303,8 +306,8 @@ const (
 	readBeside                 // it starts a read and does not wait
 )
 
-// stale returns the usable value past its TTL, and the action of the caller. If another caller has read the
-// value meanwhile, it is fresh and comes with useOld.
+// stale returns the usable value past its TTL, and the action of the caller. It marks the value as being read
+// if the caller is to read it. A value that another caller has just read comes with useOld.
 func (c *Loading[K, V]) stale(key K) (past[V], refresh) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -360,8 +363,8 @@ func (c *Loading[K, V]) Reload(ctx context.Context, key K, load Load[V]) (V, err
 	}
 }
 
-// fill returns the function that reads a value. It sets begun first, and stores the value unless it was
-// evicted meanwhile.
+// fill returns the function that reads a value and stores it, unless it was evicted meanwhile. It sets *begun
+// when it starts. A failed read sets the earliest retry of the old value.
 func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V], begun *bool) func() (any, error) {
 	return func() (any, error) {
 		*begun = true
@@ -423,6 +426,7 @@ func (c *Loading[K, V]) Replace(key K, old, with V) {
 	}
 }
 
+// count changes the statistics under the cache's lock.
 func (c *Loading[K, V]) count(add func(*Stats)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -170,7 +170,7 @@ func (r *Recent[K, V]) hash(key K) uint64 { return maphash.Comparable(r.seed, ke
 
 // The functions below need the lock.
 
-// find returns the place of a key with that hash, or nil.
+// find returns the place of a key with that hash, or nil. r.mu must be held, for reading at least.
 func (r *Recent[K, V]) find(hash uint64, key K) *kept[K, V] {
 	if k := r.byHash[hash]; k != nil && r.keyOf(&k.value) == key {
 		return k
@@ -183,7 +183,8 @@ func (r *Recent[K, V]) count() int { return len(r.byHash) + len(r.byKey) }
 // mostHeld bounds the number of held values that Add skips.
 const mostHeld = 16
 
-// insert adds a value as the newest. It removes the oldest values that are not held until there is room.
+// insert adds a value as the newest. It removes the oldest values that are not held until there is room, and
+// returns true if it removed one. r.mu must be held.
 func (r *Recent[K, V]) insert(k *kept[K, V]) (evicted bool) {
 	switch key, hash := r.keyOf(&k.value), r.hash(r.keyOf(&k.value)); {
 	case r.byHash[hash] == nil:
@@ -215,7 +216,7 @@ func (r *Recent[K, V]) makeNewest(k *kept[K, V]) {
 	}
 }
 
-// drop removes a value.
+// drop removes a value and marks it as removed for callers that still hold it. r.mu must be held.
 func (r *Recent[K, V]) drop(k *kept[K, V]) {
 	k.recorded.Store(removed)
 	key := r.keyOf(&k.value)
@@ -227,6 +228,7 @@ func (r *Recent[K, V]) drop(k *kept[K, V]) {
 	r.unlink(k)
 }
 
+// link appends a value to the list as the newest. r.mu must be held.
 func (r *Recent[K, V]) link(k *kept[K, V]) {
 	if k.older = r.newest; k.older == nil {
 		r.oldest = k
@@ -236,7 +238,8 @@ func (r *Recent[K, V]) link(k *kept[K, V]) {
 	r.newest = k
 }
 
-// unlink clears the value's neighbours, because a caller may keep the value longer than the cache does.
+// unlink takes a value out of the list. It clears the value's neighbours, because a caller may keep the value
+// longer than the cache does. The lock must be held.
 func (r *Recent[K, V]) unlink(k *kept[K, V]) {
 	if k.newer == nil {
 		r.newest = k.older

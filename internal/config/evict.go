@@ -67,7 +67,7 @@ func (c *Cache) NextEviction() <-chan struct{} {
 	return c.evicted
 }
 
-// wake closes NextEviction.
+// wake closes the channel of NextEviction, which wakes its waiters.
 func (c *Cache) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

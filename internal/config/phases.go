@@ -37,7 +37,7 @@ func (c *Resolved) ended(now func() int64) bool {
 	return c.seldom.after != nil && now() >= c.Limits.From().Phase.Until
 }
 
-// inForce returns the configuration without the raises that may have ended by now.
+// inForce returns the configuration without the raises that may have ended by DynamoDB's clock.
 func (c *Cache) inForce(cfg *Resolved) *Resolved {
 	for cfg.seldom != nil && cfg.ended(c.clock.LatestMS) {
 		cfg = cfg.seldom.after

@@ -59,7 +59,8 @@ func (g *givenConfigs) get(ctx context.Context, read *levelRead) (*Resolved, err
 	return g.resolved.Get(ctx, read.key, read.load)
 }
 
-// items returns the items of the plan that a call gives.
+// items returns the items of the plan that a call gives, from the cache or read. Unchanged items keep their
+// old pointer, and with it the configurations made from them.
 func (g *givenConfigs) items(ctx context.Context, read *levelRead) (*planItems, error) {
 	key := read.key.planItemsKey()
 	return g.plans.Get(ctx, key, func(ctx context.Context) (*planItems, error) {
@@ -77,7 +78,8 @@ func (g *givenConfigs) items(ctx context.Context, read *levelRead) (*planItems, 
 // sameItem reports whether two items are equal.
 func sameItem(a, b schema.Item) bool { return reflect.DeepEqual(a, b) }
 
-// noteDispute logs the first entity with calls that give two plans.
+// noteDispute remembers the plan that a call gives for an entity. It logs, once per cache, an entity with
+// calls that give two plans.
 func (g *givenConfigs) noteDispute(ctx context.Context, log *slog.Logger, entity, plan string) {
 	last := g.of.Get(entity)
 	if last != nil && last.plan == plan {

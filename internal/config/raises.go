@@ -16,7 +16,7 @@ type Raise struct {
 	Source sources.Source
 }
 
-// addRaises adds the raises of the next less specific level.
+// addRaises appends the raises of a level to v. Levels come from the most specific one on.
 func (v *Verdict) addRaises(level sources.Source, raises []schema.ConfigRaise) {
 	for _, r := range raises {
 		v.Raises = append(v.Raises, Raise{r, level})
@@ -34,7 +34,8 @@ func (v *Verdict) dropIdleRaises() {
 	})
 }
 
-// rank orders the levels, the most specific first.
+// rank returns the place of a level in the order of levels, 0 for the most specific, -1 for one that stores
+// no items.
 func rank(level sources.Source) int {
 	layers := new(Items).layers()
 	return slices.IndexFunc(layers[:], func(l layer) bool { return l.level == level })

@@ -118,8 +118,8 @@ func Resolve(items Items) (Verdict, error) {
 	return v, nil
 }
 
-// takeMarks takes the policy of a level unless a more specific one has a policy, and the groups of a
-// resource.
+// takeMarks sets v's policy to that of the level, unless a more specific level has one. It also sets the
+// system's policy or the resource's groups.
 func (v *Verdict) takeMarks(level sources.Source, marks schema.Marks) {
 	policy := known(marks.OnUnavailable)
 	if v.Policy == "" && policy != "" {
@@ -133,8 +133,9 @@ func (v *Verdict) takeMarks(level sources.Source, marks schema.Marks) {
 	}
 }
 
-// offer adds the list of the next less specific level. It reports whether the walk ends there. Limits count
-// before the mark of unlimited, because a writer that does not know the mark may have left both.
+// offer adds the limits, lifts and raises of the next less specific level to v. It reports whether the walk
+// ends there. Limits count before the mark of unlimited, because a writer that does not know the mark may
+// have left both.
 func (v *Verdict) offer(l layer, marks schema.Marks) (ended bool, err error) {
 	if !schema.HasList(l.item) {
 		raises, err := schema.DecodeRaises(l.item)
@@ -187,7 +188,8 @@ func isNamed(list []Hidden, name string) bool {
 	return slices.ContainsFunc(list, func(h Hidden) bool { return h.Name == name })
 }
 
-// hide records the limits of a level behind the end of the walk.
+// hide appends the limits of a level behind the end of the walk to v.Hidden, unless they are in force, lifted
+// or hidden already.
 func (v *Verdict) hide(l layer) {
 	for _, name := range schema.LimitNames(l.item) {
 		if !v.has(name) && !isNamed(v.Lifted, name) && !isNamed(v.Hidden, name) {

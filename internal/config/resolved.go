@@ -73,8 +73,8 @@ type planItems struct {
 	own, all schema.Item
 }
 
-// resolve applies the levels of configuration. It fails with a reason if the winning item cannot be decoded,
-// because then its limits are unknown.
+// resolve makes a configuration from the items of its levels. It fails with a reason if an item on the walk
+// cannot be decoded, because then its limits are unknown.
 func (s *kinds) resolve(items *levelItems) (*Resolved, error) {
 	v, err := items.verdict()
 	if err != nil {
@@ -108,7 +108,8 @@ func (s *kinds) resolve(items *levelItems) (*Resolved, error) {
 	return cfg, nil
 }
 
-// compile makes the bucket's configuration from the limits in force. given means that the call gave the plan.
+// compile returns the bucket's configuration from the limits in force, for the resolved configuration of. The
+// flag given means that the call gave the plan. It clears v.Hidden if v is unlimited.
 func (v *Verdict) compile(of *Resolved, given bool) *plan.Config {
 	c := Compile(storedOf(v.Limits), v.Source, of.Permanent, of.ReadAt, of.Tick)
 	c.Group = of.Group
@@ -129,7 +130,7 @@ func (v *Verdict) compile(of *Resolved, given bool) *plan.Config {
 	return c
 }
 
-// origin returns the origin of limits, some of which are lifted or hidden.
+// origin returns the origin of a bucket's limits, with the names of lifted and hidden ones.
 func (v *Verdict) origin() *plan.Origin {
 	origin := &plan.Origin{Source: string(v.Source)}
 	for _, h := range v.Lifted {

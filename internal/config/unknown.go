@@ -57,8 +57,8 @@ func (f *Fallback) CheckNames(n *Named) *Invalid {
 	return nil
 }
 
-// UnknownLimit is the reason against a limit that no level in force has. It names the limits
-// there are and, if a less specific level has it, the list that replaces that one.
+// UnknownLimit returns the reason against a limit that no level in force has. It names the limits in force
+// and, if a less specific level has this one, the list that replaces it.
 func (f *Fallback) UnknownLimit(n *Named, name string) *Invalid {
 	field := "amounts[" + name + "]"
 	if len(n.Buckets) == 0 {
@@ -92,7 +92,7 @@ func (n *Named) Charges(name string) bool {
 	return slices.ContainsFunc(n.Buckets, func(b NamedBucket) bool { return b.Config.Charges(name) })
 }
 
-// charged are the limits that the call charges at any of the buckets.
+// charged returns the names of the limits that the call charges at any bucket, sorted.
 func (n *Named) charged() []string {
 	var names []string
 	for _, b := range n.Buckets {

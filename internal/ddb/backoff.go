@@ -22,10 +22,10 @@ func (b Backoff) Wait(try int) time.Duration {
 	return rand.N(most) + 1
 }
 
-// Pause waits after a try, counted from 0; false if ctx ended first.
+// Pause waits after a try, counted from 0, and returns true. It returns false if ctx ended first.
 func (b Backoff) Pause(ctx context.Context, try int) bool { return Sleep(ctx, b.Wait(try)) }
 
-// Sleep waits; false if ctx ended first.
+// Sleep waits for d and returns true. It returns false as soon as ctx has ended.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	if ctx.Err() != nil {
 		return false

@@ -125,8 +125,8 @@ func distinct[K BatchKey](keys []K) []Item {
 	return wanted
 }
 
-// again reports whether to send the rest of a batch again after n tries, and pauses first. It fails after the
-// last try.
+// again pauses and returns true if part of a batch, left of all, is to be sent again after n tries. It
+// returns false if nothing is left. It fails after the last try or if ctx ends. The error names the parts.
 func (b Batches[K]) again(ctx context.Context, parts string, left, all, n int) (bool, error) {
 	switch {
 	case left == 0:

@@ -84,7 +84,7 @@ type breakerView struct {
 	opened, closed, lasting chan struct{}
 }
 
-// publish makes a change visible to readers. b.mu must be held.
+// publish copies the state for readers, which take no lock. b.mu must be held.
 func (b *Breaker) publish() {
 	b.view.Store(&breakerView{state: b.state(), next: b.outage.next, opened: b.opened, closed: b.closed, lasting: b.lasting})
 }
@@ -165,7 +165,8 @@ func (c Call) End(d Diagnosis) Diagnosis {
 	return d
 }
 
-// answered records an answer. b.mu must be held.
+// answered records an answer at the time now. It closes an open breaker, starts a trial of requests, and
+// queues the change for reportChanges. b.mu must be held.
 func (b *Breaker) answered(now time.Time) {
 	b.heard.Store(now.UnixNano())
 	first := b.outage.answers == 0
@@ -178,7 +179,8 @@ func (b *Breaker) answered(now time.Time) {
 	}
 }
 
-// open opens the breaker and starts its probes. b.mu must be held.
+// open publishes the outage, wakes waiters, queues the change, and starts the probes in a goroutine. b.mu
+// must be held.
 func (b *Breaker) open() {
 	b.gate.end(b.gate.trial.Load())
 	b.closed = make(chan struct{})
@@ -195,7 +197,7 @@ func (b *Breaker) open() {
 	go b.probe(ctx)
 }
 
-// noteLasting closes lasting if the outage is still on.
+// noteLasting closes the channel lasting if the outage that made it is still on.
 func (b *Breaker) noteLasting(lasting chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -204,7 +206,7 @@ func (b *Breaker) noteLasting(lasting chan struct{}) {
 	}
 }
 
-// close closes the breaker and stops its probes. b.mu must be held.
+// close publishes the end of the outage, wakes waiters and stops the probes. b.mu must be held.
 func (b *Breaker) close() {
 	b.opened = make(chan struct{})
 	b.lastingTimer.Stop()
@@ -254,6 +256,7 @@ func (b *Breaker) reportChanges() {
 	b.reporting = false
 }
 
+// log logs one change of state: a warning for an outage, an info for its end.
 func (b *Breaker) log(s State) {
 	if s.Open {
 		b.opts.Logger.Warn("DynamoDB does not answer; calls follow their policy until it does", slog.Any("cause", s.Cause))
@@ -305,7 +308,7 @@ func (b *Breaker) State() State {
 // Open reports whether the table does not answer.
 func (b *Breaker) Open() bool { return b != nil && b.view.Load().state.Open }
 
-// state needs the lock.
+// state returns the present state. b.mu must be held.
 func (b *Breaker) state() State {
 	o := &b.outage
 	s := State{Open: o.open, Since: o.since, Cause: o.cause, EverAnswered: o.answers > 0}
@@ -363,7 +366,7 @@ func (b *Breaker) LastAnswer() time.Time {
 	return b.outage.lastAnswer
 }
 
-// recordTry records the answer to one try of a request, which the SDK may send again.
+// recordTry records that one try of a request was answered, for HeardSince. It does nothing if b is nil.
 func (b *Breaker) recordTry() {
 	if b != nil {
 		b.heard.Store(b.opts.Now().UnixNano())

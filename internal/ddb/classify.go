@@ -31,6 +31,7 @@ func Classify(err error, caller context.Context) Diagnosis {
 	return d
 }
 
+// classify is Classify for an error without a diagnosis of its own. It leaves Err empty.
 func classify(err error, caller context.Context) Diagnosis {
 	switch {
 	case errors.Is(err, ErrUnprocessed):
@@ -66,8 +67,8 @@ var reasons = map[string]Verdict{
 	"RequestLimitExceeded":          Throttled,
 }
 
-// classifyReasons reads a cancelled transaction. A failed condition decides first, then a permanent error,
-// then throttling. A conflict alone is a conflict.
+// classifyReasons returns the diagnosis of a cancelled transaction by its reasons. A failed condition decides
+// first, then a permanent error, then throttling. Conflicts alone are a conflict.
 func classifyReasons(all []types.CancellationReason) Diagnosis {
 	d := Diagnosis{Verdict: Conflicted, Answered: true}
 	for i, reason := range all {

@@ -94,7 +94,7 @@ func Watch(api API, breaker *Breaker, clock *Clock, timeout time.Duration) *Clie
 	return c
 }
 
-// Beside returns a client that reports the requests to one table to another breaker.
+// Beside returns a copy of c that reports requests to the named table to the breaker b.
 func (c *Client) Beside(table string, b *Breaker) *Client {
 	both := *c
 	both.others = maps.Clone(c.others)
@@ -105,7 +105,7 @@ func (c *Client) Beside(table string, b *Breaker) *Client {
 	return &both
 }
 
-// breakerFor returns the breaker of the table of a request.
+// breakerFor returns the breaker of the table of the request in: its own, or else c's.
 func (c *Client) breakerFor(in any) *Breaker {
 	if b := c.others[tableOf(in)]; b != nil {
 		return b
@@ -129,8 +129,8 @@ func (c *Client) Patient() *Client {
 	return &patient
 }
 
-// refuseWhileOpen returns the error of a hasty client's request that is not sent because the table does not
-// answer. It returns nil to send the request.
+// refuseWhileOpen returns the error of a hasty client's unsent request if the table has been open for longer
+// than a moment. It returns nil to send the request.
 func refuseWhileOpen(b *Breaker) error {
 	if !isClosed(b.Lasting()) {
 		return nil
@@ -138,7 +138,8 @@ func refuseWhileOpen(b *Breaker) error {
 	return withDiagnosis(Diagnosis{Err: &openError{b.State().Cause}, Verdict: Unsent, RetryAfter: b.RetryAfter()})
 }
 
-// send makes a request for data of the table.
+// send makes a request for data, which its table's breaker tracks. A hasty client refuses it while the table
+// is open.
 func send[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
 	breaker := c.breaker
 	if c.others != nil {
@@ -153,13 +154,14 @@ func send[In, Out any](ctx context.Context, c *Client, request func(context.Cont
 	return ask(ctx, c, breaker, c.timeout, request, in, opts)
 }
 
-// control makes a request about a table itself. Its outcome does not show whether the table's data can be
-// used.
+// control makes a request about a table itself, with at least ControlTimeout. No breaker tracks it: its
+// outcome does not show whether the table's data can be used.
 func control[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
 	return ask(ctx, c, nil, max(c.timeout, ControlTimeout), request, in, opts)
 }
 
-// ask makes a request within a time limit, and reports its outcome to breaker, unless that is nil.
+// ask makes a request within the timeout and returns its error with a diagnosis. It reports the outcome to
+// breaker, unless that is nil. After an outage it may wait for a place in the breaker's trial.
 func ask[In, Out any](ctx context.Context, c *Client, breaker *Breaker, timeout time.Duration, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
 	ctx, cancel := Bound(ctx, timeout)
 	defer cancel()

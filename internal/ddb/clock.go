@@ -53,7 +53,7 @@ func NewClock(source func() time.Time, correct bool) *Clock {
 // Now returns the corrected time.
 func (c *Clock) Now() time.Time { return c.Corrected(c.source()) }
 
-// Corrected corrects a time of Source.
+// Corrected adds the known offset to DynamoDB's clock to a time of Source.
 func (c *Clock) Corrected(t time.Time) time.Time {
 	if offset := c.offset.Load(); offset != 0 {
 		t = t.Add(time.Duration(offset))
@@ -72,7 +72,8 @@ func (c *Clock) SureMS() int64 { return c.bound(&c.low) }
 // known.
 func (c *Clock) LatestMS() int64 { return c.bound(&c.top) }
 
-// bound returns the time with a bound of the offset, which it reads with the lock held.
+// bound returns the source's time, in Unix ms, plus the given bound of the offset, c.low or c.top. It reads
+// the bound under the lock.
 func (c *Clock) bound(offset *time.Duration) int64 {
 	if !c.correct {
 		return c.NowMS()

@@ -61,6 +61,8 @@ var codes = map[string]kind{
 	"UnknownOperationException":           isSetting, // another service's endpoint
 }
 
+// classifyCode returns the diagnosis of an answer with an error code of DynamoDB, "" without one, or else by
+// its HTTP status. A failed condition's item is included.
 func classifyCode(err error, code string) Diagnosis {
 	k, known := codes[code]
 	switch status := statusOf(err); {

@@ -30,8 +30,8 @@ func fromCredentials(err error) bool {
 	return mentions(err, "get identity:", "failed to refresh cached credentials", "failed to retrieve credentials", "no EC2 IMDS role found")
 }
 
-// classifyCredentials tells two errors apart: credentials that cannot be fetched are an outage; missing or
-// refused credentials are a wrong setting. The request was never sent.
+// classifyCredentials returns the diagnosis of a request that was not sent for lack of credentials. Missing
+// or refused credentials are a wrong setting; credentials that cannot be fetched are an outage.
 func classifyCredentials(err error, caller context.Context) Diagnosis {
 	if callerEnded(caller) {
 		return Diagnosis{Verdict: Unsent}

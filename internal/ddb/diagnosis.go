@@ -74,7 +74,8 @@ type Diagnosis struct {
 	expired bool
 }
 
-// proven returns the diagnosis for a table that has answered before.
+// proven returns the diagnosis for a table that has answered before: an unknown host is then an outage, not a
+// wrong setting.
 func (d Diagnosis) proven() Diagnosis {
 	if d.unproven {
 		d.Verdict, d.Silent, d.Setting, d.unproven = Unsent, true, false, false

@@ -54,11 +54,13 @@ func Explain(err error) string {
 	return ""
 }
 
-// explainLoad explains a refusal that has no code of DynamoDB.
+// explainLoad describes a refusal by HTTP status alone, from a proxy.
 func explainLoad(err error) string {
 	return fmt.Sprintf("what stands before DynamoDB refuses the request (HTTP %d)", statusOf(err))
 }
 
+// explainCode describes the setting behind an error code, and its remedy. It returns "" for codes that
+// explain themselves.
 func explainCode(err error, api smithy.APIError) string {
 	switch code := api.ErrorCode(); code {
 	case "AccessDeniedException", "AccessDenied":

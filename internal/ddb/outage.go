@@ -88,7 +88,7 @@ func (o *outage) countFast(at time.Time) bool {
 	return len(o.fast) >= fastNeeded
 }
 
-// probing records the start of a probe.
+// probing counts a probe that starts.
 func (o *outage) probing() { o.probes++ }
 
 // probed records a probe without an answer. The next one is due after half of the wait and up to another half

@@ -45,14 +45,15 @@ func (t *tracedRequest) exchange(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// replaced makes the next try dial, after a failure on a pooled connection. It reports whether the table
-// answers on a new one.
+// replaced closes the client's idle connections, so that the next try dials, and reports whether the table
+// answers on a new connection. It waits for that answer until ctx ends.
 func (t *tracedRequest) replaced(ctx context.Context, began time.Time) bool {
 	closeIdle(t.next)
 	return t.breaker.outlives(ctx, began)
 }
 
-// checkBody does the same after an answer that broke off.
+// checkBody checks the table on a new connection if an answer on a pooled one broke off. It sets t.dead if
+// the table answers there.
 func (t *tracedRequest) checkBody(err error) {
 	if !t.pooled.IsZero() && isCut(err) && !callerEnded(t.ctx) {
 		t.dead = t.replaced(t.ctx, t.pooled)
@@ -98,7 +99,7 @@ func (w *waiting) watch(ctx context.Context, b *Breaker, timeout time.Duration) 
 	return w.ctx
 }
 
-// start begins the wait for the answer to one HTTP request.
+// start records the beginning of one HTTP request at the time began; gotConn then starts its check.
 func (w *waiting) start(began time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,7 +134,8 @@ func (w *waiting) patience() time.Duration {
 	return timeout / 2
 }
 
-// check closes the connection that a request waits on if the table answers on a new one.
+// check closes the connection on which a request waits if the table answers on a new one. It does nothing if
+// the request has another turn by then.
 func (w *waiting) check(turn int) {
 	w.mu.Lock()
 	began, conn, over := w.began, w.conn, w.turn != turn
@@ -157,7 +159,7 @@ func abort(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// stop ends the wait. It reports whether the last connection came from the pool.
+// stop ends the wait and its check. It reports whether the last connection came from the pool.
 func (w *waiting) stop() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -26,12 +26,14 @@ func (b *Breaker) probe(ctx context.Context) {
 // ongoing reports whether ctx's outage is still on. b.mu must be held.
 func (b *Breaker) ongoing(ctx context.Context) bool { return ctx.Err() == nil && b.outage.open }
 
+// untilProbe returns the wait until the next probe. It returns false if ctx's outage is over.
 func (b *Breaker) untilProbe(ctx context.Context) (wait time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.outage.next.Sub(b.opts.Now()), b.ongoing(ctx)
 }
 
+// probing counts and publishes a probe that starts. It returns false if ctx's outage is over.
 func (b *Breaker) probing(ctx context.Context) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -43,7 +45,8 @@ func (b *Breaker) probing(ctx context.Context) bool {
 	return true
 }
 
-// probed records the outcome of a probe. It returns true if another is needed.
+// probed records the outcome of a probe and reports changes. An answer closes the breaker. It returns true if
+// another probe is needed.
 func (b *Breaker) probed(ctx context.Context, d Diagnosis) bool {
 	defer b.reportChanges()
 	b.mu.Lock()

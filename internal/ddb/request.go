@@ -13,6 +13,7 @@ import (
 // openError is the error of a request that was not sent because the table does not answer.
 type openError struct{ cause error }
 
+// Error names the failure that opened the breaker, if it is still open.
 func (e *openError) Error() string {
 	if e.cause == nil { // it has just come back
 		return "it did not answer before"

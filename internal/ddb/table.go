@@ -32,7 +32,8 @@ func CheckTable(name string) string {
 	return ""
 }
 
-// tableOf returns the table of a request, or the first of several.
+// tableOf returns the table of a request, any one of a batch and the first of a transaction, "" if the type
+// is unknown.
 func tableOf(in any) string {
 	switch in := in.(type) {
 	case *dynamodb.GetItemInput:
@@ -63,6 +64,7 @@ func tableOf(in any) string {
 	return ""
 }
 
+// tableOfPart returns the table of one part of a transaction.
 func tableOfPart(item types.TransactWriteItem) string {
 	switch {
 	case item.Update != nil:

@@ -64,6 +64,7 @@ func unaddressed(err error) bool {
 	return mentions(err, "failed to resolve service endpoint", "Missing Region", "unsupported protocol scheme", "no Host in request URL")
 }
 
+// undialled reports whether no connection was made, so that nothing was sent.
 func undialled(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, syscall.ECONNREFUSED)
@@ -85,6 +86,7 @@ func severed(err error) bool {
 		mentions(err, "unexpected EOF", "unexpected end of JSON input") // the SDK's decoder has errors of its own
 }
 
+// mentions reports whether the error's text contains one of the words.
 func mentions(err error, words ...string) bool {
 	text := err.Error()
 	for _, w := range words {

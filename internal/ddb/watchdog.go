@@ -28,7 +28,8 @@ type watch struct {
 // ringsApart is the least time between two rings, for when many waits take too long.
 const ringsApart = 5 * time.Millisecond
 
-// add schedules the check of a wait, with its turn.
+// add schedules the check of a wait at the time due. The check gets the turn, so that the wait can ignore an
+// outdated one.
 func (d *watchdog) add(w *watch, turn int, due time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,7 +47,7 @@ func (d *watchdog) remove(w *watch) {
 	d.drop(w)
 }
 
-// drop removes a wait, unless it is absent. d.mu must be held.
+// drop removes a wait if it is scheduled. d.mu must be held.
 func (d *watchdog) drop(w *watch) {
 	if w.place == 0 {
 		return
@@ -68,7 +69,8 @@ func (d *watchdog) set(at time.Time) {
 	d.timer.Reset(time.Until(at))
 }
 
-// ring checks the due waits, and sets the timer for the others.
+// ring starts the checks of due waits, each in a goroutine, removes them, and sets the timer for the earliest
+// of the others.
 func (d *watchdog) ring() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

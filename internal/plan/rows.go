@@ -78,8 +78,8 @@ func (v View) Rows(rows Rows, amounts []Signed) Rows {
 	return rows
 }
 
-// Fits reports whether a take fits on its own, with the promises to waiters left over. room is space for its
-// rows.
+// Fits reports whether a take fits on its own, with the tokens promised to waiters in left subtracted. It
+// builds the rows in room.
 func (v View) Fits(amounts []Signed, left Promises, room Rows) bool {
 	return v.Rows(room, amounts).Fit(amounts, left)
 }
@@ -228,8 +228,9 @@ func (rows Rows) tooDeep(charges []Signed, m *schema.Image) string {
 	return ""
 }
 
-// Fit reports whether the bucket has every limit of a take, and the take fits in addition to the sums, with the
-// promises in left over. A limit in shadow fits always. The rows must include the limits.
+// Fit reports whether a take fits every limit after the sums and the tokens promised to waiters in left are
+// subtracted. It is false if the bucket lacks a limit; a limit in shadow always fits. The rows must include
+// the limits.
 func (rows Rows) Fit(amounts []Signed, left Promises) bool {
 	for _, a := range amounts {
 		r, promised := rows.find(a.Name), int64(0)

@@ -29,7 +29,8 @@ type Refill struct {
 	Limits    []RefillLimit
 }
 
-// Statement returns the conditional update.
+// Statement returns the conditional update. Its condition requires the limits' bursts and windows to be as in
+// the image, and with Untouched also tokens and refill instant.
 func (r *Refill) Statement() Statement {
 	b := newStatementBuilder()
 	b.exists(PK)
@@ -43,6 +44,7 @@ func (r *Refill) Statement() Statement {
 	return b.build()
 }
 
+// stillRefilled requires the refill instant, or its absence, to be as in the image.
 func (r *Refill) stillRefilled(b *statementBuilder) {
 	if r.Seen.HasRefilled {
 		b.compare(attrRefilled, "=", Number(r.Seen.Refilled))
@@ -51,6 +53,7 @@ func (r *Refill) stillRefilled(b *statementBuilder) {
 	}
 }
 
+// write adds the change of one limit to the statement, with the conditions under which its values are right.
 func (r *Refill) write(b *statementBuilder, l RefillLimit) {
 	a, seen := r.Seen.Set.attrs[l.Index], &r.Seen.Limits[l.Index]
 	b.compare(a.burst, "=", Number(seen.Burst))

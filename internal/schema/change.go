@@ -63,7 +63,8 @@ const (
 	ReplaceLimit
 )
 
-// NewLimit returns the change that adds a limit with tokens and a counter.
+// NewLimit returns the change that adds a limit with the given parameters, tokens and first value of its
+// counter, in millitokens.
 func NewLimit(to *Limit, tokens, consumed int64) Change {
 	return Change{Name: to.Name, Quota: to.Rate.IsQuota(), Kind: AddLimit, Update: bucket.Update{Full: true, Put: tokens}, Consumed: consumed, To: to}
 }

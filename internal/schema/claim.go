@@ -20,7 +20,8 @@ type Claim struct {
 	Op     Op
 }
 
-// Statement returns the conditional update.
+// Statement returns the conditional update. It requires the refill instant and the fingerprint to be as in
+// the image.
 func (c *Claim) Statement() Statement {
 	b := newStatementBuilder()
 	b.op(c.Op)
@@ -52,7 +53,8 @@ func (c *Claim) Statement() Statement {
 	return b.build()
 }
 
-// claim adds a limit's part to a claim that is decided from an image.
+// claim adds a limit's part to a claim, by its kind. Adoptions and replacements require the limit to be as in
+// the image; a removal requires it to be full.
 func (c *Change) claim(b *statementBuilder, seen *Image) {
 	a := attrsOf(c.Name, c.Quota)
 	if c.Kind == AddLimit {
@@ -98,7 +100,8 @@ func (c *Change) claim(b *statementBuilder, seen *Image) {
 	}
 }
 
-// claimKept credits and spends.
+// claimKept adds the credit, spend and new parameters of a limit that stays. It requires the tokens to be
+// within the change's bounds, and a quota to be in its window.
 func (c *Change) claimKept(b *statementBuilder, a limitAttrs, was *Stored) {
 	b.exists(a.burst)
 	if c.Quota {
@@ -138,14 +141,14 @@ func (c *Change) addPassed(b *statementBuilder, a limitAttrs) {
 	}
 }
 
-// beginLife writes the new life of a limit.
+// beginLife sets the life of a limit to that of c.Window, if the change begins one.
 func (c *Change) beginLife(b *statementBuilder, a limitAttrs) {
 	if c.Begins {
 		b.setValue(a.life, Number(int64(c.Window.Life())))
 	}
 }
 
-// requireGhost requires a ghost to have and to lack the same attributes as in the image.
+// requireGhost requires a ghost's burst and tokens to be as in the image, each absent if it was.
 func (l *Stored) requireGhost(b *statementBuilder, a limitAttrs) {
 	if l.has&hasBurst != 0 {
 		b.compare(a.burst, "=", Number(l.Burst))
@@ -159,7 +162,7 @@ func (l *Stored) requireGhost(b *statementBuilder, a limitAttrs) {
 	}
 }
 
-// dropLimit removes a limit.
+// dropLimit removes all attributes of a limit, except for its life.
 func (b *statementBuilder) dropLimit(a limitAttrs) {
 	for _, attr := range a.all() {
 		b.drop(attr)
@@ -167,7 +170,8 @@ func (b *statementBuilder) dropLimit(a limitAttrs) {
 	b.drop(a.passed) // another process may have added to it since the image
 }
 
-// setParameters writes the parameters of a limit, and the window of a new quota.
+// setParameters sets the parameters of a limit to c.To. For a quota these are its burst and windows, and,
+// unless it is kept, its open window.
 func (c *Change) setParameters(b *statementBuilder, a limitAttrs) {
 	if !c.Quota {
 		b.setValue(a.capacity, Number(c.To.Capacity))

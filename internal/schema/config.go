@@ -153,7 +153,8 @@ func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 	return item
 }
 
-// writeMarks writes the content of a configuration apart from limits, and removes empty parts.
+// writeMarks sets the policy, manager, marks and groups in item, and removes the empty ones. It keeps the
+// groups of an unreadable configuration that has none.
 func (c ConfigItem) writeMarks(item Item) {
 	for name, text := range map[string]string{attrOnUnavailable: c.OnUnavailable, attrManagedBy: c.ManagedBy} {
 		delete(item, name)
@@ -246,7 +247,8 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 	return c, nil
 }
 
-// readMore reads the optional fields of limits of any kind.
+// readMore reads the debts and shadows of c's limits, the lifted limits and the raises into c. It fails for a
+// malformed one.
 func (c *ConfigItem) readMore(item Item) (err error) {
 	d := decoder{item: item}
 	for i := range c.Limits {
@@ -265,7 +267,8 @@ func (c *ConfigItem) readMore(item Item) (err error) {
 	return cmp.Or(checkLifted(item, c.Lifted), d.err)
 }
 
-// ReadableConfig reads the readable part of a configuration item. It is blocked if it may be.
+// ReadableConfig decodes a configuration item. From a malformed one it returns the readable parts, with
+// Unread set and without limits; an unreadable block counts as set.
 func ReadableConfig(item Item) ConfigItem {
 	c, err := DecodeConfig(item)
 	if err != nil {
@@ -365,7 +368,7 @@ func LimitNames(item Item) []string {
 	return slices.Compact(names)
 }
 
-// mayBe reports whether an item has a mark, or a malformed one.
+// mayBe reports whether an item has a mark, counting a malformed one as set.
 func mayBe(item Item, name string) bool {
 	yes, err := readMark(item, name)
 	return yes || err != nil

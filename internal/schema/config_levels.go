@@ -26,7 +26,7 @@ func liftedIn(item Item) (names []string, err error) {
 	return names, nil
 }
 
-// checkLifted refuses an item that both has a limit and takes it away.
+// checkLifted returns an error if an item both has and lifts one of the named limits.
 func checkLifted(item Item, names []string) error {
 	for _, name := range names {
 		if item[limitPrefix+name+"_"+fieldCapacity] != nil || item[kindPrefix+name+"_"+fieldAllowed] != nil {
@@ -36,7 +36,7 @@ func checkLifted(item Item, names []string) error {
 	return nil
 }
 
-// putMarks writes marks that are set, and removes the others.
+// putMarks sets the marks that are true in item, and removes the others.
 func putMarks(item Item, marks map[string]bool) {
 	for name, yes := range marks {
 		delete(item, name)

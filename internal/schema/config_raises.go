@@ -13,7 +13,7 @@ type ConfigRaise struct {
 	Capacity, PeriodSeconds, Until int64
 }
 
-// put writes a raise into an item of configuration.
+// put sets the three attributes of a raise in a configuration item.
 func (r ConfigRaise) put(item Item) {
 	prefix := kindPrefix + r.Name + "_"
 	item[prefix+fieldRaised], item[prefix+fieldRaiseEnds], item[prefix+fieldRaisePeriod] = Number(r.Capacity), Number(r.Until), Number(r.PeriodSeconds)

@@ -30,9 +30,9 @@ type attribute struct {
 	value types.AttributeValue
 }
 
-// attributes are those of the new item beside its key, in the order in which they are
-// written. They fill every op slot, so that no late write of an earlier bucket under
-// this key finds its own, and the id of the create becomes the item's incarnation.
+// attributes returns the attributes of the new item, except for its key, in the order of the update. The id
+// of the create fills every op slot and becomes the item's incarnation. A late write to an earlier bucket
+// under this key then does not find its own id.
 func (c *Create) attributes() []attribute {
 	as := make([]attribute, 0, 12+6*len(c.Limits))
 	set := func(name string, value types.AttributeValue) { as = append(as, attribute{name, value}) }
@@ -77,7 +77,7 @@ func (c *Create) attributes() []attribute {
 	return as
 }
 
-// Item is the item that a create makes.
+// Item returns the item that the create makes.
 func (c *Create) Item() Item {
 	_, item := c.Statement()
 	return item

@@ -175,7 +175,8 @@ func Adopt(old Item) Statement {
 	return b.build()
 }
 
-// recordIs requires attributes of a record to be unchanged; nil for an absent record.
+// recordIs requires the named attributes of a record to be as in old, each absent if it is there. A nil old
+// requires an absent record.
 func (b *statementBuilder) recordIs(old Item, attrs ...string) {
 	if old == nil {
 		b.absent(PK)

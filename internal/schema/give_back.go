@@ -46,8 +46,8 @@ func (t *Tell) Statement() Statement {
 	return b.build()
 }
 
-// add adds a limit's part to a write without a refill instant. A Full one opens a window after the one in the
-// image.
+// add adds a limit's part to a GiveBack or Tell: tokens and counters, and the conditions on window, life and
+// least tokens. A Full change opens a window after that of the limit in seen.
 func (c *Change) add(b *statementBuilder, seen *Image) {
 	a := attrsOf(c.Name, c.Quota)
 	switch {

@@ -24,10 +24,11 @@ const (
 	MaxGroups = 8
 )
 
-// CheckEntity returns the error in an entity id, or "".
+// CheckEntity returns the error in an entity id, or "". An id has 1 to 256 letters, digits and _ . - : @ and
+// begins with a letter or digit.
 func CheckEntity(id string) string { return checkIdentifier(id, maxIdentifier, 0) }
 
-// CheckResource returns the error in a resource, or "".
+// CheckResource returns the error in a resource, or "". It is an id that may also contain slashes.
 func CheckResource(r string) string { return checkIdentifier(r, maxIdentifier, slash) }
 
 // CheckGroup returns the error in the name of a group, or "".
@@ -95,7 +96,8 @@ func checkIdentifier(s string, most int, others classes) string {
 	return ""
 }
 
-// CheckLimitName returns the error in a limit's name, or "".
+// CheckLimitName returns the error in a limit's name, or "". A name has 1 to 64 letters, digits and _ . - and
+// begins with a letter.
 func CheckLimitName(s string) string {
 	if s == "" {
 		return "is empty; give a name such as \"rpm\""

@@ -84,6 +84,7 @@ func (m *Image) PausedUntil() (ms int64) {
 // instant is a time in Unix ms, until the year 10,889. Beside a bool it takes no extra memory.
 type instant [6]byte
 
+// instantOf stores a time in Unix ms in six bytes, the lowest first.
 func instantOf(ms int64) (t instant) {
 	for i := range t {
 		t[i] = byte(ms >> (8 * i))
@@ -101,8 +102,8 @@ type opID struct {
 // opSize is the length of a write's id: 8 bytes for the operation, one for the try.
 const opSize = 9
 
-// read stores the id in an attribute, nil if there is none, and returns it as a slice of the stored bytes. It
-// returns an id of another size unchanged; our clients write none.
+// read stores the id in an attribute, nil without one, and returns it as a slice of the stored bytes. A
+// longer id, which none of our clients writes, is returned unchanged.
 func (id *opID) read(attr types.AttributeValue) []byte {
 	v, ok := attr.(*types.AttributeValueMemberB)
 	if !ok || v.Value == nil {

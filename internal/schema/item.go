@@ -31,8 +31,8 @@ type decoder struct {
 	err  error
 }
 
-// counter reads an integer of any size. A counter beyond 64 bits counts as the largest number, because it
-// decides nothing.
+// counter reads an integer, 0 if it is absent. Beyond 64 bits it returns the nearest one, because a counter
+// decides nothing. A malformed one sets d.err.
 func (d *decoder) counter(name string) int64 {
 	switch v := d.item[name].(type) {
 	case nil:
@@ -46,7 +46,8 @@ func (d *decoder) counter(name string) int64 {
 	return n
 }
 
-// number reads an integer; false if the attribute is absent.
+// number reads an integer, and returns false if the attribute is absent. A malformed one sets d.err, unless
+// it is set.
 func (d *decoder) number(name string) (int64, bool) {
 	switch v := d.item[name].(type) {
 	case nil:
@@ -65,6 +66,7 @@ func (d *decoder) number(name string) (int64, bool) {
 	}
 }
 
+// bytes returns a binary attribute, nil for an absent one or another type. It records no error.
 func (d *decoder) bytes(name string) []byte {
 	if v, ok := d.item[name].(*types.AttributeValueMemberB); ok {
 		return v.Value

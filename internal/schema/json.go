@@ -22,6 +22,8 @@ func FromJSON(text json.RawMessage) types.AttributeValue {
 	return attributeOf(v)
 }
 
+// attributeOf converts a decoded JSON value to an attribute. A number that DynamoDB would round, and an
+// object with an empty name, become their text.
 func attributeOf(v any) types.AttributeValue {
 	switch v := v.(type) {
 	case nil:

@@ -83,6 +83,8 @@ func isUnknownState(item Item, attr string) (name string, unknown bool) {
 	return name, !slices.Contains(calendar.Units(), unit)
 }
 
+// unknownIn returns the alphabetically first attribute for which named returns true, with the limit's name,
+// or nil.
 func unknownIn(item Item, named func(attr string) (string, bool)) *UnknownKind {
 	var first *UnknownKind
 	for attr := range item {

@@ -83,7 +83,8 @@ func LegacyOf(key Key) (l Legacy, ok bool) {
 	return l, ok && l.Limit != "" && !strings.Contains(l.Limit, "#")
 }
 
-// splitPartition splits a partition key into the namespace's keys, the kind of owner and the owner's name.
+// splitPartition splits a partition key into its namespace's keys, the kind of owner such as "ENTITY#", and
+// the owner's name. It returns false for the key of another kind.
 func splitPartition(pk string) (k Keys, kind, id string, ok bool) {
 	for _, kind := range []string{"ENTITY#", "RESOURCE#", "SYSTEM#"} {
 		prefix, id, found := strings.Cut(pk, kind)
@@ -195,6 +196,7 @@ type legacyDecoder struct {
 	key Key
 }
 
+// required reads an integer. A missing one sets d.err, unless it is set.
 func (d *legacyDecoder) required(name string) int64 {
 	n, ok := d.number(name)
 	if !ok && d.err == nil {
@@ -203,6 +205,7 @@ func (d *legacyDecoder) required(name string) int64 {
 	return n
 }
 
+// positive reads an integer of 1 or more. Any other sets d.err, unless it is set.
 func (d *legacyDecoder) positive(name string) int64 {
 	n := d.required(name)
 	if n < 1 && d.err == nil {
@@ -211,6 +214,7 @@ func (d *legacyDecoder) positive(name string) int64 {
 	return n
 }
 
+// wrapped returns d.err with the key of the item, nil if it is nil.
 func (d *legacyDecoder) wrapped() error {
 	if d.err == nil {
 		return nil

@@ -64,7 +64,7 @@ func attrsOf(name string, quota bool) limitAttrs {
 // isQuota reports whether the attributes are those of a quota.
 func (a limitAttrs) isQuota() bool { return a.window != "" }
 
-// all returns the attributes that every limit of its kind has.
+// all returns the attributes that every limit of its kind has. It leaves out passed and life.
 func (a limitAttrs) all() []string {
 	if a.isQuota() {
 		return []string{a.tokens, a.burst, a.consumed, a.window, a.windows}
@@ -72,7 +72,7 @@ func (a limitAttrs) all() []string {
 	return []string{a.tokens, a.capacity, a.burst, a.amount, a.period, a.consumed}
 }
 
-// inLife requires a limit to be in a life.
+// inLife requires a limit to be in a life; life 0 requires the attribute to be absent.
 func (b *statementBuilder) inLife(a limitAttrs, life uint16) {
 	if life == 0 {
 		b.absent(a.life)

@@ -100,6 +100,8 @@ func unmarshalMap(values Item) (*types.AttributeValueMemberM, bool) {
 	return unmarshalValues(values)
 }
 
+// unmarshalValues reverses the double marshalling of every value of a map. It returns false if one is not
+// marshalled twice.
 func unmarshalValues(values Item) (*types.AttributeValueMemberM, bool) {
 	m := make(Item, len(values))
 	for name, value := range values {
@@ -124,6 +126,8 @@ func unmarshal(value types.AttributeValue) (types.AttributeValue, bool) {
 	return nil, false
 }
 
+// unmarshalKind returns the value that zae-limiter marshalled as {kind: inner}. It returns false if inner
+// does not fit the kind.
 func unmarshalKind(kind string, inner types.AttributeValue) (types.AttributeValue, bool) {
 	switch v := inner.(type) {
 	case *types.AttributeValueMemberS:
@@ -152,6 +156,8 @@ func unmarshalKind(kind string, inner types.AttributeValue) (types.AttributeValu
 	return nil, false
 }
 
+// unmarshalList reverses the double marshalling of every element of a list. It returns false if one is not
+// marshalled twice.
 func unmarshalList(values []types.AttributeValue) (types.AttributeValue, bool) {
 	list := make([]types.AttributeValue, len(values))
 	for i, value := range values {

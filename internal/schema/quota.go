@@ -79,7 +79,7 @@ func splitRaise(attr string) (name, field string, ok bool) {
 	return "", "", false
 }
 
-// putQuota writes a quota into an item of configuration.
+// putQuota sets the attributes of a quota in a configuration item: amount, window, zone and unit.
 func (l ConfigLimit) putQuota(item Item) {
 	prefix := kindPrefix + l.Name + "_"
 	item[prefix+fieldAllowed], item[prefix+fieldUnit], item[prefix+fieldZone] = Number(l.Capacity), String(l.Window), String(l.Zone)
@@ -131,8 +131,8 @@ func unknownQuota(item Item, name string) bool {
 	return item[prefix+fieldAllowed] == nil || !slices.Contains(calendar.Units(), Text(item, prefix+fieldUnit))
 }
 
-// quotaRate returns the rate of a quota in a bucket: burst in each of the windows in an attribute; a zero
-// rate without windows.
+// quotaRate returns the rate of a quota with the given burst in the windows that attr names. It is zero
+// without windows; a malformed text sets d.err.
 func (d *decoder) quotaRate(burst int64, attr string) (r bucket.Rate) {
 	text := Text(d.item, attr)
 	if text == "" {

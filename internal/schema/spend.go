@@ -22,7 +22,8 @@ type Spend struct {
 	Op    Op
 }
 
-// Statement returns the conditional update.
+// Statement returns the conditional update. Its text comes from a cache, and only the values are built: Names
+// are shared.
 func (s *Spend) Statement() Statement {
 	var shape [96]byte
 	var room [32]operand
@@ -30,7 +31,7 @@ func (s *Spend) Statement() Statement {
 	return Statement{Update: text.update, Condition: text.condition, Names: text.names, Values: valuesOf(text.places, s.operands(room[:0]))}
 }
 
-// operands appends the values of the text, in the order of its placeholders.
+// operands appends the values of the statement to o, in the order of the placeholders that text makes.
 func (s *Spend) operands(o []operand) []operand {
 	o = append(o, operand{bytes: s.Op.ID})
 	if s.Op.Rule != OpAny {

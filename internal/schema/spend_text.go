@@ -28,7 +28,8 @@ type spendTexts struct {
 
 func newSpendTexts() *spendTexts { return &spendTexts{known: map[textKey]*spendText{}} }
 
-// textOf returns the text of a spend of that shape.
+// textOf returns the text of a spend from the cache, or builds and adds it. The shape identifies it, with the
+// set. If the cache is full, all texts are dropped.
 func (t *spendTexts) textOf(s *Spend, shape []byte) *spendText {
 	t.mu.RLock()
 	text := t.known[textKey{s.Seen.Set, string(shape)}]
@@ -65,7 +66,7 @@ func (s *Spend) shape(b []byte) []byte {
 	return b
 }
 
-// text builds the text of a spend. Its placeholders are in the order in which Statement puts the values.
+// text builds the text of a spend. Its placeholders are in the order in which operands returns the values.
 func (s *Spend) text() *spendText {
 	b := newStatementBuilder()
 	text := &spendText{}
@@ -140,6 +141,7 @@ func (c *Change) text(b *statementBuilder, a limitAttrs, take func() string) {
 	}
 }
 
+// passedText adds the change of the passed counter, unless it is 0.
 func (c *Change) passedText(b *statementBuilder, a limitAttrs, take func() string) {
 	if c.Passed != 0 {
 		b.add = append(b.add, b.name(a.passed)+" "+take())

@@ -38,7 +38,7 @@ type Op struct {
 	Last []byte
 }
 
-// operation returns the id without the try.
+// operation returns the id without its last byte, the try.
 func (o Op) operation() []byte { return o.ID[:len(o.ID)-1] }
 
 // required returns the value that the rule compares with the slot.
@@ -65,6 +65,7 @@ func newStatementBuilder() *statementBuilder {
 	return &statementBuilder{names: map[string]string{}, places: map[string]string{}, values: map[string]types.AttributeValue{}}
 }
 
+// name returns the placeholder of an attribute name, such as "#0". Equal names share one.
 func (b *statementBuilder) name(attr string) string {
 	if p, ok := b.places[attr]; ok {
 		return p
@@ -74,22 +75,27 @@ func (b *statementBuilder) name(attr string) string {
 	return p
 }
 
+// value adds a value and returns its placeholder, such as ":0".
 func (b *statementBuilder) value(v types.AttributeValue) string {
 	p := ":" + strconv.Itoa(len(b.values))
 	b.values[p] = v
 	return p
 }
 
+// setValue sets an attribute to a value.
 func (b *statementBuilder) setValue(attr string, v types.AttributeValue) {
 	b.set = append(b.set, b.name(attr)+" = "+b.value(v))
 }
 
+// addNumber adds n to a number attribute; an absent one counts as 0.
 func (b *statementBuilder) addNumber(attr string, n int64) {
 	b.add = append(b.add, b.name(attr)+" "+b.value(Number(n)))
 }
 
+// drop removes an attribute.
 func (b *statementBuilder) drop(attr string) { b.remove = append(b.remove, b.name(attr)) }
 
+// require adds a condition, given as text with placeholders. All conditions must hold.
 func (b *statementBuilder) require(cond string) { b.conds = append(b.conds, cond) }
 
 // compare requires the comparison of attr with v by op.
@@ -97,10 +103,12 @@ func (b *statementBuilder) compare(attr, op string, v types.AttributeValue) {
 	b.conds = append(b.conds, b.name(attr)+" "+op+" "+b.value(v))
 }
 
+// exists requires an attribute to exist.
 func (b *statementBuilder) exists(attr string) {
 	b.conds = append(b.conds, "attribute_exists("+b.name(attr)+")")
 }
 
+// absent requires an attribute not to exist.
 func (b *statementBuilder) absent(attr string) {
 	b.conds = append(b.conds, "attribute_not_exists("+b.name(attr)+")")
 }
@@ -128,6 +136,7 @@ func (b *statementBuilder) op(o Op) {
 	}
 }
 
+// build returns the statement of all changes and conditions so far. It shares the builder's maps.
 func (b *statementBuilder) build() Statement {
 	var clauses []string
 	for _, c := range []struct {

@@ -148,10 +148,11 @@ func (s UsageSpan) Since(last int64) UsageSpan {
 	}
 }
 
-// Whole reports whether nothing is known to be missing.
+// Whole reports whether the span has no known missing amounts and no unseen ends.
 func (s UsageSpan) Whole() bool { return s.Missing == 0 && s.Unseen == 0 }
 
-// snapshot sets the common attributes of snapshots, apart from counters.
+// snapshot sets the attributes of an hourly snapshot apart from counters: owner, window, its place in the
+// hour's list, and its expiry. An expiry of 0 sets none.
 func (b *statementBuilder) snapshot(k Keys, entity, resource string, hour time.Time, expires int64) {
 	b.setValue(attrEntity, String(entity))
 	b.setValue(attrResource, String(resource))

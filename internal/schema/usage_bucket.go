@@ -47,7 +47,8 @@ func usageBucket(of string) types.AttributeValue {
 	return Bytes([]byte(of))
 }
 
-// buckets sets the buckets of a snapshot's records.
+// buckets sets the incarnations of the buckets of a snapshot's first and last record. The first is set only
+// if it differs.
 func (b *statementBuilder) buckets(u UsageBuckets) {
 	b.setValue(attrLastBucket, usageBucket(u.Last))
 	if u.First != u.Last {
@@ -92,6 +93,8 @@ func (s UsageSpan) EndedUnseen() UsageSpan {
 	return s
 }
 
+// ended adds the end of a counter at the value last, without a record of that end. If last is 0, it changes
+// nothing.
 func (s UsageSpan) ended(last int64) UsageSpan {
 	if last != 0 {
 		s.Dropped += last

@@ -38,6 +38,7 @@ func UsageOf(key Key) (k Keys, entity, resource string, hour time.Time, ok bool)
 // every hour.
 func UsageShard(entity, resource string) int { return usageShard(entity + "#" + resource) }
 
+// usageShard returns the partition, from 0 to UsageShards-1, for a name.
 func usageShard(of string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(of)) // never fails
@@ -52,7 +53,7 @@ func (k Keys) UsageDay(day time.Time, shard int) string {
 // Shard returns the partition of a day's list with a series. It is the same on every day.
 func (s UsageSeries) Shard(k Keys) int { return usageShard(s.Partition(k) + s.Prefix()) }
 
-// listed adds the index keys to the item of a daily sum.
+// listed sets the index keys in item, so that the index lists a daily sum.
 func (s UsageSum) listed(k Keys, item Item) {
 	item[GSI3PK] = String(k.UsageDay(s.Start, s.Shard(k)))
 	item[GSI3SK] = String(s.Partition(k) + s.Prefix())
@@ -107,7 +108,7 @@ func (s UsageSum) Later(stored Item) int64 {
 	return kept.Made
 }
 
-// setPlace adds the place of an entity to an item.
+// setPlace marks an item as closed and sets the entity's parent and plan, each if it has one.
 func setPlace(item Item, p UsagePlace) {
 	item[attrClosed] = &types.AttributeValueMemberBOOL{Value: true}
 	if p.Parent != "" {

@@ -94,8 +94,8 @@ func (f *UsageFold) Statement() Statement {
 // the write stay below DynamoDB's 4 KB and 300 operators.
 const MostSpans = 24
 
-// many reports whether a fold has more counters than that, which one change can have. Its write then requires
-// an absent snapshot, or follows one that was read.
+// many reports whether the fold has more counters than MostSpans. Its write then requires an absent snapshot,
+// or follows one that was read.
 func (f *UsageFold) many() bool { return len(f.Spans) > MostSpans }
 
 // follows returns the condition that the fold continues its snapshot with nothing missing, or that the
@@ -118,7 +118,8 @@ func (f *UsageFold) follows(b *statementBuilder) string {
 	return "(" + none + " OR (" + strings.Join(all, " AND ") + "))"
 }
 
-// ended returns the ends of the counters of a bucket that is gone, except some.
+// ended returns the unseen ends of the counters of a bucket that is gone, except those in without. It returns
+// at most mostEnded.
 func (u *UsageSnapshot) ended(without map[string]bool) (ended []UsageSpan) {
 	for _, name := range slices.Sorted(maps.Keys(u.Spans)) {
 		if last := u.Spans[name].Last; last != 0 && !without[name] && len(ended) < mostEnded {
@@ -128,7 +129,8 @@ func (u *UsageSnapshot) ended(without map[string]bool) (ended []UsageSpan) {
 	return ended
 }
 
-// usage adds a span to the counters of its limit.
+// usage adds a span to the counters of its limit. The snapshot stored shows whether its first value is set;
+// nil means that the write decides.
 func (b *statementBuilder) usage(s UsageSpan, stored *UsageSnapshot) {
 	prefix := usagePrefix + s.Limit + "_"
 	if stored == nil {

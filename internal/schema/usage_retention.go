@@ -108,11 +108,12 @@ type keptAs struct {
 	to   *time.Duration
 }
 
+// kept returns the stored durations with their attributes. The pointers refer to r.
 func (r *UsageRetention) kept() []keptAs {
 	return []keptAs{{attrKeepHours, &r.Hours}, {attrKeepDays, &r.Days}, {attrKeepMonths, &r.Months}, {attrKeptBefore, &r.Before}}
 }
 
-// First returns the update that stores the fields that the table does not have.
+// First returns the update that stores the fields of the retention that the item lacks.
 func (r UsageRetention) First() Statement {
 	b := newStatementBuilder()
 	item := r.Item()

@@ -143,13 +143,14 @@ type UsageSum struct {
 	Expires int64
 }
 
+// fields returns the sum's counters by the field of their attributes. The maps are the sum's own.
 func (s *UsageSum) fields() map[string]map[string]int64 {
 	return map[string]map[string]int64{
 		fieldNet: s.Net, fieldUnrecorded: s.Unrecorded, fieldUnseen: s.Unseen,
 	}
 }
 
-// Item returns the item of a sum.
+// Item returns the item of a sum. A daily sum is also listed in the index.
 func (s UsageSum) Item(k Keys) Item {
 	item := s.Key(k, s.Start).Attributes()
 	item[attrSummed], item[attrResource] = String(string(s.Kind)), String(s.Resource)
@@ -247,6 +248,7 @@ func Reclose(gaps map[string]int64) Statement {
 	return b.build()
 }
 
+// gaps sets the gap of each counter in a snapshot.
 func (b *statementBuilder) gaps(gaps map[string]int64) {
 	for _, name := range slices.Sorted(maps.Keys(gaps)) {
 		b.setValue(usagePrefix+name+"_"+fieldGap, Number(gaps[name]))

@@ -157,8 +157,8 @@ func (v VersionRecord) Standing(layout, client string) Standing {
 	return Current
 }
 
-// beforeComposite recognises the tables of zae-limiter 0.1 to 0.6. Their layout is 1.0.0; 0.7, with composite
-// items, restarted at its own version.
+// beforeComposite reports whether the record is of zae-limiter 0.1 to 0.6. Their layout is 1.0.0; 0.7, with
+// composite items, restarted at its own version.
 func (v VersionRecord) beforeComposite(schema versionNumber) bool {
 	if schema != (versionNumber{1, 0, 0}) {
 		return false
@@ -175,6 +175,7 @@ func (v VersionRecord) beforeComposite(schema versionNumber) bool {
 // versionNumber is major, minor and patch.
 type versionNumber [3]int
 
+// before reports whether n is an earlier version than other.
 func (n versionNumber) before(other versionNumber) bool {
 	for i := range n {
 		if n[i] != other[i] {

@@ -47,7 +47,9 @@ type Buckets struct {
 	Takeover *Takeover
 }
 
-// Update sends a conditional update of one bucket, once.
+// Update sends a conditional update of one bucket, once, and returns the bucket's image after it. After a
+// failed condition the image is the current one. The hint is the set of the previous image, and slot the
+// reader's op slot.
 func (b *Buckets) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
 	out, err := b.Table.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                           &b.Table.Name,
@@ -69,7 +71,8 @@ func (b *Buckets) Update(ctx context.Context, key schema.Item, st schema.Stateme
 	return lane.Answer{Verdict: ddb.Landed, Image: image, Seen: true}
 }
 
-// Create makes a bucket that must not exist yet, in either layout.
+// Create makes a bucket that must not exist yet, in either layout, and returns its image. If it exists, the
+// answer is Refused, with the existing bucket's image. Items of the older layout are turned first.
 func (b *Buckets) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
 	if !b.Layout.CompositeOnly() {
 		if a, turned := b.Takeover.beforeCreate(ctx, c.Entity, c.Resource, hint, slot); turned {
@@ -97,7 +100,8 @@ func (b *Buckets) Create(ctx context.Context, c *schema.Create, hint *schema.Lim
 	return lane.Answer{Verdict: ddb.Landed, Image: image, Seen: err == nil, Err: err}
 }
 
-// refusal turns the error of a write into an answer.
+// refusal turns the error of a write into an answer. After a failed condition it has the image of the item in
+// the error. The op names the write in errors.
 func (b *Buckets) refusal(op string, err error, hint *schema.LimitSet, slot int) lane.Answer {
 	d := ddb.Classify(err, context.Background())
 	if d.Verdict != ddb.Refused {

@@ -50,7 +50,7 @@ func NewTakeover(l *layout.Layout, t *legacy.Turner, keys schema.Keys, sets *sch
 	return &Takeover{Turner: t, layout: l, looks: looks, keys: keys, sets: sets}
 }
 
-// looked reports whether a place was checked lately.
+// looked reports whether a place was found to have no items of the older layout within the last layout.TTL.
 func (o *Takeover) looked(place string) bool {
 	l := o.looks.Get(place)
 	if l == nil {

@@ -36,7 +36,7 @@ type Guard struct {
 	Why func(context.Context) error
 }
 
-// guarded is a proposal with the part that each transaction has.
+// guarded returns the proposal with the guard's check appended to its writes.
 func (t *Table) guarded(p Proposal) Proposal {
 	if t.Guard != nil {
 		p.Writes = append(slices.Clip(p.Writes), t.Guard.Check)
@@ -44,7 +44,8 @@ func (t *Table) guarded(p Proposal) Proposal {
 	return p
 }
 
-// whyRefused is the error of the guard if that is why a condition did not hold.
+// whyRefused asks the guard for its error if a condition did not hold. It is nil without a guard, or if the
+// guard's condition holds.
 func (t *Table) whyRefused(ctx context.Context, v ddb.Verdict) error {
 	if v != ddb.Refused || t.Guard == nil {
 		return nil
@@ -91,8 +92,8 @@ func (t *Table) Try(ctx context.Context, op string, attempt int, p Proposal) (ag
 	return err == nil, err
 }
 
-// mayTryAgain waits until a change that was not made is to be proposed again; it fails if
-// it is not to be.
+// mayTryAgain waits for the backoff of an attempt that made no change, and returns nil if the change is to be
+// proposed again. It fails if the guard refused, this was the last attempt, or ctx ended.
 func (t *Table) mayTryAgain(ctx context.Context, op string, attempt int, v ddb.Verdict, cause error) error {
 	if why := t.whyRefused(ctx, v); why != nil {
 		return why
@@ -106,9 +107,8 @@ func (t *Table) mayTryAgain(ctx context.Context, op string, attempt int, v ddb.V
 	return nil
 }
 
-// unanswered is the outcome of an unanswered change: nil if its proof is
-// there, otherwise an error by which it may have been made. The look continues after the
-// end of ctx, because a finished change must not be reported as doubtful.
+// unanswered returns nil if a change without an answer was made, as its proof shows. Otherwise it returns an
+// *UnavailableError with Unconfirmed set. It reads the proof even after ctx has ended.
 func (t *Table) unanswered(ctx context.Context, op string, p Proposal, cause error) error {
 	if p.Proof != (schema.Key{}) {
 		item, err := t.Get(context.WithoutCancel(ctx), op, p.Proof)
@@ -124,29 +124,29 @@ func (t *Table) unanswered(ctx context.Context, op string, p Proposal, cause err
 	return failure
 }
 
-// Put is the part of a transaction that puts an item on a condition; the zero Statement
-// is no condition.
+// Put returns the part of a transaction that puts an item under a condition; the zero Statement is
+// unconditional.
 func (t *Table) Put(item schema.Item, st schema.Statement) types.TransactWriteItem {
 	put := &types.Put{TableName: &t.Name, Item: item}
 	put.ConditionExpression, put.ExpressionAttributeNames, put.ExpressionAttributeValues = condition(st)
 	return types.TransactWriteItem{Put: put}
 }
 
-// Delete is the part of a transaction that deletes an item on a condition.
+// Delete returns the part of a transaction that deletes an item under a condition.
 func (t *Table) Delete(key schema.Key, st schema.Statement) types.TransactWriteItem {
 	del := &types.Delete{TableName: &t.Name, Key: key.Attributes()}
 	del.ConditionExpression, del.ExpressionAttributeNames, del.ExpressionAttributeValues = condition(st)
 	return types.TransactWriteItem{Delete: del}
 }
 
-// Check is the part of a transaction that requires a condition of an item.
+// Check returns the part of a transaction that requires a condition of an item.
 func (t *Table) Check(key schema.Key, st schema.Statement) types.TransactWriteItem {
 	check := &types.ConditionCheck{TableName: &t.Name, Key: key.Attributes()}
 	check.ConditionExpression, check.ExpressionAttributeNames, check.ExpressionAttributeValues = condition(st)
 	return types.TransactWriteItem{ConditionCheck: check}
 }
 
-// Update is the part of a transaction that updates an item.
+// Update returns the part of a transaction that updates an item under the statement's condition.
 func (t *Table) Update(key schema.Key, st schema.Statement) types.TransactWriteItem {
 	up := &types.Update{TableName: &t.Name, Key: key.Attributes(), UpdateExpression: &st.Update}
 	up.ConditionExpression, up.ExpressionAttributeNames, up.ExpressionAttributeValues = condition(st)
@@ -159,8 +159,8 @@ func (t *Table) Update(key schema.Key, st schema.Statement) types.TransactWriteI
 	return types.TransactWriteItem{Update: up}
 }
 
-// condition is the condition of a statement as a transaction takes it: DynamoDB refuses
-// empty maps.
+// condition returns a statement's condition, names and values for a transaction, with nil for empty ones,
+// because DynamoDB refuses empty maps.
 func condition(st schema.Statement) (expression *string, names map[string]string, values schema.Item) {
 	if st.Condition == "" {
 		return nil, nil, nil

@@ -33,7 +33,8 @@ func (t *Table) Failure(op string, err error) error {
 	return &requestError{op: op, err: err}
 }
 
-// Unavailable is the error of a request that the store did not serve.
+// Unavailable returns the error of a request that the store did not serve, with the time until the table is
+// probed again, if known.
 func (t *Table) Unavailable(op string, err error) *fault.UnavailableError {
 	u := &fault.UnavailableError{Op: op, Err: err}
 	if t.RetryAfter != nil {
@@ -42,8 +43,8 @@ func (t *Table) Unavailable(op string, err error) *fault.UnavailableError {
 	return u
 }
 
-// wrongTable describes the problem with the table of a failed request, "" for another error, and
-// the call that fixes it.
+// wrongTable returns the problem with the table of a failed request and the call that fixes it, "" for
+// another error.
 func wrongTable(err error) (string, fault.Fix) {
 	var missing *types.ResourceNotFoundException
 	if errors.As(err, &missing) {
@@ -67,8 +68,8 @@ func wrongTable(err error) (string, fault.Fix) {
 	return "", ""
 }
 
-// isTooLarge says whether a transaction was refused because an item would have grown too
-// large. Of ours only the lists of resources with limits can.
+// isTooLarge reports whether a transaction was refused because an item would exceed 400 KB. Only the lists of
+// resources with limits can grow so large.
 func isTooLarge(err error) bool {
 	canceled, ok := errors.AsType[*types.TransactionCanceledException](err)
 	return ok && slices.ContainsFunc(canceled.CancellationReasons, func(r types.CancellationReason) bool {

@@ -37,14 +37,14 @@ func CompareKeys(want *dynamodb.CreateTableInput, got *types.TableDescription) (
 	return faults
 }
 
-// FindIndex is where a table describes an index; below 0 if it has none of the name.
+// FindIndex returns the position of the named index in a table's description, -1 if it is missing.
 func FindIndex(d *types.TableDescription, name string) int {
 	return slices.IndexFunc(d.GlobalSecondaryIndexes, func(x types.GlobalSecondaryIndexDescription) bool {
 		return aws.ToString(x.IndexName) == name
 	})
 }
 
-// KeyText spells a key, the partition key first: "PK S, SK S".
+// KeyText returns a key as text with its types, the partition key first: "PK S, SK S".
 func KeyText(key []types.KeySchemaElement, definitions []types.AttributeDefinition) string {
 	var parts []string
 	for _, kind := range []types.KeyType{types.KeyTypeHash, types.KeyTypeRange} {

@@ -41,6 +41,8 @@ type Query struct {
 	Page int32
 }
 
+// input returns the first request of the query to the table. The table itself is read consistently; without
+// Whole only its keys are read.
 func (q Query) input(table string) *dynamodb.QueryInput {
 	in := &dynamodb.QueryInput{
 		TableName:                 &table,
@@ -69,7 +71,8 @@ func (q Query) input(table string) *dynamodb.QueryInput {
 	return in
 }
 
-// restrict limits the sort key.
+// restrict adds the condition on the sort key to in: the range From to To, or the prefix. It adds nothing
+// without either.
 func (q Query) restrict(in *dynamodb.QueryInput) {
 	sort := q.Sort
 	if sort == "" {
@@ -116,7 +119,7 @@ func (t *Table) Pages(ctx context.Context, q Query) iter.Seq2[*dynamodb.QueryOut
 	}
 }
 
-// Items are the items of a query, page by page.
+// Items yields the items of a query, page by page. An error ends it.
 func (t *Table) Items(ctx context.Context, q Query) iter.Seq2[schema.Item, error] {
 	return func(yield func(schema.Item, error) bool) {
 		for page, err := range t.Pages(ctx, q) {
@@ -131,7 +134,7 @@ func (t *Table) Items(ctx context.Context, q Query) iter.Seq2[schema.Item, error
 	}
 }
 
-// Keys returns the primary keys a query finds.
+// Keys returns the primary keys of all items that a query finds.
 func (t *Table) Keys(ctx context.Context, q Query) ([]schema.Key, error) {
 	var keys []schema.Key
 	for item, err := range t.Items(ctx, q) {
@@ -143,7 +146,7 @@ func (t *Table) Keys(ctx context.Context, q Query) ([]schema.Key, error) {
 	return keys, nil
 }
 
-// YieldAll yields every value, until yield wants no more; then it is false.
+// YieldAll yields every value with a nil error. It returns false if yield stopped the iteration.
 func YieldAll[T any](values []T, yield func(T, error) bool) bool {
 	for _, v := range values {
 		if !yield(v, nil) {

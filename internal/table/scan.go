@@ -65,6 +65,7 @@ type ScanPage struct {
 	Read int64
 }
 
+// scanPage makes one request of a scan. It retries while the store does not serve it, up to Tries times.
 func (t *Table) scanPage(ctx context.Context, op string, in *dynamodb.ScanInput) (out *dynamodb.ScanOutput, err error) {
 	err = Patiently(ctx, func() (err error) {
 		if err = ctx.Err(); err != nil {
@@ -76,8 +77,8 @@ func (t *Table) scanPage(ctx context.Context, op string, in *dynamodb.ScanInput)
 	return out, err
 }
 
-// Patiently retries requests that the store did not serve: a busy table has no room for
-// long work now and then.
+// Patiently calls try at most Tries times, with pauses, while the store does not serve it. It returns the
+// last error, and stops once ctx has ended.
 func Patiently(ctx context.Context, try func() error) error {
 	for n := 1; ; n++ {
 		err := try()

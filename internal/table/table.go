@@ -39,7 +39,7 @@ type Table struct {
 	Guard *Guard
 }
 
-// readable refuses a table that may not be read.
+// readable returns the error of the Readable function, nil without one.
 func (t *Table) readable(ctx context.Context) error {
 	if t.Readable == nil {
 		return nil
@@ -66,7 +66,7 @@ func (t *Table) Get(ctx context.Context, op string, key schema.Key) (schema.Item
 	return out.Item, nil
 }
 
-// batches are the table's requests of many items.
+// batches returns the requests of many items of this table.
 func (t *Table) batches() ddb.Batches[schema.Key] {
 	return ddb.Batches[schema.Key]{Table: t.Name, Backoff: Backoff, KeyOf: schema.KeyOf}
 }
