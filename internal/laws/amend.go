@@ -11,7 +11,8 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// amend changes or ends a lease. Sometimes it picks an ended one, which must not change.
+// amend changes or ends a random lease that no other worker uses. Sometimes it takes an ended
+// one, which must not change. It does nothing without such a lease.
 func (w *worker) amend() {
 	ended := w.r.Float64() < .1
 	l := w.borrow(func(l *grant) bool { return l.ended == ended })
@@ -29,8 +30,8 @@ func (w *worker) amend() {
 	}
 }
 
-// borrow picks a lease that is not in use. Calls of one lease wait for each other, and virtual time does not
-// pass during that wait.
+// borrow reserves a random lease that suits and that no worker uses, or returns nil. Without the
+// reservation, calls of one lease would wait for each other while virtual time stands still.
 func (w *worker) borrow(suits func(*grant) bool) *grant {
 	w.h.mu.Lock()
 	defer w.h.mu.Unlock()
@@ -49,8 +50,8 @@ func (w *worker) returned(l *grant) {
 	l.busy = false
 }
 
-// change adjusts, consumes, settles or rolls back. After an unconfirmed adjust it often makes the call that a
-// caller would make: a second try, or an end.
+// change makes one random call of a lease: it adjusts, consumes, settles or rolls back. After an
+// unconfirmed adjust it often retries or ends the lease, as a caller would.
 func (w *worker) change(l *grant) {
 	switch p := w.r.Float64(); {
 	case p < .4:
@@ -128,7 +129,8 @@ func (w *worker) rollback(l *grant) {
 	w.recordEnd(l, err)
 }
 
-// endAtOnce ends a lease several times at once, in different ways. Only one end may count.
+// endAtOnce ends a lease by two or three concurrent calls, of random kinds, and waits for them.
+// Only one end may count.
 func (w *worker) endAtOnce(l *grant) {
 	seeds := rand.New(rand.NewPCG(w.r.Uint64(), 4))
 	var group sync.WaitGroup
@@ -148,8 +150,8 @@ func (w *worker) endAtOnce(l *grant) {
 	group.Wait()
 }
 
-// changeEnded calls a lease that has ended. Rollback and Settle must do nothing, the others must return an
-// error.
+// changeEnded calls an ended lease, and records a violation unless Rollback and Settle do nothing
+// and the others return ErrLeaseEnded.
 func (w *worker) changeEnded(l *grant) {
 	ctx, held := l.stake.on(w.h.t.Context()), l.Used()
 	var err, want error
@@ -168,7 +170,7 @@ func (w *worker) changeEnded(l *grant) {
 	}
 }
 
-// recordEnd records the result of an end.
+// recordEnd marks the lease as ended if err is nil, and records an error that must not occur.
 func (w *worker) recordEnd(l *grant, err error) {
 	w.h.mu.Lock()
 	l.ended = l.ended || err == nil
@@ -183,7 +185,8 @@ func (w *worker) checkFailure(l *grant, err error) {
 	}
 }
 
-// deltas returns adjustments, up or down by at most the held amounts.
+// deltas draws amounts to adjust a lease by: increases of up to ten times the held amounts,
+// decreases of at most them.
 func (w *worker) deltas(held dynalimit.Amounts) dynalimit.Amounts {
 	d := dynalimit.Amounts{}
 	for _, name := range slices.Sorted(maps.Keys(held)) {

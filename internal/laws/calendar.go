@@ -22,7 +22,7 @@ type storedQuota struct {
 // quotaFields are the attributes of every quota.
 var quotaFields = []string{"tk", "bx", "tc", "w", "z"}
 
-// quotaIn returns a quota of an item; nil if the limit is not a quota there.
+// quotaIn decodes a quota of an item. It is nil if the limit is missing or a token bucket there.
 func quotaIn(item schema.Item, name string) *storedQuota {
 	number := func(field string) int64 {
 		n, _ := item["q_"+name+"_"+field].(*types.AttributeValueMemberN)
@@ -40,7 +40,7 @@ func quotaIn(item schema.Item, name string) *storedQuota {
 	return &storedQuota{n: number("bx"), tokens: number("tk"), window: number("w"), unit: unit, zone: zone}
 }
 
-// key identifies the stored window of a quota; "" for a token bucket.
+// key returns the unit and the number of the stored window. It is empty for nil, a token bucket.
 func (q *storedQuota) key() string {
 	if q == nil {
 		return ""
@@ -56,7 +56,8 @@ func (q *storedQuota) opened(window int64) int64 {
 	return min(q.n, q.tokens+q.n*(window-q.window))
 }
 
-// ordinal returns the window of a unit in a zone at an instant, in Unix ms.
+// ordinal returns the number of the window of a unit in a zone that contains an instant, in Unix
+// ms.
 func ordinal(unit, zone string, at int64) int64 {
 	const hour, day = 3_600_000, 24 * 3_600_000
 	if unit == "hour" {

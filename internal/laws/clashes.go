@@ -23,8 +23,8 @@ func (c *clashes) at(entity string) int {
 	return c.by[entity]
 }
 
-// countRefused counts a refused update if one of its limits was too full for the give-back, or no longer
-// full.
+// countRefused counts an update that the bucket refused because one of its limits was too full
+// for the give-back, or no longer full.
 func (c *clashes) countRefused(entity string, st schema.Statement, image *schema.Image) {
 	if image == nil {
 		return

@@ -11,8 +11,9 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// fill resets a bucket or tops it up, through the operator's repository or a limiter's. Sometimes it does so
-// several times under one id.
+// fill requests a reset, a top-up or a grant of a random bucket, through the operator's
+// repository or a limiter's, and waits. Sometimes it sends the request twice at once under one
+// id. It records an error that must not occur.
 func (w *worker) fill() {
 	m := w.h.pick(w.r)
 	repo := w.h.operator

@@ -29,7 +29,8 @@ func (x *fill) fail(format string, args ...any) {
 	x.wrong = append(x.wrong, fmt.Sprintf(format, args...))
 }
 
-// limit replays the change on the true state of the limit. s is the limit now.
+// limit replays an administrator's change on one limit: it shortens the true queue and records
+// what breaks a law. was and is are the stored limit before and after, s its state after.
 func (x *fill) limit(was, is *schema.Stored, s bucket.State) {
 	t := x.t
 	if was.Consumed != is.Consumed || was.Rate != is.Rate {
@@ -48,7 +49,8 @@ func (x *fill) limit(was, is *schema.Stored, s bucket.State) {
 	t.forgone = min(t.forgone, max(0, s.Burst-t.queue-s.Level(x.at)))
 }
 
-// gained returns the amount by which an administrator shortened the queue of a limit.
+// gained returns the amount by which the change shortened the queue of a token bucket. It records
+// an amount that was not requested.
 func (x *fill) gained(was, is *schema.Stored, queue int64) int64 {
 	gained := is.Tokens - was.Tokens
 	asked := x.f.Limits == nil || slices.Contains(x.f.Limits, x.name)
@@ -64,8 +66,8 @@ func (x *fill) gained(was, is *schema.Stored, queue int64) int64 {
 	return gained
 }
 
-// quota replays an administrator's change of a quota. A grant lifts the quota above its n until the next
-// window, a top-up only up to n.
+// quota replays an administrator's change of a quota. A grant may lift it above its amount until
+// the next window, a top-up only up to that.
 func (x *fill) quota() {
 	was, is, at, f, t, name := quotaIn(x.w.Old, x.name), quotaIn(x.w.New, x.name), x.at, x.f, x.t, x.name
 	if was.unit != is.unit || was.zone != is.zone || was.n != is.n || is.window < was.window {
@@ -84,7 +86,8 @@ func (x *fill) quota() {
 	t.queue = is.n - is.tokens
 }
 
-// gainedQuota checks the amount that an administrator gave to a quota; add was requested.
+// gainedQuota checks the tokens that a quota gained: add was requested, and capped is the part
+// that fits below its amount.
 func (x *fill) gainedQuota(was, is *storedQuota, gained, add, capped int64) {
 	f, name := x.f, x.name
 	asked := f.Limits == nil || slices.Contains(f.Limits, name)

@@ -9,7 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// regroup moves the resource into the group or out of it, or changes the group's limits at some level.
+// regroup moves the resource into the group or out of it, or sets the group's limits at a random
+// level. h.mu must be held, except at the start.
 func (h *history) regroup(ctx context.Context, r *rand.Rand) {
 	limits := admin.New(h.operator).Limits
 	entity := admin.Scope{Entity: h.entities[r.IntN(len(h.entities))], Resource: group}

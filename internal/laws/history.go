@@ -167,7 +167,8 @@ func newHistory(t *testing.T, seed uint64, mode Mode) *history {
 	return h
 }
 
-// member starts a limiter.
+// member makes a limiter with its own clock and a client that can die, and starts to observe its
+// requests.
 func (h *history) member() *member {
 	m := &member{}
 	if h.mode.skew > 0 {
@@ -199,7 +200,7 @@ func (h *history) member() *member {
 // lanes returns the lanes of a limiter.
 func (h *history) lanes(m *member) *lane.Registry { return inside.Lanes(m.limiter) }
 
-// cascade draws the charge mode of a limiter or of a call.
+// cascade draws the charge mode of a limiter or a call.
 func (h *history) cascade(r *rand.Rand) dynalimit.ChargeMode {
 	if h.together && r.IntN(2) == 0 {
 		return dynalimit.ChargeTransaction
@@ -207,7 +208,7 @@ func (h *history) cascade(r *rand.Rand) dynalimit.ChargeMode {
 	return dynalimit.ChargeParallel
 }
 
-// limits draws a configuration.
+// limits draws the limits of a level: at least one.
 func (h *history) limits(r *rand.Rand) []dynalimit.Limit {
 	var limits []dynalimit.Limit
 	for _, name := range limitNames {
@@ -231,7 +232,8 @@ func (h *history) limit(r *rand.Rand, name string) dynalimit.Limit {
 	return TokenBucket(name, p)
 }
 
-// published records the present configuration of every entity.
+// published records, for the oracle and for later draws, the configuration in force of every
+// entity. h.mu must be held, except at the start.
 func (h *history) published(ctx context.Context) {
 	for _, entity := range h.charged() {
 		for _, of := range []string{resource, group} {
@@ -243,7 +245,7 @@ func (h *history) published(ctx context.Context) {
 	}
 }
 
-// bounds returns the tolerances of the mode.
+// bounds returns the tolerances that the mode allows: of clocks, latency, faults and overrides.
 func (h *history) bounds() bounds {
 	rules := bounds{skew: h.mode.skew, exact: h.mode.skew == 0 && h.mode.latency == 0 && !h.mode.faults}
 	rules.horizon = h.horizon.Milliseconds()
@@ -260,7 +262,8 @@ func (h *history) bounds() bounds {
 	return rules
 }
 
-// rest ends the faults, lets late requests land and waits for everything.
+// rest ends the faults, lets late requests land, closes the limiters in some histories, and waits
+// until no write is pending.
 func (h *history) rest() {
 	h.weather.settle()
 	h.db.Wait()
@@ -298,7 +301,8 @@ func (h *history) closeMember(m *member) {
 // whole history.
 const mostLooks = 5000
 
-// watch ends a history with a limiter that spins.
+// watch counts a read of the limiter's clock. After too many in a minute it stops the history and
+// records that the limiter spins.
 func (h *history) watch(m *member) {
 	most := int64(mostLooks)
 	if h.mode.ahead {
@@ -323,7 +327,8 @@ func (h *history) pick(r *rand.Rand) *member {
 	return h.members[r.IntN(len(h.members))]
 }
 
-// amounts draws amounts of some of an entity's limits.
+// amounts draws amounts of at least one of the entity's limits: from 1 to a little more than the
+// burst.
 func (h *history) amounts(r *rand.Rand, entity string) dynalimit.Amounts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -340,7 +345,8 @@ func (h *history) amounts(r *rand.Rand, entity string) dynalimit.Amounts {
 	return a
 }
 
-// recordGrant records a lease. It becomes usable unless its process has died.
+// recordGrant records the grant, and adds the lease to those that workers amend, unless its
+// limiter has died.
 func (h *history) recordGrant(g *grant) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -351,7 +357,8 @@ func (h *history) recordGrant(g *grant) {
 	}
 }
 
-// grantedTo records the amounts that a lease was granted at first, or further. h.mu must be held.
+// grantedTo adds the charges of a lease to the amounts granted to callers: those of its acquire,
+// or of the further amounts. h.mu must be held.
 func (h *history) grantedTo(l *dynalimit.Lease, further dynalimit.Amounts) {
 	for _, level := range inside.Levels(l) {
 		if level.Degraded {
@@ -363,7 +370,8 @@ func (h *history) grantedTo(l *dynalimit.Lease, further dynalimit.Amounts) {
 	}
 }
 
-// tolerate records an error that this history cannot explain.
+// tolerate records an error of a call, unless the history explains it: a denial, an ended
+// context, a fault, or a dead limiter.
 func (h *history) tolerate(m *member, err error) {
 	var wrong *dynalimit.ValidationError
 	var denied *dynalimit.LimitExceededError

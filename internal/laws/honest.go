@@ -11,8 +11,8 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// honest checks, in the quiet after a history, the wait of every denial: the call must succeed at that
-// instant and not a millisecond earlier.
+// honest checks denials after a history, in the quiet: the call must succeed after the returned
+// wait, and be denied one millisecond before. It adds violations to j.
 func (h *history) honest(j *judge) {
 	for range 3 {
 		m := h.members[h.r.IntN(len(h.members))]
@@ -48,7 +48,8 @@ func (h *history) honest(j *judge) {
 // held reports whether a quota is full of open calls. Its wait is then an estimate.
 func held(s dynalimit.LimitStatus) bool { return s.ByEstimates }
 
-// informed returns a limiter that has just read the buckets, so that its calls decide at once.
+// informed returns a random limiter after it has read the entity's buckets, so that its next call
+// decides at once.
 func (h *history) informed(entity string) *dynalimit.RateLimiter {
 	l := h.pick(h.r).limiter
 	_, err := l.Check(h.t.Context(), entity, resource, nil)

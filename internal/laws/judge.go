@@ -75,7 +75,8 @@ func (j *judge) fail(w *ddbmem.Write, format string, args ...any) {
 	j.violations = append(j.violations, fmt.Sprintf("write %d at %d: ", w.Seq, w.Time.UnixMilli())+fmt.Sprintf(format, args...))
 }
 
-// verify replays everything and returns the violations.
+// verify replays all recorded writes, up to the first with a violation, and returns the
+// violations. It holds the oracle's lock.
 func (j *judge) verify() []string {
 	j.oracle.mu.Lock() // timers write the lapsed tokens
 	defer j.oracle.mu.Unlock()
@@ -155,9 +156,9 @@ func (j *judge) write(w *ddbmem.Write) {
 	}
 }
 
-// sender returns the sent write of a committed one. It returns nil if the request carried none, or if the
-// committed write does not show its operation. A pending update leaves the slots unchanged, and so does a
-// transaction that lands again after more than ten minutes.
+// sender returns the recorded write that the committed write w belongs to. It returns nil if the
+// request carried none, or if the committed item shows another operation. A pending update leaves
+// the slots unchanged, and so does a transaction that lands again after more than ten minutes.
 func (j *judge) sender(w *ddbmem.Write, entity string, before, after *schema.Image) *sentWrite {
 	sent := j.oracle.requests[w.RequestSeq][entity]
 	operation, changed := slotOperation(*w)
@@ -197,7 +198,8 @@ func (j *judge) checkTelling(w *ddbmem.Write, sent *sentWrite, before, after *sc
 	}
 }
 
-// drain drains the queues of a bucket up to at, by the parameters in held.
+// drain shortens the true queues of a bucket by the refill up to the instant at, at the rates in
+// held. held is nil without a bucket.
 func (j *judge) drain(entity string, held *schema.Image, at int64) {
 	since := j.drained[entity]
 	j.drained[entity] = at
@@ -227,7 +229,8 @@ func (j *judge) slack(t *truth) int64 {
 	return t.fastest.Amount*((2+t.changes)*j.rules.skew+t.surplus)/t.fastest.Period + 2
 }
 
-// deleted checks that an expired bucket was full. A bucket deleted by an operator may owe anything.
+// deleted replays the deletion of a bucket. An expired one must have been full; one that an
+// operator deleted may owe anything.
 func (j *judge) deleted(w *ddbmem.Write, entity string, before *schema.Image) {
 	j.tally[map[bool]string{true: "expired", false: "deleted"}[w.Expired]]++
 	j.incarnations[entity]++
@@ -242,7 +245,8 @@ func (j *judge) deleted(w *ddbmem.Write, entity string, before *schema.Image) {
 	delete(j.buckets, entity)
 }
 
-// checkGhosts checks that an item has no ghosts.
+// checkGhosts records a violation unless every limit of the item has all attributes of its kind,
+// and none of the other kind. It marks missing limits as absent.
 func (j *judge) checkGhosts(w *ddbmem.Write, after *schema.Image) {
 	if w.New["rf"] == nil || len(after.Limits) == 0 {
 		j.fail(w, "L7: a ghost item: %v", w.New)
@@ -271,7 +275,8 @@ func (j *judge) checkGhosts(w *ddbmem.Write, after *schema.Image) {
 	}
 }
 
-// landed returns the give-backs that the write carried and applied.
+// landed returns the ops of the write whose give-back took effect in the bucket. It is empty if
+// the write made the bucket.
 func (j *judge) landed(sent *sentWrite, before, after *schema.Image) []*lane.Op {
 	if before == nil {
 		return nil // the creation of a bucket drops refunds
@@ -301,7 +306,7 @@ func (j *judge) appliedBack(sent *sentWrite, name string, before, after *schema.
 	return 0
 }
 
-// filled replays an administrator's change of a bucket.
+// filled replays an administrator's change f of a bucket. It must change tokens alone, once.
 func (j *judge) filled(w *ddbmem.Write, f *filling, before, after *schema.Image) {
 	j.tally["filled"]++
 	if j.fillings[f.id] {
@@ -325,7 +330,8 @@ func (j *judge) filled(w *ddbmem.Write, f *filling, before, after *schema.Image)
 	}
 }
 
-// created checks that a new item is charged, and at burst − amount.
+// created replays the first write of a bucket, which must charge a limit. The limits begin
+// without a history.
 func (j *judge) created(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
 	j.tally["created"]++
 	j.made[bucketIn(w.New)+"#"+string(after.Of())] = j.incarnations[bucketIn(w.New)]
@@ -344,8 +350,8 @@ func (j *judge) created(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
 // begun.
 const patience = 20_000
 
-// inForce checks that a grant was decided under a configuration in force, or that the newer one could not be
-// read.
+// inForce records a violation if a granted take was decided under an outdated configuration,
+// unless newer ones could not be read.
 func (j *judge) inForce(w *ddbmem.Write, entity string, sent *sentWrite, after *schema.Image, at int64) {
 	takes := slices.ContainsFunc(sent.sums, func(n plan.Row) bool { return n.Take > 0 })
 	if j.rules.configWithin > 0 && takes && sent.granted &&

@@ -57,7 +57,8 @@ func (j *judge) checkSums(h *history) {
 	}
 }
 
-// onceOn checks it for the calls on a resource.
+// onceOn checks, for the calls on one resource, that the leases hold as much of each limit as the
+// levels counted, each call once.
 func (j *judge) onceOn(h *history, of string) {
 	for _, name := range limitNames {
 		counted, held, exact := int64(0), int64(0), j.rules.exact
@@ -87,8 +88,8 @@ func (j *judge) onceOn(h *history, of string) {
 	}
 }
 
-// lapsedAll checks that the counters include no prefetched tokens that were never admitted. Without faults
-// all pending updates are written, and lapsed tokens come off in time.
+// lapsedAll checks, without faults, that no counter includes prefetched tokens that were never
+// admitted.
 func (j *judge) lapsedAll() {
 	for entity, truths := range j.buckets {
 		for name, t := range truths {

@@ -21,7 +21,8 @@ type replay struct {
 	before, after *schema.Image // before is nil if the write made the item
 }
 
-// limits replays a write on every limit of its item.
+// limits replays a write on every limit of the bucket's item: the removed ones, then those after
+// it. before is nil if the write made the item.
 func (j *judge) limits(w *ddbmem.Write, entity string, sent *sentWrite, before, after *schema.Image, at int64) {
 	if j.buckets[entity] == nil {
 		j.buckets[entity] = map[string]*truth{}
@@ -35,7 +36,7 @@ func (j *judge) limits(w *ddbmem.Write, entity string, sent *sentWrite, before, 
 	}
 }
 
-// removed checks that removed limits owed nothing.
+// removed checks that each limit missing after the write owed nothing, and drops its truth.
 func (r *replay) removed() {
 	for _, name := range r.before.Set.Names {
 		if r.after.Set.Index(name) >= 0 {
@@ -52,7 +53,8 @@ func (r *replay) removed() {
 	}
 }
 
-// limit replays a write on the kth limit of its item.
+// limit replays the write on the k-th limit of the item after it. It checks the counter, the
+// queue or the quota, and the prefetched tokens, and adds to the account.
 func (r *replay) limit(k int) {
 	i, name, l := -1, r.after.Set.Names[k], &r.after.Limits[k]
 	if r.before != nil {
@@ -109,7 +111,8 @@ func (r *replay) limit(k int) {
 	}
 }
 
-// appeared replays a write that added the kth limit of its item.
+// appeared begins the truth of the k-th limit, which the write added to the item. is is its
+// quota, nil for a token bucket.
 func (r *replay) appeared(k int, name string, a plan.Row, is *storedQuota) {
 	l := &r.after.Limits[k]
 	if r.added(name, a, l); is != nil {
@@ -122,7 +125,7 @@ func (r *replay) appeared(k int, name string, a plan.Row, is *storedQuota) {
 	}
 }
 
-// added checks a limit that the item did not have: it must be full, less the charges.
+// added checks that a limit new in the item is full, less the charges of the write.
 func (r *replay) added(name string, a plan.Row, l *schema.Stored) {
 	r.truths[name] = &truth{}
 	out := a.Take + a.Adjust
@@ -135,7 +138,7 @@ func (r *replay) added(name string, a plan.Row, l *schema.Stored) {
 	}
 }
 
-// counted checks the change of a limit's counter.
+// counted checks that the limit's counter moved by the write's consumption.
 func (r *replay) counted(name string, a plan.Row) {
 	was, is := &r.before.Limits[r.before.Set.Index(name)], &r.after.Limits[r.after.Set.Index(name)]
 	if got, want := is.Consumed-was.Consumed, a.Consumed(); got != want {
@@ -143,8 +146,8 @@ func (r *replay) counted(name string, a plan.Row) {
 	}
 }
 
-// changed replays give-backs and changes of parameters. Tokens taken while the limit was a quota are not
-// given back to the token bucket.
+// changed applies give-backs and changed parameters to the queue of a token bucket. Tokens taken
+// while the limit was a quota are not given back.
 func (r *replay) changed(t *truth, name string, a plan.Row) {
 	i, k := r.before.Set.Index(name), r.after.Set.Index(name)
 	was, is := &r.before.Limits[i], &r.after.Limits[k]
@@ -165,8 +168,8 @@ func (r *replay) changed(t *truth, name string, a plan.Row) {
 	}
 }
 
-// charged adds granted and adjusted amounts. A claim that raises the rate credits the time of its own flight
-// at the new rate.
+// charged adds granted and adjusted amounts to the queue of a token bucket, and checks the bound
+// of admissions. With faster, a claim credits the time of its own flight at the new, higher rate.
 func (r *replay) charged(name string, a plan.Row, t *truth, l *schema.Stored, faster bool) {
 	t.hold(l.Rate)
 	first := r.sent.landings == 1
@@ -191,7 +194,8 @@ func (r *replay) charged(name string, a plan.Row, t *truth, l *schema.Stored, fa
 	}
 }
 
-// booked adds a write to the account of a limit.
+// booked adds the write's amounts to the account of the limit. A write that lands again adds only
+// its give-backs.
 func (r *replay) booked(name string, a plan.Row) {
 	acc, t := r.j.account(r.entity, name), r.truths[name]
 	acc.back += a.Back
@@ -218,8 +222,8 @@ func (r *replay) booked(name string, a plan.Row) {
 	}
 }
 
-// passes replays the change of the part of a counter that a level above counts too. Lapsed tokens come off it
-// only together with the counter.
+// passes checks the change of the part of the counter that a level above counts too. With kept,
+// lapsed tokens may have come off it.
 func (r *replay) passes(name string, a plan.Row, kept bool) {
 	was := int64(0)
 	if r.before != nil && r.before.Set.Index(name) >= 0 {
@@ -234,8 +238,8 @@ func (r *replay) passes(name string, a plan.Row, kept bool) {
 	r.j.account(r.entity, name).passed += moved
 }
 
-// lapses returns the lapsed tokens that a landed write took off the counter. It is 0 for a limit that the
-// write's client does not know, or that the write adds.
+// lapses returns the lapsed tokens that the write took off the counter. It is 0 if the client did
+// not know the limit, or the write added it.
 func (r *replay) lapses(name string, a plan.Row) int64 {
 	_, lapsed := r.sent.aheadIn(name)
 	if lapsed == 0 || r.before == nil || r.before.Set.Index(name) < 0 {
@@ -252,8 +256,8 @@ func (r *replay) lapses(name string, a plan.Row) int64 {
 	return lapsed
 }
 
-// checkWorth checks that a bucket without faults has burst − queue. If clients collided at full, one write
-// may forgo a slack, which is refilled.
+// checkWorth checks, without faults, that the bucket holds its burst less its queue. After
+// collisions at full, a write may forgo a slack.
 func (r *replay) checkWorth(name string, take int64, t *truth, s bucket.State) {
 	forgone := s.Burst - t.queue - s.Level(r.at)
 	if forgone < 0 || forgone > t.forgone && forgone > r.sent.mayForgo(s.Burst, t.fastest, take) {

@@ -21,7 +21,8 @@ type operator struct {
 	r *rand.Rand
 }
 
-// operate makes an administrator's change, or lets time pass.
+// operate changes the configuration, expires items after a pause, or deletes an entity or a
+// bucket; p, a random number, decides.
 func (o *operator) operate(p float64) {
 	switch {
 	case p < .03:
@@ -34,7 +35,8 @@ func (o *operator) operate(p float64) {
 	}
 }
 
-// disturb makes a process or the store fail.
+// disturb kills a limiter, throttles a bucket's partition, or silences the store for a while; p,
+// a random number, decides.
 func (o *operator) disturb(p float64) {
 	switch {
 	case p < .07:
@@ -46,7 +48,8 @@ func (o *operator) disturb(p float64) {
 	}
 }
 
-// reconfigure changes the limits at some level.
+// reconfigure makes one random change of limits, groups, teams, raises or parents, and records
+// the configuration in force. It holds h.mu.
 func (o *operator) reconfigure() {
 	o.h.mu.Lock()
 	defer o.h.mu.Unlock()
@@ -89,8 +92,8 @@ func (o *operator) reconfigure() {
 	o.h.published(ctx)
 }
 
-// setLevel sets the limits of a level. A level other than the system's sometimes extends the less specific
-// ones, with some of the limits.
+// setLevel replaces the limits of a level. Sometimes it sets only some, which extend the less
+// specific levels.
 func setLevel(ctx context.Context, of admin.Limits, r *rand.Rand, at admin.Scope, limits []dynalimit.Limit) error {
 	c, err := of.GetConfig(ctx, at)
 	if err != nil {
@@ -114,8 +117,8 @@ func unsetLevel(ctx context.Context, of admin.Limits, at admin.Scope) error {
 	return err
 }
 
-// raise raises a limit of an entity, at one of its own levels or one of everybody's. The raise ends during
-// the history, or before the end of the final quiet. A limit that cannot be raised there stays.
+// raise raises one limit of an entity at a random level, and records the configuration now and
+// when the raise ends. It ignores a refusal. h.mu must be held.
 func (o *operator) raise(ctx context.Context, entity string) {
 	r, inForce := o.h.raises, o.h.config[bucketOf(entity, resource)]
 	if len(inForce) == 0 {
@@ -140,8 +143,8 @@ func (o *operator) raise(ctx context.Context, entity string) {
 	})
 }
 
-// requota changes the limit that is sometimes a quota, for everybody. Sometimes it lets the change come into
-// force.
+// requota replaces, for everybody, the limit that may be a quota. Half of the time it waits until
+// all limiters read the change.
 func (o *operator) requota() {
 	o.h.mu.Lock()
 	ctx, limits := Quietly(o.h.t.Context()), admin.New(o.h.operator).Limits
@@ -157,7 +160,8 @@ func (o *operator) requota() {
 	}
 }
 
-// adopt removes an entity's parent, sets it again, or changes how it counts.
+// adopt removes or replaces the parent of the i-th entity, or changes how it counts. It creates
+// the record again if it was deleted.
 func (o *operator) adopt(ctx context.Context, i int) error {
 	entities := admin.New(o.h.operator).Entities
 	now, err := entities.Get(ctx, o.h.entities[i])
@@ -176,7 +180,8 @@ func (o *operator) adopt(ctx context.Context, i int) error {
 	return err
 }
 
-// crash ends a limiter with its leases, in the middle of its work.
+// crash kills a random limiter in the middle of its work, drops its leases, and starts another in
+// its place.
 func (o *operator) crash() {
 	o.h.mu.Lock()
 	defer o.h.mu.Unlock()
@@ -190,8 +195,8 @@ func (o *operator) crash() {
 	o.h.members[i] = o.h.member()
 }
 
-// erase deletes an entity with its limits and buckets, despite debts and open leases, and makes it again. Or
-// it deletes only a bucket, perhaps of a parent.
+// erase deletes the leaf with its limits and buckets, despite debts and open leases, and creates
+// it again. Or it deletes one bucket, perhaps of a parent.
 func (o *operator) erase() {
 	o.h.mu.Lock()
 	defer o.h.mu.Unlock()

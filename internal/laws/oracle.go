@@ -91,7 +91,8 @@ func newOracle() *oracle {
 	return &oracle{sent: map[sentKey]*sentWrite{}, requests: map[int64]carried{}, owed: map[string]int64{}, uncounted: map[string]int64{}, fillings: map[int64]*filling{}, configs: map[string][]configSince{}}
 }
 
-// committed is the store's hook for committed writes.
+// committed records a committed write of a bucket, or the record of an administrator's operation.
+// The store calls it for every write; it takes o.mu.
 func (o *oracle) committed(w ddbmem.Write) {
 	item := w.New
 	if item == nil {
@@ -112,7 +113,8 @@ func (o *oracle) committed(w ddbmem.Write) {
 	o.writes = append(o.writes, w)
 }
 
-// listenTo observes the requests of a limiter and their outcomes.
+// listenTo sets the hooks of a limiter's lanes and transactions. The oracle then records each
+// sent write with its outcome, each pending update, and each call admitted from memory.
 func (o *oracle) listenTo(l *dynalimit.RateLimiter) {
 	lanes := inside.Lanes(l)
 	met := &clashes{by: map[string]int{}}
@@ -163,7 +165,8 @@ func (o *oracle) listenTo(l *dynalimit.RateLimiter) {
 	})
 }
 
-// recordOwed records an amount that waits to be given back to a bucket. allOwed returns the sums so far.
+// recordOwed adds amounts to those that wait to be given back to a bucket. It ignores amounts
+// that come off the counter alone.
 func (o *oracle) recordOwed(bucket *lane.Lane, amounts []plan.Signed) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -187,12 +190,12 @@ type carried map[string]*sentWrite
 
 type carriedKey struct{}
 
-// in returns a context for requests that carry the writes.
+// in returns a context whose requests carry the writes, for arrived.
 func (c carried) in(ctx context.Context) context.Context {
 	return context.WithValue(ctx, carriedKey{}, c)
 }
 
-// arrived records the writes of a request that reached the store.
+// arrived records the writes that the request's context carries, when it reaches the store.
 func (o *oracle) arrived(q *ddbmem.Request) {
 	if c, _ := q.Context.Value(carriedKey{}).(carried); c != nil {
 		o.mu.Lock()
@@ -295,7 +298,8 @@ func (s transactions) transact(ctx context.Context, items []types.TransactWriteI
 	return v, images, err
 }
 
-// slotOperation returns the operation that a write put into its slot.
+// slotOperation returns the id of the operation that a committed write put into a slot. It
+// returns false if no slot changed.
 func slotOperation(w ddbmem.Write) (uint64, bool) {
 	for slot := range schema.OpSlots {
 		name := fmt.Sprintf("op%d", slot)
@@ -308,14 +312,15 @@ func slotOperation(w ddbmem.Write) (uint64, bool) {
 	return 0, false
 }
 
-// configured records the configuration of an entity from now on.
+// configured records that the configuration with this fingerprint is in force for an entity from
+// the instant at on.
 func (o *oracle) configured(entity, fingerprint string, at int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.configs[entity] = append(o.configs[entity], configSince{at, fingerprint})
 }
 
-// unanswered records an unanswered read of configurations.
+// unanswered records that a read of configurations gets no answer now.
 func (o *oracle) unanswered() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -356,7 +361,8 @@ type served struct {
 	back bool
 }
 
-// recordServed records the calls that lanes serve from memory.
+// recordServed records a call that a lane admitted from memory. If s is put back, it marks the
+// recorded call instead.
 func (o *oracle) recordServed(ctx context.Context, from *lane.Lane, s lane.Served) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

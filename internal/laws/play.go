@@ -52,7 +52,8 @@ func Seeds(t *testing.T, n uint64, modes int) (first, end uint64) {
 	return 0, max(1, n/uint64(modes))
 }
 
-// Play plays one history in a bubble of virtual time and judges it.
+// Play plays one history in a bubble of virtual time and returns the judgement of its writes. The
+// seed decides the limiters, the workers and their calls.
 func Play(t *testing.T, seed uint64, mode Mode) Report {
 	var j *judge
 	synctest.Test(t, func(t *testing.T) {
@@ -70,7 +71,8 @@ func Play(t *testing.T, seed uint64, mode Mode) Report {
 	return Report{Violations: j.violations, Tally: j.tally}
 }
 
-// run plays the history and returns its judge.
+// run lets concurrent workers share the given number of random steps, waits until all writes have
+// landed, and returns the judge after its replay.
 func (h *history) run(workers, steps int) *judge {
 	var group sync.WaitGroup
 	luck := make([]*rand.Rand, workers) // before any worker runs, because a crash draws from h.r too

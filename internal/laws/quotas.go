@@ -13,7 +13,8 @@ import (
 // used, to the millitoken and in every mode. A wrong clock, or a late write, only moves the opening of a
 // window. If a limit changes its kind, the new kind begins with the usage of the old one.
 
-// decidedAt returns the earliest and the latest instant that the clock of a write may have shown.
+// decidedAt returns the earliest and the latest instant that the sender's clock may have shown at
+// the decision, in true ms.
 func (r *replay) decidedAt() (earliest, latest int64) {
 	earliest, latest = r.sent.decided-r.j.rules.skew, r.sent.decided+r.j.rules.skew
 	if r.sent.transaction {
@@ -22,7 +23,7 @@ func (r *replay) decidedAt() (earliest, latest int64) {
 	return earliest, latest
 }
 
-// addedQuota checks the window in which a limit becomes a quota.
+// addedQuota checks that a new quota begins in the window of the write's decision.
 func (r *replay) addedQuota(name string, is *storedQuota) {
 	earliest, latest := r.decidedAt()
 	if is.window < is.at(earliest) || is.window > is.at(latest) {
@@ -30,7 +31,8 @@ func (r *replay) addedQuota(name string, is *storedQuota) {
 	}
 }
 
-// levels returns the possible levels of a quota at the decision of the write, the lowest first.
+// levels returns the levels that a quota may have had at the decision, one for each possible
+// window, lowest first.
 func (r *replay) levels(was *storedQuota) (levels []int64) {
 	earliest, latest := r.decidedAt()
 	for window := was.at(earliest); window <= was.at(latest); window++ {
@@ -39,7 +41,8 @@ func (r *replay) levels(was *storedQuota) (levels []int64) {
 	return levels
 }
 
-// quota replays a write on the tokens of a limit that is a quota, or was one before it.
+// quota replays the write on a limit that is a quota after it, or was one before: was or is may
+// be nil. It sets the truth's queue to the usage.
 func (r *replay) quota(t *truth, name string, a plan.Row, was, is *storedQuota) {
 	switch {
 	case is == nil:
@@ -58,7 +61,7 @@ func (r *replay) quota(t *truth, name string, a plan.Row, was, is *storedQuota) 
 	t.mixed, t.quota = true, is != nil
 }
 
-// becameQuota checks a limit that was a token bucket: its usage stays used.
+// becameQuota checks a token bucket that the write made a quota: its queue must count as used.
 func (r *replay) becameQuota(t *truth, name string, a plan.Row, is *storedQuota) {
 	r.j.tally["became a quota"]++
 	r.begin(name)
@@ -73,7 +76,8 @@ func (r *replay) becameQuota(t *truth, name string, a plan.Row, is *storedQuota)
 	}
 }
 
-// becameBucket checks a limit that was a quota, and begins its life as a queue.
+// becameBucket checks a quota that the write made a token bucket: it must begin with the quota's
+// level. Its truth begins again as a queue.
 func (r *replay) becameBucket(t *truth, name string, a plan.Row, was *storedQuota) {
 	r.j.tally["became a bucket"]++
 	r.begin(name)
@@ -94,7 +98,7 @@ func (r *replay) becameBucket(t *truth, name string, a plan.Row, was *storedQuot
 	t.ahead.held, t.ahead.queue = held, max(0, t.queue-held)
 }
 
-// late returns the time from the decision of a write until it landed.
+// late returns the time from the decision of the write to its landing, in ms.
 func (r *replay) late() int64 {
 	late := r.at - r.sent.decided
 	if r.sent.transaction {
@@ -103,7 +107,8 @@ func (r *replay) late() int64 {
 	return late
 }
 
-// withinQuota checks a limit that is and was a quota: its window, and every millitoken.
+// withinQuota checks a quota that stays one: its window, and its tokens to the millitoken, with
+// the give-backs that the calls may make.
 func (r *replay) withinQuota(name string, a plan.Row, was, is *storedQuota) {
 	level, charges := r.window(name, was, is, a.Take+a.Adjust), int64(0)
 	if r.sent.tells {
@@ -135,8 +140,8 @@ func (r *replay) withinQuota(name string, a plan.Row, was, is *storedQuota) {
 	}
 }
 
-// window checks the window of a quota after a write, and returns the level in it before the charges of the
-// write.
+// window checks that the quota's window only moves forward, and only when the write's clock
+// permits. It returns the level in it before the charges.
 func (r *replay) window(name string, was, is *storedQuota, charged int64) (level int64) {
 	earliest, latest := r.decidedAt()
 	if is.unit != was.unit {
@@ -198,9 +203,9 @@ func (r *replay) returned(name, window string) (must, may int64) {
 	return must, may
 }
 
-// takenIn returns the window to which a call gives an amount back. It is the window that its client names, if
-// its lease took that much there, or else the limit's present one. A lease has tokens of two windows if an
-// abandoned grant comes back after a later one has landed.
+// takenIn returns the window to give a back to: the one that its client names, if the lease took
+// that much there, else here. A lease has tokens of two windows if an abandoned grant comes back
+// after a later one has landed.
 func (s *stake) takenIn(here windowLot, a plan.Signed) windowLot {
 	for k, n := range s.inWindow {
 		named := here
@@ -212,8 +217,8 @@ func (s *stake) takenIn(here windowLot, a plan.Signed) windowLot {
 	return here
 }
 
-// windows books the amounts that the calls of a write took in a window, and gave back to it or to another
-// one. again means that it had landed before.
+// windows adds the amounts that the write's calls took in a window to their stakes, and subtracts
+// give-backs. With again, a write that landed before, takes do not count.
 func (r *replay) windows(name, window string, again bool) {
 	k := r.lotOf(name, window)
 	for _, part := range r.sent.parts() {
@@ -235,7 +240,8 @@ func (r *replay) windows(name, window string, again bool) {
 	}
 }
 
-// begin records a change of a limit's kind or unit: it begins a new life.
+// begin records that the limit changed its kind or unit: its tokens of before belong to another
+// life.
 func (r *replay) begin(name string) {
 	r.j.lives[r.lotOf(name, "")]++
 	r.j.flips[r.lotOf(name, "")]++
@@ -254,7 +260,8 @@ func (j *judge) tookIn(s *stake, k windowLot, amount int64) {
 	}
 }
 
-// since returns the part of a window since the last of some changes of the limit.
+// since returns the part of the window after the last of the limit's counted changes; what tells
+// which changes.
 func (k windowLot) since(what span, changes map[windowLot]int) windowLot {
 	limit := k
 	limit.window = ""
@@ -268,7 +275,7 @@ func (r *replay) ofAnotherLife(name string, a plan.Row) bool {
 	return r.sent.tells && a.Back > 0 && int(a.Window.Life()) != r.j.lives[r.lotOf(name, "")]
 }
 
-// ordinal returns the ordinal of the window; 0 of a token bucket.
+// ordinal returns the number of the window in its unit. It is 0 for a token bucket.
 func (k windowLot) ordinal() (n int64) {
 	if _, digits, quota := strings.Cut(k.window, " "); quota {
 		n, _ = strconv.ParseInt(digits, 10, 64)
@@ -281,7 +288,8 @@ func (r *replay) lotOf(name, window string) windowLot {
 	return windowLot{entity: r.entity, incarnation: r.j.incarnations[r.entity], limit: name, window: window}
 }
 
-// owes returns the debt of a limit at an instant. Of a quota it is the usage in the window of that instant.
+// owes returns the debt of a limit at an instant: the queue of a token bucket, or the quota's
+// usage in the window of that instant.
 func owes(t *truth, item schema.Item, name string, at int64) int64 {
 	q := quotaIn(item, name)
 	if q == nil {

@@ -4,8 +4,8 @@ import "fmt"
 
 // Limiters that prefetch. Admissions from memory are judged at their own instant, not at that of the debit.
 
-// admits adds a call to the queue of admissions. That queue may exceed the burst by the refill of a horizon,
-// by the give-backs of one, and by the unrequested charges of one since the debit.
+// admits adds an admission to the limit's queue of admissions, and returns the violation of its
+// bound, or "". The bound is the burst plus the refill, give-backs and adjusts of one horizon.
 func (j *judge) admits(t *truth, name string, amount, burst, at int64) (wrong string) {
 	if j.rules.horizon == 0 || t.quota {
 		return ""
@@ -22,7 +22,7 @@ func (j *judge) admits(t *truth, name string, amount, burst, at int64) (wrong st
 	return wrong
 }
 
-// serve replays the calls served from memory before the nth write.
+// serve replays the calls admitted from memory before the n-th committed write.
 func (j *judge) serve(n int) {
 	for len(j.oracle.served) > 0 && j.oracle.served[0].after <= n {
 		e := j.oracle.served[0]
@@ -34,7 +34,8 @@ func (j *judge) serve(n int) {
 	}
 }
 
-// admitted replays one call that was served from memory.
+// admitted replays one call admitted from memory. It adds to the account and stake of each limit,
+// and to the queue of admissions if the bucket is still the same.
 func (j *judge) admitted(e *served) {
 	here, current := j.made[e.entity+"#"+string(e.Incarnation)]
 	current = current && here == j.incarnations[e.entity] && j.images[e.entity] != nil

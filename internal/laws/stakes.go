@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// stakes books a write on the stakes of its calls. It checks that no call gave back more than the debits for
-// its lease in this incarnation of the bucket.
+// stakes adds the write's debits and give-backs to the stakes of its calls. A stake that gave
+// back more than its debits in this incarnation becomes a suspect.
 func (j *judge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, before, after *schema.Image) {
 	here := j.incarnations[entity]
 	again := slices.Contains(sent.landedIn, here)
@@ -37,14 +37,15 @@ func (j *judge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, before, 
 	}
 }
 
-// recordUnnamed records a give-back without a named lease.
+// recordUnnamed adds give-backs of no known lease to the oracle's sums by limit.
 func (j *judge) recordUnnamed(entity string, amounts []plan.Signed) {
 	for _, a := range amounts {
 		j.oracle.owed[entity+"#"+a.Name] += max(0, -a.Amount)
 	}
 }
 
-// bookStake adds a write's give-back and debit to a lease's count.
+// bookStake adds a give-back and a debit to the counts of one limit in a stake. It records an
+// error in the stake if it gave back more than its debits.
 func (j *judge) bookStake(w *ddbmem.Write, s *stake, k lot, back, debited int64, sent *sentWrite) {
 	l := s.lot(k)
 	l.back += back

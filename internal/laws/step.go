@@ -7,7 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// step makes one random step of a worker.
+// step makes one random action: a call, an amendment of a lease, a stream of calls, a refill or a
+// disturbance, often after a pause.
 func (w *worker) step() {
 	if w.r.Float64() < .5 {
 		pauses := []int64{0, 0, 1, 3, 20, 200, 900, 1100, w.r.Int64N(120_000)}
@@ -41,7 +42,8 @@ func (w *worker) step() {
 	w.h.weather.release(w.r)
 }
 
-// acquire makes a number of concurrent calls.
+// acquire makes the given number of concurrent calls with random amounts and options, and waits
+// for them. It records grants, and errors that must not occur.
 func (w *worker) acquire(m *member, callers int) {
 	entity := w.h.entities[w.r.IntN(w.r.IntN(len(w.h.entities))+1)]
 	var group sync.WaitGroup
@@ -69,7 +71,8 @@ func (w *worker) acquire(m *member, callers int) {
 	group.Wait()
 }
 
-// options draws the options of a call. allows means that one of them is the policy Allow.
+// options draws the options of a call with these amounts. It returns true if one of them is the
+// policy Allow.
 func (w *worker) options(amounts dynalimit.Amounts) (opts []dynalimit.AcquireOption, allows bool) {
 	if w.h.mode.overrides && w.r.Float64() < .1 {
 		for name := range amounts {

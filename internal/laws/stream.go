@@ -7,8 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// stream makes calls of one kind at a rate that starts prefetching. Once the prefetched tokens are old, it
-// makes calls that take whole bursts, and then more of the first kind.
+// stream makes calls at a rate that starts prefetching. Sometimes it then lets the prefetched
+// tokens age, takes large amounts, and goes on.
 func (w *worker) stream(m *member) {
 	entity := w.h.entities[w.r.IntN(len(w.h.entities))]
 	amounts, bursts := dynalimit.Amounts{}, dynalimit.Amounts{}
@@ -37,7 +37,8 @@ func (w *worker) stream(m *member) {
 	}
 }
 
-// repeat makes a number of calls, one every pause, and waits for them.
+// repeat starts one call every pause, and waits for all of them. It records grants, and errors
+// that must not occur.
 func (w *worker) repeat(m *member, entity string, amounts dynalimit.Amounts, calls int, pause time.Duration) {
 	var group sync.WaitGroup
 	for range calls {

@@ -13,8 +13,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// enrolTeams makes calls in a third of the histories give parents. One of these is at the end of the longest
-// chain below which a call is admitted.
+// enrolTeams creates, in a third of the histories, teams that calls may name as parents, with
+// limits, and two plans. One team ends the longest chain below which calls are admitted.
 func (h *history) enrolTeams(ctx context.Context, r *rand.Rand) {
 	if r.IntN(3) > 0 {
 		return
@@ -41,7 +41,8 @@ func (h *history) charged() []string {
 	return append(h.entities[:len(h.entities):len(h.entities)], h.teams...)
 }
 
-// gives returns the options of a call that gives a plan and a parent, sometimes one that does not exist.
+// gives draws the parent and the plan that a call names. The parent is sometimes missing in the
+// table.
 func (w *worker) gives() (opts []dynalimit.AcquireOption) {
 	if w.h.teams == nil {
 		return nil
@@ -57,7 +58,7 @@ func (w *worker) gives() (opts []dynalimit.AcquireOption) {
 	return opts
 }
 
-// enlist changes the limits of a team, or deletes or makes the record of the leaf.
+// enlist sets the limits of a team, or deletes or creates the record of the leaf.
 func (o *operator) enlist(ctx context.Context) {
 	to, leaf := admin.New(o.h.operator), o.h.entities[0]
 	var err error

@@ -32,7 +32,7 @@ type truth struct {
 // level above counted too, told the pending updates of quotas.
 type account struct{ granted, adjusted, back, passed, told int64 }
 
-// hold remembers the fastest rate.
+// hold records r as the fastest rate so far, if it is.
 func (t *truth) hold(r bucket.Rate) {
 	if t.fastest.Period == 0 || quicker(r, t.fastest) {
 		t.fastest = r
@@ -63,7 +63,7 @@ func (r *recent) add(amount, at, horizon int64) {
 	*r = slices.DeleteFunc(*r, func(one struct{ at, amount int64 }) bool { return at-one.at > horizon })
 }
 
-// sum returns the sum since an instant.
+// sum returns the sum of the amounts at the instant since or later.
 func (r recent) sum(since int64) (sum int64) {
 	for _, one := range r {
 		if one.at >= since {
@@ -73,8 +73,8 @@ func (r recent) sum(since int64) (sum int64) {
 	return sum
 }
 
-// returns books a give-back, or a cut of the burst. While tokens are held it makes room that the queue of
-// admissions may not have needed.
+// returns subtracts a give-back, or a cut of the burst, from the queue of admissions. While
+// prefetched tokens are held, that makes room which the queue may not have needed.
 func (a *ahead) returns(amount, at, horizon int64) {
 	if amount <= 0 || horizon == 0 {
 		return
@@ -84,7 +84,7 @@ func (a *ahead) returns(amount, at, horizon int64) {
 	a.most = max(a.most, a.returned.sum(at-horizon))
 }
 
-// adjusts books an unrequested charge.
+// adjusts adds an unrequested charge to the queue of admissions.
 func (a *ahead) adjusts(amount, at, horizon int64) {
 	a.queue += amount
 	a.adjusted.add(amount, at, horizon)

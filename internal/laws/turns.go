@@ -17,8 +17,8 @@ type quotas struct {
 	until atomic.Int64
 }
 
-// newQuotas draws the quotas of a history, nil for every third. It has its own random source, so that the
-// other draws stay as they were. The history begins a little before a window does.
+// newQuotas draws the quotas of a history, nil for a third of the seeds, and sleeps until shortly
+// before a window begins. Its own random source leaves other draws unchanged.
 func newQuotas(seed uint64) *quotas {
 	r := rand.New(rand.NewPCG(seed, 7))
 	if r.IntN(3) == 0 {
@@ -36,7 +36,7 @@ func (q *quotas) are(r *rand.Rand, name string) bool {
 	return q != nil && q.name == name && r.IntN(4) > 0
 }
 
-// limit draws a quota of n.
+// limit draws a quota of n tokens with a random window and zone.
 func (q *quotas) limit(r *rand.Rand, name string, n int64) dynalimit.Limit {
 	l := dynalimit.Limit{Name: name, Capacity: n, Burst: n, RefillAmount: n, Window: []string{"hour", "hour", "hour", "day", "day", "week"}[r.IntN(6)]}
 	if l.Zone = "UTC"; l.Window != "hour" {
@@ -45,7 +45,7 @@ func (q *quotas) limit(r *rand.Rand, name string, n int64) dynalimit.Limit {
 	return l
 }
 
-// beforeNext returns the time until a window of some kind begins, less up to most.
+// beforeNext returns the time until the next hour or day begins, less a random time up to most.
 func (q *quotas) beforeNext(r *rand.Rand, most time.Duration) time.Duration {
 	now := time.Now()
 	next := now.Truncate(time.Hour).Add(time.Hour)
@@ -63,7 +63,8 @@ func (q *quotas) beforeNext(r *rand.Rand, most time.Duration) time.Duration {
 // changes reports whether to change the limits now. Histories with quotas do so more often.
 func (q *quotas) changes(r *rand.Rand) bool { return q != nil && r.IntN(25) == 0 }
 
-// turn sometimes makes all workers meet just before a window begins. It reports whether it did.
+// turn first waits for an agreed instant just before a window begins, so that workers meet there.
+// Rarely it agrees on the next one, and then returns true.
 func (q *quotas) turn(r *rand.Rand) bool {
 	if q == nil {
 		return false

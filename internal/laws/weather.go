@@ -28,7 +28,8 @@ type weather struct {
 	silent time.Time
 }
 
-// fault draws the fault of a request.
+// fault draws the fault of a request: none after settle and for quiet requests. It records
+// unanswered reads of configurations.
 func (w *weather) fault(q *ddbmem.Request) ddbmem.Fault {
 	if IsQuiet(q) || w.settled.Load() {
 		return ddbmem.Fault{}
@@ -63,8 +64,8 @@ func writes(operation string) bool {
 	return strings.HasPrefix(operation, "Update") || strings.HasPrefix(operation, "Put") || strings.HasPrefix(operation, "Transact")
 }
 
-// delay draws the flight time of a request, in ms each way. Without latency it lets others go first. w.mu
-// must be held.
+// delay draws the flight times of a request. In a mode without latency it yields to other
+// goroutines instead. w.mu must be held.
 func (w *weather) delay() (f ddbmem.Fault) {
 	if w.mode.latency > 0 {
 		f.Before = time.Duration(w.luck.Int64N(w.mode.latency)) * time.Millisecond
@@ -77,7 +78,8 @@ func (w *weather) delay() (f ddbmem.Fault) {
 	return f
 }
 
-// unanswered draws a fault after which the caller learns nothing. w.mu must be held.
+// unanswered sets in f a fault that leaves the caller without an answer; p, a random number,
+// decides. w.mu must be held.
 func (w *weather) unanswered(f *ddbmem.Fault, p float64, write bool) {
 	switch {
 	case p < .08:
@@ -93,7 +95,8 @@ func (w *weather) unanswered(f *ddbmem.Fault, p float64, write bool) {
 	}
 }
 
-// refused draws an error answer, or a partial answer, of the store. w.mu must be held.
+// refused sets in f an error answer or a partial answer of the store; p, a random number,
+// decides. w.mu must be held.
 func (w *weather) refused(f *ddbmem.Fault, p float64, write bool, operation string) {
 	switch {
 	case p < .19:
@@ -119,7 +122,7 @@ type partition struct {
 	at   time.Time
 }
 
-// takes reports whether the partition takes a request at now.
+// takes reports whether the partition has room for a request at now, and uses up the room.
 func (p *partition) takes(write bool, now time.Time) bool {
 	if now.After(p.until) {
 		return true
@@ -139,7 +142,8 @@ func (p *partition) takes(write bool, now time.Time) bool {
 	return true
 }
 
-// isThrottled reports whether a request's partition does not take it. w.mu must be held.
+// isThrottled reports whether a partition that the request names has no room for it. w.mu must be
+// held.
 func (w *weather) isThrottled(body []byte, write bool) bool {
 	for entity, p := range w.throttled {
 		if bytes.Contains(body, []byte(`"ENTITY#`+entity+`"`)) && !p.takes(write, time.Now()) {
@@ -149,7 +153,7 @@ func (w *weather) isThrottled(body []byte, write bool) bool {
 	return false
 }
 
-// release lets some late request land.
+// release lets one late request land, sometimes.
 func (w *weather) release(r *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,7 +164,7 @@ func (w *weather) release(r *rand.Rand) {
 	}
 }
 
-// throttle makes a bucket's partition take no writes and reads, or only a few, for a while.
+// throttle gives the partition of an entity's bucket little or no room for up to 20 s.
 func (w *weather) throttle(r *rand.Rand, entity string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,7 +182,7 @@ func (w *weather) silence(r *rand.Rand) {
 	w.silent = time.Now().Add(time.Duration(r.Int64N(40_000)) * time.Millisecond)
 }
 
-// settle ends all faults, and lets late requests land.
+// settle ends all faults for good, and lets all late requests land.
 func (w *weather) settle() {
 	w.settled.Store(true)
 	w.mu.Lock()

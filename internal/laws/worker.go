@@ -16,7 +16,7 @@ type worker struct {
 	r *rand.Rand
 }
 
-// context returns a context that may end at any time.
+// context returns the context of a call. One in ten ends early, at a random instant.
 func (w *worker) context() (context.Context, context.CancelFunc) {
 	ctx := w.h.ctx
 	if w.r.Float64() >= .1 {
@@ -33,7 +33,7 @@ func (w *worker) context() (context.Context, context.CancelFunc) {
 // waiting marks the context of a Wait.
 type waiting struct{}
 
-// patience bounds the wait of a call.
+// patience returns ctx with a random deadline of at most a minute, marked as that of a Wait.
 func (w *worker) patience(ctx context.Context, cancel context.CancelFunc) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithTimeout(context.WithValue(ctx, waiting{}, true), time.Duration(w.r.Int64N(60_000))*time.Millisecond)
 	return ctx, func() {
@@ -42,7 +42,7 @@ func (w *worker) patience(ctx context.Context, cancel context.CancelFunc) (conte
 	}
 }
 
-// hasty records a wait that gave up although its turn would have come in time.
+// hasty records a violation if err denies a Wait whose turn would have come before its deadline.
 func (w *worker) hasty(ctx context.Context, err error) {
 	var denied *dynalimit.LimitExceededError
 	deadline, waits := ctx.Deadline()
