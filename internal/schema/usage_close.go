@@ -108,8 +108,8 @@ func (s UsageSum) Later(stored Item) int64 {
 	return kept.Made
 }
 
-// setPlace marks an item as closed and sets the entity's parent and plan, each if it has one.
-func setPlace(item Item, p UsagePlace) {
+// markClosed marks an item as closed and sets the entity's parent and plan, each if it has one.
+func markClosed(item Item, p UsagePlace) {
 	item[attrClosed] = &types.AttributeValueMemberBOOL{Value: true}
 	if p.Parent != "" {
 		item[attrParentID] = String(p.Parent)

@@ -172,7 +172,7 @@ func (s UsageSum) Item(k Keys) Item {
 	}
 	item[attrMadeAt] = Number(s.Made)
 	if s.Place != nil {
-		setPlace(item, *s.Place)
+		markClosed(item, *s.Place)
 	}
 	if s.Window == UsageDaily {
 		s.listed(k, item)

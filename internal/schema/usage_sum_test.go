@@ -76,7 +76,7 @@ func TestUsagePlace(t *testing.T) {
 		assert.True(t, closed)
 		assert.Equal(t, p, got)
 		item = Item{}
-		setPlace(item, p)
+		markClosed(item, p)
 		got, closed = ClosedPlace(item)
 		assert.True(t, closed)
 		assert.Equal(t, p, got)
