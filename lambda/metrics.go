@@ -49,6 +49,7 @@ type metric struct {
 	value      float64
 }
 
+// count returns the metric of a number of items.
 func count(name string, n int) metric { return metric{name, "Count", float64(n)} }
 
 // usageMetrics returns the metrics of a report: of closed hours if it has no records, else of the
@@ -64,6 +65,7 @@ func usageMetrics(r Report) []metric {
 	}
 }
 
+// archiveMetrics returns the metrics of an archiver's report.
 func archiveMetrics(r Report) []metric {
 	return []metric{count("ArchiveWritten", r.Counted), count("ArchiveSkipped", r.Skipped), count("ArchiveAgain", r.Again)}
 }

@@ -54,6 +54,7 @@ type redisRate struct {
 	limit   redis_rate.Limit
 }
 
+// newRedisRate returns an asker with redis_rate on the Redis at the task's endpoint.
 func newRedisRate(t task) (asker, error) {
 	client := redis.NewClient(&redis.Options{Addr: t.Endpoint, PoolSize: t.Settings.Goroutines})
 	limit := redis_rate.Limit{Rate: int(t.Settings.Rate), Burst: int(t.Settings.Burst), Period: time.Second}

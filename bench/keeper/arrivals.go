@@ -30,6 +30,8 @@ type schedule struct {
 	drawn int
 }
 
+// newSchedule returns random arrivals at the given rates a second, for the time lasting. Equal
+// seeds give equal schedules.
 func newSchedule(seed uint64, rates [kinds]float64, lasting time.Duration) *schedule {
 	return &schedule{rng: rand.New(rand.NewPCG(seed, 0)), rates: rates, until: lasting}
 }

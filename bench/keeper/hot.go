@@ -23,6 +23,8 @@ type hot struct {
 	conflicts    int64
 }
 
+// newHot returns a store's behaviour: latency of each request, and busy, the time in which a
+// counter refuses another transaction.
 func newHot(latency, busy time.Duration) *hot {
 	return &hot{latency: latency, busy: busy, until: map[string]time.Time{}}
 }

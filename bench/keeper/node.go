@@ -103,6 +103,7 @@ type target struct {
 	token                string // of its login
 }
 
+// path returns the API path of the app.
 func (t target) path() string { return "/api/v1/orgs/" + t.org + "/apps/" + t.app }
 
 // prepare creates the tables, an organisation and s.Apps apps. It returns the apps with their

@@ -27,6 +27,7 @@ func atMost(n float64) bar  { return bar{"≤", n} }
 func atLeast(n float64) bar { return bar{"≥", n} }
 func exactly(n float64) bar { return bar{"=", n} }
 
+// holds reports whether a value meets the bound. Every value meets a bar without a sign.
 func (b bar) holds(v float64) bool {
 	return b.sign == "" || v == b.bound || b.sign == "≤" && v < b.bound || b.sign == "≥" && v > b.bound
 }

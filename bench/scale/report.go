@@ -65,6 +65,7 @@ func (w *world) report(a ledger.Account, used usage) *report {
 // milli is the number of millitokens in a token.
 const milli = 1000
 
+// ratio returns n ÷ of, or n if of is 0.
 func ratio(n, of int64) float64 { return float64(n) / float64(max(1, of)) }
 
 // leastServed returns the least share of granted calls of a process. w.mu must be held.

@@ -220,6 +220,7 @@ func (w *world) ask(ctx context.Context, p *dynalimit.RateLimiter) error {
 	}
 }
 
+// fail counts an error by its cause. It takes w.mu.
 func (w *world) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -44,6 +44,7 @@ func (l blockLevel) Validate() error {
 	return nil
 }
 
+// levelScope returns the scope of the flags. --resource alone means everybody on that resource.
 func (l blockLevel) levelScope() admin.Scope {
 	return admin.Scope{Everyone: l.Entity == "" && l.Plan == "", Entity: l.Entity, Plan: l.Plan, Resource: l.Resource}
 }
@@ -109,6 +110,7 @@ func (c blockAdmitCmd) Validate() error {
 	return c.blockLevel.Validate()
 }
 
+// Run makes the source an exception of blocks with exceptions, or ends that with --end.
 func (c blockAdmitCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.setBlock(ctx, g, out, admin.LimitConfig{Admit: !c.End}, destroys{c.changes, asks{true}}, func(ctx context.Context, of admin.Limits, at admin.Scope) error {
 		return of.SetAdmit(ctx, at, !c.End)
@@ -120,6 +122,7 @@ type blockLiftCmd struct {
 	changes
 }
 
+// Run ends the block of the source.
 func (c blockLiftCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.setBlock(ctx, g, out, admin.LimitConfig{}, destroys{c.changes, asks{true}}, func(ctx context.Context, of admin.Limits, at admin.Scope) error {
 		return of.SetBlocked(ctx, at, false)

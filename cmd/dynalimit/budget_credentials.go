@@ -88,6 +88,7 @@ type credentialsJSON struct {
 	Revoked    time.Time `json:"revoked_at,omitzero"`
 }
 
+// asJSON returns the names of the client for --json, without any state.
 func (c account) asJSON() credentialsJSON {
 	return credentialsJSON{ClientID: credentials.ClientID(c.Org, c.App), Org: c.Org, App: c.App}
 }

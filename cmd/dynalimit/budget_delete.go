@@ -18,6 +18,7 @@ type orgsDeleteCmd struct {
 	destroys
 }
 
+// Run deletes an organisation with its apps and credentials, after a confirmation.
 func (c orgsDeleteCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.deleteAccount(ctx, out, account{Org: c.Org}, c.destroys)
 }
@@ -28,6 +29,7 @@ type appsDeleteCmd struct {
 	destroys
 }
 
+// Run deletes an app with its credentials, after a confirmation.
 func (c appsDeleteCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.deleteAccount(ctx, out, account{c.Org, c.App}, c.destroys)
 }

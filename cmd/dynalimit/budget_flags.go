@@ -103,4 +103,5 @@ func inOrdering(labels []string, ordering []string) error {
 	return nil
 }
 
+// sortedKeys returns the keys of a map in order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

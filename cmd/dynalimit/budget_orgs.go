@@ -97,6 +97,7 @@ func joinPairs[V any](values map[string]V, show func(V) string) string {
 	return strings.Join(parts, ", ")
 }
 
+// printText prints the configuration of an organisation for people.
 func (j orgJSON) printText(out *term.Output) {
 	fmt.Fprintf(out, "%s\n", out.Bold(j.ID))
 	printPolicy(out, budget.App{Name: j.Name, Ordering: j.Ordering, Quotas: j.Quotas, Models: j.Models, TightPercent: j.TightPercent}, j.Unpriced,

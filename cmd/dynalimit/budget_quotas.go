@@ -36,6 +36,7 @@ type quotasShowCmd struct {
 	App string `arg:"" optional:"" help:"An app's id. Default: the organisation."`
 }
 
+// Run prints the quotas in force and the rest of today.
 func (c quotasShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showExisting(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (quotasJSON, error) {
 		return quotasInForce(ctx, k, c.Org, c.App)

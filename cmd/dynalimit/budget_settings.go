@@ -29,6 +29,7 @@ func printSettings(out *term.Output, s budget.Settings) {
 
 type settingsShowCmd struct{}
 
+// Run prints the settings of all organisations.
 func (settingsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (budget.Settings, error) { return k.Setup().Settings(ctx) },
 		func(s budget.Settings) { printSettings(out, s) })

@@ -21,6 +21,7 @@ type checkCmd struct {
 	Amounts  []string `arg:"" optional:"" name:"amount" sep:"none" help:"Requested amounts, NAME=N, such as rpm=1 tpm=2000 'usd=$0.02'. Default: none, to see the remaining tokens."`
 }
 
+// Validate refuses malformed amounts.
 func (c checkCmd) Validate() error {
 	_, err := notation.Amounts(c.Amounts)
 	return err

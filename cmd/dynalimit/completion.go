@@ -53,6 +53,7 @@ complete -c dynalimit -f -a '(__dynalimit_words)'
 `,
 }
 
+// Run prints the completion script of a shell.
 func (c completionCmd) Run(out *term.Output) error {
 	_, err := fmt.Fprint(out, completionScripts[c.Shell])
 	return err

@@ -47,6 +47,7 @@ type entityJSON struct {
 	Deleting  bool            `json:"deleting,omitempty"`
 }
 
+// entityToJSON converts a record for --json, with its time in UTC.
 func entityToJSON(e admin.Entity) entityJSON {
 	e.CreatedAt = e.CreatedAt.UTC()
 	return entityJSON(e)
@@ -143,6 +144,7 @@ func (c entityChildrenCmd) Validate() error {
 	return cmp.Or(c.entityID.Validate(), c.entityFilter.Validate())
 }
 
+// Run prints the records of an entity's children.
 func (c entityChildrenCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		return c.showEntities(out, admin.New(repo).Entities.Children(ctx, c.ID), c.ID+" is no entity's parent.")

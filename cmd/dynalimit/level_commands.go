@@ -98,6 +98,7 @@ type showCmd[L level] struct {
 	At L `embed:""`
 }
 
+// Run prints the configuration stored at the source.
 func (c showCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return showLevel(ctx, g, out, c.At.scope())
 }
@@ -109,6 +110,7 @@ type setCmd[L level] struct {
 
 func (c setCmd[L]) Validate() error { return c.To.requireChange("") }
 
+// Run replaces the limits of the source by those of the arguments.
 func (c setCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return changeLevel(ctx, g, out, c.At.scope(), c.To.changes, c.To.applyTo)
 }
@@ -132,6 +134,7 @@ func (c resourceSetCmd) Validate() error {
 	return c.To.requireChange(", or --group, or --no-groups")
 }
 
+// Run replaces the limits and groups of the resource by those of the arguments.
 func (c resourceSetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return changeLevel(ctx, g, out, c.At.scope(), c.To.changes, c.applyTo)
 }
@@ -150,6 +153,7 @@ type deleteCmd[L level] struct {
 	changes
 }
 
+// Run removes the configuration of the source.
 func (c deleteCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return deleteLevel(ctx, g, out, c.At.scope(), c.Only, c.changes)
 }

@@ -57,6 +57,7 @@ type commands struct {
 	CompletionWords completionWordsCmd `cmd:"" hidden:"" help:"Print the completions of a word, for shells." group:"program"`
 }
 
+// main runs a command until its end, Ctrl-C or SIGTERM. A second signal ends the process at once.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once

@@ -92,6 +92,7 @@ type manifestOptions struct {
 	Full          bool   `help:"Show every change, however many there are."`
 }
 
+// planOptions converts the flags for package manifest.
 func (o manifestOptions) planOptions() manifest.Options {
 	return manifest.Options{Adopt: o.Adopt, AdoptFrom: o.AdoptFrom, Prune: o.PruneEntities, LiftBlocks: o.LiftBlocks}
 }
@@ -230,6 +231,7 @@ func (c manifestValidateCmd) Run(out *term.Output) error {
 
 type manifestSchemaCmd struct{}
 
+// Run prints the JSON schema of manifests.
 func (manifestSchemaCmd) Run(out *term.Output) error {
 	_, err := out.Write(manifest.Schema)
 	return err

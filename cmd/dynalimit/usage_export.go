@@ -187,6 +187,7 @@ func writeThrough(path string, write func(io.Writer) error) error {
 	return nil
 }
 
+// notWritten returns the error of a file at path that cannot be written.
 func notWritten(path string, err error) error {
 	return &unwrittenFile{path, withoutPath(err)}
 }

@@ -160,6 +160,7 @@ type columns struct {
 	rows   [][]string
 }
 
+// newColumns returns an empty table with titles.
 func newColumns(titles ...string) *columns { return &columns{titles: titles} }
 
 func (c *columns) addRow(cells ...string) { c.rows = append(c.rows, cells) }

@@ -227,4 +227,5 @@ func (t *tour) scene(title string) {
 	fmt.Fprintln(t.out, t.scenes, title)
 }
 
+// printLine prints an indented line of a scene.
 func (t *tour) printLine(format string, args ...any) { fmt.Fprintf(t.out, "  "+format+"\n", args...) }

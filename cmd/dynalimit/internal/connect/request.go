@@ -49,6 +49,8 @@ func Wrote(ctx context.Context) bool {
 	return !ok || wrote.Load()
 }
 
+// noteWrite records in a context of NotingWrites that a command has sent a write. It ignores other
+// operations.
 func noteWrite(ctx context.Context, operation string) {
 	if wrote, ok := ctx.Value(wroteKey{}).(*atomic.Bool); ok && writes.MatchString(operation) {
 		wrote.Store(true)

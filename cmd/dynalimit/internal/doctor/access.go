@@ -74,6 +74,7 @@ func credentialSource(c aws.Credentials) string {
 	return c.Source
 }
 
+// clockText formats an instant in UTC to the second.
 func clockText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // loginCommand returns the command that renews credentials.

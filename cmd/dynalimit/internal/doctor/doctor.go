@@ -31,6 +31,7 @@ var checks = []check{
 	{"budget tables", "looking at the tables of budgets", (*visit).budgetTables},
 }
 
+// singleFinding converts a check with one finding to the form of checks with several.
 func singleFinding(run func(*visit, context.Context) tables.Finding) func(*visit, context.Context) []tables.Finding {
 	return func(v *visit, ctx context.Context) []tables.Finding { return []tables.Finding{run(v, ctx)} }
 }

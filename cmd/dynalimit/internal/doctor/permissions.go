@@ -134,11 +134,13 @@ func conditionFailed(err error) bool {
 	})
 }
 
+// probeGet reads an item that does not exist.
 func probeGet(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.GetItem(ctx, &dynamodb.GetItemInput{TableName: &at.table, Key: at.key, ConsistentRead: aws.Bool(true)})
 	return err
 }
 
+// probeBatchGet reads an item that does not exist, in a batch.
 func probeBatchGet(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{at.table: {Keys: []schema.Item{at.key}}}})
 	return err
@@ -157,6 +159,7 @@ func probeQuery(ctx context.Context, p probe, c tables.Client, at place) error {
 	return err
 }
 
+// probeScan scans one item.
 func probeScan(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.Scan(ctx, &dynamodb.ScanInput{TableName: &at.table, Limit: aws.Int32(1)})
 	return err
@@ -173,11 +176,13 @@ func probeUpdate(ctx context.Context, _ probe, c tables.Client, at place) error 
 	return err
 }
 
+// probePut sends a put with a condition that never holds.
 func probePut(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.PutItem(ctx, &dynamodb.PutItemInput{TableName: &at.table, Item: at.key, ConditionExpression: aws.String(never)})
 	return err
 }
 
+// probeDelete sends a deletion with a condition that never holds.
 func probeDelete(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &at.table, Key: at.key, ConditionExpression: aws.String(never)})
 	return err

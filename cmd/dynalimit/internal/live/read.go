@@ -339,6 +339,7 @@ func (m *Meter) Units() float64 {
 	return float64(m.units.Load()) / 1000
 }
 
+// addUnits adds the capacity units of an answer, in thousandths. nil adds nothing.
 func (m *Meter) addUnits(c *types.ConsumedCapacity) {
 	if c != nil && c.CapacityUnits != nil {
 		m.units.Add(uint64(math.Round(*c.CapacityUnits * 1000)))

@@ -66,6 +66,7 @@ type Row struct {
 	Blocked sources.Source `json:"blocked,omitempty"`
 }
 
+// rowKey identifies the row in the counts of a reading.
 func (r Row) rowKey() rowKey { return rowKey{r.Entity, r.Resource, r.Limit} }
 
 type rowKey struct{ entity, resource, limit string }

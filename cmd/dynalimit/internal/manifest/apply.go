@@ -220,6 +220,7 @@ func (a *applying) deleteEntities(ctx context.Context, changes []Change) []error
 	return errs
 }
 
+// sameError returns err n times: one for each change of a batch.
 func sameError(err error, n int) []error { return slices.Repeat([]error{err}, n) }
 
 // retrySingly makes changes one by one if the error of the whole try is invalid input. Otherwise

@@ -66,6 +66,7 @@ func parseMoments(s *Span, from, to string, now time.Time, zone *time.Location) 
 	return nil
 }
 
+// stampText formats an instant to the minute, with its time zone.
 func stampText(at time.Time, zone *time.Location) string {
 	return at.In(zone).Format("2006-01-02 15:04 MST")
 }
@@ -84,6 +85,7 @@ func (s Span) Text(zone *time.Location) string {
 	return first + " – " + last
 }
 
+// isMidnight reports whether a time is the start of a day in its own zone.
 func isMidnight(at time.Time) bool {
 	return at.Hour() == 0 && at.Minute() == 0 && at.Second() == 0 && at.Nanosecond() == 0
 }

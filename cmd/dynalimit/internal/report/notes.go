@@ -26,6 +26,7 @@ func NotesOf(r Report) (notes []string) {
 	return notes
 }
 
+// markWindow adds a window to the set in if yes is true.
 func markWindow(in map[int]bool, window int, yes bool) {
 	if yes {
 		in[window] = true

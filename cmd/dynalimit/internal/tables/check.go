@@ -82,6 +82,7 @@ type checking struct {
 	why       func(error) string
 }
 
+// addFinding appends a finding under the name of its check.
 func (c *checking) addFinding(check string, f Finding) {
 	f.Check = check
 	c.Findings = append(c.Findings, f)

@@ -153,10 +153,12 @@ func (m *maker) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInp
 	return out, nil
 }
 
+// newAndOld enables a stream of new and old images.
 func newAndOld() *types.StreamSpecification {
 	return &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages}
 }
 
+// encryptWith enables encryption under a customer's KMS key.
 func encryptWith(key string) *types.SSESpecification {
 	return &types.SSESpecification{Enabled: aws.Bool(true), SSEType: types.SSETypeKms, KMSMasterKeyId: &key}
 }

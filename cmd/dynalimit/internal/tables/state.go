@@ -112,6 +112,7 @@ func inUTC(t *time.Time) *time.Time {
 	return &u
 }
 
+// isUsable reports whether queries on an index of this status work.
 func isUsable(s types.IndexStatus) bool {
 	return s == types.IndexStatusActive || s == types.IndexStatusUpdating
 }

@@ -35,6 +35,7 @@ func (s stored) numberField(field string) (n int64, ok bool) {
 	return n, true
 }
 
+// textField returns a text field of the stored limit, or "".
 func (s stored) textField(field string) string { return schema.Text(s.item, s.prefix+field) }
 
 // storedLimits returns the limits of a configuration item by their names. It fails for a name

@@ -110,10 +110,12 @@ func withLimits(composite schema.Item, limits []schema.LegacyLimit) schema.Item 
 	return item
 }
 
+// addLack reports a part of an item that the manifest cannot express.
 func (t *translator) addLack(what, format string, args ...any) {
 	t.out.Lacks = append(t.out.Lacks, what+": "+fmt.Sprintf(format, args...))
 }
 
+// addDifference reports a part of an item that has another effect here than in zae-limiter.
 func (t *translator) addDifference(what, text string) {
 	t.out.Differs = append(t.out.Differs, what+": "+text)
 }

@@ -68,6 +68,7 @@ func Output(name, value string) string {
 	return "<Outputs><member><OutputKey>" + name + "</OutputKey><OutputValue>" + value + "</OutputValue></member></Outputs>"
 }
 
+// listElement returns an XML element with the given members.
 func listElement(name string, members []string) string {
 	return "<" + name + ">" + strings.Join(members, "") + "</" + name + ">"
 }
