@@ -134,6 +134,7 @@ func (c *call) listTables() error {
 	return nil
 }
 
+// arn returns the table's ARN, always in us-east-1 and account 000000000000.
 func (t *table) arn() string { return "arn:aws:dynamodb:us-east-1:000000000000:table/" + t.name }
 
 // uuid returns a table id in the form of a UUID. n is the table's number.

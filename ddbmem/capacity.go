@@ -9,8 +9,10 @@ import (
 // halves counts capacity in half units, the smallest DynamoDB charges.
 type halves int64
 
+// units converts half units to capacity units.
 func (h halves) units() float64 { return float64(h) / 2 }
 
+// append appends the capacity units as a JSON number with one decimal.
 func (h halves) append(b []byte) []byte { return strconv.AppendFloat(b, h.units(), 'f', 1, 64) }
 
 // writeUnits is the capacity of writing size bytes: one per started KB, at least

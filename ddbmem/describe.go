@@ -9,6 +9,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
 )
 
+// sortedKeys returns the keys of a map in order.
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
 
 // appendTime appends a time as the protocol has it: seconds with a fraction.

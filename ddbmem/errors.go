@@ -46,16 +46,20 @@ type Reason struct {
 // Error is the code and the message.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
+// fail returns an error of the API with an exception's name as its code and a formatted message.
 func fail(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
+// validation returns a ValidationException with a formatted message.
 func validation(format string, args ...any) *Error {
 	return fail("ValidationException", format, args...)
 }
 
+// unsupported returns the ValidationException for a feature that ddbmem lacks.
 func unsupported(what string) *Error { return validation("ddbmem does not support %s", what) }
 
+// noTable returns the ResourceNotFoundException for a missing table.
 func noTable(name string) *Error {
 	return fail("ResourceNotFoundException", "Requested resource not found: Table: %s not found", name)
 }

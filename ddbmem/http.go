@@ -160,6 +160,7 @@ func (db *DB) serve(ctx context.Context, target string, body []byte) (answer, er
 	return a, nil
 }
 
+// failedAnswer returns the HTTP answer of an error of the API, with its defaults filled in.
 func failedAnswer(seq int64, e *Error) answer {
 	e = e.withDefaults()
 	return answer{e.Status, e.append(nil), seq}

@@ -192,6 +192,7 @@ func checkName(member, s string) error {
 	return validation("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+ and have a length between 3 and 255", s, member)
 }
 
+// isNameByte reports whether c may occur in the name of a table or index.
 func isNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
 }

@@ -56,6 +56,7 @@ type store struct {
 	rows  int
 }
 
+// newStore returns an empty store.
 func newStore() store { return store{parts: map[value.Value]*partition{}} }
 
 // compareKeys orders two key values of one type. It returns 0 if either is nil, as for a table without a sort

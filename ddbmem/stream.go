@@ -36,6 +36,7 @@ type streamRecord struct {
 	expired  bool
 }
 
+// arn returns the stream's ARN: its table's, with the label.
 func (s *stream) arn() string {
 	return "arn:aws:dynamodb:us-east-1:000000000000:table/" + s.table + "/stream/" + s.label
 }

@@ -24,6 +24,7 @@ func (k keySchema) names() []string {
 	return []string{k.hash, k.sort}
 }
 
+// has reports whether the attribute is part of the key.
 func (k keySchema) has(name string) bool { return name == k.hash || k.sort != "" && name == k.sort }
 
 type table struct {
@@ -65,6 +66,7 @@ func (t *table) keyOf(m value.Map) primary {
 	return k
 }
 
+// row returns the row with a primary key, nil if absent. The commit lock must be held for reading.
 func (t *table) row(k primary) *row { return t.get(k.hash, position{k.sort, k}) }
 
 // checkKey fails unless m is exactly a primary key of t.
@@ -98,6 +100,7 @@ func (t *table) checkKeySizes(m value.Map) error {
 	return nil
 }
 
+// isEmptyKey reports whether a key value is an empty string or binary, which DynamoDB refuses.
 func isEmptyKey(v value.Value) bool { return v.Type() != "N" && value.Size(v) == 0 }
 
 // textKind names the type of a key value in an error: "binary" or "string".

@@ -2,6 +2,7 @@ package ddbmem
 
 import "github.com/dynalimit/dynalimit/ddbmem/internal/value"
 
+// errThrottled returns the ThrottlingException of a partition without remaining throughput.
 func errThrottled() *Error { return fail("ThrottlingException", "%s", throttledText) }
 
 // isThrottled reports whether the allowance of a partition key is used up, for writes or for reads. If so it

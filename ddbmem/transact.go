@@ -302,6 +302,8 @@ func fingerprint(items []transactItem) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
+// writeText adds a text and its length to the hash, so that different lists of texts never add the same
+// bytes.
 func writeText(h hash.Hash, s string) {
 	h.Write(binary.BigEndian.AppendUint32([]byte{1}, uint32(len(s))))
 	h.Write([]byte(s))

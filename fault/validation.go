@@ -41,6 +41,7 @@ func (e *ValidationError) Error() string {
 	return fmt.Sprintf("%s: invalid %s: %s", packageOr(e.Package), e.Field, e.Fix.After(e.Reason))
 }
 
+// packageOr returns the package's name for a message, "dynalimit" if it is empty.
 func packageOr(name string) string {
 	if name == "" {
 		return "dynalimit"

@@ -73,4 +73,5 @@ func (s *clientStream) RecvMsg(m any) error {
 	return err
 }
 
+// noTrailer drops a trailer: a client has none to send.
 func noTrailer(metadata.MD) {}

@@ -86,6 +86,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// invalid returns the *ValidationError of a field, with a formatted reason.
 func invalid(field, format string, args ...any) *dynalimit.ValidationError {
 	return &dynalimit.ValidationError{Package: "grpclimit", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }

@@ -38,6 +38,7 @@ func (w *watched) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
+// Write records the status 200, unless another is recorded, and writes p.
 func (w *watched) Write(p []byte) (int, error) {
 	w.recordStatus(http.StatusOK)
 	return w.ResponseWriter.Write(p)

@@ -308,6 +308,7 @@ func (c *Call) Sent() {
 	}
 }
 
+// wasSent reports whether Sent was called. It takes the call's lock.
 func (c *Call) wasSent() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -29,6 +29,7 @@ type ValidationError = dynalimit.ValidationError
 // dynalimit.UnavailableError.
 type UnavailableError = dynalimit.UnavailableError
 
+// invalid returns the *ValidationError of a field, with a formatted reason.
 func invalid(field, format string, args ...any) error {
 	return &ValidationError{Package: "llm", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }

@@ -72,6 +72,7 @@ func newRecords(keeper Keeper, refused func(Refused)) *records {
 	return r
 }
 
+// logRefused logs a record that is not counted, as an error of slog.Default.
 func logRefused(r Refused) {
 	slog.Error("llm: a call is not counted", "org", r.Org, "app", r.App, "record", r.Record, "error", r.Err)
 }

@@ -110,6 +110,7 @@ func (u Usage) validate() error {
 	return nil
 }
 
+// inputTokens returns the sum of all classes but the output.
 func inputTokens(t prices.Tokens) int64 {
 	return t.Input + t.CacheRead + t.CacheWrite5m + t.CacheWrite1h
 }

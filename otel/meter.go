@@ -40,6 +40,7 @@ type instruments struct {
 	errs []error
 }
 
+// counter makes a counter and keeps the provider's error in errs.
 func (i *instruments) counter(name, unit, what string) metric.Int64Counter {
 	c, err := i.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
 	i.errs = append(i.errs, err)
@@ -51,6 +52,7 @@ func (i *instruments) outages() metric.Int64Counter {
 	return i.counter("dynalimit.outages", "{outage}", "Times that a table stopped answering.")
 }
 
+// duration makes a histogram in seconds with the given bounds, and keeps the provider's error in errs.
 func (i *instruments) duration(name, what string, bounds []float64) metric.Float64Histogram {
 	h, err := i.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(bounds...))
 	i.errs = append(i.errs, err)
@@ -144,6 +146,7 @@ func (m *meter) writeEnd(ctx context.Context, e observe.WriteEnd) {
 	m.requests.Add(ctx, int64(e.Tries), of)
 }
 
+// configLoaded records the duration of a configuration's read.
 func (m *meter) configLoaded(e observe.ConfigLoad) {
 	m.loads.Record(context.Background(), e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, outcome(e.Err, "done"))...))
 }
@@ -162,6 +165,7 @@ func (m *meter) pacingChanged(e observe.PacingChange) {
 	}
 }
 
+// droppedBy counts tokens, by limit, that no bucket will count.
 func (m *meter) droppedBy(e observe.Drop) {
 	for limit, tokens := range e.Amounts {
 		m.dropped.Add(context.Background(), tokens, metric.WithAttributes(limitKey.String(limit)))

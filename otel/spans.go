@@ -41,6 +41,8 @@ type acquire struct {
 // acquireKey is where a context has its acquire.
 type acquireKey struct{}
 
+// acquireStart returns a context with the start of an acquire. Its span begins only with a request to the
+// store.
 func (s spans) acquireStart(ctx context.Context, e observe.AcquireStart) context.Context {
 	return context.WithValue(ctx, acquireKey{}, &acquire{began: time.Now(), attrs: s.labels.attributesOf(e.EntityID, e.Resource)})
 }
@@ -85,6 +87,7 @@ func (s spans) writeStart(ctx context.Context, e observe.WriteStart) context.Con
 	return ctx
 }
 
+// writeEnd ends the span of a write with its outcome.
 func (s spans) writeEnd(ctx context.Context, e observe.WriteEnd) {
 	endSpan(trace.SpanFromContext(ctx), e.Err, outcomeKey.String(e.Outcome), attribute.Int("dynalimit.tries", e.Tries))
 }

@@ -17,12 +17,14 @@ type gauges struct {
 	errs []error
 }
 
+// gauge makes an observable gauge for watch, and keeps the provider's error in errs.
 func (g *gauges) gauge(name, unit, what string) metric.Int64ObservableGauge {
 	i, err := g.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(what))
 	g.all, g.errs = append(g.all, i), append(g.errs, err)
 	return i
 }
 
+// counter makes an observable counter for watch, and keeps the provider's error in errs.
 func (g *gauges) counter(name, unit, what string) metric.Int64ObservableCounter {
 	i, err := g.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(what))
 	g.all, g.errs = append(g.all, i), append(g.errs, err)

@@ -48,6 +48,7 @@ func catalogBedrock() []Price {
 	)
 }
 
+// bedrock returns the price of a Bedrock model that all endpoints have in common.
 func bedrock(model string, r Rates) []Price {
 	return priceFacts(bedrockSource, bedrockChecked, "", r, model)
 }

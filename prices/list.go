@@ -34,6 +34,7 @@ type List struct {
 	exact bool
 }
 
+// skip adds a row to Skipped with a formatted reason.
 func (l *List) skip(model, format string, args ...any) {
 	l.Skipped = append(l.Skipped, Skipped{strings.ToValidUTF8(model, "?"), fmt.Sprintf(format, args...)})
 }
@@ -91,6 +92,7 @@ func ownList(raw []byte) (List, error) {
 	return list, nil
 }
 
+// tooLong returns the ErrList of a list with too many models.
 func tooLong() error {
 	return fmt.Errorf("%w: has more than %d models", ErrList, maxListModels)
 }

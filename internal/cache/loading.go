@@ -270,6 +270,7 @@ func (c *Loading[K, V]) outage() error {
 	return c.Away()
 }
 
+// definite reports whether the error of a read is an answer of the store, by Options.Definite.
 func (c *Loading[K, V]) definite(err error) bool { return c.Definite != nil && c.Definite(err) }
 
 // unanswered reports whether the error of a read means that the store did not answer.

@@ -166,6 +166,7 @@ func (r *Recent[K, V]) Len() int {
 	return r.count()
 }
 
+// hash returns the hash of a key, by the cache's own seed.
 func (r *Recent[K, V]) hash(key K) uint64 { return maphash.Comparable(r.seed, key) & r.bits }
 
 // The functions below need the lock.
@@ -178,6 +179,7 @@ func (r *Recent[K, V]) find(hash uint64, key K) *kept[K, V] {
 	return r.byKey[key] // nearly always empty
 }
 
+// count returns the number of values. r.mu must be held, for reading at least.
 func (r *Recent[K, V]) count() int { return len(r.byHash) + len(r.byKey) }
 
 // mostHeld bounds the number of held values that Add skips.

@@ -17,6 +17,7 @@ type Invalid struct {
 	Fix fault.Fix
 }
 
+// Error names the field and the reason.
 func (e *Invalid) Error() string { return "invalid " + e.Field + ": " + e.Reason }
 
 // ErrOutOfTime is the reason of a call that was not answered within its time.

@@ -71,6 +71,7 @@ type Malformed struct {
 	Err error
 }
 
+// Error names the level and the decoding error.
 func (e *Malformed) Error() string { return fmt.Sprintf("level %s: %v", e.Source, e.Err) }
 
 // Unwrap returns the decoding error.

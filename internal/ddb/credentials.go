@@ -61,8 +61,10 @@ type slowCredentialsError struct {
 	err     error
 }
 
+// Error names the request timeout and the remedy.
 func (e *slowCredentialsError) Error() string {
 	return fmt.Sprintf("no credentials within the request timeout (%v); %s", e.timeout, checkProvider)
 }
 
+// Unwrap returns the SDK's error.
 func (e *slowCredentialsError) Unwrap() error { return e.err }

@@ -21,6 +21,7 @@ func (e *openError) Error() string {
 	return fmt.Sprintf("it did not answer before: %v", e.cause)
 }
 
+// Unwrap returns the failure that opened the breaker.
 func (e *openError) Unwrap() error { return e.cause }
 
 // IsOpen reports whether a request was not sent because the table does not answer.
@@ -56,6 +57,7 @@ func (e *requestError) Error() string {
 	return err.Error()
 }
 
+// Unwrap returns the SDK's error.
 func (e *requestError) Unwrap() error { return e.diagnosis.Err }
 
 // Worded rewords the error of a request to a service of AWS, if this package has words for it: for requests

@@ -26,6 +26,7 @@ type spendTexts struct {
 	known map[textKey]*spendText
 }
 
+// newSpendTexts returns an empty cache of texts.
 func newSpendTexts() *spendTexts { return &spendTexts{known: map[textKey]*spendText{}} }
 
 // textOf returns the text of a spend from the cache, or builds and adds it. The shape identifies it, with the

@@ -61,6 +61,7 @@ type statementBuilder struct {
 	conds  []string
 }
 
+// newStatementBuilder returns a builder without changes and conditions.
 func newStatementBuilder() *statementBuilder {
 	return &statementBuilder{names: map[string]string{}, places: map[string]string{}, values: map[string]types.AttributeValue{}}
 }

@@ -44,6 +44,7 @@ type StreamShard struct {
 	Stream, Shard string
 }
 
+// text returns the shard as it is in the keys of checkpoints: the stream's label, # and the shard's id.
 func (s StreamShard) text() string { return s.Stream + "#" + s.Shard }
 
 // TailShardOf returns the shard in the key of a checkpoint.

@@ -87,6 +87,8 @@ type requestError struct {
 	err error
 }
 
+// Error names the operation and the refusal.
 func (e *requestError) Error() string { return "dynalimit: " + e.op + ": " + e.err.Error() }
 
+// Unwrap returns the request's error.
 func (e *requestError) Unwrap() error { return e.err }

@@ -103,6 +103,7 @@ func (a *attempt) answerStatus(status int, message string) *http.Response {
 	return a.answer(dialect.Refusal{Status: status, Message: message})
 }
 
+// answer returns the transport's own answer to the attempt, in the shape of its provider.
 func (a *attempt) answer(refusal dialect.Refusal) *http.Response {
 	return ownAnswer(a.request, a.route.Shape, refusal)
 }

@@ -28,6 +28,7 @@ func (o *open) add(r reading) {
 	o.all[r] = struct{}{}
 }
 
+// remove forgets an answer that has ended.
 func (o *open) remove(r reading) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -22,6 +22,7 @@ type without struct {
 	err    error
 }
 
+// newWithout returns the body of an answer without the event of its usage.
 func newWithout(body *answer) io.ReadCloser { return &without{body: body} }
 
 // Read returns bytes of complete events, without the event of the usage. After the body's end it returns the

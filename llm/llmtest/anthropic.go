@@ -9,8 +9,10 @@ import (
 // messages is Anthropic's Messages.
 type messages struct{ *reply }
 
+// header sets the request id of an answer.
 func (m messages) header(h http.Header) { h.Set("Request-Id", m.newID("req_")) }
 
+// wholeBody returns the complete message with its usage.
 func (m messages) wholeBody() any {
 	return m.message([]any{object{"type": "text", "text": m.Text}}, "end_turn", m.counts(m.u.Output))
 }
@@ -87,4 +89,5 @@ func (m messages) errorOf(kind string) object {
 	return object{"type": "error", "error": object{"type": kind, "message": m.errorText()}, "request_id": m.newID("req_")}
 }
 
+// brokenEvent returns the event that ends a stream with the scripted error.
 func (m messages) brokenEvent() event { return event{name: "error", data: m.errorOf(m.Error)} }

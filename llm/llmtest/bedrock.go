@@ -11,6 +11,7 @@ import (
 // amazon is the common part of Bedrock's dialects.
 type amazon struct{ *reply }
 
+// header sets the request id of an answer.
 func (a amazon) header(h http.Header) { h.Set("X-Amzn-Requestid", a.newID("00000000-0000-4000-8000-")) }
 
 // amazonErrors are the names of errors by their status.
@@ -19,11 +20,13 @@ var amazonErrors = map[int]string{
 	424: "ModelErrorException", 429: "ThrottlingException", 503: "ServiceUnavailableException",
 }
 
+// errorBody returns the error for Status and Code, and sets its name in the header.
 func (a amazon) errorBody(h http.Header) any {
 	h.Set("X-Amzn-Errortype", cmp.Or(a.Code, amazonErrors[a.Status], "InternalServerException"))
 	return object{"message": a.errorText()}
 }
 
+// brokenEvent returns the exception that ends a stream with the scripted error.
 func (a amazon) brokenEvent() event {
 	return event{name: a.Error, data: object{"message": a.errorText()}, exception: true}
 }
@@ -70,8 +73,11 @@ func (i invoke) events() []event {
 	return events
 }
 
+// errorBody returns Bedrock's error, not Anthropic's.
 func (i invoke) errorBody(h http.Header) any { return i.amazon.errorBody(h) }
-func (i invoke) brokenEvent() event          { return i.amazon.brokenEvent() }
+
+// brokenEvent returns Bedrock's exception, not Anthropic's event.
+func (i invoke) brokenEvent() event { return i.amazon.brokenEvent() }
 
 // converse is Bedrock's Converse.
 type converse struct{ amazon }
@@ -104,6 +110,7 @@ func (c converse) measured(o object) object {
 	return c.addUsage(o, "usage", c.counts())
 }
 
+// wholeBody returns the complete answer with its usage.
 func (c converse) wholeBody() any {
 	message := object{"role": "assistant", "content": []any{object{"text": c.Text}}}
 	return c.measured(object{"output": object{"message": message}, "stopReason": "end_turn"})

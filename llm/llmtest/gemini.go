@@ -9,6 +9,7 @@ import (
 // gemini is Google's generateContent, of Gemini and of Vertex.
 type gemini struct{ *reply }
 
+// header sets nothing: Gemini's answers have no header of their own.
 func (g gemini) header(http.Header) {}
 
 // response is a whole reply or a piece of one, with the usage so far: the prompt includes
@@ -36,6 +37,7 @@ func (g gemini) response(text, finish string, output int64) object {
 	}, "usageMetadata", counts)
 }
 
+// wholeBody returns the complete response with its usage.
 func (g gemini) wholeBody() any { return g.response(g.Text, "STOP", g.u.Output-g.u.Reasoning) }
 
 // events returns the pieces of a stream. Each has the usage so far, the last the finish reason.

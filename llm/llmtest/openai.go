@@ -12,6 +12,7 @@ const created = 1_767_225_600
 // chat is OpenAI's Chat Completions.
 type chat struct{ *reply }
 
+// header sets the request id and the processing time of an answer.
 func (c chat) header(h http.Header) {
 	h.Set("X-Request-Id", c.newID("req_"))
 	h.Set("Openai-Processing-Ms", "1")
@@ -47,6 +48,7 @@ func (a *reply) cachedInput() object {
 	return o
 }
 
+// wholeBody returns the complete completion with its usage.
 func (c chat) wholeBody() any {
 	message := object{"role": "assistant", "content": c.Text, "refusal": nil, "annotations": []any{}}
 	choice := object{"index": 0, "message": message, "logprobs": nil, "finish_reason": "stop"}
@@ -114,11 +116,13 @@ func (c chat) errorOf(kind, code string) object {
 	return object{"error": o}
 }
 
+// brokenEvent returns the event that ends a stream with the scripted error.
 func (c chat) brokenEvent() event { return event{data: c.errorOf("server_error", c.Error)} }
 
 // completions is OpenAI's API of before the chat.
 type completions struct{ chat }
 
+// wholeBody returns the complete text completion with its usage.
 func (c completions) wholeBody() any {
 	return c.addUsage(c.frame("text_completion", c.choice(c.Text, "stop")), "usage", c.counts())
 }
@@ -132,6 +136,7 @@ func (c completions) events() []event {
 	return c.chunks("text_completion", append(choices, c.choice("", "stop")))
 }
 
+// choice returns a choice with a text and a finish reason, nil before the end.
 func (c completions) choice(text string, finish any) object {
 	return object{"index": 0, "text": text, "logprobs": nil, "finish_reason": finish}
 }

@@ -99,6 +99,7 @@ type fixed struct {
 	body any
 }
 
+// wholeBody returns the fixed body.
 func (f fixed) wholeBody() any { return f.body }
 
 // countTokens returns the dialect that answers with body, a number of tokens, and costs nothing. Its errors

@@ -5,9 +5,13 @@ import "net/http"
 // responses is OpenAI's Responses.
 type responses struct{ *reply }
 
-func (r responses) header(h http.Header)        { chat(r).header(h) }
+// header sets the same header as Chat Completions do.
+func (r responses) header(h http.Header) { chat(r).header(h) }
+
+// errorBody returns the same error as Chat Completions do.
 func (r responses) errorBody(h http.Header) any { return chat(r).errorBody(h) }
 
+// wholeBody returns the completed Response with its usage.
 func (r responses) wholeBody() any { return r.response("completed", r.item("completed", r.Text)) }
 
 // response returns a Response with a status and output items. It has the usage unless it is in progress.
@@ -42,6 +46,7 @@ func (r responses) item(status, text string) object {
 	return o
 }
 
+// part returns the content of a message with that text.
 func (r responses) part(text string) object {
 	return object{"type": "output_text", "text": text, "annotations": []any{}, "logprobs": []any{}}
 }

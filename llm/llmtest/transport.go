@@ -111,6 +111,7 @@ type writer struct {
 	sent   http.Header
 }
 
+// Header returns the header to set before WriteHeader.
 func (w *writer) Header() http.Header { return w.header }
 
 // WriteHeader keeps the first status with a copy of the header and lets RoundTrip return.

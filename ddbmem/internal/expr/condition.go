@@ -59,15 +59,21 @@ type (
 	}
 )
 
+// holdsFor reports whether both sides hold. The right side is evaluated only if the left holds.
 func (n *andNode) holdsFor(e *Env, item value.Map) bool {
 	return n.left.holdsFor(e, item) && n.right.holdsFor(e, item)
 }
 
+// holdsFor reports whether one of the sides holds. The right side is evaluated only if the left does not
+// hold.
 func (n *orNode) holdsFor(e *Env, item value.Map) bool {
 	return n.left.holdsFor(e, item) || n.right.holdsFor(e, item)
 }
+
+// holdsFor reports whether the operand does not hold.
 func (n *notNode) holdsFor(e *Env, item value.Map) bool { return !n.of.holdsFor(e, item) }
 
+// holdsFor compares the values of both sides; see compareValues.
 func (n *compareNode) holdsFor(e *Env, item value.Map) bool {
 	return compareValues(n.op, n.left.eval(e, item), n.right.eval(e, item))
 }
@@ -96,11 +102,13 @@ func compareValues(op string, a, b value.Value) bool {
 	return order >= 0
 }
 
+// holdsFor reports whether the value is within both bounds, which count as inside.
 func (n *betweenNode) holdsFor(e *Env, item value.Map) bool {
 	v := n.of.eval(e, item)
 	return compareValues(">=", v, n.low.eval(e, item)) && compareValues("<=", v, n.high.eval(e, item))
 }
 
+// holdsFor reports whether the value equals one in the list.
 func (n *inNode) holdsFor(e *Env, item value.Map) bool {
 	v := n.of.eval(e, item)
 	return slices.ContainsFunc(n.list, func(o operand) bool { return compareValues("=", v, o.eval(e, item)) })
@@ -139,8 +147,13 @@ func hasPrefix(v, prefix value.Value) bool {
 	return false
 }
 
+// check returns the first error of both sides.
 func (n *andNode) check(e *Env) error { return firstError(n.left.check(e), n.right.check(e)) }
-func (n *orNode) check(e *Env) error  { return firstError(n.left.check(e), n.right.check(e)) }
+
+// check returns the first error of both sides.
+func (n *orNode) check(e *Env) error { return firstError(n.left.check(e), n.right.check(e)) }
+
+// check returns the operand's error.
 func (n *notNode) check(e *Env) error { return n.of.check(e) }
 
 // firstError returns the first error that is not nil, and nil if all are.
@@ -228,6 +241,7 @@ func (n *betweenNode) check(e *Env) error {
 // showValue is v as DynamoDB shows it in errors: {N:5}.
 func showValue(v value.Value) string { return fmt.Sprintf("{%s:%v}", v.Type(), v) }
 
+// check fails if size() has a wrong literal, or if the list repeats the path on the left.
 func (n *inNode) check(e *Env) error {
 	return firstError(checkSize(e, n.of), checkSize(e, n.list...), checkDistinct(e, "IN", n.of, n.list...))
 }

@@ -35,9 +35,16 @@ func (t token) is(s string) bool {
 	return false
 }
 
+// isLetter reports whether c is an ASCII letter.
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
-func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
-func isSpace(c byte) bool  { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+// isDigit reports whether c is an ASCII digit.
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// isSpace reports whether c is white space between tokens.
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+// isWordByte reports whether c may be in a name after its first character: a letter, digit or underscore.
 func isWordByte(c byte) bool {
 	return isLetter(c) || isDigit(c) || c == '_'
 }
@@ -116,6 +123,7 @@ func comparisonEnd(src string, start int) int {
 	return next
 }
 
+// syntaxError returns DynamoDB's error for text that begins no token.
 func syntaxError(at string) error {
 	return fmt.Errorf("Syntax error; token: %q, near: %q", at, at) //nolint:staticcheck // DynamoDB's wording
 }

@@ -14,18 +14,25 @@ type operand interface {
 	literal(e *Env) value.Value
 }
 
+// eval returns the value in item at the path, nil if it is missing.
 func (p path) eval(e *Env, item value.Map) value.Value { return p.lookup(e, item) }
-func (p path) literal(*Env) value.Value                { return nil }
+
+// literal returns nil: the value of a path depends on the item.
+func (p path) literal(*Env) value.Value { return nil }
 
 // literal is a :placeholder.
 type literal string
 
+// eval returns the value of the :placeholder.
 func (l literal) eval(e *Env, _ value.Map) value.Value { return e.Values[string(l)] }
-func (l literal) literal(e *Env) value.Value           { return e.Values[string(l)] }
+
+// literal returns the value of the :placeholder.
+func (l literal) literal(e *Env) value.Value { return e.Values[string(l)] }
 
 // sizeOf is size(operand).
 type sizeOf struct{ of operand }
 
+// literal returns nil, even for size() of a literal.
 func (s sizeOf) literal(*Env) value.Value { return nil }
 
 // eval returns the size as a number: characters of a string, bytes of a binary, elements of a list, map or

@@ -50,6 +50,7 @@ func (p *parser) fail(format string, args ...any) {
 	}
 }
 
+// token returns the current token without moving past it.
 func (p *parser) token() token { return p.tokens[p.at] }
 
 // next returns the current token and moves to the next. It stays at the end token.

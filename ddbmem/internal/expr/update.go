@@ -291,6 +291,7 @@ func putElement(list value.List, at path, v value.Value) (value.Value, error) {
 	return next, nil
 }
 
+// comparePaths orders paths step by step, by name and then by index. A path comes after its prefixes.
 func comparePaths(a, b path) int {
 	return slices.CompareFunc(a, b, func(x, y element) int {
 		return cmp.Or(cmp.Compare(x.name, y.name), cmp.Compare(x.index, y.index))

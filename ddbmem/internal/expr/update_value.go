@@ -27,6 +27,7 @@ type (
 	listAppend struct{ left, right setValue }
 )
 
+// check accepts any path or literal.
 func (s plain) check(*Env) error { return nil }
 
 // eval returns the operand's value, and ErrMissing if item lacks it.
@@ -37,6 +38,7 @@ func (s plain) eval(e *Env, item value.Map) (value.Value, error) {
 	return nil, ErrMissing
 }
 
+// check fails if an operand is invalid or a literal that is not a number.
 func (s arithmetic) check(e *Env) error {
 	return firstError(s.left.check(e), s.right.check(e), checkLiteral(e, s.op, s.left, "N"), checkLiteral(e, s.op, s.right, "N"))
 }
@@ -84,6 +86,7 @@ func evalBoth(e *Env, item value.Map, left, right setValue) (a, b value.Value, e
 	return a, b, nil
 }
 
+// check returns the error of the second operand.
 func (s ifNotExists) check(e *Env) error { return s.then.check(e) }
 
 // eval returns the value at the path in item, or else that of the second operand.
@@ -94,6 +97,7 @@ func (s ifNotExists) eval(e *Env, item value.Map) (value.Value, error) {
 	return s.then.eval(e, item)
 }
 
+// check fails if an operand is invalid or a literal that is not a list.
 func (s listAppend) check(e *Env) error {
 	return firstError(s.left.check(e), s.right.check(e), checkLiteral(e, "list_append", s.left, "L"), checkLiteral(e, "list_append", s.right, "L"))
 }

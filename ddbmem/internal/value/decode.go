@@ -16,8 +16,10 @@ const MaxDepth = 32
 // InvalidError is a value DynamoDB answers with a ValidationException.
 type InvalidError struct{ Message string }
 
+// Error returns the message in DynamoDB's words.
 func (e *InvalidError) Error() string { return e.Message }
 
+// invalid returns an InvalidError with a formatted message.
 func invalid(format string, args ...any) error {
 	return &InvalidError{Message: fmt.Sprintf(format, args...)}
 }
@@ -25,6 +27,7 @@ func invalid(format string, args ...any) error {
 // ReadMap reads attributes by name, as in an item or a key.
 func ReadMap(r *wire.Reader) Map { return readMap(r, 0) }
 
+// readMap reads attributes by name at the given depth of nesting.
 func readMap(r *wire.Reader, depth int) Map {
 	m := Map{}
 	r.Object(func(name string) { m[name] = readValue(r, depth) })

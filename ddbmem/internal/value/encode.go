@@ -46,6 +46,7 @@ func AppendMap(b []byte, m Map) []byte {
 	return append(b, '}')
 }
 
+// appendBinary appends raw bytes as a JSON string in base64.
 func appendBinary(b []byte, raw string) []byte {
 	b = append(b, '"')
 	b = base64.StdEncoding.AppendEncode(b, []byte(raw))

@@ -58,6 +58,7 @@ func orNil[S setOf[T], T any](s S) Value {
 	return s
 }
 
+// sortedSet sorts the members in place and returns them without duplicates.
 func sortedSet[T comparable](members []T, compare func(a, b T) int) []T {
 	slices.SortFunc(members, compare)
 	return slices.Compact(members)

@@ -267,12 +267,14 @@ func (r *Reader) Skip() {
 	}
 }
 
+// skipNumber moves past the bytes of a number, without checking its form.
 func (r *Reader) skipNumber() {
 	for r.pos < len(r.data) && isNumberByte(r.data[r.pos]) {
 		r.pos++
 	}
 }
 
+// isNumberByte reports whether c may occur in a JSON number.
 func isNumberByte(c byte) bool {
 	return c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E'
 }

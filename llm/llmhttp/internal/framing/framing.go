@@ -31,6 +31,7 @@ type text struct {
 	was string
 }
 
+// clear empties the text and keeps its memory.
 func (t *text) clear() { t.buf = t.buf[:0] }
 
 // add appends p as far as maxText allows, and drops the rest.

@@ -209,6 +209,7 @@ func (s *Scanner) open(state state, kind Kind, end byte) int {
 	return 1
 }
 
+// top returns the innermost open object or array. One must be open.
 func (s *Scanner) top() *frame { return &s.stack[len(s.stack)-1] }
 
 // endValue reports the value at n by the event e, and expects a comma, an end, or nothing at the top level.

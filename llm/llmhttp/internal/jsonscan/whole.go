@@ -62,6 +62,7 @@ func wholeWord(b []byte) (int, Kind) {
 // words are the values that are words, by their kinds.
 var words = [...]string{Null: "null", False: "false", True: "true"}
 
+// digit reports whether c is an ASCII digit.
 func digit(c byte) bool { return '0' <= c && c <= '9' }
 
 // countPlain counts the bytes before the first that ends a string, begins an escape or may not be in a

@@ -148,6 +148,7 @@ func Find(text string) error {
 	}
 }
 
+// notBase64 reports whether r cannot be part of a mark's base64 text, so that the mark ends before it.
 func notBase64(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 }
