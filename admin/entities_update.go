@@ -146,6 +146,7 @@ func planUpdate(e schema.EntityRecord, item schema.Item) (entityChange, error) {
 	return c, nil
 }
 
+// sameEntity reports whether two records have the same content, apart from id, version and times.
 func sameEntity(x, y schema.EntityRecord) bool {
 	return x.Name == y.Name && x.ParentID == y.ParentID && x.Cascade == y.Cascade && x.Detached == y.Detached && x.Plan == y.Plan && x.ManagedBy == y.ManagedBy &&
 		bytes.Equal(x.Metadata, y.Metadata)

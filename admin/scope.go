@@ -245,6 +245,7 @@ func (s Scope) check(prefix string) error {
 	return nil
 }
 
+// storedField returns the field of an error about stored limits of a level.
 func storedField(level sources.Source) string {
 	return "stored limits of level " + string(level)
 }

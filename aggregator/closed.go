@@ -30,6 +30,7 @@ type Closed struct {
 	Gaps []Gap
 }
 
+// add adds the work of a closed hour.
 func (c *Closed) add(h ClosedHour) {
 	c.Snapshots += h.Snapshots
 	c.Sums += h.Sums

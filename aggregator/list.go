@@ -50,6 +50,7 @@ type head[T any] struct {
 	more  bool
 }
 
+// advance reads the next value of the list into h.
 func (h *head[T]) advance() { h.value, h.err, h.more = h.next() }
 
 // mergeLists merges lists that are sorted by compare into one sorted list. It ends with the first
@@ -108,6 +109,7 @@ func endOf(ctx context.Context, err error) error {
 	return fmt.Errorf("aggregator: read usage: %w", context.Cause(ctx))
 }
 
+// values returns a list of the given values.
 func values[T any](of ...T) list[T] {
 	return func(yield func(T, error) bool) { table.YieldAll(of, yield) }
 }

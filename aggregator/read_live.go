@@ -88,6 +88,7 @@ func (s *usageSource) sumHour(ctx context.Context, a *ask, hour time.Time) error
 	return nil
 }
 
+// open reports whether the hour is the current one.
 func (l *liveHour) open() bool { return l.hour.Equal(l.ask.openHour()) }
 
 // isWanted reports whether a snapshot belongs to the query's resource. A query without a resource

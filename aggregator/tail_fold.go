@@ -112,6 +112,7 @@ func (r *shardReader) processSafely(ctx context.Context, records []Record) (resu
 // recordID tells records of a shard apart.
 type recordID struct{ event, sequence string }
 
+// idOf returns the parts of a record that tell it from others of its shard.
 func idOf(r Record) recordID { return recordID{r.EventID, r.Sequence} }
 
 // attempts counts how often records were tried that can never be processed.

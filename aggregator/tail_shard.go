@@ -65,6 +65,8 @@ func (r *shardReader) run(held, reading context.Context) {
 	callObserver(r.intake.observer, r.intake.observer.ShardChanged, change)
 }
 
+// retrying reports to the observer that op failed for the try-th time, counted from 0, and is
+// tried again.
 func (r *shardReader) retrying(op string, try int, err error) {
 	callObserver(r.intake.observer, r.intake.observer.Retrying, TailRetry{Shard: r.shard(), Op: op, Try: try + 1, Err: err})
 }

@@ -44,6 +44,7 @@ func (w *worker) borrow(suits func(*grant) bool) *grant {
 	return l
 }
 
+// returned ends the reservation of borrow.
 func (w *worker) returned(l *grant) {
 	w.h.mu.Lock()
 	defer w.h.mu.Unlock()

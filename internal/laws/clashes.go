@@ -17,6 +17,7 @@ type clashes struct {
 	by map[string]int
 }
 
+// at returns the number of counted refusals of the entity's bucket.
 func (c *clashes) at(entity string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,6 +25,7 @@ type fill struct {
 	wrong         []string
 }
 
+// fail records an error in the administrator's change.
 func (x *fill) fail(format string, args ...any) {
 	x.wrong = append(x.wrong, fmt.Sprintf(format, args...))
 }

@@ -321,6 +321,7 @@ func (h *history) unexpected(err error) {
 	h.errs = append(h.errs, err)
 }
 
+// pick returns a random limiter. It takes h.mu.
 func (h *history) pick(r *rand.Rand) *member {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -71,6 +71,7 @@ func newJudge(o *oracle, rules bounds) *judge {
 	}
 }
 
+// fail records a violation by the write w.
 func (j *judge) fail(w *ddbmem.Write, format string, args ...any) {
 	j.violations = append(j.violations, fmt.Sprintf("write %d at %d: ", w.Seq, w.Time.UnixMilli())+fmt.Sprintf(format, args...))
 }
@@ -361,6 +362,7 @@ func (j *judge) inForce(w *ddbmem.Write, entity string, sent *sentWrite, after *
 	}
 }
 
+// account returns the account of an entity's limit. It makes an empty one at the first use.
 func (j *judge) account(entity, name string) *account { return j.accountAt(entity + "#" + name) }
 
 // accountAt returns the account under an entity and limit. It makes an empty one at the first

@@ -178,6 +178,7 @@ func (o *oracle) recordOwed(bucket *lane.Lane, amounts []plan.Signed) {
 	}
 }
 
+// allOwed returns a copy of the sums of recordOwed, by entity and limit.
 func (o *oracle) allOwed() map[string]int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -50,6 +50,7 @@ func (s *stake) owed() bool {
 	return s.lease != nil && anyDegraded(inside.Levels(s.lease))
 }
 
+// anyDegraded reports whether a level was admitted without its bucket.
 func anyDegraded(levels []inside.Level) bool {
 	return slices.ContainsFunc(levels, func(l inside.Level) bool { return l.Degraded })
 }
@@ -78,6 +79,7 @@ func (s *stake) on(ctx context.Context) context.Context {
 	return context.WithValue(ctx, stakeKey{}, s)
 }
 
+// stakeOf returns the stake that a context carries, or nil.
 func stakeOf(ctx context.Context) *stake {
 	s, _ := ctx.Value(stakeKey{}).(*stake)
 	return s

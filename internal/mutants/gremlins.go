@@ -120,6 +120,7 @@ func runGremlins(ctx context.Context, binary, tree, dir, pkg string) ([]fileOutc
 	return all.Files, err
 }
 
+// linesOf returns the lines of a file.
 func linesOf(path string) ([]string, error) {
 	text, err := os.ReadFile(path)
 	return strings.Split(string(text), "\n"), err

@@ -122,6 +122,7 @@ func (p *Proxy) join(l *link) {
 	})
 }
 
+// close closes both ends of the link.
 func (l *link) close() {
 	_ = l.client.Close()
 	_ = l.server.Close()

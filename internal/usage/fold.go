@@ -69,6 +69,7 @@ func findFold(folds []Fold, key schema.Key, hour time.Time) int {
 	return -1
 }
 
+// compare orders changes by bucket and number. Equal ones are the same change.
 func compare(a, b Change) int {
 	return cmp.Or(strings.Compare(a.Key.PK, b.Key.PK), strings.Compare(a.Key.SK, b.Key.SK), strings.Compare(a.Seq, b.Seq))
 }

@@ -19,6 +19,7 @@ type Entry struct {
 	Unseen                   map[string]int64
 }
 
+// amounts returns the entry's maps, in the order of those of a sum.
 func (e *Entry) amounts() []map[string]int64 {
 	return []map[string]int64{e.Net, e.Unrecorded, e.Unseen, e.Pending}
 }
@@ -207,6 +208,7 @@ func (s *Sums) Names() map[schema.UsageSeries]bool {
 	return all
 }
 
+// plus adds the numbers of from to those of to, by name, 0 included.
 func plus(to, from map[string]int64) {
 	for name, n := range from {
 		to[name] = saturatedSum(to[name], n)

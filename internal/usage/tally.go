@@ -37,6 +37,7 @@ func AddCounts(to, more map[string]int64) {
 	}
 }
 
+// addTo adds n to the number of a name, unless n is 0.
 func addTo(to map[string]int64, name string, n int64) {
 	if n != 0 {
 		to[name] = saturatedSum(to[name], n)

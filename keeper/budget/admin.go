@@ -42,8 +42,8 @@ func (adm *administration) putOrg(ctx context.Context, by string, org Org) (Org,
 // NoVersion as the Version in a PUT of an Org or App means: only if it does not exist.
 const NoVersion = -1
 
-// mayReplace returns ErrConflict unless a PUT with the given version may replace the stored
-// configuration.
+// mayReplace returns ErrConflict unless a PUT with this version may replace the stored
+// configuration: 0 replaces any, a negative one only a missing one. The error names it by what.
 func (c configItem) mayReplace(what string, version int64) error {
 	stored := c.Version
 	if c.isDeleted() {
@@ -177,7 +177,8 @@ func (adm *administration) putApp(ctx context.Context, by, org string, app App) 
 	return stored.app(app.ID), nil
 }
 
-// decideApp is decideOrg for an app. The change includes the organisation's item.
+// decideApp returns the new item of an app and the change that stores it, with the organisation's
+// labels. The change is nil if an earlier, unanswered try of writer has stored it.
 func (adm *administration) decideApp(ctx context.Context, by, org string, app App, writer string) (appItem, *change, error) {
 	now := adm.now()
 	o, err := adm.items.loadOrg(ctx, org)

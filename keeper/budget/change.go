@@ -139,7 +139,8 @@ func (k *desk) putAsSeen(item, seen store.Item, attributes ...string) types.Tran
 	return types.TransactWriteItem{Put: put}
 }
 
-// scanRoots scans for the first or only items of partitions with a prefix.
+// scanRoots scans the control table for the root items of partitions with a prefix: one for each
+// organisation or model. An error is the last element.
 func (k *desk) scanRoots(ctx context.Context, prefix string, consistent bool) iter.Seq2[store.Item, error] {
 	return func(yield func(store.Item, error) bool) {
 		pages := dynamodb.NewScanPaginator(k.store.Client, &dynamodb.ScanInput{

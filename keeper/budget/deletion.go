@@ -118,7 +118,8 @@ func (d *deletion) checkTombstone(ctx context.Context) error {
 	return err
 }
 
-// decideOrg returns the change that deletes the organisation, or nil if it is deleted already.
+// decideOrg returns the change that replaces the organisation by a tombstone, and sets
+// d.tombstone. The change is nil if it is deleted already.
 func (d *deletion) decideOrg(ctx context.Context, _ string) (*change, error) {
 	now := d.admin.now()
 	seen, err := d.admin.items.loadOrg(ctx, d.org)
@@ -210,7 +211,8 @@ func (d *deletion) requireTombstone() types.TransactWriteItem {
 	}}
 }
 
-// deleteApps deletes the apps of an organisation, and the overrides of apps without an item.
+// deleteApps deletes the apps of the organisation one by one, and the overrides of apps without
+// an item.
 func (d *deletion) deleteApps(ctx context.Context) error {
 	apps := map[string]bool{}
 	err := d.admin.store.Query(ctx, d.admin.store.Control, orgKey(d.org).PK, appPrefix, overPrefix+"~", func(item store.Item) error {

@@ -61,7 +61,9 @@ func (s *standing) findEvents(ctx context.Context, t *tenant, b *ledger.Board, v
 	s.findEventsIn(ctx, s.viewFor(t), t, b, version, now)
 }
 
-// findEventsIn is observe with a given view.
+// findEventsIn moves the sticky record and delivers reached thresholds, at most once for each
+// version of the board and the configuration. It logs errors. It returns at once while another
+// call has v's lock.
 func (s *standing) findEventsIn(ctx context.Context, v *view, t *tenant, b *ledger.Board, version int64, now time.Time) {
 	if !v.mu.TryLock() {
 		return // another call of this app does it
@@ -98,7 +100,8 @@ func (s *standing) findEventsIn(ctx context.Context, v *view, t *tenant, b *ledg
 	}
 }
 
-// thresholdsReached returns the thresholds that the stored spend has reached.
+// thresholdsReached returns an event for each threshold that the spend of a label in out has
+// reached. The same threshold always has the same id.
 func thresholdsReached(t *tenant, out *outlook, now time.Time) []Event {
 	var events []Event
 	for _, l := range out.labels {

@@ -51,7 +51,9 @@ func (adm *administration) setOverride(ctx context.Context, operation string, e 
 	return adminError(operation, err)
 }
 
-// decideOverride returns the change of an app's override, or nil if it would not change.
+// decideOverride reads an app's override and returns the change that stores next, or removes it
+// if next has no label. The change is nil if nothing changes. It returns ErrNotFound for a new
+// override of a deleted app.
 func (adm *administration) decideOverride(ctx context.Context, e audit.Event, next override) (*change, error) {
 	key := overrideKey(e.Target, e.Resource)
 	keys := []store.Key{key}

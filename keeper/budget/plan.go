@@ -112,7 +112,8 @@ func (p plan) mode() Mode {
 	return ModeTight
 }
 
-// reason returns the reason of the choice. It names the last skipped label.
+// reason returns why the label was chosen: an override, room in the first label, or the state of
+// the label before it.
 func (p plan) reason() string {
 	switch {
 	case p.override:
@@ -136,7 +137,8 @@ func (p plan) statuses() []prices.LabelStatus {
 	return out
 }
 
-// quotaError returns the error for a plan without a label with room.
+// quotaError returns the error of a plan in which no label has room, with the sum of the
+// overages. It retries at the next day if any label has a price.
 func (p plan) quotaError() *prices.QuotaExceededError {
 	err := &prices.QuotaExceededError{Labels: p.statuses()}
 	var over money.Picos

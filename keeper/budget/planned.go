@@ -14,7 +14,8 @@ type planned struct {
 	rec    Recommendation // with the maximal CacheFor
 }
 
-// newPlanned returns the recommendation of an outlook.
+// newPlanned returns the recommendation for an outlook, with the instant until which it holds. It
+// has no label if none has room.
 func newPlanned(t *tenant, out *outlook) *planned {
 	p := &planned{tenant: t, out: out, until: planChanges(t, out)}
 	if out.index < 0 {

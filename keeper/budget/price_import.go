@@ -54,7 +54,8 @@ type priceJob struct {
 	done map[string]review
 }
 
-// newImport reads the stored prices that an import is compared with.
+// newImport validates a price list and its name, and reads the stored prices of its models. It
+// changes nothing.
 func (pt *priceTable) newImport(ctx context.Context, list prices.List, how PriceImport) (*priceJob, error) {
 	j := &priceJob{
 		list: how.List, at: acceptedFrom(pt.desk.now()), own: pt.own, skipped: list.Skipped, accept: map[string]bool{},
@@ -124,7 +125,7 @@ func (j *priceJob) recordReview(model string, r review) {
 	j.done[model] = r
 }
 
-// buildReport returns the recorded results.
+// buildReport returns the report of the models reviewed so far, sorted by name.
 func (j *priceJob) buildReport() PriceReport {
 	report := PriceReport{
 		List: j.list, At: j.at, Accepted: []PriceChange{}, Held: []PriceChange{}, Unchanged: []string{},

@@ -130,7 +130,7 @@ func familyOf(model string) string {
 
 var datePattern = regexp.MustCompile(`-(?:20\d{6}|20\d\d-\d\d-\d\d|latest)$`)
 
-// families returns the prices in force at an instant by model family.
+// families returns the prices in force at an instant, of all layers and scopes, by model family.
 func (l priceLayers) families(at time.Time) map[string][]prices.Price {
 	all := map[string][]prices.Price{}
 	for _, layer := range l {

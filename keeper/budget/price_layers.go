@@ -60,7 +60,8 @@ func versionOf(p prices.Price, layer string) string {
 	return strings.Join([]string{layer, p.Model, scope, from}, "|")
 }
 
-// costOf returns the exact cost of tokens, and the classes whose rate is assumed.
+// costOf returns the exact cost of tokens. It also returns the names of token classes without a
+// rate of their own, for which it assumed one.
 func costOf(r prices.Rates, t prices.Tokens) (sum money.Picos, assumed []string) {
 	full := r.Assumed()
 	for _, c := range tokenClasses {

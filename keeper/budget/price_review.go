@@ -98,7 +98,8 @@ func (l *listing) reviewList(now time.Time) review {
 	return r
 }
 
-// reviewScope reviews one scope.
+// reviewScope adds to r the prices of one scope from now on: the list's where it decides, else
+// the present ones. Two listed prices are skipped.
 func (l *listing) reviewScope(r *review, scope prices.Scope, now time.Time) {
 	if slices.Contains(l.twice, scope) {
 		r.skipped = append(r.skipped, prices.Skipped{Model: l.name, Reason: "the list has two prices for it: name fewer providers"})

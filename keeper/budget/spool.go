@@ -71,7 +71,8 @@ func openSpool(path string, limit int64) (*spool, error) {
 	return s, nil
 }
 
-// findSegments finds the segments of an earlier process.
+// findSegments sets s.closed to the segments of an earlier process, oldest first, and counts
+// their lines.
 func (s *spool) findSegments() error {
 	folder, err := os.ReadDir(filepath.Dir(s.path))
 	for _, entry := range folder {
@@ -90,7 +91,8 @@ func (s *spool) findSegments() error {
 	return err
 }
 
-// measureFile counts the lines of a file without decoding records.
+// measureFile returns the size of a file and the number of its lines, a truncated last one
+// included.
 func measureFile(file *os.File) (segment, error) {
 	s, last, block := segment{path: file.Name()}, byte('\n'), make([]byte, 64<<10)
 	for {
@@ -128,7 +130,8 @@ func unusableSpool(err error) error {
 	return fmt.Errorf("budget: spool: %w; name a file that this process may write, in a folder that exists (Options.Spool, --spool)", err)
 }
 
-// openFile opens or creates the file at the path.
+// openFile opens or creates the growing file at the path, and counts its lines. A new file
+// survives a crash.
 func (s *spool) openFile() error {
 	file, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
@@ -176,7 +179,8 @@ func (s *spool) reopenMoved() error {
 	return moved.Close()
 }
 
-// appendRecords writes all records or none.
+// appendRecords appends records to the spool and syncs them to disk, all or none. It returns
+// ErrSpoolFull beyond the limit. It begins a new segment if the file is large.
 func (s *spool) appendRecords(entries ...SpooledUsage) error {
 	var text []byte
 	for _, entry := range entries {
@@ -271,6 +275,7 @@ func (s *spool) countPending() (lines int, size int64) {
 	return lines, size
 }
 
+// close closes the file and releases the lock of the path.
 func (s *spool) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

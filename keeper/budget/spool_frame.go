@@ -52,7 +52,8 @@ func splitSpool(file []byte) []spoolLine {
 	return lines
 }
 
-// salvageRecords finds the complete records in a damaged line.
+// salvageRecords splits a damaged line into its complete records and the damaged pieces between
+// them, which have bad set.
 func salvageRecords(line []byte) []spoolLine {
 	var found []spoolLine
 	damaged := func(from, to int) {
@@ -83,7 +84,8 @@ func salvageRecords(line []byte) []spoolLine {
 	return found
 }
 
-// readRecord decodes the record at an offset and returns the offset of its end.
+// readRecord decodes the record at an offset of a line and checks its checksum. It returns the
+// offset of its end.
 func readRecord(line []byte, at int) (entry SpooledUsage, end int, err error) {
 	start := at + sumDigits + 1
 	if start > len(line) || line[start-1] != ' ' || !bytes.HasPrefix(line[start:], recordStart) {

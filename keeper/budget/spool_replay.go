@@ -51,7 +51,8 @@ func (c *charges) spoolIfUnavailable(r Receipt, err error, entry SpooledUsage) (
 	return Receipt{Spooled: true}, nil
 }
 
-// spoolAllIfUnavailable does the same for a batch with one write: it spools all or none.
+// spoolAllIfUnavailable spools the records of failed results that the policy keeps, all or none
+// in one write. It sets their results to Spooled, or adds the spool's error.
 func (c *charges) spoolAllIfUnavailable(results []BatchResult, all []SpooledUsage) {
 	var entries []SpooledUsage
 	var places []int
@@ -141,7 +142,8 @@ func neverAccepted(err error) bool {
 	return isRecordFault(err) && !isMisconfigured(err) || errors.Is(err, errDamaged)
 }
 
-// refuseLine writes a line to the refused file and calls Options.OnRefused.
+// refuseLine appends a line with its reason to the refused file and then calls Options.OnRefused.
+// An error means that the file has no such line.
 func (c *charges) refuseLine(line spoolLine, reason error) error {
 	entry, text := line.entry, line.text
 	entry.Refusal = reason.Error()

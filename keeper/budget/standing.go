@@ -35,7 +35,8 @@ func newStanding(s *store.Store, l *ledger.Ledger, admin *administration, opts O
 	return st
 }
 
-// nearestQuotas returns for each label the highest used percentage over all apps.
+// nearestQuotas returns for each label the highest used percentage over the apps seen recently by
+// this process.
 func (s *standing) nearestQuotas(now time.Time) map[string]float64 {
 	s.mu.Lock()
 	views := s.views.Values()

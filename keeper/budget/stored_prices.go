@@ -219,7 +219,8 @@ func storedForm(p prices.Price) (prices.Price, error) {
 	return newPriceRow(p.Normalized()).asPrice(), nil
 }
 
-// replacePrices replaces the stored prices of a model with the result of next.
+// replacePrices stores the prices that next makes of a model's stored ones, in one transaction
+// with an event, and drops cached configurations. It calls next again after a conflict.
 func (pt *priceTable) replacePrices(ctx context.Context, operation, by, name string, next func(priceRows) ([]prices.Price, error)) error {
 	err := pt.desk.commit(ctx, func() (*change, error) {
 		var refused error

@@ -25,7 +25,8 @@ func (c *charges) submitRecord(ctx context.Context, org, app string, usage price
 	return c.spoolIfUnavailable(receipt, err, entry)
 }
 
-// submitEntry counts a record that may have been received earlier. It sets the entry's cost.
+// submitEntry counts a record and waits for the write, however long ago it was received. It sets
+// the entry's cost, also if the store does not answer but a configuration is known.
 func (c *charges) submitEntry(ctx context.Context, entry *SpooledUsage) (Receipt, error) {
 	usage := entry.Usage
 	t, err := c.tenants.get(ctx, entry.Org, entry.App)

@@ -114,7 +114,7 @@ func (s *sweeper) findMarked(ctx context.Context, scopes map[string]*sweptScope)
 	return closable, nil
 }
 
-// addOrg adds the scopes of an organisation that is swept whatever its spend.
+// addOrg adds all scopes of an organisation to scopes, whether or not they have spend.
 func (s *sweeper) addOrg(ctx context.Context, org string, scopes map[string]*sweptScope) error {
 	t, err := s.days.readTarget(ctx, org, "")
 	if err != nil {
@@ -131,6 +131,8 @@ func (s *sweeper) addOrg(ctx context.Context, org string, scopes map[string]*swe
 	return failure("Sweep", err)
 }
 
+// isDone reports whether the scope's day needs no further sweep. An empty scope means all scopes
+// of the day.
 func (s *sweeper) isDone(day, scope string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,7 +248,8 @@ func (s *sweeper) sweepDays(ctx context.Context, t *tenant, scope string, marked
 	return closed, pending, err
 }
 
-// sweepEvents delivers events that another process found and did not deliver.
+// sweepEvents delivers the scope's stored events that no process has delivered, and returns their
+// number. Without a hook it does nothing.
 func (s *sweeper) sweepEvents(ctx context.Context, scope string) (delivered int, err error) {
 	if s.standing.opts.OnEvent == nil {
 		return 0, nil

@@ -88,7 +88,8 @@ func (t *tenant) activeOverride(now time.Time) string {
 	return ""
 }
 
-// modelsToPrice returns the models whose prices the tenant's calls may need.
+// modelsToPrice returns the names of the models, present and past, whose stored prices the tenant
+// needs, each once.
 func (t *tenant) modelsToPrice() []string {
 	var models []string
 	add := func(model string) {

@@ -90,7 +90,8 @@ func (ts *tenants) loader(key tenantKey) cache.Load[*tenant] {
 	return func(context.Context) (*tenant, error) { return ts.load(key) }
 }
 
-// load reads a configuration. It continues when its callers leave.
+// load reads a configuration under the keeper's context, so that it continues when its callers
+// leave. It logs when the last known one stays in use.
 func (ts *tenants) load(key tenantKey) (*tenant, error) {
 	ctx, cancel := context.WithTimeout(ts.life.Context(), ledger.WriteTimeout)
 	defer cancel()

@@ -146,7 +146,8 @@ func (t *tenant) newClosings() *ledger.Closings {
 	return ledger.CollectClosings(t.calendar.Day(t.config.CreatedAt), nil)
 }
 
-// dayRange sums days. Without an app it sums over all apps.
+// dayRange sums each day from one to another, both included, over all scopes of the tenant. It
+// adds to c the totals that may be stored.
 func (s *days) dayRange(ctx context.Context, t *tenant, from, to string, c *ledger.Closings) ([]DayTotals, error) {
 	labels := map[string]bool{}
 	for _, l := range mergeLabels(t.labels, t.config.Ordering...) {
@@ -210,7 +211,8 @@ func (s *days) scopesOf(ctx context.Context, t *tenant) ([]string, error) {
 	return keys, nil
 }
 
-// dayTotals returns a day's sums in the order of the labels.
+// dayTotals converts a day's sums by label for callers, in the order of preference. It leaves out
+// labels without writes that are not in the ordering.
 func (t *tenant) dayTotals(day string, rows map[string]ledger.Counter, now time.Time) DayTotals {
 	p := t.policy()
 	out := DayTotals{Day: day, Labels: []LabelTotals{}}

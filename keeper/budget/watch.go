@@ -47,7 +47,8 @@ func (s *standing) scheduleLook(o *ledger.Operation) {
 	}
 }
 
-// lookLater looks at a scope once after a staleness period.
+// lookLater schedules one look at a scope, a staleness period from now, unless one is due. It
+// repeats as long as writes are pending.
 func (s *standing) lookLater(w *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,7 +68,8 @@ func (s *standing) lookLater(w *watch) {
 	})
 }
 
-// observeScope looks again for every watched app if this process has written.
+// observeScope reads the spend of the scope again, for every watched app, if this process has
+// written since the last read. Reading also delivers events.
 func (s *standing) observeScope(ctx context.Context, w *watch) {
 	w.mu.Lock()
 	apps := maps.Clone(w.apps)

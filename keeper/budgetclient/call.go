@@ -103,7 +103,9 @@ func (c *core) tryAuthorized(ctx context.Context, r *call, body []byte) (http.He
 	}
 }
 
-// tryOnce sends a request once and reads the response, within Options.Timeout.
+// tryOnce sends a request once, with the token unless empty, and decodes the response into the
+// call, within Options.Timeout. It returns the response's headers. A *noResponse means that the
+// keeper gave no answer.
 func (c *core) tryOnce(ctx context.Context, r *call, body []byte, token string) (http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -133,7 +135,8 @@ func (c *core) tryOnce(ctx context.Context, r *call, body []byte, token string) 
 	return res.Header, c.decodeResponse(r, res, answer)
 }
 
-// decodeResponse decodes a response.
+// decodeResponse decodes a response into r.into and checks it. A response that is not the
+// keeper's is a *noResponse, so that the request is sent again.
 func (c *core) decodeResponse(r *call, res *http.Response, answer []byte) error {
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		return decodeFailure(r.op, res.StatusCode, res.Header, answer, c.opts.Now())

@@ -95,7 +95,8 @@ type details struct {
 
 const maxMessage = 512 // bytes of the keeper's text in an error
 
-// decodeFailure decodes an error response.
+// decodeFailure returns the error of a response with a failure status: a *noResponse if another
+// try may help, else the keeper's refusal.
 func decodeFailure(op string, status int, header http.Header, body []byte, now time.Time) error {
 	var e errorBody
 	if err := json.Unmarshal(body, &e); err != nil || e.Code == "" {
@@ -116,7 +117,8 @@ func decodeFailure(op string, status int, header http.Header, body []byte, now t
 	return e.refusal(op, status, now)
 }
 
-// refusal returns the error of package budget for the response.
+// refusal returns the error of package budget that the keeper's response stands for, or a
+// *StatusError.
 func (e errorBody) refusal(op string, status int, now time.Time) error {
 	switch {
 	case status == http.StatusTooManyRequests:

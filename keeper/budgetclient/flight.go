@@ -18,7 +18,8 @@ type run[T any] struct {
 	left  bool // the leader's ctx ended, or it panicked: the others must retry
 }
 
-// do calls get, or waits for the running call, until ctx ends.
+// do calls get, or waits for a running call and returns its result. If that call's context ended,
+// it tries again. It returns a *noResponse if ctx ends during the wait.
 func (f *flight[T]) do(ctx context.Context, get func(context.Context) (T, error)) (T, error) {
 	for {
 		f.mu.Lock()

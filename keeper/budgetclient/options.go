@@ -94,7 +94,8 @@ func (o Options) validate() error {
 	return validURL(o.BaseURL)
 }
 
-// validURL refuses an address to which a secret must not be sent.
+// validURL returns an error for an address that is not https, except on a loopback host, or that
+// has a user, a query or a fragment.
 func validURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil { // the error's text may contain a password

@@ -84,6 +84,8 @@ func copyLabels(rec budget.Recommendation) budget.Recommendation {
 	return rec
 }
 
+// storeAnswer stores a recommendation that was requested at asked, to be used for rec.CacheFor
+// from then on.
 func (c *choice) storeAnswer(rec budget.Recommendation, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,7 +160,8 @@ func (c *core) recommendLabel(ctx context.Context, known *choice, path, org, app
 	return budget.Recommendation{}, err
 }
 
-// askKeeper asks the keeper.
+// askKeeper requests a recommendation and stores it in known, to be used until its time or the
+// day ends. If no label has room, it expires the stored one.
 func (c *core) askKeeper(ctx context.Context, known *choice, path, org, app, query string) (budget.Recommendation, error) {
 	var s selection
 	asked := c.opts.Now()

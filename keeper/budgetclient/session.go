@@ -67,7 +67,8 @@ func (c *core) accessToken(ctx context.Context) (credentials.Secret, error) {
 	return text, err
 }
 
-// renewToken gets an access token with the refresh token, or by a login.
+// renewToken returns a fresh access token: one that another caller just got, else one for the
+// refresh token, else one for the secret.
 func (c *core) renewToken(ctx context.Context) (credentials.Secret, error) {
 	s := &c.session
 	now := c.opts.Now()

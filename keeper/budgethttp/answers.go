@@ -148,7 +148,8 @@ func credentialsResponse(err error) *wire.Error {
 	return nil
 }
 
-// shapeError converts every error of huma to the common shape, and stamps it.
+// shapeError converts an error of huma to the common shape, with time and request id. It returns
+// other values unchanged.
 func (a *answers) shapeError(ctx huma.Context, _ string, v any) (any, error) {
 	x := exchangeOf(ctx.Context())
 	switch e := v.(type) {
@@ -178,7 +179,8 @@ const (
 	maxText   = 200 // bytes of a field's name, which the client may choose
 )
 
-// validationError converts huma's validation errors. It never returns values.
+// validationError returns the response to huma's validation errors, with at most maxFields
+// fields. It never contains values of the request.
 func validationError(status int, message string, found []error) *wire.Error {
 	if status == http.StatusUnprocessableEntity {
 		status = http.StatusBadRequest

@@ -65,7 +65,8 @@ func grantResponse(g login.Grant, err error) (*grantOutput, error) {
 	}}, nil
 }
 
-// byToken returns a function that authenticates a request by its only bearer token.
+// byToken returns the default of Options.Authenticate: it verifies the one bearer token of a
+// request. It returns ErrUnauthorized for any other number of credentials.
 func byToken(service *login.Service) func(*http.Request) (Claims, error) {
 	return func(r *http.Request) (Claims, error) {
 		values := r.Header.Values("Authorization")

@@ -29,7 +29,8 @@ func (d *document) addEndpoint(e endpoint) {
 	d.addExamples(e.route)
 }
 
-// newOperation returns the operation of a route at one of its paths.
+// newOperation returns the documented operation of a route at a path, with the gate as
+// middleware. With hidden the document leaves it out.
 func (d *document) newOperation(r route, path string, hidden bool) huma.Operation {
 	op := huma.Operation{
 		OperationID: r.id, Method: r.method, Path: path, Hidden: hidden, Tags: []string{r.tag},
@@ -64,7 +65,7 @@ func (d *document) errorResponse(description string) *huma.Response {
 	}
 }
 
-// addExamples adds a route's examples to the document.
+// addExamples sets the examples of a route's request and response in the document.
 func (d *document) addExamples(r route) {
 	op := operationOf(d.api.OpenAPI().Paths[r.allPaths()[0]], r.method)
 	if r.request != nil {

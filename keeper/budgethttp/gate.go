@@ -50,7 +50,8 @@ func authorize(path tenantPath, c Claims) error {
 	return nil
 }
 
-// admitRequest checks the credential that a route requires, and records its holder.
+// admitRequest checks the credential that a route needs, and sets the principal or the claims of
+// x. It returns an error that matches ErrUnauthorized or errForbidden, or the error of the check.
 func (g *gate) admitRequest(r *http.Request, x *exchange, n need) error {
 	switch n {
 	case nobody:

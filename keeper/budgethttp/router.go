@@ -31,7 +31,8 @@ func (t *router) addPatterns(r route) {
 	}
 }
 
-// serveFixed serves a fixed response at the root and below /api/v1.
+// serveFixed serves body for GET at path, both at the root and below /api/v1, and lets clients
+// cache it. A policy is sent as the content security policy unless empty.
 func (t *router) serveFixed(id, path, contentType string, body []byte, policy string) {
 	for _, prefix := range []string{"", base} {
 		pattern := "GET " + prefix + path
@@ -85,7 +86,8 @@ func (t *router) dispatch(w *answer, r *http.Request, x *exchange) {
 	t.mux.ServeHTTP(w, r)
 }
 
-// stripPrefix returns the request without the prefix.
+// stripPrefix returns a copy of the request without the server's prefix in its path, or r itself
+// without a prefix. It returns an error for a path outside the prefix.
 func (t *router) stripPrefix(r *http.Request) (*http.Request, error) {
 	if t.prefix == "" {
 		return r, nil
@@ -114,6 +116,7 @@ func (t *router) answerUnrouted(w *answer, r *http.Request, x *exchange, h http.
 	t.answers.writeError(w, x, notThere())
 }
 
+// notThere returns the 404 response to a path without a route.
 func notThere() *wire.Error {
 	return wire.NewError(http.StatusNotFound, wire.NotFound, "there is no such route: /docs lists them")
 }

@@ -56,7 +56,8 @@ func New(keeper *budget.Keeper, store *credentials.Store, options *Options) (*Se
 	return s, nil
 }
 
-// serveEndpoints serves all endpoints, and the document that describes them.
+// serveEndpoints registers all endpoints, and serves the OpenAPI document and its page. It
+// returns an error if the document cannot be rendered.
 func (s *Server) serveEndpoints(d *document) error {
 	for _, endpoints := range [][]endpoint{
 		logins{s.login}.endpoints(),
@@ -118,7 +119,8 @@ func (s *Server) validate() error {
 	return nil
 }
 
-// ServeHTTP answers a request, even if its handler panics.
+// ServeHTTP sets the common headers and the request's id, and dispatches the request. After a
+// panic of a handler it answers with 500. It then calls OnServed and writes the log.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{id: idOf(r, s.opts.Random), began: s.opts.Now(), from: s.opts.Address(r)}
 	out := &answer{ResponseWriter: w}

@@ -118,7 +118,8 @@ func ParseKeySet(document []byte) (*KeySet, error) {
 	return set, nil
 }
 
-// withoutText describes a decoding error without the document's text, which may be a key.
+// withoutText describes a decoding error by its kind and place, without the document's text,
+// which may be a key.
 func withoutText(err error) string {
 	var syntax *json.SyntaxError
 	var wrong *json.UnmarshalTypeError
@@ -135,7 +136,8 @@ func withoutText(err error) string {
 	return "cannot be read: each key is an object with id, created (RFC 3339) and key (base64)"
 }
 
-// eachKey checks a list of keys and calls each for every one.
+// eachKey validates a list of 1 to MaxKeys keys and passes each with its decoded bytes to each.
+// field is the list's name in errors, which never contain a key.
 func eachKey(field string, entries []keyEntry, each func(keyEntry, []byte)) error {
 	if len(entries) < 1 || len(entries) > MaxKeys {
 		return invalid(field, "are %d; give 1 to %d keys", len(entries), MaxKeys)

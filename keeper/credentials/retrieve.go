@@ -42,7 +42,8 @@ func (c *core) isUnfetched(ctx context.Context, a account) (void []types.Transac
 	}}}, true, nil
 }
 
-// handoutItem returns the item from which the token retrieves a client's secret.
+// handoutItem returns the item of a retrieval token, with the client's secret encrypted under the
+// token. The token expires RetrievalTTL after now.
 func (c *core) handoutItem(a account, token, secret Secret, now time.Time) (store.Item, error) {
 	sealed, err := sealSecret(token, secret, a.org, a.app, a.revision)
 	if err != nil {

@@ -39,6 +39,8 @@ func sessionMarkKey(id string) store.Key { return store.Key{PK: "REVOKED#SESSION
 
 func clientMarkKey(id string) store.Key { return store.Key{PK: "REVOKED#CLIENT#" + id, SK: rootSK} }
 
+// markItem returns the mark of a revoked token or session. It expires when the token has, with
+// the clocks' skew.
 func markItem(key store.Key, until time.Time) store.Item {
 	item := key.Attributes()
 	item[store.AttrTTL] = store.Int(until.Add(clockSkew).Unix())
@@ -78,7 +80,8 @@ func newRevocations(c *core) *revocations {
 // evictTokens drops tokens from the cache, including reads in flight.
 func (r *revocations) evictTokens(match func(TokenRef) bool) { r.known.Evict(match) }
 
-// readVerdict reads the state of a token in one request.
+// readVerdict reads the marks of a token, its session and its client in one request, with a time
+// of its own.
 func (r *revocations) readVerdict(ref TokenRef) (*verdict, error) {
 	ctx, cancel := ddb.Bound(context.Background(), r.core.opts.Timeout)
 	defer cancel()

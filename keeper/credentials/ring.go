@@ -95,7 +95,7 @@ func newRing(c *core) *ring {
 	return &ring{core: c, known: known}
 }
 
-// readKeys reads every key.
+// readKeys reads all provisioning keys with the hashes of their secrets, by name.
 func (r *ring) readKeys(ctx context.Context) (*keys, error) {
 	found := &keys{read: r.core.now()}
 	var d store.Decoder

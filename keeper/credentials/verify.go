@@ -49,7 +49,9 @@ func (s *Store) Verify(ctx context.Context, clientID string, secret Secret) (Ide
 	return seen.identity(), nil
 }
 
-// matchingHash returns the client's hash that a secret matches.
+// matchingHash returns the stored hash that a received secret matches, or false. With
+// Options.ImportedHash it takes as long for a client without an imported hash. It logs a hash
+// with an unknown pepper.
 func (c *core) matchingHash(seen account, given attempt, secret Secret, now time.Time) (hash string, ok bool) {
 	foreign := ""
 	for _, h := range seen.validHashes(now) {

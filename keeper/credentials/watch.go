@@ -148,7 +148,8 @@ func (w *WatchedKeys) watchLoop(ctx context.Context) {
 	}
 }
 
-// reloadDocument reads the document once.
+// reloadDocument reads the key document once, within Timeout, and replaces the keys if it
+// changed. It keeps the keys and records the problem if the document is missing or invalid.
 func (w *WatchedKeys) reloadDocument(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, w.opts.Timeout)
 	defer cancel()

@@ -148,7 +148,8 @@ func (r *Refresher) Refresh(ctx context.Context) (budget.PriceReport, error) {
 	return report, err
 }
 
-// loadList loads the source's list unless it is unchanged.
+// loadList loads the source's list into r.list, unless the source says that it is unchanged. A
+// failed load keeps the earlier list.
 func (r *Refresher) loadList(ctx context.Context) (err error) {
 	body, tag, err := r.source.Open(ctx, r.tag)
 	if errors.Is(err, ErrNotModified) && r.tag != "" {

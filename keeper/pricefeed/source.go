@@ -70,7 +70,8 @@ func (u URL) Open(ctx context.Context, tag string) (io.ReadCloser, string, error
 // defaultTimeout is the default of URL.Timeout.
 const defaultTimeout = 30 * time.Second
 
-// requestList requests a list unless it still has the tag.
+// requestList sends a request for a list and returns its body and tag. It returns ErrNotModified
+// if the list still has tag. The caller closes the body.
 func requestList(client *http.Client, request *http.Request, tag string) (io.ReadCloser, string, error) {
 	answer, err := client.Do(request)
 	if err != nil {

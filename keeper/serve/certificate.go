@@ -6,7 +6,8 @@ import (
 	"os"
 )
 
-// tlsConfig returns the TLS configuration with the current certificate files.
+// tlsConfig reads the certificate and its key and returns the TLS configuration. It does not
+// follow later changes of the files.
 func (t TLS) tlsConfig() (*tls.Config, error) {
 	cert, err := os.ReadFile(t.Cert)
 	if err != nil {

@@ -31,7 +31,8 @@ func (s *Service) warnOfDefaults(kind string, err error) {
 	}
 }
 
-// storeModels stores the default models unless models are stored.
+// storeModels stores the default models of the configuration, unless it has none or models are
+// stored.
 func (s *Service) storeModels(ctx context.Context) error {
 	if len(s.config.Defaults.Models) == 0 {
 		return nil

@@ -23,7 +23,8 @@ type Demo struct {
 	Key credentials.Secret
 }
 
-// Demo creates the organisation, its app and their credentials in existing tables.
+// Demo creates an organisation with an app, and returns credentials for the app and a
+// provisioning key. The tables must exist.
 func (s *Service) Demo(ctx context.Context) (Demo, error) {
 	_, err := s.keeper.Setup().PutOrg(ctx, budget.Org{
 		ID: demoOrg, Name: "Demo", Timezone: "UTC", Ordering: []string{"premium", "standard"},

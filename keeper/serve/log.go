@@ -64,7 +64,8 @@ func (l *Log) hasEnded() bool {
 	}
 }
 
-// writeLoop writes the waiting lines until Close, and then the rest.
+// writeLoop writes waiting lines, and notes about dropped ones, until Close; it then writes the
+// rest. It holds l.mu except while it writes.
 func (l *Log) writeLoop() {
 	defer close(l.ended)
 	l.mu.Lock()

@@ -70,7 +70,8 @@ func newMetrics(now func() time.Time) *metrics {
 // methods are the HTTP methods with their own series. A client may send any other.
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions}
 
-// onServed implements budgethttp.Options.OnServed.
+// onServed counts a response by route, method and status, with its duration, and a 429 as a
+// denial. It implements budgethttp.Options.OnServed.
 func (m *metrics) onServed(_ context.Context, s budgethttp.Served) {
 	key := servedKey{cmp.Or(s.Route, "none"), s.Method, s.Status}
 	if !slices.Contains(methods, s.Method) {
@@ -175,7 +176,8 @@ type readings struct {
 	log    int64 // dropped lines
 }
 
-// writeAll writes all metrics.
+// writeAll writes all metrics in the text format of Prometheus: those in r and this process's
+// own.
 func (m *metrics) writeAll(w io.Writer, r readings) {
 	family{"dynalimit_keeper_ready", "gauge", "1 while requests are taken and can be served."}.writeOne(w, boolValue(r.ready))
 	family{"dynalimit_keeper_requests_in_flight", "gauge", "Requests under way."}.writeOne(w, float64(m.inFlight.Load()))
@@ -204,7 +206,8 @@ func (m *metrics) writeQuotas(w io.Writer, percent map[string]float64) {
 	writeByLabel(w, family{"dynalimit_keeper_quota_used_percent", "gauge", "The highest use of a quota among the apps that asked here in the last ten minutes, by label."}, "label", m.quotas.boundSeries(percent))
 }
 
-// writeOwn writes the counters of this process.
+// writeOwn writes this process's own counters: requests, denials, events, sweeps and refreshes.
+// It holds m.mu.
 func (m *metrics) writeOwn(w io.Writer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -250,7 +253,8 @@ func boolValue(yes bool) float64 {
 	return 0
 }
 
-// operationsHandler serves /metrics, /live and /ready.
+// operationsHandler returns the handler of /metrics, /live and /ready. /ready is 503 unless
+// requests can be served.
 func (s *Service) operationsHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {

@@ -27,7 +27,8 @@ var form = yamlfile.Form{
 	Scalar: setScalar, Help: func(any) string { return "its keys below it, each indented by two spaces" },
 }
 
-// setScalar sets a value from a text, or returns the reason that it cannot.
+// setScalar parses text into the value that to points to. It returns "", or the reason that the
+// text is invalid.
 func setScalar(to any, text string) (reason string) {
 	switch to := to.(type) {
 	case *Span:

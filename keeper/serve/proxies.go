@@ -65,7 +65,8 @@ func (p *proxies) clientAddress(r *http.Request) netip.Addr {
 	return from
 }
 
-// forwardedHops returns the addresses in the header, beginning with the client.
+// forwardedHops returns the addresses in the trusted header, beginning with the client. It is
+// empty without the header.
 func (p *proxies) forwardedHops(h http.Header) []string {
 	all := strings.Join(h.Values(p.header), ",")
 	if all == "" {

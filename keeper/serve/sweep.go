@@ -28,7 +28,8 @@ func (s *Service) sweepAlone(ctx context.Context) {
 	}
 }
 
-// sweepOften sweeps until ctx ends, because another process may then hold the lease.
+// sweepOften sweeps every Aggregation.Every until ctx ends, and logs errors. It returns the cause
+// of the end: another process may then take the lease.
 func (s *Service) sweepOften(ctx context.Context) error {
 	s.metrics.setLeading(true)
 	for {

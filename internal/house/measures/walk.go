@@ -72,6 +72,7 @@ func walkCalls(root string, packages []string, keep string) ([]ratchet.Count, er
 // place is a line and a column.
 type place struct{ line, column int }
 
+// before reports whether p comes before q in the file.
 func (p place) before(q place) bool {
 	return p.line < q.line || p.line == q.line && p.column < q.column
 }

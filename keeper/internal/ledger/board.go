@@ -212,7 +212,8 @@ func (b *Board) Unseen() bool {
 	return b.wroteSince
 }
 
-// refresh runs one query for all waiting callers.
+// refresh queries the store for n, for all callers that wait for flight, and then closes flight.
+// A failure sets b.lastErr and keeps the earlier sums.
 func (b *Board) refresh(n Need, flight chan struct{}) {
 	defer b.l.Life.Done()
 	ctx, cancel := context.WithTimeout(b.l.Life.Context(), WriteTimeout)

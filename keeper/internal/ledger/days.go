@@ -97,7 +97,7 @@ func (l *Ledger) sumShards(ctx context.Context, pk, from, to string) (map[string
 	return sums, err
 }
 
-// readClosed reads the stored totals of days, by day and label.
+// readClosed reads the closed and reopened totals of a scope's days, by day and label.
 func (l *Ledger) readClosed(ctx context.Context, scope, from, to string) (map[store.Key]closedDay, error) {
 	totals := map[store.Key]closedDay{}
 	err := l.Store.Query(ctx, l.Store.Usage, closedPK(scope), from, to+"~", func(item store.Item) error {

@@ -91,7 +91,8 @@ const (
 	opAbandoned // the caller is gone
 )
 
-// enqueue appends operations to the queue of a lane and wakes the lane.
+// enqueue appends operations to the queue of a lane, which it opens if necessary, and wakes a
+// sender. It returns ErrClosed after close, and an unavailable error for a full queue.
 func (l *lanes) enqueue(key string, ops ...*Operation) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,7 +146,8 @@ func (q *lane) maxInFlight() int {
 // be held.
 func (q *lane) isUrgent() bool { return q.hurry || len(q.queue) >= maxTxnItems-1 }
 
-// runSender is the loop of a sender. It ends when the queue is empty.
+// runSender sends the operations of a lane, transaction after transaction, until the queue is
+// empty or another sender gathers. Operations that conflicted go back to the front.
 func (l *lanes) runSender(key string, q *lane) {
 	defer l.running.Done()
 	for {
@@ -240,7 +242,8 @@ func (l *lanes) gatherTime(q *lane) time.Duration {
 	return l.Linger - time.Since(q.started)
 }
 
-// mergeRepeats makes a record that was sent twice at the same time follow the first.
+// mergeRepeats makes operations with an earlier one's record its followers, and returns the
+// others. It reuses the memory of ops.
 func mergeRepeats(ops []*Operation) []*Operation {
 	first := map[store.Key]*Operation{}
 	kept := ops[:0]

@@ -64,7 +64,7 @@ func (l *Ledger) ReadShards(ctx context.Context, pk, from, to string, also Shard
 	})
 }
 
-// ShardsOf returns the further shards of labels on a day.
+// ShardsOf reads the numbers of the further shards that the labels' counters of a day use.
 func (l *Ledger) ShardsOf(ctx context.Context, scope string, labels []string, day string) (Shards, error) {
 	keys := make([]store.Key, len(labels))
 	for i, label := range labels {

@@ -120,9 +120,11 @@ func (l *lanes) announceShard(ctx context.Context, t *transaction, s *spread) *t
 	return t
 }
 
+// firstShard is a shard chooser that always chooses the first shard.
 func firstShard(int) int { return 0 }
 
-// announceOnce announces a shard of a counter once.
+// announceOnce stores that a counter uses a shard, unless this process has done so. It sends
+// nothing then.
 func (l *lanes) announceOnce(ctx context.Context, d Debit, shard int, expires int64, s *spread) error {
 	l.mu.Lock()
 	told := s.announced[shard]
@@ -155,7 +157,8 @@ func storeAnnouncement(ctx context.Context, s *store.Store, d Debit, shard int, 
 	})
 }
 
-// announcedShards decodes the shards that the first shard's item announces.
+// announcedShards decodes the numbers of the further shards that the first shard's item lists. It
+// is nil if there are none.
 func announcedShards(item store.Item) (shards []int, err error) {
 	var d store.Decoder
 	told, ok := item[attrShards].(*types.AttributeValueMemberNS)

@@ -103,7 +103,8 @@ func (o *Operation) ownItems() []write {
 	return items
 }
 
-// addCounters adds the operation's amounts to the shared counters.
+// addCounters adds the operation's amounts to the writes of its counters, in the shard that this
+// transaction has drawn, and adds the writes that reopen closed days.
 func (t *transaction) addCounters(o *Operation) {
 	for _, d := range o.debits {
 		shard, ok := t.shards[d.counterKey()]

@@ -86,7 +86,8 @@ func counterUpdate(sum Counter, nowSec, expires int64) *types.Update {
 	}
 }
 
-// decodeRefusals decodes the failed conditions of a cancelled transaction.
+// decodeRefusals returns the failed conditions of a cancelled transaction with their stored
+// items. It returns err for any other error.
 func (t *transaction) decodeRefusals(err error) ([]refusal, error) {
 	d := ddb.Classify(err, context.Background())
 	if d.Items == nil {

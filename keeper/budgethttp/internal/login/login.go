@@ -66,7 +66,7 @@ type Service struct {
 	throttle *throttle
 }
 
-// New returns a service. It sends no request.
+// New validates the options, with their defaults, and returns a service. It sends no request.
 func New(o Options) (*Service, error) {
 	o.AccessTTL, o.RefreshTTL = cmp.Or(o.AccessTTL, time.Hour), cmp.Or(o.RefreshTTL, 7*24*time.Hour)
 	o.PerAddress, o.PerClient = cmp.Or(o.PerAddress, 100), cmp.Or(o.PerClient, 10)
@@ -145,7 +145,7 @@ func (s *Service) Retrieve(ctx context.Context, from netip.Addr, org, app string
 	return c, err
 }
 
-// issueSession issues the tokens of a new session.
+// issueSession issues an access token and a refresh token with a new session id.
 func (s *Service) issueSession(identity credentials.Identity) (Grant, error) {
 	session, err := newID(s.opts.Random)
 	if err != nil {

@@ -105,7 +105,8 @@ type taken struct {
 	leave func() // leaves the bucket's gate
 }
 
-// beginLogin admits a login to the check of its secret. Errors: *ThrottledError,
+// beginLogin takes a token of the address and one of the client before a login's check, and waits
+// for them until patience ends. The result returns or keeps them. Errors: *ThrottledError,
 // *dynalimit.UnavailableError.
 func (t *throttle) beginLogin(ctx context.Context, from netip.Addr, clientID string) (*attempt, error) {
 	waiting, cancel := context.WithTimeout(context.Background(), t.patience)
@@ -135,7 +136,8 @@ func isPossibleID(clientID string) bool {
 	return ok
 }
 
-// takeToken takes one token of a bucket. If necessary it waits for pending logins.
+// takeToken takes one token of a bucket of perMinute failures a minute, and adds it to a.taken.
+// If the bucket is empty, it waits for pending logins that may return theirs.
 func (a *attempt) takeToken(ctx context.Context, entity string, perMinute int64) error {
 	t := a.throttle
 	if err := t.knownRefusal(entity); err != nil {
@@ -154,7 +156,8 @@ func (a *attempt) takeToken(ctx context.Context, entity string, perMinute int64)
 	return nil
 }
 
-// acquireToken takes one token of a bucket after its gate.
+// acquireToken acquires one token of a bucket. After a denial it waits for a token and tries
+// again, until the wait fails.
 func (a *attempt) acquireToken(ctx context.Context, entity string, limits dynalimit.AcquireOption) (*dynalimit.Lease, error) {
 	for t := a.throttle; ; {
 		if err := t.knownRefusal(entity); err != nil {

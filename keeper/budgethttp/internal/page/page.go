@@ -73,7 +73,7 @@ type group struct {
 	Operations        []*operation `json:"-"`
 }
 
-// Render returns the page of a document.
+// Render returns the HTML page of an OpenAPI document.
 func Render(openapi []byte) ([]byte, error) {
 	var d document
 	if err := json.Unmarshal(openapi, &d); err != nil {
@@ -92,7 +92,8 @@ func Render(openapi []byte) ([]byte, error) {
 
 var methods = []string{"get", "post", "put", "delete"}
 
-// groupOperations returns the tags in the order of the document, undescribed ones last.
+// groupOperations sorts the operations into groups by their first tag, in the document's order of
+// tags. Unknown tags come last; empty groups are left out.
 func groupOperations(d document) []*group {
 	out := d.Tags
 	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {

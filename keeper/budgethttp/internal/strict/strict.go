@@ -221,7 +221,8 @@ func (c *checker) checkArray(at *place, depth int) error {
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// checkNames refuses names in objects that are not fields of the target type.
+// checkNames refuses names in the objects of a decoded tree that are not fields of the type t. It
+// skips types that decode themselves. at is the path of the tree.
 func checkNames(t reflect.Type, tree any, at *place) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

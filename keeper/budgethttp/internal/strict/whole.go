@@ -46,7 +46,8 @@ func textLength(data []byte) int {
 	return len(data)
 }
 
-// asDigits returns a whole number as digits. It returns another number unchanged.
+// asDigits returns a whole number as plain digits, such as 44 for 4.4e1. It returns any other
+// number, or a very large one, unchanged.
 func asDigits(number []byte) []byte {
 	if len(number) > longest || !bytes.ContainsAny(number, ".eE") {
 		return number

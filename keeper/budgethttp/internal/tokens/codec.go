@@ -80,7 +80,7 @@ func (c Claims) Scope() string {
 	return "app"
 }
 
-// Sign returns a token with the claims.
+// Sign returns a token with the claims, signed with the key for new tokens.
 func (c *Codec) Sign(claims Claims) (credentials.Secret, error) {
 	key := c.opts.Keys.Keys().Signer(c.opts.Now())
 	token := jwt.NewWithClaims(jwt.SigningMethodEdDSA, body{
@@ -172,7 +172,8 @@ func (c *Codec) keyOf(token *jwt.Token) (credentials.SigningKey, error) {
 	return key, nil
 }
 
-// isComplete reports whether every claim is present and they are consistent.
+// isComplete reports whether the claims of a token are complete, consistent, and of this issuer
+// and audience.
 func (c *Codec) isComplete(b body) bool {
 	org, app, ok := credentials.ParseClientID(b.Subject)
 	switch {

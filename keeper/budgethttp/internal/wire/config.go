@@ -44,7 +44,8 @@ type IfMatch struct {
 // ETag returns a version as a header value.
 func ETag(version int64) string { return strconv.Quote(strconv.FormatInt(version, 10)) }
 
-// Version returns the version that a PUT replaces, from its headers and its body.
+// Version returns the version that a PUT may replace, from its headers and the one in its body: 0
+// for any, NoVersion for none. It refuses contradictions.
 func (m IfMatch) Version(inBody int64) (int64, error) {
 	switch {
 	case m.IfNoneMatch != "" && m.IfMatch == "" && inBody == 0:
