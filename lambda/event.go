@@ -57,9 +57,9 @@ type received struct {
 	err error
 }
 
-// receive converts a record of an event. An unreadable one gets err. Without an event id it gets a
+// decodeRecord converts a record of an event. An unreadable one gets err. Without an event id it gets a
 // hash of its text.
-func receive(raw json.RawMessage) received {
+func decodeRecord(raw json.RawMessage) received {
 	out := received{}
 	var names struct {
 		EventID any `json:"eventID"`

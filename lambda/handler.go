@@ -192,28 +192,28 @@ func (b *batch) placeOf(r aggregator.Record) int { return b.place[r.Sequence] }
 func (h *Handler) addRecords(ctx context.Context, raws []json.RawMessage) events.DynamoDBEventResponse {
 	b := &batch{place: make(map[string]int, len(raws)), first: len(raws)}
 	for i, raw := range raws {
-		r := receive(raw)
+		r := decodeRecord(raw)
 		b.received = append(b.received, r)
 		if _, there := b.place[r.sequence]; !there {
 			b.place[r.sequence] = i
 		}
 	}
-	records := h.readable(b)
+	records := h.readableRecords(b)
 	if len(records) > 0 {
-		h.add(ctx, b, records)
+		h.processRecords(ctx, b, records)
 	}
 	h.reportBatch(b)
 	return b.answer()
 }
 
-// readable returns the records to process: those before the first unreadable one that is tried
+// readableRecords returns the records to process: those before the first unreadable one that is tried
 // again. Later records may concern its item, and must not be counted before it.
-func (h *Handler) readable(b *batch) []aggregator.Record {
+func (h *Handler) readableRecords(b *batch) []aggregator.Record {
 	var records []aggregator.Record
 	for i, r := range b.received {
 		switch {
 		case r.err != nil:
-			h.unreadable(b, i, r.err)
+			h.retryOrSkip(b, i, r.err)
 		case i < b.first:
 			records = append(records, r.record)
 		}
@@ -221,9 +221,9 @@ func (h *Handler) readable(b *batch) []aggregator.Record {
 	return records
 }
 
-// unreadable counts and logs a failed read of the record at index at. The record is sent again
+// retryOrSkip counts and logs a failed read of the record at index at. The record is sent again
 // until its tries are used up, and skipped then.
-func (h *Handler) unreadable(b *batch, at int, err error) {
+func (h *Handler) retryOrSkip(b *batch, at int, err error) {
 	r := b.received[at]
 	switch h.tries.countFailure(r.id) {
 	case again:
@@ -237,9 +237,9 @@ func (h *Handler) unreadable(b *batch, at int, err error) {
 	}
 }
 
-// add passes records to process. It stores the counts in b.report and marks failed records, so that
-// Lambda sends them again.
-func (h *Handler) add(ctx context.Context, b *batch, records []aggregator.Record) {
+// processRecords passes records to process. It stores the counts in b.report and marks failed
+// records, so that Lambda sends them again.
+func (h *Handler) processRecords(ctx context.Context, b *batch, records []aggregator.Record) {
 	result, err := h.process(ctx, records)
 	b.report.Counted, b.report.Repeated, b.report.Ignored = result.Counted, result.Repeated, result.Ignored
 	b.report.Gaps = len(result.Gaps)
@@ -249,7 +249,7 @@ func (h *Handler) add(ctx context.Context, b *batch, records []aggregator.Record
 	var cause error
 	for _, f := range result.Failures {
 		if at := b.placeOf(f.Record); f.Unreadable {
-			h.unreadable(b, at, f.Err)
+			h.retryOrSkip(b, at, f.Err)
 		} else {
 			b.markFailed(at)
 			cause = f.Err

@@ -30,7 +30,7 @@ func FromLambda(r events.DynamoDBEventRecord) (aggregator.Record, error) {
 		if len(part.from) == 0 {
 			continue
 		}
-		item, err := attributes(part.from)
+		item, err := convertItem(part.from)
 		if err != nil {
 			return aggregator.Record{}, fmt.Errorf("lambda: record %s: %w", r.EventID, err)
 		}
@@ -39,11 +39,11 @@ func FromLambda(r events.DynamoDBEventRecord) (aggregator.Record, error) {
 	return out, nil
 }
 
-// attributes converts the attributes of an item, or of a map in one.
-func attributes(from map[string]events.DynamoDBAttributeValue) (map[string]types.AttributeValue, error) {
+// convertItem converts the attributes of an item, or of a map in one.
+func convertItem(from map[string]events.DynamoDBAttributeValue) (map[string]types.AttributeValue, error) {
 	out := make(map[string]types.AttributeValue, len(from))
 	for name, v := range from {
-		value, err := attribute(v)
+		value, err := convertValue(v)
 		if err != nil {
 			return nil, fmt.Errorf("attribute %q: %w", name, err)
 		}
@@ -52,39 +52,39 @@ func attributes(from map[string]events.DynamoDBAttributeValue) (map[string]types
 	return out, nil
 }
 
-// attribute converts a value from Lambda's form to the SDK's. It fails for a value without a type.
-func attribute(v events.DynamoDBAttributeValue) (types.AttributeValue, error) {
+// convertValue converts a value from Lambda's form to the SDK's. It fails for a value without a type.
+func convertValue(v events.DynamoDBAttributeValue) (types.AttributeValue, error) {
 	if v.IsNull() && v.DataType() != events.DataTypeNull {
 		return nil, fmt.Errorf("has no value")
 	}
 	switch v.DataType() {
 	case events.DataTypeList:
-		return list(v.List())
+		return convertList(v.List())
 	case events.DataTypeMap:
-		inner, err := attributes(v.Map())
+		inner, err := convertItem(v.Map())
 		if err != nil {
 			return nil, err
 		}
 		return &types.AttributeValueMemberM{Value: inner}, nil
 	default:
-		return scalar(v)
+		return convertScalar(v)
 	}
 }
 
-// list converts the values of a list.
-func list(from []events.DynamoDBAttributeValue) (types.AttributeValue, error) {
+// convertList converts the values of a list.
+func convertList(from []events.DynamoDBAttributeValue) (types.AttributeValue, error) {
 	values := make([]types.AttributeValue, len(from))
 	for i, v := range from {
 		var err error
-		if values[i], err = attribute(v); err != nil {
+		if values[i], err = convertValue(v); err != nil {
 			return nil, fmt.Errorf("element %d: %w", i, err)
 		}
 	}
 	return &types.AttributeValueMemberL{Value: values}, nil
 }
 
-// scalar converts a value that holds no other values.
-func scalar(v events.DynamoDBAttributeValue) (types.AttributeValue, error) {
+// convertScalar converts a value that holds no other values.
+func convertScalar(v events.DynamoDBAttributeValue) (types.AttributeValue, error) {
 	switch v.DataType() {
 	case events.DataTypeBinary:
 		return &types.AttributeValueMemberB{Value: v.Binary()}, nil

@@ -63,7 +63,7 @@ func (s *site) checkLinks() error {
 				external[link] = true
 				continue
 			case err == nil:
-				err = s.reach(name, u, ids)
+				err = s.checkTarget(name, u, ids)
 			}
 			if err != nil {
 				problems = append(problems, fmt.Errorf("%s links to %q: %w", name, link, err))
@@ -74,8 +74,8 @@ func (s *site) checkLinks() error {
 	return errors.Join(problems...)
 }
 
-// reach checks that link u of the page from has a target on the site. ids are the ids of each page.
-func (s *site) reach(from string, u *url.URL, ids map[string]map[string]int) error {
+// checkTarget checks that link u of the page from has a target on the site. ids are the ids of each page.
+func (s *site) checkTarget(from string, u *url.URL, ids map[string]map[string]int) error {
 	if u.Scheme != "" || u.Host != "" || strings.HasPrefix(u.Path, "/") {
 		return errors.New("it is neither a place of the site nor a page of the web")
 	}

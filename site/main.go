@@ -19,7 +19,7 @@ func main() {
 	flag.Parse()
 	s, err := makeSite(os.DirFS(*root))
 	if err == nil {
-		err = write(*out, s.files)
+		err = writeFolder(*out, s.files)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "site:", err)
@@ -29,9 +29,9 @@ func main() {
 		len(s.pages), externalLinks, filepath.Join(*out, "index.html"))
 }
 
-// write replaces folder out by files, named by their paths. It fails if out contains anything but
+// writeFolder replaces folder out by files, named by their paths. It fails if out contains anything but
 // an earlier site.
-func write(out string, files map[string][]byte) error {
+func writeFolder(out string, files map[string][]byte) error {
 	if out == "" {
 		return errors.New("say where to write with -out; 'make site' does")
 	}

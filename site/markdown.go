@@ -42,7 +42,7 @@ func (s *site) render(p *page, source []byte) error {
 		case *ast.RawHTML:
 			err = onlyComments(string(node.Segments.Value(source)))
 		case *ast.Link:
-			err = s.redirect(p, &node.Destination)
+			err = s.rewriteLink(p, &node.Destination)
 		case *ast.Image:
 			err = s.addImage(p, string(node.Destination))
 		}
@@ -87,9 +87,9 @@ func onlyComments(code string) error {
 	return fmt.Errorf("write Markdown in place of the HTML %q", strings.TrimSpace(code))
 }
 
-// redirect rewrites a relative link of page p: to the page of a file, or to the file on GitHub. It
+// rewriteLink rewrites a relative link of page p: to the page of a file, or to the file on GitHub. It
 // fails for a missing file.
-func (s *site) redirect(p *page, destination *[]byte) error {
+func (s *site) rewriteLink(p *page, destination *[]byte) error {
 	target, fragment, _ := bytes.Cut(*destination, []byte("#"))
 	if len(target) == 0 || bytes.Contains(*destination, []byte(":")) {
 		return nil

@@ -236,15 +236,15 @@ func TestOnlyASiteIsReplaced(t *testing.T) {
 	s, err := makeSite(sample(nil))
 	require.NoError(t, err)
 	out := filepath.Join(t.TempDir(), "deep", "site")
-	require.NoError(t, write(out, s.files))
+	require.NoError(t, writeFolder(out, s.files))
 	require.NoError(t, os.WriteFile(filepath.Join(out, "old.html"), nil, 0o600))
-	require.NoError(t, write(out, s.files))
+	require.NoError(t, writeFolder(out, s.files))
 	assert.NoFileExists(t, filepath.Join(out, "old.html"), "what an earlier run left is gone")
 	assert.FileExists(t, filepath.Join(out, "docs", "a.html"))
 
 	foreign := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(foreign, "thesis.doc"), nil, 0o600))
-	assert.ErrorContains(t, write(foreign, s.files), "no site")
+	assert.ErrorContains(t, writeFolder(foreign, s.files), "no site")
 	assert.FileExists(t, filepath.Join(foreign, "thesis.doc"))
 }
 

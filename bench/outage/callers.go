@@ -42,7 +42,7 @@ func (c *callers) start(ctx context.Context, s settings) {
 			for met := false; ctx.Err() == nil; {
 				began := time.Now()
 				_, err := c.limiter.Acquire(lasting, who, subject.Resource, subject.One)
-				met = c.note(time.Since(began), err, met)
+				met = c.recordCall(time.Since(began), err, met)
 				select {
 				case <-next.C:
 				case <-ctx.Done():
@@ -52,16 +52,16 @@ func (c *callers) start(ctx context.Context, s settings) {
 	}
 }
 
-// note records a call that took so long. met says that the caller has made a call in the outage
+// recordCall records a call that took so long. met says that the caller has made a call in the outage
 // before. It returns whether this call was in the outage.
-func (c *callers) note(took time.Duration, err error, met bool) bool {
+func (c *callers) recordCall(took time.Duration, err error, met bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {
 		c.used++
 	}
 	if c.began.IsZero() {
-		c.miss(err)
+		c.countFailure(err)
 		return false
 	}
 	if !met {
@@ -69,13 +69,13 @@ func (c *callers) note(took time.Duration, err error, met bool) bool {
 	} else {
 		c.rest.Record(took)
 	}
-	c.miss(err)
+	c.countFailure(err)
 	return true
 }
 
-// miss counts a failed call, and separately one without a retry time. nil counts nothing. The
+// countFailure counts a failed call, and separately one without a retry time. nil counts nothing. The
 // caller holds c.mu.
-func (c *callers) miss(err error) {
+func (c *callers) countFailure(err error) {
 	if err == nil {
 		return
 	}

@@ -46,9 +46,9 @@ type outcome struct {
 	values program.Values
 }
 
-// suffer runs callers under a policy, takes their store away by a failure for s.lasting, and
+// runOutage runs callers under a policy, takes their store away by a failure for s.lasting, and
 // returns the outcome. It waits until the limiter has written everything.
-func suffer(ctx context.Context, s settings, policy dynalimit.UnavailablePolicy, failure string) (*outcome, error) {
+func runOutage(ctx context.Context, s settings, policy dynalimit.UnavailablePolicy, failure string) (*outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.lasting+2*settling)
 	defer cancel()
 	w, err := newWire(ctx, failure)
@@ -65,7 +65,7 @@ func suffer(ctx context.Context, s settings, policy dynalimit.UnavailablePolicy,
 	defer enough()
 	c.start(calling, s)
 	program.Pause(ctx, 300*time.Millisecond)
-	values, err := endure(ctx, s, w, c, policy)
+	values, err := measureOutage(ctx, s, w, c, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -125,9 +125,10 @@ func open(ctx context.Context, client *dynamodb.Client, policy dynalimit.Unavail
 	return limiter, subject.Touch(ctx, limiter, small, 0)
 }
 
-// endure runs the outage until the store answers again. Its values are the refusals of a caller with 5 s, the
-// admissions of a small limit, and the time from the next probe to the table's answer.
-func endure(ctx context.Context, s settings, w *wire, c *callers, policy dynalimit.UnavailablePolicy) (program.Values, error) {
+// measureOutage takes the store away for s.lasting and waits until it answers again. Its values
+// count the refusals of a caller with 5 s and the admissions of a small limit. They also have the
+// time from the next probe to the table's answer.
+func measureOutage(ctx context.Context, s settings, w *wire, c *callers, policy dynalimit.UnavailablePolicy) (program.Values, error) {
 	began := time.Now()
 	c.outage(began)
 	if err := w.fail(true); err != nil {

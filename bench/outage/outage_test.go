@@ -41,7 +41,7 @@ func BenchmarkOutage(b *testing.B) {
 				var o *outcome
 				var err error
 				for b.Loop() {
-					o, err = suffer(b.Context(), flags, policy, failure)
+					o, err = runOutage(b.Context(), flags, policy, failure)
 					require.NoError(b, err)
 				}
 				program.Report(b, o.values)
@@ -80,7 +80,7 @@ func TestOutage(t *testing.T) {
 	for _, policy := range policies {
 		t.Run(string(policy), func(t *testing.T) {
 			s := settings{callers: 8, buckets: 4, lasting: time.Second, every: 100 * time.Millisecond}
-			o, err := suffer(t.Context(), s, policy, "reset") // times are not judged here
+			o, err := runOutage(t.Context(), s, policy, "reset") // times are not judged here
 			require.NoError(t, err)
 			require.Positive(t, o.values["later"])
 			require.LessOrEqual(t, o.used-o.doubt, o.charged)
