@@ -6,7 +6,8 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
 )
 
-// onlyTableName reads a request with TableName as its only member.
+// onlyTableName reads a request that has TableName as its only member and returns the name. It fails for
+// other members or without a name.
 func onlyTableName(r *wire.Reader, operation string) (string, error) {
 	name := ""
 	r.Object(func(member string) {

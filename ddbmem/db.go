@@ -61,7 +61,7 @@ func WithPartitions(writeUnits, readUnits float64) Option {
 	return func(db *DB) { db.engine.partitions = newPartitions(writeUnits, readUnits) }
 }
 
-// New makes an empty DB.
+// New makes an empty DB with the options. A nil option is ignored.
 func New(opts ...Option) *DB {
 	cache, err := lru.New[expressionKey, any](expressionCache)
 	if err != nil {

@@ -131,7 +131,8 @@ func readThroughput(r *wire.Reader) throughput {
 	return t
 }
 
-// readIndex reads a global secondary index, of CreateTable or UpdateTable.
+// readIndex reads the definition of a global secondary index, of CreateTable or UpdateTable, and returns it
+// without entries. For unsupported members r gets an error.
 func readIndex(r *wire.Reader) *index {
 	ix := &index{store: newStore()}
 	r.Object(func(member string) {

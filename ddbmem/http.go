@@ -107,7 +107,7 @@ func (db *DB) header(a answer) http.Header {
 	}
 }
 
-// requestID is seq in the form of DynamoDB's ids.
+// requestID returns seq as 52 characters in base 32, the form of DynamoDB's request ids.
 func requestID(seq int64) string {
 	id := []byte(strings.Repeat("0", 52))
 	const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUV"

@@ -32,7 +32,7 @@ type Meter struct {
 	Operations map[string]Usage
 }
 
-// Meter is the totals since New.
+// Meter returns the requests and capacity units of each operation since New.
 func (db *DB) Meter() Meter {
 	m := Meter{Operations: map[string]Usage{}}
 	for op, c := range db.counters {
@@ -75,7 +75,7 @@ func (m Meter) total() Usage {
 	return t
 }
 
-// Sub is the usage between the earlier snapshot and m.
+// Sub returns the usage between the earlier snapshot and m, by operation.
 func (m Meter) Sub(earlier Meter) Meter {
 	d := Meter{Operations: map[string]Usage{}}
 	for op, u := range m.Operations {

@@ -56,7 +56,8 @@ func (s source) checkSelect(st *statement) error {
 	return s.index.checkHolds(s.table, st)
 }
 
-// checkHolds fails if ix lacks a requested attribute.
+// checkHolds fails if the request wants an attribute that ix does not project: by its projection expression,
+// or by ALL_ATTRIBUTES.
 func (ix *index) checkHolds(t *table, st *statement) error {
 	if st.selects == "ALL_ATTRIBUTES" && ix.projection != "ALL" {
 		return validation("One or more parameter values were invalid: Select type ALL_ATTRIBUTES is not supported for global secondary index %s because its projection type is not ALL", ix.name)

@@ -69,7 +69,8 @@ func (t *table) keyOf(m value.Map) primary {
 // row returns the row with a primary key, nil if absent. The commit lock must be held for reading.
 func (t *table) row(k primary) *row { return t.get(k.hash, position{k.sort, k}) }
 
-// checkKey fails unless m is exactly a primary key of t.
+// checkKey fails unless m has exactly the key attributes of t, with their types, not empty and within the
+// size limits.
 func (t *table) checkKey(m value.Map) error {
 	names := t.names()
 	if len(m) != len(names) {
@@ -204,7 +205,7 @@ func (s *store) bytes() int64 {
 	return int64(total)
 }
 
-// oldItem is the item before the change, nil when absent.
+// oldItem returns the item before the change, nil if it was absent.
 func (ch *change) oldItem() value.Map {
 	if ch.old == nil {
 		return nil

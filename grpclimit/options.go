@@ -68,7 +68,7 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// withDefaults returns the options with their defaults filled in.
+// withDefaults returns the options with the defaults of Strangers, Resource, Amounts and Logger.
 func (o Options) withDefaults() Options {
 	if o.Strangers == "" {
 		o.Strangers = "strangers"

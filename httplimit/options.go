@@ -70,7 +70,7 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// withDefaults returns the options with their defaults filled in.
+// withDefaults returns the options with the defaults of Strangers, Resource, Amounts, OnDenied and Logger.
 func (o Options) withDefaults() Options {
 	if o.Strangers == "" {
 		o.Strangers = "strangers"

@@ -419,7 +419,7 @@ func statusOf(ctx context.Context, failure error) string {
 	return StatusError
 }
 
-// checkUsable refuses a call that Start did not return, and a nil context.
+// checkUsable returns a *ValidationError for a call that Start did not return, or for a nil context.
 func (c *Call) checkUsable(ctx context.Context) error {
 	if c == nil || c.guard == nil {
 		return invalid("call", "is none; look at the error of the Start that returned it before using it")

@@ -96,12 +96,12 @@ type UnsettledError struct {
 	Budget error
 }
 
-// Error implements error.
+// Error names the request id and both failures.
 func (e *UnsettledError) Error() string {
 	return fmt.Sprintf("llm: call %s is not settled: %v", e.Record.RequestID, errors.Join(e.Budget, e.Lease))
 }
 
-// Unwrap returns the causes.
+// Unwrap returns the failures of the budget and of the lease that are not nil.
 func (e *UnsettledError) Unwrap() []error {
 	var causes []error
 	for _, err := range []error{e.Budget, e.Lease} {

@@ -91,7 +91,7 @@ func (o *Options) checkParts() error {
 	return nil
 }
 
-// New makes a Guard; it does no I/O. It fails with a *ValidationError.
+// New makes a Guard. It sends no requests. It fails with a *ValidationError that names the wrong option.
 func New(opts *Options) (*Guard, error) {
 	if err := opts.checkParts(); err != nil {
 		return nil, err

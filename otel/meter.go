@@ -83,7 +83,7 @@ func newMeter(meters metric.MeterProvider, l labels) (*meter, error) {
 	return m, errors.Join(i.errs...)
 }
 
-// observer returns the meter's observer.
+// observer returns the observer that passes a limiter's events to m.
 func (m *meter) observer() observe.Observer {
 	return observe.Observer{
 		AcquireEnd: m.acquireEnd, Denied: m.denied, Corrected: m.correctedBy, Overran: m.overran, WriteEnd: m.writeEnd,

@@ -9,7 +9,7 @@ const (
 	bedrockChecked = "2026-08-21"
 )
 
-// catalogBedrock returns the prices of models on Amazon Bedrock.
+// catalogBedrock returns the prices of models on Amazon Bedrock, on demand and in US regions.
 func catalogBedrock() []Price {
 	return slices.Concat(
 		splitEndpoints("anthropic.claude-opus-5", "", 5_000_000, 25_000_000),

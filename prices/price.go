@@ -57,7 +57,8 @@ func (p Price) Validate() error {
 	return nil
 }
 
-// Normalized is the price with the prefix and the revision :0 of its id split off.
+// Normalized returns the price without the scope prefix and the revision :0 in its id. The prefix sets an
+// empty Scope.
 func (p Price) Normalized() Price {
 	name, scope := SplitModel(p.Model)
 	if p.Scope == "" && name != strings.TrimSuffix(p.Model, ":0") {

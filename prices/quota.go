@@ -44,7 +44,7 @@ type QuotaExceededError struct {
 	DecidedAt time.Time
 }
 
-// RetryIn is the time from the decision to RetryAt; ok is false without one.
+// RetryIn returns the time from the decision to RetryAt. It returns false if either is unknown.
 func (e *QuotaExceededError) RetryIn() (time.Duration, bool) {
 	if e.DecidedAt.IsZero() || e.RetryAt.IsZero() {
 		return 0, false
@@ -52,7 +52,7 @@ func (e *QuotaExceededError) RetryIn() (time.Duration, bool) {
 	return max(0, e.RetryAt.Sub(e.DecidedAt)), true
 }
 
-// Error implements error.
+// Error names each label with its spent share of the quota, and the time of the retry or the fix.
 func (e *QuotaExceededError) Error() string {
 	names := make([]string, len(e.Labels))
 	for i, l := range e.Labels {

@@ -72,7 +72,7 @@ type Rates struct {
 	CacheWrite1h int64 `json:"cache_write_1h_usd_micros_per_1m,omitempty"` // 0: twice Input; FreeRate: free
 }
 
-// Assumed are the rates with those of the cache classes that have none, derived from the input's.
+// Assumed returns the rates with each unknown cache rate derived from the input's; see FreeRate.
 func (r Rates) Assumed() Rates {
 	input := max(r.Input, 0)
 	r.CacheRead = cmp.Or(r.CacheRead, input)

@@ -434,7 +434,7 @@ func (c *Loading[K, V]) count(add func(*Stats)) {
 	add(&c.stats)
 }
 
-// Stats returns the counts so far.
+// Stats returns the counts of events since the cache was made, and its present size.
 func (c *Loading[K, V]) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -136,7 +136,7 @@ func (r *Recent[K, V]) GetOrAdd(key K, make func(*V)) *V {
 	return &k.value
 }
 
-// Remove removes a key; false if it was absent.
+// Remove removes the value of a key, and returns false if it was absent. Pointers to the value stay valid.
 func (r *Recent[K, V]) Remove(key K) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -79,7 +79,7 @@ type Cache struct {
 // Held is a configuration that was fresh when it was taken.
 type Held = cache.Held[Key, *Resolved]
 
-// New returns a cache. It panics for a Size below 1.
+// New returns an empty cache with the options. It panics for a Size below 1.
 func New(o Options) *Cache {
 	kept := cache.Options[*Resolved]{
 		Now: o.Clock.Source, TTL: o.TTL, Grace: o.TTL, Away: o.Store.Away, MaxStale: o.MaxStale,
@@ -97,7 +97,7 @@ func New(o Options) *Cache {
 // TTL returns the time for which a configuration is fresh.
 func (c *Cache) TTL() time.Duration { return c.loading.TTL }
 
-// Fresh returns the configuration if it is fresh; nil otherwise.
+// Fresh returns the configuration if it is cached and within its TTL, without ended raises; nil otherwise.
 func (c *Cache) Fresh(key GivenKey) *Resolved {
 	var cfg *Resolved
 	if key.Plan != "" {
@@ -111,7 +111,8 @@ func (c *Cache) Fresh(key GivenKey) *Resolved {
 	return cfg
 }
 
-// Hold is Fresh for repeated use: see Still.
+// Hold pins the fresh configuration for repeated checks by Still. It returns false if it is not fresh or a
+// raise has ended.
 func (c *Cache) Hold(key Key) (Held, bool) {
 	held, ok := c.loading.Hold(key)
 	return held, ok && (held.Value.seldom == nil || !held.Value.ended(c.clock.LatestMS))

@@ -29,7 +29,8 @@ var plainOrigins = func() map[sources.Source]*plan.Origin {
 	return origins
 }()
 
-// Compile makes the configuration of a bucket from limits that schema.CheckLimits returned.
+// Compile makes the configuration of a bucket from limits that schema.CheckLimits returned. The level is
+// their source; readAt and tick are the stamps of their read. A permanent bucket has no ttl.
 func Compile(limits []schema.ConfigLimit, level sources.Source, permanent bool, readAt, tick int64) *plan.Config {
 	c := &plan.Config{Origin: plainOrigins[level], Permanent: permanent, ReadAt: readAt, Tick: tick, Limits: make([]schema.Limit, len(limits))}
 	for i, l := range limits {

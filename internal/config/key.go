@@ -25,7 +25,7 @@ type GivenKey struct {
 // String returns the key as text; '#' is not allowed in identifiers.
 func (k GivenKey) String() string { return k.Key.String() + "#" + k.Plan }
 
-// planItemsKey returns the key of the items of the plan that the call gives.
+// planItemsKey returns the key of the items of the given plan, which all entities share.
 func (k GivenKey) planItemsKey() planKey { return planKey{k.Plan, k.Resource, k.Group} }
 
 // planKey identifies the items of a plan for a resource or a group.

@@ -25,7 +25,7 @@ type givenConfigs struct {
 // givenPlan is the plan that a call gave for an entity.
 type givenPlan struct{ entity, plan string }
 
-// newGivenConfigs makes the caches with a quarter of a size.
+// newGivenConfigs makes empty caches, each with room for a quarter of size.
 func newGivenConfigs(size int, o cache.Options[*Resolved]) givenConfigs {
 	size = max(1, size/4)
 	resolved, _ := cache.NewLoading[GivenKey](size, o) // a size below 1 was refused
@@ -45,7 +45,8 @@ func (g *givenConfigs) fresh(key GivenKey) *Resolved {
 	return c
 }
 
-// get returns a configuration. It reads one again if the plan has changed since.
+// get returns a configuration from the cache, or reads it. It reads it again if the plan's items have changed
+// since.
 func (g *givenConfigs) get(ctx context.Context, read *levelRead) (*Resolved, error) {
 	c, err := g.resolved.Get(ctx, read.key, read.load)
 	if err != nil || c.givenPlan() == nil {

@@ -99,7 +99,8 @@ func (r *levelRead) found(cfg *Resolved) Found {
 	return Found{Resolved: now}
 }
 
-// load reads and resolves a configuration, and calls Options.Loaded.
+// load reads and resolves a configuration for the cache, and calls Options.Loaded. It logs a failure that
+// leaves an older configuration in use.
 func (r *levelRead) load(ctx context.Context) (*Resolved, error) {
 	c := r.of
 	began := c.clock.Source()

@@ -142,7 +142,7 @@ func (v *Verdict) origin() *plan.Origin {
 	return origin
 }
 
-// storedOf returns the limits without their levels.
+// storedOf returns the limits in their stored form, without their levels.
 func storedOf(limits []Limit) []schema.ConfigLimit {
 	stored := make([]schema.ConfigLimit, len(limits))
 	for i, l := range limits {
@@ -151,7 +151,8 @@ func storedOf(limits []Limit) []schema.ConfigLimit {
 	return stored
 }
 
-// verdict resolves the items. It checks the limits and fills in their defaults.
+// verdict applies the levels and checks the limits in force, with their defaults. It returns an *Invalid that
+// names the level of a bad limit.
 func (i *levelItems) verdict() (Verdict, error) {
 	v, err := Resolve(i.Items)
 	if i.group { // groups are not transitive

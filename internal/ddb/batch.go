@@ -86,7 +86,8 @@ func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[
 	return found, nil
 }
 
-// Delete removes any number of items. They need not exist.
+// Delete removes any number of items, 25 with each request. They need not exist. It fails with ErrUnprocessed
+// if some remain after the last try.
 func (b Batches[K]) Delete(ctx context.Context, client BatchWriter, keys []K) error {
 	for chunk := range slices.Chunk(distinct(keys), MaxBatchWrite) {
 		left, more := make([]types.WriteRequest, len(chunk)), true

@@ -346,7 +346,7 @@ func (b *Breaker) Closed() <-chan struct{} {
 // always is a closed channel.
 var always = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// Generation counts the outages that ended with an answer.
+// Generation returns the number of outages that ended with an answer.
 func (b *Breaker) Generation() uint64 {
 	if b == nil {
 		return 0

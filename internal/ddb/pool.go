@@ -111,7 +111,8 @@ func (w *waiting) start(began time.Time) {
 // request.
 func isPooled(c httptrace.GotConnInfo) bool { return c.Reused || c.WasIdle }
 
-// gotConn records the connection of a request. net/http may try several.
+// gotConn records the connection of a request and, if it is pooled, schedules its check. net/http may call it
+// several times.
 func (w *waiting) gotConn(c httptrace.GotConnInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -298,7 +299,7 @@ func (c *checks) begin(request func(context.Context) error) *check {
 	return k
 }
 
-// stop ends the check in flight.
+// stop cancels the check in flight.
 func (c *checks) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -31,7 +31,8 @@ func IsOpen(err error) bool { return errors.As(err, new(*openError)) }
 // the request nor the history of the table to classify it.
 type requestError struct{ diagnosis Diagnosis }
 
-// Error returns the essential part of the SDK's text.
+// Error returns the reason in this package's words if there are any, else the essential part of the SDK's
+// text.
 func (e *requestError) Error() string {
 	err := e.diagnosis.Err
 	var api smithy.APIError
@@ -69,7 +70,8 @@ func Worded(ctx context.Context, service string, err error) error {
 	return withDiagnosis(Classify(err, ctx))
 }
 
-// withDiagnosis returns the error of a diagnosis. Classify recognises it later.
+// withDiagnosis returns an error that carries the diagnosis, so that Classify returns it later. It is nil if
+// the diagnosis has no error.
 func withDiagnosis(d Diagnosis) error {
 	if d.Err == nil {
 		return nil

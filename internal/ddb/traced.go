@@ -44,7 +44,8 @@ type tracedRequest struct {
 	opts                       [3]func(*dynamodb.Options) // room for those of the request
 }
 
-// addTo puts the tracedRequest into the options of the SDK.
+// addTo makes t the HTTP client and the retryer of the SDK's request, with waits of at most
+// longestRetryDelay.
 func (t *tracedRequest) addTo(o *dynamodb.Options) {
 	t.next, o.HTTPClient = o.HTTPClient, t
 	own := o.Retryer
@@ -55,7 +56,8 @@ func (t *tracedRequest) addTo(o *dynamodb.Options) {
 	o.Retryer = t
 }
 
-// Do implements aws.HTTPClient.
+// Do sends one try of the request. It shows the answer's date to the clock, and records whether the answer
+// has DynamoDB's marks.
 func (t *tracedRequest) Do(r *http.Request) (*http.Response, error) {
 	t.tries++
 	t.pending = true
@@ -98,7 +100,7 @@ func (t *tracedRequest) MaxAttempts() int {
 	return 0
 }
 
-// RetryDelay implements aws.RetryerV2.
+// RetryDelay returns the request's own delay before the next try, and 0 to correct a signature's date.
 func (t *tracedRequest) RetryDelay(attempt int, err error) (time.Duration, error) {
 	if t.redating {
 		return 0, nil
@@ -106,7 +108,7 @@ func (t *tracedRequest) RetryDelay(attempt int, err error) (time.Duration, error
 	return t.retryer.RetryDelay(attempt, err)
 }
 
-// GetRetryToken implements aws.RetryerV2.
+// GetRetryToken returns the request's own token for a retry, and a free one to correct a signature's date.
 func (t *tracedRequest) GetRetryToken(ctx context.Context, err error) (func(error) error, error) {
 	if t.redating {
 		return func(error) error { return nil }, nil
@@ -114,7 +116,7 @@ func (t *tracedRequest) GetRetryToken(ctx context.Context, err error) (func(erro
 	return t.retryer.GetRetryToken(ctx, err)
 }
 
-// GetInitialToken implements aws.RetryerV2.
+// GetInitialToken returns the token of the request's own retryer.
 func (t *tracedRequest) GetInitialToken() func(error) error {
 	return t.retryer.GetInitialToken() //nolint:staticcheck // part of the interface
 }

@@ -18,7 +18,8 @@ func callerEnded(caller context.Context) bool {
 	return caller.Err() != nil && !expired(caller)
 }
 
-// classifyTransport classifies the error of a request without an answer.
+// classifyTransport returns the diagnosis of a request without an answer. The caller may have ended it, it
+// may not have been sent, or a setting may be wrong.
 func classifyTransport(err error, caller context.Context) Diagnosis {
 	if callerEnded(caller) {
 		return Diagnosis{Verdict: Unconfirmed}
@@ -78,7 +79,7 @@ func broken(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// severed reports whether a connection ended, or took too long.
+// severed reports whether a connection broke or timed out, or an answer ended early.
 func severed(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||

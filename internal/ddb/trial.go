@@ -26,14 +26,15 @@ type trial struct {
 	over    chan struct{}
 }
 
-// begin starts a trial at the table's present count of answers.
+// begin starts a trial, which ends by itself after trialTime. The table has given that number of answers so
+// far.
 func (g *gate) begin(answers uint64) {
 	t := &trial{answers: answers, slots: make(chan struct{}, trialRequests), over: make(chan struct{})}
 	g.trial.Store(t)
 	time.AfterFunc(trialTime, func() { g.end(t) })
 }
 
-// end ends a trial and lets the others go.
+// end ends a trial and lets all waiting requests go. It does nothing for nil or a trial that has ended.
 func (g *gate) end(t *trial) {
 	if t != nil && g.trial.CompareAndSwap(t, nil) {
 		close(t.over)

@@ -49,7 +49,7 @@ type ConfigItem struct {
 	Unread bool
 }
 
-// Same reports whether two configurations are equal, apart from their versions.
+// Same reports whether two configurations are equal in everything but their versions.
 func (c ConfigItem) Same(other ConfigItem) bool {
 	return c.Unlimited == other.Unlimited && c.Blocked == other.Blocked && c.OnUnavailable == other.OnUnavailable &&
 		c.BlockedExcept == other.BlockedExcept && c.Admit == other.Admit && c.Counted == other.Counted &&
@@ -78,7 +78,7 @@ func (c ConfigItem) OrNone() *ConfigItem {
 // means its default. An owner never has both an entity and a plan.
 type ConfigOwner struct{ Entity, Resource, Plan string }
 
-// Normal returns the owner with the default of an entity or a plan in its normal form.
+// Normal returns the owner with DefaultResource as its resource, if it is an entity or plan without one.
 func (o ConfigOwner) Normal() ConfigOwner {
 	if (o.Entity != "" || o.Plan != "") && o.Resource == "" {
 		o.Resource = DefaultResource
@@ -292,7 +292,8 @@ type Marks struct {
 	Groups                        []string
 }
 
-// DecodeMarks reads the marks of a configuration item. It fails on a malformed one.
+// DecodeMarks reads the marks, groups and policy of a configuration item, without its limits. It fails on a
+// malformed mark.
 func DecodeMarks(item Item) (m Marks, err error) {
 	for _, one := range []struct {
 		name string
@@ -385,7 +386,8 @@ func readMark(item Item, name string) (bool, error) {
 	return false, fmt.Errorf("attribute %s is not a BOOL", name)
 }
 
-// limitsIn returns the token buckets in an item by name, with their stored fields.
+// limitsIn returns the token buckets in a configuration item by name, with their stored fields alone. It
+// fails for a field that is not an integer.
 func limitsIn(item Item) (map[string]*ConfigLimit, error) {
 	d := decoder{item: item}
 	limits := map[string]*ConfigLimit{}

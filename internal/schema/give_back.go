@@ -9,7 +9,8 @@ type GiveBack struct {
 	Op          Op
 }
 
-// Statement returns the conditional update.
+// Statement returns the conditional update. It fails to apply if a limit is missing, the bucket is another
+// incarnation, or the op rule does not hold.
 func (g *GiveBack) Statement() Statement {
 	b := newStatementBuilder()
 	b.op(g.Op)
@@ -34,7 +35,8 @@ type Tell struct {
 	Seen *Image
 }
 
-// Statement returns the conditional update.
+// Statement returns the conditional update. It fails to apply if a limit is missing or, with Backs, if the
+// bucket is another incarnation.
 func (t *Tell) Statement() Statement {
 	b := newStatementBuilder()
 	for i := range t.Limits {

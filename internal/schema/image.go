@@ -143,7 +143,7 @@ func (m *Image) Of() []byte {
 	return m.Incarnation
 }
 
-// State returns limit i in the form of package bucket.
+// State returns limit i of the image in the form of package bucket, which computes its level.
 func (m *Image) State(i int) bucket.State {
 	l := &m.Limits[i]
 	if l.IsQuota() {
@@ -210,7 +210,8 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	return m, nil
 }
 
-// setOf returns the set of a bucket's limits. It fails for a limit of an unknown kind.
+// setOf returns the set of an item's limits: the hint if it describes the item. It fails for a limit of an
+// unknown kind.
 func (r *LimitSets) setOf(item Item, hint *LimitSet) (*LimitSet, error) {
 	if hint != nil && hint.describes(item) {
 		return hint, nil

@@ -76,7 +76,8 @@ func storable(number string) bool {
 	return err == nil && exponent <= mostExponent && exponent >= -mostExponent
 }
 
-// ToJSON returns an attribute as JSON; nil for nil.
+// ToJSON returns an attribute as JSON, the reverse of FromJSON. Sets become lists, and binary values base64.
+// It is nil for nil.
 func ToJSON(v types.AttributeValue) json.RawMessage {
 	if v == nil {
 		return nil

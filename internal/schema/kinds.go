@@ -103,7 +103,7 @@ func isKind(attr string) (name string, ok bool) {
 	return limitOf(rest), ok && !raise && !slices.Contains(levelMarks, attr)
 }
 
-// limitOf returns the name in {name}_{field}.
+// limitOf returns the limit's name in an attribute's rest of the form {name}_{field}.
 func limitOf(rest string) string {
 	if i := strings.LastIndexByte(rest, '_'); i > 0 {
 		return rest[:i]

@@ -48,7 +48,7 @@ type Legacy struct {
 	Limit string
 }
 
-// Composite returns the key of the item that replaces this one.
+// Composite returns the key of the bucket or configuration item that replaces this item.
 func (l Legacy) Composite() Key {
 	if l.IsBucket {
 		return l.Keys.Bucket(l.Owner.Entity, l.Owner.Resource)
@@ -168,7 +168,8 @@ func DecodeLegacyLimit(item Item) (LegacyLimit, error) {
 	return l, d.wrapped()
 }
 
-// legacyAttributes returns an item's attributes, flat or from the map of older writers.
+// legacyAttributes returns the attributes of an older item: from the map of the oldest writers if required is
+// not among the flat ones.
 func legacyAttributes(item Item, required string) Item {
 	if nested, ok := item[attrNested].(*types.AttributeValueMemberM); ok && item[required] == nil {
 		return nested.Value

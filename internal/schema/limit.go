@@ -40,7 +40,8 @@ func seconds(n int64) time.Duration {
 // IsQuota reports whether the limit is a calendar quota, not a token bucket.
 func (l ConfigLimit) IsQuota() bool { return l.Window != "" }
 
-// WithDefaults fills in the burst, the refill amount, and the zone of a quota.
+// WithDefaults returns the limit with the capacity as its burst and refill amount, and UTC as a quota's zone,
+// where they are not set.
 func (l ConfigLimit) WithDefaults() ConfigLimit {
 	l.Burst, l.RefillAmount = cmp.Or(l.Burst, l.Capacity), cmp.Or(l.RefillAmount, l.Capacity)
 	if l.IsQuota() {

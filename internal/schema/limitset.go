@@ -136,7 +136,8 @@ func NamesAlone(names []string) *LimitSet { return &LimitSet{Names: names} }
 // Of returns the set of the names of token buckets. They must be sorted.
 func (r *LimitSets) Of(names []string) *LimitSet { return r.OfKinds(names, nil) }
 
-// OfKinds returns the set of the names, which must be sorted. The names in quotas are quotas.
+// OfKinds returns the shared set of the sorted names, and makes it if it is new. The names in quotas are
+// quotas, the others token buckets.
 func (r *LimitSets) OfKinds(names, quotas []string) *LimitSet {
 	key := strings.Join(names, "#") // '#' is not allowed in names
 	if len(quotas) > 0 {

@@ -55,7 +55,7 @@ func (k Keys) WithinPrefix() Statement {
 	return b.build()
 }
 
-// EncodeNamespace returns the item of a namespace's record.
+// EncodeNamespace returns the item of a namespace's record, which GSI3 lists among the table's namespaces.
 func EncodeNamespace(n NamespaceRecord) Item {
 	key, _ := NewKeys(n.Name).Namespace()
 	item := key.Attributes()

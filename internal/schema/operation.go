@@ -42,14 +42,14 @@ type Operation struct {
 	At time.Time
 }
 
-// OperationUndone returns the condition that an operation was not done before.
+// OperationUndone returns the condition that an operation was not done before: it has no item.
 func OperationUndone() Statement {
 	b := newStatementBuilder()
 	b.absent(PK)
 	return b.build()
 }
 
-// Item returns the item of a completed operation.
+// Item returns the item of a completed operation, which expires after OperationKept.
 func (o Operation) Item(k Keys) Item {
 	item := k.Operation(o.Entity, o.ID).Attributes()
 	item[attrOperation] = String(o.ID)

@@ -91,7 +91,8 @@ func (l ConfigLimit) putQuota(item Item) {
 	}
 }
 
-// quotasIn returns the quotas of a configuration item.
+// quotasIn returns the quotas of a configuration item, unsorted. It fails for an unknown window, time zone or
+// malformed amount.
 func quotasIn(item Item) (quotas []ConfigLimit, err error) {
 	d := decoder{item: item}
 	for attr := range item {

@@ -27,7 +27,7 @@ func (k Keys) Plans() string { return k.prefix + "PLANS#" }
 // key attribute cannot, because an index takes no number as a key.
 func Countable(resource string) bool { return !slices.Contains(Uncounted(), resource) }
 
-// Uncounted returns the resources that are not Countable.
+// Uncounted returns the resources that are not Countable: the names of key attributes.
 func Uncounted() []string {
 	return []string{PK, SK, GSI1PK, GSI1SK, GSI2PK, GSI2SK, GSI3PK, GSI3SK}
 }
@@ -56,7 +56,8 @@ func ListResources(names []string, remove bool) Statement {
 	return Statement{Update: update, Names: b.names, Values: b.values}
 }
 
-// CountedResources returns the resources with limits of entities, by name.
+// CountedResources returns, sorted, the resources with a positive count of entities with limits in the item
+// of EntityResources.
 func CountedResources(item Item) []string {
 	var resources []string
 	for name, v := range item {
@@ -68,7 +69,7 @@ func CountedResources(item Item) []string {
 	return resources
 }
 
-// ResourceNames returns the resources that have limits.
+// ResourceNames returns the resources with limits of their own, from the item of Keys.Resources.
 func ResourceNames(item Item) []string {
 	if set, ok := item[attrResources].(*types.AttributeValueMemberSS); ok {
 		return set.Value

@@ -118,7 +118,8 @@ func (s *Spend) text() *spendText {
 	return text
 }
 
-// text adds one limit's part to the text of a spend.
+// text adds one limit's changes and conditions to the text of a spend. It calls take for the placeholder of
+// each value, in the order of Spend.operands.
 func (c *Change) text(b *statementBuilder, a limitAttrs, take func() string) {
 	if c.Quota {
 		c.quotaText(b, a, take)

@@ -41,7 +41,8 @@ type Op struct {
 // operation returns the id without its last byte, the try.
 func (o Op) operation() []byte { return o.ID[:len(o.ID)-1] }
 
-// required returns the value that the rule compares with the slot.
+// required returns the id that the condition of the rule compares with the slot: Last, or the operation
+// without its try.
 func (o Op) required() []byte {
 	if o.Rule == OpLast {
 		return o.Last
@@ -99,7 +100,7 @@ func (b *statementBuilder) drop(attr string) { b.remove = append(b.remove, b.nam
 // require adds a condition, given as text with placeholders. All conditions must hold.
 func (b *statementBuilder) require(cond string) { b.conds = append(b.conds, cond) }
 
-// compare requires the comparison of attr with v by op.
+// compare requires attr to compare with v by the operator op, such as "=" or ">=".
 func (b *statementBuilder) compare(attr, op string, v types.AttributeValue) {
 	b.conds = append(b.conds, b.name(attr)+" "+op+" "+b.value(v))
 }

@@ -179,7 +179,8 @@ type UsageSnapshot struct {
 	Buckets UsageBuckets
 }
 
-// DecodeUsage reads a snapshot.
+// DecodeUsage reads an hourly snapshot of usage. Its error names the key of an item that is not a readable
+// snapshot.
 func DecodeUsage(item Item) (UsageSnapshot, error) {
 	hour, err := time.Parse(hourLayout, Text(item, attrWindowStart))
 	if err != nil || Text(item, attrWindow) != hourly {

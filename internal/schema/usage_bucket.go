@@ -39,7 +39,7 @@ func BucketIncarnation(item Item) string {
 // OtherBucket reports whether two incarnations are known to differ.
 func OtherBucket(a, b string) bool { return a != b && a != "" && b != "" }
 
-// usageBucket returns an incarnation in the form of snapshots.
+// usageBucket returns an incarnation as snapshots store it, with a mark for an unknown one.
 func usageBucket(of string) types.AttributeValue {
 	if of == "" {
 		of = unknownBucket
@@ -86,7 +86,8 @@ func (s UsageSpan) FromZero() UsageSpan {
 	return s
 }
 
-// EndedUnseen returns the span after an unseen deletion of its bucket.
+// EndedUnseen returns the span after its bucket was deleted without a record: its last value is added to
+// Dropped, and the counter is at 0.
 func (s UsageSpan) EndedUnseen() UsageSpan {
 	s = s.ended(s.Last)
 	s.Last = 0

@@ -83,7 +83,7 @@ func (r UsageRetention) Changed(hours, days, months time.Duration, since time.Ti
 	return next
 }
 
-// Item returns the item that stores the retention.
+// Item returns the item that stores the retention, in whole seconds.
 func (r UsageRetention) Item() Item {
 	item := UsageKept().Attributes()
 	for _, k := range r.kept() {

@@ -59,7 +59,7 @@ type UsageSeries struct {
 	Window   UsageWindow
 }
 
-// Partition returns the partition key of a series.
+// Partition returns the partition key of the series: the item collection of its entity, plan or resource.
 func (s UsageSeries) Partition(k Keys) string {
 	switch s.Kind {
 	case UsageOfResource:
@@ -88,7 +88,7 @@ func (s UsageSeries) Prefix() string {
 	return prefix + s.Resource + "#"
 }
 
-// Key returns the key of the window that begins at start.
+// Key returns the key of the series' sum for the window that begins at start.
 func (s UsageSeries) Key(k Keys, start time.Time) Key {
 	return Key{s.Partition(k), s.Prefix() + start.UTC().Format(usageWindows[s.Window].layout)}
 }
@@ -180,7 +180,7 @@ func (s UsageSum) Item(k Keys) Item {
 	return item
 }
 
-// DecodeUsageSum reads a sum.
+// DecodeUsageSum reads a sum of usage. Its error names the key of an item that is not a readable sum.
 func DecodeUsageSum(item Item) (UsageSum, error) {
 	s := UsageSum{Net: map[string]int64{}, Unrecorded: map[string]int64{}, Unseen: map[string]int64{}}
 	s.Kind, s.Window = UsageKind(Text(item, attrSummed)), UsageWindow(Text(item, attrWindow))

@@ -55,7 +55,7 @@ func VersionKey() Key { return Key{"SYSTEM#", skVersion} }
 // keys with a namespace.
 func LaterVersionKey() Key { return Key{"_/SYSTEM#", skVersion} }
 
-// Item returns the version item.
+// Item returns the item of the version record, without Lambda's version.
 func (v VersionRecord) Item() Item {
 	item := VersionKey().Attributes()
 	item[attrSchemaVersion] = String(v.Schema)

@@ -130,7 +130,8 @@ func UnreadableError(err error) error {
 	return err
 }
 
-// Config turns the limits of an owner into today's, if they are in the older layout.
+// Config turns the limits of an owner into today's, if they are in the older layout, and logs that. It asks
+// the table at most once per layout.TTL.
 func (o *Takeover) Config(ctx context.Context, owner schema.ConfigOwner) error {
 	of := schema.Legacy{Keys: o.keys, Owner: owner.Normal()}
 	key := of.Composite()
@@ -148,12 +149,13 @@ func (o *Takeover) Config(ctx context.Context, owner schema.ConfigOwner) error {
 	return nil
 }
 
-// bucketOf returns the key of a bucket in the older layout.
+// bucketOf returns the identity of a bucket in the older layout.
 func (o *Takeover) bucketOf(entity, resource string) schema.Legacy {
 	return schema.Legacy{Keys: o.keys, IsBucket: true, Owner: schema.ConfigOwner{Entity: entity, Resource: resource}}
 }
 
-// LogTurned logs that items were turned into today's.
+// LogTurned logs that items of the older layout were turned into today's, or removed because today's exist.
+// It logs nothing without items.
 func (o *Takeover) LogTurned(ctx context.Context, t legacy.Turned, entity, resource string) {
 	if t.Limits == 0 {
 		return

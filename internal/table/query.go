@@ -91,7 +91,8 @@ func (q Query) restrict(in *dynamodb.QueryInput) {
 	in.ExpressionAttributeNames["#1"] = sort
 }
 
-// Pages follows a query to its end. It stops with ctx's error once that ends.
+// Pages yields the answers of a query, page after page, to its end. It stops at the first error, or with
+// ctx's error once ctx has ended.
 func (t *Table) Pages(ctx context.Context, q Query) iter.Seq2[*dynamodb.QueryOutput, error] {
 	return func(yield func(*dynamodb.QueryOutput, error) bool) {
 		in := q.input(t.Name)

@@ -71,7 +71,8 @@ func (t *Table) batches() ddb.Batches[schema.Key] {
 	return ddb.Batches[schema.Key]{Table: t.Name, Backoff: Backoff, KeyOf: schema.KeyOf}
 }
 
-// BatchGet reads items consistently; an absent one has no entry.
+// BatchGet reads items consistently, 100 with each request. An absent item has no entry. The op names the
+// operation in errors.
 func (t *Table) BatchGet(ctx context.Context, op string, keys []schema.Key) (map[schema.Key]schema.Item, error) {
 	if err := t.readable(ctx); err != nil {
 		return nil, err

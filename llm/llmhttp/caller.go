@@ -24,7 +24,7 @@ type Caller struct {
 	Tags map[string]string
 }
 
-// WithCaller returns a context for the calls of a caller.
+// WithCaller returns a context that makes c the caller of its requests, unless Options.Identify is set.
 func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
@@ -37,7 +37,7 @@ func CallerOf(ctx context.Context) (c Caller, ok bool) {
 
 type callerKey struct{}
 
-// mayUse reports whether the caller may use a model.
+// mayUse reports whether the caller may use a model: its Models are empty or one matches the name.
 func (c *Caller) mayUse(model string) bool {
 	return len(c.Models) == 0 || slices.ContainsFunc(c.Models, func(pattern string) bool { return matches(pattern, model) })
 }

@@ -98,7 +98,7 @@ func (a *attempt) answerMarked(answer dialect.Refusal, err error) *http.Response
 	return res
 }
 
-// answerStatus answers with a status and a message.
+// answerStatus returns the transport's own answer with a status and a message, in the provider's shape.
 func (a *attempt) answerStatus(status int, message string) *http.Response {
 	return a.answer(dialect.Refusal{Status: status, Message: message})
 }

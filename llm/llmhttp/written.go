@@ -59,7 +59,7 @@ type noted struct {
 	read *atomic.Bool
 }
 
-// Read records that the body is read, and releases it at its end.
+// Read records that the body was read, and frees it at its end.
 func (n *noted) Read(p []byte) (int, error) {
 	n.read.Store(true)
 	read, err := n.Reader.Read(p)

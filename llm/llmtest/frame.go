@@ -5,7 +5,8 @@ import (
 	"hash/crc32"
 )
 
-// frame puts an event into a message of application/vnd.amazon.eventstream.
+// frame returns an event as a message of application/vnd.amazon.eventstream, with headers and checksums
+// around the payload.
 func frame(e event, payload []byte) []byte {
 	kind := "event"
 	if e.exception {

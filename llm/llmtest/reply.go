@@ -85,7 +85,7 @@ func (a *reply) addUsage(o object, key string, usage any) object {
 	return o
 }
 
-// errorText is the text of an error.
+// errorText returns the message of a scripted error, with its name.
 func (a *reply) errorText() string {
 	return strings.TrimSpace("This error is by llmtest. " + cmp.Or(a.Error, a.Code))
 }

@@ -1,6 +1,7 @@
 package expr
 
-// ParseCondition parses a condition, filter or key condition expression.
+// ParseCondition parses a condition, filter or key condition expression. Its errors have DynamoDB's wording.
+// It does not know the placeholders' values: Check does.
 func ParseCondition(src string) (*Condition, error) {
 	p, err := newParser(src)
 	if err != nil {

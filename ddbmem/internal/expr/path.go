@@ -32,7 +32,8 @@ func (e *Env) name(n string) string {
 	return n
 }
 
-// resolve is p with its placeholders replaced.
+// resolve returns p with attribute names in the place of #placeholders. It returns p itself if there are no
+// placeholders.
 func (p path) resolve(e *Env) path {
 	for i := range p {
 		if strings.HasPrefix(p[i].name, "#") {

@@ -12,7 +12,8 @@ type Projection struct {
 	paths []path
 }
 
-// ParseProjection parses a projection expression.
+// ParseProjection parses a projection expression: document paths separated by commas. Its errors have
+// DynamoDB's wording.
 func ParseProjection(src string) (*Projection, error) {
 	p, err := newParser(src)
 	if err != nil {

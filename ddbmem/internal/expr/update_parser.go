@@ -2,7 +2,8 @@ package expr
 
 import "strings"
 
-// ParseUpdate parses an update expression.
+// ParseUpdate parses an update expression: the sections SET, REMOVE, ADD and DELETE, each at most once. Its
+// errors have DynamoDB's wording. It does not know the placeholders' values: Check does.
 func ParseUpdate(src string) (*Update, error) {
 	p, err := newParser(src)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
 )
 
-// Append appends v as on the wire, such as {"S":"text"}.
+// Append appends v with its type in the JSON of the wire protocol, such as {"S":"text"}.
 func Append(b []byte, v Value) []byte {
 	b = append(b, '{', '"')
 	b = append(b, v.Type()...)
@@ -53,7 +53,7 @@ func appendBinary(b []byte, raw string) []byte {
 	return append(b, '"')
 }
 
-// appendArray appends a JSON array; one appends an element.
+// appendArray appends a JSON array; the function one appends each element.
 func appendArray[T any](b []byte, elements []T, one func([]byte, T) []byte) []byte {
 	b = append(b, '[')
 	for i, e := range elements {

@@ -38,7 +38,8 @@ func NumberFromInt(n int64) Number {
 	return normalized(false, 0, uint64(n), 0)
 }
 
-// ParseNumber reads a decimal such as -1.5 or 1e3.
+// ParseNumber reads a decimal such as -1.5 or 1e3. It fails with ErrNotNumeric for other text, and with
+// ErrPrecision, ErrOverflow or ErrUnderflow beyond DynamoDB's limits.
 func ParseNumber(s string) (Number, error) {
 	i, neg := 0, false
 	if i < len(s) && (s[i] == '-' || s[i] == '+') {
@@ -149,7 +150,8 @@ func over10(hi, lo uint64) (qhi, qlo, rem uint64) {
 	return qhi, qlo, rem
 }
 
-// normalized strips the trailing zeros of the coefficient.
+// normalized returns the number without trailing zeros in its coefficient hi, lo; exp grows instead. Zero is
+// always the zero Number.
 func normalized(neg bool, hi, lo uint64, exp int32) Number {
 	if hi == 0 && lo == 0 {
 		return Number{}
@@ -163,7 +165,8 @@ func normalized(neg bool, hi, lo uint64, exp int32) Number {
 	}
 }
 
-// coefficient is the digits of |n| without trailing zeros, in buf.
+// coefficient writes the digits of |n| into the end of buf and returns them. There are no trailing zeros, and
+// no digits for 0.
 func (n Number) coefficient(buf *[40]byte) []byte {
 	i := len(buf)
 	hi, lo := n.hi, n.lo
@@ -181,7 +184,7 @@ func (n Number) coefficient(buf *[40]byte) []byte {
 	return buf[i:]
 }
 
-// Append appends n in plain notation, as DynamoDB returns numbers.
+// Append appends n in plain notation, without an exponent, as DynamoDB returns numbers.
 func (n Number) Append(b []byte) []byte {
 	if n == (Number{}) {
 		return append(b, '0')

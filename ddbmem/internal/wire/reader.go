@@ -28,7 +28,7 @@ func NewReader(data []byte) *Reader { return &Reader{data: data} }
 // Err is the first error met.
 func (r *Reader) Err() error { return r.err }
 
-// Fail records err unless an earlier error stands.
+// Fail sets the error that Err returns, unless there is one already. All later reads return zero values.
 func (r *Reader) Fail(err error) {
 	if r.err == nil {
 		r.err = err
@@ -122,7 +122,7 @@ func (r *Reader) Array(element func()) {
 	}
 }
 
-// Bool reads true or false.
+// Bool reads true or false; another value is a syntax error.
 func (r *Reader) Bool() bool {
 	switch {
 	case r.literal("true"):
@@ -149,7 +149,7 @@ func (r *Reader) Int() int64 {
 	return n
 }
 
-// String reads a string.
+// String reads a string and returns it without escapes. A missing or unfinished string is a syntax error.
 func (r *Reader) String() string {
 	if !r.accept('"') {
 		r.syntax("a string")
@@ -249,7 +249,7 @@ func (r *Reader) hex4() rune {
 	return rune(n)
 }
 
-// Skip reads over one value of any kind.
+// Skip moves past one value of any kind, with everything inside.
 func (r *Reader) Skip() {
 	switch c := r.peek(); {
 	case c == '{':
@@ -279,7 +279,7 @@ func isNumberByte(c byte) bool {
 	return c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E'
 }
 
-// End fails unless the document is read to its end.
+// End sets a syntax error unless only white space is left.
 func (r *Reader) End() {
 	if r.err == nil && (r.peek() != 0 || r.pos < len(r.data)) {
 		r.syntax("the end of the document")

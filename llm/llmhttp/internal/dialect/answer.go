@@ -164,7 +164,7 @@ func (r *Reader) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Begin starts an event of a stream.
+// Begin prepares for an event of a stream, and drops the state of an event that broke off.
 func (r *Reader) Begin(framing.Head) {
 	r.value.Reset()
 	r.base64, r.line = r.base64[:0], r.line[:0]
@@ -175,7 +175,7 @@ func (r *Reader) Begin(framing.Head) {
 	}
 }
 
-// Data reads a piece of an event.
+// Data reads a piece of an event's payload: its JSON, or the envelope with it in base64.
 func (r *Reader) Data(b []byte) {
 	if n := len(done) - len(r.line); n > 0 {
 		r.line = append(r.line, b[:min(n, len(b))]...)

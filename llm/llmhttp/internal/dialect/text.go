@@ -3,7 +3,7 @@ package dialect
 // Text counts bytes by the tokens that tokenizers make of them. The zero value is empty.
 type Text struct{ letters, dense, wide int64 }
 
-// Add counts b.
+// Add counts the bytes of b by their kinds: letters, digits and signs, and bytes beyond ASCII.
 func (t *Text) Add(b []byte) {
 	var dense, wide int
 	for _, c := range b {

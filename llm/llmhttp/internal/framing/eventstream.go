@@ -68,7 +68,8 @@ const stringType = 7
 // NewEventStream makes a reader that reports events to a sink.
 func NewEventStream(s Sink) *EventStream { return &EventStream{sink: s, need: preludeSize} }
 
-// Write reads the next bytes of the stream. It fails with ErrCRC or ErrFrame, then always.
+// Write reads the next bytes of the stream and reports its events to the sink. It fails with ErrCRC or
+// ErrFrame, and from then on always.
 func (e *EventStream) Write(b []byte) (int, error) {
 	done := 0
 	for done < len(b) && e.err == nil {

@@ -37,7 +37,7 @@ func (t *text) clear() { t.buf = t.buf[:0] }
 // add appends p as far as maxText allows, and drops the rest.
 func (t *text) add(p []byte) { t.buf = append(t.buf, p[:min(len(p), maxText-len(t.buf))]...) }
 
-// String is the text. A repeated text allocates nothing.
+// String returns the text. A repeated text is not allocated again.
 func (t *text) String() string {
 	if string(t.buf) != t.was {
 		t.was = string(t.buf)

@@ -47,7 +47,7 @@ var lineFeed = []byte{'\n'}
 // NewSSE makes a reader that reports events to a sink.
 func NewSSE(s Sink) *SSE { return &SSE{sink: s} }
 
-// Write reads the next bytes of the stream. It never fails.
+// Write reads the next bytes of the stream and reports its events to the sink. It never fails.
 func (s *SSE) Write(b []byte) (int, error) {
 	lf := -1 // where the next LF is
 	for i := 0; i < len(b); {
