@@ -23,7 +23,7 @@ func (c *clock) begin() {
 // inBubble reports whether the goroutine is in a bubble.
 func inBubble() bool { return time.Now().Before(start.AddDate(10, 0, 0)) }
 
-// settles is how long calls take that do not wait for their turn: in a bubble no time.
+// settles returns how long calls may take that do not wait for their turn.
 func (c *clock) settles() time.Duration {
 	if c.bubble {
 		return time.Nanosecond

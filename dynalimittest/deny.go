@@ -34,7 +34,8 @@ func (l *Limiter) DenyNext() { l.denials.Add(1) }
 // own marks the calls of this package, which no observer receives.
 type own struct{}
 
-// exhaust takes the remaining tokens. It tries again without tokens that other calls take meanwhile.
+// exhaust takes all remaining tokens in a lease. It tries again, at most mostTries times, if
+// other calls take tokens meanwhile.
 func (l *Limiter) exhaust(ctx context.Context, entity, resource string) (lease *dynalimit.Lease, err error) {
 	ctx = context.WithValue(context.WithoutCancel(ctx), own{}, true)
 	for range mostTries {
@@ -69,8 +70,9 @@ func (l *Limiter) takeAll(ctx context.Context, entity, resource string) (*dynali
 // isOwn reports whether it is a call of this package.
 func isOwn(ctx context.Context) bool { return ctx.Value(own{}) != nil }
 
-// denying is the service's observer, with the work of DenyNext, and without the calls of this
-// package.
+// denying returns the service's observer o, extended by the work of DenyNext. It hides the calls
+// of this package from o. It fails the test if a call is inside a bubble and the limiter was made
+// outside, or the reverse.
 func (l *Limiter) denying(o observe.Observer) observe.Observer {
 	service := o
 	o.AcquireStart = func(ctx context.Context, e observe.AcquireStart) context.Context {
@@ -100,7 +102,7 @@ func (l *Limiter) denying(o observe.Observer) observe.Observer {
 	return o
 }
 
-// forService tells the service of calls that are not this package's.
+// forService returns hear without the calls of this package. hear may be nil.
 func forService[E any](hear func(context.Context, E)) func(context.Context, E) {
 	return func(ctx context.Context, e E) {
 		if hear != nil && !isOwn(ctx) {
@@ -118,7 +120,8 @@ type call struct {
 
 type callKey struct{}
 
-// begin lets a call in, and exhausts its limits if DenyNext denies it.
+// begin lets a call enter, and takes all its tokens if DenyNext denies it. The returned context
+// carries them for end.
 func (l *Limiter) begin(ctx context.Context, e observe.AcquireStart) context.Context {
 	denies := l.denials.Add(-1) >= 0
 	if !denies {
@@ -136,7 +139,8 @@ func (l *Limiter) begin(ctx context.Context, e observe.AcquireStart) context.Con
 	return context.WithValue(ctx, callKey{}, c)
 }
 
-// end gives back begin's tokens, and lets others in.
+// end gives back the tokens of begin, lets other calls enter, and fails the test if a call to
+// deny was admitted.
 func (l *Limiter) end(ctx context.Context, c call, e observe.AcquireEnd) {
 	defer c.leave()
 	if c.lease == nil {

@@ -18,8 +18,9 @@ type gate struct {
 	empty chan struct{}
 }
 
-// enter lets a call in once it may be, or once its ctx has ended. A call that is alone does not wait
-// longer than settles for others to leave: a Wait stays inside for as long as it waits.
+// enter waits until a call may enter, or ctx ends, and returns the function that ends the call. A
+// call that is alone waits for the others at most settles: a Wait among them stays inside while
+// it waits.
 func (g *gate) enter(ctx context.Context, alone bool, settles time.Duration) (leave func()) {
 	g.mu.Lock()
 	for g.free != nil && ctx.Err() == nil {
@@ -58,7 +59,8 @@ func (g *gate) enter(ctx context.Context, alone bool, settles time.Duration) (le
 	}
 }
 
-// leave ends a call that is not alone.
+// leave ends a call that is not alone. After the last one it wakes the call that waits to be
+// alone.
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -115,7 +115,7 @@ func (l *Limiter) AdvanceTo(at time.Time) {
 	l.clock.moveTo(at)
 }
 
-// check fails the test if something could not be done.
+// check fails the test at once if err is not nil; what names the action.
 func (l *Limiter) check(what string, err error) {
 	if err != nil {
 		l.t.Helper()

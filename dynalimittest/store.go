@@ -48,7 +48,7 @@ type wire struct {
 
 var errCut = errors.New("connection refused by dynalimittest.Limiter.FailStore")
 
-// Do implements aws.HTTPClient.
+// Do implements aws.HTTPClient. It refuses connections while the store is cut off.
 func (w *wire) Do(r *http.Request) (*http.Response, error) {
 	if w.cut.Load() {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errCut}

@@ -31,8 +31,8 @@ func (o outcome) caught() bool {
 	return o.Status == "KILLED" || o.Status == "TIMED OUT" || o.Status == "NOT VIABLE"
 }
 
-// gremlins changes every operator of the pure packages, and fails for survivors
-// that lists/equivalent.md does not explain.
+// gremlins lets the program gremlins change every operator of the pure packages. It returns an
+// error for survivors that lists/equivalent.md does not explain.
 func gremlins(ctx context.Context, binary, top, dir string) error {
 	tree := filepath.Join(dir, "tree")
 	if err := copyTree(top, tree); err != nil {
@@ -62,7 +62,8 @@ func gremlins(ctx context.Context, binary, top, dir string) error {
 	return nil
 }
 
-// unleash runs gremlins on a package and counts unexplained survivors.
+// unleash runs gremlins on a package, prints unexplained survivors and returns their number. It
+// marks the used explanations.
 func unleash(ctx context.Context, binary, tree, dir, pkg string, whole bool, explained map[equivalent]bool) (bad int, err error) {
 	files, err := runGremlins(ctx, binary, tree, dir, pkg)
 	if err != nil {
@@ -129,7 +130,8 @@ func linesOf(path string) ([]string, error) {
 // equivalent is a change that no test can see, or need not.
 type equivalent struct{ file, kind, text string }
 
-// readEquivalents reads the rows of a table: file, kind of change, line, why.
+// readEquivalents reads the explained changes from the table in lists/equivalent.md: file, kind,
+// line and reason. None is marked as used.
 func readEquivalents(path string) (map[equivalent]bool, error) {
 	rows, err := linesOf(path)
 	if err != nil {

@@ -53,7 +53,8 @@ func readLists(dir string) ([]mutant, error) {
 	return all, nil
 }
 
-// parse reads one list; its format is described in lists/README.md.
+// parse parses one list, in the format of lists/README.md, and checks each mutant. The error
+// names the line or the mutant.
 func parse(text string) ([]mutant, error) {
 	var list []mutant
 	for i, line := range strings.Split(text, "\n") {
@@ -79,7 +80,7 @@ func parse(text string) ([]mutant, error) {
 	return list, nil
 }
 
-// add takes one line of a mutant's.
+// add parses one line of a mutant: an old line, a new line, or a key with its value.
 func (m *mutant) add(line string) error {
 	if line == "-" || line == "+" { // an empty line
 		line += " "
@@ -134,7 +135,8 @@ func (m *mutant) check() error {
 	return nil
 }
 
-// apply changes the text of the file.
+// apply returns the text of the file with the mutant. It returns an error unless the old text
+// occurs once.
 func (m *mutant) apply(text string) (string, error) {
 	if n := strings.Count(text, m.old); n != 1 {
 		return "", fmt.Errorf("its old text is in %s %d times, not once; write it anew", m.file, n)
@@ -142,7 +144,7 @@ func (m *mutant) apply(text string) (string, error) {
 	return strings.Replace(text, m.old, m.changed, 1), nil
 }
 
-// fits says whether the mutant can be tried in a tree.
+// fits returns an error unless the mutant's file in tree has its old text once.
 func (m *mutant) fits(tree string) error {
 	text, err := os.ReadFile(filepath.Join(tree, filepath.FromSlash(m.file)))
 	if err == nil {
@@ -151,7 +153,7 @@ func (m *mutant) fits(tree string) error {
 	return err
 }
 
-// packages are the packages of some mutants' tests, each with its patterns.
+// packages returns the packages of the mutants' tests, each with the patterns of its tests.
 func packages(list []mutant) map[string][]string {
 	all := map[string][]string{}
 	for _, m := range list {

@@ -63,7 +63,8 @@ func mutate(ctx context.Context) error {
 	return curated(ctx, o, top, dir)
 }
 
-// curated tries the mutants of the lists.
+// curated tries the mutants of the lists whose names match, or prints them. It returns an error
+// if one survives.
 func curated(ctx context.Context, o options, top, dir string) error {
 	all, err := readLists(filepath.Join(top, "internal", "mutants", "lists"))
 	if err != nil {
@@ -88,7 +89,7 @@ func curated(ctx context.Context, o options, top, dir string) error {
 	return tryAll(ctx, o, list, top, dir)
 }
 
-// show prints mutants, and fails if the source has moved away from one.
+// show prints mutants, and returns an error if the source no longer has the text of one.
 func show(list []mutant, top string) error {
 	moved := 0
 	for _, m := range list {
@@ -107,7 +108,8 @@ func show(list []mutant, top string) error {
 	return nil
 }
 
-// tryAll tries mutants side by side, each worker in a tree of its own.
+// tryAll tries mutants in parallel, each worker in a tree of its own, and prints the results. It
+// returns an error if a mutant survives or is broken.
 func tryAll(ctx context.Context, o options, list []mutant, top, dir string) error {
 	began := time.Now()
 	trees := make([]string, min(o.parallel, len(list)))
@@ -166,7 +168,7 @@ type report struct {
 	verdicts []verdict
 }
 
-// tryAndPrint tries a mutant and prints its line.
+// tryAndPrint tries a mutant and prints its result and duration.
 func (r *report) tryAndPrint(i int, try func() verdict) {
 	began := time.Now()
 	v := try()
@@ -178,7 +180,8 @@ func (r *report) tryAndPrint(i int, try func() verdict) {
 	fmt.Printf("%3d/%d %-11s %5.1fs  %-36s %s\n", r.done, len(r.list), v.state, v.took.Seconds(), r.list[i].name, v.why)
 }
 
-// sum prints the survivors, and fails if there are any.
+// sum prints the counts and the mutants that survived or are broken, and returns an error if
+// there are any.
 func (r *report) sum(took time.Duration) error {
 	count := map[state]int{}
 	for i, v := range r.verdicts {

@@ -40,7 +40,8 @@ const (
 	packageTimeout = 6 * time.Minute
 )
 
-// try runs the tests of a mutant in a tree that has it.
+// try runs the tests named for a mutant in a tree that has it, and if they pass, all tests of
+// their packages. A mutant that only those catch is late.
 func try(ctx context.Context, tree string, m *mutant) verdict {
 	for _, s := range m.tests {
 		if v, known := run(ctx, tree, s.pkg, s.run, narrowTimeout); known {
@@ -61,20 +62,21 @@ func try(ctx context.Context, tree string, m *mutant) verdict {
 // failedTest finds the names of failed tests.
 var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
-// run runs some tests; known is false if they pass.
+// run runs the tests of a package that match pattern. It returns false if they pass.
 func run(ctx context.Context, tree, pkg, pattern string, timeout time.Duration) (v verdict, known bool) {
 	out, err := command(ctx, tree, "go", "test", "-trimpath", "-vet=off", "-ldflags=-s -w", "-count=1", "-failfast", "-timeout="+timeout.String(), "-run="+pattern, pkg).CombinedOutput()
 	return interpretRun(ctx, out, err)
 }
 
-// command is a command of a tree, or of a folder of it.
+// command returns a command in dir, with the environment of a trial.
 func command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, environment()
 	return cmd
 }
 
-// interpretRun interprets a run of tests; known is false if they pass.
+// interpretRun returns the verdict of a failed run of tests, with the reason: a test, a hang or a
+// build error. It returns false if they passed.
 func interpretRun(ctx context.Context, out []byte, err error) (v verdict, known bool) {
 	switch {
 	case ctx.Err() != nil:
@@ -95,7 +97,7 @@ func interpretRun(ctx context.Context, out []byte, err error) (v verdict, known 
 	return verdict{state: caught, why: why}, true
 }
 
-// firstError is the first line of a compiler's complaint.
+// firstError returns the first line of a compiler's output that is an error.
 func firstError(out []byte) string {
 	for _, line := range strings.Split(string(out), "\n") {
 		if line != "" && !strings.HasPrefix(line, "#") {
@@ -105,7 +107,8 @@ func firstError(out []byte) string {
 	return ""
 }
 
-// environment plays fewer histories than a run of the whole suite would.
+// environment returns the process's environment with fewer histories of the laws, unless it sets
+// their number.
 func environment() []string {
 	env := os.Environ()
 	if os.Getenv("DYNALIMIT_HISTORIES") == "" {
@@ -114,8 +117,8 @@ func environment() []string {
 	return env
 }
 
-// pass checks that the tests named by mutants are there and pass without them:
-// else nothing that fails says anything.
+// pass checks that tests match each pattern, and that they pass without any mutant. Otherwise a
+// failure would prove nothing.
 func pass(ctx context.Context, tree, dir string, all map[string][]string) error {
 	for pkg, patterns := range all {
 		binary := filepath.Join(dir, "unchanged.test")

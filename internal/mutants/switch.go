@@ -31,8 +31,8 @@ type switches struct {
 	binaries map[string]string
 }
 
-// install puts those mutants of a list into a tree that change nothing but functions, and
-// builds their tests.
+// install writes the mutants that change functions alone into one tree, each behind a switch, and
+// builds their tests. It leaves out mutants that do not compile.
 func install(ctx context.Context, top, dir string, list []mutant) (*switches, error) {
 	s := &switches{tree: filepath.Join(dir, "switched"), broken: map[string]string{}}
 	for {
@@ -48,7 +48,8 @@ func install(ctx context.Context, top, dir string, list []mutant) (*switches, er
 	}
 }
 
-// write puts mutants into the tree's files, except the broken ones.
+// write writes the mutants into the files of the tree, except broken ones, and sets s.in to those
+// that it could.
 func (s *switches) write(list []mutant) error {
 	byFile := map[string][]mutant{}
 	s.in = map[string]bool{}
@@ -79,7 +80,7 @@ func (s *switches) write(list []mutant) error {
 	return nil
 }
 
-// installed are those of a list that stand in the tree.
+// installed returns those mutants of a list that are in the tree.
 func (s *switches) installed(list []mutant) []mutant {
 	return slices.DeleteFunc(slices.Clone(list), func(m mutant) bool { return !s.in[m.name] })
 }
@@ -87,8 +88,8 @@ func (s *switches) installed(list []mutant) []mutant {
 // place finds the mutant with the function of a compiler's error.
 var place = regexp.MustCompile(`(?m)^\S*zzmutant/([^:\s]+):\d+(?::\d+)?: (.*)$`)
 
-// build builds the tests of mutants. It records those that do not compile; again is true if there
-// are any.
+// build builds the tests of the installed mutants. It records mutants that do not compile as
+// broken, and then returns true: install again without them.
 func (s *switches) build(ctx context.Context, dir string, list []mutant) (again bool, err error) {
 	s.binaries = map[string]string{}
 	for pkg := range packages(s.installed(list)) {
@@ -105,15 +106,16 @@ func (s *switches) build(ctx context.Context, dir string, list []mutant) (again 
 	return again, nil
 }
 
-// test runs some tests of a package with a mutant, "" for none.
+// test runs a package's test binary with the named mutant in force, or without any if name is
+// empty.
 func (s *switches) test(ctx context.Context, name, pkg string, args ...string) ([]byte, error) {
 	cmd := command(ctx, filepath.Join(s.tree, filepath.FromSlash(pkg)), s.binaries[pkg], args...)
 	cmd.Env = append(cmd.Env, chosen+"="+name)
 	return cmd.CombinedOutput()
 }
 
-// leaveOutDisturbed takes out mutants whose tests fail even without them: they are
-// tried alone.
+// leaveOutDisturbed removes mutants from s.in whose tests fail in the tree even without a mutant
+// in force. They are tried alone.
 func (s *switches) leaveOutDisturbed(ctx context.Context, list []mutant) {
 	list = s.installed(list)
 	for pkg, patterns := range packages(list) {
@@ -132,7 +134,7 @@ func (s *switches) leaveOutDisturbed(ctx context.Context, list []mutant) {
 	}
 }
 
-// names reports whether a selection has one of some tests that failed.
+// names reports whether the selection matches one of the failed tests.
 func (t selection) names(failed [][][]byte) bool {
 	first, _, _ := strings.Cut(t.run, "/")
 	pattern, err := regexp.Compile(first)
@@ -142,8 +144,8 @@ func (t selection) names(failed [][][]byte) bool {
 	})
 }
 
-// try runs the tests that are named for a mutant; known is false if they pass, or if it does
-// not stand in the tree.
+// try runs the tests named for a mutant with it in force. It returns false if they pass or the
+// mutant is not in the tree.
 func (s *switches) try(ctx context.Context, m *mutant) (v verdict, known bool) {
 	if why := s.broken[m.name]; why != "" {
 		return verdict{state: broken, why: "it does not compile: " + why}, true
@@ -166,7 +168,9 @@ type edit struct {
 	text     string
 }
 
-// switchable is a file's text with those of some mutants that change functions alone.
+// switchable returns a file's text with those mutants of list that change functions alone. Each
+// changed function becomes a twin, and a switch in the original selects one. It also returns the
+// package and the names of these mutants.
 func switchable(text string, list []mutant) (switched, pkg string, names []string, err error) {
 	file, offset, err := parsed(text)
 	if err != nil {
@@ -210,7 +214,7 @@ func switchable(text string, list []mutant) (switched, pkg string, names []strin
 	return text + variants.String(), file.Name.Name, names, nil
 }
 
-// parsed is the syntax of a file, and where its positions are in its text.
+// parsed returns the syntax of a file, and a function from its positions to offsets in text.
 func parsed(text string) (*ast.File, func(token.Pos) int, error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, "", text, parser.SkipObjectResolution|parser.ParseComments)
@@ -220,8 +224,8 @@ func parsed(text string) (*ast.File, func(token.Pos) int, error) {
 	return file, func(p token.Pos) int { return fset.PositionFor(p, false).Offset }, nil
 }
 
-// differing are the functions whose bodies differ between two texts of a file; alone is false
-// if anything else does.
+// differing returns the places of the functions whose bodies differ between two texts of a file.
+// It returns false if anything else differs.
 func differing(text string, file *ast.File, offset func(token.Pos) int, changed string, with *ast.File, at func(token.Pos) int) (differ []int, alone bool) {
 	if len(file.Decls) != len(with.Decls) {
 		return nil, false
@@ -240,7 +244,8 @@ func differing(text string, file *ast.File, offset func(token.Pos) int, changed 
 	return differ, len(differ) > 0
 }
 
-// calling is the statement that calls a function's twin in its place.
+// calling returns the statement that calls the twin of f with f's parameters and returns its
+// results.
 func calling(f *ast.FuncDecl, twin string) string {
 	if f.Recv != nil {
 		twin = nameOf(f.Recv.List[0], 0, "zzr") + "." + twin
@@ -270,7 +275,7 @@ func calling(f *ast.FuncDecl, twin string) string {
 	return call + "; return"
 }
 
-// nameOf is the name of a parameter, or the given one for a parameter without a name.
+// nameOf returns the name of the j-th parameter of p, or given if it has none.
 func nameOf(p *ast.Field, j int, given string) string {
 	if len(p.Names) == 0 || p.Names[j].Name == "_" {
 		return given
@@ -278,7 +283,7 @@ func nameOf(p *ast.Field, j int, given string) string {
 	return p.Names[j].Name
 }
 
-// named gives names to those parameters of a function that have none.
+// named returns the edits that name the parameters of f without a name.
 func named(f *ast.FuncDecl, offset func(token.Pos) int) (edits []edit) {
 	give := func(p *ast.Field, j int, given string) {
 		switch {

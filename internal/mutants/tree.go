@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// copyTree copies the files of a repository that git knows, or would, into dir.
+// copyTree copies the files of a repository, without those that git ignores, into dir.
 func copyTree(root, dir string) error {
 	out, err := exec.Command("git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
 	if err != nil {
@@ -22,7 +22,7 @@ func copyTree(root, dir string) error {
 	return nil
 }
 
-// copyFile copies one file; it ignores a deleted one.
+// copyFile copies one file with its mode. It ignores a missing one.
 func copyFile(from, to string) error {
 	info, err := os.Stat(from)
 	if os.IsNotExist(err) {
@@ -41,7 +41,8 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, text, info.Mode())
 }
 
-// with puts a mutant into a tree, runs do, and puts the file back.
+// with writes a mutant into its file in tree, runs do, and restores the file. A mutant that does
+// not fit is broken.
 func (m *mutant) with(tree string, do func() verdict) verdict {
 	path := filepath.Join(tree, filepath.FromSlash(m.file))
 	text, err := os.ReadFile(path)

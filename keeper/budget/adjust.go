@@ -109,7 +109,8 @@ func (c *charges) applyAdjustment(ctx context.Context, by, org, app string, a Ad
 	return a, nil
 }
 
-// newAdjustment makes the operation that applies a to the counters of its day.
+// newAdjustment returns the operation that applies a to the counters of its day, with its audit
+// event. anyDay lets a repetition match on any day.
 func (c *charges) newAdjustment(by string, t *tenant, a Adjustment, anyDay bool) (*ledger.Operation, error) {
 	desk := c.admin.desk
 	event, err := desk.newEvent(a.At, audit.Event{Principal: by, Action: actionAdjusted, Target: t.org, Resource: t.app}, nil, a.eventFields())

@@ -19,7 +19,8 @@ const (
 	attrCalendar    = "calendar"
 )
 
-// unsupportedPart returns the unsupported part of a stored configuration, or "".
+// unsupportedPart returns a text about the part of a stored configuration that this version does
+// not enforce, or "".
 func unsupportedPart(item store.Item) string {
 	if s, ok := item[attrEnforcement].(*types.AttributeValueMemberS); ok && s.Value == "HARD" {
 		return "it is stored with enforcement HARD"

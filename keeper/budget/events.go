@@ -193,7 +193,7 @@ func (s *standing) listEvents(ctx context.Context, org, app string) iter.Seq2[Ev
 	}
 }
 
-// readEvents reads a scope's events, and the ids of the delivered ones.
+// readEvents queries a scope's stored events, and marks by id those that were delivered.
 func (s *standing) readEvents(ctx context.Context, scope string) (events []Event, delivered map[string]bool, err error) {
 	delivered = map[string]bool{}
 	err = s.store.Query(ctx, s.store.Usage, eventPK(scope), "0", "~", func(item store.Item) error {

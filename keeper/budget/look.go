@@ -98,7 +98,8 @@ func (t *tenant) countersNeeded(now time.Time) ledger.Need {
 	return ledger.NeedOf(t.calendar.Day(now), t.policy().ordering)
 }
 
-// scopeNow returns the key of an app's scope.
+// scopeNow returns the key of the scope that counts the app's spend: the app's, or the
+// organisation's.
 func (s *standing) scopeNow(ctx context.Context, org, app string) (string, error) {
 	if err := validTarget(org, app); err != nil {
 		return "", err

@@ -23,7 +23,8 @@ type priceLayers []struct {
 	book prices.Book
 }
 
-// lookup returns the price in force at t, and its layer.
+// lookup returns the price of a model in force at t and the name of its layer, the first layer
+// that has one. It returns false without a price.
 func (l priceLayers) lookup(model string, t time.Time) (prices.Price, string, bool) {
 	name, scope := prices.SplitModel(model)
 	names := prices.ModelNames(name)

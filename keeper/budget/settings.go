@@ -103,7 +103,8 @@ func (s *sharedSettings) keepDays() int {
 	return s.withOptions(s.last).KeepDays
 }
 
-// withOptions returns settings with the gaps filled from the options.
+// withOptions returns stored settings with the keeper's own days, if none are stored, and its own
+// models for other labels.
 func (s *sharedSettings) withOptions(stored Settings) Settings {
 	if stored.KeepDays == 0 {
 		stored.KeepDays = s.own.KeepDays

@@ -323,7 +323,8 @@ func (s *spool) replayAll(send sendLines) error {
 	return err
 }
 
-// listSegments returns the closed segments. With rotate it closes the growing file first.
+// listSegments returns a copy of the closed segments. With rotate it first closes the growing
+// file and begins another.
 func (s *spool) listSegments(rotate bool) ([]segment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -414,7 +415,8 @@ func (s *spool) setPending(path string, lines int) {
 	}
 }
 
-// dropSegment moves the remaining lines to the end of the spool and deletes the segment.
+// dropSegment appends the unfinished lines of a segment to the spool, deletes the segment's file
+// and forgets it. lines is the number of lines in left.
 func (s *spool) dropSegment(c segment, left []byte, lines int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -72,7 +72,8 @@ func (s *standing) readSticky(ctx context.Context, org, app string) (Sticky, err
 	return v.Sticky, err
 }
 
-// overrideInUse returns the label of an override that is in use, if any.
+// overrideInUse returns an override as a Sticky, or false unless one is active and its label has
+// a price.
 func (s *standing) overrideInUse(ctx context.Context, t *tenant) (Sticky, bool) {
 	if t.activeOverride(s.now()) == "" {
 		return Sticky{}, false

@@ -61,7 +61,8 @@ func (t *tenant) pastModel(label, named string, now time.Time) (last string, had
 	return last, had
 }
 
-// costOf prices tokens at a model's price in force at an instant.
+// costOf returns the cost of tokens at the model's price in force at an instant, and the version
+// of that price. It returns an error for a model without a price.
 func (t *tenant) costOf(label, model string, tokens prices.Tokens, at time.Time) (money.Picos, string, error) {
 	price, layer, ok := t.prices.lookup(model, at)
 	if !ok {

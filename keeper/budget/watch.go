@@ -103,7 +103,7 @@ func (s *standing) observeAll(ctx context.Context) {
 	}
 }
 
-// stopTimers cancels the scheduled looks. The last look replaces them.
+// stopTimers cancels all scheduled looks. Close then looks once itself.
 func (s *standing) stopTimers() {
 	for _, w := range s.allWatches() {
 		w.mu.Lock()

@@ -62,7 +62,7 @@ func (c *core) doCall(ctx context.Context, r *call) (http.Header, error) {
 	}
 }
 
-// encodeBody returns the body, which all tries share.
+// encodeBody returns the call's body as JSON, nil without one. All tries share it.
 func encodeBody(r *call) ([]byte, error) {
 	if r.body == nil {
 		return nil, nil
@@ -88,7 +88,8 @@ func withContextError(ctx context.Context, err error) error {
 	return err
 }
 
-// tryAuthorized makes one try with a token. It replaces a refused token once.
+// tryAuthorized sends a request once with an access token. If the keeper refuses the token, it
+// drops it, gets another one and tries once more.
 func (c *core) tryAuthorized(ctx context.Context, r *call, body []byte) (http.Header, error) {
 	for second := false; ; second = true {
 		token, err := c.accessToken(ctx)

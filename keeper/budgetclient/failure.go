@@ -156,7 +156,8 @@ func isTransient(status int) bool {
 	return status < http.StatusBadRequest // a proxy's response instead of the keeper's
 }
 
-// retryAfter decodes the Retry-After header, in seconds or as a date.
+// retryAfter returns the wait in the Retry-After header, given in seconds or as a date. It is 0
+// without a valid one.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	text := header.Get("Retry-After")
 	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {

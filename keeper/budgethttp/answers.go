@@ -29,7 +29,8 @@ type answers struct {
 	log *slog.Logger
 }
 
-// writeError answers with an error outside of huma.
+// writeError writes an error as the response, with its headers, time and request id. Handlers of
+// huma return their errors instead.
 func (a *answers) writeError(w *answer, x *exchange, e *wire.Error) {
 	a.stampError(x, e)
 	for name, values := range e.GetHeaders() {
@@ -118,7 +119,7 @@ func retryAfter(err error) time.Duration {
 	return max(wait, time.Second)
 }
 
-// loginResponse returns the response to an error of package login, or nil for another error.
+// loginResponse returns the response to an error of a login, or nil for any other error.
 func loginResponse(err error) *wire.Error {
 	var throttled *login.ThrottledError
 	switch {
@@ -132,8 +133,8 @@ func loginResponse(err error) *wire.Error {
 	return nil
 }
 
-// credentialsResponse returns the response to an error of package credentials, or nil for another
-// error.
+// credentialsResponse returns the response to an error of package credentials, or nil for any
+// other error.
 func credentialsResponse(err error) *wire.Error {
 	switch {
 	case errors.Is(err, credentials.ErrTokenInvalid):

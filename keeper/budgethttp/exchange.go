@@ -44,7 +44,8 @@ func canBeID(text string) bool {
 	return true
 }
 
-// idOf returns the client's request id if it is valid, or a new one.
+// idOf returns the client's request id if it is valid, else a random one. It is "none" if the
+// random source fails.
 func idOf(r *http.Request, random io.Reader) string {
 	if id := r.Header.Get("X-Request-Id"); canBeID(id) {
 		return id
@@ -73,7 +74,7 @@ func (a *answer) WriteHeader(status int) {
 	}
 }
 
-// Write writes the body, which comes in one piece.
+// Write writes the whole body, with its length. The first call also sends the header.
 func (a *answer) Write(b []byte) (int, error) {
 	if a.status == 0 {
 		a.status = http.StatusOK

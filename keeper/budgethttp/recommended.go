@@ -30,7 +30,8 @@ func newRecommended() *recommended {
 	return &recommended{last}
 }
 
-// responseFor returns the response for a recommendation.
+// responseFor returns the response for a recommendation. It repeats the app's last response,
+// already encoded, if the recommendation has the same content.
 func (m *recommended) responseFor(org, app string, r budget.Recommendation) *selectionOutput {
 	to := tenantPath{org, app}
 	if k, ok := m.last.Get(to); ok && sameResponse(k.of, r) {

@@ -83,7 +83,8 @@ func (s *Server) serveEndpoints(d *document) error {
 	return nil
 }
 
-// logIn makes the login service.
+// logIn makes the login service and sets Options.Authenticate to it. An error is a
+// *fault.ValidationError of the options.
 func (s *Server) logIn() (err error) {
 	s.login, err = login.New(login.Options{
 		Store: s.store, Limiter: s.opts.Limiter, Issuer: s.opts.Issuer, Audience: s.opts.Audience,
@@ -158,7 +159,7 @@ func (s *Server) recoverPanic(x *exchange, out *answer) {
 	s.router.answers.writeError(out, x, wentWrong(http.StatusInternalServerError))
 }
 
-// reportServed reports a response to OnServed, sends it, and then writes the log.
+// reportServed calls OnServed, sends the rest of the response, and then writes the log.
 func (s *Server) reportServed(x *exchange, out *answer, r *http.Request) {
 	status := cmp.Or(out.status, http.StatusOK)
 	e := Served{Route: x.route, Method: r.Method, Status: status, Bytes: out.bytes, Took: s.opts.Now().Sub(x.began), RequestID: x.id, Client: cmp.Or(x.claims.ClientID, x.principal)}

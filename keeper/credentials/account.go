@@ -99,7 +99,8 @@ func (a account) id() string { return ClientID(a.org, a.app) }
 // hasCredentials reports whether the client has credentials, perhaps revoked ones.
 func (a account) hasCredentials() bool { return a.revision > 0 && a.deleted.IsZero() }
 
-// validHashes returns the hashes of the secrets that are valid at now.
+// validHashes returns the hashes of the secrets that work at now: none after a revocation, two
+// during a grace.
 func (a account) validHashes(now time.Time) []string {
 	if !a.hasCredentials() || !a.revoked.IsZero() {
 		return nil

@@ -51,7 +51,8 @@ func sealSecret(token, secret Secret, org, app string, revision int64) ([]byte, 
 	return gcm.Seal(nil, nonce, []byte(secret.Reveal()), sealContext(org, app, revision)), nil
 }
 
-// openSealed decrypts a secret that was sealed for this owner and revision.
+// openSealed decrypts a secret with its retrieval token. It returns an error unless it was sealed
+// for this owner and revision.
 func openSealed(token Secret, sealed []byte, org, app string, revision int64) (Secret, error) {
 	gcm, nonce, err := sealer(token)
 	if err != nil {

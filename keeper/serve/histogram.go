@@ -28,7 +28,8 @@ func (h *histogram) observeDuration(d time.Duration) {
 	h.sum += seconds
 }
 
-// writeText writes the histogram in the text format of Prometheus.
+// writeText writes the histogram in the text format of Prometheus: the buckets as running sums,
+// the sum and the count.
 func (h *histogram) writeText(w io.Writer, name, labels string) {
 	var sum int64
 	for i, n := range h.counts {

@@ -278,7 +278,8 @@ func (s *Service) serveAPI() error {
 	return s.api.Serve(s.apiListener)
 }
 
-// drainRequests turns /ready negative, and accepts requests until load balancers have noticed.
+// drainRequests makes /ready answer 503, and accepts requests for Shutdown.Delay more, until load
+// balancers have noticed.
 func (s *Service) drainRequests() {
 	s.ending.Store(true)
 	if s.config.Shutdown.Delay > 0 {
@@ -286,7 +287,8 @@ func (s *Service) drainRequests() {
 	}
 }
 
-// shutdownAPI waits for pending requests.
+// shutdownAPI refuses new requests and waits for pending ones until ctx ends. It then cuts them
+// off and returns an error.
 func (s *Service) shutdownAPI(ctx context.Context) error {
 	if err := s.api.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("requests were cut off after %v: give them longer with --shutdown-time", time.Duration(s.config.Shutdown.Time)), s.api.Close())
@@ -294,7 +296,7 @@ func (s *Service) shutdownAPI(ctx context.Context) error {
 	return nil
 }
 
-// closeParts completes pending writes.
+// closeParts closes the keeper and the limiter, within Shutdown.Time. Pending writes complete.
 func (s *Service) closeParts(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(s.config.Shutdown.Time))
 	defer cancel()

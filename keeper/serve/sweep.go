@@ -14,7 +14,8 @@ import (
 // SweepLease is the name of the lease of the process that sweeps.
 const SweepLease = "keeper-sweep"
 
-// sweepAlone sweeps periodically until ctx ends, while no other process does.
+// sweepAlone sweeps while this process has the lease, and tries to get it otherwise, until ctx
+// ends. It logs errors.
 func (s *Service) sweepAlone(ctx context.Context) {
 	for {
 		err := admin.New(s.parts.Repository).Alone(ctx, SweepLease, nil, s.sweepOften)
@@ -62,7 +63,7 @@ func waitFor(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// refreshPrices imports prices until ctx ends.
+// refreshPrices imports prices periodically until ctx ends, and logs and counts the results.
 func (s *Service) refreshPrices(ctx context.Context) {
 	r, err := pricefeed.New(s.keeper.Prices(), s.parts.Prices, &pricefeed.Options{
 		Providers: s.config.Prices.Refresh.Providers, Every: time.Duration(s.config.Prices.Refresh.Every), Logger: s.parts.Logger,

@@ -82,7 +82,7 @@ func limiterPackages() (root string, packages []string, err error) {
 	return root, packages, err
 }
 
-// output runs a command. The error includes the command's standard error.
+// output runs a command and returns its output. The error includes the command's standard error.
 func output(c *exec.Cmd) (string, error) {
 	var stderr bytes.Buffer
 	c.Stderr = &stderr

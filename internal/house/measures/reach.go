@@ -66,7 +66,8 @@ func (p *parsed) addStructs(d *ast.GenDecl) {
 	}
 }
 
-// counts returns the reach of each struct type above maxReach.
+// counts returns, for each struct type, the number of functions that know its unexported names,
+// if that is above maxReach.
 func (p *parsed) counts(dir string) []ratchet.Count {
 	var counts []ratchet.Count
 	for name, by := range p.reach() {
@@ -177,7 +178,8 @@ func (p *parsed) usesOfParameters(f *ast.FuncDecl) map[string]bool {
 	return used
 }
 
-// pointers returns the fields of a struct type that point to another one of the package.
+// pointers returns the fields of a struct type that point to a struct type of the package, with
+// that type's name.
 func (p *parsed) pointers(name string) map[string]string {
 	fields := map[string]string{}
 	if p.structs[name] == nil {

@@ -17,8 +17,8 @@ import (
 // minClosure is the number of lines from which on a closure counts as a function of its own.
 const minClosure = 11
 
-// walkCalls runs command calls with coverage of the packages. It returns the functions, files and
-// function calls of each kind of call.
+// walkCalls runs the program calls with coverage and counts, for each kind of call, the functions
+// and files that ran, and the function calls. It leaves the profiles in keep, unless empty.
 func walkCalls(root string, packages []string, keep string) ([]ratchet.Count, error) {
 	dir, err := os.MkdirTemp("", "measures")
 	if err != nil {
@@ -89,7 +89,8 @@ type sources struct {
 	functions map[string][]span // by file
 }
 
-// find returns the innermost function around a place.
+// find returns the innermost function around a place in a file of the module, which it parses
+// once.
 func (s *sources) find(file string, at place) (span, error) {
 	functions, ok := s.functions[file]
 	if !ok {
@@ -152,8 +153,8 @@ type walked struct {
 	list                    []string
 }
 
-// count reads a coverage profile in the form of go test. A function ran if one of its blocks did;
-// it was called as often as its first block ran.
+// count counts the functions that ran by a coverage profile, in the form of go test. A function
+// was called as often as its first block ran.
 func (s *sources) count(profile string) (walked, error) {
 	type key struct {
 		file string

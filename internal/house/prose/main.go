@@ -95,7 +95,7 @@ func shares(folders map[string]folderCounts) (counts []ratchet.Count) {
 	return counts
 }
 
-// printTotals prints the figures of the whole repository.
+// printTotals writes the totals and shares of the whole repository.
 func printTotals(out io.Writer, folders map[string]folderCounts) {
 	var total folderCounts
 	for _, c := range folders {

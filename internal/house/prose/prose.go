@@ -46,7 +46,8 @@ const longSentence = 25
 // skippedFolders hold texts that nobody reads as prose.
 var skippedFolders = []string{"testdata", "node_modules", "vendor", "golden"}
 
-// countTree counts every folder below root, and returns the sentences and names to look at.
+// countTree counts every folder below root, without tests. It also returns the sentences and
+// names to list.
 func countTree(root fs.FS) (map[string]folderCounts, []sentence, error) {
 	folders := map[string]folderCounts{}
 	var found []sentence
@@ -84,7 +85,8 @@ func countTree(root fs.FS) (map[string]folderCounts, []sentence, error) {
 	return folders, found, err
 }
 
-// addFile counts the comments and function names of a Go file, or the text of a Markdown file.
+// addFile counts the comments and function names of a Go file, or the text of a Markdown file,
+// and returns the sentences and names to list.
 func (c *counts) addFile(file io.Reader, isGo bool) (found []sentence, err error) {
 	var block []string
 	begin, number, fenced := 0, 0, false
@@ -122,7 +124,8 @@ func (c *counts) addFile(file io.Reader, isGo bool) (found []sentence, err error
 	return found, lines.Err()
 }
 
-// proseOf returns the prose of a line. isProse is false for code, tables and headings.
+// proseOf returns the prose of a line. It returns false for code, tables, headings and the text
+// of a fence.
 func proseOf(line string, isGo, fenced bool) (text string, isProse bool) {
 	if !isGo {
 		return strings.Trim(line, " -*"), !fenced && strings.TrimSpace(line) != "" && !markupPattern.MatchString(line)

@@ -52,7 +52,7 @@ func (f File) Check(out io.Writer, counts []Count, write bool) error {
 	return nil
 }
 
-// printCounts prints each count beside its figure.
+// printCounts writes a table of the counts that have a figure or are above their free number.
 func printCounts(out io.Writer, counts []Count, figures figures) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "count\tfigure\t\n")
@@ -94,7 +94,7 @@ func parseFigures(text string) (figures, error) {
 	return f, nil
 }
 
-// text returns a line for each figure.
+// text returns one line for each figure, sorted by name.
 func (f figures) text() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(f)) {
@@ -103,8 +103,8 @@ func (f figures) text() string {
 	return b.String()
 }
 
-// compare returns the counts above their figure, the counts so far below it that the figure has to follow,
-// and the figures without a count.
+// compare returns a problem for each count above its figure, each so far below that the figure
+// must follow, and each figure without a count. lower is the command that lowers figures.
 func (f figures) compare(counts []Count, lower string) []string {
 	var problems []string
 	report := func(text string, args ...any) { problems = append(problems, fmt.Sprintf(text, args...)) }

@@ -29,7 +29,7 @@ func (r *Running) Done() {
 	}
 }
 
-// Wait blocks until the count is zero.
+// Wait blocks until no work is running.
 func (r *Running) Wait() {
 	for {
 		r.mu.Lock()

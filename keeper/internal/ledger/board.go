@@ -50,7 +50,8 @@ func newBoard(l *Ledger, scope string) *Board {
 	return &Board{l: l, Scope: scope, renewAfter: l.Fresh - fifth - rand.N(fifth+1), rows: map[store.Key]map[store.Key]Counter{}, own: map[store.Key]*ownAmount{}}
 }
 
-// recordWrite records an acknowledged write of this process.
+// recordWrite adds an acknowledged write of this process to the board's spend, so that lookups
+// see it before the next query.
 func (b *Board) recordWrite(o *Operation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,7 +144,8 @@ func (b *Board) Ensure(ctx context.Context, n Need, force bool) error {
 	}
 }
 
-// awaitQuery waits for a query in flight.
+// awaitQuery waits until flight closes and returns the query's error. It fails earlier if ctx
+// ends or the table counts as down.
 func (b *Board) awaitQuery(ctx context.Context, flight <-chan struct{}) error {
 	select {
 	case <-flight:
@@ -168,7 +170,8 @@ func (b *Board) beginQuery(n Need, force bool) (<-chan struct{}, error) {
 	return b.startQuery(n, force)
 }
 
-// startQuery returns the query in flight, or starts one. b.mu must be held.
+// startQuery returns the channel of the query in flight, or starts one for n. With atClose it
+// does so even while the keeper closes. b.mu must be held.
 func (b *Board) startQuery(n Need, atClose bool) (<-chan struct{}, error) {
 	if b.query == nil {
 		b.want = n.merge(b.want)

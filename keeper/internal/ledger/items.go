@@ -21,7 +21,7 @@ const (
 	attrTokensEnd = "_tokens"
 )
 
-// DecodeCounter decodes a counter or a closed total. A nil item decodes to zero.
+// DecodeCounter decodes a counter or a closed total. A nil item gives the zero Counter.
 func DecodeCounter(item store.Item) (Counter, error) {
 	var d store.Decoder
 	row := Counter{

@@ -194,7 +194,8 @@ func (l *lanes) takeBatch(key string, q *lane) (t *transaction, h home) {
 	return t, h
 }
 
-// endSender ends a sender. The lanes' lock must be held.
+// endSender removes a sender from q, and closes the lane after the last. It wakes another sender
+// if operations must not wait. The lanes' lock must be held.
 func (l *lanes) endSender(key string, q *lane) {
 	if q.senders--; q.senders > 0 {
 		if q.hurry {
@@ -208,7 +209,8 @@ func (l *lanes) endSender(key string, q *lane) {
 	delete(l.open, key)
 }
 
-// awaitCompany waits so that further operations can join the transaction.
+// awaitCompany waits for the gathering time of q, so that further operations join the
+// transaction. It returns earlier if one must not wait, or at Close.
 func (l *lanes) awaitCompany(q *lane) {
 	wait := l.gatherTime(q)
 	if wait <= 0 {

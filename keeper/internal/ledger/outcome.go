@@ -38,7 +38,8 @@ func (l *lanes) failAll(ops []*Operation, err error) {
 	}
 }
 
-// finishOperation sets the result of an operation and of its followers, and wakes their callers.
+// finishOperation gives the verdict of o to its followers, as duplicates or conflicts, and wakes
+// the callers of all.
 func (l *lanes) finishOperation(o *Operation) {
 	for _, f := range o.followers {
 		f.Verdict = o.Verdict

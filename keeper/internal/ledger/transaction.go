@@ -88,7 +88,8 @@ func (t *transaction) countMissingItems(o *Operation) int {
 	return count
 }
 
-// ownItems returns the writes of this operation alone.
+// ownItems returns the writes of this operation alone: its dedup item, or its adjustment with the
+// audit event.
 func (o *Operation) ownItems() []write {
 	var items []write
 	if o.record != nil {

@@ -77,7 +77,7 @@ func (w *walk) run(ctx context.Context) error {
 	return nil
 }
 
-// acquire keeps the lease for settle.
+// acquire returns a call that acquires amounts and keeps the lease for settle.
 func (w *walk) acquire(amounts dynalimit.Amounts) func(context.Context) error {
 	return func(ctx context.Context) (err error) {
 		w.lease, err = w.limiter.Acquire(ctx, "u", "m", amounts)
@@ -100,7 +100,8 @@ func (w *walk) settle(ctx context.Context) error {
 	return w.lease.Settle(ctx, dynalimit.Amounts{"tpm": 90})
 }
 
-// count makes a call, waits until the work started by it has ended, and writes its coverage.
+// count makes a call and waits until all work that it started has ended. Unless kind is empty, it
+// writes the coverage, and returns an error for another number of requests.
 func (w *walk) count(ctx context.Context, kind string, requests int, do func(context.Context) error) error {
 	synctest.Wait()
 	before := w.db.Meter().Requests()
