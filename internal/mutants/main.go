@@ -63,8 +63,8 @@ func mutate(ctx context.Context) error {
 	return curated(ctx, o, top, dir)
 }
 
-// curated tries the mutants of the lists whose names match, or prints them. It returns an error
-// if one survives.
+// curated tries the mutants of the lists, or prints them, if their names match the option. It
+// returns an error if one survives.
 func curated(ctx context.Context, o options, top, dir string) error {
 	all, err := readLists(filepath.Join(top, "internal", "mutants", "lists"))
 	if err != nil {

@@ -48,8 +48,8 @@ func install(ctx context.Context, top, dir string, list []mutant) (*switches, er
 	}
 }
 
-// write writes the mutants into the files of the tree, except broken ones, and sets s.in to those
-// that it could.
+// write writes the mutants into the files of the tree, except broken ones, and sets s.in to the
+// written ones.
 func (s *switches) write(list []mutant) error {
 	byFile := map[string][]mutant{}
 	s.in = map[string]bool{}
@@ -114,8 +114,8 @@ func (s *switches) test(ctx context.Context, name, pkg string, args ...string) (
 	return cmd.CombinedOutput()
 }
 
-// leaveOutDisturbed removes mutants from s.in whose tests fail in the tree even without a mutant
-// in force. They are tried alone.
+// leaveOutDisturbed removes a mutant from s.in if its tests fail in the tree even without a
+// mutant in force. It is tried alone.
 func (s *switches) leaveOutDisturbed(ctx context.Context, list []mutant) {
 	list = s.installed(list)
 	for pkg, patterns := range packages(list) {
@@ -224,8 +224,8 @@ func parsed(text string) (*ast.File, func(token.Pos) int, error) {
 	return file, func(p token.Pos) int { return fset.PositionFor(p, false).Offset }, nil
 }
 
-// differing returns the places of the functions whose bodies differ between two texts of a file.
-// It returns false if anything else differs.
+// differing returns the places of functions with different bodies in two texts of a file. It
+// returns false if anything else differs.
 func differing(text string, file *ast.File, offset func(token.Pos) int, changed string, with *ast.File, at func(token.Pos) int) (differ []int, alone bool) {
 	if len(file.Decls) != len(with.Decls) {
 		return nil, false

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// copyTree copies the files of a repository, without those that git ignores, into dir.
+// copyTree copies the files of a repository, without the ones that git ignores, into dir.
 func copyTree(root, dir string) error {
 	out, err := exec.Command("git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
 	if err != nil {

@@ -85,8 +85,8 @@ func countTree(root fs.FS) (map[string]folderCounts, []sentence, error) {
 	return folders, found, err
 }
 
-// addFile counts the comments and function names of a Go file, or the text of a Markdown file,
-// and returns the sentences and names to list.
+// addFile counts the comments and function names of a Go file, or the text of a Markdown file. It
+// returns the sentences and names to list.
 func (c *counts) addFile(file io.Reader, isGo bool) (found []sentence, err error) {
 	var block []string
 	begin, number, fenced := 0, 0, false
