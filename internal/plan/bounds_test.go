@@ -62,8 +62,8 @@ func TestDeepChargeIsBounded(t *testing.T) {
 	} {
 		m := fullBucket("rpm")
 		m.Limits[0].Tokens = test.tokens
-		cfg := &Config{Fingerprint: m.Fingerprint, Permanent: true, Limits: []Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
-		p := NewView(m, cfg, test.standing, 0).Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{})
+		cfg := &Config{Fingerprint: m.Fingerprint, Permanent: true, Limits: []schema.Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
+		p := View{Image: m, Config: cfg, Adopt: test.standing == Newer}.Plan(Rows{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{})
 		var change bucket.Update
 		if p.Kind == Claim {
 			change = p.Claim.Limits[0].Update
@@ -167,7 +167,9 @@ func roomView(st Standing, l schema.Stored) View {
 // roomOf is what a take of a limit may use after back has been given back.
 func roomOf(v View, name string, back int64) (room int64, known bool) {
 	r := v.rowOf(nil, name)
-	r.Back, r.Window = back, r.was.WindowID()
+	if r.Back = back; r.was != nil {
+		r.Window = r.was.WindowID()
+	}
 	return r.room(), r.known
 }
 
