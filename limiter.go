@@ -100,8 +100,11 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 		d.routes.strangers = &hints{parent: o.StrangersParent}
 	}
 	lanes := lane.Options{
-		Store: repo.buckets, Configs: laneConfigs{repo.configs, d.routes.fallback}, Keys: repo.keys, Size: o.MaxBuckets, NowMS: d.nowMS, SureMS: sure, Tick: repo.tick,
-		Patience: o.Timeout, Table: table, Log: o.Logger, Horizon: o.horizon(),
+		Access: lane.Access{
+			Store: repo.buckets, Keys: repo.keys, Configs: laneConfigs{repo.configs, d.routes.fallback},
+			NowMS: d.nowMS, SureMS: sure, Tick: repo.tick, Table: table, Log: o.Logger,
+		},
+		Size: o.MaxBuckets, Patience: o.Timeout, Horizon: o.horizon(),
 		Queues: repo.queues, Turns: &repo.turns, Locate: d.routes.locate, OnDrop: d.tellDropped,
 	}
 	if t := (writeTrace{d}); t.hears() {

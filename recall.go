@@ -17,7 +17,7 @@ func (c *cascade) recall(ctx context.Context, r *request, at position, now int64
 	for i := range c.rungs {
 		result, recent := lane.Result{}, true
 		if c.remembers(i, at) {
-			result, recent = lane.Memory{Lane: c.rungs[i].lane}.Recall(c.askedOf(i), c.rungs[i].cfg, at.rank(), now)
+			result, recent = c.rungs[i].lane.Memory.Recall(c.askedOf(i), c.rungs[i].cfg, at.rank(), now)
 		}
 		results = append(results, result)
 		denied, memory = denied || result.Denied, memory && recent

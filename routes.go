@@ -240,7 +240,7 @@ func (rs *routes) read(ctx context.Context, to place, p *patience) (route, error
 		if err != nil {
 			return route{}, err
 		}
-		at.Seed(image, asked)
+		at.Memory.Seed(image, asked)
 	}
 	rs.keepSystemPolicy(found.Resolved)
 	return route{to, at, found.Resolved, rs.fallback.LimitsOf(found.Resolved, to.parent), found.Read}, nil

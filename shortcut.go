@@ -140,8 +140,7 @@ func (k *knownCall) answer(ctx context.Context) (*Lease, bool, error) {
 			return lease, true, nil
 		}
 	}
-	memory := lane.Memory{Lane: k.by.lane}
-	if image, ahead := memory.Denies(&k.needs, k.by.cfg, &k.by.denied, k.at.MS); image != nil {
+	if image, ahead := k.by.lane.Memory.Denies(&k.needs, k.by.cfg, &k.by.denied, k.at.MS); image != nil {
 		return nil, true, k.by.denial(&k.needs, image, &ahead)
 	}
 	return nil, false, nil

@@ -114,8 +114,7 @@ func (t *taking) noteOthers(ctx context.Context, asked int) bool {
 		if i == asked || lv.skipped() {
 			continue
 		}
-		memory := lane.Memory{Lane: lv.lane}
-		if r, _ := memory.Recall(lv.asked, lv.cfg, rank, now); r.Config != nil {
+		if r, _ := lv.lane.Memory.Recall(lv.asked, lv.cfg, rank, now); r.Config != nil {
 			lv.noteAnswer(r)
 			continue
 		}

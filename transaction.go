@@ -113,7 +113,7 @@ func (t *transaction) book(a transactionAnswer, asked lane.Asked, round int) err
 	switch a.verdict {
 	case ddb.Landed:
 		for _, i := range t.charged {
-			t.charge.levels[i].lane.NoteWriters(&t.proposals[i].Write, ddb.Landed, nil)
+			t.charge.levels[i].lane.Memory.NoteWriters(&t.proposals[i].Write, ddb.Landed, nil)
 			lv := &t.charge.levels[i]
 			r := lv.committed(&t.proposals[i], t.charge.desk.buckets)
 			lv.grant(&r)
@@ -123,8 +123,8 @@ func (t *transaction) book(a transactionAnswer, asked lane.Asked, round int) err
 	case ddb.Refused:
 		for index, image := range a.images {
 			i := t.charged[index]
-			t.charge.levels[i].lane.NoteWriters(&t.proposals[i].Write, ddb.Refused, image)
-			t.charge.levels[i].lane.Observe(image, asked)
+			t.charge.levels[i].lane.Memory.NoteWriters(&t.proposals[i].Write, ddb.Refused, image)
+			t.charge.levels[i].lane.Memory.Observe(image, asked)
 		}
 		t.doubtUnanswered()
 		return nil
@@ -247,9 +247,9 @@ func (lv *level) committed(p *lane.Proposal, b *store.Buckets) lane.Result {
 		image = p.View.After(lv.asked, p.Beyond, &p.Write)
 	}
 	if p.Write.Kind == plan.Claim {
-		lv.lane.Drop()
+		lv.lane.Memory.Drop()
 	} else {
-		lv.lane.Assume(p.View.Image, image)
+		lv.lane.Memory.Assume(p.View.Image, image)
 	}
 	return lane.Result{Image: image, Config: p.View.Config, Now: p.View.Now, Down: p.Beyond}
 }

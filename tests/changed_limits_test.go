@@ -247,7 +247,7 @@ func TestGiveBackAsksForABucketItHasNotSeen(t *testing.T) {
 	s.family("key", "project")
 	lease := s.acquire("key", dynalimit.Amounts{"tpm": 500}, dynalimit.WithChargeMode(dynalimit.ChargeTransaction))
 	for _, entity := range []string{"key", "project"} { // as left by what a lane had under way meanwhile
-		s.limiter.lanes.Of(entity, model).Observe(nil, s.limiter.lanes.Ask())
+		s.limiter.lanes.Of(entity, model).Memory.Observe(nil, s.limiter.lanes.Ask())
 	}
 	require.NoError(t, lease.Rollback(t.Context()))
 	assert.Equal(t, int64(10_000), s.level("key", "tpm"))

@@ -178,7 +178,7 @@ func TestImageBeforeAnUnansweredWriteDeniesNobody(t *testing.T) {
 		l, db := waitLimiter(t, dynalimit.PerDay("tpm", 60))
 		lease, err := l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"tpm": 60})
 		require.NoError(t, err)
-		l.lanes.Of("u", "m").ForgetOwnWrite() // as in a lane that was forgotten: sent once
+		l.lanes.Of("u", "m").Memory.ForgetOwnWrite() // as in a lane that was forgotten: sent once
 		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Lose: r.Operation == "UpdateItem"} })
 		require.ErrorIs(t, lease.Rollback(t.Context()), dynalimit.ErrUnconfirmed)
 		db.SetFaults(nil)

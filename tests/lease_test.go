@@ -186,7 +186,7 @@ func TestGiveBackThatCannotBeKnownStaysConsumed(t *testing.T) {
 			f := &brokenWire{lose: landed, drop: !landed, match: writesOf("user-1")}
 			s := newProcess(t, e, perMinute()).faulty(perMinute(), f)
 			lease := s.acquire("user-1", dynalimit.Amounts{"tpm": 500})
-			s.limiter.lanes.Of("user-1", model).ForgetOwnWrite() // as in a lane that was forgotten
+			s.limiter.lanes.Of("user-1", model).Memory.ForgetOwnWrite() // as in a lane that was forgotten
 			f.times(-1)
 			requireUnconfirmed(t, lease.Rollback(t.Context()), dynalimit.Amounts{"tpm": -500})
 			assert.Equal(t, 1, f.count(), "sent once")

@@ -388,7 +388,7 @@ func TestReturnOfWhichNobodyKnowsIsNotRepeated(t *testing.T) {
 	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}}, func(t *testing.T, s *process) {
 		lease := s.acquire(userOf(0), dynalimit.Amounts{"rpm": 40})
 		l := inside.Levels(lease)[0].Lane
-		l.ForgetOwnWrite() // the last write was not recognised: nor is the next
+		l.Memory.ForgetOwnWrite() // the last write was not recognised: nor is the next
 		var writes atomic.Int32
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 			return ddbmem.Fault{Lose: r.Operation == "UpdateItem" && writes.Add(1) == 1}

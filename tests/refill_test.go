@@ -331,7 +331,7 @@ func TestDebtThatCannotBeStored(t *testing.T) {
 		deep := s.item("u")
 		deep["b_x_tk"] = schema.Number(-plan.MaxDebt + 10*milli)
 		put(t, s.repo, deep)
-		s.limiter.lanes.Of("u", model).Drop()
+		s.limiter.lanes.Of("u", model).Memory.Drop()
 
 		require.NoError(t, s.acquire("u", dynalimit.Amounts{"x": 0}).Adjust(t.Context(), dynalimit.Amounts{"x": 4}))
 		notWritten(t, s.acquire("u", dynalimit.Amounts{"x": 0}).Adjust(t.Context(), dynalimit.Amounts{"x": maxTokens}))

@@ -174,7 +174,7 @@ func TestBucketRequests(t *testing.T) {
 		"give_back_careful": {opts: two, do: adjusting(dynalimit.Amounts{"tpm": -300, "rpm": -1})},
 		"give_back_plain": {opts: two, do: func(s *scene) {
 			lease := s.acquire("user-1", dynalimit.Amounts{"tpm": 500})
-			s.limiter.lanes.Of("user-1", model).ForgetOwnWrite()
+			s.limiter.lanes.Of("user-1", model).Memory.ForgetOwnWrite()
 			s.wire.Take()
 			require.NoError(s.t, lease.Rollback(s.t.Context()))
 		}},

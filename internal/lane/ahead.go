@@ -132,7 +132,7 @@ func (a *Ahead) ServeNeeds(ctx context.Context, needs *plan.Needs, cfg *plan.Con
 func (a *Ahead) serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config, at Instant) (sent int64, ok bool) {
 	sent, ok, low := a.stock.serve(asked, cfg, a.known, at.Elapsed)
 	if ok {
-		a.tell(ctx, asked, a.stock.debited.Of(), sent, false)
+		a.reportServed(ctx, asked, a.stock.debited.Of(), sent, false)
 	}
 	if low {
 		a.queue(a.fetchOp(cfg))
@@ -147,12 +147,12 @@ func (a *Ahead) PutBack(ctx context.Context, asked []plan.Signed, r plan.Reading
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stock.putBack(asked, r, sent, a.among.now())
-	a.tell(ctx, asked, r.Image.Of(), sent, true)
+	a.reportServed(ctx, asked, r.Image.Of(), sent, true)
 	a.lapseLater()
 }
 
-// tell reports served amounts, or their return, to a.served. mu must be held.
-func (a *Ahead) tell(ctx context.Context, asked []plan.Signed, of []byte, sent int64, back bool) {
+// reportServed reports served amounts, or their return, to a.served. mu must be held.
+func (a *Ahead) reportServed(ctx context.Context, asked []plan.Signed, of []byte, sent int64, back bool) {
 	if a.served != nil { // else it makes no garbage
 		a.served(ctx, Served{Amounts: slices.Clone(asked), Incarnation: of, Sent: sent, Back: back})
 	}
@@ -180,16 +180,16 @@ func (a *Ahead) lapsedOp() *Op { return a.booked(a.stock.lapsedOp(a.known)) }
 // booked makes an op of the stock book its outcome. o may be nil.
 func (a *Ahead) booked(o *Op) *Op {
 	if o != nil {
-		o.onOutcome = func(r Result) { a.book(o, r) }
+		o.onOutcome = func(r Result) { a.bookOutcome(o, r) }
 	}
 	return o
 }
 
-// book books the outcome of an op of the stock.
-func (a *Ahead) book(o *Op, r Result) {
+// bookOutcome books the outcome of an op of the stock.
+func (a *Ahead) bookOutcome(o *Op, r Result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if doubt := a.stock.book(o, r, a.among.closed.Load()); doubt != nil {
+	if doubt := a.stock.bookOutcome(o, r, a.among.closed.Load()); doubt != nil {
 		a.among.doubt(doubt)
 		return
 	}
@@ -203,9 +203,11 @@ func (a *Ahead) rideIn(b *batch) (added []*Op) {
 		return nil
 	}
 	if o := a.lapsedOp(); o != nil {
+		o.state.Store(opCarried)
 		b.adjusts, added = append(b.adjusts, o), append(added, o)
 	}
-	if o := a.fetchOp(b.takes[0].cfg); o != nil {
+	if o := a.fetchOp(b.cfg); o != nil {
+		o.state.Store(opCarried)
 		b.takes, added = append(slices.Clone(b.takes), o), append(added, o)
 	}
 	return added
@@ -223,7 +225,7 @@ func (a *Ahead) count(carried []*Op, v plan.View, answer Answer) {
 
 // lapseLater starts the timer that lets held tokens lapse. mu must be held.
 func (a *Ahead) lapseLater() {
-	if a.stock.timer != nil || !a.stock.parcels.Holds() {
+	if a.stock.timer != nil || !a.stock.parcels.HasTokens() {
 		return
 	}
 	if !a.among.add(a) {

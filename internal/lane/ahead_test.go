@@ -19,10 +19,10 @@ import (
 func holding(t *testing.T, n int64) (*Lane, *plan.Config) {
 	t.Helper()
 	l, cfg := resting(t), rpmOf(100)
-	l.sight.known, l.sight.image = true, imageOf(cfg, 90*token, l.owner.NowMS())
+	l.Memory.sight.known, l.Memory.sight.image = true, imageOf(cfg, 90*token, l.owner.NowMS())
 	l.owner.Horizon = func(string) time.Duration { return time.Second }
 	l.Ahead = l.owner.aheadOf(l)
-	l.Ahead.book(&Op{Ask: plan.Ask{Amounts: []plan.Signed{{Name: "rpm", Amount: n * token}}}, debited: l.owner.elapsed()}, Result{Image: l.sight.image, Config: cfg})
+	l.Ahead.bookOutcome(&Op{Ask: plan.Ask{Amounts: []plan.Signed{{Name: "rpm", Amount: n * token}}}, debited: l.owner.elapsed()}, Result{Image: l.Memory.sight.image, Config: cfg})
 	return l, cfg
 }
 
@@ -46,7 +46,7 @@ func TestPutBackKeepsItsAge(t *testing.T) {
 		<-time.After(900 * time.Millisecond)
 		r, sent, ok := l.Ahead.Serve(t.Context(), oneToken, cfg)
 		require.True(t, ok)
-		assert.Same(t, l.sight.image, r.Image)
+		assert.Same(t, l.Memory.sight.image, r.Image)
 		l.Ahead.PutBack(t.Context(), oneToken, plan.Reading{Image: r.Image, Config: cfg}, sent)
 		assert.EqualValues(t, 2*token, held(l))
 		<-time.After(102 * time.Millisecond)
@@ -76,12 +76,12 @@ func TestServesNobody(t *testing.T) {
 		_, _, ok = l.Ahead.Serve(t.Context(), oneToken, cfg)
 		assert.True(t, ok)
 
-		other := *l.sight.image
+		other := *l.Memory.sight.image
 		other.Incarnation = []byte("another")
-		l.sight.image = &other
+		l.Memory.sight.image = &other
 		_, _, ok = l.Ahead.Serve(t.Context(), oneToken, cfg)
 		assert.False(t, ok)
-		assert.False(t, l.Ahead.stock.parcels.Holds())
+		assert.False(t, l.Ahead.stock.parcels.HasTokens())
 		assert.Nil(t, l.Ahead.lapsedOp(), "with the bucket its counter is gone")
 		l.Ahead.lapse()
 	})
@@ -92,10 +92,10 @@ func TestDebitAheadOfWhichNobodyKnowsIsInDoubt(t *testing.T) {
 	l.owner.Horizon = func(string) time.Duration { return time.Second }
 	l.Ahead = l.owner.aheadOf(l)
 	l.Ahead.stock.fetching = true
-	l.Ahead.book(&Op{Ask: plan.Ask{Amounts: oneToken}}, Result{Unconfirmed: true, Err: ErrTripped})
-	assert.False(t, l.Ahead.stock.parcels.Holds())
+	l.Ahead.bookOutcome(&Op{Ask: plan.Ask{Amounts: oneToken}}, Result{Unconfirmed: true, Err: ErrTripped})
+	assert.False(t, l.Ahead.stock.parcels.HasTokens())
 	assert.False(t, l.Ahead.stock.fetching)
-	doubted, _ := l.owner.tally.amounts()
+	doubted, _ := l.owner.Uncertain()
 	assert.Equal(t, map[string]int64{"rpm": 1}, plan.Tokens(doubted))
 }
 
@@ -106,9 +106,9 @@ func TestRefusedWriteGoesAgainWithoutDebitingAhead(t *testing.T) {
 		image := imageOf(cfg, 90*token, l.owner.NowMS())
 		take := NewTake(t.Context(), oneToken, cfg)
 		ahead := &Op{ctx: t.Context(), Ask: plan.Ask{Take: true, Amounts: oneToken, Prefetch: true}, cfg: cfg, Rank: LastRank, onOutcome: func(Result) {}}
-		take.state, ahead.state = opCarried, opCarried
+		setState(opCarried, take, ahead)
 		l.queue.ops = []*Op{take, ahead}
-		sendingOf(l, plan.View{Image: image, Config: cfg, Now: l.owner.NowMS()}, l.queue.ops...).settle(Answer{Verdict: ddb.Refused, Seen: true, Image: image})
+		l.bookAnswer(turnOf(l, plan.View{Image: image, Config: cfg, Now: l.owner.NowMS()}, l.queue.ops...), Answer{Verdict: ddb.Refused, Seen: true, Image: image})
 		assert.Equal(t, []*Op{take}, l.queue.ops)
 	})
 }
@@ -119,11 +119,12 @@ func TestThrottledDebitAheadIsDropped(t *testing.T) {
 		l, cfg := holding(t, 2)
 		l.Ahead.stock.fetching, l.owner.Patience = true, time.Second
 		take, ahead := NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
-		ahead.Prefetch, ahead.abandoned = true, true
-		ahead.onOutcome = func(r Result) { l.Ahead.book(ahead, r) }
-		take.state, ahead.state = opCarried, opCarried
+		ahead.Prefetch = true
+		ahead.abandoned.Store(true)
+		ahead.onOutcome = func(r Result) { l.Ahead.bookOutcome(ahead, r) }
+		setState(opCarried, take, ahead)
 		l.queue.ops = []*Op{take, ahead}
-		sendingOf(l, plan.View{Image: l.sight.image, Config: cfg, Now: l.owner.NowMS()}, take, ahead).settle(Answer{Verdict: ddb.Throttled, Err: ErrTripped})
+		l.bookAnswer(turnOf(l, plan.View{Image: l.Memory.sight.image, Config: cfg, Now: l.owner.NowMS()}, take, ahead), Answer{Verdict: ddb.Throttled, Err: ErrTripped})
 		assert.Equal(t, []*Op{take}, l.queue.ops)
 		assert.False(t, l.Ahead.stock.fetching)
 		l.Ahead.lapseAll()
@@ -134,7 +135,7 @@ func TestThrottledDebitAheadIsDropped(t *testing.T) {
 func TestHeldWhileTheBucketIsNotKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, cfg := holding(t, 2)
-		l.Drop()
+		l.Memory.Drop()
 		_, _, ok := l.Ahead.Serve(t.Context(), oneToken, cfg)
 		assert.False(t, ok)
 		assert.EqualValues(t, 2*token, held(l))
@@ -150,13 +151,13 @@ func TestNothingIsHeldAfterClose(t *testing.T) {
 		l, cfg := holding(t, 2)
 		r, sent, ok := l.Ahead.Serve(t.Context(), oneToken, cfg)
 		require.True(t, ok)
-		store := &takesOff{image: l.sight.image}
+		store := &takesOff{image: l.Memory.sight.image}
 		l.owner.Store = store
 		l.owner.Flush(t.Context())
 		require.NoError(t, l.owner.Drain(t.Context()))
 		l.Ahead.PutBack(t.Context(), oneToken, plan.Reading{Image: r.Image, Config: cfg}, sent)
 		require.NoError(t, l.owner.Drain(t.Context()))
-		assert.False(t, l.Ahead.stock.parcels.Holds())
+		assert.False(t, l.Ahead.stock.parcels.HasTokens())
 		assert.Nil(t, l.Ahead.stock.timer)
 		assert.Equal(t, 2, store.updates)
 	})
@@ -197,7 +198,7 @@ func TestWhatIsNotTakenOffIsKept(t *testing.T) {
 		l.owner.aheads.closed.Store(true)
 		o.onOutcome(failed)
 		assert.False(t, l.Ahead.stock.parcels.HasLapsed())
-		doubted, _ := l.owner.tally.amounts()
+		doubted, _ := l.owner.Uncertain()
 		assert.Equal(t, map[string]int64{"rpm": 2}, plan.Tokens(doubted))
 		l.Ahead.lapseAll()
 	})
@@ -215,7 +216,7 @@ func TestCorrectionInDoubtIsNotMadeAgain(t *testing.T) {
 		require.NotNil(t, o)
 		o.onOutcome(Result{Err: ErrTripped, Unconfirmed: true})
 		assert.False(t, l.Ahead.stock.parcels.HasLapsed())
-		doubted, _ := l.owner.tally.amounts()
+		doubted, _ := l.owner.Uncertain()
 		assert.Equal(t, map[string]int64{"rpm": 2}, plan.Tokens(doubted))
 		o.onOutcome(Result{Err: ErrTripped})
 		assert.True(t, l.Ahead.stock.parcels.HasLapsed(), "what surely was not taken off is kept for the next write")
@@ -229,13 +230,13 @@ func TestDeniesAsRecallDoes(t *testing.T) {
 	const age, more = 300, 7 * token
 	for what, make := range map[string]func(l *Lane, cfg *plan.Config){
 		"an image":          func(*Lane, *plan.Config) {},
-		"none":              func(l *Lane, _ *plan.Config) { l.sight.image = nil },
-		"unknown":           func(l *Lane, _ *plan.Config) { l.sight.known = false },
-		"an old one":        func(l *Lane, _ *plan.Config) { l.sight.seenAt -= 1000 },
-		"one of the future": func(l *Lane, _ *plan.Config) { l.sight.seenAt += 1000 },
-		"of other limits":   func(l *Lane, cfg *plan.Config) { l.sight.image = imageOf(rpmOf(99), 0, time.Now().UnixMilli()) },
-		"of a ghost":        func(l *Lane, _ *plan.Config) { l.sight.image.Limits[0].Ghost = true },
-		"filled meanwhile":  func(l *Lane, _ *plan.Config) { l.sight.refilled = true },
+		"none":              func(l *Lane, _ *plan.Config) { l.Memory.sight.image = nil },
+		"unknown":           func(l *Lane, _ *plan.Config) { l.Memory.sight.known = false },
+		"an old one":        func(l *Lane, _ *plan.Config) { l.Memory.sight.seenAt -= 1000 },
+		"one of the future": func(l *Lane, _ *plan.Config) { l.Memory.sight.seenAt += 1000 },
+		"of other limits":   func(l *Lane, cfg *plan.Config) { l.Memory.sight.image = imageOf(rpmOf(99), 0, time.Now().UnixMilli()) },
+		"of a ghost":        func(l *Lane, _ *plan.Config) { l.Memory.sight.image.Limits[0].Ghost = true },
+		"filled meanwhile":  func(l *Lane, _ *plan.Config) { l.Memory.sight.refilled = true },
 		"beside a give-back": func(l *Lane, cfg *plan.Config) {
 			l.queue.add(NewAdjust(context.Background(), plan.Negated(oneToken), nil, cfg))
 		},
@@ -246,21 +247,21 @@ func TestDeniesAsRecallDoes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, cfg := resting(t), rpmOf(60)
 				now := time.Now().UnixMilli()
-				l.sight.known, l.sight.image, l.sight.seenAt = true, imageOf(cfg, more-300, now), now-age
+				l.Memory.sight.known, l.Memory.sight.image, l.Memory.sight.seenAt = true, imageOf(cfg, more-300, now), now-age
 				make(l, cfg)
 				var last plan.Denial
 				for _, asked := range []int64{more - 301, more - 300, more - 299, more, 60 * token, 61 * token} {
-					l.sight.scarce = false
-					r, ok := Memory{l}.Recall([]plan.Signed{{Name: "rpm", Amount: asked}}, cfg, LastRank, now)
-					scarce := l.sight.scarce
-					l.sight.scarce = false
-					image, ahead := Memory{l}.Denies(&plan.Needs{asked}, cfg, &last, now)
+					l.Memory.sight.scarce = false
+					r, ok := l.Memory.Recall([]plan.Signed{{Name: "rpm", Amount: asked}}, cfg, LastRank, now)
+					scarce := l.Memory.sight.scarce
+					l.Memory.sight.scarce = false
+					image, ahead := l.Memory.Denies(&plan.Needs{asked}, cfg, &last, now)
 					if what == "with somebody before" {
 						require.Nil(t, image)
 						continue
 					}
 					require.Equal(t, ok && r.Denied, image != nil, asked)
-					assert.Equal(t, scarce, l.sight.scarce)
+					assert.Equal(t, scarce, l.Memory.sight.scarce)
 					if image != nil {
 						assert.Same(t, r.Image, image)
 						assert.Equal(t, image.State(0).Outlook(now, asked), ahead[0])

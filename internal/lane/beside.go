@@ -10,7 +10,9 @@ import (
 // Beside reads and decides for a bucket outside the lane's own work, from a copy of the lane's sight.
 // It belongs to one goroutine.
 type Beside struct {
+	owner *Registry
 	lane  *Lane
+	site  site
 	known sight
 	// returning means that an adjust was queued or in flight, which may give something back.
 	returning bool
@@ -20,7 +22,7 @@ type Beside struct {
 func BesideOf(l *Lane) Beside {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Beside{l, l.sight, l.queue.givesBack()}
+	return Beside{l.owner, l, l.site(), l.Memory.sight, l.queue.givesBack()}
 }
 
 // Tight reports whether the bucket may well deny amounts now, by its last image.
@@ -30,19 +32,19 @@ func (b *Beside) Tight(amounts []plan.Signed, now int64) bool {
 
 // Look reads the bucket, and gives the lane its image.
 func (b *Beside) Look(ctx context.Context) error {
-	l := b.lane
-	image, asked, err := l.owner.access(l).readPatiently(ctx, b.known.hint())
+	l, owner := b.lane, b.owner
+	image, asked, err := b.site.ReadPatiently(ctx, b.known.hint())
 	if err != nil {
 		return err
 	}
 	if b.known.known && image.ForeignSince(b.known.image) {
-		l.owner.noticeForeign(l)
+		b.site.NoticeForeign()
 	}
-	b.known.replace(image, asked, l.owner.NowMS(), l.owner.Tick)
+	b.known.replace(image, asked, owner.NowMS(), owner.Tick)
 	if image != nil {
-		l.Pause.learn(image.PausedUntil(), l.owner.NowMS)
+		l.Pause.learn(image.PausedUntil(), owner.NowMS)
 	}
-	l.Observe(image, asked)
+	l.Memory.Observe(image, asked)
 	return nil
 }
 
@@ -65,7 +67,7 @@ func (b *Beside) Inspect(ctx context.Context, cfg *plan.Config, older func(conte
 
 // view applies the configuration of a take to the known image.
 func (b *Beside) view(ctx context.Context, o *Op) (plan.View, error) {
-	return b.lane.owner.access(b.lane).view(ctx, &b.known, &batch{takes: o.asList()})
+	return b.site.View(ctx, &b.known, &batch{takes: o.asList(), cfg: o.cfg}, b.owner.NowMS())
 }
 
 // Proposal is one bucket's part of a transaction.
@@ -106,7 +108,7 @@ func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.S
 
 // recent applies the configuration of a take to a recent image of the bucket.
 func (b *Beside) recent(ctx context.Context, o *Op, certain bool) (plan.View, error) {
-	for look := !b.known.known || b.known.wary(o.asList(), 0, b.lane.owner.NowMS()); ; look = true {
+	for look := !b.known.known || b.known.isWary(o.asList(), 0, b.owner.NowMS()); ; look = true {
 		if look {
 			if err := b.Look(ctx); err != nil {
 				return plan.View{}, err
@@ -128,7 +130,7 @@ func (b *Beside) Due(w *Waiter, now int64) (wait int64, known bool) {
 	if !b.known.known || !b.known.fresh(now) {
 		return 0, false
 	}
-	return b.lane.Line.due(w, b.known.image, b.lane.owner.SureMS(), now)
+	return b.lane.Line.due(w, b.known.image, b.owner.SureMS(), now)
 }
 
 // Disputed reports whether the bucket again has limits of other callers under which the waiter has
@@ -142,5 +144,5 @@ func (b *Beside) Memory(cfg *plan.Config) Result {
 	if !b.known.known || b.known.image == nil {
 		return Result{}
 	}
-	return Result{Image: b.known.image, Config: cfg, Now: b.lane.owner.NowMS(), Degraded: true}
+	return Result{Image: b.known.image, Config: cfg, Now: b.owner.NowMS(), Degraded: true}
 }

@@ -9,31 +9,29 @@
 // # Files, in the order in which data visits them
 //
 //	store.go        the lanes' interface to the repository; the answer to a write
-//	op.go           a take or an adjust, and its result; ids.go, the ids of writes
-//	new.go          registry.go  the lanes of a process and their shared state; work.go, the work in flight
-//	lane.go         the one object of a bucket: callers ask it, ops end in it
-//	recall.go       a take decided from memory: a denial without a request
-//	run.go          the drivers of a lane
-//	turn.go         one batch: read, decide, send
-//	send.go         its write in flight
+//	op.go           a take or an adjust, and its result
+//	new.go          registry.go  the lanes of a process, their shared state, and the work in flight
+//	lane.go         the one object of a bucket: callers ask it, and ops end in it
+//	run.go          the straight way of a lane: begin a turn, carry it, book its answer
+//	turn.go         one batch: a copy of the lane's knowledge, and the reads before its decision
+//	send.go         its write in flight, until the outcome is known
 //	beside.go       decisions outside the lane's own work: transactions, dry runs, waiters
 //
-// The circle of lane, registry, run, turn and send ends here. The following files know no lane, and
-// each part has its own fields and tests:
+// The following files know no lane, and each part has its own fields and tests:
 //
-//	queue.go        the ops that have not ended, and how each ends
+//	site.go         probe.go  the place of the bucket: how it is read, viewed and probed
+//	queue.go        the ops that have not ended, how each ends, and the batch that one write carries
 //	gather.go       the wait after a write for callers that come back at once
-//	batch.go        the ops of several callers that one write carries
-//	sight.go        the process's knowledge of the bucket
-//	access.go       how the bucket is read, and viewed under the configuration in force
-//	decide.go       judge.go  the fate of the ops by package plan, and by the answer to their write; pure
-//	lost_answer.go  the tries of a write, without I/O: the steps after a lost answer
+//	memory.go       sight.go  the lane's memory of the bucket; a take denied without a request
+//	fates.go        adjusts.go  the decision of a turn: its write, and the fates of its ops; pure
+//	lost_answer.go  the tries of a write and their ids, without I/O: the steps after a lost answer
 //	wait_line.go    the waiters, and their order
-//	contact.go      whether the bucket answers
+//	contact.go      whether the bucket answers; pause.go, whether it is paused
 //	pacer.go        the spacing of writes while the partition throttles
 //	ahead.go        stock.go  prefetched tokens and their fate
 //	told.go         untold.go  tally.go  pending updates, and amounts in doubt; tell.go writes the updates
 //	share.go        the process's share, which admits calls during an outage
+//	unsettled.go    the estimates that quotas are charged for open calls
 //	failure.go      the reasons why an op ended without an answer of DynamoDB
 //
 // # States
@@ -67,6 +65,7 @@
 //
 // No lock is held over a request or a wait. Locks are taken in this order: Lane.mu, and last that of
 // its line or pacer, told.mu, or one of the registry's. Notices of outcomes run after Lane.mu has been
-// released, because they take locks of their own. The goroutine that set running owns the lessons of
-// the lane's answers, and reads the image without the lock.
+// released, because they take locks of their own. A turn holds no lock: begin copies its input from the
+// lane, and bookAnswer writes its outcome back. The goroutine that runs the lane reads the states of the
+// ops that it carries without the lock.
 package lane

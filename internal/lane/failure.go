@@ -103,8 +103,8 @@ func silent(err error) bool {
 	return errors.Is(err, fault.ErrUnavailable) && ddb.Classify(err, context.Background()).Silent
 }
 
-// heard reports whether the store answered. An error can be an answer too.
-func heard(err error) bool {
+// hasAnswer reports whether the store answered. An error can be an answer too.
+func hasAnswer(err error) bool {
 	return err == nil || ddb.Classify(err, context.Background()).Answered
 }
 

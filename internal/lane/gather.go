@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -131,6 +132,23 @@ func (q *queue) gathers(now time.Time) <-chan struct{} {
 		g.end()
 	}
 	return all
+}
+
+// gatherCallers lets the callers of a write of several takes come back, so that they ride in the next
+// write and not in the one after. It waits if they come back at once, and else lets other goroutines run.
+// mu guards the queue. Nobody is waited for while the writes are paced.
+func (q *queue) gatherCallers(mu sync.Locker, paced bool) {
+	var all <-chan struct{}
+	if !paced {
+		mu.Lock()
+		all = q.gathers(time.Now())
+		mu.Unlock()
+	}
+	if all == nil {
+		runtime.Gosched()
+		return
+	}
+	q.gather.wait(mu, all)
 }
 
 // end ends the wait.

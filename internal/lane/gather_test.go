@@ -259,16 +259,15 @@ func TestNobodyIsWaitedForAfterARefusalOrWhilePaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := restingOn(t, slow{})
 		l.queue = *trusting()
-		b := batch{takes: []*Op{{}, {}}}
 		waits := func() time.Duration {
 			began := time.Now()
-			driver{lane: l}.gather(&b)
+			l.queue.gatherCallers(&l.mu, l.pace.pacer.Load() != nil)
 			return time.Since(began)
 		}
 		assert.Equal(t, trip/quietPart, waits())
-		l.pacer.Store(newPacer(l.owner.passed))
+		l.pace.pacer.Store(&pacer{})
 		assert.Zero(t, waits(), "paced")
-		l.pacer.Store(nil)
+		l.pace.pacer.Store(nil)
 		l.queue.starts(2)
 		assert.Zero(t, waits(), "refused")
 	})
@@ -286,41 +285,46 @@ func closed(c <-chan struct{}) bool {
 // A lane that is paced takes all that fits, although it was refused: it has few writes.
 func TestPacedLaneTakesAllThatFits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := resting(t)
-		l.learnt.halvings = 2
-		assert.Equal(t, 2, (&turn{lane: l}).halvings())
-		driver{lane: l}.throttled(false, time.Millisecond, nil)
-		assert.Zero(t, (&turn{lane: l}).halvings())
+		l, cfg := resting(t), rpmOf(100)
+		carried := func() int {
+			l.queue.ops = []*Op{NewTake(t.Context(), rpm(20), cfg), NewTake(t.Context(), rpm(20), cfg)}
+			l.Memory.learnt.halvings = 2
+			turn := l.next()
+			turn.view = plan.View{Image: imageOf(cfg, 50*token, l.owner.NowMS()), Config: cfg, Now: l.owner.NowMS()}
+			turn.choose()
+			return len(turn.carried)
+		}
+		assert.Equal(t, 1, carried())
+		throttle(l, false, time.Millisecond)
+		assert.Equal(t, 2, carried())
 		<-time.After(3 * time.Minute)
-		_, _, _ = driver{lane: l}.take()
-		assert.Nil(t, l.pacer.Load())
-		assert.Equal(t, 2, (&turn{lane: l}).halvings(), "as ever when that is over")
+		assert.Equal(t, 1, carried(), "as ever when that is over")
+		assert.Nil(t, l.pace.pacer.Load())
 	})
 }
 
-// Nothing leaves the queue before the lane's turn, whoever comes as the last driver stops.
+// Nothing leaves the queue before the lane's turn, whoever comes as the lane comes to rest.
 func TestNothingIsTakenBeforeItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := resting(t)
-		dr := driver{lane: l}
-		dr.throttled(false, time.Millisecond, nil)
-		l.running = true
-		_, wait, ok := dr.take()
+		throttle(l, false, time.Millisecond)
+		l.queue.running = true
+		l.owner.Started()
+		turn, wait := l.begin(nil)
 		assert.Zero(t, wait)
-		assert.False(t, ok)
-		assert.False(t, l.running, "at rest at once: who comes next finds no driver that has seen no queue")
+		assert.Nil(t, turn)
+		assert.False(t, l.queue.running, "at rest at once: who comes next finds no goroutine that has seen no queue")
 
 		o := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, rpmOf(100))
 		l.queue.ops = []*Op{o}
-		_, wait, ok = dr.take()
+		turn, wait = l.begin(nil)
 		assert.Positive(t, wait)
-		assert.False(t, ok)
-		assert.Equal(t, opQueued, o.state)
+		assert.Nil(t, turn)
+		assert.EqualValues(t, opQueued, o.state.Load())
 		<-time.After(wait)
-		b, wait, ok := dr.take()
+		turn, wait = l.begin(nil)
 		assert.Zero(t, wait)
-		assert.True(t, ok)
-		assert.Equal(t, []*Op{o}, b.takes)
+		assert.Equal(t, []*Op{o}, turn.takes)
 	})
 }
 
@@ -329,9 +333,11 @@ func TestHottest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := resting(t).owner
 		for i, trip := range []time.Duration{3 * time.Millisecond, 9 * time.Millisecond, time.Millisecond, 9 * time.Millisecond} {
-			driver{lane: s.Of(string(rune('a'+i)), "m")}.throttled(false, trip, nil)
+			l := s.Of(string(rune('a'+i)), "m")
+			throttle(l, false, trip)
 		}
-		driver{lane: s.Of("r", "m")}.throttled(true, 0, nil)
+		read := s.Of("r", "m")
+		throttle(read, true, 0)
 		var names []string
 		for _, p := range s.Hottest(4) {
 			names = append(names, p.Entity)

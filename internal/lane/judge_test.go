@@ -14,12 +14,21 @@ import (
 )
 
 // refusedBy is what it means that a write of ops, decided from a view, was refused by an image.
-func refusedBy(image *schema.Image, v plan.View, ops ...*Op) settled {
-	return judge(&move{view: v, carried: ops}, Answer{Verdict: ddb.Refused, Seen: true, Image: image}, nil, nobody)
+func refusedBy(image *schema.Image, v plan.View, ops ...*Op) *decision {
+	return judged(&decision{view: v, move: move{carried: ops}}, Answer{Verdict: ddb.Refused, Seen: true, Image: image})
 }
 
-// nobody was told that an op is under way.
-func nobody(*Op) bool { return false }
+// judged is a decision after an answer to its write.
+func judged(t *decision, a Answer) *decision {
+	t.judgeAnswer(a, nil, time.Time{}, 0)
+	return t
+}
+
+// chosen is a decision that was made.
+func chosen(t *decision) *decision {
+	t.choose()
+	return t
+}
 
 // A take that does not fit the state that refused it is denied at the instant it
 // was decided for, and not tried again with the refill of the round trip.
@@ -60,7 +69,7 @@ func TestImageOfOtherLimitsDeniesNobody(t *testing.T) {
 	empty := imageOf(rpmOf(50), 0, 1000)
 	v := plan.View{Image: empty, Config: cfg, Now: 1000}
 	assert.Equal(t, []*Op{o}, refusedBy(empty, v, o).again, "refused")
-	d := decide(facts{takes: []*Op{o}, view: v, known: sight{known: true, image: empty, seenAt: 1000}, looked: true})
+	d := chosen(&decision{batch: batch{takes: []*Op{o}}, view: v, known: sight{known: true, image: empty, seenAt: 1000}, looked: true})
 	assert.Empty(t, d.ends, "looked at before")
 	assert.Len(t, d.left, 1)
 }
@@ -85,12 +94,12 @@ func TestContentionEndsOnlyTheWorn(t *testing.T) {
 func TestUnansweredClaimChargesNobody(t *testing.T) {
 	o := NewTake(t.Context(), oneToken, rpmOf(100))
 	a := Answer{Verdict: ddb.Unconfirmed, Err: unconfirmed(writeBucket)}
-	s := judge(&move{carried: []*Op{o}, brings: true}, a, nil, nobody)
+	s := judged(&decision{move: move{carried: []*Op{o}, brings: true}}, a)
 	require.Len(t, s.ends, 1)
 	require.Error(t, s.ends[0].result.Err)
 	assert.False(t, s.ends[0].result.Unconfirmed)
 	assert.Empty(t, s.doubt)
-	assert.True(t, judge(&move{carried: []*Op{o}}, a, nil, nobody).ends[0].result.Unconfirmed, "unlike one that does")
+	assert.True(t, judged(&decision{move: move{carried: []*Op{o}}}, a).ends[0].result.Unconfirmed, "unlike one that does")
 }
 
 // Callers come first: what is debited ahead is decided last, and not at all when one
@@ -109,7 +118,7 @@ func TestChooseDebitsAheadLast(t *testing.T) {
 	for name, c := range map[string]struct {
 		tokens int64
 		takes  []*Op
-		halved int
+		halved int8
 		adopt  plan.Standing
 		want   bool
 	}{
@@ -123,16 +132,16 @@ func TestChooseDebitsAheadLast(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			image := imageOf(cfg, c.tokens*token, now)
-			d := decide(facts{takes: c.takes, view: plan.View{Image: image, Config: cfg, Adopt: c.adopt == plan.Newer, Now: now}, known: sight{known: true, image: image}, shareHalvings: c.halved})
+			d := chosen(&decision{batch: batch{takes: c.takes}, view: plan.View{Image: image, Config: cfg, Adopt: c.adopt == plan.Newer, Now: now}, known: sight{known: true, image: image}, learnt: lessons{halvings: c.halved}})
 			assert.Equal(t, c.want, c.takes[0].Fate == plan.Carried)
-			assert.Equal(t, c.want, slices.Contains(d.move.carried, c.takes[0]))
+			assert.Equal(t, c.want, slices.Contains(d.carried, c.takes[0]))
 		})
 	}
 	refusedOnce := op(1)
 	refusedOnce.Refusals = 1
 	image := imageOf(cfg, 90*token, now)
-	d := decide(facts{takes: []*Op{refusedOnce, debit(1)}, view: plan.View{Image: image, Config: cfg, Now: now}, known: sight{known: true, image: image}})
-	assert.Equal(t, []*Op{refusedOnce}, d.move.carried, "a call that was refused")
+	d := chosen(&decision{batch: batch{takes: []*Op{refusedOnce, debit(1)}}, view: plan.View{Image: image, Config: cfg, Now: now}, known: sight{known: true, image: image}})
+	assert.Equal(t, []*Op{refusedOnce}, d.carried, "a call that was refused")
 }
 
 // A turn ends what cannot be carried, whatever else it carries: a take of a limit that is gone,
@@ -142,8 +151,7 @@ func TestTurnEndsWhatCannotBeCarried(t *testing.T) {
 	image := imageOf(cfg, -plan.MaxDebt+5*token, 1000)
 	gone := NewTake(t.Context(), []plan.Signed{{Name: "tpm", Amount: token}}, cfg)
 	deep, fits := NewAdjust(t.Context(), rpm(6), nil, cfg), NewAdjust(t.Context(), rpm(5), nil, cfg)
-	f := facts{takes: []*Op{gone}, adjusts: []*Op{deep, fits}, view: plan.View{Image: image, Config: cfg, Now: 1000}, known: sight{known: true, image: image}}
-	d := decide(f)
+	d := chosen(&decision{batch: batch{takes: []*Op{gone}, adjusts: []*Op{deep, fits}}, view: plan.View{Image: image, Config: cfg, Now: 1000}, known: sight{known: true, image: image}})
 	reasons := map[*Op]Reason{}
 	for _, e := range d.ends {
 		var why *Failure
@@ -151,8 +159,8 @@ func TestTurnEndsWhatCannotBeCarried(t *testing.T) {
 		reasons[e.ops[0]] = why.Reason
 	}
 	assert.Equal(t, map[*Op]Reason{gone: Outdated, deep: TooDeep}, reasons)
-	assert.Equal(t, []*Op{fits}, d.move.carried)
-	assert.EqualValues(t, 5*token, d.move.rows.Of("rpm").Adjust)
+	assert.Equal(t, []*Op{fits}, d.carried)
+	assert.EqualValues(t, 5*token, d.rows.Of("rpm").Adjust)
 }
 
 // A take that was left once already and still does not fit is denied; one that comes new is
@@ -162,9 +170,8 @@ func TestTakeIsLeftOnce(t *testing.T) {
 	image := imageOf(cfg, token, 1000)
 	fits, late, left := NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
 	left.postponed = 1
-	f := facts{takes: []*Op{fits, late, left}, view: plan.View{Image: image, Config: cfg, Now: 1000}, known: sight{known: true, image: image, seenAt: 1000}}
-	d := decide(f)
-	assert.Equal(t, []*Op{fits}, d.move.carried)
+	d := chosen(&decision{batch: batch{takes: []*Op{fits, late, left}}, view: plan.View{Image: image, Config: cfg, Now: 1000}, known: sight{known: true, image: image, seenAt: 1000}})
+	assert.Equal(t, []*Op{fits}, d.carried)
 	assert.Equal(t, []*Op{late}, d.again)
 	require.Len(t, d.ends, 1)
 	assert.Equal(t, []*Op{left}, d.ends[0].ops)
@@ -180,22 +187,21 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 		backs  int
 		doubts []plan.Signed
 	}{
-		"landed":          {func(l *Lane, o *Op) { l.finish([]*Op{o}, Result{Image: &schema.Image{Incarnation: []byte("ci")}}) }, 1, nil},
-		"denied":          {func(l *Lane, o *Op) { l.finish([]*Op{o}, Result{Denied: true}) }, 0, nil},
-		"failed":          {func(l *Lane, o *Op) { l.finish([]*Op{o}, Result{Err: &Failure{Reason: Contended}}) }, 0, nil},
-		"decided no more": {func(l *Lane, o *Op) { l.requeue([]*Op{o}) }, 0, nil},
-		"unanswered":      {func(l *Lane, o *Op) { l.finish([]*Op{o}, Result{Err: unconfirmed(writeBucket), Unconfirmed: true}) }, 0, oneToken},
-		"refused once":    {func(l *Lane, o *Op) { sendingOf(l, plan.View{}, o).settle(Answer{Verdict: ddb.Refused}) }, 0, nil},
+		"landed":          {func(l *Lane, o *Op) { endOps(l, Result{Image: &schema.Image{Incarnation: []byte("ci")}}, o) }, 1, nil},
+		"denied":          {func(l *Lane, o *Op) { endOps(l, Result{Denied: true}, o) }, 0, nil},
+		"failed":          {func(l *Lane, o *Op) { endOps(l, Result{Err: &Failure{Reason: Contended}}, o) }, 0, nil},
+		"decided no more": {func(l *Lane, o *Op) { l.conclude(&fates{again: []*Op{o}}) }, 0, nil},
+		"unanswered":      {func(l *Lane, o *Op) { endOps(l, Result{Err: unconfirmed(writeBucket), Unconfirmed: true}, o) }, 0, oneToken},
+		"refused once":    {func(l *Lane, o *Op) { l.bookAnswer(turnOf(l, plan.View{}, o), Answer{Verdict: ddb.Refused}) }, 0, nil},
 		"refused after an unanswered try": {func(l *Lane, o *Op) {
-			sendingOf(l, plan.View{}, o).settle(Answer{Verdict: ddb.Refused, hidden: 1})
+			l.bookAnswer(turnOf(l, plan.View{}, o), Answer{Verdict: ddb.Refused, hidden: 1})
 		}, 0, oneToken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := resting(t)
 			o := NewTake(t.Context(), oneToken, rpmOf(100))
 			require.True(t, l.enqueue(o), "the lane rested")
-			_, ok := driver{lane: l}.next()
-			require.True(t, ok)
+			require.NotNil(t, l.next())
 			_, done := l.Leave(o)
 			require.False(t, done)
 
@@ -216,9 +222,7 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 				assert.Equal(t, []plan.Signed{{Name: "rpm", Amount: -1000}}, back.Amounts)
 			}
 			l.queue.ops = nil
-			_, ok = driver{lane: l}.next() // rests again
-			require.False(t, ok)
-			l.owner.Stopped()
+			require.Nil(t, l.next(), "rests again")
 		})
 	}
 }
@@ -230,10 +234,8 @@ func TestOpThatIsLeftInTheQueueIsNotCarried(t *testing.T) {
 	require.True(t, l.enqueue(o), "the lane rested")
 	_, done := l.Leave(o)
 	require.False(t, done)
-	assert.Equal(t, opGone, o.state, "nothing remains to be done for it")
-	_, carried := driver{lane: l}.next()
-	assert.False(t, carried)
-	l.owner.Stopped()
+	assert.EqualValues(t, opGone, o.state.Load(), "nothing remains to be done for it")
+	assert.Nil(t, l.next())
 }
 
 // After a refused write the next one carries its adjusts without takes, which might
@@ -242,13 +244,13 @@ func TestAdjustsGoAloneAfterARefusal(t *testing.T) {
 	l := resting(t)
 	cfg := rpmOf(100)
 	take, adjust := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, cfg), NewAdjust(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, nil, cfg)
-	l.queue.ops, l.learnt.adjustsOnly = []*Op{take, adjust}, true
-	b, ok := driver{lane: l}.next()
-	require.True(t, ok)
+	l.queue.ops, l.Memory.learnt.adjustsOnly = []*Op{take, adjust}, true
+	b := l.next()
+	require.NotNil(t, b)
 	assert.Equal(t, []*Op{adjust}, b.adjusts)
 	assert.Empty(t, b.takes)
-	l.requeue(b.adjusts)
-	b, _ = driver{lane: l}.next()
+	l.conclude(&fates{again: b.adjusts})
+	b = l.next()
 	assert.Equal(t, []*Op{take}, b.takes, "and then together")
 	assert.Equal(t, []*Op{adjust}, b.adjusts)
 }
@@ -259,8 +261,8 @@ func TestTakesOfOtherLimitsRideInTheNextWrite(t *testing.T) {
 	one := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, rpmOf(100))
 	two := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, rpmOf(50))
 	l.queue.ops = []*Op{one, two, one}
-	b, ok := driver{lane: l}.next()
-	require.True(t, ok)
+	b := l.next()
+	require.NotNil(t, b)
 	assert.Equal(t, []*Op{one, one}, b.takes)
 }
 
@@ -269,7 +271,7 @@ func TestRefusedDebitAheadIsDropped(t *testing.T) {
 	take, ahead := NewTake(t.Context(), oneToken, rpmOf(100)), &Op{Ask: plan.Ask{Take: true, Prefetch: true}}
 	for hidden := range 2 {
 		for _, ops := range [][]*Op{{take}, {take, ahead}, {ahead, take}} {
-			s := judge(&move{carried: ops}, Answer{Verdict: ddb.Refused, hidden: hidden}, nil, nobody)
+			s := judged(&decision{move: move{carried: ops}}, Answer{Verdict: ddb.Refused, hidden: hidden})
 			assert.Equal(t, []*Op{take}, s.again)
 			require.Len(t, s.ends, len(ops)-1)
 			for _, e := range s.ends {

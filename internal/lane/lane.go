@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -17,62 +16,42 @@ import (
 // safe for concurrent use; Registry.Of makes it.
 type Lane struct {
 	owner *Registry
-	// Entity and Resource name the bucket.
-	Entity, Resource string
+	Bucket
 
-	// Contact says whether the bucket answers, and Line holds its waiters. Both may be used without the
-	// lane.
-	Contact Contact
-	Line    Line
+	// Line holds the waiters of the bucket. It may be used without the lane.
+	Line Line
 	// Memo is the limiter's shortcut for calls that charge this bucket alone; it may be nil. The lane
 	// does not look at it.
 	Memo atomic.Pointer[Memo]
 	// Pause is the end of a pause of the bucket. The lane itself ignores it.
 	Pause Pause
-	// pacer spaces the lane's writes. It is nil while the bucket's partition does not
-	// throttle; only the running goroutine sets it.
-	pacer atomic.Pointer[pacer]
 
-	// mu guards the fields below, up to those of the running goroutine.
+	// mu guards the fields below but pace.
 	mu    sync.Mutex
 	queue queue
-	// sight is the process's knowledge of the bucket. While the lane runs, only the running goroutine
-	// replaces the image, so it reads the image without the lock. While the lane rests, others give it
-	// images.
-	sight sight
+	// Memory is the memory of the bucket, and pace spaces its writes.
+	Memory Memory
+	pace   pace
 	// Ahead prefetches tokens of the bucket; nil if the limiter does not prefetch.
 	Ahead *Ahead
+}
 
-	// number is the lane's place among its owner's lanes. It stands before learnt, where it takes no
-	// room of its own.
-	number uint16
+// site is the place of the lane's bucket.
+func (l *Lane) site() site { return site{&l.owner.sites, &l.Bucket} }
 
-	// learnt belongs to the running goroutine, which needs no lock for it.
-	learnt lessons
+// Key returns the key of the bucket's item. Callers must not change it.
+func (l *Lane) Key() schema.Item { return l.site().Key() }
 
-	// running means that a goroutine, or the goroutine of a caller, works on the queue. mu
-	// guards it.
-	running bool
+// Turn returns the wait of a newly queued op for its turn; 0 without a wait.
+func (l *Lane) Turn() time.Duration {
+	if p := l.pace.pacer.Load(); p != nil {
+		return p.left()
+	}
+	return 0
 }
 
 // Memo holds a limiter's value for a lane.
 type Memo struct{ Of any }
-
-// lessons are the conclusions from the answers to a lane's writes for the next one.
-type lessons struct {
-	// own is the id of this lane's last write, by its op slot.
-	own lastOp
-	// adjustsOnly means that the last batch, which carried adjusts, was refused. The
-	// next write then carries the adjusts without takes, so that takes lose at most one
-	// round trip to them.
-	adjustsOnly bool
-	// halvings is how often the share of one write has been halved, because other processes wrote
-	// first.
-	halvings int8
-	// housekeepingRefused means that a claim made for housekeeping was refused. The next
-	// write is then a spend.
-	housekeepingRefused bool
-}
 
 // Submit queues ops. A goroutine of the lane's own carries them.
 func (l *Lane) Submit(ops ...*Op) {
@@ -81,7 +60,7 @@ func (l *Lane) Submit(ops ...*Op) {
 		rested = l.enqueue(o) || rested
 	}
 	if rested {
-		go driver{lane: l}.run()
+		go l.run(nil)
 	}
 }
 
@@ -90,26 +69,17 @@ func (l *Lane) Submit(ops ...*Op) {
 func (l *Lane) enqueue(o *Op) (rested bool) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
-	if o.Waiter != nil && l.sight.current(o.cfg) {
-		l.Line.callAlong(o.Waiter, plan.View{Image: l.sight.image, Config: o.cfg, Now: plan.DecidedAt(l.sight.image, o.cfg, l.owner.SureMS, l.owner.NowMS())})
+	if known := &l.Memory.sight; o.Waiter != nil && known.current(o.cfg) {
+		l.Line.callAlong(o.Waiter, plan.View{Image: known.image, Config: o.cfg, Now: plan.DecidedAt(known.image, o.cfg, l.owner.SureMS, l.owner.NowMS())})
 	}
 	if l.Contact.silent() {
 		l.queue.endUnwritten(o, silence(ErrTripped))
 		return false
 	}
-	return l.add(o)
-}
-
-// add adds an op to the queue. If it returns true, the lane was at rest, and the caller has
-// to run it. l.mu must be held.
-func (l *Lane) add(o *Op) (rested bool) {
-	l.queue.add(o)
-	if l.running {
-		return false
+	if rested = l.queue.add(o); rested {
+		l.owner.Started()
 	}
-	l.running = true
-	l.owner.Started()
-	return true
+	return rested
 }
 
 // Leave is called when a caller's context has ended. It returns the op's result if there
@@ -117,15 +87,15 @@ func (l *Lane) add(o *Op) (rested bool) {
 func (l *Lane) Leave(o *Op) (Result, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch o.state {
+	switch o.state.Load() {
 	case opDone, opPending:
 		return o.Result, true
 	case opQueued:
-		o.state = opGone
-		l.queue.withdraw(l.pacer.Load())
+		o.state.Store(opGone)
+		l.queue.withdraw(l.pace.pacer.Load())
 	case opGone:
 	default:
-		o.abandoned = true
+		o.abandoned.Store(true)
 		o.onOutcome = func(r Result) { l.account(o, r) }
 	}
 	return Result{}, false
@@ -136,10 +106,10 @@ func (l *Lane) Leave(o *Op) (Result, bool) {
 func (l *Lane) GiveUp(o *Op, err error) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
-	switch o.state {
+	switch o.state.Load() {
 	case opQueued:
 		l.queue.endUnwritten(o, err)
-		l.queue.withdraw(l.pacer.Load())
+		l.queue.withdraw(l.pace.pacer.Load())
 	case opCarried:
 		l.queue.answerPending(o, err)
 	default:
@@ -151,13 +121,13 @@ func (l *Lane) GiveUp(o *Op, err error) {
 // counted, and its give-backs wait. Until the outcome is known the amounts are counted as pending; if
 // it stays unknown, they are in doubt.
 func (l *Lane) Follow(o *Op) {
-	l.owner.tally.await(plan.Absolute(o.Amounts))
+	l.owner.AddPending(o.Amounts)
 	ended := func(r Result) {
-		l.owner.tally.arrived(plan.Absolute(o.Amounts))
+		l.owner.RemovePending(o.Amounts)
 		l.account(o, r)
 	}
 	l.mu.Lock()
-	o.abandoned = true
+	o.abandoned.Store(true)
 	r := o.outcome.Load()
 	if r == nil {
 		o.onOutcome = ended
@@ -217,58 +187,6 @@ func (l *Lane) Carried() []*Op {
 	return l.queue.carried()
 }
 
-// ForgetOwnWrite forgets the id of the last write of a lane at rest, as an evicted lane would. Its next
-// give-back is then sent only once. Tests of whole limiters use it.
-func (l *Lane) ForgetOwnWrite() {
-	l.mu.Lock() // after the running goroutine has rested
-	defer l.mu.Unlock()
-	l.learnt.own.set(nil)
-}
-
-// Turn returns the wait of a newly queued op for its turn; 0 without a wait.
-func (l *Lane) Turn() time.Duration {
-	if p := l.pacer.Load(); p != nil {
-		return p.left()
-	}
-	return 0
-}
-
-// finish ends ops with a result and wakes their callers. If a caller has left, the next write gives
-// back its grant.
-func (l *Lane) finish(ops []*Op, r Result) {
-	if len(ops) == 0 {
-		return
-	}
-	l.mu.Lock()
-	defer l.unlockAndNotify()
-	for _, o := range ops {
-		if o.state >= opDone { // it was answered when the lane tripped
-			continue
-		}
-		if r.Denied && !o.Prefetch {
-			l.sight.scarce = true
-			if p := l.pacer.Load(); p != nil {
-				p.denied()
-			}
-		}
-		if o.Waiter != nil && r.Err == nil && !r.Denied {
-			l.Line.served(o.Waiter)
-		}
-		l.queue.end(o, r)
-	}
-	l.queue.removeEnded()
-}
-
-// requeue puts ops back into the queue, so that the next write may carry them.
-func (l *Lane) requeue(ops []*Op) {
-	l.mu.Lock()
-	defer l.unlockAndNotify()
-	for _, o := range ops {
-		l.queue.again(o, l.Contact.silent())
-	}
-	l.queue.removeEnded()
-}
-
 // unlockAndNotify releases l.mu and then runs the notices. They take locks of their own,
 // so they must not run under l.mu.
 func (l *Lane) unlockAndNotify() {
@@ -289,12 +207,12 @@ func (l *Lane) unlockAndNotify() {
 func (l *Lane) Trip(cause error) bool {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
-	if l.Contact.silent() || l.owner.isClosing() {
+	if l.Contact.silent() || l.site().isClosing() {
 		return l.Contact.silent()
 	}
 	l.Contact.lose()
 	l.queue.answerAll(silence(cause))
-	l.owner.trips.Add(1)
+	l.site().trips.Add(1)
 	l.owner.Started()
 	go l.recover()
 	return true
@@ -303,122 +221,14 @@ func (l *Lane) Trip(cause error) bool {
 // recover probes the bucket until it answers, and lets callers queue again.
 func (l *Lane) recover() {
 	defer l.owner.Stopped()
-	if l.owner.probe(l) {
+	if l.site().probe() {
 		l.owner.Log.Info("dynalimit: a bucket answers again", slog.String("entity", l.Entity), slog.String("resource", l.Resource))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.owner.trips.Add(-1)
+	l.site().trips.Add(-1)
 	l.Contact.regain()
 	if l.Line.Waited() {
 		l.Line.wakeHeads()
 	}
-}
-
-// Seed gives the image of a read made elsewhere to a resting lane without an image.
-func (l *Lane) Seed(image *schema.Image, asked Asked) {
-	if image != nil {
-		l.Pause.learn(image.PausedUntil(), l.owner.NowMS)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.running && l.sight.seed(image, asked, l.owner.NowMS(), l.owner.Tick) && l.Line.Waited() {
-		l.Line.wakeHeads()
-	}
-}
-
-// Observe gives a resting lane the image of a transaction, or of a read outside the lane's own work. It
-// does nothing if the lane has seen the answer to a later request.
-func (l *Lane) Observe(image *schema.Image, asked Asked) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.running && asked.Order >= l.sight.order {
-		l.replace(image, asked)
-	}
-}
-
-// Assume gives a resting lane the image that a committed transaction must have left.
-func (l *Lane) Assume(before, after *schema.Image) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.running && l.sight.assume(before, after, l.owner.NowMS(), l.owner.Tick) && l.Line.Waited() {
-		l.Line.wakeHeads()
-	}
-}
-
-// Drop makes a resting lane read the bucket before its next write.
-func (l *Lane) Drop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.running {
-		l.sight.drop()
-	}
-}
-
-// Refilled makes the lane read the bucket before it denies, because this process has filled it by hand,
-// and wakes the heads of the line.
-func (l *Lane) Refilled() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.running { // the goroutine reads the sight without the lock
-		l.sight.refilled = true
-		return
-	}
-	l.sight.markStale()
-	l.sight.order = l.owner.Tick() // a read that was sent before shows the bucket as it was
-	if l.Line.Waited() {
-		l.Line.wakeHeads()
-	}
-}
-
-// NoteWriters updates the estimate of other writers from the answer to a write that landed or was
-// refused.
-func (l *Lane) NoteWriters(w *plan.Write, v ddb.Verdict, image *schema.Image) {
-	if v != ddb.Landed && v != ddb.Refused {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.sight.learnCrowding(w, v == ddb.Landed, image, l.owner.NowMS())
-}
-
-// replace installs an image and wakes the heads of the line, because they may have to
-// wait less now. l.mu must be held.
-func (l *Lane) replace(image *schema.Image, asked Asked) {
-	l.sight.replace(image, asked, l.owner.NowMS(), l.owner.Tick)
-	if image != nil && (image.PausedUntil() != 0 || l.Pause.known.Load() != nil) {
-		l.Pause.learn(image.PausedUntil(), l.owner.NowMS)
-	}
-	if l.sight.refilled {
-		l.sight.refilled = false
-		l.sight.markStale()
-	}
-	if p := l.pacer.Load(); p != nil {
-		p.see(image)
-	}
-	if l.Line.Waited() {
-		l.Line.wakeHeads()
-	}
-}
-
-// learn installs the image from an answer to one of the lane's own requests. ours are the amounts that
-// this write took. Only the running goroutine may call it.
-func (l *Lane) learn(image *schema.Image, asked Asked, ours plan.Rows) {
-	l.mu.Lock()
-	if l.sight.known && plan.Shared(l.sight.image, image, ours) {
-		l.sight.shared = l.owner.NowMS()
-	}
-	foreign := l.sight.known && image.ForeignSince(l.sight.image)
-	l.replace(image, Asked{asked.At, l.owner.Tick()}) // a request sent before this answer may not see the write
-	l.mu.Unlock()
-	if foreign {
-		l.owner.noticeForeign(l)
-	}
-}
-
-// snapshot copies the lane's sight, for a decision outside the lane's own work.
-func (l *Lane) snapshot() sight {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.sight
 }

@@ -1,6 +1,9 @@
 package lane
 
 import (
+	"crypto/rand"
+	"encoding/binary"
+	"sync/atomic"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
@@ -33,8 +36,8 @@ type delivery struct {
 	// creates means that the write makes the bucket. givesBack means that it gives tokens back, so it
 	// must never land twice.
 	creates, givesBack bool
-	// slotBefore is the id in the op slot of the image from which the write was decided. lastIsOwn
-	// means that this client's own last write left it.
+	// slotBefore, of a give-back, is the id in the op slot of the image from which the write was decided.
+	// lastIsOwn means that this client's own last write left it.
 	slotBefore []byte
 	lastIsOwn  bool
 	rule       schema.OpRule
@@ -55,28 +58,28 @@ type step struct {
 	silent bool
 }
 
-// prepare decides how the tries recognise each other. A take is sent again on the condition that the
-// slot does not show an earlier try; if it lands twice all the same, it counts twice, which is safe. A
-// give-back is sent again only if every try requires the slot to hold this client's own last write, so
-// that it lands once. image is the basis of the write, and own the last write.
-func (d *delivery) prepare(image *schema.Image, own *lastOp) {
+// bindToSlot decides how the tries of a give-back recognise each other. It is sent again only if every try
+// requires the slot to hold this client's own last write, so that it lands once. A take is sent again on
+// the condition that the slot does not show an earlier try; if it lands twice all the same, it counts
+// twice, which is safe. image is the basis of the write, and own the last write.
+func (d *delivery) bindToSlot(image *schema.Image, own *lastOp) {
 	if image != nil {
 		d.slotBefore = image.Op
 	}
 	d.lastIsOwn = own.is(d.slotBefore)
-	if d.givesBack && d.lastIsOwn {
+	if d.lastIsOwn {
 		d.rule = schema.OpLast
 	}
 }
 
-// op returns the id that the next try leaves in the op slot, and its condition on the slot.
-func (d *delivery) op() schema.Op {
+// nextOp returns the id that the next try leaves in the op slot, and its condition on the slot.
+func (d *delivery) nextOp() schema.Op {
 	d.id = OpID(d.operation, d.try)
 	return schema.Op{Slot: d.slot, Rule: d.rule, ID: d.id, Last: d.slotBefore}
 }
 
-// book books the answer to a try, which took the given time. It returns the answer, corrected if an earlier try landed.
-func (d *delivery) book(a Answer, took time.Duration) (Answer, step) {
+// bookTry books the answer to a try, which took the given time. It returns the answer, corrected if an earlier try landed.
+func (d *delivery) bookTry(a Answer, took time.Duration) (Answer, step) {
 	a.Tries = d.try + 1
 	trips := false
 	if a.Err == nil {
@@ -116,7 +119,7 @@ func (d *delivery) book(a Answer, took time.Duration) (Answer, step) {
 // MaxUnconfirmed fast failures.
 func (d *delivery) trips(err error, took time.Duration) bool {
 	if !silent(err) {
-		if heard(err) {
+		if hasAnswer(err) {
 			d.silentTries = 0
 		}
 		return false
@@ -160,8 +163,8 @@ func (d *delivery) besides() int {
 	return max(0, d.unanswered-1)
 }
 
-// found returns the answer to a write from a consistent read after unanswered tries.
-func (d *delivery) found(image *schema.Image, err error) Answer {
+// outcomeIn returns the answer to a write from a consistent read after unanswered tries.
+func (d *delivery) outcomeIn(image *schema.Image, err error) Answer {
 	if err != nil {
 		return Answer{Verdict: ddb.Unconfirmed, Err: err, hidden: d.besides()}
 	}
@@ -174,4 +177,58 @@ func (d *delivery) found(image *schema.Image, err error) Answer {
 // unsent returns the answer to a delivery that ends because its bucket does not answer.
 func (d *delivery) unsent() Answer {
 	return Answer{Verdict: ddb.Unsent, Err: silence(ErrTripped), Tries: d.try}
+}
+
+// IDs makes the ids of a client's writes: 8 bytes for the operation, unique
+// among all clients, and one for the try.
+type IDs struct {
+	base uint64
+	next atomic.Uint64
+	// Slot is the slot of the item in which this client writes them.
+	Slot int
+}
+
+func newOpIDs() *IDs {
+	var seed [8]byte
+	_, _ = rand.Read(seed[:]) // never fails: crypto/rand aborts the program instead
+	base := binary.BigEndian.Uint64(seed[:])
+	return IDsFrom(base, int(base%schema.OpSlots))
+}
+
+// IDsFrom makes ids that follow base, for a slot.
+func IDsFrom(base uint64, slot int) *IDs { return &IDs{base: base, Slot: slot} }
+
+// Operation returns a new operation.
+func (ids *IDs) Operation() uint64 { return ids.base + ids.next.Add(1) }
+
+// idLength is the length of the id of a try.
+const idLength = 9
+
+// lastOp is the id of a write in a slot, if it is known.
+type lastOp struct {
+	known bool
+	id    [idLength]byte
+}
+
+// set keeps an id. It forgets the last one if the id is not of a lane's length.
+func (l *lastOp) set(id []byte) {
+	if l.known = len(id) == idLength; l.known {
+		copy(l.id[:], id)
+	}
+}
+
+// is reports whether the id in a slot is the stored one.
+func (l *lastOp) is(id []byte) bool { return l.known && string(id) == string(l.id[:]) }
+
+// OpID is the id of a try of an operation.
+func OpID(operation uint64, try int) []byte {
+	id := make([]byte, idLength)
+	binary.BigEndian.PutUint64(id, operation)
+	id[8] = byte(try)
+	return id
+}
+
+// isTryOf reports whether the id in an op slot belongs to a try of the operation.
+func isTryOf(slot []byte, operation uint64) bool {
+	return len(slot) == idLength && binary.BigEndian.Uint64(slot) == operation
 }

@@ -2,5 +2,5 @@ package lane
 
 // New returns a registry without lanes. It does no I/O and starts no goroutine.
 func New(o Options) (*Registry, error) {
-	return newRegistry(o, func(s *Registry) teller { return telling{s} })
+	return newRegistry(o, func(s *Registry) teller { return telling{s, &s.told} })
 }

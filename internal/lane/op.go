@@ -12,11 +12,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// opState is the state of an op. The lane's mutex guards it.
-type opState uint8
-
+// The states of an op.
 const (
-	opQueued opState = iota
+	opQueued = iota
 	opCarried
 	opPending // its caller is answered, and its write is in flight
 	opDone    // its result is there
@@ -33,6 +31,8 @@ type Op struct {
 	Done chan struct{}
 	// Incarnation is the bucket that an adjust gives back to.
 	Incarnation []byte
+	// charges means that the op takes anything, and refunds that an adjust gives some of its amounts back.
+	charges, refunds bool
 
 	listOfOne [1]*Op // for alone
 	// Waiter is the caller's place in the bucket's line; nil for a call that does not
@@ -56,12 +56,13 @@ type Op struct {
 	onOutcome func(Result)
 	outcome   atomic.Pointer[Result]
 
-	state opState
-	// notCarried means that the write in flight has nothing of this op.
-	notCarried bool
-	abandoned  bool // the caller has left: a grant is given back
-	bucketRead bool // the bucket was read for this op: it may be denied from that image, even if the read was slow
-	postponed  int  // how many writes left it for the next one
+	// state is written under the lane's mutex; the goroutine that runs the lane reads it without.
+	state atomic.Int32
+	// notCarried means that the write in flight has nothing of this op. abandoned means that the caller
+	// has left: a grant is given back.
+	notCarried, abandoned atomic.Bool
+	bucketRead            bool // the bucket was read for this op: it may be denied from that image, even if the read was slow
+	postponed             int  // how many writes left it for the next one
 	// Rank is the seniority of its caller among the waiters.
 	Rank uint64
 
@@ -112,20 +113,25 @@ func (r *Result) Window(limit string) bucket.WindowID {
 
 // NewTake makes an op that takes amounts under a configuration, all or nothing.
 func NewTake(ctx context.Context, amounts []plan.Signed, cfg *plan.Config) *Op {
-	return &Op{ctx: ctx, Ask: plan.Ask{Take: true, Amounts: amounts}, cfg: cfg, Rank: LastRank, Done: make(chan struct{})}
+	return &Op{ctx: ctx, Ask: plan.Ask{Take: true, Amounts: amounts}, charges: true, cfg: cfg, Rank: LastRank, Done: make(chan struct{})}
 }
 
 // NewAdjust makes an op that charges and gives back. It gives back only to the given incarnation of the
 // bucket. It charges any incarnation.
 func NewAdjust(ctx context.Context, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) *Op {
-	return &Op{ctx: ctx, Ask: plan.Ask{Amounts: amounts}, Incarnation: incarnation, cfg: cfg, Done: make(chan struct{})}
+	o := &Op{ctx: ctx, Ask: plan.Ask{Amounts: amounts}, Incarnation: incarnation, cfg: cfg, Done: make(chan struct{})}
+	for i := range amounts {
+		o.charges, o.refunds = o.charges || amounts[i].Amount > 0, o.refunds || amounts[i].Amount < 0
+	}
+	return o
 }
 
 // NewUnderWay makes an op for a take of a transaction with an unknown outcome. beyond is the part that
 // is only counted.
 func NewUnderWay(ctx context.Context, amounts, beyond []plan.Signed, cfg *plan.Config) *Op {
 	o := NewTake(ctx, amounts, cfg)
-	o.state, o.Down = opPending, beyond
+	o.Down = beyond
+	o.state.Store(opPending)
 	return o
 }
 
@@ -150,19 +156,10 @@ func (o *Op) asList() []*Op {
 }
 
 // GivesBack reports whether the op is an adjust that gives tokens back.
-func (o *Op) GivesBack() bool {
-	for _, a := range o.Amounts {
-		if a.Amount < 0 {
-			return !o.Take
-		}
-	}
-	return o.lapses
-}
+func (o *Op) GivesBack() bool { return o.refunds || o.lapses }
 
-// charges reports whether an op takes anything.
-func (o *Op) charges() bool {
-	return o.Take || slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount > 0 })
-}
+// isAbandonedTake reports whether the op is a take whose caller has left.
+func (o *Op) isAbandonedTake() bool { return o.Take && o.abandoned.Load() }
 
 // charged returns the amounts that the op charges.
 func (o *Op) charged() []plan.Signed {
@@ -228,14 +225,17 @@ func (o *Op) refundsOtherIncarnation(m *schema.Image) bool {
 	return !o.RefundDropped && o.GivesBack() && !bytes.Equal(o.Incarnation, m.Of())
 }
 
-// refundsUnknownLimit reports whether the op gives back to a limit that the bucket in
-// the image does not have.
-func (o *Op) refundsUnknownLimit(m *schema.Image) bool {
-	return slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount < 0 && !m.Holds(a.Name) })
-}
-
-// refundsLaterWindow reports whether the op gives back tokens of a later window of a quota than the
-// image shows.
-func (o *Op) refundsLaterWindow(m *schema.Image) bool {
-	return slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount < 0 && a.Window > plan.WindowOf(m, a.Name) })
+// isUnplaced reports whether the image cannot place a give-back of the op. The image shows another
+// incarnation or no bucket, lacks the limit, or shows an earlier window of the quota. It may be older
+// than the grant, because a transaction's answer shows no image.
+func (o *Op) isUnplaced(m *schema.Image) bool {
+	if o.refundsOtherIncarnation(m) {
+		return true
+	}
+	for i := range o.Amounts {
+		if a := &o.Amounts[i]; a.Amount < 0 && (!m.Holds(a.Name) || a.Window > plan.WindowOf(m, a.Name)) {
+			return true
+		}
+	}
+	return false
 }

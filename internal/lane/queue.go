@@ -1,6 +1,11 @@
 package lane
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
 
 // queue holds every op that has not ended, also those of the write in flight. Takes of one
 // configuration are carried first come, first served, and all adjusts by the next write. An op leaves
@@ -9,6 +14,8 @@ type queue struct {
 	ops []*Op
 	// room is the memory of ops while there is only one.
 	room [1]*Op
+	// running means that a goroutine, or the goroutine of a caller, works on the queue.
+	running bool
 	// notices are functions that report outcomes; it may be nil. They take locks of their own, so they
 	// run after the mutex has been released.
 	notices *[]func()
@@ -16,18 +23,20 @@ type queue struct {
 	gather *gather
 }
 
-// add queues an op.
-func (q *queue) add(o *Op) {
+// add queues an op. If it returns true, nobody worked on the queue, and the caller has to.
+func (q *queue) add(o *Op) (rested bool) {
 	q.ops = append(q.ops, o)
 	if q.gather != nil {
 		q.arrives(o)
 	}
+	rested, q.running = !q.running, true
+	return rested
 }
 
 // carried returns the ops of the write in flight.
 func (q *queue) carried() (ops []*Op) {
 	for _, o := range q.ops {
-		if o.state == opCarried || o.state == opPending {
+		if state := o.state.Load(); state == opCarried || state == opPending {
 			ops = append(ops, o)
 		}
 	}
@@ -41,14 +50,15 @@ func (q *queue) givesBack() bool {
 
 // end gives its result to an op that a write carried.
 func (q *queue) end(o *Op, r Result) {
-	if o.state == opPending || o.onOutcome != nil {
+	if o.state.Load() == opPending || o.onOutcome != nil {
 		q.record(o, r)
 		return
 	}
 	if q.gather != nil && o.Take && r.Err == nil && !r.Denied {
 		q.grants()
 	}
-	o.state, o.Result = opDone, r
+	o.state.Store(opDone)
+	o.Result = r
 	o.Result.Dropped, o.Result.Down = o.Dropped, o.Down
 	close(o.Done)
 }
@@ -60,10 +70,10 @@ func (q *queue) endUnwritten(o *Op, err error) { q.end(o, Result{Err: err}) }
 func (q *queue) answerPending(o *Op, err error) {
 	switch {
 	case o.onOutcome != nil: // nobody waits for it
-	case o.notCarried:
+	case o.notCarried.Load():
 		q.endUnwritten(o, err)
 	default:
-		o.state = opPending
+		o.state.Store(opPending)
 		o.Result = Result{Err: err, Unconfirmed: true, Pending: true}
 		close(o.Done)
 	}
@@ -73,7 +83,7 @@ func (q *queue) answerPending(o *Op, err error) {
 func (q *queue) record(o *Op, r Result) {
 	onOutcome := o.onOutcome
 	r.Dropped, r.Down = o.Dropped, o.Down
-	o.state = opGone // a caller who left must not take the result for its own
+	o.state.Store(opGone) // a caller who left must not take the result for its own
 	o.outcome.Store(&r)
 	if onOutcome == nil {
 		return
@@ -87,24 +97,24 @@ func (q *queue) record(o *Op, r Result) {
 // again puts a carried op back, for the next write, if it has not ended meanwhile. silent
 // means that the bucket does not answer.
 func (q *queue) again(o *Op, silent bool) {
-	o.notCarried = false
-	switch {
-	case o.state >= opDone: // answered when the bucket stopped answering
-	case o.state == opPending: // nothing landed for it, and its caller has gone on
+	o.notCarried.Store(false)
+	switch state := o.state.Load(); {
+	case state >= opDone: // answered when the bucket stopped answering
+	case state == opPending: // nothing landed for it, and its caller has gone on
 		q.record(o, Result{Err: silence(ErrTripped)})
-	case o.abandoned && o.Take: // nothing landed for it, and no caller waits
+	case o.isAbandonedTake(): // nothing landed for it, and no caller waits
 		q.record(o, Result{Denied: true})
 	case silent:
 		q.endUnwritten(o, silence(ErrTripped))
 	default:
-		o.state = opQueued
+		o.state.Store(opQueued)
 	}
 }
 
 // answerAll answers every caller, because the bucket does not answer.
 func (q *queue) answerAll(err error) {
 	for _, o := range q.ops {
-		switch o.state {
+		switch o.state.Load() {
 		case opQueued:
 			q.endUnwritten(o, err)
 		case opCarried:
@@ -117,7 +127,7 @@ func (q *queue) answerAll(err error) {
 
 // removeEnded removes the ops that have ended.
 func (q *queue) removeEnded() {
-	q.ops = slices.DeleteFunc(q.ops, func(o *Op) bool { return o.state >= opDone })
+	q.ops = slices.DeleteFunc(q.ops, func(o *Op) bool { return o.state.Load() >= opDone })
 }
 
 // withdraw removes a queued op that has ended. If nothing is left, it ends the pause of the
@@ -127,4 +137,120 @@ func (q *queue) withdraw(p *pacer) {
 	if len(q.ops) == 0 && p != nil {
 		p.endPause() // there is nothing to wait for
 	}
+}
+
+// batch holds the ops that one write carries.
+type batch struct {
+	adjusts, takes []*Op
+	// cfg is the configuration for the decision: that of the takes, or of the last adjust if there are no
+	// takes.
+	cfg *plan.Config
+}
+
+// ops returns the adjusts, then the takes.
+func (b *batch) ops() []*Op {
+	switch {
+	case len(b.adjusts) == 0:
+		return b.takes
+	case len(b.takes) == 0:
+		return b.adjusts
+	}
+	return slices.Concat(b.adjusts, b.takes)
+}
+
+// asksOf appends the asks of ops to room.
+func asksOf(room []*plan.Ask, ops []*Op) []*plan.Ask {
+	for _, o := range ops {
+		room = append(room, &o.Ask)
+	}
+	return room
+}
+
+// charges reports whether the batch takes anything. A batch that only gives back can be
+// written without an image.
+func (b *batch) charges() bool {
+	return len(b.takes) > 0 || slices.ContainsFunc(b.adjusts, func(o *Op) bool { return o.charges })
+}
+
+func (b *batch) first() *Op {
+	if len(b.takes) > 0 {
+		return b.takes[0]
+	}
+	return b.adjusts[0]
+}
+
+// findUnplaced returns whether the image cannot place some give-backs, and whether a write of one of
+// them was not tried yet.
+func (b *batch) findUnplaced(image *schema.Image) (unplaced, untried bool) {
+	for _, o := range b.adjusts {
+		if o.isUnplaced(image) {
+			unplaced, untried = true, untried || o.Refusals == 0
+		}
+	}
+	return unplaced, untried
+}
+
+// chargesUnknownLimit reports whether the batch charges a configured limit that the
+// image does not have.
+func (b *batch) chargesUnknownLimit(image *schema.Image, cfg *plan.Config) bool {
+	charges := func(o *Op) bool {
+		return slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool {
+			return (o.Take || a.Amount > 0) && !image.Holds(a.Name) && cfg.Index(a.Name) >= 0
+		})
+	}
+	return slices.ContainsFunc(b.takes, charges) || slices.ContainsFunc(b.adjusts, charges)
+}
+
+// splitOps separates the ops with a property from the others, in their order.
+func splitOps(ops []*Op, has func(*Op) bool) (with, others []*Op) {
+	for _, o := range ops {
+		if has(o) {
+			with = append(with, o)
+		} else {
+			others = append(others, o)
+		}
+	}
+	return with, others
+}
+
+func sameConfig(a, b *plan.Config) bool {
+	return a == b || string(a.Fingerprint) == string(b.Fingerprint) && a.Override == b.Override && a.Shadow == b.Shadow
+}
+
+// nextBatch takes the batch of the next write out: all adjusts, and the takes with the same configuration
+// as the first take. From now on a write carries them. adjustsOnly leaves out the takes, if there are
+// adjusts. Something must be queued.
+func (q *queue) nextBatch(adjustsOnly bool) (b batch) {
+	if one := q.ops[0]; len(q.ops) > 1 {
+		b = q.nextOfSeveral(adjustsOnly)
+	} else if b.cfg = one.cfg; one.Take {
+		b.takes = one.asList()
+	} else {
+		b.adjusts = one.asList()
+	}
+	for _, o := range b.ops() {
+		o.state.Store(opCarried)
+	}
+	if len(b.takes) > 1 || q.gather != nil {
+		q.starts(len(b.takes))
+	}
+	return b
+}
+
+// nextOfSeveral is nextBatch for more than one op, which it does not mark.
+func (q *queue) nextOfSeveral(adjustsOnly bool) (b batch) {
+	for _, o := range q.ops {
+		if !o.Take {
+			b.adjusts, b.cfg = append(b.adjusts, o), o.cfg
+		}
+	}
+	if adjustsOnly && len(b.adjusts) > 0 {
+		return b
+	}
+	for _, o := range q.ops {
+		if o.Take && (len(b.takes) == 0 || sameConfig(b.cfg, o.cfg)) {
+			b.takes, b.cfg = append(b.takes, o), o.cfg
+		}
+	}
+	return b
 }

@@ -2,210 +2,257 @@ package lane
 
 import (
 	"context"
-	"runtime"
+	"log/slog"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/guard"
-	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// driver works on a lane's queue: a goroutine of the lane's own, or the goroutine of a caller that
-// found the lane at rest. A caller's goroutine saves a switch, and carries the op of that caller alone.
-// Only the driver of a lane sends its writes and replaces its image.
-type driver struct {
-	lane *Lane
-	// ctx and op are the caller's; nil for a goroutine of the lane's own.
+// refusalHaste shortens the waits after refusals: the answer to one is as good as a read.
+const refusalHaste = 8
+
+// caller is a caller on whose goroutine a lane runs: its context and op.
+type caller struct {
 	ctx context.Context
 	op  *Op
 }
 
-// ended reports whether the driver is a caller with an ended context, so that it must return now.
-func (dr driver) ended() bool { return dr.ctx != nil && dr.ctx.Err() != nil }
-
-// Ask queues an op. A lane at rest runs on this goroutine until the op is done, or ctx ends;
-// then another goroutine carries on with the rest.
+// Ask queues an op. A lane at rest runs on this goroutine until the op is done, or ctx ends; then another
+// goroutine carries on with the rest. That saves a switch. This goroutine carries its own op alone,
+// because others must not depend on its context.
 func (l *Lane) Ask(ctx context.Context, o *Op) {
 	if !l.enqueue(o) {
 		return
 	}
-	dr := driver{lane: l, ctx: ctx, op: o}
-	if dr.ctx.Done() == nil { // a delivery leaves a driver by its context's being one that can end
-		var end context.CancelFunc
-		dr.ctx, end = context.WithCancel(dr.ctx)
-		defer end()
-	}
-	for !dr.answered() {
-		b, wait, ok := dr.take()
-		if wait > 0 { // the caller waits for its op, not for the lane
-			go driver{lane: l}.run()
+	for {
+		t, _ := l.begin(&caller{ctx, o})
+		if t == nil || l.carry(t) {
 			return
 		}
-		if !ok {
-			l.owner.Stopped()
-			return
-		}
-		if b.size() > 1 { // others must not depend on this context
-			own, carried := driver{lane: l}, b // a copy: b stays on the stack
-			t := newTurn(own, b)
-			go own.goOn(t, func() {
-				t.carry()
-				own.gather(&carried)
-			})
-			return
-		}
-		if newTurn(dr, b).carry() {
-			return
-		}
-	}
-	l.mu.Lock()
-	more := len(l.queue.ops) > 0
-	l.running = more
-	l.mu.Unlock()
-	if more {
-		go driver{lane: l}.run()
-	} else {
-		l.owner.Stopped()
 	}
 }
 
-// answered reports whether the driver's caller can be answered.
-func (dr driver) answered() bool {
-	dr.lane.mu.Lock()
-	defer dr.lane.mu.Unlock()
-	return dr.op.state >= opPending
-}
-
-// run carries batches until nothing is queued.
-func (dr driver) run() {
+// run carries turns until nothing is queued: first t, unless it is nil. Only the goroutine that runs a
+// lane sends its writes and replaces its image.
+func (l *Lane) run(t *turn) {
 	growStack(0)
 	for {
-		b, ok := dr.next()
-		if !ok {
-			dr.lane.owner.Stopped()
-			return
+		if t == nil {
+			if t = l.next(); t == nil {
+				return
+			}
 		}
-		newTurn(dr, b).carry()
-		dr.gather(&b)
+		l.carry(t)
+		if len(t.takes) > 1 {
+			l.queue.gatherCallers(&l.mu, l.pace.pacer.Load() != nil)
+		}
+		t = nil
 	}
 }
 
-// gather lets the callers of a write of several takes come back, so that they ride in the next write
-// and not in the one after. It waits if they come back at once, and else lets other goroutines run.
-func (dr driver) gather(b *batch) {
-	if len(b.takes) < 2 {
-		return
-	}
-	l := dr.lane
-	var all <-chan struct{}
-	if l.pacer.Load() == nil {
-		l.mu.Lock()
-		all = l.queue.gathers(time.Now())
-		l.mu.Unlock()
-	}
-	if all == nil {
-		runtime.Gosched()
-		return
-	}
-	l.queue.gather.wait(&l.mu, all)
-}
-
-// goOn finishes a turn in place of a driver that must return, then runs the lane.
-func (dr driver) goOn(t *turn, unfinished func()) {
-	guard.Call(unfinished, t.ended)
-	driver{lane: dr.lane}.run()
-}
-
-// next takes the batch of the next write out of the queue when that may start. The lane sends
-// nothing until then, so the time does not count as silence of the bucket. If nothing is queued,
-// the lane rests, and next is false.
-func (dr driver) next() (batch, bool) {
-	contact := &dr.lane.Contact
-	defer contact.resume()
+// next begins a turn when the next write may start. The lane sends nothing until then, so the time does
+// not count as silence of the bucket. It returns nil if the lane rests.
+func (l *Lane) next() *turn {
+	defer l.Contact.resume()
 	for {
-		b, wait, ok := dr.take()
+		t, wait := l.begin(nil)
 		if wait == 0 {
-			return b, ok
+			return t
 		}
-		contact.pause()
-		dr.lane.pacer.Load().pause(wait)
+		l.Contact.pause()
+		l.pace.pacer.Load().pause(wait)
 	}
 }
 
-// take is next without the wait. wait is the time until the next write may start, 0 if the batch was
-// taken. It checks the queue and the pace, and acts on them, under one lock: an op that came in between
-// would be written before the lane's turn.
-func (dr driver) take() (b batch, wait time.Duration, ok bool) {
-	l := dr.lane
-	p := l.pacer.Load()
+// begin takes the ops of the next write out of the queue, and copies the knowledge that decides them.
+// The turn is nil if the lane rests from now on, or if another goroutine goes on in place of own, a
+// caller's; own is nil for a goroutine of the lane's. The turn is nil too if the write must wait. begin
+// checks the queue and the pace, and acts on them, under one lock: an op that came in between would be
+// written before the lane's turn.
+func (l *Lane) begin(own *caller) (t *turn, wait time.Duration) {
+	p := l.pace.pacer.Load()
 	if p != nil && p.over() {
-		dr.endPacing(p)
+		l.pace.pacer.Store(nil)
+		l.owner.unlistPaced(p)
 		p = nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p != nil && len(l.queue.ops) > 0 {
-		if wait = p.left(); wait > 0 {
-			return b, wait, false
-		}
+	if len(l.queue.ops) == 0 {
+		l.queue.running = false
+		l.owner.Stopped()
+		return nil, 0
 	}
-	if b, ok = l.queue.next(l.learnt.adjustsOnly); !ok {
-		l.running = false
-		return b, 0, false
+	if p != nil {
+		wait = p.left()
 	}
-	l.learnt.adjustsOnly = false
+	switch {
+	case own != nil && (wait > 0 || own.op.state.Load() >= opPending): // the caller waits for its op, not for the lane
+		go l.run(nil)
+		return nil, 0
+	case wait > 0:
+		return nil, wait
+	}
+	t = &turn{owner: l.owner, lane: l, memory: &l.Memory, site: l.site()}
+	t.known, t.learnt, t.paced, t.ends = l.Memory.sight, l.Memory.learnt, p != nil, t.endRoom[:0]
+	t.batch = l.queue.nextBatch(t.learnt.adjustsOnly)
+	t.learnt.adjustsOnly, l.Memory.learnt.adjustsOnly = false, false
 	if l.Ahead != nil {
-		l.queue.ops = append(l.queue.ops, l.Ahead.rideIn(&b)...)
+		l.queue.ops = append(l.queue.ops, l.Ahead.rideIn(&t.batch)...)
 	}
-	b.markCarried()
-	return b, 0, true
-}
-
-// endPacing ends the lane's pacing.
-func (dr driver) endPacing(p *pacer) {
-	dr.lane.pacer.Store(nil)
-	dr.lane.owner.notPaced(dr.lane, p)
-}
-
-// throttled starts or lengthens the lane's pacing, because a read, or a write that took
-// trip, was throttled.
-func (dr driver) throttled(read bool, trip time.Duration, cause error) {
-	l := dr.lane
-	p := l.pacer.Load()
-	first := p == nil
-	if first {
-		p = newPacer(l.owner.passed)
+	switch {
+	case own == nil:
+		t.ctx = context.WithoutCancel(t.first().ctx)
+	case len(t.adjusts)+len(t.takes) > 1: // others must not depend on this context
+		t.ctx = context.WithoutCancel(t.first().ctx)
+		go l.run(t)
+		return nil, 0
+	default:
+		t.caller, t.ctx = own.ctx, own.ctx
 	}
-	p.throttled(read, trip, cause)
-	l.pacer.Store(p)
-	l.owner.isPaced(l, p, first)
+	return t, 0
 }
 
-// putOff puts the ops of a throttled request back into the queue. It ends those whose time for the
-// store is over: their caller's time, or Patience if they have none.
-func (dr driver) putOff(ops []*Op, err error) {
-	l, now := dr.lane, time.Now()
-	var ended, again []*Op
+// carry decides a turn, sends its write and books the outcome. It returns true if another goroutine goes
+// on, because the caller on whose goroutine the lane runs must be answered first.
+func (l *Lane) carry(t *turn) (handed bool) {
+	guard.Call(func() { handed = l.carryTurn(t) }, func(e *guard.Ended) { l.abort(t, e) })
+	return handed
+}
+
+// carryTurn is carry for a turn that returns.
+func (l *Lane) carryTurn(t *turn) (handed bool) {
+	if !t.flying {
+		writes := t.prepare()
+		if len(t.ends) > 0 || len(t.again) > 0 { // they are answered before the write
+			l.conclude(&t.fates)
+		}
+		if t.trips != nil {
+			l.Trip(t.trips)
+		}
+		if t.leaves {
+			go l.run(nil)
+			return true
+		}
+		if !writes {
+			return false
+		}
+		t.launch()
+	}
+	a, over := t.deliver()
+	if !over {
+		t.caller, t.ctx = nil, context.WithoutCancel(t.ctx)
+		go l.run(t)
+		return true
+	}
+	l.bookAnswer(t, a)
+	return false
+}
+
+// bookAnswer writes the outcome of a turn back to the lane: the image and the lessons of the answer, and the
+// fates of the ops. Refused ops go back into the queue, after a pause if they were refused more than once.
+func (l *Lane) bookAnswer(t *turn, a Answer) {
+	if a.own != nil {
+		t.learnt.own.set(a.own)
+	}
+	if t.report != nil {
+		t.report(a)
+	}
+	p := l.pace.pacer.Load()
+	if p != nil && a.Verdict == ddb.Landed {
+		p.landed(t.rows)
+	}
+	var heads []head
+	if a.Verdict == ddb.Refused && l.Line.Waited() {
+		heads = l.Line.heads()
+	}
+	t.judgeAnswer(a, heads, time.Now(), l.owner.Patience)
+	if l.Ahead != nil && a.Verdict == ddb.Landed {
+		l.Ahead.count(t.carried, t.view, a)
+	}
+	if len(t.doubt) > 0 {
+		l.owner.Doubt(t.doubt)
+	}
+	refused := t.again
+	if t.refused {
+		t.again = nil
+	}
+	if l.writeBack(t, a) {
+		t.site.NoticeForeign()
+	}
+	if !t.refused {
+		return
+	}
+	if t.worn > 1 {
+		ddb.Sleep(context.Background(), Backoff.Wait(t.worn-2)/refusalHaste)
+	}
+	if p != nil {
+		p.refused()
+	}
+	l.conclude(&fates{again: refused})
+}
+
+// writeBack writes the outcome of a turn back under the lock. It returns true if another implementation
+// wrote the bucket.
+func (l *Lane) writeBack(t *turn, a Answer) (foreign bool) {
+	now := l.owner.NowMS()
 	l.mu.Lock()
-	for _, o := range ops {
-		if o.throttledBy.Store(&err); o.Until.IsZero() {
-			o.Until = now.Add(l.owner.Patience)
-		}
-		if now.Before(o.Until) {
-			again = append(again, o)
-		} else {
-			ended = append(ended, o)
-		}
-	}
-	l.mu.Unlock()
-	l.finish(ended, Result{Err: err})
-	l.requeue(again)
+	defer l.unlockAndNotify()
+	foreign = l.Memory.learnAnswer(&t.decision, a, t.asked, now)
+	l.settle(&t.fates)
+	return foreign
 }
 
-// denyAll denies takes that do not fit a view.
-func (dr driver) denyAll(unfit []excluded, v plan.View) {
-	for _, x := range unfit {
-		dr.lane.finish([]*Op{x.op}, denial(v, x))
+// conclude ends ops that have a result, and puts others back into the queue, so that the next write may
+// carry them.
+func (l *Lane) conclude(f *fates) {
+	l.mu.Lock()
+	defer l.unlockAndNotify()
+	l.settle(f)
+}
+
+// settle is conclude with l.mu held. If a caller has left, the next write gives back its grant.
+func (l *Lane) settle(f *fates) {
+	for _, e := range f.ends {
+		for _, o := range e.ops {
+			if o.state.Load() >= opDone { // it was answered when the lane tripped
+				continue
+			}
+			switch {
+			case e.result.Denied && !o.Prefetch:
+				l.Memory.noteDenial()
+			case o.Waiter != nil && e.result.Err == nil && !e.result.Denied:
+				l.Line.served(o.Waiter)
+			}
+			l.queue.end(o, e.result)
+		}
 	}
+	for _, o := range f.again {
+		l.queue.again(o, l.Contact.silent())
+	}
+	if len(f.lost) > 0 {
+		l.Line.Lost(f.lost...)
+	}
+	l.queue.removeEnded()
+	f.ends, f.again, f.lost = f.ends[:0], nil, nil
+}
+
+// abort ends every carried op with an error, because the turn did not return: our code, the client or an
+// observer panicked, or ended the goroutine. So no caller waits for a stopped lane, and the process goes
+// on. A request that was sent may have landed. If the goroutine ends, another one runs the lane.
+func (l *Lane) abort(t *turn, e *guard.Ended) {
+	l.owner.Log.ErrorContext(context.Background(), "panic in a lane",
+		slog.String("entity", l.Entity), slog.String("resource", l.Resource), slog.Any("panic", e), slog.String("stack", string(e.Stack)))
+	if e.Cause == nil {
+		defer func() { go l.run(nil) }()
+	}
+	l.mu.Lock()
+	defer l.unlockAndNotify()
+	l.Memory.sight.drop() // whatever it saw, look again
+	var f fates
+	f.end(l.queue.carried(), Result{Err: &Failure{Reason: Panicked, Err: e}, Unconfirmed: t.tried})
+	l.settle(&f)
 }
 
 // growStack makes the stack of a new goroutine large enough for an SDK call at once. The

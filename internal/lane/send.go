@@ -1,7 +1,6 @@
 package lane
 
 import (
-	"context"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
@@ -9,123 +8,148 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// refusalHaste shortens the waits after refusals: the answer to one is as good as a read.
-const refusalHaste = 8
-
-// sending is a decided write in flight, with its ops: its answer ends them, or they are decided again.
-// It belongs to the goroutine that drives the lane, and can be handed to another one between two tries.
-type sending struct {
-	move
-	lane     *Lane
-	by       driver
-	ctx      context.Context
+// flight is a turn's write from its first try to its answer.
+type flight struct {
 	delivery delivery
-	asked    Asked
-	// tried means that a request was sent.
-	tried bool
-	// ended reports the end to the tracer; nil without a tracer.
-	ended func(Answer)
+	// asked is the instant of the decision, in Unix ms.
+	asked int64
+	// flying means that the write was decided, and tried that a request was sent.
+	flying, tried bool
+	// report reports the answer to the tracer; nil without a tracer.
+	report func(Answer)
 }
 
-// begin prepares the delivery, and reports the start of the write.
-func (w *sending) begin() {
-	l := w.lane
-	w.delivery = delivery{operation: l.owner.IDs.Operation(), slot: l.owner.IDs.Slot, creates: w.write.Kind == plan.Create, givesBack: w.givesBack}
-	if w.write.Kind == plan.Create {
-		c := w.write.Create
-		c.Keys, c.Entity, c.Resource = l.owner.Keys, l.Entity, l.Resource
+// launch prepares the delivery, and reports the start of the write.
+func (t *turn) launch() {
+	owner := t.owner
+	t.flying, t.asked = true, max(t.now, t.view.Now) // the view may be newer, after a read of the configuration
+	t.delivery.operation, t.delivery.slot = owner.IDs.Operation(), owner.IDs.Slot
+	switch t.write.Kind {
+	case plan.Create:
+		c := t.write.Create
+		c.Keys, c.Entity, c.Resource = owner.Keys, t.site.Entity, t.site.Resource
+		t.delivery.creates = true
+	case plan.GiveBack:
+		t.delivery.givesBack = true
+	default:
+		t.delivery.givesBack = !t.carried[0].Take && t.rows.HasBack()
 	}
-	if l.owner.OnSend != nil {
-		l.owner.OnSend(l, w.delivery.operation, w.rows)
+	if owner.OnSend != nil {
+		owner.OnSend(t.lane, t.delivery.operation, t.rows)
 	}
-	w.delivery.prepare(l.sight.image, &l.learnt.own)
-	if l.owner.Trace != nil {
-		w.ctx, w.ended = l.owner.Trace.Begin(w.ctx, Writing{l.Entity, l.Resource, w.write.Kind, len(w.carried)})
+	if t.delivery.givesBack {
+		t.delivery.bindToSlot(t.known.image, &t.learnt.own)
 	}
-	w.asked = l.owner.Ask()
-	if p := l.pacer.Load(); p != nil {
+	if owner.Trace != nil {
+		t.ctx, t.report = owner.Trace.Begin(t.ctx, Writing{t.site.Entity, t.site.Resource, t.write.Kind, len(t.carried)})
+	}
+	if p := t.memory.pace.pacer.Load(); p != nil {
 		p.start()
 	}
-	for _, o := range w.carried {
+	for _, o := range t.carried {
 		if o.sent != nil {
 			o.markSent()
 		}
+		if o.Prefetch { // the age of its tokens counts from now
+			o.debited = t.site.elapsed()
+		}
 	}
 }
 
-// deliver sends the write until its outcome is known, and books the answer. It returns false if the
-// driver must answer its caller first, because its ctx ended or the bucket does not answer. The
-// delivery can then go on without it.
-func (w *sending) deliver() (delivered bool) {
-	d, l := &w.delivery, w.lane
+// deliver sends the write until its outcome is known. over is false if the caller on whose goroutine the
+// lane runs must be answered first, because its context ended or the bucket does not answer. The delivery
+// can then go on without it.
+func (t *turn) deliver() (a Answer, over bool) {
+	d, contact := &t.delivery, &t.site.Contact
 	for ; ; d.try++ {
-		waited := l.Contact.silent()
-		if waited && w.by.ctx != nil {
-			return false // a driver answers its caller
+		waited := contact.silent()
+		if waited && t.caller != nil {
+			return Answer{}, false
 		}
-		if waited && !l.Contact.await(l.owner.life) {
-			return w.book(d.orUnconfirmed(d.unsent()))
+		if waited && !contact.await(t.site.life) {
+			return d.orUnconfirmed(d.unsent()), true
 		}
-		abandoned := (d.try > 0 || waited) && w.abandoned(waited)
+		left := (d.try > 0 || waited) && abandoned(t.carried, waited)
 		switch {
-		case d.unanswered > 0 && (abandoned || d.unanswered >= MaxUnconfirmed): // ask for the outcome of those tries
-			image, _, err := l.owner.access(l).readPatiently(w.ctx, l.sight.hint())
-			return w.book(d.found(image, err))
-		case abandoned:
-			return w.book(d.unsent())
+		case d.unanswered > 0 && (left || d.unanswered >= MaxUnconfirmed): // ask for the outcome of those tries
+			image, _, err := t.site.ReadPatiently(t.ctx, t.known.hint())
+			return d.outcomeIn(image, err), true
+		case left:
+			return d.unsent(), true
 		}
 		began := time.Now()
-		sent := w.sendTry(d.op())
+		sent := t.sendTry(d.nextOp())
 		took := time.Since(began)
 		if sent.Err == nil {
-			l.Contact.NoteAnswer()
+			contact.NoteAnswer()
 		} else {
-			w.noteFailure(sent, took)
+			t.noteFailure(sent, took)
 		}
-		a, then := d.book(sent, took)
-		tripped := then.silent && l.Trip(sent.Err)
+		a, then := d.bookTry(sent, took)
+		tripped := then.silent && t.lane.Trip(sent.Err)
 		switch {
 		case then.over:
-			return w.book(a)
+			return a, true
 		case tripped:
 			continue
-		case then.silent || d.try+1 >= MaxTries || w.outOfTime(): // after Close nothing probes the bucket, and nothing is kept
-			return w.book(d.orUnconfirmed(a))
-		case !Backoff.Pause(w.ctx, d.try): // only a driver's context ends
+		case then.silent || d.try+1 >= MaxTries || outOfTime(t.carried): // after Close nothing probes the bucket, and nothing is kept
+			return d.orUnconfirmed(a), true
+		case !Backoff.Pause(t.ctx, d.try): // only a caller's context ends
 			d.try++
-			return false
+			return Answer{}, false
 		}
 	}
 }
 
 // sendTry sends the write once.
-func (w *sending) sendTry(o schema.Op) Answer {
-	l := w.lane
-	w.tried = true
-	if w.delivery.creates {
-		w.write.Create.OpID = o.ID
-		return l.owner.Store.Create(w.ctx, w.write.Create, l.sight.hint(), o.Slot)
+func (t *turn) sendTry(o schema.Op) Answer {
+	t.tried = true
+	if t.delivery.creates {
+		t.write.Create.OpID = o.ID
+		return t.owner.Store.Create(t.ctx, t.write.Create, t.known.hint(), o.Slot)
 	}
-	return l.owner.Store.Update(w.ctx, l.Key(), w.write.Statement(o), l.sight.hint(), o.Slot)
+	return t.owner.Store.Update(t.ctx, t.site.Key(), t.write.Statement(o), t.known.hint(), o.Slot)
 }
 
 // noteFailure records whether the bucket answered, or throttled, a failed try.
-func (w *sending) noteFailure(sent Answer, took time.Duration) {
-	if !silent(sent.Err) && heard(sent.Err) {
-		w.lane.Contact.NoteAnswer()
+func (t *turn) noteFailure(sent Answer, took time.Duration) {
+	if !silent(sent.Err) && hasAnswer(sent.Err) {
+		t.site.Contact.NoteAnswer()
 	}
 	if sent.Verdict == ddb.Throttled {
-		w.by.throttled(false, took, sent.Err)
+		t.noteThrottling(false, took, sent.Err)
 	}
 }
 
-// abandoned reports whether no caller waits for the ops any more. They are takes whose callers have
+// fail ends ops whose bucket or configuration could not be read. If the read failed because the caller's
+// context ended, the ops continue without the caller.
+func (t *turn) fail(ops []*Op, err error) {
+	switch {
+	case t.caller != nil && t.caller.Err() != nil:
+		t.again, t.leaves = append(t.again, ops...), true
+	case throttling(err):
+		t.noteThrottling(true, 0, err)
+		t.putOff(ops, err, time.Now(), t.owner.Patience)
+	default:
+		t.end(ops, Result{Err: err})
+		if silent(err) {
+			t.trips = err
+		}
+	}
+}
+
+// noteThrottling starts or lengthens the pacing of the lane, because a read, or a write that took trip,
+// was throttled.
+func (t *turn) noteThrottling(read bool, trip time.Duration, cause error) {
+	p, started := t.memory.pace.throttle(t.site.Bucket, t.site.passed, read, trip, cause)
+	t.owner.listPaced(p, started)
+}
+
+// abandoned reports whether no caller waits for ops any more. They are takes whose callers have
 // left or, if the bucket was silent meanwhile, ops whose callers have been answered.
-func (w *sending) abandoned(silent bool) bool {
-	w.lane.mu.Lock()
-	defer w.lane.mu.Unlock()
-	for _, o := range w.carried {
-		if !(o.Take && o.abandoned) && !(silent && o.state == opPending) {
+func abandoned(ops []*Op, silent bool) bool {
+	for _, o := range ops {
+		if !o.isAbandonedTake() && !(silent && o.state.Load() == opPending) {
 			return false
 		}
 	}
@@ -134,108 +158,12 @@ func (w *sending) abandoned(silent bool) bool {
 
 // outOfTime reports whether every op has used up its time for the store. Takes without a caller have no
 // time left.
-func (w *sending) outOfTime() bool {
+func outOfTime(ops []*Op) bool {
 	now := time.Now()
-	w.lane.mu.Lock()
-	defer w.lane.mu.Unlock()
-	for _, o := range w.carried {
-		abandoned := o.Take && o.abandoned
-		if !abandoned && (o.Until.IsZero() || now.Before(o.Until)) {
+	for _, o := range ops {
+		if !o.isAbandonedTake() && (o.Until.IsZero() || now.Before(o.Until)) {
 			return false
 		}
 	}
 	return true
-}
-
-// book updates the lane's sight by the answer, then ends the ops, or puts them back into the queue. It
-// returns true: the write is delivered.
-func (w *sending) book(a Answer) bool {
-	l := w.lane
-	if a.own != nil {
-		l.learnt.own.set(a.own)
-	}
-	if w.ended != nil {
-		w.ended(a)
-	}
-	if p := l.pacer.Load(); p != nil && a.Verdict == ddb.Landed {
-		p.landed(w.rows)
-	}
-	switch {
-	case a.Seen && a.Verdict == ddb.Landed:
-		l.learn(a.Image, w.asked, w.rows)
-	case a.Seen:
-		l.learn(a.Image, w.asked, nil)
-	default:
-		w.learnNothing(a)
-	}
-	if w.write.Kind != plan.GiveBack {
-		l.NoteWriters(&w.write, a.Verdict, a.Image)
-	}
-	w.settle(a)
-	return true
-}
-
-// learnNothing handles an answer without an image. After throttling nothing landed, and the sight is as
-// good as before. But if the bucket had little left for the ops, it is read before the next write,
-// however young the image.
-func (w *sending) learnNothing(a Answer) {
-	l := w.lane
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if a.Verdict != ddb.Throttled {
-		l.sight.markStale()
-		return
-	}
-	l.sight.scarce = true
-	if plan.IsShared(l.sight.shared, l.owner.NowMS()) && l.sight.low(w.carried) {
-		l.sight.markStale()
-	}
-}
-
-// settle ends the ops by the answer, or puts them back into the queue, after a pause if they
-// were refused more than once.
-func (w *sending) settle(a Answer) {
-	l := w.lane
-	var heads []head
-	if l.Line.Waited() {
-		heads = l.Line.heads()
-	}
-	s := judge(&w.move, a, heads, w.pending)
-	if !w.brings {
-		l.learnt.housekeepingRefused = w.write.Housekeeping && a.Verdict != ddb.Landed
-	}
-	l.learnt.halvings = min(max(0, l.learnt.halvings+s.halvings), maxShareHalvings)
-	l.learnt.adjustsOnly = s.adjustsOnly
-	if l.Ahead != nil && a.Verdict == ddb.Landed {
-		l.Ahead.count(w.carried, w.view, a)
-	}
-	if len(s.doubt) > 0 {
-		l.owner.Doubt(s.doubt)
-	}
-	for _, e := range s.ends {
-		l.finish(e.ops, e.result)
-	}
-	if len(s.lost) > 0 {
-		l.Line.Lost(s.lost...)
-	}
-	if len(s.putOff) > 0 {
-		w.by.putOff(s.putOff, a.Err)
-	}
-	if !s.refused {
-		return
-	}
-	if s.worn > 1 {
-		ddb.Sleep(context.Background(), Backoff.Wait(s.worn-2)/refusalHaste)
-	}
-	if p := l.pacer.Load(); p != nil {
-		p.refused()
-	}
-	l.requeue(s.again)
-}
-
-// pending reports whether an op's caller was answered while its write is in flight.
-func (w *sending) pending(o *Op) bool {
-	w.lane.mu.Lock()
-	defer w.lane.mu.Unlock()
-	return o.state == opPending
 }

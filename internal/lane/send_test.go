@@ -3,11 +3,13 @@ package lane
 import (
 	"context"
 	"math"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -24,20 +26,17 @@ func TestWriteUnderWayThatMayHaveLandedIsNotSentAgain(t *testing.T) {
 		l := resting(t)
 		o := NewTake(t.Context(), oneToken, rpmOf(100))
 		require.True(t, l.enqueue(o))
-		_, ok := driver{lane: l}.next()
-		require.True(t, ok)
+		require.NotNil(t, l.next())
 		l.GiveUp(o, silence(ErrTripped))
 		require.True(t, o.Result.Pending)
 		l.Follow(o)
-		sendingOf(l, plan.View{}, o).settle(Answer{Verdict: ddb.Refused, hidden: hidden})
+		l.bookAnswer(turnOf(l, plan.View{}, o), Answer{Verdict: ddb.Refused, hidden: hidden})
 		got, known := o.Outcome()
 		require.True(t, known)
 		assert.Equal(t, hidden > 0, got.Unconfirmed)
 		require.Error(t, got.Err)
 		assert.Empty(t, l.queue.ops)
-		_, ok = driver{lane: l}.next()
-		require.False(t, ok)
-		l.owner.Stopped()
+		require.Nil(t, l.next())
 	}
 }
 
@@ -68,7 +67,7 @@ func TestWriteOfSeveralCallersOutlivesEach(t *testing.T) {
 		l, cfg := resting(t), rpmOf(100)
 		s := &refusing{second: make(chan context.Context), land: make(chan struct{})}
 		l.owner.Store = s
-		l.learn(imageOf(cfg, 50*token, l.owner.NowMS()), l.owner.Ask(), nil)
+		l.Memory.learnRead(imageOf(cfg, 50*token, l.owner.NowMS()), l.owner.Ask())
 		ctx, cancel := context.WithCancel(t.Context())
 		first, second := NewTake(ctx, oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
 		go l.Ask(ctx, first)
@@ -102,9 +101,81 @@ func TestGiveBackIsSentAgainAfterAnOwnWriteAlone(t *testing.T) {
 		var own lastOp
 		own.set([]byte(test.own))
 		d := &delivery{givesBack: true}
-		d.prepare(&schema.Image{Op: []byte(test.last)}, &own)
+		d.bindToSlot(&schema.Image{Op: []byte(test.last)}, &own)
 		assert.Equal(t, test.again, d.lastIsOwn, name)
 		assert.Equal(t, test.again, d.rule == schema.OpLast, name)
+	}
+}
+
+// landing is a store whose updates land if the op slot holds what they require. The answer to the first
+// one that lands is lost.
+type landing struct {
+	Store
+	image  schema.Image
+	landed int
+	lose   func()
+}
+
+func (s *landing) Update(_ context.Context, _ schema.Item, st schema.Statement, _ *schema.LimitSet, _ int) Answer {
+	var ids [][]byte
+	for _, v := range st.Values {
+		if id, ok := v.(*types.AttributeValueMemberB); ok && len(id.Value) == idLength {
+			ids = append(ids, id.Value)
+		}
+	}
+	image := s.image
+	required := slices.IndexFunc(ids, func(id []byte) bool { return string(id) == string(image.Op) })
+	if required < 0 {
+		return Answer{Verdict: ddb.Refused, Seen: true, Image: &image}
+	}
+	image.Op = slices.Delete(ids, required, required+1)[0]
+	s.image = image
+	if s.landed++; s.landed == 1 {
+		s.lose()
+		return Answer{Verdict: ddb.Unconfirmed, Err: silence(ErrTripped)}
+	}
+	return Answer{Verdict: ddb.Landed, Seen: true, Image: &image}
+}
+
+func (s *landing) Read(context.Context, schema.Item, *schema.LimitSet, int) (*schema.Image, error) {
+	image := s.image
+	return &image, nil
+}
+
+func (*landing) Probe(context.Context, schema.Item) error { return nil }
+
+// A give-back whose caller must be answered during its delivery goes on as it is, on another goroutine:
+// its next try recognises the one whose answer was lost.
+func TestGiveBackThatChangesHandsLandsOnce(t *testing.T) {
+	for name, lose := range map[string]func(leave func()){
+		"the caller's context ends": func(leave func()) { leave() },
+		"the bucket falls silent":   func(func()) { <-time.After(SlowFailure) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, cfg, own := resting(t), rpmOf(100), OpID(7, 0)
+				s := &landing{image: *imageOf(cfg, 50*token, l.owner.NowMS())}
+				s.image.Op, s.image.Incarnation = own, []byte("a")
+				l.owner.Store = s
+				image := s.image
+				l.Memory.learnRead(&image, l.owner.Ask())
+				l.Memory.learnt.own.set(own)
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				s.lose = func() { lose(leave) }
+				back := NewAdjust(t.Context(), rpm(-1), image.Incarnation, cfg)
+				l.Ask(ctx, back)
+				r := func() Result { <-back.Done; return back.Result }
+				if ctx.Err() == nil {
+					require.True(t, r().Pending)
+					l.Follow(back)
+					r = func() Result { <-time.After(time.Minute); outcome, _ := back.Outcome(); return outcome }
+				}
+				assert.NoError(t, r().Err)
+				assert.NotNil(t, r().Image, "it is known")
+				assert.Equal(t, 1, s.landed)
+			})
+		})
 	}
 }
 
@@ -147,11 +218,10 @@ func TestWriteIsTriedAgainWhileThereIsTime(t *testing.T) {
 				if test.closed {
 					l.owner.End()
 				}
-				w := sendingOf(l, plan.View{}, o)
+				w := turnOf(l, plan.View{}, o)
 				w.ctx, w.write = t.Context(), plan.Write{Kind: plan.GiveBack, GiveBack: &schema.GiveBack{}}
-				var a Answer
-				w.ended = func(got Answer) { a = got }
-				require.True(t, w.deliver())
+				a, over := w.deliver()
+				require.True(t, over)
 				assert.Equal(t, test.updates, s.updates)
 				assert.NotEqual(t, ddb.Landed, a.Verdict)
 			})
@@ -190,12 +260,12 @@ func TestWhatFollowsFromTheAnswerToATry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := test.d
 			if test.earlier.Err != nil {
-				d.op()
-				d.book(test.earlier, 0)
+				d.nextOp()
+				d.bookTry(test.earlier, 0)
 				d.try++
 			}
-			d.op()
-			a, then := d.book(test.a, test.took)
+			d.nextOp()
+			a, then := d.bookTry(test.a, test.took)
 			assert.Equal(t, test.verdict, a.Verdict)
 			assert.Equal(t, test.then, then)
 			assert.Equal(t, test.doubted, a.hidden > 0)
@@ -210,22 +280,22 @@ func TestTriesThatMayHaveLandedBesides(t *testing.T) {
 	for try := range 3 {
 		image := &schema.Image{Op: OpID(7, try)}
 		assert.Equal(t, 2, d.recognise(Answer{Verdict: ddb.Refused, Image: image}).hidden)
-		assert.Equal(t, 2, d.found(image, nil).hidden)
+		assert.Equal(t, 2, d.outcomeIn(image, nil).hidden)
 	}
 	assert.Equal(t, 3, d.recognise(Answer{Verdict: ddb.Refused}).hidden, "it is decided again")
-	assert.Equal(t, 2, d.found(nil, nil).hidden, "the caller is told of one")
-	assert.Equal(t, 2, d.found(nil, unconfirmed("read")).hidden)
-	failed, _ := d.book(Answer{Verdict: ddb.Failed}, 0)
+	assert.Equal(t, 2, d.outcomeIn(nil, nil).hidden, "the caller is told of one")
+	assert.Equal(t, 2, d.outcomeIn(nil, unconfirmed("read")).hidden)
+	failed, _ := d.bookTry(Answer{Verdict: ddb.Failed}, 0)
 	assert.Equal(t, 2, failed.hidden)
-	landed, _ := d.book(Answer{Verdict: ddb.Landed}, 0)
+	landed, _ := d.bookTry(Answer{Verdict: ddb.Landed}, 0)
 	assert.Equal(t, 3, landed.hidden)
 	created := delivery{operation: 7, unanswered: 3, creates: true}
-	assert.Zero(t, created.found(nil, nil).hidden, "a bucket is made once")
+	assert.Zero(t, created.outcomeIn(nil, nil).hidden, "a bucket is made once")
 	d.givesBack = true
-	assert.Zero(t, d.found(&schema.Image{Op: OpID(7, 1)}, nil).hidden, "it lands once")
+	assert.Zero(t, d.outcomeIn(&schema.Image{Op: OpID(7, 1)}, nil).hidden, "it lands once")
 	ops := []*Op{NewTake(t.Context(), oneToken, rpmOf(100))}
 	for _, verdict := range []ddb.Verdict{ddb.Landed, ddb.Unconfirmed} {
-		s := judge(&move{carried: ops}, Answer{Verdict: verdict, hidden: 2}, nil, nobody)
+		s := judged(&decision{move: move{carried: ops}}, Answer{Verdict: verdict, hidden: 2})
 		assert.Equal(t, []plan.Signed{{Name: "rpm", Amount: 2000}}, s.doubt)
 	}
 }
@@ -249,10 +319,10 @@ func TestWhatComesToNothingIsNotWritten(t *testing.T) {
 func TestUncertainAmountsDoNotWrap(t *testing.T) {
 	var s tally
 	for range 10_000 {
-		s.drop(rpm(1e12))
-		s.doubt(rpm(-1e12))
+		s.Drop(rpm(1e12))
+		s.Doubt(rpm(-1e12))
 	}
-	doubted, dropped := s.amounts()
+	doubted, dropped := s.Uncertain()
 	assert.Equal(t, int64(math.MaxInt64), dropped[0].Amount)
 	assert.Equal(t, doubted, dropped)
 }
@@ -303,8 +373,8 @@ func TestWhatFindsNoRoomIsDropped(t *testing.T) {
 		}
 		require.True(t, l.owner.Count(l, rpm(2), rpmOf(100)))
 		require.True(t, l.owner.Count(l, rpm(-1), rpmOf(100)))
-		require.True(t, l.owner.GiveBackLater(l, rpm(3), l.sight.image.Of(), nil))
-		_, dropped := l.owner.tally.amounts()
+		require.True(t, l.owner.GiveBackLater(l, rpm(3), l.Memory.sight.image.Of(), nil))
+		_, dropped := l.owner.Uncertain()
 		assert.Equal(t, map[string]int64{"rpm": 6}, plan.Tokens(dropped))
 		d.byKey = nil
 	})
@@ -318,11 +388,12 @@ func TestCorrectionThatWasNotWrittenWaits(t *testing.T) {
 		l.owner.told.running = true // nothing is written
 		for _, amount := range []int64{5, -3} {
 			o := NewAdjust(t.Context(), rpm(amount), []byte("a"), rpmOf(100))
-			o.state, l.queue.ops = opCarried, []*Op{o}
+			setState(opCarried, o)
+			l.queue.ops = []*Op{o}
 			l.GiveUp(o, silence(ErrTripped))
 			require.True(t, o.Result.Pending)
 			l.Follow(o)
-			l.requeue([]*Op{o})
+			l.conclude(&fates{again: []*Op{o}})
 			_, known := o.Outcome()
 			assert.True(t, known)
 		}

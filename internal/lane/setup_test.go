@@ -80,8 +80,11 @@ func restingOn(t *testing.T, store Store) *Lane {
 	t.Helper()
 	ticks := int64(0)
 	all, err := New(Options{
-		Store: store, Turns: &Turns{}, Keys: schema.NewKeys(""), Size: 10, Log: slog.New(slog.DiscardHandler), Table: answering{},
-		NowMS: func() int64 { return time.Now().UnixMilli() }, SureMS: func() int64 { return time.Now().UnixMilli() }, Tick: func() int64 { ticks++; return ticks },
+		Turns: &Turns{}, Size: 10,
+		Access: Access{
+			Store: store, Keys: schema.NewKeys(""), Log: slog.New(slog.DiscardHandler), Table: answering{},
+			NowMS: func() int64 { return time.Now().UnixMilli() }, SureMS: func() int64 { return time.Now().UnixMilli() }, Tick: func() int64 { ticks++; return ticks },
+		},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -91,7 +94,22 @@ func restingOn(t *testing.T, store Store) *Lane {
 	return all.Of("user-1", "gpt-4")
 }
 
-// sendingOf is a write of a lane that carries ops, decided from a view.
-func sendingOf(l *Lane, v plan.View, carried ...*Op) *sending {
-	return &sending{move: move{view: v, carried: carried}, lane: l, by: driver{lane: l}}
+// turnOf is a turn of a lane whose write carries ops, decided from a view.
+func turnOf(l *Lane, v plan.View, carried ...*Op) *turn {
+	return &turn{owner: l.owner, lane: l, memory: &l.Memory, site: l.site(), decision: decision{view: v, move: move{carried: carried}}}
+}
+
+// setState gives ops a state.
+func setState(state int32, ops ...*Op) {
+	for _, o := range ops {
+		o.state.Store(state)
+	}
+}
+
+// endOps ends ops of a lane with a result.
+func endOps(l *Lane, r Result, ops ...*Op) { l.conclude(&fates{ends: []ending{{ops, r}}}) }
+
+// throttle is a throttled request of a lane: a read, or a write that took trip.
+func throttle(l *Lane, read bool, trip time.Duration) {
+	turnOf(l, plan.View{}).noteThrottling(read, trip, nil)
 }

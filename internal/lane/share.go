@@ -15,18 +15,18 @@ import (
 // the queues of another bucket.
 func (b *Beside) AdmitLocally(asked []plan.Signed, cfg *plan.Config, share float64, now int64) (r Result, ok, room bool) {
 	asks := b.known.asks(asked, cfg, share, now)
-	ok, room = b.lane.owner.Queues.Admit(b.bucket(), asks, now)
+	ok, room = b.owner.Queues.Admit(b.bucket(), asks, now)
 	return localReading(asks, cfg, now), ok, room
 }
 
 // ChangeLocally changes the share by the real use without the bucket: above 0 it is taken, below 0
 // given back. It is never denied.
 func (b *Beside) ChangeLocally(changes []plan.Signed, cfg *plan.Config, share float64, now int64) {
-	b.lane.owner.Queues.Change(b.bucket(), b.known.asks(changes, cfg, share, now), now)
+	b.owner.Queues.Change(b.bucket(), b.known.asks(changes, cfg, share, now), now)
 }
 
 func (b *Beside) bucket() backlog.Bucket {
-	return backlog.Bucket{Entity: b.lane.Entity, Resource: b.lane.Resource}
+	return backlog.Bucket{Entity: b.site.Entity, Resource: b.site.Resource}
 }
 
 // asks combines amounts with the last known limits.

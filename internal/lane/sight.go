@@ -82,11 +82,11 @@ func (s *sight) drop() { s.known, s.seenAt = false, 0 }
 // fresh reports whether the image is recent enough to deny from.
 func (s *sight) fresh(now int64) bool { return now >= s.seenAt && now-s.seenAt <= plan.MemoryMS }
 
-// wary reports whether to read the bucket before a write of takes: it is scarce, other processes use
+// isWary reports whether to read the bucket before a write of takes: it is scarce, other processes use
 // it, and the sight is old for this spread of tries.
-func (s *sight) wary(takes []*Op, tries plan.Spread, now int64) bool {
-	return s.known && s.image != nil && plan.IsShared(s.shared, now) && (s.scarce || s.low(takes)) &&
-		(!s.fresh(now) || tries.Looks(now-s.crowding.Heard))
+func (s *sight) isWary(takes []*Op, tries plan.Spread, now int64) bool {
+	return s.known && s.image != nil && plan.IsShared(s.shared, now) &&
+		(!s.fresh(now) || tries.Looks(now-s.crowding.Heard)) && (s.scarce || s.low(takes))
 }
 
 // low reports whether the image showed little of the ops' amounts.
@@ -102,8 +102,13 @@ func (s *sight) current(cfg *plan.Config) bool {
 	return s.known && s.image != nil && cfg != nil && cfg.Wrote(s.image)
 }
 
-// whole reports whether the bucket exists and was written by a client of this library.
-func (s *sight) whole() bool {
+// decides reports whether the image may deny calls under a configuration at now.
+func (s *sight) decides(cfg *plan.Config, now int64) bool {
+	return !s.refilled && s.known && s.image != nil && s.fresh(now) && cfg.Wrote(s.image)
+}
+
+// isOfLibrary reports whether the bucket exists and was written by a client of this library.
+func (s *sight) isOfLibrary() bool {
 	return s.image != nil && s.image.Fingerprint != nil && s.image.HasRefilled
 }
 
@@ -136,4 +141,20 @@ func (s *sight) hint() *schema.LimitSet {
 
 func sameFingerprint(a, b *schema.Image) bool {
 	return a != nil && b != nil && string(a.Fingerprint) == string(b.Fingerprint)
+}
+
+// lessons are the conclusions from the answers to a lane's writes for the next one.
+type lessons struct {
+	// own is the id of this lane's last write, by its op slot.
+	own lastOp
+	// adjustsOnly means that the last batch, which carried adjusts, was refused. The
+	// next write then carries the adjusts without takes, so that takes lose at most one
+	// round trip to them.
+	adjustsOnly bool
+	// halvings is how often the share of one write has been halved, because other processes wrote
+	// first.
+	halvings int8
+	// housekeepingRefused means that a claim made for housekeeping was refused. The next
+	// write is then a spend.
+	housekeepingRefused bool
 }

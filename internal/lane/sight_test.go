@@ -18,16 +18,16 @@ import (
 // What a lane notes of an answer: when it came, and how long it was under way.
 func TestALaneHears(t *testing.T) {
 	now := int64(1000)
-	lanes, err := New(Options{Size: 10, NowMS: func() int64 { return now }, SureMS: func() int64 { return now }, Tick: func() int64 { return 1 }})
+	lanes, err := New(Options{Size: 10, Access: Access{NowMS: func() int64 { return now }, SureMS: func() int64 { return now }, Tick: func() int64 { return 1 }}})
 	require.NoError(t, err)
 	l := lanes.Of("shared", "gpt-4")
-	l.learn(nil, Asked{At: 993}, nil)
-	assert.Equal(t, plan.Crowding{Heard: 1000, Trip: 7}, l.sight.crowding)
+	l.Memory.learnRead(nil, Asked{At: 993})
+	assert.Equal(t, plan.Crowding{Heard: 1000, Trip: 7}, l.Memory.sight.crowding)
 	now = 1100
-	l.Assume(nil, nil) // asked nobody
-	assert.Equal(t, plan.Crowding{Heard: 1100, Trip: 7}, l.sight.crowding)
-	l.sight.crowding.Refused = 9
-	known := l.snapshot()
+	l.Memory.Assume(nil, nil) // asked nobody
+	assert.Equal(t, plan.Crowding{Heard: 1100, Trip: 7}, l.Memory.sight.crowding)
+	l.Memory.sight.crowding.Refused = 9
+	known := l.Memory.sight
 	assert.Equal(t, plan.Crowding{Heard: 1100, Trip: 7, Refused: 9}, known.crowding)
 }
 
@@ -35,40 +35,42 @@ func TestALaneHears(t *testing.T) {
 // when they were sent.
 func TestOlderAnswerDoesNotCorrect(t *testing.T) {
 	now, tick := int64(100), int64(0)
-	l := &Lane{owner: &Registry{Options: Options{Tick: func() int64 { tick++; return tick }, NowMS: func() int64 { return now }, SureMS: func() int64 { return now }}}}
+	lanes, err := New(Options{Size: 1, Access: Access{Tick: func() int64 { tick++; return tick }, NowMS: func() int64 { return now }, SureMS: func() int64 { return now }}})
+	require.NoError(t, err)
+	l := lanes.Of("user-1", "gpt-4")
 	newer, older := &schema.Image{Refilled: 2}, &schema.Image{Refilled: 1}
 	early, late := l.owner.Ask(), l.owner.Ask()
-	l.learn(newer, late, nil)
-	l.Observe(older, early)
-	require.Same(t, newer, l.sight.image)
+	l.Memory.learnRead(newer, late)
+	l.Memory.Observe(older, early)
+	require.Same(t, newer, l.Memory.sight.image)
 	now = 50 // the clock steps back
-	l.Observe(older, l.owner.Ask())
-	require.Same(t, older, l.sight.image)
+	l.Memory.Observe(older, l.owner.Ask())
+	require.Same(t, older, l.Memory.sight.image)
 	later := l.owner.Ask()
 	now = 500
-	l.Assume(older, newer)
-	l.Observe(older, early)
-	require.Same(t, newer, l.sight.image, "what a transaction left is later than what was seen before it")
-	l.Observe(older, later)
-	require.Same(t, older, l.sight.image)
+	l.Memory.Assume(older, newer)
+	l.Memory.Observe(older, early)
+	require.Same(t, newer, l.Memory.sight.image, "what a transaction left is later than what was seen before it")
+	l.Memory.Observe(older, later)
+	require.Same(t, older, l.Memory.sight.image)
 }
 
 // What others see does not change what a running lane decides from.
 func TestRunningLaneSeesByItself(t *testing.T) {
 	l := resting(t)
 	seen := func() *schema.Image { return &schema.Image{Refilled: 1} }
-	l.running = true
-	l.Seed(seen(), l.owner.Ask())
-	assert.False(t, l.sight.known)
-	l.learn(nil, l.owner.Ask(), nil)
-	l.Observe(seen(), l.owner.Ask())
-	l.Assume(nil, seen())
-	l.Drop()
-	assert.Nil(t, l.sight.image)
-	assert.True(t, l.sight.known)
-	l.running = false
-	l.Observe(seen(), l.owner.Ask())
-	assert.NotNil(t, l.sight.image)
+	l.queue.running = true
+	l.Memory.Seed(seen(), l.owner.Ask())
+	assert.False(t, l.Memory.sight.known)
+	l.Memory.learnRead(nil, l.owner.Ask())
+	l.Memory.Observe(seen(), l.owner.Ask())
+	l.Memory.Assume(nil, seen())
+	l.Memory.Drop()
+	assert.Nil(t, l.Memory.sight.image)
+	assert.True(t, l.Memory.sight.known)
+	l.queue.running = false
+	l.Memory.Observe(seen(), l.owner.Ask())
+	assert.NotNil(t, l.Memory.sight.image)
 }
 
 // An image that was forgotten, because a write got no answer or the bucket may be another,
@@ -77,20 +79,20 @@ func TestForgottenImageDecidesNothing(t *testing.T) {
 	l, cfg := resting(t), rpmOf(100)
 	now := l.owner.NowMS()
 	before := imageOf(cfg, 0, now)
-	l.learn(before, l.owner.Ask(), nil)
-	l.sight.shared, l.sight.scarce = now, true
-	first := l.sight.seenTick
-	require.True(t, l.sight.current(cfg))
-	require.True(t, l.sight.wary([]*Op{NewTake(t.Context(), oneToken, cfg)}, 0, now+2*plan.MemoryMS))
-	l.Drop()
-	assert.False(t, l.sight.current(cfg))
-	assert.False(t, l.sight.wary([]*Op{NewTake(t.Context(), oneToken, cfg)}, 0, now+2*plan.MemoryMS))
-	l.sight.shared = 0
+	l.Memory.learnRead(before, l.owner.Ask())
+	l.Memory.sight.shared, l.Memory.sight.scarce = now, true
+	first := l.Memory.sight.seenTick
+	require.True(t, l.Memory.sight.current(cfg))
+	require.True(t, l.Memory.sight.isWary([]*Op{NewTake(t.Context(), oneToken, cfg)}, 0, now+2*plan.MemoryMS))
+	l.Memory.Drop()
+	assert.False(t, l.Memory.sight.current(cfg))
+	assert.False(t, l.Memory.sight.isWary([]*Op{NewTake(t.Context(), oneToken, cfg)}, 0, now+2*plan.MemoryMS))
+	l.Memory.sight.shared = 0
 	after := imageOf(cfg, 50*token, now)
 	after.Set, after.Limits[0].Consumed = before.Set, 5*token
-	l.learn(after, l.owner.Ask(), nil)
-	assert.Zero(t, l.sight.shared)
-	assert.NotEqual(t, first, l.sight.seenTick, "since when its limits stand there is not known")
+	l.Memory.learnRead(after, l.owner.Ask())
+	assert.Zero(t, l.Memory.sight.shared)
+	assert.NotEqual(t, first, l.Memory.sight.seenTick, "since when its limits stand there is not known")
 }
 
 // What a landed write took was taken by this process; what a refused one would have taken
@@ -99,15 +101,15 @@ func TestRefusedWriteTookNothing(t *testing.T) {
 	for _, verdict := range []ddb.Verdict{ddb.Landed, ddb.Refused} {
 		l, cfg := resting(t), rpmOf(100)
 		before := imageOf(cfg, 50*token, l.owner.NowMS())
-		l.learn(before, l.owner.Ask(), nil)
+		l.Memory.learnRead(before, l.owner.Ask())
 		after := imageOf(cfg, 49*token, l.owner.NowMS())
 		after.Set, after.Limits[0].Consumed = before.Set, token
 		var ours plan.Rows
 		NewTake(t.Context(), oneToken, cfg).AddTo(&ours)
-		w := sendingOf(l, plan.View{Config: cfg})
-		w.write.Kind, w.rows, w.asked = plan.GiveBack, ours, l.owner.Ask()
-		w.book(Answer{Verdict: verdict, Seen: true, Image: after})
-		assert.Equal(t, verdict == ddb.Refused, l.sight.shared != 0, verdict)
+		w := turnOf(l, plan.View{Config: cfg}, NewTake(t.Context(), oneToken, cfg))
+		w.write.Kind, w.rows = plan.GiveBack, ours
+		l.bookAnswer(w, Answer{Verdict: verdict, Seen: true, Image: after})
+		assert.Equal(t, verdict == ddb.Refused, l.Memory.sight.shared != 0, verdict)
 	}
 }
 
@@ -127,11 +129,11 @@ func TestLearningOfNobodyMakesNoGarbage(t *testing.T) {
 func TestReadFromBeforeARefillIsLate(t *testing.T) {
 	l, cfg := resting(t), rpmOf(60)
 	before := l.owner.Ask()
-	l.Refilled()
-	l.Observe(imageOf(cfg, 0, l.owner.NowMS()), before)
-	assert.False(t, l.sight.known && l.sight.fresh(l.owner.NowMS()))
-	l.Observe(imageOf(cfg, 60_000, l.owner.NowMS()), l.owner.Ask())
-	assert.True(t, l.sight.fresh(l.owner.NowMS()))
+	l.Memory.Refilled()
+	l.Memory.Observe(imageOf(cfg, 0, l.owner.NowMS()), before)
+	assert.False(t, l.Memory.sight.known && l.Memory.sight.fresh(l.owner.NowMS()))
+	l.Memory.Observe(imageOf(cfg, 60_000, l.owner.NowMS()), l.owner.Ask())
+	assert.True(t, l.Memory.sight.fresh(l.owner.NowMS()))
 }
 
 // Whoever disowns a take whose outcome has come already has it given back.
@@ -139,12 +141,13 @@ func TestOutcomeThatCameFirstIsLearnt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := resting(t)
 		take := NewTake(t.Context(), oneToken, rpmOf(100))
-		take.state, l.queue.ops = opCarried, []*Op{take}
+		setState(opCarried, take)
+		l.queue.ops = []*Op{take}
 		l.GiveUp(take, silence(ErrTripped))
 		require.True(t, take.Result.Pending)
-		l.finish([]*Op{take}, Result{Unconfirmed: true, Err: ErrTripped})
+		endOps(l, Result{Unconfirmed: true, Err: ErrTripped}, take)
 		l.Follow(take)
-		doubted, _ := l.owner.tally.amounts()
+		doubted, _ := l.owner.Uncertain()
 		assert.Equal(t, oneToken, doubted)
 		_, waiting := l.owner.Waiting()
 		assert.Empty(t, waiting)
@@ -156,13 +159,14 @@ func TestGivingUpWhatAWriteDoesNotCarryLeavesNoDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := resting(t)
 		take := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: token}}, rpmOf(100))
-		take.state, l.queue.ops = opCarried, []*Op{take}
-		(&turn{lane: l}).markNotCarried(l.queue.ops)
+		setState(opCarried, take)
+		l.queue.ops = []*Op{take}
+		take.notCarried.Store(true)
 		l.GiveUp(take, silence(ErrTripped))
 		assert.False(t, take.Result.Pending)
 		assert.False(t, take.Result.Unconfirmed)
 		assert.ErrorIs(t, take.Result.Err, fault.ErrUnavailable)
-		l.requeue([]*Op{take})
+		l.conclude(&fates{again: []*Op{take}})
 		assert.Empty(t, l.queue.ops)
 	})
 }

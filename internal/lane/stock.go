@@ -102,7 +102,8 @@ func (k *stock) fetchOp(cfg *plan.Config, known *sight, nowMS, now int64) *Op {
 	}
 	k.fetching = true
 	o := NewTake(context.Background(), want, cfg)
-	o.Prefetch, o.abandoned, o.debited = true, true, now
+	o.Prefetch, o.debited = true, now
+	o.abandoned.Store(true)
 	return o
 }
 
@@ -155,8 +156,8 @@ func (k *stock) tookOff(o *Op, r Result, closed bool) (doubt []plan.Signed) {
 	return nil
 }
 
-// book books the outcome of an op of the stock. It returns the amounts in doubt.
-func (k *stock) book(o *Op, r Result, closed bool) (doubt []plan.Signed) {
+// bookOutcome books the outcome of an op of the stock. It returns the amounts in doubt.
+func (k *stock) bookOutcome(o *Op, r Result, closed bool) (doubt []plan.Signed) {
 	if o.lapses {
 		return k.tookOff(o, r, closed)
 	}
@@ -167,7 +168,7 @@ func (k *stock) book(o *Op, r Result, closed bool) (doubt []plan.Signed) {
 // counter. holds means that the stock is not empty.
 func (k *stock) expire(now int64) (due, holds bool) {
 	k.parcels.Expire(now)
-	if !k.parcels.Holds() {
+	if !k.parcels.HasTokens() {
 		k.lapsedAt = 0
 		return false, false
 	}

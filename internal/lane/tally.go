@@ -6,7 +6,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// tally sums the uncertain amounts, by limit, in millitokens.
+// tally sums the uncertain amounts of a process, by limit, in millitokens. It is safe for concurrent use.
 type tally struct {
 	mu                        sync.Mutex
 	doubted, dropped, pending []plan.Signed
@@ -14,31 +14,36 @@ type tally struct {
 	onDrop func(amounts []plan.Signed)
 }
 
-// doubt counts amounts that were perhaps charged or given back.
-func (t *tally) doubt(amounts []plan.Signed) {
+// Doubt counts amounts with an unknown outcome: they were perhaps charged or given back.
+func (t *tally) Doubt(amounts []plan.Signed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.doubted = plan.Plus(t.doubted, plan.Absolute(amounts))
 }
 
-// await counts amounts in flight; arrived takes them off again.
-func (t *tally) await(amounts []plan.Signed) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.pending = plan.Plus(t.pending, amounts)
+// AddPending counts amounts in flight, and RemovePending takes them off again.
+func (t *tally) AddPending(amounts []plan.Signed) { t.changePending(plan.Absolute(amounts)) }
+
+// RemovePending takes amounts off that are not in flight any more.
+func (t *tally) RemovePending(amounts []plan.Signed) {
+	t.changePending(plan.Negated(plan.Absolute(amounts)))
 }
 
-func (t *tally) arrived(amounts []plan.Signed) { t.await(plan.Negated(amounts)) }
+func (t *tally) changePending(by []plan.Signed) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pending = plan.Plus(t.pending, by)
+}
 
-// underWay returns the amounts in flight.
-func (t *tally) underWay() []plan.Signed {
+// sumPending returns the amounts in flight.
+func (t *tally) sumPending() []plan.Signed {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return withoutZeros(t.pending)
 }
 
-// drop counts amounts that will never be charged.
-func (t *tally) drop(amounts []plan.Signed) {
+// Drop counts amounts that will never be written.
+func (t *tally) Drop(amounts []plan.Signed) {
 	amounts = plan.Absolute(amounts)
 	t.mu.Lock()
 	t.dropped = plan.Plus(t.dropped, amounts)
@@ -48,8 +53,8 @@ func (t *tally) drop(amounts []plan.Signed) {
 	}
 }
 
-// amounts returns both counts.
-func (t *tally) amounts() (doubted, dropped []plan.Signed) {
+// Uncertain returns the amounts in doubt, and the dropped ones.
+func (t *tally) Uncertain() (doubted, dropped []plan.Signed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.doubted, t.dropped

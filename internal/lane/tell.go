@@ -11,25 +11,28 @@ import (
 )
 
 // telling writes the pending updates of buckets, outside their lanes' own work.
-type telling struct{ lanes *Registry }
+type telling struct {
+	lanes *Registry
+	told  *told
+}
 
 // silent reports whether a bucket is known not to answer.
 func (d telling) silent(key bucketKey) bool {
-	l := d.lanes.byKey.Get(key)
+	l := d.lanes.Known(key.entity, key.resource)
 	return l != nil && l.Contact.silent()
 }
 
 // answers asks a bucket whether it answers.
 func (d telling) answers(ctx context.Context, key bucketKey) bool {
-	return answersNow(ctx, d.lanes.Store, d.lanes.Of(key.entity, key.resource).Key())
+	return d.lanes.Of(key.entity, key.resource).site().AnswersNow(ctx)
 }
 
 // mostTells bounds how often a part is decided again because its write was refused.
 const mostTells = 4
 
-// tell writes the pending updates of one bucket in w.sent. It returns false if the table should be left
+// writeUpdates writes the pending updates of one bucket in w.sent. It returns false if the table should be left
 // alone for a while. Amounts that may have been written are never written again: they are in doubt.
-func (d telling) tell(ctx context.Context, w *untold) bool {
+func (d telling) writeUpdates(ctx context.Context, w *untold) bool {
 	if w.key.unlocated {
 		return d.locate(ctx, w)
 	}
@@ -43,7 +46,7 @@ func (d telling) tell(ctx context.Context, w *untold) bool {
 			p = d.makeable(l, w.under, p)
 		}
 		if len(p.sizes()) == 0 {
-			d.lanes.told.forget(w)
+			d.told.forget(w)
 			return true
 		}
 		asked := d.lanes.Ask()
@@ -52,7 +55,7 @@ func (d telling) tell(ctx context.Context, w *untold) bool {
 		switch a.Verdict {
 		case ddb.Landed:
 			d.learn(l, a, asked, p)
-			d.lanes.told.forget(w)
+			d.told.forget(w)
 			return true
 		case ddb.Refused:
 			if gone, quotas.Image = a.Image == nil, a.Image; !gone {
@@ -60,17 +63,17 @@ func (d telling) tell(ctx context.Context, w *untold) bool {
 			}
 			continue
 		case ddb.Unconfirmed:
-			d.lanes.tally.doubt(p.sizes())
-			d.lanes.told.forget(w)
+			d.lanes.Doubt(p.sizes())
+			d.told.forget(w)
 		default:
-			d.lanes.told.keepAgain(w, p)
+			d.told.keepAgain(w, p)
 		}
 		if silent(a.Err) {
 			l.Trip(a.Err)
 		}
 		return false
 	}
-	d.lanes.told.keepAgain(w, p)
+	d.told.keepAgain(w, p)
 	return false
 }
 
@@ -81,7 +84,7 @@ func (d telling) adapt(l *Lane, p part, image *schema.Image) part {
 		gone, rest.back = plan.Plus(gone, rest.amounts), back{}
 	}
 	rest.countPast(image)
-	d.lanes.told.noteDropped(bucketKey{l.Entity, l.Resource}, gone, "its limits are gone, or the bucket is another one")
+	d.told.noteDropped(bucketKey{l.Entity, l.Resource}, gone, "its limits are gone, or the bucket is another one")
 	return rest
 }
 
@@ -93,7 +96,7 @@ func (d telling) makeable(l *Lane, cfg *plan.Config, p part) part {
 		return amount > 0 && cfg.Index(name) >= 0
 	})
 	gone, rest.back = plan.Plus(gone, rest.amounts), back{}
-	d.lanes.told.noteDropped(bucketKey{l.Entity, l.Resource}, gone, "the bucket is gone")
+	d.told.noteDropped(bucketKey{l.Entity, l.Resource}, gone, "the bucket is gone")
 	return rest
 }
 
@@ -135,7 +138,7 @@ func (d telling) locate(ctx context.Context, w *untold) bool {
 	p := w.sent
 	found, err := d.lanes.Locate(ctx, w.key.entity, w.key.resource, w.key.given)
 	if err != nil {
-		d.lanes.told.keepAgain(w, p)
+		d.told.keepAgain(w, p)
 		return false
 	}
 	unknown := p.counts
@@ -150,14 +153,14 @@ func (d telling) locate(ctx context.Context, w *untold) bool {
 			}
 		}
 		if !d.lanes.Count(f.Lane, mine.counts, f.Config) {
-			d.lanes.told.noteDropped(bucketKey{f.Lane.Entity, f.Lane.Resource}, plan.Absolute(mine.counts), "the limiter was closed")
+			d.told.noteDropped(bucketKey{f.Lane.Entity, f.Lane.Resource}, plan.Absolute(mine.counts), "the limiter was closed")
 		}
 		rest := part{counts: unknown}
 		rest, _ = rest.fit(func(name string) bool { return !f.Config.Charges(name) })
 		unknown = rest.counts
 	}
-	d.lanes.told.noteDropped(w.key.bucketKey, plan.Absolute(unknown), "nothing limits it")
-	d.lanes.told.forget(w)
+	d.told.noteDropped(w.key.bucketKey, plan.Absolute(unknown), "nothing limits it")
+	d.told.forget(w)
 	return true
 }
 
@@ -168,8 +171,8 @@ func (d telling) learn(l *Lane, a Answer, asked Asked, p part) {
 	if !a.Seen {
 		return
 	}
-	if pacer := l.pacer.Load(); pacer != nil {
+	if pacer := l.pace.pacer.Load(); pacer != nil {
 		pacer.beside(p.sums())
 	}
-	l.Observe(a.Image, asked)
+	l.Memory.Observe(a.Image, asked)
 }

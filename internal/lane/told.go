@@ -42,9 +42,9 @@ type toldKey struct {
 
 // teller writes pending updates.
 type teller interface {
-	// tell writes the pending updates of one bucket. It returns false if the table should be left alone
+	// writeUpdates writes the pending updates of one bucket. It returns false if the table should be left alone
 	// for a while.
-	tell(ctx context.Context, w *untold) bool
+	writeUpdates(ctx context.Context, w *untold) bool
 	// silent reports whether a bucket is known not to answer; answers asks it once.
 	silent(key bucketKey) bool
 	answers(ctx context.Context, key bucketKey) bool
@@ -71,8 +71,8 @@ type told struct {
 	full bool
 }
 
-// keep adds to the pending updates of a bucket. It drops and counts amounts that find no room.
-func (d *told) keep(key toldKey, cfg *plan.Config, amounts []plan.Signed, add func(*untold) (left []plan.Signed)) bool {
+// addUpdates adds to the pending updates of a bucket. It drops and counts amounts that find no room.
+func (d *told) addUpdates(key toldKey, cfg *plan.Config, amounts []plan.Signed, add func(*untold) (left []plan.Signed)) bool {
 	if len(amounts) == 0 {
 		return true
 	}
@@ -86,7 +86,7 @@ func (d *told) keep(key toldKey, cfg *plan.Config, amounts []plan.Signed, add fu
 		first := !d.full
 		d.full = true
 		d.mu.Unlock()
-		d.tally.drop(amounts)
+		d.tally.Drop(amounts)
 		if first {
 			d.log.Warn("dynalimit: buckets will not be told all that was admitted without them: too many wait; Health.Dropped counts it")
 		}
@@ -153,11 +153,11 @@ func (d *told) run() {
 func (d *told) tellApart(w *untold) (well bool) {
 	sizes := w.sent.sizes()
 	err := guard.Apart(func() error {
-		well = d.by.tell(context.Background(), w)
+		well = d.by.writeUpdates(context.Background(), w)
 		return nil
 	})
 	if err != nil {
-		d.tally.doubt(sizes)
+		d.tally.Doubt(sizes)
 		d.forget(w)
 	}
 	return well && err == nil
@@ -167,7 +167,7 @@ func (d *told) tellApart(w *untold) (well bool) {
 // or table once. It waits for a write in flight, because that bucket may have more updates, or the
 // write may fail.
 func (d *told) drain(ctx context.Context) {
-	if d.table.Open() && !heard(d.table.Probe(ctx)) {
+	if d.table.Open() && !hasAnswer(d.table.Probe(ctx)) {
 		return
 	}
 	asked := map[bucketKey]bool{}
@@ -189,7 +189,7 @@ func (d *told) drain(ctx context.Context) {
 			return
 		case w == nil:
 			ddb.Sleep(ctx, tellPause)
-		case d.by.tell(ctx, w):
+		case d.by.writeUpdates(ctx, w):
 			failed = 0
 		default:
 			if !ddb.Sleep(ctx, tellBackoff.Wait(failed)) {
@@ -269,7 +269,7 @@ func (d *told) noteDropped(key bucketKey, amounts []plan.Signed, why string) {
 	if len(amounts) == 0 {
 		return
 	}
-	d.tally.drop(amounts)
+	d.tally.Drop(amounts)
 	d.log.Warn("dynalimit: a bucket is not told what was admitted without it: "+why,
 		slog.String("entity", key.entity), slog.String("resource", key.resource), slog.Any("tokens", plan.Tokens(amounts)))
 }

@@ -53,7 +53,7 @@ func TestNextIsAtTheHeadOnceTheFirstIsServed(t *testing.T) {
 	require.False(t, second.head)
 	o := NewTake(t.Context(), first.amounts, cfg)
 	o.Waiter = first
-	l.finish([]*Op{o}, Result{})
+	endOps(l, Result{}, o)
 	require.True(t, second.head)
 	require.EqualValues(t, 5000, l.Line.LeftTo(LastRank, plan.Reading{Config: cfg}).Of("rpm").Amount)
 }
@@ -75,17 +75,18 @@ func TestWhoJoinsAtTheHeadIsNotWokenByIt(t *testing.T) {
 func TestTriesOfALaneSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, cfg := resting(t), rpmOf(60)
-		l.sight.replace(imageOf(cfg, 0, l.owner.NowMS()), l.owner.Ask(), l.owner.NowMS(), l.owner.Tick)
+		l.Memory.sight.replace(imageOf(cfg, 0, l.owner.NowMS()), l.owner.Ask(), l.owner.NowMS(), l.owner.Tick)
 		assert.Zero(t, l.Line.Behind(), "the first try is exact")
 		w := NewWaiter(1)
 		w.Patience = 300 * time.Millisecond
 		waits, hurries := NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
-		waits.Waiter, waits.state, hurries.state = w, opCarried, opCarried
+		waits.Waiter = w
+		setState(opCarried, waits, hurries)
 		l.queue.ops = []*Op{waits, hurries}
-		refused := Answer{Verdict: ddb.Refused, Seen: true, Image: l.sight.image}
-		sendingOf(l, plan.View{Image: l.sight.image, Config: cfg, Now: l.owner.NowMS()}, hurries).settle(refused)
+		refused := Answer{Verdict: ddb.Refused, Seen: true, Image: l.Memory.sight.image}
+		l.bookAnswer(turnOf(l, plan.View{Image: l.Memory.sight.image, Config: cfg, Now: l.owner.NowMS()}, hurries), refused)
 		assert.Zero(t, l.Line.standing().spread, "not by who does not wait")
-		sendingOf(l, plan.View{Image: l.sight.image, Config: cfg, Now: l.owner.NowMS()}, waits).settle(refused)
+		l.bookAnswer(turnOf(l, plan.View{Image: l.Memory.sight.image, Config: cfg, Now: l.owner.NowMS()}, waits), refused)
 		assert.EqualValues(t, 100_000, l.Line.tries())
 		l.Line.Lost(w, NewWaiter(2))
 		assert.EqualValues(t, 300_000, l.Line.tries(), "to the patience of the waiter who brought the others along")
@@ -93,8 +94,9 @@ func TestTriesOfALaneSpread(t *testing.T) {
 			assert.Less(t, l.Line.Behind(), 600*time.Millisecond)
 		}
 		again := NewTake(t.Context(), oneToken, cfg)
-		again.Waiter, again.state, l.queue.ops = w, opCarried, []*Op{again}
-		l.finish([]*Op{again}, Result{Image: l.sight.image})
+		again.Waiter, l.queue.ops = w, []*Op{again}
+		setState(opCarried, again)
+		endOps(l, Result{Image: l.Memory.sight.image}, again)
 		assert.EqualValues(t, 150_000, l.Line.tries())
 	})
 }
@@ -121,11 +123,13 @@ func TestTriesThatLoseLookFirst(t *testing.T) {
 	} {
 		s := sight{known: true, image: imageOf(cfg, c.tokens, c.heard), seenAt: c.heard, shared: c.shared}
 		s.crowding.Heard = c.heard
-		assert.Equal(t, c.want, s.wary([]*Op{take}, c.tries, now), name)
+		assert.Equal(t, c.want, s.isWary([]*Op{take}, c.tries, now), name)
 	}
 	image := imageOf(cfg, 0, now)
-	f := facts{takes: []*Op{take}, view: plan.View{Image: image, Config: cfg, Now: now}, known: sight{known: true, image: image, seenAt: now}, looked: true}
-	assert.Equal(t, []*Waiter{take.Waiter}, decide(f).lost)
+	look := func() *decision {
+		return chosen(&decision{batch: batch{takes: []*Op{take}}, view: plan.View{Image: image, Config: cfg, Now: now}, known: sight{known: true, image: image, seenAt: now}, looked: true})
+	}
+	assert.Equal(t, []*Waiter{take.Waiter}, look().lost)
 	take.Waiter = nil
-	assert.Empty(t, decide(f).lost, "who does not wait in line has no try")
+	assert.Empty(t, look().lost, "who does not wait in line has no try")
 }

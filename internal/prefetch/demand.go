@@ -54,8 +54,8 @@ type limitDemand struct {
 	passed bool
 }
 
-// of returns the demand of a limit. It looks at index place first.
-func (d *demand) of(name string, place int) *limitDemand {
+// demandOf returns the demand of a limit. It looks at index place first.
+func (d *demand) demandOf(name string, place int) *limitDemand {
 	if place < len(d.limits) && d.limits[place].name == name {
 		return &d.limits[place]
 	}
@@ -79,7 +79,7 @@ func (s *Stock) Withdrawn(amounts []plan.Signed, now int64) { s.demand.count(amo
 func (d *demand) count(amounts []plan.Signed, sign float64, now int64) {
 	d.calls.add(sign, now, memoryMS)
 	for i := range amounts {
-		l := d.of(amounts[i].Name, i)
+		l := d.demandOf(amounts[i].Name, i)
 		l.used.add(sign*float64(amounts[i].Amount), now, memoryMS)
 		l.passed = amounts[i].Passed > 0
 	}
@@ -88,7 +88,7 @@ func (d *demand) count(amounts []plan.Signed, sign float64, now int64) {
 // Moved adds the change of a limit's counter since the last image, and the part of it by this process, in
 // millitokens.
 func (s *Stock) Moved(name string, own, all, now int64) {
-	l := s.demand.of(name, 0)
+	l := s.demand.demandOf(name, 0)
 	l.own.add(float64(max(0, own)), now, trafficMS)
 	l.all.add(float64(max(0, own, all)), now, trafficMS)
 }

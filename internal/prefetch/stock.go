@@ -140,8 +140,8 @@ func (s *Stock) TakeLapsed() []plan.Signed {
 	return lapsed
 }
 
-// Holds reports whether the stock has held or lapsed tokens.
-func (s *Stock) Holds() bool { return len(s.parcels) > 0 || len(s.lapsed) > 0 }
+// HasTokens reports whether the stock has held or lapsed tokens.
+func (s *Stock) HasTokens() bool { return len(s.parcels) > 0 || len(s.lapsed) > 0 }
 
 // HasLapsed reports whether the stock has lapsed tokens.
 func (s *Stock) HasLapsed() bool { return len(s.lapsed) > 0 }
@@ -174,8 +174,8 @@ func positive(amounts []plan.Signed) bool {
 	return false
 }
 
-// of returns the amount of a limit, 0 if it is not listed.
-func of(list []plan.Signed, name string) int64 {
+// amountIn returns the amount of a limit, 0 if it is not listed.
+func amountIn(list []plan.Signed, name string) int64 {
 	if i := index(list, name, 0); i >= 0 {
 		return list[i].Amount
 	}

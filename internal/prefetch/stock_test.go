@@ -41,7 +41,7 @@ func TestHeldUntilTheHorizonAndNoLonger(t *testing.T) {
 	s.Expire(1101)
 	assert.Zero(t, s.Held("rpm"))
 	assert.Equal(t, amounts(1, 1), s.TakeLapsed())
-	assert.False(t, s.Holds())
+	assert.False(t, s.HasTokens())
 }
 
 func TestPutBackKeepsItsAge(t *testing.T) {
@@ -78,7 +78,7 @@ func TestLapsedIsTakenOffOnce(t *testing.T) {
 	assert.Equal(t, lapsed, s.TakeLapsed())
 	s.Add(amounts(1, 1), 0)
 	s.Lose()
-	assert.False(t, s.Holds(), "of a bucket that is gone nothing is left, on the counter neither")
+	assert.False(t, s.HasTokens(), "of a bucket that is gone nothing is left, on the counter neither")
 }
 
 // Whatever is added, served, put back or lapses: it is all accounted for, and
@@ -107,7 +107,7 @@ func TestStockAccountsForEverything(t *testing.T) {
 			default:
 				s.Expire(now)
 			}
-			lapsed += of(s.TakeLapsed(), "rpm") / milli
+			lapsed += amountIn(s.TakeLapsed(), "rpm") / milli
 			require.Equal(t, added, served+lapsed+s.Held("rpm")/milli)
 			require.Equal(t, s.Held("rpm"), s.Held("tpm"))
 		}
@@ -160,7 +160,7 @@ func explore(burst, refill, horizon, back int64) (worst int64, states int) {
 	}
 	agesOf := func(s *Stock, now int64) (ages []int64) {
 		for _, p := range s.parcels {
-			for range of(p.left, "x") {
+			for range amountIn(p.left, "x") {
 				ages = append(ages, now-p.sent)
 			}
 		}
@@ -216,9 +216,9 @@ func level(level, burst int64) func(string) (Level, bool) {
 func TestWantIsWhatTheHorizonNeeds(t *testing.T) {
 	s, now := busy(1000, 100)
 	want := s.Want(level(1000, 1000), now)
-	got := of(want, "rpm") / milli
+	got := amountIn(want, "rpm") / milli
 	assert.InDelta(t, 80*(1-0.1353), got, 4, "0.8 of a second's calls, averaged over the two seconds there were")
-	assert.Zero(t, of(want, "rpm")%milli)
+	assert.Zero(t, amountIn(want, "rpm")%milli)
 
 	s.Add(want, now)
 	assert.Nil(t, s.Want(level(1000, 1000), now), "enough is held")
@@ -234,9 +234,9 @@ func TestNothingIsWantedOfWhatIsScarce(t *testing.T) {
 	s, now := busy(1000, 100)
 	assert.Nil(t, s.Want(level(500, 1000), now), "half full")
 	assert.Nil(t, s.Want(func(string) (Level, bool) { return Level{}, false }, now), "a limit that the bucket does not have")
-	assert.EqualValues(t, 10*milli, of(s.Want(level(510, 1000), now), "rpm"), "down to half")
+	assert.EqualValues(t, 10*milli, amountIn(s.Want(level(510, 1000), now), "rpm"), "down to half")
 	s.Moved("rpm", 10, 40, now)
-	assert.EqualValues(t, 2*milli, of(s.Want(level(510, 1000), now), "rpm"), "a quarter of the traffic takes a quarter of it, in whole tokens")
+	assert.EqualValues(t, 2*milli, amountIn(s.Want(level(510, 1000), now), "rpm"), "a quarter of the traffic takes a quarter of it, in whole tokens")
 }
 
 // Where a process's part of one limit is less than a token, it debits nothing of the
@@ -249,7 +249,7 @@ func TestNothingIsWantedWithoutALimit(t *testing.T) {
 	}
 	levels := map[string]Level{"rpm": {Level: 501 * milli, Burst: 1000 * milli}, "tpm": {Level: 1_000_000 * milli, Burst: 1_000_000 * milli}}
 	at := func(name string) (Level, bool) { l, ok := levels[name]; return l, ok }
-	assert.EqualValues(t, milli, of(s.Want(at, now), "rpm"))
+	assert.EqualValues(t, milli, amountIn(s.Want(at, now), "rpm"))
 	s.Moved("rpm", 1, 2, now)
 	assert.Nil(t, s.Want(at, now))
 }
@@ -262,6 +262,6 @@ func TestWantOfTheLargest(t *testing.T) {
 		now++
 		s.Admitted([]plan.Signed{{Name: "rpm", Amount: largest * milli}}, now)
 	}
-	assert.EqualValues(t, (largest-largest/2)*milli, of(s.Want(level(largest, largest), now), "rpm"))
+	assert.EqualValues(t, (largest-largest/2)*milli, amountIn(s.Want(level(largest, largest), now), "rpm"))
 	assert.Nil(t, s.Want(level(1, 1), now), "a burst of one has no half to spare")
 }

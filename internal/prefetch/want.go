@@ -48,7 +48,7 @@ func (s *Stock) Want(level func(name string) (Level, bool), now int64) []plan.Si
 	var want []plan.Signed
 	for i := range s.demand.limits {
 		l := &s.demand.limits[i]
-		missing := s.target(l, now) - of(s.held, l.name)
+		missing := s.target(l, now) - amountIn(s.held, l.name)
 		if missing <= 0 {
 			continue
 		}

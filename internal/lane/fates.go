@@ -1,0 +1,341 @@
+package lane
+
+import (
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// fates are the results of a turn's ops, as far as they are known. A value: the lane carries it out.
+type fates struct {
+	ends []ending
+	// again are the ops that the next write may carry.
+	again []*Op
+	// lost are the waiters that tried, but other processes were first.
+	lost []*Waiter
+	// doubt is the amounts that an earlier unanswered try may have charged, in addition to the ops'
+	// results.
+	doubt []plan.Signed
+	// trips is the error of a bucket that did not answer. leaves means that the context of the caller on
+	// whose goroutine the lane runs has ended.
+	trips  error
+	leaves bool
+	// refused means that others wrote first. worn is the largest number of such refusals of an op that
+	// is decided again.
+	refused bool
+	worn    int
+}
+
+// ending ends ops with a result.
+type ending struct {
+	ops    []*Op
+	result Result
+}
+
+// excluded is a take that does not fit, with the amounts that go before it.
+type excluded struct {
+	op         *Op
+	precedence plan.Precedence
+}
+
+// maxShareHalvings bounds the halvings of the share of a contended bucket.
+const maxShareHalvings = 3
+
+// decision is the input and the result of a turn's decision: a value without a lane. Its methods are
+// pure: they change nothing but the decision and its ops.
+type decision struct {
+	// batch holds the ops that have not ended yet; the write may carry them.
+	batch
+	// known is a copy of the lane's sight of the bucket, learnt of its lessons. now is the instant of the
+	// decision, in Unix ms. paced means that the lane's writes are spaced.
+	known  sight
+	learnt lessons
+	now    int64
+	paced  bool
+	// heads are the waiters at the head of the bucket's line. looked means that the bucket was read just
+	// now, because other processes use it.
+	heads  []head
+	looked bool
+	// view is the bucket under the configuration in force: the basis of the decision.
+	view plan.View
+	// fates are the results of ops that are known already. endRoom is the room for most of them.
+	fates
+	endRoom [1]ending
+	// left are the takes that do not fit, if the write carries nothing. They are denied, if that is
+	// certain.
+	left []excluded
+	move
+	// room is for the rows of most writes.
+	room [2]plan.Row
+}
+
+// move is a decided write, and the ops that it carries.
+type move struct {
+	// carried are the ops of the write, adjusts first, and rows its effect on each limit.
+	carried []*Op
+	rows    plan.Rows
+	write   plan.Write
+	// brings means that the write only brings a newer configuration to takes that do not fit, without
+	// any of their amounts.
+	brings bool
+}
+
+func (f *fates) end(ops []*Op, r Result) {
+	if len(ops) > 0 {
+		f.ends = append(f.ends, ending{ops, r})
+	}
+}
+
+// deny denies takes that do not fit a view. loses means that other processes were first, so that their
+// waiters have lost a try.
+func (f *fates) deny(v plan.View, unfit []excluded, loses bool) {
+	for _, x := range unfit {
+		if loses && x.op.Waiter != nil {
+			f.lost = append(f.lost, x.op.Waiter)
+		}
+		f.end([]*Op{x.op}, Result{Denied: true, Image: v.Image, Now: v.Now, Config: v.Config, Before: x.precedence})
+	}
+}
+
+// choose decides the write. plan.Decide chooses the ops of the write. Takes of removed limits, and adjusts into a debt that cannot
+// be stored, end. The rest is carried, denied, or left for the next write.
+func (t *decision) choose() {
+	b := t.batch
+	if t.looked {
+		b.takes = t.denyAsSeen()
+	}
+	ops := b.ops()
+	if len(ops) == 0 {
+		return
+	}
+	var room [8]*plan.Ask
+	rules := plan.Rules{Tidy: !t.learnt.housekeepingRefused, Crowding: t.known.crowding}
+	if !t.paced { // pacing aims at fewer writes that carry more
+		rules.Halvings = int(t.learnt.halvings)
+	}
+	if len(t.heads) > 0 {
+		rules.Left = leftTo(t.heads, ops, t.view.Reading())
+	}
+	c, carried := plan.Decide(t.view, asksOf(room[:0], ops), t.room[:0], rules), ops
+	if c.Carried < len(ops) {
+		carried = t.sortByFate(ops)
+		left := excludedOf(ops, c.Excluded)
+		if c.Carried == 0 {
+			t.left = left
+			return
+		}
+		t.postpone(left)
+	}
+	if c.Write.Kind == plan.Nothing {
+		t.end(carried, Result{Image: t.view.Image, Now: t.view.Now, Config: t.view.Config})
+		return
+	}
+	t.carried, t.rows, t.write = carried, c.Rows, c.Write
+}
+
+// sortByFate ends the ops that cannot be carried, and leaves some for the next write. It returns the
+// carried ones.
+func (t *decision) sortByFate(ops []*Op) (carried []*Op) {
+	for _, o := range ops {
+		switch o.Fate {
+		case plan.Carried:
+			carried = append(carried, o)
+		case plan.Unknown:
+			t.end([]*Op{o}, Result{Err: &Failure{Reason: Outdated, Limit: o.Limit}})
+		case plan.TooDeep:
+			t.end([]*Op{o}, Result{Err: &Failure{Reason: TooDeep, Limit: o.Limit}})
+		case plan.NotAhead:
+			t.end([]*Op{o}, Result{Denied: true})
+		case plan.Deferred:
+			o.postponed++
+			t.again = append(t.again, o)
+		case plan.Denied:
+		}
+	}
+	return carried
+}
+
+// leftTo returns the amounts that each op must leave to the heads of the line with a lower rank,
+// without the heads that the write carries.
+func leftTo(heads []head, ops []*Op, r plan.Reading) func(i int) plan.Promises {
+	return func(i int) plan.Promises {
+		var carried []*Waiter
+		for _, o := range ops[:i] {
+			if o.Waiter != nil && o.Fate == plan.Carried {
+				carried = append(carried, o.Waiter)
+			}
+		}
+		return promised(heads, ops[i].Rank, carried, r)
+	}
+}
+
+// excludedOf converts the excluded asks of a decision to their ops.
+func excludedOf(ops []*Op, from []plan.Excluded) (unfit []excluded) {
+	for _, x := range from {
+		unfit = append(unfit, excluded{ops[x.Ask], x.Before})
+	}
+	return unfit
+}
+
+// denyAsSeen denies the takes that did not fit at the instant when the bucket was read, and
+// returns the others. The refill during the read would make room in half of the reads, and
+// the write would then be refused.
+func (t *decision) denyAsSeen() (takes []*Op) {
+	v := t.view
+	if v.Adopt || v.Image == nil || !v.Config.Wrote(v.Image) {
+		return t.takes
+	}
+	v.Now = t.known.seenAt
+	fit, unfit := fitting(v, t.ops(), t.heads)
+	t.deny(v, unfit, true)
+	return fit[len(t.adjusts):]
+}
+
+// postpone leaves takes that do not fit for the next write, which is decided from the answer to this
+// one. A take is denied if it was postponed once and does not fit a recent image next to those before
+// it: a caller of Acquire does not wait in line.
+func (t *decision) postpone(left []excluded) {
+	var unfit []excluded
+	recent := t.known.fresh(t.view.Now) && !t.view.Adopt
+	for _, x := range left {
+		if !recent || x.op.postponed == 0 && x.op.Refusals == 0 {
+			x.op.postponed++
+			t.again = append(t.again, x.op)
+			continue
+		}
+		unfit = append(unfit, x)
+	}
+	t.deny(t.view, unfit, false)
+}
+
+// fitting separates the ops that fit a view, in their order, from the takes that do not.
+func fitting(v plan.View, ops []*Op, heads []head) (fit []*Op, unfit []excluded) {
+	var room [8]*plan.Ask
+	var rules plan.Rules
+	if len(heads) > 0 {
+		rules.Left = leftTo(heads, ops, v.Reading())
+	}
+	c := plan.Admit(v, asksOf(room[:0], ops), nil, rules)
+	for _, o := range ops {
+		if o.Fate != plan.Denied {
+			fit = append(fit, o)
+		}
+	}
+	return fit, excludedOf(ops, c.Excluded)
+}
+
+// MaxRefusals bounds how often an op is decided again.
+const MaxRefusals = 24
+
+// judgeAnswer decides the fates of a write's ops by its answer, and the lessons for the next write.
+// heads stand in the bucket's line, and patience is the time for ops without a deadline of their own.
+//
+//	landed     its ops end with the image
+//	refused    takes that did not fit the bucket of the answer are denied; the others are
+//	           decided again, up to MaxRefusals times; a prefetch is dropped, and amounts
+//	           of tries that may still land are in doubt
+//	throttled  all are decided again after a pause
+//	else       all fail, or are in doubt
+//
+// A write that only brought a newer configuration carried nothing of its ops: they are decided again
+// under it.
+func (t *decision) judgeAnswer(a Answer, heads []head, now time.Time, patience time.Duration) {
+	if !t.brings {
+		t.learnt.housekeepingRefused = t.write.Housekeeping && a.Verdict != ddb.Landed
+	}
+	switch {
+	case a.Verdict == ddb.Throttled:
+		t.putOff(t.carried, a.Err, now, patience)
+	case a.Verdict != ddb.Landed && a.Verdict != ddb.Refused:
+		r := a.unwritten()
+		r.Unconfirmed = r.Unconfirmed && !t.brings
+		if r.Unconfirmed {
+			t.doubtHidden(t.carried, a)
+		}
+		t.end(t.carried, r)
+	case t.brings:
+		t.decideAgain(t.carried)
+	case a.Verdict == ddb.Landed:
+		if a.hidden > 0 {
+			t.doubtHidden(t.carried, a)
+		}
+		t.learnt.halvings = max(0, t.learnt.halvings-1)
+		r := Result{Image: a.Image, Now: t.view.Now, Config: t.view.Config, Err: a.Err}
+		if a.later {
+			r.landedIn = t.write.LandedIn(a.Image)
+		}
+		t.end(t.carried, r)
+	default:
+		t.judgeRefusal(a, heads)
+	}
+}
+
+// judgeRefusal decides the fates of ops that others were faster than.
+func (t *decision) judgeRefusal(a Answer, heads []head) {
+	left := t.carried
+	t.learnt.adjustsOnly, t.learnt.halvings = !left[0].Take, min(t.learnt.halvings+1, maxShareHalvings)
+	if a.hidden > 0 { // they may still land, and a retry might charge those whose callers were answered twice
+		var pending []*Op
+		pending, left = splitOps(left, func(o *Op) bool { return o.state.Load() == opPending })
+		t.end(pending, Result{Err: unconfirmed(writeBucket), Unconfirmed: true})
+	}
+	prefetches, left := splitOps(left, func(o *Op) bool { return o.Prefetch })
+	t.end(prefetches, Result{Denied: true, Unconfirmed: a.hidden > 0})
+	t.doubtHidden(left, a)
+	t.decideAgain(t.denyUnfit(left, a, heads))
+}
+
+// putOff leaves the ops of a throttled request for the next write. It ends those whose time for the
+// store is over: their caller's time, or patience if they have none.
+func (t *decision) putOff(ops []*Op, err error, now time.Time, patience time.Duration) {
+	var ended []*Op
+	for _, o := range ops {
+		if o.throttledBy.Store(&err); o.Until.IsZero() {
+			o.Until = now.Add(patience)
+		}
+		if now.Before(o.Until) {
+			t.again = append(t.again, o)
+		} else {
+			ended = append(ended, o)
+		}
+	}
+	t.end(ended, Result{Err: err})
+}
+
+// doubtHidden adds the amounts that unanswered tries may have charged for the ops.
+func (t *decision) doubtHidden(ops []*Op, a Answer) {
+	for range a.hidden {
+		for _, o := range ops {
+			t.doubt = plan.Plus(t.doubt, o.charged())
+		}
+	}
+}
+
+// denyUnfit denies the takes of a refused write that do not fit the bucket of the answer, at the
+// instant of the decision. It returns the others. At a later instant, each of many processes would find
+// room in the refill since, and they would keep refusing each other.
+func (t *decision) denyUnfit(ops []*Op, a Answer, heads []head) []*Op {
+	if !a.Seen || a.Image == nil || !t.view.Config.Wrote(a.Image) {
+		return ops
+	}
+	v := plan.View{Image: a.Image, Config: t.view.Config, Now: t.view.Now}
+	fit, unfit := fitting(v, ops, heads)
+	t.deny(v, unfit, true)
+	return fit
+}
+
+// decideAgain counts a refusal of the ops. Ops with too many refusals end.
+func (t *decision) decideAgain(ops []*Op) {
+	t.refused = true
+	var exhausted []*Op
+	for _, o := range ops {
+		if o.Refusals++; o.Refusals >= MaxRefusals {
+			exhausted = append(exhausted, o)
+			continue
+		}
+		t.worn = max(t.worn, o.Refusals)
+		t.again = append(t.again, o)
+	}
+	t.end(exhausted, Result{Err: &Failure{Reason: Contended}})
+}

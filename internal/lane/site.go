@@ -1,0 +1,194 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Bucket names the bucket of a lane, and says whether it answers.
+type Bucket struct {
+	// Entity and Resource name the bucket.
+	Entity, Resource string
+	// number is the lane's place among its owner's lanes.
+	number uint16
+	// Contact says whether the bucket answers. It may be used without the lane.
+	Contact Contact
+}
+
+// Access is how the buckets of a process are asked. All fields are required.
+type Access struct {
+	// Store sends the requests; Keys names the buckets in the table.
+	Store Store
+	Keys  schema.Keys
+	// Configs reads the configurations of the buckets.
+	Configs Configs
+	// NowMS is the time in Unix ms, corrected towards DynamoDB's clock. Tick returns a
+	// number larger than all before it.
+	NowMS func() int64
+	Tick  func() int64
+	// SureMS is the latest time that has surely passed by DynamoDB's clock.
+	SureMS func() int64
+	// Table says whether the table answers.
+	Table Table
+	// Log receives the messages for operators.
+	Log *slog.Logger
+}
+
+// Ask returns the instant and order of a request that is sent now.
+func (a *Access) Ask() Asked { return Asked{At: a.NowMS(), Order: a.Tick()} }
+
+// sites is the shared part of the buckets of a process.
+type sites struct {
+	access *Access
+	// IDs makes the ids of this client's writes.
+	IDs *IDs
+	// life ends when End is called, after the limiter was closed. From then on nothing
+	// is probed, and nothing is kept to be written later.
+	life context.Context
+	End  context.CancelFunc
+	// keys are the items of the lanes that used theirs last: an item's key is larger than the rest of a
+	// lane at rest.
+	keys []atomic.Pointer[builtKey]
+	// foreign means that another implementation has written a bucket.
+	foreign atomic.Bool
+	// trips counts the buckets that do not answer.
+	trips atomic.Int64
+	// Began is the origin of the instants for pacing and for the age of prefetched tokens. It never
+	// changes.
+	Began time.Time
+}
+
+// isClosing reports whether the limiter was closed, so that nothing is kept for later.
+func (s *sites) isClosing() bool { return s.life.Err() != nil }
+
+// Sleep waits for d. It returns false if the limiter is closed first.
+func (s *sites) Sleep(d time.Duration) bool { return ddb.Sleep(s.life, d) }
+
+// site is the place of a bucket, and the way to ask it. Its methods take no lock, and change nothing of
+// the lane but the contact.
+type site struct {
+	*sites
+	*Bucket
+}
+
+// mostKeys bounds the number of cached item keys, 0.6 kB each.
+const mostKeys = 4096
+
+// builtKey is the key of a bucket's item, in the form that requests need.
+type builtKey struct {
+	of   *Bucket
+	item schema.Item
+}
+
+// Key returns the key of the bucket's item. Callers must not change it.
+func (s site) Key() schema.Item {
+	place := &s.keys[int(s.number)%len(s.keys)]
+	if k := place.Load(); k != nil && k.of == s.Bucket {
+		return k.item
+	}
+	k := &builtKey{of: s.Bucket, item: s.access.Keys.Bucket(s.Entity, s.Resource).Attributes()}
+	place.Store(k)
+	return k.item
+}
+
+// Read reads the bucket. asked is the instant and order of the request.
+func (s site) Read(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked Asked, err error) {
+	asked = s.access.Ask()
+	image, err = s.access.Store.Read(ctx, s.Key(), hint, s.IDs.Slot)
+	if hasAnswer(err) {
+		s.Contact.NoteAnswer()
+	}
+	return image, asked, err
+}
+
+// ReadPatiently reads for a caller that cannot come back to the bucket later. It retries a throttled
+// read as often as a write.
+func (s site) ReadPatiently(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked Asked, err error) {
+	for try := range MaxTries {
+		image, asked, err = s.Read(ctx, hint)
+		if !throttling(err) || !Backoff.Pause(ctx, try) {
+			break
+		}
+	}
+	return image, asked, err
+}
+
+// turnMS is the time for which callers that give an entity another plan accept the limits in the
+// bucket, in ms.
+const turnMS = 1000
+
+// View applies the batch's configuration to the known image at now. It reads the configuration again if the
+// image may have a newer one that matters. If that read gets no answer, the bucket's own parameters
+// decide, as if its configuration were newer.
+func (s site) View(ctx context.Context, known *sight, b *batch, now int64) (plan.View, error) {
+	cfg := b.cfg
+	if cfg != nil && cfg.Origin != nil && cfg.Origin.Phase != nil { // it may have raises that have ended
+		cfg = cfg.AsOf(known.image)
+	}
+	missing := b.chargesUnknownLimit(known.image, cfg)
+	st := s.standing(known, b, cfg, missing, now)
+	if st == plan.Unsure || missing && (st == plan.Older || st == plan.Early) {
+		current, err := s.reread(ctx, b)
+		switch {
+		case err == nil:
+			cfg, now = current.AsOf(known.image), s.access.NowMS()
+			st, missing = known.compare(cfg), b.chargesUnknownLimit(known.image, cfg)
+		case missing || ctx.Err() != nil || !errors.Is(err, fault.ErrUnavailable):
+			return plan.View{}, err
+		default:
+			st = plan.Older
+		}
+	}
+	if brings := missing && (st == plan.Current || st == plan.Early); brings || known.image == nil {
+		st = plan.Newer
+	}
+	v := plan.View{Image: known.image, Config: cfg, Adopt: st == plan.Newer, Now: plan.DecidedAt(known.image, cfg, s.access.SureMS, now)}
+	if v.Adopt {
+		if waiting, wait := v.Overfull(); waiting != nil {
+			return v, &Failure{Reason: Overfull, Configured: len(cfg.Limits), Waiting: waiting, Wait: wait}
+		}
+	}
+	return v, nil
+}
+
+// standing compares a configuration with the image before a new read. missing means that the batch
+// charges a limit that the bucket lacks.
+func (s site) standing(known *sight, b *batch, cfg *plan.Config, missing bool, now int64) plan.Standing {
+	st := plan.Compare(known.image, cfg, known.seenTick)
+	switch {
+	case !missing && len(b.takes) == 0 && known.isOfLibrary():
+		return plan.Older // an adjust charges the bucket as it is; takes bring the configuration
+	case st == plan.Rival && (missing || known.seenFor(now) >= turnMS):
+		return plan.Newer
+	case st == plan.Rival: // to read it again would find the same
+		return plan.Older
+	case st == plan.Older:
+		s.access.Configs.Forget(s.Entity, s.Resource, cfg.OfGroup())
+	}
+	return st
+}
+
+// reread reads the configuration again and gives it to the batch's takes. It returns nil, for adjusts,
+// if nothing limits the bucket any more.
+func (s site) reread(ctx context.Context, b *batch) (*plan.Config, error) {
+	cfg, err := s.access.Configs.Reread(ctx, s.Entity, s.Resource, b.cfg.OfGroup())
+	if err != nil {
+		return nil, err
+	}
+	if cfg == nil && len(b.takes) > 0 {
+		return nil, &Failure{Reason: Unlimited}
+	}
+	b.cfg = cfg
+	for _, o := range b.takes {
+		o.cfg = cfg
+	}
+	return cfg, nil
+}
