@@ -23,7 +23,7 @@ type call struct {
 }
 
 // appendCapacity appends ConsumedCapacity if the request asks for it and something was charged. With list it
-// is an array with an entry per table; with apart it also tells read and write units apart.
+// is an array with an entry for each table. With apart it lists read and write units separately too.
 func (c *call) appendCapacity(list, apart bool) {
 	if c.capacity == "" || c.capacity == "NONE" || len(c.use) == 0 {
 		return

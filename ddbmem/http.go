@@ -81,7 +81,7 @@ func (db *DB) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // readBody reads the whole body and closes it. A known length, the Content-Length, saves reallocations;
-// without one the body is read to its end.
+// without one the body is read to its end. It fails if the body is shorter than its length or breaks off.
 func readBody(body io.ReadCloser, length int64) ([]byte, error) {
 	if body == nil {
 		return nil, nil

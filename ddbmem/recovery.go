@@ -10,7 +10,8 @@ import (
 const recoveryWindow = 35 * 24 * time.Hour
 
 // updateContinuousBackups turns a table's point-in-time recovery on or off under the commit lock and appends
-// its description. Turning it on again keeps the time since when it is on.
+// its description. Turning it on again keeps the time since when it is on. It fails if the table does not
+// exist.
 func (c *call) updateContinuousBackups() error {
 	name, specified, enabled := "", false, false
 	c.in.Object(func(member string) {
@@ -48,7 +49,8 @@ func (c *call) updateContinuousBackups() error {
 	})
 }
 
-// describeContinuousBackups appends the description of a table's point-in-time recovery.
+// describeContinuousBackups appends the description of a table's point-in-time recovery. It fails if the
+// table does not exist.
 func (c *call) describeContinuousBackups() error {
 	name, err := onlyTableName(c.in, c.operation)
 	if err != nil {

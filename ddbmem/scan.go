@@ -3,7 +3,8 @@ package ddbmem
 import "slices"
 
 // scan executes Scan: it reads the partitions of the segment from the start key on and appends one page. It
-// takes the commit lock for writing, since it may have to sort the partitions.
+// fails for invalid parameters. It takes the commit lock for writing, since it may have to sort the
+// partitions.
 func (c *call) scan() error {
 	st, err := c.statement("Scan")
 	if err == nil {

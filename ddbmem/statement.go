@@ -329,8 +329,8 @@ func unusedKeys[V any](what string, given map[string]V, used map[string]bool) er
 	return validation("Value provided in %s unused in expressions: keys: {%s}", what, strings.Join(unused, ", "))
 }
 
-// statement reads the whole body as one statement of a kind in members and parses its expressions. It also
-// sets c.capacity.
+// statement reads the whole body as one statement of a kind in members and parses its expressions. It fails
+// if the body or an expression is invalid. It also sets c.capacity.
 func (c *call) statement(kind string) (*statement, error) {
 	st := readStatement(c.in, kind)
 	c.in.End()

@@ -34,8 +34,8 @@ func (c *call) onStream(arn string, answer func(*stream) error) error {
 	return answer(s)
 }
 
-// findStream returns the stream with the ARN after trimming its records older than a day. The commit lock
-// must be held for writing.
+// findStream returns the stream with the ARN after trimming its records older than a day. It fails with
+// ResourceNotFoundException. The commit lock must be held for writing.
 func (e *engine) findStream(arn string, at time.Time) (*stream, error) {
 	for _, s := range e.streams {
 		if s.arn() == arn {

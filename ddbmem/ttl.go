@@ -71,7 +71,8 @@ func (c *call) updateTimeToLive() error {
 	return nil
 }
 
-// describeTimeToLive appends a table's time-to-live status and, if enabled, its attribute.
+// describeTimeToLive appends a table's time-to-live status and, if enabled, its attribute. It fails if the
+// table does not exist.
 func (c *call) describeTimeToLive() error {
 	name, err := onlyTableName(c.in, c.operation)
 	if err != nil {

@@ -19,8 +19,8 @@ type alteration struct {
 	actions      int     // index updates asked for
 }
 
-// updateTable executes UpdateTable: it checks the alteration, makes it at once under the commit lock, and
-// appends the table's description.
+// updateTable executes UpdateTable: it makes the alteration at once under the commit lock and appends the
+// table's description. It fails, and changes nothing, if the alteration does not fit the table.
 func (c *call) updateTable() error {
 	a, err := readAlteration(c.in)
 	if err != nil {

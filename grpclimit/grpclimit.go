@@ -119,8 +119,8 @@ func (i *Interceptors) refuse(ctx context.Context, call *Call, d *Denial) error 
 	return d
 }
 
-// runCall runs next with the lease in its context and ends the lease. A panic leaves the call charged, and
-// goes on.
+// runCall runs next with the lease in its context, ends the lease, and returns next's error. A panic leaves
+// the call charged, and goes on.
 func (a admitted) runCall(next func(context.Context) error) (err error) {
 	returned := false
 	defer func() { a.endLease(returned, err) }()

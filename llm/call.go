@@ -75,8 +75,8 @@ func (c *Call) Settle(ctx context.Context, usage Usage) error {
 	return err
 }
 
-// settleLocked is Settle under the call's lock. The caller runs the returned callback, which calls OnSettled,
-// after the lock is released.
+// settleLocked is Settle under the call's lock. It fails with ErrEnded or *UnsettledError. The caller runs
+// the returned callback, which calls OnSettled, after the lock is released.
 func (c *Call) settleLocked(ctx context.Context, usage Usage) (tell func(error), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,7 +199,7 @@ func (c *Call) unsettledError(countErr, leaseErr error) error {
 }
 
 // handOver validates the record and passes it to the guard's background sender, once. It waits, until ctx
-// ends, if too many records are pending. Hold the lock.
+// ends, if too many records are pending. It fails for an invalid record or if ctx ends first. Hold the lock.
 func (c *Call) handOver(ctx context.Context) error {
 	if c.guard.opts.Keeper == nil || c.handed {
 		return nil
@@ -213,7 +213,7 @@ func (c *Call) handOver(ctx context.Context) error {
 }
 
 // recordAmounts measures the record for each limit. It returns nil without a lease or if the lease is
-// settled. Hold the lock.
+// settled, and the error of a Measure. Hold the lock.
 func (c *Call) recordAmounts() (dynalimit.Amounts, error) {
 	if c.lease == nil || c.settled {
 		return nil, nil
@@ -223,7 +223,8 @@ func (c *Call) recordAmounts() (dynalimit.Amounts, error) {
 	return c.need.measureUsage(c.request.Limits, u)
 }
 
-// correctLease settles the lease at amounts and marks it as settled if that succeeds. Hold the lock.
+// correctLease settles the lease at amounts and marks it as settled if that succeeds. It returns the lease's
+// error, nil if nothing is left to settle. Hold the lock.
 func (c *Call) correctLease(ctx context.Context, amounts dynalimit.Amounts) error {
 	if c.lease == nil || c.settled {
 		return nil
@@ -266,7 +267,7 @@ func (c *Call) Rollback(ctx context.Context) error {
 }
 
 // giveBackSoon settles the lease at 0 of each limit in the background. It does nothing if the call has a
-// record or its lease is settled.
+// record or its lease is settled. Its error is one of the immediate part.
 func (c *Call) giveBackSoon(ctx context.Context) error {
 	return c.giveBack(ctx, func(ctx context.Context, tell func(error)) error {
 		none := c.lease.Used()
@@ -280,7 +281,8 @@ func (c *Call) giveBackSoon(ctx context.Context) error {
 }
 
 // giveBack marks the call as rolled back and calls back, which must return the lease's amounts and pass the
-// result to its callback. It does nothing if the call has a record or its lease is settled.
+// result to its callback. It returns back's error. It does nothing if the call has a record or its lease is
+// settled.
 func (c *Call) giveBack(ctx context.Context, back func(context.Context, func(error)) error) error {
 	c.mu.Lock()
 	if c.record != nil || c.settled {

@@ -235,7 +235,7 @@ func (g *Guard) Do(ctx context.Context, request Request, fn func(context.Context
 var errPanic = errors.New("llm: panic")
 
 // chooseLabel sets the call's label and model as the keeper chooses. If the keeper is unavailable and the
-// request names both label and resource, it takes the request's.
+// request names both label and resource, it takes the request's. It returns the keeper's other errors.
 func (g *Guard) chooseLabel(ctx context.Context, c *Call) (err error) {
 	r := &c.request
 	c.Label, c.Model, err = g.opts.Keeper.ChooseLabel(ctx, r.Org, r.App, r.Label)
@@ -295,7 +295,8 @@ func (g *Guard) requireMoneyLimit(ctx context.Context, r Request, n need, lease 
 	return lease, nil
 }
 
-// prepareRequest validates a request and returns it with its defaults and with copies of its maps.
+// prepareRequest returns the request with its defaults and with copies of its maps. It fails with a
+// *ValidationError.
 func (g *Guard) prepareRequest(r Request) (Request, error) {
 	if err := r.Estimate.validate(); err != nil {
 		return r, err

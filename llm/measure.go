@@ -85,7 +85,7 @@ type need struct {
 }
 
 // needOf measures a call before it is made: for each limit the estimate and the prompt's part. Limits of
-// money keep the price that they read in need.money.
+// money keep the price that they read in need.money. It returns the error of a Measure, such as ErrNoPrice.
 func needOf(limits map[string]Measure, model string, call held) (need, error) {
 	n := need{estimate: dynalimit.Amounts{}, least: dynalimit.Amounts{}, money: map[string]*held{}}
 	for name, measure := range limits {
@@ -110,7 +110,7 @@ func needOf(limits map[string]Measure, model string, call held) (need, error) {
 }
 
 // measureUsage returns the final amount of each limit for the usage of a made call, at the prices read before
-// it.
+// it. It returns the error of a Measure.
 func (n need) measureUsage(limits map[string]Measure, u Usage) (dynalimit.Amounts, error) {
 	amounts := make(dynalimit.Amounts, len(limits))
 	for name, measure := range limits {

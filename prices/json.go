@@ -143,7 +143,8 @@ func text(fields map[string]json.RawMessage, name string) (s string) {
 func sortedNames(fields map[string]json.RawMessage) []string { return slices.Sorted(maps.Keys(fields)) }
 
 // rateFrom converts a decimal in dollars per token into µ$ per million tokens. It is exact if possible, else
-// rounded half up, and at least 1. Only a price of 0 is FreeRate.
+// rounded half up, and at least 1. Only a price of 0 is FreeRate. It fails for a negative, malformed or too
+// large price.
 func rateFrom(raw json.RawMessage) (int64, error) {
 	n := string(raw)
 	if err := plainNumber(n); err != nil {

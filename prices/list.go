@@ -98,7 +98,8 @@ func tooLong() error {
 }
 
 // liteLLMList reads LiteLLM's list, an object of models. It takes rows of the named providers and those
-// without a provider. Rows without a usable price go to Skipped.
+// without a provider. Rows without a usable price go to Skipped. It fails with ErrList unless raw is an
+// object of at most 20,000 models.
 func liteLLMList(raw []byte, providers []string) (List, error) {
 	list := List{Name: "litellm", exact: true}
 	rows, ok := jsonFields(bytes.TrimSpace(raw))

@@ -226,8 +226,8 @@ func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error)
 	return v, err
 }
 
-// awaitRead returns the outcome of a shared read. It gives up on a slow read if Leave says so, or in half of
-// the caller's time if there is an old value. left means that the caller left the read.
+// awaitRead returns the outcome of a shared read. It gives up if Leave says so, if ctx ends, or, with an old
+// value, after half of the caller's time. It then returns true and the reason.
 func (c *Loading[K, V]) awaitRead(ctx context.Context, old past[V], outcome <-chan singleflight.Result) (v V, err error, left bool) {
 	var gone <-chan struct{}
 	var why func() error
@@ -340,7 +340,7 @@ func (c *Loading[K, V]) stale(key K) (past[V], refresh) {
 }
 
 // Reload reads the value again and stores it, regardless of the cached one. The read begins after the call.
-// Callers that wait for a read to begin share it.
+// Callers that wait for a read to begin share it. It returns the read's error, or ctx's once ctx has ended.
 func (c *Loading[K, V]) Reload(ctx context.Context, key K, load Load[V]) (V, error) {
 	name, shared := key.String(), context.WithoutCancel(ctx)
 	outcome := c.next.DoChan(name, func() (any, error) {

@@ -104,7 +104,7 @@ func (r *Recent[K, V]) recordUse(k *kept[K, V]) bool {
 	return true
 }
 
-// Add adds a value and replaces the previous one of its key. evicted means that another value was removed for
+// Add adds a value and replaces the previous one of its key. It returns true if another value was removed for
 // lack of room.
 func (r *Recent[K, V]) Add(value V) (evicted bool) {
 	k := &kept[K, V]{value: value}

@@ -60,8 +60,8 @@ func (g *givenConfigs) get(ctx context.Context, read *levelRead) (*Resolved, err
 	return g.resolved.Get(ctx, read.key, read.load)
 }
 
-// items returns the items of the plan that a call gives, from the cache or read. Unchanged items keep their
-// old pointer, and with it the configurations made from them.
+// items returns the items of the plan that a call gives, from the cache or read, or the read's error.
+// Unchanged items keep their old pointer, and with it the configurations made from them.
 func (g *givenConfigs) items(ctx context.Context, read *levelRead) (*planItems, error) {
 	key := read.key.planItemsKey()
 	return g.plans.Get(ctx, key, func(ctx context.Context) (*planItems, error) {

@@ -45,7 +45,8 @@ func (c *Cache) Load(ctx context.Context, key GivenKey, until time.Time) (Found,
 	return Found{}, err
 }
 
-// Reread reads the configuration by a read that begins after the call, and stores it in the cache.
+// Reread reads the configuration by a read that begins after the call, and stores it in the cache. It fails
+// with a reason, or with an error of the store.
 func (c *Cache) Reread(ctx context.Context, key GivenKey) (cfg *Resolved, err error) {
 	read := &levelRead{of: c, key: key, forced: true}
 	if key.Plan != "" {
@@ -65,7 +66,8 @@ type Said struct {
 	Record schema.EntityRecord
 }
 
-// Read reads the verdict of the levels. It neither reads nor changes the cache.
+// Read reads the verdict of the levels. It neither reads nor changes the cache. It fails with a reason, or
+// with an error of the store.
 func (c *Cache) Read(ctx context.Context, key Key) (Said, error) {
 	read := &levelRead{of: c, key: GivenKey{Key: key}, forced: true}
 	items, _, err := read.items(ctx)
@@ -184,7 +186,8 @@ func (r *levelRead) owners() []schema.ConfigOwner {
 	return owners
 }
 
-// plan reads the items of a plan for the resource and for every resource.
+// plan reads the items of a plan for the resource and for every resource, each nil if it does not exist. It
+// fails with *Invalid for a malformed name.
 func (r *levelRead) plan(ctx context.Context, plan string) (own, all schema.Item, err error) {
 	if reason := schema.CheckEntity(plan); reason != "" {
 		return nil, nil, &Invalid{Field: "plan of the entity's record", Reason: reason}

@@ -135,8 +135,8 @@ func (v *Verdict) takeMarks(level sources.Source, marks schema.Marks) {
 }
 
 // offer adds the limits, lifts and raises of the next less specific level to v. It reports whether the walk
-// ends there. Limits count before the mark of unlimited, because a writer that does not know the mark may
-// have left both.
+// ends there. It fails with *Malformed. Limits count before the mark of unlimited, because a writer that does
+// not know the mark may have left both.
 func (v *Verdict) offer(l layer, marks schema.Marks) (ended bool, err error) {
 	if !schema.HasList(l.item) {
 		raises, err := schema.DecodeRaises(l.item)

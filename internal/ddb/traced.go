@@ -57,7 +57,7 @@ func (t *tracedRequest) addTo(o *dynamodb.Options) {
 }
 
 // Do sends one try of the request. It shows the answer's date to the clock, and records whether the answer
-// has DynamoDB's marks.
+// has DynamoDB's marks. It returns the connection's error.
 func (t *tracedRequest) Do(r *http.Request) (*http.Response, error) {
 	t.tries++
 	t.pending = true
@@ -71,7 +71,8 @@ func (t *tracedRequest) Do(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// IsErrorRetryable implements aws.RetryerV2. The SDK calls it with the outcome of each failed try.
+// IsErrorRetryable reports whether to send the request again. The SDK calls it after each failed try. It
+// records the outcome of the try, and after a dead pooled connection it waits for a probe.
 func (t *tracedRequest) IsErrorRetryable(err error) bool {
 	t.pending = t.pending && t.ctx.Err() != nil
 	t.checkBody(err)

@@ -375,7 +375,7 @@ func mayBe(item Item, name string) bool {
 	return yes || err != nil
 }
 
-// readMark reads an attribute that is true or false; false if it is absent.
+// readMark reads an attribute that is true or false; false if it is absent. It fails for another type.
 func readMark(item Item, name string) (bool, error) {
 	switch v := item[name].(type) {
 	case nil, *types.AttributeValueMemberNULL:
@@ -440,6 +440,7 @@ func DecodePolicy(item Item) string {
 }
 
 // splitLimit splits l_{name}_{field} at the last underscore: names may contain underscores, fields may not.
+// It returns false for any other attribute.
 func splitLimit(attr string) (name, field string, ok bool) {
 	rest, ok := strings.CutPrefix(attr, limitPrefix)
 	if !ok {

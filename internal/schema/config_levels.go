@@ -7,7 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// liftedIn returns the names of the limits that an item takes away, in order.
+// liftedIn returns the names of the limits that an item takes away, in order. It fails for a malformed mark.
 func liftedIn(item Item) (names []string, err error) {
 	for attr := range item {
 		name, field, ok := splitQuota(attr)

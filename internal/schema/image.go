@@ -152,8 +152,11 @@ func (m *Image) State(i int) bucket.State {
 	return bucket.State{Rate: l.Rate, Tokens: l.Tokens, Refilled: m.Refilled}
 }
 
-// DecodeBucket reads a bucket item; nil for an absent one. hint is the set of the previous image, which
-// nearly always has the same limits. slot is the reader's op slot.
+// DecodeBucket reads a bucket item; nil for an absent one. The hint is the set of the previous image, which
+// nearly always has the same limits, and slot is the reader's op slot.
+//
+// It fails with *UnknownKind for a limit of an unknown kind. It returns an image as well as an error for a
+// malformed attribute.
 func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, error) {
 	if len(item) == 0 {
 		return nil, nil

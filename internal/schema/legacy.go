@@ -247,9 +247,9 @@ func ComposeBucket(of Legacy, limits []LegacyBucket, now int64) *Create {
 	return c
 }
 
-// ComposeConfig returns the configuration that replaces the items of its limits. stored is the existing
-// composite item; it may be nil. ok is false if stored already limits the owner. It then wins, and the items
-// of the limits are only removed.
+// ComposeConfig returns the configuration that replaces the items of its limits. The existing composite item
+// is stored, which may be nil. It returns false if stored already limits the owner: that wins, and the items
+// of the limits are only removed. It fails if stored is malformed.
 func ComposeConfig(stored Item, limits []LegacyLimit) (c ConfigItem, ok bool, err error) {
 	if stored != nil {
 		if c, err = DecodeConfig(stored); err != nil {

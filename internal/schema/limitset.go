@@ -81,7 +81,8 @@ func (b *statementBuilder) inLife(a limitAttrs, life uint16) {
 	b.compare(a.life, "=", Number(int64(life)))
 }
 
-// splitBucketAttr splits b_{name}_{field}, or the same of a quota, at the last underscore.
+// splitBucketAttr splits b_{name}_{field}, or the same of a quota, at the last underscore. It returns false
+// for any other attribute.
 func splitBucketAttr(attr string) (name, field string, quota, ok bool) {
 	rest, ok := strings.CutPrefix(attr, bucketPrefix)
 	if !ok {

@@ -17,7 +17,8 @@ const (
 	attrMadeAt    = "made_at"
 )
 
-// hourlyOf splits the key of an entity's item for a resource and an hour.
+// hourlyOf splits the key of an entity's item for a resource and an hour, with a sort key that begins with
+// prefix. It returns false for any other key.
 func hourlyOf(key Key, prefix string) (k Keys, entity, resource string, hour time.Time, ok bool) {
 	k, kind, entity, known := splitPartition(key.PK)
 	rest, ours := strings.CutPrefix(key.SK, prefix)
@@ -149,7 +150,8 @@ func (c UsageCursor) Follows(old UsageCursor) Statement {
 	return b.build()
 }
 
-// DecodeUsageCursor reads a cursor; the zero one from an absent item, and from one without hours.
+// DecodeUsageCursor reads a cursor; the zero one from an absent item, and from one without hours. It fails
+// for a malformed hour.
 func DecodeUsageCursor(item Item) (c UsageCursor, err error) {
 	if item[attrClosedTo] == nil && item[attrFinalTo] == nil {
 		return c, nil

@@ -137,7 +137,7 @@ func (UsageRetention) Unchanged(old Item) Statement {
 	return b.build()
 }
 
-// DecodeUsageRetention reads a retention; the zero one from an absent item.
+// DecodeUsageRetention reads a retention; the zero one from an absent item. It fails for a malformed number.
 func DecodeUsageRetention(item Item) (r UsageRetention, err error) {
 	if len(item) == 0 {
 		return r, nil

@@ -185,7 +185,8 @@ func (n versionNumber) before(other versionNumber) bool {
 	return false
 }
 
-// parseVersion reads 1.2.3, v1.2, 1.2.3-rc1 and 0.1.0.dev123+gabcdef. Only the three numbers count.
+// parseVersion reads 1.2.3, v1.2, 1.2.3-rc1 and 0.1.0.dev123+gabcdef. Only the three numbers count; missing
+// ones are 0. It returns false for other text.
 func parseVersion(s string) (n versionNumber, ok bool) {
 	s = strings.TrimPrefix(s, "v")
 	if i := strings.IndexAny(s, "-+"); i >= 0 {

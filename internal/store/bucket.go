@@ -114,7 +114,8 @@ func (b *Buckets) refusal(op string, err error, hint *schema.LimitSet, slot int)
 	return lane.Answer{Verdict: ddb.Refused, Image: image, Seen: true}
 }
 
-// Read reads one bucket consistently; nil if it does not exist. The SDK may retry it: reads are idempotent.
+// Read reads one bucket consistently; nil if it does not exist. Its errors are fit for users. The SDK may
+// retry it: reads are idempotent.
 func (b *Buckets) Read(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error) {
 	in := &dynamodb.GetItemInput{TableName: &b.Table.Name, Key: key, ConsistentRead: aws.Bool(true)}
 	out, err := b.Table.Client.GetItem(ctx, in, withoutThrottleRetries...)
@@ -146,7 +147,8 @@ func (b *Buckets) WritePause(ctx context.Context, op string, key schema.Item, st
 	return b.Table.Failure(op, err)
 }
 
-// Probe checks that a bucket can be written, by an update with a false condition. It writes nothing.
+// Probe checks that a bucket can be written, by an update with a false condition. It writes nothing. The
+// expected result is the error of a failed condition; a success is ErrForeign.
 func (b *Buckets) Probe(ctx context.Context, key schema.Item) error {
 	_, err := b.Table.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &b.Table.Name, Key: key, ConditionExpression: aws.String(neverHolds),

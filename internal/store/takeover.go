@@ -103,7 +103,8 @@ func (o *Takeover) Limits(ctx context.Context, owners ...schema.ConfigOwner) (ol
 	return older, looked, nil
 }
 
-// Bucket reads a bucket of the older layout that is absent in today's; nil if it is absent in both.
+// Bucket reads a bucket of the older layout that is absent in today's; nil if it is absent in both. Its
+// errors are fit for users.
 func (o *Takeover) Bucket(ctx context.Context, entity, resource string, slot int) (*schema.Image, error) {
 	if o.layout.CompositeOnly() {
 		return nil, nil

@@ -135,7 +135,7 @@ func (t *Table) Items(ctx context.Context, q Query) iter.Seq2[schema.Item, error
 	}
 }
 
-// Keys returns the primary keys of all items that a query finds.
+// Keys returns the primary keys of all items that a query finds, or the first error.
 func (t *Table) Keys(ctx context.Context, q Query) ([]schema.Key, error) {
 	var keys []schema.Key
 	for item, err := range t.Items(ctx, q) {

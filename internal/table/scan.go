@@ -65,7 +65,8 @@ type ScanPage struct {
 	Read int64
 }
 
-// scanPage makes one request of a scan. It retries while the store does not serve it, up to Tries times.
+// scanPage makes one request of a scan. It retries while the store does not serve it, up to Tries times. It
+// returns the last error, worded by Failure.
 func (t *Table) scanPage(ctx context.Context, op string, in *dynamodb.ScanInput) (out *dynamodb.ScanOutput, err error) {
 	err = Patiently(ctx, func() (err error) {
 		if err = ctx.Err(); err != nil {

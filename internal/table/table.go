@@ -50,8 +50,8 @@ func (t *Table) readable(ctx context.Context) error {
 // Backoff is the wait between the tries of administrative work.
 var Backoff = ddb.Backoff{First: 25 * time.Millisecond, Most: time.Second}
 
-// Get reads one item consistently; nil when it does not exist. The SDK may retry reads:
-// they are idempotent.
+// Get reads one item consistently; nil if it does not exist. It returns the error of Readable, or one worded
+// by Failure. The SDK may retry reads: they are idempotent.
 func (t *Table) Get(ctx context.Context, op string, key schema.Key) (schema.Item, error) {
 	if err := t.readable(ctx); err != nil {
 		return nil, err
@@ -126,8 +126,8 @@ func (t *Table) BatchDelete(ctx context.Context, op string, keys []schema.Key) e
 	return t.Failure(op, t.batches().Delete(ctx, t.Client, keys))
 }
 
-// UpdateIf updates an item if the statement's condition holds; otherwise it does nothing
-// and returns nil. The update must be safe to send twice.
+// UpdateIf updates an item if the statement's condition holds; otherwise it does nothing and returns nil.
+// Other errors are worded by Failure. The update must be safe to send twice.
 func (t *Table) UpdateIf(ctx context.Context, op string, key schema.Key, st schema.Statement) error {
 	_, err := t.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &t.Name, Key: key.Attributes(),

@@ -76,8 +76,9 @@ func (b *answer) readPassed(passed []byte) {
 	}
 }
 
-// Close also settles an answer that was not read to its end. A client that leaves behind the last token
-// has not read the usage, which alone shows hidden reasoning: Close reads it.
+// Close closes the body and settles the call, also of an answer that was not read to its end. A client that
+// leaves after the last token has not read the usage, which alone shows hidden reasoning: Close reads it. It
+// returns the body's error.
 func (b *answer) Close() error {
 	closed := sync.OnceValue(b.ReadCloser.Close)
 	b.readUsage(closed)

@@ -51,7 +51,7 @@ func newPlain(encoding string, to *dialect.Reader) *plain {
 }
 
 // inflate returns a reader of decompressed bytes. It accepts zlib, as RFC 9110 defines deflate, and the bare
-// format that some servers send.
+// format that some servers send. It fails for a malformed header of zlib.
 func inflate(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	if head, err := b.Peek(2); err == nil && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {

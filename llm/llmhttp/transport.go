@@ -51,8 +51,8 @@ func NewTransport(base http.RoundTripper, guard *llm.Guard, opts *Options) (*Tra
 	return &Transport{base: base, guard: guard, opts: o, routes: routes{beside: guard.LimitsMoney(), allowed: o.AllowUnmetered, logger: o.Logger}}, nil
 }
 
-// Close waits for pending writes of pauses and for the guard's pending settlements,
-// until ctx ends. Open answers stay open.
+// Close waits for pending writes of pauses and for the guard's pending settlements, until ctx ends; it then
+// returns ctx's error. Open answers stay open.
 func (t *Transport) Close(ctx context.Context) error {
 	if err := problem.NoContext(ctx, "llmhttp"); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (a *attempt) readRequest() *http.Response {
 const maxGrown = 128 << 10
 
 // readBody returns the body and closes it. It stops one byte above MaxBody, and reads nothing if the given
-// length is above it.
+// length is above it. It returns the body's error.
 func (a *attempt) readBody() (_ []byte, err error) {
 	if a.request.Body == nil {
 		return nil, nil

@@ -114,9 +114,8 @@ func (n *inNode) holdsFor(e *Env, item value.Map) bool {
 	return slices.ContainsFunc(n.list, func(o operand) bool { return compareValues("=", v, o.eval(e, item)) })
 }
 
-// holdsFor evaluates the function for item. attribute_exists, attribute_not_exists, attribute_type and
-// begins_with have their cases; the rest is contains. A missing attribute satisfies only
-// attribute_not_exists.
+// holdsFor reports whether the boolean function is true for item. Any name without a case of its own is
+// contains. For a missing attribute only attribute_not_exists is true.
 func (n *functionNode) holdsFor(e *Env, item value.Map) bool {
 	v := n.args[0].eval(e, item)
 	switch n.name {

@@ -103,9 +103,10 @@ func (u *Update) TopLevel(e *Env) []string {
 // and UPDATED_NEW.
 func (u *Update) Touched(e *Env, item value.Map) value.Map { return project(u.paths(e), item) }
 
-// Apply is item after u; item itself does not change. Every operand is read from
-// item as it was. Elements are removed last and from the end, so that every list
-// index means the element it meant before.
+// Apply returns item after u; item itself does not change. Every operand is read from item as it was.
+// Elements are removed last and from the end, so that every list index means the element it meant before.
+//
+// It fails with ErrOperandType, ErrMissing, ErrPath or an error about numbers.
 func (u *Update) Apply(e *Env, item value.Map) (value.Map, error) {
 	next := make(value.Map, len(item)+len(u.sets)+len(u.adds))
 	for k, v := range item {
@@ -135,6 +136,7 @@ func (u *Update) Apply(e *Env, item value.Map) (value.Map, error) {
 }
 
 // applyAdds writes the results of all ADDs to next. Operands are read from item, the state before the update.
+// It fails for a wrong type or path.
 func (u *Update) applyAdds(e *Env, item, next value.Map) error {
 	for _, a := range u.adds {
 		v, err := addTo(a.at.lookup(e, item), a.with.literal(e))
@@ -149,7 +151,7 @@ func (u *Update) applyAdds(e *Env, item, next value.Map) error {
 }
 
 // applyDeletes removes the members of all DELETEs from sets, reading item and writing to next. It returns
-// removes with the paths of emptied sets appended.
+// removes with the paths of emptied sets appended. It fails for a wrong type or path.
 func (u *Update) applyDeletes(e *Env, item, next value.Map, removes []path) ([]path, error) {
 	for _, a := range u.deletes {
 		at := a.at.resolve(e)
@@ -172,7 +174,7 @@ func (u *Update) applyDeletes(e *Env, item, next value.Map, removes []path) ([]p
 }
 
 // applySets evaluates all SETs on item and writes the results to next. Elements past the end of a list are
-// appended in the order of their indexes.
+// appended in the order of their indexes. It fails for a missing operand, or a wrong type or path.
 func (u *Update) applySets(e *Env, item, next value.Map) error {
 	type write struct {
 		at path
@@ -263,7 +265,7 @@ func putIn(container value.Value, at path, v value.Value) (value.Value, error) {
 }
 
 // putElement returns a copy of list with v at the path, which begins with an index. An index past the end
-// appends; a nil v removes the element if it exists.
+// appends; a nil v removes the element if it exists. It fails with ErrPath if the path leads beyond the list.
 func putElement(list value.List, at path, v value.Value) (value.Value, error) {
 	i := at[0].index
 	if len(at) == 1 {

@@ -89,7 +89,7 @@ func evalBoth(e *Env, item value.Map, left, right setValue) (a, b value.Value, e
 // check returns the error of the second operand.
 func (s ifNotExists) check(e *Env) error { return s.then.check(e) }
 
-// eval returns the value at the path in item, or else that of the second operand.
+// eval returns the value at the path in item, or else the value or error of the second operand.
 func (s ifNotExists) eval(e *Env, item value.Map) (value.Value, error) {
 	if v := s.at.lookup(e, item); v != nil {
 		return v, nil

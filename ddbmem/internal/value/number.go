@@ -92,8 +92,8 @@ scan:
 	return inRange(Number{hi: hi, lo: lo, exp: int32(exp + zeros + written), neg: neg}, digits)
 }
 
-// parseExponent reads the rest of a number: nothing, or an exponent. One far out
-// of range is cut to a value that is still out of range.
+// parseExponent reads the rest of a number: nothing, or an exponent. It returns false for other text. An
+// exponent far out of range is cut to a value that is still out of range.
 func parseExponent(s string) (int, bool) {
 	const far = 1 << 20
 	if s == "" {

@@ -46,7 +46,7 @@ func main() {
 }
 
 // write writes the table for the list in raw, with source as its first line. It leaves out fine-tuned, free
-// and uncallable models. Models with the same prices share a line.
+// and uncallable models. Models with the same prices share a line. It fails for an unreadable list.
 func write(w io.Writer, raw []byte, source string) error {
 	list, err := prices.Load(bytes.NewReader(raw), providers...)
 	if err != nil {

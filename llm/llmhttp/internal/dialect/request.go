@@ -171,7 +171,8 @@ func (r *Request) declineUsage(what Asked, e jsonscan.Event, word string) {
 	}
 }
 
-// takePart records a value about a part of the prompt, and leaves those of tools to takeTool.
+// takePart records a value about a part of the prompt, and leaves those of tools, with their errors, to
+// takeTool.
 func (r *Request) takePart(what Asked, e jsonscan.Event) error {
 	if e.Kind == jsonscan.End {
 		r.endPart(what)
@@ -317,7 +318,7 @@ func text(e jsonscan.Event) (string, error) {
 	return string(e.Text), nil
 }
 
-// truth returns the boolean of e, and fails for another type.
+// truth returns the boolean value of e. It fails if e is neither true nor false.
 func truth(e jsonscan.Event) (bool, error) {
 	if e.Kind != jsonscan.True && e.Kind != jsonscan.False {
 		return false, fmt.Errorf("is neither true nor false")
