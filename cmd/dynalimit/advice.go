@@ -87,7 +87,7 @@ func textOf(err error) string {
 	return text
 }
 
-// partsOf returns the errors that an error wraps or joins.
+// partsOf returns the errors that an error wraps or joins directly, or nil.
 func partsOf(err error) []error {
 	switch e := err.(type) { //nolint:errorlint // this function walks the tree
 	case interface{ Unwrap() []error }:

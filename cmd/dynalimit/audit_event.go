@@ -205,7 +205,8 @@ func targetText(e audit.Event) string {
 	return text
 }
 
-// valueText returns a field's value as one line, without quotes.
+// valueText returns a field's JSON value as one line without quotes. On a terminal it cuts it, to
+// leave room for the columns of other text.
 func valueText(out *term.Output, value json.RawMessage, room int) string {
 	text := string(value)
 	var plain string

@@ -192,7 +192,8 @@ func (d destroys) confirmBlock(ctx context.Context, out *term.Output, at admin.S
 	return d.confirm(ctx, out, "Admit no call of anybody, on any resource?", "system")
 }
 
-// exceptionsTo returns the more specific sources that are exceptions of a block of a source.
+// exceptionsTo returns the more specific sources that are exceptions (Admit) to a block of the
+// source at. For a group only sources of that group count.
 func exceptionsTo(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) ([]admin.Scope, error) {
 	if at.Entity != "" && at.Resource != "" { // no source is more specific
 		return nil, nil

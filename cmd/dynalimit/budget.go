@@ -28,7 +28,7 @@ type budgetCmd struct {
 	readOnly bool // set by commands that only read
 }
 
-// AfterApply implements the parser's hook.
+// AfterApply is the parser's hook. It gives each budget command its own copy of the global flags.
 func (b *budgetCmd) AfterApply(g *globals, k *kong.Context) error { //nolint:unparam // required by the parser
 	of := *g
 	b.globals = &of

@@ -45,7 +45,8 @@ func (c account) describe() string {
 	return "the app " + term.Plain(c.App)
 }
 
-// explainMissing adds advice to an error about missing credentials.
+// explainMissing adds advice to an error about missing credentials, and returns other errors as
+// they are.
 func (c account) explainMissing(err error) error {
 	if errors.Is(err, credentials.ErrNotFound) {
 		return fmt.Errorf("%w; give it some with 'dynalimit budget credentials create %s'", err, c.asArguments())
@@ -93,7 +94,7 @@ func (c account) asJSON() credentialsJSON {
 	return credentialsJSON{ClientID: credentials.ClientID(c.Org, c.App), Org: c.Org, App: c.App}
 }
 
-// momentText formats a time for people, or returns "" for the zero time.
+// momentText formats a time in UTC as RFC 3339, or returns "" for the zero time.
 func momentText(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -76,7 +76,8 @@ func (b *budgetCmd) deleteAccount(ctx context.Context, out *term.Output, of acco
 	})
 }
 
-// explainUndone adds to the error of a failed deletion that the same command continues it.
+// explainUndone adds to the error of a failed deletion that the same command continues it, unless
+// the input was invalid.
 func explainUndone(err error) error {
 	if _, invalid := errors.AsType[*fault.ValidationError](err); invalid || errors.Is(err, budget.ErrNotFound) {
 		return err

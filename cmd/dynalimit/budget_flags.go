@@ -27,7 +27,8 @@ func (d *dayFlag) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%q is not a day: write it like 2026-01-31 or 20260131", text)
 }
 
-// oneOf parses one of several words and returns it in upper case.
+// oneOf returns the text in upper case if it is one of words, in any case. Otherwise it returns an
+// error.
 func oneOf(text []byte, words ...string) (string, error) {
 	if word := strings.ToLower(string(text)); slices.Contains(words, word) {
 		return strings.ToUpper(word), nil
@@ -84,7 +85,8 @@ type datedError struct{ error }
 func (e datedError) Error() string { return days.ReplaceAllStringFunc(e.error.Error(), dateOf) }
 func (e datedError) Unwrap() error { return e.error }
 
-// inDates converts the days in an error about an invalid day.
+// inDates makes an error about an invalid day print days as dates. It returns other errors as they
+// are.
 func inDates(err error) error {
 	if slices.Contains([]string{"--day", "--before", "--to and --days"}, flagOf(err)) {
 		return datedError{err}

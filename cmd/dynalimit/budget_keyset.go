@@ -56,7 +56,7 @@ func (c keysetCreateCmd) Run(ctx context.Context, out *term.Output) error {
 	})
 }
 
-// writeKeys replaces a file of keys atomically.
+// writeKeys replaces the file at path by the keys, atomically, readable by its owner only.
 func writeKeys(path string, keys *credentials.KeySet) error {
 	err := wholeFile(path, 0o600, func(to io.Writer) error {
 		_, err := io.WriteString(to, keys.Document().Reveal()+"\n")

@@ -86,7 +86,7 @@ func (f keysetFlag) explainUnread(err error) error {
 	return badInput("%s cannot be read: %w; name the keeper's file of keys", term.Plain(f.Keyset), withoutPath(err))
 }
 
-// warnOfMode logs a warning about a file that every user of the machine can read.
+// warnOfMode logs a warning if every user of the machine can read the file of --keyset.
 func (f keysetFlag) warnOfMode(ctx context.Context, logger *slog.Logger) {
 	if f.Keyset == "" || strings.HasPrefix(f.Keyset, vaultPrefix) {
 		return

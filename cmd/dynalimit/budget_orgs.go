@@ -79,7 +79,7 @@ func unpricedLabels(ctx context.Context, k *budget.Keeper, org, app string) ([]s
 	return labels, nil
 }
 
-// namedSuffix formats a name at the end of a line.
+// namedSuffix returns a dimmed name for the end of a line, or "" without a name.
 func namedSuffix(out *term.Output, name string) string {
 	if name == "" {
 		return ""
@@ -177,7 +177,8 @@ func orgToChange(ctx context.Context, k *budget.Keeper, id string) (budget.Org, 
 	return org, err
 }
 
-// appToChange is orgToChange for an app.
+// appToChange returns the stored app, or a new one that PutApp refuses if another caller creates it
+// first. An app that was only seen in calls counts as new.
 func appToChange(ctx context.Context, k *budget.Keeper, org, id string) (budget.App, error) {
 	app, err := k.Setup().GetApp(ctx, org, id)
 	if errors.Is(err, budget.ErrNotFound) || err == nil && app.Version == 0 { // a call registered it, without a PUT

@@ -59,7 +59,7 @@ func (c recommendCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) e
 	})
 }
 
-// checkExists returns an error if an organisation, or an app of it, does not exist.
+// checkExists returns an error if the organisation or, unless app is "", its app does not exist.
 func checkExists(ctx context.Context, k *budget.Keeper, org, app string) error {
 	_, err := k.Setup().GetOrg(ctx, org)
 	if err == nil && app != "" {

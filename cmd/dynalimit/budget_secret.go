@@ -24,8 +24,8 @@ type receiver struct {
 	file *os.File // nil without a file
 }
 
-// prepareReceiver creates the file before the secret exists, so that no secret is lost. A dry run needs
-// no file.
+// prepareReceiver creates the file of --out before the secret exists, so that no secret is lost. A
+// dry run only checks that the file does not exist. --show needs no file.
 func (h handover) prepareReceiver(dryRun bool) (*receiver, error) {
 	r := &receiver{handover: h}
 	switch {
@@ -72,7 +72,7 @@ func (r *receiver) writeSecret(text string) error {
 	return fmt.Errorf("the secret could not be written into %s: %w; nobody has it", term.Plain(r.Out), withoutPath(err))
 }
 
-// removeEmpty removes a file that nothing was written to.
+// removeEmpty removes the file if no secret was written to it.
 func (r *receiver) removeEmpty() {
 	if r.file != nil {
 		_ = r.file.Close()

@@ -18,7 +18,8 @@ type totalsJSON struct {
 	budget.DayTotals
 }
 
-// barShare returns how much of a bar an amount fills: at least one mark for a positive amount.
+// barShare returns the number of marks that amount fills of a bar for whole: at least one for a
+// positive amount, at most barWidth.
 func barShare(amount, whole int64) int {
 	if amount <= 0 {
 		return 0
@@ -29,8 +30,8 @@ func barShare(amount, whole int64) int {
 	return max(1, int(float64(amount)/float64(whole)*barWidth))
 }
 
-// printLabels prints the used part of quotas as bars that fit the screen, each followed by
-// more.
+// printLabels prints the used part of each label's quota as a bar with its amounts, followed by the
+// text that more returns.
 func printLabels(out *term.Output, labels []budget.LabelTotals, more func(budget.LabelTotals) string) {
 	bars := make([]term.Measure, len(labels))
 	for i, l := range labels {
@@ -69,7 +70,8 @@ func callsText(n int64) string {
 	return fmt.Sprintf("%d calls", n)
 }
 
-// dateOf formats a day in the library's form, 20260123, as a date.
+// dateOf formats a day of the library's form, 20260123, as 2026-01-23. It returns another text as
+// it is.
 func dateOf(day string) string {
 	t, err := time.Parse("20060102", day)
 	if err != nil {
@@ -119,7 +121,7 @@ func (c historyCmd) Validate() error {
 	return nil
 }
 
-// Run prints the costs of the last --days days up to --to, or up to today.
+// Run prints the costs of --days days up to --to, or up to today.
 func (c historyCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showExisting(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) ([]totalsJSON, error) {
 		last := string(c.To)

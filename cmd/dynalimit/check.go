@@ -99,7 +99,7 @@ func verdictText(out *term.Output, d *decision.Decision) string {
 	return out.Green("would be admitted")
 }
 
-// whenText describes the time at which the call would fit.
+// whenText describes when the call would fit: the wait and the time of day, or never.
 func whenText(d *decision.Decision, w *decision.Wait) string {
 	if w.Never {
 		return "never fits: more is asked for than the limit ever holds"
@@ -178,7 +178,8 @@ func printCharged(out *term.Output, d *decision.Decision, b decision.Bucket) {
 // narrowTable is the minimal width of a terminal for a table of sources.
 const narrowTable = 60
 
-// printLevelsBelow prints the configured sources, one below the other.
+// printLevelsBelow prints the configured sources below each other, for terminals too narrow for a
+// table.
 func printLevelsBelow(out *term.Output, levels []decision.Source) {
 	for _, l := range levels {
 		if said := configText(l.Config); said != "-" {

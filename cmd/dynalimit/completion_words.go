@@ -18,8 +18,8 @@ type line struct {
 	ended      bool       // after --, which ends the flags
 }
 
-// candidates returns the completions of the last word of a command line without the program's
-// name.
+// candidates returns the completions of the last word of a command line. words are the words after
+// the program's name.
 func candidates(root *kong.Node, words []string) []candidate {
 	words = joinedFlags(words)
 	if len(words) == 0 {
@@ -46,8 +46,8 @@ func candidates(root *kong.Node, words []string) []candidate {
 	return slices.DeleteFunc(all, func(c candidate) bool { return !strings.HasPrefix(c.word, last) })
 }
 
-// joinedFlags joins the words into which bash splits --flag=value: three, of which the last may
-// be missing.
+// joinedFlags undoes bash's split of --flag=value into three words: it drops the "=". A missing
+// value becomes "".
 func joinedFlags(words []string) []string {
 	var out []string
 	for i, word := range words {
@@ -88,7 +88,7 @@ func (l *line) takeWord(word string) {
 	}
 }
 
-// findFlag returns the flag of the command with a name, including the dashes.
+// findFlag returns the command's flag with a name or alias, including the dashes, or nil.
 func (l *line) findFlag(name string) *kong.Flag {
 	for _, group := range l.node.AllFlags(false) {
 		for _, flag := range group {
@@ -138,7 +138,8 @@ func (l *line) argumentCandidates() []candidate {
 	return all
 }
 
-// valueCandidates returns the possible values of a flag or an argument, if they are known.
+// valueCandidates returns the possible values of a flag or an argument with a prefix, such as
+// "--flag=". It returns nothing if they are unknown.
 func valueCandidates(v *kong.Value, prefix string) []candidate {
 	words := v.EnumSlice()
 	if len(words) == 0 || v.Enum == "" {

@@ -60,8 +60,8 @@ func entityFacts(e admin.Entity) map[string]string {
 	return all
 }
 
-// chargesText describes the sources by which calls charge a parent. It returns "" without a
-// parent.
+// chargesText says whether calls charge the parent, and by all its sources or only its own. It
+// returns "" without a parent.
 func chargesText(parent string, cascade, detached bool) string {
 	switch {
 	case parent == "" && detached:
@@ -104,7 +104,7 @@ type entityFilter struct {
 
 func (f entityFilter) Validate() error { return wantCount(f.Limit) }
 
-// wantCount refuses a negative number of rows.
+// wantCount returns an error for a negative --limit.
 func wantCount(n int) error {
 	if n < 0 {
 		return fmt.Errorf("--limit %d is no number of rows: give 0 or more", n)

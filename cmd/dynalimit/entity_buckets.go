@@ -102,8 +102,8 @@ func printBucket(out *term.Output, b admin.Bucket) {
 	}
 }
 
-// bucketBar returns the width of a bar in a line whose other parts take used columns; 0 for no
-// bar.
+// bucketBar returns the width left for a bar on a line of the terminal with used columns. It
+// returns 0 if fewer than 4 are left.
 func bucketBar(terminal, used int) int {
 	if terminal <= 0 {
 		return barWidth
@@ -114,7 +114,8 @@ func bucketBar(terminal, used int) int {
 	return 0
 }
 
-// levelText formats the fill level of a limit.
+// levelText formats the remaining tokens of burst in a unit, or the debt. left is a word after
+// them, such as " left".
 func levelText(unit string, remaining, burst int64, left string) string {
 	if remaining < 0 {
 		return notation.InUnit(unit, -remaining) + " in debt, of " + notation.InUnit(unit, burst)
@@ -122,7 +123,8 @@ func levelText(unit string, remaining, burst int64, left string) string {
 	return notation.InUnit(unit, remaining) + " of " + notation.InUnit(unit, burst) + left
 }
 
-// levelBar draws a fill level: red if it admits nothing, yellow if it is low.
+// levelBar draws the remaining share of burst as a bar. It is red in debt or if shut is true,
+// yellow if little remains, else green.
 func levelBar(out *term.Output, remaining, burst int64, shut bool, width int) string {
 	colour := out.Green
 	switch {

@@ -50,7 +50,7 @@ func (f metadataFlag) jsonValue() (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// readMetadata reads a file up to the maximal length.
+// readMetadata reads the file at path, up to the maximal length of metadata.
 func readMetadata(path string) (held []byte, err error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -46,7 +46,8 @@ func entityRow(e admin.Entity) []string {
 	return []string{e.ID, orDash(e.Plan), parent, name}
 }
 
-// firstOf returns the first element of a sequence. found is false if it is empty.
+// firstOf returns the first element of a sequence. found is false if the sequence is empty or
+// fails.
 func firstOf[T any](all iter.Seq2[T, error]) (value T, found bool, err error) {
 	for value, err := range all {
 		return value, err == nil, err

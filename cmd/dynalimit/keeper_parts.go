@@ -102,8 +102,8 @@ func (c keeperServeCmd) watchKeys(ctx context.Context, g *globals, config keeper
 	return watched.Close, nil
 }
 
-// createTables creates tables if requested, and returns a function that prints the service's
-// addresses.
+// createTables creates the tables for --create-tables or --local, else checks them. It returns a
+// function that prints the addresses and, with --local, a demo.
 func (c keeperServeCmd) createTables(ctx context.Context, g *globals, s *keeper.Service) (func(*term.Output), error) {
 	if c.CreateTables || g.Local {
 		if err := s.CreateTables(ctx); err != nil {
@@ -124,7 +124,7 @@ func (c keeperServeCmd) createTables(ctx context.Context, g *globals, s *keeper.
 	}, err
 }
 
-// printAddresses prints the service's addresses.
+// printAddresses prints the URLs of the API's documentation and, if served, of the metrics.
 func printAddresses(out *term.Output, s *keeper.Service) {
 	fmt.Fprintf(out, "%s %s\n", out.Bold("Keeper:"), out.Cyan(s.URL()+"/docs"))
 	if at := s.MetricsURL(); at != "" {
@@ -132,7 +132,8 @@ func printAddresses(out *term.Output, s *keeper.Service) {
 	}
 }
 
-// explainStart adds advice to an error of the start.
+// explainStart adds advice to the error of a failed start, and joins closing, the error of the
+// shutdown.
 func (c keeperServeCmd) explainStart(ctx context.Context, g *globals, err, closing error) error {
 	var missing *types.ResourceNotFoundException
 	if errors.As(err, &missing) && !errors.Is(err, fault.ErrTable) {

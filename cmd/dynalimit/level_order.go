@@ -47,8 +47,8 @@ func moreSpecificLevels(
 	return found, nil
 }
 
-// isMoreSpecific reports whether a source precedes another one for some call. plan is the plan
-// of the source's entity.
+// isMoreSpecific reports whether the source s precedes the source than for some call. plan is the
+// plan of the entity of s.
 func isMoreSpecific(s, than admin.Scope, plan string) bool {
 	switch {
 	case s == than || than.Resource != "" && s.Resource != "" && s.Resource != than.Resource:

@@ -85,8 +85,8 @@ func (c limitsResolveCmd) Run(ctx context.Context, g *globals, out *term.Output)
 // noGroupLimits is the text for a group without limits of an entity.
 const noGroupLimits = "no limits: none are set for the group by its name"
 
-// printResolved prints the limits in force for people. none is the text if no source is
-// configured.
+// printResolved prints the limits in force and their sources, raises and hidden limits. none is the
+// text if no source is configured.
 func printResolved(out *term.Output, r dynalimit.ResolvedLimits, none string) {
 	switch {
 	case r.Blocked != "":

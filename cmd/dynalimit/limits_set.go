@@ -132,8 +132,8 @@ func changeLevel(
 	})
 }
 
-// storeLevel stores the configuration of a source. An empty one removes the source. A dry run
-// only validates it.
+// storeLevel stores c at the source, or removes the source if c is empty. It returns the stored
+// configuration. A dry run only validates c.
 func storeLevel(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, c admin.LimitConfig, dryRun bool) (admin.LimitConfig, error) {
 	says := len(configFacts(c)) > 0
 	switch {
@@ -158,7 +158,8 @@ func printChange(out *term.Output, what string, lines []string, dryRun bool) {
 	printDone(out, what, lines, dryRun, done)
 }
 
-// printDone prints the lines of a change, and its result.
+// printDone prints the changed item, the lines of its change, and the sentence done. For a dry run
+// it says that nothing was changed.
 func printDone(out *term.Output, what string, lines []string, dryRun bool, done string) {
 	fmt.Fprintln(out, out.Bold(term.Plain(what)))
 	for _, line := range lines {
@@ -302,7 +303,7 @@ func printLimits(out *term.Output, limits []dynalimit.Limit) {
 	}
 }
 
-// wantName refuses an empty name, which would mean everybody's source.
+// wantName returns an error for an empty name, which would mean everybody.
 func wantName(what, name string) error {
 	if err := wantWord("name of the "+what, name); err != nil {
 		return fmt.Errorf("%w; 'dynalimit system' is about everybody", err)

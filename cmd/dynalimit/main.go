@@ -73,7 +73,8 @@ type cli struct {
 	*kong.Kong
 }
 
-// runCommand is main with all its effects as arguments. It returns the exit code.
+// runCommand runs the command of args, prints results to out and errors to stderr, and returns the
+// exit code.
 func (p *cli) runCommand(ctx context.Context, args []string, out *term.Output, stderr io.Writer) (code int) {
 	defer func() {
 		switch r := recover().(type) {
@@ -139,7 +140,7 @@ func newCLI() *cli {
 	return p
 }
 
-// helpHint names the help about the arguments in err.
+// helpHint returns a sentence that names the help of the command with wrong arguments.
 func helpHint(err error) string {
 	name := "dynalimit"
 	var parse *kong.ParseError

@@ -84,8 +84,8 @@ type applyRun struct {
 	waited func() // ends the note about waiting; nil while there is none
 }
 
-// applyAlone plans and applies under a lock. agreed is the confirmed plan, or nil. If the plan
-// differs from it, alone fails.
+// applyAlone plans and applies the manifest under the table's lock. It fails if the plan differs
+// from agreed, the confirmed one. nil means that nothing was asked.
 func (r *applyRun) applyAlone(ctx context.Context, agreed *manifest.Plan) error {
 	opts := &admin.AloneOptions{Hold: applyHold, Wait: r.c.Wait, OnWait: r.noteWaiting}
 	defer r.endWaiting()
@@ -109,7 +109,7 @@ func (r *applyRun) applyAlone(ctx context.Context, agreed *manifest.Plan) error 
 	})
 }
 
-// noteWaiting prints the holder of the lock, until r.waited is called.
+// noteWaiting prints the holder of the lock, once, and repeats that until endWaiting.
 func (r *applyRun) noteWaiting(held *fault.LockedError) {
 	if r.waited != nil {
 		return
@@ -118,7 +118,7 @@ func (r *applyRun) noteWaiting(held *fault.LockedError) {
 	r.waited = r.out.Watch(term.Plain(held.Holder) + ", who applies a manifest to this table")
 }
 
-// endWaiting ends the note of waiting.
+// endWaiting ends the notes of noteWaiting.
 func (r *applyRun) endWaiting() {
 	if r.waited != nil {
 		r.waited()
@@ -171,7 +171,8 @@ func (r *applyRun) printOutcome(p manifest.Plan, o manifest.Outcome, err error) 
 	return nil
 }
 
-// printText prints the result for people.
+// printText prints the plan if nothing was applied, else the failed changes and the number of made
+// ones.
 func (r *applyRun) printText(p manifest.Plan, o manifest.Outcome, err error) {
 	switch {
 	case r.c.DryRun:

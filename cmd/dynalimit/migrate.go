@@ -77,7 +77,8 @@ func (c migrateCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 	})
 }
 
-// migrateNext adds advice to the error of an incomplete migration.
+// migrateNext adds the next step to the error of an incomplete migration. It returns other errors
+// and nil as they are.
 func migrateNext(err error) error {
 	switch {
 	case errors.Is(err, admin.ErrLegacyWriters):

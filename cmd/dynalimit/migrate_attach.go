@@ -97,7 +97,7 @@ func (c migrateCmd) attachParents(ctx context.Context, g *globals, out *term.Out
 	})
 }
 
-// refusalReason returns the reason that a parent does not count.
+// refusalReason returns a text about the error of a refused record.
 func refusalReason(err error) string {
 	if invalid, ok := errors.AsType[*dynalimit.ValidationError](err); ok {
 		return "the parent " + invalid.Reason

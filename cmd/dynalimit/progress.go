@@ -51,7 +51,8 @@ func (g *globals) tableCreated(ctx context.Context) time.Time {
 	return aws.ToTime(t.CreationDateTime)
 }
 
-// describeTable returns DynamoDB's description of the table, or an empty one.
+// describeTable returns DynamoDB's description of the table. It is empty after any error, because
+// only estimates need it.
 func (g *globals) describeTable(ctx context.Context) types.TableDescription {
 	client, err := g.connectOptions(ctx).Client(ctx)
 	if err != nil {
@@ -64,7 +65,8 @@ func (g *globals) describeTable(ctx context.Context) types.TableDescription {
 	return *described.Table
 }
 
-// reportPass reports a pass; read counts the items of all passes.
+// reportPass notes the progress of a pass, at most every two seconds. read counts the items of all
+// passes. The last argument describes the results.
 func (p *progress) reportPass(pass int, read int64, what string) {
 	at := p.now()
 	if pass != p.pass {
@@ -77,7 +79,8 @@ func (p *progress) reportPass(pass int, read int64, what string) {
 	p.out.Notef("dynalimit: pass %d: %s items read%s, %s", pass, strconv.FormatInt(read, 10), p.estimateText(read-p.before, at.Sub(p.began)), what)
 }
 
-// estimateText formats the finished share of a pass and its remaining time.
+// estimateText formats the finished share of a pass and its remaining time, or "" if the table's
+// size is unknown.
 func (p *progress) estimateText(done int64, took time.Duration) string {
 	if p.total <= 0 || done <= 0 || done >= p.total {
 		return ""

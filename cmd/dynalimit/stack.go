@@ -73,7 +73,8 @@ func (g *globals) explainStack(ctx context.Context, err error) error {
 	return err
 }
 
-// goesOn is the error of a command that was interrupted while CloudFormation continues.
+// goesOn returns err or, if ctx has ended, an error that CloudFormation continues with the stack
+// name.
 func goesOn(ctx context.Context, name string, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
@@ -81,7 +82,7 @@ func goesOn(ctx context.Context, name string, err error) error {
 	return &failure{exitInterrupted, fmt.Errorf("interrupted: CloudFormation goes on with the stack %s without this command; follow it with 'dynalimit stack status %s'", name, name)}
 }
 
-// mustFind returns a stack, or an error if it does not exist.
+// mustFind returns the stack of a name. It fails if the stack does not exist.
 func mustFind(ctx context.Context, client *cloudformation.Client, name string) (*stack.Stack, error) {
 	s, err := stack.Find(ctx, client, name)
 	if err == nil && s == nil {

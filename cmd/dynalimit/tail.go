@@ -150,7 +150,7 @@ func (c tailCmd) newFollower(ctx context.Context, g *globals, out *term.Output) 
 	return t, err
 }
 
-// newCloser returns the closer of hours, or nil if it is not requested.
+// newCloser returns the closer of hours, or nil without --close. keep is the retention of usage.
 func (t *follower) newCloser(ctx context.Context, g *globals, client *dynamodb.Client, keep aggregator.Retention) (*aggregator.Closer, error) {
 	if !t.Close {
 		return nil, nil //nolint:nilnil // not requested
@@ -167,7 +167,7 @@ func (t *follower) retentionDiffers(stored aggregator.Retention) {
 	})
 }
 
-// hostname returns this machine's name, for readers of leases.
+// hostname returns this machine's name, by which other processes see the holder of a lease.
 func hostname() string {
 	name, err := os.Hostname()
 	if err != nil {

@@ -53,7 +53,8 @@ type archiver struct {
 	why   error
 }
 
-// newArchiver returns an archiver with the options of the fold's Tail.
+// newArchiver returns an archiver of the table's stream that writes files into folder. opts are
+// those of the aggregating Tail, and note receives its notes.
 func newArchiver(streams aggregator.StreamsAPI, client *dynamodb.Client, table, folder string, opts aggregator.TailOptions, note func(string)) (*archiver, error) {
 	a := &archiver{folder: folder, tell: func(text string) { note("archive: " + text) }}
 	a.progress = follow.New(time.Now, a.tell)

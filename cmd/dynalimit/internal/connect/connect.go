@@ -64,7 +64,7 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// Check refuses contradictory and invalid options.
+// Check returns an error for --local beside --endpoint, and for an invalid URL.
 func (o Options) Check() error {
 	if o.Local && o.Endpoint != "" {
 		return fmt.Errorf("--local stands for --endpoint %s: leave one of them out", LocalEndpoint)
@@ -116,7 +116,7 @@ func (o Options) Port() int {
 	return port
 }
 
-// Where describes the endpoint, for people who wait for it.
+// Where names DynamoDB and its URL for notes about a wait.
 func (o Options) Where() string {
 	if at := o.endpointURL(); at != "" {
 		return "DynamoDB at " + at
@@ -124,8 +124,8 @@ func (o Options) Where() string {
 	return "DynamoDB"
 }
 
-// Config returns the AWS configuration. An engine on this machine accepts any credentials and
-// any region.
+// Config returns the AWS configuration of the flags and the environment. For an engine on this
+// machine it fills in missing credentials and a missing region.
 func (o Options) Config(ctx context.Context) (aws.Config, error) {
 	if err := o.Check(); err != nil {
 		return aws.Config{}, err
@@ -153,7 +153,7 @@ func (o Options) Config(ctx context.Context) (aws.Config, error) {
 	return cfg, nil
 }
 
-// Client returns a client of DynamoDB.
+// Client returns a client of DynamoDB, or an error about the AWS configuration.
 func (o Options) Client(ctx context.Context) (*dynamodb.Client, error) {
 	cfg, err := o.Config(ctx)
 	if err != nil {
@@ -162,7 +162,8 @@ func (o Options) Client(ctx context.Context) (*dynamodb.Client, error) {
 	return o.ClientOf(cfg), nil
 }
 
-// ClientOf returns a client of DynamoDB with a configuration from Config.
+// ClientOf returns a client of DynamoDB with a configuration from Config. Each request is bounded
+// by o.Timeout.
 func (o Options) ClientOf(cfg aws.Config) *dynamodb.Client {
 	return awsclient.FromConfig(cfg, func(d *dynamodb.Options) {
 		if at := o.endpointURL(); at != "" {
@@ -210,7 +211,7 @@ func (o Options) FormationOf(cfg aws.Config) *cloudformation.Client {
 	})
 }
 
-// Repository returns the table, for reading.
+// Repository opens the table for reading. It sends no request for the author of changes.
 func (o Options) Repository(ctx context.Context) (*dynalimit.Repository, error) {
 	client, err := o.Client(ctx)
 	if err != nil {

@@ -77,7 +77,7 @@ func NoCredentials(err error) bool {
 	return cause != nil && ddb.LacksCredentials(cause)
 }
 
-// causeOf returns why an AWS request failed, or nil for another error.
+// causeOf returns the cause inside the error of an AWS request, or nil for another error.
 func causeOf(err error) error {
 	if request, ok := errors.AsType[*smithy.OperationError](err); ok {
 		return request.Err

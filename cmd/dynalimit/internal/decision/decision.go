@@ -127,7 +127,7 @@ type Source struct {
 	HiddenBy sources.Source `json:"hidden_by,omitempty"`
 }
 
-// AsksMoney reports whether the call asks for money.
+// AsksMoney reports whether the call requests tokens of a limit of money.
 func (d *Decision) AsksMoney() bool {
 	for i := range d.Chain {
 		for _, b := range d.Chain[i].bucketsByName(d.Resource) {
@@ -185,7 +185,8 @@ func (d *Decision) isConfigured() bool {
 	return true
 }
 
-// bucketsByName returns an entity's buckets by resource or group.
+// bucketsByName returns the entity's bucket under the resource's name, and those of its groups
+// under theirs.
 func (l *Link) bucketsByName(resource string) map[string]*Bucket {
 	all := map[string]*Bucket{resource: &l.Bucket}
 	for i := range l.Groups {
@@ -217,8 +218,8 @@ func (d *Decision) addLink(ctx context.Context, repo *dynalimit.Repository, r dy
 	return nil
 }
 
-// readBucket returns a bucket of the chain with the applicable sources. It sets the outage policy
-// unless an earlier bucket has.
+// readBucket returns a bucket with the sources of, as r resolved them. With own, only the entity's
+// own sources and its plan's count. It sets the outage policy unless an earlier bucket has.
 func (d *Decision) readBucket(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, own bool, of []Source) (Bucket, error) {
 	if len(d.Chain) > 0 && !r.Blocked.IsOwn() { // decided for the calling entity
 		r.Blocked = ""

@@ -38,7 +38,8 @@ const (
 	answered
 )
 
-// causeOf returns why a request failed. It never takes a lost network for a missing permission.
+// causeOf returns the cause of a failed request, or none for nil. It never takes a lost network for
+// a missing permission.
 func causeOf(err error) cause {
 	if err == nil {
 		return none
@@ -65,7 +66,8 @@ func causeOf(err error) cause {
 	return causeOfUnsent(err)
 }
 
-// causeOfUnsent returns why a request without an answer was not sent.
+// causeOfUnsent returns the cause of a request that got no answer: missing credentials, or a silent
+// network.
 func causeOfUnsent(err error) cause {
 	if strings.Contains(ddb.Explain(err), "credentials") || strings.Contains(err.Error(), "static credentials are empty") {
 		return refusedCredentials
@@ -92,7 +94,7 @@ func causeOfCode(err error, api smithy.APIError) cause {
 	return answered
 }
 
-// responseOf returns the response in an error, or nil.
+// responseOf returns the HTTP response inside an error, or nil if there was no answer.
 func responseOf(err error) *http.Response {
 	var r *awshttp.ResponseError
 	if errors.As(err, &r) && r.Response != nil && r.Response.Response != nil && r.HTTPStatusCode() != 0 {

@@ -93,7 +93,8 @@ func (v *visit) entityNames(records []admin.Entity, there map[string]bool) (fail
 	return failing, wrong, first, detached
 }
 
-// unknownNames returns the plan and the parent of an entity if they are unknown.
+// unknownNames describes an entity's plan without limits, and its parent without a record. parent
+// is true if the parent has one.
 func (v *visit) unknownNames(e admin.Entity, parent bool) (wrong []string) {
 	if e.Plan != "" && !v.plans[e.Plan] {
 		wrong = append(wrong, fmt.Sprintf("the plan %q of %s has no limits", e.Plan, e.ID))

@@ -80,8 +80,8 @@ func (v *visit) checkPermissions(ctx context.Context) []tables.Finding {
 	return results
 }
 
-// unservedFinding returns the finding of a table that serves no request about its items, although
-// credentials, name and layout may be right.
+// unservedFinding returns a finding if every request about items was throttled or got no answer. It
+// returns false otherwise.
 func (v *visit) unservedFinding() (tables.Finding, bool) {
 	f := tables.Finding{Check: "requests", Status: tables.Wrong, Means: "calls of services fail, or end as their policy for outages says", Fix: v.table.Flags.Command("table status")}
 	switch {

@@ -46,7 +46,8 @@ func (v *visit) checkUsage(ctx context.Context) tables.Finding {
 	return tables.Finding{Status: tables.Warning, Found: closed, Means: means, Fix: v.tailCommand()}
 }
 
-// usageKept returns how long hours of usage are kept, or "" if that is unknown.
+// usageKept reads how long hours of usage are kept, as a text for the end of a sentence. It returns
+// "" if that is unknown.
 func (v *visit) usageKept(ctx context.Context) string {
 	out, err := v.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: v.table.Input.TableName, Key: schema.UsageKept().Attributes(), ConsistentRead: aws.Bool(true)})
 	if err != nil {

@@ -31,7 +31,8 @@ type ArchiveStatus struct {
 	Retries int64 `json:"retries"`
 }
 
-// Archive converts the status of a Tail that archives.
+// Archive converts the status of a Tail that archives items: its counted records are the archived
+// ones.
 func (s Status) Archive() ArchiveStatus {
 	return ArchiveStatus{
 		Shards: s.Shards, Behind: s.Behind, BehindMS: s.BehindMS, Gathered: s.Gathered, Archived: s.Counted, Repeated: s.Repeated,
@@ -44,7 +45,7 @@ func (s ArchiveStatus) Text() string {
 	return readingText(s.Shards, s.Behind, s.Gathered) + ", " + s.Done()
 }
 
-// Done describes the finished work.
+// Done lists the numbers of archived and skipped items and of retries.
 func (s ArchiveStatus) Done() string {
 	parts := []string{notation.Number(s.Archived) + " archived"}
 	parts = appendCount(parts, s.Skipped, "skipped", "skipped")

@@ -74,7 +74,7 @@ func New(now func() time.Time, tell func(string)) *Progress {
 	return &Progress{now: now, tell: tell, shards: map[aggregator.Shard]*shard{}, quiet: now(), began: now()}
 }
 
-// Observer returns the observer for a Tail.
+// Observer returns an observer that reports a Tail's work to p.
 func (p *Progress) Observer() aggregator.TailObserver {
 	return aggregator.TailObserver{
 		ShardChanged: p.ShardChanged, Lagged: p.Lagged, Processed: p.Processed, Skipped: p.Skipped,
@@ -139,7 +139,8 @@ func (r *shard) isWaiting() bool { return r.lag == nil || r.lag.Behind > 0 || r.
 // markActive records an activity.
 func (p *Progress) markActive() { p.quiet = p.now() }
 
-// update runs a change under the lock, and then prints its notes.
+// update changes p by a function under the lock. After it has released the lock, it prints the
+// notes that the function passed to say.
 func (p *Progress) update(what func(say func(format string, args ...any))) {
 	var lines []string
 	p.mu.Lock()
@@ -214,7 +215,8 @@ func (p *Progress) Skipped(e aggregator.RecordSkipped) {
 	})
 }
 
-// Trimmed implements aggregator.TailObserver.
+// Trimmed implements aggregator.TailObserver. It counts and reports records that the stream dropped
+// unread.
 func (p *Progress) Trimmed(e aggregator.ShardTrimmed) {
 	p.update(func(say func(string, ...any)) {
 		p.status.Trimmed++

@@ -24,7 +24,7 @@ func gapText(g aggregator.Gap) string {
 	return fmt.Sprintf("gap: %s of %s, %s in the hour of %s: %s", g.Limit, g.Entity, g.Resource, g.Hour.UTC().Format("2006-01-02 15:04"), what)
 }
 
-// Text formats the status as one line.
+// Text formats the lag and the counts of the status as one line.
 func (s Status) Text() string {
 	text := readingText(s.Shards, s.Behind, s.Gathered)
 	if read := s.Counted + s.Repeated + s.Ignored; read > s.Counted {
@@ -33,7 +33,7 @@ func (s Status) Text() string {
 	return text + ", " + s.Done()
 }
 
-// readingText describes the progress of reading the stream.
+// readingText describes the shards, how far behind they are, and the gathered records that wait.
 func readingText(shards int, behind time.Duration, gathered int) string {
 	how := "no shards: others read them, or there are none yet"
 	if shards > 0 {
@@ -48,7 +48,7 @@ func readingText(shards int, behind time.Duration, gathered int) string {
 	return how
 }
 
-// Done describes the finished work.
+// Done lists the numbers of counted records, closed hours, gaps, skipped records and retries.
 func (s Status) Done() string {
 	parts := []string{notation.Number(s.Counted) + " counted"}
 	parts = appendCount(parts, s.Repeated, "repeated", "repeated")

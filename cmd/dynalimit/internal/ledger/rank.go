@@ -55,7 +55,7 @@ func (r *Ranking) Of(resource, limit string) []Rank {
 	return some
 }
 
-// Limits returns the names of a resource's used limits.
+// Limits returns the names of the limits with usage on a resource, sorted.
 func (r *Ranking) Limits(resource string) []string {
 	var names []string
 	for key := range r.ranks {

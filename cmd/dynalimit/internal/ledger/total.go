@@ -65,7 +65,8 @@ func (b *Book) windowIndex(start time.Time) int {
 	return i
 }
 
-// Totals returns the sums by resource and limit, with series of equal length.
+// Totals returns the sums by resource and limit, sorted. All series have a value for each window of
+// the book.
 func (b *Book) Totals() []Total {
 	all := make([]Total, 0, len(b.totals))
 	for _, t := range b.totals {

@@ -118,7 +118,8 @@ func (r *Reader) listResources(ctx context.Context) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// upTo collects at most a number of buckets, of one resource if it is given.
+// upTo collects the first most buckets of a sequence, only those on a resource unless it is "". cut
+// is true if it left some out.
 func (r *Reader) upTo(all iter.Seq2[admin.Bucket, error], resource string, most int) (buckets []admin.Bucket, cut bool, err error) {
 	for b, err := range all {
 		if err != nil {
@@ -163,7 +164,8 @@ func (r *Reader) ofResource(ctx context.Context, resource string, reading *Readi
 	return nil
 }
 
-// fullestOf returns the n buckets with the fullest limits, sorted by name.
+// fullestOf returns the n buckets with the fullest limits, sorted by name. It sorts and clears
+// buckets in place.
 func fullestOf(buckets []admin.Bucket, n int) []admin.Bucket {
 	if len(buckets) <= n {
 		return buckets
@@ -175,7 +177,7 @@ func fullestOf(buckets []admin.Bucket, n int) []admin.Bucket {
 	return buckets
 }
 
-// fullness returns the used share of a bucket's fullest limit.
+// fullness returns the used share of a bucket's fullest limit, above 1 in debt.
 func fullness(b admin.Bucket) (most float64) {
 	for _, s := range b.Limits {
 		most = max(most, usedShare(s))

@@ -224,7 +224,7 @@ func (s Screen) squeezeColumns(all []*column, entity, bar *column, expendable []
 	narrow(entity, 1)
 }
 
-// fitWidth returns a column with the width of its content.
+// fitWidth returns the column with the width of its longest cell or its title.
 func (s Screen) fitWidth(c column) column {
 	c.width = ansi.StringWidth(c.title)
 	for _, r := range s.Rows {
@@ -244,7 +244,8 @@ func usedText(r Row) string {
 	return fmt.Sprintf("%.0f%%", 100*r.Used)
 }
 
-// paintUsed returns red for an empty bucket, yellow for a nearly empty one.
+// paintUsed colours a text by the used share of a row: red if it is empty or blocked, yellow from
+// 80 % on, else green.
 func paintUsed(s Screen, r Row, text string) string {
 	switch {
 	case r.Blocked != "" || r.Remaining <= 0:

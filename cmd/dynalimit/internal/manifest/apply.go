@@ -189,7 +189,8 @@ func (a *applying) wayFor(like Change) way {
 	return a.updateRecords
 }
 
-// oneByOne makes changes in order. After a change without an answer it skips the rest.
+// oneByOne makes changes in order and returns an error for each. After a change without an answer
+// it gives the rest the same error.
 func oneByOne(changes []Change, do func(Change) error) []error {
 	errs := make([]error, len(changes))
 	for i, c := range changes {

@@ -52,8 +52,8 @@ func (c *comparison) indexChildren() {
 	}
 }
 
-// checkOwner reports whether an item is the manifest's, and whether it may be changed, or why it may
-// not.
+// checkOwner classifies an item by its manager. ours is true for this manifest, mine also for items
+// that the options adopt. why is the reason to refuse others.
 func (c *comparison) checkOwner(managedBy string) (ours, mine bool, why string) {
 	switch {
 	case managedBy == c.m.Name:
@@ -65,8 +65,8 @@ func (c *comparison) checkOwner(managedBy string) (ours, mine bool, why string) 
 		fmt.Sprintf("manifest %q manages it: take it out of one of the two files, or take it over with --adopt-from %s", managedBy, managedBy)
 }
 
-// decideChange decides about an item in the table and in the file: no change, or a change with one of
-// the actions.
+// decideChange sets the action of a change to an existing item: update, adopt or refuse. It returns
+// false if the item stays as it is.
 func (c *comparison) decideChange(ch Change, managedBy string) (Change, bool) {
 	ours, mine, why := c.checkOwner(managedBy)
 	switch {
@@ -256,8 +256,8 @@ func (c *comparison) warnOfStranded() {
 	}
 }
 
-// keepBlock keeps a block that the file does not have, unless it is to be lifted. It warns in both
-// cases.
+// keepBlock returns wanted with a stored block that the file lacks, unless the options lift blocks.
+// It warns in both cases.
 func (c *comparison) keepBlock(at admin.Scope, stored, wanted admin.LimitConfig) admin.LimitConfig {
 	if _, mine, _ := c.checkOwner(stored.ManagedBy); !mine || blockOf(stored) <= blockOf(wanted) {
 		return wanted

@@ -48,7 +48,8 @@ func (d *decoder) refuseValue(path, reason string) bool {
 	return reason != ""
 }
 
-// checkedText returns a text that passes a check, or "".
+// checkedText returns the value if check finds no fault. It reports a fault under path and returns
+// "", as for nil.
 func (d *decoder) checkedText(path string, value *string, check func(string) string) string {
 	if value == nil || d.refuseValue(path, check(*value)) {
 		return ""
@@ -134,8 +135,8 @@ func checkResource(name string) string {
 	return schema.CheckResource(name)
 }
 
-// decodeOwned decodes the sources of a plan or an entity. It also accepts zae-limiter's name of the
-// default.
+// decodeOwned decodes the default and the resources of the plan or entity in scope. It also accepts
+// zae-limiter's name of the default.
 func (d *decoder) decodeOwned(of admin.Scope, o owned, path string) {
 	d.decodeLevel(of, o.Default, below(path, "default"))
 	for name, l := range o.Resources {
@@ -298,7 +299,7 @@ func (d *decoder) decodeQuota(at admin.Scope, name string, l limit, path string)
 	}
 }
 
-// checkUnitless refuses fields of money in a limit without a unit.
+// checkUnitless refuses dollars and per_model in a limit without a unit.
 func (d *decoder) checkUnitless(l limit, path string) {
 	switch {
 	case l.Unit != "" || d.IsWrong(below(path, "unit")):
@@ -340,8 +341,8 @@ func (d *decoder) warnUnknown(path, kind, name string) {
 	d.m.Warnings = append(d.m.Warnings, d.Problem(path, "%s %q stands nowhere in the file: if it is not in the table either, correct the name", kind, name))
 }
 
-// chainOf returns an entity with its parents. ok is false for a cycle or a chain that is too
-// long.
+// chainOf returns an entity and its parents, as parent names them. ok is false for a cycle or more
+// than deepestChain entities.
 func chainOf(id string, parent func(string) string) (chain []string, ok bool) {
 	for ; id != ""; id = parent(id) {
 		chain = append(chain, id)

@@ -41,7 +41,8 @@ func boolText(b bool) string {
 	return ""
 }
 
-// limitFields returns the differences of two lists of limits, by name.
+// limitFields returns the added, removed and changed limits between two lists, as fields sorted by
+// name.
 func limitFields(from, to []dynalimit.Limit) (fields []Field) {
 	was, is := byName(from), byName(to)
 	names := map[string]bool{}

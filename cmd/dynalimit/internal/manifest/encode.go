@@ -66,8 +66,8 @@ func fileOf(m *Manifest) *file {
 	return f
 }
 
-// entityFor returns the entity to which sources are added. It adds an explicit empty field to an entity
-// with an empty record.
+// entityFor returns the entity id, and adds it if it is missing. An empty record gets an explicit
+// empty name, so that it stays a record.
 func (e entities) entityFor(id string, m *Manifest) *entity {
 	if e[id] == nil {
 		e[id] = &entity{}
@@ -141,7 +141,7 @@ func levelOf(c admin.LimitConfig) *level {
 	return out
 }
 
-// oneLine returns a text as one line, for a comment.
+// oneLine replaces control characters and line ends by spaces, for a YAML comment.
 func oneLine(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c >= 0x7f && c < 0xa0 || c == 0x2028 || c == 0x2029 || c == 0xfeff {

@@ -112,7 +112,8 @@ func (limit) help() string {
 	return "a number, or capacity with what differs from its defaults, such as {capacity: 100, burst: 200, period: 1m} or {capacity: 100, window: day, zone: America/Los_Angeles}"
 }
 
-// shortForm returns the shortest form of a limit: its capacity if everything else is the default.
+// shortForm returns the value to write for a limit: the capacity alone if everything else is the
+// default, else all fields.
 func (l limit) shortForm() any {
 	if l == (limit{Capacity: l.Capacity}) {
 		return l.Capacity
@@ -121,7 +122,7 @@ func (l limit) shortForm() any {
 	return plain(l)
 }
 
-// MarshalYAML writes a limit on one line.
+// MarshalYAML writes a limit on one line, in its short form.
 func (l limit) MarshalYAML() (any, error) {
 	var n yaml.Node
 	err := n.Encode(l.shortForm())
@@ -154,7 +155,8 @@ func amountOf(n int64) string {
 	return strings.ReplaceAll(notation.Number(n), ",", "_")
 }
 
-// parseAmount parses a number of tokens, as the command line does.
+// parseAmount parses a number of tokens, such as 10k. Its second result is the fault of the text,
+// or "".
 func parseAmount(text string) (amount, string) {
 	n, err := notation.Count(text)
 	if err != nil || n < 1 || n > mostTokens {
@@ -210,7 +212,7 @@ func (c capacity) MarshalYAML() (any, error) {
 	return amount(c.n()).MarshalYAML()
 }
 
-// MarshalJSON writes dollars as a text.
+// MarshalJSON writes dollars as a text, and tokens as a number.
 func (c capacity) MarshalJSON() ([]byte, error) {
 	if c.inDollars() {
 		return json.Marshal(string(c))
@@ -237,7 +239,7 @@ func unlimitedOf(c admin.LimitConfig) unlimited {
 	return ""
 }
 
-// MarshalYAML writes true, or counted.
+// MarshalYAML writes the text counted, or true.
 func (u unlimited) MarshalYAML() (any, error) {
 	if u == isCounted {
 		return string(u), nil
@@ -245,7 +247,7 @@ func (u unlimited) MarshalYAML() (any, error) {
 	return true, nil
 }
 
-// MarshalJSON writes true, or counted as a text.
+// MarshalJSON writes the text counted, or true.
 func (u unlimited) MarshalJSON() ([]byte, error) {
 	value, err := u.MarshalYAML()
 	if err != nil {
@@ -254,7 +256,8 @@ func (u unlimited) MarshalJSON() ([]byte, error) {
 	return json.Marshal(value)
 }
 
-// parseUnlimited parses the value of a file. quoted means that it is a text.
+// parseUnlimited parses the field unlimited: true, false or counted. quoted means that the file has
+// a quoted text. The second result is the fault, or "".
 func parseUnlimited(text string, quoted bool) (unlimited, string) {
 	switch {
 	case text == string(isCounted):

@@ -35,8 +35,8 @@ func setScalar(to any, text string) (reason string) {
 	return reason
 }
 
-// decodeSpecial decodes metadata, which may be any value, accepts empty entities, and lets a number
-// stand for a limit.
+// decodeSpecial decodes values with a form of their own. It returns the value to decode into by the
+// usual rules, or the zero Value if it has finished.
 func decodeSpecial(r *yamlfile.Reader, v reflect.Value, n *yaml.Node, path string) reflect.Value {
 	null := n.ShortTag() == "!!null"
 	switch to := v.Addr().Interface().(type) {

@@ -28,8 +28,8 @@ func (d *decoder) warnOfGroups() {
 	}
 }
 
-// groupsWithoutLimits returns the groups without a source in the manifest or among others, each with the
-// source that names it.
+// groupsWithoutLimits returns each group without a configuration in the manifest or among others,
+// with the scope of the source that names it.
 func (m *Manifest) groupsWithoutLimits(others map[admin.Scope]admin.LimitConfig) iter.Seq2[admin.Scope, string] {
 	type naming struct {
 		at    admin.Scope
@@ -58,7 +58,7 @@ func (m *Manifest) groupsWithoutLimits(others map[admin.Scope]admin.LimitConfig)
 	}
 }
 
-// groupsIn returns the groups that sources name.
+// groupsIn returns the names of the groups in any of the given configurations.
 func groupsIn(levels ...map[admin.Scope]admin.LimitConfig) map[string]bool {
 	all := map[string]bool{}
 	for _, configs := range levels {
@@ -112,7 +112,8 @@ func groupDifferences(from, to admin.LimitConfig) (more, less bool) {
 	return slices.ContainsFunc(from.Groups, lacks(to.Groups)), slices.ContainsFunc(to.Groups, lacks(from.Groups))
 }
 
-// groupStep returns the step of a group's source, or of a source with changed groups.
+// groupStep returns the step of a group's source, or of a source with changed groups. loosens means
+// that it admits more, gone that it is deleted.
 func groupStep(loosens, gone bool) int {
 	if loosens {
 		return stepLoosenGroups + btoi(gone)

@@ -121,7 +121,8 @@ func raisesIn(live *Live) (raises []Raised) {
 	return raises
 }
 
-// childrenFirst returns entities in the order in which they can be deleted.
+// childrenFirst returns the ids of entities in an order in which they can be deleted: children
+// before their parents.
 func (c *comparison) childrenFirst(of map[string][]admin.Scope) []string {
 	depth := make(map[string]int, len(of))
 	for id := range of {
@@ -133,7 +134,7 @@ func (c *comparison) childrenFirst(of map[string][]admin.Scope) []string {
 	})
 }
 
-// foreignLevels counts the sources of entities that the manifest neither manages nor may adopt.
+// foreignLevels counts, by entity, the sources that the manifest neither manages nor may adopt.
 func (c *comparison) foreignLevels() map[string]int {
 	n := map[string]int{}
 	for at, stored := range c.live.Configs {

@@ -64,7 +64,8 @@ func Read(ctx context.Context, t Table, m *Manifest) (*Live, error) {
 	return live, live.readRecords(ctx, t, m, ids)
 }
 
-// readRecords reads the records of entities and of their parents, which may not be listed.
+// readRecords adds the records of ids and of all their parents to l.Entities. Parents in m, which
+// may be nil, are read too.
 func (l *Live) readRecords(ctx context.Context, t Table, m *Manifest, ids map[string]bool) error {
 	read := map[string]bool{}
 	for len(ids) > 0 {
@@ -132,8 +133,8 @@ func listAll(ctx context.Context, t Table) (scopes map[admin.Scope]bool, ids map
 	return scopes, ids, errs[1]
 }
 
-// readConfigs reads sources. An unreadable source makes the whole request fail, so configs halves the
-// sources until it is alone.
+// readConfigs adds the stored configurations of scopes to l.Configs. An unreadable one fails the
+// request, so it halves the scopes until it can add that to l.Unreadable.
 func (l *Live) readConfigs(ctx context.Context, t Table, scopes []admin.Scope) error {
 	if len(scopes) == 0 {
 		return nil

@@ -64,7 +64,8 @@ type limitChanges struct {
 	byEntity map[string]*Change
 }
 
-// changeOf returns the change that takes a limit out of force, and whether that was confirmed.
+// changeOf returns the planned change that takes a limit out of force. said is true if the file or
+// the command confirms it.
 func (c *limitChanges) changeOf(loss admin.Loss) (at *Change, said bool) {
 	level, record := c.byScope[loss.Scope], c.byEntity[loss.Scope.Entity]
 	said = level != nil && loss.Parent == "" && level.config.Only || record != nil && record.record.Only

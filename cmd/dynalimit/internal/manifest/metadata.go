@@ -21,8 +21,8 @@ type metadata json.RawMessage
 
 var jsonNumber = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$`)
 
-// metadataAt decodes the value at a node as encoding/json does, with numbers as they are
-// written.
+// metadataAt decodes the value at a node to JSON values, with numbers as they are written. It
+// reports faults and deep nesting under path.
 func metadataAt(r *yamlfile.Reader, n *yaml.Node, path string, depth int) any {
 	if n = r.Look(n, path); n == nil {
 		return nil
@@ -124,7 +124,8 @@ func sameJSON(a, b json.RawMessage) bool {
 	return bytes.Equal(a, b) || canonicalJSON(a) == canonicalJSON(b)
 }
 
-// canonicalJSON returns the canonical spelling of a value; "" for no value and for null.
+// canonicalJSON returns a JSON value in canonical spelling, to compare values. It returns "" for
+// null and for an empty text.
 func canonicalJSON(text json.RawMessage) string {
 	value, ok := decodeJSON(text)
 	switch {

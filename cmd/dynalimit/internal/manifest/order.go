@@ -53,7 +53,8 @@ func (c *comparison) finalPlan(id string) string {
 	return e.Record.Plan
 }
 
-// planLimits reports whether a plan's default limits the plan's entities, now or at the end.
+// planLimits reports whether a plan's default limits or blocks its entities: in the table or, with
+// end, after the apply.
 func (c *comparison) planLimits(plan string, end bool) bool {
 	at := admin.Scope{Plan: plan}
 	l := c.live.Configs[at]
@@ -164,7 +165,7 @@ func compareLevels(a, b Change) int {
 // joinsGroup reports whether a source may join a group whose limits are new.
 func (c Change) joinsGroup() bool { return c.step == stepGroups && len(c.config.Groups) > 0 }
 
-// kindOf returns how specific a source is, apart from its resource.
+// kindOf returns 2 for a source of an entity, 1 for one of a plan, and 0 for one of everybody.
 func kindOf(at admin.Scope) int {
 	switch {
 	case at.Entity != "":
@@ -175,7 +176,8 @@ func kindOf(at admin.Scope) int {
 	return 0
 }
 
-// admitsMore reports whether a new source admits more than the source in force, and nowhere less.
+// admitsMore reports whether the configuration to admits more than the one in force at the source
+// at, and nowhere less. stored is its stored configuration.
 func (c *comparison) admitsMore(at admin.Scope, stored, to admin.LimitConfig) bool {
 	leaves, joins := groupDifferences(stored, to)
 	switch {
@@ -196,8 +198,8 @@ func (c *comparison) comesEarly(owner admin.Scope) bool {
 	return owner != (admin.Scope{Everyone: true}) && isDecisive(to) && !isDecisive(stored) && !c.admitsMore(owner, stored, to)
 }
 
-// hidStricter reports whether a deleted source hid one that admits less. The source stays while entities
-// are on its plan, or change theirs.
+// hidStricter reports whether the deletion of a source uncovers one that admits less. It is false
+// while entities are on its plan or change their plans.
 func (c *comparison) hidStricter(at admin.Scope, stored admin.LimitConfig) bool {
 	if at.Plan != "" || c.isNeededEarly(at) {
 		return false
@@ -245,8 +247,8 @@ func (c *comparison) inForce(at admin.Scope, without ...admin.Scope) admin.Limit
 	return admin.LimitConfig{}
 }
 
-// compareAdmission reports whether a source admits more, and less, than another. A source that decides
-// nothing admits everything.
+// compareAdmission reports whether to admits more than from somewhere, and less somewhere. A
+// configuration that decides nothing admits everything.
 func compareAdmission(from, to admin.LimitConfig) (more, less bool) {
 	if !isDecisive(from) || from.Unlimited || to.Unlimited {
 		return to.Unlimited && isDecisive(from) && !from.Unlimited, !to.Unlimited

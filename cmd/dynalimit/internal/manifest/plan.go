@@ -52,7 +52,7 @@ type Change struct {
 	step, depth   int  // position in the order
 }
 
-// scope returns the changed source, or all sources of the entity.
+// scope returns the scope of the changed source or, for a record, that of its entity.
 func (c Change) scope() admin.Scope {
 	if c.Scope != nil {
 		return *c.Scope

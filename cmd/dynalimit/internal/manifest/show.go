@@ -11,8 +11,8 @@ import (
 // folded is the number of printed changes of one kind, unless all are requested.
 const folded = 20
 
-// Show prints a plan for people: the changes with signs, words and colours, and their numbers.
-// full prints all of them.
+// Show prints the changes of a plan, its warnings and its summary. file is the manifest's name.
+// Without full it folds long lists.
 func Show(out *term.Output, p Plan, file string, full bool) {
 	for _, action := range Actions {
 		showAction(out, p, action, full)

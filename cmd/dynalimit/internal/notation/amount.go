@@ -11,7 +11,8 @@ import (
 // AmountExample is an amount in this notation, for messages.
 const AmountExample = "rpm=1 or tpm=2000"
 
-// Amounts parses any number of NAME=N, or NAME=$N for money. The library validates the values.
+// Amounts parses arguments NAME=N, or NAME=$N for money, to amounts by limit. It refuses repeated
+// names, and leaves the check of values to the library.
 func Amounts(texts []string) (dynalimit.Amounts, error) {
 	amounts := make(dynalimit.Amounts, len(texts))
 	for _, text := range texts {

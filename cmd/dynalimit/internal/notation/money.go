@@ -36,7 +36,7 @@ func Dollars(micros int64) string {
 // GroupedDollars is Dollars with separators of thousands, as in Number: $8,252.508.
 func GroupedDollars(micros int64) string { return dollarsWith(micros, Number) }
 
-// dollarsWith formats micro-dollars, with write for the whole dollars.
+// dollarsWith formats micro-dollars with two to six decimals. write formats the whole dollars.
 func dollarsWith(micros int64, write func(whole int64) string) string {
 	sign, n := "", uint64(micros)
 	if micros < 0 {
@@ -68,7 +68,8 @@ func roundInUnit(unit string, n int64) string {
 	return Number(n)
 }
 
-// parseCounted parses a number, or dollars after a $, with its unit.
+// parseCounted parses a number of tokens, or after $ dollars to micro-dollars. unit is
+// dynalimit.USD or "".
 func parseCounted(text string) (n int64, unit string, err error) {
 	if strings.HasPrefix(text, "$") {
 		n, err = Micros(text)
@@ -78,7 +79,7 @@ func parseCounted(text string) (n int64, unit string, err error) {
 	return n, "", err
 }
 
-// Units returns the units of amounts that Amounts parses: USD for those with a $.
+// Units returns the unit of each amount NAME=N: dynalimit.USD with a $, else "".
 func Units(texts []string) map[string]string {
 	units := make(map[string]string, len(texts))
 	for _, text := range texts {

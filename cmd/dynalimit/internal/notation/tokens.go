@@ -51,7 +51,7 @@ func groupDigits(number string) string {
 	return out.String()
 }
 
-// Sum adds amounts and saturates at the limits of 64 bits.
+// Sum returns a + b, or the nearest int64 if that overflows.
 func Sum(a, b int64) int64 {
 	switch sum := a + b; {
 	case a > 0 && b > 0 && sum < 0:

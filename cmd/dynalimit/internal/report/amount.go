@@ -29,7 +29,7 @@ func shareText(part, whole int64) string {
 	return strconv.FormatFloat(percent, 'f', 1, 64) + " %"
 }
 
-// barWidth returns a part of a whole as the width of a bar, from 0 to 100.
+// barWidth returns the share of part in whole as the width of a bar in percent, from 0 to 100.
 func barWidth(part, whole int64) string {
 	if whole <= 0 || part <= 0 {
 		return "0"

@@ -127,7 +127,7 @@ func sumOf(values []int64) (total int64) {
 	return total
 }
 
-// otherConsumption returns the consumption of the entities without a series, in each window.
+// otherConsumption returns the consumption in each window of all entities outside l.Entities.
 func (l *Limit) otherConsumption() []int64 {
 	rest := append([]int64{}, l.Total...)
 	for _, s := range l.Entities {

@@ -229,7 +229,7 @@ func joinMarks(all []Mark) []Mark {
 	return one
 }
 
-// combineWith combines the remarks of two limits about one window.
+// combineWith returns one mark for a window from the marks of two limits.
 func (m Mark) combineWith(other Mark) Mark {
 	return Mark{
 		Window: other.Window, Open: m.Open || other.Open, Pending: m.Pending + other.Pending,
@@ -237,7 +237,7 @@ func (m Mark) combineWith(other Mark) Mark {
 	}
 }
 
-// nonNilMarks returns a list that is not null in JSON.
+// nonNilMarks returns some, or an empty list for nil, so that JSON has no null.
 func nonNilMarks(some []Mark) []Mark {
 	if some == nil {
 		return []Mark{}

@@ -24,7 +24,8 @@ func (e *BusyError) Error() string {
 // Unwrap returns CloudFormation's error, or nil.
 func (e *BusyError) Unwrap() error { return e.Err }
 
-// apiError returns the code and the message of an error of CloudFormation, or "".
+// apiError returns the code and the message of an error of CloudFormation, or "" for any other
+// error.
 func apiError(err error) (code, message string) {
 	var known smithy.APIError
 	if !errors.As(err, &known) {

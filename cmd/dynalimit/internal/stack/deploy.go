@@ -142,7 +142,8 @@ func templateOf(d Deployment) (body, url *string) {
 	return &d.Template, nil
 }
 
-// summarizeTemplate makes CloudFormation validate the template and list its requirements.
+// summarizeTemplate makes CloudFormation validate the template, and returns its parameters and
+// required capabilities. It refuses a template that is too long for a request.
 func summarizeTemplate(ctx context.Context, client *cloudformation.Client, d Deployment) (*cloudformation.GetTemplateSummaryOutput, error) {
 	if n := len(d.Template); d.TemplateURL == "" && n > MaxInline {
 		return nil, fmt.Errorf("the template has %d bytes, and CloudFormation takes %d in a request: put it into a bucket ('dynalimit template > limits.yaml', 'aws s3 cp limits.yaml s3://BUCKET/') and give its address with --template-url", n, MaxInline)
@@ -153,8 +154,8 @@ func summarizeTemplate(ctx context.Context, client *cloudformation.Client, d Dep
 	return out, requestError("check the template", d.Stack, err)
 }
 
-// parameterValues returns the values of the declared parameters: the given ones, those of the stack,
-// and defaults.
+// parameterValues returns values for the template's declared parameters: the given ones, else those
+// of the stack s, which may be nil. It refuses undeclared ones with a *ParamError.
 func parameterValues(summary *cloudformation.GetTemplateSummaryOutput, s *Stack, given map[string]string) ([]types.Parameter, error) {
 	var all []types.Parameter
 	var declared []string

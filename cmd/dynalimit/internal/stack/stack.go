@@ -62,7 +62,7 @@ func (s *Stack) Ready() bool {
 // Running reports whether CloudFormation is changing the stack.
 func (s *Stack) Running() bool { return s != nil && isRunning(types.StackStatus(s.Status)) }
 
-// Find returns a stack by name, or nil if it does not exist.
+// Find returns the stack of a name, or nil if it does not exist or is deleted.
 func Find(ctx context.Context, client *cloudformation.Client, name string) (*Stack, error) {
 	out, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
 	switch {

@@ -101,8 +101,8 @@ func Wait(ctx context.Context, client *cloudformation.Client, name, id string) e
 	}
 }
 
-// describeFailure describes a failure. It returns nil for other events, and for a failure that another
-// resource caused.
+// describeFailure returns the resource and reason of a failure, as one text. It returns nil for
+// other events, and for a failure that another resource caused.
 func (e Event) describeFailure() []string {
 	if !strings.HasSuffix(e.Status, "_FAILED") || e.ofStack || isCancelled(e) {
 		return nil

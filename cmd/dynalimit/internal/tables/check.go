@@ -62,7 +62,7 @@ func (c *checking) judgeState() State {
 	return c.State
 }
 
-// NoTable returns the finding of a missing table.
+// NoTable returns the finding that the plan's table does not exist.
 func (p Plan) NoTable() Finding {
 	return Finding{
 		Check: "table", Status: Wrong, Found: fmt.Sprintf("there is no table %q in %s", p.Name(), p.Flags.Region),
@@ -130,7 +130,8 @@ func (c *checking) checkKeys() Finding {
 	}
 }
 
-// keyFault returns the wrong key of an index, or of the table for "".
+// keyFault returns the wrong or missing key of an index, or of the table itself for "". It returns
+// false if the key is right.
 func (c *checking) keyFault(index string) (table.KeyFault, bool) {
 	for _, f := range table.CompareKeys(c.plan.Input, c.described) {
 		if f.Index == index {
@@ -140,7 +141,8 @@ func (c *checking) keyFault(index string) (table.KeyFault, bool) {
 	return table.KeyFault{}, false
 }
 
-// checkIndex checks whether an index exists, and its cost: a different one works, but costs more.
+// checkIndex checks that an index exists and is usable. A projection other than wanted is a warning
+// or a hint, because it costs more.
 func (c *checking) checkIndex(want types.GlobalSecondaryIndex) Finding {
 	key, wrong := c.keyFault(aws.ToString(want.IndexName))
 	switch {
@@ -277,8 +279,8 @@ func (c *checking) checkProtection() Finding {
 	return Unseen("the answer does not say")
 }
 
-// checkLayout reads the table's version record and lets the library judge it, as every read of
-// configuration does.
+// checkLayout reads the version record into c.Layout, and sets c.Refused if the library refuses the
+// layout. It returns the findings about the layout and older items.
 func (c *checking) checkLayout(ctx context.Context) []Finding {
 	found := func(f Finding) []Finding {
 		f.Check = "layout"

@@ -200,7 +200,8 @@ func (m *maker) runStep(ctx context.Context, step string, now State) error {
 	return nil // included in the creation
 }
 
-// setKey sets the table's key, unless it is set.
+// setKey sets the table's KMS key and waits for the end. It does nothing if the key is in use
+// already.
 func (m *maker) setKey(ctx context.Context, now State) error {
 	if sameKey(now.KMSKey, m.want.KMSKey) {
 		return nil
@@ -213,7 +214,8 @@ func (m *maker) setKey(ctx context.Context, now State) error {
 	return err
 }
 
-// updateTable updates the table once no other change is running, and waits for the end.
+// updateTable waits until no other change of the table runs, sends the request, and waits until
+// that is done.
 func (m *maker) updateTable(ctx context.Context, in *dynamodb.UpdateTableInput) error {
 	idle := func() error {
 		_, err := awaitActive(ctx, m, m.plan.Name(), func(*types.TableDescription) bool { return true })
@@ -242,7 +244,8 @@ func awaitActive(ctx context.Context, client Client, table string, should func(*
 	return found, err
 }
 
-// enableRecovery turns point-in-time recovery on, as soon as DynamoDB permits it for a new table.
+// enableRecovery turns point-in-time recovery on, unless it is. It retries while DynamoDB does not
+// permit it for a new table.
 func (m *maker) enableRecovery(ctx context.Context, now State) error {
 	if now.Recovery == Yes {
 		return nil

@@ -40,7 +40,8 @@ type Backup struct {
 	At   time.Time `json:"at"`
 }
 
-// Weigh returns the loss caused by deleting a table. ok is false if it does not exist.
+// Weigh counts a table's items and finds its newest backup, before a deletion. ok is false if the
+// table does not exist.
 func Weigh(ctx context.Context, client Client, p Plan) (l Loss, ok bool, err error) {
 	s, err := Look(ctx, client, p)
 	if err != nil || !s.There() {

@@ -23,7 +23,8 @@ func (a ascii) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Drawn returns a text that the terminal can display.
+// Drawn returns a text with its drawing characters replaced by ASCII, if the terminal displays only
+// ASCII.
 func (o *Output) Drawn(text string) string {
 	if o.ASCII {
 		return inASCII.Replace(text)
@@ -31,7 +32,8 @@ func (o *Output) Drawn(text string) string {
 	return text
 }
 
-// drawnWriter returns the writer of results that the terminal can display.
+// drawnWriter returns the writer of results. It replaces drawing characters if the terminal
+// displays only ASCII, but not in JSON.
 func (o *Output) drawnWriter() io.Writer {
 	if o.ASCII && !o.JSON {
 		return ascii{o.Writer}

@@ -35,7 +35,8 @@ func Spark(values []int64, width int) string {
 	return string(line)
 }
 
-// condenseValues reduces values to at most width columns, each the largest of its part.
+// condenseValues reduces values to at most width, each the largest of its part. A width of 0 keeps
+// all.
 func condenseValues(values []int64, width int) []int64 {
 	if width <= 0 || len(values) <= width {
 		return values
@@ -114,7 +115,7 @@ func (o *Output) drawBar(indent string, b Measure, name, text, width int) {
 	fmt.Fprintln(o, strings.TrimRight(strings.Join(parts, strings.Repeat(" ", gap)), " "))
 }
 
-// drawBelow draws a measure without a bar, on several lines if needed.
+// drawBelow prints a measure without a bar: its name, and its text below, wrapped and indented.
 func (o *Output) drawBelow(indent int, b Measure) {
 	fmt.Fprintln(o, ansi.Truncate(Plain(b.Name), o.Width, "…"))
 	indent = min(indent, o.Width-1)

@@ -122,7 +122,7 @@ func (o *Output) Green(s string) string { return o.Style("32", s) }
 // Yellow formats changes and warnings.
 func (o *Output) Yellow(s string) string { return o.Style("33", s) }
 
-// Style formats text with a style number of ECMA-48.
+// Style formats text with a style number of ECMA-48, if the terminal supports colours.
 func (o *Output) Style(code, s string) string {
 	if !o.Colour || s == "" {
 		return s

@@ -20,7 +20,7 @@ func Plain(s string) string {
 	}, s)
 }
 
-// PlainLines is Plain for several lines.
+// PlainLines returns Plain of each line of s.
 func PlainLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {

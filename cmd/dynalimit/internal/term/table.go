@@ -29,8 +29,8 @@ func (o *Output) WholeTable(titles []string, rows [][]string) {
 	s.flushRows()
 }
 
-// fitWidths narrows the widest columns until all fit into total columns. It returns false if they
-// cannot.
+// fitWidths narrows the widest columns in place until all fit into total columns; 0 means any
+// width. It returns false if they cannot fit.
 func fitWidths(widths []int, total int) bool {
 	for total > 0 {
 		sum, widest := gap*(len(widths)-1), 0

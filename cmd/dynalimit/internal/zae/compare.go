@@ -13,7 +13,8 @@ import (
 // resource, the entity, the resource. Here a block of any source holds, limits and 'unlimited'
 // belong to one source, and only the record decides whether a parent is charged.
 
-// compareAll names the pairs of an entity and a resource for which that makes a difference.
+// compareAll compares the flags of zae-limiter with the manifest, for each entity and resource with
+// such flags. It reports differences.
 func (t *translator) compareAll() {
 	flagged, entities := map[string]bool{}, map[string]map[string]bool{}
 	for at, f := range t.flags {
@@ -52,8 +53,8 @@ func levelsFor(entity, resource string) [4]admin.Scope {
 	return [4]admin.Scope{{Entity: entity, Resource: resource}, {Entity: entity}, {Everyone: true, Resource: resource}, {Everyone: true}}
 }
 
-// compareAccess names an entity on a resource that zae-limiter refuses, limits or admits
-// without limits, unlike the manifest.
+// compareAccess reports an entity on a resource if the manifest limits its calls in another way
+// than zae-limiter.
 func (t *translator) compareAccess(entity, resource string) {
 	there, here := t.accessThere(entity, resource), t.accessHere(entity, resource)
 	if there != here {
@@ -97,7 +98,8 @@ func (t *translator) accessHere(entity, resource string) string {
 	return t.limitsOf(all, true)
 }
 
-// limitsOf names the source whose limits are in force.
+// limitsOf describes the source in force among all, the most specific first. With unlimited, an
+// unlimited source counts too.
 func (t *translator) limitsOf(all [4]admin.Scope, unlimited bool) string {
 	for _, at := range all {
 		if unlimited && t.out.Manifest.Configs[at].Unlimited {
@@ -110,7 +112,8 @@ func (t *translator) limitsOf(all [4]admin.Scope, unlimited bool) string {
 	return "there are no limits"
 }
 
-// compareCascade names an entity on a resource that charges its parent in only one of the two.
+// compareCascade reports an entity on a resource if only one of zae-limiter and the manifest
+// charges its parent.
 func (t *translator) compareCascade(entity, resource string) {
 	record := t.out.Manifest.Entities[entity].Record
 	if record.ParentID == "" {
@@ -149,8 +152,8 @@ func (t *translator) cutChains() {
 	}
 }
 
-// cascadeOfCalls names the parents of records that do not decide about charging: until 0.5 each
-// call did.
+// cascadeOfCalls reports the parents of records without a decision about charging. Until
+// zae-limiter 0.5 each call decided.
 func (t *translator) cascadeOfCalls() {
 	children := map[string]int{}
 	for id := range t.silent {

@@ -90,7 +90,8 @@ func Read(ctx context.Context, client table.Client, name, namespace string, told
 	}
 }
 
-// flattenItem returns an item with its attributes moved out of the map of writers before 0.6.
+// flattenItem returns an item with the attributes of the map "data", which versions before 0.6
+// wrote. wasNested tells whether it had one.
 func flattenItem(item schema.Item) (flat schema.Item, wasNested bool) {
 	nested, ok := item["data"].(*types.AttributeValueMemberM)
 	if !ok {
@@ -140,7 +141,7 @@ func sourceOf(name, namespace string, items []schema.Item) (*Source, error) {
 	return s, nil
 }
 
-// recordsOf returns the version records, and the ids of active namespaces by name.
+// recordsOf returns the version records by key, and the ids of active namespaces by name.
 func recordsOf(items []schema.Item) (versions map[schema.Key]schema.Item, ids map[string]string) {
 	versions, ids = map[schema.Key]schema.Item{}, map[string]string{}
 	for _, item := range items {
@@ -156,7 +157,7 @@ func recordsOf(items []schema.Item) (versions map[schema.Key]schema.Item, ids ma
 	return versions, ids
 }
 
-// keepItems keeps the items of the namespace, except the version record.
+// keepItems sets s.items to the items of the namespace, without the version record.
 func (s *Source) keepItems(items []schema.Item) {
 	for _, item := range items {
 		if key := schema.KeyOf(item); key.SK != schema.VersionKey().SK && s.ownsPartition(key.PK) {

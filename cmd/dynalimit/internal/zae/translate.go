@@ -98,7 +98,8 @@ func (s *Source) Translate(manager, namespace string) Translation {
 	return t.out
 }
 
-// withLimits returns a copy of a composite item with limits of the older layout.
+// withLimits returns a copy of a composite item, which may be nil, with limits of the older layout
+// added.
 func withLimits(composite schema.Item, limits []schema.LegacyLimit) schema.Item {
 	item := schema.Item{}
 	maps.Copy(item, composite)
@@ -129,7 +130,8 @@ func scopeOf(o schema.ConfigOwner) admin.Scope {
 	return admin.Scope{Everyone: o.Entity == "", Entity: o.Entity, Resource: resource}
 }
 
-// levelAt returns the source of a composite configuration item. ok is false for another item.
+// levelAt returns the scope of a composite configuration item by its key. ok is false for another
+// item.
 func (s *Source) levelAt(key schema.Key) (at admin.Scope, ok bool) {
 	if key == s.keys.SystemConfig() {
 		return admin.Scope{Everyone: true}, true

@@ -28,7 +28,8 @@ func Stack(name, status string, more ...string) string {
 // Stacks returns an answer with stacks.
 func Stacks(stacks ...string) string { return listElement("Stacks", stacks) }
 
-// Event returns an event of a resource, or of the stack if the resource is NAME.
+// Event returns the XML of an event with a number, a resource, a status and a reason. The resource
+// NAME means the stack itself.
 func Event(id int, resource, status, reason string) string {
 	physical, kind := "x", "AWS::IAM::Role"
 	if resource == "NAME" {
@@ -52,7 +53,7 @@ func Resources(resources ...string) string { return listElement("StackResourceSu
 // Next is the mark of an answer with more pages.
 const Next = "<NextToken>next</NextToken>"
 
-// Summary returns the parameters of a template, with roles among its resources.
+// Summary returns the XML summary of a template with the named parameters and with roles.
 func Summary(parameters ...string) string {
 	for i, name := range parameters {
 		parameters[i] = "<member><ParameterKey>" + name + "</ParameterKey><ParameterType>String</ParameterType></member>"
