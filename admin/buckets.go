@@ -80,7 +80,8 @@ func (b Buckets) GrantWindow(ctx context.Context, entity, resource, id string, a
 	return b.add(ctx, &refill{action: "bucket_granted", id: id, entity: entity, resource: resource, grant: true}, amounts)
 }
 
-// add checks the amounts, and makes the refill.
+// add validates the amounts of a refill, converts them to millitokens and applies it. r has
+// everything else.
 func (b Buckets) add(ctx context.Context, r *refill, amounts dynalimit.Amounts) (*BucketRefill, error) {
 	if err := b.d.Usable(ctx); err != nil {
 		return nil, err

@@ -67,7 +67,7 @@ func created(e schema.EntityRecord, item schema.Item) deed {
 	return deed{action: "entity_created", target: e.ID, after: entityFields(e), is: item}
 }
 
-// entityFields are the fields of a record as events show them.
+// entityFields returns the content of an entity's record for an event, without empty fields.
 func entityFields(e schema.EntityRecord) trail.Fields {
 	fields := trail.Fields{"cascade": e.Cascade}
 	if e.CountsByOwn() {

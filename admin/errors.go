@@ -45,7 +45,7 @@ func (e *ConflictError[T]) Error() string {
 // Is matches ErrConflict.
 func (e *ConflictError[T]) Is(target error) bool { return target == ErrConflict }
 
-// text shows the entity in errors.
+// text returns the entity's record as JSON, for errors.
 func (e Entity) text() string {
 	text, err := json.Marshal(struct {
 		Version  int64           `json:"version"`

@@ -343,7 +343,8 @@ func (v view) levelItems(plan string, of func(schema.ConfigOwner) schema.Item) (
 // itemBefore returns the item of a level before the changes.
 func (c *comparison) itemBefore(o schema.ConfigOwner) schema.Item { return c.stored[o] }
 
-// itemAfter returns the item of a level after the changes.
+// itemAfter returns the stored item of a level as the changes would leave it, nil if missing
+// then.
 func (c *comparison) itemAfter(o schema.ConfigOwner) schema.Item {
 	if next, changes := c.next[o]; changes {
 		return next

@@ -26,7 +26,7 @@ func (l Limits) Scopes(ctx context.Context) iter.Seq2[Scope, error] {
 	}
 }
 
-// system lists the system's level.
+// system lists the system's level, if it is stored. An error is the only element.
 func (l Limits) system(ctx context.Context) iter.Seq2[Scope, error] {
 	return func(yield func(Scope, error) bool) {
 		item, err := l.d.config(ctx, opReadLimits, schema.ConfigOwner{})

@@ -35,7 +35,8 @@ func checkCalled(ctx context.Context, made bool, on, by string) error {
 	return problem.NoContext(ctx, "aggregator")
 }
 
-// checkRetention refuses durations that a time to live cannot express.
+// checkRetention returns a *ValidationError for a retention above longestRetention, which a time
+// to live cannot express.
 func checkRetention(field string, kept time.Duration) error {
 	if kept > longestRetention {
 		return invalid(field, "is %v; give at most %v, or a negative one for ever", kept, longestRetention)
@@ -43,7 +44,7 @@ func checkRetention(field string, kept time.Duration) error {
 	return nil
 }
 
-// checkYears refuses hours that keys cannot hold.
+// checkYears returns a *ValidationError for a time in a year that keys cannot hold.
 func checkYears(field string, at time.Time) error {
 	if year := at.UTC().Year(); year < firstYear || year > lastYear {
 		return invalid(field, "is %s; give a time from the year %d to %d", at.Format(time.RFC3339), firstYear, lastYear)

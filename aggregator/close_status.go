@@ -23,7 +23,8 @@ type CloseStatus struct {
 	Done, Units int
 }
 
-// String is the status in words.
+// String describes the progress for people: the window, the namespace, the part, and its done
+// units.
 func (s CloseStatus) String() string {
 	of := ""
 	if s.Namespace != "" {

@@ -132,7 +132,7 @@ func (r *Reader) Entities(ctx context.Context, q Query) iter.Seq2[Usage, error] 
 	return untilEnded(ctx, func(yield func(Usage, error) bool) { r.source.readEntities(ctx, a, yield) })
 }
 
-// check checks a query.
+// check checks the receiver, the context and the query, and returns the query with its defaults.
 func (r *Reader) check(ctx context.Context, of schema.UsageSeries, q Query) (ask, error) {
 	if err := checkCalled(ctx, r != nil && r.source.table != nil, "reader", "NewReader"); err != nil {
 		return ask{}, err
@@ -140,7 +140,8 @@ func (r *Reader) check(ctx context.Context, of schema.UsageSeries, q Query) (ask
 	return r.source.check(of, q)
 }
 
-// read is the usage of a series, resource after resource.
+// read returns the usage of a series, resource after resource. An error of the query is the only
+// element.
 func (r *Reader) read(ctx context.Context, of schema.UsageSeries, q Query) iter.Seq2[Usage, error] {
 	a, err := r.check(ctx, of, q)
 	if err != nil {

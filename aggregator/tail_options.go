@@ -69,7 +69,8 @@ type TailOptions struct {
 	Observer TailObserver
 }
 
-// complete sets the options that are not set, and checks them.
+// complete sets the unset options to their defaults and returns a *ValidationError for the first
+// bad one.
 func (o *TailOptions) complete() error {
 	orDefault(&o.Name, defaultTail)
 	orDefault(&o.Holder, "tail")
@@ -91,7 +92,7 @@ func (o *TailOptions) complete() error {
 	return o.check()
 }
 
-// check validates the numbers.
+// check returns a *ValidationError for the first option outside its bounds. Defaults must be set.
 func (o *TailOptions) check() error {
 	switch {
 	case !utf8.ValidString(o.Holder):
@@ -114,7 +115,7 @@ func (o *TailOptions) check() error {
 	return nil
 }
 
-// orDefault sets an unset value.
+// orDefault sets *v to the default to if *v is the zero value.
 func orDefault[T comparable](v *T, to T) {
 	var none T
 	if *v == none {

@@ -68,7 +68,7 @@ func New(client S3, bucket string, opts *Options) (*Writer, error) {
 	return &Writer{client, bucket, o}, nil
 }
 
-// complete checks the options, and ends the prefix on a slash.
+// complete validates the options, and ends a prefix with a slash.
 func (o *Options) complete() error {
 	switch {
 	case o.KMSKey != "" && o.Encryption != types.ServerSideEncryptionAwsKms && o.Encryption != types.ServerSideEncryptionAwsKmsDsse:

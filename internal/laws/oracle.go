@@ -211,7 +211,8 @@ type delivered struct{ write *sentWrite }
 // outcomes records the outcomes of lanes' writes.
 type outcomes struct{ mu *sync.Mutex }
 
-// Begin implements lane.Trace.
+// Begin implements lane.Trace. It prepares the record of a lane's write, and records the outcome
+// at the end.
 func (o outcomes) Begin(ctx context.Context, _ lane.Writing) (context.Context, func(lane.Answer)) {
 	d := &delivered{}
 	return context.WithValue(ctx, delivered{}, d), func(a lane.Answer) {

@@ -27,7 +27,7 @@ type Report struct {
 	Tally map[string]int
 }
 
-// First returns the first n violations, a line each.
+// First returns the first n violations as text, one a line.
 func (r Report) First(n int) string {
 	out := ""
 	for _, v := range r.Violations[:min(n, len(r.Violations))] {

@@ -85,7 +85,7 @@ func stakeOf(ctx context.Context) *stake {
 	return s
 }
 
-// wholeStake returns the stake that this one is part of.
+// wholeStake returns the stake that s was merged into, s itself if into none.
 func (s *stake) wholeStake() *stake {
 	for s.into != nil {
 		s = s.into

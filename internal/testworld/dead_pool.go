@@ -23,7 +23,8 @@ type DeadPool struct {
 	Dead atomic.Int32
 }
 
-// Do implements aws.HTTPClient.
+// Do implements aws.HTTPClient. While Dead is positive, a request of the operation hangs on a
+// dead reused connection until ctx ends or the connection is closed.
 func (p *DeadPool) Do(r *http.Request) (*http.Response, error) {
 	if !strings.HasSuffix(r.Header.Get("X-Amz-Target"), "."+p.Operation) || p.Dead.Add(-1) < 0 {
 		return p.Next.Do(r)

@@ -47,7 +47,8 @@ func Record(next aws.HTTPClient) *Recorder { return &Recorder{next: next} }
 // Through is an option for SDK clients to record their requests.
 func (r *Recorder) Through(o *dynamodb.Options) { o.HTTPClient = r }
 
-// Do implements aws.HTTPClient.
+// Do implements aws.HTTPClient. It records the request's body, with random ids replaced, and
+// passes the request on.
 func (r *Recorder) Do(request *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(request.Body)
 	if err != nil {

@@ -47,7 +47,7 @@ type link struct {
 	death          atomic.Int32
 }
 
-// NewProxy opens a proxy before the server at an address.
+// NewProxy opens a proxy, on a free local port, for the server at the address to.
 func NewProxy(ctx context.Context, to string) (*Proxy, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")

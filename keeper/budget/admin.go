@@ -144,7 +144,8 @@ func (adm *administration) orgChange(now time.Time, by, id string, item, seen or
 	return &change{[]types.TransactWriteItem{write}, event}, err
 }
 
-// validateApp checks the effective configuration of an app.
+// validateApp checks the configuration of an app together with its organisation's. The error
+// names the app.
 func validateApp(org Org, app App) error {
 	err := policyOf(org, app, org.Scope).validate()
 	var v *fault.ValidationError

@@ -7,7 +7,7 @@ import (
 // Audit events list each configuration field by name, so that a new field is never recorded by
 // accident. Credentials are never among them.
 
-// eventFields returns the fields of an organisation's configuration for events.
+// eventFields returns the organisation's configuration for an event, without its id and version.
 func (o Org) eventFields() trail.Fields {
 	f := configFields(App{
 		Ordering: o.Ordering, Quotas: o.Quotas, Models: o.Models, TightPercent: o.TightPercent,
@@ -26,7 +26,8 @@ func (a App) eventFields() trail.Fields {
 	return f
 }
 
-// configFields returns the fields that organisations and apps share.
+// configFields returns, for an event, the fields that organisations and apps share. It leaves out
+// or sets to nil the unset ones.
 func configFields(a App) trail.Fields {
 	f := trail.Fields{
 		"tight_mode_threshold_pct":     nilIfZero(a.TightPercent),

@@ -114,7 +114,8 @@ func validDay(field, day string) (time.Time, error) {
 	return noon, nil
 }
 
-// withDefaults sets the defaults of empty fields.
+// withDefaults returns the organisation with defaults for unset fields. It sets Sticky to the
+// opposite of NoSticky.
 func (o Org) withDefaults() Org {
 	o.Sticky = !o.NoSticky
 	o.TightPercent = cmp.Or(o.TightPercent, 95)

@@ -62,7 +62,8 @@ func newConfigItem(p App, created, now time.Time, version int64, writer string) 
 	}
 }
 
-// asApp converts the common part to an App.
+// asApp returns the configuration that organisations and apps share, as an App without id and
+// name.
 func (c configItem) asApp() App {
 	return App{
 		Ordering: c.Ordering, Quotas: c.Quotas, Models: c.Models, TightPercent: c.Tight,
@@ -94,6 +95,7 @@ func (i orgItem) asOrg(id string) Org {
 	}
 }
 
+// app returns the item as the app with the given id.
 func (i appItem) app(id string) App {
 	a := i.asApp()
 	a.ID, a.Name = id, i.Name
@@ -183,7 +185,7 @@ func decodeApp(item store.Item) (appItem, error) {
 	return a, nil
 }
 
-// loadApps reads every app of an organisation.
+// loadApps reads all apps of an organisation by id, deleted ones included.
 func (i items) loadApps(ctx context.Context, org string) (map[string]appItem, error) {
 	apps := map[string]appItem{}
 	err := i.store.Query(ctx, i.store.Control, orgKey(org).PK, appPrefix, appPrefix+"~", func(item store.Item) error {
@@ -214,7 +216,8 @@ func (i items) writeOrg(id string, item, seen orgItem) (types.TransactWriteItem,
 	}}, nil
 }
 
-// writeApp returns the writes of an app and of its organisation.
+// writeApp returns the writes that store an app's item and add its labels to the organisation's.
+// They require the versions of both that were read: seen and o.
 func (i items) writeApp(org, app string, item, seen appItem, o orgItem) ([]types.TransactWriteItem, error) {
 	expression, names, values, err := setAll(item, optionalConfig...)
 	if err != nil {
@@ -267,7 +270,8 @@ func (i items) loadApp(ctx context.Context, org, app string) (appItem, error) {
 	return foundApp(org, app, item)
 }
 
-// foundApp decodes the item of an app, which may be nil.
+// foundApp decodes the item of an app. It returns ErrNotFound for a nil item and for the
+// tombstone of a deleted app.
 func foundApp(org, app string, item store.Item) (appItem, error) {
 	if item == nil {
 		return appItem{}, notFound("app %q of organisation %s", app, org)

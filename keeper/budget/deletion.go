@@ -108,7 +108,8 @@ func (d *deletion) itemKey() store.Key {
 // expirySeconds returns the expiry of the tombstone in unix seconds. It outlives the counters.
 func (d *deletion) expirySeconds() int64 { return d.admin.now().AddDate(0, 0, d.keepDays+2).Unix() }
 
-// checkTombstone returns errOvertaken if the tombstone has been replaced.
+// checkTombstone reads the tombstone again. It returns errOvertaken if another PUT or deletion
+// has replaced it.
 func (d *deletion) checkTombstone(ctx context.Context) error {
 	item, err := d.admin.store.Get(ctx, d.admin.store.Control, d.itemKey())
 	var read store.Decoder
@@ -234,7 +235,8 @@ func (d *deletion) deleteApps(ctx context.Context) error {
 	return nil
 }
 
-// checkComplete returns ErrConflict for a tombstone of an incomplete deletion.
+// checkComplete returns ErrConflict, with the fix, if the item is the tombstone of an unfinished
+// deletion. The error names it by what.
 func (c configItem) checkComplete(what string, fix fault.Fix) error {
 	if c.isDeleted() && c.Expires == 0 {
 		return &problem.Fixable{Err: fmt.Errorf("%w: %s is being deleted: first complete that", ErrConflict, what), Fix: fix}

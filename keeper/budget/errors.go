@@ -75,7 +75,8 @@ func asUnavailable(operation string, err error) error {
 	return err
 }
 
-// conflictError describes the earlier use of a request id.
+// conflictError returns ErrConflict for a request id that was used with another payload, with the
+// day and label of that record.
 func conflictError(stored ledger.Stored) error {
 	if stored.Day == "" {
 		return fmt.Errorf("%w: the request id was used with another payload", ErrConflict)

@@ -27,7 +27,7 @@ func (o *outlook) quotaError() *prices.QuotaExceededError {
 	return err
 }
 
-// labelState returns the state of one label of the ordering.
+// labelState returns the state of a label, or false if it is not in the ordering.
 func (o *outlook) labelState(name string) (labelState, bool) {
 	i := slices.IndexFunc(o.labels, func(l labelState) bool { return l.label == name })
 	if i < 0 {
@@ -120,7 +120,8 @@ type nearness struct {
 	percent   map[string]float64
 }
 
-// nearness returns the used percentage of each label's quota.
+// nearness returns the used percentage of each label's quota, with the instants between which it
+// is valid. It leaves out labels without a quota.
 func (o *outlook) nearness() *nearness {
 	n := &nearness{at: o.at, until: o.resetAt, percent: map[string]float64{}}
 	for _, l := range o.labels {

@@ -110,7 +110,8 @@ func (j *priceJob) newListing(model string, stored []prices.Price, now time.Time
 	return l
 }
 
-// pricesAfter returns the prices of a model after the import.
+// pricesAfter returns the prices that a model will have after the import: the reviewed ones if
+// the list has it, else the stored ones.
 func (j *priceJob) pricesAfter(model string) []prices.Price {
 	if _, ok := slices.BinarySearch(j.names, model); !ok {
 		return j.stored[model]

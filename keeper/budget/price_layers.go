@@ -51,7 +51,8 @@ func (l priceLayers) nextChange(model string, t time.Time) (first time.Time) {
 	return first
 }
 
-// versionOf names the row by which a record was priced.
+// versionOf returns a text that identifies a price: its layer, model, scope and first instant.
+// Receipts carry it.
 func versionOf(p prices.Price, layer string) string {
 	from := "always"
 	if !p.EffectiveFrom.IsZero() {
@@ -81,7 +82,7 @@ func costOf(r prices.Rates, t prices.Tokens) (sum money.Picos, assumed []string)
 // tokenClasses are in the order of ledger.TokenClasses.
 var tokenClasses = prices.Classes()
 
-// countsOf converts tokens to the ledger's form.
+// countsOf converts the tokens of a call for the ledger, in the order of its token classes.
 func countsOf(t prices.Tokens) ledger.Tokens {
 	var counts ledger.Tokens
 	for i, c := range tokenClasses {
@@ -90,7 +91,7 @@ func countsOf(t prices.Tokens) ledger.Tokens {
 	return counts
 }
 
-// tokensOf is the inverse of countsOf.
+// tokensOf converts the ledger's token counts for callers.
 func tokensOf(counts ledger.Tokens) prices.Tokens {
 	var t prices.Tokens
 	for i, c := range tokenClasses {

@@ -115,7 +115,7 @@ func (l *listing) reviewScope(r *review, scope prices.Scope, now time.Time) {
 	}
 }
 
-// scopes returns the scopes for which the list has prices.
+// scopes returns the scopes for which the list has prices of the model, sorted, each once.
 func (l *listing) scopes() []prices.Scope {
 	var scopes []prices.Scope
 	for _, p := range l.rows {

@@ -32,7 +32,7 @@ type Settings struct {
 	Version int64 `json:"version"`
 }
 
-// validate checks settings before they are stored.
+// validate returns an error for days outside 30 to 36500, or an invalid map of models.
 func (s Settings) validate() error {
 	if s.KeepDays != 0 && !isValidRetention(s.KeepDays) {
 		return invalid("settings.keep_days", "is %d; give 30 to 36500 days, or 0 for none", s.KeepDays)
@@ -43,7 +43,8 @@ func (s Settings) validate() error {
 // isValidRetention reports whether days is a valid retention.
 func isValidRetention(days int) bool { return days >= 30 && days <= 36_500 }
 
-// validModels checks a map of labels to model ids.
+// validModels returns an error unless every label is valid and has a model id. field is put
+// before the label in the error.
 func validModels(field string, models map[string]string) error {
 	for _, label := range slices.Sorted(maps.Keys(models)) {
 		if problem.CheckLabel(label) != "" || models[label] == "" {
@@ -53,7 +54,7 @@ func validModels(field string, models map[string]string) error {
 	return nil
 }
 
-// eventFields returns the fields of the audit event.
+// eventFields returns the set settings for an event, without the version.
 func (s Settings) eventFields() trail.Fields {
 	fields := trail.Fields{}
 	if s.KeepDays > 0 {
@@ -118,7 +119,7 @@ func (s *sharedSettings) withOptions(stored Settings) Settings {
 	return stored
 }
 
-// readSettings reads the settings.
+// readSettings reads the settings from the store and adopts them, as adoptStored does.
 func (s *sharedSettings) readSettings(ctx context.Context) (Settings, error) {
 	item, err := s.store.Get(ctx, s.store.Control, settingsKey)
 	if err != nil {
@@ -154,7 +155,8 @@ func (s *sharedSettings) adoptStored(ctx context.Context, item store.Item) (Sett
 	return s.withOptions(stored), nil
 }
 
-// contradicts reports whether the options contradict stored settings.
+// contradicts reports whether this keeper's options name other days, or another model of a label,
+// than the stored settings.
 func (s *sharedSettings) contradicts(stored Settings) bool {
 	for label, model := range s.own.Models {
 		if is := stored.Models[label]; is != "" && is != model {

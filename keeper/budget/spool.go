@@ -282,7 +282,8 @@ func (s *spool) close() error {
 	return errors.Join(s.reopenMoved(), s.file.Close(), s.lock.Unlock())
 }
 
-// writeRefused appends a line to the refused file.
+// writeRefused appends a line to the file of refused records beside the spool, and syncs it to
+// disk.
 func (s *spool) writeRefused(line []byte) error {
 	file, err := os.OpenFile(s.path+".refused", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -394,7 +395,8 @@ func readBatch(text *bufio.Reader) (batch []spoolLine, err error) {
 	return batch, err
 }
 
-// appendUnfinished appends the unfinished lines of a batch and counts them.
+// appendUnfinished appends the lines of a batch that are not done to left, and adds their number
+// to lines. Lines beyond done count as unfinished.
 func appendUnfinished(left []byte, lines int, batch []spoolLine, done []bool) ([]byte, int) {
 	for i, line := range batch {
 		if i >= len(done) || !done[i] {
@@ -404,7 +406,8 @@ func appendUnfinished(left []byte, lines int, batch []spoolLine, done []bool) ([
 	return left, lines
 }
 
-// setPending records the number of unfinished lines of a segment.
+// setPending sets the number of unfinished lines of the closed segment at a path, for
+// countPending. It takes the lock.
 func (s *spool) setPending(path string, lines int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -110,7 +110,9 @@ func (s *standing) moveSticky(ctx context.Context, t *tenant, v *view, out *outl
 	return s.deliverEvent(ctx, v, v.sticky.flipEvent(t, out), now)
 }
 
-// needsWrite reports whether the record must be written.
+// needsWrite reports whether to write the label at index: it is further than the record in the
+// same configuration, or differs under a newer one. Without a record, the first label needs no
+// write.
 func (s stickyView) needsWrite(index int, label string, version int64) bool {
 	switch {
 	case !s.exists:

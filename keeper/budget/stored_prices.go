@@ -41,7 +41,7 @@ type storedRates struct {
 	CacheWrite1h int64 `dynamodbav:"cache_write_1h,omitempty" json:"cache_write_1h,omitempty"`
 }
 
-// newPriceRow returns the stored form of a price.
+// newPriceRow converts a price for the table. Its source and check date are not stored.
 func newPriceRow(p prices.Price) priceRow {
 	r := priceRow{Model: p.Model, Scope: p.Scope, storedRates: storedRates(p.Rates), List: p.List}
 	if !p.EffectiveFrom.IsZero() {
@@ -50,7 +50,7 @@ func newPriceRow(p prices.Price) priceRow {
 	return r
 }
 
-// asPrice is the inverse of newPriceRow.
+// asPrice converts a stored row to a price.
 func (r priceRow) asPrice() prices.Price {
 	p := prices.Price{Model: r.Model, Scope: r.Scope, List: r.List, Rates: prices.Rates(r.storedRates)}
 	if r.EffectiveFrom != 0 {
@@ -208,7 +208,8 @@ func checkCount(rows []prices.Price) error {
 	return nil
 }
 
-// storedForm returns the stored form of a price, or an error.
+// storedForm validates a price and returns it as it will be read from the table: normalized, in
+// whole seconds.
 func storedForm(p prices.Price) (prices.Price, error) {
 	if err := p.Validate(); err != nil {
 		return p, err
@@ -238,7 +239,8 @@ func (pt *priceTable) replacePrices(ctx context.Context, operation, by, name str
 	return adminError(operation, err)
 }
 
-// withPrices returns the item with other prices.
+// withPrices returns the item with these prices in place of its own. The model's information
+// stays.
 func (r priceRows) withPrices(rows []prices.Price) priceRows {
 	r.Rows = make([]priceRow, len(rows))
 	for i, p := range rows {
@@ -281,7 +283,7 @@ type priceText struct {
 	storedRates
 }
 
-// priceFields returns the event fields of a model's item.
+// priceFields returns a model's information and prices for an event.
 func priceFields(stored priceRows) trail.Fields {
 	f := trail.Fields{
 		"tier": nilIfZero(stored.Tier), "family": nilIfZero(stored.Family), "description": nilIfZero(stored.Description),

@@ -108,7 +108,8 @@ func (t *tenant) modelsToPrice() []string {
 	return models
 }
 
-// withOrg returns the tenant with a newer configuration of its organisation.
+// withOrg returns a copy of the tenant with a newer configuration of its organisation. Prices and
+// override stay.
 func (t *tenant) withOrg(o orgItem) *tenant {
 	newer := *t
 	newer.config, newer.calendar, newer.labels = o.asOrg(t.org), calendar.In(o.Zone), o.Labels
@@ -117,7 +118,7 @@ func (t *tenant) withOrg(o orgItem) *tenant {
 	return &newer
 }
 
-// validTarget checks the ids of a call.
+// validTarget returns an error unless org is a UUID and app a valid name.
 func validTarget(org, app string) error {
 	if err := validUUID("org_id", org); err != nil {
 		return err
@@ -125,7 +126,7 @@ func validTarget(org, app string) error {
 	return validName("app_id", app)
 }
 
-// validReadTarget is validTarget with an optional app.
+// validReadTarget returns an error unless org is a UUID, and app is empty or a valid name.
 func validReadTarget(org, app string) error {
 	if app == "" {
 		return validUUID("org_id", org)

@@ -71,7 +71,8 @@ func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 	return ts.loading.Last(key), err
 }
 
-// peek is get without evicting another configuration from the cache.
+// peek returns the configuration, at most ConfigTTL old, from the cache or the store. It never
+// changes the cache, so a sweep evicts no other configuration.
 func (ts *tenants) peek(ctx context.Context, org, app string) (*tenant, error) {
 	if t := ts.loading.Last(tenantKey{org, app}); t != nil && ts.reader.now().Sub(t.loaded) < ts.reader.opts.ConfigTTL {
 		return t, nil

@@ -184,7 +184,8 @@ func (s *days) dayRange(ctx context.Context, t *tenant, from, to string, c *ledg
 	return out, nil
 }
 
-// sumDays sums days of one key, within Options.Timeout.
+// sumDays sums a scope's days by label from the ledger, within Options.Timeout. It reads nothing
+// if to is before from.
 func (s *days) sumDays(ctx context.Context, t *tenant, key string, labels map[string]bool, from, to string) (ledger.Days, error) {
 	if to < from {
 		return ledger.Days{}, nil

@@ -94,7 +94,8 @@ func (s *standing) allWatches() []*watch {
 	return s.watches.Values()
 }
 
-// observeAll is the last look of a closing keeper.
+// observeAll looks once more at every watched scope, for events, when the keeper closes. It ends
+// with ctx.
 func (s *standing) observeAll(ctx context.Context) {
 	for _, w := range s.allWatches() {
 		if s.opts.OnEvent != nil && ctx.Err() == nil {

@@ -112,7 +112,7 @@ func validName(field, text string) error {
 	return nil
 }
 
-// clipText truncates text for an error.
+// clipText returns a text cut to 64 bytes, for an error.
 func clipText(text string) string {
 	const most = 64
 	if len(text) <= most {
@@ -121,7 +121,7 @@ func clipText(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// appPath checks the call and returns the path of the app.
+// appPath checks the client and the ids, and returns the API path of the app.
 func (c *Client) appPath(ctx context.Context, org, app string) (string, error) {
 	if err := c.checkUsable(ctx); err != nil {
 		return "", err

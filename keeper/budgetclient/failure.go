@@ -146,7 +146,8 @@ func (e errorBody) exceeded(now time.Time) error {
 	return out
 }
 
-// isTransient reports whether the same request may succeed after this status.
+// isTransient reports whether the same request may succeed after a response with this status. It
+// is true for a redirect, which is not the keeper's.
 func isTransient(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
@@ -170,7 +171,8 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 	return max(at.Sub(now), 0)
 }
 
-// unavailable returns the error of a call without a response.
+// unavailable returns a *fault.UnavailableError of operation op for err, or err itself if it is
+// one. unconfirmed means that the keeper may have counted the call.
 func unavailable(op string, err error, unconfirmed bool, after time.Duration) error {
 	var known *fault.UnavailableError
 	if errors.As(err, &known) {
@@ -187,7 +189,8 @@ var statuses = map[string]int{
 	"INTERNAL_ERROR": http.StatusInternalServerError, "SERVICE_UNAVAILABLE": http.StatusServiceUnavailable,
 }
 
-// ofRecord returns the error of one record of a batch.
+// ofRecord returns the error of one record of a batch, as Submit returns it. A failure of the
+// keeper's store is an unconfirmed *fault.UnavailableError.
 func (e errorBody) ofRecord(now time.Time) error {
 	status := cmp.Or(statuses[e.Code], http.StatusBadRequest)
 	if status >= http.StatusInternalServerError {

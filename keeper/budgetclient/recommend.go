@@ -69,7 +69,8 @@ func (c *choice) freshAnswer(now time.Time) (budget.Recommendation, bool) {
 	return copyLabels(rec), true
 }
 
-// staleAnswer returns the last answer, however old.
+// staleAnswer returns the last recommendation, however old, marked stale. It returns false if
+// there is none.
 func (c *choice) staleAnswer() (budget.Recommendation, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -43,7 +43,7 @@ func (c *Client) Submit(ctx context.Context, org, app string, usage prices.Usage
 	return r.asReceipt(), nil
 }
 
-// withTime returns the record with its time set.
+// withTime returns the record with its time, or with now if it has none.
 func withTime(usage prices.Usage, now time.Time) prices.Usage {
 	if usage.Time.IsZero() {
 		usage.Time = now.UTC()
@@ -51,7 +51,8 @@ func withTime(usage prices.Usage, now time.Time) prices.Usage {
 	return usage
 }
 
-// learnLabel drops the cached recommendation if a receipt recommends another label.
+// learnLabel expires the cached recommendation if a receipt recommends another label, so that the
+// next call asks. app is the app's path. An override stays.
 func (c *core) learnLabel(app, label, status string) {
 	known := c.choices.choiceFor(app)
 	if rec, ok := known.freshAnswer(c.opts.Now()); ok && rec.Label != label && status != "spooled" && rec.Reason != budget.ReasonManualOverride {

@@ -75,7 +75,8 @@ func (a aggregates) endpoints() []endpoint {
 	}
 }
 
-// dayTotals sums a day. An empty day means today.
+// dayTotals returns the totals of a day, today if day is empty, of the whole organisation if app
+// is empty.
 func (a aggregates) dayTotals(ctx context.Context, org, app, day string) (*totalsOutput, error) {
 	sums, err := a.keeper.Totals(ctx, org, app, wire.Day(day))
 	if err != nil {

@@ -211,7 +211,7 @@ func validationError(status int, message string, found []error) *wire.Error {
 	return out
 }
 
-// shorten truncates a text of the client.
+// shorten cuts a text that a client sent to maxText bytes.
 func shorten(text string) string {
 	if len(text) <= maxText {
 		return text

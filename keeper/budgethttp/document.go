@@ -96,7 +96,7 @@ func operationOf(item *huma.PathItem, method string) *huma.Operation {
 	return item.Get
 }
 
-// renderDocument returns the document as JSON and as an HTML page.
+// renderDocument returns the OpenAPI document as JSON, and as an HTML page for people.
 func (d *document) renderDocument() (document, readable []byte, err error) {
 	if document, err = json.MarshalIndent(d.api.OpenAPI(), "", "  "); err != nil {
 		return nil, nil, err

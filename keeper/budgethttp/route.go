@@ -87,7 +87,8 @@ func (r route) allPaths() []string {
 	return append(out, r.aliases...)
 }
 
-// errorStatuses returns the error statuses that a route may return.
+// errorStatuses returns the statuses of errors that the document lists for the route. Some may be
+// repeated.
 func (r route) errorStatuses() []int {
 	out := append([]int{http.StatusInternalServerError, http.StatusServiceUnavailable}, r.errors...)
 	if r.needs != nobody {

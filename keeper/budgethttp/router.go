@@ -23,7 +23,8 @@ func newRouter(prefix string, a *answers) *router {
 	return &router{mux: http.NewServeMux(), prefix: prefix, answers: a, names: map[string]string{}, headless: map[string]bool{}}
 }
 
-// addPatterns records the patterns of a route.
+// addPatterns records the id of a route under each of its patterns, and the patterns that refuse
+// HEAD.
 func (t *router) addPatterns(r route) {
 	for _, path := range r.allPaths() {
 		pattern := r.method + " " + path
@@ -49,7 +50,7 @@ func (t *router) serveFixed(id, path, contentType string, body []byte, policy st
 	}
 }
 
-// redirectRoot redirects the root to the HTML page.
+// redirectRoot redirects the root to the HTML page, by a relative address.
 func (t *router) redirectRoot() {
 	const root = "GET /{$}"
 	t.names[root] = "root"

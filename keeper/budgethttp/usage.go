@@ -75,7 +75,8 @@ func (r *records) submitUsage(ctx context.Context, _ *exchange, in *usageInput) 
 	return usageResponse(wire.NewReceipt(usage, receipt)), nil
 }
 
-// usageResponse returns the response with a receipt.
+// usageResponse returns the response with a receipt. A duplicate has the header
+// Idempotent-Replay.
 func usageResponse(r wire.Receipt) *usageOutput {
 	out := &usageOutput{Body: r}
 	if r.Status == wire.StatusDuplicate {

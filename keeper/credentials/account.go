@@ -150,7 +150,8 @@ func newAccount(org, app string, former account, now time.Time) account {
 	}
 }
 
-// withoutSecrets returns the account without secrets. Its tokens are refused.
+// withoutSecrets returns the account without secrets and with the next version, so that its
+// tokens are refused. With deleted it is marked as deleted too.
 func (a account) withoutSecrets(now time.Time, deleted bool) account {
 	next := account{
 		org: a.org, app: a.app, created: a.created, version: a.version + 1, revision: a.revision + 1,

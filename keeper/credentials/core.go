@@ -31,7 +31,7 @@ type counts struct {
 
 func (c *core) now() time.Time { return c.clock.Now() }
 
-// putItem returns the write of an item if a condition holds.
+// putItem returns a transaction's write that puts an item, on a condition unless that is empty.
 func (c *core) putItem(item store.Item, condition string, names map[string]string, values store.Item) types.TransactWriteItem {
 	p := &types.Put{TableName: &c.items.Control, Item: item}
 	if condition != "" {
@@ -76,7 +76,7 @@ func (c *core) loadAccount(ctx context.Context, id string) (account, error) {
 	return decodeAccount(item)
 }
 
-// loadExisting reads a client's credentials. It returns ErrNotFound without any.
+// loadExisting reads a client. It returns ErrNotFound if the client has no credentials.
 func (c *core) loadExisting(ctx context.Context, org, app string) (account, error) {
 	seen, err := c.loadAccount(ctx, ClientID(org, app))
 	if err == nil && !seen.hasCredentials() {
@@ -91,7 +91,8 @@ func (c *core) newSecret(prefix string) (Secret, error) {
 	return NewSecret(prefix + base64.RawURLEncoding.EncodeToString(b)), err
 }
 
-// eventWrite returns the write of an audit event, without secrets.
+// eventWrite returns a transaction's write of an audit event in the name of by. fields must not
+// contain a secret.
 func (c *core) eventWrite(by, action, target, resource string, fields trail.Fields) (types.TransactWriteItem, error) {
 	now := c.now()
 	changes, err := trail.Diff(nil, fields)

@@ -42,7 +42,7 @@ func sealContext(org, app string, revision int64) []byte {
 	return []byte(strings.Join([]string{org, app, strconv.FormatInt(revision, 10)}, "\x00"))
 }
 
-// sealSecret encrypts a secret, for decryption with the token.
+// sealSecret encrypts a secret under its retrieval token, bound to the owner and the revision.
 func sealSecret(token, secret Secret, org, app string, revision int64) ([]byte, error) {
 	gcm, nonce, err := sealer(token)
 	if err != nil {

@@ -90,7 +90,7 @@ func (s *Store) LongestToken() time.Duration {
 // isMade reports whether New made the store.
 func (s *Store) isMade() bool { return s != nil && s.core != nil }
 
-// checkUsable checks a store and a context.
+// checkUsable returns an error for a store that New did not make, and for a nil context.
 func checkUsable(ctx context.Context, s *Store) error {
 	if !s.isMade() {
 		return invalid("store", "is not made; use New")
@@ -98,7 +98,8 @@ func checkUsable(ctx context.Context, s *Store) error {
 	return problem.NoContext(ctx, pkg)
 }
 
-// beginCall checks a call and bounds its time.
+// beginCall checks the store and the context, and returns a context that ends after
+// Options.Timeout.
 func (s *Store) beginCall(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if err := checkUsable(ctx, s); err != nil {
 		return nil, nil, err

@@ -87,7 +87,8 @@ func requestList(client *http.Client, request *http.Request, tag string) (io.Rea
 	return nil, "", errors.Join(fmt.Errorf("pricefeed: %s answered %d %s", redactAddress(request.URL), answer.StatusCode, http.StatusText(answer.StatusCode)), err)
 }
 
-// checkRedirect refuses redirects after the third, and redirects to another scheme.
+// checkRedirect refuses more than maxRedirects redirects, and one to another scheme. For another
+// host it drops all headers but Accept.
 func checkRedirect(request *http.Request, via []*http.Request) error {
 	switch {
 	case len(via) > maxRedirects:
@@ -106,7 +107,7 @@ func redactAddress(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// withoutAddress removes the full address from an error of net/http.
+// withoutAddress returns an error of net/http with the address u shown without its secret parts.
 func withoutAddress(u *url.URL, err error) error {
 	if bad, ok := errors.AsType[*url.Error](err); ok {
 		err = bad.Err

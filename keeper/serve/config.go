@@ -202,7 +202,8 @@ func (c Config) checkAddresses() error {
 	return nil
 }
 
-// checkTLS refuses to send secrets unencrypted over a network.
+// checkTLS returns an error if secrets would be sent unencrypted: no certificate, no proxy, and
+// an address that other machines reach.
 func (c Config) checkTLS() error {
 	switch {
 	case (c.TLS.Cert == "") != (c.TLS.Key == ""):
@@ -270,7 +271,7 @@ func (c Config) checkTimes() error {
 	return nil
 }
 
-// checkNames refuses empty issuers and audiences.
+// checkNames returns an error for an empty issuer or audience of tokens.
 func (c Config) checkNames() error {
 	for _, n := range []struct{ name, value string }{{"tokens.issuer", c.Tokens.Issuer}, {"tokens.audience", c.Tokens.Audience}} {
 		if strings.TrimSpace(n.value) == "" {
@@ -280,7 +281,8 @@ func (c Config) checkNames() error {
 	return nil
 }
 
-// checkSpool refuses a configuration that would lose usage.
+// checkSpool returns an error if submitted records are accepted during an outage without a spool
+// to keep them.
 func (c Config) checkSpool() error {
 	if c.Spool == "" && budget.Policy(c.OnUnavailable.Submit) == budget.Allow {
 		return errors.New("on_unavailable.submit: allow would lose usage without a spool: give --spool FILE")
@@ -303,7 +305,7 @@ func (c Config) checkRates() error {
 	return nil
 }
 
-// defaultPrices returns the default prices in the keeper's form.
+// defaultPrices converts the default prices of the configuration for the keeper, sorted by model.
 func (c Config) defaultPrices() []prices.Price {
 	var out []prices.Price
 	for _, model := range slices.Sorted(maps.Keys(c.Prices.Default)) {

@@ -44,7 +44,7 @@ func (h *histogram) writeText(w io.Writer, name, labels string) {
 	fmt.Fprintf(w, "%s_count{%s} %d\n", name, labels, sum)
 }
 
-// formatLabels formats labels from pairs of names and values.
+// formatLabels returns the labels of a metric from pairs of name and value, escaped.
 func formatLabels(pairs ...string) string {
 	var out []string
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -87,7 +87,8 @@ func (l *Log) writeLoop() {
 	}
 }
 
-// appendDropped appends a line with the number of dropped lines.
+// appendDropped appends a log line with the number of lines dropped since the last such line, if
+// any. The lock must be held.
 func (l *Log) appendDropped(lines []byte) []byte {
 	n := l.dropped - l.told
 	if n == 0 {
@@ -99,7 +100,8 @@ func (l *Log) appendDropped(lines []byte) []byte {
 	return about.Bytes()
 }
 
-// recordResult records whether lines were written. Failed lines are not reported.
+// recordResult counts the lines of a failed write as dropped. They are not reported in the log.
+// The lock must be held.
 func (l *Log) recordResult(lines []byte, err error) {
 	l.dropping = err != nil
 	if err != nil {

@@ -137,7 +137,7 @@ func (m *metrics) onRefresh(report budget.PriceReport, err error) {
 	}
 }
 
-// countInFlight counts the pending requests.
+// countInFlight returns next, extended by a count of the requests in progress.
 func (m *metrics) countInFlight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.inFlight.Add(1)
@@ -158,7 +158,7 @@ func (f family) writeOne(w io.Writer, value float64) {
 	fmt.Fprintf(w, "%s %s\n", f.name, strconv.FormatFloat(value, 'g', -1, 64))
 }
 
-// writeByLabel writes one value for each value of a label.
+// writeByLabel writes a metric with one line for each value of its label, sorted.
 func writeByLabel[N int64 | float64](w io.Writer, f family, label string, values map[string]N) {
 	f.writeHead(w)
 	for _, value := range slices.Sorted(maps.Keys(values)) {
@@ -278,7 +278,8 @@ func (s *Service) operationsHandler() http.Handler {
 	return mux
 }
 
-// logDropped returns the log's dropped lines.
+// logDropped returns the number of dropped log lines, and whether lines are being dropped. Both
+// are zero without a log.
 func (s *Service) logDropped() (lines int64, dropping bool) {
 	if s.parts.Log == nil {
 		return 0, false

@@ -49,7 +49,8 @@ func setScalar(to any, text string) (reason string) {
 	return ""
 }
 
-// setName sets one of several names, or an empty text.
+// setName sets a value to text. It returns the reason if text is neither empty nor one of the
+// names.
 func setName[T ~string](to *T, text string, names ...T) (reason string) {
 	if *to = T(text); text != "" && !slices.Contains(names, *to) {
 		return fmt.Sprintf("is %q: write one of %q", text, names)

@@ -26,7 +26,7 @@ var (
 	between     = regexp.MustCompile(`^(#\d+) BETWEEN (:\d+) AND (:\d+)$`)
 )
 
-// Clauses splits the condition of a statement.
+// Clauses splits the condition of a statement at AND into clauses, each with its attribute.
 func Clauses(st schema.Statement) []Clause {
 	var out []Clause
 	parts := strings.Split(st.Condition, " AND ")

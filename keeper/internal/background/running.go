@@ -10,7 +10,7 @@ type Running struct {
 	ended chan struct{} // closed when n falls to zero
 }
 
-// Add adds n tasks.
+// Add counts n tasks as running.
 func (r *Running) Add(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -20,7 +20,7 @@ func (r *Running) Add(n int) {
 	r.n += n
 }
 
-// Done removes one task.
+// Done counts one task as ended, and wakes Wait after the last.
 func (r *Running) Done() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -41,7 +41,7 @@ func (c Calendar) Day(t time.Time) string { return dayIn(t, c.location()) }
 // Reset returns the first instant of the day after t.
 func (c Calendar) Reset(t time.Time) time.Time { return calendar.NextDate(t, c.location()) }
 
-// End returns the first instant after the day.
+// End returns the first instant after the day, or the zero time for an invalid day.
 func (c Calendar) End(day string) time.Time {
 	noon, err := time.ParseInLocation(dayLayout+"15", day+"12", c.location())
 	if err != nil {

@@ -13,7 +13,7 @@ func ParseDay(day string) (time.Time, error) {
 	return t.Add(12 * time.Hour), err
 }
 
-// AddDays returns the day n days after day.
+// AddDays returns the day n days after day. It returns an invalid day unchanged.
 func AddDays(day string, n int) string {
 	t, err := time.Parse(dayLayout, day)
 	if err != nil {

@@ -38,7 +38,7 @@ func (a *Adjustment) encodeItem(key store.Key) store.Item {
 	return item
 }
 
-// DecodeAdjustment decodes an item that Adjustment.item encoded.
+// DecodeAdjustment decodes the audit item of an applied adjustment.
 func DecodeAdjustment(item store.Item) (*Adjustment, error) {
 	var d store.Decoder
 	return &Adjustment{

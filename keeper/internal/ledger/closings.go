@@ -38,7 +38,8 @@ func CollectClosings(since string, found []Closing) *Closings {
 	return c
 }
 
-// Add adds further totals.
+// Add adds totals that may be stored, without empty ones before the first day. Of very many it
+// keeps the newest.
 func (c *Closings) Add(found ...Closing) {
 	for _, f := range found {
 		if f.sum.Writes == 0 && f.day < c.since {

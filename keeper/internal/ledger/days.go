@@ -87,7 +87,8 @@ func firstOpen(totals map[store.Key]closedDay, label, from, to string) string {
 	return ""
 }
 
-// sumShards sums a label's days from their shards.
+// sumShards reads the counters of a partition from one day to another, all shards, and sums them
+// by day.
 func (l *Ledger) sumShards(ctx context.Context, pk, from, to string) (map[string]Counter, error) {
 	sums := map[string]Counter{}
 	err := l.ReadShards(ctx, pk, "DAY#"+from, "DAY#"+to+"~", nil, func(key store.Key, row Counter) {

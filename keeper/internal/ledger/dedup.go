@@ -38,7 +38,7 @@ func putAbsent(table string, item store.Item) types.TransactWriteItem {
 	}}
 }
 
-// DecodeRecord decodes the dedup item of a record.
+// DecodeRecord decodes the dedup item of a counted record.
 func DecodeRecord(item store.Item) (Stored, error) {
 	var d store.Decoder
 	return Stored{
@@ -76,7 +76,8 @@ func (t *transaction) resolveRefusals(refused []refusal) (finished, again []*Ope
 	return finished, again
 }
 
-// applyRefusal sets the verdict from the stored item of the operation.
+// applyRefusal sets the verdict from the stored item: a duplicate if another operation wrote it,
+// and a conflict if its content differs.
 func (o *Operation) applyRefusal(r refusal) {
 	v := &o.Verdict
 	if o.adjust != nil {

@@ -73,7 +73,7 @@ func (l *lanes) hasWork(scope string) bool {
 	return false
 }
 
-// countQueued returns the number of operations in queues.
+// countQueued returns the number of operations that wait in the queues of all lanes.
 func (l *lanes) countQueued() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -40,7 +40,8 @@ func New(options Options) *Ledger {
 	return l
 }
 
-// Board returns the board of a scope.
+// Board returns the board of a scope. It makes an empty one at the first use, and after the cache
+// has dropped it.
 func (l *Ledger) Board(scope string) *Board {
 	l.boards.Lock()
 	defer l.boards.Unlock()

@@ -17,7 +17,7 @@ func NeedOf(day string, labels []string) Need {
 	return n
 }
 
-// within reports whether o contains all of n.
+// within reports whether o has the same day as n and all of its labels.
 func (n Need) within(o Need) bool {
 	for l := range n.Labels {
 		if !o.Labels[l] {

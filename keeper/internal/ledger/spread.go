@@ -57,7 +57,8 @@ func (s *spread) takeHome() home {
 	return home{s, i, s.taken}
 }
 
-// freeHome releases a home. A second call does nothing.
+// freeHome releases a home for the next transaction. It does nothing if the home was released or
+// taken again.
 func (l *lanes) freeHome(h home) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -140,7 +140,7 @@ func (o *Operation) markWrite() write {
 // shardOf returns the shard that counts the operation's record.
 func (t *transaction) shardOf(o *Operation) int { return t.shards[o.debits[0].counterKey()] }
 
-// setStored sets the verdicts of a committed transaction.
+// setStored sets the verdict of each record in a landed transaction to its own dedup item.
 func (t *transaction) setStored() {
 	for _, o := range t.ops {
 		if o.record != nil {

@@ -58,7 +58,7 @@ func (t *transaction) encodeWrite(table string, it write, nowSec int64) types.Tr
 	return types.TransactWriteItem{Update: update}
 }
 
-// markItem encodes a mark.
+// markItem returns the item that marks a label's day of a scope as having spend.
 func (it write) markItem() store.Item {
 	item := it.key.Attributes()
 	item["org_id"], item[store.AttrScope] = store.String(it.op.Org), store.String(it.op.Scope)

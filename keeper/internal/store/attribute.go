@@ -60,7 +60,8 @@ func (d *Decoder) Fail(name string) {
 	}
 }
 
-// String reads a string.
+// String returns a text attribute, or "" if it is missing. For another type it records an error
+// in d.Err.
 func (d *Decoder) String(item Item, name string) string {
 	switch v := item[name].(type) {
 	case nil:
@@ -85,7 +86,8 @@ func (d *Decoder) number(item Item, name string) string {
 	return "0"
 }
 
-// Int reads a whole number.
+// Int returns a whole number, or 0 if it is missing. For anything else it records an error in
+// d.Err.
 func (d *Decoder) Int(item Item, name string) int64 {
 	n, err := strconv.ParseInt(d.number(item, name), 10, 64)
 	if err != nil {
@@ -94,7 +96,8 @@ func (d *Decoder) Int(item Item, name string) int64 {
 	return n
 }
 
-// Picos reads an exact amount of money.
+// Picos returns an exact amount of money, or 0 if it is missing. For anything else it records an
+// error in d.Err.
 func (d *Decoder) Picos(item Item, name string) money.Picos {
 	p, err := money.Parse(d.number(item, name))
 	if err != nil {

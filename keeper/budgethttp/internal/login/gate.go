@@ -68,7 +68,7 @@ func (g *gates) enterGate(ctx context.Context, patience <-chan struct{}, entity 
 	return leave, err
 }
 
-// leaveGate removes a user of a gate.
+// leaveGate removes one user of a bucket's gate, and the gate after the last.
 func (g *gates) leaveGate(entity string, at *gate) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -164,7 +164,7 @@ func (s *Service) issueSession(identity credentials.Identity) (Grant, error) {
 	return g, err
 }
 
-// issueAccess issues an access token of a session.
+// issueAccess signs a new access token of a client for a session, valid for AccessTTL.
 func (s *Service) issueAccess(identity credentials.Identity, session string) (Grant, error) {
 	claims, err := s.newClaims(identity, session, tokens.Access, s.opts.AccessTTL)
 	if err != nil {

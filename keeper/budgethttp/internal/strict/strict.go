@@ -135,7 +135,8 @@ type checker struct {
 	apart string // field whose elements are decoded separately; empty for none
 }
 
-// isApart reports whether a place is within a separately decoded element.
+// isApart reports whether a place is within an element of the array field that the caller decodes
+// separately.
 func (c *checker) isApart(at *place) bool {
 	for ; c.apart != "" && at != nil; at = at.above {
 		if at.array && at.above != nil && at.above.above == nil && at.above.name == c.apart {

@@ -27,7 +27,8 @@ type Adjusted struct {
 	At     time.Time `json:"at,omitzero" doc:"When it was first sent"`
 }
 
-// NewAdjusted converts the keeper's result.
+// NewAdjusted converts an applied adjustment for a response, with its status: accepted or
+// duplicate.
 func NewAdjusted(a budget.Adjustment) Adjusted {
 	out := Adjusted{
 		Adjustment: Adjustment{a.ID, a.Label, a.Day, a.DeltaMicros, a.Reason},

@@ -25,7 +25,7 @@ type Org struct {
 	Version       int64    `json:"version,omitempty" minimum:"1" doc:"Of a PUT: the version that it replaces; left out: any"`
 }
 
-// Budget converts the configuration for the keeper.
+// Budget converts the body of a PUT to the keeper's organisation with the given id.
 func (o Org) Budget(id string) budget.Org {
 	return budget.Org{
 		ID: id, Name: o.Name, Timezone: o.Timezone, Scope: budget.Scope(o.Scope), Ordering: o.Ordering, Quotas: o.Quotas,
@@ -79,7 +79,7 @@ type StoredOrg struct {
 	Issued
 }
 
-// NewOrg converts the keeper's organisation.
+// NewOrg converts an organisation of the keeper for a response.
 func NewOrg(o budget.Org) StoredOrg {
 	sticky := o.Sticky
 	return StoredOrg{
@@ -105,7 +105,7 @@ type App struct {
 	Version       int64    `json:"version,omitempty" minimum:"1" doc:"Of a PUT: the version that it replaces; left out: any"`
 }
 
-// Budget converts the configuration for the keeper.
+// Budget converts the body of a PUT to the keeper's app with the given id.
 func (a App) Budget(id string) budget.App {
 	return budget.App{
 		ID: id, Name: a.Name, Ordering: a.Ordering, Quotas: a.Quotas, Models: a.Models,
@@ -122,7 +122,7 @@ type StoredApp struct {
 	Issued
 }
 
-// NewApp converts the keeper's app.
+// NewApp converts an app of the keeper for a response.
 func NewApp(org string, a budget.App) StoredApp {
 	return StoredApp{
 		Org: org, ID: a.ID,

@@ -60,7 +60,7 @@ func NewError(status int, code Code, message string) *Error {
 	return &Error{Code: code, Message: message, status: status}
 }
 
-// With adds a header to the response.
+// With sets a header of the response and returns e.
 func (e *Error) With(name, value string) *Error {
 	if e.headers == nil {
 		e.headers = http.Header{}

@@ -57,7 +57,7 @@ type SelectedModel struct {
 	Price Price  `json:"price" doc:"What it costs now"`
 }
 
-// NewSelection converts the keeper's recommendation.
+// NewSelection converts a recommendation for a response.
 func NewSelection(org, app string, r budget.Recommendation) Selection {
 	return Selection{
 		Org: org, App: app, Day: r.Day, Model: SelectedModel{r.Label, r.Model, NewPrice(r.Price)},
@@ -98,7 +98,7 @@ type Sums struct {
 	Output       int64 `json:"output" doc:"Replies"`
 }
 
-// NewTotals converts the keeper's day.
+// NewTotals converts the totals of a day for a response.
 func NewTotals(org, app string, d budget.DayTotals) Totals {
 	out := Totals{Org: org, App: app, Day: d.Day, CostUSDMicros: d.CostMicros, Labels: make([]LabelTotals, len(d.Labels))}
 	for i, l := range d.Labels {

@@ -61,7 +61,8 @@ type Receipt struct {
 	budget.Receipt
 }
 
-// NewReceipt converts the keeper's receipt.
+// NewReceipt converts the receipt of record u for a response, with its status: accepted,
+// duplicate or spooled.
 func NewReceipt(u prices.Usage, r budget.Receipt) Receipt {
 	r.ResetAt = r.ResetAt.UTC()
 	out := Receipt{u.RequestID, StatusAccepted, u.Label, r}
