@@ -78,7 +78,8 @@ func decodeRecord(raw json.RawMessage) received {
 	return out
 }
 
-// convertRecord converts a record. Package events panics for some malformed ones.
+// convertRecord decodes a record of the stream. It also returns an error where package events
+// panics for a malformed one.
 func convertRecord(raw json.RawMessage) (record aggregator.Record, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -106,7 +106,8 @@ func NewHandler(process Process, closer Closer, opts *Options) (*Handler, error)
 	return &Handler{process, closer, o, &tries{most: o.Tries, failed: map[string]int{}}}, nil
 }
 
-// checkParts validates the parts of a Handler.
+// checkParts returns an error for a nil process, a closer that is a nil pointer, and negative
+// options.
 func checkParts(process Process, closer Closer, o Options) error {
 	switch {
 	case process == nil:

@@ -37,8 +37,8 @@ func readLinks(text []byte) (ids map[string]int, links []string, err error) {
 	return ids, links, nil
 }
 
-// checkLinks fails for every link to a missing part of the site. It collects external links and does not
-// follow them.
+// checkLinks fails with every link to a missing part of the site. It writes external links to the
+// file externalLinks, without following them.
 func (s *site) checkLinks() error {
 	external, ids, links := map[string]bool{}, map[string]map[string]int{}, map[string][]string{}
 	var problems []error

@@ -79,7 +79,7 @@ var flagWord = regexp.MustCompile(`<code>(-[^<\s]*)</code>`)
 // comments matches HTML comments only.
 var comments = regexp.MustCompile(`^\s*(<!--(?s:.*?)-->\s*)*$`)
 
-// onlyComments fails for HTML other than comments, which GitHub shows. The renderer here leaves all HTML out.
+// onlyComments fails for HTML other than comments. GitHub shows HTML, but this renderer omits it.
 func onlyComments(code string) error {
 	if comments.MatchString(code) {
 		return nil

@@ -73,7 +73,8 @@ func makeSite(repository fs.FS) (*site, error) {
 	return s, nil
 }
 
-// findDocuments adds an empty page for each Markdown file, so that all can link to all.
+// findDocuments adds an empty page for each Markdown file to s.pages, and its place to s.at, so
+// that all can link to all.
 func (s *site) findDocuments() error {
 	for section, patterns := range documents {
 		for _, pattern := range patterns {

@@ -109,7 +109,7 @@ func contend(ctx context.Context, s settings) (_ *outcome, err error) {
 	return o, nil
 }
 
-// outcomeOf converts the processes' tally into an outcome.
+// outcomeOf computes the rate and the latencies of the processes' tally sum.
 func outcomeOf(s settings, sum tally) *outcome {
 	took := latency.Import(sum.Latency).Summary()
 	return &outcome{tally: sum, values: program.Values{

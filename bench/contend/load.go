@@ -79,7 +79,8 @@ func (l *load) writeEnd(_ context.Context, e observe.WriteEnd) {
 	}
 }
 
-// run calls until the time is over or ctx ends. It returns the tally after all writes have landed.
+// run makes all goroutines call for the time of the settings, or until ctx ends. It closes the
+// asker and returns the tally.
 func (l *load) run(ctx context.Context) (tally, error) {
 	until, cancel := context.WithTimeout(ctx, l.Settings.For)
 	defer cancel()

@@ -43,7 +43,7 @@ func serveRedis(ctx context.Context, latency time.Duration) (address string, end
 	return address, func() error { return errors.Join(stop(), kill()) }, nil
 }
 
-// freePort returns a free port.
+// freePort returns a loopback port that was free a moment ago.
 func freePort(ctx context.Context) (int, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -102,7 +102,8 @@ type sent struct {
 	text []byte
 }
 
-// passOn forwards one connection until either side or ctx ends it.
+// passOn forwards the connection client to the server at address, and delays each request by
+// latency. It returns when either side or ctx ends it.
 func passOn(ctx context.Context, client net.Conn, address string, latency time.Duration) {
 	var dialer net.Dialer
 	server, err := dialer.DialContext(ctx, "tcp", address)

@@ -36,7 +36,7 @@ func newSchedule(seed uint64, rates [kinds]float64, lasting time.Duration) *sche
 	return &schedule{rng: rand.New(rand.NewPCG(seed, 0)), rates: rates, until: lasting}
 }
 
-// next draws an arrival; false at the end.
+// next draws the next arrival: its kind and due time. It returns false at the end of the schedule.
 func (s *schedule) next() (arrival, bool) {
 	sum := s.rates[selection] + s.rates[submission]
 	if sum <= 0 {

@@ -188,7 +188,8 @@ func (f *fleet) stop() error {
 	return err
 }
 
-// pause waits for the next arrival. Virtual time moves by the runtime's timers.
+// pause waits for d: by the runtime's timers in virtual time, else by pause, the more exact one of
+// the system.
 func (f *fleet) pause(d time.Duration) {
 	if f.Virtual {
 		<-time.After(d)
@@ -225,7 +226,7 @@ func measure(ctx context.Context, s settings) (_ *report, err error) {
 	return newReport(s, came, after.minus(before)), ctx.Err()
 }
 
-// cpu returns the processor time of this process.
+// cpu returns the processor time of this process so far, or 0 if it is unknown.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -54,7 +54,8 @@ func (h *hot) fault(r *ddbmem.Request) ddbmem.Fault {
 	return f
 }
 
-// look returns the usage of the store. From the first call on the store is hot.
+// look returns the usage of the store so far. The first call turns on the latency and the
+// conflicts.
 func (h *hot) look(db *ddbmem.DB) (used, error) {
 	out, err := db.Client().DescribeTable(context.Background(), &dynamodb.DescribeTableInput{TableName: &tables.Usage})
 	if err != nil {
@@ -69,7 +70,7 @@ func (h *hot) look(db *ddbmem.DB) (used, error) {
 	}, nil
 }
 
-// countersOf returns the counters that a transaction adds to.
+// countersOf returns the keys of the counters that a TransactWriteItems request adds to.
 func countersOf(body []byte) []string {
 	var t struct {
 		TransactItems []struct {

@@ -36,7 +36,8 @@ func questionOf(run uint32, a arrival, t target, now time.Time) question {
 		run, a.number, label, model, now.UTC().Format(time.RFC3339Nano))}
 }
 
-// ask sends a request to a part, and returns the body of a success.
+// ask sends a request to a part and returns the body of the answer. A status of 300 or more is an
+// error.
 func (p part) ask(ctx context.Context, q question) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, q.method, p.endpoint+q.path, bytes.NewReader(q.body))
 	if err != nil {
@@ -133,8 +134,8 @@ func (f *fleet) run(ctx context.Context, id uint32, s *schedule) *outcome {
 	return o
 }
 
-// dispatch hands out due arrivals. Without a free client an arrival waits here. Its time counts from its due
-// instant anyway.
+// dispatch sends due arrivals to the clients. Without a free client an arrival waits, and its time
+// counts from its due instant. Arrivals after the end of ctx or of patience count as unsent.
 func (f *fleet) dispatch(ctx context.Context, s *schedule, due chan<- arrival, o *outcome) {
 	over := o.began.Add(s.until + patience)
 	for {

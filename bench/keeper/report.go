@@ -56,7 +56,7 @@ func newReport(s settings, came *outcome, u used) *report {
 	return r
 }
 
-// firstError returns the error of a failed request, "" if every request succeeded.
+// firstError returns the error of a failed request, or "" if every request succeeded.
 func (r *report) firstError() string {
 	for _, t := range r.byKind {
 		if t.firstError != "" {

@@ -21,7 +21,8 @@ import (
 // failures are the ways in which the store is taken away.
 var failures = []string{"hang", "reset", "5xx", "refused", "writes", "credentials"}
 
-// serve is the main function of the store's process. It reports its address.
+// serve is the main function of the store's process. It reports its address and serves until the
+// parent ends.
 func serve(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error {
 	db := ddbmem.New()
 	defer db.Close()
@@ -85,7 +86,8 @@ func newWire(ctx context.Context, way string) (_ *wire, err error) {
 	return w, err
 }
 
-// dial returns a client of the store over the wire.
+// dial returns a client of the store over the wire. In the outage "credentials" its credentials
+// cannot be refreshed.
 func (w *wire) dial() *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		Region: "us-east-1", BaseEndpoint: &w.endpoint, HTTPClient: w,
@@ -139,7 +141,7 @@ func to(r *http.Request, host string) *http.Request {
 	return r
 }
 
-// close ends the connection and the store, even a stopped one.
+// close ends the connections and kills the store's process, even a stopped one.
 func (w *wire) close() {
 	_ = w.listener.Close()
 	w.client.CloseIdleConnections()

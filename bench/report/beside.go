@@ -45,7 +45,8 @@ func beside(all map[string]metrics) string {
 	return out.String()
 }
 
-// besideChart draws the calls a second as bars. It leaves out Prefetch, which would dwarf the others.
+// besideChart returns a chart of the calls a second of each limiter behind a latency. It leaves out
+// Prefetch, which would dwarf the others.
 func besideChart(all map[string]metrics, latency string) string {
 	const width = 50
 	most := 1.0

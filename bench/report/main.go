@@ -98,8 +98,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// run builds a suite's test first, so that no compiler runs during the measurement, and then runs its
-// benchmarks.
+// run runs the benchmarks of a suite within r.limit and adds their results to all. It builds the
+// test first, so that no compiler runs during the measurement.
 func (r *reporter) run(ctx context.Context, s suite, all map[string]metrics) error {
 	fmt.Fprintln(r.stderr, "report:", s.folder, strings.Join(s.args, " "))
 	ctx, cancel := context.WithTimeout(ctx, r.limit)
@@ -117,7 +117,7 @@ func (r *reporter) run(ctx context.Context, s suite, all map[string]metrics) err
 	return errors.Join(err, parseBenchmarks(string(out), all)) // earlier results of a failed run are shown
 }
 
-// loadAverage returns the load of the machine, on Linux.
+// loadAverage returns the machine's load from Linux's /proc, or "unknown".
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -34,7 +34,8 @@ type measure struct {
 	remark                string
 }
 
-// rows returns the measures of the benchmarks that were run.
+// rows returns a row for each measure of the benchmarks that were run. A missing value fails its
+// bound.
 func rows(all map[string]metrics) []row {
 	var out []row
 	for _, m := range measures() {

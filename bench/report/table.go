@@ -32,7 +32,8 @@ func (b bar) holds(v float64) bool {
 	return b.sign == "" || v == b.bound || b.sign == "≤" && v < b.bound || b.sign == "≥" && v > b.bound
 }
 
-// cells returns the columns of a row.
+// cells returns the cells of a row: the measure, its value, the bound, whether it holds, and
+// remarks.
 func (r row) cells() []string {
 	bound, verdict := "", ""
 	if r.bar.sign != "" {

@@ -168,7 +168,7 @@ func (w *world) live(ctx context.Context, p *process, end time.Time) {
 	}
 }
 
-// oneCall makes one call and records its outcome.
+// oneCall makes one call and records its outcome, if it began in the measured time. It takes w.mu.
 func (w *world) oneCall(ctx context.Context, p *process) {
 	w.mu.Lock()
 	counted := w.counting
@@ -236,7 +236,7 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// acquireEnd counts grants, and the grants from memory.
+// acquireEnd counts the grants in the measured time, and those from memory. It takes w.mu.
 func (w *world) acquireEnd(_ context.Context, e observe.AcquireEnd) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -167,7 +167,8 @@ func (t *follower) retentionDiffers(stored aggregator.Retention) {
 	})
 }
 
-// hostname returns this machine's name, by which other processes see the holder of a lease.
+// hostname returns this machine's name, or "somewhere". Other processes see it as the holder of a
+// lease.
 func hostname() string {
 	name, err := os.Hostname()
 	if err != nil {

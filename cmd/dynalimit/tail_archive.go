@@ -108,7 +108,8 @@ func (a *archiver) archiveStatus() *follow.ArchiveStatus {
 	return &s
 }
 
-// startArchive archives until ctx ends. wait waits for the end and returns the remainder as an error.
+// startArchive archives in a goroutine until ctx ends. wait waits for its end and returns an error
+// if items were left. A nil archiver does nothing.
 func (a *archiver) startArchive(ctx context.Context) (wait func() error) {
 	if a == nil {
 		return func() error { return nil }
@@ -124,7 +125,8 @@ func (a *archiver) startArchive(ctx context.Context) (wait func() error) {
 	return func() error { return a.leftError(<-ended) }
 }
 
-// startOnce archives the items that have expired by now, and then ends. wait waits for the end.
+// startOnce archives the items that have expired by now, in a goroutine. wait waits for its end and
+// returns an error if items were left. A nil archiver does nothing.
 func (a *archiver) startOnce(ctx context.Context, how pace) (wait func() error) {
 	if a == nil {
 		return func() error { return nil }

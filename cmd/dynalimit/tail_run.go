@@ -30,7 +30,8 @@ type pace struct {
 // paceKey is the context key of a test's pace.
 type paceKey struct{}
 
-// paceOf returns the pace for AWS, which returns empty pages in between, or for an engine.
+// paceOf returns the waiting times of --once: a test's from ctx, or those for an engine or AWS. AWS
+// returns empty pages in between, so they are longer.
 func paceOf(ctx context.Context, engine bool) pace {
 	if p, ok := ctx.Value(paceKey{}).(pace); ok {
 		return p
@@ -88,7 +89,8 @@ func (t *follower) tellEvery(ctx context.Context) {
 	}
 }
 
-// followOnce follows the stream up to the records from before its start, and closes the due hours.
+// followOnce aggregates and archives the records from before its start. Then it closes the due
+// hours and prints the summary.
 func (t *follower) followOnce(ctx context.Context) error {
 	following, stop := context.WithCancel(ctx)
 	defer stop()
@@ -122,8 +124,8 @@ func (t *follower) followOnce(ctx context.Context) error {
 	return err
 }
 
-// caughtUp waits until no record waits or the tail has ended. It fails if the tail cannot
-// continue.
+// caughtUp waits until no record waits, as p reports, or until ended receives the tail's end. It
+// fails with ctx, or if the tail cannot continue.
 func caughtUp(ctx context.Context, ended <-chan error, p *follow.Progress, how pace) (tailEnded bool, err error) {
 	looks := time.NewTicker(how.look)
 	defer looks.Stop()

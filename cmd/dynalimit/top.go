@@ -77,7 +77,7 @@ func (c topCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	})
 }
 
-// tellFar returns a function that prints the number of buckets read, every two seconds.
+// tellFar returns a function that notes the number of buckets read, at most every two seconds.
 func (c topCmd) tellFar(ctx context.Context, out *term.Output) func(read int) {
 	told := now(ctx)
 	return func(read int) {

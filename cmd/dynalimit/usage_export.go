@@ -81,7 +81,8 @@ func (c usageExportCmd) exportedUsage(ctx context.Context, r *aggregator.Reader,
 	return perEntity(ctx, r, q)
 }
 
-// progressPrinter returns a function that prints the progress of a long export.
+// progressPrinter returns a function that notes the number of exported windows, at most every two
+// seconds.
 func (c usageExportCmd) progressPrinter(ctx context.Context, out *term.Output) func(windows int64, u aggregator.Usage) {
 	told := now(ctx)
 	return func(windows int64, u aggregator.Usage) {
@@ -203,7 +204,8 @@ func (e *unwrittenFile) Error() string {
 }
 func (e *unwrittenFile) Unwrap() error { return e.err }
 
-// orAnother adds the advice to name another file, if the user named the unwritten one.
+// orAnother adds the advice to name another file to the error of an unwritten file. It returns
+// other errors as they are.
 func orAnother(err error) error {
 	if _, ok := errors.AsType[*unwrittenFile](err); ok {
 		return fmt.Errorf("%w; name another file with -o", err)
@@ -211,7 +213,8 @@ func orAnother(err error) error {
 	return err
 }
 
-// withoutPath removes the file's name from an error, if the user did not give it.
+// withoutPath returns the cause inside an *os.PathError, without the path. It returns other errors
+// as they are.
 func withoutPath(err error) error {
 	if of, ok := errors.AsType[*os.PathError](err); ok {
 		return of.Err

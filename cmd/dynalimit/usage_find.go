@@ -17,7 +17,8 @@ type window struct {
 	By aggregator.Window `help:"The length of a sum: hour, day or month." enum:"hour,day,month" default:"day"`
 }
 
-// defaultPeriod returns the default period: enough windows for a chart.
+// defaultPeriod returns the default period for the window: a day for hours, a year for months, else
+// a week.
 func (w window) defaultPeriod() time.Duration {
 	switch w.By {
 	case aggregator.Hour:

@@ -126,7 +126,7 @@ func amountCell(milli int64) string {
 	return notation.Tokens(milli)
 }
 
-// unrecordedCell formats the unrecorded part of a limit's usage.
+// unrecordedCell formats the unrecorded amount of a limit, or "unknown" if buckets ended unseen.
 func unrecordedCell(l aggregator.LimitUsage) string {
 	switch {
 	case l.Unseen > 0 && l.Unrecorded != 0:

@@ -28,7 +28,8 @@ type asked struct {
 	namespace string
 }
 
-// parsePeriod parses the flags at a given time. usual is the default length.
+// parsePeriod parses the flags. now resolves relative times, and usual is the length of the period
+// without flags.
 func (p period) parsePeriod(now time.Time, usual time.Duration) (asked, error) {
 	zone, err := time.LoadLocation(cmp.Or(p.Timezone, "UTC"))
 	if err != nil {
@@ -38,7 +39,7 @@ func (p period) parsePeriod(now time.Time, usual time.Duration) (asked, error) {
 	return asked{Span: span, zone: zone}, err
 }
 
-// zoneText names the time zone, unless it is UTC.
+// zoneText returns " in ZONE" for a title, or "" for UTC.
 func (a asked) zoneText() string {
 	if a.zone == time.UTC || a.zone.String() == "UTC" {
 		return ""
@@ -54,7 +55,7 @@ func (a asked) wholeWindows(w aggregator.Window, now time.Time) asked {
 	return a
 }
 
-// windowStarts returns the starts of the period's windows, up to now.
+// windowStarts returns the starts of the period's windows of length w, without those after now.
 func (a asked) windowStarts(w aggregator.Window, now time.Time) (all []time.Time) {
 	calendar, kind := usage.Calendar{Zone: a.zone}, storedWindows[w]
 	for at := calendar.Floor(kind, a.From); at.Before(a.To) && !at.After(now); at = calendar.Next(kind, at) {
@@ -68,8 +69,8 @@ var storedWindows = map[aggregator.Window]schema.UsageWindow{
 	aggregator.Hour: schema.UsageHourly, aggregator.Day: schema.UsageDaily, aggregator.Month: schema.UsageMonthly,
 }
 
-// widestWindow returns the longest windows that divide the period, because fewer windows cost fewer
-// reads.
+// widestWindow returns the longest window that divides the period: month, day or hour. Fewer
+// windows cost fewer reads.
 func (a asked) widestWindow() aggregator.Window {
 	switch {
 	case a.Months(a.zone):

@@ -82,7 +82,8 @@ func (c usageReportCmd) reportPeriod(at time.Time) (asked, aggregator.Window, er
 	return a, by, nil
 }
 
-// chartWindow returns a window that makes a good chart of a period.
+// chartWindow returns the window for a readable chart of a period: hours up to 8 days, days up to
+// 400, else months.
 func chartWindow(length time.Duration) aggregator.Window {
 	const day = 24 * time.Hour
 	switch {

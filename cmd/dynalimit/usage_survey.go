@@ -98,7 +98,8 @@ func (s *survey) readResources(ctx context.Context) ([]report.Resource, error) {
 	return all, nil
 }
 
-// findGroups returns the current groups of resources. It returns none if a source cannot be decoded.
+// findGroups returns the set of groups of the given resources. It returns nil if a configuration
+// cannot be decoded.
 func (s *survey) findGroups(ctx context.Context, resources []string) (map[string]bool, error) {
 	scopes := make([]admin.Scope, len(resources))
 	for i, name := range resources {
@@ -166,7 +167,8 @@ func (s *survey) readChildren(ctx context.Context, users map[string][]consumer) 
 	return nil
 }
 
-// readTotal returns the total usage of a resource.
+// readTotal returns the usage of the query's resource by s.entity or, if that is "", by all
+// entities.
 func (s *survey) readTotal(ctx context.Context, q aggregator.Query) (tallies, error) {
 	if s.entity != "" {
 		return s.tallyUsage(s.reader.Entity(ctx, s.entity, q), false)
@@ -174,8 +176,7 @@ func (s *survey) readTotal(ctx context.Context, q aggregator.Query) (tallies, er
 	return s.tallyUsage(s.reader.Resource(ctx, q.Resource, q), false)
 }
 
-// tallyUsage groups usage by limit and window. once leaves out usage that a higher level also
-// counted.
+// tallyUsage groups usage by limit and window. once subtracts amounts that a parent also counted.
 func (s *survey) tallyUsage(all usages, once bool) (tallies, error) {
 	found := tallies{}
 	for u, err := range all {
@@ -238,7 +239,8 @@ func (s *survey) completeTotal(total tallies, users []consumer) {
 	}
 }
 
-// sumOf returns the users' usage in a window, and whether there was any.
+// sumOf returns the sum of the users' usage of a limit in a window. found is false if there was no
+// usage.
 func sumOf(users []consumer, limit string, window int) (sum aggregator.LimitUsage, found bool) {
 	sum.Limit = limit
 	for _, u := range users {

@@ -150,7 +150,8 @@ func (c usageTopCmd) printRanking(out *term.Output, a asked, t topUsage) {
 	}
 }
 
-// shareText formats a share of a sum: " 12 %".
+// shareText formats the share of part in sum, six columns wide: "   12 %". It is blank without a
+// share.
 func shareText(part, sum int64) string {
 	if part <= 0 || sum <= 0 {
 		return "      "
@@ -162,7 +163,8 @@ func shareText(part, sum int64) string {
 	return fmt.Sprintf("%4.0f %%", share)
 }
 
-// perEntity returns the usage of each entity and resource, or of the query's resource only.
+// perEntity returns the usage of each entity on each resource, or on the query's resource only. It
+// reads readAtOnce of them concurrently, and ends with the first error.
 func perEntity(ctx context.Context, r *aggregator.Reader, q aggregator.Query) usages {
 	return func(yield func(aggregator.Usage, error) bool) {
 		used, err := r.Used(ctx, q)

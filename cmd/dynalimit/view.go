@@ -10,7 +10,8 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// viewBuckets runs a view of buckets, with a meter of the cost of its readings.
+// viewBuckets calls run with the table and a meter of its read units. It fails if the namespace is
+// not registered.
 func (g *globals) viewBuckets(ctx context.Context, out *term.Output, run func(*dynalimit.Repository, *live.Meter) error) error {
 	o := g.connectOptions(ctx)
 	cfg, err := o.Config(ctx)

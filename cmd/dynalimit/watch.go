@@ -25,8 +25,8 @@ func (w watch) Validate() error {
 	return nil
 }
 
-// showRepeatedly shows a list once, or repeatedly until ctx ends. On a terminal it overwrites the
-// previous one.
+// showRepeatedly calls show once or, with --watch, again after each interval until ctx ends. On a
+// terminal it clears the screen first. It refuses --json with --watch.
 func (w watch) showRepeatedly(ctx context.Context, out *term.Output, show func(*term.Output) error) error {
 	if w.Watch == 0 {
 		return show(out)
@@ -50,7 +50,7 @@ func (w watch) showRepeatedly(ctx context.Context, out *term.Output, show func(*
 	}
 }
 
-// linesUpTo cuts a text to a number of lines; 0 or less means no cut.
+// linesUpTo returns the first room lines of a text, or all if room is 0 or less.
 func linesUpTo(text string, room int) string {
 	lines := strings.SplitAfter(text, "\n")
 	if room < 1 || len(lines) <= room {

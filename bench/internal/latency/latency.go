@@ -49,7 +49,7 @@ type Counts struct {
 	Counts []int64 `json:"counts"`
 }
 
-// Export returns the counts.
+// Export returns the counts for another process, without trailing zeros.
 func (h Histogram) Export() Counts {
 	counts := h.h.Export().Counts
 	for len(counts) > 0 && counts[len(counts)-1] == 0 {

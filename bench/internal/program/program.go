@@ -26,7 +26,7 @@ import (
 // Values are the results of a run, by unit.
 type Values map[string]float64
 
-// Report makes values the result of a benchmark. Its time is fixed and thus left out.
+// Report reports values as the metrics of a benchmark, and removes the time.
 func Report(b *testing.B, values Values) {
 	b.Helper()
 	b.ReportMetric(0, "ns/op")
@@ -62,7 +62,7 @@ func Virtual(f func(ctx context.Context) error) (err error) {
 	return err
 }
 
-// Pause waits, but only until ctx ends. It returns false if ctx ended.
+// Pause waits for d, or until ctx ends. It returns false if ctx ended first.
 func Pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -27,7 +27,7 @@ var One = dynalimit.Amounts{Limit: 1}
 // Entity returns the entity of a bucket, by its number.
 func Entity(bucket int) string { return fmt.Sprintf("entity-%d", bucket) }
 
-// Open returns a limiter on the table.
+// Open returns a limiter with options o, and its repository of the benchmark's table. o may be nil.
 func Open(client dynalimit.DynamoDB, o *dynalimit.Options) (*dynalimit.RateLimiter, *dynalimit.Repository, error) {
 	repo, err := dynalimit.NewRepository(client, Table, &dynalimit.RepositoryOptions{Principal: "bench"})
 	if err != nil {
