@@ -15,8 +15,9 @@ const mostLossResources = 1000
 
 const opCompare = "compare the limits in force"
 
-// compareLevels returns a comparison of the table with the table after changes of levels. keepsGroups
-// means that the groups of resources stay.
+// compareLevels returns a comparison of the table before and after changes of levels, which it
+// validates. It reads nothing yet. With keepsGroups the changes leave the groups of resources as
+// they are.
 func (d *desk) compareLevels(changes []ScopedConfig, keepsGroups bool) (*comparison, error) {
 	c := &comparison{
 		d: d, changes: changes, keepsGroups: keepsGroups, next: map[schema.ConfigOwner]schema.Item{}, records: map[string]recordChange{},

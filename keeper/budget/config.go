@@ -169,8 +169,8 @@ type policy struct {
 	tightFor time.Duration
 }
 
-// policyOf merges an app's configuration with its organisation's. Under ScopeOrg it ignores the
-// app's quotas.
+// policyOf returns the effective configuration of an app: its own settings where set, else its
+// organisation's. Under ScopeOrg the quotas are always the organisation's.
 func policyOf(o Org, a App, scope Scope) policy {
 	p := policy{
 		ordering: o.Ordering, quotas: o.Quotas, models: o.Models,

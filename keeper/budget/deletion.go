@@ -65,8 +65,8 @@ func (d *deletion) deleteAll(ctx context.Context, operation string) error {
 	return adminError(operation, err)
 }
 
-// completeDeletion deletes an organisation's apps, ends credentials, and sets the time to live of the
-// tombstone.
+// completeDeletion deletes an organisation's apps, revokes credentials, and then lets the
+// tombstone expire. It returns errOvertaken if the tombstone has been replaced.
 func (d *deletion) completeDeletion(ctx context.Context) error {
 	if d.app == "" {
 		if err := d.deleteApps(ctx); err != nil {
@@ -143,8 +143,9 @@ func (d *deletion) decideOrg(ctx context.Context, _ string) (*change, error) {
 	return &change{[]types.TransactWriteItem{write}, event}, err
 }
 
-// decideApp is decideOrg for an app: the app of the deletion, or an app of the deleted
-// organisation. It also deletes the app's override, even if the app has no item.
+// decideApp returns the change that replaces an app by a tombstone and deletes its override. The
+// change is nil if the app is deleted already. If the whole organisation is deleted, an override
+// alone is enough to delete.
 func (d *deletion) decideApp(ctx context.Context, app string) (*change, error) {
 	var conditions []types.TransactWriteItem
 	if d.app == "" {

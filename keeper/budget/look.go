@@ -77,8 +77,8 @@ func (s *standing) renewBoard(t *tenant, b *ledger.Board) {
 	}()
 }
 
-// outlook computes the state from the board. With stored it leaves out this process's own
-// writes.
+// outlook computes the state of an app's labels at now from the board's sums, and chooses a
+// label. With stored it leaves out spend that this process wrote after the last read.
 func (s *standing) outlook(t *tenant, b *ledger.Board, now time.Time, stored bool) *outlook {
 	p, day := t.policy(), t.calendar.Day(now)
 	labels := make([]labelState, len(p.ordering))

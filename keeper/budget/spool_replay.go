@@ -104,8 +104,9 @@ func (c *charges) replaySpool(ctx context.Context) error {
 	return c.spool.replayAll(func(batch []spoolLine) ([]bool, error) { return c.replayLines(ctx, batch) })
 }
 
-// replayLines sends a batch of records at once, so that they share transactions. It sends
-// records with the same request id one after the other.
+// replayLines submits a batch of spooled records concurrently, so that they share transactions;
+// equal request ids go one after the other. It refuses records that can never be counted. done
+// marks finished lines, and err is the first other error.
 func (c *charges) replayLines(ctx context.Context, batch []spoolLine) (done []bool, err error) {
 	outcomes := make([]error, len(batch))
 	byID := map[string][]int{}

@@ -96,8 +96,8 @@ func (c *charges) countedBefore(ctx context.Context, t *tenant, u prices.Usage, 
 	return c.makeReceipt(ctx, t, stored.Label, ledger.Verdict{Duplicate: true, Conflict: stored.Hash != usageHash(u), Stored: stored})
 }
 
-// makeReceipt reports a counted record. The record stays counted even if reading the app's spend
-// fails.
+// makeReceipt returns the receipt of a counted record, with the spend of its label if that can be
+// read. It logs a failed read. A conflicting record is ErrConflict.
 func (c *charges) makeReceipt(ctx context.Context, t *tenant, label string, v ledger.Verdict) (Receipt, error) {
 	if v.Conflict {
 		return Receipt{}, conflictError(v.Stored)

@@ -205,7 +205,9 @@ func (s *sweeper) findThresholds(ctx context.Context, t *tenant, scope string, m
 	return err
 }
 
-// sweepDays closes past days. pending is the days that are not over or could not be closed.
+// sweepDays stores the totals of a scope's past days and returns their number. marked has the
+// labels with spend by day; nil means all labels of the last week. pending are marked days that
+// are not over or could not be closed.
 func (s *sweeper) sweepDays(ctx context.Context, t *tenant, scope string, marked map[string]map[string]bool) (closed int, pending []string, err error) {
 	now := s.standing.now()
 	to := calendar.AddDays(t.calendar.FirstOpen(t.calendar.Day(now), now), -1)

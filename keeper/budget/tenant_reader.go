@@ -69,7 +69,8 @@ func (r tenantReader) readTenant(ctx context.Context, org, app string) (*tenant,
 	return t, err
 }
 
-// tablePrices returns the stored prices of the tenant's models on top of the keeper's own.
+// tablePrices reads the stored prices of the tenant's models, and returns them as a layer above
+// the keeper's own prices.
 func (r tenantReader) tablePrices(ctx context.Context, t *tenant) (priceLayers, error) {
 	book, err := r.prices.storedPrices(ctx, t.modelsToPrice())
 	if err != nil {

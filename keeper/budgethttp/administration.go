@@ -177,9 +177,9 @@ func (a administration) putApp(ctx context.Context, x *exchange, in *appInput) (
 	return out, nil
 }
 
-// issueCredentials creates the credentials of a new organisation or app. If another caller has deleted it
-// meanwhile, issue deletes the credentials again. Otherwise they would become valid for a later
-// organisation or app with the same id.
+// issueCredentials creates credentials for an organisation or app, unless it has some, also if
+// the client disconnects. If look then returns ErrNotFound, another caller has deleted the
+// organisation or app: it deletes the credentials again.
 func (a administration) issueCredentials(ctx context.Context, x *exchange, org, app string, look func(context.Context) error) (credentials.Issued, error) {
 	ctx = context.WithoutCancel(ctx) // completes even if the client disconnects
 	store := a.store.As(x.principal)

@@ -60,7 +60,8 @@ func (t *router) redirectRoot() {
 	})
 }
 
-// dispatch dispatches a request. It does not clean paths: ServeMux would redirect a/../b to b.
+// dispatch passes a request to the handler of its route and sets x.route. It answers 404 for a
+// path that is not clean, because ServeMux would redirect it.
 func (t *router) dispatch(w *answer, r *http.Request, x *exchange) {
 	below, ok := strings.CutPrefix(r.URL.EscapedPath(), t.prefix)
 	if !ok || path.Clean(below) != below || !strings.HasPrefix(below, "/") {

@@ -115,8 +115,8 @@ func (l *Ledger) readClosed(ctx context.Context, scope, from, to string) (map[st
 	return totals, err
 }
 
-// closeDay stores a total, unless a later one is stored or a late write came after the shards
-// were read.
+// closeDay stores the total of a label's day, sum. It does nothing, without an error, if a later
+// total is stored, or a late write came after the read of seen.
 func (l *Ledger) closeDay(ctx context.Context, scope, day, label string, sum Counter, seen closedDay) error {
 	names := map[string]string{"#re": attrReopened, "#c": attrCost, "#cr": attrCredit}
 	values := store.Item{":c": store.Picos(sum.Cost), ":cr": store.Picos(sum.credit)}

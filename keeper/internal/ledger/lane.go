@@ -262,8 +262,9 @@ func mergeRepeats(ops []*Operation) []*Operation {
 	return kept
 }
 
-// sendTransaction sends a transaction. It returns the operations that conflicted with another transaction,
-// for the next one.
+// sendTransaction sends a transaction from home h until it lands, is refused, or WriteTimeout
+// ends, and wakes the callers. After a conflict it waits and returns the operations for the next
+// transaction.
 func (l *lanes) sendTransaction(t *transaction, h home) (again []*Operation) {
 	ctx, cancel := context.WithTimeout(l.Life.Context(), WriteTimeout)
 	defer cancel()
@@ -306,7 +307,7 @@ func (l *lanes) sendTransaction(t *transaction, h home) (again []*Operation) {
 }
 
 // backOff waits after a conflict. It returns the operations that have time left and fails the
-// others.
+// others with err. With doubt an earlier try may have landed, so that the failure is unconfirmed.
 func (l *lanes) backOff(ctx context.Context, ops []*Operation, err error, doubt bool) (again []*Operation) {
 	conflicts := 0
 	for _, o := range ops {

@@ -53,9 +53,8 @@ func (l *lanes) finishOperation(o *Operation) {
 	close(o.done)
 }
 
-// awaitResult returns when the operation is finished or ctx ends. If ctx ends or the store stops
-// answering while the operation is still queued, await removes it from the queue. Then it was
-// never sent.
+// awaitResult waits until the operation is finished or ctx ends. If ctx ends or the table stops
+// answering while the operation is queued, it removes the operation, which was then never sent.
 func (l *lanes) awaitResult(ctx context.Context, o *Operation) error {
 	select {
 	case <-o.done:

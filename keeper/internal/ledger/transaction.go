@@ -39,8 +39,8 @@ type transaction struct {
 const maxTxnItems = 100
 
 // compose packs operations, in order, into one transaction: their own items, and one write for
-// each shared counter. With marks it adds the mark of their day. left is the operations that do
-// not fit, or that need an item which another operation already writes.
+// each shared counter, in the shard that draw chooses. With marks it adds the mark of their day.
+// left are operations that do not fit, or that need an item which another operation writes.
 func compose(ops []*Operation, draw func(shards int) int, marks bool) (t *transaction, left []*Operation) {
 	t = &transaction{draw: draw, marks: marks, shards: map[store.Key]int{}, at: map[store.Key]int{}}
 	if marks && len(ops) > 0 {

@@ -28,8 +28,9 @@ type gate struct {
 
 func newGates() *gates { return &gates{byEntity: map[string]*gate{}} }
 
-// enterGate waits for one of the bucket's places, until patience ends. Errors: errCrowded, and the
-// context's.
+// enterGate waits for one of the bucket's places, of which there are the given number, and
+// returns the function that frees it. It returns errCrowded if patience closes or too many logins
+// wait, or the cause of ctx's end.
 func (g *gates) enterGate(ctx context.Context, patience <-chan struct{}, entity string, places int64) (leave func(), err error) {
 	g.mu.Lock()
 	at := g.byEntity[entity]

@@ -214,7 +214,8 @@ func (s *Service) Authenticate(ctx context.Context, bearer credentials.Secret) (
 	return s.verifyToken(ctx, bearer, tokens.Access)
 }
 
-// verifyToken returns the claims of a valid token of a kind that is not revoked.
+// verifyToken returns the claims of a token. It returns ErrUnauthorized unless the token is
+// genuine, valid now, of that kind, and not revoked.
 func (s *Service) verifyToken(ctx context.Context, text credentials.Secret, kind tokens.Kind) (tokens.Claims, error) {
 	claims, err := s.codec.Parse(text)
 	if err != nil || claims.Kind != kind {
