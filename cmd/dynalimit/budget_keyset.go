@@ -30,8 +30,8 @@ type keysetCreateCmd struct {
 	changes
 }
 
-// Run writes a new set of signing keys and peppers to the file of --out, which must not exist. A
-// dry run writes nothing.
+// Run writes a new signing key and a new pepper to the file of --out, which must not exist. A dry
+// run writes nothing.
 func (c keysetCreateCmd) Run(ctx context.Context, out *term.Output) error {
 	keys, err := credentials.NewKeySet(nil, now(ctx))
 	if err != nil {

@@ -253,7 +253,7 @@ func tagText(tags map[string]string) string {
 	return strings.Join(parts, ", ")
 }
 
-// orNone returns "none" if is is empty, else text.
+// orNone returns text, or "none" if the first argument is empty.
 func orNone(is, text string) string {
 	if is == "" {
 		return "none"
