@@ -60,7 +60,7 @@ func (a *Admin) AuditEvents(ctx context.Context, q audit.Query) iter.Seq2[audit.
 	}
 }
 
-// lastOf is an id above those of a moment.
+// lastOf returns an id of an event above those of a millisecond.
 func lastOf(t time.Time) string { return trail.FirstID(t.Add(time.Millisecond)) }
 
 // mostAhead is the most that a writer's clock may be ahead: later days

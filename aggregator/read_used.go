@@ -70,8 +70,8 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 	}), nil
 }
 
-// listed returns the kept windows of a query up to now: whole days of UTC that ended by final,
-// and the other hours. oldest is the earliest kept hour.
+// listed returns the windows of a query, up to the hour after the open one: whole days of UTC that
+// ended by final, and single hours for the rest. Hours before oldest are left out, days are not.
 func (s *usageSource) listed(a ask, final, oldest time.Time) (days, hours []time.Time) {
 	at, to := s.calendar.Hours(a.from, a.to)
 	if last := a.openHour().Add(2 * time.Hour); to.After(last) { // by DynamoDB's clock it may be the next hour

@@ -39,7 +39,8 @@ func tableCalls() map[string]CallPrice {
 	return calls
 }
 
-// tablePrice returns the price in the fields of a line: the standard rates, and then other kinds and tools.
+// tablePrice returns the price in the fields of a line: the standard rates, and then, in any order, rates of
+// a tier or above a length, and fees of tools. It panics for a malformed number.
 func tablePrice(fields []string) (p CallPrice) {
 	p.Rates, p.Sound = tableRates(fields[0])
 	for _, field := range fields[1:] {

@@ -173,7 +173,8 @@ func wholeFile(path string, mode os.FileMode, write func(io.Writer) error) error
 	return nil
 }
 
-// writeThrough calls write with an existing path that is not a regular file, such as a pipe.
+// writeThrough opens a path, calls write with it and closes it. The path exists and is not a regular file:
+// a pipe, for example. The caller has checked that.
 func writeThrough(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

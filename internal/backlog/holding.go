@@ -34,7 +34,7 @@ type Correction struct {
 	Uncount, GiveUp, Back int64
 }
 
-// Used returns the sum of the holding. All of it counts as consumed.
+// Used returns the sum of the held, counted, doubtful and gone tokens: the use that the lease reports.
 func (h *Holding) Used() int64 { return h.Held + h.Counted + h.Doubt + h.Gone }
 
 // To returns the correction that brings usage to target. A decrease is taken from counted, then doubtful,

@@ -97,7 +97,8 @@ func New(o Options) *Cache {
 // TTL returns the time for which a configuration is fresh.
 func (c *Cache) TTL() time.Duration { return c.loading.TTL }
 
-// Fresh returns the configuration if it is cached and within its TTL, without ended raises; nil otherwise.
+// Fresh returns the configuration if it is cached and within its TTL, else nil. Once a raise has ended, it
+// returns the configuration that follows the raise.
 func (c *Cache) Fresh(key GivenKey) *Resolved {
 	var cfg *Resolved
 	if key.Plan != "" {

@@ -155,7 +155,8 @@ func (o *Op) asList() []*Op {
 	return o.listOfOne[:]
 }
 
-// GivesBack reports whether the op is an adjust that gives tokens back.
+// GivesBack reports whether the op is an adjust that gives tokens back, or that takes lapsed prefetched
+// tokens off the counter.
 func (o *Op) GivesBack() bool { return o.refunds || o.lapses }
 
 // isAbandonedTake reports whether the op is a take whose caller has left.

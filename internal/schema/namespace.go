@@ -48,7 +48,7 @@ func (Keys) Namespaces() string { return namespaces }
 // Within reports whether a key is in the namespace. It is false without a namespace.
 func (k Keys) Within(key Key) bool { return k.prefix != "" && strings.HasPrefix(key.PK, k.prefix) }
 
-// WithinPrefix returns the condition of a read for keys of the namespace.
+// WithinPrefix returns the filter of a scan that keeps the items of the namespace alone.
 func (k Keys) WithinPrefix() Statement {
 	b := newStatementBuilder()
 	b.require("begins_with(" + b.name(PK) + ", " + b.value(String(k.prefix)) + ")")

@@ -103,8 +103,8 @@ func (p plan) indexBySpend() int {
 	return len(p.labels)
 }
 
-// mode returns ModeNormal if the chosen label is below the threshold, else ModeTight. The plan
-// must have a chosen label.
+// mode returns ModeNormal if the chosen label is below the threshold, else ModeTight, as for a label
+// without a price. The plan must have a chosen label.
 func (p plan) mode() Mode {
 	if p.labels[p.index].status(p.tight) == prices.StatusNormal {
 		return ModeNormal

@@ -23,7 +23,8 @@ type listing struct {
 	family []prices.Price // prices of the same model under other names
 }
 
-// probeID returns an id that looks up the price of a scope.
+// probeID returns the model id that finds the listed price of a scope of endpoints: with the prefix
+// "global." for prices.Global, and without it for any other scope.
 func (l *listing) probeID(scope prices.Scope) string {
 	if scope == prices.Global {
 		return "global." + l.name

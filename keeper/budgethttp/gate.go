@@ -35,8 +35,9 @@ var errForbidden = errors.New("budgethttp: forbidden")
 // organisation itself.
 type tenantPath struct{ org, app string }
 
-// authorize checks the token of a request against the route's organisation and app. It runs
-// before any read, so the response never depends on whether another tenant's data exists. An
+// authorize compares the verified claims of a token with the organisation and app of the path. It
+// returns ErrUnauthorized unless the token is an access token, and errForbidden for another tenant.
+// It runs before any read, so the response never depends on whether another tenant's data exists. An
 // organisation's token is valid for all its apps.
 func authorize(path tenantPath, c Claims) error {
 	switch {

@@ -46,8 +46,8 @@ const longSentence = 25
 // skippedFolders hold texts that nobody reads as prose.
 var skippedFolders = []string{"testdata", "node_modules", "vendor", "golden"}
 
-// countTree counts every folder below root, without tests. It also returns the sentences and
-// names to list.
+// countTree counts the prose of each folder below root: comments and names of Go files without tests, and
+// Markdown pages. It also returns the sentences and names to list.
 func countTree(root fs.FS) (map[string]folderCounts, []sentence, error) {
 	folders := map[string]folderCounts{}
 	var found []sentence

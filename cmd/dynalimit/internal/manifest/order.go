@@ -279,7 +279,8 @@ func limitDifferences(was, is map[string]dynalimit.Limit) (more, less bool) {
 	return more, less
 }
 
-// compareRates compares the refill of two buckets in the same time. Two quotas are equal.
+// compareRates compares two limits by their refill a second. Two quotas are equal, and a quota counts as
+// more than a token bucket.
 func compareRates(a, b dynalimit.Limit) int {
 	high, low := bits.Mul64(uint64(a.RefillAmount), uint64(b.RefillPeriod))
 	high2, low2 := bits.Mul64(uint64(b.RefillAmount), uint64(a.RefillPeriod))

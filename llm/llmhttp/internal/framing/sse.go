@@ -133,7 +133,8 @@ func (s *SSE) endName() {
 	}
 }
 
-// endLine handles the end of a line. An empty line ends the event, if it had data.
+// endLine ends a line. It stores the name of the event, or ends a field without a colon. An empty line
+// ends the event, if it had data.
 func (s *SSE) endLine() {
 	switch {
 	case s.at == inName && s.n == 0:
