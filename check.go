@@ -16,7 +16,7 @@ import (
 type Report struct {
 	// Allowed means that the acquire would be admitted.
 	Allowed bool
-	// Blocked names the block and its level. It is nil if nothing is blocked. If it is set, no bucket
+	// Blocked names the block and its source. It is nil if nothing is blocked. If it is set, no bucket
 	// was read and Statuses is empty.
 	Blocked *BlockedError
 	// Unlimited means that nothing limits the call, because every level that could is unlimited. Then
@@ -30,7 +30,7 @@ type Report struct {
 	OnUnavailable UnavailablePolicy
 	// Statuses holds every limit of the entity and its parents, requested or not. The entity comes
 	// first, at each entity the resource comes before its groups, and limits are in name order. Each
-	// names its level of the configuration.
+	// names its source.
 	Statuses []LimitStatus
 }
 

@@ -15,7 +15,7 @@ import (
 type ConfigCacheStats struct {
 	// Hits were answered from a fresh entry.
 	Hits int64
-	// NegativeHits are the Hits on "no level has limits".
+	// NegativeHits are the Hits on "no source has limits".
 	NegativeHits int64
 	// StaleHits were answered from an entry past its TTL, while one other
 	// caller reads it again or because that read failed.

@@ -9,7 +9,7 @@ import (
 	"github.com/dynalimit/dynalimit/sources"
 )
 
-// ResolvedLimits is the stored configuration of an entity on a resource, with the level of each part.
+// ResolvedLimits is the stored configuration of an entity on a resource, with the source of each part.
 // It is a plain value. As JSON it has the names of its fields in lower case (entity_id, policy_source),
 // without empty fields.
 type ResolvedLimits struct {
@@ -18,45 +18,45 @@ type ResolvedLimits struct {
 	// Resource is the requested resource.
 	Resource string `json:"resource"`
 	// Limits are the limits in force, sorted by name. It is empty if the entity is Unlimited and not
-	// Counted, or if no level has limits (Level is empty): then a limiter's own Options.Limits apply.
+	// Counted, or if no source has limits (Source is empty): then a limiter's own Options.Limits apply.
 	Limits []Limit `json:"limits,omitempty"`
-	// From are the levels that the Limits come from, in their order.
+	// From are the sources that the Limits come from, in their order.
 	From []sources.Source `json:"from,omitempty"`
-	// Level is the most specific level that has limits, or is unlimited. If it extends less specific
-	// levels, they count too: see From. It is empty if no level has limits or is unlimited.
+	// Source is the most specific source that has limits, or is unlimited. If it extends less specific
+	// sources, they count too: see From. It is empty if no source has limits or is unlimited.
 	Source sources.Source `json:"source,omitempty"`
 	// Plan is the plan in the entity's record; empty without one.
 	Plan string `json:"plan,omitempty"`
-	// Unlimited means that the level that won lifts all limits, also those of a
+	// Unlimited means that the source that won lifts all limits, also those of a
 	// limiter's Options.
 	Unlimited bool `json:"unlimited,omitempty"`
-	// Counted is the most specific level that is unlimited and counted (admin.LimitConfig.Counted):
-	// limits of less specific levels are in shadow. It is empty if no level is.
+	// Counted is the most specific source that is unlimited and counted (admin.LimitConfig.Counted):
+	// limits of less specific sources are in shadow. It is empty if no source is.
 	Counted sources.Source `json:"counted,omitempty"`
-	// Blocked is the most specific level with a block, whichever level won; empty without a block. A
-	// parent that counts blocks the entity too, if the block is of one of the parent's own levels or of
+	// Blocked is the most specific source with a block, whichever source won; empty without a block. A
+	// parent that counts blocks the entity too, if the block is of one of the parent's own sources or of
 	// its plan: call ResolveLimits for ParentID.
 	Blocked sources.Source `json:"blocked,omitempty"`
-	// Admitted is the level that lifts a block with exceptions (admin.LimitConfig.Admit); empty without
+	// Admitted is the source that lifts a block with exceptions (admin.LimitConfig.Admit); empty without
 	// one. Another block may still apply: see Blocked.
 	Admitted sources.Source `json:"admitted,omitempty"`
-	// OnUnavailable is the outage policy, and PolicySource is the most specific level that has one. Both
-	// are empty if no level has a policy. Then that of a parent that counts applies, or
+	// OnUnavailable is the outage policy, and PolicySource is the most specific source that has one. Both
+	// are empty if no source has a policy. Then that of a parent that counts applies, or
 	// Options.OnUnavailable.
 	OnUnavailable UnavailablePolicy `json:"on_unavailable,omitempty"`
-	// PolicySource is the level of OnUnavailable; empty without one.
+	// PolicySource is the source of OnUnavailable; empty without one.
 	PolicySource sources.Source `json:"policy_source,omitempty"`
-	// Hidden are the limits of less specific levels that are not in force, because a more specific
-	// level replaces them. They are in the order of their levels and names.
+	// Hidden are the limits of less specific sources that are not in force, because a more specific
+	// source replaces them. They are in the order of their sources and names.
 	Hidden []HiddenLimit `json:"hidden,omitempty"`
-	// Lifted are the limits that a level takes away by name, with that level, in the order of
+	// Lifted are the limits that a source takes away by name, with that source, in the order of
 	// their names.
 	Lifted []HiddenLimit `json:"lifted,omitempty"`
 	// ParentID is the entity's parent; empty without one. The entity inherits nothing from it. Unless
-	// Detached, calls charge the parent's buckets too, by the levels made for the parent or for its
+	// Detached, calls charge the parent's buckets too, by the sources made for the parent or for its
 	// plan.
 	ParentID string `json:"parent_id,omitempty"`
-	// Cascade means that calls charge the parent by all its levels, also by those of resource and
+	// Cascade means that calls charge the parent by all its sources, also by those of resource and
 	// system.
 	Cascade bool `json:"cascade,omitempty"`
 	// Detached means that the parent is not charged.
@@ -69,12 +69,11 @@ type ResolvedLimits struct {
 	Groups []ResolvedLimits `json:"groups,omitempty"`
 }
 
-// HiddenLimit is a limit that is not in force because of a more specific level.
+// HiddenLimit is a limit that is not in force because of a more specific source.
 type HiddenLimit struct {
 	// Name is the name of the limit.
 	Name string `json:"name"`
-	// Level is the most specific level with the limit. For a lifted limit it is the level that lifts
-	// it.
+	// Source is the most specific one with the limit. For a lifted limit it is the one that lifts it.
 	Source sources.Source `json:"source"`
 }
 
@@ -84,16 +83,16 @@ type RaisedLimit struct {
 	Name string `json:"name"`
 	// Capacity is the limit's capacity without the raise, in whole tokens.
 	Capacity int64 `json:"capacity"`
-	// Level is the level that stores the raise.
+	// Source stores the raise.
 	Source sources.Source `json:"source"`
 	// Until is the end of the raise, by DynamoDB's clock.
 	Until time.Time `json:"until"`
 }
 
 // ResolveLimits returns the configuration in force of an entity on a resource and its groups, with its
-// levels. It reads the table consistently, and neither reads nor changes the cache. It costs one
+// sources. It reads the table consistently, and neither reads nor changes the cache. It costs one
 // request, one more for each group, and for each a second one if the entity is on a plan. The entity
-// needs no record. It fails with a *ValidationError for bad input, and for a stored level that cannot
+// needs no record. It fails with a *ValidationError for bad input, and for a stored source that cannot
 // be read.
 func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string) (ResolvedLimits, error) {
 	if err := r.usable(ctx); err != nil {
@@ -115,7 +114,7 @@ func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string)
 	return resolved, err
 }
 
-// resolveLimits reads the levels of an entity on a resource. It returns only the names of the
+// resolveLimits reads the sources of an entity on a resource. It returns only the names of the
 // resource's groups.
 func (r *Repository) resolveLimits(ctx context.Context, key config.Key) (ResolvedLimits, error) {
 	said, err := r.configs.Read(ctx, key)

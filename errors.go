@@ -110,16 +110,15 @@ type BlockedError struct {
 	EntityID string
 	// Resource is the resource of the blocking record: the call's, or a group that the call charges.
 	Resource string
-	// Level is the level of configuration that blocks: the most specific one, if
-	// several do.
+	// Source is the source that blocks: the most specific one, if several do.
 	Source sources.Source
 	// Plan is the entity's plan if the block is the plan's; empty otherwise.
 	Plan string
 }
 
-// Error names the blocked resource or entity, and the level of the block.
+// Error names the blocked resource or entity, and the source of the block.
 func (e *BlockedError) Error() string {
-	where := "level " + string(e.Source)
+	where := "source " + string(e.Source)
 	if e.Plan != "" {
 		where += fmt.Sprintf(", plan %q", e.Plan)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/audit"
 )
 
-// Two administrators edit one level: one wins, and the other is shown both.
+// Two administrators edit one source: one wins, and the other is shown both.
 func Example_setConfig() {
 	ctx := context.Background()
 	_, repo := newLimiter()

@@ -30,10 +30,10 @@ func ExampleRepository_ResolveLimits() {
 
 	applies := must(repo.ResolveLimits(ctx, "key-1", "gpt-4"))
 	fmt.Println(applies.Source, applies.Plan, applies.Limits[0].Name, applies.Limits[0].Capacity)
-	fmt.Println("hidden:", applies.Hidden[0].Name, "of level", applies.Hidden[0].Source)
+	fmt.Println("hidden:", applies.Hidden[0].Name, "of source", applies.Hidden[0].Source)
 	// Output:
 	// plan_default pro rpm 600
-	// hidden: tpm of level resource
+	// hidden: tpm of source resource
 }
 
 // A limit over all models: each is in the group "all", which has limits of its own.

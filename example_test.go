@@ -249,7 +249,7 @@ func Example_createEntity() {
 	// shop 8000
 }
 
-// The most specific level that has limits wins; lists are not merged.
+// The most specific source that has limits wins; lists are not merged.
 func Example_setLimits() {
 	ctx := context.Background()
 	limiter, repo := newLimiter()

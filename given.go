@@ -11,7 +11,7 @@ import (
 
 // WithParent sets the parent of an entity without a record, or with a record that names no parent.
 // Often the token of a request names the team, and another system makes the record. The parent counts
-// by the limits of levels made for it or for its plan. If the record has a parent, or is Detached, the
+// by the limits of sources made for it or for its plan. If the record has a parent, or is Detached, the
 // record wins, and the first difference is logged. A lease keeps its first parent.
 //
 // Take the id from a verified source, such as the claims of a signed token, and never from a header:

@@ -92,7 +92,7 @@ var importTable = []importRow{
 		folder:  "internal/config",
 		std:     append([]string{"context", "crypto/sha256", "encoding/binary", "log/slog", "reflect", "sync/atomic"}, pureStd...),
 		project: []string{"fault", "internal/bucket", "internal/cache", "internal/calendar", "internal/plan", "internal/schema", "sources"},
-		reason:  "which level wins is decided from items alone, so that every combination can be compared with a naive table; the items come from a store that it is given",
+		reason:  "which source wins is decided from items alone, so that every combination can be compared with a naive table; the items come from a store that it is given",
 	},
 	{
 		folder:  "internal/lane",

@@ -44,7 +44,7 @@ type Limit struct {
 	Zone string
 	// Unit is USD for money: a token is then a millionth of a dollar. Only quotas have a unit. Calls
 	// that request money are blocked when DynamoDB does not answer. Options.OnUnavailable does not
-	// apply to them, but a policy of the call or of a level of the configuration does.
+	// apply to them, but a policy of the call or of a source does.
 	Unit string
 	// PerModel means that each model has the quota by itself. Without it, money is refused on a default
 	// and on a model without a group: $50 a day on each of six models would be $300. Set money on a
@@ -211,8 +211,8 @@ type LimitStatus struct {
 	Resource string
 	// Limit is the limit as the bucket holds it.
 	Limit Limit
-	// Level is the limit's level of configuration; empty for a limit that is in the bucket but no
-	// longer in the configuration.
+	// Source is the place where the limit is set; empty for a limit that is in the bucket but no longer in
+	// the configuration.
 	Source sources.Source
 	// Requested is the requested amount, in whole tokens.
 	Requested int64
@@ -226,7 +226,7 @@ type LimitStatus struct {
 	// WouldDeny means that Requested does not fit, or did not, but the limit is in shadow and denies
 	// nothing. RetryAfter is the wait of an enforced limit.
 	WouldDeny bool
-	// Unlimited means that the limit is in shadow because a level is unlimited and counted
+	// Unlimited means that the limit is in shadow because a source is unlimited and counted
 	// (admin.LimitConfig.Counted).
 	Unlimited bool
 	// RetryAfter is the exact wait until Requested fits with no other

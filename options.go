@@ -12,8 +12,7 @@ import (
 // Options configures a RateLimiter. Every field is optional: the zero value, and nil
 // passed to New, give the defaults that the fields name.
 type Options struct {
-	// Limits apply to calls without stored limits: no level of the configuration has limits or is
-	// unlimited. Defaults to none.
+	// Limits apply to calls without stored limits: no source has limits or is unlimited. Defaults to none.
 	Limits []Limit
 	// OnUnavailable is the outage policy of calls for which neither an option nor the stored
 	// configuration has one. Defaults to Refuse.
@@ -23,7 +22,7 @@ type Options struct {
 	// so that all of them together stay within the limit. Defaults to 1.
 	LocalShare float64
 	// Unrecorded is the policy for calls of an entity without a record. RefuseUnrecorded fails them with an
-	// *UnrecordedError. A configuration level of the entity, for the resource, its groups or all
+	// *UnrecordedError. A source of the entity, for the resource, its groups or all
 	// resources, counts as a record. Parents need no record. A new record is seen within a second.
 	// Lookups that find no record are limited: 200 a second for entities that this process has not read
 	// yet, 20 a second for others. Calls above that fail with a RetryAfter of a second. While the table

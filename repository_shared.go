@@ -37,7 +37,7 @@ func (r *Repository) shared() shared.Repository {
 			},
 		},
 		Told: shared.Told{
-			Owners:     r.configs.InvalidateLevels,
+			Owners:     r.configs.InvalidateOwners,
 			Entities:   r.configs.InvalidateEntities,
 			Everything: func() { r.configs.Invalidate("", "") },
 			Refilled:   r.listeners.refilled,

@@ -35,11 +35,11 @@ func WithChargeMode(m ChargeMode) AcquireOption {
 	return func(o *acquireOptions) { o.mode = m }
 }
 
-// WithIgnoreUnknown skips the amounts of limits that no level has, also in later corrections of the
+// WithIgnoreUnknown skips the amounts of limits that no source has, also in later corrections of the
 // lease. It is for callers that measure more than the limits of every entity. A misspelt name is
 // skipped too, so use it only where the names are known to be right.
 //
-// Two cases remain a *ValidationError. One is a limit that a level has, but not the one that won:
+// Two cases remain a *ValidationError. One is a limit that a source has, but not the one that won:
 // skipping it would lift the limit unseen. The other is a call without a single known limit, because
 // nothing would limit it.
 func WithIgnoreUnknown() AcquireOption {
@@ -128,9 +128,9 @@ func (p place) beside(own *config.Resolved) []place {
 	return all
 }
 
-// blockOf returns the level that blocks a call at a bucket, empty if none does. A block of the resource
-// or the system is decided once, at the calling entity. At a parent only the levels made for it, or for
-// its plan, block, even if all its levels are charged.
+// blockOf returns the source that blocks a call at a bucket, empty if none does. A block of the resource
+// or the system is decided once, at the calling entity. At a parent only the sources made for it, or for
+// its plan, block, even if all its sources are charged.
 func (r *request) blockOf(key config.Key, c *config.Resolved) sources.Source {
 	if key.Entity == r.entity || c.Blocked.IsOwn() {
 		return c.Blocked

@@ -464,7 +464,7 @@ func (rs *routes) locate(ctx context.Context, entity, resource string, by lane.G
 	return found, nil
 }
 
-// blockedBy returns the error of a call that a level of an entity's configuration blocks.
+// blockedBy returns the error of a call that a source of an entity's configuration blocks.
 func blockedBy(key config.Key, level sources.Source, c *config.Resolved) *BlockedError {
 	e := &BlockedError{EntityID: key.Entity, Resource: key.Resource, Source: level}
 	if level.OfPlan() {

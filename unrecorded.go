@@ -15,7 +15,7 @@ import (
 type UnrecordedPolicy string
 
 const (
-	// AdmitUnrecorded treats an entity without a record as any other, by the levels that apply to it.
+	// AdmitUnrecorded treats an entity without a record as any other, by the sources that apply to it.
 	AdmitUnrecorded UnrecordedPolicy = "admit"
 	// RefuseUnrecorded refuses the calls of an entity without a record.
 	RefuseUnrecorded UnrecordedPolicy = "refuse"

@@ -116,7 +116,7 @@ func TestCapacityOfAResource(t *testing.T) {
 }
 
 // What is used of a limit counts in the sum where no parent has it: one that is unlimited, at
-// any level, or that limits other things.
+// any source, or that limits other things.
 func TestCapacityWhereParentsHaveOtherLimits(t *testing.T) {
 	s := memProcess(t, perMinute())
 	ctx := t.Context()
@@ -154,7 +154,7 @@ func TestCapacityWhereParentsHaveOtherLimits(t *testing.T) {
 }
 
 // TestCapacityOfParentsThatCount: a limit made for a parent is summed once, and what children use of
-// a limit that the parent's bucket has from other levels is summed with the children.
+// a limit that the parent's bucket has from other sources is summed with the children.
 func TestCapacityOfParentsThatCount(t *testing.T) {
 	s := memProcess(t, perMinute())
 	a, ctx := admin.New(s.repo), t.Context()

@@ -20,7 +20,7 @@ type Bucket struct {
 	// Resource is the bucket's resource.
 	Resource string
 	// Limits are the bucket's limits, in name order, with their tokens now,
-	// refill included: they are those in force at its last claim. Level,
+	// refill included: they are those in force at its last claim. Source,
 	// Requested, Exceeded and RetryAfter are not set.
 	Limits []dynalimit.LimitStatus
 	// Consumed counts the takes from each limit since the bucket was made, less give-backs,

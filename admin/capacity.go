@@ -43,8 +43,8 @@ type LimitCapacity struct {
 // It returns all entities that have a bucket, in the order of their ids. The sums are of
 // each limit, in name order, over the buckets that have it. Of an entity and its parents only the
 // highest counts, because its tokens bound those of the others. A parent is left out if its bucket
-// lacks the limit, or is not charged for it. It also reads the levels of parents that count by
-// their own levels.
+// lacks the limit, or is not charged for it. It also reads the sources of parents that count by
+// their own sources.
 func (b Buckets) Capacity(ctx context.Context, resource string) (sums []LimitCapacity, entities []EntityCapacity, err error) {
 	var ids []string
 	for b, err := range b.OfResource(ctx, resource) {
@@ -90,7 +90,7 @@ func (b Buckets) cascading(ctx context.Context, ids []string) (map[string]Entity
 
 // sumCapacities sums the limits of entities by name, and sets each ParentID. It leaves out a
 // limit that a charged parent holds too. charged has the limits of parents that count by their
-// own levels.
+// own sources.
 func sumCapacities(entities []EntityCapacity, records map[string]Entity, charged map[string]map[string]bool) (all []LimitCapacity) {
 	type held struct{ entity, limit string }
 	holds := map[held]bool{}

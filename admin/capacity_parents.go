@@ -12,7 +12,7 @@ import (
 // chargesParent reports whether calls of an entity charge its parent.
 func chargesParent(e Entity) bool { return e.ParentID != "" && !e.Detached }
 
-// chargedParent is a parent that calls charge too: by all of its levels, or by those made
+// chargedParent is a parent that calls charge too: by all of its sources, or by those made
 // for it or for its plan.
 type chargedParent struct {
 	id  string
@@ -30,7 +30,7 @@ func chargedParents(entity string, records map[string]Entity) (above []chargedPa
 }
 
 // chargedLimits returns, by parent, the limits that calls charge at parents that count by their
-// own levels. It reads those levels. A parent with an unreadable level has no limits: calls below
+// own sources. It reads those sources. A parent with an unreadable source has no limits: calls below
 // it fail.
 func (b Buckets) chargedLimits(ctx context.Context, resource string, holders []EntityCapacity, records map[string]Entity) (map[string]map[string]bool, error) {
 	asked := map[string]bool{}
@@ -42,15 +42,15 @@ func (b Buckets) chargedLimits(ctx context.Context, resource string, holders []E
 	for _, holder := range holders {
 		if asked[holder.EntityID] {
 			v := view{at: Scope{Entity: holder.EntityID}, resource: resource}
-			views, owners = append(views, v), append(owners, v.levelOwners(records[v.at.Entity].Plan)...)
+			views, owners = append(views, v), append(owners, v.sourceOwners(records[v.at.Entity].Plan)...)
 		}
 	}
-	// Without the others' levels a verdict has the parent's own limits alone.
+	// Without the others' sources a verdict has the parent's own limits alone.
 	owners = slices.DeleteFunc(owners, func(o schema.ConfigOwner) bool { return o.Entity+o.Plan == "" })
 	if len(views) == 0 {
 		return nil, nil
 	}
-	stored, err := b.d.storedLevels(ctx, "read the levels of parents", owners)
+	stored, err := b.d.storedSources(ctx, "read the sources of parents", owners)
 	if err != nil {
 		return nil, err
 	}
@@ -79,11 +79,11 @@ func (b Buckets) chargedLimits(ctx context.Context, resource string, holders []E
 	return charged, nil
 }
 
-// ownLimits returns the names of the limits in force by the stored levels, for the plan. With
-// group only levels made for the resource count.
+// ownLimits returns the names of the limits in force by the stored sources, for the plan. With
+// group only sources made for the resource count.
 func (v view) ownLimits(plan string, stored map[schema.ConfigOwner]schema.Item, group bool) (names []string) {
 	v.group = group
-	verdict, _ := config.Resolve(v.levelItems(plan, func(o schema.ConfigOwner) schema.Item { return stored[o] })) // none if it fails
+	verdict, _ := config.Resolve(v.sourceItems(plan, func(o schema.ConfigOwner) schema.Item { return stored[o] })) // none if it fails
 	for i := range verdict.Limits {
 		names = append(names, verdict.Limits[i].Name)
 	}

@@ -39,17 +39,17 @@ func (c ScopedConfig) item(prefix string) (*schema.ConfigItem, error) {
 			return nil, invalid(prefix+"config.groups", "%s", reason)
 		}
 	}
-	if c.Config.Extends && c.Scope.level() == sources.System {
-		return nil, invalid(prefix+"config.extends", "is set at the system, which no level is less specific than; leave it out")
+	if c.Config.Extends && c.Scope.source() == sources.System {
+		return nil, invalid(prefix+"config.extends", "is set at the system, which no source is less specific than; leave it out")
 	}
-	if c.Config.Admit && c.Scope.level() == sources.System {
-		return nil, invalid(prefix+"config.admit", "is set at the system, which no level is less specific than; leave it out")
+	if c.Config.Admit && c.Scope.source() == sources.System {
+		return nil, invalid(prefix+"config.admit", "is set at the system, which no source is less specific than; leave it out")
 	}
 	next, err := c.Config.stored(prefix + "config.")
 	return &next, err
 }
 
-// checkConfigVersion returns an error for a version that no stored level can have.
+// checkConfigVersion returns an error for a version that no stored source can have.
 func checkConfigVersion(field string, version int64) error {
 	if version < AnyVersion {
 		return invalid(field, "is %d; give the version that was read, 0 for none, or AnyVersion", version)
@@ -83,7 +83,7 @@ func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 		return item, err
 	}
 	if !c.says() {
-		return item, fixable(invalid(prefix+"limits", "are none, and the level says nothing else; give at least one limit, or remove the level"), fault.DeleteLimits)
+		return item, fixable(invalid(prefix+"limits", "are none, and the source says nothing else; give at least one limit, or remove the source"), fault.DeleteLimits)
 	}
 	if err := cmp.Or(c.checkMarks(prefix), c.checkLifted(prefix)); err != nil {
 		return item, err
@@ -108,23 +108,23 @@ func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 func (c LimitConfig) checkMarks(prefix string) error {
 	switch {
 	case c.Admit && (c.Blocked || c.BlockedExcept):
-		return invalid(prefix+"admit", "is set at a level that is blocked; leave one of them out")
+		return invalid(prefix+"admit", "is set at a source that is blocked; leave one of them out")
 	case c.Counted && !c.Unlimited:
 		return invalid(prefix+"counted", "is set without unlimited; set that too, or leave it out")
 	case c.Blocked && c.BlockedExcept:
-		return invalid(prefix+"blockedExcept", "is set beside blocked, which no level lifts; leave one of them out")
+		return invalid(prefix+"blockedExcept", "is set beside blocked, which no source lifts; leave one of them out")
 	}
 	return nil
 }
 
 // checkLifted returns an error for lifted names that are invalid, repeated, among the limits, or
-// at a level that does not extend. A level that extends must have a limit or a lifted name.
+// at a source that does not extend. A source that extends must have a limit or a lifted name.
 func (c LimitConfig) checkLifted(prefix string) error {
 	switch {
 	case c.Extends && len(c.Limits)+len(c.Lifted) == 0:
 		return invalid(prefix+"extends", "is set without limits; give those that are put over the less specific ones, or leave it out")
 	case len(c.Lifted) > 0 && !c.Extends:
-		return invalid(prefix+"lifted", "is set at a level that replaces, where no limit of a less specific level applies; set extends, or leave it out")
+		return invalid(prefix+"lifted", "is set at a source that replaces, where no limit of a less specific source applies; set extends, or leave it out")
 	}
 	for i, name := range c.Lifted {
 		switch {

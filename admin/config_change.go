@@ -126,7 +126,7 @@ func (c *configChange) plan(item schema.Item, now time.Time) error {
 }
 
 // dropEnded removes ended raises from c.stored, and returns next without them, or nil if nothing
-// else is in it. A resource's level stays, though empty: the transaction's changes of the list of
+// else is in it. A resource's source stays, though empty: the transaction's changes of the list of
 // resources are decided already.
 func (c *configChange) dropEnded(next *schema.ConfigItem, now time.Time) *schema.ConfigItem {
 	if c.stored != nil {

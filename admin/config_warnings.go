@@ -7,7 +7,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// WarnOfChange lists the effects of a change of a level that may be unintended;
+// WarnOfChange lists the effects of a change of a source that may be unintended;
 // nil if there are none. It refuses nothing. A quota that becomes one of shorter windows, or
 // a token bucket, regains the used part of its window meanwhile, and a change back keeps the
 // gain.

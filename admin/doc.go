@@ -4,7 +4,7 @@
 //	a := admin.New(repo.As("ann@example.com"))
 //	err := a.Limits.Set(ctx, admin.Scope{Plan: "pro"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 600)})
 //
-// Limits sets the limits of every level, Entities sets parents and
+// Limits sets the limits of every source, Entities sets parents and
 // plans, Buckets reads the remaining tokens and fills buckets by hand, Namespaces manages tenants.
 // AuditEvents lists the changes: each has a principal, and is in one transaction with its
 // event. Migrate turns a table of an older layout, and Alone keeps two tools apart.

@@ -37,21 +37,21 @@ func (n Entities) Delete(ctx context.Context, id string) error {
 	return r.finish(ctx)
 }
 
-// DeleteAsRead is Entities.Delete of an entity as it was read, with all its own levels,
-// identified by Scope and Version. If the record or a level was changed, added or removed
+// DeleteAsRead is Entities.Delete of an entity as it was read, with all its own sources,
+// identified by Scope and Version. If the record or a source was changed, added or removed
 // since, it fails with a *ConflictError[Entity] or a *ConflictError[ScopedConfig], and
 // nothing is removed. It still finishes a begun deletion, and a
 // finished one is not an error.
-func (n Entities) DeleteAsRead(ctx context.Context, e Entity, levels []ScopedConfig) error {
+func (n Entities) DeleteAsRead(ctx context.Context, e Entity, configs []ScopedConfig) error {
 	if err := checkEntityID("entity.ID", e.ID); err != nil {
 		return err
 	}
-	r := removal{Entities: n, id: e.ID, asRead: &e, levels: map[string]LimitConfig{}}
-	for i, l := range levels {
+	r := removal{Entities: n, id: e.ID, asRead: &e, configs: map[string]LimitConfig{}}
+	for i, l := range configs {
 		if l.Scope.Entity != e.ID {
-			return invalid(fmt.Sprintf("levels[%d].Scope", i), "is %s; give levels of entity %s alone", l.Scope, e.ID)
+			return invalid(fmt.Sprintf("configs[%d].Scope", i), "is %s; give those of entity %s alone", l.Scope, e.ID)
 		}
-		r.levels[l.Scope.owner().Resource] = l.Config
+		r.configs[l.Scope.owner().Resource] = l.Config
 	}
 	if err := n.d.mayChange(ctx); err != nil {
 		return err
@@ -72,10 +72,10 @@ const opDelete = "delete the entity"
 type removal struct {
 	Entities
 	id string
-	// asRead and levels are the record and the configurations, by their resources, of an
+	// asRead and configs are the record and the configurations, by their resources, of an
 	// entity that is deleted only as it was read; nil for any version.
-	asRead *Entity
-	levels map[string]LimitConfig
+	asRead  *Entity
+	configs map[string]LimitConfig
 	// marked is the record with the mark.
 	marked schema.Item
 }
@@ -145,11 +145,11 @@ func (r *removal) isAsRead(ctx context.Context, e schema.EntityRecord) (checks [
 		}
 		key := schema.KeyOf(item)
 		resource, _ := schema.ConfigResource(key.SK)
-		read, known := r.levels[resource]
+		read, known := r.configs[resource]
 		if !known || read.Version != schema.ConfigVersion(item) {
 			at := Scope{Entity: r.id, Resource: resource}.normal()
 			config := schema.ReadableConfig(item)
-			stored, _ := configOf(at.level(), &config) // an unreadable level still has its version
+			stored, _ := configOf(at.source(), &config) // an unreadable source still has its version
 			return nil, &ConflictError[ScopedConfig]{Yours: ScopedConfig{Scope: at, Config: read}, Stored: ScopedConfig{Scope: at, Config: stored}}
 		}
 		if len(checks) < transactionParts-2 {

@@ -218,8 +218,8 @@ func TestLeasesOfADeletedEntityGiveNothingBack(t *testing.T) {
 	}
 }
 
-// An entity that is to go as it was read stays when a level of it is changed at the last
-// moment, between the look at its levels and the mark.
+// An entity that is to go as it was read stays when a source of it is changed at the last
+// moment, between the look at its sources and the mark.
 func TestAnEntityIsDeletedAsItWasRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
@@ -228,25 +228,25 @@ func TestAnEntityIsDeletedAsItWasRead(t *testing.T) {
 		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Entity: "x"}, oneLimit))
 		read, err := admin.New(r).Entities.Get(t.Context(), "x")
 		require.NoError(t, err)
-		levels, err := admin.New(r).Limits.GetConfigs(t.Context(), []admin.Scope{{Entity: "x"}})
+		sources, err := admin.New(r).Limits.GetConfigs(t.Context(), []admin.Scope{{Entity: "x"}})
 		require.NoError(t, err)
 
 		e.db.SetFaults(between(func() { assert.NoError(t, admin.New(r).Limits.SetBlocked(t.Context(), admin.Scope{Entity: "x"}, true)) }))
-		conflict, ok := errors.AsType[*admin.ConflictError[admin.ScopedConfig]](admin.New(r).Entities.DeleteAsRead(t.Context(), read, levels))
+		conflict, ok := errors.AsType[*admin.ConflictError[admin.ScopedConfig]](admin.New(r).Entities.DeleteAsRead(t.Context(), read, sources))
 		require.True(t, ok)
-		assert.Equal(t, levels[0].Config, conflict.Yours.Config)
+		assert.Equal(t, sources[0].Config, conflict.Yours.Config)
 		assert.True(t, conflict.Stored.Config.Blocked)
 		e.db.SetFaults(nil)
 		_, err = admin.New(r).Entities.Get(t.Context(), "x")
 		require.NoError(t, err)
 
 		assert.True(t, isValidation(admin.New(r).Entities.DeleteAsRead(t.Context(), read, []admin.ScopedConfig{{Scope: admin.Scope{Entity: "other"}}})))
-		levels, err = admin.New(r).Limits.GetConfigs(t.Context(), []admin.Scope{{Entity: "x"}})
+		sources, err = admin.New(r).Limits.GetConfigs(t.Context(), []admin.Scope{{Entity: "x"}})
 		require.NoError(t, err)
-		require.NoError(t, admin.New(r).Entities.DeleteAsRead(t.Context(), read, levels))
-		require.NoError(t, admin.New(r).Entities.DeleteAsRead(t.Context(), read, levels), "it is gone")
+		require.NoError(t, admin.New(r).Entities.DeleteAsRead(t.Context(), read, sources))
+		require.NoError(t, admin.New(r).Entities.DeleteAsRead(t.Context(), read, sources), "it is gone")
 		<-time.After(time.Second) // what is made now was made at another time
 		require.NoError(t, admin.New(r).Entities.Create(t.Context(), admin.Entity{ID: "x"}))
-		require.ErrorIs(t, admin.New(r).Entities.DeleteAsRead(t.Context(), read, levels), admin.ErrConflict)
+		require.ErrorIs(t, admin.New(r).Entities.DeleteAsRead(t.Context(), read, sources), admin.ErrConflict)
 	})
 }

@@ -36,7 +36,7 @@ func (n Entities) Update(ctx context.Context, e Entity) (Entity, error) {
 // invalid parent.
 func (n Entities) updateRecord(ctx context.Context, e Entity) (Entity, error) {
 	const op = "update the entity"
-	compared, err := n.d.compareLevels(nil, false)
+	compared, err := n.d.compareSources(nil, false)
 	if err != nil {
 		return Entity{}, err
 	}
@@ -89,7 +89,7 @@ func (c entityChange) changesParent() bool {
 	return c.next.ParentID != c.stored.ParentID || c.next.Counts() && !c.stored.Counts() || c.next.CountsByOwn() && !c.stored.CountsByOwn()
 }
 
-// chargesLess reports whether calls charge another plan's limits, or a parent no more or by fewer levels.
+// chargesLess reports whether calls charge another plan's limits, or a parent no more or by fewer sources.
 func (c entityChange) chargesLess() bool {
 	return c.next.Plan != c.stored.Plan ||
 		c.stored.Counts() && (c.next.ParentID != c.stored.ParentID || !c.next.Counts() || c.stored.Cascade && !c.next.Cascade)

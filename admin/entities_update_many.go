@@ -40,7 +40,7 @@ func (n Entities) UpdateMany(ctx context.Context, entities []Entity) ([]error, e
 		return nil, err
 	}
 	var err error
-	if u.compared, err = n.d.compareLevels(nil, false); err != nil {
+	if u.compared, err = n.d.compareSources(nil, false); err != nil {
 		return nil, err
 	}
 	defer n.d.Told.Entities(changed)
@@ -67,7 +67,7 @@ type entityUpdates struct {
 	given   []Entity
 	records []schema.EntityRecord
 	errs    []error
-	// compared compares the limits before and after; the levels are read once for all.
+	// compared compares the limits before and after; the sources are read once for all.
 	compared *comparison
 	// moved are the entities that get another parent, by their places.
 	moved []int
@@ -121,7 +121,7 @@ func (u *entityUpdates) planChanges(changes []entityChange, from int, items map[
 }
 
 // refuseLosses sets an error for each change that takes money out of force; moved entities are
-// checked later. It returns false with an error if the levels could not be read.
+// checked later. It returns false with an error if the sources could not be read.
 func (u *entityUpdates) refuseLosses(ctx context.Context, changes []entityChange, from int) (bool, error) {
 	stay := slices.Clone(changes)
 	for n := range stay {

@@ -19,10 +19,10 @@ type Entity struct {
 	// Name is free text for people. Defaults to none.
 	Name string
 	// ParentID is the entity that this one belongs to; it needs no record. Calls of this entity
-	// charge the parent's buckets too, by the limits of levels made for the parent or for its
+	// charge the parent's buckets too, by the limits of sources made for the parent or for its
 	// plan. Defaults to none.
 	ParentID string
-	// Cascade makes calls charge the parent by all its levels: also by those of the resource and
+	// Cascade makes calls charge the parent by all its sources: also by those of the resource and
 	// the system, which then limit all of its children together. It needs a ParentID. Defaults to
 	// false.
 	Cascade bool

@@ -19,21 +19,21 @@ var (
 	ErrConflict = errors.New("dynalimit: changed meanwhile")
 )
 
-// ConflictError means that another writer changed a level of configuration, or an entity,
+// ConflictError means that another writer changed a source, or an entity,
 // after it was read, or that a limit is raised further or for longer already. Nothing was
 // written. Read it again, or decide from Stored.
 type ConflictError[T ScopedConfig | Entity | Raise] struct {
 	// Yours is the intended value; its Version is the one that was read.
 	Yours T
-	// Stored is the stored value; the Version of a missing level is 0.
+	// Stored is the stored value; the Version of a missing source is 0.
 	Stored T
 }
 
 // Error shows the stored and the intended value.
 func (e *ConflictError[T]) Error() string {
-	if level, ok := any(e).(*ConflictError[ScopedConfig]); ok {
+	if config, ok := any(e).(*ConflictError[ScopedConfig]); ok {
 		return fmt.Sprintf("dynalimit: the configuration of %s is at version %d, not %d: somebody changed it; read it again and decide anew",
-			level.Stored.Scope, level.Stored.Config.Version, level.Yours.Config.Version)
+			config.Stored.Scope, config.Stored.Config.Version, config.Yours.Config.Version)
 	}
 	if raise, ok := any(e).(*ConflictError[Raise]); ok {
 		return fmt.Sprintf("dynalimit: %s, and yours is %s: raise it by no less and for no shorter, or replace the raise that is stored", raise.Stored, raise.Yours)

@@ -36,7 +36,7 @@ func requireInvalid(t *testing.T, err error, field string) *dynalimit.Validation
 	return invalid
 }
 
-// limitsAt are the limits that a level has.
+// limitsAt are the limits that a source has.
 func limitsAt(c admin.LimitConfig, err error) ([]dynalimit.Limit, error) { return c.Limits, err }
 
 func second[T any](_ T, err error) error { return err }
@@ -495,7 +495,7 @@ func isValidation(err error) bool {
 	return ok
 }
 
-// deleteConfig removes a level of a version, its block too.
+// deleteConfig removes a source of a version, its block too.
 func deleteConfig(ctx context.Context, r *dynalimit.Repository, at admin.Scope, version int64) error {
 	errs, err := admin.New(r).Limits.SetConfigs(ctx, []admin.ScopedConfig{{Scope: at, Config: admin.LimitConfig{Version: version}, Delete: true}})
 	if err != nil {

@@ -24,14 +24,14 @@ func (d *desk) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
 	return d.requireKinds(ctx, generation)
 }
 
-// mayCount returns an error if the parent of e begins to count by its own levels, and older
+// mayCount returns an error if the parent of e begins to count by its own sources, and older
 // clients that would not charge it may use the table.
 func (d *desk) mayCount(ctx context.Context, e schema.EntityRecord) error {
 	switch {
 	case !e.CountsByOwn():
 		return nil
 	case d.Compatible:
-		return invalid("entity.ParentID", "counts by the limits made for %s or its plan, which zae-limiter does not charge (RepositoryOptions.Compatible is set); set Cascade to charge the parent by all its levels, or Detached to charge it nothing", e.ParentID)
+		return invalid("entity.ParentID", "counts by the limits made for %s or its plan, which zae-limiter does not charge (RepositoryOptions.Compatible is set); set Cascade to charge the parent by all its sources, or Detached to charge it nothing", e.ParentID)
 	}
 	return d.requireKinds(ctx, schema.LevelKinds)
 }
@@ -44,7 +44,7 @@ func (d *desk) requireKinds(ctx context.Context, generation int64) error {
 	case err != nil || record.KindsMin >= generation:
 		return err
 	case generation == schema.LevelKinds:
-		return &fault.TableError{Table: d.Table.Name, Reason: "may be used by versions of dynalimit that do not know levels which extend, blocks with exceptions, unlimited levels that are counted, and parents that count by their own levels (kinds_min of its version record is " + strconv.FormatInt(record.KindsMin, 10) + "); update every process, then say so", Fix: fault.Upgrade}
+		return &fault.TableError{Table: d.Table.Name, Reason: "may be used by versions of dynalimit that do not know sources which extend, blocks with exceptions, unlimited sources that are counted, and parents that count by their own sources (kinds_min of its version record is " + strconv.FormatInt(record.KindsMin, 10) + "); update every process, then say so", Fix: fault.Upgrade}
 	}
 	return d.Table.UpdateIf(ctx, opRaiseKinds, schema.VersionKey(), schema.RaiseKinds(generation))
 }

@@ -15,7 +15,7 @@ import (
 // Limits are the limits of the system, resources, plans and entities, by Scope.
 type Limits struct{ d *desk }
 
-// GetConfig returns a level's configuration; the zero LimitConfig, of Version
+// GetConfig returns a source's configuration; the zero LimitConfig, of Version
 // 0, if nothing is stored. It is read consistently, not from the cache.
 func (l Limits) GetConfig(ctx context.Context, at Scope) (LimitConfig, error) {
 	if err := cmp.Or(l.d.Usable(ctx), at.check("scope.")); err != nil {
@@ -25,13 +25,13 @@ func (l Limits) GetConfig(ctx context.Context, at Scope) (LimitConfig, error) {
 	if err != nil {
 		return LimitConfig{}, err
 	}
-	return at.decodeLevel(l.d, item)
+	return at.decodeSource(l.d, item)
 }
 
-// GetConfigs is GetConfig for many levels, which may be repeated. It
+// GetConfigs is GetConfig for many sources, which may be repeated. It
 // returns them in the order of the list, with Version 0 if nothing is stored. 100 are
 // read with each request, 800 at once: ten thousand take a fraction of a second. If
-// a level cannot be read, it returns only an error that names the level.
+// a source cannot be read, it returns only an error that names the source.
 func (l Limits) GetConfigs(ctx context.Context, scopes []Scope) ([]ScopedConfig, error) {
 	if err := l.d.Usable(ctx); err != nil {
 		return nil, err
@@ -50,17 +50,17 @@ func (l Limits) GetConfigs(ctx context.Context, scopes []Scope) ([]ScopedConfig,
 	configs := make([]ScopedConfig, len(scopes))
 	for i, at := range scopes {
 		configs[i].Scope = at.normal()
-		if configs[i].Config, err = at.decodeLevel(l.d, items[i]); err != nil {
+		if configs[i].Config, err = at.decodeSource(l.d, items[i]); err != nil {
 			return nil, withinField(fmt.Sprintf("scopes[%d] (%s): ", i, at), err)
 		}
 	}
 	return configs, nil
 }
 
-// SetConfig replaces a level's whole configuration by c, if the stored one has c's
+// SetConfig replaces a source's whole configuration by c, if the stored one has c's
 // Version: the one that GetConfig returned, 0 for nothing stored, or AnyVersion. It
 // returns c with its new Version; storing the stored configuration again writes nothing. It fails
-// with a *ConflictError[ScopedConfig] with both if another writer changed the level
+// with a *ConflictError[ScopedConfig] with both if another writer changed the source
 // meanwhile, and with a *ValidationError for bad input.
 func (l Limits) SetConfig(ctx context.Context, at Scope, c LimitConfig) (LimitConfig, error) {
 	return l.setConfig(ctx, at, c, nil)
@@ -83,11 +83,11 @@ func (l Limits) setConfig(ctx context.Context, at Scope, c LimitConfig, removed 
 	if err != nil {
 		return LimitConfig{}, err
 	}
-	return configOf(at.level(), stored)
+	return configOf(at.source(), stored)
 }
 
-// SetUnlimited makes a level unlimited in place of its limits: for its owner and
-// resource, neither less specific levels nor Options.Limits apply. Charged parents keep
+// SetUnlimited makes a source unlimited in place of its limits: for its owner and
+// resource, neither less specific sources nor Options.Limits apply. Charged parents keep
 // their limits. Limits.Set ends it. It refuses to take money out of force: lift that with
 // SetConfig and LimitConfig.Only.
 func (l Limits) SetUnlimited(ctx context.Context, at Scope) error {
@@ -108,7 +108,7 @@ func (c LimitConfig) replacing(at Scope, next *schema.ConfigItem) edit {
 			version = stored.Version
 		}
 		if c.Version != AnyVersion && c.Version != version {
-			now, err := configOf(at.level(), stored)
+			now, err := configOf(at.source(), stored)
 			if err != nil { // the stored configuration is unreadable, but has a version
 				now = LimitConfig{Version: version}
 			}
@@ -119,25 +119,25 @@ func (c LimitConfig) replacing(at Scope, next *schema.ConfigItem) edit {
 	}
 }
 
-// decodeLevel decodes the stored configuration of the level without ended raises. It is zero for
-// a nil item. The error names the level.
-func (s Scope) decodeLevel(d *desk, item schema.Item) (LimitConfig, error) {
+// decodeSource decodes the stored configuration of the source without ended raises. It is zero for
+// a nil item. The error names the source.
+func (s Scope) decodeSource(d *desk, item schema.Item) (LimitConfig, error) {
 	if item == nil {
 		return LimitConfig{}, nil
 	}
 	stored, err := schema.DecodeConfig(item)
 	if err != nil {
-		if unknown := d.Layout.KindError(storedField(s.level()), err); errors.Is(unknown, fault.ErrVersion) {
+		if unknown := d.Layout.KindError(storedField(s.source()), err); errors.Is(unknown, fault.ErrVersion) {
 			return LimitConfig{}, unknown
 		}
-		return LimitConfig{}, invalid(storedField(s.level()), "cannot be read: %v; set them again", err)
+		return LimitConfig{}, invalid(storedField(s.source()), "cannot be read: %v; set them again", err)
 	}
 	stored = stored.WithoutEnded(d.Clock.Now().Unix())
-	return configOf(s.level(), &stored)
+	return configOf(s.source(), &stored)
 }
 
-// Set replaces the limits of a level, ends its raises, and keeps the rest of the level. It refuses a list that
-// would hide limits in force of less specific levels: Add keeps them, and SetConfig with LimitConfig.Only
+// Set replaces the limits of a source, ends its raises, and keeps the rest of the source. It refuses a list that
+// would hide limits in force of less specific sources: Add keeps them, and SetConfig with LimitConfig.Only
 // hides them. The limits are in force in
 // this process at once, in others within their ConfigTTL. It fails with a
 // *ValidationError before anything is written. Storing the stored limits again writes
@@ -159,8 +159,8 @@ func (l Limits) Set(ctx context.Context, at Scope, limits []dynalimit.Limit) err
 	return l.change(ctx, "set limits", at, replacingLimits(stored))
 }
 
-// Delete removes a level's configuration, except for its block: a call about limits
-// must not admit anybody. Removing a missing level is not an error. Limits.SetConfigs
+// Delete removes a source's configuration, except for its block: a call about limits
+// must not admit anybody. Removing a missing source is not an error. Limits.SetConfigs
 // removes a block too, see ScopedConfig.Delete. Delete refuses to leave money limited
 // nowhere: delete that with SetConfigs and LimitConfig.Only.
 func (l Limits) Delete(ctx context.Context, at Scope) error {
@@ -175,7 +175,7 @@ func (l Limits) Delete(ctx context.Context, at Scope) error {
 	})
 }
 
-// replacingLimits returns an edit that replaces the limits of a level and keeps the rest.
+// replacingLimits returns an edit that replaces the limits of a source and keeps the rest.
 func replacingLimits(stored []schema.ConfigLimit) edit {
 	return func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		return keepingRest(old, schema.ConfigItem{Limits: stored}), nil
@@ -191,13 +191,13 @@ func keepingRest(old *schema.ConfigItem, next schema.ConfigItem) *schema.ConfigI
 	return &next
 }
 
-// change applies an edit to a level's configuration. It is edit without the result.
+// change applies an edit to a source's configuration. It is edit without the result.
 func (l Limits) change(ctx context.Context, op string, at Scope, next edit) error {
 	_, err := l.edit(ctx, op, at, next)
 	return err
 }
 
-// edit applies an edit to a level's configuration and returns the stored result, nil if it is
+// edit applies an edit to a source's configuration and returns the stored result, nil if it is
 // removed. It calls next again after a conflict, and writes nothing if nothing changes. It then
 // tells the limiters of this process.
 func (l Limits) edit(ctx context.Context, op string, at Scope, next edit) (*schema.ConfigItem, error) {
@@ -221,7 +221,7 @@ func (l Limits) edit(ctx context.Context, op string, at Scope, next edit) (*sche
 		return l.d.proposeConfig(&c, item)
 	})
 	if err != nil {
-		return nil, l.d.Layout.KindError(storedField(at.level()), err)
+		return nil, l.d.Layout.KindError(storedField(at.source()), err)
 	}
 	l.d.tidy(ctx, op, &c)
 	return c.next, nil

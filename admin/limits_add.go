@@ -12,11 +12,11 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Add sets limits of a level by name, and hides none: other limits of the level stay. A level
-// without a list gets one that extends less specific levels (LimitConfig.Extends). A level with
+// Add sets limits of a source by name, and hides none: other limits of the source stay. A source
+// without a list gets one that extends less specific sources (LimitConfig.Extends). A source with
 // a list that replaces keeps replacing. The system's list cannot extend: there Add makes or
 // changes it. It fails with a *ValidationError before anything is written, also for an
-// unlimited level.
+// unlimited source.
 func (l Limits) Add(ctx context.Context, at Scope, limits []dynalimit.Limit) error {
 	if _, err := configLimits("limits", limits); err != nil {
 		return err
@@ -39,8 +39,8 @@ func (l Limits) Add(ctx context.Context, at Scope, limits []dynalimit.Limit) err
 	})
 }
 
-// Remove takes names off a level's list: limits, and lifted limits. Less specific levels'
-// limits of these names apply again if the level extends. The last name takes the list with it. A
+// Remove takes names off a source's list: limits, and lifted limits. Less specific sources'
+// limits of these names apply again if the source extends. The last name takes the list with it. A
 // missing name is not an error. Remove refuses to take money out of force: see
 // LimitConfig.Only.
 func (l Limits) Remove(ctx context.Context, at Scope, names []string) error {
@@ -56,9 +56,9 @@ func (l Limits) Remove(ctx context.Context, at Scope, names []string) error {
 	})
 }
 
-// Lift takes limits of less specific levels away by name at a level that extends, or that has no
-// list: calls may name them and are charged nothing for them. Limits of the level of these names go
-// too. It refuses a level with a list that replaces, the system, and names of money: see
+// Lift takes limits of less specific sources away by name at a source that extends, or that has no
+// list: calls may name them and are charged nothing for them. Limits of the source of these names go
+// too. It refuses a source with a list that replaces, the system, and names of money: see
 // LimitConfig.Only.
 func (l Limits) Lift(ctx context.Context, at Scope, names []string) error {
 	return l.changeList(ctx, at, nil, func(c LimitConfig) (LimitConfig, error) {
@@ -75,11 +75,11 @@ func (l Limits) Lift(ctx context.Context, at Scope, names []string) error {
 }
 
 // Losses are the limits in force that changes would take out of force: those of less specific
-// levels that a list hides, those that no level has any more, and money of groups that a resource
+// sources that a list hides, those that no source has any more, and money of groups that a resource
 // leaves and of parents that calls would charge no more. entities are the intended records,
 // with another plan or parent; nil for none. It compares the table with the table after all
 // changes, and changes nothing. It leaves out limits in shadow, and limits without money that the
-// level itself drops by a new list. A default is compared on each resource that has a list for
+// source itself drops by a new list. A default is compared on each resource that has a list for
 // everyone or for a plan, as the index shows them; more than 1,000 are refused.
 func (l Limits) Losses(ctx context.Context, changes []ScopedConfig, entities []Entity) ([]Loss, error) {
 	for i, e := range entities {
@@ -88,12 +88,12 @@ func (l Limits) Losses(ctx context.Context, changes []ScopedConfig, entities []E
 		}
 	}
 	if twice, ok := sameScope(changes); ok {
-		return nil, invalid("changes", "change %s twice; give each level once", twice)
+		return nil, invalid("changes", "change %s twice; give each source once", twice)
 	}
 	if err := l.d.Usable(ctx); err != nil {
 		return nil, err
 	}
-	c, err := l.d.compareLevels(changes, false)
+	c, err := l.d.compareSources(changes, false)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (l Limits) Losses(ctx context.Context, changes []ScopedConfig, entities []E
 	return c.findLosses(ctx, records)
 }
 
-// changeList stores the configuration that next makes of a level's, or removes the level if that
+// changeList stores the configuration that next makes of a source's, or removes the source if that
 // is empty. removed are names that the caller takes off the list. After a conflict it starts
 // again, so that it stores only a compared change.
 func (l Limits) changeList(ctx context.Context, at Scope, removed []string, next func(LimitConfig) (LimitConfig, error)) error {
@@ -129,7 +129,7 @@ func (l Limits) changeList(ctx context.Context, at Scope, removed []string, next
 		if c.says() {
 			_, err = l.setConfig(ctx, at, c, removed)
 		} else {
-			err = removeLevel(ctx, l, at, c.Version)
+			err = removeSource(ctx, l, at, c.Version)
 		}
 		if !errors.Is(err, ErrConflict) {
 			return err
@@ -137,8 +137,8 @@ func (l Limits) changeList(ctx context.Context, at Scope, removed []string, next
 	}
 }
 
-// removeLevel removes a level if its stored version is the given one.
-func removeLevel(ctx context.Context, l Limits, at Scope, version int64) error {
+// removeSource removes a source if its stored version is the given one.
+func removeSource(ctx context.Context, l Limits, at Scope, version int64) error {
 	errs, err := l.SetConfigs(ctx, []ScopedConfig{{Scope: at, Config: LimitConfig{Version: version}, Delete: true}})
 	return cmp.Or(err, errors.Join(errs...))
 }

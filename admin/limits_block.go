@@ -6,10 +6,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// SetBlocked blocks a level, or ends its block, also one with exceptions. A block ends
-// LimitConfig.Admit; nothing else of the level changes. A blocked level admits no call, not even of a
-// more specific level with limits of its own: Acquire fails with ErrBlocked. It is in force in this process at once, in
-// others within their ConfigTTL. Blocks of other levels stay.
+// SetBlocked blocks a source, or ends its block, also one with exceptions. A block ends
+// LimitConfig.Admit; nothing else of the source changes. A blocked source admits no call, not even of a
+// more specific source with limits of its own: Acquire fails with ErrBlocked. It is in force in this process at once, in
+// others within their ConfigTTL. Blocks of other sources stay.
 func (l Limits) SetBlocked(ctx context.Context, at Scope, blocked bool) error {
 	return l.change(ctx, "set blocked", at, changingMarks(func(next *schema.ConfigItem) error {
 		next.Blocked, next.BlockedExcept, next.Admit = blocked, false, next.Admit && !blocked
@@ -17,8 +17,8 @@ func (l Limits) SetBlocked(ctx context.Context, at Scope, blocked bool) error {
 	}))
 }
 
-// SetBlockedExcept blocks a level but for calls that a more specific level admits (SetAdmit). It
-// replaces a block without exceptions of the level, and its admission; SetBlocked ends it. It fails
+// SetBlockedExcept blocks a source but for calls that a more specific source admits (SetAdmit). It
+// replaces a block without exceptions of the source, and its admission; SetBlocked ends it. It fails
 // with a *fault.TableError on a table that needs Admin.Upgrade first, and with a *ValidationError on a
 // Compatible repository.
 func (l Limits) SetBlockedExcept(ctx context.Context, at Scope) error {
@@ -28,8 +28,8 @@ func (l Limits) SetBlockedExcept(ctx context.Context, at Scope) error {
 	})
 }
 
-// SetAdmit has a level lift the blocks with exceptions of less specific levels (SetBlockedExcept), or
-// ends that: nothing else that it says is changed. It refuses a level that is blocked itself, and the
+// SetAdmit has a source lift the blocks with exceptions of less specific sources (SetBlockedExcept), or
+// ends that: nothing else that it says is changed. It refuses a source that is blocked itself, and the
 // system. It fails as SetBlockedExcept does.
 func (l Limits) SetAdmit(ctx context.Context, at Scope, admit bool) error {
 	return setExceptions(ctx, l, at, LimitConfig{Admit: admit}, func(next *schema.ConfigItem) error {
@@ -41,7 +41,7 @@ func (l Limits) SetAdmit(ctx context.Context, at Scope, admit bool) error {
 	})
 }
 
-// setExceptions applies change to the marks of a level: its blocks and its admission. marks has
+// setExceptions applies change to the marks of a source: its blocks and its admission. marks has
 // the marks that the change sets. It first checks that they can be stored, and that clients know
 // them.
 func setExceptions(ctx context.Context, l Limits, at Scope, marks LimitConfig, change func(*schema.ConfigItem) error) error {
@@ -61,7 +61,7 @@ func setExceptions(ctx context.Context, l Limits, at Scope, marks LimitConfig, c
 }
 
 // changingMarks returns an edit that applies change to the stored configuration, and removes a
-// level that becomes empty.
+// source that becomes empty.
 func changingMarks(change func(*schema.ConfigItem) error) edit {
 	return func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		next := schema.ConfigItem{}

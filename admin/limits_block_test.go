@@ -13,8 +13,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// TestBlocksAndExceptionsAreSet: a level has one of the three marks, a block always brakes, and no
-// other change of the level loses it.
+// TestBlocksAndExceptionsAreSet: a source has one of the three marks, a block always brakes, and no
+// other change of the source loses it.
 func TestBlocksAndExceptionsAreSet(t *testing.T) {
 	s := memProcess(t, nil)
 	ctx, limits, acme := t.Context(), admin.New(s.repo).Limits, admin.Scope{Entity: "acme"}
@@ -47,9 +47,9 @@ func TestBlocksAndExceptionsAreSet(t *testing.T) {
 	require.ErrorContains(t, limits.SetAdmit(ctx, acme, true), "is blocked; end that block first")
 	require.ErrorContains(t, limits.SetAdmit(ctx, admin.Scope{Everyone: true}, true), "config.admit: is set at the system")
 	for reason, c := range map[string]admin.LimitConfig{
-		"config.admit: is set at a level that is blocked":   {Admit: true, BlockedExcept: true},
-		"config.admit: is set at a level that is blocked; ": {Admit: true, Blocked: true},
-		"config.blockedExcept: is set beside blocked":       {BlockedExcept: true, Blocked: true},
+		"config.admit: is set at a source that is blocked":   {Admit: true, BlockedExcept: true},
+		"config.admit: is set at a source that is blocked; ": {Admit: true, Blocked: true},
+		"config.blockedExcept: is set beside blocked":        {BlockedExcept: true, Blocked: true},
 	} {
 		c.Version = admin.AnyVersion
 		_, err := limits.SetConfig(ctx, acme, c)
@@ -62,9 +62,9 @@ func TestBlocksAndExceptionsAreSet(t *testing.T) {
 	assert.Equal(t, before, scan(t, s.repo))
 }
 
-// TestUnreadableLevelIsBlockedAndLetIn: an emergency brake of a level that cannot be read is one, and
+// TestUnreadableSourceIsBlockedAndLetIn: an emergency brake of a source that cannot be read is one, and
 // ends.
-func TestUnreadableLevelIsBlockedAndLetIn(t *testing.T) {
+func TestUnreadableSourceIsBlockedAndLetIn(t *testing.T) {
 	s := memProcess(t, nil)
 	acme := admin.Scope{Entity: "acme"}
 	item := schema.ConfigItem{BlockedExcept: true}.Item(schema.NewKeys(""), schema.ConfigOwner{Entity: "acme"}, nil)

@@ -15,10 +15,10 @@ const mostLossResources = 1000
 
 const opCompare = "compare the limits in force"
 
-// compareLevels returns a comparison of the table before and after changes of levels, which it
+// compareSources returns a comparison of the table before and after changes of sources, which it
 // validates. It reads nothing yet. With keepsGroups the changes leave the groups of resources as
 // they are.
-func (d *desk) compareLevels(changes []ScopedConfig, keepsGroups bool) (*comparison, error) {
+func (d *desk) compareSources(changes []ScopedConfig, keepsGroups bool) (*comparison, error) {
 	c := &comparison{
 		d: d, changes: changes, keepsGroups: keepsGroups, next: map[schema.ConfigOwner]schema.Item{}, records: map[string]recordChange{},
 		stored: map[schema.ConfigOwner]schema.Item{}, unreadable: map[schema.ConfigOwner]bool{}, lose: map[planChange]bool{},
@@ -40,7 +40,7 @@ func (d *desk) compareLevels(changes []ScopedConfig, keepsGroups bool) (*compari
 // comparison compares the limits in force before and after changes.
 type comparison struct {
 	d *desk
-	// changes are those of levels, scopes theirs.
+	// changes are those of sources, scopes theirs.
 	changes     []ScopedConfig
 	scopes      []Scope
 	keepsGroups bool
@@ -51,12 +51,12 @@ type comparison struct {
 	// stored are the items before; unreadable ones are of the older layout.
 	stored     map[schema.ConfigOwner]schema.Item
 	unreadable map[schema.ConfigOwner]bool
-	// resources are those on which defaults are compared, plans the levels of plans, and known the
+	// resources are those on which defaults are compared, plans the sources of plans, and known the
 	// groups of resources, once they are read.
 	resources []string
 	plans     []Scope
 	known     map[string]bool
-	// lose are the changes of a plan that lose something for an entity without levels of its own.
+	// lose are the changes of a plan that lose something for an entity without sources of its own.
 	lose map[planChange]bool
 }
 
@@ -72,14 +72,14 @@ type view struct {
 	resource string
 	// plan and planAfter are those of the scope before and after the changes.
 	plan, planAfter string
-	// group means that the resource is a group: only levels made for it count.
+	// group means that the resource is a group: only sources made for it count.
 	group bool
-	// own means that only levels made for the entity or for its plan count.
+	// own means that only sources made for the entity or for its plan count.
 	own bool
 }
 
-// findLosses returns the limits in force that the changes of levels, and the given changes of
-// records, would take out of force. It reads all levels that decide about them.
+// findLosses returns the limits in force that the changes of sources, and the given changes of
+// records, would take out of force. It reads all sources that decide about them.
 func (c *comparison) findLosses(ctx context.Context, records []recordChange) ([]Loss, error) {
 	for _, r := range records {
 		c.records[r.is.ID] = r
@@ -112,7 +112,7 @@ func (c *comparison) findLosses(ctx context.Context, records []recordChange) ([]
 	}), err
 }
 
-// readRecords reads into c.records the entities with changed levels, and others, unless they were
+// readRecords reads into c.records the entities with changed sources, and others, unless they were
 // read.
 func (c *comparison) readRecords(ctx context.Context, others ...string) error {
 	for _, at := range c.scopes {
@@ -130,9 +130,9 @@ func (c *comparison) readRecords(ctx context.Context, others ...string) error {
 	return err
 }
 
-// compareViews reads the levels of views and returns their losses.
+// compareViews reads the sources of views and returns their losses.
 func (c *comparison) compareViews(ctx context.Context, views []view) (losses []Loss, err error) {
-	if err := c.readLevels(ctx, views); err != nil {
+	if err := c.readSources(ctx, views); err != nil {
 		return nil, err
 	}
 	for _, v := range views {
@@ -145,13 +145,13 @@ func (c *comparison) compareViews(ctx context.Context, views []view) (losses []L
 	return losses, nil
 }
 
-// readLevels reads the levels that decide views, before and after, and sets group in views on a
+// readSources reads the sources that decide views, before and after, and sets group in views on a
 // group.
-func (c *comparison) readLevels(ctx context.Context, views []view) error {
+func (c *comparison) readSources(ctx context.Context, views []view) error {
 	var owners []schema.ConfigOwner
 	for i, v := range views {
-		owners = append(owners, v.levelOwners(v.plan)...)
-		owners = append(owners, v.levelOwners(v.planAfter)...)
+		owners = append(owners, v.sourceOwners(v.plan)...)
+		owners = append(owners, v.sourceOwners(v.planAfter)...)
 		if v.resource == "" {
 			continue
 		}
@@ -167,14 +167,14 @@ func (c *comparison) readLevels(ctx context.Context, views []view) error {
 	return c.readOwners(ctx, owners)
 }
 
-// readOwners reads into c.stored the levels that were not read. It marks a level of the older
+// readOwners reads into c.stored the sources that were not read. It marks a source of the older
 // layout that cannot be read as unreadable: a change may replace it.
 func (c *comparison) readOwners(ctx context.Context, owners []schema.ConfigOwner) error {
 	owners = slices.DeleteFunc(owners, func(o schema.ConfigOwner) bool {
 		_, read := c.stored[o]
 		return read
 	})
-	stored, err := c.d.storedLevels(ctx, opCompare, owners)
+	stored, err := c.d.storedSources(ctx, opCompare, owners)
 	if !isValidation(err) {
 		maps.Copy(c.stored, stored)
 		return err
@@ -191,9 +191,9 @@ func (c *comparison) readOwners(ctx context.Context, owners []schema.ConfigOwner
 	return nil
 }
 
-// storedLevels reads levels, each once, and returns their items by owner. A missing level has a
+// storedSources reads sources, each once, and returns their items by owner. A missing source has a
 // nil item.
-func (d *desk) storedLevels(ctx context.Context, op string, owners []schema.ConfigOwner) (map[schema.ConfigOwner]schema.Item, error) {
+func (d *desk) storedSources(ctx context.Context, op string, owners []schema.ConfigOwner) (map[schema.ConfigOwner]schema.Item, error) {
 	owners = slices.Clone(owners)
 	slices.SortFunc(owners, func(a, b schema.ConfigOwner) int {
 		return compareScopes(Scope{Entity: a.Entity, Plan: a.Plan, Resource: a.Resource}, Scope{Entity: b.Entity, Plan: b.Plan, Resource: b.Resource})
@@ -239,7 +239,7 @@ func (c *comparison) onResources(ctx context.Context, views []view, v view) ([]v
 }
 
 // movedViews returns the views of entities that get another plan. It leaves out a change of plan
-// that costs an entity without own levels no limit: then it costs nobody one.
+// that costs an entity without own sources no limit: then it costs nobody one.
 func (c *comparison) movedViews(ctx context.Context, records []recordChange) (views []view, err error) {
 	for _, r := range records {
 		pair, at := planChange{r.was.Plan, r.is.Plan}, Scope{Entity: r.is.ID}
@@ -278,7 +278,7 @@ func (c *comparison) listResources(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	resources = append(resources, "")
-	for at, err := range (levelIndex{c.d.Table, c.d.Keys}).plans(ctx) {
+	for at, err := range (sourceIndex{c.d.Table, c.d.Keys}).plans(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -297,9 +297,9 @@ func (c *comparison) listResources(ctx context.Context) ([]string, error) {
 	return resources, nil
 }
 
-// levelOwners returns the owners of the levels that decide the view, the most specific first.
+// sourceOwners returns the owners of the sources that decide the view, the most specific first.
 // plan is the entity's plan, or empty.
-func (v view) levelOwners(plan string) (owners []schema.ConfigOwner) {
+func (v view) sourceOwners(plan string) (owners []schema.ConfigOwner) {
 	add := func(o schema.ConfigOwner) { owners = append(owners, o.Normal()) }
 	if v.at.Entity != "" {
 		add(schema.ConfigOwner{Entity: v.at.Entity, Resource: v.resource})
@@ -316,10 +316,10 @@ func (v view) levelOwners(plan string) (owners []schema.ConfigOwner) {
 	return owners
 }
 
-// levelItems returns the items of the view's levels, by kind of level; of returns the item of an
-// owner. Levels that do not count in the view are left out.
-func (v view) levelItems(plan string, of func(schema.ConfigOwner) schema.Item) (items config.Items) {
-	for _, o := range v.levelOwners(plan) {
+// sourceItems returns the items of the view's sources, by kind of source; of returns the item of an
+// owner. Sources that do not count in the view are left out.
+func (v view) sourceItems(plan string, of func(schema.ConfigOwner) schema.Item) (items config.Items) {
+	for _, o := range v.sourceOwners(plan) {
 		item, all := of(o), o.Resource == schema.DefaultResource || o.Resource == ""
 		switch {
 		case v.group && all:
@@ -341,10 +341,10 @@ func (v view) levelItems(plan string, of func(schema.ConfigOwner) schema.Item) (
 	return items
 }
 
-// itemBefore returns the item of a level before the changes.
+// itemBefore returns the item of a source before the changes.
 func (c *comparison) itemBefore(o schema.ConfigOwner) schema.Item { return c.stored[o] }
 
-// itemAfter returns the stored item of a level as the changes would leave it, nil if missing
+// itemAfter returns the stored item of a source as the changes would leave it, nil if missing
 // then.
 func (c *comparison) itemAfter(o schema.ConfigOwner) schema.Item {
 	if next, changes := c.next[o]; changes {
@@ -354,19 +354,19 @@ func (c *comparison) itemAfter(o schema.ConfigOwner) schema.Item {
 }
 
 // compareView returns the losses of a view. It returns nothing for a view with an unreadable
-// level, because calls that need it are refused. It returns an error if a bucket would have too
+// source, because calls that need it are refused. It returns an error if a bucket would have too
 // many limits.
 func (c *comparison) compareView(v view) (losses []Loss, err error) {
-	if slices.ContainsFunc(v.levelOwners(v.plan), func(o schema.ConfigOwner) bool { return c.unreadable[o] }) {
+	if slices.ContainsFunc(v.sourceOwners(v.plan), func(o schema.ConfigOwner) bool { return c.unreadable[o] }) {
 		return nil, nil
 	}
-	before, errBefore := config.Resolve(v.levelItems(v.plan, c.itemBefore))
-	after, errAfter := config.Resolve(v.levelItems(v.planAfter, c.itemAfter))
+	before, errBefore := config.Resolve(v.sourceItems(v.plan, c.itemBefore))
+	after, errAfter := config.Resolve(v.sourceItems(v.planAfter, c.itemAfter))
 	if errBefore != nil || errAfter != nil {
 		return nil, nil //nolint:nilerr // calls that meet it are refused
 	}
 	if n := len(after.Limits); n > schema.MaxLimits && len(before.Limits) <= schema.MaxLimits {
-		return nil, invalid("limits", "make %d with those of less specific levels for %s; a bucket holds at most %d", n, Loss{Scope: v.at, Resource: v.resource}.scopeOnResource(), schema.MaxLimits)
+		return nil, invalid("limits", "make %d with those of less specific sources for %s; a bucket holds at most %d", n, Loss{Scope: v.at, Resource: v.resource}.scopeOnResource(), schema.MaxLimits)
 	}
 	for _, was := range before.Limits {
 		if was.Shadow || inForce(after, was) || !c.isOwnLoss(v, was) {
@@ -386,12 +386,12 @@ func (c *comparison) compareView(v view) (losses []Loss, err error) {
 	return losses, nil
 }
 
-// isOwnLoss reports whether the change of the view's scope, or of a more specific level, takes
+// isOwnLoss reports whether the change of the view's scope, or of a more specific source, takes
 // the limit out of force. It returns false if a less specific change alone does.
 func (c *comparison) isOwnLoss(v view, limit config.Limit) bool {
-	owners := v.levelOwners(v.plan)
+	owners := v.sourceOwners(v.plan)
 	own := slices.Index(owners, v.at.owner().Normal())
-	without, err := config.Resolve(v.levelItems(v.plan, func(o schema.ConfigOwner) schema.Item {
+	without, err := config.Resolve(v.sourceItems(v.plan, func(o schema.ConfigOwner) schema.Item {
 		if slices.Index(owners, o) <= own {
 			return c.itemBefore(o)
 		}

@@ -9,35 +9,35 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// levelIndex lists levels by the index of levels, which may lag behind a change by a moment.
-type levelIndex struct {
+// sourceIndex lists sources by the index of sources, which may lag behind a change by a moment.
+type sourceIndex struct {
 	table *table.Table
 	keys  schema.Keys
 }
 
-// opReadLimits names a read of levels in errors.
+// opReadLimits names a read of sources in errors.
 const opReadLimits = "read limits"
 
 // opListEntities names a list of entities with limits in errors.
 const opListEntities = "list entities with limits"
 
-// plans lists the levels of plans from the index.
-func (x levelIndex) plans(ctx context.Context) iter.Seq2[Scope, error] {
+// plans lists the sources of plans from the index.
+func (x sourceIndex) plans(ctx context.Context) iter.Seq2[Scope, error] {
 	return x.list(ctx, queryPlans(x.keys), func(key string) Scope {
 		plan, resource, _ := strings.Cut(key, "#")
 		return Scope{Plan: plan, Resource: resource}.normal()
 	})
 }
 
-// entities lists the levels of entities for a resource ("": defaults).
-func (x levelIndex) entities(ctx context.Context, resource string) iter.Seq2[Scope, error] {
+// entities lists the sources of entities for a resource ("": defaults).
+func (x sourceIndex) entities(ctx context.Context, resource string) iter.Seq2[Scope, error] {
 	q := table.Query{Op: opListEntities, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: x.keys.EntityConfigs(resource)}
 	return x.list(ctx, q, func(entity string) Scope { return Scope{Entity: entity, Resource: resource}.normal() })
 }
 
-// list lists the levels in a partition of the index; of returns the scope of a sort key. An error
+// list lists the sources in a partition of the index; of returns the scope of a sort key. An error
 // is the last element.
-func (x levelIndex) list(ctx context.Context, q table.Query, of func(key string) Scope) iter.Seq2[Scope, error] {
+func (x sourceIndex) list(ctx context.Context, q table.Query, of func(key string) Scope) iter.Seq2[Scope, error] {
 	return func(yield func(Scope, error) bool) {
 		for item, err := range x.table.Items(ctx, q) {
 			if !yield(of(schema.Text(item, schema.GSI3SK)), err) || err != nil {
@@ -47,7 +47,7 @@ func (x levelIndex) list(ctx context.Context, q table.Query, of func(key string)
 	}
 }
 
-// queryPlans lists the levels of plans, by plan and resource.
+// queryPlans lists the sources of plans, by plan and resource.
 func queryPlans(keys schema.Keys) table.Query {
 	return table.Query{Op: "list the plans", Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: keys.Plans()}
 }

@@ -79,7 +79,7 @@ func (c *comparison) groupSubjects(ctx context.Context, resource Scope, group st
 		}
 	}
 	entities := 0
-	for at, err := range (levelIndex{c.d.Table, c.d.Keys}).entities(ctx, group) {
+	for at, err := range (sourceIndex{c.d.Table, c.d.Keys}).entities(ctx, group) {
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +123,7 @@ type moneyLimit struct {
 }
 
 // moneyAbove returns the money that calls of an entity charge at its parents. record and item
-// select the records and levels before or after the changes.
+// select the records and sources before or after the changes.
 func (c *comparison) moneyAbove(ctx context.Context, id string, record func(recordChange) schema.EntityRecord, item func(schema.ConfigOwner) schema.Item) (money []moneyLimit, err error) {
 	at := record(c.records[id])
 	for depth := 1; depth < schema.MaxDepth && at.Counts(); depth++ {
@@ -137,7 +137,7 @@ func (c *comparison) moneyAbove(ctx context.Context, id string, record func(reco
 			return nil, err
 		}
 		for _, v := range views {
-			verdict, err := config.Resolve(v.levelItems(at.Plan, item))
+			verdict, err := config.Resolve(v.sourceItems(at.Plan, item))
 			if err != nil {
 				continue // calls that meet it are refused
 			}
@@ -152,7 +152,7 @@ func (c *comparison) moneyAbove(ctx context.Context, id string, record func(reco
 }
 
 // parentViews returns the views of a parent on every resource with a list, its own lists
-// included, and reads their levels.
+// included, and reads their sources.
 func (c *comparison) parentViews(ctx context.Context, v view) ([]view, error) {
 	views, err := c.onResources(ctx, nil, v)
 	if err != nil {
@@ -168,5 +168,5 @@ func (c *comparison) parentViews(ctx context.Context, v view) ([]view, error) {
 			views = append(views, v)
 		}
 	}
-	return views, c.readLevels(ctx, views)
+	return views, c.readSources(ctx, views)
 }

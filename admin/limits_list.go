@@ -8,15 +8,15 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Scopes lists every level of configuration that says anything: the system, resources,
+// Scopes lists every source of configuration that says anything: the system, resources,
 // plans, entities. Lists and indexes are read, which may lag behind a change by a moment.
-// A level that zae-limiter wrote is listed as it lists it.
+// A source that zae-limiter wrote is listed as it lists it.
 func (l Limits) Scopes(ctx context.Context) iter.Seq2[Scope, error] {
 	if err := l.d.Usable(ctx); err != nil {
 		return problem.List[Scope](err)
 	}
 	return func(yield func(Scope, error) bool) {
-		for _, list := range []iter.Seq2[Scope, error]{l.system(ctx), l.ofResources(ctx), levelIndex{l.d.Table, l.d.Keys}.plans(ctx), l.ofEntities(ctx)} {
+		for _, list := range []iter.Seq2[Scope, error]{l.system(ctx), l.ofResources(ctx), sourceIndex{l.d.Table, l.d.Keys}.plans(ctx), l.ofEntities(ctx)} {
 			for at, err := range list {
 				if !yield(at, err) || err != nil {
 					return
@@ -26,7 +26,7 @@ func (l Limits) Scopes(ctx context.Context) iter.Seq2[Scope, error] {
 	}
 }
 
-// system lists the system's level, if it is stored. An error is the only element.
+// system lists the system's source, if it is stored. An error is the only element.
 func (l Limits) system(ctx context.Context) iter.Seq2[Scope, error] {
 	return func(yield func(Scope, error) bool) {
 		item, err := l.d.config(ctx, opReadLimits, schema.ConfigOwner{})
@@ -44,7 +44,7 @@ func (l Limits) Resources(ctx context.Context) iter.Seq2[string, error] {
 	return names(l.ofResources(ctx), func(at Scope) string { return at.Resource })
 }
 
-// ofResources lists the levels that resources have for everyone, by name. An error is the only
+// ofResources lists the sources that resources have for everyone, by name. An error is the only
 // element.
 func (l Limits) ofResources(ctx context.Context) iter.Seq2[Scope, error] {
 	return func(yield func(Scope, error) bool) {
@@ -67,7 +67,7 @@ func (l Limits) Plans(ctx context.Context) iter.Seq2[string, error] {
 	if err := l.d.Usable(ctx); err != nil {
 		return problem.List[string](err)
 	}
-	return names(levelIndex{l.d.Table, l.d.Keys}.plans(ctx), func(at Scope) string { return at.Plan })
+	return names(sourceIndex{l.d.Table, l.d.Keys}.plans(ctx), func(at Scope) string { return at.Plan })
 }
 
 // Entities lists the entities that have limits of their own for a
@@ -82,10 +82,10 @@ func (l Limits) Entities(ctx context.Context, resource string) iter.Seq2[string,
 			return problem.List[string](err)
 		}
 	}
-	return names(levelIndex{l.d.Table, l.d.Keys}.entities(ctx, resource), func(at Scope) string { return at.Entity })
+	return names(sourceIndex{l.d.Table, l.d.Keys}.entities(ctx, resource), func(at Scope) string { return at.Entity })
 }
 
-// ofEntities lists the levels of all entities, resource after resource. It first reads the
+// ofEntities lists the sources of all entities, resource after resource. It first reads the
 // counted resources; an error is the last element.
 func (l Limits) ofEntities(ctx context.Context) iter.Seq2[Scope, error] {
 	return func(yield func(Scope, error) bool) {
@@ -95,7 +95,7 @@ func (l Limits) ofEntities(ctx context.Context) iter.Seq2[Scope, error] {
 			return
 		}
 		for _, resource := range append(schema.CountedResources(item), schema.Uncounted()...) {
-			for at, err := range (levelIndex{l.d.Table, l.d.Keys}).entities(ctx, resource) {
+			for at, err := range (sourceIndex{l.d.Table, l.d.Keys}).entities(ctx, resource) {
 				if !yield(at, err) || err != nil {
 					return
 				}
@@ -104,7 +104,7 @@ func (l Limits) ofEntities(ctx context.Context) iter.Seq2[Scope, error] {
 	}
 }
 
-// names returns the names that of extracts from a list of levels, each once if equal names are
+// names returns the names that of extracts from a list of sources, each once if equal names are
 // adjacent. An error is the last element.
 func names(list iter.Seq2[Scope, error], of func(Scope) string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {

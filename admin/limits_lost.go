@@ -14,7 +14,7 @@ import (
 // Loss is a limit that is in force and would not be after changes of configuration. As JSON it has
 // the names of its fields in lower case.
 type Loss struct {
-	// Scope is the level that changes or, if an entity gets another plan or parent, the entity's
+	// Scope is the source that changes or, if an entity gets another plan or parent, the entity's
 	// default.
 	Scope Scope `json:"scope"`
 	// Resource is the resource on which the limit is in force; empty for every resource that has no
@@ -22,8 +22,8 @@ type Loss struct {
 	Resource string `json:"resource,omitempty"`
 	// Name is the limit's.
 	Name string `json:"name"`
-	// Level is the most specific level that would have the limit and not be in force; empty if no
-	// level would have it.
+	// Source is the most specific source that would have the limit and not be in force; empty if no
+	// source would have it.
 	Source sources.Source `json:"source,omitempty"`
 	// Money means that the limit is one of money (dynalimit.Limit.Unit).
 	Money bool `json:"money,omitempty"`
@@ -34,7 +34,7 @@ type Loss struct {
 	Parent string `json:"parent,omitempty"`
 }
 
-// String returns the limit with its level and scope: "usd of level plan_default for entity acme on gpt-4".
+// String returns the limit with its source and scope: "usd of source plan_default for entity acme on gpt-4".
 func (l Loss) String() string {
 	text := l.Name
 	switch {
@@ -43,7 +43,7 @@ func (l Loss) String() string {
 	case l.Parent != "":
 		text += " of parent " + l.Parent
 	case l.Source != "":
-		text += " of level " + string(l.Source)
+		text += " of source " + string(l.Source)
 	}
 	return text + " for " + l.scopeOnResource().String()
 }
@@ -64,7 +64,7 @@ type lossCheck struct {
 }
 
 // refuseLosses returns an error if changes without Only take limits out of force: money, or
-// limits of less specific levels that a replacing list hides.
+// limits of less specific sources that a replacing list hides.
 func (d *desk) refuseLosses(ctx context.Context, check lossCheck, changes ...ScopedConfig) error {
 	unsaid := slices.DeleteFunc(slices.Clone(changes), func(c ScopedConfig) bool { return c.Config.Only })
 	if len(unsaid) == 0 {
@@ -78,7 +78,7 @@ func (d *desk) refuseLosses(ctx context.Context, check lossCheck, changes ...Sco
 	if err := d.mayChange(ctx); err != nil {
 		return err
 	}
-	c, err := d.compareLevels(unsaid, check.keepsGroups)
+	c, err := d.compareSources(unsaid, check.keepsGroups)
 	if err != nil {
 		return err
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// SetConfigs makes many changes, each like SetConfig, or the removal of a level: as many as
+// SetConfigs makes many changes, each like SetConfig, or the removal of a source: as many as
 // fit in each transaction, so that a thousand take seconds. Changes of one transaction are
-// made together, without those whose level was changed meanwhile.
+// made together, without those whose source was changed meanwhile.
 //
 // It returns an error for each change, nil for one that was made, in their order, or a
 // single error if the input is bad: then nothing was written. A failed call can be
@@ -29,7 +29,7 @@ func (l Limits) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]error
 		edits[i] = &configChange{owner: owners[i], edit: c.Config.replacing(c.Scope, next), removes: next == nil}
 	}
 	if twice, ok := sameScope(changes); ok {
-		return nil, invalid("changes", "change %s twice; give each level once", twice)
+		return nil, invalid("changes", "change %s twice; give each source once", twice)
 	}
 	if err := l.d.mayChange(ctx); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (l Limits) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]error
 // namespace is one.
 const batchOfConfigs = 45
 
-// transactionsOf groups changes into transactions, in order. Removals of resources' levels come
+// transactionsOf groups changes into transactions, in order. Removals of resources' sources come
 // last, in transactions of their own: see listings.
 func transactionsOf(edits []*configChange) [][]*configChange {
 	var rest, unlist []*configChange
@@ -139,11 +139,11 @@ func stopsAfter(ctx context.Context, err error) error {
 // to store, nil for a removal.
 func (c ScopedConfig) checkFor(d *desk, prefix string) (*schema.ConfigItem, error) {
 	next, err := c.item(prefix)
-	if err != nil || next == nil { // a level that other tools refuse can be removed
+	if err != nil || next == nil { // a source that other tools refuse can be removed
 		return nil, err
 	}
 	if next.Extends && d.Compatible {
-		return nil, invalid(prefix+"config.extends", "is set, and zae-limiter would read the level as the whole list (RepositoryOptions.Compatible is set); set the whole list")
+		return nil, invalid(prefix+"config.extends", "is set, and zae-limiter would read the source as the whole list (RepositoryOptions.Compatible is set); set the whole list")
 	}
 	if (next.BlockedExcept || next.Admit || next.Counted) && d.Compatible {
 		return nil, invalid(prefix+"config", "sets blockedExcept, admit or counted, which zae-limiter does not know (RepositoryOptions.Compatible is set); set blocked or unlimited, or leave it out")

@@ -18,28 +18,28 @@ const longestRaise = 90 * 24 * time.Hour
 
 // Raise raises one token bucket of a scope until an instant, and hides no limit. Its capacity is
 // then the given one, in whole tokens; the refill grows in proportion, and the burst is no less than
-// the capacity. The limit may belong to the level or to a less specific one, and the largest limit or
-// raise counts. A level without a list gets none by it. After the end the limits are as before
+// the capacity. The limit may belong to the source or to a less specific one, and the largest limit or
+// raise counts. A source without a list gets none by it. After the end the limits are as before
 // without a write: a bucket loses its tokens above its burst.
 //
 // A raise is in force in this process at once, in others within their ConfigTTL. It ends at until, in
-// whole seconds, at most 90 days ahead. Limits.Set, SetUnlimited and Delete of the level end it, and so
+// whole seconds, at most 90 days ahead. Limits.Set, SetUnlimited and Delete of the source end it, and so
 // does Lower. A calendar quota cannot be raised: Buckets.GrantWindow adds to its window.
 //
 // It fails with a *ValidationError before anything is written: for a limit that is not in force in the
 // scope (only on a group of it, for instance), and for a capacity that is not above the one in force.
-// It fails with a *ConflictError[Raise] if the level raises the limit further or for longer already:
+// It fails with a *ConflictError[Raise] if the source raises the limit further or for longer already:
 // see ReplaceRaise.
 func (l Limits) Raise(ctx context.Context, at Scope, name string, capacity int64, until time.Time) error {
 	return raiseLimit(ctx, l, at, Raise{Name: name, Capacity: capacity, Until: until}, false)
 }
 
-// ReplaceRaise is Raise, and takes the place of a raise at the level that is larger or ends later.
+// ReplaceRaise is Raise, and takes the place of a raise at the source that is larger or ends later.
 func (l Limits) ReplaceRaise(ctx context.Context, at Scope, name string, capacity int64, until time.Time) error {
 	return raiseLimit(ctx, l, at, Raise{Name: name, Capacity: capacity, Until: until}, true)
 }
 
-// Lower ends a raise of a level at once. A limit without a raise is not an error.
+// Lower ends a raise of a source at once. A limit without a raise is not an error.
 func (l Limits) Lower(ctx context.Context, at Scope, name string) error {
 	return l.change(ctx, "end a raise", at, func(stored *schema.ConfigItem) (*schema.ConfigItem, error) {
 		if stored == nil {
@@ -67,7 +67,7 @@ func raiseLimit(ctx context.Context, l Limits, at Scope, r Raise, replace bool) 
 	if l.d.Compatible {
 		return invalid("until", "is set, and zae-limiter does not know raises (RepositoryOptions.Compatible is set); set the limit")
 	}
-	c, err := l.d.compareLevels(nil, false)
+	c, err := l.d.compareSources(nil, false)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func raiseLimit(ctx context.Context, l Limits, at Scope, r Raise, replace bool) 
 			next = *old
 		}
 		if next.Unread {
-			return nil, invalid(storedField(at.level()), "cannot be read; set them again")
+			return nil, invalid(storedField(at.source()), "cannot be read; set them again")
 		}
 		raises := []Raise{r}
 		for _, is := range raisesOf(next.Raises) {
@@ -153,14 +153,14 @@ func (c *comparison) limitToRaise(ctx context.Context, name string) (schema.Conf
 	return schema.ConfigLimit{}, invalid("at.resource", "is not set to a resource where %s is in force for %s; set it to %s", name, at, strings.Join(on, " or "))
 }
 
-// resolveViews reads the levels of views and returns the limits in force in each. The error names
-// an unreadable level.
+// resolveViews reads the sources of views and returns the limits in force in each. The error names
+// an unreadable source.
 func (c *comparison) resolveViews(ctx context.Context, views ...view) ([]config.Verdict, error) {
-	err := c.readLevels(ctx, views)
+	err := c.readSources(ctx, views)
 	verdicts := make([]config.Verdict, len(views))
 	for i, v := range views {
 		if err == nil {
-			verdicts[i], err = config.Resolve(v.levelItems(v.plan, c.itemBefore))
+			verdicts[i], err = config.Resolve(v.sourceItems(v.plan, c.itemBefore))
 		}
 	}
 	if wrong, ok := errors.AsType[*config.Malformed](err); ok {

@@ -15,8 +15,8 @@ import (
 
 const applier = "manifest:prod/limits.yaml"
 
-// Who keeps a level is stored as given, and what changes one aspect of the level keeps it.
-func TestLevelsSayWhoKeepsThem(t *testing.T) {
+// Who keeps a source is stored as given, and what changes one aspect of the source keeps it.
+func TestSourcesSayWhoKeepsThem(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, nil)
 		for _, at := range everyScope {
@@ -52,7 +52,7 @@ func TestLevelsSayWhoKeepsThem(t *testing.T) {
 			require.NoError(t, admin.New(r).Limits.SetBlocked(t.Context(), at, false))
 			got, err = admin.New(r).Limits.GetConfig(t.Context(), at)
 			require.NoError(t, err)
-			assert.Equal(t, admin.LimitConfig{}, got, "a level that says nothing is not stored for its keeper's sake")
+			assert.Equal(t, admin.LimitConfig{}, got, "a source that says nothing is not stored for its keeper's sake")
 			r = e.repository(t, nil)
 		}
 	})
@@ -137,7 +137,7 @@ func assertInvalid(t *testing.T, err error, field, part string) {
 	}
 }
 
-// A bucket is not claimed because a level of its limits has another keeper.
+// A bucket is not claimed because a source of its limits has another keeper.
 func TestAnotherKeeperChangesNoBucket(t *testing.T) {
 	s := memProcess(t, &dynalimit.Options{})
 	at := admin.Scope{Entity: "user-1", Resource: model}

@@ -18,7 +18,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
-// idsOf are the ids of entities that setupsOf makes, scopesOf their levels with limits.
+// idsOf are the ids of entities that setupsOf makes, scopesOf their sources with limits.
 func idsOf(setups []admin.EntitySetup) (ids []string) {
 	for _, s := range setups {
 		ids = append(ids, s.Entity.ID)
@@ -33,7 +33,7 @@ func scopesOf(setups []admin.EntitySetup) (scopes []admin.Scope) {
 	return scopes
 }
 
-// Many levels are read as each alone is, in the order in which they were asked for.
+// Many sources are read as each alone is, in the order in which they were asked for.
 func TestManyConfigsAreReadInOrder(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, nil)
@@ -70,7 +70,7 @@ func TestManyConfigsAreReadInOrder(t *testing.T) {
 	})
 }
 
-// A level that cannot be read ends the reading, and so does a bad name: both are named.
+// A source that cannot be read ends the reading, and so does a bad name: both are named.
 func TestManyConfigsNameTheOneThatCannotBeRead(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
 	at := admin.Scope{Entity: "key-7", Resource: "gpt-4"}
@@ -78,7 +78,7 @@ func TestManyConfigsNameTheOneThatCannotBeRead(t *testing.T) {
 	item["l_rpm_cp"] = schema.String("many")
 	put(t, r, item)
 	got, err := admin.New(r).Limits.GetConfigs(t.Context(), []admin.Scope{{Everyone: true}, at})
-	require.ErrorContains(t, err, "scopes[1] (entity key-7 on gpt-4): stored limits of level entity")
+	require.ErrorContains(t, err, "scopes[1] (entity key-7 on gpt-4): stored limits of source entity")
 	assert.True(t, isValidation(err))
 	assert.Nil(t, got)
 
@@ -134,7 +134,7 @@ func TestManyEntitiesAreReadInOrder(t *testing.T) {
 	})
 }
 
-// Ten thousand records and levels are read in a hundred requests each, eight at once.
+// Ten thousand records and sources are read in a hundred requests each, eight at once.
 func TestTenThousandAreReadInAFractionOfASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)

@@ -59,7 +59,7 @@ func (d *desk) checkMoney(ctx context.Context, configs []ScopedConfig) error {
 }
 
 // grouped returns the groups of resources, and the resources in a group, both after the changes.
-// It reads the levels of all resources.
+// It reads the sources of all resources.
 func (d *desk) grouped(ctx context.Context, changes []ScopedConfig) (groups, members map[string]bool, err error) {
 	groups, members = map[string]bool{}, map[string]bool{}
 	note := func(resource string, of []string) {

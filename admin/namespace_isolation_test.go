@@ -110,8 +110,8 @@ var changing = map[string]func(ctx context.Context, r *dynalimit.Repository) (an
 		if err != nil {
 			return nil, err
 		}
-		levels, err := admin.New(r).Limits.GetConfigs(ctx, []admin.Scope{{Entity: "other"}})
-		return nil, errors.Join(err, admin.New(r).Entities.DeleteAsRead(ctx, es[0], levels))
+		sources, err := admin.New(r).Limits.GetConfigs(ctx, []admin.Scope{{Entity: "other"}})
+		return nil, errors.Join(err, admin.New(r).Entities.DeleteAsRead(ctx, es[0], sources))
 	},
 	"Limits.Delete": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return nil, admin.New(r).Limits.Delete(ctx, admin.Scope{Entity: "key"})

@@ -59,7 +59,7 @@ func (n Namespaces) Register(ctx context.Context, name string) error {
 // Delete stops the limiters of a namespace, for good: within their ConfigTTL, their calls
 // fail with ErrNamespaceDeleted, and nothing is charged. Leases that are out can still be
 // corrected, settled and rolled back. No change lands in the namespace afterwards. Its items stay
-// until Purge. To stop a tenant for a while, block its system level with Limits.SetBlocked
+// until Purge. To stop a tenant for a while, block its system source with Limits.SetBlocked
 // instead. A second call does nothing. It fails with a *NamespaceError if the namespace was
 // never registered.
 func (n Namespaces) Delete(ctx context.Context, name string) error {

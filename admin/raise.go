@@ -11,7 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
-// Raise is a raise of one limit at a level, until an instant (Limits.Raise). As JSON it is
+// Raise is a raise of one limit at a source, until an instant (Limits.Raise). As JSON it is
 // {"name":"rpm","capacity":600,"period_seconds":60,"until":"2026-01-31T18:00:00Z"}.
 type Raise struct {
 	// Name is the limit's.

@@ -73,11 +73,11 @@ func TestRaiseRefusesWhatItWouldNotRaise(t *testing.T) {
 	_, err = s.client().UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: new(s.repo.Table()), Key: schema.VersionKey().Attributes(), UpdateExpression: new("REMOVE kinds_min")})
 	require.NoError(t, err)
 	var wrong *fault.TableError
-	require.ErrorAs(t, a.Limits.Raise(ctx, acme, "rpm", 600, later), &wrong, "older versions would refuse the level")
+	require.ErrorAs(t, a.Limits.Raise(ctx, acme, "rpm", 600, later), &wrong, "older versions would refuse the source")
 	assert.Equal(t, fault.Upgrade, wrong.Fix)
 }
 
-// TestRaisesReplaceOnlyLesserOnes: the second raise of a limit at a level takes the place of the
+// TestRaisesReplaceOnlyLesserOnes: the second raise of a limit at a source takes the place of the
 // first if it is no less and ends no sooner, or if that is meant.
 func TestRaisesReplaceOnlyLesserOnes(t *testing.T) {
 	s := memProcess(t, nil)
@@ -120,10 +120,10 @@ func TestRaisesReplaceOnlyLesserOnes(t *testing.T) {
 	assert.Equal(t, []string{"limit_raised raises", "limit_raised raises", "limit_raised raises", "limit_lowered raises"}, actions)
 }
 
-// TestRaisesStayUntilTheListOfTheirLevelChanges: a raise alone is a level that says something until
+// TestRaisesStayUntilTheListOfTheirSourceChanges: a raise alone is a source that says something until
 // it is over; changes of other things keep it, and a new list or a delete ends it. The change after
 // its end removes it.
-func TestRaisesStayUntilTheListOfTheirLevelChanges(t *testing.T) {
+func TestRaisesStayUntilTheListOfTheirSourceChanges(t *testing.T) {
 	type change func(ctx context.Context, l admin.Limits, at admin.Scope) error
 	block := func(blocked bool) change {
 		return func(ctx context.Context, l admin.Limits, at admin.Scope) error { return l.SetBlocked(ctx, at, blocked) }

@@ -10,7 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/sources"
 )
 
-// Scope names one level of configuration. Its owner is an Entity, a Plan or
+// Scope names one source of configuration. Its owner is an Entity, a Plan or
 // Everyone (one of the three), for a Resource or for every resource. A forgotten
 // id changes nobody's limits: the zero Scope is refused. Its JSON is
 // {"entity":"key-1","resource":"gpt-4"}; without an entity and a plan it is
@@ -27,7 +27,7 @@ type Scope struct {
 	Resource string `json:"resource,omitempty"`
 }
 
-// String names the level: "system", "resource gpt-4", "plan pro", "entity key-1 on gpt-4".
+// String names the source: "system", "resource gpt-4", "plan pro", "entity key-1 on gpt-4".
 func (s Scope) String() string {
 	on := ""
 	if s.Resource != "" {
@@ -46,19 +46,19 @@ func (s Scope) String() string {
 	return "nobody"
 }
 
-// LimitConfig is the configuration of one level. Its JSON is
+// LimitConfig is the configuration of one source. Its JSON is
 // {"limits":[{"name":"rpm","capacity":600,"period":"1m"}],"blocked":true,"version":3}:
 // it leaves out empty fields, and reading it refuses unknown fields.
 type LimitConfig struct {
 	// Limits are sorted by name where they are returned. Without any, and not Unlimited,
-	// the level leaves the limits to less specific ones.
+	// the source leaves the limits to less specific ones.
 	Limits []dynalimit.Limit `json:"limits,omitempty"`
-	// Extends merges Limits by name over those of the next less specific level with limits,
+	// Extends merges Limits by name over those of the next less specific source with limits,
 	// which may extend in turn: a name that Limits lack stays as it is there. Without it Limits
-	// are the whole list, and no less specific level's limits apply. The system, a level without
+	// are the whole list, and no less specific source's limits apply. The system, a source without
 	// Limits and Lifted, and a Compatible repository cannot extend. Defaults to false.
 	Extends bool `json:"extends,omitempty"`
-	// Lifted are names of limits of less specific levels that an extending level takes away:
+	// Lifted are names of limits of less specific sources that an extending source takes away:
 	// calls may name them and are charged nothing for them. They are returned sorted.
 	// Defaults to none.
 	Lifted []string `json:"lifted,omitempty"`
@@ -66,44 +66,44 @@ type LimitConfig struct {
 	// ends the raises that it leaves out, and refuses a new one. They are
 	// not part of the list. Defaults to none.
 	Raises []Raise `json:"raises,omitempty"`
-	// Unlimited ends the search for limits: neither less specific levels nor
+	// Unlimited ends the search for limits: neither less specific sources nor
 	// Options.Limits apply. Nothing is counted then. Defaults to false; it excludes Limits.
 	Unlimited bool `json:"unlimited,omitempty"`
-	// Counted, beside Unlimited, makes the limits that would be in force without the level count its
+	// Counted, beside Unlimited, makes the limits that would be in force without the source count its
 	// calls, each in shadow (dynalimit.Limit.Shadow): they deny nothing, and calls are admitted
 	// under every policy while their bucket does not answer. Limits of parents, and of groups, stay.
 	// A Compatible repository refuses it. Defaults to false.
 	Counted bool `json:"counted,omitempty"`
-	// Blocked admits no call, even if a more specific level has limits: ErrBlocked. Defaults
+	// Blocked admits no call, even if a more specific source has limits: ErrBlocked. Defaults
 	// to false.
 	Blocked bool `json:"blocked,omitempty"`
-	// BlockedExcept admits only calls that a more specific level admits (Admit):
+	// BlockedExcept admits only calls that a more specific source admits (Admit):
 	// ErrBlocked. It excludes Blocked. A Compatible repository refuses it. Defaults to false.
 	BlockedExcept bool `json:"blocked_except,omitempty"`
-	// Admit lifts blocks with exceptions (BlockedExcept) of less specific levels, and no other
-	// block. On a group of resources only a level made for that group lifts one. Not of the
-	// system, of a blocked level and of a Compatible repository. Defaults to false.
+	// Admit lifts blocks with exceptions (BlockedExcept) of less specific sources, and no other
+	// block. On a group of resources only a source made for that group lifts one. Not of the
+	// system, of a blocked source and of a Compatible repository. Defaults to false.
 	Admit bool `json:"admit,omitempty"`
 	// OnUnavailable is the policy of Acquire when DynamoDB does not answer, unless the call or
-	// a more specific level sets one. Defaults to none.
+	// a more specific source sets one. Defaults to none.
 	OnUnavailable dynalimit.UnavailablePolicy `json:"on_unavailable,omitempty"`
-	// Groups are groups of the resource, only at the level of a resource for everyone. Calls
+	// Groups are groups of the resource, only at the source of a resource for everyone. Calls
 	// on the resource also charge the buckets of each group, of their entity and of its charged
 	// parents, by the limits of records made for the group: those with the
 	// group's name as their Scope.Resource. Groups of a group are not charged. Do not use a group as
-	// the resource of calls: those would use other levels too, and rewrite its limits. At
+	// the resource of calls: those would use other sources too, and rewrite its limits. At
 	// most 8, returned in order. Defaults to none.
 	Groups []string `json:"groups,omitempty"`
 	// Only confirms, in a change, that limits go out of force:
-	// those of less specific levels that Limits hide, and money. Without it such a change is
+	// those of less specific sources that Limits hide, and money. Without it such a change is
 	// refused. It is not stored. Defaults to false.
 	Only bool `json:"only,omitempty"`
-	// ManagedBy names the tool that keeps the level, for tools: the limiter ignores it.
-	// Methods that change one aspect of a level, such as Limits.Set and Limits.SetBlocked,
+	// ManagedBy names the tool that keeps the source, for tools: the limiter ignores it.
+	// Methods that change one aspect of a source, such as Limits.Set and Limits.SetBlocked,
 	// keep it. At most 64 bytes of letters, digits and _ . - : @ /. Defaults to none.
 	ManagedBy string `json:"managed_by,omitempty"`
-	// Version counts the changes of the stored level, from its creation time in milliseconds since
-	// 1970, so that a new level has another one; 0 while nothing is
+	// Version counts the changes of the stored source, from its creation time in milliseconds since
+	// 1970, so that a new source has another one; 0 while nothing is
 	// stored. AnyVersion, in a change, matches all of them.
 	Version int64 `json:"version,omitempty"`
 }
@@ -111,16 +111,16 @@ type LimitConfig struct {
 // AnyVersion makes a change match every stored version.
 const AnyVersion int64 = -1
 
-// ScopedConfig is a level of configuration with its content. Its JSON is
+// ScopedConfig is a source of configuration with its content. Its JSON is
 // {"scope":{"plan":"pro"},"config":{"unlimited":true}}, and reading it refuses unknown
 // fields.
 type ScopedConfig struct {
-	// Scope is the level.
+	// Scope is the source.
 	Scope Scope `json:"scope,omitzero"`
 	// Config is its content.
 	Config LimitConfig `json:"config,omitzero"`
-	// Delete removes the level, with its block; then only Config's
-	// Version and Only count. Removing a missing level is not an error.
+	// Delete removes the source, with its block; then only Config's
+	// Version and Only count. Removing a missing source is not an error.
 	Delete bool `json:"delete,omitempty"`
 }
 
@@ -146,7 +146,7 @@ func (c *LimitConfig) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// UnmarshalJSON reads a level with its content. The values are checked when it is used.
+// UnmarshalJSON reads a source with its content. The values are checked when it is used.
 func (c *ScopedConfig) UnmarshalJSON(data []byte) error {
 	t, err := strictly[scopedConfigText]("change", `{"scope":{"plan":"pro"},"config":{"unlimited":true}}, or a scope with "delete":true`, data)
 	*c = ScopedConfig(t)
@@ -164,8 +164,8 @@ func strictly[T any](what, example string, data []byte) (value T, err error) {
 	return value, nil
 }
 
-// level returns the scope's kind of level.
-func (s Scope) level() sources.Source {
+// source returns the scope's kind of source.
+func (s Scope) source() sources.Source {
 	switch {
 	case s.Entity != "" && s.Resource != "":
 		return sources.Entity
@@ -197,11 +197,11 @@ func (s Scope) owner() schema.ConfigOwner {
 
 // configOf converts a stored configuration for callers. It is zero for nil. It returns an error,
 // besides the rest of the configuration, for invalid limits.
-func configOf(level sources.Source, c *schema.ConfigItem) (LimitConfig, error) {
+func configOf(source sources.Source, c *schema.ConfigItem) (LimitConfig, error) {
 	if c == nil {
 		return LimitConfig{}, nil
 	}
-	limits, err := limitsOf(storedField(level), c.Limits)
+	limits, err := limitsOf(storedField(source), c.Limits)
 	return LimitConfig{
 		Limits: limits, Extends: c.Extends, Lifted: c.Lifted, Raises: raisesOf(c.Raises), Unlimited: c.Unlimited, Counted: c.Counted, Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,
 		OnUnavailable: knownPolicy(c.OnUnavailable), Groups: c.Groups, ManagedBy: c.ManagedBy, Version: c.Version,
@@ -245,9 +245,9 @@ func (s Scope) check(prefix string) error {
 	return nil
 }
 
-// storedField returns the field of an error about stored limits of a level.
-func storedField(level sources.Source) string {
-	return "stored limits of level " + string(level)
+// storedField returns the field of an error about stored limits of a source.
+func storedField(source sources.Source) string {
+	return "stored limits of source " + string(source)
 }
 
 // limitsOf validates stored limits and converts them for callers. field is the field in errors.

@@ -30,7 +30,7 @@ var everyScope = []admin.Scope{
 	{Everyone: true}, {Everyone: true, Resource: "gpt-4"}, {Plan: "pro"}, {Plan: "pro", Resource: "gpt-4"}, {Entity: "key-1"}, {Entity: "key-1", Resource: "gpt-4"},
 }
 
-// A configuration is read as it was stored, at every level, and its version counts.
+// A configuration is read as it was stored, at every source, and its version counts.
 func TestConfigsAreReadAsStored(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, nil)
@@ -86,7 +86,7 @@ func targetOf(at admin.Scope) string {
 	return audit.System
 }
 
-// Of two administrators who edit one level, one wins, and the other is shown both.
+// Of two administrators who edit one source, one wins, and the other is shown both.
 func TestOneOfTwoAdministratorsWins(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, nil)
@@ -169,9 +169,9 @@ func TestSettersKeepWhatTheyDoNotSpeakOf(t *testing.T) {
 	assert.Empty(t, limits)
 }
 
-// A level whose limits cannot be understood is changed without letting anybody in, and a
+// A source whose limits cannot be understood is changed without letting anybody in, and a
 // block of it comes and goes without a change of its limits.
-func TestUnreadableLevelsKeepTheirBlock(t *testing.T) {
+func TestUnreadableSourcesKeepTheirBlock(t *testing.T) {
 	for name, change := range map[string]struct {
 		do   func(ctx context.Context, r *dynalimit.Repository, at admin.Scope) error
 		want admin.LimitConfig
@@ -321,7 +321,7 @@ func TestConfigsAreChecked(t *testing.T) {
 	require.ErrorContains(t, err, "principal")
 }
 
-// Many changes go in few transactions, which count once. One whose level was changed
+// Many changes go in few transactions, which count once. One whose source was changed
 // meanwhile is left out alone.
 func TestManyConfigsInFewTransactions(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
@@ -487,7 +487,7 @@ func TestAFullListOfResourcesIsSaid(t *testing.T) {
 	}
 }
 
-// Every level that says anything is listed.
+// Every source that says anything is listed.
 func TestScopesAreListed(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, nil)
@@ -509,7 +509,7 @@ func TestScopesAreListed(t *testing.T) {
 	})
 }
 
-// A level whose item cannot be understood is said to be so, and can be replaced.
+// A source whose item cannot be understood is said to be so, and can be replaced.
 func TestMalformedConfigIsReplaced(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
 	item := schema.ConfigItem{Version: 7}.Item(shared.Of(r).Keys, schema.ConfigOwner{Resource: "gpt-4"}, nil)
@@ -519,7 +519,7 @@ func TestMalformedConfigIsReplaced(t *testing.T) {
 	require.NoError(t, err)
 	at := admin.Scope{Everyone: true, Resource: "gpt-4"}
 	_, err = admin.New(r).Limits.GetConfig(t.Context(), at)
-	require.ErrorContains(t, err, "stored limits of level resource")
+	require.ErrorContains(t, err, "stored limits of source resource")
 	_, err = admin.New(r).Limits.SetConfig(t.Context(), at, admin.LimitConfig{Limits: oneLimit})
 	var c *admin.ConflictError[admin.ScopedConfig]
 	require.ErrorAs(t, err, &c)
@@ -612,7 +612,7 @@ func TestValidateRefusesWhatSetConfigsRefuses(t *testing.T) {
 	require.NoError(t, admin.ScopedConfig{Scope: admin.Scope{Entity: "a"}, Config: admin.LimitConfig{Version: admin.AnyVersion}, Delete: true}.Validate())
 }
 
-// A level that zae-limiter refuses can be removed by a repository that keeps to what it
+// A source that zae-limiter refuses can be removed by a repository that keeps to what it
 // takes.
 func TestCompatibleRepositoriesRemoveWhatOthersRefuse(t *testing.T) {
 	e := memEngine(t)

@@ -6,8 +6,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Upgrade allows the table everything that this version of dynalimit can store: levels that extend,
-// and parents that count by their own levels. Older versions refuse the table from then on, within
+// Upgrade allows the table everything that this version of dynalimit can store: sources that extend,
+// and parents that count by their own sources. Older versions refuse the table from then on, within
 // their ConfigTTL: update every process first. It returns the generation of kinds of limits that
 // clients had to know before, and the one that they have to know now. It writes nothing if the table
 // is upgraded already, nor in a dry run. Tables that this version makes need no upgrade.

@@ -1,14 +1,14 @@
-// Package sources names the levels of configuration: where limits, a block or a policy come
-// from.
+// Package sources names the sources of configuration: the places where limits, blocks and outage
+// policies are set.
 package sources
 
-// Level is where something that is in force was set.
+// Source is the place where limits, a block or a policy were set. It is empty if none were.
 type Source string
 
-// The levels, the most specific first. The list of the first level with limits is in force. If that
-// level extends (admin.LimitConfig.Extends), its limits are merged by name over those of the next
-// level with limits, and so on. A level that blocks admits nothing, even if more specific
-// levels have limits.
+// The sources, the most specific first. The list of the first source with limits is in force. If that
+// source extends (admin.LimitConfig.Extends), its limits are merged by name over those of the next
+// source with limits, and so on. A source that blocks admits nothing, even if more specific
+// sources have limits.
 const (
 	Override      Source = "override"       // dynalimit.WithLimits of the call
 	Entity        Source = "entity"         // the entity's record for the resource
@@ -20,12 +20,12 @@ const (
 	Options       Source = "options"        // dynalimit.Options.Limits
 )
 
-// OfEntity reports whether the level is the entity's own.
-func (l Source) OfEntity() bool { return l == Entity || l == EntityDefault }
+// OfEntity reports whether the source is the entity's own.
+func (s Source) OfEntity() bool { return s == Entity || s == EntityDefault }
 
-// OfPlan reports whether the level is a plan's.
-func (l Source) OfPlan() bool { return l == Plan || l == PlanDefault }
+// OfPlan reports whether the source is a plan's.
+func (s Source) OfPlan() bool { return s == Plan || s == PlanDefault }
 
-// IsOwn reports whether the level was made for an entity or for its plan, and not for every
+// IsOwn reports whether the source was made for an entity or for its plan, and not for every
 // entity.
-func (l Source) IsOwn() bool { return l.OfEntity() || l.OfPlan() }
+func (s Source) IsOwn() bool { return s.OfEntity() || s.OfPlan() }

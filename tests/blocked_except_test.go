@@ -12,7 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/sources"
 )
 
-// TestBlockWithExceptions: a more specific level that admits lifts a block with exceptions, and no
+// TestBlockWithExceptions: a more specific source that admits lifts a block with exceptions, and no
 // other one. Blocks of the resource and the system are decided once, for the entity that calls; a
 // parent has exceptions of its own, and a group those that are made for it.
 func TestBlockWithExceptions(t *testing.T) {
@@ -23,13 +23,13 @@ func TestBlockWithExceptions(t *testing.T) {
 	ofGroup, hereOfGroup, planOfGroup := schema.ConfigOwner{Resource: group}, schema.ConfigOwner{Entity: "user-1", Resource: group}, schema.ConfigOwner{Plan: "pro", Resource: group}
 	for name, test := range map[string]struct {
 		says           says
-		by, of, onlyOn string // the level that blocks, whose, and of which group
+		by, of, onlyOn string // the source that blocks, whose, and of which group
 	}{
 		"nobody is an exception":                    {says: says{ofResource: except}, by: "resource"},
 		"the entity is one":                         {says: says{ofResource: except, ofEntity: admit}},
 		"its plan is one":                           {says: says{ofSystem: except, ofPlanDefault: admit}},
-		"a less specific level is none":             {says: says{ofPlan: except, ofResource: admit}, by: "plan"},
-		"the level itself is none":                  {says: says{ofPlan: {BlockedExcept: true, Admit: true}}, by: "plan"},
+		"a less specific source is none":            {says: says{ofPlan: except, ofResource: admit}, by: "plan"},
+		"the source itself is none":                 {says: says{ofPlan: {BlockedExcept: true, Admit: true}}, by: "plan"},
 		"a block lifted by nothing":                 {says: says{ofResource: blocked, ofEntity: admit}, by: "resource"},
 		"one behind a block with exceptions":        {says: says{ofResource: except, ofSystem: blocked, ofEntity: admit}, by: "system"},
 		"the most specific mark decides":            {says: says{ofEntityDefault: except, ofPlan: admit, ofSystem: except}, by: "entity_default"},

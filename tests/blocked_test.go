@@ -19,46 +19,46 @@ import (
 
 var blocked = schema.ConfigItem{Blocked: true}
 
-// isBlocked checks that an error is a block of an entity, at a level.
-func isBlocked(t *testing.T, err error, entity string, level sources.Source) {
+// isBlocked checks that an error is a block of an entity, at a source.
+func isBlocked(t *testing.T, err error, entity string, source sources.Source) {
 	t.Helper()
 	var b *dynalimit.BlockedError
 	require.ErrorAs(t, err, &b)
 	require.ErrorIs(t, err, dynalimit.ErrBlocked)
 	assert.Equal(t, entity, b.EntityID)
 	assert.Equal(t, model, b.Resource)
-	assert.Equal(t, level, b.Source)
-	assert.Equal(t, level == sources.Plan || level == sources.PlanDefault, b.Plan == "pro")
-	assert.ErrorContains(t, err, string(level))
+	assert.Equal(t, source, b.Source)
+	assert.Equal(t, source == sources.Plan || source == sources.PlanDefault, b.Plan == "pro")
+	assert.ErrorContains(t, err, string(source))
 	assert.NotErrorIs(t, err, dynalimit.ErrLimitExceeded)
 	_, ok := dynalimit.RetryAfter(errors.Join(errors.New("other"), err))
 	assert.False(t, ok, "no wait helps")
 }
 
-// A block at any level wins over all that more specific levels say.
-func TestBlockedAtAnyLevel(t *testing.T) {
-	for level, owner := range ofLevel {
+// A block at any source wins over all that more specific sources say.
+func TestBlockedAtAnySource(t *testing.T) {
+	for source, owner := range ofSource {
 		for name, above := range map[string]schema.ConfigItem{"limited": limited(dynalimit.Amounts{"rpm": 10}), "unlimited": unlimited} {
-			t.Run(string(level)+" below "+name, func(t *testing.T) {
+			t.Run(string(source)+" below "+name, func(t *testing.T) {
 				testEngines(t, func(t *testing.T, e *engine) {
 					s := onPlan(t, e, perMinute())
-					for l, o := range ofLevel {
-						if l != level {
+					for l, o := range ofSource {
+						if l != source {
 							s.says(o, above)
 						}
 					}
 					s.says(owner, blocked)
 					_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
-					isBlocked(t, err, "user-1", level)
+					isBlocked(t, err, "user-1", source)
 					_, err = s.limiter.Wait(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
-					isBlocked(t, err, "user-1", level)
+					isBlocked(t, err, "user-1", source)
 					err = s.limiter.Do(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1}, func(context.Context, *dynalimit.Lease) error {
 						assert.Fail(t, "called")
 						return nil
 					})
-					isBlocked(t, err, "user-1", level)
+					isBlocked(t, err, "user-1", source)
 					_, err = s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithLimits(dynalimit.PerMinute("rpm", 5)), dynalimit.WithOnUnavailable(dynalimit.Allow))
-					isBlocked(t, err, "user-1", level)
+					isBlocked(t, err, "user-1", source)
 					assert.Nil(t, s.item("user-1"))
 				})
 			})
@@ -155,13 +155,13 @@ func TestBlockedParentInALongOutage(t *testing.T) {
 // A change that gets no answer, made or not, leaves in force what was known.
 func TestChangeThatIsNotAnsweredForgetsNoBlock(t *testing.T) {
 	for name, change := range map[string]func(ctx context.Context, r *repository) error{
-		"one level": func(ctx context.Context, r *repository) error {
+		"one source": func(ctx context.Context, r *repository) error {
 			return r.SetLimits(ctx, admin.Scope{Everyone: true}, oneLimit)
 		},
 		"a plan": func(ctx context.Context, r *repository) error {
 			return r.SetLimits(ctx, admin.Scope{Plan: "pro"}, oneLimit)
 		},
-		"many levels": func(ctx context.Context, r *repository) error {
+		"many sources": func(ctx context.Context, r *repository) error {
 			errs, err := r.SetConfigs(ctx, []admin.ScopedConfig{{Scope: admin.Scope{Everyone: true}, Config: admin.LimitConfig{Limits: oneLimit}}})
 			return errors.Join(append(errs, err)...)
 		},

@@ -10,7 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/bookkeeping"
 )
 
-// TestOwnCountersReadNoLevelAndEndWithTheirLimiter: the first call of one costs the read of its
+// TestOwnCountersReadNoSourceAndEndWithTheirLimiter: the first call of one costs the read of its
 // bucket alone, and Close of the limiter ends it.
 func TestOwnCountersReadNoLevelAndEndWithTheirLimiter(t *testing.T) {
 	s := memProcess(t, perMinute())

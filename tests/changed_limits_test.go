@@ -318,7 +318,7 @@ func TestLimitThatOwesIsNotRemoved(t *testing.T) {
 	})
 }
 
-// Naming a limit that a level has, but not the one that won, says which level won, which
+// Naming a limit that a source has, but not the one that won, says which source won, which
 // one has it, and what to do.
 func TestHiddenLimitIsTold(t *testing.T) {
 	s := memProcess(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("usd", 5)}})
@@ -329,19 +329,19 @@ func TestHiddenLimitIsTold(t *testing.T) {
 		won                 sources.Source
 		limit, hidden, lift string
 	}{
-		{sources.PlanDefault, "tpm", "level resource", "Limits.Set for the plan"},
-		{sources.PlanDefault, "images", "level system", "Limits.Set for the plan"},
-		{sources.PlanDefault, "usd", "level options", "Limits.Set for the plan"},
-		{sources.Plan, "rps", "level resource", "Limits.Set for the plan"},
-		{sources.Entity, "rps", "level resource", "Limits.Set for the entity"},
+		{sources.PlanDefault, "tpm", "source resource", "Limits.Set for the plan"},
+		{sources.PlanDefault, "images", "source system", "Limits.Set for the plan"},
+		{sources.PlanDefault, "usd", "source options", "Limits.Set for the plan"},
+		{sources.Plan, "rps", "source resource", "Limits.Set for the plan"},
+		{sources.Entity, "rps", "source resource", "Limits.Set for the entity"},
 	} {
-		s.says(ofLevel[test.won], limited(dynalimit.Amounts{"rpm": 10}))
+		s.says(ofSource[test.won], limited(dynalimit.Amounts{"rpm": 10}))
 		p := s.peer(&dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("usd", 5)}})
 		lease := p.acquire("user-1", dynalimit.Amounts{"rpm": 1})
 		_, err := p.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1, test.limit: 1}, dynalimit.WithLimits(dynalimit.PerDay("tpd", 5)))
 		for _, err := range []error{err, lease.Adjust(t.Context(), dynalimit.Amounts{test.limit: 1}), lease.Consume(t.Context(), dynalimit.Amounts{test.limit: 1})} {
 			requireInvalid(t, err, "amounts["+test.limit+"]")
-			assert.ErrorContains(t, err, "(level "+string(test.won)+") won")
+			assert.ErrorContains(t, err, "(source "+string(test.won)+") won")
 			assert.ErrorContains(t, err, "("+test.hidden+"), which has it")
 			assert.ErrorContains(t, err, "admin."+test.lift)
 		}
@@ -360,7 +360,7 @@ func TestLimitHiddenAtTheChildAndInForceAtTheParent(t *testing.T) {
 	})
 }
 
-// skipsNoHidden checks that WithIgnoreUnknown skips a limit nowhere that a level has which
+// skipsNoHidden checks that WithIgnoreUnknown skips a limit nowhere that a source has which
 // is not in force, beside rpm, which is: otherwise any list of an entity's own would lift
 // the limits that everybody has.
 func (s *process) skipsNoHidden(entity, hidden string) {
@@ -387,7 +387,7 @@ func TestWithIgnoreUnknownNeedsOneLimit(t *testing.T) {
 	requireInvalid(t, err, "limits")
 }
 
-// TestLimitThatOnlyAParentHides: WithIgnoreUnknown skips a limit that a level of the parent alone hides,
+// TestLimitThatOnlyAParentHides: WithIgnoreUnknown skips a limit that a source of the parent alone hides,
 // when it is acquired and when the lease is corrected.
 func TestLimitThatOnlyAParentHides(t *testing.T) {
 	s := memProcess(t, nil)

@@ -17,10 +17,10 @@ import (
 
 var counted = schema.ConfigItem{Unlimited: true, Counted: true}
 
-// TestCountedLevel: the limits that would be in force otherwise count and deny nothing, whoever has
+// TestCountedSource: the limits that would be in force otherwise count and deny nothing, whoever has
 // them. What fits is charged, so that no debt is left once they are enforced again. A name that no
-// less specific level has passes. Limits of parents and groups stay.
-func TestCountedLevel(t *testing.T) {
+// less specific source has passes. Limits of parents and groups stay.
+func TestCountedSource(t *testing.T) {
 	day := []schema.ConfigLimit{{Name: "rpm", Capacity: 10, Burst: 10, RefillAmount: 10, RefillPeriod: 24 * time.Hour}}
 	for name, test := range map[string]struct {
 		at   schema.ConfigOwner
@@ -30,7 +30,7 @@ func TestCountedLevel(t *testing.T) {
 		"of the system":  {at: ofEntity, says: map[schema.ConfigOwner]schema.ConfigItem{ofSystem: {Limits: day}}},
 		"of Options":     {at: ofEntity, opts: dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 10)}}},
 		"of a plan":      {at: ofEntityDefault, says: map[schema.ConfigOwner]schema.ConfigItem{ofPlan: {Limits: day}, ofSystem: limited(dynalimit.Amounts{"img": 5})}},
-		"of two levels":  {at: ofPlan, says: map[schema.ConfigOwner]schema.ConfigItem{ofResource: {Extends: true, Limits: day}, ofSystem: limited(dynalimit.Amounts{"rpm": 1, "tpm": 5})}},
+		"of two sources": {at: ofPlan, says: map[schema.ConfigOwner]schema.ConfigItem{ofResource: {Extends: true, Limits: day}, ofSystem: limited(dynalimit.Amounts{"rpm": 1, "tpm": 5})}},
 		"before another": {at: ofEntity, says: map[schema.ConfigOwner]schema.ConfigItem{ofEntityDefault: counted, ofPlan: {Limits: day}}},
 	} {
 		for _, mode := range []dynalimit.ChargeMode{dynalimit.ChargeParallel, dynalimit.ChargeTransaction} {
@@ -75,9 +75,9 @@ func TestCountedLevel(t *testing.T) {
 	}
 }
 
-// TestCountedLevelIsCheckedAsUnlimited where no other entity limits the call, and a level that cannot
+// TestCountedSourceIsCheckedAsUnlimited where no other entity limits the call, and a source that cannot
 // be read limits nothing there.
-func TestCountedLevelIsCheckedAsUnlimited(t *testing.T) {
+func TestCountedSourceIsCheckedAsUnlimited(t *testing.T) {
 	s := memProcess(t, nil)
 	s.says(ofSystem, limited(dynalimit.Amounts{"rpm": 1}))
 	s.says(ofEntity, counted)
@@ -98,7 +98,7 @@ func TestCountedLevelIsCheckedAsUnlimited(t *testing.T) {
 	s.acquire("user-1", dynalimit.Amounts{"rpm": 5})
 }
 
-// TestMoneyOfACountedGroupIsEnforced: a counted level of a model says nothing of its groups, and one
+// TestMoneyOfACountedGroupIsEnforced: a counted source of a model says nothing of its groups, and one
 // that is made for the group does.
 func TestMoneyOfACountedGroupIsEnforced(t *testing.T) {
 	s := memProcess(t, nil)
@@ -111,10 +111,10 @@ func TestMoneyOfACountedGroupIsEnforced(t *testing.T) {
 	assert.Equal(t, []bool{true}, []bool{s.acquire("user-1", dynalimit.Amounts{"usd": 11}).Statuses()[0].Unlimited})
 }
 
-// TestCountedLevelInAnOutage: while its bucket does not answer, or is throttled, a call passes,
+// TestCountedSourceInAnOutage: while its bucket does not answer, or is throttled, a call passes,
 // whatever the policy, and its bucket is told afterwards. A limit that is enforced, of the entity or
 // of its parent, goes by the policy.
-func TestCountedLevelInAnOutage(t *testing.T) {
+func TestCountedSourceInAnOutage(t *testing.T) {
 	faults := map[string]func(*ddbmem.Request) ddbmem.Fault{"throttled": func(r *ddbmem.Request) ddbmem.Fault {
 		if r.Operation == "UpdateItem" {
 			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}}
@@ -172,9 +172,9 @@ func TestCountedLevelInAnOutage(t *testing.T) {
 	}
 }
 
-// TestCountedLevelLeavesNoDebt: what calls cost above their estimates while a level is counted is no
+// TestCountedSourceLeavesNoDebt: what calls cost above their estimates while a source is counted is no
 // debt once it is limited again.
-func TestCountedLevelLeavesNoDebt(t *testing.T) {
+func TestCountedSourceLeavesNoDebt(t *testing.T) {
 	s := memProcess(t, nil)
 	s.limits(admin.Scope{Everyone: true}, dynalimit.MonthlyQuota("tpm", 1000, "UTC"))
 	s.says(ofEntity, counted)

@@ -131,7 +131,7 @@ func holders(statuses []dynalimit.LimitStatus) []string {
 	return out
 }
 
-// limitsAt are the limits that a level has.
+// limitsAt are the limits that a source has.
 func limitsAt(c admin.LimitConfig, err error) ([]dynalimit.Limit, error) { return c.Limits, err }
 
 // availableOf is what a report says is available.

@@ -240,7 +240,7 @@ func (z *featureFuzz) call(book func(*dynalimit.Lease)) {
 	lease, err := acquire(ctx, entity, model, amounts, options...)
 	for invalid := (*dynalimit.ValidationError)(nil); errors.As(err, &invalid); lease, err = acquire(ctx, entity, model, amounts, options...) {
 		name := strings.TrimSuffix(strings.TrimPrefix(invalid.Field, "amounts["), "]")
-		require.Contains(z.t, amounts, name, "%v", err) // a less specific level has the limit
+		require.Contains(z.t, amounts, name, "%v", err) // a less specific source has the limit
 		if delete(amounts, name); len(amounts) == 0 {
 			return
 		}

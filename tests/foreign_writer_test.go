@@ -242,11 +242,11 @@ func (s *process) uses(entity string, a dynalimit.Amounts, opts ...dynalimit.Acq
 	return map[string]error{"Acquire": acquired, "Wait": waited, "Check": checked}
 }
 
-// A level with a limit of a kind that this version does not know is not taken for one
+// A source with a limit of a kind that this version does not know is not taken for one
 // without it: calls are refused by name under every policy, whatever they name; so is what
-// would show the level, replace its limits or remove it. Its block still works.
+// would show the source, replace its limits or remove it. Its block still works.
 func TestUnknownKindInConfigurationIsRefused(t *testing.T) {
-	for name, level := range map[string]struct {
+	for name, source := range map[string]struct {
 		scope admin.Scope
 		plain []dynalimit.Limit
 	}{
@@ -259,12 +259,12 @@ func TestUnknownKindInConfigurationIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := memProcess(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow, Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}})
 			ctx := t.Context()
-			if level.plain != nil {
-				errs, err := s.repo.SetConfigs(ctx, []admin.ScopedConfig{{Scope: level.scope, Config: admin.LimitConfig{Limits: level.plain}}})
+			if source.plain != nil {
+				errs, err := s.repo.SetConfigs(ctx, []admin.ScopedConfig{{Scope: source.scope, Config: admin.LimitConfig{Limits: source.plain}}})
 				require.NoError(t, err)
 				require.NoError(t, errs[0])
 			}
-			key := s.repo.keys.Config(schema.ConfigOwner{Entity: level.scope.Entity, Plan: level.scope.Plan, Resource: level.scope.Resource}.Normal())
+			key := s.repo.keys.Config(schema.ConfigOwner{Entity: source.scope.Entity, Plan: source.scope.Plan, Resource: source.scope.Resource}.Normal())
 			s.gains(key, "k_rpd_x_w", "k_rpd_x_n")
 			stored := s.storedItem(key)
 			for call, err := range s.uses("user-1", dynalimit.Amounts{"rpm": 1}) {
@@ -277,17 +277,17 @@ func TestUnknownKindInConfigurationIsRefused(t *testing.T) {
 			}
 			_, err := s.repo.ResolveLimits(ctx, "user-1", model)
 			refusesKind(t, err, "rpd_x")
-			_, err = s.repo.GetConfig(ctx, level.scope)
+			_, err = s.repo.GetConfig(ctx, source.scope)
 			refusesKind(t, err, "rpd_x")
 			version := schema.ConfigVersion(stored)
-			errs, err := s.repo.SetConfigs(ctx, []admin.ScopedConfig{{Scope: level.scope, Config: admin.LimitConfig{Limits: oneLimit, Version: version}}})
+			errs, err := s.repo.SetConfigs(ctx, []admin.ScopedConfig{{Scope: source.scope, Config: admin.LimitConfig{Limits: oneLimit, Version: version}}})
 			require.NoError(t, err)
 			refusesKind(t, errs[0], "rpd_x")
-			errs, err = s.repo.SetConfigs(ctx, []admin.ScopedConfig{{Scope: level.scope, Config: admin.LimitConfig{Version: version}, Delete: true}})
+			errs, err = s.repo.SetConfigs(ctx, []admin.ScopedConfig{{Scope: source.scope, Config: admin.LimitConfig{Version: version}, Delete: true}})
 			require.NoError(t, err)
 			refusesKind(t, errs[0], "rpd_x")
 			assert.Equal(t, stored, s.storedItem(key))
-			require.NoError(t, s.repo.SetBlocked(ctx, level.scope, true))
+			require.NoError(t, s.repo.SetBlocked(ctx, source.scope, true))
 			assert.Contains(t, s.storedItem(key), "k_rpd_x_w")
 			assert.Contains(t, s.storedItem(key), "blocked")
 			assert.Nil(t, s.item("user-1"), "nothing was taken")
@@ -295,8 +295,8 @@ func TestUnknownKindInConfigurationIsRefused(t *testing.T) {
 	}
 }
 
-// A limit of an unknown kind at a less specific level is hidden as any other: calls go by
-// the level that won, and naming it is refused even where unknown names are ignored.
+// A limit of an unknown kind at a less specific source is hidden as any other: calls go by
+// the source that won, and naming it is refused even where unknown names are ignored.
 func TestUnknownKindThatIsHidden(t *testing.T) {
 	s := memProcess(t, nil)
 	require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Entity: "user-1", Resource: model}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}))
@@ -304,7 +304,7 @@ func TestUnknownKindThatIsHidden(t *testing.T) {
 	s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
 	for _, err := range s.uses("user-1", dynalimit.Amounts{"rpm": 1, "usd": 1}, dynalimit.WithIgnoreUnknown()) {
 		requireInvalid(t, err, "amounts[usd]")
-		assert.ErrorContains(t, err, "level system")
+		assert.ErrorContains(t, err, "source system")
 	}
 }
 

@@ -275,7 +275,7 @@ func (s *process) unrecorded(entity string) time.Duration {
 }
 
 // TestEntitiesWithoutARecordAreRefused: that there is none is believed for a second, and a refusal
-// charges nothing. Who has a record or a level of its own is admitted, whatever its parents have.
+// charges nothing. Who has a record or a source of its own is admitted, whatever its parents have.
 func TestEntitiesWithoutARecordAreRefused(t *testing.T) {
 	s := refusing(t)
 	assert.Zero(t, s.unrecorded("ann"))

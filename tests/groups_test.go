@@ -95,8 +95,8 @@ func TestGroupIsChargedWithItsResources(t *testing.T) {
 	})
 }
 
-// Only records made for the group count, each over the less specific ones: the usual levels
-// would cap the sum of all models at the limits of one. The groups are read whichever level of
+// Only records made for the group count, each over the less specific ones: the usual sources
+// would cap the sum of all models at the limits of one. The groups are read whichever source of
 // the resource won.
 func TestOnlyRecordsOfTheGroupLimitIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -109,8 +109,8 @@ func TestOnlyRecordsOfTheGroupLimitIt(t *testing.T) {
 		lease := s.acquire("key", dynalimit.Amounts{"rpm": 1})
 		require.Len(t, lease.Statuses(), 1, "nothing limits the group")
 		for i, at := range []struct {
-			scope admin.Scope
-			level sources.Source
+			scope  admin.Scope
+			source sources.Source
 		}{
 			{admin.Scope{Everyone: true, Resource: group}, sources.Resource},
 			{admin.Scope{Plan: "pro", Resource: group}, sources.Plan},
@@ -120,7 +120,7 @@ func TestOnlyRecordsOfTheGroupLimitIt(t *testing.T) {
 			statuses := s.acquire("key", dynalimit.Amounts{"rpm": 1}, dynalimit.WithLimits(dynalimit.PerDay("tpm", 5))).Statuses()
 			require.Len(t, statuses, 2)
 			assert.Equal(t, sources.EntityDefault, statuses[0].Source)
-			assert.Equal(t, at.level, statuses[1].Source)
+			assert.Equal(t, at.source, statuses[1].Source)
 			assert.EqualValues(t, 20+i, statuses[1].Limit.Capacity)
 		}
 		require.NoError(t, s.repo.admin().Limits.SetUnlimited(t.Context(), admin.Scope{Entity: "key", Resource: group}))
@@ -140,7 +140,7 @@ func TestOnlyRecordsOfTheGroupLimitIt(t *testing.T) {
 }
 
 // A limit that only the group has need not be one of the resource; a block of the group, at
-// whichever level, blocks its resources, also those of who waits.
+// whichever source, blocks its resources, also those of who waits.
 func TestGroupAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := liveProcess(t, memEngine(t), nil)
@@ -252,7 +252,7 @@ func TestLeaseThatNothingLimitsAnyMore(t *testing.T) {
 }
 
 // Groups are of a resource for everyone, at most eight of them, and are kept by what changes
-// another aspect of the level. The first one raises what clients have to know.
+// another aspect of the source. The first one raises what clients have to know.
 func TestGroupsAreStored(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, nil)
@@ -304,9 +304,9 @@ func TestMalformedGroupsAreRefused(t *testing.T) {
 			s.ofGroup(model)
 			breakGroups(s)
 			_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1})
-			requireInvalid(t, err, "stored limits of level resource")
+			requireInvalid(t, err, "stored limits of source resource")
 			_, err = s.repo.ResolveLimits(t.Context(), "key", model)
-			requireInvalid(t, err, "stored limits of level resource")
+			requireInvalid(t, err, "stored limits of source resource")
 		})
 	}
 }

@@ -125,7 +125,7 @@ func TestEveryLegalLimitNameWorks(t *testing.T) {
 	})
 }
 
-func TestLimitsComeFromTheMostSpecificLevel(t *testing.T) {
+func TestLimitsComeFromTheMostSpecificSource(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}})
 		ctx := t.Context()
@@ -136,10 +136,10 @@ func TestLimitsComeFromTheMostSpecificLevel(t *testing.T) {
 			return lease.Statuses()[0]
 		}
 		assert.Equal(t, sources.Options, status().Source)
-		for _, level := range []struct {
-			level sources.Source
-			n     int64
-			set   func([]dynalimit.Limit) error
+		for _, source := range []struct {
+			source sources.Source
+			n      int64
+			set    func([]dynalimit.Limit) error
 		}{
 			{sources.System, 2, func(l []dynalimit.Limit) error { return s.repo.SetLimits(ctx, admin.Scope{Everyone: true}, l) }},
 			{sources.Resource, 3, func(l []dynalimit.Limit) error {
@@ -150,10 +150,10 @@ func TestLimitsComeFromTheMostSpecificLevel(t *testing.T) {
 				return s.repo.SetLimits(ctx, admin.Scope{Entity: "user-1", Resource: model}, l)
 			}},
 		} {
-			require.NoError(t, level.set([]dynalimit.Limit{dynalimit.PerSecond("rpm", level.n)}))
+			require.NoError(t, source.set([]dynalimit.Limit{dynalimit.PerSecond("rpm", source.n)}))
 			got := status()
-			assert.Equal(t, level.level, got.Source)
-			assert.Equal(t, dynalimit.PerSecond("rpm", level.n), got.Limit, "in this process at once")
+			assert.Equal(t, source.source, got.Source)
+			assert.Equal(t, dynalimit.PerSecond("rpm", source.n), got.Limit, "in this process at once")
 		}
 	})
 }

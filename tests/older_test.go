@@ -94,7 +94,7 @@ func (o *older) later(d time.Duration) {
 }
 
 // A process of the version before groups and quotas, beside one that sets the first of them,
-// refuses the calls of a resource in a group, or of a level with a quota, once it reads their
+// refuses the calls of a resource in a group, or of a source with a quota, once it reads their
 // record, and the whole table once it reads the version record: it never goes on without charging
 // them for longer. A bucket that holds a quota it refuses at once.
 func TestOlderProcessRefusesKinds(t *testing.T) {

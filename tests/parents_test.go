@@ -23,9 +23,9 @@ func (s *process) children(parent string, ids ...string) {
 	}
 }
 
-// TestParentCountsByItsOwnLevels: a parent is charged the limits made for it or for its plan; those
+// TestParentCountsByItsOwnSources: a parent is charged the limits made for it or for its plan; those
 // of resource and system, which its bucket has too, limit each child by itself.
-func TestParentCountsByItsOwnLevels(t *testing.T) {
+func TestParentCountsByItsOwnSources(t *testing.T) {
 	bothModes(t, func(t *testing.T, s *process) {
 		s.limits(admin.Scope{Everyone: true}, dynalimit.PerMinute("rpm", 3))
 		s.limits(admin.Scope{Plan: "pro"}, dynalimit.PerMinute("rpm", 5), dynalimit.PerMinute("tpm", 100))
@@ -48,7 +48,7 @@ func TestParentCountsByItsOwnLevels(t *testing.T) {
 	})
 }
 
-// TestUnchargedLimitOfAParent: where the parent's bucket also has limits of its system level, calls
+// TestUnchargedLimitOfAParent: where the parent's bucket also has limits of its system source, calls
 // of children neither charge nor show them, nor do leases that consume, are corrected, or are
 // found again after an outage.
 func TestUnchargedLimitOfAParent(t *testing.T) {
@@ -70,7 +70,7 @@ func TestUnchargedLimitOfAParent(t *testing.T) {
 	assert.Equal(t, []string{"ann rpm"}, holders(report.Statuses))
 }
 
-// TestDetachedParentDoesNotCount, nor does one of a record from before; Cascade charges all levels.
+// TestDetachedParentDoesNotCount, nor does one of a record from before; Cascade charges all sources.
 func TestDetachedParentDoesNotCount(t *testing.T) {
 	s := memProcess(t, nil)
 	s.limits(admin.Scope{Everyone: true}, dynalimit.PerMinute("rpm", 100))
@@ -94,7 +94,7 @@ func TestDetachedParentDoesNotCount(t *testing.T) {
 }
 
 // TestBlockOfAParent: a block of the resource or the system is decided for the entity that calls,
-// and of a parent only its own levels' and its plan's.
+// and of a parent only its own sources' and its plan's.
 func TestBlockOfAParent(t *testing.T) {
 	for _, cascade := range []bool{false, true} {
 		s := memProcess(t, perMinute())

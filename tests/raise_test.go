@@ -15,7 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/sources"
 )
 
-// raises stores a limit of 100 requests a minute for everybody, which a level of user-1's raises.
+// raises stores a limit of 100 requests a minute for everybody, which a source of user-1's raises.
 func (s *process) raises(by schema.ConfigOwner, capacity int64, until time.Time) {
 	s.t.Helper()
 	s.says(ofSystem, limited(dynalimit.Amounts{"rpm": 100}))

@@ -253,7 +253,7 @@ func TestMalformedLegacyBucket(t *testing.T) {
 	})
 }
 
-// The limits that items of the older layout say are in force at every level, and stay where
+// The limits that items of the older layout say are in force at every source, and stay where
 // they are. Migrate makes them today's items, listed as if they had been set.
 func TestLegacyLimitsAreInForce(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {

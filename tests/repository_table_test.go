@@ -206,7 +206,7 @@ func TestResolveLimitsRefusesBadInput(t *testing.T) {
 	requireInvalid(t, err, "resource")
 	put(t, s.repo, schema.Item{"PK": schema.String("SYSTEM#"), "SK": schema.String("#CONFIG"), "l_rpm_cp": schema.Number(1)})
 	_, err = s.repo.ResolveLimits(t.Context(), "a", model)
-	requireInvalid(t, err, "stored limits of level system")
+	requireInvalid(t, err, "stored limits of source system")
 	_, err = (&dynalimit.Repository{}).ResolveLimits(t.Context(), "a", model)
 	requireInvalid(t, err, "repository")
 }

@@ -18,13 +18,13 @@ import (
 // blockCmd blocks all calls of a source.
 type blockCmd struct {
 	Set   blockSetCmd   `cmd:"" help:"Refuse all calls of an entity, a plan, a resource or everybody."`
-	Admit blockAdmitCmd `cmd:"" help:"Make a level an exception of less specific blocks that have some."`
-	Lift  blockLiftCmd  `cmd:"" help:"End a block of a level. Blocks of other levels stay."`
-	List  blockListCmd  `cmd:"" help:"List the levels that are blocked."`
+	Admit blockAdmitCmd `cmd:"" help:"Make a source an exception of less specific blocks that have some."`
+	Lift  blockLiftCmd  `cmd:"" help:"End a block of a source. Blocks of other sources stay."`
+	List  blockListCmd  `cmd:"" help:"List the sources that are blocked."`
 }
 
-// blockLevel is a source named by flags.
-type blockLevel struct {
+// blockSource is a source named by flags.
+type blockSource struct {
 	Entity   string `help:"Calls of this entity; with --resource, for that alone." placeholder:"ID"`
 	Plan     string `help:"Calls of the entities on this plan; with --resource, for that alone." placeholder:"NAME"`
 	Resource string `help:"Calls for this resource." placeholder:"NAME"`
@@ -32,20 +32,20 @@ type blockLevel struct {
 }
 
 // Validate refuses flags that name no source, or several.
-func (l blockLevel) Validate() error {
+func (l blockSource) Validate() error {
 	switch {
 	case l.Entity != "" && l.Plan != "":
-		return errors.New("--entity and --plan are two levels: leave one of them out")
+		return errors.New("--entity and --plan are two sources: leave one of them out")
 	case l.System && l.Entity+l.Plan+l.Resource != "":
 		return errors.New("--system is everybody: leave it out, or --entity, --plan and --resource")
 	case !l.System && l.Entity+l.Plan+l.Resource == "":
-		return errors.New("which level? Give --entity, --plan, --resource or --system")
+		return errors.New("which source? Give --entity, --plan, --resource or --system")
 	}
 	return nil
 }
 
-// levelScope returns the scope of the flags. --resource alone means everybody on that resource.
-func (l blockLevel) levelScope() admin.Scope {
+// sourceScope returns the scope of the flags. --resource alone means everybody on that resource.
+func (l blockSource) sourceScope() admin.Scope {
 	return admin.Scope{Everyone: l.Entity == "" && l.Plan == "", Entity: l.Entity, Plan: l.Plan, Resource: l.Resource}
 }
 
@@ -79,8 +79,8 @@ func flagsOf(at admin.Scope) string {
 }
 
 type blockSetCmd struct {
-	blockLevel
-	Except bool `help:"But admit calls for which a more specific level is an exception: see 'block admit'."`
+	blockSource
+	Except bool `help:"But admit calls for which a more specific source is an exception: see 'block admit'."`
 	destroys
 }
 
@@ -97,7 +97,7 @@ func (c blockSetCmd) Run(ctx context.Context, g *globals, out *term.Output) erro
 }
 
 type blockAdmitCmd struct {
-	blockLevel
+	blockSource
 	End bool `help:"End the exception."`
 	changes
 }
@@ -105,9 +105,9 @@ type blockAdmitCmd struct {
 // Validate refuses --system, because an exception needs a less specific source that blocks.
 func (c blockAdmitCmd) Validate() error {
 	if c.System {
-		return errors.New("--system has no less specific level that could block: name an exception with --entity, --plan or --resource")
+		return errors.New("--system has no less specific source that could block: name an exception with --entity, --plan or --resource")
 	}
-	return c.blockLevel.Validate()
+	return c.blockSource.Validate()
 }
 
 // Run makes the source an exception of blocks with exceptions, or ends that with --end.
@@ -118,7 +118,7 @@ func (c blockAdmitCmd) Run(ctx context.Context, g *globals, out *term.Output) er
 }
 
 type blockLiftCmd struct {
-	blockLevel
+	blockSource
 	changes
 }
 
@@ -131,7 +131,7 @@ func (c blockLiftCmd) Run(ctx context.Context, g *globals, out *term.Output) err
 
 // blockChange is a change of a block, or of an exception, as JSON.
 type blockChange struct {
-	levelChange
+	sourceChange
 	// Exceptions are the more specific sources that admit through a block with exceptions. A
 	// block without exceptions overrides them.
 	Exceptions []admin.Scope `json:"exceptions,omitempty"`
@@ -141,11 +141,11 @@ type blockChange struct {
 
 // setBlock changes the block of the source, after a confirmation for the system, and prints the
 // result. marks is the new state for a dry run, and change stores it.
-func (l blockLevel) setBlock(
+func (l blockSource) setBlock(
 	ctx context.Context, g *globals, out *term.Output, marks admin.LimitConfig, how destroys,
 	change func(context.Context, admin.Limits, admin.Scope) error,
 ) error {
-	at := l.levelScope()
+	at := l.sourceScope()
 	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		limits := admin.New(repo).Limits
 		before, err := limits.GetConfig(ctx, at)
@@ -163,18 +163,18 @@ func (l blockLevel) setBlock(
 				return err
 			}
 			if after, err = limits.GetConfig(ctx, at); err != nil {
-				return fmt.Errorf("the change is made, but the level cannot be read: %w", err)
+				return fmt.Errorf("the change is made, but the source cannot be read: %w", err)
 			}
 		}
 		lines := diffFacts(out, configFacts(before), configFacts(after))
-		j := blockChange{levelChange: levelChange{at, before, after, len(lines) > 0, how.DryRun, nil}}
+		j := blockChange{sourceChange: sourceChange{at, before, after, len(lines) > 0, how.DryRun, nil}}
 		if blocks {
 			j.Exceptions, err = exceptionsTo(ctx, repo, at)
 		} else {
 			j.StillBlockedBy, err = blockedAbove(ctx, repo, at, after)
 		}
 		if err != nil && !how.DryRun {
-			err = fmt.Errorf("the change is made, but other levels cannot be read: %w", err)
+			err = fmt.Errorf("the change is made, but other sources cannot be read: %w", err)
 		}
 		if err != nil {
 			return err
@@ -199,7 +199,7 @@ func exceptionsTo(ctx context.Context, repo *dynalimit.Repository, at admin.Scop
 		return nil, nil
 	}
 	group := false
-	exceptions, err := moreSpecificLevels(ctx, repo, at, readConfigs(ctx, repo, admin.New(repo).Limits.Scopes(ctx)), func(c admin.ScopedConfig) bool {
+	exceptions, err := moreSpecificSources(ctx, repo, at, readConfigs(ctx, repo, admin.New(repo).Limits.Scopes(ctx)), func(c admin.ScopedConfig) bool {
 		group = group || slices.Contains(c.Config.Groups, at.Resource)
 		return c.Config.Admit
 	})
@@ -234,11 +234,11 @@ func printBlock(out *term.Output, j blockChange, lines []string) {
 	case j.After.Blocked || j.After.BlockedExcept:
 		fmt.Fprintf(out, "Shut out: %s. End it with 'dynalimit block lift %s'.\n", shutsOut(j.Scope), flagsOf(j.Scope))
 	case j.Before.Blocked || j.Before.BlockedExcept:
-		fmt.Fprintf(out, "Let in again, unless another level is blocked: %s.\n", shutsOut(j.Scope))
+		fmt.Fprintf(out, "Let in again, unless another source is blocked: %s.\n", shutsOut(j.Scope))
 	}
 	switch {
 	case j.After.BlockedExcept && len(j.Exceptions) == 0:
-		fmt.Fprintln(out, "No level is an exception yet: 'dynalimit block admit' makes one.")
+		fmt.Fprintln(out, "No source is an exception yet: 'dynalimit block admit' makes one.")
 	case j.After.BlockedExcept:
 		fmt.Fprintf(out, "Admitted all the same, by %s: %s.\n", exceptions, firstScopes(j.Exceptions, 5))
 	case len(j.Exceptions) > 0:
@@ -250,8 +250,8 @@ func printBlock(out *term.Output, j blockChange, lines []string) {
 
 type blockListCmd struct{}
 
-// blockedLevel is a blocked source.
-type blockedLevel struct {
+// blockedSource is a blocked source.
+type blockedSource struct {
 	admin.Scope
 	// Except is true if more specific sources may be exceptions.
 	Except bool `json:"except,omitempty"`
@@ -260,25 +260,25 @@ type blockedLevel struct {
 // Run prints the sources that block calls, in one row each.
 func (blockListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
-		return term.Stream(out, blockedLevels(ctx, repo), term.List[blockedLevel]{
-			Titles: []string{"LEVEL", "OF", "RESOURCE", "SHUT OUT"},
-			Row: func(b blockedLevel) []string {
+		return term.Stream(out, blockedSources(ctx, repo), term.List[blockedSource]{
+			Titles: []string{"SOURCE", "OF", "RESOURCE", "SHUT OUT"},
+			Row: func(b blockedSource) []string {
 				out := shutsOut(b.Scope)
 				if b.Except {
 					out += ", but for exceptions"
 				}
-				return []string{levelName(b.Scope), orDash(cmp.Or(b.Entity, b.Plan)), orDash(b.Resource), out}
+				return []string{sourceName(b.Scope), orDash(cmp.Or(b.Entity, b.Plan)), orDash(b.Resource), out}
 			},
 			None: "Nobody is shut out.",
 		})
 	})
 }
 
-// blockedLevels lists the sources that block calls, with or without exceptions, as they are read.
-func blockedLevels(ctx context.Context, repo *dynalimit.Repository) iter.Seq2[blockedLevel, error] {
-	return func(yield func(blockedLevel, error) bool) {
+// blockedSources lists the sources that block calls, with or without exceptions, as they are read.
+func blockedSources(ctx context.Context, repo *dynalimit.Repository) iter.Seq2[blockedSource, error] {
+	return func(yield func(blockedSource, error) bool) {
 		for c, err := range readConfigs(ctx, repo, admin.New(repo).Limits.Scopes(ctx)) {
-			if (err != nil || c.Config.Blocked || c.Config.BlockedExcept) && !yield(blockedLevel{c.Scope, c.Config.BlockedExcept}, err) {
+			if (err != nil || c.Config.Blocked || c.Config.BlockedExcept) && !yield(blockedSource{c.Scope, c.Config.BlockedExcept}, err) {
 				return
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// TestBlocksTranscript plays a session with blocks of every level.
+// TestBlocksTranscript plays a session with blocks of every source.
 func TestBlocksTranscript(t *testing.T) {
 	t.Parallel()
 	s := newTable(t)
@@ -65,7 +65,7 @@ func TestBlocksTranscript(t *testing.T) {
 	})
 }
 
-// TestManyBlocksAreFound: more levels than are read at once.
+// TestManyBlocksAreFound: more sources than are read at once.
 func TestManyBlocksAreFound(t *testing.T) {
 	t.Parallel()
 	s := newTable(t)

@@ -57,10 +57,10 @@ func printDecision(out *term.Output, d *decision.Decision) {
 		printLink(out, d, link, i)
 	}
 	if d.OnUnavailable != "" {
-		from := "the service's own default, no level says anything"
+		from := "the service's own default, no source says anything"
 		switch {
 		case d.PolicySource == "" && d.AsksMoney():
-			from = "because it asks for money, and no level says otherwise"
+			from = "because it asks for money, and no source says otherwise"
 		case d.PolicySource != "":
 			from = fmt.Sprintf("from %s of %s", d.PolicySource, term.Plain(d.PolicyOf))
 		}
@@ -78,11 +78,11 @@ func verdictText(out *term.Output, d *decision.Decision) string {
 	case decision.Blocked:
 		for _, link := range d.Chain {
 			if link.Blocked != "" {
-				return out.Red(fmt.Sprintf("blocked by the level %s of %s: no call is admitted", link.Blocked, term.Plain(link.EntityID)))
+				return out.Red(fmt.Sprintf("blocked by the source %s of %s: no call is admitted", link.Blocked, term.Plain(link.EntityID)))
 			}
 			for _, group := range link.Groups {
 				if group.Blocked != "" {
-					return out.Red(fmt.Sprintf("blocked by the level %s of %s on the group %s: no call is admitted", group.Blocked, term.Plain(link.EntityID), term.Plain(group.Name)))
+					return out.Red(fmt.Sprintf("blocked by the source %s of %s on the group %s: no call is admitted", group.Blocked, term.Plain(link.EntityID), term.Plain(group.Name)))
 				}
 			}
 		}
@@ -90,7 +90,7 @@ func verdictText(out *term.Output, d *decision.Decision) string {
 	case decision.Unlimited:
 		return out.Green("would be admitted: nothing limits it")
 	case decision.Unconfigured:
-		return out.Yellow("no level has limits: a service admits what it gives to New itself, if anything; set some with 'dynalimit system set rpm=100'")
+		return out.Yellow("no source has limits: a service admits what it gives to New itself, if anything; set some with 'dynalimit system set rpm=100'")
 	case decision.Allowed:
 		if len(d.Asked) == 0 {
 			return out.Green("nothing was asked for; what is left:")
@@ -148,11 +148,11 @@ func printLink(out *term.Output, d *decision.Decision, link decision.Link, depth
 func printCharged(out *term.Output, d *decision.Decision, b decision.Bucket) {
 	switch {
 	case b.Blocked != "":
-		fmt.Fprintln(out, "  "+out.Red("blocked by the level "+string(b.Blocked)))
+		fmt.Fprintln(out, "  "+out.Red("blocked by the source "+string(b.Blocked)))
 	case b.Unlimited:
-		fmt.Fprintf(out, "  unlimited, by the level %s\n", b.Source)
+		fmt.Fprintf(out, "  unlimited, by the source %s\n", b.Source)
 	case b.Source == "":
-		fmt.Fprintln(out, "  no level has limits")
+		fmt.Fprintln(out, "  no source has limits")
 	}
 	width := 0
 	for _, l := range b.Limits {
@@ -162,28 +162,28 @@ func printCharged(out *term.Output, d *decision.Decision, b decision.Bucket) {
 		printBar(out, d, l, width)
 	}
 	for _, r := range b.Raised {
-		fmt.Fprintf(out, "  %s is raised from %s until %s, by the level %s\n", term.Plain(r.Name), notation.Number(r.Capacity), endText(r.Until), r.Source)
+		fmt.Fprintf(out, "  %s is raised from %s until %s, by the source %s\n", term.Plain(r.Name), notation.Number(r.Capacity), endText(r.Until), r.Source)
 	}
 	if out.Width > 0 && out.Width < narrowTable {
-		printLevelsBelow(out, b.Sources)
+		printSourcesBelow(out, b.Sources)
 		return
 	}
 	rows := make([][]string, len(b.Sources))
 	for i, l := range b.Sources {
-		rows[i] = []string{"  " + string(l.Source), l.Scope.String(), configText(l.Config), levelEffect(l)}
+		rows[i] = []string{"  " + string(l.Source), l.Scope.String(), configText(l.Config), sourceEffect(l)}
 	}
-	out.Table([]string{"  LEVEL", "OF", "SAYS", ""}, rows)
+	out.Table([]string{"  SOURCE", "OF", "SAYS", ""}, rows)
 }
 
 // narrowTable is the minimal width of a terminal for a table of sources.
 const narrowTable = 60
 
-// printLevelsBelow prints the configured sources below each other, for terminals too narrow for a
+// printSourcesBelow prints the configured sources below each other, for terminals too narrow for a
 // table.
-func printLevelsBelow(out *term.Output, levels []decision.Source) {
-	for _, l := range levels {
+func printSourcesBelow(out *term.Output, sources []decision.Source) {
+	for _, l := range sources {
 		if said := configText(l.Config); said != "-" {
-			fmt.Fprintf(out, "  %s: %s\n    %s\n", l.Source, cmp.Or(levelEffect(l), "says"), strings.ReplaceAll(said, "; ", "\n    "))
+			fmt.Fprintf(out, "  %s: %s\n    %s\n", l.Source, cmp.Or(sourceEffect(l), "says"), strings.ReplaceAll(said, "; ", "\n    "))
 		}
 	}
 }
@@ -263,9 +263,9 @@ func configText(c admin.LimitConfig) string {
 	return orDash(text)
 }
 
-// levelEffect describes the effect of a source on the call: it blocks, is in force, or is hidden.
+// sourceEffect describes the effect of a source on the call: it blocks, is in force, or is hidden.
 // It returns "" if it says nothing.
-func levelEffect(l decision.Source) string {
+func sourceEffect(l decision.Source) string {
 	switch {
 	case l.Config.Blocked:
 		return "admits nothing"

@@ -80,7 +80,7 @@ func TestCheckOfGroups(t *testing.T) {
 	})
 }
 
-// TestCheckOfANarrowTerminal: at 40 columns what limits and levels say is whole, and in lines
+// TestCheckOfANarrowTerminal: at 40 columns what limits and sources say is whole, and in lines
 // that fit.
 func TestCheckOfANarrowTerminal(t *testing.T) {
 	t.Parallel()

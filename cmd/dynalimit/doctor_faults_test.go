@@ -328,11 +328,11 @@ var ailments = []struct {
 		x.g.Namespace = "eu"
 		x.readmit()
 	}, "namespace", tables.Wrong, "was deleted", "dynalimit namespace list"},
-	{"a level that cannot be read", func(x *ill) {
+	{"a source that cannot be read", func(x *ill) {
 		require.NoError(x.t, admin.New(x.repository()).Limits.Set(x.t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
 		x.put(map[string]types.AttributeValue{"PK": text("RESOURCE#gpt-4"), "SK": text("#CONFIG"), "l_rpm_cp": text("lots")})
 	}, "configuration of resource gpt-4", tables.Wrong, "l_rpm_cp", "aws dynamodb delete-item --table-name limits --key '{\"PK\":{\"S\":\"RESOURCE#gpt-4\"},\"SK\":{\"S\":\"#CONFIG\"}}'"},
-	{"levels that may not be listed", func(x *ill) { x.fail("AccessDeniedException", "Query") }, "configuration", tables.Unchecked, "not permitted", ""},
+	{"sources that may not be listed", func(x *ill) { x.fail("AccessDeniedException", "Query") }, "configuration", tables.Unchecked, "not permitted", ""},
 	{"no system limits", func(*ill) {}, "system limits", tables.Hint, "none", "dynalimit system set rpm=100"},
 	{"a blocked system", func(x *ill) {
 		require.NoError(x.t, admin.New(x.repository()).Limits.SetBlocked(x.t.Context(), admin.Scope{Everyone: true}, true))

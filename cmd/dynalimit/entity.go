@@ -71,7 +71,7 @@ func chargesText(parent string, cascade, detached bool) string {
 	case detached:
 		return "not the parent, which is for order alone"
 	case cascade:
-		return "the parent by all its levels, those of resource and system among them"
+		return "the parent by all its sources, those of resource and system among them"
 	}
 	return "the parent by the limits made for it or for its plan"
 }

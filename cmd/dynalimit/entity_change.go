@@ -64,7 +64,7 @@ type entityCreateCmd struct {
 	entityID
 	Name     string       `help:"Free text for people." placeholder:"TEXT"`
 	Parent   string       `help:"The entity that this one belongs to; calls charge its buckets too, by the limits made for it or for its plan." placeholder:"ID"`
-	Cascade  bool         `help:"Charge the parent by all its levels, those of resource and system among them: they limit all of its children together." xor:"link"`
+	Cascade  bool         `help:"Charge the parent by all its sources, those of resource and system among them: they limit all of its children together." xor:"link"`
 	Detached bool         `help:"Do not charge the parent: it is for order alone." xor:"link"`
 	Plan     string       `help:"The plan that provides limits where the entity has none of its own." placeholder:"NAME"`
 	Metadata metadataFlag `help:"Any JSON, or @FILE that holds it." placeholder:"JSON"`
@@ -118,7 +118,7 @@ type entityUpdateCmd struct {
 	entityID
 	Name     *string       `help:"Free text for people; '' removes it." placeholder:"TEXT"`
 	Parent   *string       `help:"The entity that this one belongs to; calls charge its buckets too, by the limits made for it or for its plan; '' removes it." placeholder:"ID"`
-	Cascade  *bool         `help:"Charge the parent by all its levels, those of resource and system among them, or do not." negatable:""`
+	Cascade  *bool         `help:"Charge the parent by all its sources, those of resource and system among them, or do not." negatable:""`
 	Detached *bool         `help:"Do not charge the parent: it is for order alone. --no-detached charges it." negatable:""`
 	Plan     *string       `help:"The plan that provides limits where the entity has none of its own; '' removes it." placeholder:"NAME"`
 	Metadata *metadataFlag `help:"Any JSON, or @FILE that holds it; '' removes it." placeholder:"JSON"`

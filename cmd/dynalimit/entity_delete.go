@@ -80,7 +80,7 @@ func (d entityDeletion) confirmQuestion() string {
 	if d.Finished {
 		return fmt.Sprintf("The deletion of %s began before. Finish it?", d.Entity)
 	}
-	return fmt.Sprintf("Calls go on by the limits of less specific levels. Delete %s: %s?", d.Entity, d.describe())
+	return fmt.Sprintf("Calls go on by the limits of less specific sources. Delete %s: %s?", d.Entity, d.describe())
 }
 
 // describe lists the objects that the deletion removes.

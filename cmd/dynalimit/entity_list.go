@@ -35,7 +35,7 @@ func entityRow(e admin.Entity) []string {
 	parent := orDash(e.ParentID)
 	switch {
 	case e.Cascade:
-		parent += " (by all levels)"
+		parent += " (by all sources)"
 	case e.Detached && e.ParentID != "":
 		parent += " (detached)"
 	}

@@ -15,9 +15,9 @@ import (
 )
 
 // addCmd sets limits of a source by name, without hiding others.
-type addCmd[L level] struct {
+type addCmd[L source] struct {
 	At     L        `embed:""`
-	Limits []string `arg:"" name:"limit" sep:"none" help:"Limits, as 'set' takes them; without a period or window they keep those of the limit in force. NAME=unlimited removes the limit of a less specific level."`
+	Limits []string `arg:"" name:"limit" sep:"none" help:"Limits, as 'set' takes them; without a period or window they keep those of the limit in force. NAME=unlimited removes the limit of a less specific source."`
 	Only   bool     `help:"Money that is taken away is meant to go."`
 	raising
 	changes
@@ -37,7 +37,7 @@ func (c addCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error 
 		if err != nil {
 			return err
 		}
-		return changeLevel(ctx, g, out, at, c.changes, func(config admin.LimitConfig) (admin.LimitConfig, error) {
+		return changeSource(ctx, g, out, at, c.changes, func(config admin.LimitConfig) (admin.LimitConfig, error) {
 			config.Only = c.Only
 			return addLimits(config, at, c.Limits, found)
 		})
@@ -175,9 +175,9 @@ func withLessSpecific(ctx context.Context, repo *dynalimit.Repository, at admin.
 }
 
 // removeCmd removes limits from a source by name.
-type removeCmd[L level] struct {
+type removeCmd[L source] struct {
 	At    L        `embed:""`
-	Names []string `arg:"" name:"limit" help:"Names of limits of the level. Less specific levels' limits of these names apply again if the level extends."`
+	Names []string `arg:"" name:"limit" help:"Names of limits of the source. Less specific sources' limits of these names apply again if the source extends."`
 	Only  bool     `help:"Limits in force that go are meant to go."`
 	changes
 }
@@ -185,12 +185,12 @@ type removeCmd[L level] struct {
 // Run removes limits from the source, and the marks of limits that it lifts. It fails if the source
 // has none of the names.
 func (c removeCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return changeLevel(ctx, g, out, c.At.scope(), c.changes, func(config admin.LimitConfig) (admin.LimitConfig, error) {
+	return changeSource(ctx, g, out, c.At.scope(), c.changes, func(config admin.LimitConfig) (admin.LimitConfig, error) {
 		before := len(config.Limits) + len(config.Lifted)
 		config.Limits = slices.DeleteFunc(slices.Clone(config.Limits), func(l dynalimit.Limit) bool { return slices.Contains(c.Names, l.Name) })
 		config.Lifted = slices.DeleteFunc(slices.Clone(config.Lifted), func(name string) bool { return slices.Contains(c.Names, name) })
 		if len(config.Limits)+len(config.Lifted) == before {
-			return config, errors.New("the level has no limit of these names: 'show' lists those that it has")
+			return config, errors.New("the source has no limit of these names: 'show' lists those that it has")
 		}
 		config.Extends, config.Only = config.Extends && len(config.Limits)+len(config.Lifted) > 0, c.Only
 		return config, nil
@@ -198,20 +198,20 @@ func (c removeCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) err
 }
 
 // lowerCmd ends raises of a source.
-type lowerCmd[L level] struct {
+type lowerCmd[L source] struct {
 	At    L        `embed:""`
-	Names []string `arg:"" name:"limit" help:"Names of limits that the level raises."`
+	Names []string `arg:"" name:"limit" help:"Names of limits that the source raises."`
 	changes
 }
 
 // Run ends raises of the source before their time. It fails if a named limit is not raised.
 func (c lowerCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return changeLevel(ctx, g, out, c.At.scope(), c.changes, func(config admin.LimitConfig) (admin.LimitConfig, error) {
+	return changeSource(ctx, g, out, c.At.scope(), c.changes, func(config admin.LimitConfig) (admin.LimitConfig, error) {
 		for _, name := range c.Names {
 			before := len(config.Raises)
 			config.Raises = slices.DeleteFunc(slices.Clone(config.Raises), func(r admin.Raise) bool { return r.Name == name })
 			if len(config.Raises) == before {
-				return config, fmt.Errorf("the level does not raise %s: 'show' lists its raises", name)
+				return config, fmt.Errorf("the source does not raise %s: 'show' lists its raises", name)
 			}
 		}
 		return config, nil

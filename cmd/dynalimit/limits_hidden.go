@@ -11,8 +11,8 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// mostHidingLevels is the maximal number of sources that are checked for hiding a new limit.
-const mostHidingLevels = 1000
+// mostHidingSources is the maximal number of sources that are checked for hiding a new limit.
+const mostHidingSources = 1000
 
 // warnOfHidden names the more specific sources whose own lists hide the limits that a change
 // adds. It returns nil if none do, or if the sources cannot be read.
@@ -22,31 +22,31 @@ func warnOfHidden(ctx context.Context, repo *dynalimit.Repository, at admin.Scop
 		return nil
 	}
 	all := readConfigs(ctx, repo, admin.New(repo).Limits.Scopes(ctx))
-	first, more := firstLevels(all, mostHidingLevels)
-	hiding, err := moreSpecificLevels(ctx, repo, at, first, func(c admin.ScopedConfig) bool {
+	first, more := firstSources(all, mostHidingSources)
+	hiding, err := moreSpecificSources(ctx, repo, at, first, func(c admin.ScopedConfig) bool {
 		has := namesOf(c.Config)
 		return len(has) > 0 && !c.Config.Extends && slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(has, name) })
 	})
 	if err != nil || len(hiding) == 0 {
 		return nil
 	}
-	of := fmt.Sprintf("%d levels have", len(hiding))
+	of := fmt.Sprintf("%d sources have", len(hiding))
 	switch {
 	case *more:
-		of = fmt.Sprintf("of the first %d levels %d have", mostHidingLevels, len(hiding))
+		of = fmt.Sprintf("of the first %d sources %d have", mostHidingSources, len(hiding))
 	case len(hiding) == 1:
-		of = "1 level has"
+		of = "1 source has"
 	}
 	return []string{fmt.Sprintf("%s a list that does not extend, and hides %s: %s", of, strings.Join(names, ", "), firstScopes(hiding, 3))}
 }
 
-// firstLevels returns the first most configurations of a sequence. After it was read, more tells
+// firstSources returns the first most configurations of a sequence. After it was read, more tells
 // whether there were others.
-func firstLevels(levels iter.Seq2[admin.ScopedConfig, error], most int) (first iter.Seq2[admin.ScopedConfig, error], more *bool) {
+func firstSources(sources iter.Seq2[admin.ScopedConfig, error], most int) (first iter.Seq2[admin.ScopedConfig, error], more *bool) {
 	more = new(bool)
 	return func(yield func(admin.ScopedConfig, error) bool) {
 		n := 0
-		for c, err := range levels {
+		for c, err := range sources {
 			if n++; n > most {
 				*more = true
 				return

@@ -22,9 +22,9 @@ type limitsListCmd struct {
 func (c limitsListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		return term.Stream(out, readConfigs(ctx, repo, c.scopes(ctx, repo)), term.List[admin.ScopedConfig]{
-			Titles: []string{"LEVEL", "OF", "RESOURCE", "SAYS"},
+			Titles: []string{"SOURCE", "OF", "RESOURCE", "SAYS"},
 			Row: func(s admin.ScopedConfig) []string {
-				return []string{levelName(s.Scope), orDash(s.Scope.Entity + s.Scope.Plan), orDash(s.Scope.Resource), configText(s.Config)}
+				return []string{sourceName(s.Scope), orDash(s.Scope.Entity + s.Scope.Plan), orDash(s.Scope.Resource), configText(s.Config)}
 			},
 			None: "Nothing is set. Begin with 'dynalimit system set rpm=100'.",
 		})
@@ -45,8 +45,8 @@ func (c limitsListCmd) scopes(ctx context.Context, repo *dynalimit.Repository) i
 	}
 }
 
-// levelName returns the kind of a source: entity, plan, resource or system.
-func levelName(s admin.Scope) string {
+// sourceName returns the kind of a source: entity, plan, resource or system.
+func sourceName(s admin.Scope) string {
 	switch {
 	case s.Entity != "":
 		return "entity"
@@ -72,7 +72,7 @@ func (c limitsResolveCmd) Run(ctx context.Context, g *globals, out *term.Output)
 		}
 		return out.Show(resolved, func() {
 			fmt.Fprintf(out, "%s on %s\n", out.Bold(resolved.EntityID), out.Bold(resolved.Resource))
-			printResolved(out, resolved, "no level says anything: what the service gives to New applies")
+			printResolved(out, resolved, "no source says anything: what the service gives to New applies")
 			for _, group := range resolved.Groups {
 				fmt.Fprintf(out, "and of the group %s\n", out.Bold(group.Resource))
 				group.Plan, group.ParentID = "", "" // printed above
@@ -90,37 +90,37 @@ const noGroupLimits = "no limits: none are set for the group by its name"
 func printResolved(out *term.Output, r dynalimit.ResolvedLimits, none string) {
 	switch {
 	case r.Blocked != "":
-		fmt.Fprintf(out, "  %s\n", out.Red("blocked at the level "+string(r.Blocked)+": no call is admitted"))
+		fmt.Fprintf(out, "  %s\n", out.Red("blocked at the source "+string(r.Blocked)+": no call is admitted"))
 	case r.Unlimited:
-		fmt.Fprintf(out, "  unlimited, by the level %s\n", r.Source)
+		fmt.Fprintf(out, "  unlimited, by the source %s\n", r.Source)
 	case r.Source == "":
 		fmt.Fprintln(out, "  "+none)
 	}
 	printLimits(out, r.Limits)
-	facts := []string{"from", fromLevels(r), "plan", r.Plan, "parent", r.ParentID, "charges", chargesText(r.ParentID, r.Cascade, r.Detached)}
+	facts := []string{"from", fromSources(r), "plan", r.Plan, "parent", r.ParentID, "charges", chargesText(r.ParentID, r.Cascade, r.Detached)}
 	if r.Counted != "" {
-		facts = append(facts, "counted", fmt.Sprintf("by less specific limits, which deny nothing: the level %s is unlimited", r.Counted))
+		facts = append(facts, "counted", fmt.Sprintf("by less specific limits, which deny nothing: the source %s is unlimited", r.Counted))
 	}
 	if r.Admitted != "" {
-		facts = append(facts, "admitted", fmt.Sprintf("by the level %s, though a less specific one blocks with exceptions", r.Admitted))
+		facts = append(facts, "admitted", fmt.Sprintf("by the source %s, though a less specific one blocks with exceptions", r.Admitted))
 	}
 	if r.OnUnavailable != "" {
-		facts = append(facts, "in outages", fmt.Sprintf("%s, by the level %s", r.OnUnavailable, r.PolicySource))
+		facts = append(facts, "in outages", fmt.Sprintf("%s, by the source %s", r.OnUnavailable, r.PolicySource))
 	}
 	for _, by := range r.Raised {
-		facts = append(facts, "raised", fmt.Sprintf("%s from %s until %s, by the level %s", by.Name, notation.Number(by.Capacity), endText(by.Until), by.Source))
+		facts = append(facts, "raised", fmt.Sprintf("%s from %s until %s, by the source %s", by.Name, notation.Number(by.Capacity), endText(by.Until), by.Source))
 	}
 	for _, h := range r.Lifted {
-		facts = append(facts, "taken away", fmt.Sprintf("%s, by the level %s", h.Name, h.Source))
+		facts = append(facts, "taken away", fmt.Sprintf("%s, by the source %s", h.Name, h.Source))
 	}
 	for _, h := range r.Hidden {
-		facts = append(facts, "not used", fmt.Sprintf("%s of the level %s: the level %s hides it", h.Name, h.Source, r.Source))
+		facts = append(facts, "not used", fmt.Sprintf("%s of the source %s: the source %s hides it", h.Name, h.Source, r.Source))
 	}
 	printFields(out, facts...)
 }
 
-// fromLevels names the sources of the limits, with the limits of each if there are several.
-func fromLevels(r dynalimit.ResolvedLimits) string {
+// fromSources names the sources of the limits, with the limits of each if there are several.
+func fromSources(r dynalimit.ResolvedLimits) string {
 	if slices.IndexFunc(r.From, func(l sources.Source) bool { return l != r.Source }) < 0 {
 		return string(r.Source)
 	}
@@ -129,9 +129,9 @@ func fromLevels(r dynalimit.ResolvedLimits) string {
 		names[r.From[i]] = append(names[r.From[i]], l.Name)
 	}
 	var texts []string
-	for i, level := range r.From {
-		if slices.Index(r.From, level) == i {
-			texts = append(texts, string(level)+" ("+strings.Join(names[level], ", ")+")")
+	for i, source := range r.From {
+		if slices.Index(r.From, source) == i {
+			texts = append(texts, string(source)+" ("+strings.Join(names[source], ", ")+")")
 		}
 	}
 	return strings.Join(texts, ", ")

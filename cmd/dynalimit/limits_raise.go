@@ -101,6 +101,6 @@ func (r raising) raiseLimits(ctx context.Context, g *globals, out *term.Output, 
 			return err
 		}
 		lines := diffFacts(out, configFacts(before), configFacts(after))
-		return out.Show(levelChange{Scope: at, Before: before, After: after, Changed: len(lines) > 0}, func() { printChange(out, at.String(), lines, false) })
+		return out.Show(sourceChange{Scope: at, Before: before, After: after, Changed: len(lines) > 0}, func() { printChange(out, at.String(), lines, false) })
 	})
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// levelSet is the new configuration of a source.
-type levelSet struct {
+// sourceSet is the new configuration of a source.
+type sourceSet struct {
 	Limits        []string `arg:"" optional:"" name:"limit" sep:"none" help:"Limits, NAME=CAPACITY[/PERIOD][,burst=N][,refill=N][,max-debt=N][,shadow], such as rpm=100 or tpm=40k/1m,burst=80k; or quotas of the calendar, NAME=CAPACITY/daily[,zone=ZONE], or hourly, weekly, monthly; of money with dollars, 'NAME=$50/daily[,per-model]'. They replace those that are set."`
-	Unlimited     bool     `help:"Lift all limits at this level, instead of setting any. Nothing is counted."`
+	Unlimited     bool     `help:"Lift all limits at this source, instead of setting any. Nothing is counted."`
 	Counted       bool     `help:"With --unlimited: count calls by the limits that would be in force otherwise; they deny nothing."`
-	OnUnavailable *string  `help:"The outage policy, while DynamoDB does not answer: block, allow or local; none leaves it to less specific levels." enum:"block,allow,local,none" placeholder:"POLICY"`
-	Only          bool     `help:"Limits in force that the change takes out of force are meant to go: money, and those of less specific levels that the list hides."`
-	Version       *int64   `help:"Change the level only if it has this version, as 'show --json' prints it. Default: the one found." placeholder:"N"`
+	OnUnavailable *string  `help:"The outage policy, while DynamoDB does not answer: block, allow or local; none leaves it to less specific sources." enum:"block,allow,local,none" placeholder:"POLICY"`
+	Only          bool     `help:"Limits in force that the change takes out of force are meant to go: money, and those of less specific sources that the list hides."`
+	Version       *int64   `help:"Change the source only if it has this version, as 'show --json' prints it. Default: the one found." placeholder:"N"`
 	changes
 }
 
 // Validate refuses malformed limits, limits beside --unlimited, and --counted without --unlimited.
-func (c *levelSet) Validate() error {
+func (c *sourceSet) Validate() error {
 	switch {
 	case c.Counted && !c.Unlimited:
 		return errors.New("--counted says how --unlimited counts: give both, or leave it out")
@@ -37,12 +37,12 @@ func (c *levelSet) Validate() error {
 }
 
 // hasChanges reports whether the flags set anything.
-func (c *levelSet) hasChanges() bool {
+func (c *sourceSet) hasChanges() bool {
 	return c.Unlimited || len(c.Limits) > 0 || c.OnUnavailable != nil
 }
 
 // requireChange refuses flags that set nothing. others names further flags that would.
-func (c *levelSet) requireChange(others string) error {
+func (c *sourceSet) requireChange(others string) error {
 	if c.hasChanges() {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (c *levelSet) requireChange(others string) error {
 }
 
 // parseLimits returns the limits of the arguments. The first malformed one is the error.
-func (c *levelSet) parseLimits() ([]dynalimit.Limit, error) {
+func (c *sourceSet) parseLimits() ([]dynalimit.Limit, error) {
 	limits := make([]dynalimit.Limit, len(c.Limits))
 	for i, text := range c.Limits {
 		var err error
@@ -63,7 +63,7 @@ func (c *levelSet) parseLimits() ([]dynalimit.Limit, error) {
 
 // applyTo returns the configuration with the given flags applied. New limits or --unlimited replace
 // the old limits and raises.
-func (c *levelSet) applyTo(config admin.LimitConfig) (admin.LimitConfig, error) {
+func (c *sourceSet) applyTo(config admin.LimitConfig) (admin.LimitConfig, error) {
 	limits, err := c.parseLimits()
 	if err != nil {
 		return config, err
@@ -84,8 +84,8 @@ func (c *levelSet) applyTo(config admin.LimitConfig) (admin.LimitConfig, error) 
 	return config, nil
 }
 
-// levelChange is a change of one source as JSON.
-type levelChange struct {
+// sourceChange is a change of one source as JSON.
+type sourceChange struct {
 	Scope   admin.Scope       `json:"scope"`
 	Before  admin.LimitConfig `json:"before"`
 	After   admin.LimitConfig `json:"after"`
@@ -95,16 +95,16 @@ type levelChange struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// deleteLevel removes a source.
-func deleteLevel(ctx context.Context, g *globals, out *term.Output, at admin.Scope, only bool, how changes) error {
-	return changeLevel(ctx, g, out, at, how, func(c admin.LimitConfig) (admin.LimitConfig, error) {
+// deleteSource removes a source.
+func deleteSource(ctx context.Context, g *globals, out *term.Output, at admin.Scope, only bool, how changes) error {
+	return changeSource(ctx, g, out, at, how, func(c admin.LimitConfig) (admin.LimitConfig, error) {
 		return admin.LimitConfig{Version: c.Version, Only: only}, nil
 	})
 }
 
-// changeLevel reads the configuration of a source, stores the result of change, and prints the
+// changeSource reads the configuration of a source, stores the result of change, and prints the
 // differences. A dry run stores nothing.
-func changeLevel(
+func changeSource(
 	ctx context.Context, g *globals, out *term.Output, at admin.Scope, how changes,
 	change func(admin.LimitConfig) (admin.LimitConfig, error),
 ) error {
@@ -117,12 +117,12 @@ func changeLevel(
 		if err != nil {
 			return err
 		}
-		after, err := storeLevel(ctx, repo, at, wanted, how.DryRun)
+		after, err := storeSource(ctx, repo, at, wanted, how.DryRun)
 		if err != nil {
 			return err
 		}
 		lines := diffFacts(out, configFacts(before), configFacts(after))
-		j := levelChange{at, before, after, len(lines) > 0, how.DryRun, append(before.WarnOfChange(after), warnOfHidden(ctx, repo, at, before, after)...)}
+		j := sourceChange{at, before, after, len(lines) > 0, how.DryRun, append(before.WarnOfChange(after), warnOfHidden(ctx, repo, at, before, after)...)}
 		return out.Show(j, func() {
 			printChange(out, at.String(), lines, how.DryRun)
 			for _, warning := range j.Warnings {
@@ -132,9 +132,9 @@ func changeLevel(
 	})
 }
 
-// storeLevel stores c at the source, or removes the source if c is empty. It returns the stored
+// storeSource stores c at the source, or removes the source if c is empty. It returns the stored
 // configuration. A dry run only validates c.
-func storeLevel(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, c admin.LimitConfig, dryRun bool) (admin.LimitConfig, error) {
+func storeSource(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, c admin.LimitConfig, dryRun bool) (admin.LimitConfig, error) {
 	says := len(configFacts(c)) > 0
 	switch {
 	case dryRun && !says:
@@ -216,7 +216,7 @@ func configFacts(c admin.LimitConfig) map[string]string {
 		all[name] = "unlimited"
 	}
 	if c.Extends {
-		all["extends"] = "less specific levels' other limits apply too"
+		all["extends"] = "less specific sources' other limits apply too"
 	}
 	if c.Unlimited {
 		all["unlimited"] = unlimitedText(c)
@@ -242,8 +242,8 @@ func configFacts(c admin.LimitConfig) map[string]string {
 	return all
 }
 
-// showLevel prints the configuration stored at a source.
-func showLevel(ctx context.Context, g *globals, out *term.Output, at admin.Scope) error {
+// showSource prints the configuration stored at a source.
+func showSource(ctx context.Context, g *globals, out *term.Output, at admin.Scope) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		config, err := admin.New(repo).Limits.GetConfig(ctx, at)
 		if err != nil {
@@ -251,15 +251,15 @@ func showLevel(ctx context.Context, g *globals, out *term.Output, at admin.Scope
 		}
 		return out.Show(admin.ScopedConfig{Scope: at, Config: config}, func() {
 			fmt.Fprintln(out, out.Bold(at.String()))
-			printLevel(out, config)
+			printSource(out, config)
 		})
 	})
 }
 
-// printLevel prints the limits and settings of a source's configuration, a line each.
-func printLevel(out *term.Output, c admin.LimitConfig) {
+// printSource prints the limits and settings of a source's configuration, a line each.
+func printSource(out *term.Output, c admin.LimitConfig) {
 	if c.Version == 0 && len(configFacts(c)) == 0 {
-		fmt.Fprintln(out, "  Nothing is set here: less specific levels decide.")
+		fmt.Fprintln(out, "  Nothing is set here: less specific sources decide.")
 		return
 	}
 	printLimits(out, c.Limits)
@@ -267,7 +267,7 @@ func printLevel(out *term.Output, c admin.LimitConfig) {
 		fmt.Fprintf(out, "  %s  unlimited\n", name)
 	}
 	if c.Extends {
-		fmt.Fprintln(out, "  extends: less specific levels' other limits apply too")
+		fmt.Fprintln(out, "  extends: less specific sources' other limits apply too")
 	}
 	if c.Unlimited {
 		fmt.Fprintln(out, "  unlimited: "+unlimitedText(c))

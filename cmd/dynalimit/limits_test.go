@@ -14,7 +14,7 @@ import (
 )
 
 // TestAddedLimitsTranscript raises a limit of a customer as an operator does, who need not know what
-// other levels say.
+// other sources say.
 func TestAddedLimitsTranscript(t *testing.T) {
 	t.Parallel()
 	s := newTable(t)
@@ -68,7 +68,7 @@ func TestAddedLimitsTranscript(t *testing.T) {
 }
 
 // TestRaisedLimitsTranscript raises limits until a time as an operator does in an incident.
-func TestSetNamesTheLevelsThatHideANewLimit(t *testing.T) {
+func TestSetNamesTheSourcesThatHideANewLimit(t *testing.T) {
 	t.Parallel()
 	s := newTable(t)
 	for id, plan := range map[string]string{"acme": "pro", "other": "free"} {
@@ -81,9 +81,9 @@ func TestSetNamesTheLevelsThatHideANewLimit(t *testing.T) {
 	}
 	s.must("limits", "add", "extends", "rpm=50")
 	s.must("plan", "set", "gold", "rpm=70", "tpm=7")
-	assert.Contains(t, s.must("system", "set", "rpm=100", "tpm=5"), "4 levels have a list that does not extend, and hides tpm: plan free, plan pro, entity acme, 1 more")
+	assert.Contains(t, s.must("system", "set", "rpm=100", "tpm=5"), "4 sources have a list that does not extend, and hides tpm: plan free, plan pro, entity acme, 1 more")
 	shown := s.must("plan", "set", "pro", "rpm=80", "tpm=5")
-	assert.Contains(t, shown, "1 level has a list that does not extend, and hides tpm: entity acme")
+	assert.Contains(t, shown, "1 source has a list that does not extend, and hides tpm: entity acme")
 	assert.NotContains(t, s.must("system", "set", "rpm=90", "tpm=5"), "hides", "no name is new")
 }
 
@@ -145,7 +145,7 @@ func TestRaisedLimitsTranscript(t *testing.T) {
 	assert.Contains(t, events, "limit lowered of acme\n  - rpm raised  to 500 until 2026-01-24 12:00:00 +00:00")
 }
 
-// TestLimitsTranscript plays a session with the limits of every level, as people see it
+// TestLimitsTranscript plays a session with the limits of every source, as people see it
 // and as programs do.
 func TestLimitsTranscript(t *testing.T) {
 	t.Parallel()

@@ -30,7 +30,7 @@ type commands struct {
 	Limits   limitsCmd   `cmd:"" help:"Show and set the limits of single entities, and show the limits in force." group:"limits"`
 	Manifest manifestCmd `cmd:"" help:"Limits as code: compare a file with the table, and change the table to match." group:"limits"`
 
-	Check     checkCmd     `cmd:"" help:"Explain the decision about a call: limits, levels, remaining tokens, waiting time." group:"limits"`
+	Check     checkCmd     `cmd:"" help:"Explain the decision about a call: limits, sources, remaining tokens, waiting time." group:"limits"`
 	Tables    tableCmd     `cmd:"" name:"table" help:"Make, look at and delete the tables." group:"tables"`
 	Stack     stackCmd     `cmd:"" help:"Deploy tables, roles and alarms with CloudFormation." group:"tables"`
 	Entity    entityCmd    `cmd:"" help:"Make, show, change and delete the records of entities, and show their buckets." group:"limits"`

@@ -112,7 +112,7 @@ func (o manifestOptions) makePlan(ctx context.Context, repo *dynalimit.Repositor
 type manifestPlanCmd struct {
 	manifestFile
 	manifestOptions
-	ExitCode bool `help:"End with the exit code 3 if there is anything to change, or a level by hand."`
+	ExitCode bool `help:"End with the exit code 3 if there is anything to change, or a source by hand."`
 }
 
 // Run prints the changes that an apply of the manifest would make. With --exit-code it returns
@@ -195,7 +195,7 @@ type manifestValidateCmd struct {
 type validated struct {
 	Valid    bool               `json:"valid"`
 	Name     string             `json:"name,omitempty"`
-	Levels   int                `json:"levels"`
+	Sources  int                `json:"sources"`
 	Entities int                `json:"entities"`
 	Problems []manifest.Problem `json:"problems"`
 	Warnings []manifest.Problem `json:"warnings"`
@@ -209,7 +209,7 @@ func (c manifestValidateCmd) Run(out *term.Output) error {
 	problems, known := errors.AsType[manifest.Problems](err)
 	switch {
 	case err == nil:
-		v.Name, v.Levels, v.Entities = m.Name, len(m.Configs), len(m.Entities)
+		v.Name, v.Sources, v.Entities = m.Name, len(m.Configs), len(m.Entities)
 		v.Warnings = append(v.Warnings, m.Warnings...)
 	case known:
 		v.Problems = problems

@@ -41,9 +41,9 @@ func (c upgradeCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 			case before == now:
 				fmt.Fprintln(out, "Nothing to change: the table is upgraded.")
 			case c.DryRun:
-				fmt.Fprintf(out, "Dry run: nothing was changed. It would upgrade %s from generation %d to %d: levels may extend less specific ones then, parents count by their own levels, and processes of older versions refuse the table.\n", g.Table, before, now)
+				fmt.Fprintf(out, "Dry run: nothing was changed. It would upgrade %s from generation %d to %d: sources may extend less specific ones then, parents count by their own sources, and processes of older versions refuse the table.\n", g.Table, before, now)
 			default:
-				fmt.Fprintf(out, "Upgraded %s from generation %d to %d: levels may extend less specific ones, and parents count by their own levels.\n", g.Table, before, now)
+				fmt.Fprintf(out, "Upgraded %s from generation %d to %d: sources may extend less specific ones, and parents count by their own sources.\n", g.Table, before, now)
 			}
 		})
 	})

@@ -12,7 +12,7 @@ import (
 
 // Store is the part of the table that a Cache reads.
 type Store interface {
-	// ReadLevels reads items consistently, in one request. It calls owners, and reads their limits, if there
+	// ReadSources reads items consistently, in one request. It calls owners, and reads their limits, if there
 	// may be limits in an older layout. The store decides whether to read other items with them.
 	ReadLevels(ctx context.Context, keys []schema.Key, owners func() []schema.ConfigOwner) (map[schema.Key]schema.Item, error)
 	// ReadPlan reads the items of a plan consistently, in one request.
@@ -63,7 +63,7 @@ type Cache struct {
 	store   Store
 	clock   Clock
 	keys    schema.Keys
-	own     bool // for this project's own counters, to which no level applies
+	own     bool // for this project's own counters, to which no source applies
 	tick    func() int64
 	log     *slog.Logger
 	loaded  func(Key, time.Duration, error)

@@ -18,23 +18,23 @@ import (
 // milli is the number of millitokens in a token.
 const milli = 1000
 
-// plainOrigins are the shared origins of lists that come from one level and hide nothing.
+// plainOrigins are the shared origins of lists that come from one source and hide nothing.
 var plainOrigins = func() map[sources.Source]*plan.Origin {
 	origins := map[sources.Source]*plan.Origin{}
-	for _, level := range []sources.Source{
+	for _, source := range []sources.Source{
 		sources.Override, sources.Entity, sources.EntityDefault, sources.Plan, sources.PlanDefault, sources.Resource, sources.System, sources.Options,
 	} {
-		origins[level] = &plan.Origin{Source: string(level)}
+		origins[source] = &plan.Origin{Source: string(source)}
 	}
 	return origins
 }()
 
-// Compile makes the configuration of a bucket from limits that schema.CheckLimits returned. The level is
+// Compile makes the configuration of a bucket from limits that schema.CheckLimits returned. The source is
 // their source; readAt and tick are the stamps of their read. A permanent bucket has no ttl.
-func Compile(limits []schema.ConfigLimit, level sources.Source, permanent bool, readAt, tick int64) *plan.Config {
-	c := &plan.Config{Origin: plainOrigins[level], Permanent: permanent, ReadAt: readAt, Tick: tick, Limits: make([]schema.Limit, len(limits))}
+func Compile(limits []schema.ConfigLimit, source sources.Source, permanent bool, readAt, tick int64) *plan.Config {
+	c := &plan.Config{Origin: plainOrigins[source], Permanent: permanent, ReadAt: readAt, Tick: tick, Limits: make([]schema.Limit, len(limits))}
 	for i, l := range limits {
-		c.Limits[i] = bucketLimit(l, level)
+		c.Limits[i] = bucketLimit(l, source)
 		c.Quotas = c.Quotas || l.IsQuota()
 		c.Money |= bit(l.Unit != "", i)
 		c.Shadow |= bit(l.Shadow, i)
@@ -52,13 +52,13 @@ func bit(set bool, i int) uint32 {
 }
 
 // bucketLimit converts a stored limit to a limit of a bucket.
-func bucketLimit(l schema.ConfigLimit, level sources.Source) schema.Limit {
+func bucketLimit(l schema.ConfigLimit, source sources.Source) schema.Limit {
 	rate := bucket.Rate{Burst: l.Burst * milli, Amount: l.RefillAmount * milli, Period: l.RefillPeriod.Milliseconds()}
 	if l.IsQuota() {
 		windows, _ := calendar.WindowsOf(l.Window, l.Zone) // it was checked
 		rate = bucket.Quota(l.Capacity*milli, windows)
 	}
-	return schema.Limit{Name: l.Name, Capacity: l.Capacity * milli, Source: string(level), Rate: rate, MaxDebt: l.MaxDebt * milli}
+	return schema.Limit{Name: l.Name, Capacity: l.Capacity * milli, Source: string(source), Rate: rate, MaxDebt: l.MaxDebt * milli}
 }
 
 // Override returns a configuration with the limits of a call. They are added, or replace those of the same

@@ -18,23 +18,23 @@ func (c *Cache) InvalidateEntities(ids map[string]bool) {
 	c.evict(func(k Key) bool { return ids[k.Entity] })
 }
 
-// InvalidateLevels removes the configurations that depend on levels of the owners. It looks at each once, for
+// InvalidateOwners removes the configurations that depend on sources of the owners. It looks at each once, for
 // any number of owners. Call it before and after the write of a change, because a read that began before the
 // end of the write may have the old items.
-func (c *Cache) InvalidateLevels(owners ...schema.ConfigOwner) {
-	levels, plans, ofPlans := map[schema.ConfigOwner]bool{}, map[string]bool{}, map[string]bool{}
+func (c *Cache) InvalidateOwners(owners ...schema.ConfigOwner) {
+	changed, plans, ofPlans := map[schema.ConfigOwner]bool{}, map[string]bool{}, map[string]bool{}
 	for _, o := range owners {
 		if o = o.Normal(); o.Plan == "" {
-			levels[o] = true
+			changed[o] = true
 		} else {
 			plans[o.Plan], ofPlans[o.Resource] = true, true
 		}
 	}
-	if len(levels) > 0 {
+	if len(changed) > 0 {
 		c.evict(func(k Key) bool {
-			return levels[schema.ConfigOwner{}] || levels[schema.ConfigOwner{Resource: k.Resource}] ||
-				levels[schema.ConfigOwner{Entity: k.Entity, Resource: k.Resource}] ||
-				levels[schema.ConfigOwner{Entity: k.Entity}.Normal()]
+			return changed[schema.ConfigOwner{}] || changed[schema.ConfigOwner{Resource: k.Resource}] ||
+				changed[schema.ConfigOwner{Entity: k.Entity, Resource: k.Resource}] ||
+				changed[schema.ConfigOwner{Entity: k.Entity}.Normal()]
 		})
 	}
 	if len(plans) > 0 {

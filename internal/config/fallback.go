@@ -59,7 +59,7 @@ type compiledFallback struct {
 	cfg  plan.Config
 }
 
-// Replaced reports whether a limit is one of the limiter's own and stored levels replace those.
+// Replaced reports whether a limit is one of the limiter's own and stored sources replace those.
 func (f *Fallback) Replaced(n *Named, name string) bool {
 	if f == nil || len(n.Buckets) == 0 {
 		return false

@@ -5,20 +5,20 @@ import (
 	"github.com/dynalimit/dynalimit/sources"
 )
 
-// Items are the items of the levels. Each is nil if it does not exist.
+// Items are the items of the sources. Each is nil if it does not exist.
 type Items struct {
 	Entity, EntityDefault, Plan, PlanDefault, Resource, System schema.Item
 }
 
-// layer is the item of one level.
-type layer struct {
-	level sources.Source
-	item  schema.Item
+// sourceItem is the item of one source.
+type sourceItem struct {
+	source sources.Source
+	item   schema.Item
 }
 
-// layers returns the items in the order of their levels, the most specific first.
-func (i *Items) layers() [6]layer {
-	return [...]layer{
+// bySource returns the items in the order of their sources, the most specific first.
+func (i *Items) bySource() [6]sourceItem {
+	return [...]sourceItem{
 		{sources.Entity, i.Entity},
 		{sources.EntityDefault, i.EntityDefault},
 		{sources.Plan, i.Plan},

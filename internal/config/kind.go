@@ -17,25 +17,25 @@ type Kind struct {
 
 // answers are the comparable parts of a Kind.
 type answers struct {
-	// Level is the level that won: the source of the limits, or the level that is unlimited; "" for neither.
+	// Source is the source that won: the one of the limits, or the unlimited one; "" for neither.
 	Source sources.Source
-	// Blocked is the level that blocks calls; "" if they are not blocked.
+	// Blocked is the source that blocks calls; "" if they are not blocked.
 	Blocked sources.Source
 	// Plan is the plan that the entity's record names, or that the call gives; "" without a plan.
 	Plan string
-	// OnUnavailable is the policy of the most specific level that has one, and SystemPolicy the system's own;
+	// OnUnavailable is the policy of the most specific source that has one, and SystemPolicy the system's own;
 	// "" for no policy.
 	OnUnavailable, SystemPolicy string
 	// Permanent means that some limits are the entity's own, so that its bucket has no ttl.
 	Permanent bool
-	// Unlimited means that the level that won lifts all limits, including those of Options. Counted means
-	// that a level is unlimited, while less specific limits, or else those of Options, count its calls.
+	// Unlimited means that the source that won lifts all limits, including those of Options. Counted means
+	// that a source is unlimited, while less specific limits, or else those of Options, count its calls.
 	Unlimited, Counted bool
 	// Cascade and Detached are those of the entity's record. SaysParent means that the record decides about a
 	// parent. A record in deletion does not.
 	Cascade, Detached, SaysParent bool
 	// Record means that the entity has a record that is not in deletion. Recorded means that it has such a
-	// record, or a level of its own for the resource or for all resources.
+	// record, or a source of its own for the resource or for all resources.
 	Record, Recorded bool
 	// Group means that the configuration is of a group of resources.
 	Group bool

@@ -33,7 +33,7 @@ func TestRaiseEndsByTheLatestTimeThatItMayBe(t *testing.T) {
 		t.Helper()
 		cfg, err := configs.loading.Get(t.Context(), key, func(context.Context) (*Resolved, error) {
 			reads++
-			return new(kinds).resolve(&levelItems{Items: Items{System: item}, readAt: clock.NowMS()})
+			return new(kinds).resolve(&storedItems{Items: Items{System: item}, readAt: clock.NowMS()})
 		})
 		require.NoError(t, err)
 		return configs.inForce(cfg)

@@ -47,7 +47,7 @@ func (g *givenConfigs) fresh(key GivenKey) *Resolved {
 
 // get returns a configuration from the cache, or reads it. It reads it again if the plan's items have changed
 // since.
-func (g *givenConfigs) get(ctx context.Context, read *levelRead) (*Resolved, error) {
+func (g *givenConfigs) get(ctx context.Context, read *configRead) (*Resolved, error) {
 	c, err := g.resolved.Get(ctx, read.key, read.load)
 	if err != nil || c.givenPlan() == nil {
 		return c, err
@@ -62,7 +62,7 @@ func (g *givenConfigs) get(ctx context.Context, read *levelRead) (*Resolved, err
 
 // items returns the items of the plan that a call gives, from the cache or read, or the read's error.
 // Unchanged items keep their old pointer, and with it the configurations made from them.
-func (g *givenConfigs) items(ctx context.Context, read *levelRead) (*planItems, error) {
+func (g *givenConfigs) items(ctx context.Context, read *configRead) (*planItems, error) {
 	key := read.key.planItemsKey()
 	return g.plans.Get(ctx, key, func(ctx context.Context) (*planItems, error) {
 		own, all, err := read.plan(ctx, key.plan)

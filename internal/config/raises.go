@@ -9,22 +9,22 @@ import (
 	"github.com/dynalimit/dynalimit/sources"
 )
 
-// Raise is a raise of a limit, with its level.
+// Raise is a raise of a limit, with its source.
 type Raise struct {
 	schema.ConfigRaise
-	// Level is the level that stores the raise.
+	// Source stores the raise.
 	Source sources.Source
 }
 
-// addRaises appends the raises of a level to v. Levels come from the most specific one on.
-func (v *Verdict) addRaises(level sources.Source, raises []schema.ConfigRaise) {
+// addRaises appends the raises of a source to v. Sources come from the most specific one on.
+func (v *Verdict) addRaises(source sources.Source, raises []schema.ConfigRaise) {
 	for _, r := range raises {
-		v.Raises = append(v.Raises, Raise{r, level})
+		v.Raises = append(v.Raises, Raise{r, source})
 	}
 }
 
-// dropIdleRaises drops the raises without a limit in force to raise. A level raises its own limits and those
-// of less specific levels.
+// dropIdleRaises drops the raises without a limit in force to raise. A source raises its own limits and those
+// of less specific sources.
 func (v *Verdict) dropIdleRaises() {
 	v.Raises = slices.DeleteFunc(v.Raises, func(r Raise) bool {
 		return !slices.ContainsFunc(v.Limits, func(l Limit) bool {
@@ -34,11 +34,11 @@ func (v *Verdict) dropIdleRaises() {
 	})
 }
 
-// rank returns the place of a level in the order of levels, 0 for the most specific, -1 for one that stores
+// rank returns the place of a source in the order of sources, 0 for the most specific, -1 for one that stores
 // no items.
-func rank(level sources.Source) int {
-	layers := new(Items).layers()
-	return slices.IndexFunc(layers[:], func(l layer) bool { return l.level == level })
+func rank(source sources.Source) int {
+	items := new(Items).bySource()
+	return slices.IndexFunc(items[:], func(l sourceItem) bool { return l.source == source })
 }
 
 // Of returns a raised limit: with the capacity of the raise, the refill in proportion, and a burst of no less

@@ -12,7 +12,7 @@ import (
 )
 
 // TestRaises: a raise changes the capacity, and the refill in proportion, of token buckets of its
-// period at its level or at less specific ones. The largest counts, and none counts past its end.
+// period at its source or at less specific ones. The largest counts, and none counts past its end.
 func TestRaises(t *testing.T) {
 	minute := func(name string, capacity, burst, amount int64) schema.ConfigLimit {
 		return schema.ConfigLimit{Name: name, Capacity: capacity, Burst: burst, RefillAmount: amount, RefillPeriod: time.Minute}
@@ -29,28 +29,28 @@ func TestRaises(t *testing.T) {
 		return c
 	}
 	for name, test := range map[string]struct {
-		levels saying
+		stored saying
 		want   schema.ConfigLimit
 		until  int64
 	}{
-		"of a level without a list":                {saying{sources.Entity: raised(schema.ConfigItem{}, raise("rpm", 300, 100)), sources.System: system}, minute("rpm", 300, 300, 300), 100},
-		"of its own level":                         {saying{sources.System: raised(system, raise("rpm", 300, 100))}, minute("rpm", 300, 300, 300), 100},
+		"of a source without a list":               {saying{sources.Entity: raised(schema.ConfigItem{}, raise("rpm", 300, 100)), sources.System: system}, minute("rpm", 300, 300, 300), 100},
+		"of its own source":                        {saying{sources.System: raised(system, raise("rpm", 300, 100))}, minute("rpm", 300, 300, 300), 100},
 		"refill in proportion, rounded down":       {saying{sources.System: raised(schema.ConfigItem{Limits: []schema.ConfigLimit{minute("rpm", 1000, 2000, 7)}}, raise("rpm", 3000, 100), raise("tpm", 1, 100))}, minute("rpm", 3000, 3000, 21), 100},
 		"refill of a third, rounded down":          {saying{sources.System: raised(schema.ConfigItem{Limits: []schema.ConfigLimit{minute("rpm", 3, 9, 10)}}, raise("rpm", 4, 100))}, minute("rpm", 4, 9, 13), 100},
 		"refill beyond 64 bits on the way":         {saying{sources.System: raised(schema.ConfigItem{Limits: []schema.ConfigLimit{minute("rpm", 900_000_000_000, 900_000_000_000, 900_000_000_000)}}, raise("rpm", 1_000_000_000_000, 100))}, minute("rpm", 1_000_000_000_000, 1_000_000_000_000, 1_000_000_000_000), 100},
 		"a refill that is too large":               {saying{sources.System: raised(schema.ConfigItem{Limits: []schema.ConfigLimit{minute("rpm", 1, 1, 1_000_000_000_000)}}, raise("rpm", 2, 100))}, minute("rpm", 1, 1, 1_000_000_000_000), 0},
 		"a larger burst stays":                     {saying{sources.System: raised(schema.ConfigItem{Limits: []schema.ConfigLimit{minute("rpm", 100, 900, 100)}}, raise("rpm", 300, 100))}, minute("rpm", 300, 900, 300), 100},
 		"a limit that is larger":                   {saying{sources.Entity: raised(schema.ConfigItem{}, raise("rpm", 60, 100)), sources.System: system}, minute("rpm", 100, 100, 100), 0},
-		"the largest of several levels":            {saying{sources.Entity: raised(schema.ConfigItem{}, raise("rpm", 200, 300)), sources.PlanDefault: raised(schema.ConfigItem{}, raise("rpm", 300, 100)), sources.System: system}, minute("rpm", 300, 300, 300), 100},
+		"the largest of several sources":           {saying{sources.Entity: raised(schema.ConfigItem{}, raise("rpm", 200, 300)), sources.PlanDefault: raised(schema.ConfigItem{}, raise("rpm", 300, 100)), sources.System: system}, minute("rpm", 300, 300, 300), 100},
 		"the largest of those that have not ended": {saying{sources.Entity: raised(schema.ConfigItem{}, raise("rpm", 200, 300)), sources.PlanDefault: raised(schema.ConfigItem{}, raise("rpm", 300, 50)), sources.System: system}, minute("rpm", 200, 200, 200), 300},
 		"another period":                           {saying{sources.Entity: raised(schema.ConfigItem{}, hourly), sources.System: system}, minute("rpm", 100, 100, 100), 0},
 		"a quota":                                  {saying{sources.Entity: raised(schema.ConfigItem{}, raise("rpm", 300, 100)), sources.System: {Limits: []schema.ConfigLimit{quota}}}, quota, 0},
-		"a list of a more specific level":          {saying{sources.Entity: {Limits: []schema.ConfigLimit{minute("rpm", 5, 5, 5)}, Extends: true}, sources.Plan: raised(schema.ConfigItem{}, raise("rpm", 300, 100)), sources.System: system}, minute("rpm", 5, 5, 5), 0},
+		"a list of a more specific source":         {saying{sources.Entity: {Limits: []schema.ConfigLimit{minute("rpm", 5, 5, 5)}, Extends: true}, sources.Plan: raised(schema.ConfigItem{}, raise("rpm", 300, 100)), sources.System: system}, minute("rpm", 5, 5, 5), 0},
 		"at the instant of its end":                {saying{sources.System: raised(system, raise("rpm", 300, 50))}, minute("rpm", 100, 100, 100), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			item := func(level sources.Source) schema.Item {
-				c, says := test.levels[level]
+			item := func(source sources.Source) schema.Item {
+				c, says := test.stored[source]
 				if !says {
 					return nil
 				}

@@ -18,7 +18,7 @@ type Found struct {
 }
 
 // Load returns the configuration of an entity on a resource, and reads it if it is not fresh. One consistent
-// read gets the entity's record, the four levels and the bucket. A second one gets the plan's two levels if
+// read gets the entity's record, the four sources and the bucket. A second one gets the plan's two sources if
 // the record names a plan. The caller waits until then, unless it is zero; the read goes on for others. It
 // fails with a reason, or with an error of the store.
 func (c *Cache) Load(ctx context.Context, key GivenKey, until time.Time) (Found, error) {
@@ -28,7 +28,7 @@ func (c *Cache) Load(ctx context.Context, key GivenKey, until time.Time) (Found,
 		ctx, cancel = context.WithDeadline(caller, until)
 		defer cancel()
 	}
-	read := &levelRead{of: c, key: key} // the caller may leave it
+	read := &configRead{of: c, key: key} // the caller may leave it
 	var cfg *Resolved
 	var err error
 	if key.Plan != "" {
@@ -48,7 +48,7 @@ func (c *Cache) Load(ctx context.Context, key GivenKey, until time.Time) (Found,
 // Reread reads the configuration by a read that begins after the call, and stores it in the cache. It fails
 // with a reason, or with an error of the store.
 func (c *Cache) Reread(ctx context.Context, key GivenKey) (cfg *Resolved, err error) {
-	read := &levelRead{of: c, key: key, forced: true}
+	read := &configRead{of: c, key: key, forced: true}
 	if key.Plan != "" {
 		cfg, err = c.given.resolved.Reload(ctx, key, read.load)
 	} else {
@@ -60,16 +60,16 @@ func (c *Cache) Reread(ctx context.Context, key GivenKey) (cfg *Resolved, err er
 	return c.inForce(cfg), nil
 }
 
-// Said is the verdict of the levels about an entity on a resource, with the entity's record.
+// Said is the verdict of the sources about an entity on a resource, with the entity's record.
 type Said struct {
 	Verdict
 	Record schema.EntityRecord
 }
 
-// Read reads the verdict of the levels. It neither reads nor changes the cache. It fails with a reason, or
+// Read reads the verdict of the sources. It neither reads nor changes the cache. It fails with a reason, or
 // with an error of the store.
 func (c *Cache) Read(ctx context.Context, key Key) (Said, error) {
-	read := &levelRead{of: c, key: GivenKey{Key: key}, forced: true}
+	read := &configRead{of: c, key: GivenKey{Key: key}, forced: true}
 	items, _, err := read.items(ctx)
 	if err != nil {
 		return Said{}, err
@@ -78,8 +78,8 @@ func (c *Cache) Read(ctx context.Context, key Key) (Said, error) {
 	return Said{v, items.record}, err
 }
 
-// levelRead is one read of a configuration, and of the bucket that it configures.
-type levelRead struct {
+// sourceRead is one read of a configuration, and of the bucket that it configures.
+type configRead struct {
 	of  *Cache
 	key GivenKey
 	// forced means that it is read regardless of the cache: without the bucket, and a failure goes to its
@@ -90,7 +90,7 @@ type levelRead struct {
 }
 
 // found returns a configuration from the cache, with the bucket if this read fetched both.
-func (r *levelRead) found(cfg *Resolved) Found {
+func (r *configRead) found(cfg *Resolved) Found {
 	now := cfg
 	if cfg.seldom != nil {
 		now = r.of.inForce(cfg)
@@ -103,7 +103,7 @@ func (r *levelRead) found(cfg *Resolved) Found {
 
 // load reads and resolves a configuration for the cache, and calls Options.Loaded. It logs a failure that
 // leaves an older configuration in use.
-func (r *levelRead) load(ctx context.Context) (*Resolved, error) {
+func (r *configRead) load(ctx context.Context) (*Resolved, error) {
 	c := r.of
 	began := c.clock.Source()
 	items, bucket, err := r.items(ctx)
@@ -125,9 +125,9 @@ func (r *levelRead) load(ctx context.Context) (*Resolved, error) {
 
 // items reads the items of a configuration, and the bucket unless the read is forced. The items of the plan
 // are read after the entity's record, which names it.
-func (r *levelRead) items(ctx context.Context) (*levelItems, schema.Item, error) {
+func (r *configRead) items(ctx context.Context) (*storedItems, schema.Item, error) {
 	c, key := r.of, r.key
-	items := &levelItems{readAt: c.clock.NowMS(), tick: c.tick(), group: key.Group}
+	items := &storedItems{readAt: c.clock.NowMS(), tick: c.tick(), group: key.Group}
 	var (
 		meta          = c.keys.Meta(key.Entity)
 		entity        = c.keys.EntityConfig(key.Entity, key.Resource)
@@ -138,7 +138,7 @@ func (r *levelRead) items(ctx context.Context) (*levelItems, schema.Item, error)
 	)
 	keys := []schema.Key{meta, entity, entityDefault, resource, system}
 	switch {
-	case c.own: // no level applies to this project's own counters
+	case c.own: // no source applies to this project's own counters
 		keys = nil
 	case key.Group:
 		keys = []schema.Key{meta, entity, resource}
@@ -170,8 +170,8 @@ func (r *levelRead) items(ctx context.Context) (*levelItems, schema.Item, error)
 	return items, found[bucket], err
 }
 
-// owners returns the owners of the levels of a configuration, except the plan.
-func (r *levelRead) owners() []schema.ConfigOwner {
+// owners returns the owners of the sources of a configuration, except the plan.
+func (r *configRead) owners() []schema.ConfigOwner {
 	if r.of.own {
 		return nil
 	}
@@ -188,7 +188,7 @@ func (r *levelRead) owners() []schema.ConfigOwner {
 
 // plan reads the items of a plan for the resource and for every resource, each nil if it does not exist. It
 // fails with *Invalid for a malformed name.
-func (r *levelRead) plan(ctx context.Context, plan string) (own, all schema.Item, err error) {
+func (r *configRead) plan(ctx context.Context, plan string) (own, all schema.Item, err error) {
 	if reason := schema.CheckEntity(plan); reason != "" {
 		return nil, nil, &Invalid{Field: "plan of the entity's record", Reason: reason}
 	}

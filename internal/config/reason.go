@@ -9,7 +9,7 @@ import (
 
 // Invalid is the reason for refusing a configuration, or a call under it.
 type Invalid struct {
-	// Field names the input, such as "stored limits of level system".
+	// Field names the input, such as "stored limits of source system".
 	Field string
 	// Reason describes the error and the way to correct it.
 	Reason string
@@ -23,8 +23,8 @@ func (e *Invalid) Error() string { return "invalid " + e.Field + ": " + e.Reason
 // ErrOutOfTime is the reason of a call that was not answered within its time.
 var ErrOutOfTime = errors.New("no answer within Options.Timeout")
 
-// StoredField names the stored limits of a level in errors.
-func StoredField(level sources.Source) string { return "stored limits of level " + string(level) }
+// StoredField names the stored limits of a source in errors.
+func StoredField(source sources.Source) string { return "stored limits of source " + string(source) }
 
 // isAnswer reports whether the error of a read means that the table, or an item of it, cannot be used.
 func isAnswer(err error) bool {

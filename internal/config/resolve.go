@@ -12,98 +12,98 @@ import (
 
 // Verdict is the resolved configuration of the items.
 type Verdict struct {
-	// Level is the most specific level that has a list or is unlimited; empty if no level is either.
+	// Source is the most specific source that has a list or is unlimited; empty if no source is either.
 	Source sources.Source
 	// Limits are the limits in force, sorted by name. They may be empty.
 	Limits []Limit
-	// Unlimited means that no limit applies: the walk came to a level that is unlimited, or every limit was
+	// Unlimited means that no limit applies: the walk came to a source that is unlimited, or every limit was
 	// lifted by name. Limits is then empty, or all of them are counted only.
 	Unlimited bool
-	// Counted is the most specific level that is unlimited and counted, if any. Limits of less specific
-	// levels are in shadow.
+	// Counted is the most specific source that is unlimited and counted, if any. Limits of less specific
+	// sources are in shadow.
 	Counted sources.Source
-	// Blocked is the most specific level with a block that no level lifts, if any. It applies under every
-	// level that won.
+	// Blocked is the most specific source with a block that no source lifts, if any. It applies under every
+	// source that won.
 	Blocked sources.Source
-	// Admitted is the most specific level that lifts a block with exceptions, if any.
+	// Admitted is the most specific source that lifts a block with exceptions, if any.
 	Admitted sources.Source
-	// Policy is the outage policy of PolicySource, the most specific level that has one. Both are empty
+	// Policy is the outage policy of PolicySource, the most specific source that has one. Both are empty
 	// without a policy.
 	Policy       string
 	PolicySource sources.Source
 	// SystemPolicy is the outage policy of the system's item alone.
 	SystemPolicy string
-	// Groups are the groups of the resource, sorted. They do not depend on the level that won.
+	// Groups are the groups of the resource, sorted. They do not depend on the source that won.
 	Groups []string
-	// Hidden are the limits of less specific levels that are not in force, because the walk ended before
-	// them. They are in the order of their levels and then of their names; each is named once.
+	// Hidden are the limits of less specific sources that are not in force, because the walk ended before
+	// them. They are in the order of their sources and then of their names; each is named once.
 	Hidden []Hidden
-	// Lifted are the limits that a level takes away by name, sorted by name, each with the most specific
-	// level that does so.
+	// Lifted are the limits that a source takes away by name, sorted by name, each with the most specific
+	// source that does so.
 	Lifted []Hidden
-	// Raises are the raises of limits in force, the most specific level first. Limits does not include them:
+	// Raises are the raises of limits in force, the most specific source first. Limits does not include them:
 	// see At.
 	Raises []Raise
 }
 
-// Limit is a limit in force, with its level.
+// Limit is a limit in force, with its source.
 type Limit struct {
 	schema.ConfigLimit
-	// Level is the level that stores the limit.
+	// Source is the source that stores the limit.
 	Source sources.Source
-	// Counted means that it is in shadow because a more specific level is unlimited and counted.
+	// Counted means that it is in shadow because a more specific source is unlimited and counted.
 	Counted bool
 }
 
-// Hidden is a limit that is not in force because a more specific level won.
+// Hidden is a limit that is not in force because a more specific source won.
 type Hidden struct {
 	// Name is the name of the limit.
 	Name string
-	// Level is the most specific level that has it.
+	// Source is the most specific source that has it.
 	Source sources.Source
 }
 
 // Malformed is the error of an item that cannot be decoded, so that its limits are unknown.
 type Malformed struct {
-	// Level is the level of the item.
+	// Source is the source of the item.
 	Source sources.Source
 	// Err is the decoding error.
 	Err error
 }
 
-// Error names the level and the decoding error.
-func (e *Malformed) Error() string { return fmt.Sprintf("level %s: %v", e.Source, e.Err) }
+// Error names the source and the decoding error.
+func (e *Malformed) Error() string { return fmt.Sprintf("source %s: %v", e.Source, e.Err) }
 
 // Unwrap returns the decoding error.
 func (e *Malformed) Unwrap() error { return e.Err }
 
-// Resolve applies the levels, from the most specific one on. The list of a level that extends is put over
-// those of less specific levels, by name. The walk ends at the system, at a level that does not extend, and
+// Resolve applies the sources, from the most specific one on. The list of a source that extends is put over
+// those of less specific sources, by name. The walk ends at the system, at a source that does not extend, and
 // at one that is unlimited and not counted. A block does not affect the walk, because open leases go by the
-// limits. A more specific level that admits lifts a block with exceptions; no level lifts another block. It
+// limits. A more specific source that admits lifts a block with exceptions; no source lifts another block. It
 // fails with *Malformed if it cannot decode an item on the walk, or the marks of any item.
 func Resolve(items Items) (Verdict, error) {
 	var v Verdict
-	var admits sources.Source // the most specific level that admits
+	var admits sources.Source // the most specific source that admits
 	ended := false
-	for _, l := range items.layers() {
+	for _, l := range items.bySource() {
 		if l.item == nil { // nearly all
 			continue
 		}
 		marks, err := schema.DecodeMarks(l.item)
 		if err != nil {
-			return Verdict{}, &Malformed{l.level, err}
+			return Verdict{}, &Malformed{l.source, err}
 		}
 		if v.Blocked == "" && (marks.Blocked || marks.BlockedExcept && admits == "") {
-			v.Blocked = l.level
+			v.Blocked = l.source
 		}
 		if marks.BlockedExcept {
 			v.Admitted = admits
 		}
 		if admits == "" && marks.Admit {
-			admits = l.level
+			admits = l.source
 		}
-		v.takeMarks(l.level, marks)
+		v.takeMarks(l.source, marks)
 		if ended {
 			v.hide(l)
 		} else if ended, err = v.offer(l, marks); err != nil {
@@ -119,14 +119,14 @@ func Resolve(items Items) (Verdict, error) {
 	return v, nil
 }
 
-// takeMarks sets v's policy to that of the level, unless a more specific level has one. It also sets the
+// takeMarks sets v's policy to that of the source, unless a more specific source has one. It also sets the
 // system's policy or the resource's groups.
-func (v *Verdict) takeMarks(level sources.Source, marks schema.Marks) {
+func (v *Verdict) takeMarks(source sources.Source, marks schema.Marks) {
 	policy := known(marks.OnUnavailable)
 	if v.Policy == "" && policy != "" {
-		v.Policy, v.PolicySource = policy, level
+		v.Policy, v.PolicySource = policy, source
 	}
-	switch level { //nolint:exhaustive // the others have nothing of their own
+	switch source { //nolint:exhaustive // the others have nothing of their own
 	case sources.System:
 		v.SystemPolicy = policy
 	case sources.Resource:
@@ -134,22 +134,22 @@ func (v *Verdict) takeMarks(level sources.Source, marks schema.Marks) {
 	}
 }
 
-// offer adds the limits, lifts and raises of the next less specific level to v. It reports whether the walk
+// offer adds the limits, lifts and raises of the next less specific source to v. It reports whether the walk
 // ends there. It fails with *Malformed. Limits count before the mark of unlimited, because a writer that does
 // not know the mark may have left both.
-func (v *Verdict) offer(l layer, marks schema.Marks) (ended bool, err error) {
+func (v *Verdict) offer(l sourceItem, marks schema.Marks) (ended bool, err error) {
 	if !schema.HasList(l.item) {
 		raises, err := schema.DecodeRaises(l.item)
 		if err != nil {
-			return false, &Malformed{l.level, err}
+			return false, &Malformed{l.source, err}
 		}
-		v.addRaises(l.level, raises)
+		v.addRaises(l.source, raises)
 		if marks.Unlimited {
 			v.Unlimited = v.Unlimited || v.Source == ""
-			v.Source = cmp.Or(v.Source, l.level)
+			v.Source = cmp.Or(v.Source, l.source)
 		}
 		if marks.Counted {
-			v.Counted = cmp.Or(v.Counted, l.level)
+			v.Counted = cmp.Or(v.Counted, l.source)
 		}
 		return marks.Unlimited && !marks.Counted, nil
 	}
@@ -158,20 +158,20 @@ func (v *Verdict) offer(l layer, marks schema.Marks) (ended bool, err error) {
 		return true, nil // without limits, nothing is counted either
 	}
 	if err != nil {
-		return false, &Malformed{l.level, err}
+		return false, &Malformed{l.source, err}
 	}
-	v.addRaises(l.level, item.Raises)
-	v.Source = cmp.Or(v.Source, l.level)
+	v.addRaises(l.source, item.Raises)
+	v.Source = cmp.Or(v.Source, l.source)
 	lifted := v.Lifted
 	for _, limit := range item.Limits {
 		if !v.has(limit.Name) && !isNamed(lifted, limit.Name) {
 			limit.Shadow = limit.Shadow || v.Counted != ""
-			v.Limits = append(v.Limits, Limit{limit, l.level, v.Counted != ""})
+			v.Limits = append(v.Limits, Limit{limit, l.source, v.Counted != ""})
 		}
 	}
 	for _, name := range item.Lifted {
 		if !v.has(name) && !isNamed(v.Lifted, name) {
-			v.Lifted = append(v.Lifted, Hidden{name, l.level})
+			v.Lifted = append(v.Lifted, Hidden{name, l.source})
 		}
 	}
 	slices.SortFunc(v.Limits, func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })
@@ -189,12 +189,12 @@ func isNamed(list []Hidden, name string) bool {
 	return slices.ContainsFunc(list, func(h Hidden) bool { return h.Name == name })
 }
 
-// hide appends the limits of a level behind the end of the walk to v.Hidden, unless they are in force, lifted
+// hide appends the limits of a source behind the end of the walk to v.Hidden, unless they are in force, lifted
 // or hidden already.
-func (v *Verdict) hide(l layer) {
+func (v *Verdict) hide(l sourceItem) {
 	for _, name := range schema.LimitNames(l.item) {
 		if !v.has(name) && !isNamed(v.Lifted, name) && !isNamed(v.Hidden, name) {
-			v.Hidden = append(v.Hidden, Hidden{name, l.level})
+			v.Hidden = append(v.Hidden, Hidden{name, l.source})
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/dynalimit/dynalimit/sources"
 )
 
-// said is what one level says, in the words of the table of precedence.
+// said is what one source says, in the words of the table of precedence.
 type said struct {
 	names, lifts                []string
 	unlimited, blocked, extends bool
@@ -35,7 +35,7 @@ func (s *said) item() schema.Item {
 	return c.Item(schema.Keys{}, schema.ConfigOwner{}, nil)
 }
 
-// order is the table of precedence, the most specific level first.
+// order is the table of precedence, the most specific source first.
 var order = []sources.Source{"entity", "entity_default", "plan", "plan_default", "resource", "system"}
 
 func itemsOf(by map[sources.Source]*said) Items {
@@ -46,28 +46,28 @@ func itemsOf(by map[sources.Source]*said) Items {
 	}
 }
 
-// model is what the levels mean, read off the table one question at a time: for each name the most
-// specific level on the walk that speaks of it decides.
+// model is what the sources mean, read off the table one question at a time: for each name the most
+// specific source on the walk that speaks of it decides.
 func model(by map[sources.Source]*said) (v Verdict) {
 	var walk, past []sources.Source
 	ended, unlimited := false, false
-	shadowed := map[sources.Source]bool{} // behind a level that is counted
-	for _, level := range order {
-		l := by[level]
+	shadowed := map[sources.Source]bool{} // behind a source that is counted
+	for _, source := range order {
+		l := by[source]
 		list := l != nil && len(l.names)+len(l.lifts) > 0
-		shadowed[level] = v.Counted != ""
+		shadowed[source] = v.Counted != ""
 		switch {
 		case ended:
-			past = append(past, level)
+			past = append(past, source)
 		case list:
-			walk, ended = append(walk, level), !l.extends
+			walk, ended = append(walk, source), !l.extends
 		case l != nil && l.unlimited:
 			ended, unlimited = !l.counted, true
 			if v.Source == "" && len(walk) == 0 {
-				v.Source, v.Unlimited = level, true
+				v.Source, v.Unlimited = source, true
 			}
 			if l.counted && v.Counted == "" {
-				v.Counted = level
+				v.Counted = source
 			}
 		}
 	}
@@ -76,25 +76,25 @@ func model(by map[sources.Source]*said) (v Verdict) {
 	}
 	for _, name := range []string{"rpm", "tpd", "tpm"} {
 		spoken := false
-		for _, level := range walk {
-			switch l := by[level]; {
+		for _, source := range walk {
+			switch l := by[source]; {
 			case spoken:
 			case slices.Contains(l.names, name):
 				spoken = true
-				v.Limits = append(v.Limits, Limit{schema.ConfigLimit{Name: name, Capacity: 1, Burst: 1, RefillAmount: 1, RefillPeriod: time.Minute, Shadow: shadowed[level]}, level, shadowed[level]})
+				v.Limits = append(v.Limits, Limit{schema.ConfigLimit{Name: name, Capacity: 1, Burst: 1, RefillAmount: 1, RefillPeriod: time.Minute, Shadow: shadowed[source]}, source, shadowed[source]})
 			case slices.Contains(l.lifts, name):
 				spoken = true
-				v.Lifted = append(v.Lifted, Hidden{name, level})
+				v.Lifted = append(v.Lifted, Hidden{name, source})
 			}
 		}
 	}
 	v.Unlimited = v.Unlimited || len(v.Limits) == 0 && (unlimited || len(walk) > 0)
-	for _, level := range past {
-		if l := by[level]; l != nil {
+	for _, source := range past {
+		if l := by[source]; l != nil {
 			for _, name := range l.names {
 				inList := func(h Hidden) bool { return h.Name == name }
 				if !slices.ContainsFunc(v.Limits, func(l Limit) bool { return l.Name == name }) && !slices.ContainsFunc(v.Lifted, inList) && !slices.ContainsFunc(v.Hidden, inList) {
-					v.Hidden = append(v.Hidden, Hidden{name, level})
+					v.Hidden = append(v.Hidden, Hidden{name, source})
 				}
 			}
 		}
@@ -121,8 +121,8 @@ func model(by map[sources.Source]*said) (v Verdict) {
 func TestResolveIsTheTableOfPrecedence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		by := map[sources.Source]*said{}
-		for _, level := range order {
-			if !rapid.Bool().Draw(t, string(level)) {
+		for _, source := range order {
+			if !rapid.Bool().Draw(t, string(source)) {
 				continue
 			}
 			l := &said{
@@ -133,7 +133,7 @@ func TestResolveIsTheTableOfPrecedence(t *testing.T) {
 				policy:    rapid.SampledFrom([]string{"", "", "allow", "block", "local", "later"}).Draw(t, "policy"),
 			}
 			l.counted = l.unlimited && rapid.Bool().Draw(t, "counted")
-			l.extends = level != sources.System && rapid.Bool().Draw(t, "extends")
+			l.extends = source != sources.System && rapid.Bool().Draw(t, "extends")
 			for _, name := range []string{"rpm", "tpd", "tpm"} {
 				switch rapid.IntRange(0, 8).Draw(t, name) {
 				case 0, 1, 2:
@@ -144,7 +144,7 @@ func TestResolveIsTheTableOfPrecedence(t *testing.T) {
 					}
 				}
 			}
-			by[level] = l
+			by[source] = l
 		}
 		got, err := Resolve(itemsOf(by))
 		require.NoError(t, err)
@@ -156,7 +156,7 @@ func TestResolveExamples(t *testing.T) {
 	rpm := &said{names: []string{"rpm"}}
 	for _, test := range []struct {
 		name   string
-		levels map[sources.Source]*said
+		stored map[sources.Source]*said
 		want   Verdict
 	}{
 		{"nothing", nil, Verdict{}},
@@ -188,7 +188,7 @@ func TestResolveExamples(t *testing.T) {
 		{"limits beside the mark count", map[sources.Source]*said{sources.Entity: {unlimited: true, names: []string{"rpm"}}}, Verdict{Source: sources.Entity}},
 		{"unlimited further down", map[sources.Source]*said{sources.Entity: rpm, sources.System: {unlimited: true}}, Verdict{Source: sources.Entity}},
 		{
-			"a block below an unlimited level",
+			"a block below an unlimited source",
 			map[sources.Source]*said{sources.Entity: {unlimited: true}, sources.System: {blocked: true}},
 			Verdict{Source: sources.Entity, Unlimited: true, Blocked: sources.System},
 		},
@@ -205,7 +205,7 @@ func TestResolveExamples(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := Resolve(itemsOf(test.levels))
+			got, err := Resolve(itemsOf(test.stored))
 			require.NoError(t, err)
 			got.Limits = nil
 			assert.Equal(t, test.want, got)
@@ -229,20 +229,20 @@ func TestResolveRefusesWhatItCannotRead(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestTextsOfEveryLevel(t *testing.T) {
+func TestTextsOfEverySource(t *testing.T) {
 	for _, won := range append([]sources.Source{sources.Override, sources.Options}, order...) {
 		unknown, _ := Unknown(won)
 		assert.Contains(t, unknown, "add the limit", won)
 		if won != sources.Override {
-			assert.Contains(t, unknown, "level "+string(won))
+			assert.Contains(t, unknown, "source "+string(won))
 		}
 		hidden, _ := NotInForce(sources.Entity, won)
-		assert.Contains(t, hidden, "level "+string(won))
+		assert.Contains(t, hidden, "source "+string(won))
 	}
 	_, fix := Unknown(sources.Plan)
 	assert.Equal(t, fault.SetPlanLimits, fix)
 	hidden, fix := NotInForce(sources.PlanDefault, sources.System)
 	assert.Equal(t, fault.SetPlanLimits, fix)
-	assert.Contains(t, hidden, "the plan's default list (level plan_default) won and hides the system's list (level system)")
+	assert.Contains(t, hidden, "the plan's default list (source plan_default) won and hides the system's list (source system)")
 	assert.True(t, sources.Plan.OfPlan() && sources.PlanDefault.OfPlan() && !sources.Entity.OfPlan())
 }

@@ -51,8 +51,8 @@ func (c *Resolved) givenPlan() *planItems {
 	return c.seldom.given
 }
 
-// levelItems are the items from which a configuration is resolved. An item that does not exist is nil.
-type levelItems struct {
+// sourceItems are the items from which a configuration is resolved. An item that does not exist is nil.
+type storedItems struct {
 	Items
 	// record is the entity's record, and recorded means that it exists.
 	record   schema.EntityRecord
@@ -73,9 +73,9 @@ type planItems struct {
 	own, all schema.Item
 }
 
-// resolve makes a configuration from the items of its levels. It fails with a reason if an item on the walk
+// resolve makes a configuration from the items of its sources. It fails with a reason if an item on the walk
 // cannot be decoded, because then its limits are unknown.
-func (s *kinds) resolve(items *levelItems) (*Resolved, error) {
+func (s *kinds) resolve(items *storedItems) (*Resolved, error) {
 	v, err := items.verdict()
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (v *Verdict) origin() *plan.Origin {
 	return origin
 }
 
-// storedOf returns the limits in their stored form, without their levels.
+// storedOf returns the limits in their stored form, without their sources.
 func storedOf(limits []Limit) []schema.ConfigLimit {
 	stored := make([]schema.ConfigLimit, len(limits))
 	for i, l := range limits {
@@ -151,9 +151,9 @@ func storedOf(limits []Limit) []schema.ConfigLimit {
 	return stored
 }
 
-// verdict applies the levels and checks the limits in force, with their defaults. It returns an *Invalid that
-// names the level of a bad limit.
-func (i *levelItems) verdict() (Verdict, error) {
+// verdict applies the sources and checks the limits in force, with their defaults. It returns an *Invalid that
+// names the source of a bad limit.
+func (i *storedItems) verdict() (Verdict, error) {
 	v, err := Resolve(i.Items)
 	if i.group { // groups are not transitive
 		v.Groups = nil
@@ -169,7 +169,7 @@ func (i *levelItems) verdict() (Verdict, error) {
 		for _, l := range v.Limits {
 			names = append(names, l.Name+" of "+string(l.Source))
 		}
-		return v, &Invalid{Field: "stored limits", Reason: fmt.Sprintf("of a level and of those that it extends are %d, %s; a bucket has at most %d: remove some of them", len(v.Limits), strings.Join(names, ", "), schema.MaxLimits)}
+		return v, &Invalid{Field: "stored limits", Reason: fmt.Sprintf("of a source and of those that it extends are %d, %s; a bucket has at most %d: remove some of them", len(v.Limits), strings.Join(names, ", "), schema.MaxLimits)}
 	}
 	for k := range v.Limits {
 		l := &v.Limits[k]

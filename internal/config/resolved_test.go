@@ -29,7 +29,7 @@ func perMinute(limits map[string]int64) (list []schema.ConfigLimit) {
 	return list
 }
 
-func TestResolveConfigFirstLevelWins(t *testing.T) {
+func TestResolveConfigFirstSourceWins(t *testing.T) {
 	rpm := func(n int64) map[string]int64 { return map[string]int64{"rpm": n} }
 	all := Items{
 		Entity: configItem("", rpm(1)), EntityDefault: configItem("", rpm(2)), Resource: configItem("", rpm(3)),
@@ -44,7 +44,7 @@ func TestResolveConfigFirstLevelWins(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		items     Items
-		level     sources.Source
+		source    sources.Source
 		permanent bool
 		limits    map[string]int64
 		policy    string
@@ -58,13 +58,13 @@ func TestResolveConfigFirstLevelWins(t *testing.T) {
 		{"nothing", Items{}, "", false, nil, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := new(kinds).resolve(&levelItems{Items: test.items})
+			got, err := new(kinds).resolve(&storedItems{Items: test.items})
 			require.NoError(t, err)
-			assert.Equal(t, test.level, got.Source)
+			assert.Equal(t, test.source, got.Source)
 			assert.Equal(t, test.permanent, got.Permanent)
 			var want *plan.Config
 			if test.limits != nil {
-				want = Compile(perMinute(test.limits), test.level, test.permanent, 0, 0)
+				want = Compile(perMinute(test.limits), test.source, test.permanent, 0, 0)
 				want.Origin = got.Limits.Origin
 			}
 			assert.Equal(t, want, got.Limits)
@@ -85,12 +85,12 @@ func TestResolveConfigRefusesWhatItCannotRead(t *testing.T) {
 		"bad name":       {"l_9_cp": schema.Number(1), "l_9_rp": schema.Number(60)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := new(kinds).resolve(&levelItems{Items: Items{Resource: bad, System: good}})
+			_, err := new(kinds).resolve(&storedItems{Items: Items{Resource: bad, System: good}})
 			var invalid *Invalid
-			require.ErrorAs(t, err, &invalid, "the level below must not take over")
-			assert.Contains(t, invalid.Field, "level resource")
-			_, err = new(kinds).resolve(&levelItems{Items: Items{Resource: good, System: bad}})
-			assert.NoError(t, err, "a level that does not count does no harm")
+			require.ErrorAs(t, err, &invalid, "the source below must not take over")
+			assert.Contains(t, invalid.Field, "source resource")
+			_, err = new(kinds).resolve(&storedItems{Items: Items{Resource: good, System: bad}})
+			assert.NoError(t, err, "a source that does not count does no harm")
 		})
 	}
 }

@@ -7,36 +7,36 @@ import (
 	"github.com/dynalimit/dynalimit/sources"
 )
 
-// words are the texts about a level for users.
+// words are the texts about a source for users.
 type words struct {
 	list, hides string
-	set         fault.Fix // empty for a level of the program's own
+	set         fault.Fix // empty for a source of the program's own
 }
 
 var texts = map[sources.Source]words{
 	sources.Entity: {
-		"the entity's own list for this resource (level entity)",
+		"the entity's own list for this resource (source entity)",
 		"its default list and those of its plan, the resource and the system", fault.SetEntityLimits,
 	},
 	sources.EntityDefault: {
-		"the entity's default list (level entity_default)",
+		"the entity's default list (source entity_default)",
 		"those of its plan, the resource and the system", fault.SetEntityLimits,
 	},
 	sources.Plan: {
-		"the plan's list for this resource (level plan)",
+		"the plan's list for this resource (source plan)",
 		"the plan's default list and those of the resource and the system", fault.SetPlanLimits,
 	},
 	sources.PlanDefault: {
-		"the plan's default list (level plan_default)",
+		"the plan's default list (source plan_default)",
 		"those of the resource and the system", fault.SetPlanLimits,
 	},
-	sources.Resource: {"the resource's list (level resource)", "the system's", fault.SetResourceLimits},
-	sources.System:   {"the system's list (level system)", "", fault.SetSystemLimits},
-	sources.Options:  {"Options.Limits (level options)", "", ""},
-	sources.Override: {"the list of WithLimits (level override)", "", ""},
+	sources.Resource: {"the resource's list (source resource)", "the system's", fault.SetResourceLimits},
+	sources.System:   {"the system's list (source system)", "", fault.SetSystemLimits},
+	sources.Options:  {"Options.Limits (source options)", "", ""},
+	sources.Override: {"the list of WithLimits (source override)", "", ""},
 }
 
-// Unknown returns the reason and the remedy for a limit that no level has, given the level that won.
+// Unknown returns the reason and the remedy for a limit that no source has, given the source that won.
 func Unknown(won sources.Source) (string, fault.Fix) {
 	w := texts[won]
 	switch {
@@ -48,8 +48,8 @@ func Unknown(won sources.Source) (string, fault.Fix) {
 	return fmt.Sprintf("%s hides %s: add the limit to it", w.list, w.hides), w.set
 }
 
-// NotInForce returns the reason and the remedy for a limit that a less specific level has, but that is not in
-// force because of the level that won.
+// NotInForce returns the reason and the remedy for a limit that a less specific source has, but that is not in
+// force because of the source that won.
 func NotInForce(won, hidden sources.Source) (string, fault.Fix) {
 	w := texts[won]
 	return fmt.Sprintf("%s won and hides %s, which has it, because lists are not merged: leave the name out, or add the limit (with a large burst if it is not to limit there) to the list that won",

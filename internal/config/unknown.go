@@ -9,7 +9,7 @@ import (
 	"github.com/dynalimit/dynalimit/sources"
 )
 
-// A call may name only limits that some level has.
+// A call may name only limits that some source has.
 
 // Named is a call, for the check of the limits that it names.
 type Named struct {
@@ -17,7 +17,7 @@ type Named struct {
 	// Amounts has the names. IgnoreUnknown means that the call skips unknown ones.
 	Amounts       map[string]int64
 	IgnoreUnknown bool
-	// Buckets are the buckets that the call charges, the entity's first. Unlimited means that a level is
+	// Buckets are the buckets that the call charges, the entity's first. Unlimited means that a source is
 	// unlimited: it has every limit.
 	Buckets   []NamedBucket
 	Unlimited bool
@@ -29,16 +29,16 @@ type NamedBucket struct {
 	Config *plan.Config
 }
 
-// CheckNames refuses amounts of limits that no level has, because a misspelt name would be admitted for ever.
+// CheckNames refuses amounts of limits that no source has, because a misspelt name would be admitted for ever.
 // It refuses a hidden limit of the entity's own bucket, even if another bucket has it, because the limit
-// would be lifted without notice. With IgnoreUnknown other unknown names pass, but some level must have one
+// would be lifted without notice. With IgnoreUnknown other unknown names pass, but some source must have one
 // of the call's limits. It returns nil if the names are good.
 func (f *Fallback) CheckNames(n *Named) *Invalid {
 	if len(n.Buckets) == 0 {
 		if n.Unlimited {
 			return nil
 		}
-		return &Invalid{Field: "limits", Reason: fmt.Sprintf("none are configured for entity %q on resource %q at any level; set some with admin.Limits.Set, with Options.Limits or with WithLimits", n.Entity, n.Resource)}
+		return &Invalid{Field: "limits", Reason: fmt.Sprintf("none are configured for entity %q on resource %q at any source; set some with admin.Limits.Set, with Options.Limits or with WithLimits", n.Entity, n.Resource)}
 	}
 	known := 0
 	for name := range n.Amounts {
@@ -57,8 +57,8 @@ func (f *Fallback) CheckNames(n *Named) *Invalid {
 	return nil
 }
 
-// UnknownLimit returns the reason against a limit that no level in force has. It names the limits in force
-// and, if a less specific level has this one, the list that replaces it.
+// UnknownLimit returns the reason against a limit that no source in force has. It names the limits in force
+// and, if a less specific source has this one, the list that replaces it.
 func (f *Fallback) UnknownLimit(n *Named, name string) *Invalid {
 	field := "amounts[" + name + "]"
 	if len(n.Buckets) == 0 {
@@ -77,12 +77,12 @@ func (f *Fallback) UnknownLimit(n *Named, name string) *Invalid {
 	return &Invalid{Field: field, Fix: fix, Reason: fmt.Sprintf("is not a limit of entity %q on resource %q; the limits are %q; %s", n.Entity, n.Resource, n.charged(), why)}
 }
 
-// Hides reports whether a bucket of the entity has a limit at a level that is not in force there.
+// Hides reports whether a bucket of the entity has a limit at a source that is not in force there.
 func (n *Named) Hides(name string) bool {
 	return slices.ContainsFunc(n.Buckets, func(b NamedBucket) bool { return b.Entity == n.Entity && hiddenIn(b.Config, name) != nil })
 }
 
-// Lifts reports whether a level takes a limit away by name.
+// Lifts reports whether a source takes a limit away by name.
 func (n *Named) Lifts(name string) bool {
 	return slices.ContainsFunc(n.Buckets, func(b NamedBucket) bool { return slices.Contains(b.Config.From().Lifted, name) })
 }
@@ -102,11 +102,11 @@ func (n *Named) charged() []string {
 	return slices.Compact(names)
 }
 
-// wonBy returns the most specific level with limits in a configuration, apart from WithLimits.
+// wonBy returns the most specific source with limits in a configuration, apart from WithLimits.
 func wonBy(cfg *plan.Config) sources.Source { return sources.Source(cfg.From().Source) }
 
 // hiddenIn returns the hidden limit of a configuration with that name. It returns nil if the limit is in
-// force, or if no level has it.
+// force, or if no source has it.
 func hiddenIn(cfg *plan.Config, name string) *plan.Hidden {
 	for i := range cfg.From().Hidden {
 		if h := &cfg.From().Hidden[i]; h.Name == name && cfg.Index(name) < 0 {

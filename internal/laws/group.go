@@ -10,7 +10,7 @@ import (
 )
 
 // regroup moves the resource into the group or out of it, or sets the group's limits at a random
-// level. h.mu must be held, except at the start.
+// source. h.mu must be held, except at the start.
 func (h *history) regroup(ctx context.Context, r *rand.Rand) {
 	limits := admin.New(h.operator).Limits
 	entity := admin.Scope{Entity: h.entities[r.IntN(len(h.entities))], Resource: group}
@@ -28,11 +28,11 @@ func (h *history) regroup(ctx context.Context, r *rand.Rand) {
 		}
 		_, err = limits.SetConfig(ctx, at, c)
 	case 2:
-		err = setLevel(ctx, limits, r, entity, h.limits(r))
+		err = setSource(ctx, limits, r, entity, h.limits(r))
 	case 3:
 		err = limits.Delete(ctx, entity)
 	default:
-		err = setLevel(ctx, limits, r, everyone, h.limits(r))
+		err = setSource(ctx, limits, r, everyone, h.limits(r))
 	}
 	require.NoError(h.t, err)
 }

@@ -31,7 +31,7 @@ func Elapse(d time.Duration) { <-time.After(d) }
 // Entities returns the ids of a chain of one to three entities, the leaf first.
 func Entities(r *rand.Rand) []string { return []string{"key", "project", "org"}[:1+r.IntN(3)] }
 
-// Link returns the record of the i-th entity of a chain. Its parent counts by all levels, by its own, or not
+// Link returns the record of the i-th entity of a chain. Its parent counts by all sources, by its own, or not
 // at all.
 func Link(chain []string, i int, r *rand.Rand) admin.Entity {
 	e := admin.Entity{ID: chain[i]}

@@ -72,13 +72,13 @@ func (o *operator) reconfigure() {
 	var err error
 	switch o.r.IntN(9) {
 	case 0:
-		err = setLevel(ctx, admin.New(o.h.operator).Limits, o.r, admin.Scope{Everyone: true, Resource: resource}, limits)
+		err = setSource(ctx, admin.New(o.h.operator).Limits, o.r, admin.Scope{Everyone: true, Resource: resource}, limits)
 	case 1:
-		err = setLevel(ctx, admin.New(o.h.operator).Limits, o.r, admin.Scope{Entity: entity}, limits)
+		err = setSource(ctx, admin.New(o.h.operator).Limits, o.r, admin.Scope{Entity: entity}, limits)
 	case 2:
-		err = setLevel(ctx, admin.New(o.h.operator).Limits, o.r, admin.Scope{Entity: entity, Resource: resource}, limits)
+		err = setSource(ctx, admin.New(o.h.operator).Limits, o.r, admin.Scope{Entity: entity, Resource: resource}, limits)
 	case 3:
-		err = unsetLevel(ctx, admin.New(o.h.operator).Limits, admin.Scope{Everyone: true, Resource: resource})
+		err = unsetSource(ctx, admin.New(o.h.operator).Limits, admin.Scope{Everyone: true, Resource: resource})
 	case 4:
 		err = admin.New(o.h.operator).Limits.Delete(ctx, admin.Scope{Entity: entity})
 	case 5:
@@ -92,9 +92,9 @@ func (o *operator) reconfigure() {
 	o.h.published(ctx)
 }
 
-// setLevel replaces the limits of a level. Sometimes it sets only some, which extend the less
-// specific levels.
-func setLevel(ctx context.Context, of admin.Limits, r *rand.Rand, at admin.Scope, limits []dynalimit.Limit) error {
+// setSource replaces the limits of a source. Sometimes it sets only some, which extend the less
+// specific sources.
+func setSource(ctx context.Context, of admin.Limits, r *rand.Rand, at admin.Scope, limits []dynalimit.Limit) error {
 	c, err := of.GetConfig(ctx, at)
 	if err != nil {
 		return err
@@ -107,8 +107,8 @@ func setLevel(ctx context.Context, of admin.Limits, r *rand.Rand, at admin.Scope
 	return err
 }
 
-// unsetLevel removes the content of a level, except an exception to a block.
-func unsetLevel(ctx context.Context, of admin.Limits, at admin.Scope) error {
+// unsetSource removes the content of a source, except an exception to a block.
+func unsetSource(ctx context.Context, of admin.Limits, at admin.Scope) error {
 	c, err := of.GetConfig(ctx, at)
 	if err != nil || !c.Admit {
 		return cmp.Or(err, of.Delete(ctx, at))
@@ -117,7 +117,7 @@ func unsetLevel(ctx context.Context, of admin.Limits, at admin.Scope) error {
 	return err
 }
 
-// raise raises one limit of an entity at a random level, and records the configuration now and
+// raise raises one limit of an entity at a random source, and records the configuration now and
 // when the raise ends. It ignores a refusal. h.mu must be held.
 func (o *operator) raise(ctx context.Context, entity string) {
 	r, inForce := o.h.raises, o.h.config[bucketOf(entity, resource)]

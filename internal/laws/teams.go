@@ -30,10 +30,10 @@ func (h *history) enrolTeams(ctx context.Context, r *rand.Rand) {
 	require.NoError(h.t, to.Entities.Create(ctx, admin.Entity{ID: "team", ParentID: above}))
 	require.NoError(h.t, to.Entities.Create(ctx, admin.Entity{ID: "club"}))
 	for _, team := range h.teams {
-		require.NoError(h.t, setLevel(ctx, to.Limits, r, admin.Scope{Entity: team}, h.limits(r)))
+		require.NoError(h.t, setSource(ctx, to.Limits, r, admin.Scope{Entity: team}, h.limits(r)))
 	}
-	require.NoError(h.t, setLevel(ctx, to.Limits, r, admin.Scope{Plan: "pro"}, h.limits(r)))
-	require.NoError(h.t, setLevel(ctx, to.Limits, r, admin.Scope{Plan: "free"}, h.limits(r)))
+	require.NoError(h.t, setSource(ctx, to.Limits, r, admin.Scope{Plan: "pro"}, h.limits(r)))
+	require.NoError(h.t, setSource(ctx, to.Limits, r, admin.Scope{Plan: "free"}, h.limits(r)))
 }
 
 // charged returns the entities with buckets that calls charge.
@@ -64,7 +64,7 @@ func (o *operator) enlist(ctx context.Context) {
 	var err error
 	switch o.r.IntN(3) {
 	case 0:
-		err = setLevel(ctx, to.Limits, o.r, admin.Scope{Entity: o.h.teams[o.r.IntN(len(o.h.teams))]}, o.h.limits(o.r))
+		err = setSource(ctx, to.Limits, o.r, admin.Scope{Entity: o.h.teams[o.r.IntN(len(o.h.teams))]}, o.h.limits(o.r))
 	case 1:
 		err = to.Entities.Delete(ctx, leaf)
 	default:

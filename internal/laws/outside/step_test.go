@@ -316,7 +316,7 @@ func (h *history) heard(err error) {
 	}
 }
 
-// setLimits replaces the limits of a level, whatever they hide.
+// setLimits replaces the limits of a source, whatever they hide.
 func (h *history) setLimits(ctx context.Context, at admin.Scope, limits []dynalimit.Limit) error {
 	_, err := admin.New(h.operator).Limits.SetConfig(ctx, at, admin.LimitConfig{Limits: limits, Version: admin.AnyVersion, Only: true})
 	return err

@@ -198,14 +198,14 @@ func (l *Link) bucketsByName(resource string) map[string]*Bucket {
 // addLink appends an entity to the chain. With own it considers only the entity's own sources and
 // its plan's, and appends it only if one is configured.
 func (d *Decision) addLink(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, own bool) error {
-	bucket, err := d.readBucket(ctx, repo, r, own, LevelsOf(r.EntityID, r.Plan, r.Resource))
+	bucket, err := d.readBucket(ctx, repo, r, own, SourcesOf(r.EntityID, r.Plan, r.Resource))
 	if err != nil {
 		return err
 	}
 	link := Link{EntityID: r.EntityID, Plan: r.Plan, Bucket: bucket}
 	says := bucket.Says()
 	for _, group := range r.Groups {
-		of, err := d.readBucket(ctx, repo, group, own, slices.DeleteFunc(LevelsOf(group.EntityID, group.Plan, group.Resource), func(l Source) bool { return l.Scope.Resource == "" }))
+		of, err := d.readBucket(ctx, repo, group, own, slices.DeleteFunc(SourcesOf(group.EntityID, group.Plan, group.Resource), func(l Source) bool { return l.Scope.Resource == "" }))
 		if err != nil {
 			return err
 		}
@@ -233,7 +233,7 @@ func (d *Decision) readBucket(ctx context.Context, repo *dynalimit.Repository, r
 	if d.PolicySource == "" && r.PolicySource != "" {
 		d.PolicySource, d.PolicyOf, d.OnUnavailable = r.PolicySource, r.EntityID, r.OnUnavailable
 	}
-	return Bucket{Source: r.Source, Blocked: r.Blocked, Unlimited: r.Unlimited, Limits: []Limit{}, Raised: r.Raised, Sources: of}, readLevels(ctx, repo, r, of)
+	return Bucket{Source: r.Source, Blocked: r.Blocked, Unlimited: r.Unlimited, Limits: []Limit{}, Raised: r.Raised, Sources: of}, readSources(ctx, repo, r, of)
 }
 
 // checkBuckets checks the call against its buckets, without taking tokens, and sets the outcome.
@@ -288,9 +288,9 @@ func (d *Decision) newWait(w time.Duration) *Wait {
 	return &Wait{MS: w.Milliseconds(), Until: &until, For: w}
 }
 
-// LevelsOf returns the sources that apply to an entity, its plan ("" for none) and a resource,
+// SourcesOf returns the sources that apply to an entity, its plan ("" for none) and a resource,
 // the most specific first.
-func LevelsOf(entity, plan, resource string) []Source {
+func SourcesOf(entity, plan, resource string) []Source {
 	all := []Source{
 		{Source: sources.Entity, Scope: admin.Scope{Entity: entity, Resource: resource}},
 		{Source: sources.EntityDefault, Scope: admin.Scope{Entity: entity}},
@@ -305,9 +305,9 @@ func LevelsOf(entity, plan, resource string) []Source {
 		Source{Source: sources.System, Scope: admin.Scope{Everyone: true}})
 }
 
-// readLevels sets the configuration of each source in all, and whether it is in force or hidden,
+// readSources sets the configuration of each source in all, and whether it is in force or hidden,
 // according to r.
-func readLevels(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, all []Source) error {
+func readSources(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, all []Source) error {
 	scopes := make([]admin.Scope, len(all))
 	for i := range all {
 		scopes[i] = all[i].Scope

@@ -40,10 +40,10 @@ func (v *visit) checkNamespace(ctx context.Context) tables.Finding {
 	return f
 }
 
-// mostLevels is the maximal number of sources to read, readingTimes the time limit in timeouts.
-const mostLevels, readingTimes, batch = 5_000, 6, 100
+// mostSources is the maximal number of sources to read, readingTimes the time limit in timeouts.
+const mostSources, readingTimes, batch = 5_000, 6, 100
 
-// checkConfiguration reads the first mostLevels sources and reports unreadable ones. It sets
+// checkConfiguration reads the first mostSources sources and reports unreadable ones. It sets
 // v.owners, v.resources and v.groups, and v.plans if it has read every source.
 func (v *visit) checkConfiguration(ctx context.Context) []tables.Finding {
 	if v.down != "" {
@@ -71,34 +71,34 @@ func (v *visit) checkConfiguration(ctx context.Context) []tables.Finding {
 			err = read()
 		}
 		if err != nil {
-			return append(results, tables.Unseen("%s; %d levels were read", v.explainError(err), seen-len(pending)))
+			return append(results, tables.Unseen("%s; %d sources were read", v.explainError(err), seen-len(pending)))
 		}
-		if seen == mostLevels {
+		if seen == mostSources {
 			break
 		}
 	}
 	if err := read(); err != nil {
 		return append(results, tables.Unseen("%s", v.explainError(err)))
 	}
-	if seen < mostLevels {
+	if seen < mostSources {
 		v.plans = plans
 	}
 	if len(results) > 0 {
 		return results
 	}
-	if seen == mostLevels {
-		return []tables.Finding{tables.Fine("the first %d levels can be read, the others were not looked at", seen)}
+	if seen == mostSources {
+		return []tables.Finding{tables.Fine("the first %d sources can be read, the others were not looked at", seen)}
 	}
-	return []tables.Finding{tables.Fine("%s, all can be read", notation.Many(seen, "level"))}
+	return []tables.Finding{tables.Fine("%s, all can be read", notation.Many(seen, "source"))}
 }
 
 // findUnreadable returns a finding for each configuration that cannot be decoded. It reads all at
 // once, and one by one if that fails. It adds their groups to v.groups.
-func (v *visit) findUnreadable(ctx context.Context, levels []admin.Scope) ([]tables.Finding, error) {
-	if len(levels) == 0 {
+func (v *visit) findUnreadable(ctx context.Context, sources []admin.Scope) ([]tables.Finding, error) {
+	if len(sources) == 0 {
 		return nil, nil
 	}
-	configs, err := admin.New(v.Limits).Limits.GetConfigs(ctx, levels)
+	configs, err := admin.New(v.Limits).Limits.GetConfigs(ctx, sources)
 	for _, c := range configs {
 		for _, group := range c.Config.Groups {
 			v.groups[group] = c.Scope.Resource
@@ -108,12 +108,12 @@ func (v *visit) findUnreadable(ctx context.Context, levels []admin.Scope) ([]tab
 		return nil, err
 	}
 	var results []tables.Finding
-	for _, at := range levels {
+	for _, at := range sources {
 		_, err := admin.New(v.Limits).Limits.GetConfig(ctx, at)
 		if _, wrong := errors.AsType[*dynalimit.ValidationError](err); wrong {
 			results = append(results, tables.Finding{
 				Check: "configuration of " + at.String(), Status: tables.Wrong, Found: strings.TrimPrefix(err.Error(), "dynalimit: "),
-				Means: "calls that it is about fail; without it, less specific levels decide. The command prints what it removes", Fix: v.deleteLevel(at),
+				Means: "calls that it is about fail; without it, less specific sources decide. The command prints what it removes", Fix: v.deleteSource(at),
 			})
 		} else if err != nil {
 			return results, err
@@ -122,9 +122,9 @@ func (v *visit) findUnreadable(ctx context.Context, levels []admin.Scope) ([]tab
 	return results, nil
 }
 
-// deleteLevel returns a command that deletes an unreadable source without reading it first,
+// deleteSource returns a command that deletes an unreadable source without reading it first,
 // unlike the commands of dynalimit.
-func (v *visit) deleteLevel(at admin.Scope) string {
+func (v *visit) deleteSource(at admin.Scope) string {
 	keys := schema.NewKeys(v.Namespace)
 	key := keys.SystemConfig()
 	switch {

@@ -24,7 +24,7 @@ var checks = []check{
 	{"table", "looking at the table", (*visit).limitsTable},
 	{"permissions", "trying what is permitted", (*visit).checkPermissions},
 	{"namespace", "reading the namespace", singleFinding((*visit).checkNamespace)},
-	{"configuration", "reading every level of the configuration", (*visit).checkConfiguration},
+	{"configuration", "reading every source of the configuration", (*visit).checkConfiguration},
 	{"names", "looking for plans, parents and groups that are nowhere", singleFinding((*visit).checkNames)},
 	{"system limits", "reading the system's limits", singleFinding((*visit).systemLimits)},
 	{"usage", "looking how far usage is summed up", singleFinding((*visit).checkUsage)},

@@ -23,7 +23,7 @@ func (v *visit) checkNames(ctx context.Context) tables.Finding {
 		return tables.Unseen("%s", v.down)
 	}
 	if v.plans == nil {
-		return tables.Unseen("not every level was read")
+		return tables.Unseen("not every source was read")
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, readingTimes*v.Timeout, errSlow)
 	defer cancel()
@@ -34,7 +34,7 @@ func (v *visit) checkNames(ctx context.Context) tables.Finding {
 			return tables.Unseen("%s; %s were read", v.explainError(err), notation.Many(len(records), "record"))
 		}
 		records, there[e.ID] = append(records, e), true
-		if len(records) == mostLevels {
+		if len(records) == mostSources {
 			break
 		}
 	}
@@ -59,7 +59,7 @@ func (v *visit) checkNames(ctx context.Context) tables.Finding {
 	if more := len(wrong) - mostTold; more > 0 {
 		found += fmt.Sprintf("; and %d more", more)
 	}
-	return tables.Finding{Status: tables.Warning, Found: found, Means: "a misspelt name is accepted, and less specific levels decide", Fix: v.tableCommand(fix)}
+	return tables.Finding{Status: tables.Warning, Found: found, Means: "a misspelt name is accepted, and less specific sources decide", Fix: v.tableCommand(fix)}
 }
 
 // entityNames checks the names in entities' records. It returns the invalid chains, the unknown
@@ -74,7 +74,7 @@ func (v *visit) entityNames(records []admin.Entity, there map[string]bool) (fail
 	told := map[string]bool{"": true}
 	for _, e := range records {
 		before := len(wrong) + len(failing)
-		wrong = append(wrong, v.unknownNames(e, there[e.ParentID] || len(records) == mostLevels)...)
+		wrong = append(wrong, v.unknownNames(e, there[e.ParentID] || len(records) == mostSources)...)
 		counts, plan := !e.Cascade && !e.Detached && !told[e.ParentID], plans[e.ParentID]
 		if counts && there[e.ParentID] && !v.owners[e.ParentID] && (plan == "" || !v.plans[plan]) {
 			told[e.ParentID] = true

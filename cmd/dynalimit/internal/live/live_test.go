@@ -43,7 +43,7 @@ func reading(at time.Time, buckets ...admin.Bucket) Reading {
 }
 
 // TestRatesAreSinceTheLastReading: by what was taken and the time between, whatever the
-// levels.
+// sources.
 func TestRatesAreSinceTheLastReading(t *testing.T) {
 	first, counts := Rows(reading(noon, bucket("a", "x", 50, 100, 1000)), Counts{}, nil)
 	assert.Nil(t, first[0].Rate)

@@ -73,7 +73,7 @@ func (w What) Note() string {
 	case len(w.Entities) > 0:
 		return "Children are found by an index, which may lag by a moment."
 	case w.Resource != "":
-		return "Found by an index, which may lag by a moment; levels are of now."
+		return "Found by an index, which may lag by a moment; sources are of now."
 	}
 	return "Those with limits of their own, and those of buckets."
 }
@@ -272,7 +272,7 @@ func (r *Reader) readMarks(ctx context.Context, of string, reading *Reading) err
 	for i, c := range configs {
 		l := blocks[i]
 		if blocks := c.Config.Blocked || c.Config.BlockedExcept && !admitted[l.key]; blocks && r.blocked[l.key] == "" {
-			r.blocked[l.key] = l.level
+			r.blocked[l.key] = l.source
 		}
 		admitted[l.key] = admitted[l.key] || c.Config.Admit
 		for _, limit := range c.Config.Limits {
@@ -298,14 +298,14 @@ func (r *Reader) readBlockers(ctx context.Context, keys []Key) ([]blockable, []a
 		return nil, nil, err
 	}
 	var scopes []admin.Scope
-	var levels []blockable
+	var blockers []blockable
 	for i, key := range keys {
-		for _, l := range decision.LevelsOf(key.Entity, entities[i].Plan, key.Resource) {
-			scopes, levels = append(scopes, l.Scope), append(levels, blockable{key, l.Source})
+		for _, l := range decision.SourcesOf(key.Entity, entities[i].Plan, key.Resource) {
+			scopes, blockers = append(scopes, l.Scope), append(blockers, blockable{key, l.Source})
 		}
 	}
 	configs, err := r.Admin.Limits.GetConfigs(ctx, scopes)
-	return levels, configs, err
+	return blockers, configs, err
 }
 
 // fullestKeys returns the mostMarked fullest buckets of a reading, which are checked for blocks.
@@ -323,8 +323,8 @@ func fullestKeys(reading Reading) []Key {
 
 // blockable is a source that could block a bucket's entity.
 type blockable struct {
-	key   Key
-	level sources.Source
+	key    Key
+	source sources.Source
 }
 
 // Meter counts a client's read units. A nil Meter counts nothing.

@@ -180,7 +180,7 @@ type way func(context.Context, []Change) []error
 func (a *applying) wayFor(like Change) way {
 	switch {
 	case like.Scope != nil:
-		return a.applyLevels
+		return a.applySources
 	case like.Action == Create:
 		return a.createEntities
 	case like.Action == Delete:
@@ -213,7 +213,7 @@ func (a *applying) deleteEntities(ctx context.Context, changes []Change) []error
 	group.SetLimit(mostDeletions)
 	for i, c := range changes {
 		group.Go(func() error {
-			errs[i] = a.table.Entities.DeleteAsRead(ctx, c.record, c.levels)
+			errs[i] = a.table.Entities.DeleteAsRead(ctx, c.record, c.sources)
 			return nil
 		})
 	}
@@ -234,9 +234,9 @@ func (a *applying) retrySingly(changes []Change, err error, do func([]Change) []
 	return oneByOne(changes, func(c Change) error { return do([]Change{c})[0] })
 }
 
-// applyLevels stores or deletes the configurations of sources, in transactions. A conflict with an
+// applySources stores or deletes the configurations of sources, in transactions. A conflict with an
 // equal stored configuration counts as made.
-func (a *applying) applyLevels(ctx context.Context, changes []Change) []error {
+func (a *applying) applySources(ctx context.Context, changes []Change) []error {
 	scoped := make([]admin.ScopedConfig, len(changes))
 	for i, c := range changes {
 		scoped[i] = admin.ScopedConfig{Scope: *c.Scope, Config: c.config, Delete: c.Action == Delete}
@@ -244,11 +244,11 @@ func (a *applying) applyLevels(ctx context.Context, changes []Change) []error {
 	}
 	errs, err := a.table.Limits.SetConfigs(ctx, scoped)
 	if err != nil {
-		return a.retrySingly(changes, err, func(c []Change) []error { return a.applyLevels(ctx, c) })
+		return a.retrySingly(changes, err, func(c []Change) []error { return a.applySources(ctx, c) })
 	}
 	for i, err := range errs {
 		var conflict *admin.ConflictError[admin.ScopedConfig]
-		if errors.As(err, &conflict) && conflict.Stored.Config.ManagedBy == changes[i].config.ManagedBy && sameLevel(conflict.Stored.Config, changes[i].config) {
+		if errors.As(err, &conflict) && conflict.Stored.Config.ManagedBy == changes[i].config.ManagedBy && sameSource(conflict.Stored.Config, changes[i].config) {
 			errs[i] = nil
 		}
 	}

@@ -190,7 +190,7 @@ func TestApplyOverwritesNothingThatWasNotPlanned(t *testing.T) {
 	w.apply(t, next, Options{Prune: true, Adopt: true})
 }
 
-// narrow is a table that refuses a level, as one could that is stricter than the parser.
+// narrow is a table that refuses a source, as one could that is stricter than the parser.
 type narrow struct{ admin.Limits }
 
 func (n narrow) SetConfigs(ctx context.Context, changes []admin.ScopedConfig) ([]error, error) {
@@ -311,7 +311,7 @@ func manyEntities(t *testing.T, fewer int) int {
 	return n
 }
 
-// Entities with a record and two levels each, at 5 ms a request: 10,000 are planned in 10 s.
+// Entities with a record and two sources each, at 5 ms a request: 10,000 are planned in 10 s.
 func TestManyEntitiesArePlannedAndAppliedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := manyEntities(t, 2000)

@@ -17,10 +17,10 @@ import (
 func Compare(m *Manifest, live *Live, o Options) Plan {
 	c := &comparison{m: m, live: live, o: o, p: Plan{Name: m.Name}, stuck: map[string]bool{}, pruned: map[string]bool{}}
 	c.indexChildren()
-	c.compareLevels()
+	c.compareSources()
 	c.compareRecords()
 	c.leftOut()
-	c.p.ByHand, c.p.Raises = levelsByHand(m, live), raisesIn(live)
+	c.p.ByHand, c.p.Raises = sourcesByHand(m, live), raisesIn(live)
 	c.warnOfNames()
 	c.warnOfStranded()
 	slices.Sort(c.noted)
@@ -92,15 +92,15 @@ func (c *comparison) decideChange(ch Change, managedBy string) (Change, bool) {
 
 func (c *comparison) addChange(ch Change) { c.p.Changes = append(c.p.Changes, ch) }
 
-// compareLevels adds the changes of the sources in the file, and deletes managed sources that the
+// compareSources adds the changes of the sources in the file, and deletes managed sources that the
 // file leaves out.
-func (c *comparison) compareLevels() {
+func (c *comparison) compareSources() {
 	grouped := groupedBy(c.m, c.live.Configs)
 	for at, wanted := range c.m.Configs {
 		if c.live.Entities[at.Entity].Deleting {
 			continue // reported for the record
 		}
-		ch, differs := c.compareLevel(at, wanted)
+		ch, differs := c.compareSource(at, wanted)
 		switch why := aloneWith(grouped, at, wanted); {
 		case why != "" && differs:
 			ch.Action, ch.Note = Refuse, why
@@ -120,32 +120,32 @@ func (c *comparison) compareLevels() {
 		_, named := c.m.Entities[at.Entity]
 		_, wanted := c.m.Configs[at]
 		if !wanted && stored.ManagedBy == c.m.Name && (at.Entity == "" || named) && !c.live.Entities[at.Entity].Deleting {
-			c.deleteLevel(at, stored, c.keepBlock(at, stored, admin.LimitConfig{}))
+			c.deleteSource(at, stored, c.keepBlock(at, stored, admin.LimitConfig{}))
 		}
 	}
 }
 
-// compareLevel returns the change that makes a source's configuration equal wanted. It returns
+// compareSource returns the change that makes a source's configuration equal wanted. It returns
 // false if they are equal already.
-func (c *comparison) compareLevel(at admin.Scope, wanted admin.LimitConfig) (Change, bool) {
+func (c *comparison) compareSource(at admin.Scope, wanted admin.LimitConfig) (Change, bool) {
 	stored := c.live.Configs[at]
 	wanted = c.keepBlock(at, stored, wanted)
-	ch := Change{Action: Create, Scope: &at, config: wanted, Fields: levelFields(stored, wanted)}
+	ch := Change{Action: Create, Scope: &at, config: wanted, Fields: sourceFields(stored, wanted)}
 	ch.config.ManagedBy, ch.config.Version, ch.config.Raises = c.m.Name, stored.Version, stored.Raises
 	if why, bad := c.live.Unreadable[at]; bad {
-		ch.Action, ch.Note = Refuse, fmt.Sprintf("what is stored %s: remove the level with 'dynalimit limits delete' or its like, then apply again", why)
+		ch.Action, ch.Note = Refuse, fmt.Sprintf("what is stored %s: remove the source with 'dynalimit limits delete' or its like, then apply again", why)
 		return ch, true
 	}
-	if stored.ManagedBy == "" && sameLevel(stored, admin.LimitConfig{}) { // missing, or an empty item
+	if stored.ManagedBy == "" && sameSource(stored, admin.LimitConfig{}) { // missing, or an empty item
 		return ch, true
 	}
 	return c.decideChange(ch, stored.ManagedBy)
 }
 
-// deleteLevel adds the change that reduces a stored configuration to stays: a block, or nothing.
+// deleteSource adds the change that reduces a stored configuration to stays: a block, or nothing.
 // Raises remain too.
-func (c *comparison) deleteLevel(at admin.Scope, stored, stays admin.LimitConfig) {
-	ch := Change{Action: Delete, Scope: &at, Fields: levelFields(stored, stays), config: stays}
+func (c *comparison) deleteSource(at admin.Scope, stored, stays admin.LimitConfig) {
+	ch := Change{Action: Delete, Scope: &at, Fields: sourceFields(stored, stays), config: stays}
 	ch.config.Version = stored.Version
 	if ch.config.Raises = stored.Raises; len(stored.Raises) > 0 {
 		ch.Action = Update

@@ -85,7 +85,7 @@ func TestPlanShowsMoneyInDollars(t *testing.T) {
 	}, lines(p))
 }
 
-// TestMoneyIsOfAGroupThatHasModels: in one apply with its first model, however many levels there
+// TestMoneyIsOfAGroupThatHasModels: in one apply with its first model, however many sources there
 // are; without a model it stays, with a warning, and cannot be set.
 func TestMoneyIsOfAGroupThatHasModels(t *testing.T) {
 	const of50, of60 = `all: {limits: {usd: {capacity: "$50", unit: usd, window: day}}}`, `all: {limits: {usd: {capacity: "$60", unit: usd, window: day}}}`
@@ -230,7 +230,7 @@ func TestEntitiesGoOnlyWhenTheyArePruned(t *testing.T) {
 
 	require.NoError(t, admin.New(w.repo).Entities.Delete(t.Context(), "child"))
 	p = w.plan(t, parsed(t, without), Options{Prune: true, LiftBlocks: true})
-	assert.Equal(t, "refuse record of entity key: parent team -> , cascade true -> ; 1 of its levels are not the manifest's, and would go with it: remove them first, or take them over with --adopt, or --adopt-from for those of another manifest", lines(p)[2])
+	assert.Equal(t, "refuse record of entity key: parent team -> , cascade true -> ; 1 of its sources are not the manifest's, and would go with it: remove them first, or take them over with --adopt, or --adopt-from for those of another manifest", lines(p)[2])
 	p = w.apply(t, without, Options{Prune: true, Adopt: true, LiftBlocks: true})
 	assert.Equal(t, []string{
 		"delete limits of entity alone on gpt-4: blocked true -> ",
@@ -319,9 +319,9 @@ func TestBlocksSetByHandStay(t *testing.T) {
 	assert.False(t, blocked())
 }
 
-// TestPlanShowsLevelsByHandOfTheFilesEntitiesAndPlans: also where the file has no such level.
-// Levels of other manifests, of other entities and of everybody are no drift.
-func TestPlanShowsLevelsByHandOfTheFilesEntitiesAndPlans(t *testing.T) {
+// TestPlanShowsSourcesByHandOfTheFilesEntitiesAndPlans: also where the file has no such source.
+// Sources of other manifests, of other entities and of everybody are no drift.
+func TestPlanShowsSourcesByHandOfTheFilesEntitiesAndPlans(t *testing.T) {
 	w := newWorld(t, "")
 	w.apply(t, small, Options{})
 	m := parsed(t, small)

@@ -72,11 +72,11 @@ func (d *decoder) decodeManifest(f file) {
 	}
 	d.m.Name = cmp.Or(d.checkedText("name", f.Name, CheckName), DefaultName)
 	d.m.Namespace = d.checkedText("namespace", f.Namespace, schema.CheckNamespace)
-	d.decodeLevel(admin.Scope{Everyone: true}, f.System, "system")
+	d.decodeSource(admin.Scope{Everyone: true}, f.System, "system")
 	for name, l := range f.Resources {
 		path := below("resources", name)
 		d.checkName(path, checkResource(name))
-		d.decodeLevel(admin.Scope{Everyone: true, Resource: name}, l, path)
+		d.decodeSource(admin.Scope{Everyone: true, Resource: name}, l, path)
 	}
 	for name, plan := range f.Plans {
 		path := below("plans", name)
@@ -138,7 +138,7 @@ func checkResource(name string) string {
 // decodeOwned decodes the default and the resources of the plan or entity in scope. It also accepts
 // zae-limiter's name of the default.
 func (d *decoder) decodeOwned(of admin.Scope, o owned, path string) {
-	d.decodeLevel(of, o.Default, below(path, "default"))
+	d.decodeSource(of, o.Default, below(path, "default"))
 	for name, l := range o.Resources {
 		at, path := of, below(below(path, "resources"), name)
 		if name != schema.DefaultResource {
@@ -147,7 +147,7 @@ func (d *decoder) decodeOwned(of admin.Scope, o owned, path string) {
 		} else if o.Default != nil {
 			d.refuseValue(path, fmt.Sprintf("is the default, which stands here twice: leave 'default' or '%s' out", name))
 		}
-		d.decodeLevel(at, l, path)
+		d.decodeSource(at, l, path)
 	}
 }
 
@@ -183,9 +183,9 @@ func checkEntityName(name string) string {
 	return ""
 }
 
-// decodeLevel adds the configuration l of the source at to d.m. path is its place for error
+// decodeSource adds the configuration l of the source at to d.m. path is its place for error
 // messages. A nil l adds nothing.
-func (d *decoder) decodeLevel(at admin.Scope, l *level, path string) {
+func (d *decoder) decodeSource(at admin.Scope, l *source, path string) {
 	if l == nil {
 		return
 	}
@@ -206,13 +206,13 @@ func (d *decoder) decodeLevel(at admin.Scope, l *level, path string) {
 	}
 	switch {
 	case len(c.Limits) > schema.MaxLimits:
-		d.refuseValue(below(path, "limits"), fmt.Sprintf("are %d: at most %d limits make a level", len(c.Limits), schema.MaxLimits))
+		d.refuseValue(below(path, "limits"), fmt.Sprintf("are %d: at most %d limits make a source", len(c.Limits), schema.MaxLimits))
 	case !slices.Contains([]dynalimit.UnavailablePolicy{"", dynalimit.Refuse, dynalimit.Allow, dynalimit.Local}, c.OnUnavailable):
 		d.refuseValue(below(path, "on_unavailable"), fmt.Sprintf("is %q: write block, allow or local", l.OnUnavailable))
 	case c.Unlimited && len(c.Limits) > 0:
 		d.refuseValue(below(path, "unlimited"), "stands beside limits: leave one of them out")
 	case !c.Unlimited && !c.Blocked && !c.BlockedExcept && !c.Admit && len(c.Limits)+len(c.Lifted) == 0 && c.OnUnavailable == "" && len(l.Groups) == 0:
-		d.refuseValue(path, "says nothing: write limits, or leave the level out")
+		d.refuseValue(path, "says nothing: write limits, or leave the source out")
 	}
 	d.checkExtends(at, l, path)
 	d.checkExceptions(at, l, path)
@@ -220,28 +220,28 @@ func (d *decoder) decodeLevel(at admin.Scope, l *level, path string) {
 }
 
 // checkExtends refuses a source whose extends and lifted contradict its limits.
-func (d *decoder) checkExtends(at admin.Scope, l *level, path string) {
+func (d *decoder) checkExtends(at admin.Scope, l *source, path string) {
 	switch {
 	case l.Extends && len(l.Limits)+len(l.Lifted) == 0:
 		d.refuseValue(below(path, "extends"), "is true without limits: write those that are put over the less specific ones, or leave it out")
 	case len(l.Lifted) > 0 && !l.Extends:
-		d.refuseValue(below(path, "lifted"), "takes limits away at a level that replaces them all: write extends: true beside it, or leave it out")
+		d.refuseValue(below(path, "lifted"), "takes limits away at a source that replaces them all: write extends: true beside it, or leave it out")
 	case l.Extends && at == (admin.Scope{Everyone: true}):
-		d.refuseValue(below(path, "extends"), "is true of everybody, and no level is less specific: leave it out")
+		d.refuseValue(below(path, "extends"), "is true of everybody, and no source is less specific: leave it out")
 	case slices.ContainsFunc(l.Lifted, func(name string) bool { return l.Limits[name] != nil }):
 		d.refuseValue(below(path, "lifted"), "names a limit that stands in limits too: leave one of them out")
 	}
 }
 
 // checkExceptions refuses a source that blocks and admits, or blocks in two ways.
-func (d *decoder) checkExceptions(at admin.Scope, l *level, path string) {
+func (d *decoder) checkExceptions(at admin.Scope, l *source, path string) {
 	switch {
 	case l.Admit && (l.Blocked || l.BlockedExcept):
-		d.refuseValue(below(path, "admit"), "is true at a level that is blocked: leave one of them out")
+		d.refuseValue(below(path, "admit"), "is true at a source that is blocked: leave one of them out")
 	case l.Admit && at == (admin.Scope{Everyone: true}):
-		d.refuseValue(below(path, "admit"), "is true of everybody, and no level is less specific: leave it out")
+		d.refuseValue(below(path, "admit"), "is true of everybody, and no source is less specific: leave it out")
 	case l.Blocked && l.BlockedExcept:
-		d.refuseValue(below(path, "blocked_except"), "is true beside blocked, which no level lifts: leave one of them out")
+		d.refuseValue(below(path, "blocked_except"), "is true beside blocked, which no source lifts: leave one of them out")
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 )
 
-// sameLevel reports whether two sources are equal, apart from the manager.
-func sameLevel(a, b admin.LimitConfig) bool { return len(levelFields(a, b)) == 0 }
+// sameSource reports whether two sources are equal, apart from the manager.
+func sameSource(a, b admin.LimitConfig) bool { return len(sourceFields(a, b)) == 0 }
 
-// levelFields returns the fields that differ between two configurations.
-func levelFields(from, to admin.LimitConfig) []Field {
+// sourceFields returns the fields that differ between two configurations.
+func sourceFields(from, to admin.LimitConfig) []Field {
 	fields := limitFields(from.Limits, to.Limits)
 	add := func(name, a, b string) {
 		if a != b {

@@ -128,7 +128,7 @@ func TestAnyTableIsExportedAsItIs(t *testing.T) {
 }
 
 // owned is everything of a table that a manifest of a name manages, as it is stored.
-func (w *world) owned(t *testing.T, name string) (levels map[admin.Scope]admin.LimitConfig, records map[string]admin.Entity) {
+func (w *world) owned(t *testing.T, name string) (sources map[admin.Scope]admin.LimitConfig, records map[string]admin.Entity) {
 	t.Helper()
 	live, err := Read(t.Context(), Of(admin.New(w.repo)), nil)
 	require.NoError(t, err)
@@ -147,17 +147,17 @@ func TestManifestsNeverTouchWhatIsNotTheirs(t *testing.T) {
 			w.force(t, "name: theirs\n"+drawn(random), Options{})
 			disorder(t, random, w.repo)
 			for range 3 {
-				levels, records := w.owned(t, "theirs")
-				handLevels, handRecords := w.owned(t, "")
+				sources, records := w.owned(t, "theirs")
+				handSources, handRecords := w.owned(t, "")
 				o := Options{Adopt: random.IntN(2) == 0, Prune: true, LiftBlocks: true}
 				text := "name: ours\n" + strings.NewReplacer("  x:", "  "+pick(random, []string{"x", `"1e3"`, "new"})+":").Replace(drawn(random))
 				w.force(t, text, o)
-				levelsAfter, recordsAfter := w.owned(t, "theirs")
-				assert.Equal(t, levels, levelsAfter, text)
+				sourcesAfter, recordsAfter := w.owned(t, "theirs")
+				assert.Equal(t, sources, sourcesAfter, text)
 				assert.Equal(t, records, recordsAfter, text)
 				if !o.Adopt {
-					levelsAfter, recordsAfter = w.owned(t, "")
-					assert.Equal(t, handLevels, levelsAfter, text)
+					sourcesAfter, recordsAfter = w.owned(t, "")
+					assert.Equal(t, handSources, sourcesAfter, text)
 					assert.Equal(t, handRecords, recordsAfter, text)
 				}
 			}
@@ -179,9 +179,9 @@ func (w *world) force(t *testing.T, text string, o Options) {
 	}
 }
 
-// Who adopts what nobody manages does not delete the levels of another manifest with an
+// Who adopts what nobody manages does not delete the sources of another manifest with an
 // entity.
-func TestPruningKeepsLevelsOfAnotherManifest(t *testing.T) {
+func TestPruningKeepsSourcesOfAnotherManifest(t *testing.T) {
 	w := newWorld(t, "")
 	w.apply(t, "name: theirs\nentities: {x: {default: {limits: {rpm: 5}}}}", Options{})
 	w.apply(t, "name: ours\nentities: {x: {name: X}}", Options{})
@@ -189,7 +189,7 @@ func TestPruningKeepsLevelsOfAnotherManifest(t *testing.T) {
 	p := w.plan(t, m, Options{Prune: true, Adopt: true})
 	require.Len(t, p.Changes, 1)
 	assert.Equal(t, Refuse, p.Changes[0].Action)
-	assert.Equal(t, "1 of its levels are not the manifest's, and would go with it: remove them first, or take them over with --adopt, or --adopt-from for those of another manifest", p.Changes[0].Note)
+	assert.Equal(t, "1 of its sources are not the manifest's, and would go with it: remove them first, or take them over with --adopt, or --adopt-from for those of another manifest", p.Changes[0].Note)
 	p = w.apply(t, "name: ours\nversion: 1", Options{Prune: true, AdoptFrom: "theirs"})
 	assert.Equal(t, 1, p.Count(Delete))
 }

@@ -43,20 +43,20 @@ func WriteJSON(w io.Writer, m *Manifest) error {
 
 // fileOf returns a manifest in the form of its file, version 2.
 func fileOf(m *Manifest) *file {
-	f := &file{Version: 2, Name: &m.Name, Namespace: textPointer(m.Namespace), Resources: levels{}, Plans: plans{}, Entities: entities{}}
+	f := &file{Version: 2, Name: &m.Name, Namespace: textPointer(m.Namespace), Resources: sources{}, Plans: plans{}, Entities: entities{}}
 	for id, e := range m.Entities {
 		f.Entities[id] = entityOf(e.Record)
 	}
 	for at, c := range m.Configs {
-		l := levelOf(c)
+		l := sourceOf(c)
 		switch {
 		case at.Entity != "":
-			f.Entities.entityFor(at.Entity, m).putLevel(at.Resource, l)
+			f.Entities.entityFor(at.Entity, m).putSource(at.Resource, l)
 		case at.Plan != "":
 			if f.Plans[at.Plan] == nil {
 				f.Plans[at.Plan] = &owned{}
 			}
-			f.Plans[at.Plan].putLevel(at.Resource, l)
+			f.Plans[at.Plan].putSource(at.Resource, l)
 		case at.Resource != "":
 			f.Resources[at.Resource] = l
 		default:
@@ -78,14 +78,14 @@ func (e entities) entityFor(id string, m *Manifest) *entity {
 	return e[id]
 }
 
-// putLevel sets the limits of an entity or a plan on a resource, or its default if resource is "".
-func (o *owned) putLevel(resource string, l *level) {
+// putSource sets the limits of an entity or a plan on a resource, or its default if resource is "".
+func (o *owned) putSource(resource string, l *source) {
 	if resource == "" {
 		o.Default = l
 		return
 	}
 	if o.Resources == nil {
-		o.Resources = levels{}
+		o.Resources = sources{}
 	}
 	o.Resources[resource] = l
 }
@@ -115,9 +115,9 @@ func saysNothing(r admin.Entity) bool {
 	return r.Name == "" && r.ParentID == "" && !r.Cascade && !r.Detached && r.Plan == "" && len(r.Metadata) == 0
 }
 
-// levelOf returns the file form of a configuration. It omits fields at their defaults.
-func levelOf(c admin.LimitConfig) *level {
-	out := &level{
+// sourceOf returns the file form of a configuration. It omits fields at their defaults.
+func sourceOf(c admin.LimitConfig) *source {
+	out := &source{
 		Extends: c.Extends, Lifted: c.Lifted, Unlimited: unlimitedOf(c), Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,
 		OnUnavailable: string(c.OnUnavailable), Groups: c.Groups, Limits: limits{},
 	}

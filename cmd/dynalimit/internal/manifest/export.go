@@ -36,14 +36,14 @@ func Export(live *Live, name, namespace string, managed bool) (m *Manifest, note
 		if live.Entities[at.Entity].Deleting || managed && c.ManagedBy != name {
 			continue
 		}
-		if len(c.Raises) > 0 && sameLevel(c, admin.LimitConfig{}) {
+		if len(c.Raises) > 0 && sameSource(c, admin.LimitConfig{}) {
 			continue
 		}
 		if why := whyUnwritable(c); why != "" {
 			notes[at] = why
 			continue
 		}
-		m.addLevel(at, c)
+		m.addSource(at, c)
 	}
 	for at, why := range live.Unreadable {
 		if !live.Entities[at.Entity].Deleting {
@@ -66,9 +66,9 @@ func (m *Manifest) addRecord(id string, e admin.Entity) {
 	m.Entities[id] = Entity{Record: e}
 }
 
-// addLevel adds a stored configuration without its version and manager. It also adds its entity,
+// addSource adds a stored configuration without its version and manager. It also adds its entity,
 // without a record.
-func (m *Manifest) addLevel(at admin.Scope, c admin.LimitConfig) {
+func (m *Manifest) addSource(at admin.Scope, c admin.LimitConfig) {
 	c.Version, c.ManagedBy = 0, ""
 	m.Configs[at] = c
 	if at.Entity != "" {
@@ -78,7 +78,7 @@ func (m *Manifest) addLevel(at admin.Scope, c admin.LimitConfig) {
 
 // whyUnwritable returns the reason that a manifest cannot express a configuration, or "" if it can.
 func whyUnwritable(c admin.LimitConfig) string {
-	if sameLevel(c, admin.LimitConfig{}) {
+	if sameSource(c, admin.LimitConfig{}) {
 		return "says nothing"
 	}
 	for _, l := range c.Limits {

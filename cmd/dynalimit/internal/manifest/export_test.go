@@ -86,8 +86,8 @@ entities:
 	require.NoError(t, err)
 }
 
-// A record that no list has, because another tool made it, is found by its levels.
-func TestExportFindsRecordsOfOtherToolsByTheirLevels(t *testing.T) {
+// A record that no list has, because another tool made it, is found by its sources.
+func TestExportFindsRecordsOfOtherToolsByTheirSources(t *testing.T) {
 	w := newWorld(t, "")
 	w.apply(t, small, Options{})
 	w.raw(t, schema.NewKeys("").Meta("key"), "GSI3PK", &types.AttributeValueMemberS{Value: "elsewhere"})

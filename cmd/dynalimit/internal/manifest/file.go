@@ -23,14 +23,14 @@ type file struct {
 	Version   amount   `yaml:"version,omitempty" json:"version,omitempty"`
 	Name      *string  `yaml:"name,omitempty" json:"name,omitempty"`
 	Namespace *string  `yaml:"namespace,omitempty" json:"namespace,omitempty"`
-	System    *level   `yaml:"system,omitempty" json:"system,omitempty"`
-	Resources levels   `yaml:"resources,omitempty" json:"resources,omitempty"`
+	System    *source  `yaml:"system,omitempty" json:"system,omitempty"`
+	Resources sources  `yaml:"resources,omitempty" json:"resources,omitempty"`
 	Plans     plans    `yaml:"plans,omitempty" json:"plans,omitempty"`
 	Entities  entities `yaml:"entities,omitempty" json:"entities,omitempty"`
 }
 
 type (
-	levels   map[string]*level
+	sources  map[string]*source
 	plans    map[string]*owned
 	entities map[string]*entity
 	limits   map[string]*limit
@@ -38,8 +38,8 @@ type (
 
 // owned is the sources of a plan or an entity.
 type owned struct {
-	Default   *level `yaml:"default,omitempty" json:"default,omitempty"`
-	Resources levels `yaml:"resources,omitempty" json:"resources,omitempty"`
+	Default   *source `yaml:"default,omitempty" json:"default,omitempty"`
+	Resources sources `yaml:"resources,omitempty" json:"resources,omitempty"`
 }
 
 // entity also has the record. Its pointers distinguish missing fields from empty ones.
@@ -55,7 +55,7 @@ type entity struct {
 	owned    `yaml:",inline"`
 }
 
-type level struct {
+type source struct {
 	Limits limits `yaml:"limits,omitempty" json:"limits,omitempty"`
 	// Extends puts the limits over those of less specific sources, and Lifted removes some of
 	// those. Only confirms that limits may go out of force.
@@ -91,17 +91,17 @@ type limit struct {
 
 func (file) help() string { return "a mapping with system, resources, plans or entities" }
 func (plans) help() string {
-	return "plans with their levels, such as {pro: {default: {limits: {rpm: 100}}}}"
+	return "plans with their sources, such as {pro: {default: {limits: {rpm: 100}}}}"
 }
 func (owned) help() string    { return "default or resources" }
 func (entities) help() string { return "entities, such as {team-a: {plan: pro}}" }
 func (entity) help() string   { return "name, parent, plan, default or resources" }
-func (levels) help() string {
-	return "resources with their levels, such as {gpt-4: {limits: {rpm: 100}}}"
+func (sources) help() string {
+	return "resources with their sources, such as {gpt-4: {limits: {rpm: 100}}}"
 }
 
-func (level) help() string {
-	return "a level, such as {limits: {rpm: 100}}, {unlimited: true} or {blocked: true}"
+func (source) help() string {
+	return "a source, such as {limits: {rpm: 100}}, {unlimited: true} or {blocked: true}"
 }
 
 func (limits) help() string {

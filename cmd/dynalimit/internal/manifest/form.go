@@ -10,7 +10,7 @@ import (
 
 // form is the form of manifest files.
 var form = yamlfile.Form{
-	Empty:  "write at least a level, such as 'system: {limits: {rpm: 100}}', or print a table's with 'dynalimit manifest export'",
+	Empty:  "write at least a source, such as 'system: {limits: {rpm: 100}}', or print a table's with 'dynalimit manifest export'",
 	Scalar: setScalar, Help: func(v any) string { return v.(interface{ help() string }).help() }, Special: decodeSpecial,
 }
 

@@ -59,9 +59,9 @@ func (m *Manifest) groupsWithoutLimits(others map[admin.Scope]admin.LimitConfig)
 }
 
 // groupsIn returns the names of the groups in any of the given configurations.
-func groupsIn(levels ...map[admin.Scope]admin.LimitConfig) map[string]bool {
+func groupsIn(sources ...map[admin.Scope]admin.LimitConfig) map[string]bool {
 	all := map[string]bool{}
-	for _, configs := range levels {
+	for _, configs := range sources {
 		for _, l := range configs {
 			for _, group := range l.Groups {
 				all[group] = true

@@ -34,7 +34,7 @@ func (c *comparison) leftOut() {
 		c.p.LeftOut = len(out)
 		return
 	}
-	foreign, goes, own := c.foreignLevels(), c.pruned, c.levelsOf()
+	foreign, goes, own := c.foreignSources(), c.pruned, c.sourcesOf()
 	for _, id := range c.childrenFirst(out) {
 		if e := c.live.Entities[id]; e.ManagedBy == c.m.Name {
 			goes[id] = !c.keptBlocked(own[id]) && !keptRaised(own[id], &c.noted) && c.pruneEntity(e, goes, own[id], foreign[id])
@@ -42,14 +42,14 @@ func (c *comparison) leftOut() {
 		}
 		for _, at := range out[id] { // another manager's record, or none
 			stored := c.live.Configs[at]
-			c.deleteLevel(at, stored, c.keepBlock(at, stored, admin.LimitConfig{}))
+			c.deleteSource(at, stored, c.keepBlock(at, stored, admin.LimitConfig{}))
 		}
 	}
 }
 
-// levelsByHand returns the sources of a manifest's entities and plans that no manifest manages and
+// sourcesByHand returns the sources of a manifest's entities and plans that no manifest manages and
 // the file does not name, sorted.
-func levelsByHand(m *Manifest, live *Live) (byHand []ByHand) {
+func sourcesByHand(m *Manifest, live *Live) (byHand []ByHand) {
 	plans := map[string]bool{}
 	for at := range m.Configs {
 		plans[at.Plan] = at.Plan != ""
@@ -57,7 +57,7 @@ func levelsByHand(m *Manifest, live *Live) (byHand []ByHand) {
 	for at, stored := range live.Configs {
 		_, entity := m.Entities[at.Entity]
 		_, wanted := m.Configs[at]
-		if fields := levelFields(admin.LimitConfig{}, stored); (entity || plans[at.Plan]) && !wanted && stored.ManagedBy == "" && len(fields) > 0 && !live.Entities[at.Entity].Deleting {
+		if fields := sourceFields(admin.LimitConfig{}, stored); (entity || plans[at.Plan]) && !wanted && stored.ManagedBy == "" && len(fields) > 0 && !live.Entities[at.Entity].Deleting {
 			byHand = append(byHand, ByHand{at, fields})
 		}
 	}
@@ -65,28 +65,28 @@ func levelsByHand(m *Manifest, live *Live) (byHand []ByHand) {
 	return byHand
 }
 
-// levelsOf returns the stored configurations of each entity, sorted by resource.
-func (c *comparison) levelsOf() map[string][]admin.ScopedConfig {
+// sourcesOf returns the stored configurations of each entity, sorted by resource.
+func (c *comparison) sourcesOf() map[string][]admin.ScopedConfig {
 	out := map[string][]admin.ScopedConfig{}
 	for at, stored := range c.live.Configs {
 		if at.Entity != "" {
 			out[at.Entity] = append(out[at.Entity], admin.ScopedConfig{Scope: at, Config: stored})
 		}
 	}
-	for _, levels := range out { // a stable order makes plans of the same table equal
-		slices.SortFunc(levels, func(a, b admin.ScopedConfig) int { return cmp.Compare(a.Scope.Resource, b.Scope.Resource) })
+	for _, sources := range out { // a stable order makes plans of the same table equal
+		slices.SortFunc(sources, func(a, b admin.ScopedConfig) int { return cmp.Compare(a.Scope.Resource, b.Scope.Resource) })
 	}
 	return out
 }
 
 // keptBlocked reports whether an entity stays because of a block that must not be lifted. It
 // warns about blocks.
-func (c *comparison) keptBlocked(levels []admin.ScopedConfig) (kept bool) {
-	for _, l := range levels {
+func (c *comparison) keptBlocked(sources []admin.ScopedConfig) (kept bool) {
+	for _, l := range sources {
 		if blockOf(l.Config) == noBlock {
 			continue
 		}
-		what := "the entity stays, with all its levels; --lift-blocks lets it go"
+		what := "the entity stays, with all its sources; --lift-blocks lets it go"
 		if c.o.LiftBlocks {
 			what = "it goes, and calls of the entity are admitted by less specific limits"
 		}
@@ -98,8 +98,8 @@ func (c *comparison) keptBlocked(levels []admin.ScopedConfig) (kept bool) {
 
 // keptRaised reports whether an entity stays because one of its limits is raised, and adds a
 // warning.
-func keptRaised(levels []admin.ScopedConfig, warnings *[]string) (kept bool) {
-	for _, l := range levels {
+func keptRaised(sources []admin.ScopedConfig, warnings *[]string) (kept bool) {
+	for _, l := range sources {
 		for _, r := range l.Config.Raises {
 			*warnings = append(*warnings, fmt.Sprintf("%s: %s, and the file does not name the entity: it stays until then", l.Scope, r))
 			kept = true
@@ -134,8 +134,8 @@ func (c *comparison) childrenFirst(of map[string][]admin.Scope) []string {
 	})
 }
 
-// foreignLevels counts, by entity, the sources that the manifest neither manages nor may adopt.
-func (c *comparison) foreignLevels() map[string]int {
+// foreignSources counts, by entity, the sources that the manifest neither manages nor may adopt.
+func (c *comparison) foreignSources() map[string]int {
 	n := map[string]int{}
 	for at, stored := range c.live.Configs {
 		_, mine, _ := c.checkOwner(stored.ManagedBy)
@@ -149,8 +149,8 @@ func (c *comparison) foreignLevels() map[string]int {
 
 // pruneEntity deletes an entity with everything that belongs to it, unless others need it. goes is
 // the entities deleted before it. pruneEntity returns false for an entity that stays.
-func (c *comparison) pruneEntity(e admin.Entity, goes map[string]bool, levels []admin.ScopedConfig, foreign int) bool {
-	ch := Change{Action: Delete, Entity: e.ID, record: e, levels: levels, Fields: recordFields(e, admin.Entity{}), Note: "with its limits and buckets"}
+func (c *comparison) pruneEntity(e admin.Entity, goes map[string]bool, sources []admin.ScopedConfig, foreign int) bool {
+	ch := Change{Action: Delete, Entity: e.ID, record: e, sources: sources, Fields: recordFields(e, admin.Entity{}), Note: "with its limits and buckets"}
 	staying := 0
 	for _, id := range c.below[e.ID] {
 		staying += btoi(!goes[id] && c.finalParent(id) == e.ID)
@@ -162,7 +162,7 @@ func (c *comparison) pruneEntity(e admin.Entity, goes map[string]bool, levels []
 	case staying > 0:
 		ch.Action, ch.Note = Refuse, fmt.Sprintf("it is the parent of %d others that stay: name it in the file, or give them another parent", staying)
 	case foreign > 0:
-		ch.Action, ch.Note = Refuse, fmt.Sprintf("%d of its levels are not the manifest's, and would go with it: remove them first, or take them over with --adopt, or --adopt-from for those of another manifest", foreign)
+		ch.Action, ch.Note = Refuse, fmt.Sprintf("%d of its sources are not the manifest's, and would go with it: remove them first, or take them over with --adopt, or --adopt-from for those of another manifest", foreign)
 	}
 	c.addChange(ch)
 	return ch.Action == Delete

@@ -26,7 +26,7 @@ type Table struct {
 		GetMany(ctx context.Context, ids []string) ([]admin.Entity, error)
 		CreateMany(ctx context.Context, setups []admin.EntitySetup) ([]error, error)
 		UpdateMany(ctx context.Context, entities []admin.Entity) ([]error, error)
-		DeleteAsRead(ctx context.Context, e admin.Entity, levels []admin.ScopedConfig) error
+		DeleteAsRead(ctx context.Context, e admin.Entity, sources []admin.ScopedConfig) error
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 // table after the whole plan. It warns about the other losses.
 func RefuseLosses(ctx context.Context, t Table, p *Plan, only bool) error {
 	c := p.limitChanges()
-	if len(c.levels)+len(c.records) == 0 {
+	if len(c.sources)+len(c.records) == 0 {
 		return nil
 	}
-	losses, err := t.Limits.Losses(ctx, c.levels, c.records)
+	losses, err := t.Limits.Losses(ctx, c.sources, c.records)
 	if err != nil {
 		return err
 	}
@@ -48,16 +48,16 @@ func (c *Change) keepAdvice() string {
 	case c.Scope == nil:
 		return "keep the plan and the parent, or write only: true at the entity if it is to go"
 	case c.Action == Delete:
-		return "keep the level in the file, or give --only if it is to go"
+		return "keep the source in the file, or give --only if it is to go"
 	case len(c.config.Limits) > 0:
-		return "write extends: true at the level to keep them, or only: true if they are to go"
+		return "write extends: true at the source to keep them, or only: true if they are to go"
 	}
-	return "keep them, or write only: true at the level if they are to go"
+	return "keep them, or write only: true at the source if they are to go"
 }
 
 // limitChanges is the changes of a plan that affect limits: of sources and of records.
 type limitChanges struct {
-	levels  []admin.ScopedConfig
+	sources []admin.ScopedConfig
 	records []admin.Entity
 	// byScope and byEntity map them to the plan's changes.
 	byScope  map[admin.Scope]*Change
@@ -67,10 +67,10 @@ type limitChanges struct {
 // changeOf returns the planned change that takes a limit out of force. said is true if the file or
 // the command confirms it.
 func (c *limitChanges) changeOf(loss admin.Loss) (at *Change, said bool) {
-	level, record := c.byScope[loss.Scope], c.byEntity[loss.Scope.Entity]
-	said = level != nil && loss.Parent == "" && level.config.Only || record != nil && record.record.Only
-	if level != nil && loss.Parent == "" {
-		return level, said
+	source, record := c.byScope[loss.Scope], c.byEntity[loss.Scope.Entity]
+	said = source != nil && loss.Parent == "" && source.config.Only || record != nil && record.record.Only
+	if source != nil && loss.Parent == "" {
+		return source, said
 	}
 	return record, said
 }
@@ -83,7 +83,7 @@ func (p *Plan) limitChanges() limitChanges {
 		switch c := &p.Changes[i]; {
 		case c.Action == Refuse || c.Action == Adopt:
 		case c.Scope != nil:
-			changes.levels, changes.byScope[*c.Scope] = append(changes.levels, admin.ScopedConfig{Scope: *c.Scope, Config: c.config, Delete: c.Action == Delete}), c
+			changes.sources, changes.byScope[*c.Scope] = append(changes.sources, admin.ScopedConfig{Scope: *c.Scope, Config: c.config, Delete: c.Action == Delete}), c
 		case c.Action == Update:
 			changes.records, changes.byEntity[c.Entity] = append(changes.records, c.record), c
 		}

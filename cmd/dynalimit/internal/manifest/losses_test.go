@@ -10,13 +10,13 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// TestRefuseLosses: a plan that takes limits out of force unsaid is refused at levels whose lists
-// hide them, and wherever they are money. It warns of the others, such as those of a deleted level.
+// TestRefuseLosses: a plan that takes limits out of force unsaid is refused at sources whose lists
+// hide them, and wherever they are money. It warns of the others, such as those of a deleted source.
 func TestRefuseLosses(t *testing.T) {
 	const (
 		pro    = `pro: {default: {limits: {rpm: 5, usd: {capacity: "$5", unit: usd, window: day, zone: UTC, per_model: true}}}}`
 		stored = "version: 2\nsystem: {limits: {tpm: 10}}\nresources:\n  gpt-4: {groups: [all]}\n  all: {limits: {usd: {capacity: 5, unit: usd, window: day, zone: UTC}}}\nplans:\n  " + pro + "\n  free: {default: {limits: {rpm: 1}}}\nentities:\n  eve: {parent: acme}\n  acme: {plan: pro}\n  bob: {plan: free}\n  cid: {}\n"
-		usd    = "usd of level plan_default for entity acme"
+		usd    = "usd of source plan_default for entity acme"
 	)
 	for name, test := range map[string]struct {
 		old, new         string
@@ -25,12 +25,12 @@ func TestRefuseLosses(t *testing.T) {
 		"a list that hides money":              {"acme: {plan: pro", "acme: {plan: pro, default: {limits: {rpm: 9}}", []string{usd}, nil},
 		"a list that says so":                  {"acme: {plan: pro", "acme: {plan: pro, default: {limits: {rpm: 9}, only: true}", nil, nil},
 		"a list that extends":                  {"acme: {plan: pro", "acme: {plan: pro, default: {limits: {rpm: 9}, extends: true}", nil, nil},
-		"a list that hides another limit":      {"bob: {plan: free", "bob: {plan: free, default: {limits: {img: 9}}", []string{"rpm of level plan_default for entity bob"}, nil},
+		"a list that hides another limit":      {"bob: {plan: free", "bob: {plan: free, default: {limits: {img: 9}}", []string{"rpm of source plan_default for entity bob"}, nil},
 		"money that is lifted by name":         {"acme: {plan: pro", "acme: {plan: pro, default: {extends: true, lifted: [usd]}", []string{"usd for entity acme"}, nil},
-		"an unlimited entity":                  {"bob: {plan: free", "bob: {plan: free, default: {unlimited: true}", nil, []string{"rpm of level plan_default for entity bob"}},
-		"an unlimited entity with money":       {"acme: {plan: pro", "acme: {plan: pro, default: {unlimited: true}", []string{usd}, []string{"rpm of level plan_default for entity acme"}},
-		"a level that is deleted":              {"\n  " + pro, "", []string{"usd for plan pro"}, nil},
-		"a plan that hides, and an addition":   {"cid: {}", "cid: {plan: free, default: {limits: {img: 9}, extends: true}}", nil, []string{"tpm of level system for entity cid"}},
+		"an unlimited entity":                  {"bob: {plan: free", "bob: {plan: free, default: {unlimited: true}", nil, []string{"rpm of source plan_default for entity bob"}},
+		"an unlimited entity with money":       {"acme: {plan: pro", "acme: {plan: pro, default: {unlimited: true}", []string{usd}, []string{"rpm of source plan_default for entity acme"}},
+		"a source that is deleted":             {"\n  " + pro, "", []string{"usd for plan pro"}, nil},
+		"a plan that hides, and an addition":   {"cid: {}", "cid: {plan: free, default: {limits: {img: 9}, extends: true}}", nil, []string{"tpm of source system for entity cid"}},
 		"another plan":                         {"acme: {plan: pro", "acme: {plan: free", []string{"usd for entity acme"}, nil},
 		"another plan, and a list that says":   {"acme: {plan: pro", "acme: {plan: free, default: {limits: {rpm: 9}, only: true}", nil, nil},
 		"another plan, and a record that says": {"acme: {plan: pro", "acme: {plan: free, only: true", nil, nil},

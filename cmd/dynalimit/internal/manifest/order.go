@@ -37,7 +37,7 @@ func (c *comparison) inOrder() {
 		}
 	}
 	slices.SortFunc(c.p.Changes, func(a, b Change) int {
-		return cmp.Or(cmp.Compare(a.step, b.step), cmp.Compare(a.depth, b.depth), cmp.Compare(a.Entity, b.Entity), compareLevels(a, b))
+		return cmp.Or(cmp.Compare(a.step, b.step), cmp.Compare(a.depth, b.depth), cmp.Compare(a.Entity, b.Entity), compareSources(a, b))
 	})
 }
 
@@ -73,17 +73,17 @@ func (c *comparison) planLimits(plan string, end bool) bool {
 const (
 	stepBlock = iota
 	stepGroups
-	stepLevels
-	stepEntityLevels
+	stepSources
+	stepEntitySources
 	stepPlans
 	stepUncover
 	stepCreate
 	stepUpdate
 	stepMove
 	stepLoosen
-	stepDeleteLevels
+	stepDeleteSources
 	stepDeletePlans
-	stepDeleteEntityLevels
+	stepDeleteEntitySources
 	stepLoosenGroups
 	stepDeleteGroups
 	stepUnblock
@@ -118,13 +118,13 @@ func (c *comparison) stepOf(ch Change) int {
 	case loosens && !gone:
 		return stepLoosen
 	}
-	return levelStep(*ch.Scope, gone)
+	return sourceStep(*ch.Scope, gone)
 }
 
-// levelStep returns the step of a source by its owner. gone is true if the source is deleted or
+// sourceStep returns the step of a source by its owner. gone is true if the source is deleted or
 // decides nothing any more.
-func levelStep(at admin.Scope, gone bool) int {
-	steps := [][2]int{{stepLevels, stepDeleteLevels}, {stepPlans, stepDeletePlans}, {stepEntityLevels, stepDeleteEntityLevels}}
+func sourceStep(at admin.Scope, gone bool) int {
+	steps := [][2]int{{stepSources, stepDeleteSources}, {stepPlans, stepDeletePlans}, {stepEntitySources, stepDeleteEntitySources}}
 	return steps[kindOf(at)][btoi(gone)]
 }
 
@@ -141,10 +141,10 @@ func recordStep(c Change) int {
 	return stepUpdate
 }
 
-// compareLevels sorts the sources of one step. Of sources that admit more, and of an owner's new
+// compareSources sorts the sources of one step. Of sources that admit more, and of an owner's new
 // sources, the most specific comes first, because it hides the others. Money of a group is
 // refused while the group has no model, so models that join come before it.
-func compareLevels(a, b Change) int {
+func compareSources(a, b Change) int {
 	if a.Scope == nil || b.Scope == nil {
 		return btoi(a.Scope != nil) - btoi(b.Scope != nil)
 	}

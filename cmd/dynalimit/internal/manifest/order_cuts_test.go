@@ -20,18 +20,18 @@ type state struct {
 	plans   map[string]string // of entities
 }
 
-// levels are those that may limit a call, the most specific first.
-func (s state) levels(id, resource string) []admin.Scope {
-	levels := []admin.Scope{{Entity: id, Resource: resource}, {Entity: id}}
+// sources are those that may limit a call, the most specific first.
+func (s state) sources(id, resource string) []admin.Scope {
+	sources := []admin.Scope{{Entity: id, Resource: resource}, {Entity: id}}
 	if plan := s.plans[id]; plan != "" {
-		levels = append(levels, admin.Scope{Plan: plan, Resource: resource}, admin.Scope{Plan: plan})
+		sources = append(sources, admin.Scope{Plan: plan, Resource: resource}, admin.Scope{Plan: plan})
 	}
-	return append(levels, admin.Scope{Everyone: true, Resource: resource}, admin.Scope{Everyone: true})
+	return append(sources, admin.Scope{Everyone: true, Resource: resource}, admin.Scope{Everyone: true})
 }
 
-// groupLevels are those that may limit a call by a group.
-func (s state) groupLevels(id, group string) []admin.Scope {
-	return slices.DeleteFunc(s.levels(id, group), func(at admin.Scope) bool { return at.Resource == "" })
+// groupSources are those that may limit a call by a group.
+func (s state) groupSources(id, group string) []admin.Scope {
+	return slices.DeleteFunc(s.sources(id, group), func(at admin.Scope) bool { return at.Resource == "" })
 }
 
 // groups are those of a resource.
@@ -41,21 +41,21 @@ func (s state) groups(resource string) []string {
 
 // admits is what a call may use of rpm in a minute; -1 if nothing limits it, which is an error.
 func (s state) admits(id, resource string) int64 {
-	least := s.least(s.levels(id, resource))
+	least := s.least(s.sources(id, resource))
 	for _, group := range s.groups(resource) {
-		if n := s.least(s.groupLevels(id, group)); n >= 0 && least >= 0 {
+		if n := s.least(s.groupSources(id, group)); n >= 0 && least >= 0 {
 			least = min(least, n)
 		}
 	}
 	return least
 }
 
-// least is what the most specific of levels admits; -1 if none says.
-func (s state) least(levels []admin.Scope) int64 {
-	if slices.ContainsFunc(levels, func(at admin.Scope) bool { return s.configs[at].Blocked }) {
+// least is what the most specific of sources admits; -1 if none says.
+func (s state) least(sources []admin.Scope) int64 {
+	if slices.ContainsFunc(sources, func(at admin.Scope) bool { return s.configs[at].Blocked }) {
 		return 0
 	}
-	for _, at := range levels {
+	for _, at := range sources {
 		if l := s.configs[at]; l.Unlimited {
 			return math.MaxInt64
 		} else if len(l.Limits) > 0 {
@@ -65,8 +65,8 @@ func (s state) least(levels []admin.Scope) int64 {
 	return -1
 }
 
-// randomLevel is a level with one limit, or none; a block too, if it may be.
-func randomLevel(random *rand.Rand, mayBlock bool) (l admin.LimitConfig) {
+// randomSource is a source with one limit, or none; a block too, if it may be.
+func randomSource(random *rand.Rand, mayBlock bool) (l admin.LimitConfig) {
 	draw := random.IntN(24)
 	switch {
 	case draw < 3:
@@ -80,13 +80,13 @@ func randomLevel(random *rand.Rand, mayBlock bool) (l admin.LimitConfig) {
 	return l
 }
 
-// randomManifest has levels of every kind. Plans are not blocked, see drawn.
+// randomManifest has sources of every kind. Plans are not blocked, see drawn.
 func randomManifest(random *rand.Rand) *Manifest {
 	m := &Manifest{Name: "m", Configs: map[admin.Scope]admin.LimitConfig{{Everyone: true}: rpm(1 + random.Int64N(50))}, Entities: map[string]Entity{}}
 	put := func(mayBlock bool, scopes ...admin.Scope) {
 		for _, at := range scopes {
 			if random.IntN(2) == 0 {
-				m.Configs[at] = randomLevel(random, mayBlock)
+				m.Configs[at] = randomSource(random, mayBlock)
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func liveOf(m *Manifest) (*Live, state) {
 
 // unordered says whether no order keeps a call: limits of its own go, or those of its plan for a
 // group, or it changes its plan
-// while one of the levels that it leaves or comes to appears or goes. Nor is there one if its
+// while one of the sources that it leaves or comes to appears or goes. Nor is there one if its
 // resource changes its groups together with its limits, or leaves one group and joins another.
 func unordered(before, after state, id, resource string) bool {
 	appears := func(at admin.Scope) bool { return isDecisive(before.configs[at]) != isDecisive(after.configs[at]) }
@@ -132,16 +132,16 @@ func unordered(before, after state, id, resource string) bool {
 		group := slices.Contains(before.groups(resource), at.Resource) || slices.Contains(after.groups(resource), at.Resource)
 		return (at.Entity != "" || at.Plan != "" && group) && isDecisive(before.configs[at]) && appears(at)
 	}
-	levels := append(before.levels(id, resource), after.levels(id, resource)...)
+	sources := append(before.sources(id, resource), after.sources(id, resource)...)
 	for _, group := range append(slices.Clone(before.groups(resource)), after.groups(resource)...) {
-		levels = append(append(levels, before.groupLevels(id, group)...), after.groupLevels(id, group)...)
+		sources = append(append(sources, before.groupSources(id, group)...), after.groupSources(id, group)...)
 	}
 	at := admin.Scope{Everyone: true, Resource: resource}
 	leaves, joins := groupDifferences(before.configs[at], after.configs[at])
-	if (leaves || joins) && len(levelFields(before.configs[at], after.configs[at])) > 1 || leaves && joins {
+	if (leaves || joins) && len(sourceFields(before.configs[at], after.configs[at])) > 1 || leaves && joins {
 		return true
 	}
-	return slices.ContainsFunc(levels, goes) || before.plans[id] != after.plans[id] && slices.ContainsFunc(levels, appears)
+	return slices.ContainsFunc(sources, goes) || before.plans[id] != after.plans[id] && slices.ContainsFunc(sources, appears)
 }
 
 // From any manifest to any other, one change at a time, nobody is admitted more than before

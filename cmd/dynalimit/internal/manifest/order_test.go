@@ -59,7 +59,7 @@ func TestWhichQuotasAdmitMore(t *testing.T) {
 	}
 }
 
-// drawn is a manifest at random whose levels have one limit, or none, or are blocked. Plans
+// drawn is a manifest at random whose sources have one limit, or none, or are blocked. Plans
 // are not: who leaves a block behind and goes on with limits of its own that go later has
 // those in between.
 func drawn(random *rand.Rand) string {
@@ -70,29 +70,29 @@ func drawn(random *rand.Rand) string {
 		}
 		return fmt.Sprintf("{limits: {rpm: %d}}", 1+random.IntN(50))
 	}
-	level := func() string {
+	source := func() string {
 		if random.IntN(8) == 0 {
 			return "{blocked: true}"
 		}
 		return open()
 	}
-	levels := func(names ...string) (out []string) {
+	sources := func(names ...string) (out []string) {
 		for _, name := range names {
 			if random.IntN(2) == 0 {
-				out = append(out, name+": "+level())
+				out = append(out, name+": "+source())
 			}
 		}
 		return out
 	}
 	owned := func() []string {
-		out := levels("default")
-		if of := levels("gpt-4", "a/b"); len(of) > 0 {
+		out := sources("default")
+		if of := sources("gpt-4", "a/b"); len(of) > 0 {
 			out = append(out, "resources: {"+strings.Join(of, ", ")+"}")
 		}
 		return out
 	}
 	b.WriteString("version: 1\nsystem: {limits: {rpm: " + fmt.Sprint(1+random.IntN(50)) + "}}\n")
-	if of := levels("gpt-4", "a/b"); len(of) > 0 {
+	if of := sources("gpt-4", "a/b"); len(of) > 0 {
 		b.WriteString("resources: {" + strings.Join(of, ", ") + "}\n")
 	}
 	plans := []string{"pro: {default: " + open() + "}", "free: {default: " + open() + "}"}

@@ -224,7 +224,7 @@ func TestProblemsOfTheFileAsAWhole(t *testing.T) {
 		"a tagged limit":    {"system: {limits: {rpm: !x 1}}\n", "limits.yaml:1:24: system.limits.rpm: has the tag !x"},
 		"no anchor":         {"system: *x\n", "limits.yaml:1:9: *x stands for nothing"},
 		"directive":         {"%YAML 1.2\n---\nsystem: {blocked: true}\n", "limits.yaml:1:1: is no YAML from here on (found incompatible YAML document)"},
-		"long list":         {"system:\n" + strings.Repeat("  - 1\n", 1<<18), "limits.yaml:2:3: system: is a list: write a level"},
+		"long list":         {"system:\n" + strings.Repeat("  - 1\n", 1<<18), "limits.yaml:2:3: system: is a list: write a source"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := Parse("limits.yaml", []byte(test.text))

@@ -40,10 +40,10 @@ type Change struct {
 	// Note explains the change, if it is not obvious.
 	Note string `json:"note,omitempty"`
 
-	config admin.LimitConfig    // to be stored, with the live version
-	record admin.Entity         // to be stored, with the live version
-	moves  bool                 // the parent changes
-	levels []admin.ScopedConfig // live sources that are deleted with an entity
+	config  admin.LimitConfig    // to be stored, with the live version
+	record  admin.Entity         // to be stored, with the live version
+	moves   bool                 // the parent changes
+	sources []admin.ScopedConfig // live sources that are deleted with an entity
 	// plan and planned are the entity's plans now and at the end. held and holds tell whether
 	// their defaults limit it, so that everybody's limits do not.
 	plan, planned string

@@ -14,13 +14,13 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// An entity that somebody changed since the plan, or gave a level or a block, is not deleted.
+// An entity that somebody changed since the plan, or gave a source or a block, is not deleted.
 func TestPruningDeletesNothingThatWasNotPlanned(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *world){
 		"a block that is new": func(t *testing.T, w *world) {
 			set(t, w.repo, admin.Scope{Entity: "x", Resource: "gpt-4"}, admin.LimitConfig{Blocked: true})
 		},
-		"a level that is another": func(t *testing.T, w *world) { set(t, w.repo, admin.Scope{Entity: "x"}, rpm(1)) },
+		"a source that is another": func(t *testing.T, w *world) { set(t, w.repo, admin.Scope{Entity: "x"}, rpm(1)) },
 		"the record": func(t *testing.T, w *world) {
 			e := must(admin.New(w.repo).Entities.Get(t.Context(), "x"))
 			e.Name = "by hand"
@@ -44,7 +44,7 @@ func TestPruningDeletesNothingThatWasNotPlanned(t *testing.T) {
 	}
 }
 
-// A block that somebody set goes with its entity, or with a level, only if blocks are to be
+// A block that somebody set goes with its entity, or with a source, only if blocks are to be
 // lifted.
 func TestPruningKeepsWhoIsBlocked(t *testing.T) {
 	for _, before := range []string{

@@ -13,21 +13,21 @@ import (
 )
 
 // TestRaisesAreNotTheFiles: a raise is no difference; apply and prune keep it, whether the file has
-// its level, changes it, or leaves it out, and the file that is exported has none.
+// its source, changes it, or leaves it out, and the file that is exported has none.
 func TestRaisesAreNotTheFiles(t *testing.T) {
 	const system = "system: {limits: {rpm: 60}}\n"
 	for name, test := range map[string]struct {
 		before, after string
-		alone         bool // the raise's level says nothing else in the end
+		alone         bool // the raise's source says nothing else in the end
 		stays         bool // and the entity's record
 	}{
-		"of a level that is not in the file": {system, system, true, false},
-		"of a level that is":                 {system + "entities: {x: {default: {limits: {rpm: 5}}}}", system + "entities: {x: {default: {limits: {rpm: 5}}}}", false, false},
-		"of a level that changes":            {system + "entities: {x: {default: {limits: {rpm: 5}}}}", system + "entities: {x: {default: {limits: {rpm: 6}}}}", false, false},
-		"of a level that is made":            {system, system + "entities: {x: {default: {limits: {rpm: 5}}}}", false, false},
-		"of a level that goes":               {system + "entities: {x: {name: X, default: {limits: {rpm: 5}}}}", system + "entities: {x: {name: X}}", true, true},
-		"of limits that are left out":        {system + "entities: {x: {default: {limits: {rpm: 5}}}}", system, true, false},
-		"of an entity that is left out":      {system + "entities: {x: {name: X, default: {limits: {rpm: 5}}}}", system, false, true},
+		"of a source that is not in the file": {system, system, true, false},
+		"of a source that is":                 {system + "entities: {x: {default: {limits: {rpm: 5}}}}", system + "entities: {x: {default: {limits: {rpm: 5}}}}", false, false},
+		"of a source that changes":            {system + "entities: {x: {default: {limits: {rpm: 5}}}}", system + "entities: {x: {default: {limits: {rpm: 6}}}}", false, false},
+		"of a source that is made":            {system, system + "entities: {x: {default: {limits: {rpm: 5}}}}", false, false},
+		"of a source that goes":               {system + "entities: {x: {name: X, default: {limits: {rpm: 5}}}}", system + "entities: {x: {name: X}}", true, true},
+		"of limits that are left out":         {system + "entities: {x: {default: {limits: {rpm: 5}}}}", system, true, false},
+		"of an entity that is left out":       {system + "entities: {x: {name: X, default: {limits: {rpm: 5}}}}", system, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "")

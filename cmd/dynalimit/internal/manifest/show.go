@@ -36,20 +36,20 @@ func Show(out *term.Output, p Plan, file string, full bool) {
 
 // showByHand prints the sources that were set by hand, and advice. Without full it folds a long
 // list.
-func showByHand(out *term.Output, levels []ByHand, full bool) {
-	for i, l := range levels {
+func showByHand(out *term.Output, sources []ByHand, full bool) {
+	for i, l := range sources {
 		if !full && i == folded {
-			fmt.Fprintln(out, out.Dim(fmt.Sprintf("  ... and %s by hand: --full shows them", countText(len(levels)-i, "more level", "more levels"))))
+			fmt.Fprintln(out, out.Dim(fmt.Sprintf("  ... and %s by hand: --full shows them", countText(len(sources)-i, "more source", "more sources"))))
 			break
 		}
 		says := make([]string, len(l.Fields))
 		for i, f := range l.Fields {
 			says[i] = strings.TrimSuffix(f.Name+" "+f.To, " true")
 		}
-		fmt.Fprintln(out, out.Yellow("warning: "+term.Plain(fmt.Sprintf("%s has a level by hand: %s", l.Scope, strings.Join(says, ", ")))))
+		fmt.Fprintln(out, out.Yellow("warning: "+term.Plain(fmt.Sprintf("%s has a source by hand: %s", l.Scope, strings.Join(says, ", ")))))
 	}
-	if len(levels) > 0 {
-		fmt.Fprintln(out, "Levels by hand stay: write them into the file and apply it with --adopt, or remove them with 'dynalimit limits delete' or 'dynalimit block lift'.")
+	if len(sources) > 0 {
+		fmt.Fprintln(out, "Sources by hand stay: write them into the file and apply it with --adopt, or remove them with 'dynalimit limits delete' or 'dynalimit block lift'.")
 	}
 }
 
@@ -67,7 +67,7 @@ func Summary(p Plan, file string) string {
 		}
 	}
 	if len(parts) == 0 && len(p.ByHand) > 0 {
-		return fmt.Sprintf("Nothing to change, but %s not in %s.", countText(len(p.ByHand), "level by hand is", "levels by hand are"), file)
+		return fmt.Sprintf("Nothing to change, but %s not in %s.", countText(len(p.ByHand), "source by hand is", "sources by hand are"), file)
 	}
 	if len(parts) == 0 {
 		return fmt.Sprintf("Nothing to change: the table says what %s says (%s).", file, countText(p.Unchanged, "item", "items"))
@@ -86,7 +86,7 @@ func countText(n int, one, more string) string {
 
 // Size describes the size of a manifest.
 func Size(m *Manifest) string {
-	return fmt.Sprintf("%s and %s", countText(len(m.Configs), "level", "levels"), countText(len(m.Entities), "entity", "entities"))
+	return fmt.Sprintf("%s and %s", countText(len(m.Configs), "source", "sources"), countText(len(m.Entities), "entity", "entities"))
 }
 
 var signs = map[Action]string{Create: "+", Update: "~", Delete: "-", Adopt: "=", Refuse: "!"}

@@ -41,29 +41,29 @@ func TestNothingGoesWhoseReplacementFailed(t *testing.T) {
 				must(admin.New(w.repo).Entities.Update(t.Context(), deep))
 			}, 10,
 		},
-		"a level of its own": {
+		"a source of its own": {
 			everybody + "entities: {x: {default: {limits: {rpm: 5}}}}", everybody + "entities: {x: {resources: {gpt-4: {limits: {rpm: 7}}}}}",
 			byHand(admin.Scope{Entity: "x", Resource: "gpt-4"}), 7,
 		},
-		"a level of its plan": {
+		"a source of its plan": {
 			everybody + "entities: {x: {plan: pro, default: {limits: {rpm: 5}}}}", pro + "  x: {plan: pro}",
 			byHand(admin.Scope{Plan: "pro"}), 10,
 		},
-		"a level of the plan that it is put on": {
+		"a source of the plan that it is put on": {
 			everybody + "plans: {old: {default: {limits: {rpm: 5}}}}\nentities: {x: {plan: old}}",
 			everybody + "plans: {old: {default: {limits: {rpm: 5}}}, pro: {default: {limits: {rpm: 7}}}}\nentities: {x: {plan: pro}}",
 			byHand(admin.Scope{Plan: "pro"}), 7,
 		},
-		"a level of everybody": {
+		"a source of everybody": {
 			everybody + "plans: {old: {default: {limits: {rpm: 5}}}}\nentities: {x: {plan: old}}", everybody + "resources: {gpt-4: {limits: {rpm: 7}}}\nentities: {x: {}}",
 			byHand(admin.Scope{Everyone: true, Resource: "gpt-4"}), 7,
 		},
-		"a level of a group": {
+		"a source of a group": {
 			everybody + "resources: {gpt-4: {limits: {rpm: 5}, groups: [all]}, all: {limits: {rpm: 50}}}",
 			everybody + "resources: {gpt-4: {limits: {rpm: 500}, groups: [all]}, all: {limits: {rpm: 20}}}",
 			byHand(admin.Scope{Everyone: true, Resource: "all"}), 20,
 		},
-		"a level of an entity for a group": {
+		"a source of an entity for a group": {
 			everybody + "resources: {gpt-4: {groups: [all]}, all: {limits: {rpm: 50}}}\nplans: {pro: {default: {limits: {rpm: 90}}}}\nentities: {x: {plan: pro}}",
 			everybody + "resources: {gpt-4: {groups: [all]}, other: {limits: {rpm: 1}}}\nplans: {pro: {default: {limits: {rpm: 80}}}}\nentities: {x: {plan: pro, resources: {all: {limits: {rpm: 40}}}}}",
 			byHand(admin.Scope{Entity: "x", Resource: "all"}), 50,

@@ -294,7 +294,7 @@ func (c *checking) checkLayout(ctx context.Context) []Finding {
 	c.Layout, c.CompositeOnly = record.Schema, record.CompositeOnly
 	_, err = c.plan.Layout.ResolveLimits(ctx, "probe", "probe")
 	version, refused := errors.AsType[*fault.VersionError](err)
-	_, malformed := errors.AsType[*dynalimit.ValidationError](err) // a level is malformed: the layout was judged before
+	_, malformed := errors.AsType[*dynalimit.ValidationError](err) // a source is malformed: the layout was judged before
 	c.Refused = refused
 	switch {
 	case refused && version.Schema != record.Schema: // the record of zae-limiter 0.10 has another key

@@ -48,8 +48,8 @@ func (t *translator) compareAll() {
 	}
 }
 
-// levelsFor returns the sources of an entity on a resource, the most specific first.
-func levelsFor(entity, resource string) [4]admin.Scope {
+// sourcesFor returns the sources of an entity on a resource, the most specific first.
+func sourcesFor(entity, resource string) [4]admin.Scope {
 	return [4]admin.Scope{{Entity: entity, Resource: resource}, {Entity: entity}, {Everyone: true, Resource: resource}, {Everyone: true}}
 }
 
@@ -59,7 +59,7 @@ func (t *translator) compareAccess(entity, resource string) {
 	there, here := t.accessThere(entity, resource), t.accessHere(entity, resource)
 	if there != here {
 		t.addLack(admin.Scope{Entity: entity, Resource: resource}.String(),
-			"there %s, and by the manifest %s: a block here is lifted at its own level alone, and limits of a more specific level win; write the levels so that they say what you mean", there, here)
+			"there %s, and by the manifest %s: a block here is lifted at its own source alone, and limits of a more specific source win; write the sources so that they say what you mean", there, here)
 	}
 }
 
@@ -71,7 +71,7 @@ const (
 // accessThere describes how zae-limiter limits calls of an entity on a resource: free, refused, or
 // by the limits of a source.
 func (t *translator) accessThere(entity, resource string) string {
-	all := levelsFor(entity, resource)
+	all := sourcesFor(entity, resource)
 	for _, at := range all[:3] {
 		f := t.flags[at]
 		switch {
@@ -89,7 +89,7 @@ func (t *translator) accessThere(entity, resource string) string {
 // accessHere describes how the manifest limits calls of an entity on a resource, to compare it with
 // accessThere.
 func (t *translator) accessHere(entity, resource string) string {
-	all := levelsFor(entity, resource)
+	all := sourcesFor(entity, resource)
 	for _, at := range all {
 		if t.out.Manifest.Configs[at].Blocked {
 			return refused
@@ -119,7 +119,7 @@ func (t *translator) compareCascade(entity, resource string) {
 	if record.ParentID == "" {
 		return
 	}
-	for _, at := range levelsFor(entity, resource) {
+	for _, at := range sourcesFor(entity, resource) {
 		if cascade := t.flags[at].cascade; cascade != nil {
 			if *cascade != record.Cascade {
 				t.addLack(admin.Scope{Entity: entity, Resource: resource}.String(), "'cascade: %t' is said by %s: here the record of the entity says it for all resources, and it says %t", *cascade, at, record.Cascade)

@@ -69,7 +69,7 @@ func (s *Source) Translate(manager, namespace string) Translation {
 			}
 			continue
 		}
-		if at, ok := s.levelAt(key); ok {
+		if at, ok := s.sourceAt(key); ok {
 			composite[at] = item
 			continue
 		}
@@ -88,7 +88,7 @@ func (s *Source) Translate(manager, namespace string) Translation {
 			t.nameUnused(at, item)
 			continue
 		}
-		t.addLevel(at, item)
+		t.addSource(at, item)
 	}
 	t.compareAll()
 	t.cutChains()
@@ -130,9 +130,9 @@ func scopeOf(o schema.ConfigOwner) admin.Scope {
 	return admin.Scope{Everyone: o.Entity == "", Entity: o.Entity, Resource: resource}
 }
 
-// levelAt returns the scope of a composite configuration item by its key. ok is false for another
+// sourceAt returns the scope of a composite configuration item by its key. ok is false for another
 // item.
-func (s *Source) levelAt(key schema.Key) (at admin.Scope, ok bool) {
+func (s *Source) sourceAt(key schema.Key) (at admin.Scope, ok bool) {
 	if key == s.keys.SystemConfig() {
 		return admin.Scope{Everyone: true}, true
 	}
@@ -179,9 +179,9 @@ func linkRecord(record admin.Entity, cascade bool) admin.Entity {
 	return record
 }
 
-// addLevel adds the configuration of a source to the manifest. It reports the parts that dynalimit
+// addSource adds the configuration of a source to the manifest. It reports the parts that dynalimit
 // cannot express or handles differently.
-func (t *translator) addLevel(at admin.Scope, item schema.Item) {
+func (t *translator) addSource(at admin.Scope, item schema.Item) {
 	for _, why := range []string{checkName(at.Entity, schema.CheckEntity), checkName(at.Resource, schema.CheckResource)} {
 		if why != "" {
 			t.addLack(at.String(), "its name %s", why)
@@ -200,7 +200,7 @@ func (t *translator) addLevel(at admin.Scope, item schema.Item) {
 		t.addLimit(at, &c, name, limits[name])
 	}
 	if len(c.Limits) > schema.MaxLimits {
-		t.addLack(at.String(), "it has %d limits, and a level has at most %d: leave some out", len(c.Limits), schema.MaxLimits)
+		t.addLack(at.String(), "it has %d limits, and a source has at most %d: leave some out", len(c.Limits), schema.MaxLimits)
 		c.Limits = nil
 	}
 	if len(limits) > 0 {

@@ -11,14 +11,14 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// moreSpecificLevels returns the sources that satisfy match and precede the source than for some
+// moreSpecificSources returns the sources that satisfy match and precede the source than for some
 // call.
-func moreSpecificLevels(
-	ctx context.Context, repo *dynalimit.Repository, than admin.Scope, levels iter.Seq2[admin.ScopedConfig, error], match func(admin.ScopedConfig) bool,
+func moreSpecificSources(
+	ctx context.Context, repo *dynalimit.Repository, than admin.Scope, sources iter.Seq2[admin.ScopedConfig, error], match func(admin.ScopedConfig) bool,
 ) (found []admin.Scope, err error) {
 	var matching []admin.Scope
 	var ids []string
-	for c, err := range levels {
+	for c, err := range sources {
 		if err != nil {
 			return nil, err
 		}

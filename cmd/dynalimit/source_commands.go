@@ -20,107 +20,107 @@ type (
 		Delete deleteCmd[everybody] `cmd:"" help:"Remove the limits of everybody."`
 	}
 	resourceCmd struct {
-		List   listCmd[resourceLevel]   `cmd:"" help:"List the resources that have limits."`
-		Show   showCmd[resourceLevel]   `cmd:"" help:"Show the limits of a resource."`
-		Set    resourceSetCmd           `cmd:"" help:"Set the limits of a resource, and its groups."`
-		Add    addCmd[resourceLevel]    `cmd:"" help:"Set limits of a resource by name, and keep the others."`
-		Remove removeCmd[resourceLevel] `cmd:"" help:"Take limits off the list of a resource."`
-		Lower  lowerCmd[resourceLevel]  `cmd:"" help:"End raises of a resource's limits."`
-		Delete deleteCmd[resourceLevel] `cmd:"" help:"Remove the limits of a resource."`
+		List   listCmd[resourceSource]   `cmd:"" help:"List the resources that have limits."`
+		Show   showCmd[resourceSource]   `cmd:"" help:"Show the limits of a resource."`
+		Set    resourceSetCmd            `cmd:"" help:"Set the limits of a resource, and its groups."`
+		Add    addCmd[resourceSource]    `cmd:"" help:"Set limits of a resource by name, and keep the others."`
+		Remove removeCmd[resourceSource] `cmd:"" help:"Take limits off the list of a resource."`
+		Lower  lowerCmd[resourceSource]  `cmd:"" help:"End raises of a resource's limits."`
+		Delete deleteCmd[resourceSource] `cmd:"" help:"Remove the limits of a resource."`
 	}
 	planCmd struct {
-		List   listCmd[planLevel]   `cmd:"" help:"List the plans that have limits."`
-		Show   showCmd[planLevel]   `cmd:"" help:"Show the limits of a plan."`
-		Set    setCmd[planLevel]    `cmd:"" help:"Set the limits of a plan."`
-		Add    addCmd[planLevel]    `cmd:"" help:"Set limits of a plan by name, and keep the others."`
-		Remove removeCmd[planLevel] `cmd:"" help:"Take limits off the list of a plan."`
-		Lower  lowerCmd[planLevel]  `cmd:"" help:"End raises of a plan's limits."`
-		Delete deleteCmd[planLevel] `cmd:"" help:"Remove the limits of a plan."`
+		List   listCmd[planSource]   `cmd:"" help:"List the plans that have limits."`
+		Show   showCmd[planSource]   `cmd:"" help:"Show the limits of a plan."`
+		Set    setCmd[planSource]    `cmd:"" help:"Set the limits of a plan."`
+		Add    addCmd[planSource]    `cmd:"" help:"Set limits of a plan by name, and keep the others."`
+		Remove removeCmd[planSource] `cmd:"" help:"Take limits off the list of a plan."`
+		Lower  lowerCmd[planSource]  `cmd:"" help:"End raises of a plan's limits."`
+		Delete deleteCmd[planSource] `cmd:"" help:"Remove the limits of a plan."`
 	}
 	limitsCmd struct {
-		Show    showCmd[entityLevel]   `cmd:"" help:"Show the limits of an entity."`
-		Set     setCmd[entityLevel]    `cmd:"" help:"Replace the limits of an entity."`
-		Add     addCmd[entityLevel]    `cmd:"" help:"Set limits of an entity by name, and keep the others."`
-		Remove  removeCmd[entityLevel] `cmd:"" help:"Take limits off the list of an entity."`
-		Lower   lowerCmd[entityLevel]  `cmd:"" help:"End raises of an entity's limits."`
-		Delete  deleteCmd[entityLevel] `cmd:"" help:"Remove the limits of an entity, so that less specific levels apply."`
-		List    limitsListCmd          `cmd:"" help:"List every level that says anything."`
-		Resolve limitsResolveCmd       `cmd:"" help:"Show which limits are in force for an entity, and where they come from."`
+		Show    showCmd[entitySource]   `cmd:"" help:"Show the limits of an entity."`
+		Set     setCmd[entitySource]    `cmd:"" help:"Replace the limits of an entity."`
+		Add     addCmd[entitySource]    `cmd:"" help:"Set limits of an entity by name, and keep the others."`
+		Remove  removeCmd[entitySource] `cmd:"" help:"Take limits off the list of an entity."`
+		Lower   lowerCmd[entitySource]  `cmd:"" help:"End raises of an entity's limits."`
+		Delete  deleteCmd[entitySource] `cmd:"" help:"Remove the limits of an entity, so that less specific sources apply."`
+		List    limitsListCmd           `cmd:"" help:"List every source that says anything."`
+		Resolve limitsResolveCmd        `cmd:"" help:"Show which limits are in force for an entity, and where they come from."`
 	}
 )
 
-// level is the arguments that name a source.
-type level interface{ scope() admin.Scope }
+// source is the arguments that name a source.
+type source interface{ scope() admin.Scope }
 
 type everybody struct{}
 
 func (everybody) scope() admin.Scope { return admin.Scope{Everyone: true} }
 
-type resourceLevel struct {
+type resourceSource struct {
 	Name string `arg:"" name:"resource" help:"The resource's name."`
 }
 
-func (l resourceLevel) Validate() error { return wantName("resource", l.Name) }
+func (l resourceSource) Validate() error { return wantName("resource", l.Name) }
 
-func (l resourceLevel) scope() admin.Scope { return admin.Scope{Everyone: true, Resource: l.Name} }
+func (l resourceSource) scope() admin.Scope { return admin.Scope{Everyone: true, Resource: l.Name} }
 
-func (resourceLevel) list(ctx context.Context, repo *dynalimit.Repository) (iter.Seq2[string, error], string) {
+func (resourceSource) list(ctx context.Context, repo *dynalimit.Repository) (iter.Seq2[string, error], string) {
 	return admin.New(repo).Limits.Resources(ctx), "No resource has limits. Begin with 'dynalimit resource set gpt-4 rpm=1000'."
 }
 
-type planLevel struct {
+type planSource struct {
 	Name     string `arg:"" name:"plan" help:"The plan's name."`
 	Resource string `help:"The resource that the limits are for. Default: every resource." placeholder:"NAME"`
 }
 
-func (l planLevel) Validate() error { return wantName("plan", l.Name) }
+func (l planSource) Validate() error { return wantName("plan", l.Name) }
 
-func (l planLevel) scope() admin.Scope {
+func (l planSource) scope() admin.Scope {
 	return admin.Scope{Plan: l.Name, Resource: l.Resource}
 }
 
-func (planLevel) list(ctx context.Context, repo *dynalimit.Repository) (iter.Seq2[string, error], string) {
+func (planSource) list(ctx context.Context, repo *dynalimit.Repository) (iter.Seq2[string, error], string) {
 	return admin.New(repo).Limits.Plans(ctx), "No plan has limits. Begin with 'dynalimit plan set pro rpm=1000'."
 }
 
-type entityLevel struct {
+type entitySource struct {
 	Entity   string `arg:"" help:"The entity's id."`
 	Resource string `help:"The resource that the limits are for. Default: every resource." placeholder:"NAME"`
 }
 
-func (l entityLevel) Validate() error { return wantName("entity", l.Entity) }
+func (l entitySource) Validate() error { return wantName("entity", l.Entity) }
 
-func (l entityLevel) scope() admin.Scope {
+func (l entitySource) scope() admin.Scope {
 	return admin.Scope{Entity: l.Entity, Resource: l.Resource}
 }
 
-type showCmd[L level] struct {
+type showCmd[L source] struct {
 	At L `embed:""`
 }
 
 // Run prints the configuration stored at the source.
 func (c showCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return showLevel(ctx, g, out, c.At.scope())
+	return showSource(ctx, g, out, c.At.scope())
 }
 
-type setCmd[L level] struct {
-	At L        `embed:""`
-	To levelSet `embed:""`
+type setCmd[L source] struct {
+	At L         `embed:""`
+	To sourceSet `embed:""`
 }
 
 func (c setCmd[L]) Validate() error { return c.To.requireChange("") }
 
 // Run replaces the limits of the source by those of the arguments.
 func (c setCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return changeLevel(ctx, g, out, c.At.scope(), c.To.changes, c.To.applyTo)
+	return changeSource(ctx, g, out, c.At.scope(), c.To.changes, c.To.applyTo)
 }
 
 // resourceSetCmd also sets the groups of a resource. Other sources have none.
 type resourceSetCmd struct {
-	At       resourceLevel `embed:""`
-	To       levelSet      `embed:""`
-	Group    []string      `help:"Charge calls on the resource to this group as well; give it once for each. They replace those that are set." placeholder:"NAME"`
-	NoGroups bool          `help:"Take the resource out of all groups."`
+	At       resourceSource `embed:""`
+	To       sourceSet      `embed:""`
+	Group    []string       `help:"Charge calls on the resource to this group as well; give it once for each. They replace those that are set." placeholder:"NAME"`
+	NoGroups bool           `help:"Take the resource out of all groups."`
 }
 
 // Validate refuses a command that changes nothing, and --group beside --no-groups.
@@ -136,7 +136,7 @@ func (c resourceSetCmd) Validate() error {
 
 // Run replaces the limits and groups of the resource by those of the arguments.
 func (c resourceSetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return changeLevel(ctx, g, out, c.At.scope(), c.To.changes, c.applyTo)
+	return changeSource(ctx, g, out, c.At.scope(), c.To.changes, c.applyTo)
 }
 
 // applyTo returns the configuration with the given groups and other flags applied.
@@ -147,15 +147,15 @@ func (c resourceSetCmd) applyTo(config admin.LimitConfig) (admin.LimitConfig, er
 	return c.To.applyTo(config)
 }
 
-type deleteCmd[L level] struct {
+type deleteCmd[L source] struct {
 	At   L    `embed:""`
-	Only bool `help:"Money that goes with the level is meant to go."`
+	Only bool `help:"Money that goes with the source is meant to go."`
 	changes
 }
 
 // Run removes the configuration of the source.
 func (c deleteCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return deleteLevel(ctx, g, out, c.At.scope(), c.Only, c.changes)
+	return deleteSource(ctx, g, out, c.At.scope(), c.Only, c.changes)
 }
 
 // listed lists the names of a kind of source. none is the text for an empty list.

@@ -27,7 +27,7 @@ func TestAddedLimitsHideNone(t *testing.T) {
 	require.NoError(t, entities.Create(ctx, admin.Entity{ID: "ann", ParentID: "team", Cascade: true}))
 	at := admin.Scope{Entity: "ann", Resource: "all"}
 	more := []dynalimit.Limit{dynalimit.PerMinute("rpm", 600)}
-	require.ErrorContains(t, limits.Set(ctx, at, more), "tpm of level resource for entity ann on all, usd of level resource for entity ann on all")
+	require.ErrorContains(t, limits.Set(ctx, at, more), "tpm of source resource for entity ann on all, usd of source resource for entity ann on all")
 	require.NoError(t, limits.Add(ctx, at, more))
 
 	s.deny("ann", dynalimit.Amounts{"rpm": 1, "usd": 3_000_000})
@@ -52,8 +52,8 @@ func TestAddedLimitsHideNone(t *testing.T) {
 	}
 }
 
-// TestLimitsThatAreLiftedByName: a call may name a limit that a level takes away, and is charged
-// nothing for it; a level that takes every limit away is unlimited.
+// TestLimitsThatAreLiftedByName: a call may name a limit that a source takes away, and is charged
+// nothing for it; a source that takes every limit away is unlimited.
 func TestLimitsThatAreLiftedByName(t *testing.T) {
 	s := memProcess(t, nil)
 	ctx, limits := t.Context(), admin.New(s.repo.Repository).Limits

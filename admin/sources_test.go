@@ -30,7 +30,7 @@ func limitNamed(names ...string) (limits []dynalimit.Limit) {
 }
 
 // TestLimitsAreNotLostUnsaid: a change that takes limits out of force is refused unless it says so:
-// of money each, of others those that a new list hides. What the level had hidden before is not new.
+// of money each, of others those that a new list hides. What the source had hidden before is not new.
 func TestLimitsAreNotLostUnsaid(t *testing.T) {
 	system, resource, acme := admin.Scope{Everyone: true}, admin.Scope{Everyone: true, Resource: "gpt-4"}, admin.Scope{Entity: "acme"}
 	pro, shadow := admin.Scope{Plan: "pro"}, dynalimit.PerMinute("img", 10)
@@ -83,12 +83,12 @@ func TestLimitsAreNotLostUnsaid(t *testing.T) {
 			change: admin.ScopedConfig{Scope: acme, Config: admin.LimitConfig{Limits: limitNamed("rpm")}},
 			passes: true,
 		},
-		"money that goes with its level": {
+		"money that goes with its source": {
 			stored: map[admin.Scope][]dynalimit.Limit{system: limitNamed("rpm"), pro: limitNamed("rpm", "usd")},
 			change: admin.ScopedConfig{Scope: pro, Delete: true, Config: admin.LimitConfig{Version: admin.AnyVersion}},
 			losses: []admin.Loss{{Scope: pro, Name: "usd", Money: true}},
 		},
-		"limits that go with their level": {
+		"limits that go with their source": {
 			stored: map[admin.Scope][]dynalimit.Limit{system: limitNamed("rpm"), pro: limitNamed("rpm", "tpm")},
 			change: admin.ScopedConfig{Scope: pro, Delete: true, Config: admin.LimitConfig{Version: admin.AnyVersion}},
 			passes: true,
@@ -149,7 +149,7 @@ func TestLimitsAreNotLostUnsaid(t *testing.T) {
 	}
 }
 
-// TestAddAndRemoveLimits: a level that has no list begins to extend, one that replaces goes on
+// TestAddAndRemoveLimits: a source that has no list begins to extend, one that replaces goes on
 // replacing, and the last name takes the list with it.
 func TestAddAndRemoveLimits(t *testing.T) {
 	s := memProcess(t, nil)
@@ -182,14 +182,14 @@ func TestAddAndRemoveLimits(t *testing.T) {
 	require.NoError(t, limits.Add(ctx, acme, limitNamed("tpm")))
 	assert.Equal(t, "[rpm tpm] [] false true", says(acme), "a list that replaces goes on replacing")
 	require.NoError(t, limits.Add(ctx, system, limitNamed("rpm")))
-	assert.Equal(t, "[rpm] [] false false", says(system), "no level is less specific")
+	assert.Equal(t, "[rpm] [] false false", says(system), "no source is less specific")
 
 	require.NoError(t, limits.SetUnlimited(ctx, admin.Scope{Plan: "free"}))
 	require.ErrorContains(t, limits.Add(ctx, admin.Scope{Plan: "free"}, limitNamed("rpm")), "is unlimited")
 	require.ErrorContains(t, limits.Lift(ctx, acme, []string{"img"}), "has a list that replaces")
 	for reason, c := range map[string]admin.LimitConfig{
 		"config.extends: is set without limits":           {Extends: true, Blocked: true},
-		"config.lifted: is set at a level that replaces":  {Limits: limitNamed("rpm"), Lifted: []string{"tpm"}},
+		"config.lifted: is set at a source that replaces": {Limits: limitNamed("rpm"), Lifted: []string{"tpm"}},
 		`config.lifted: has "rpm", which limits have too`: {Limits: limitNamed("rpm"), Extends: true, Lifted: []string{"rpm"}},
 		`config.lifted: has "tpm" twice`:                  {Extends: true, Lifted: []string{"tpm", "tpm"}},
 		"config.unlimited: is set beside limits":          {Limits: limitNamed("rpm"), Extends: true, Unlimited: true},
@@ -202,10 +202,10 @@ func TestAddAndRemoveLimits(t *testing.T) {
 	assert.ErrorContains(t, err, "config.extends: is set at the system")
 }
 
-// TestLevelsThatExtendNeedAnUpgrade: in a table of an older version one extending level, or parent
-// that counts by its own levels, would end every process that does not know it, or not be charged
+// TestSourcesThatExtendNeedAnUpgrade: in a table of an older version one extending source, or parent
+// that counts by its own sources, would end every process that does not know it, or not be charged
 // there. That is a step of its own.
-func TestLevelsThatExtendNeedAnUpgrade(t *testing.T) {
+func TestSourcesThatExtendNeedAnUpgrade(t *testing.T) {
 	s := memProcess(t, nil)
 	a := admin.New(s.repo)
 	for _, e := range []admin.Entity{{ID: "order", ParentID: "team", Detached: true}, {ID: "all", ParentID: "team", Cascade: true}} {
@@ -216,9 +216,9 @@ func TestLevelsThatExtendNeedAnUpgrade(t *testing.T) {
 	require.NoError(t, a.Entities.Create(t.Context(), admin.Entity{ID: "child", ParentID: "team", Cascade: true}), "older versions charge it")
 	before := scan(t, s.repo)
 	for what, do := range map[string]func() error{
-		"a level":                 func() error { return a.Limits.Add(t.Context(), admin.Scope{Entity: "acme"}, limitNamed("rpm")) },
+		"a source":                func() error { return a.Limits.Add(t.Context(), admin.Scope{Entity: "acme"}, limitNamed("rpm")) },
 		"a block with exceptions": func() error { return a.Limits.SetBlockedExcept(t.Context(), admin.Scope{Everyone: true}) },
-		"a counted level": func() error {
+		"a counted source": func() error {
 			return second(a.Limits.SetConfig(t.Context(), admin.Scope{Entity: "acme"}, admin.LimitConfig{Unlimited: true, Counted: true}))
 		},
 		"an exception": func() error { return a.Limits.SetAdmit(t.Context(), admin.Scope{Entity: "acme"}, true) },
@@ -251,7 +251,7 @@ func TestLevelsThatExtendNeedAnUpgrade(t *testing.T) {
 	require.NoError(t, a.Limits.Add(t.Context(), admin.Scope{Entity: "acme"}, limitNamed("rpm")))
 }
 
-// TestMoneyIsNotLostByNameUnsaid: money goes out of force also by a change of an extending level, by a
+// TestMoneyIsNotLostByNameUnsaid: money goes out of force also by a change of an extending source, by a
 // limit of its name that is no money or in shadow, and at a group below a default of the entity.
 func TestMoneyIsNotLostByNameUnsaid(t *testing.T) {
 	system, acme, all := admin.Scope{Everyone: true}, admin.Scope{Entity: "acme"}, admin.Scope{Entity: "acme", Resource: "all"}
@@ -268,11 +268,11 @@ func TestMoneyIsNotLostByNameUnsaid(t *testing.T) {
 				return second(l.SetConfig(ctx, acme, admin.LimitConfig{Version: admin.AnyVersion, Unlimited: true, Counted: true}))
 			},
 		},
-		"own money of an extending level, removed": {
+		"own money of an extending source, removed": {
 			map[admin.Scope]admin.LimitConfig{acme: {Extends: true, Limits: limitNamed("rpm", "usd")}},
 			func(ctx context.Context, l admin.Limits) error { return l.Remove(ctx, acme, []string{"usd"}) },
 		},
-		"own money of an extending level, replaced": {
+		"own money of an extending source, replaced": {
 			map[admin.Scope]admin.LimitConfig{acme: {Extends: true, Limits: limitNamed("rpm", "usd")}},
 			func(ctx context.Context, l admin.Limits) error {
 				return second(l.SetConfig(ctx, acme, admin.LimitConfig{Version: admin.AnyVersion, Extends: true, Limits: limitNamed("rpm")}))
@@ -321,9 +321,9 @@ func TestMoneyIsNotLostByNameUnsaid(t *testing.T) {
 	}
 }
 
-// TestAddedLimitsAreOfTheirLevel: a limit is not added to a level as if it extended where it may not,
+// TestAddedLimitsAreOfTheirSource: a limit is not added to a source as if it extended where it may not,
 // nor as one of more than a bucket holds.
-func TestAddedLimitsAreOfTheirLevel(t *testing.T) {
+func TestAddedLimitsAreOfTheirSource(t *testing.T) {
 	s := memProcess(t, nil)
 	ctx, limits := t.Context(), admin.New(s.repo).Limits
 	acme := admin.Scope{Entity: "acme"}
@@ -332,17 +332,17 @@ func TestAddedLimitsAreOfTheirLevel(t *testing.T) {
 		many = append(many, dynalimit.PerMinute(fmt.Sprint("r", i), 1))
 	}
 	require.NoError(t, limits.Set(ctx, admin.Scope{Everyone: true}, many))
-	require.ErrorContains(t, limits.Add(ctx, acme, limitNamed("rpm")), "make 21 with those of less specific levels for entity acme")
+	require.ErrorContains(t, limits.Add(ctx, acme, limitNamed("rpm")), "make 21 with those of less specific sources for entity acme")
 	require.NoError(t, limits.Lift(ctx, acme, []string{"r1"}))
 	require.NoError(t, limits.Add(ctx, acme, limitNamed("rpm")))
-	require.ErrorContains(t, limits.Remove(ctx, acme, []string{"r1"}), "make 21 with those of less specific levels for entity acme")
+	require.ErrorContains(t, limits.Remove(ctx, acme, []string{"r1"}), "make 21 with those of less specific sources for entity acme")
 	require.NoError(t, limits.Set(ctx, admin.Scope{Everyone: true}, append(many[2:], limitNamed("img", "tpm")...)))
 	require.NoError(t, limits.Add(ctx, acme, limitNamed("rpm")), "there were too many before")
 	require.NoError(t, limits.SetUnlimited(ctx, acme))
 	require.ErrorContains(t, limits.Lift(ctx, acme, []string{"r1"}), "is unlimited")
 
 	compatible := memEngine(t).repository(t, &dynalimit.RepositoryOptions{Compatible: true})
-	require.ErrorContains(t, admin.New(compatible).Limits.Add(ctx, acme, limitNamed("rpm")), "zae-limiter would read the level as the whole list")
+	require.ErrorContains(t, admin.New(compatible).Limits.Add(ctx, acme, limitNamed("rpm")), "zae-limiter would read the source as the whole list")
 	require.ErrorContains(t, admin.New(compatible).Entities.Create(ctx, admin.Entity{ID: "key", ParentID: "team"}), "zae-limiter does not charge")
 }
 
@@ -418,9 +418,9 @@ func TestMoneyIsNotLostByARecordUnsaid(t *testing.T) {
 	}
 }
 
-// TestAnUnreadableLevelHidesNoLoss: a level of the older layout that nobody can read does not end the
-// comparison of the other levels of an entity's default.
-func TestAnUnreadableLevelHidesNoLoss(t *testing.T) {
+// TestAnUnreadableSourceHidesNoLoss: a source of the older layout that nobody can read does not end the
+// comparison of the other sources of an entity's default.
+func TestAnUnreadableSourceHidesNoLoss(t *testing.T) {
 	r := legacyTable(t, memEngine(t), "0.6", nil)
 	limits := admin.New(r).Limits
 	acme := admin.Scope{Entity: "acme"}

@@ -17,7 +17,7 @@ import (
 	"github.com/dynalimit/dynalimit/sources"
 )
 
-// The owners of the levels for user-1, who is on the plan pro.
+// The owners of the sources for user-1, who is on the plan pro.
 var (
 	ofEntity        = schema.ConfigOwner{Entity: "user-1", Resource: model}
 	ofEntityDefault = schema.ConfigOwner{Entity: "user-1"}
@@ -27,13 +27,13 @@ var (
 	ofSystem        = schema.ConfigOwner{}
 )
 
-// ofLevel are those owners by the name of their level.
-var ofLevel = map[sources.Source]schema.ConfigOwner{
+// ofSource are those owners by the name of their source.
+var ofSource = map[sources.Source]schema.ConfigOwner{
 	sources.Entity: ofEntity, sources.EntityDefault: ofEntityDefault, sources.Plan: ofPlan,
 	sources.PlanDefault: ofPlanDefault, sources.Resource: ofResource, sources.System: ofSystem,
 }
 
-// says stores what a level says, as an administrator in another process does: nothing
+// says stores what a source says, as an administrator in another process does: nothing
 // that is cached here is evicted.
 func (s *process) says(o schema.ConfigOwner, c schema.ConfigItem) {
 	s.t.Helper()
@@ -50,7 +50,7 @@ func (s *process) madeBefore() {
 	put(s.t, s.repo, record)
 }
 
-// limited is what a level says that has these limits, in tokens a minute.
+// limited is what a source says that has these limits, in tokens a minute.
 func limited(limits dynalimit.Amounts) schema.ConfigItem {
 	var c schema.ConfigItem
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
@@ -178,18 +178,18 @@ func TestPlanEvictionForgetsWhatWasMadeOfIt(t *testing.T) {
 	assert.Empty(t, cached())
 }
 
-// The policy is that of the most specific level that has one; a call's own comes first.
-func TestPolicyOfTheMostSpecificLevel(t *testing.T) {
-	for _, level := range []sources.Source{sources.System, sources.Resource, sources.PlanDefault, sources.Plan, sources.EntityDefault, sources.Entity} {
-		t.Run(string(level), func(t *testing.T) {
+// The policy is that of the most specific source that has one; a call's own comes first.
+func TestPolicyOfTheMostSpecificSource(t *testing.T) {
+	for _, source := range []sources.Source{sources.System, sources.Resource, sources.PlanDefault, sources.Plan, sources.EntityDefault, sources.Entity} {
+		t.Run(string(source), func(t *testing.T) {
 			virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Refuse}, func(t *testing.T, s *process) {
 				s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
 				s.says(ofSystem, schema.ConfigItem{OnUnavailable: "block", Limits: limited(dynalimit.Amounts{"rpm": 10}).Limits})
 				c := schema.ConfigItem{OnUnavailable: "allow"}
-				if level == sources.System {
+				if source == sources.System {
 					c.Limits = limited(dynalimit.Amounts{"rpm": 10}).Limits
 				}
-				s.says(ofLevel[level], c)
+				s.says(ofSource[source], c)
 				s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
 				report, err := s.limiter.Check(t.Context(), "user-1", model, nil)
 				require.NoError(t, err)
@@ -202,7 +202,7 @@ func TestPolicyOfTheMostSpecificLevel(t *testing.T) {
 				require.True(t, s.limiter.Health().Open)
 				_, err = s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Refuse))
 				require.ErrorIs(t, err, dynalimit.ErrUnavailable)
-				assert.Equal(t, level == sources.System, s.limiter.Health().Ready, "Ready is about who has no policy of its own")
+				assert.Equal(t, source == sources.System, s.limiter.Health().Ready, "Ready is about who has no policy of its own")
 				s.recovers()
 			})
 		})
