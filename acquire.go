@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/dynalimit/dynalimit/internal/lane"
-	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/call"
 )
 
 // Acquire takes the amounts, all or nothing, at the entity and at the parents that count. At each of
@@ -24,26 +23,63 @@ import (
 // an *UnconfirmedError to the error. If a take may have landed although no answer came, the error is an
 // *UnconfirmedError that wraps the *UnavailableError.
 func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Lease, error) {
-	var r request
-	var known knownCall
-	if err := l.check(ctx, &r, &known, entity, resource, amounts, opts); err != nil {
+	var r call.Request
+	var known call.Known
+	isKnown, err := l.check(ctx, &r, &known, entity, resource, amounts, opts)
+	if err != nil {
 		return nil, err
 	}
-	var call observed
-	if l.desk.hearsAcquires {
-		ctx, call = l.desk.observe(ctx, entity, resource, r.amounts)
+	var seen observed
+	if l.reports.acquires {
+		ctx, seen = l.reports.observe(ctx, entity, resource, amounts)
+		if isKnown {
+			known.Readjust() // the observer may have taken its time
+		}
 	}
 	var lease *Lease
-	var err error
 	memory := false
-	if known.by != nil && ctx.Err() == nil {
-		lease, memory, err = known.answer(ctx)
+	if isKnown && ctx.Err() == nil {
+		lease, memory, err = l.recall(ctx, &known)
 	}
 	if !memory {
-		lease, memory, err = l.acquire(ctx, &r, known.by, position{})
+		lease, memory, err = l.acquire(ctx, &r, &known)
 	}
-	if l.desk.hearsAcquires {
-		call.tell(ctx, lease.Degraded, memory, err)
+	if l.reports.acquires {
+		seen.report(ctx, lease.Degraded, memory, err)
+	}
+	return lease, err
+}
+
+// Wait is an Acquire that blocks until the amounts fit. Callers of one bucket in this process are
+// served first come, first served. The first of them asks the store, at the exact time that the last
+// answer gives. Neither a smaller request nor an Acquire takes the tokens that it waits for.
+//
+// Wait notices a changed limit, a block or a changed group or parent within the configuration's TTL,
+// and at once if the change comes through this limiter's repository. It notices a bucket filled by
+// others within the TTL. Between processes the order is random, and the more of them wait for one
+// bucket, the longer after the exact time a wait may end.
+//
+// It fails at once with a *LimitExceededError if an amount exceeds a burst, or if ctx's deadline is
+// earlier than the computed wait. It fails with ctx's error when ctx ends, and then holds nothing, and
+// with ErrClosed when the limiter is closed. Other errors are those of Acquire.
+func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Lease, error) {
+	var r call.Request
+	if _, err := l.check(ctx, &r, new(call.Known), entity, resource, amounts, opts); err != nil {
+		return nil, err
+	}
+	var seen observed
+	if l.reports.acquires {
+		ctx, seen = l.reports.observe(ctx, entity, resource, amounts)
+	}
+	c, memory, err := l.desk.Wait(ctx, &r)
+	var lease *Lease
+	if err == nil {
+		lease = &Lease{limiter: l, call: c}
+	} else {
+		err = errorOf(l.repo.layout, err)
+	}
+	if l.reports.acquires {
+		seen.report(ctx, lease.Degraded, memory, err)
 	}
 	return lease, err
 }
@@ -53,7 +89,7 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 // or fn's error joined with that of the rollback.
 func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts Amounts, fn func(context.Context, *Lease) error, opts ...AcquireOption) error {
 	if fn == nil {
-		if err := l.check(ctx, new(request), new(knownCall), entity, resource, amounts, opts); err != nil {
+		if _, err := l.check(ctx, new(call.Request), new(call.Known), entity, resource, amounts, opts); err != nil {
 			return err
 		}
 		return invalid("fn", "is nil; pass the function to call under the lease")
@@ -76,114 +112,44 @@ func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts A
 	return nil
 }
 
-// check validates the input of a call and fills r. It fills known, and skips most of the validation, if
-// the call has a shortcut.
-func (l *RateLimiter) check(ctx context.Context, r *request, known *knownCall, entity, resource string, amounts Amounts, opts []AcquireOption) (err error) {
+// check validates the input of a call and fills r. If the call has a shortcut, isKnown is true: check fills
+// known, and skips most of the validation.
+func (l *RateLimiter) check(ctx context.Context, r *call.Request, known *call.Known, entity, resource string, amounts Amounts, opts []AcquireOption) (isKnown bool, err error) {
 	if err = l.usable(ctx); err != nil {
-		return err
+		return false, err
 	}
-	if l.desk.know(known, entity, resource, amounts, opts) {
-		r.entity, r.resource, r.amounts = entity, resource, amounts
-	} else if *r, err = newRequest(entity, resource, amounts, opts); err != nil {
-		return err
+	if isKnown = len(opts) == 0 && l.desk.Know(known, entity, resource, amounts); isKnown {
+		r.Entity, r.Resource, r.Amounts = entity, resource, amounts
+	} else if *r, err = newRequest(entity, resource, amounts, opts, l.repo.readable); err != nil {
+		return false, err
 	}
-	if strangers := l.desk.routes.strangers; strangers != nil {
-		r.opts.given = r.opts.given.orParent(strangers)
+	if l.strangers != nil {
+		r.Given = orParent(r.Given, l.strangers)
 	}
 	if l.closed.Load() {
-		return ErrClosed
+		return false, ErrClosed
 	}
-	return nil
+	return isKnown, nil
 }
 
-// acquire takes the amounts of a request. It uses prefetched tokens if they suffice, then denies if the
-// last image of a bucket does, and else asks the buckets. memory reports whether it decided from
-// memory. It starts again if a limit was removed meanwhile. known is the request's shortcut, nil if it
-// has none. at is the position of a caller that may stand in a bucket's line. Such a caller gets a
-// lease with a denial too, because the lease shows the levels' balances.
-//
-//nolint:cyclop,gocognit // the one page of a call: each guard stands where its feature leaves the way
-func (l *RateLimiter) acquire(ctx context.Context, r *request, known *shortcut, at position) (*Lease, bool, error) {
-	d := l.desk
-	for try := 1; ; try++ {
-		if err := ctx.Err(); err != nil {
-			return nil, false, err
+// recall decides a call with a shortcut from memory. memory is false if its bucket has to be asked.
+func (l *RateLimiter) recall(ctx context.Context, known *call.Known) (lease *Lease, memory bool, err error) {
+	if l.desk.Lanes.Horizon != nil {
+		if granted, served := known.Serve(ctx); served {
+			return l.leaseServed(&granted), true, nil
 		}
-		if d.table.Open() {
-			if err := d.routes.refuse(r); err != nil {
-				return nil, false, err
-			}
-		}
-		p := patience{most: d.timeout} // begins when something has to be asked of the store
-		var rungs [1]rung              // room for most cascades, on the stack: a denial from memory makes nothing else
-		var asked [4]plan.Signed
-		c, policy, err := cascade{rungs: rungs[:0], asked: asked[:0]}, UnavailablePolicy(""), error(nil)
-		if known != nil {
-			c, policy = known.find(r, c)
-		} else {
-			c, policy, err = d.routes.find(ctx, r, c, &p)
-		}
-		if err != nil && unavailable(err) {
-			c, err = d.routes.unconfigured(r, c, policy, err)
-		}
-		if err == nil { // before anything is asked, or served
-			err = d.pausedAmong(len(c.rungs), func(i int) *lane.Lane { return c.rungs[i].lane })
-		}
-		if err != nil {
-			return nil, p.began.IsZero() && isKnownRefusal(err), err
-		}
-		memory, served := false, d.lanes.Horizon != nil && d.serves(r, &c) && c.serve(ctx)
-		if !served {
-			if memory, err = c.recall(ctx, r, at, d.nowMS()); err != nil {
-				d.markHeld(err)
-			}
-		}
-		if known == nil && (served || memory) && len(c.rungs) == 1 {
-			d.remember(r, c.rungs[0].lane)
-		}
-		if err != nil && !at.waits {
-			return nil, memory, err
-		}
-		held := &heldLease{}
-		held.charge = &held.room
-		lease := &held.Lease
-		lease.charge.open(d, r, &c, policy)
-		if served {
-			lease.charge.bookServed()
-			return lease, true, nil
-		}
-		if err != nil {
-			return lease, memory, err
-		}
-		t := taking{charge: lease.charge, at: at, patience: p}
-		if err = t.take(ctx); err == nil {
-			err = d.pausedAmong(len(lease.charge.levels), func(i int) *lane.Lane { return lease.charge.levels[i].lane })
-			if err == nil {
-				if e := d.noteUnsettled(lease.charge.levels); e != nil {
-					lease.estimated(e)
-				}
-				return lease, lease.charge.levels == nil && lease.charge.unlimited && p.began.IsZero(), nil
-			}
-			err = joined(err, lease.charge.undo(ctx)) // the pause was learnt meanwhile; with the process's share
-		}
-		d.markHeld(err)
-		if try == maxOutdated || !outdated(err) {
-			return at.denied(lease), false, err
-		}
-		known = nil
 	}
+	if denial, denied := known.Deny(); denied {
+		return nil, true, memoryDenial(&denial)
+	}
+	return nil, false, nil
 }
 
-// isKnownRefusal reports whether an error comes from memory, without a question to the bucket: a
-// block, a pause, or a missing record.
-func isKnownRefusal(err error) bool {
-	return errors.Is(err, ErrBlocked) || errors.Is(err, ErrPaused) || errors.Is(err, ErrUnrecorded)
-}
-
-// denied returns the lease to return beside an error: nil unless the caller may wait in a line.
-func (p position) denied(lease *Lease) *Lease {
-	if p.waits {
-		return lease
+// acquire decides a call from memory, or asks its buckets. memory reports which.
+func (l *RateLimiter) acquire(ctx context.Context, r *call.Request, known *call.Known) (lease *Lease, memory bool, err error) {
+	c, memory, err := l.desk.Take(ctx, r, known, nil)
+	if err != nil {
+		return nil, memory, errorOf(l.repo.layout, err)
 	}
-	return nil
+	return &Lease{limiter: l, call: c}, memory, nil
 }

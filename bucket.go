@@ -4,12 +4,12 @@
 package dynalimit
 
 import (
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/call"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/sources"
 )
 
 // limitOf converts a stored limit to whole tokens.
@@ -27,15 +27,43 @@ func (l *Limit) setBucket(name string, capacity int64, rate *bucket.Rate) {
 	l.RefillPeriod = time.Duration(rate.Period) * time.Millisecond
 }
 
-// signedOf converts amounts from whole tokens to millitokens, in name order.
-func signedOf(a Amounts) []plan.Signed {
-	out := make([]plan.Signed, 0, len(a))
-	for name, n := range a {
-		out = append(out, plan.Signed{Name: name, Amount: n * milli})
-	}
-	slices.SortFunc(out, func(a, b plan.Signed) int { return strings.Compare(a.Name, b.Name) })
-	return out
-}
-
 // tokensOf converts amounts from millitokens to whole tokens.
 func tokensOf(list []plan.Signed) Amounts { return plan.Tokens(list) }
+
+// fill fills in a zero status from a balance.
+func (s *LimitStatus) fill(b *call.Balance) {
+	s.EntityID, s.Resource = b.Lane.Entity, b.Lane.Resource
+	s.Limit, s.Degraded, s.ByEstimates = limitOf(b.Limit, b.Capacity, b.Rate), b.Degraded, b.ByEstimates
+	if i := b.Index; i >= 0 {
+		l := &b.Config.Limits[i]
+		if s.Source = sources.Source(l.Source); b.Degraded {
+			s.Limit = limitOf(b.Limit, l.Capacity, l.Rate)
+		}
+		s.Limit.MaxDebt, s.Limit.Shadow = l.MaxDebt/milli, b.Config.Shadow>>i&1 == 1
+		s.Unlimited = b.Config.From().Counted>>i&1 == 1
+		if b.Config.IsMoney(i) {
+			s.Limit.Unit = USD
+		}
+	}
+	s.setOutlook(b.Asked, b.Outlook)
+}
+
+// setOutlook sets the balance of a limit and the wait for the requested amount, in millitokens.
+func (s *LimitStatus) setOutlook(asked int64, o bucket.Outlook) {
+	s.Requested, s.Remaining, s.Reset = asked/milli, floorDiv(o.Level, milli), call.Duration(o.Full)
+	if asked > 0 { // debt on a limit that is not asked for denies nobody
+		s.Exceeded = asked > o.Level && !s.Limit.Shadow
+		s.WouldDeny = asked > o.Level && s.Limit.Shadow
+		s.RetryAfter = call.Duration(o.Wait)
+	}
+}
+
+// floorDiv rounds towards minus infinity, because a bucket in debt has less left than the truncated
+// number.
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}

@@ -2,12 +2,17 @@ package dynalimit
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/call"
 	"github.com/dynalimit/dynalimit/internal/config"
-	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/layout"
-	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
+	"github.com/dynalimit/dynalimit/internal/store"
+	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 // ConfigCacheStats counts the reads of the configuration cache of a Repository since it was made. It is
@@ -63,12 +68,7 @@ func (c configCache) Get(ctx context.Context, key config.GivenKey) (config.Found
 	if cfg := c.Fresh(key); cfg != nil {
 		return config.Found{Resolved: cfg}, nil
 	}
-	return c.Load(ctx, key, time.Time{})
-}
-
-// Load is Cache.Load.
-func (c configCache) Load(ctx context.Context, key config.GivenKey, until time.Time) (config.Found, error) {
-	found, err := c.Cache.Load(ctx, key, until)
+	found, err := c.Load(ctx, key, time.Time{})
 	if err != nil {
 		err = configError(c.layout, err)
 	}
@@ -93,26 +93,72 @@ func (c configCache) Read(ctx context.Context, key config.Key) (config.Said, err
 	return said, err
 }
 
-// laneConfigs are the configurations of a limiter's buckets as its lanes see them.
-type laneConfigs struct {
-	configs configCache
-	// fallback are the limiter's own limits; nil if it has no limits.
-	fallback *config.Fallback
+// configStore reads the table for the cache of configurations.
+type configStore struct {
+	table     *table.Table
+	keys      schema.Keys
+	layout    *layout.Layout
+	takeover  *store.Takeover
+	namespace *call.Namespace // nil without a namespace
+	breaker   *ddb.Breaker
+	tick      func() int64
 }
 
-// Reread implements lane.Configs.
-func (c laneConfigs) Reread(ctx context.Context, entity, resource string, group bool) (*plan.Config, error) {
-	resolved, err := c.configs.Reread(ctx, config.GivenKey{Key: config.Key{Entity: entity, Resource: resource, Group: group}})
-	switch {
-	case isValidation(err):
-		return nil, &lane.Failure{Reason: lane.Misconfigured, Err: err}
-	case err != nil:
+// ReadLevels reads items, with the limits of the older layout, the namespace's record and, when it is
+// due, the version record. It reads limits of the older layout first, because another process may
+// convert them meanwhile. The first read of a repository does not know the layout and reads again.
+func (s *configStore) ReadLevels(ctx context.Context, keys []schema.Key, owners func() []schema.ConfigOwner) (found map[schema.Key]schema.Item, err error) {
+	first := s.layout.Due() || s.layout.CompositeOnly()
+	if first {
+		if found, err = s.readItems(ctx, keys); err != nil || s.layout.CompositeOnly() {
+			return found, err
+		}
+	}
+	older, looked, err := s.takeover.Limits(ctx, owners()...)
+	if err == nil && (looked || !first) {
+		found, err = s.readItems(ctx, keys)
+	}
+	if err != nil {
 		return nil, err
 	}
-	return c.fallback.LimitsOf(resolved, false), nil
+	return found, store.UnreadableError(older.Merge(found))
 }
 
-// Forget implements lane.Configs.
-func (c laneConfigs) Forget(entity, resource string, group bool) {
-	c.configs.Drop(config.Key{Entity: entity, Resource: resource, Group: group})
+// readItems reads items, the record of the namespace and, where it is due, the version record.
+func (s *configStore) readItems(ctx context.Context, keys []schema.Key) (map[schema.Key]schema.Item, error) {
+	version := schema.VersionKey()
+	asked, due := slices.Clone(keys), s.layout.Due()
+	if due {
+		asked = append(asked, version)
+	}
+	namespace, bound := s.keys.Namespace()
+	if bound {
+		asked = append(asked, namespace)
+	}
+	began, tick := s.layout.Now(), s.tick()
+	found, err := s.table.BatchGet(ctx, call.ReadConfig, asked)
+	if err != nil {
+		return nil, err
+	}
+	if bound {
+		s.namespace.Record(&call.NamespaceSeen{At: began, Tick: tick, Inactive: shared.Inactive(s.keys.Name(), found[namespace])})
+	}
+	if due {
+		err = s.layout.Note(ctx, found[version])
+	}
+	return found, err
+}
+
+// ReadPlan reads the items of a plan.
+func (s *configStore) ReadPlan(ctx context.Context, keys []schema.Key) (map[schema.Key]schema.Item, error) {
+	return s.table.BatchGet(ctx, "read the plan", keys)
+}
+
+// Away returns why the table does not answer; nil while it answers.
+func (s *configStore) Away() error {
+	state := s.breaker.State()
+	if !state.Open {
+		return nil
+	}
+	return &UnavailableError{Op: call.ReadConfig, Err: call.NewSilence(state.Cause), RetryAfter: s.breaker.RetryAfter()}
 }

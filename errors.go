@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/call"
 	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/layout"
 	"github.com/dynalimit/dynalimit/internal/problem"
@@ -35,7 +35,7 @@ var (
 	// ErrContended matches every *ContentionError.
 	ErrContended = errors.New("dynalimit: bucket contended")
 	// ErrClosed is returned by a limiter after Close.
-	ErrClosed = errors.New("dynalimit: the limiter is closed; make a new one with New")
+	ErrClosed = call.ErrClosed
 	// ErrUnconfirmed matches an *UnconfirmedError.
 	ErrUnconfirmed = errors.New("dynalimit: outcome unconfirmed")
 	// ErrLeaseEnded is returned by Adjust and Consume after Settle or Rollback.
@@ -139,6 +139,65 @@ func (e *BlockedError) Is(target error) bool { return target == ErrBlocked }
 // budget and llm too; Package names the one that failed.
 type UnavailableError = fault.UnavailableError
 
+// PausedError says that a bucket is paused, because a provider reported that its limit is reached
+// (RateLimiter.Pause). Nothing was consumed.
+type PausedError struct {
+	// EntityID is the entity of the paused bucket: the call's, or a parent that it charges.
+	EntityID string
+	// Resource is the resource of the paused bucket: the call's, or a group that it charges.
+	Resource string
+	// RetryAfter is the time until the pause ends.
+	RetryAfter time.Duration
+}
+
+// Error names the bucket and the wait.
+func (e *PausedError) Error() string {
+	return fmt.Sprintf("dynalimit: %s on %s is paused, because its provider said stop; retry after %v", e.EntityID, e.Resource, e.RetryAfter)
+}
+
+// RetryIn is RetryAfter.
+func (e *PausedError) RetryIn() (time.Duration, bool) { return e.RetryAfter, true }
+
+// Is matches ErrPaused.
+func (e *PausedError) Is(target error) bool { return target == ErrPaused }
+
+// ErrUnrecorded matches every *UnrecordedError.
+var ErrUnrecorded = errors.New("dynalimit: the entity has no record")
+
+// UnrecordedError says that an entity has no record and Options.Unrecorded is RefuseUnrecorded, or that the
+// record of an entity or of a given parent (WithParent) was not looked up. Nothing was consumed.
+type UnrecordedError struct {
+	// EntityID is the entity of the call, or its given parent.
+	EntityID string
+	// RetryAfter is the wait before the next lookup of the record. It is above 0 if the table was not
+	// asked, because too many lookups found no record. It is 0 if the table has no record.
+	RetryAfter time.Duration
+}
+
+// Error names the entity.
+func (e *UnrecordedError) Error() string {
+	if e.RetryAfter > 0 {
+		return fmt.Sprintf("dynalimit: %s was not looked up, because too many entities have no record; retry after %v", e.EntityID, e.RetryAfter)
+	}
+	return fmt.Sprintf("dynalimit: %s has no record (Options.Unrecorded); create it with admin.Entities.Create", e.EntityID)
+}
+
+// RetryIn is RetryAfter; Never and false if the table has no record.
+func (e *UnrecordedError) RetryIn() (time.Duration, bool) {
+	if e.RetryAfter > 0 {
+		return e.RetryAfter, true
+	}
+	return Never, false
+}
+
+// Is matches ErrUnrecorded.
+func (e *UnrecordedError) Is(target error) bool { return target == ErrUnrecorded }
+
+// ErrTooDeep is the error of a call whose entity has more than 8 levels of parents that count. It is
+// returned if a level that would not be charged limits money, or if the call gives the parent
+// (WithParent).
+var ErrTooDeep = errors.New("dynalimit: too many levels of parents")
+
 // ContentionError says that other clients changed a bucket before each try of this one, until it gave
 // up. DynamoDB answered every request, so this is no outage, and no policy admits. It is no denial
 // either. Nothing was taken.
@@ -162,16 +221,6 @@ func (e *ContentionError) RetryIn() (time.Duration, bool) { return e.RetryAfter,
 
 // Is matches ErrContended.
 func (e *ContentionError) Is(target error) bool { return target == ErrContended }
-
-const (
-	// contentionPause and contentionSpread bound the wait after contention.
-	contentionPause  = 50 * time.Millisecond
-	contentionSpread = 200 * time.Millisecond
-)
-
-func contended(entity, resource string) *ContentionError {
-	return &ContentionError{EntityID: entity, Resource: resource, RetryAfter: contentionPause + rand.N(contentionSpread)}
-}
 
 // ValidationError names a wrong input. Nothing was written.
 //
@@ -258,9 +307,6 @@ func (e *UnsettledError) Is(target error) bool { return target == ErrUnconfirmed
 // false if none of them has a wait, or if no wait can help.
 func RetryAfter(err error) (time.Duration, bool) { return problem.RetryAfter(err) }
 
-// readConfig is the name of the reads of the cache of configurations, for errors.
-const readConfig = "read the configuration"
-
 // configError turns a reason of package config into the error that users see. Any other error stays.
 func configError(l *layout.Layout, err error) error {
 	if wrong, ok := errors.AsType[*config.Invalid](err); ok {
@@ -270,7 +316,7 @@ func configError(l *layout.Layout, err error) error {
 		return l.KindError(config.StoredField(wrong.Source), err)
 	}
 	if errors.Is(err, config.ErrOutOfTime) {
-		return &UnavailableError{Op: readConfig, Err: err}
+		return &UnavailableError{Op: call.ReadConfig, Err: err}
 	}
 	return err
 }
@@ -280,4 +326,99 @@ func refusedBy(reason *config.Invalid) *ValidationError {
 	e := invalid(reason.Field, "%s", reason.Reason)
 	e.Fix = reason.Fix
 	return e
+}
+
+// roomyDenial is a denial with room for the statuses of most calls. It is one allocation, because a
+// denied caller comes again and again.
+type roomyDenial struct {
+	LimitExceededError
+	room [2]LimitStatus
+}
+
+// emptyDenial returns a denial without statuses; show adds them.
+func emptyDenial(entityID, resource string) *LimitExceededError {
+	d := &roomyDenial{LimitExceededError: LimitExceededError{EntityID: entityID, Resource: resource}}
+	d.Statuses = d.room[:0]
+	return &d.LimitExceededError
+}
+
+// next adds a status, to be filled in.
+func (e *LimitExceededError) next() *LimitStatus {
+	n := len(e.Statuses)
+	if n < cap(e.Statuses) {
+		e.Statuses = e.Statuses[:n+1] // unused room
+	} else {
+		e.Statuses = append(e.Statuses, LimitStatus{})
+	}
+	return &e.Statuses[n]
+}
+
+// errorOf turns the reason of a failed call into the error that users see. Any other error stays.
+func errorOf(l *layout.Layout, err error) error {
+	switch e := err.(type) { //nolint:errorlint // a reason is the outermost, but in Joined
+	case *call.Joined:
+		all := make([]error, len(e.Errs))
+		for i, one := range e.Errs {
+			all[i] = errorOf(l, one)
+		}
+		return errors.Join(all...)
+	case *call.Denied:
+		return denialOf(e)
+	case *call.Blocked:
+		return &BlockedError{EntityID: e.Key.Entity, Resource: e.Key.Resource, Source: e.Source, Plan: e.Plan}
+	case *call.Paused:
+		return &PausedError{EntityID: e.Entity, Resource: e.Resource, RetryAfter: e.RetryAfter}
+	case *call.Contended:
+		return &ContentionError{EntityID: e.Entity, Resource: e.Resource, RetryAfter: e.RetryAfter}
+	case *call.Unrecorded:
+		return &UnrecordedError{EntityID: e.Entity, RetryAfter: e.RetryAfter}
+	case *call.TooDeep:
+		return fmt.Errorf("%w: %s", ErrTooDeep, e.Reason)
+	case *call.Unconfirmed:
+		return &UnconfirmedError{EntityID: e.Entity, Resource: e.Resource, Amounts: tokensOf(e.Amounts), NotWritten: e.NotWritten, Err: errorOf(l, e.Err)}
+	case *fault.UnavailableError:
+		return err
+	}
+	return configError(l, err)
+}
+
+// denialOf returns the error of a call that does not fit.
+func denialOf(d *call.Denied) *LimitExceededError {
+	e := emptyDenial(d.Entity, d.Resource)
+	for i := range d.Balances {
+		e.next().fill(&d.Balances[i])
+	}
+	e.RetryAfter = d.RetryAfter
+	return e
+}
+
+// memoryDenial returns the error of a call that the last image of its bucket denies.
+func memoryDenial(d *call.Denial) *LimitExceededError {
+	e := emptyDenial(d.Lane.Entity, d.Lane.Resource)
+	for i := range d.Config.Limits {
+		if d.Needs[i] <= 0 {
+			continue
+		}
+		l := &d.Config.Limits[i]
+		stored := &d.Image.Limits[d.Config.PlaceIn(d.Image, i)]
+		status := e.next()
+		status.EntityID, status.Resource, status.Source = e.EntityID, e.Resource, sources.Source(l.Source)
+		status.Limit.setBucket(l.Name, stored.Capacity, &stored.Rate)
+		status.Limit.MaxDebt = l.MaxDebt / milli
+		status.setOutlook(d.Needs[i], d.Outlooks[i])
+	}
+	if worst := e.worst(); worst != nil {
+		e.RetryAfter = worst.RetryAfter
+	}
+	return e
+}
+
+// joinErrors joins the other errors that are not nil to err.
+func joinErrors(err error, others ...error) error {
+	for _, other := range others {
+		if other != nil {
+			err = errors.Join(err, other)
+		}
+	}
+	return err
 }

@@ -50,18 +50,18 @@ func (l *RateLimiter) Health() Health {
 	}
 	s := l.repo.breaker.State()
 	h := Health{
-		Open: s.Open, SilentBuckets: l.desk.lanes.Silent(),
-		Settling: l.desk.settling.count(),
-		Ready:    !l.closed.Load() && (!s.Open || l.desk.routes.knownPolicy().admits()),
+		Open: s.Open, SilentBuckets: l.desk.Lanes.Silent(),
+		Settling: l.settling.count(),
+		Ready:    !l.closed.Load() && (!s.Open || l.desk.KnownPolicy().Admits()),
 	}
 	if s.Open {
 		h.Since, h.Cause, h.NextProbe = s.Since, s.Cause, s.NextProbe
 	}
-	buckets, waiting := l.desk.lanes.Waiting()
+	buckets, waiting := l.desk.Lanes.Waiting()
 	h.WaitingBuckets, h.Waiting = buckets, tokensOf(waiting)
-	doubted, dropped := l.desk.lanes.Uncertain()
+	doubted, dropped := l.desk.Lanes.Uncertain()
 	h.Doubt, h.Dropped = tokensOf(doubted), tokensOf(dropped)
-	for _, p := range l.desk.lanes.Hottest(mostHottest) {
+	for _, p := range l.desk.Lanes.Hottest(mostHottest) {
 		h.Hottest = append(h.Hottest, HotBucket{
 			EntityID: p.Entity, Resource: p.Resource, Why: pacedBecause(p), Cause: p.Cause, Interval: p.Interval, LastThrottled: p.Throttled,
 		})

@@ -45,7 +45,7 @@ var importTable = []importRow{
 	{
 		folder: ".",
 		project: []string{
-			"audit", "internal/trail", "internal/backlog", "internal/bookkeeping", "internal/bucket", "internal/cache", "internal/calendar", "internal/config", "internal/ddb", "internal/guard", "internal/inside", "internal/lane", "internal/layout", "internal/legacy", "internal/lock", "internal/plan",
+			"audit", "internal/trail", "internal/backlog", "internal/bookkeeping", "internal/bucket", "internal/cache", "internal/calendar", "internal/call", "internal/config", "internal/ddb", "internal/guard", "internal/inside", "internal/lane", "internal/layout", "internal/legacy", "internal/lock", "internal/plan",
 			"fault", "internal/problem", "internal/schema", "internal/shared", "internal/store", "internal/table", "internal/usage", "sources", "observe",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
@@ -87,6 +87,13 @@ var importTable = []importRow{
 		folder: "observe",
 		std:    []string{"context", "time"},
 		reason: "what an observer is told are values, so that whoever implements one imports nothing else",
+	},
+	{
+		folder:  "internal/call",
+		std:     append([]string{"context", "iter", "log/slog", "math/rand/v2", "runtime", "sync/atomic"}, pureStd...),
+		project: []string{"fault", "internal/backlog", "internal/bucket", "internal/config", "internal/ddb", "internal/guard", "internal/inside", "internal/lane", "internal/plan", "internal/schema", "internal/store", "sources", "observe"},
+		others:  []string{sdk + "/service/dynamodb/types"},
+		reason:  "one call over its buckets: it knows no error and no value of users, which the root makes",
 	},
 	{
 		folder:  "internal/config",

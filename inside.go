@@ -3,24 +3,18 @@ package dynalimit
 import (
 	"context"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/dynalimit/dynalimit/internal/config"
-	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/inside"
 	"github.com/dynalimit/dynalimit/internal/lane"
-	"github.com/dynalimit/dynalimit/internal/plan"
-	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/internal/store"
 )
 
 // The suites of the whole limiter are in tests/. They reach its unexported state through package
 // inside.
 func init() {
-	inside.Lanes = func(limiter any) *lane.Registry { return limiter.(*RateLimiter).desk.lanes }
+	inside.Lanes = func(limiter any) *lane.Registry { return limiter.(*RateLimiter).desk.Lanes }
 	inside.Levels = func(lease any) []inside.Level { return lease.(*Lease).inside() }
 	inside.Transactions = func(limiter any, wrap func(next inside.Transact) inside.Transact) {
-		limiter.(*RateLimiter).desk.wrapTransactions(wrap)
+		limiter.(*RateLimiter).desk.WrapTransactions(wrap)
 	}
 	inside.ReadConfig = func(ctx context.Context, repository any, entity, resource string, group, anew bool) (inside.Config, error) {
 		return repository.(*Repository).insideConfig(ctx, config.GivenKey{Key: config.Key{Entity: entity, Resource: resource, Group: group}}, anew)
@@ -30,25 +24,7 @@ func init() {
 func (lease *Lease) inside() []inside.Level {
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
-	return lease.held().inside()
-}
-
-// inside shows the buckets of a charge.
-func (c *charge) inside() []inside.Level {
-	var levels []inside.Level
-	for i := range c.levels {
-		lv := &c.levels[i]
-		levels = append(levels, inside.Level{
-			Lane: lv.lane, Degraded: lv.degraded, Holdings: lv.holdings, Config: lv.cfg, Incarnation: &lv.incarnation, Last: lv.last.Reading,
-			Charges: func(further map[string]int64) []plan.Signed {
-				if further != nil {
-					return amountsAt(lv.cfg, further)
-				}
-				return amountsAt(lv.cfg, c.request.amounts)
-			},
-		})
-	}
-	return levels
+	return lease.held().Inside()
 }
 
 func (r *Repository) insideConfig(ctx context.Context, key config.GivenKey, anew bool) (shown inside.Config, err error) {
@@ -72,14 +48,4 @@ func (r *Repository) insideConfig(ctx context.Context, key config.GivenKey, anew
 	}
 	shown.Limits = limits
 	return shown, nil
-}
-
-func (d *desk) wrapTransactions(wrap func(next inside.Transact) inside.Transact) {
-	next := d.transact
-	send := wrap(func(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
-		return next(ctx, &store.Transaction{Items: items, Token: token}, slot)
-	})
-	d.transact = func(ctx context.Context, t *store.Transaction, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
-		return send(ctx, t.Items, t.Token, slot)
-	}
 }

@@ -2,10 +2,9 @@ package dynalimit
 
 import (
 	"context"
-	"runtime"
-	"slices"
 	"sync"
 
+	"github.com/dynalimit/dynalimit/internal/call"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/observe"
 )
@@ -23,11 +22,12 @@ import (
 // caller's context has ended. Corrections of one lease are made one after the other. Consumed, Degraded
 // and Statuses answer at once, even while a correction is in flight.
 type Lease struct {
-	mu sync.Mutex // never held across a request
-	// charge is the state of the lease. Only the correction in flight changes its levels. It is nil for
-	// a lease served from memory until the first call of held.
-	charge *charge
-	served *grant // never changed; nil of other leases
+	mu      sync.Mutex // never held across a request
+	limiter *RateLimiter
+	// call is the state of the lease. Only the correction in flight changes its levels. It is nil for a
+	// lease served from memory until the first call of held.
+	call   *call.Call
+	served *call.Grant // never changed; nil of other leases
 	// busy means that a correction is in flight, corrected that there has been one. The first caller
 	// that waits for a correction makes freed; the end of the correction closes it.
 	busy, corrected, ended bool
@@ -36,29 +36,28 @@ type Lease struct {
 	soon bool
 }
 
-// heldLease is a lease with its charge, in one allocation.
-type heldLease struct {
+// servedLease is a lease served from memory, in one allocation.
+type servedLease struct {
 	Lease
-	room charge
+	grant call.Grant
+}
+
+// leaseServed returns the lease of a grant from memory.
+func (l *RateLimiter) leaseServed(g *call.Grant) *Lease {
+	lease := &servedLease{Lease: Lease{limiter: l}, grant: *g}
+	lease.served = &lease.grant
+	return &lease.Lease
 }
 
 // made reports whether an acquire returned the lease.
-func (lease *Lease) made() bool { return lease != nil && (lease.served != nil || lease.charge != nil) }
+func (lease *Lease) made() bool { return lease != nil && lease.limiter != nil }
 
-// desk returns the limiter's desk.
-func (lease *Lease) desk() *desk {
-	if lease.served != nil {
-		return lease.served.by.desk
+// held returns the lease's call, and makes it for a lease served from memory. lease.mu must be held.
+func (lease *Lease) held() *call.Call {
+	if lease.call == nil {
+		lease.call = lease.served.Call()
 	}
-	return lease.charge.desk
-}
-
-// held returns the lease's charge, and makes it for a lease served from memory. lease.mu must be held.
-func (lease *Lease) held() *charge {
-	if lease.charge == nil {
-		lease.charge = lease.served.charge()
-	}
-	return lease.charge
+	return lease.call
 }
 
 // begin waits until no other correction is in flight, and starts one. soon means that SettleSoon calls
@@ -90,13 +89,13 @@ func (lease *Lease) begin(ctx context.Context, soon bool) (begun, over bool) {
 	return true, false
 }
 
-// keep ends a lease that was served from memory and never corrected, if there is nothing to write. It
+// endServed ends a lease that was served from memory and never corrected, if there is nothing to write. It
 // reports whether the lease has ended so, now or before.
-func (lease *Lease) keep(ctx context.Context) bool {
-	var heard *heardCorrection
+func (lease *Lease) endServed(ctx context.Context) bool {
+	var seen *observedCorrection
 	defer func() {
-		if heard != nil {
-			heard.tell(ctx, nil) // without the lock
+		if seen != nil {
+			seen.report(ctx, nil) // without the lock
 		}
 	}()
 	lease.mu.Lock()
@@ -106,8 +105,8 @@ func (lease *Lease) keep(ctx context.Context) bool {
 	}
 	first := !lease.ended
 	lease.ended = true
-	if first && lease.desk().observer.Corrected != nil { // the charge is made only for an observer
-		heard = hearCorrection(observe.CorrectionSettle, lease.held())
+	if first && lease.limiter.reports.Corrected != nil { // the call is made only for an observer
+		seen = lease.limiter.reports.observeCorrection(observe.CorrectionSettle, lease.held())
 	}
 	return true
 }
@@ -120,13 +119,6 @@ func (lease *Lease) finish() {
 		lease.freed = nil
 	}
 	lease.mu.Unlock()
-}
-
-// unlocked runs the part of a correction that does I/O, with lease.mu released.
-func (lease *Lease) unlocked(do func()) {
-	lease.mu.Unlock()
-	defer lease.mu.Lock()
-	do()
 }
 
 // correction is one change of the amounts that a lease holds.
@@ -150,12 +142,12 @@ func (lease *Lease) correct(ctx context.Context, change correction) (done bool, 
 		return false, err
 	}
 	caller := ctx
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.desk().cleanup)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.limiter.desk.Cleanup)
 	defer cancel()
-	var heard *heardCorrection
+	var seen *observedCorrection
 	defer func() {
-		if heard != nil {
-			heard.tell(caller, err) // once finish has released the lock
+		if seen != nil {
+			seen.report(caller, err) // once finish has released the lock
 		}
 	}()
 	switch begun, over := lease.begin(ctx, change.soon); {
@@ -166,68 +158,24 @@ func (lease *Lease) correct(ctx context.Context, change correction) (done bool, 
 	}
 	defer lease.finish()
 	c := lease.held()
-	c.final = change.soon
-	target := change.target(c.consumed)
-	if c.hasRenewedLevel() || slices.ContainsFunc(target, func(a plan.Signed) bool { return !c.has(a.Name) }) {
-		lease.recognise(ctx, target)
-		target = c.known(target)
+	target, reason := c.Target(ctx, change.target, &lease.mu)
+	if reason != nil {
+		return false, errorOf(lease.limiter.repo.layout, reason)
 	}
-	if err := c.checkTarget(target); err != nil {
-		return false, err
+	if lease.limiter.reports.Corrected != nil {
+		seen = lease.limiter.reports.observeCorrection(change.kind, c)
 	}
-	if c.desk.observer.Corrected != nil {
-		heard = hearCorrection(change.kind, c)
+	if done, reason = c.Correct(ctx, target, change.soon, &lease.mu); done {
+		c.Conclude(target, change.ends)
+		lease.ended = change.ends
 	}
-	if done = true; c.levels == nil && !c.unlimited {
-		err = lease.locate(ctx)
+	if seen != nil {
+		seen.setChange(c.Consumed())
 	}
-	switch {
-	case err == nil:
-		k := c.correct(ctx, target)
-		k.send(ctx, &lease.mu)
-		done, err = k.book()
-	case leftToPolicy(err) && c.countUnlocated(c.consumed, target):
-		err = nil
-	default:
-		done, err = false, &UnconfirmedError{
-			EntityID: c.request.entity, Resource: c.request.resource, Amounts: tokensOf(plan.Plus(target, plan.Negated(c.consumed))), Err: err, NotWritten: true,
-		}
-	}
-	if done {
-		lease.conclude(target, change.ends)
-	}
-	if heard != nil {
-		heard.note(c.consumed)
+	if reason != nil {
+		err = errorOf(lease.limiter.repo.layout, reason)
 	}
 	return done, err
-}
-
-// conclude stores the amounts of a completed correction. ends means that the correction ends the lease.
-func (lease *Lease) conclude(target []plan.Signed, ends bool) {
-	lease.charge.consumed, lease.ended = target, ends
-	if ends && lease.charge.estimates != nil {
-		lease.charge.estimates.end()
-	}
-}
-
-// locate finds the levels of a lease that was granted while the configuration could not
-// be read.
-func (lease *Lease) locate(ctx context.Context) error {
-	c := lease.charge
-	var found cascade
-	var err error
-	lease.unlocked(func() { found, _, err = c.desk.routes.find(ctx, &c.request, found, nil) })
-	if err == nil {
-		c.locate(&found)
-	}
-	return err
-}
-
-// estimated attaches the quotas' estimates to the lease. They end with the lease, or when the garbage
-// collector frees a dropped one: nobody settles that any more.
-func (lease *Lease) estimated(e *estimates) {
-	lease.charge.estimates = e
-	runtime.AddCleanup(lease, (*estimates).end, e)
 }
 
 // Used returns the amounts that the lease holds, in whole tokens. A charge that got
@@ -238,7 +186,7 @@ func (lease *Lease) Used() Amounts {
 	}
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
-	return tokensOf(lease.held().consumed)
+	return tokensOf(lease.held().Consumed())
 }
 
 // Degraded reports whether something of the lease was admitted by the policy, or corrected,
@@ -249,18 +197,7 @@ func (lease *Lease) Degraded() bool {
 	}
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
-	if lease.charge == nil { // served from memory
-		return false
-	}
-	if lease.charge.levels == nil {
-		return !lease.charge.unlimited
-	}
-	for i := range lease.charge.levels {
-		if lease.charge.levels[i].degraded {
-			return true
-		}
-	}
-	return false
+	return lease.call != nil && lease.call.Degraded() // else served from memory
 }
 
 // Statuses returns every limit of the lease at every level, as of the last answer of that level. The
@@ -273,22 +210,13 @@ func (lease *Lease) Statuses() []LimitStatus {
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
 	var statuses []LimitStatus
-	c := lease.held()
-	for i := range c.levels {
-		lv := &c.levels[i]
-		if !lv.answered {
-			continue
-		}
-		names := lv.names()
-		statuses = slices.Grow(statuses, len(names))
-		for _, name := range names {
-			s := lv.last.status(name, 0, 0)
-			h := lv.of(name)
-			s.Requested, s.Uncharged = h.Used()/milli, h.Uncharged()/milli
-			s.WouldDeny = s.Limit.Shadow && s.Uncharged > 0
-			statuses = append(statuses, s)
-		}
-	}
+	lease.held().Balances(func(b *call.Balance, used, uncharged int64) {
+		var s LimitStatus
+		s.fill(b)
+		s.Requested, s.Uncharged = used/milli, uncharged/milli
+		s.WouldDeny = s.Limit.Shadow && s.Uncharged > 0
+		statuses = append(statuses, s)
+	})
 	return statuses
 }
 
@@ -306,8 +234,49 @@ func (lease *Lease) Adjust(ctx context.Context, deltas Amounts) error {
 	}
 	_, err := lease.correct(ctx, correction{
 		kind: observe.CorrectionAdjust, ended: ErrLeaseEnded,
-		target: func(consumed []plan.Signed) []plan.Signed { return plan.Plus(consumed, signedOf(deltas)) },
+		target: func(consumed []plan.Signed) []plan.Signed { return plan.Plus(consumed, call.SignedOf(deltas)) },
 	})
+	return err
+}
+
+// Consume takes further amounts. It may be denied as an Acquire may; a denial leaves the
+// lease unchanged. It is refused while the entity is blocked. Errors as of Acquire, and
+// ErrLeaseEnded.
+func (lease *Lease) Consume(ctx context.Context, amounts Amounts) (err error) {
+	if err := lease.usable(ctx); err != nil {
+		return err
+	}
+	if err := checkAmounts(amounts, false); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	switch begun, over := lease.begin(ctx, false); {
+	case over:
+		return ErrLeaseEnded
+	case !begun:
+		return ctx.Err()
+	}
+	c, l := lease.held(), lease.limiter
+	var seen *observedCorrection
+	if l.reports.Corrected != nil {
+		seen = l.reports.observeCorrection(observe.CorrectionConsume, c)
+	}
+	memory, reason := c.Consume(ctx, amounts, &lease.mu)
+	if seen != nil {
+		seen.setChange(c.Consumed())
+	}
+	lease.finish()
+	if reason != nil {
+		err = errorOf(l.repo.layout, reason)
+		if l.reports.Denied != nil {
+			l.reports.reportDenial(ctx, err, memory)
+		}
+	}
+	if seen != nil && (err == nil || failedOnTheWay(ctx, err)) { // denials are reported already
+		seen.report(ctx, err)
+	}
 	return err
 }
 
@@ -315,7 +284,7 @@ func (lease *Lease) Adjust(ctx context.Context, deltas Amounts) error {
 // After a Settle or a Rollback it does nothing and returns nil: use after the end is not charged. If it
 // fails with amounts that were surely not written, it may be called again. Errors as of Adjust.
 func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {
-	if len(actual) == 0 && lease.usable(ctx) == nil && lease.keep(ctx) {
+	if len(actual) == 0 && lease.usable(ctx) == nil && lease.endServed(ctx) {
 		return nil
 	}
 	change, err := settlement(actual)
@@ -333,7 +302,7 @@ func settlement(actual Amounts) (correction, error) {
 			return correction{}, err
 		}
 	}
-	named := signedOf(actual)
+	named := call.SignedOf(actual)
 	return correction{kind: observe.CorrectionSettle, ends: true, target: func(consumed []plan.Signed) []plan.Signed {
 		target := plan.Merged(consumed, named, func(held, _ int64) int64 { return held })
 		for i := range target {

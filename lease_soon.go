@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/dynalimit/dynalimit/internal/call"
 	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -48,15 +49,15 @@ func (lease *Lease) SettleSoon(ctx context.Context, actual Amounts, settled func
 		return nil
 	}
 	c := lease.held()
-	target := c.known(change.target(c.consumed))
-	if err := c.checkTarget(target); err != nil {
+	target, reason := c.TargetNow(change.target)
+	if reason != nil {
 		lease.mu.Unlock()
-		return err
+		return errorOf(lease.limiter.repo.layout, reason)
 	}
 	s := settling{lease: lease, ctx: context.WithoutCancel(ctx), settled: settled}
 	switch {
-	case rises(c.consumed, target):
-	case lease.busy || c.levels == nil && !c.unlimited:
+	case rises(c.Consumed(), target):
+	case lease.busy || c.IsUnlocated():
 		if s.enter(nil) {
 			change.soon = true
 			lease.mu.Unlock()
@@ -89,11 +90,11 @@ type settling struct {
 // enter counts the lease among those that SettleSoon is settling, unless there are too many. From then
 // on there are no other corrections of it. The lease's lock must be held.
 func (s *settling) enter(lanes []*lane.Lane) bool {
-	d := s.lease.desk()
-	if !d.settling.enter(lanes) {
+	l := s.lease.limiter
+	if !l.settling.enter(lanes) {
 		return false
 	}
-	d.lanes.Started()
+	l.desk.Lanes.Started()
 	s.lanes, s.lease.soon = lanes, true
 	return true
 }
@@ -118,72 +119,70 @@ func (s *settling) inTurn(change correction) {
 // queue corrects an idle lease to a target: it queues the give-backs and finishes in the background.
 // The caller holds the lease's lock; queue releases it.
 func (s *settling) queue(target []plan.Signed) error {
-	lease, c := s.lease, s.lease.charge
+	lease, c := s.lease, s.lease.call
 	lease.busy, lease.corrected = true, true
-	ctx, cancel := context.WithTimeout(s.ctx, c.desk.cleanup)
-	var heard *heardCorrection
-	if c.desk.observer.Corrected != nil {
-		heard = hearCorrection(observe.CorrectionSettle, c)
+	ctx, cancel := context.WithTimeout(s.ctx, lease.limiter.desk.Cleanup)
+	var seen *observedCorrection
+	if lease.limiter.reports.Corrected != nil {
+		seen = lease.limiter.reports.observeCorrection(observe.CorrectionSettle, c)
 	}
-	k := c.correct(ctx, target)
-	lanes := k.lanes()
-	if k.charges() || len(lanes) == 0 || !s.enter(lanes) { // charges: left over from an earlier correction
+	k := c.Begin(ctx, target)
+	lanes := k.Lanes()
+	if k.Charges() || len(lanes) == 0 || !s.enter(lanes) { // charges: left over from an earlier correction
 		defer cancel()
-		k.send(ctx, &lease.mu)
-		done, err := k.book()
-		if done {
-			lease.conclude(target, true)
-		}
-		if heard != nil {
-			heard.note(c.consumed)
-		}
-		lease.finish()
-		if heard != nil {
-			heard.tell(ctx, err)
-		}
+		k.Send(ctx, &lease.mu)
+		done, err := s.book(&k, target, seen)
 		if done {
 			s.settled(err)
 		}
 		return err
 	}
-	c.final = true
-	for i, o := range k.ops {
-		if k.sends(i) {
-			c.levels[i].lane.Submit(o)
-		}
-	}
+	k.Submit()
 	lease.mu.Unlock()
 	go func() {
 		defer cancel()
-		k.await(ctx)
+		k.Await(ctx)
 		lease.mu.Lock()
-		_, err := k.book()
-		defer func() { s.end(err) }()
-		lease.conclude(target, true)
-		if heard != nil {
-			heard.note(target)
-		}
-		lease.finish()
-		if heard != nil {
-			heard.tell(ctx, err)
-		}
+		_, err := s.book(&k, target, seen)
+		s.end(err)
 	}()
 	return nil
 }
 
+// book books a correction to a target and reports it. The lease's lock must be held; book releases it.
+func (s *settling) book(k *call.Correction, target []plan.Signed, seen *observedCorrection) (done bool, err error) {
+	lease := s.lease
+	done, reason := k.Book()
+	if reason != nil {
+		err = errorOf(lease.limiter.repo.layout, reason)
+	}
+	if done || lease.soon {
+		lease.call.Conclude(target, true)
+		lease.ended = true
+	}
+	if seen != nil {
+		seen.setChange(lease.call.Consumed())
+	}
+	lease.finish()
+	if seen != nil {
+		seen.report(s.ctx, err)
+	}
+	return done, err
+}
+
 // end reports the result of the settlement to the caller's function and to the limiter.
 func (s *settling) end(err error) {
-	d := s.lease.desk()
+	l := s.lease.limiter
 	var failed []*UnconfirmedError
 	for _, e := range unconfirmed(err) {
 		if failed = append(failed, e); e.NotWritten { // it is never written: the limiter is closed
-			d.lanes.Drop(signedOf(e.Amounts))
+			l.desk.Lanes.Drop(call.SignedOf(e.Amounts))
 		}
 	}
-	defer d.lanes.Stopped()
-	defer d.settling.leave(s.lanes, failed)
+	defer l.desk.Lanes.Stopped()
+	defer l.settling.leave(s.lanes, failed)
 	guard.Call(func() { s.settled(err) }, func(e *guard.Ended) { // it is the caller's
-		d.lanes.Log.Error("dynalimit: the function given to SettleSoon did not return", slog.Any("cause", e), slog.String("stack", string(e.Stack)))
+		l.log.Error("dynalimit: the function given to SettleSoon did not return", slog.Any("cause", e), slog.String("stack", string(e.Stack)))
 	})
 }
 

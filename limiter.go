@@ -30,14 +30,22 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
+	"time"
 
-	"github.com/dynalimit/dynalimit/internal/config"
+	"github.com/dynalimit/dynalimit/internal/bookkeeping"
+	"github.com/dynalimit/dynalimit/internal/call"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/observe"
 )
+
+func init() {
+	bookkeeping.Limiter = func(limiter any) any { return limiter.(*RateLimiter).bookkeeping() }
+}
 
 // RateLimiter charges token buckets in DynamoDB for calls. Make one with New for each process and share
 // it: the more callers share it, the fewer writes each of them costs. It is safe for concurrent use.
@@ -52,9 +60,16 @@ import (
 // Check is a dry run of Acquire: it reports the decision, the available tokens and the wait, and writes
 // nothing. Health reports whether the table answers. Close ends the limiter.
 type RateLimiter struct {
-	repo   *Repository
-	desk   *desk
-	closed atomic.Bool
+	repo *Repository
+	// options are the validated ones, with their defaults. desk makes the calls.
+	options Options
+	desk    *call.Desk
+	reports *reports // to the observer
+	// settling are the leases that SettleSoon settles.
+	settling settlements
+	// strangers is the parent of entities without another one; nil if there is none.
+	strangers *call.Given
+	closed    atomic.Bool
 	// closing is a channel that the first Close closes.
 	closing        chan struct{}
 	log            *slog.Logger
@@ -81,42 +96,28 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 		}
 	}
 	o = o.withDefaults(repo)
-	clock, stopwatch, sure := repo.clock.Now, repo.clock.Source, repo.clock.SureMS
-	if o.Now != nil {
-		clock, stopwatch, sure = o.Now, o.Now, func() int64 { return o.Now().UnixMilli() }
-	}
-	table := availability{repo.breaker, repo}
-	d := &desk{
-		table: table, buckets: repo.buckets, transact: repo.buckets.Transact, clock: clock, ownClock: o.Now != nil, machine: repo.machine, stopwatch: stopwatch, observer: shielded(o.Observer, o.Logger),
-		share: o.LocalShare, timeout: o.Timeout, cleanup: o.CleanupTimeout, mode: o.ChargeMode,
-	}
-	d.hearsAcquires = d.observer.AcquireStart != nil || d.observer.AcquireEnd != nil || d.observer.Denied != nil
-	d.routes = &routes{
-		configs: repo.configs, namespace: repo.namespace, clock: repo.clock, nowMS: d.nowMS, tick: repo.tick, compatible: repo.readable,
-		store: repo.buckets, table: table, fallback: config.NewFallback(storedLimits(o.Limits)), log: o.Logger, onUnavailable: o.OnUnavailable,
-		lookups: newLookups(o.Unrecorded == RefuseUnrecorded, repo.clock.Source),
+	l := &RateLimiter{repo: repo, options: o, closing: make(chan struct{}), log: o.Logger}
+	l.reports = newReports(shielded(o.Observer, o.Logger), repo.layout)
+	observer := l.reports.Observer
+	d := &call.DeskOptions{
+		Configs: repo.configs.Cache, Namespace: repo.namespace, Breaker: repo.breaker, Buckets: repo.buckets, Keys: repo.keys, Queues: repo.queues, Turns: &repo.turns,
+		Tick: repo.tick, RepoClock: repo.clock, Machine: repo.machine, Now: o.Now, Limits: storedLimits(o.Limits), Policy: call.Policy(o.OnUnavailable),
+		Mode: call.Mode(o.ChargeMode), Share: o.LocalShare, Timeout: o.Timeout, Cleanup: o.CleanupTimeout, RefuseUnrecorded: o.Unrecorded == RefuseUnrecorded,
+		Size: o.MaxBuckets, Horizon: o.horizon(), Observer: observer, OnDrop: l.reports.reportDrop, Closing: l.closing, Log: o.Logger,
 	}
 	if o.StrangersParent != "" {
-		d.routes.strangers = &hints{parent: o.StrangersParent}
+		l.strangers = &call.Given{Parent: o.StrangersParent}
+		d.Strangers = l.strangers
 	}
-	lanes := lane.Options{
-		Access: lane.Access{
-			Store: repo.buckets, Keys: repo.keys, Configs: laneConfigs{repo.configs, d.routes.fallback},
-			NowMS: d.nowMS, SureMS: sure, Tick: repo.tick, Table: table, Log: o.Logger,
-		},
-		Size: o.MaxBuckets, Patience: o.Timeout, Horizon: o.horizon(),
-		Queues: repo.queues, Turns: &repo.turns, Locate: d.routes.locate, OnDrop: d.tellDropped,
-	}
-	if t := (writeTrace{d}); t.hears() {
-		lanes.Trace = t
+	if observer.WriteStart != nil || observer.WriteEnd != nil || observer.PacingChanged != nil {
+		d.Trace = writeTrace{l.reports}
 	}
 	var err error
-	if d.lanes, err = lane.New(lanes); err != nil {
+	if l.desk, err = call.NewDesk(d); err != nil {
 		return nil, err
 	}
-	d.routes.lanes = d.lanes
-	l := &RateLimiter{repo: repo, desk: d, closing: make(chan struct{}), log: o.Logger}
-	l.detachListener = repo.listen(&hearer{notify: l.availabilityChanged, refilled: d.lanes.Refilled, loaded: d.observer.ConfigLoaded})
+	l.reports.desk = l.desk
+	l.detachListener = repo.listen(&hearer{notify: l.availabilityChanged, refilled: l.desk.Lanes.Refilled, loaded: observer.ConfigLoaded})
 	return l, nil
 }
 
@@ -134,7 +135,7 @@ func (l *RateLimiter) usable(ctx context.Context) error {
 
 // availabilityChanged reports to the observer that the table stopped answering, or answers again.
 func (l *RateLimiter) availabilityChanged(s ddb.State) {
-	if hear := l.desk.observer.AvailabilityChanged; hear != nil {
+	if hear := l.reports.AvailabilityChanged; hear != nil {
 		hear(observe.AvailabilityChange{Table: l.repo.table, Open: s.Open, Cause: s.Cause})
 	}
 }
@@ -160,21 +161,21 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 		close(l.closing)
 	}
 	defer l.detachListener()
-	settle, settled := context.WithTimeout(ctx, l.desk.cleanup)
-	l.desk.settling.close(settle)
+	settle, settled := context.WithTimeout(ctx, l.desk.Cleanup)
+	l.settling.close(settle)
 	settled()
-	flush, cancel := context.WithTimeout(ctx, l.desk.cleanup)
-	l.desk.lanes.Flush(flush)
+	flush, cancel := context.WithTimeout(ctx, l.desk.Cleanup)
+	l.desk.Lanes.Flush(flush)
 	cancel()
-	_, before := l.desk.lanes.Uncertain()
-	l.desk.lanes.End()
-	err := joined(l.desk.lanes.Drain(ctx), l.desk.settling.unsettled())
-	err = joined(err, l.own.close(ctx))
-	n, amounts := l.desk.lanes.Waiting()
+	_, before := l.desk.Lanes.Uncertain()
+	l.desk.Lanes.End()
+	err := joinErrors(l.desk.Lanes.Drain(ctx), l.settling.unsettled())
+	err = joinErrors(err, l.own.close(ctx))
+	n, amounts := l.desk.Lanes.Waiting()
 	if n > 0 && first { // a further one can but write some of it
-		l.desk.tellDropped(amounts)
+		l.reports.reportDrop(amounts)
 	}
-	_, dropped := l.desk.lanes.Uncertain() // with updates in flight to a silent bucket
+	_, dropped := l.desk.Lanes.Uncertain() // with updates in flight to a silent bucket
 	amounts = plan.Plus(amounts, plan.Plus(dropped, plan.Negated(before)))
 	amounts = slices.DeleteFunc(slices.Clone(amounts), func(a plan.Signed) bool { return a.Amount == 0 })
 	if len(amounts) > 0 {
@@ -183,7 +184,107 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 				slog.Int("buckets", n), slog.Any("tokens", tokensOf(amounts)))
 		}
 		lost := &UnconfirmedError{Amounts: tokensOf(amounts), NotWritten: true, Err: ErrClosed}
-		return joined(err, lost)
+		return joinErrors(err, lost)
 	}
 	return err
+}
+
+// Pause stops takes from a bucket for a while, in all processes. Use it when a provider reports that
+// its limit is reached, for a call that the bucket admitted. Meanwhile acquires that charge the bucket
+// fail with a *PausedError, and Wait waits. Pauses do not add up: the bucket keeps the latest end of
+// all. A pause lasts at most 30 s, also for another process, whose clock may differ; pause again for
+// more. Resume ends it earlier. why is logged.
+//
+// Other processes learn of it by their next answer from the bucket, and in a ChargeTransaction by their
+// next read of it. Open leases go on. Nothing is consumed. A bucket that does not exist is paused in
+// this process alone. A pause costs 1 write unit. It costs nothing if a known pause ends less than a
+// second earlier.
+//
+// It is written even if ctx has ended, for Options.CleanupTimeout at most. Errors: *ValidationError,
+// and *UnavailableError if the bucket could not be written: the pause holds in this process then.
+func (l *RateLimiter) Pause(ctx context.Context, entity, resource string, d time.Duration, why string) error {
+	if err := l.usable(ctx); err != nil {
+		return err
+	}
+	if _, err := newReadRequest(entity, resource, nil, nil, false); err != nil {
+		return err
+	}
+	if d <= 0 {
+		return invalid("d", "is %v; give how long the provider wants to be left alone", d)
+	}
+	d = min(d, lane.MostPause)
+	if !l.repo.clock.Corrects() {
+		d += lane.PauseMargin
+	}
+	at := l.desk.Lanes.Of(entity, resource)
+	now := l.desk.NowMS()
+	until := now + d.Milliseconds()
+	if !at.Pause.Raise(until, lane.PauseMargin.Milliseconds()) {
+		return nil
+	}
+	l.log.InfoContext(ctx, "dynalimit: a bucket is paused",
+		slog.String("entity", entity), slog.String("resource", resource), slog.Duration("for", d), slog.String("why", why))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.desk.Cleanup)
+	defer cancel()
+	return l.repo.buckets.WritePause(ctx, "pause the bucket", at.Key(), schema.PauseUntil(until, lane.LatestPause(now)))
+}
+
+// Resume ends the pause of a bucket (see Pause), of any process: its provider takes calls again, or it
+// was paused by mistake. A bucket that is not paused stays as it is. This process's calls go on at
+// once. Another process goes on with its next answer from the bucket, at the latest 31 s after it
+// learnt of the pause. An answer from before Resume that arrives late restores the pause in its
+// process, for at most 31 s. why is logged. It costs 1 write unit.
+//
+// It is written even if ctx has ended, for Options.CleanupTimeout at most. Errors: *ValidationError,
+// and *UnavailableError if the bucket could not be written: the pause has ended in this process then.
+func (l *RateLimiter) Resume(ctx context.Context, entity, resource, why string) error {
+	if err := l.usable(ctx); err != nil {
+		return err
+	}
+	if _, err := newReadRequest(entity, resource, nil, nil, false); err != nil {
+		return err
+	}
+	at := l.desk.Lanes.Of(entity, resource)
+	at.Pause.Lift()
+	l.log.InfoContext(ctx, "dynalimit: a bucket is not paused any more",
+		slog.String("entity", entity), slog.String("resource", resource), slog.String("why", why))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.desk.Cleanup)
+	defer cancel()
+	return l.repo.buckets.WritePause(ctx, "end the pause of the bucket", at.Key(), schema.LiftPause())
+}
+
+// ownCounters holds the limiter of this project's own counters, which the first use makes.
+type ownCounters struct {
+	mu      sync.Mutex
+	limiter *RateLimiter
+}
+
+// bookkeeping returns the limiter of this project's own counters, in the same table and
+// namespace. It takes limits from its calls alone, and has no observer.
+func (l *RateLimiter) bookkeeping() *RateLimiter {
+	if l.repo == nil {
+		return l // each of its calls fails
+	}
+	l.own.mu.Lock()
+	defer l.own.mu.Unlock()
+	if l.own.limiter == nil {
+		o := Options{Timeout: l.options.Timeout, CleanupTimeout: l.options.CleanupTimeout, Logger: l.log, Now: l.options.Now}
+		own, err := New(l.repo.options.connect(l.repo.given, l.repo.table, schema.OwnKeys(l.repo.keys.Name())), &o)
+		if err != nil { // New has accepted each of these options before
+			panic(err)
+		}
+		l.own.limiter = own
+	}
+	return l.own.limiter
+}
+
+// close closes the limiter of this project's own counters, if there is one.
+func (o *ownCounters) close(ctx context.Context) error {
+	o.mu.Lock()
+	own := o.limiter
+	o.mu.Unlock()
+	if own == nil {
+		return nil
+	}
+	return own.Close(ctx)
 }

@@ -3,63 +3,68 @@ package dynalimit
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/call"
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/layout"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// begun calls tell, the observer's start function. It returns the context to go on with: the
-// observer's, or the given one.
-func begun[E any](ctx context.Context, tell func(context.Context, E) context.Context, e E) context.Context {
-	if tell == nil {
-		return ctx
-	}
-	if returned := tell(ctx, e); returned != nil {
-		return returned
-	}
-	return ctx
+// reports tell an observer of the events of a limiter.
+type reports struct {
+	observe.Observer
+	desk   *call.Desk
+	layout *layout.Layout
+	// acquires means that the observer has a function for acquires or denials.
+	acquires bool
+}
+
+func newReports(o observe.Observer, l *layout.Layout) *reports {
+	return &reports{Observer: o, layout: l, acquires: o.AcquireStart != nil || o.AcquireEnd != nil || o.Denied != nil}
 }
 
 // observed is an acquire with the data for its observer's events.
 type observed struct {
-	desk             *desk
+	reports          *reports
 	entity, resource string
 	amounts          Amounts
 	began            time.Time
 }
 
 // observe reports the start of an acquire to the observer.
-func (d *desk) observe(ctx context.Context, entity, resource string, amounts Amounts) (context.Context, observed) {
-	call := observed{desk: d, entity: entity, resource: resource, amounts: amounts}
-	o := &d.observer
+func (r *reports) observe(ctx context.Context, entity, resource string, amounts Amounts) (context.Context, observed) {
+	c := observed{reports: r, entity: entity, resource: resource, amounts: amounts}
+	o := &r.Observer
 	if o.AcquireEnd != nil {
-		call.began = d.stopwatch()
+		c.began = r.desk.Stopwatch()
 	}
 	if o.AcquireStart != nil { // the event is made only for an observer
-		ctx = begun(ctx, o.AcquireStart, observe.AcquireStart{EntityID: entity, Resource: resource, Amounts: amounts})
+		ctx = call.BeginEvent(ctx, o.AcquireStart, observe.AcquireStart{EntityID: entity, Resource: resource, Amounts: amounts})
 	}
-	return ctx, call
+	return ctx, c
 }
 
-// tell reports the end of an acquire to the observer.
-func (c *observed) tell(ctx context.Context, degraded func() bool, memory bool, err error) {
-	o := &c.desk.observer
+// report reports the end of an acquire to the observer.
+func (c *observed) report(ctx context.Context, degraded func() bool, memory bool, err error) {
+	o := &c.reports.Observer
 	if err != nil && o.Denied != nil {
-		c.desk.tellDenied(ctx, err, memory)
+		c.reports.reportDenial(ctx, err, memory)
 	}
 	if o.AcquireEnd == nil {
 		return
 	}
 	o.AcquireEnd(ctx, observe.AcquireEnd{
-		EntityID: c.entity, Resource: c.resource, Amounts: c.amounts, Duration: c.desk.stopwatch().Sub(c.began), Err: err,
+		EntityID: c.entity, Resource: c.resource, Amounts: c.amounts, Duration: c.reports.desk.Stopwatch().Sub(c.began), Err: err,
 		Degraded: degraded(), FromMemory: memory,
 	})
 }
 
-// tellDenied calls the observer's Denied, which must be set, if err is a denial.
-func (d *desk) tellDenied(ctx context.Context, err error, memory bool) {
+// reportDenial calls the observer's Denied, which must be set, if err is a denial.
+func (r *reports) reportDenial(ctx context.Context, err error, memory bool) {
 	denial, ok := errors.AsType[*LimitExceededError](err)
 	if !ok {
 		return
@@ -79,43 +84,38 @@ func (d *desk) tellDenied(ctx context.Context, err error, memory bool) {
 			Requested: s.Requested, Remaining: s.Remaining, RetryAfter: s.RetryAfter,
 		})
 	}
-	d.observer.Denied(ctx, e)
+	r.Denied(ctx, e)
 }
 
-// tellDropped reports to the observer amounts that will never be written.
-func (d *desk) tellDropped(amounts []plan.Signed) {
-	if hear := d.observer.Dropped; hear != nil {
+// reportDrop reports to the observer amounts that will never be written.
+func (r *reports) reportDrop(amounts []plan.Signed) {
+	if hear := r.Dropped; hear != nil {
 		hear(observe.Drop{Amounts: tokensOf(amounts)})
 	}
 }
 
 // writeTrace reports the writes of the lanes to an observer.
-type writeTrace struct{ *desk }
-
-// hears reports whether the observer has a function for lanes' writes or pacing.
-func (t writeTrace) hears() bool {
-	return t.observer.WriteStart != nil || t.observer.WriteEnd != nil || t.observer.PacingChanged != nil
-}
+type writeTrace struct{ *reports }
 
 // Begin reports the start of a write to the observer. The returned function reports its end.
 func (t writeTrace) Begin(ctx context.Context, w lane.Writing) (context.Context, func(lane.Answer)) {
-	kind, began := writeKinds[w.Kind], t.stopwatch()
-	ctx = begun(ctx, t.observer.WriteStart, observe.WriteStart{EntityID: w.Entity, Resource: w.Resource, Kind: kind, Callers: w.Callers})
+	kind, began := writeKinds[w.Kind], t.desk.Stopwatch()
+	ctx = call.BeginEvent(ctx, t.WriteStart, observe.WriteStart{EntityID: w.Entity, Resource: w.Resource, Kind: kind, Callers: w.Callers})
 	return ctx, func(a lane.Answer) {
-		if t.observer.WriteEnd == nil {
+		if t.WriteEnd == nil {
 			return
 		}
-		t.observer.WriteEnd(ctx, observe.WriteEnd{
+		t.WriteEnd(ctx, observe.WriteEnd{
 			EntityID: w.Entity, Resource: w.Resource, Kind: kind, Callers: w.Callers,
-			Outcome: a.Verdict.String(), Tries: a.Tries, Duration: t.stopwatch().Sub(began), Err: t.table.userErrorOf(w.Entity, w.Resource, a.Err),
+			Outcome: a.Verdict.String(), Tries: a.Tries, Duration: t.desk.Stopwatch().Sub(began), Err: errorOf(t.layout, t.desk.ReasonOf(w.Entity, w.Resource, a.Err)),
 		})
 	}
 }
 
 // Paced reports to the observer the start or the end of the pacing of a bucket.
 func (t writeTrace) Paced(p lane.Paced) {
-	if t.observer.PacingChanged != nil {
-		t.observer.PacingChanged(observe.PacingChange{EntityID: p.Entity, Resource: p.Resource, Why: pacedBecause(p), Interval: p.Interval, Paced: !p.Throttled.IsZero()})
+	if t.PacingChanged != nil {
+		t.PacingChanged(observe.PacingChange{EntityID: p.Entity, Resource: p.Resource, Why: pacedBecause(p), Interval: p.Interval, Paced: !p.Throttled.IsZero()})
 	}
 }
 
@@ -130,4 +130,91 @@ func pacedBecause(p lane.Paced) observe.ThrottleCause {
 		return observe.ReadsThrottled
 	}
 	return observe.WritesThrottled
+}
+
+// observedCorrection is a lease correction to report to the observer. It is nil if the observer has no
+// function for corrections.
+type observedCorrection struct {
+	reports *reports
+	began   time.Time
+	before  []plan.Signed
+	event   observe.Correction
+}
+
+// observeCorrection starts the record of a lease correction for the observer. The lease's lock must be held.
+func (r *reports) observeCorrection(kind observe.CorrectionKind, c *call.Call) *observedCorrection {
+	of := c.Request()
+	return &observedCorrection{
+		reports: r, began: r.desk.Stopwatch(), before: c.Consumed(),
+		event: observe.Correction{EntityID: of.Entity, Resource: of.Resource, Kind: kind, Used: tokensOf(c.Consumed()), Change: map[string]int64{}},
+	}
+}
+
+// setChange records the lease's amounts after the correction.
+func (h *observedCorrection) setChange(consumed []plan.Signed) {
+	h.event.Used = tokensOf(consumed)
+	for _, a := range plan.Plus(consumed, plan.Negated(h.before)) {
+		if a.Amount != 0 {
+			h.event.Change[a.Name] = a.Amount / milli
+		}
+	}
+}
+
+// report reports the end of the correction to the observer. The lease's lock must not be held.
+func (h *observedCorrection) report(ctx context.Context, err error) {
+	h.event.Duration, h.event.Err = h.reports.desk.Stopwatch().Sub(h.began), err
+	h.reports.Corrected(ctx, h.event)
+}
+
+// failedOnTheWay reports whether an error means that something was tried, and was neither refused nor
+// denied.
+func failedOnTheWay(ctx context.Context, err error) bool {
+	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrContended) || ctx.Err() != nil && errors.Is(err, ctx.Err())
+}
+
+// shielded wraps an observer: it logs panics and stops them, because they would lose a granted lease or
+// end the process. An event without a context is rare, and may come from a goroutine of the limiter.
+// The observer gets it on a goroutine of its own, which it may end.
+func shielded(o observe.Observer, log *slog.Logger) observe.Observer {
+	return observe.Observer{
+		AcquireStart: shieldStart(log, o.AcquireStart), AcquireEnd: shieldCall(log, o.AcquireEnd),
+		Denied: shieldCall(log, o.Denied), Corrected: shieldCall(log, o.Corrected), Overran: shield(log, o.Overran),
+		WriteStart: shieldStart(log, o.WriteStart), WriteEnd: shieldCall(log, o.WriteEnd),
+		ConfigLoaded: shield(log, o.ConfigLoaded), AvailabilityChanged: shield(log, o.AvailabilityChanged),
+		PacingChanged: shield(log, o.PacingChanged), Dropped: shield(log, o.Dropped),
+	}
+}
+
+func shield[E any](log *slog.Logger, hear func(E)) func(E) {
+	if hear == nil {
+		return nil
+	}
+	return func(e E) {
+		if ended, ok := errors.AsType[*guard.Ended](guard.Apart(func() error { hear(e); return nil })); ok {
+			logEnded(log, ended)
+		}
+	}
+}
+
+func shieldCall[E any](log *slog.Logger, hear func(context.Context, E)) func(context.Context, E) {
+	if hear == nil {
+		return nil
+	}
+	return func(ctx context.Context, e E) {
+		guard.Call(func() { hear(ctx, e) }, func(ended *guard.Ended) { logEnded(log, ended) })
+	}
+}
+
+func shieldStart[E any](log *slog.Logger, hear func(context.Context, E) context.Context) func(context.Context, E) context.Context {
+	if hear == nil {
+		return nil
+	}
+	return func(ctx context.Context, e E) (heard context.Context) {
+		guard.Call(func() { heard = hear(ctx, e) }, func(ended *guard.Ended) { logEnded(log, ended) })
+		return heard
+	}
+}
+
+func logEnded(log *slog.Logger, e *guard.Ended) {
+	log.Error("dynalimit: the observer did not return", slog.Any("cause", e), slog.String("stack", string(e.Stack)))
 }

@@ -5,7 +5,9 @@ import (
 	"maps"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/call"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/observe"
 )
 
@@ -171,4 +173,184 @@ func (o Options) horizon() func(resource string) time.Duration {
 		}
 		return o.Prefetch
 	}
+}
+
+// UnrecordedPolicy is the decision of a limiter about calls of an entity without a record.
+type UnrecordedPolicy string
+
+const (
+	// AdmitUnrecorded treats an entity without a record as any other, by the sources that apply to it.
+	AdmitUnrecorded UnrecordedPolicy = "admit"
+	// RefuseUnrecorded refuses the calls of an entity without a record.
+	RefuseUnrecorded UnrecordedPolicy = "refuse"
+)
+
+// AcquireOption changes one call.
+type AcquireOption func(*acquireOptions)
+
+type acquireOptions struct{ call.Options }
+
+// WithLimits adds limits to those of the entity, or replaces those of the same name; it removes no
+// limits. The lease keeps them. Callers that disagree about the limits of one bucket take turns
+// rewriting it, which is safe but slow.
+func WithLimits(limits ...Limit) AcquireOption {
+	return func(o *acquireOptions) { o.Limits = append(o.Limits, storedLimits(limits)...) }
+}
+
+// WithOnUnavailable sets the outage policy of this call.
+func WithOnUnavailable(p UnavailablePolicy) AcquireOption {
+	return func(o *acquireOptions) { o.OnUnavailable = call.Policy(p) }
+}
+
+// WithChargeMode sets the charge mode of this call.
+func WithChargeMode(m ChargeMode) AcquireOption {
+	return func(o *acquireOptions) { o.Mode = call.Mode(m) }
+}
+
+// WithIgnoreUnknown skips the amounts of limits that no source has, also in later corrections of the
+// lease. It is for callers that measure more than the limits of every entity. A misspelt name is
+// skipped too, so use it only where the names are known to be right.
+//
+// Two cases remain a *ValidationError. One is a limit that a source has, but not the one that won:
+// skipping it would lift the limit unseen. The other is a call without a single known limit, because
+// nothing would limit it.
+func WithIgnoreUnknown() AcquireOption {
+	return func(o *acquireOptions) { o.IgnoreUnknown = true }
+}
+
+// WithParent sets the parent of an entity without a record, or with a record that names no parent.
+// Often the token of a request names the team, and another system makes the record. The parent counts
+// by the limits of sources made for it or for its plan. If the record has a parent, or is Detached, the
+// record wins, and the first difference is logged. A lease keeps its first parent.
+//
+// Take the id from a verified source, such as the claims of a signed token, and never from a header:
+// the choice of the parent decides whose limits are charged.
+//
+// A parent without a record, one that is being deleted, the entity's own id and a bad id are a
+// *ValidationError of the field "WithParent". A parent with more than 6 levels above it is ErrTooDeep.
+func WithParent(id string) AcquireOption {
+	return func(o *acquireOptions) {
+		g := o.giving()
+		g.Parent, g.ByCall = id, true
+	}
+}
+
+// WithPlan sets the plan of an entity without a record, or with a record that names no plan. A plan in
+// the record wins, and the first difference is logged. Take the name from a verified source, such as
+// the claims of a signed token, and never from a header. A bad name is a *ValidationError of the field
+// "WithPlan". A plan without limits has no effect.
+//
+// All callers of an entity should give the same plan. Callers with different plans rewrite its bucket
+// in turn: for a second each uses the limits that the other wrote. The bucket never admits more than
+// the larger of them. A caller without the plan uses the limits without it at once, and callers with
+// the plan then wait a second each time.
+func WithPlan(name string) AcquireOption {
+	return func(o *acquireOptions) {
+		g := o.giving()
+		g.Plan, g.Plans = name, true
+	}
+}
+
+// giving returns the hints of a call, for an option to set; it makes them if they are nil.
+func (o *acquireOptions) giving() *call.Given {
+	if o.Given == nil {
+		o.Given = &call.Given{}
+	}
+	return o.Given
+}
+
+// checkGiven refuses an invalid plan or parent, before any read.
+func checkGiven(g *call.Given, entity string) error {
+	if g.Plans {
+		if err := checkEntityID("WithPlan", g.Plan); err != nil {
+			return err
+		}
+	}
+	if !g.ByCall {
+		return nil
+	}
+	if g.Parent == "" {
+		return invalid(g.Field(), "is empty; give the id of the parent, or leave the option out")
+	}
+	if err := checkEntityID(g.Field(), g.Parent); err != nil {
+		return err
+	}
+	if g.Parent == entity {
+		return invalid(g.Field(), "is %q, the entity itself; give the id of its parent, or leave the option out", entity)
+	}
+	return nil
+}
+
+// orParent returns the hints of a call, with the parent of strangers if the call has no parent. g may
+// be nil.
+func orParent(g, strangers *call.Given) *call.Given {
+	if g == nil {
+		return strangers
+	}
+	if !g.ByCall {
+		g.Parent = strangers.Parent // g belongs to this call alone
+	}
+	return g
+}
+
+// newRequest validates the input of a call. compatible means that the table stays readable for zae-limiter.
+func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption, compatible bool) (call.Request, error) {
+	r := call.Request{Entity: entity, Resource: resource, Amounts: amounts}
+	if reason := schema.CheckEntity(entity); reason != "" {
+		return r, invalid("entity", "%s", reason)
+	}
+	if reason := schema.CheckResource(resource); reason != "" {
+		return r, invalid("resource", "%s", reason)
+	}
+	if err := checkAmounts(amounts, false); err != nil {
+		return r, err
+	}
+	var err error
+	if len(opts) > 0 {
+		r.Options, err = applyOptions(opts, entity)
+	}
+	if err == nil && compatible {
+		err = shared.CheckCompatible(resource, "WithLimits", r.Limits)
+	}
+	return r, err
+}
+
+// newReadRequest validates a call that writes nothing. Its amounts may be empty.
+func newReadRequest(entity, resource string, amounts Amounts, opts []AcquireOption, compatible bool) (call.Request, error) {
+	if len(amounts) > 0 {
+		return newRequest(entity, resource, amounts, opts, compatible)
+	}
+	r, err := newRequest(entity, resource, Amounts{"any": 0}, opts, compatible)
+	r.Amounts = nil
+	return r, err
+}
+
+// applyOptions validates the options of an entity's call, and returns them in one struct.
+func applyOptions(opts []AcquireOption, entity string) (call.Options, error) {
+	var o acquireOptions
+	for _, opt := range opts {
+		if opt != nil {
+			opt(&o)
+		}
+	}
+	if err := checkPolicy("WithOnUnavailable", UnavailablePolicy(o.OnUnavailable)); err != nil {
+		return o.Options, err
+	}
+	if err := checkChargeMode("WithChargeMode", ChargeMode(o.Mode)); err != nil {
+		return o.Options, err
+	}
+	if o.Given != nil {
+		if err := checkGiven(o.Given, entity); err != nil {
+			return o.Options, err
+		}
+	}
+	if len(o.Limits) == 0 {
+		return o.Options, nil
+	}
+	checked, at, reason := schema.CheckLimits(o.Limits)
+	if reason != "" {
+		return o.Options, invalid("WithLimits"+at, "%s", reason)
+	}
+	o.Limits = checked
+	return o.Options, nil
 }

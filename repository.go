@@ -1,15 +1,19 @@
 package dynalimit
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/internal/backlog"
+	"github.com/dynalimit/dynalimit/internal/call"
 	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
@@ -133,7 +137,7 @@ type connection struct {
 	layout    *layout.Layout
 	buckets   *store.Buckets
 	// namespace is the last read state of the namespace's record; nil without a namespace.
-	namespace *namespaceState
+	namespace *call.Namespace
 	// queues admit calls by the process's share while buckets do not answer. turns spaces the later
 	// writes of its limiters.
 	queues *backlog.Queues
@@ -205,7 +209,7 @@ func (o RepositoryOptions) connect(client DynamoDB, name string, keys schema.Key
 		Table: r.store, Keys: r.keys, Layout: r.layout, Sets: r.sets, Takeover: store.NewTakeover(r.layout, turner, r.keys, r.sets, o.ConfigCacheSize),
 	}
 	if _, bound := keys.Namespace(); bound {
-		r.namespace = &namespaceState{now: clock.Source, ttl: o.ConfigTTL}
+		r.namespace = &call.Namespace{Now: clock.Source, TTL: o.ConfigTTL}
 	}
 	r.configs = configCache{layout: r.layout, Cache: config.New(config.Options{
 		Store: &configStore{r.store, keys, r.layout, r.buckets.Takeover, r.namespace, r.breaker, r.tick},
@@ -304,3 +308,29 @@ func checkCompatible(resource, field string, limits []Limit) error {
 // defaultRetention is the default time for which events are kept, and the reach of a query where they
 // are kept for ever.
 const defaultRetention = 90 * 24 * time.Hour
+
+// fewConnections is the number of idle connections that the SDK's own client keeps.
+const fewConnections = 10
+
+// warnOfFewConnections logs a warning for a client with so few idle connections that a busy process
+// opens new ones all the time, with a handshake each.
+func warnOfFewConnections(client DynamoDB, log *slog.Logger) {
+	c, ok := client.(*dynamodb.Client)
+	if !ok {
+		return
+	}
+	var transport *http.Transport
+	switch h := c.Options().HTTPClient.(type) {
+	case *awshttp.BuildableClient:
+		transport = h.GetTransport()
+	case *http.Client:
+		transport, _ = h.Transport.(*http.Transport)
+	}
+	if transport == nil {
+		return
+	}
+	if n := cmp.Or(transport.MaxIdleConnsPerHost, http.DefaultMaxIdleConnsPerHost); n <= fewConnections {
+		log.Warn("the client of DynamoDB keeps few idle connections, so a busy process makes a new one for many requests; make the client with awsclient.New",
+			slog.Int("idle_connections", n))
+	}
+}

@@ -1,14 +1,21 @@
 package dynalimit
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/layout"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -114,4 +121,200 @@ func tableReady(table *types.TableDescription) bool {
 		}
 	}
 	return true
+}
+
+const (
+	// tableWait bounds how long CreateTable waits for the table.
+	tableWait = 10 * time.Minute
+	// firstPoll and longestPoll bound the time between two polls.
+	firstPoll, longestPoll = 20 * time.Millisecond, 2 * time.Second
+)
+
+// CreateTable makes the table, waits until it and its indexes can be used, and enables TTL. It checks
+// an existing table and leaves it as it is, so every process may call it. It fails with a
+// *fault.TableError if the table is not one of ours or is not ready within 10 minutes, and with a
+// *fault.VersionError if its layout is newer.
+//
+// The SDK may retry each request: a second creation finds the table, a second enabling finds it
+// enabled, and the version record is only written when absent. It logs shortcomings and extra costs of
+// a table made by another tool.
+func (r *Repository) CreateTable(ctx context.Context) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
+	m := tableMaker{r.connection}
+	table, err := m.describe(ctx)
+	if err != nil {
+		return err
+	}
+	made := false
+	if table == nil {
+		if made, err = m.request(ctx, r.TableInput()); err != nil {
+			return err
+		}
+	}
+	if table, err = m.await(ctx, table); err != nil {
+		return err
+	}
+	if faults := tableFaults(r.TableInput(), table); faults != "" {
+		return &fault.TableError{Table: r.table, Reason: faults}
+	}
+	for _, remark := range tableRemarks(table) {
+		r.log.WarnContext(ctx, "table: "+remark, slog.String("table", r.table))
+	}
+	if err := m.writeVersion(ctx, made); err != nil {
+		return err
+	}
+	return m.enableTTL(ctx)
+}
+
+// tableMaker makes the table of a repository, part by part. Each part may exist already.
+type tableMaker struct{ *connection }
+
+// describe returns nil if the table does not exist.
+func (m tableMaker) describe(ctx context.Context) (*types.TableDescription, error) {
+	out, err := m.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &m.table})
+	var missing *types.ResourceNotFoundException
+	if errors.As(err, &missing) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, m.store.Failure("describe the table", err)
+	}
+	return out.Table, nil
+}
+
+// request reports whether this request made the table.
+func (m tableMaker) request(ctx context.Context, table *dynamodb.CreateTableInput) (made bool, err error) {
+	_, err = m.client.CreateTable(ctx, table)
+	var exists *types.ResourceInUseException
+	if errors.As(err, &exists) { // another process was faster
+		return false, nil
+	}
+	return err == nil, m.store.Failure("create the table", err)
+}
+
+// await polls until the table and its indexes are active.
+func (m tableMaker) await(ctx context.Context, table *types.TableDescription) (*types.TableDescription, error) {
+	waiting, cancel := context.WithTimeout(ctx, tableWait)
+	defer cancel()
+	for poll := firstPoll; ; poll = min(2*poll, longestPoll) {
+		if table != nil && tableReady(table) {
+			return table, nil
+		}
+		var err error
+		if table, err = m.describe(waiting); err != nil {
+			return nil, err
+		}
+		if table != nil && tableReady(table) {
+			return table, nil
+		}
+		if ddb.Sleep(waiting, poll) {
+			continue
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("dynalimit: wait for table %q: %w", m.table, ctx.Err())
+		}
+		return nil, &fault.TableError{Table: m.table, Reason: fmt.Sprintf("is not active after %v; look at its status, and complete it", tableWait), Fix: fault.CreateTable, Err: waiting.Err()}
+	}
+}
+
+// enableTTL lets DynamoDB delete expired items. It reads the setting first, because enabling twice is
+// an error.
+func (m tableMaker) enableTTL(ctx context.Context) error {
+	enabled, err := m.ttlEnabled(ctx)
+	if enabled || err != nil {
+		return err
+	}
+	_, err = m.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+		TableName:               &m.table,
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(schema.TTL), Enabled: aws.Bool(true)},
+	})
+	if err == nil {
+		return nil
+	}
+	if enabled, describeErr := m.ttlEnabled(ctx); enabled && describeErr == nil { // another process was faster
+		return nil
+	}
+	return m.store.Failure("enable TTL", err)
+}
+
+func (m tableMaker) ttlEnabled(ctx context.Context) (bool, error) {
+	out, err := m.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &m.table})
+	if err != nil {
+		return false, m.store.Failure("describe TTL", err)
+	}
+	ttl := out.TimeToLiveDescription
+	if ttl == nil || ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabled && ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabling {
+		return false, nil
+	}
+	if name := aws.ToString(ttl.AttributeName); name != schema.TTL {
+		return false, &fault.TableError{Table: m.table, Reason: fmt.Sprintf("expires items by the attribute %q, want %q; disable its TTL, and complete it", name, schema.TTL), Fix: fault.CreateTable}
+	}
+	return true, nil
+}
+
+// writeVersion records the layout's version, unless a record exists: another implementation may have
+// written it. A table that this call made, or that is empty, has no items of an older layout, and the
+// record says so.
+func (m tableMaker) writeVersion(ctx context.Context, made bool) error {
+	if !made {
+		if err := m.layout.CheckForeign(ctx); err != nil {
+			return err
+		}
+	}
+	record := schema.VersionRecord{
+		Schema: layout.SchemaVersion, ClientMin: layout.ClientMinVersion, CompositeOnly: made, UpdatedBy: layout.Writer, UpdatedAt: m.clock.Now(),
+	}
+	if made { // no older version uses it
+		record.KindsMin = schema.KnownKinds
+	}
+	item := record.Item()
+	_, err := m.client.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName: &m.table, Item: item, ConditionExpression: aws.String(schema.CreateCondition),
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	})
+	if table.VerdictOf(err) != ddb.Refused {
+		if err != nil {
+			return m.store.Failure("write the version record", err)
+		}
+		if err := m.layout.Note(ctx, item); err != nil || made || !m.holdsNothing(ctx) {
+			return err
+		}
+		return m.markMade(ctx)
+	}
+	var there *types.ConditionalCheckFailedException
+	if !errors.As(err, &there) {
+		return m.store.Failure("write the version record", err)
+	}
+	if err := m.layout.Note(ctx, there.Item); err != nil || !made || m.layout.CompositeOnly() {
+		return err
+	}
+	return m.markMade(ctx)
+}
+
+// holdsNothing reports whether the table has only its version record, as one that a template made. It
+// is false if the caller has no right to scan; Migrate reports that later.
+func (m tableMaker) holdsNothing(ctx context.Context) bool {
+	out, err := m.client.Scan(ctx, &dynamodb.ScanInput{TableName: &m.table, Limit: aws.Int32(2), ConsistentRead: aws.Bool(true)})
+	return err == nil && len(out.LastEvaluatedKey) == 0 && len(out.Items) == 1
+}
+
+// markMade marks a new table's version record: no item has an older layout. Either this call made the
+// table and another process wrote the record first, or the table is empty.
+func (m tableMaker) markMade(ctx context.Context) error {
+	st := schema.MarkNew(layout.Writer)
+	out, err := m.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &m.table, Key: schema.VersionKey().Attributes(),
+		UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
+		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
+		ReturnValues: types.ReturnValueAllNew,
+	})
+	switch {
+	case table.VerdictOf(err) == ddb.Refused: // of another implementation
+		return nil
+	case err != nil:
+		return m.store.Failure("write the version record", err)
+	}
+	return m.layout.Note(ctx, out.Attributes)
 }

@@ -1,0 +1,64 @@
+package call
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/lane"
+)
+
+// await waits until an op has its result, its bucket or table is known not to answer, or the call's
+// time for the store is over. It returns false if ctx has ended.
+func (t *taking) await(ctx context.Context, at *lane.Lane, o *lane.Op) bool {
+	p, table := &t.patience, t.desk.Table
+	timer := time.NewTimer(time.Until(p.next()))
+	defer timer.Stop()
+	for {
+		select {
+		case <-o.Done:
+			return true
+		case <-ctx.Done():
+			return false
+		case <-table.Opened():
+			at.GiveUp(o, table.away())
+			return true
+		case <-timer.C:
+		}
+		switch {
+		case at.Contact.Quiet(p.began) >= leastSilence:
+			at.GiveUp(o, table.unanswered(errOutOfTime))
+			return true
+		case !time.Now().Before(p.until):
+			at.GiveUp(o, &fault.UnavailableError{Op: "acquire", Err: outOfTimeFor(o.Cause())})
+			return true
+		}
+		p.reserve = time.Time{} // too short a silence: the caller's deadline decides
+		timer.Reset(time.Until(p.until))
+	}
+}
+
+// leaveAll withdraws from every level because the caller's context ended. It returns
+// true if there is only one level and that level has in fact answered.
+func (t *taking) leaveAll(ops []*lane.Op) bool {
+	levels := t.levels
+	if len(ops) == 1 {
+		_, done := levels[0].lane.Leave(ops[0])
+		return done
+	}
+	for j, o := range ops {
+		lv := &levels[j]
+		if lv.isSkipped() {
+			continue
+		}
+		switch r, done := lv.lane.Leave(o); {
+		case done && r.Pending: // its write is under way
+			lv.lane.Follow(o)
+		case done && r.Unconfirmed:
+			t.desk.Lanes.Doubt(lv.asked)
+		case done && r.Err == nil && !r.Denied:
+			lv.lane.GiveBack(o, r)
+		}
+	}
+	return false
+}

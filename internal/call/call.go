@@ -1,0 +1,128 @@
+package call
+
+import (
+	"maps"
+	"runtime"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// Call is the state of one call: the amounts requested from each bucket (child first), the buckets'
+// answers, and the tokens held. A lease is a call under a lock.
+type Call struct {
+	desk    *Desk
+	request Request
+	charged
+	// estimates are the amounts charged to quotas when the call began; nil without quotas.
+	estimates *estimates
+	// consumed is the use according to the caller. The holdings of each level record its fate in that
+	// bucket.
+	consumed []plan.Signed
+	tops     tops
+}
+
+// setConsumed sets the use of a call that is about to take its amounts.
+func (c *Call) setConsumed() {
+	if c.whole || c.asksOneBucket(c.request.Amounts) {
+		c.consumed = c.levels[0].asked // lists are never changed
+		return
+	}
+	c.consumed = c.known(SignedOf(c.request.Amounts))
+	if c.IsUnlocated() { // its levels are found by them later, whatever its caller does to them
+		c.request.Amounts = maps.Clone(c.request.Amounts)
+	}
+}
+
+// Request returns the call's request.
+func (c *Call) Request() *Request { return &c.request }
+
+// Consumed returns the use according to the caller, in millitokens. The list never changes.
+func (c *Call) Consumed() []plan.Signed { return c.consumed }
+
+// Degraded reports whether something was admitted by the policy, or corrected, without its bucket.
+func (c *Call) Degraded() bool {
+	if c.levels == nil {
+		return !c.unlimited
+	}
+	return slices.ContainsFunc(c.levels, func(lv level) bool { return lv.degraded })
+}
+
+// Balances passes the balance of every requested or held limit to each, as of the last answer of its level,
+// with the lease's amounts of it: used, and the part of them that was counted and not charged.
+func (c *Call) Balances(each func(b *Balance, used, uncharged int64)) {
+	for i := range c.levels {
+		lv := &c.levels[i]
+		if !lv.answered {
+			continue
+		}
+		for _, name := range lv.names() {
+			h := lv.holdingOf(name)
+			b := lv.last.balance(name, 0, 0)
+			each(&b, h.Used(), h.Uncharged())
+		}
+	}
+}
+
+// IsUnlocated reports whether the buckets of the call are not known yet, because the configuration could not
+// be read.
+func (c *Call) IsUnlocated() bool { return c.levels == nil && !c.unlimited }
+
+// countAs makes further takes of a lease count at the same levels as the lease, and their undo too.
+func (c *Call) countAs(lease *Call) {
+	c.tops = lease.tops
+	for i := range c.levels {
+		c.levels[i].counts = lease.levels[i].counts
+	}
+}
+
+// chargeEstimates records the amounts charged to quotas for a new call. It returns nil if the call
+// charges no quota.
+//
+// The estimates end with the call's lease, or when the garbage collector frees a dropped one: nobody settles
+// that any more.
+func (c *Call) chargeEstimates() *estimates {
+	var of []estimate
+	for i := range c.levels {
+		lv := &c.levels[i]
+		for k := range lv.holdings {
+			if h := &lv.holdings[k]; h.Window != 0 && h.Window.IsQuota() {
+				of = append(of, estimate{lane.QuotaKey{Entity: lv.lane.Entity, Resource: lv.lane.Resource, Limit: h.Name}, h.Held, h.Window})
+			}
+		}
+	}
+	if of == nil {
+		return nil
+	}
+	e := &estimates{unsettled: &c.desk.Lanes.Unsettled, of: of}
+	e.add(1)
+	runtime.AddCleanup(c, (*estimates).end, e)
+	return e
+}
+
+// known returns the amounts of limits that some level has, in force or hidden. It drops amounts of
+// lifted limits and, if passesOver is true, of unknown ones. Limits that only a parent hides pass in
+// Acquire, and so also in corrections.
+func (c *Call) known(amounts []plan.Signed) []plan.Signed {
+	lifting := slices.ContainsFunc(c.levels, func(lv level) bool { return len(lv.cfg.From().Lifted) > 0 })
+	if !c.passesOver() && !lifting {
+		return amounts
+	}
+	named, fallback := c.request.named(c.levels.namedBuckets(), c.unlimited), c.desk.Routes.fallback
+	return slices.DeleteFunc(slices.Clone(amounts), func(a plan.Signed) bool {
+		switch {
+		case c.levels.has(a.Name):
+			return false
+		case c.unlimited || named.Lifts(a.Name):
+			return true
+		}
+		return c.passesOver() && !named.Hides(a.Name) && !fallback.Replaced(named, a.Name)
+	})
+}
+
+// passesOver reports whether to skip amounts of limits that no level has: a level is unlimited, or the
+// call has WithIgnoreUnknown. It is false before the levels are known.
+func (c *Call) passesOver() bool {
+	return c.unlimited || c.request.IgnoreUnknown && c.levels != nil
+}

@@ -1,0 +1,131 @@
+package call
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/dynalimit/dynalimit/internal/backlog"
+	"github.com/dynalimit/dynalimit/internal/config"
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// Consume takes further amounts of a lease. memory reports whether it was decided from memory. held is locked;
+// it is released meanwhile.
+func (c *Call) Consume(ctx context.Context, amounts map[string]int64, held sync.Locker) (memory bool, err error) {
+	if c.IsUnlocated() {
+		if err := c.locateLevels(ctx, held); leftToPolicy(err) && c.policy.Admits() {
+			return false, c.consumeUnlocated(amounts)
+		} else if err != nil {
+			return false, err
+		}
+	}
+	for i := range c.levels {
+		if lv := &c.levels[i]; len(lv.underWay) > 0 {
+			lv.resolve(c.desk.Lanes, &c.desk.Observer) // before another bucket may be taken from
+		}
+	}
+	if err := c.refreshConfigs(ctx, amounts, held); err != nil {
+		return false, err
+	}
+	if err := c.checkTarget(c.known(plan.Plus(c.consumed, SignedOf(amounts))), true); err != nil {
+		return false, err
+	}
+	further, memory, err := c.takeFurther(ctx, amounts, held)
+	if err != nil {
+		return memory, err
+	}
+	for i := range c.levels {
+		c.levels[i].join(&further.levels[i])
+	}
+	c.consumed = plan.Plus(c.consumed, c.known(SignedOf(amounts)))
+	c.bringAlong(ctx, amounts, held)
+	return memory, nil
+}
+
+// bringAlong charges further amounts also at levels that hold tokens of a limit which their
+// configuration no longer has. Otherwise totals miss those amounts, because the levels below mark their
+// use as passed on to them. The next correction makes up for a failed write.
+func (c *Call) bringAlong(ctx context.Context, amounts map[string]int64, held sync.Locker) {
+	left := func(lv level) bool {
+		return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return amounts[h.Name] > 0 && !lv.cfg.Charges(h.Name) })
+	}
+	if !slices.ContainsFunc(c.levels, left) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.desk.Cleanup)
+	defer cancel()
+	k := c.Begin(ctx, c.consumed)
+	k.Send(ctx, held)
+	_, _ = k.Book()
+}
+
+// takeFurther takes amounts at the levels of the lease, without its lock.
+func (c *Call) takeFurther(ctx context.Context, amounts map[string]int64, held sync.Locker) (further *Call, memory bool, err error) {
+	r := c.request
+	r.Amounts = amounts
+	further = &Call{desk: c.desk, request: r, charged: charged{policy: c.policy, unlimited: c.unlimited}}
+	for i := range c.levels {
+		further.addLevel(c.levels[i].lane, c.levels[i].cfg, amounts)
+	}
+	if c.levels.hasRenewed() {
+		c.tops = c.levels.placeCounts(c.tops, SignedOf(amounts))
+	}
+	if len(further.levels) > 1 {
+		further.levels.passOn(func(i int, limit string) bool { return c.levels.countsAbove(c.tops, i, limit) })
+	}
+	held.Unlock()
+	defer held.Lock()
+	further.countAs(c)
+	t := further.startTake(nil, patience{most: c.desk.Timeout})
+	served := c.desk.Lanes.Horizon != nil && c.desk.serves(&r, len(further.levels)) && further.levels.serve(ctx)
+	if !served {
+		if denied, memory := t.denyFromMemory(ctx, c.desk.NowMS()); denied != nil {
+			return nil, memory, denied
+		}
+	}
+	if served {
+		further.levels.bookServed()
+		return further, true, nil
+	}
+	if further.levels == nil {
+		return further, false, nil
+	}
+	return further, false, t.take(ctx)
+}
+
+// consumeUnlocated admits further amounts while the configuration cannot be read.
+func (c *Call) consumeUnlocated(amounts map[string]int64) error {
+	target := plan.Plus(c.consumed, SignedOf(amounts))
+	if err := c.checkTarget(target, true); err != nil {
+		return err
+	}
+	if !c.countUnlocated(c.consumed, target) {
+		return ErrClosed
+	}
+	c.consumed = target
+	return nil
+}
+
+// refreshConfigs applies the configuration in force to every level, because the lease may be old and the
+// amounts are admitted now. If the configuration cannot be read, Refuse fails and the other policies use
+// the known one.
+func (c *Call) refreshConfigs(ctx context.Context, amounts map[string]int64, held sync.Locker) error {
+	var block error
+	runUnlocked(held, func() { _, _, block = c.desk.Routes.blockFor(ctx, &c.request, config.Key{}) })
+	if block != nil {
+		return block
+	}
+	if err := c.renewConfigs(ctx, c.policy.Admits(), held); err != nil {
+		return err
+	}
+	if c.passesOver() {
+		return nil
+	}
+	for name := range amounts {
+		if named := c.request.named(c.levels.namedBuckets(), c.unlimited); !named.Lifts(name) && !named.Charges(name) {
+			return c.desk.Routes.fallback.UnknownLimit(named, name)
+		}
+	}
+	return nil
+}

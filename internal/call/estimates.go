@@ -1,0 +1,61 @@
+package call
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/lane"
+)
+
+// A quota may be full of estimates: calls are charged the most that they can cost, and their settlement
+// gives back the rest. A denial by such a quota has ByEstimates set.
+
+// estimatesRetry is the wait before the next try after such a denial, in ms: the true time is not known.
+const estimatesRetry = 1000
+
+// estimates are the amounts charged to quotas for a call when it began.
+type estimates struct {
+	unsettled *lane.Unsettled
+	of        []estimate
+	once      sync.Once
+}
+
+type estimate struct {
+	quota  lane.QuotaKey
+	amount int64
+	window bucket.WindowID
+}
+
+// add adds the estimates to those of the open calls, or with -1 takes them off.
+func (e *estimates) add(sign int64) {
+	for _, one := range e.of {
+		e.unsettled.Note(one.quota, sign*one.amount, one.window)
+	}
+}
+
+// end removes the estimates once, when the call has ended.
+func (e *estimates) end() { e.once.Do(func() { e.add(-1) }) }
+
+// markEstimates sets ByEstimates in the balances of a denial where the request would fit without the
+// estimates of this process's open calls.
+func markEstimates(lanes *lane.Registry, err error) {
+	e, denied := errors.AsType[*Denied](err)
+	if !denied || e.RetryAfter == Never {
+		return
+	}
+	marked := false
+	for i := range e.Balances {
+		b := &e.Balances[i]
+		if !b.Exceeded || !b.Rate.IsQuota() || b.Wait <= estimatesRetry {
+			continue
+		}
+		open := lanes.Unsettled.Of(lane.QuotaKey{Entity: b.Lane.Entity, Resource: b.Lane.Resource, Limit: b.Limit}, b.Rate.Windows().At(lanes.SureMS()))
+		if b.Asked <= b.Level+open {
+			b.ByEstimates, b.Wait, marked = true, estimatesRetry, true
+		}
+	}
+	if marked {
+		_ = e.conclude()
+	}
+}

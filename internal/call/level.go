@@ -1,0 +1,369 @@
+package call
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/dynalimit/dynalimit/internal/backlog"
+	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/observe"
+)
+
+// level is one bucket of a call. The mutex of an open lease guards it.
+type level struct {
+	lane  *lane.Lane
+	cfg   *plan.Config
+	asked []plan.Signed
+	// counts is the configuration with which the lease was made. For the life of the lease it decides
+	// which level counts a limit that the lease used then.
+	counts *plan.Config
+	// holdings are the lease's amounts of each limit at this level, in name order.
+	holdings []backlog.Holding
+	// incarnation is the bucket from which the held amounts were taken.
+	incarnation []byte
+	// degraded means that something at this level was admitted or corrected without the bucket. unasked
+	// means that the policy admitted before any bucket was asked, and local that it took the process's
+	// share.
+	degraded, unasked, local bool
+	// served means that the amounts were taken from the lane's stock, and answered that there is a last
+	// answer. They stand here so that a lease takes no more room.
+	served, answered bool
+	// underWay are corrections whose outcome was unknown when the lease went on.
+	underWay []*lane.Op
+	// servedAt is the time of the served amounts' debit, by the lane's clock.
+	servedAt int64
+	// last is the last answer, for statuses.
+	last Reading
+}
+
+// isSkipped reports whether the bucket need not be asked.
+func (lv *level) isSkipped() bool { return lv.unasked || lv.served || len(lv.asked) == 0 }
+
+// noteAnswer stores an answer for statuses, if it shows the bucket.
+func (lv *level) noteAnswer(r lane.Result) {
+	if r.Err != nil || r.Config == nil {
+		return
+	}
+	lv.last, lv.answered = Reading{
+		Reading: plan.Reading{Image: r.Image, Config: r.Config, Now: r.Now},
+		lane:    lv.lane, precedence: r.Before, degraded: r.Degraded,
+	}, true
+}
+
+// holding returns the lease's holding of a limit. It adds an empty one if the limit is new.
+func (lv *level) holding(name string) *backlog.Holding {
+	i, ok := slices.BinarySearchFunc(lv.holdings, name, func(h backlog.Holding, name string) int { return strings.Compare(h.Name, name) })
+	if !ok {
+		lv.holdings = slices.Insert(lv.holdings, i, backlog.Holding{Name: name})
+	}
+	return &lv.holdings[i]
+}
+
+// noteIncarnation stores the incarnation of the bucket that a write reached. If it differs, the earlier
+// bucket is gone: tokens held of that one stay consumed and cannot be given back.
+func (lv *level) noteIncarnation(incarnation []byte) {
+	if bytes.Equal(incarnation, lv.incarnation) {
+		return
+	}
+	lv.incarnation = incarnation
+	for i := range lv.holdings {
+		lv.holdings[i].BucketDeleted()
+	}
+}
+
+// bookServed books the requested amounts as taken from the stock, from the bucket of the lane's last
+// image.
+func (lv *level) bookServed() {
+	lv.noteIncarnation(lv.last.Image.Of())
+	for _, a := range lv.asked {
+		lv.holding(a.Name).Take(a.Amount, plan.WindowOf(lv.last.Image, a.Name))
+	}
+}
+
+// grant books the requested amounts as taken from the bucket of a write's answer.
+func (lv *level) grant(r *lane.Result) {
+	lv.noteIncarnation(r.Image.Of())
+	if cap(lv.holdings) < len(lv.asked) {
+		lv.holdings = slices.Grow(lv.holdings, len(lv.asked))
+	}
+	for _, a := range lv.asked {
+		h, down := lv.holding(a.Name), int64(0)
+		if len(r.Down) > 0 {
+			down, _ = plan.AmountOf(r.Down, a.Name)
+			h.WriteDown(down)
+		}
+		h.Take(a.Amount-down, r.Window(a.Name))
+	}
+}
+
+// count books signed amounts as admitted, or used, without the bucket, or beyond a limit in shadow, and
+// queues the counter update. A decrease comes first off amounts that a write of the bucket counted.
+// without is the part that no write counted. It returns false, and keeps nothing, if the limiter is
+// closed.
+func (lv *level) count(lanes *lane.Registry, observer *observe.Observer, amounts []plan.Signed) (without []plan.Signed, kept bool) {
+	var counts, off []plan.Signed
+	for _, a := range amounts {
+		h, written := lv.holdingOf(a.Name), int64(0)
+		if a.Amount < 0 {
+			written = h.Uncount(-a.Amount)
+			off = appendPart(off, a, -written)
+		}
+		counts = appendPart(counts, a, a.Amount+written)
+		if a.Amount < 0 || !lv.beyondShadow(&h) {
+			without = appendPart(without, a, a.Amount+written)
+		}
+	}
+	if !lanes.Count(lv.lane, counts, lv.cfg) || !lanes.GiveBackLater(lv.lane, lane.Uncounted(plan.Negated(off)), lv.incarnation, lv.cfg) {
+		return nil, false
+	}
+	for _, a := range amounts {
+		switch h := lv.holding(a.Name); {
+		case a.Amount <= 0:
+			h.Uncount(-a.Amount)
+		case lv.beyondShadow(h):
+			h.WriteDown(a.Amount)
+			lv.tellOverrun(observer, a.Name, a.Amount)
+		default:
+			h.Counted += a.Amount
+			lv.degraded = true
+		}
+	}
+	return without, true
+}
+
+// appendPart appends a part of a signed amount, unless it is 0.
+func appendPart(list []plan.Signed, a plan.Signed, part int64) []plan.Signed {
+	if part == 0 {
+		return list
+	}
+	if a.Amount = part; a.Passed != 0 { // all or nothing is
+		a.Passed = part
+	}
+	return append(list, a)
+}
+
+// beyondShadow reports whether a limit is in shadow and could not cover the lease's use. Further use is
+// then counted, too.
+func (lv *level) beyondShadow(h *backlog.Holding) bool {
+	return h.Uncharged() > 0 && lv.cfg.InShadow(h.Name)
+}
+
+// changeLocally applies a change of the used amounts to the process's share of the level's limits.
+func (lv *level) changeLocally(changes []plan.Signed, share float64, now int64) {
+	beside := lane.BesideOf(lv.lane)
+	beside.ChangeLocally(changes, lv.cfg, share, now)
+}
+
+// holdingOf returns the lease's holding of a limit at this level, zero if it has none.
+func (lv *level) holdingOf(name string) (h backlog.Holding) {
+	for i := range lv.holdings {
+		if lv.holdings[i].Name == name {
+			return lv.holdings[i]
+		}
+	}
+	return h
+}
+
+// heldOf is the amount of a limit that is surely debited.
+func (lv *level) heldOf(name string) int64 { return lv.holdingOf(name).Held }
+
+// hasWritten reports whether anything was surely written: debited, or counted beyond a limit in shadow.
+func (lv *level) hasWritten() bool {
+	return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Held > 0 || h.Uncharged() > 0 })
+}
+
+// has reports whether the level has a limit, or had when the lease used it.
+func (lv *level) has(name string) bool {
+	return lv.cfg.Charges(name) || lv.hasUsed(name)
+}
+
+// placeOf returns the place of the level's configuration.
+func (lv *level) placeOf(r *Request) place {
+	at := r.at(lv.lane.Entity, lv.cfg.Parent)
+	at.Resource, at.Group = lv.lane.Resource, lv.cfg.OfGroup()
+	return at
+}
+
+// hasUsed reports whether the lease has used something of a limit at the level.
+func (lv *level) hasUsed(name string) bool {
+	return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Name == name })
+}
+
+// corrections returns the changes at a level that reach a target. writes are for the bucket: above 0
+// charged, below 0 given back. uncounts come off counted amounts or, above 0, are counted beyond a
+// limit in shadow. givenUp are amounts of a write in flight that now stay in doubt. passes reports
+// whether another level counts a limit too.
+func (lv *level) corrections(target []plan.Signed, passes func(limit string) bool) (writes, uncounts, givenUp []plan.Signed) {
+	signed := func(name string, amount int64) plan.Signed {
+		s := plan.Signed{Name: name, Amount: amount}
+		if passes(name) {
+			s.Passed = amount
+		}
+		return s
+	}
+	for _, t := range target {
+		if !lv.has(t.Name) {
+			continue
+		}
+		h := lv.holding(t.Name)
+		c := h.To(t.Amount)
+		if lv.cfg.Shadow != 0 && lv.beyondShadow(h) {
+			c.Charge, c.Uncount = 0, c.Uncount-c.Charge
+		}
+		if change := c.Charge - c.Back; change != 0 {
+			s := signed(t.Name, change)
+			if change < 0 {
+				s.Window = h.Window
+			}
+			writes = append(writes, s)
+		}
+		if c.Uncount != 0 {
+			uncounts = append(uncounts, signed(t.Name, -c.Uncount))
+		}
+		if c.GiveUp > 0 {
+			h.GiveUp(c.GiveUp)
+			givenUp = append(givenUp, plan.Signed{Name: t.Name, Amount: c.GiveUp})
+		}
+	}
+	if len(lv.underWay) == 0 {
+		givenUp = nil // it is in doubt already
+	}
+	return writes, uncounts, givenUp
+}
+
+// resolve books the outcome of corrections that were in flight when the lease went on. It reports
+// uncharged amounts to the observer.
+func (lv *level) resolve(lanes *lane.Registry, o *observe.Observer) {
+	lv.underWay = slices.DeleteFunc(lv.underWay, func(op *lane.Op) bool {
+		r, known := op.Outcome()
+		if !known || r.Unconfirmed {
+			return known
+		}
+		since := lv.hasWritten() && !bytes.Equal(lv.incarnation, op.Incarnation)
+		if r.Err == nil && since && !bytes.Equal(lv.incarnation, r.Image.Of()) {
+			lanes.Doubt(op.Amounts) // another bucket was charged since, so this cannot be given back
+			return true
+		}
+		if r.Err == nil {
+			lv.noteIncarnation(r.Image.Of())
+		}
+		for _, a := range op.Amounts {
+			switch h := lv.holding(a.Name); {
+			case a.Amount < 0 || slices.Contains(r.Dropped, a.Name):
+			case r.Err == nil:
+				down, _ := plan.AmountOf(r.Down, a.Name)
+				h.Landed(a.Amount-down, r.Window(a.Name))
+				h.LandedDown(down)
+				lv.tellOverrun(o, a.Name, down)
+			default:
+				h.Unwritten(a.Amount)
+			}
+		}
+		return true
+	})
+}
+
+// tellOverrun reports to the observer an amount of a limit, in millitokens, that the bucket was not
+// charged. It ignores 0.
+func (lv *level) tellOverrun(o *observe.Observer, limit string, amount int64) {
+	if o.Overran != nil && amount > 0 {
+		o.Overran(observe.Overrun{EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Limit: limit, Amount: amount / milli, Shadow: lv.cfg.InShadow(limit)})
+	}
+}
+
+// bookLanded books a correction that was written.
+func (lv *level) bookLanded(amounts []plan.Signed, r lane.Result) {
+	for _, a := range amounts {
+		if a.Amount < 0 {
+			lv.holding(a.Name).GiveBack(-a.Amount)
+		}
+	}
+	lv.noteIncarnation(r.Image.Of())
+	for _, a := range amounts {
+		switch h := lv.holding(a.Name); {
+		case a.Amount > 0 && slices.Contains(r.Dropped, a.Name):
+			h.Gone += a.Amount // used and not charged: it is not charged again, and never given back
+		case a.Amount > 0:
+			down, _ := plan.AmountOf(r.Down, a.Name)
+			h.Take(a.Amount-down, r.Window(a.Name))
+			h.WriteDown(down)
+		}
+	}
+}
+
+// bookUnconfirmed books a correction with an unknown outcome. A charge counts as consumed and is never
+// given back; a give-back is never repeated.
+func (lv *level) bookUnconfirmed(amounts []plan.Signed) {
+	for _, a := range amounts {
+		h := lv.holding(a.Name)
+		if a.Amount > 0 {
+			h.Doubt += a.Amount
+		} else {
+			h.GiveInVain(-a.Amount)
+		}
+	}
+}
+
+// withAllLimits adds to a target every limit of the level that it does not name, with
+// the amount 0.
+func (lv *level) withAllLimits(target []plan.Signed) []plan.Signed {
+	for i := range lv.holdings {
+		if _, ok := plan.AmountOf(target, lv.holdings[i].Name); !ok {
+			target = plan.Plus(target, []plan.Signed{{Name: lv.holdings[i].Name, Amount: 0}})
+		}
+	}
+	return target
+}
+
+// unconfirmed returns the error for amounts that were not written at the level, or perhaps not.
+func (lv *level) unconfirmed(amounts []plan.Signed, err error, notWritten bool) *Unconfirmed {
+	return &Unconfirmed{Entity: lv.lane.Entity, Resource: lv.lane.Resource, Amounts: amounts, Err: err, NotWritten: notWritten}
+}
+
+// names returns the requested or held limits, in order.
+func (lv *level) names() []string {
+	names := make([]string, 0, len(lv.holdings))
+	for i := range lv.holdings {
+		names = append(names, lv.holdings[i].Name)
+	}
+	for _, a := range lv.asked {
+		if i, ok := slices.BinarySearch(names, a.Name); !ok {
+			names = slices.Insert(names, i, a.Name)
+		}
+	}
+	return names
+}
+
+// usedOf returns the consumed amount of a limit at the level.
+func (lv *level) usedOf(name string) int64 {
+	h := lv.holdingOf(name)
+	return h.Used()
+}
+
+// join adds the amounts of a further take at the level.
+func (lv *level) join(more *level) {
+	if more.hasWritten() {
+		lv.noteIncarnation(more.incarnation)
+	}
+	for i := range more.holdings {
+		lv.holding(more.holdings[i].Name).Join(&more.holdings[i])
+	}
+	lv.degraded = lv.degraded || more.degraded
+	if more.answered {
+		lv.last, lv.answered = more.last, true
+	}
+}
+
+// policyOf returns the policy for an outage of the level's bucket. call is the call's policy. It is
+// always Allow at a bucket that only counts.
+func (lv *level) policyOf(call Policy) Policy {
+	if lv.onlyCounts() {
+		return Allow
+	}
+	return call
+}
+
+// onlyCounts reports whether the bucket only counts the amounts, because a level is unlimited.
+func (lv *level) onlyCounts() bool { return lv.cfg.OnlyCounts(lv.asked) }

@@ -1,0 +1,101 @@
+package call
+
+import (
+	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// The outage policy of an acquire, applied once a level: Refuse fails, Allow admits, Local asks the
+// process's share of the limits. Admitted amounts are counted: when the bucket answers, they are added
+// to its counter and never taken from its tokens.
+
+// admitSilent applies the policy to the levels whose buckets are known not to answer, before any other
+// level is asked. Amounts served from memory need no bucket. If the process's share denies, nothing has
+// been written.
+func (t *taking) admitSilent() error {
+	for i := range t.levels {
+		lv := &t.levels[i]
+		if lv.isSkipped() || !lv.lane.Contact.Away() {
+			continue
+		}
+		if !lv.policyOf(t.policy).Admits() {
+			return t.desk.Table.away()
+		}
+		if err := t.admitByPolicy(lv); err != nil {
+			t.undoLocal()
+			return err
+		}
+		lv.unasked, t.unasked = true, true
+	}
+	return nil
+}
+
+// admitByPolicy admits at a level without its bucket. The error is the denial of the process's share,
+// or a *fault.UnavailableError without room for a share.
+func (t *taking) admitByPolicy(lv *level) error {
+	lv.degraded = true
+	beside := lane.BesideOf(lv.lane)
+	if lv.policyOf(t.policy) == Allow {
+		lv.noteAnswer(beside.Memory(lv.cfg))
+		return nil
+	}
+	r, admitted, room := beside.AdmitLocally(lv.asked, lv.cfg, t.desk.Share, t.desk.NowMS())
+	if !room {
+		return t.desk.Table.away()
+	}
+	lv.noteAnswer(r)
+	if lv.local = admitted; !admitted {
+		return t.levels.denial(t.request)
+	}
+	return nil
+}
+
+// admitFailed applies the policy to the levels whose buckets did not answer in time. If the process's
+// share denies, it books nothing and returns the denial. It counts the admitted amounts. The failed
+// write is not sent again, and amounts that it may have taken are given back if its outcome becomes
+// known.
+func (t *taking) admitFailed(ops []*lane.Op) error {
+	for i, o := range ops {
+		lv := &t.levels[i]
+		if lv.isSkipped() || o.Result.Err == nil {
+			continue
+		}
+		if err := t.admitByPolicy(lv); err != nil {
+			t.undoLocal()
+			return err
+		}
+	}
+	for i, o := range ops {
+		lv := &t.levels[i]
+		if lv.isSkipped() || o.Result.Err == nil {
+			continue
+		}
+		t.countAdmitted(lv)
+		switch r := o.Result; {
+		case r.Pending:
+			lv.lane.Follow(o)
+		case r.Unconfirmed:
+			t.desk.Lanes.Doubt(lv.asked)
+		}
+	}
+	return nil
+}
+
+// undoLocal gives back the amounts that the process's share admitted to an acquire that failed as a
+// whole.
+func (t *taking) undoLocal() {
+	for i := range t.levels {
+		if lv := &t.levels[i]; lv.local {
+			lv.local = false
+			lv.changeLocally(plan.Negated(lv.asked), t.desk.Share, t.desk.NowMS())
+		}
+	}
+}
+
+// countAdmitted counts the amounts that the policy admitted at a level. They are dropped if the limiter
+// was closed meanwhile.
+func (t *taking) countAdmitted(lv *level) {
+	if _, kept := lv.count(t.desk.Lanes, &t.desk.Observer, lv.asked); !kept {
+		t.desk.Lanes.Drop(lv.asked)
+	}
+}

@@ -1,0 +1,298 @@
+package call
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/config"
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/store"
+	"github.com/dynalimit/dynalimit/sources"
+)
+
+// The reasons why a call fails. The root makes the errors that users see from them. Beside those here, a
+// reason may be a Denied, a config.Invalid or config.Malformed, a public error of package fault, or the error
+// of a context. Several reasons are joined by errors.Join, the main one first.
+
+// ErrClosed is the reason of a call of a closed limiter.
+var ErrClosed = errors.New("dynalimit: the limiter is closed; make a new one with New")
+
+// Blocked is the reason of a call that the configuration blocks.
+type Blocked struct {
+	// Key is the blocked place, Source the source that blocks it, and Plan the entity's plan if the block is
+	// the plan's.
+	Key    config.Key
+	Source sources.Source
+	Plan   string
+}
+
+func (e *Blocked) Error() string { return "blocked" }
+
+// Paused is the reason of a call that charges a paused bucket. RetryAfter is the time until the pause ends.
+type Paused struct {
+	Entity, Resource string
+	RetryAfter       time.Duration
+}
+
+func (e *Paused) Error() string { return "paused" }
+
+// spread returns the wait of a waiter: longer by up to a quarter, so that not all of them come back at
+// once.
+func (e *Paused) spread() time.Duration { return e.RetryAfter + rand.N(e.RetryAfter/4+1) }
+
+// Contended is the reason of a call whose bucket changed before each try.
+type Contended struct {
+	Entity, Resource string
+	// RetryAfter is a random wait, so that the contending clients do not collide again.
+	RetryAfter time.Duration
+}
+
+func (e *Contended) Error() string { return "contended" }
+
+const (
+	// contentionPause and contentionSpread bound the wait after contention.
+	contentionPause  = 50 * time.Millisecond
+	contentionSpread = 200 * time.Millisecond
+)
+
+func newContended(entity, resource string) *Contended {
+	return &Contended{Entity: entity, Resource: resource, RetryAfter: contentionPause + rand.N(contentionSpread)}
+}
+
+// Unrecorded is the reason of a call of an entity without a record. RetryAfter is above 0 if the record was
+// not looked up.
+type Unrecorded struct {
+	Entity     string
+	RetryAfter time.Duration
+}
+
+func (e *Unrecorded) Error() string { return "unrecorded" }
+
+// TooDeep is the reason of a call whose entity has too many levels of parents.
+type TooDeep struct{ Reason string }
+
+func (e *TooDeep) Error() string { return e.Reason }
+
+// Outdated is the refusal of a call because the configuration changed after the call had read it. Under the
+// configuration in force, the call may be valid.
+type Outdated struct{ Invalid *config.Invalid }
+
+func (e *Outdated) Error() string { return e.Invalid.Error() }
+
+// Unwrap returns the refusal.
+func (e *Outdated) Unwrap() error { return e.Invalid }
+
+// Unconfirmed is the reason for amounts that were not written at a bucket, or perhaps not.
+type Unconfirmed struct {
+	Entity, Resource string
+	// Amounts are signed, in millitokens. NotWritten means that they were surely not written.
+	Amounts    []plan.Signed
+	NotWritten bool
+	// Err is the cause.
+	Err error
+}
+
+func (e *Unconfirmed) Error() string { return fmt.Sprintf("unconfirmed: %v", e.Err) }
+
+// Unwrap returns the cause.
+func (e *Unconfirmed) Unwrap() error { return e.Err }
+
+// isUnconfirmed reports whether an error has amounts that may have been written.
+func isUnconfirmed(err error) bool { return errors.As(err, new(*Unconfirmed)) }
+
+func invalid(field, format string, args ...any) *config.Invalid {
+	return &config.Invalid{Field: field, Reason: fmt.Sprintf(format, args...)}
+}
+
+// newBlocked returns the reason of a call that a source of an entity's configuration blocks.
+func newBlocked(key config.Key, level sources.Source, c *config.Resolved) *Blocked {
+	e := &Blocked{Key: key, Source: level}
+	if level.OfPlan() {
+		e.Plan = c.Plan
+	}
+	return e
+}
+
+// The classification of errors of the store: whether it answered, and whether the outage policy decides.
+
+// leftToPolicy reports whether the outage policy decides about an error: the store did not answer.
+// Throttling and contention are answers.
+func leftToPolicy(err error) bool {
+	var u *fault.UnavailableError
+	return errors.As(err, &u) && (u.Unconfirmed || isSilent(u))
+}
+
+// isUnavailable reports whether an error means that the store did not serve the request.
+func isUnavailable(err error) bool { return errors.Is(err, fault.ErrUnavailable) }
+
+// isRefusal reports whether an error refuses the table, or a call on it, as invalid.
+func isRefusal(err error) bool {
+	return errors.As(err, new(*config.Invalid)) || errors.As(err, new(*fault.ValidationError))
+}
+
+// isSilent reports whether a reason means that the store did not answer at all. An answer, even throttling,
+// shows that the store is alive.
+func isSilent(err error) bool {
+	if err == nil { // the usual case makes no garbage
+		return false
+	}
+	var u *fault.UnavailableError
+	return errors.As(err, &u) && (errors.As(u.Err, new(Silence)) || ddb.Classify(u.Err, context.Background()).Silent)
+}
+
+// Silence marks the cause of an UnavailableError: DynamoDB did not answer at all.
+type Silence struct{ error }
+
+// NewSilence marks a cause.
+func NewSilence(cause error) Silence { return Silence{cause} }
+
+// Unwrap returns the cause.
+func (e Silence) Unwrap() error { return e.error }
+
+// ReadConfig is the name of the reads of configurations, for errors.
+const ReadConfig = "read the configuration"
+
+// errOutOfTime ends a call that used up its time for the store.
+var errOutOfTime = config.ErrOutOfTime
+
+// outOfTimeFor returns errOutOfTime with the cause of the delay, if that is known.
+func outOfTimeFor(cause error) error {
+	if cause == nil {
+		return errOutOfTime
+	}
+	return fmt.Errorf("%w: %w", errOutOfTime, cause)
+}
+
+// maxOutdated bounds how often a call starts again because a limit was removed meanwhile.
+const maxOutdated = 3
+
+// isOutdated reports whether to start a call again under the configuration in force. A call whose amounts
+// may have been written is not repeated.
+func isOutdated(err error) bool {
+	_, changed := errors.AsType[*Outdated](err)
+	return changed && !isUnconfirmed(err)
+}
+
+// isKnownRefusal reports whether an error comes from memory, without a question to the bucket: a
+// block, a pause, or a missing record.
+func isKnownRefusal(err error) bool {
+	return errors.As(err, new(*Blocked)) || errors.As(err, new(*Paused)) || errors.As(err, new(*Unrecorded))
+}
+
+// Joined are several reasons of one call, the main one first.
+type Joined struct{ Errs []error }
+
+func (e *Joined) Error() string { return errors.Join(e.Errs...).Error() }
+
+// Unwrap returns the reasons.
+func (e *Joined) Unwrap() []error { return e.Errs }
+
+// joinReasons joins the other reasons that are not nil to err, which may be nil.
+func joinReasons(err error, others ...error) error {
+	for _, other := range others {
+		switch {
+		case other == nil:
+		case err == nil:
+			err = other
+		default:
+			err = &Joined{[]error{err, other}}
+		}
+	}
+	return err
+}
+
+// Table is the state of the table, as its breaker knows it. It also makes the reasons of unanswered calls.
+type Table struct {
+	*ddb.Breaker
+	buckets *store.Buckets
+}
+
+// Cause is the reason why the table does not answer; nil while it answers.
+func (t Table) Cause() error { return t.State().Cause }
+
+// Probe asks the table whether it answers. The breaker records the answer.
+func (t Table) Probe(ctx context.Context) error { return t.buckets.ProbeTable(ctx) }
+
+// away returns the reason of a call that is not sent, because its bucket or table is known not to
+// answer.
+func (t Table) away() *fault.UnavailableError {
+	return t.unanswered(cmp.Or(t.Cause(), lane.ErrTripped))
+}
+
+// unanswered returns the reason of a call whose bucket does not answer. It unwraps a cause that is an
+// *UnavailableError, because the text would then say it twice. If the bucket or table has just begun to
+// answer again, RetryAfter is short.
+func (t Table) unanswered(cause error) *fault.UnavailableError {
+	if said, ok := errors.AsType[*fault.UnavailableError](cause); ok {
+		cause = said.Err
+	}
+	if f, ok := errors.AsType[*lane.Failure](cause); ok {
+		cause = f.Err
+	}
+	if marked, ok := cause.(Silence); ok { //nolint:errorlint // the mark is the outermost
+		cause = marked.error
+	}
+	return &fault.UnavailableError{Op: "write the bucket", Err: Silence{cause}, RetryAfter: cmp.Or(t.RetryAfter(), lane.FirstProbe/2)}
+}
+
+// reasonAt turns an error of a lane into the reason of a call. It keeps an error that is one already.
+func (t Table) reasonAt(at *lane.Lane, err error) error {
+	return askedAgain(t.ReasonOf(at.Entity, at.Resource, err), at.Turn())
+}
+
+// ReasonOf turns an error of a lane of an entity on a resource into the reason of a call.
+func (t Table) ReasonOf(entity, resource string, err error) error {
+	var f *lane.Failure
+	if err == nil || !errors.As(err, &f) {
+		return err
+	}
+	switch f.Reason {
+	case lane.Silent:
+		return t.unanswered(f.Err)
+	case lane.Unconfirmed:
+		return &fault.UnavailableError{Op: f.Op, Err: f.Err, Unconfirmed: true}
+	case lane.Contended:
+		return newContended(entity, resource)
+	case lane.Panicked:
+		return fmt.Errorf("dynalimit: a write of the bucket of %s on %s ended by a panic: %w; the log has its stack", entity, resource, f.Err)
+	case lane.Misconfigured:
+		return f.Err
+	}
+	return refusalOf(entity, resource, f)
+}
+
+// refusalOf returns the reason of an op that cannot be written as it is.
+func refusalOf(entity, resource string, f *lane.Failure) error {
+	switch f.Reason {
+	case lane.Outdated:
+		return &Outdated{invalid("amounts["+f.Limit+"]", "is not a limit of entity %q on resource %q any more", entity, resource)}
+	case lane.Overfull:
+		return invalid("limits", "of entity %q on resource %q would be %d: %d configured, and %q, which are configured no more and go once they are full again; a bucket holds at most %d: keep some of those names, or wait, %v at most",
+			entity, resource, len(f.Waiting)+f.Configured, f.Configured, f.Waiting, schema.MaxStored, Duration(f.Wait).Round(time.Millisecond))
+	case lane.TooDeep:
+		return invalid("amounts["+f.Limit+"]", "puts the bucket of entity %q on resource %q more than %d tokens into debt, which is the most it stores; correct the amount, or delete the bucket's item, which forgives its debt",
+			entity, resource, int64(plan.MaxDebt)/milli)
+	default: // lane.Unlimited
+		return &Outdated{invalid("limits", "none are configured for entity %q on resource %q any more", entity, resource)}
+	}
+}
+
+// askedAgain adds a RetryAfter to a failure that was an answer, for lack of capacity: the time until
+// the next write of the bucket, or a short wait.
+func askedAgain(err error, turn time.Duration) error {
+	u, ok := err.(*fault.UnavailableError) //nolint:errorlint // as it is made, before anything wraps it
+	if !ok || u.RetryAfter > 0 || u.Unconfirmed || isSilent(u) {
+		return err
+	}
+	again := *u
+	again.RetryAfter = max(turn, contentionPause+rand.N(contentionSpread))
+	return &again
+}

@@ -1,0 +1,73 @@
+package call
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// renewConfigs gives every level with limits the configuration in force. If that cannot be read, the known one
+// stays. It returns the error unless it is tolerated.
+func (c *Call) renewConfigs(ctx context.Context, tolerant bool, held sync.Locker) (err error) {
+	type reading struct {
+		cfg             *plan.Config
+		unlimited, read bool
+	}
+	found := make([]reading, len(c.levels))
+	runUnlocked(held, func() {
+		for i := range c.levels {
+			cfg, unlimited, failed := c.desk.Routes.configOf(ctx, &c.request, c.levels[i].placeOf(&c.request))
+			if failed != nil && !(tolerant && isUnavailable(failed)) {
+				err = failed
+				return
+			}
+			found[i] = reading{cfg, unlimited, failed == nil}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for i, r := range found {
+		if r.read {
+			c.unlimited = c.unlimited || r.unlimited
+			c.levels[i].setConfig(r.cfg, r.unlimited)
+		}
+	}
+	return nil
+}
+
+// setConfig gives a level a newly read configuration; cfg is nil if nothing limits it.
+func (lv *level) setConfig(cfg *plan.Config, unlimited bool) {
+	switch {
+	case cfg != nil:
+		lv.cfg = cfg
+	case lv.cfg.OfGroup() || lv.cfg.Parent || unlimited: // nothing further is taken from it
+		lv.cfg = &plan.Config{Group: lv.cfg.OfGroup(), Parent: lv.cfg.Parent}
+	}
+}
+
+// recogniseLimits applies the configuration in force to the levels if they lack a limit of the target: the
+// limit may be new, or back. It keeps the known configuration if the read fails.
+func (c *Call) recogniseLimits(ctx context.Context, target []plan.Signed, held sync.Locker) {
+	lacks := func(t plan.Signed) bool {
+		went := func(lv level) bool {
+			return lv.hasUsed(t.Name) && !lv.cfg.Charges(t.Name) && lv.usedOf(t.Name) < t.Amount
+		}
+		return t.Amount > 0 && (!c.unlimited && !c.levels.has(t.Name) || slices.ContainsFunc(c.levels, went))
+	}
+	if len(c.levels) == 0 || !slices.ContainsFunc(target, lacks) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.desk.Timeout)
+	defer cancel()
+	_ = c.renewConfigs(ctx, true, held) // the known configuration will do
+}
+
+// runUnlocked runs the part of a correction that does I/O, with held released.
+func runUnlocked(held sync.Locker, do func()) {
+	held.Unlock()
+	defer held.Lock()
+	do()
+}

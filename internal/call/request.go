@@ -1,0 +1,157 @@
+package call
+
+import (
+	"github.com/dynalimit/dynalimit/internal/config"
+	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/sources"
+)
+
+// milli is the number of millitokens in a token.
+const milli = 1000
+
+// Policy is the decision about a call when DynamoDB does not answer. Empty stands for the default.
+type Policy string
+
+// The policies, with the names of the public ones.
+const (
+	Refuse Policy = "block"
+	Allow  Policy = "allow"
+	Local  Policy = "local"
+)
+
+// Admits reports whether the policy may admit calls without the store.
+func (p Policy) Admits() bool { return p == Allow || p == Local }
+
+// Mode is the way to charge several buckets: with Transaction in one transaction, with any other one side by
+// side. Empty stands for the limiter's.
+type Mode string
+
+// Transaction charges all levels in one transaction.
+const Transaction Mode = "transaction"
+
+// Options are the options of one call, validated.
+type Options struct {
+	// Limits are put over those of the entity.
+	Limits        []schema.ConfigLimit
+	OnUnavailable Policy
+	Mode          Mode
+	IgnoreUnknown bool
+	// Given is the parent and plan that the call gives; nil if it gives none.
+	Given *Given
+}
+
+// Given is a call's parent and plan for an entity. The entity's record wins over them.
+type Given struct {
+	// Parent is the id of the entity's parent, and Plan the name of its plan; each may be empty.
+	Parent, Plan string
+	// ByCall means that Parent is the call's, and not Options.StrangersParent. Plans means that the
+	// call gives the plan.
+	ByCall, Plans bool
+}
+
+// Field names the input of the parent.
+func (g *Given) Field() string {
+	if g.ByCall {
+		return "WithParent"
+	}
+	return "options.StrangersParent"
+}
+
+// outage returns the parent and plan, which are needed to find the buckets of an outage later.
+func (g *Given) outage() lane.Given {
+	if g == nil {
+		return lane.Given{}
+	}
+	return lane.Given{Parent: g.Parent, Plan: g.Plan}
+}
+
+// Request is a call with validated input.
+type Request struct {
+	Entity, Resource string
+	// Amounts are in whole tokens, by limit.
+	Amounts map[string]int64
+	Options
+}
+
+// place identifies a bucket that a call charges. parent means that only the limits made for that
+// parent, or for its plan, count. given means that the call named that parent (WithParent).
+type place struct {
+	config.GivenKey
+	parent, given bool
+}
+
+// at returns the place of an entity's bucket on the resource of a request.
+func (r *Request) at(entity string, parent bool) place {
+	at := place{config.GivenKey{Key: config.Key{Entity: entity, Resource: r.Resource}}, parent, false}
+	if r.Given != nil && entity == r.Entity {
+		at.Plan = r.Given.Plan
+	}
+	return at
+}
+
+// nextPlace returns the place of the parent that a call charges after an entity, by the entity's
+// configuration. Its entity is empty without a parent. The record of the call's own entity wins
+// over the call's parent.
+func (r *Request) nextPlace(at place, of *config.Resolved) place {
+	if g := r.Given; g != nil && at.Entity == r.Entity && !of.SaysParent && g.Parent != "" && g.Parent != r.Entity {
+		parent := r.at(g.Parent, true)
+		parent.given = true
+		return parent
+	}
+	if of.Detached {
+		return r.at("", false)
+	}
+	return r.at(of.ParentID, !of.Cascade)
+}
+
+// groupPlaces returns the places of an entity's buckets on the groups of the resource. It skips a group
+// that is the resource of the call, so that it is charged once.
+func (p place) groupPlaces(own *config.Resolved) []place {
+	var all []place
+	for _, group := range own.Groups {
+		if group != p.Resource {
+			all = append(all, place{config.GivenKey{Key: config.Key{Entity: p.Entity, Resource: group, Group: true}, Plan: p.Plan}, p.parent, p.given})
+		}
+	}
+	return all
+}
+
+// blockOf returns the source that blocks a call at a bucket, empty if none does. A block of the resource
+// or the system is decided once, at the calling entity. At a parent only the sources made for it, or for
+// its plan, block, even if all its sources are charged.
+func (r *Request) blockOf(key config.Key, c *config.Resolved) sources.Source {
+	if key.Entity == r.Entity || c.Blocked.IsOwn() {
+		return c.Blocked
+	}
+	return ""
+}
+
+// policyAt returns the outage policy of a bucket's configuration: that of a level, else Refuse if the
+// call requests enforced money, else empty. cfg holds the limits made from it, or the limiter's own;
+// nil if there are no limits.
+func (r *Request) policyAt(of *config.Resolved, cfg *plan.Config) Policy {
+	if of.OnUnavailable != "" {
+		return Policy(of.OnUnavailable)
+	}
+	for i := range r.Limits {
+		if l := &r.Limits[i]; r.Amounts[l.Name] > 0 && l.Unit != "" && !l.Shadow {
+			return Refuse
+		}
+	}
+	if cfg == nil || cfg.Money == 0 {
+		return ""
+	}
+	for i := range cfg.Limits {
+		if name := cfg.Limits[i].Name; r.Amounts[name] > 0 && cfg.IsMoney(i) && !cfg.InShadow(name) && cfg.Charges(name) {
+			return Refuse
+		}
+	}
+	return ""
+}
+
+// named returns the request with the buckets for the look-up of its limit names.
+func (r *Request) named(in []config.NamedBucket, unlimited bool) *config.Named {
+	return &config.Named{Entity: r.Entity, Resource: r.Resource, Amounts: r.Amounts, IgnoreUnknown: r.IgnoreUnknown, Buckets: in, Unlimited: unlimited}
+}

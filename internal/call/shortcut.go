@@ -1,0 +1,185 @@
+package call
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/config"
+	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// The path without a request: most calls charge one bucket, and always the same one for an entity on a
+// resource. The lane caches the way there, so such a call costs one look-up, one read of the clock, and
+// the work under the lane's lock.
+
+// shortcut answers calls without options of one entity on one resource from memory. Only its denied
+// changes.
+type shortcut struct {
+	desk *Desk
+	lane *lane.Lane
+	cfg  *plan.Config
+	// policy is the policy of calls without money. Calls with money are never served from memory.
+	policy Policy
+	// resolved is the configuration that cfg is made of.
+	resolved config.Held
+	// denied is the last denial; the lane's lock guards it.
+	denied plan.Denial
+}
+
+// unnamed is the need of a limit that a call does not name.
+const unnamed = -1
+
+// Known is a call with a shortcut; the zero value is any other call.
+type Known struct {
+	by    *shortcut
+	needs plan.Needs
+	at    lane.Instant
+}
+
+// Know finds the shortcut of a call. It returns false if the call has no fresh shortcut, the bucket is
+// paused, or the amounts are not valid.
+func (d *Desk) Know(call *Known, entity, resource string, amounts map[string]int64) bool {
+	bucket := d.Lanes.Known(entity, resource)
+	if bucket == nil {
+		return false
+	}
+	s := shortcutTo(bucket)
+	if s == nil || d.Table.Open() || d.Routes.namespace != nil && d.Routes.namespace.inactive() != nil {
+		return false
+	}
+	source, at := d.read()
+	if bucket.Pause.Until() > at.MS || !d.Routes.configs.Still(&s.resolved, source) || !s.needs(amounts, &call.needs) {
+		return false
+	}
+	call.by, call.at = s, at
+	return true
+}
+
+// read reads the clock once, or twice if the limiter has a clock of its own. source is for the age of
+// configurations.
+func (d *Desk) read() (source time.Time, at lane.Instant) {
+	clock := d.Routes.clock
+	source = clock.Source()
+	elapsed := source.Sub(d.Lanes.Began)
+	if !d.machine {
+		elapsed = time.Since(d.Lanes.Began)
+	}
+	if at.Elapsed = elapsed.Milliseconds(); d.ownClock {
+		at.MS = d.NowMS()
+	} else {
+		at.MS = clock.Corrected(source).UnixMilli()
+	}
+	return source, at
+}
+
+// remember makes the shortcut of a call that memory has decided, if all calls like it charge that one
+// bucket alone.
+func (d *Desk) remember(r *Request, bucket *lane.Lane) {
+	own := r.at(r.Entity, false)
+	held, ok := d.Routes.configs.Hold(own.Key)
+	of := held.Value
+	if !ok || of.Blocked != "" || of.Unlimited || len(of.Groups) > 0 || r.nextPlace(own, of).Entity != "" || d.Routes.lookups.refuse && !of.Recorded {
+		return
+	}
+	cfg := d.Routes.fallback.LimitsOf(of, false)
+	if last := shortcutTo(bucket); cfg == nil || cfg.Shadow != 0 || len(cfg.Limits) > plan.MostNeeds || last != nil && last.resolved == held {
+		return
+	}
+	s := &shortcut{desk: d, lane: bucket, cfg: cfg, policy: cmp.Or(Policy(of.OnUnavailable), d.Routes.onUnavailable), resolved: held}
+	bucket.Memo.Store(&lane.Memo{Of: s})
+}
+
+// shortcutTo returns the shortcut to a bucket; nil if it is not known.
+func shortcutTo(bucket *lane.Lane) *shortcut {
+	if memo := bucket.Memo.Load(); memo != nil {
+		return memo.Of.(*shortcut)
+	}
+	return nil
+}
+
+// find finds the bucket of a call, as routes.find does.
+func (s *shortcut) find(c *Call) {
+	c.policy = cmp.Or(c.request.policyAt(s.resolved.Value, s.cfg), s.policy)
+	c.addLevel(s.lane, s.cfg, c.request.Amounts)
+}
+
+// needs converts amounts into the needs of. It returns false if they are not valid, or name other limits than the
+// shortcut's.
+func (s *shortcut) needs(amounts map[string]int64, of *plan.Needs) bool {
+	named := 0
+	for i := range s.cfg.Limits {
+		n, is := amounts[s.cfg.Limits[i].Name]
+		if !is {
+			of[i] = unnamed
+			continue
+		}
+		if n < 0 || n > schema.MaxTokens {
+			return false
+		}
+		of[i] = n * milli
+		named++
+	}
+	return named == len(amounts) && named > 0
+}
+
+// Readjust reads the clock again, for a call that was held up.
+func (k *Known) Readjust() { _, k.at = k.by.desk.read() }
+
+// Serve takes the amounts from the bucket's stock. ok is false if the stock is too small.
+func (k *Known) Serve(ctx context.Context) (g Grant, ok bool) {
+	if k.by.lane.Ahead == nil {
+		return g, false
+	}
+	shown, ok := k.by.lane.Ahead.ServeNeeds(ctx, &k.needs, k.by.cfg, k.at)
+	if !ok {
+		return g, false
+	}
+	return Grant{by: k.by, needs: k.needs, shown: shown, now: k.at.MS}, true
+}
+
+// Denial is a denial by the last image of a bucket: the needs and outlooks of the configuration's limits.
+type Denial struct {
+	Lane     *lane.Lane
+	Config   *plan.Config
+	Image    *schema.Image
+	Needs    *plan.Needs
+	Outlooks [plan.MostNeeds]bucket.Outlook
+}
+
+// Deny returns the denial by the bucket's last image. ok is false if that does not deny.
+func (k *Known) Deny() (d Denial, ok bool) {
+	d.Lane, d.Config, d.Needs = k.by.lane, k.by.cfg, &k.needs
+	d.Image, d.Outlooks = k.by.lane.Memory.Denies(&k.needs, k.by.cfg, &k.by.denied, k.at.MS)
+	return d, d.Image != nil
+}
+
+// Grant is the state of a lease served from memory until its first use. Then a call is made from it.
+type Grant struct {
+	by    *shortcut
+	needs plan.Needs
+	// shown is the last image of the bucket, as of now.
+	shown *schema.Image
+	now   int64
+}
+
+// Call makes the call of a grant, like that of a lease whose levels were all served.
+func (g *Grant) Call() *Call {
+	s, amounts := g.by, make(map[string]int64, plan.MostNeeds)
+	for i := range s.cfg.Limits {
+		if g.needs[i] != unnamed {
+			amounts[s.cfg.Limits[i].Name] = g.needs[i] / milli
+		}
+	}
+	r := Request{Entity: s.lane.Entity, Resource: s.lane.Resource, Amounts: amounts, Options: Options{Given: s.desk.Routes.strangers}}
+	c := &Call{desk: s.desk, request: r, charged: charged{policy: s.policy}}
+	c.addLevel(s.lane, s.cfg, amounts)
+	c.setConsumed()
+	lv := &c.levels[0]
+	lv.noteAnswer(lane.Result{Image: g.shown, Now: g.now, Config: s.cfg})
+	lv.bookServed()
+	return c
+}

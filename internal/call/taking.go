@@ -1,0 +1,46 @@
+package call
+
+import (
+	"github.com/dynalimit/dynalimit/internal/lane"
+)
+
+// taking is one try to take the amounts of a call from its buckets. It belongs to its caller's
+// goroutine.
+type taking struct {
+	desk    *Desk
+	request *Request
+	policy  Policy
+	levels  levelList
+	tops    tops
+	at      *Position // nil for a caller that stands in no line
+	// rank is the caller's seniority, at every level.
+	rank uint64
+	// patience is how long the caller waits for the store.
+	patience patience
+	// unasked means that the policy admitted at some level before its bucket was asked.
+	unasked bool
+}
+
+// startTake starts a take of the call's amounts from its levels, for a caller at a position in a line, or nil.
+func (c *Call) startTake(at *Position, p patience) taking {
+	t := taking{desk: c.desk, request: &c.request, policy: c.policy, levels: c.levels, tops: c.tops, at: at, rank: lane.LastRank, patience: p}
+	if at != nil && at.waiter != nil {
+		t.rank = at.waiter.Rank
+	}
+	return t
+}
+
+// Position is the place of a caller that waits in the line of a bucket. At first it is in no line.
+type Position struct {
+	waiter *lane.Waiter
+	lane   *lane.Lane
+	// of is the place of the lane.
+	of place
+}
+
+func (p *Position) quit() {
+	if p.lane != nil {
+		p.lane.Line.Quit(p.waiter)
+		p.lane = nil
+	}
+}

@@ -1,0 +1,152 @@
+package call
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// Transaction: the buckets of an entity and its parents, charged by one transaction. A
+// transaction without an answer does not show which of its buckets is silent. So each of them is asked
+// by itself next, side by side, and a silent one trips its lane.
+
+// takeTogether charges all levels in one transaction. A denial by a recent image writes nothing. A denial
+// falls back to sideBySide if the level has to write a newer configuration, or if a give-back to it is
+// in flight.
+func (t *taking) takeTogether(caller context.Context) error {
+	ctx, cancel := context.WithDeadline(caller, t.patience.bound())
+	defer cancel()
+	var tries rounds
+	for tries.refused < lane.MaxRefusals {
+		proposals, err := t.proposeAll(ctx, tries.refused)
+		if err != nil {
+			return t.concludeTogether(ctx, caller, err)
+		}
+		switch denied, alone := denies(proposals); {
+		case alone:
+			return t.sideBySide(caller)
+		case denied:
+			return t.denyProposed(proposals)
+		}
+		a, err := newTransaction(t.desk, t.request, t.levels, proposals).commit(ctx, tries.refused)
+		switch {
+		case err != nil:
+			return t.concludeTogether(ctx, caller, err)
+		case a.verdict == ddb.Landed:
+			return nil
+		}
+		if !tries.pause(ctx, a.verdict) {
+			err := ctx.Err()
+			if a.verdict == ddb.Throttled { // return the cause of the throttling
+				err = a.err
+			}
+			return t.concludeTogether(ctx, caller, err)
+		}
+	}
+	r := t.request
+	return t.concludeTogether(ctx, caller, newContended(r.Entity, r.Resource))
+}
+
+// rounds counts how often a transaction was decided again. Throttling counts apart: it is not a failure
+// as long as there is time.
+type rounds struct{ refused, throttled int }
+
+// throttledBackoff is the wait before a throttled transaction is decided again.
+var throttledBackoff = ddb.Backoff{First: 10 * time.Millisecond, Most: time.Second}
+
+// pause waits before a transaction is decided again after such an answer. It is false if ctx ends
+// first.
+func (r *rounds) pause(ctx context.Context, v ddb.Verdict) bool {
+	if v == ddb.Throttled {
+		r.throttled++
+		return throttledBackoff.Pause(ctx, r.throttled-1)
+	}
+	r.refused++
+	return lane.Backoff.Pause(ctx, r.refused-1)
+}
+
+// proposeAll decides the write of every level. If a level denies, all of them are decided again from
+// recent images, so that no level passes by an image too old to deny from.
+func (t *taking) proposeAll(ctx context.Context, round int) ([]lane.Proposal, error) {
+	proposals, err := t.propose(ctx, round, false)
+	if denied, _ := denies(proposals); err == nil && denied {
+		return t.propose(ctx, round, true)
+	}
+	return proposals, err
+}
+
+// propose decides the write of every level, for a call that was refused round times. certain means that
+// images too old to deny from are read again.
+func (t *taking) propose(ctx context.Context, round int, certain bool) ([]lane.Proposal, error) {
+	proposals := make([]lane.Proposal, len(t.levels))
+	for i := range t.levels {
+		lv, p := &t.levels[i], &proposals[i]
+		if lv.isSkipped() {
+			continue
+		}
+		var err error
+		beside := lane.BesideOf(lv.lane)
+		if *p, err = beside.Propose(ctx, lv.cfg, lv.asked, t.rank, round, certain); err != nil {
+			return nil, t.desk.Table.reasonAt(lv.lane, err)
+		}
+	}
+	return proposals, nil
+}
+
+// denies reports whether some level denies, and whether such a level must decide by itself: it has a
+// newer configuration to write, or a give-back to it is in flight.
+func denies(proposals []lane.Proposal) (denied, alone bool) {
+	for i := range proposals {
+		p := &proposals[i]
+		denied = denied || p.Waits
+		alone = alone || p.Waits && (p.Returning || p.View.Adopt && p.View.Image != nil)
+	}
+	return denied, alone
+}
+
+// denyProposed returns the denial by levels whose take would have to wait.
+func (t *taking) denyProposed(proposals []lane.Proposal) error {
+	for i := range proposals {
+		if v := proposals[i].View; v.Config != nil {
+			t.levels[i].noteAnswer(lane.Result{Image: v.Image, Config: v.Config, Now: v.Now, Before: plan.Precedence{Left: proposals[i].Left}})
+		}
+	}
+	return t.levels.denial(t.request)
+}
+
+// concludeTogether ends a call whose transaction failed. If nothing was answered, it asks the levels
+// one by one in the remaining time. The transaction may have charged them; its charges are given back.
+func (t *taking) concludeTogether(ctx, caller context.Context, err error) error {
+	if caller.Err() != nil {
+		return caller.Err()
+	}
+	if ctx.Err() != nil && !isRefusal(err) && !isSilent(err) && !ddb.Classify(err, context.Background()).Answered {
+		err = t.outOfTime(err)
+	}
+	if !leftToPolicy(err) || !time.Now().Before(t.patience.until) {
+		ops := make([]*lane.Op, len(t.levels))
+		for i := range ops {
+			ops[i] = &lane.Op{Result: lane.Result{Err: err}}
+		}
+		return t.conclude(caller, ops, Refuse)
+	}
+	if err := t.admitSilent(); err != nil {
+		return err
+	}
+	t.patience.began = time.Now() // each level gets the time that is left
+	return t.sideBySide(caller)
+}
+
+// outOfTime returns the error of a call whose time for the store is over. err is its last error.
+func (t *taking) outOfTime(err error) error {
+	for i := range t.levels {
+		if lv := &t.levels[i]; !lv.isSkipped() && lv.lane.Contact.Quiet(t.patience.began) < leastSilence {
+			return &fault.UnavailableError{Op: "acquire", Err: outOfTimeFor(err)}
+		}
+	}
+	return t.desk.Table.unanswered(errOutOfTime)
+}
