@@ -233,8 +233,9 @@ func invalid(field, format string, args ...any) *ValidationError {
 	return &ValidationError{Package: "dynalimit", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
-// UnconfirmedError names the amounts that could not be confirmed as written: an extra charge that may
-// be missing, or a give-back that may have been lost and so counts as consumed.
+// UnconfirmedError names the amounts that could not be confirmed as written. The bucket may lack them: it
+// may not be debited for a charge, and may not have got back the tokens of a give-back. A lease counts
+// them, unless NotWritten is set: a charge raises Lease.Used, and a give-back lowers it.
 type UnconfirmedError struct {
 	// EntityID is the entity of the bucket: the call's, or a parent. It is empty for the losses of
 	// Close, which may concern many buckets.
@@ -245,8 +246,7 @@ type UnconfirmedError struct {
 	// negative for give-backs.
 	Amounts Amounts
 	// NotWritten means that the amounts were surely not written: the same call again writes them,
-	// unless Err is ErrClosed. If it is false they may have been written. They count as consumed, and
-	// must not be repeated.
+	// unless Err is ErrClosed. If it is false, they may have been written, and must not be repeated.
 	NotWritten bool
 	// Err is the cause.
 	Err error
@@ -265,7 +265,7 @@ func (e *UnconfirmedError) Error() string {
 	if e.EntityID == "" {
 		return fmt.Sprintf("dynalimit: %s could not be told to buckets, and are lost: %v", strings.Join(parts, ", "), e.Err)
 	}
-	outcome := "may have been written and counts as consumed"
+	outcome := "may or may not have reached the bucket; do not repeat it"
 	switch {
 	case e.NotWritten && errors.Is(e.Err, ErrClosed):
 		outcome = "was not written, and no bucket is told any more"

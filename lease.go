@@ -178,8 +178,8 @@ func (lease *Lease) correct(ctx context.Context, change correction) (done bool, 
 	return done, err
 }
 
-// Used returns the amounts that the lease holds, in whole tokens. A charge that got
-// no answer, and so may have landed, counts as consumed.
+// Used returns the amounts that the lease holds, in whole tokens. It includes charges without an answer,
+// which may have been written, and excludes give-backs without one.
 func (lease *Lease) Used() Amounts {
 	if !lease.made() {
 		return nil
@@ -225,8 +225,8 @@ func (lease *Lease) Statuses() []LimitStatus {
 // name. It writes at once at every level, even if ctx has ended.
 //
 // Errors: *ValidationError for an unknown limit or for giving back more than the lease holds,
-// ErrLeaseEnded, and *UnconfirmedError, which names the unconfirmed amounts. Amounts that may have been
-// written count as consumed: do not repeat them. If NotWritten is true, nothing was written and the
+// ErrLeaseEnded, and *UnconfirmedError, which names the unconfirmed amounts. Do not repeat amounts that
+// may have been written: Lease.Used counts them. If NotWritten is true, nothing was written and the
 // lease is unchanged: the same Adjust again writes only the missing part.
 func (lease *Lease) Adjust(ctx context.Context, deltas Amounts) error {
 	if err := checkAmounts(deltas, true); err != nil {

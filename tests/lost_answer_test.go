@@ -94,7 +94,7 @@ func TestUnansweredAcquireIsUnconfirmed(t *testing.T) {
 		var unconfirmed *dynalimit.UnconfirmedError
 		require.ErrorAs(t, err, &unconfirmed)
 		require.Equal(t, dynalimit.Amounts{"rpm": 5}, unconfirmed.Amounts)
-		require.ErrorContains(t, err, "rpm +5 of u on m may have been written and counts as consumed: ")
+		require.ErrorContains(t, err, "rpm +5 of u on m may or may not have reached the bucket; do not repeat it: ")
 		require.Equal(t, 1, strings.Count(err.Error(), "store unavailable"), "said once: %v", err)
 
 		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
