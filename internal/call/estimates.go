@@ -30,7 +30,7 @@ type estimate struct {
 // add adds the estimates to those of the open calls, or with -1 takes them off.
 func (e *estimates) add(sign int64) {
 	for _, one := range e.of {
-		e.unsettled.Note(one.quota, sign*one.amount, one.window)
+		e.unsettled.AddEstimate(one.quota, sign*one.amount, one.window)
 	}
 }
 
@@ -50,7 +50,7 @@ func markEstimates(lanes *lane.Registry, err error) {
 		if !b.Exceeded || !b.Rate.IsQuota() || b.Wait <= estimatesRetry {
 			continue
 		}
-		open := lanes.Unsettled.Of(lane.QuotaKey{Entity: b.Lane.Entity, Resource: b.Lane.Resource, Limit: b.Limit}, b.Rate.Windows().At(lanes.SureMS()))
+		open := lanes.Unsettled.SumEstimates(lane.QuotaKey{Entity: b.Lane.Entity, Resource: b.Lane.Resource, Limit: b.Limit}, b.Rate.Windows().At(lanes.SureMS()))
 		if b.Asked <= b.Level+open {
 			b.ByEstimates, b.Wait, marked = true, estimatesRetry, true
 		}

@@ -23,9 +23,9 @@ type inWindow struct {
 	window bucket.WindowID
 }
 
-// Note adds the estimate of a call in a window of a quota. A negative amount removes it when the call
+// AddEstimate adds the estimate of a call in a window of a quota. A negative amount removes it when the call
 // has ended. Estimates of an ended window are forgotten.
-func (u *Unsettled) Note(key QuotaKey, amount int64, window bucket.WindowID) {
+func (u *Unsettled) AddEstimate(key QuotaKey, amount int64, window bucket.WindowID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	was := u.charged[key]
@@ -45,9 +45,9 @@ func (u *Unsettled) Note(key QuotaKey, amount int64, window bucket.WindowID) {
 	u.charged[key] = was
 }
 
-// Of returns the estimates of open calls charged to a quota, in millitokens, in the window of an
+// SumEstimates returns the estimates of open calls charged to a quota, in millitokens, in the window of an
 // ordinal, in its latest life.
-func (u *Unsettled) Of(key QuotaKey, ordinal int64) int64 {
+func (u *Unsettled) SumEstimates(key QuotaKey, ordinal int64) int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if c := u.charged[key]; c.window.Ordinal() == ordinal {
