@@ -262,7 +262,11 @@ func TestGiveBackOverAChangeAndBackFillsNothing(t *testing.T) {
 					}
 					s.limits(admin.Scope{Everyone: true}, c.is)
 					elapse(2 * time.Minute)
-					held := by.allowed(150, "key", "usd")
+					held := by.allowed(1, "key", "usd")
+					before := s.stored("key", "usd").Tokens
+					require.NoError(t, by.acquire("key", dynalimit.Amounts{"usd": 10}).Rollback(t.Context()))
+					assert.Equal(t, before, s.stored("key", "usd").Tokens, "a take since the change goes back")
+					held += by.allowed(150, "key", "usd")
 					require.NoError(t, lease.Rollback(t.Context()))
 					elapse(2 * time.Second)
 					held += by.allowed(150, "key", "usd")

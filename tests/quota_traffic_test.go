@@ -146,9 +146,14 @@ func TestNoWindowIsOpenedByAClockThatIsAhead(t *testing.T) {
 		p.acquire("key", dynalimit.Amounts{"usd": 100})
 		elapse(time.Minute - 500*time.Millisecond) // it is past midnight by its own clock
 		exceeded := p.deny("key", dynalimit.Amounts{"usd": 1})
+		rate := dynalimit.WithLimits(dynalimit.PerSecond("rps", 5))
+		p.acquire("new", dynalimit.Amounts{"usd": 100})
+		p.acquire("new-with-limits", dynalimit.Amounts{"usd": 100}, rate)
 		elapse(exceeded.RetryAfter)
 		assert.False(t, time.Now().Before(time.Date(2000, 1, 2, 0, 0, 0, 0, time.UTC)))
 		p.acquire("key", dynalimit.Amounts{"usd": 100})
+		p.acquire("new", dynalimit.Amounts{"usd": 100})
+		p.acquire("new-with-limits", dynalimit.Amounts{"usd": 100}, rate)
 	})
 }
 

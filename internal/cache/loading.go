@@ -153,7 +153,7 @@ func NewLoading[K Key, V comparable](size int, o Options[V]) (*Loading[K, V], er
 // Fresh returns the value of a key if it needs no read. Otherwise it returns the zero V and counts nothing.
 func (c *Loading[K, V]) Fresh(key K) (fresh V) {
 	e := c.entries.Get(key)
-	if e == nil || !e.serves(c.Now(), c.TTL) || c.ended(e.value) {
+	if e == nil || !e.serves(c.Now(), c.TTL) || c.Ended != nil && c.Ended(e.value) {
 		return fresh
 	}
 	c.hits.Add(1)
@@ -162,9 +162,6 @@ func (c *Loading[K, V]) Fresh(key K) (fresh V) {
 	}
 	return e.value
 }
-
-// ended reports whether a value has ended before its TTL.
-func (c *Loading[K, V]) ended(v V) bool { return c.Ended != nil && c.Ended(v) }
 
 // serves reports whether the entry is usable within d after its read.
 func (e *entry[K, V]) serves(now time.Time, d time.Duration) bool {

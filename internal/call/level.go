@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dynalimit/dynalimit/internal/backlog"
+	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/observe"
@@ -88,13 +89,17 @@ func (lv *level) grant(r *lane.Result) {
 	if cap(lv.holdings) < len(lv.asked) {
 		lv.holdings = slices.Grow(lv.holdings, len(lv.asked))
 	}
+	windows := r.InWindows()
 	for _, a := range lv.asked {
-		h, down := lv.holding(a.Name), int64(0)
+		h, down, window := lv.holding(a.Name), int64(0), bucket.WindowID(0)
 		if len(r.Down) > 0 {
 			down, _ = plan.AmountOf(r.Down, a.Name)
 			h.WriteDown(down)
 		}
-		h.Take(a.Amount-down, r.Window(a.Name))
+		if windows {
+			window = r.Window(a.Name)
+		}
+		h.Take(a.Amount-down, window)
 	}
 }
 

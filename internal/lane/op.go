@@ -101,6 +101,9 @@ type Result struct {
 	Down []plan.Signed
 }
 
+// InWindows reports whether written limits are in windows, because they are quotas, or were.
+func (r *Result) InWindows() bool { return len(r.landedIn) > 0 || r.Image != nil && !r.Image.Plain }
+
 // Window returns the written window of a limit.
 func (r *Result) Window(limit string) bucket.WindowID {
 	for _, w := range r.landedIn {

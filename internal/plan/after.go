@@ -12,6 +12,7 @@ func (v View) Projected() *schema.Image {
 		return v.Image
 	}
 	after := *v.Image
+	after.Plain = false // a limit may become a quota
 	after.Refilled, after.Limits = v.Now, slices.Clone(after.Limits)
 	for i := range after.Limits {
 		l, r := &after.Limits[i], v.rowOf(nil, after.Set.Names[i])

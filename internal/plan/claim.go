@@ -95,7 +95,9 @@ func (b *claimBuilder) keep(l *schema.Stored, r *Row) {
 	way := b.others.spendWay(r.state.Rate, r.Take, b.view.Now)
 	way.Move = true
 	c, rate := r.decideChange(way), l.Rate
-	c.boundDebt(r.state.Tokens)
+	if r.state.Tokens < c.out-MaxDebt/2 {
+		c.boundDebt()
+	}
 	c.Window, c.Begins = bucket.InLife(r.life, r.window), r.begins
 	if r.to != nil && (r.to.Rate != l.Rate || r.to.Capacity != l.Capacity) {
 		c.To, rate = r.to, r.to.Rate

@@ -215,11 +215,10 @@ func (r *Row) decideChange(w bucket.Way) change {
 	return c
 }
 
-// boundDebt adds a lower bound to a charge that goes more than half of MaxDebt into debt, if the bucket has
-// the given tokens. The charge then lands only if the bucket can store the result, even if other processes
-// charge meanwhile.
-func (c *change) boundDebt(tokens int64) {
-	if c.out > 0 && tokens < c.out-MaxDebt/2 && !c.Full {
+// boundDebt adds a lower bound to a charge that goes more than half of MaxDebt into debt. The charge then
+// lands only if the bucket can store the result, even if other processes charge meanwhile.
+func (c *change) boundDebt() {
+	if c.out > 0 && !c.Full {
 		c.raiseLow(c.out - c.back - MaxDebt)
 	}
 }

@@ -27,7 +27,9 @@ func (v View) planSpend(rows Rows, others Crowding, later bool) (Write, bool) {
 		if !ok || c.HasLow && !c.Full && c.Low > c.High { // no number of tokens is within the bounds
 			return Write{}, false
 		}
-		c.boundDebt(r.state.Tokens)
+		if r.state.Tokens < c.out-MaxDebt/2 {
+			c.boundDebt()
+		}
 		s.TTL = max(s.TTL, ttl)
 		s.Backs = s.Backs || c.back > 0 || r.Late+c.back < r.Back // some come off the counter alone
 		s.Limits = append(s.Limits, c.Change)

@@ -58,6 +58,9 @@ type Image struct {
 	Refilled    int64
 	HasRefilled bool
 	paused      instant
+	// Plain means that every limit is in window 0: no limit is a quota, and none was one. It may be false for
+	// such an image.
+	Plain bool
 	// Fingerprint identifies the limits last written. It is nil if another implementation wrote them.
 	// ConfigRead is the instant of their read, less a second.
 	Fingerprint []byte
@@ -180,6 +183,7 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 			m.Op = id
 		}
 	}
+	m.Plain = !set.Quotas
 	for i := range set.attrs {
 		a, l := &set.attrs[i], &m.Limits[i]
 		tokens, tokensThere := d.number(a.tokens)
@@ -192,6 +196,7 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 		}
 		life, _ := d.number(a.life)
 		l.Life = uint16(min(max(0, life), bucket.LastLife)) //nolint:gosec // bounded
+		m.Plain = m.Plain && life == 0
 		l.Consumed = d.counter(a.consumed)
 		l.Passed = d.counter(a.passed)
 		if set.Quotas && a.isQuota() {
