@@ -131,7 +131,7 @@ func (s *settling) queue(target []plan.Signed) error {
 	if k.Charges() || len(lanes) == 0 || !s.enter(lanes) { // charges: left over from an earlier correction
 		defer cancel()
 		k.Send(ctx, &lease.mu)
-		done, err := s.book(&k, target, seen)
+		done, err := s.bookCorrection(&k, target, seen)
 		if done {
 			s.settled(err)
 		}
@@ -143,14 +143,14 @@ func (s *settling) queue(target []plan.Signed) error {
 		defer cancel()
 		k.Await(ctx)
 		lease.mu.Lock()
-		_, err := s.book(&k, target, seen)
+		_, err := s.bookCorrection(&k, target, seen)
 		s.end(err)
 	}()
 	return nil
 }
 
-// book books a correction to a target and reports it. The lease's lock must be held; book releases it.
-func (s *settling) book(k *call.Correction, target []plan.Signed, seen *observedCorrection) (done bool, err error) {
+// bookCorrection books a correction to a target and reports it. The lease's lock must be held; bookCorrection releases it.
+func (s *settling) bookCorrection(k *call.Correction, target []plan.Signed, seen *observedCorrection) (done bool, err error) {
 	lease := s.lease
 	done, reason := k.Book()
 	if reason != nil {

@@ -181,13 +181,13 @@ func (p *play) step(seq int) {
 	p.records = append(p.records, r)
 	for _, name := range []string{"rpm", "tpm", "tpd"} {
 		if before[name] != p.now[name] {
-			p.note(name, before[name], p.now[name])
+			p.noteRecord(name, before[name], p.now[name])
 		}
 	}
 }
 
-// note notes what a record shows of a limit.
-func (p *play) note(name string, before, now int64) {
+// noteRecord notes what a record shows of a limit.
+func (p *play) noteRecord(name string, before, now int64) {
 	if seen := p.seen[name]; seen.bucket != p.bucket {
 		p.missing[name] += before
 		if seen.last != 0 {

@@ -115,8 +115,8 @@ func (w *readingWorld) label(at time.Time, loc *time.Location, window aggregator
 	return at.In(loc).Format(labels[window])
 }
 
-// told is what a list says, as truth does.
-func (w *readingWorld) told(list iter.Seq2[aggregator.Usage, error], loc *time.Location) map[string]int64 {
+// sumsOf is what a list says, as truth does.
+func (w *readingWorld) sumsOf(list iter.Seq2[aggregator.Usage, error], loc *time.Location) map[string]int64 {
 	sums := map[string]int64{}
 	before := ""
 	for u, err := range list {
@@ -184,12 +184,12 @@ func (w *readingWorld) compare(seed uint64) {
 	ctx := w.t.Context()
 	said := fmt.Sprintf("seed %d, %s, %+v, at %s", seed, zone, q, w.clock())
 	for _, entity := range []string{"key-1", "team", "alone"} {
-		require.Equal(w.t, w.truth([]string{entity}, loc, q), w.told(r.Entity(ctx, entity, q), loc), "%s of %s", entity, said)
+		require.Equal(w.t, w.truth([]string{entity}, loc, q), w.sumsOf(r.Entity(ctx, entity, q), loc), "%s of %s", entity, said)
 	}
-	require.Equal(w.t, w.truth([]string{"team", "key-2", "key-3", "key-4"}, loc, q), w.told(r.Plan(ctx, "pro", q), loc), "plan of %s", said)
-	require.Equal(w.t, w.truth([]string{"key-0", "key-1", "key-2"}, loc, q), w.told(r.Children(ctx, "team", q), loc), "children of %s", said)
+	require.Equal(w.t, w.truth([]string{"team", "key-2", "key-3", "key-4"}, loc, q), w.sumsOf(r.Plan(ctx, "pro", q), loc), "plan of %s", said)
+	require.Equal(w.t, w.truth([]string{"key-0", "key-1", "key-2"}, loc, q), w.sumsOf(r.Children(ctx, "team", q), loc), "children of %s", said)
 	q.Resource = "gpt-4"
-	require.Equal(w.t, w.truth([]string{"team", "key-2", "key-3", "key-4", "alone"}, loc, q), w.told(r.Resource(ctx, "gpt-4", q), loc), "resource of %s", said)
+	require.Equal(w.t, w.truth([]string{"team", "key-2", "key-3", "key-4", "alone"}, loc, q), w.sumsOf(r.Resource(ctx, "gpt-4", q), loc), "resource of %s", said)
 	if w.rnd.IntN(3) == 0 {
 		w.readStream()
 		q.Resource = ""

@@ -84,7 +84,7 @@ func (z *featureFuzz) play() {
 		caller := &featureFuzz{t: z.t, r: rand.New(rand.NewPCG(z.r.Uint64(), 3)), limiters: z.limiters, loses: z.loses, doubts: z.doubts} //nolint:gosec // no secret
 		callers.Go(func() {
 			for range 1 + caller.r.IntN(12) {
-				caller.call(z.book)
+				caller.call(z.bookLease)
 				<-time.After(time.Duration(caller.r.IntN(3_000)) * time.Millisecond)
 			}
 		})
@@ -298,8 +298,8 @@ func (z *featureFuzz) hear(err error) {
 	}
 }
 
-// book adds the amounts of a lease to each limit that it charges.
-func (z *featureFuzz) book(lease *dynalimit.Lease) {
+// bookLease adds the amounts of a lease to each limit that it charges.
+func (z *featureFuzz) bookLease(lease *dynalimit.Lease) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	consumed := lease.Used()

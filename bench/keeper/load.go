@@ -123,7 +123,7 @@ func (f *fleet) run(ctx context.Context, id uint32, s *schedule) *outcome {
 		group.Go(func() {
 			for a := range due {
 				_, err := f.keepers[i%len(f.keepers)].ask(ctx, questionOf(id, a, f.targets[a.number%len(f.targets)], time.Now()))
-				o.note(a, time.Since(o.began.Add(a.due)), err)
+				o.countAnswer(a, time.Since(o.began.Add(a.due)), err)
 			}
 		})
 	}
@@ -160,9 +160,9 @@ func (f *fleet) dispatch(ctx context.Context, s *schedule, due chan<- arrival, o
 	}
 }
 
-// note counts an answer or its error, with the time took since the due instant. It is safe for
+// countAnswer counts an answer or its error, with the time took since the due instant. It is safe for
 // concurrent use.
-func (o *outcome) note(a arrival, took time.Duration, err error) {
+func (o *outcome) countAnswer(a arrival, took time.Duration, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	t := &o.byKind[a.kind]

@@ -27,8 +27,8 @@ func atMost(n float64) bar  { return bar{"≤", n} }
 func atLeast(n float64) bar { return bar{"≥", n} }
 func exactly(n float64) bar { return bar{"=", n} }
 
-// holds reports whether a value meets the bound. Every value meets a bar without a sign.
-func (b bar) holds(v float64) bool {
+// meetsBound reports whether a value meets the bound. Every value meets a bar without a sign.
+func (b bar) meetsBound(v float64) bool {
 	return b.sign == "" || v == b.bound || b.sign == "≤" && v < b.bound || b.sign == "≥" && v > b.bound
 }
 
@@ -39,7 +39,7 @@ func (r row) cells() []string {
 	if r.bar.sign != "" {
 		bound, verdict = r.bar.sign+" "+number(r.bar.bound), "NO"
 	}
-	if r.bar.sign != "" && r.bar.holds(r.value) {
+	if r.bar.sign != "" && r.bar.meetsBound(r.value) {
 		verdict = "yes"
 	}
 	return []string{r.what, strings.TrimSpace(number(r.value) + " " + r.unit), bound, verdict, r.note}
@@ -69,7 +69,7 @@ func printTable(w io.Writer, rows []row) (failed int, err error) {
 	write("---", "---", "---", "---", "---")
 	for _, r := range rows {
 		write(r.cells()...)
-		if !r.bar.holds(r.value) {
+		if !r.bar.meetsBound(r.value) {
 			failed++
 		}
 	}

@@ -68,7 +68,8 @@ const milli = 1000
 // ratio returns n ÷ of, or n if of is 0.
 func ratio(n, of int64) float64 { return float64(n) / float64(max(1, of)) }
 
-// leastServed returns the least share of granted calls of a process. w.mu must be held.
+// leastServed returns the least ratio of granted to offered calls of all processes; 1 if none offered any.
+// w.mu must be held.
 func (w *world) leastServed() float64 {
 	least := 1.0
 	for _, p := range w.processes {

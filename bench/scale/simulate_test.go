@@ -226,8 +226,8 @@ func full(s *settings) {
 	s.warmUp, s.lasting = min(s.warmUp, time.Second), min(s.lasting, 4*time.Second)
 }
 
-// of are the settings of a fleet, each request 2 to 8 ms under way.
-func (sc scenario) of(f fleet) settings {
+// settingsOf are the settings of a fleet, each request 2 to 8 ms under way.
+func (sc scenario) settingsOf(f fleet) settings {
 	limit := int64(f.times*float64(f.processes)*f.each + 0.5)
 	s := settings{
 		processes: f.processes, each: f.each, rate: limit, burst: limit, call: "acquire", partition: 1000, reads: 3000,
@@ -242,7 +242,7 @@ func BenchmarkScale(b *testing.B) {
 	b.Run("flags", func(b *testing.B) { flags.run(b) })
 	for _, sc := range scenarios {
 		for _, f := range sc.fleets {
-			b.Run(fmt.Sprintf("%s/%dx%g/limit=%.3gx", sc.name, f.processes, f.each, f.times), func(b *testing.B) { sc.of(f).run(b) })
+			b.Run(fmt.Sprintf("%s/%dx%g/limit=%.3gx", sc.name, f.processes, f.each, f.times), func(b *testing.B) { sc.settingsOf(f).run(b) })
 		}
 	}
 }

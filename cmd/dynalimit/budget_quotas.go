@@ -141,8 +141,8 @@ func (c quotasSetCmd) inOrderings(ctx context.Context, k *budget.Keeper, org bud
 	return inOrdering(sortedKeys(c.Quota), ordering)
 }
 
-// putApp stores the quotas at the app, beside its own or inherited ones. It fails if all quotas
-// belong to the organisation.
+// putApp stores the quotas at the app, beside its own ones or else the inherited ones. It fails if the
+// organisation's scope is ORG, because it then ignores quotas of apps.
 func (c quotasSetCmd) putApp(ctx context.Context, k *budget.Keeper, org budget.Org) error {
 	if org.Scope == budget.ScopeOrg {
 		return fmt.Errorf("the quotas of %s are the organisation's, those of apps are ignored: leave out --app", c.App)

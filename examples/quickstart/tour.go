@@ -79,7 +79,8 @@ func (t *tour) settled(ctx context.Context) error {
 	return t.show(ctx, ana)
 }
 
-// denied requests more than is left, prints the exact wait, and waits for it.
+// denied requests more than is left and prints the exact wait of the denial. It then stands in line until
+// the same request is admitted.
 func (t *tour) denied(ctx context.Context) error {
 	t.scene("Denied with an exact wait")
 	now, err := t.limiter.Check(ctx, ana, chat, nil)

@@ -13,11 +13,11 @@ import (
 // pair is a value that knows its key.
 type pair struct{ key, value int }
 
-func (p *pair) of() int { return p.key }
+func (p *pair) pairKey() int { return p.key }
 
 func filled(t *testing.T, size int) *Recent[int, pair] {
 	t.Helper()
-	r, err := NewRecent(size, (*pair).of)
+	r, err := NewRecent(size, (*pair).pairKey)
 	require.NoError(t, err)
 	for i := range size {
 		assert.False(t, r.Add(pair{i, 10 * i}))
@@ -39,7 +39,7 @@ func TestSmallCacheIsExact(t *testing.T) {
 	assert.Equal(t, pair{3, 30}, *r.GetOrAdd(3, func(*pair) { panic("it is there") }))
 	assert.Equal(t, pair{9, 7}, *r.GetOrAdd(9, func(v *pair) { *v = pair{9, 7} }))
 	assert.Equal(t, []int{0, 3, 9}, r.Keys())
-	_, err := NewRecent(0, (*pair).of)
+	_, err := NewRecent(0, (*pair).pairKey)
 	assert.Error(t, err)
 }
 
@@ -86,7 +86,7 @@ func TestForgottenValuesStandAlone(t *testing.T) {
 
 // Keys of one hash are told apart, whichever of them comes and goes.
 func TestKeysOfOneHash(t *testing.T) {
-	r, err := NewRecent(5, (*pair).of)
+	r, err := NewRecent(5, (*pair).pairKey)
 	require.NoError(t, err)
 	r.bits = 1
 	for i := range 5 {

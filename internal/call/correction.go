@@ -148,7 +148,7 @@ func (k *Correction) Book() (done bool, err error) {
 		if o == nil {
 			continue
 		}
-		if err := k.book(&k.levels[i], o, k.results[i]); err != nil {
+		if err := k.bookAnswer(&k.levels[i], o, k.results[i]); err != nil {
 			done = done && !err.NotWritten
 			errs = append(errs, err)
 		}
@@ -159,10 +159,10 @@ func (k *Correction) Book() (done bool, err error) {
 	return done, joinReasons(nil, errs...)
 }
 
-// book enters the result of a level's correction. If nothing was written, and the bucket did not answer
+// bookAnswer enters the result of a level's correction. If nothing was written, and the bucket did not answer
 // or no retry will follow, a charge is counted and a give-back waits. If it may have been written, a
 // charge stays consumed, and neither is sent again.
-func (k *Correction) book(lv *level, o *lane.Op, r lane.Result) *Unconfirmed {
+func (k *Correction) bookAnswer(lv *level, o *lane.Op, r lane.Result) *Unconfirmed {
 	lv.noteAnswer(r)
 	switch {
 	case r.Err == nil:

@@ -12,9 +12,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// The path without a request: most calls charge one bucket, and always the same one for an entity on a
-// resource. The lane caches the way there, so such a call costs one look-up, one read of the clock, and
-// the work under the lane's lock.
+// The path of a call that memory decides: by prefetched tokens, or by a denial. Such calls charge one bucket,
+// and always the same one for an entity on a resource. The lane caches the way there, so the next one costs
+// one look-up, one read of the clock, and the work under the lane's lock. A call that its bucket grants makes
+// no shortcut.
 
 // shortcut answers calls without options of one entity on one resource from memory. Only its denied
 // changes.

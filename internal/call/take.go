@@ -12,10 +12,10 @@ import (
 )
 
 // Take takes the amounts of a request. It uses prefetched tokens if they suffice, then denies if the last
-// image of a bucket does, and else asks the buckets. memory reports whether it decided from memory. It starts
-// again if a limit was removed meanwhile. known has the request's shortcut, if it has one. at is the
-// position of a caller that stands in line, else nil: such a caller gets the call with a denial too, because its
-// levels name the lines. The error is a reason.
+// image of a bucket does, and else asks the buckets. The image in memory never grants. memory reports whether
+// the call was decided without a bucket. Take starts again if a limit was removed meanwhile. known has the
+// request's shortcut, if it has one. at is the position of a caller that stands in line, else nil: such a
+// caller gets the call with a denial too, because its levels name the lines. The error is a reason.
 //
 //nolint:cyclop,gocognit // the one page of a call: each guard stands where its feature leaves the way
 func (d *Desk) Take(ctx context.Context, r *Request, known *Known, at *Position) (*Call, bool, error) {

@@ -26,8 +26,8 @@ func genuine(body string) wire {
 	}
 }
 
-// holds is a client that holds back each request until its time is over.
-func holds(o *dynamodb.Options) {
+// holdRequests is a client that holds back each request until its time is over.
+func holdRequests(o *dynamodb.Options) {
 	o.APIOptions = append(o.APIOptions, func(s *middleware.Stack) error {
 		return s.Initialize.Add(middleware.InitializeMiddlewareFunc("holds", func(ctx context.Context, _ middleware.InitializeInput, _ middleware.InitializeHandler) (out middleware.InitializeOutput, _ middleware.Metadata, err error) {
 			<-ctx.Done()
@@ -48,7 +48,7 @@ func adaptively(refuse bool) func(*dynamodb.Options) {
 // opens nothing.
 func TestRequestThatThisProcessHoldsBackIsThrottled(t *testing.T) {
 	for name, change := range map[string]func(*dynamodb.Options){
-		"adaptive mode that waits": adaptively(false), "adaptive mode that refuses": adaptively(true), "middleware": holds,
+		"adaptive mode that waits": adaptively(false), "adaptive mode that refuses": adaptively(true), "middleware": holdRequests,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestRequestThatThisProcessHoldsBackIsThrottled(t *testing.T) {
 				assert.False(t, b.Open(), "%v", b.State().Cause)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
 				defer cancel()
-				d := Classify(write(ctx, watched(hangs, holds)), ctx)
+				d := Classify(write(ctx, watched(hangs, holdRequests)), ctx)
 				assert.Equal(t, Diagnosis{Verdict: Unsent}, without(d), "the caller's own deadline")
 			})
 		})

@@ -67,7 +67,7 @@ func (b *claimBuilder) addStored(l *schema.Stored, r *Row) {
 	case unconfigured && r.isZero() && r.room() >= l.Burst && (l.Life == 0 || len(b.view.Image.Set.Names)+len(b.view.Config.Limits) > schema.MaxStored): // a limit in a later life stays, full, so that its lives are not counted from 0 again
 		b.remove(schema.RemoveLimit, l, r)
 	default:
-		b.keep(l, r)
+		b.keepStored(l, r)
 	}
 }
 
@@ -90,8 +90,8 @@ func (b *claimBuilder) add(r *Row, level, consumed, passed int64) {
 	b.claim.Limits = append(b.claim.Limits, c)
 }
 
-// keep credits a limit, and brings its parameters if they change.
-func (b *claimBuilder) keep(l *schema.Stored, r *Row) {
+// keepStored credits a limit, and brings its parameters if they change.
+func (b *claimBuilder) keepStored(l *schema.Stored, r *Row) {
 	way := b.others.spendWay(r.state.Rate, r.Take, b.view.Now)
 	way.Move = true
 	c, rate := r.decideChange(way), l.Rate

@@ -318,7 +318,7 @@ func (x *exhaustion) lands(s exhaustState, c int, a bucket.Amounts, rest [2]int6
 	stored := s.y - x.aged[s.phase]
 	next := s
 	switch {
-	case !x.holds(stored, w.Update):
+	case !x.withinBounds(stored, w.Update):
 		return
 	case w.Full && w.claim:
 		next.y = w.Put
@@ -354,8 +354,8 @@ func (x *exhaustion) lands(s exhaustState, c int, a bucket.Amounts, rest [2]int6
 	}
 }
 
-// holds evaluates the bounds.
-func (x *exhaustion) holds(stored int64, u bucket.Update) bool {
+// withinBounds evaluates the bounds.
+func (x *exhaustion) withinBounds(stored int64, u bucket.Update) bool {
 	if u.Full {
 		return stored >= u.Low
 	}

@@ -71,8 +71,9 @@ func (b *Buckets) Update(ctx context.Context, key schema.Item, st schema.Stateme
 	return lane.Answer{Verdict: ddb.Landed, Image: image, Seen: true}
 }
 
-// Create makes a bucket that must not exist yet, in either layout, and returns its image. If it exists, the
-// answer is Refused, with the existing bucket's image. Items of the older layout are turned first.
+// Create makes a bucket that exists in neither layout, and returns its image. If it exists, the answer is
+// Refused, with its image. If it exists in the older layout only, Create turns it, and answers Refused with
+// the turned image.
 func (b *Buckets) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
 	if !b.Layout.CompositeOnly() {
 		if a, turned := b.Takeover.beforeCreate(ctx, c.Entity, c.Resource, hint, slot); turned {

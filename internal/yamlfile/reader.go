@@ -352,6 +352,7 @@ type fields struct {
 	index map[string][]int
 }
 
+// fieldsOf returns the fields of a struct type by their yaml tags, and remembers them.
 func (r *Reader) fieldsOf(t reflect.Type) fields {
 	f, met := r.known[t]
 	if met {

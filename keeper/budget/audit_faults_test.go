@@ -378,7 +378,7 @@ func TestEventsOfManyAdministratorsMakeAChain(t *testing.T) {
 				}
 				steps++
 				i := slices.IndexFunc(e.Changes, func(c audit.Change) bool { return c.Field == test.field })
-				require.GreaterOrEqual(t, i, 0, told(e))
+				require.GreaterOrEqual(t, i, 0, eventText(e))
 				assert.NotContains(t, next, string(e.Changes[i].Before), "two changes of the same")
 				next[string(e.Changes[i].Before)] = string(e.Changes[i].After)
 			}

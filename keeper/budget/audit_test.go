@@ -33,8 +33,8 @@ func eventsOf(t testing.TB, k *Keeper, target string) (events []audit.Event) {
 	return events
 }
 
-// told is an event in short: who did what to which app, and the fields.
-func told(e audit.Event) string {
+// eventText is an event in short: who did what to which app, and the fields.
+func eventText(e audit.Event) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s %s %s", e.Principal, e.Action, e.Resource)
 	for _, c := range e.Changes {
@@ -87,7 +87,7 @@ func TestEventsSayWhatChanged(t *testing.T) {
 
 		var got []string
 		for _, e := range eventsOf(t, w.b, orgO) {
-			got = append(got, told(e))
+			got = append(got, eventText(e))
 			assert.Equal(t, orgO, e.Target)
 		}
 		assert.Equal(t, []string{
@@ -123,7 +123,7 @@ func TestEventsOfPrices(t *testing.T) {
 		got := eventsOf(t, w.b, audit.Price("us."+premiumModel))
 		var texts []string
 		for _, e := range got {
-			texts = append(texts, told(e))
+			texts = append(texts, eventText(e))
 		}
 		assert.Equal(t, []string{
 			tester + ` prices_set ; prices  -> [{"input":3,"output":-1}]`,

@@ -43,6 +43,8 @@ type desk struct {
 	layout trail.Layout
 }
 
+// newDesk returns a desk that changes the control table of s. The audit events of its changes expire after
+// retention.
 func newDesk(s *store.Store, now func() time.Time, retention time.Duration) *desk {
 	return &desk{store: s, now: now, layout: trail.Layout{TTL: store.AttrTTL, Retention: retention}}
 }

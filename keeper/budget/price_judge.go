@@ -61,7 +61,8 @@ func carryRates(r, have prices.Rates) prices.Rates {
 }
 
 // reasonToHold returns the reason to hold back a price, and the token class concerned. The reason is
-// empty if the price is close enough to all compared ones.
+// empty if the price is close enough to all compared ones. Without compared ones, only a rate of zero is
+// held back.
 func reasonToHold(want prices.Price, compared []prices.Price) (reason, class string) {
 	if len(compared) == 0 {
 		compared = []prices.Price{{Rates: want.Rates}}

@@ -20,7 +20,7 @@ type tokens struct {
 	texts map[string]string
 }
 
-func (n *tokens) note(t *testing.T, body []byte) {
+func (n *tokens) noteToken(t *testing.T, body []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var request map[string]any
@@ -49,7 +49,7 @@ func TestTokenIsOfOneTransaction(t *testing.T) {
 				if r.Operation != "TransactWriteItems" {
 					return ddbmem.Fault{}
 				}
-				sent.note(t, r.Body)
+				sent.noteToken(t, r.Body)
 				sent.mu.Lock()
 				defer sent.mu.Unlock()
 				n++

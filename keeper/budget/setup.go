@@ -233,8 +233,9 @@ func (s *Setup) Audit(ctx context.Context, target string, from, to time.Time) it
 	return k.admin.desk.events(ctx, target, from, to)
 }
 
-// CreateTables creates the two tables, on-demand and with TTL on ttl_epoch, and waits until
-// they are usable. It does not change existing tables.
+// CreateTables creates those of the two tables that are missing, on-demand, and waits until both are
+// usable. It turns on TTL on ttl_epoch where it is off, of existing tables too, and changes nothing else
+// of them.
 func (s *Setup) CreateTables(ctx context.Context) error {
 	k := s.keeper()
 	if err := k.checkUsable(ctx); err != nil {

@@ -28,7 +28,7 @@ func TestCaseC20ThresholdsAreExact(t *testing.T) {
 			r := w.b.get(pathA + "/model-selection").is(http.StatusOK)
 			assert.Equal(t, []any{step.label, step.mode, step.reason}, []any{r.at("recommended_model.label"), r.at("mode"), r.at("reason")})
 			assert.Equal(t, fixtureModels[step.label], r.at("recommended_model.model_id"))
-			assert.Equal(t, step.rest, r.of("quota_status", "premium").at("status"))
+			assert.Equal(t, step.rest, r.entryOf("quota_status", "premium").at("status"))
 			assert.Equal(t, step.secs, r.number("cache_duration_secs"))
 			assert.Equal(t, fmt.Sprintf("private, max-age=%d", step.secs), r.header.Get("Cache-Control"))
 			assert.Equal(t, []any{"20990123", "2099-01-24T05:00:00Z"}, []any{r.at("day"), r.at("reset_at")})

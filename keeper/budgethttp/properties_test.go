@@ -247,7 +247,7 @@ func TestNoRequestIsAnsweredOutsideOfTheDocument(t *testing.T) {
 		}
 		p := places[m.rng.IntN(len(places))]
 		r := m.request(p.path, p.method, d.Paths[p.path][strings.ToLower(p.method)])
-		w.judge(c, r, statuses)
+		w.checkReply(c, r, statuses)
 	}
 	t.Log(statuses)
 	for _, status := range []int{200, 202, 207, 400, 401, 403} {
@@ -266,7 +266,7 @@ func (w *world) revive() {
 	require.NoError(w.t, err)
 }
 
-func (w *world) judge(c *checker, r madeUp, statuses map[int]int) {
+func (w *world) checkReply(c *checker, r madeUp, statuses map[int]int) {
 	n := w.a.as(r.token)
 	reply := n.send(r.method, r.url, r.body)
 	statuses[reply.status]++

@@ -190,8 +190,8 @@ func (r *reply) text(path string) string {
 	return s
 }
 
-// of is the entry of a label in a list of the body.
-func (r *reply) of(list, label string) *reply {
+// entryOf is the entry of a label in a list of the body.
+func (r *reply) entryOf(list, label string) *reply {
 	r.t.Helper()
 	entries, _ := r.at(list).([]any)
 	for _, e := range entries {
@@ -214,7 +214,7 @@ func (r *reply) sums() []int64 {
 // total is what node b sums for app A's label today, or on a day.
 func (w *world) total(label, day string) *reply {
 	w.t.Helper()
-	return w.b.get(pathA+"/aggregates/"+cmp.Or(day, "today")).is(http.StatusOK).of("labels", label)
+	return w.b.get(pathA+"/aggregates/"+cmp.Or(day, "today")).is(http.StatusOK).entryOf("labels", label)
 }
 
 func wireJSON(v any) ([]byte, error) { return json.Marshal(v) }

@@ -49,7 +49,7 @@ type wire struct {
 	requests []request
 }
 
-func (r *wire) note(req *ddbmem.Request) ddbmem.Fault {
+func (r *wire) logRequest(req *ddbmem.Request) ddbmem.Fault {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.requests = append(r.requests, request{req.Operation, bytes.Clone(req.Body)})

@@ -108,7 +108,7 @@ func TestRequests(t *testing.T) {
 			w := newWorld(t, func(o *Options) { o.Random = chance(11) })
 			do := play(t, w)
 			var seen wire
-			w.db.SetFaults(seen.note)
+			w.db.SetFaults(seen.logRequest)
 			do()
 			w.assertGolden(name, seen.take())
 		})

@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// judge says what is wrong after a storm.
-func (k *sky) judge() (wrong []string) {
+// findViolations says what is wrong after a storm.
+func (k *sky) findViolations() (wrong []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -38,7 +38,7 @@ func (k *sky) judge() (wrong []string) {
 		if bill > 0 && sum == 0 {
 			say("call %d was billed %d and given back", i, bill)
 		}
-		if k.whole[i] && c.told() && sum != bill {
+		if k.whole[i] && c.reportsUsage() && sum != bill {
 			say("call %d was billed %d and settled at %d: %+v", i, bill, sum, ends[0])
 		}
 	}
@@ -60,8 +60,8 @@ func (k *sky) judge() (wrong []string) {
 	return wrong
 }
 
-// told reports whether all of an answer tells what was used.
-func (c stormCall) told() bool {
+// reportsUsage reports whether all of an answer tells what was used.
+func (c stormCall) reportsUsage() bool {
 	a := c.answer
 	unasked := c.signed && c.path == chatPath // for the usage of its stream
 	return !unasked && !a.NoUsage && a.Error == "" && a.CutAfter == 0 && a.Body == "" && !a.WrongCRC && a.Status == 0

@@ -286,7 +286,7 @@ func TestStorms(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawStorm(rt)
 		var wrong []string
-		synctest.Test(t, func(t *testing.T) { wrong = s.play(t).judge() })
+		synctest.Test(t, func(t *testing.T) { wrong = s.play(t).findViolations() })
 		if len(wrong) > 0 {
 			rt.Fatal(strings.Join(wrong, "\n"))
 		}

@@ -117,7 +117,7 @@ func (h *history) restart(r *rand.Rand) {
 	h.mu.Unlock()
 	ctx, cancel := context.WithTimeout(h.t.Context(), time.Duration(r.Int64N(20_000))*time.Millisecond)
 	defer cancel()
-	h.heard(old.limiter.Close(ctx))
+	h.hearError(old.limiter.Close(ctx))
 	h.oracle.count("closed")
 }
 
@@ -210,7 +210,7 @@ func (h *history) acquire(r *rand.Rand, m *member) {
 		callers.Go(func() {
 			defer cancel()
 			lease, err := call(ctx, entity, "gpt-4", amounts, opts...)
-			h.heard(err)
+			h.hearError(err)
 			if err != nil {
 				if ctx.Err() != nil {
 					h.oracle.leave(h.entities[level:], amounts["rpm"])
@@ -288,11 +288,11 @@ func (h *history) amend(r *rand.Rand) {
 		err = h.oracle.corrected(one, consumed, func() error { return one.Rollback(ctx) })
 	}
 	one.most = max(one.most, one.Used()["rpm"])
-	h.heard(err)
+	h.hearError(err)
 }
 
-// heard notes an error: one that this history cannot explain is a violation.
-func (h *history) heard(err error) {
+// hearError notes an error: one that this history cannot explain is a violation.
+func (h *history) hearError(err error) {
 	var wrong *dynalimit.ValidationError
 	var denied *dynalimit.LimitExceededError
 	switch {

@@ -61,7 +61,7 @@ func resources(t *testing.T, text string, at Place, parameters map[string]string
 	made := map[string]any{}
 	for name, r := range entries(sections["Resources"]) {
 		resource := s.value(r).(map[string]any)
-		if condition, ok := resource["Condition"]; !ok || s.holds(condition.(string)) {
+		if condition, ok := resource["Condition"]; !ok || s.matchesCondition(condition.(string)) {
 			made[name] = resource
 		}
 	}
@@ -85,7 +85,7 @@ func made(t *testing.T, o Options, at Place, parameters map[string]string) map[s
 	return resources(t, CloudFormation(values), at, parameters)
 }
 
-func (s stack) holds(condition string) bool {
+func (s stack) matchesCondition(condition string) bool {
 	require.Contains(s, s.conditions, condition)
 	return s.value(s.conditions[condition]).(bool)
 }
@@ -144,7 +144,7 @@ func (s stack) function(n *yaml.Node) any {
 		require.NotContains(s, text, "${")
 		return text
 	case "!Condition":
-		return s.holds(text)
+		return s.matchesCondition(text)
 	default:
 		require.Equal(s, "!GetAtt", name)
 		return name + " " + text
@@ -154,7 +154,7 @@ func (s stack) function(n *yaml.Node) any {
 func (s stack) logic(name string, of []any) any {
 	switch name {
 	case "!If":
-		if s.holds(of[0].(string)) {
+		if s.matchesCondition(of[0].(string)) {
 			return of[1]
 		}
 		return of[2]

@@ -78,7 +78,7 @@ func (s iamStatement) matches(c iamCall) bool {
 	}
 	for operator, keys := range s.Condition {
 		for key, want := range keys {
-			if !holds(operator, want, c.Context[key]) {
+			if !matchesCondition(operator, want, c.Context[key]) {
 				return false
 			}
 		}
@@ -86,9 +86,9 @@ func (s iamStatement) matches(c iamCall) bool {
 	return true
 }
 
-// holds compares the values that a request has of a key, none if it lacks the key, with
+// matchesCondition compares the values that a request has of a key, none if it lacks the key, with
 // those of a condition.
-func holds(operator string, want values, got []string) bool {
+func matchesCondition(operator string, want values, got []string) bool {
 	if operator == "Null" { // an empty set is none
 		return slices.Contains(want, "true") == (len(got) == 0)
 	}
@@ -196,7 +196,7 @@ func TestEvaluator(t *testing.T) {
 			assert.Equal(t, test.want, readPolicy(t, `{"Statement": [`+test.statements+`]}`).allows(test.call))
 		})
 	}
-	assert.Panics(t, func() { holds("DateLessThan", values{"a"}, []string{"a"}) }, "it guesses nothing")
+	assert.Panics(t, func() { matchesCondition("DateLessThan", values{"a"}, []string{"a"}) }, "it guesses nothing")
 }
 
 // needed checks that a policy allows nothing that none of the calls is for, but in the

@@ -55,7 +55,7 @@ func configured(t *testing.T, text string, at Place, parameters map[string]strin
 		}
 	}
 	c.ctx.Variables["var"] = cty.ObjectVal(variables)
-	c.tell()
+	c.setComputed()
 	c.locals()
 	return c
 }
@@ -69,8 +69,8 @@ func (c configuration) blocks(kind string) (all []*hclsyntax.Block) {
 	return all
 }
 
-// tell makes known what AWS would tell of each resource: its own name.
-func (c configuration) tell() {
+// setComputed makes known what AWS would tell of each resource: its own name.
+func (c configuration) setComputed() {
 	kinds := map[string]map[string]cty.Value{}
 	for _, b := range c.blocks("resource") {
 		kind, name := b.Labels[0], b.Labels[1]

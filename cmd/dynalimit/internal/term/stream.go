@@ -80,7 +80,7 @@ func streamJSON[T any](o *Output, all iter.Seq2[T, error], convert func(T) any) 
 	return err
 }
 
-// First returns the first n values of a list, or all if n is 0.
+// First returns a sequence of the first n values of a sequence, errors included; of all if n is 0.
 func First[T any](all iter.Seq2[T, error], n int) iter.Seq2[T, error] {
 	if n <= 0 {
 		return all

@@ -46,7 +46,7 @@ type requests struct {
 	ops []string
 }
 
-func (r *requests) note(req *ddbmem.Request) ddbmem.Fault {
+func (r *requests) logRequest(req *ddbmem.Request) ddbmem.Fault {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ops = append(r.ops, req.Operation+" "+req.Table)
@@ -89,7 +89,7 @@ func newWorld(t testing.TB, adapt ...func(*Options)) *world {
 	require.NoError(t, err)
 	require.NoError(t, w.repository().CreateTable(t.Context()))
 	w.a, w.b = w.node(adapt...), w.node(adapt...)
-	w.db.SetFaults(w.wire.note)
+	w.db.SetFaults(w.wire.logRequest)
 	return w
 }
 
