@@ -314,7 +314,7 @@ const (
 )
 
 // sleep waits for d, for a wake-up of the waiter, or until changed or back is closed, and returns
-// the one that ended it. back means that the bucket answers again, and counts as a wake-up. It returns
+// which of them ended it. back means that the bucket answers again, and counts as a wake-up. It returns
 // ErrClosed if the limiter closes, or the error of ctx.
 func (w *waiting) sleep(ctx context.Context, changed, back <-chan struct{}, d time.Duration) (ending, error) {
 	timer := time.NewTimer(d)
