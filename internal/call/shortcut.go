@@ -15,7 +15,7 @@ import (
 // The path of a call that memory decides: by prefetched tokens, or by a denial. Such calls charge one bucket,
 // and always the same one for an entity on a resource. The lane caches the way there, so the next one costs
 // one look-up, one read of the clock, and the work under the lane's lock. A call that its bucket grants makes
-// no shortcut.
+// no shortcut, but one that exists outlives it.
 
 // shortcut answers calls without options of one entity on one resource from memory. Only its denied
 // changes.

@@ -7,7 +7,9 @@ import (
 )
 
 // Spend is the usual write. It changes the tokens and counters of some limits and leaves the refill instant
-// unchanged, so that spends of different clients commute.
+// unchanged, so that spends of different clients commute. It lands if the item has the refill instant and the
+// fingerprint of the image, an expiry that is late enough or none, and each limit of the write with tokens
+// within the bounds of its change. Op adds the condition on its slot, and Backs that on the incarnation.
 type Spend struct {
 	Seen *Image
 	// Limits are in the order of their places, at least one.
