@@ -48,7 +48,8 @@ func TestTailEndToEnd(t *testing.T) {
 func endToEnd(t *testing.T, client *dynamodb.Client, streams *dynamodbstreams.Client) {
 	t.Helper()
 	table := fmt.Sprintf("usage-%d", time.Now().UnixNano())
-	repo, err := dynalimit.NewRepository(client, table, nil)
+	// A busy machine may answer later than the default.
+	repo, err := dynalimit.NewRepository(client, table, &dynalimit.RepositoryOptions{RequestTimeout: 20 * time.Second})
 	require.NoError(t, err)
 	require.NoError(t, repo.CreateTable(t.Context()))
 	t.Cleanup(func() {

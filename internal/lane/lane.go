@@ -2,7 +2,6 @@ package lane
 
 import (
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,20 +17,12 @@ type Lane struct {
 	owner *Registry
 	Bucket
 
-	// Line holds the waiters of the bucket. It may be used without the lane.
-	Line Line
 	// Memo is the limiter's shortcut for calls that charge this bucket alone; it may be nil. The lane
 	// does not look at it.
 	Memo atomic.Pointer[Memo]
-	// Pause is the end of a pause of the bucket. The lane itself ignores it.
-	Pause Pause
-
-	// mu guards the fields below but pace.
-	mu    sync.Mutex
-	queue queue
-	// Memory is the memory of the bucket, and pace spaces its writes.
+	shared
+	// Memory is the memory of the bucket.
 	Memory Memory
-	pace   pace
 	// Ahead prefetches tokens of the bucket; nil if the limiter does not prefetch.
 	Ahead *Ahead
 }

@@ -1,8 +1,6 @@
 package lane
 
 import (
-	"sync"
-
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -13,13 +11,8 @@ import (
 // of the bucket. The lane's mutex guards it; it knows only those parts of its lane that are
 // fields here.
 type Memory struct {
-	// mu is the lane's mutex.
-	mu     *sync.Mutex
+	*shared
 	access *Access
-	queue  *queue
-	line   *Line
-	pause  *Pause
-	pace   *pace
 	// sight is the process's knowledge of the bucket, and learnt the lessons of its answers. While the
 	// lane runs, only its turn replaces the image; while it rests, others give it images.
 	sight  sight
@@ -29,12 +22,12 @@ type Memory struct {
 // Seed gives the image of a read made elsewhere to a resting lane without an image.
 func (m *Memory) Seed(image *schema.Image, asked Asked) {
 	if image != nil {
-		m.pause.learn(image.PausedUntil(), m.access.NowMS)
+		m.Pause.learn(image.PausedUntil(), m.access.NowMS)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.queue.running && m.sight.seed(image, asked, m.access.NowMS(), m.access.Tick) && m.line.Waited() {
-		m.line.wakeHeads()
+	if !m.queue.running && m.sight.seed(image, asked, m.access.NowMS(), m.access.Tick) && m.Line.Waited() {
+		m.Line.wakeHeads()
 	}
 }
 
@@ -52,8 +45,8 @@ func (m *Memory) Observe(image *schema.Image, asked Asked) {
 func (m *Memory) Assume(before, after *schema.Image) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.queue.running && m.sight.assume(before, after, m.access.NowMS(), m.access.Tick) && m.line.Waited() {
-		m.line.wakeHeads()
+	if !m.queue.running && m.sight.assume(before, after, m.access.NowMS(), m.access.Tick) && m.Line.Waited() {
+		m.Line.wakeHeads()
 	}
 }
 
@@ -77,8 +70,8 @@ func (m *Memory) Refilled() {
 	}
 	m.sight.markStale()
 	m.sight.order = m.access.Tick() // a read that was sent before shows the bucket as it was
-	if m.line.Waited() {
-		m.line.wakeHeads()
+	if m.Line.Waited() {
+		m.Line.wakeHeads()
 	}
 }
 
@@ -97,8 +90,8 @@ func (m *Memory) NoteWriters(w *plan.Write, v ddb.Verdict, image *schema.Image) 
 // wait less now. mu must be held.
 func (m *Memory) replace(image *schema.Image, asked Asked, now int64) {
 	m.sight.replace(image, asked, now, m.access.Tick)
-	if image != nil && (image.PausedUntil() != 0 || m.pause.known.Load() != nil) {
-		m.pause.learn(image.PausedUntil(), m.access.NowMS)
+	if image != nil && (image.PausedUntil() != 0 || m.Pause.known.Load() != nil) {
+		m.Pause.learn(image.PausedUntil(), m.access.NowMS)
 	}
 	if m.sight.refilled {
 		m.sight.refilled = false
@@ -107,8 +100,8 @@ func (m *Memory) replace(image *schema.Image, asked Asked, now int64) {
 	if p := m.pace.pacer.Load(); p != nil {
 		p.see(image)
 	}
-	if m.line.Waited() {
-		m.line.wakeHeads()
+	if m.Line.Waited() {
+		m.Line.wakeHeads()
 	}
 }
 
@@ -187,8 +180,8 @@ func (m *Memory) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, no
 	now = plan.DecidedAt(m.sight.image, cfg, m.access.SureMS, now)
 	v := plan.View{Image: m.sight.image, Config: cfg, Now: now}
 	r = Result{Image: m.sight.image, Now: now, Config: cfg}
-	if m.line.Waited() {
-		r.Before.Left = m.line.LeftTo(rank, v.Reading())
+	if m.Line.Waited() {
+		r.Before.Left = m.Line.LeftTo(rank, v.Reading())
 	}
 	var room [4]plan.Row
 	r.Denied = !v.Fits(amounts, r.Before.Left, room[:0])
@@ -205,7 +198,7 @@ func (m *Memory) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, no
 // denying image, nil if the image does not deny, and the outlooks of the needs. The lane's lock guards
 // last, which must belong to cfg.
 func (m *Memory) Denies(needs *plan.Needs, cfg *plan.Config, last *plan.Denial, now int64) (image *schema.Image, ahead [plan.MostNeeds]bucket.Outlook) {
-	if m.line.Waited() {
+	if m.Line.Waited() {
 		return nil, ahead
 	}
 	m.mu.Lock()

@@ -121,7 +121,7 @@ func (s *Registry) Of(entity, resource string) *Lane {
 		s.numbers++
 		l.owner, l.number, l.Entity, l.Resource = s, s.numbers, entity, resource
 		l.queue.ops, l.Contact.table = l.queue.room[:0], &s.Table
-		l.Memory = Memory{mu: &l.mu, access: &s.Access, queue: &l.queue, line: &l.Line, pause: &l.Pause, pace: &l.pace}
+		l.Memory = Memory{shared: &l.shared, access: &s.Access}
 		if s.Horizon != nil {
 			l.Ahead = s.aheadOf(l)
 		}
