@@ -18,9 +18,9 @@ import (
 // gives back while the call runs and is never denied. Consume takes more and may be denied. A lease
 // that is dropped without any of them keeps its tokens.
 //
-// Adjust, Settle and Rollback write at once, SettleSoon behind its caller. All finish even if the
-// caller's context has ended. Corrections of one lease are made one after the other. Consumed, Degraded
-// and Statuses answer at once, even while a correction is in flight.
+// Adjust, Settle and Rollback write at once, SettleSoon behind its caller. All finish even if the caller's
+// context has ended. Corrections of one lease are made one after the other. Used, Degraded and Statuses
+// answer at once, even while a correction is in flight.
 type Lease struct {
 	mu      sync.Mutex // never held across a request
 	limiter *RateLimiter

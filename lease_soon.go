@@ -149,7 +149,8 @@ func (s *settling) queue(target []plan.Signed) error {
 	return nil
 }
 
-// bookCorrection books a correction to a target and reports it. The lease's lock must be held; bookCorrection releases it.
+// bookCorrection books a correction to a target and reports it. The lease's lock must be held; bookCorrection
+// releases it.
 func (s *settling) bookCorrection(k *call.Correction, target []plan.Signed, seen *observedCorrection) (done bool, err error) {
 	lease := s.lease
 	done, reason := k.Book()

@@ -6,10 +6,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// SetBlocked blocks a source, or ends its block, also one with exceptions. A block ends
-// LimitConfig.Admit; nothing else of the source changes. A blocked source admits no call, not even of a
-// more specific source with limits of its own: Acquire fails with ErrBlocked. It is in force in this process at once, in
-// others within their ConfigTTL. Blocks of other sources stay.
+// SetBlocked blocks a source, or ends its block, also one with exceptions. A block ends LimitConfig.Admit;
+// nothing else of the source changes. A blocked source admits no call, not even of a more specific source
+// with limits of its own: Acquire fails with ErrBlocked. It is in force in this process at once, in others
+// within their ConfigTTL. Blocks of other sources stay.
 func (l Limits) SetBlocked(ctx context.Context, at Scope, blocked bool) error {
 	return l.change(ctx, "set blocked", at, changingMarks(func(next *schema.ConfigItem) error {
 		next.Blocked, next.BlockedExcept, next.Admit = blocked, false, next.Admit && !blocked

@@ -12,11 +12,11 @@
 //		grpc.ChainStreamInterceptor(limit.StreamServerInterceptor),
 //	)
 //
-// A call that does not fit ends with RESOURCE_EXHAUSTED, and a blocked one with PERMISSION_DENIED. A call
-// of a caller without a record ends with UNAUTHENTICATED if dynalimit.Options.Unrecorded is RefuseUnrecorded. If the
-// limits cannot be asked, it ends with UNAVAILABLE, see [Denial]. Clients learn nothing about other
-// callers. An admitted call stays charged in every case, unless Options.Refund or
-// the handler, by its [Lease], corrects it. A stream is one call.
+// A call that does not fit ends with RESOURCE_EXHAUSTED, and a blocked one with PERMISSION_DENIED. A call of
+// a caller without a record ends with UNAUTHENTICATED if dynalimit.Options.Unrecorded is RefuseUnrecorded. If
+// the limits cannot be asked, it ends with UNAVAILABLE, see [Denial]. Clients learn nothing about other
+// callers. An admitted call stays charged in every case, unless Options.Refund or the handler, by its
+// [Lease], corrects it. A stream is one call.
 //
 // Only keys known to Options.Known have buckets of their own. All others share one, so that
 // invented keys create no items.

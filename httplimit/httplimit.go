@@ -9,10 +9,10 @@
 //	http.ListenAndServe(addr, limit(mux))
 //
 // A denied request is answered with 429 and Retry-After, and a blocked one with 403. A request of a caller
-// without a record is answered with 401 if dynalimit.Options.Unrecorded is RefuseUnrecorded. If the limits cannot be
-// asked, the answer is 503. Each is problem+json (RFC 9457) and reveals nothing about other callers.
-// An admitted request stays charged in every case, unless Options.Refund or the
-// handler, by its [Lease], corrects it.
+// without a record is answered with 401 if dynalimit.Options.Unrecorded is RefuseUnrecorded. If the limits
+// cannot be asked, the answer is 503. Each is problem+json (RFC 9457) and reveals nothing about other
+// callers. An admitted request stays charged in every case, unless Options.Refund or the handler, by its
+// [Lease], corrects it.
 //
 // Only keys known to Options.Known have buckets of their own. All others share one, so that
 // invented keys create no items.

@@ -78,15 +78,12 @@ func (c *Call) takeFurther(ctx context.Context, amounts map[string]int64, held s
 	defer held.Lock()
 	further.countAs(c)
 	t := further.startTake(nil, patience{most: c.desk.Timeout})
-	served := c.desk.Lanes.Horizon != nil && c.desk.serves(&r, len(further.levels)) && further.levels.serve(ctx)
-	if !served {
-		if denied, memory := t.denyFromMemory(ctx, c.desk.NowMS()); denied != nil {
-			return nil, memory, denied
-		}
-	}
-	if served {
+	if c.desk.Lanes.Horizon != nil && c.desk.serves(&r, len(further.levels)) && further.levels.serve(ctx) {
 		further.levels.bookServed()
 		return further, true, nil
+	}
+	if denied, memory := t.denyFromMemory(ctx, c.desk.NowMS()); denied != nil {
+		return nil, memory, denied
 	}
 	if further.levels == nil {
 		return further, false, nil

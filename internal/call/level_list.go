@@ -91,9 +91,9 @@ func (ls levelList) hasRenewed() bool {
 	return false
 }
 
-// placeCounts adds to the known tops those of limits of amounts: it chooses the level that counts limits which the lease has not used yet, once a level has
-// another configuration: the highest level with the limit. A used limit stays where it was for the life
-// of the lease.
+// placeCounts adds to known the level that counts each limit of the amounts: the highest level with the limit.
+// It is for leases with a level that has another configuration now. A limit that the lease has used already
+// stays where it was.
 func (ls levelList) placeCounts(known tops, amounts []plan.Signed) tops {
 	for _, a := range amounts {
 		if a.Amount == 0 {

@@ -9,8 +9,8 @@ import (
 
 // denyFromMemory denies from memory, as of now, if the last image of any level does; it then returns served
 // amounts to the stocks. memory is false if another level had to be read. A denial's wait is the
-// longest of all levels, and a read costs less than a grant and its give-back. recall skips the level
-// where the caller's turn has come.
+// longest of all levels, and a read costs less than a grant and its give-back. It skips a level where the
+// caller's turn has come.
 func (t *taking) denyFromMemory(ctx context.Context, now int64) (denied *Denied, memory bool) {
 	rank := t.rank
 	results := make([]lane.Result, 0, 1) // room for most, on the stack

@@ -20,7 +20,7 @@ import (
 
 // The reasons why a call fails. The root makes the errors that users see from them. Beside those here, a
 // reason may be a Denied, a config.Invalid or config.Malformed, a public error of package fault, or the error
-// of a context. Several reasons are joined by errors.Join, the main one first.
+// of a context. Several reasons are a Joined, the main one first.
 
 // ErrClosed is the reason of a call of a closed limiter.
 var ErrClosed = errors.New("dynalimit: the limiter is closed; make a new one with New")
@@ -113,9 +113,9 @@ func invalid(field, format string, args ...any) *config.Invalid {
 }
 
 // newBlocked returns the reason of a call that a source of an entity's configuration blocks.
-func newBlocked(key config.Key, level sources.Source, c *config.Resolved) *Blocked {
-	e := &Blocked{Key: key, Source: level}
-	if level.OfPlan() {
+func newBlocked(key config.Key, by sources.Source, c *config.Resolved) *Blocked {
+	e := &Blocked{Key: key, Source: by}
+	if by.OfPlan() {
 		e.Plan = c.Plan
 	}
 	return e

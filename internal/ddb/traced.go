@@ -137,8 +137,8 @@ func isMisdated(err error) bool {
 	return errors.As(err, &api) && codes[api.ErrorCode()].setting && errors.As(err, &marked) && marked.RetryableError()
 }
 
-// correctDiagnosis corrects a diagnosis by the outcomes of the tries. If the request ended while no try was pending,
-// this process held the rest back. Then the last try counts or, without tries, nothing was sent.
+// correctDiagnosis corrects a diagnosis by the outcomes of the tries. If the request ended while no try was
+// pending, this process held the rest back. Then the last try counts or, without tries, nothing was sent.
 func (t *tracedRequest) correctDiagnosis(d Diagnosis, timeout time.Duration) Diagnosis {
 	switch held := !t.pending && (d.expired || t.refused); {
 	case t.next == nil || d.Err == nil:

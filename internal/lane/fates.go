@@ -98,8 +98,8 @@ func (f *fates) deny(v plan.View, unfit []excluded, loses bool) {
 	}
 }
 
-// choose decides the write. plan.Decide chooses the ops of the write. Takes of removed limits, and adjusts into a debt that cannot
-// be stored, end. The rest is carried, denied, or left for the next write.
+// choose decides the write. plan.Decide chooses the ops of the write. Takes of removed limits, and adjusts
+// into a debt that cannot be stored, end. The rest is carried, denied, or left for the next write.
 func (t *decision) choose() {
 	b := t.batch
 	if t.looked {

@@ -78,7 +78,8 @@ func (d *delivery) nextOp() schema.Op {
 	return schema.Op{Slot: d.slot, Rule: d.rule, ID: d.id, Last: d.slotBefore}
 }
 
-// bookTry books the answer to a try, which took the given time. It returns the answer, corrected if an earlier try landed.
+// bookTry books the answer to a try, which took the given time. It returns the answer, corrected if an
+// earlier try landed.
 func (d *delivery) bookTry(a Answer, took time.Duration) (Answer, step) {
 	a.Tries = d.try + 1
 	trips := false
