@@ -104,10 +104,10 @@ type configStore struct {
 	tick      func() int64
 }
 
-// ReadLevels reads items, with the limits of the older layout, the namespace's record and, when it is
+// ReadSources reads items, with the limits of the older layout, the namespace's record and, when it is
 // due, the version record. It reads limits of the older layout first, because another process may
 // convert them meanwhile. The first read of a repository does not know the layout and reads again.
-func (s *configStore) ReadLevels(ctx context.Context, keys []schema.Key, owners func() []schema.ConfigOwner) (found map[schema.Key]schema.Item, err error) {
+func (s *configStore) ReadSources(ctx context.Context, keys []schema.Key, owners func() []schema.ConfigOwner) (found map[schema.Key]schema.Item, err error) {
 	first := s.layout.Due() || s.layout.CompositeOnly()
 	if first {
 		if found, err = s.readItems(ctx, keys); err != nil || s.layout.CompositeOnly() {

@@ -33,7 +33,7 @@ func (d *desk) mayCount(ctx context.Context, e schema.EntityRecord) error {
 	case d.Compatible:
 		return invalid("entity.ParentID", "counts by the limits made for %s or its plan, which zae-limiter does not charge (RepositoryOptions.Compatible is set); set Cascade to charge the parent by all its sources, or Detached to charge it nothing", e.ParentID)
 	}
-	return d.requireKinds(ctx, schema.LevelKinds)
+	return d.requireKinds(ctx, schema.SourceKinds)
 }
 
 // requireKinds raises kinds_min in the version record to a generation, if it is lower. It returns
@@ -43,7 +43,7 @@ func (d *desk) requireKinds(ctx context.Context, generation int64) error {
 	switch {
 	case err != nil || record.KindsMin >= generation:
 		return err
-	case generation == schema.LevelKinds:
+	case generation == schema.SourceKinds:
 		return &fault.TableError{Table: d.Table.Name, Reason: "may be used by versions of dynalimit that do not know sources which extend, blocks with exceptions, unlimited sources that are counted, and parents that count by their own sources (kinds_min of its version record is " + strconv.FormatInt(record.KindsMin, 10) + "); update every process, then say so", Fix: fault.Upgrade}
 	}
 	return d.Table.UpdateIf(ctx, opRaiseKinds, schema.VersionKey(), schema.RaiseKinds(generation))
@@ -66,7 +66,7 @@ func (d *desk) versionRecord(ctx context.Context) (schema.VersionRecord, error) 
 func (c LimitConfig) neededKinds() int64 {
 	switch {
 	case c.Extends || c.BlockedExcept || c.Admit || c.Counted || len(c.Raises) > 0:
-		return schema.LevelKinds
+		return schema.SourceKinds
 	case slices.ContainsFunc(c.Limits, func(l dynalimit.Limit) bool { return l.IsQuota() || l.MaxDebt > 0 || l.Shadow }):
 		return schema.QuotaKinds
 	case len(c.Groups) > 0:

@@ -83,7 +83,7 @@ func raiseLimit(ctx context.Context, l Limits, at Scope, r Raise, replace bool) 
 	if _, possible := (config.Raise{ConfigRaise: stored}).Of(limit); !possible {
 		return invalid("capacity", "is %d, by which the capacity or the refill of %s would be above 10^12 tokens; give less", r.Capacity, r.Name)
 	}
-	if err := l.d.requireKinds(ctx, schema.LevelKinds); err != nil {
+	if err := l.d.requireKinds(ctx, schema.SourceKinds); err != nil {
 		return err
 	}
 	return l.change(ctx, "raise a limit", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {

@@ -82,7 +82,7 @@ func TestBalanceOfABucketThatIsGivenBackTo(t *testing.T) {
 // emptyStore has no configuration.
 type emptyStore struct{}
 
-func (emptyStore) ReadLevels(context.Context, []schema.Key, func() []schema.ConfigOwner) (map[schema.Key]schema.Item, error) {
+func (emptyStore) ReadSources(context.Context, []schema.Key, func() []schema.ConfigOwner) (map[schema.Key]schema.Item, error) {
 	return nil, nil
 }
 

@@ -70,7 +70,7 @@ func (rs *routes) lastBlock(r *Request, from place) error {
 	return nil
 }
 
-// blockFor returns the reason not to admit a waiting call, or a lease that asks for more: a level is
+// blockFor returns the reason not to admit a waiting call, or a lease that asks for more: a source is
 // blocked, or the namespace is inactive. block is nil without such a reason, and if the configuration
 // cannot be read. oldest is the read time of the oldest configuration. gone means that the call no
 // longer charges the bucket of at.

@@ -128,7 +128,7 @@ func (r *Request) blockOf(key config.Key, c *config.Resolved) sources.Source {
 	return ""
 }
 
-// policyAt returns the outage policy of a bucket's configuration: that of a level, else Refuse if the
+// policyAt returns the outage policy of a bucket's configuration: that of a source, else Refuse if the
 // call requests enforced money, else empty. cfg holds the limits made from it, or the limiter's own;
 // nil if there are no limits.
 func (r *Request) policyAt(of *config.Resolved, cfg *plan.Config) Policy {

@@ -35,7 +35,7 @@ type routes struct {
 	table    Table
 	fallback *config.Fallback
 	log      *slog.Logger
-	// onUnavailable is the policy for calls if no level has one.
+	// onUnavailable is the policy for calls if no source has one.
 	onUnavailable Policy
 	// systemPolicy is the last read policy of the system.
 	systemPolicy atomic.Pointer[string]
@@ -296,7 +296,7 @@ func (rs *routes) overrideLimits(cfg *plan.Config, r *config.Resolved, limits []
 }
 
 // configOf returns the configuration of one bucket of a request; nil if nothing limits it, because it
-// is unlimited or because no level has limits.
+// is unlimited or because no source has limits.
 func (rs *routes) configOf(ctx context.Context, r *Request, at place) (cfg *plan.Config, unlimited bool, err error) {
 	found, err := rs.configs.Get(ctx, at.GivenKey)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 type Store interface {
 	// ReadSources reads items consistently, in one request. It calls owners, and reads their limits, if there
 	// may be limits in an older layout. The store decides whether to read other items with them.
-	ReadLevels(ctx context.Context, keys []schema.Key, owners func() []schema.ConfigOwner) (map[schema.Key]schema.Item, error)
+	ReadSources(ctx context.Context, keys []schema.Key, owners func() []schema.ConfigOwner) (map[schema.Key]schema.Item, error)
 	// ReadPlan reads the items of a plan consistently, in one request.
 	ReadPlan(ctx context.Context, keys []schema.Key) (map[schema.Key]schema.Item, error)
 	// Away returns why the table does not answer; nil while it does.

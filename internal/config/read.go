@@ -146,7 +146,7 @@ func (r *configRead) items(ctx context.Context) (*storedItems, schema.Item, erro
 	if !r.forced {
 		keys = append(keys, bucket)
 	}
-	found, err := c.store.ReadLevels(ctx, keys, r.owners)
+	found, err := c.store.ReadSources(ctx, keys, r.owners)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -16,7 +16,7 @@ const configMarginMS = 1000
 type Config struct {
 	// Limits are in name order.
 	Limits []schema.Limit
-	// Origin says which levels the limits come from, and has the rare parts of a configuration. It may be nil
+	// Origin says which sources the limits come from, and has the rare parts of a configuration. It may be nil
 	// (see From), and configurations share it.
 	Origin *Origin
 	// Fingerprint identifies the limits and the ttl policy; 8 bytes.
@@ -43,10 +43,10 @@ type Config struct {
 	ReadAt, Tick int64
 }
 
-// Origin has the levels of the limits, the limits that are not in force, and the rare parts of a
+// Origin has the sources of the limits, the limits that are not in force, and the rare parts of a
 // configuration. It is never changed once a configuration has it.
 type Origin struct {
-	// Counted has a bit for each limit that is in shadow because an unlimited level is counted. Outage
+	// Counted has a bit for each limit that is in shadow because an unlimited source is counted. Outage
 	// policies ignore such limits.
 	Counted uint32
 	// Phase says which raises the limits include and leave out. It is nil if no raise was in force at the
@@ -55,11 +55,11 @@ type Origin struct {
 	// Given means that the call gave the plan of the limits, or a plan that may decide them. Other callers
 	// may give another plan for the same bucket: see Compare.
 	Given bool
-	// Level names the most specific level that the limits come from.
+	// Source names the most specific source that the limits come from.
 	Source string
-	// Hidden are the limits of less specific levels of configuration that the level in force does not have.
+	// Hidden are the limits of less specific sources that the source in force does not have.
 	Hidden []Hidden
-	// Lifted are the limits that a level takes away by name: a call may name them and pays nothing for them.
+	// Lifted are the limits that a source takes away by name: a call may name them and pays nothing for them.
 	Lifted []string
 }
 
@@ -82,7 +82,7 @@ func (c *Config) ChangeOrigin(change func(*Origin)) {
 
 // Hidden is a limit that is not in force.
 type Hidden struct {
-	// Name is the limit's, and Level the level of configuration that has it.
+	// Name is the limit's, and Source the source that has it.
 	Name, Source string
 }
 
@@ -103,12 +103,12 @@ func (c *Config) Enforced(amounts []Signed) []Signed {
 	return slices.DeleteFunc(slices.Clone(amounts), func(a Signed) bool { return c.InShadow(a.Name) })
 }
 
-// OnlyCounts reports whether every amount is of a limit that is counted because a level is unlimited.
+// OnlyCounts reports whether every amount is of a limit that is counted because a source is unlimited.
 func (c *Config) OnlyCounts(amounts []Signed) bool {
 	return c.From().Counted != 0 && !slices.ContainsFunc(amounts, func(a Signed) bool { return !c.counts(a.Name) })
 }
 
-// counts reports whether a limit only counts, because a level is unlimited.
+// counts reports whether a limit only counts, because a source is unlimited.
 func (c *Config) counts(name string) bool {
 	i := c.Index(name)
 	return i >= 0 && c.From().Counted>>i&1 == 1

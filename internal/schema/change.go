@@ -12,7 +12,7 @@ type Limit struct {
 	Capacity int64
 	// Rate is its burst and refill, in millitokens and milliseconds.
 	Rate bucket.Rate
-	// Source names the level of configuration that the limit came from. It decides nothing.
+	// Source names the source of the limit. It decides nothing.
 	Source string
 	// MaxDebt is the deepest debt from corrections, in millitokens; 0 for any debt.
 	MaxDebt int64

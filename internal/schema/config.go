@@ -23,14 +23,14 @@ const (
 type ConfigItem struct {
 	// Limits is sorted by name.
 	Limits []ConfigLimit
-	// Extends means that Limits are put over those of the next less specific level, by name. Lifted, sorted,
-	// are limits of less specific levels that this one takes away.
+	// Extends means that Limits are put over those of the next less specific source, by name. Lifted, sorted,
+	// are limits of less specific sources that this one takes away.
 	Extends bool
 	Lifted  []string
 	// Raises, sorted by name, raise limits in force until an instant. They are not a list of limits.
 	Raises []ConfigRaise
-	// Unlimited means that the owner has no limits, at this level and at less specific ones. It counts only
-	// without Limits. Counted, together with it, means that limits of less specific levels count the calls
+	// Unlimited means that the owner has no limits, at this source and at less specific ones. It counts only
+	// without Limits. Counted, together with it, means that limits of less specific sources count the calls
 	// and deny none.
 	Unlimited, Counted bool
 	// Blocked means that every call is rejected, even if more specific items say otherwise. BlockedExcept

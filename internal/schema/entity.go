@@ -36,7 +36,7 @@ const EntityShards = 16
 // EntityRecord is the content of an entity's #META item.
 type EntityRecord struct {
 	ID, Name, ParentID string
-	// Cascade means that all levels of the parent count, also those of resource and system.
+	// Cascade means that all sources of the parent count, also those of resource and system.
 	Cascade bool
 	// Detached means that the parent's limits do not count, or that the entity has no parent and
 	// no call may give it one.
@@ -117,7 +117,7 @@ const noParent = "-"
 // Counts reports whether calls charge the parent.
 func (e *EntityRecord) Counts() bool { return e.ParentID != "" && !e.Detached }
 
-// CountsByOwn reports whether calls charge the parent only by the levels made for it or for its plan.
+// CountsByOwn reports whether calls charge the parent only by the sources made for it or for its plan.
 func (e *EntityRecord) CountsByOwn() bool { return e.Counts() && !e.Cascade }
 
 // Unattached reports whether a record has a parent without saying whether it counts. Another tool or an

@@ -13,23 +13,23 @@ import (
 // q_{name}_* (quotas) and s_{name}_* in buckets. This version knows quotas, and pu, a bucket's pause. It must
 // not mistake another kind for a token bucket, nor skip one.
 const (
-	attrGroups   = kindPrefix + "groups" // so that versions that do not know groups refuse the level
+	attrGroups   = kindPrefix + "groups" // so that versions that do not know groups refuse the source
 	attrPause    = "pu"
 	attrKindsMin = "kinds_min"
-	// attrExtends means that the limits of the next less specific level apply too. Like every mark of a level
-	// it begins with kindPrefix. A version that does not know it refuses the level, and neither replaces nor
+	// attrExtends means that the limits of the next less specific source apply too. Like every mark of a source
+	// it begins with kindPrefix. A version that does not know it refuses the source, and neither replaces nor
 	// removes it.
 	attrExtends = kindPrefix + "extends"
-	// attrExcept is a block that attrAdmit of a more specific level lifts.
+	// attrExcept is a block that attrAdmit of a more specific source lifts.
 	attrExcept = kindPrefix + "except"
 	attrAdmit  = kindPrefix + "admit"
-	// attrCounted makes a level unlimited and has its calls counted. The item then lacks attrUnlimited, so
-	// that a version that does not know it refuses the level.
+	// attrCounted makes a source unlimited and has its calls counted. The item then lacks attrUnlimited, so
+	// that a version that does not know it refuses the source.
 	attrCounted = kindPrefix + "counted"
 )
 
-// levelMarks are the marks of a level that do not belong to a limit.
-var levelMarks = []string{attrGroups, attrExtends, attrExcept, attrAdmit, attrCounted}
+// sourceMarks are the marks of a source that do not belong to a limit.
+var sourceMarks = []string{attrGroups, attrExtends, attrExcept, attrAdmit, attrCounted}
 
 // slotsPrefix is the prefix of bucket attributes of a kind that is not known yet.
 const slotsPrefix = "s_"
@@ -100,7 +100,7 @@ func unknownIn(item Item, named func(attr string) (string, bool)) *UnknownKind {
 func isKind(attr string) (name string, ok bool) {
 	rest, ok := strings.CutPrefix(attr, kindPrefix)
 	_, _, raise := splitRaise(attr)
-	return limitOf(rest), ok && !raise && !slices.Contains(levelMarks, attr)
+	return limitOf(rest), ok && !raise && !slices.Contains(sourceMarks, attr)
 }
 
 // limitOf returns the limit's name in an attribute's rest of the form {name}_{field}.

@@ -35,7 +35,7 @@ const (
 	fieldMaxDebt = "d"
 	// Of any limit k_{name}_s is true if it is in shadow.
 	fieldShadow = "s"
-	// k_{name}_off is true for a limit of less specific levels that a level takes away.
+	// k_{name}_off is true for a limit of less specific sources that a source takes away.
 	fieldLifted = "off"
 
 	money    = "usd"
@@ -56,7 +56,7 @@ func splitQuota(attr string) (name, field string, ok bool) {
 	return "", "", false
 }
 
-// A level may raise a token bucket until an instant. k_{name}_rn is the capacity until then in whole tokens,
+// A source may raise a token bucket until an instant. k_{name}_rn is the capacity until then in whole tokens,
 // _rt the end in Unix seconds, and _rp the refill period of the raised limit, in seconds. A limit with
 // another period, or of another kind, is not raised.
 const (

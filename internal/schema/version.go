@@ -26,11 +26,11 @@ const (
 	GroupKinds = 1
 	// QuotaKinds is the generation that knows calendar quotas.
 	QuotaKinds = 2
-	// LevelKinds is the generation that knows the marks of levels (those that extend, blocks with exceptions,
-	// unlimited ones that are counted), and parents that count by their own levels.
-	LevelKinds = 3
+	// SourceKinds is the generation that knows the marks of sources (those that extend, blocks with exceptions,
+	// unlimited ones that are counted), and parents that count by their own sources.
+	SourceKinds = 3
 	// KnownKinds is the generation that this version knows.
-	KnownKinds = LevelKinds
+	KnownKinds = SourceKinds
 )
 
 // VersionRecord is the version of a table's layout. There is one for the whole table.
