@@ -34,9 +34,18 @@ var sourceMarks = []string{attrGroups, attrExtends, attrExcept, attrAdmit, attrC
 // slotsPrefix is the prefix of bucket attributes of a kind that is not known yet.
 const slotsPrefix = "s_"
 
-// KindsState returns example attributes of the kinds in buckets other than token buckets, one of each form.
+// Attributes of buckets that later versions write: notes of waiters and of batches, and usage by model. Roles
+// allow them beforehand.
+const (
+	attrWaiterNote = "wn"
+	attrBatchNote  = "wb"
+	byModelPrefix  = "v_"
+)
+
+// KindsState returns example attributes of buckets beside those of token buckets, one of each form that a role
+// of services must be able to write.
 func KindsState() []string {
-	return []string{quotaPrefix + "probe_tk", slotsPrefix + "probe_tk", attrPause}
+	return []string{quotaPrefix + "probe_tk", slotsPrefix + "probe_tk", attrPause, attrWaiterNote, attrBatchNote, byModelPrefix + "probe"}
 }
 
 // UnknownKind is the error of an item with a limit of a kind that this version does not know.

@@ -165,8 +165,8 @@ func probeScan(ctx context.Context, _ probe, c tables.Client, at place) error {
 	return err
 }
 
-// probeUpdate uses the attributes that quotas and later kinds write to buckets. A role without
-// them must be deployed again before the first such limit.
+// probeUpdate uses the attributes of buckets that quotas and later versions write. A role without
+// them must be deployed again before the first such limit or version.
 func probeUpdate(ctx context.Context, _ probe, c tables.Client, at place) error {
 	condition := never
 	for _, name := range schema.KindsState() {

@@ -302,7 +302,7 @@ locals {
 
   bucket_attributes = [
     "PK", "SK", "entity_id", "resource", "rf", "cv", "ct", "ci", "ttl", "GSI2PK", "GSI2SK",
-    "op0", "op1", "op2", "op3", "b_*", "q_*", "s_*", "pu",
+    "op0", "op1", "op2", "op3", "b_*", "q_*", "s_*", "pu", "wn", "wb", "v_*",
   ]
   usage_attributes = [
     "PK", "SK", "entity_id", "resource", "window", "window_start", "total_events", "seq", "GSI3PK", "GSI3SK", "ttl", "u_*",
