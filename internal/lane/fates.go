@@ -53,10 +53,10 @@ type decision struct {
 	learnt lessons
 	now    int64
 	paced  bool
-	// heads are the waiters at the head of the bucket's line. looked means that the bucket was read just
+	// waiting are the amounts of the waiters in the bucket's line. looked means that the bucket was read just
 	// now, because other processes use it.
-	heads  []head
-	looked bool
+	waiting claims
+	looked  bool
 	// view is the bucket under the configuration in force: the basis of the decision.
 	view plan.View
 	// fates are the results of ops that are known already. endRoom is the room for most of them.
@@ -114,8 +114,8 @@ func (t *decision) choose() {
 	if !t.paced { // pacing aims at fewer writes that carry more
 		rules.Halvings = int(t.learnt.halvings)
 	}
-	if len(t.heads) > 0 {
-		rules.Left = leftTo(t.heads, ops, t.view.Reading())
+	if len(t.waiting.heads) > 0 {
+		rules.Left = leftTo(t.waiting, ops, t.view.Reading())
 	}
 	c, carried := plan.Decide(t.view, asksOf(room[:0], ops), t.room[:0], rules), ops
 	if c.Carried < len(ops) {
@@ -156,9 +156,9 @@ func (t *decision) sortByFate(ops []*Op) (carried []*Op) {
 	return carried
 }
 
-// leftTo returns the amounts that each op must leave to the heads of the line with a lower rank,
-// without the heads that the write carries.
-func leftTo(heads []head, ops []*Op, r plan.Reading) func(i int) plan.Promises {
+// leftTo returns the amounts that each op must leave to the waiters of the line with a lower rank,
+// without those that the write carries.
+func leftTo(waiting claims, ops []*Op, r plan.Reading) func(i int) plan.Promises {
 	return func(i int) plan.Promises {
 		var carried []*Waiter
 		for _, o := range ops[:i] {
@@ -166,7 +166,7 @@ func leftTo(heads []head, ops []*Op, r plan.Reading) func(i int) plan.Promises {
 				carried = append(carried, o.Waiter)
 			}
 		}
-		return promised(heads, ops[i].Rank, carried, r)
+		return waiting.leftTo(ops[i].Rank, carried, r)
 	}
 }
 
@@ -187,7 +187,7 @@ func (t *decision) denyAsSeen() (takes []*Op) {
 		return t.takes
 	}
 	v.Now = t.known.seenAt
-	fit, unfit := fitting(v, t.ops(), t.heads)
+	fit, unfit := fitting(v, t.ops(), t.waiting)
 	t.deny(v, unfit, true)
 	return fit[len(t.adjusts):]
 }
@@ -210,11 +210,11 @@ func (t *decision) postpone(left []excluded) {
 }
 
 // fitting separates the ops that fit a view, in their order, from the takes that do not.
-func fitting(v plan.View, ops []*Op, heads []head) (fit []*Op, unfit []excluded) {
+func fitting(v plan.View, ops []*Op, waiting claims) (fit []*Op, unfit []excluded) {
 	var room [8]*plan.Ask
 	var rules plan.Rules
-	if len(heads) > 0 {
-		rules.Left = leftTo(heads, ops, v.Reading())
+	if len(waiting.heads) > 0 {
+		rules.Left = leftTo(waiting, ops, v.Reading())
 	}
 	c := plan.Admit(v, asksOf(room[:0], ops), nil, rules)
 	for _, o := range ops {
@@ -229,7 +229,7 @@ func fitting(v plan.View, ops []*Op, heads []head) (fit []*Op, unfit []excluded)
 const MaxRefusals = 24
 
 // judgeAnswer decides the fates of a write's ops by its answer, and the lessons for the next write.
-// heads stand in the bucket's line, and patience is the time for ops without a deadline of their own.
+// waiting are the amounts of the bucket's line, and patience is the time for ops without a deadline of their own.
 //
 //	landed     its ops end with the image
 //	refused    takes that did not fit the bucket of the answer are denied; the others are
@@ -240,7 +240,7 @@ const MaxRefusals = 24
 //
 // A write that only brought a newer configuration carried nothing of its ops: they are decided again
 // under it.
-func (t *decision) judgeAnswer(a Answer, heads []head, now time.Time, patience time.Duration) {
+func (t *decision) judgeAnswer(a Answer, waiting claims, now time.Time, patience time.Duration) {
 	if !t.brings {
 		t.learnt.housekeepingRefused = t.write.Housekeeping && a.Verdict != ddb.Landed
 	}
@@ -267,12 +267,12 @@ func (t *decision) judgeAnswer(a Answer, heads []head, now time.Time, patience t
 		}
 		t.end(t.carried, r)
 	default:
-		t.judgeRefusal(a, heads)
+		t.judgeRefusal(a, waiting)
 	}
 }
 
 // judgeRefusal decides the fates of ops that others were faster than.
-func (t *decision) judgeRefusal(a Answer, heads []head) {
+func (t *decision) judgeRefusal(a Answer, waiting claims) {
 	left := t.carried
 	t.learnt.adjustsOnly, t.learnt.halvings = !left[0].Take, min(t.learnt.halvings+1, maxShareHalvings)
 	if a.hidden > 0 { // they may still land, and a retry might charge those whose callers were answered twice
@@ -283,7 +283,7 @@ func (t *decision) judgeRefusal(a Answer, heads []head) {
 	prefetches, left := splitOps(left, func(o *Op) bool { return o.Prefetch })
 	t.end(prefetches, Result{Denied: true, Unconfirmed: a.hidden > 0})
 	t.doubtHidden(left, a)
-	t.decideAgain(t.denyUnfit(left, a, heads))
+	t.decideAgain(t.denyUnfit(left, a, waiting))
 }
 
 // putOff leaves the ops of a throttled request for the next write. It ends those whose time for the
@@ -315,12 +315,12 @@ func (t *decision) doubtHidden(ops []*Op, a Answer) {
 // denyUnfit denies the takes of a refused write that do not fit the bucket of the answer, at the
 // instant of the decision. It returns the others. At a later instant, each of many processes would find
 // room in the refill since, and they would keep refusing each other.
-func (t *decision) denyUnfit(ops []*Op, a Answer, heads []head) []*Op {
+func (t *decision) denyUnfit(ops []*Op, a Answer, waiting claims) []*Op {
 	if !a.Seen || a.Image == nil || !t.view.Config.Wrote(a.Image) {
 		return ops
 	}
 	v := plan.View{Image: a.Image, Config: t.view.Config, Now: t.view.Now}
-	fit, unfit := fitting(v, ops, heads)
+	fit, unfit := fitting(v, ops, waiting)
 	t.deny(v, unfit, true)
 	return fit
 }

@@ -20,7 +20,7 @@ func refusedBy(image *schema.Image, v plan.View, ops ...*Op) *decision {
 
 // judged is a decision after an answer to its write.
 func judged(t *decision, a Answer) *decision {
-	t.judgeAnswer(a, nil, time.Time{}, 0)
+	t.judgeAnswer(a, claims{}, time.Time{}, 0)
 	return t
 }
 

@@ -163,11 +163,11 @@ func (l *Lane) bookAnswer(t *turn, a Answer) {
 	if p != nil && a.Verdict == ddb.Landed {
 		p.landed(t.rows)
 	}
-	var heads []head
+	var waiting claims
 	if a.Verdict == ddb.Refused && l.Line.Waited() {
-		heads = l.Line.heads()
+		waiting = l.Line.claims()
 	}
-	t.judgeAnswer(a, heads, time.Now(), l.owner.Patience)
+	t.judgeAnswer(a, waiting, time.Now(), l.owner.Patience)
 	if l.Ahead != nil && a.Verdict == ddb.Landed {
 		l.Ahead.count(t.carried, t.view, a)
 	}

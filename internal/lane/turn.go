@@ -59,7 +59,7 @@ func (t *turn) prepare() bool {
 		return false
 	}
 	if t.lane.Line.Waited() {
-		t.heads = t.lane.Line.heads()
+		t.waiting = t.lane.Line.claims()
 	}
 	t.choose()
 	if len(t.left) > 0 {

@@ -29,6 +29,8 @@ type Waiter struct {
 	// head means that no waiter before it needs the same scarce limit, and that its amounts fit the
 	// full bucket next to those of the waiters before it.
 	head bool
+	// counted means that the sums of the waiters behind the heads include its amounts.
+	counted bool
 	// called means that it fits next to the waiters before it, so that it may try once.
 	called bool
 	// served means that a write with its amounts has landed.
@@ -92,6 +94,10 @@ type standing struct {
 	// waiters are in order of rank. spread is the delay of their tries after the exact time.
 	waiters []*Waiter
 	spread  plan.Spread
+	// behind sums the amounts of the waiters that are no heads.
+	behind []plan.Signed
+	// follows means that the first of them fits the full bucket next to the heads.
+	follows bool
 }
 
 // standing returns the waiters of the line; it makes the list if it is nil. mu must be held.
@@ -149,6 +155,7 @@ func (l *Line) Join(w *Waiter) {
 func (l *Line) Lacks(w *Waiter, amounts []plan.Signed, scarce []string, cfg *plan.Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.standing().count(w, false)
 	w.amounts, w.scarce, w.cfg, w.served = amounts, scarce, cfg, false
 	l.findHeads(w)
 }
@@ -158,6 +165,7 @@ func (l *Line) Quit(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.standing()
+	s.count(w, false)
 	s.waiters = slices.DeleteFunc(s.waiters, func(o *Waiter) bool { return o == w })
 	l.waited.Store(len(s.waiters) > 0)
 	l.findHeads(nil)
@@ -198,22 +206,40 @@ func (l *Line) served(w *Waiter) {
 func (l *Line) findHeads(looks *Waiter) {
 	var scarce []string
 	var left plan.Rows
-	for _, w := range l.standing().waiters {
+	s := l.standing()
+	first := true // of the waiters behind the heads
+	for _, w := range s.waiters {
 		if w.served { // about to leave
+			s.count(w, false)
 			continue
 		}
 		wasHead := w.head
 		if w.head = !w.needs(scarce) && w.fitsBeside(left); w.head && !wasHead && w != looks {
 			w.wakeUp()
 		}
-		if w.head {
+		if s.count(w, !w.head); w.head {
 			left.Take(w.amounts)
+		} else if first {
+			first, s.follows = false, w.fitsBeside(left)
 		}
 		for _, name := range w.scarce {
 			if !slices.Contains(scarce, name) {
 				scarce = append(scarce, name)
 			}
 		}
+	}
+}
+
+// count adds the amounts of a waiter to the sums of those behind the heads, or takes them off.
+func (s *standing) count(w *Waiter, behind bool) {
+	if w.counted == behind {
+		return
+	}
+	w.counted = behind
+	if behind {
+		s.behind = plan.Plus(s.behind, w.amounts)
+	} else {
+		s.behind = plan.Plus(s.behind, plan.Negated(w.amounts))
 	}
 }
 
@@ -271,35 +297,61 @@ type head struct {
 	amounts []plan.Signed
 }
 
-// heads returns the waiters at the head, in order.
-func (l *Line) heads() []head {
+// claims are the amounts that the waiters of a line need, at one instant.
+type claims struct {
+	heads []head
+	// behind sums the amounts of the other waiters. follows means that the first of them fits the full
+	// bucket next to the heads.
+	behind  []plan.Signed
+	follows bool
+}
+
+// claims returns the amounts of the line's waiters: those of the heads in order, and the sums behind them.
+func (l *Line) claims() claims {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var heads []head
-	for _, w := range l.standing().waiters {
+	s := l.standing()
+	c := claims{behind: s.behind, follows: s.follows} // a sum is never changed
+	for _, w := range s.waiters {
 		if w.head && !w.served {
-			heads = append(heads, head{w, w.Rank, w.amounts})
+			c.heads = append(c.heads, head{w, w.Rank, w.amounts})
 		}
 	}
-	return heads
+	return c
 }
 
-// LeftTo returns the amounts that a take must leave to the heads of the line with a lower rank. r is
+// LeftTo returns the amounts that a take must leave to the waiters of the line with a lower rank. r is
 // the state of the bucket.
 func (l *Line) LeftTo(rank uint64, r plan.Reading) plan.Promises {
-	return promised(l.heads(), rank, nil, r)
+	return l.claims().leftTo(rank, nil, r)
 }
 
-// promised returns the amounts that a take must leave to the heads with a lower rank, without the heads
-// that the same write carries. r is the state of the bucket.
-func promised(heads []head, rank uint64, carried []*Waiter, r plan.Reading) plan.Promises {
+// leftTo returns the amounts that a take must leave to the waiters with a lower rank, without the waiters
+// that the same write carries. A waiter leaves them to the heads, and a caller that does not wait to all. If
+// the first waiter behind the heads cannot use its amounts before the heads are served, nothing is left to
+// those behind. r is the state of the bucket.
+func (c claims) leftTo(rank uint64, carried []*Waiter, r plan.Reading) plan.Promises {
 	var f plan.Forecast
-	for _, h := range heads {
+	for _, h := range c.heads {
 		if h.rank < rank && !slices.Contains(carried, h.waiter) {
 			f.Serve(r, h.amounts)
 		}
 	}
+	if rank == LastRank && len(c.behind) > 0 {
+		f.Follow(r, c.without(carried), c.follows)
+	}
 	return f.Limits
+}
+
+// without returns the sums of the waiters behind the heads without those that a write carries.
+func (c claims) without(carried []*Waiter) []plan.Signed {
+	behind := c.behind
+	for _, w := range carried {
+		if !slices.ContainsFunc(c.heads, func(h head) bool { return h.waiter == w }) {
+			behind = plan.Plus(behind, plan.Negated(w.amounts))
+		}
+	}
+	return behind
 }
 
 // disputed reports whether the bucket again has limits of other callers under which the waiter has

@@ -90,3 +90,18 @@ func (f *Forecast) Serve(r Reading, amounts []Signed) {
 		p.Amount = min(p.Amount+a.Amount, maxPromise)
 	}
 }
+
+// Follow promises sums of amounts to the waiters that follow those of the forecast, one after another. leaves
+// means that a take must leave them; otherwise it need only be served after them.
+func (f *Forecast) Follow(r Reading, sums []Signed, leaves bool) {
+	for _, a := range sums {
+		if a.Amount <= 0 {
+			continue
+		}
+		p := f.at(r, a.Name)
+		if p.After = p.After.At(p.At); leaves {
+			p.Amount = min(p.Amount+a.Amount, maxPromise)
+		}
+		p.After.Tokens = bucket.SaturatingAdd(p.After.Tokens, -a.Amount)
+	}
+}
