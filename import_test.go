@@ -45,7 +45,7 @@ var importTable = []importRow{
 	{
 		folder: ".",
 		project: []string{
-			"audit", "internal/trail", "internal/backlog", "internal/bookkeeping", "internal/bucket", "internal/cache", "internal/calendar", "internal/call", "internal/config", "internal/ddb", "internal/guard", "internal/inside", "internal/lane", "internal/layout", "internal/legacy", "internal/lock", "internal/plan",
+			"audit", "internal/trail", "internal/backlog", "internal/bookkeeping", "internal/bucket", "internal/cache", "internal/calendar", "internal/call", "internal/config", "internal/ddb", "internal/guard", "internal/lane", "internal/layout", "internal/legacy", "internal/lock", "internal/plan",
 			"fault", "internal/problem", "internal/schema", "internal/shared", "internal/store", "internal/table", "internal/usage", "sources", "observe",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
@@ -91,7 +91,7 @@ var importTable = []importRow{
 	{
 		folder:  "internal/call",
 		std:     append([]string{"context", "iter", "log/slog", "math/rand/v2", "runtime", "sync/atomic"}, pureStd...),
-		project: []string{"fault", "internal/backlog", "internal/bucket", "internal/config", "internal/ddb", "internal/guard", "internal/inside", "internal/lane", "internal/plan", "internal/schema", "internal/store", "sources", "observe"},
+		project: []string{"fault", "internal/backlog", "internal/bucket", "internal/config", "internal/ddb", "internal/guard", "internal/lane", "internal/plan", "internal/schema", "internal/store", "sources", "observe"},
 		others:  []string{sdk + "/service/dynamodb/types"},
 		reason:  "one call over its buckets: it knows no error and no value of users, which the root makes",
 	},
@@ -113,19 +113,6 @@ var importTable = []importRow{
 		project: []string{"fault", "internal/cache", "internal/ddb", "internal/guard", "internal/lane", "internal/layout", "internal/legacy", "internal/plan", "internal/schema", "internal/table"},
 		others:  []string{sdk},
 		reason:  "it sends the requests of lanes and transactions, and decides nothing: it knows no limiter and no configuration",
-	},
-	{
-		folder:  "internal/inside",
-		std:     []string{"context"},
-		project: []string{"internal/backlog", "internal/ddb", "internal/lane", "internal/plan", "internal/schema", "sources"},
-		others:  []string{sdk + "/service/dynamodb/types"},
-		reason:  "what the suites see of a limiter is in terms of what it is made of: the limiter sets it, so it cannot import the limiter",
-	},
-	{
-		folder: "tests",
-		std:    []string{},
-		reason: "suites, and nothing that can be imported",
-		tests:  true,
 	},
 	{
 		folder:  "internal/plan",
@@ -305,7 +292,7 @@ var importTable = []importRow{
 			"bytes", "context", "encoding/binary", "encoding/json", "math/rand/v2", "net/http", "os", "regexp", "runtime", "sync/atomic", "syscall", "testing", "testing/synctest",
 		}, pureStd...),
 		project: []string{
-			".", "admin", "ddbmem", "internal/backlog", "internal/bucket", "internal/ddb", "internal/guard", "internal/inside", "internal/lane", "internal/plan", "internal/schema",
+			".", "admin", "ddbmem", "internal/backlog", "internal/bucket", "internal/call", "internal/config", "internal/ddb", "internal/guard", "internal/lane", "internal/plan", "internal/schema", "internal/store",
 		},
 		others: []string{sdk, testify},
 		reason: "the harness of TestLaws, which plays limiters from outside and judges them from within: for tests, so that nothing that ships may import it",

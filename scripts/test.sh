@@ -41,6 +41,6 @@ if [[ " $* " == *" -race "* ]]; then
 fi
 # First what takes longest in one go, so that others run beside it.
 if [ -z "$endpoint" ]; then
-  packages=("$PWD/tests" "$PWD/cmd/dynalimit" "${packages[@]}")
+  packages=("$PWD" "$PWD/cmd/dynalimit" "${packages[@]}")
 fi
 go test "${flags[@]}" "$@" "${packages[@]}"

@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 
+	"github.com/dynalimit/dynalimit/internal/backlog"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -72,4 +73,25 @@ func (d *Desk) inspectOnce(ctx context.Context, r *Request) (seen Inspection, er
 		return seen, nil
 	}
 	return seen, d.Routes.checkNames(r, &c)
+}
+
+// Held is the state of a call at one of its buckets.
+type Held struct {
+	Lane   *lane.Lane
+	Config *plan.Config
+	// Degraded means that something was admitted or corrected without the bucket.
+	Degraded bool
+	// Holdings are the call's amounts of each limit, and Incarnation is the bucket from which they were taken.
+	Holdings    []backlog.Holding
+	Incarnation *[]byte
+}
+
+// Held returns the state of the call at each of its buckets, child first. Only tests look into a call.
+func (c *Call) Held() []Held {
+	held := make([]Held, len(c.levels))
+	for i := range c.levels {
+		lv := &c.levels[i]
+		held[i] = Held{Lane: lv.lane, Config: lv.cfg, Degraded: lv.degraded, Holdings: lv.holdings, Incarnation: &lv.incarnation}
+	}
+	return held
 }

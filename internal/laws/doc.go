@@ -1,6 +1,6 @@
 // Package laws is the harness of TestLaws. It plays generated histories of several limiters on one table, in
 // virtual time, and judges the committed writes by the laws of docs/design/protocol.md. It is for tests
-// alone: the test itself is tests/laws_test.go. It inspects limiters through package inside.
+// alone: the test itself is limiter_laws_test.go of package dynalimit, which lets it look inside limiters.
 //
 // # How a history runs
 //
@@ -21,6 +21,7 @@
 //	fill.go      their administration; stream.go calls of one kind at a rate
 //	operator.go  the events around them: reconfigure, delete, crash
 //	teams.go     parents and plans that calls give, and records that come and go
+//	inside.go    the inner state that a history looks into
 //	harness.go   the parts that package outside uses too
 //	weather.go   the faults of requests
 //	oracle.go    the record of requests and committed writes
@@ -63,9 +64,9 @@
 // # How to play one again
 //
 // A failure prints its mode and seed; DYNALIMIT_SEED plays that history alone, and
-// DYNALIMIT_HISTORIES says how many there are, over all modes (500):
+// DYNALIMIT_HISTORIES says how many there are, over all modes (60):
 //
-//	DYNALIMIT_SEED=925 go test -run '^TestLaws$/^faults$' -v ./tests
+//	DYNALIMIT_SEED=925 go test -run '^TestLaws$/^faults$' -v .
 //
 // Goroutines are scheduled by the machine, so that a seed may need several runs.
 package laws

@@ -17,7 +17,8 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/inside"
+	"github.com/dynalimit/dynalimit/internal/call"
+	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
@@ -32,6 +33,7 @@ var parameters = [][3]int64{{100, 100, 60}, {10, 60, 60}, {5000, 1000, 60}, {100
 // history is one generated run of several limiters on one table.
 type history struct {
 	mode     Mode
+	inside   Inside
 	t        *testing.T
 	db       *ddbmem.DB
 	oracle   *oracle
@@ -119,9 +121,9 @@ func (l bubbleLock) Unlock() { <-l }
 
 // newHistory makes the table with its entities, their first limits and the limiters of a history.
 // The seed and the mode decide everything. Faults begin once the table is configured.
-func newHistory(t *testing.T, seed uint64, mode Mode) *history {
+func newHistory(t *testing.T, seed uint64, mode Mode, inside Inside) *history {
 	h := &history{
-		mode: mode, t: t, db: ddbmem.New(), oracle: newOracle(), r: rand.New(rand.NewPCG(seed, 1)), config: map[string][]dynalimit.Limit{},
+		mode: mode, inside: inside, t: t, db: ddbmem.New(), oracle: newOracle(), r: rand.New(rand.NewPCG(seed, 1)), config: map[string][]dynalimit.Limit{},
 		told: map[string]int64{}, mu: make(bubbleLock, 1),
 	}
 	h.weather = &weather{mode: mode, oracle: h.oracle, luck: rand.New(rand.NewPCG(seed, 3)), throttled: map[string]*partition{}}
@@ -193,12 +195,12 @@ func (h *history) member() *member {
 	if h.mode.Overstay > 0 {
 		lanes.Horizon = func(string) time.Duration { return time.Duration(h.mode.Overstay) * h.horizon }
 	}
-	h.oracle.listenTo(m.limiter)
+	h.oracle.listenTo(h.inside.Desk(m.limiter))
 	return m
 }
 
 // lanes returns the lanes of a limiter.
-func (h *history) lanes(m *member) *lane.Registry { return inside.Lanes(m.limiter) }
+func (h *history) lanes(m *member) *lane.Registry { return h.inside.Desk(m.limiter).Lanes }
 
 // cascade draws the charge mode of a limiter or a call.
 func (h *history) cascade(r *rand.Rand) dynalimit.ChargeMode {
@@ -237,10 +239,14 @@ func (h *history) limit(r *rand.Rand, name string) dynalimit.Limit {
 func (h *history) published(ctx context.Context) {
 	for _, entity := range h.charged() {
 		for _, of := range []string{resource, group} {
-			c, err := inside.ReadConfig(ctx, h.operator, entity, of, of == group, true)
+			found, limits, err := h.inside.Config(ctx, h.operator, config.Key{Entity: entity, Resource: of, Group: of == group}, true)
 			require.NoError(h.t, err)
-			h.oracle.configured(bucketOf(entity, of), c.Fingerprint, time.Now().UnixMilli())
-			h.config[bucketOf(entity, of)] = c.Limits.([]dynalimit.Limit)
+			fingerprint := ""
+			if found.Limits != nil {
+				fingerprint = string(found.Limits.Fingerprint)
+			}
+			h.oracle.configured(bucketOf(entity, of), fingerprint, time.Now().UnixMilli())
+			h.config[bucketOf(entity, of)] = limits
 		}
 	}
 }
@@ -348,24 +354,24 @@ func (h *history) amounts(r *rand.Rand, entity string) dynalimit.Amounts {
 
 // recordGrant records the grant, and adds the lease to those that workers amend, unless its
 // limiter has died.
-func (h *history) recordGrant(g *grant) {
+func (h *history) recordGrant(g *grant, amounts dynalimit.Amounts) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.grantedTo(g.Lease, nil)
-	g.stake.lease = g.Lease
+	h.grantedTo(g.Lease, amounts)
+	g.stake.held = func() []call.Held { return h.inside.Held(g.Lease) }
 	if !g.owner.dead.Load() {
 		h.leases = append(h.leases, g)
 	}
 }
 
-// grantedTo adds the charges of a lease to the amounts granted to callers: those of its acquire,
-// or of the further amounts. h.mu must be held.
-func (h *history) grantedTo(l *dynalimit.Lease, further dynalimit.Amounts) {
-	for _, level := range inside.Levels(l) {
+// grantedTo adds the charges of a lease for amounts, of its acquire or further ones, to the amounts granted
+// to callers. h.mu must be held.
+func (h *history) grantedTo(l *dynalimit.Lease, amounts dynalimit.Amounts) {
+	for _, level := range h.inside.Held(l) {
 		if level.Degraded {
 			continue
 		}
-		for _, a := range level.Charges(further) {
+		for _, a := range chargedAt(&level, amounts) {
 			h.told[nameOf(level.Lane)+"#"+a.Name] += a.Amount
 		}
 	}

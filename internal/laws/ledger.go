@@ -1,10 +1,6 @@
 package laws
 
-import (
-	"fmt"
-
-	"github.com/dynalimit/dynalimit/internal/inside"
-)
+import "fmt"
 
 // ledger compares the grants to callers and the holdings of their leases with the debits. The grants may not
 // exceed the debits for answered callers. A lease may not hold more than its debits less its give-backs.
@@ -24,7 +20,7 @@ func (j *judge) ledger(h *history) {
 	}
 	held, counted := map[string]int64{}, map[string]int64{}
 	for _, l := range h.leases {
-		levels := inside.Levels(l.Lease)
+		levels := h.inside.Held(l.Lease)
 		sure, _ := heldBy(levels)
 		for key, n := range sure {
 			held[key] += n
@@ -32,7 +28,7 @@ func (j *judge) ledger(h *history) {
 		for key, n := range countedBy(levels) {
 			counted[key] += n
 		}
-		j.violations = append(j.violations, l.stake.checkHoldings(inside.Levels(l.Lease), j.absent, owed)...)
+		j.violations = append(j.violations, l.stake.checkHoldings(levels, j.absent, owed)...)
 	}
 	for _, s := range j.suspects {
 		if !s.owed() {
@@ -70,7 +66,7 @@ func (j *judge) onceOn(h *history, of string) {
 		}
 		for _, l := range h.leases {
 			most := int64(0)
-			for _, level := range inside.Levels(l.Lease) {
+			for _, level := range h.inside.Held(l.Lease) {
 				for _, h := range level.Holdings {
 					if level.Lane.Resource == of && h.Name == name {
 						most = max(most, h.Held+h.Counted)

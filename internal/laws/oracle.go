@@ -14,14 +14,14 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/call"
 	"github.com/dynalimit/dynalimit/internal/ddb"
-	"github.com/dynalimit/dynalimit/internal/inside"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/laws/rules"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/store"
 )
 
 // sentWrite is the part of one operation for one bucket.
@@ -115,8 +115,8 @@ func (o *oracle) committed(w ddbmem.Write) {
 
 // listenTo sets the hooks of a limiter's lanes and transactions. The oracle then records each
 // sent write with its outcome, each pending update, and each call admitted from memory.
-func (o *oracle) listenTo(l *dynalimit.RateLimiter) {
-	lanes := inside.Lanes(l)
+func (o *oracle) listenTo(desk *call.Desk) {
+	lanes := desk.Lanes
 	met := &clashes{by: map[string]int{}}
 	lanes.OnSend = func(bucket *lane.Lane, operation uint64, s plan.Rows) {
 		w := &sentWrite{sums: slices.Clone(s), decided: time.Now().UnixMilli(), clashes: met.at(nameOf(bucket))}
@@ -160,9 +160,7 @@ func (o *oracle) listenTo(l *dynalimit.RateLimiter) {
 	}
 	lanes.Trace = outcomes{mu: &o.mu}
 	lanes.Store = listening{Store: lanes.Store, sent: find, met: met}
-	inside.Transactions(l, func(next inside.Transact) inside.Transact {
-		return transactions{next: next, sent: find, met: met, mu: &o.mu}.transact
-	})
+	desk.Transact = transactions{next: desk.Transact, sent: find, met: met, mu: &o.mu}.transact
 }
 
 // recordOwed adds amounts to those that wait to be given back to a bucket. It ignores amounts
@@ -265,7 +263,7 @@ func operationIn(values schema.Item) uint64 {
 
 // transactions records the outcomes of transactions.
 type transactions struct {
-	next inside.Transact
+	next store.Transact
 	mu   *sync.Mutex
 	sent func(operation uint64, entity string) *sentWrite
 	met  *clashes
@@ -273,9 +271,9 @@ type transactions struct {
 
 // transact sends a transaction with its recorded writes in the request's context. It then records
 // the outcome and the stake in each of them, under s.mu, and counts refusals at full.
-func (s transactions) transact(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
+func (s transactions) transact(ctx context.Context, t *store.Transaction, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
 	writes := carried{}
-	for _, item := range items {
+	for _, item := range t.Items {
 		values, key := schema.Item(nil), schema.Item(nil)
 		if item.Put != nil {
 			values, key = item.Put.Item, item.Put.Item
@@ -284,9 +282,9 @@ func (s transactions) transact(ctx context.Context, items []types.TransactWriteI
 		}
 		writes[bucketIn(key)] = s.sent(operationIn(values), bucketIn(key))
 	}
-	v, images, err := s.next(writes.in(ctx), items, token, slot)
+	v, images, err := s.next(writes.in(ctx), t, slot)
 	for place, image := range images {
-		if u := items[place].Update; v == ddb.Refused && u != nil {
+		if u := t.Items[place].Update; v == ddb.Refused && u != nil {
 			st := schema.Statement{Update: *u.UpdateExpression, Condition: *u.ConditionExpression, Names: u.ExpressionAttributeNames, Values: u.ExpressionAttributeValues}
 			s.met.countRefused(bucketIn(u.Key), st, image)
 		}

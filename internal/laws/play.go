@@ -54,10 +54,10 @@ func Seeds(t *testing.T, n uint64, modes int) (first, end uint64) {
 
 // Play plays one history in a bubble of virtual time and returns the judgement of its writes. The
 // seed decides the limiters, the workers and their calls.
-func Play(t *testing.T, seed uint64, mode Mode) Report {
+func Play(t *testing.T, seed uint64, mode Mode, inside Inside) Report {
 	var j *judge
 	synctest.Test(t, func(t *testing.T) {
-		h := newHistory(t, seed, mode)
+		h := newHistory(t, seed, mode, inside)
 		defer h.close()
 		workers := 1 + int(seed%4)
 		j = h.run(workers, 48)

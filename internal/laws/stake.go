@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/internal/inside"
+	"github.com/dynalimit/dynalimit/internal/call"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
@@ -19,7 +18,8 @@ type stake struct {
 	// wrong are the errors of its calls, as far as their own writes show them. A pending update covers many
 	// leases at once, and shows nothing.
 	wrong []string
-	lease *dynalimit.Lease // nil if the acquire failed
+	// held returns the state of the lease at each of its buckets. It is nil if the acquire failed.
+	held func() []call.Held
 	// into is the stake that this one became part of.
 	into *stake
 	// inWindow is the sum taken in each window of a quota, or of a token bucket, less its give-backs.
@@ -47,12 +47,12 @@ const (
 
 // owed reports whether part of it was counted without a bucket.
 func (s *stake) owed() bool {
-	return s.lease != nil && anyDegraded(inside.Levels(s.lease))
+	return s.held != nil && anyDegraded(s.held())
 }
 
 // anyDegraded reports whether a level was admitted without its bucket.
-func anyDegraded(levels []inside.Level) bool {
-	return slices.ContainsFunc(levels, func(l inside.Level) bool { return l.Degraded })
+func anyDegraded(levels []call.Held) bool {
+	return slices.ContainsFunc(levels, func(l call.Held) bool { return l.Degraded })
 }
 
 type lot struct {
@@ -117,7 +117,7 @@ func partOf(o *lane.Op) part {
 // its surely held amounts. They must not exceed the known and possible debits together with left grants that
 // may not have been given back. owed are the give-backs to each limit without a named lease. A give-back to a
 // limit that was gone for a time may have been dropped.
-func (s *stake) checkHoldings(levels []inside.Level, gone map[string]bool, owed map[string]int64) (wrong []string) {
+func (s *stake) checkHoldings(levels []call.Held, gone map[string]bool, owed map[string]int64) (wrong []string) {
 	if anyDegraded(levels) {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (s *stake) checkHoldings(levels []inside.Level, gone map[string]bool, owed 
 
 // heldBy returns the amounts that a lease surely holds, and its known amounts including possible ones, by
 // entity and limit.
-func heldBy(levels []inside.Level) (held, known map[string]int64) {
+func heldBy(levels []call.Held) (held, known map[string]int64) {
 	held, known = map[string]int64{}, map[string]int64{}
 	for _, level := range levels {
 		for _, h := range level.Holdings {
@@ -157,7 +157,7 @@ func heldBy(levels []inside.Level) (held, known map[string]int64) {
 
 // countedBy returns the amounts that a lease took in ended windows of quotas or used without the bucket, by
 // entity and limit.
-func countedBy(levels []inside.Level) map[string]int64 {
+func countedBy(levels []call.Held) map[string]int64 {
 	counted := map[string]int64{}
 	for _, level := range levels {
 		for _, h := range level.Holdings {

@@ -65,7 +65,7 @@ func (w *worker) acquire(m *member, callers int) {
 				w.h.tolerate(m, err)
 				return
 			}
-			w.h.recordGrant(&grant{Lease: lease, owner: m, stake: own, entity: entity, allows: allows})
+			w.h.recordGrant(&grant{Lease: lease, owner: m, stake: own, entity: entity, allows: allows}, amounts)
 		})
 	}
 	group.Wait()

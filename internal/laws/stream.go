@@ -49,7 +49,7 @@ func (w *worker) repeat(m *member, entity string, amounts dynalimit.Amounts, cal
 				w.h.tolerate(m, err)
 				return
 			}
-			w.h.recordGrant(&grant{Lease: lease, owner: m, stake: own, entity: entity})
+			w.h.recordGrant(&grant{Lease: lease, owner: m, stake: own, entity: entity}, amounts)
 		})
 		Elapse(pause)
 	}
