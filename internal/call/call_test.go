@@ -104,8 +104,9 @@ func TestWaiterIsDueAfterItsDeadline(t *testing.T) {
 		w := waiting{desk: d, request: &Request{Entity: "u", Resource: "m"}, at: Position{waiter: lane.NewWaiter(1), lane: d.Lanes.Of("u", "m")}}
 		at := &w.at
 		defer at.quit()
-		at.lane.Line.Join(at.waiter)
-		at.lane.Line.Lacks(at.waiter, []plan.Signed{{Name: "rpm", Amount: milli}}, []string{"rpm"}, cfg)
+		at.line = lane.LineOf(at.lane)
+		at.line.Join(at.waiter)
+		at.line.Lacks(at.waiter, []plan.Signed{{Name: "rpm", Amount: milli}}, []string{"rpm"}, cfg)
 		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 		defer cancel()
 		_, err = w.awaitTurn(ctx, &Denied{})

@@ -56,8 +56,8 @@ func (d *Desk) inspectOnce(ctx context.Context, r *Request) (seen Inspection, er
 		}
 		shown := Reading{lane: lv.lane, Reading: v.Reading()}
 		shown.Image = v.Projected()
-		if lv.lane.Line.Waited() {
-			shown.precedence.Left = lv.lane.Line.LeftTo(lane.LastRank, shown.Reading) // as an acquire would
+		if line := lv.lane.Waiters(); line != nil {
+			shown.precedence.Left = line.LeftTo(lane.LastRank, shown.Reading) // as an acquire would
 		}
 		for k := range shown.Config.Limits {
 			name := shown.Config.Limits[k].Name

@@ -185,12 +185,13 @@ func (ls levelList) serve(ctx context.Context) bool {
 		if len(lv.asked) == 0 {
 			continue
 		}
-		if lv.lane.Ahead == nil { // no prefetch for this resource
+		ahead := lane.AheadOf(lv.lane)
+		if ahead == nil { // no prefetch for this resource
 			all = false
 			continue
 		}
 		var shown lane.Result
-		shown, lv.servedAt, lv.served = lv.lane.Ahead.Serve(ctx, lv.asked, lv.cfg)
+		shown, lv.servedAt, lv.served = ahead.Serve(ctx, lv.asked, lv.cfg)
 		if lv.served {
 			lv.noteAnswer(lane.Result{Image: shown.Image, Now: shown.Now, Config: lv.cfg})
 		}
@@ -214,7 +215,7 @@ func (ls levelList) putBackServed(ctx context.Context) {
 	for i := range ls {
 		if lv := &ls[i]; lv.served {
 			lv.served = false
-			lv.lane.Ahead.PutBack(ctx, lv.asked, lv.last.Reading, lv.servedAt)
+			lane.AheadOf(lv.lane).PutBack(ctx, lv.asked, lv.last.Reading, lv.servedAt)
 		}
 	}
 }

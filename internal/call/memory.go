@@ -62,8 +62,8 @@ func inspect(ctx context.Context, at *lane.Lane, cfg *plan.Config, asked []plan.
 	reading := v.Reading()
 	reading.Image = v.Projected()
 	r = lane.Result{Image: reading.Image, Now: v.Now, Config: v.Config}
-	if at.Line.Waited() {
-		r.Before.Left = at.Line.LeftTo(rank, reading)
+	if line := at.Waiters(); line != nil {
+		r.Before.Left = line.LeftTo(rank, reading)
 	}
 	return r, true
 }

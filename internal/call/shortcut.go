@@ -22,7 +22,9 @@ import (
 type shortcut struct {
 	desk *Desk
 	lane *lane.Lane
-	cfg  *plan.Config
+	// ahead prefetches tokens of the lane's bucket; nil if its resource has no prefetch.
+	ahead *lane.Ahead
+	cfg   *plan.Config
 	// policy is the policy of calls without money. Calls with money are never served from memory.
 	policy Policy
 	// resolved is the configuration that cfg is made of.
@@ -90,7 +92,7 @@ func (d *Desk) remember(r *Request, bucket *lane.Lane) {
 	if last := shortcutTo(bucket); cfg == nil || cfg.Shadow != 0 || len(cfg.Limits) > plan.MostNeeds || last != nil && last.resolved == held {
 		return
 	}
-	s := &shortcut{desk: d, lane: bucket, cfg: cfg, policy: cmp.Or(Policy(of.OnUnavailable), d.Routes.onUnavailable), resolved: held}
+	s := &shortcut{desk: d, lane: bucket, ahead: lane.AheadOf(bucket), cfg: cfg, policy: cmp.Or(Policy(of.OnUnavailable), d.Routes.onUnavailable), resolved: held}
 	bucket.Memo.Store(&lane.Memo{Of: s})
 }
 
@@ -132,10 +134,10 @@ func (k *Known) Readjust() { _, k.at = k.by.desk.read() }
 
 // Serve takes the amounts from the bucket's stock. ok is false if the stock is too small.
 func (k *Known) Serve(ctx context.Context) (g Grant, ok bool) {
-	if k.by.lane.Ahead == nil {
+	if k.by.ahead == nil {
 		return g, false
 	}
-	shown, ok := k.by.lane.Ahead.ServeNeeds(ctx, &k.needs, k.by.cfg, k.at)
+	shown, ok := k.by.ahead.ServeNeeds(ctx, &k.needs, k.by.cfg, k.at)
 	if !ok {
 		return g, false
 	}

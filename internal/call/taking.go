@@ -33,14 +33,16 @@ func (c *Call) startTake(at *Position, p patience) taking {
 // Position is the place of a caller that waits in the line of a bucket. At first it is in no line.
 type Position struct {
 	waiter *lane.Waiter
-	lane   *lane.Lane
+	// lane is the lane of the bucket, and line its line; nil in no line.
+	lane *lane.Lane
+	line *lane.Line
 	// of is the place of the lane.
 	of place
 }
 
 func (p *Position) quit() {
 	if p.lane != nil {
-		p.lane.Line.Quit(p.waiter)
-		p.lane = nil
+		p.line.Quit(p.waiter)
+		p.lane, p.line = nil, nil
 	}
 }

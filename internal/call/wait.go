@@ -46,7 +46,7 @@ func (w *waiting) wait(ctx context.Context) (*Call, bool, error) {
 			return nil, memory, err
 		}
 		if slept && w.desk.modeOf(w.request) == Transaction && c.levels.countAsked() > 1 {
-			w.at.lane.Line.Lost(w.at.waiter) // in a transaction: no lane carried the try
+			w.at.line.Lost(w.at.waiter) // in a transaction: no lane carried the try
 		}
 		if slept, err = w.awaitTurn(ctx, denial); err != nil {
 			return nil, memory, err
@@ -137,10 +137,10 @@ func (w *waiting) standInLine(c *Call, denial *Denied) bool {
 		at.of = lv.placeOf(&c.request)
 		if remembered := w.desk.Lanes.Of(longest.Entity, longest.Resource); at.lane != remembered { // lv's may be forgotten
 			at.quit()
-			at.lane = remembered
-			remembered.Line.Join(at.waiter)
+			at.lane, at.line = remembered, lane.LineOf(remembered)
+			at.line.Join(at.waiter)
 		}
-		at.lane.Line.Lacks(at.waiter, lv.asked, scarce, lv.cfg)
+		at.line.Lacks(at.waiter, lv.asked, scarce, lv.cfg)
 		return true
 	}
 	return false
@@ -153,7 +153,7 @@ func (w *waiting) standInLine(c *Call, denial *Denied) bool {
 func (w *waiting) awaitTurn(ctx context.Context, denial *Denied) (slept bool, err error) {
 	at, clock, configs := &w.at, w.desk.Clock, w.desk.Routes.configs
 	w.expected = clock().Add(denial.RetryAfter) // as the denial itself says
-	next, looked := try{behind: at.lane.Line.Behind()}, clock()
+	next, looked := try{behind: at.line.Behind()}, clock()
 	for unwoken := true; ; {
 		changed := configs.NextEviction() // asked before the configuration is
 		t := w.turnOf(ctx, unwoken)
@@ -231,7 +231,7 @@ func (next *try) left(t turn, now time.Time) time.Duration {
 // turnOf computes the waiter's turn. unwoken means that nothing has woken it since the last call.
 func (w *waiting) turnOf(ctx context.Context, unwoken bool) turn {
 	at, clock := &w.at, w.desk.Clock
-	head, called := at.lane.Line.MayTry(at.waiter)
+	head, called := at.line.MayTry(at.waiter)
 	if called {
 		return turn{called: true}
 	}
@@ -301,7 +301,7 @@ func (w *waiting) refreshConfig(ctx context.Context) (recheck time.Duration, cha
 	}
 	age := time.Duration(routes.clock.NowMS()-min(oldest, resolved.ReadAt)) * time.Millisecond
 	cfg, _ := routes.levelConfig(w.request, at.of, resolved.Resolved) // nil if it is bad: the waiter tries, and gets the error
-	return max(recheck, min(ttl, ttl-age)), at.lane.Line.Reconfigure(at.waiter, cfg), outside
+	return max(recheck, min(ttl, ttl-age)), at.line.Reconfigure(at.waiter, cfg), outside
 }
 
 // ending is the cause of the end of a sleep: its time, a wake-up, or a change of configuration.

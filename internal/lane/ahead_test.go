@@ -20,9 +20,8 @@ func holding(t *testing.T, n int64) (*Lane, *plan.Config) {
 	t.Helper()
 	l, cfg := resting(t), rpmOf(100)
 	l.Memory.sight.known, l.Memory.sight.image = true, imageOf(cfg, 90*token, l.owner.NowMS())
-	l.owner.Horizon = func(string) time.Duration { return time.Second }
-	l.Ahead = l.owner.aheadOf(l)
-	l.Ahead.bookOutcome(&Op{Ask: plan.Ask{Amounts: []plan.Signed{{Name: "rpm", Amount: n * token}}}, debited: l.owner.elapsed()}, Result{Image: l.Memory.sight.image, Config: cfg})
+	l.owner.startPrefetch(l, time.Second)
+	AheadOf(l).bookOutcome(&Op{Ask: plan.Ask{Amounts: []plan.Signed{{Name: "rpm", Amount: n * token}}}, debited: l.owner.elapsed()}, Result{Image: l.Memory.sight.image, Config: cfg})
 	return l, cfg
 }
 
@@ -30,13 +29,13 @@ func holding(t *testing.T, n int64) (*Lane, *plan.Config) {
 func held(l *Lane) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.Ahead.stock.parcels.Held("rpm")
+	return AheadOf(l).stock.parcels.Held("rpm")
 }
 
 func TestNoHorizonHoldsNothing(t *testing.T) {
 	l := resting(t)
 	l.owner.Horizon = func(string) time.Duration { return 0 }
-	assert.Nil(t, l.owner.aheadOf(l))
+	assert.Nil(t, AheadOf(l.owner.Of("user-2", "gpt-4")))
 }
 
 // What a denied call puts back is as old as it was.
@@ -44,16 +43,16 @@ func TestPutBackKeepsItsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, cfg := holding(t, 2)
 		<-time.After(900 * time.Millisecond)
-		r, sent, ok := l.Ahead.Serve(t.Context(), oneToken, cfg)
+		r, sent, ok := AheadOf(l).Serve(t.Context(), oneToken, cfg)
 		require.True(t, ok)
 		assert.Same(t, l.Memory.sight.image, r.Image)
-		l.Ahead.PutBack(t.Context(), oneToken, plan.Reading{Image: r.Image, Config: cfg}, sent)
+		AheadOf(l).PutBack(t.Context(), oneToken, plan.Reading{Image: r.Image, Config: cfg}, sent)
 		assert.EqualValues(t, 2*token, held(l))
 		<-time.After(102 * time.Millisecond)
-		_, _, ok = l.Ahead.Serve(t.Context(), oneToken, cfg)
+		_, _, ok = AheadOf(l).Serve(t.Context(), oneToken, cfg)
 		assert.False(t, ok)
 		assert.Zero(t, held(l))
-		l.Ahead.lapseAll()
+		AheadOf(l).lapseAll()
 	})
 }
 
@@ -64,37 +63,36 @@ func TestServesNobody(t *testing.T) {
 		l, cfg := holding(t, 2)
 		own := rpmOf(200)
 		own.Override = true
-		_, _, ok := l.Ahead.Serve(t.Context(), oneToken, own)
+		_, _, ok := AheadOf(l).Serve(t.Context(), oneToken, own)
 		assert.False(t, ok)
 		assert.EqualValues(t, 2*token, held(l))
 
 		w := NewWaiter(1)
-		l.Line.Join(w)
-		_, _, ok = l.Ahead.Serve(t.Context(), oneToken, cfg)
+		LineOf(l).Join(w)
+		_, _, ok = AheadOf(l).Serve(t.Context(), oneToken, cfg)
 		assert.False(t, ok)
-		l.Line.Quit(w)
-		_, _, ok = l.Ahead.Serve(t.Context(), oneToken, cfg)
+		LineOf(l).Quit(w)
+		_, _, ok = AheadOf(l).Serve(t.Context(), oneToken, cfg)
 		assert.True(t, ok)
 
 		other := *l.Memory.sight.image
 		other.Incarnation = []byte("another")
 		l.Memory.sight.image = &other
-		_, _, ok = l.Ahead.Serve(t.Context(), oneToken, cfg)
+		_, _, ok = AheadOf(l).Serve(t.Context(), oneToken, cfg)
 		assert.False(t, ok)
-		assert.False(t, l.Ahead.stock.parcels.HasTokens())
-		assert.Nil(t, l.Ahead.lapsedOp(), "with the bucket its counter is gone")
-		l.Ahead.lapse()
+		assert.False(t, AheadOf(l).stock.parcels.HasTokens())
+		assert.Nil(t, AheadOf(l).lapsedOp(), "with the bucket its counter is gone")
+		AheadOf(l).lapse()
 	})
 }
 
 func TestDebitAheadOfWhichNobodyKnowsIsInDoubt(t *testing.T) {
 	l := resting(t)
-	l.owner.Horizon = func(string) time.Duration { return time.Second }
-	l.Ahead = l.owner.aheadOf(l)
-	l.Ahead.stock.fetching = true
-	l.Ahead.bookOutcome(&Op{Ask: plan.Ask{Amounts: oneToken}}, Result{Unconfirmed: true, Err: ErrTripped})
-	assert.False(t, l.Ahead.stock.parcels.HasTokens())
-	assert.False(t, l.Ahead.stock.fetching)
+	l.owner.startPrefetch(l, time.Second)
+	AheadOf(l).stock.fetching = true
+	AheadOf(l).bookOutcome(&Op{Ask: plan.Ask{Amounts: oneToken}}, Result{Unconfirmed: true, Err: ErrTripped})
+	assert.False(t, AheadOf(l).stock.parcels.HasTokens())
+	assert.False(t, AheadOf(l).stock.fetching)
 	doubted, _ := l.owner.Uncertain()
 	assert.Equal(t, map[string]int64{"rpm": 1}, plan.Tokens(doubted))
 }
@@ -117,17 +115,17 @@ func TestRefusedWriteGoesAgainWithoutDebitingAhead(t *testing.T) {
 func TestThrottledDebitAheadIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, cfg := holding(t, 2)
-		l.Ahead.stock.fetching, l.owner.Patience = true, time.Second
+		AheadOf(l).stock.fetching, l.owner.Patience = true, time.Second
 		take, ahead := NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
 		ahead.Prefetch = true
 		ahead.abandoned.Store(true)
-		ahead.onOutcome = func(r Result) { l.Ahead.bookOutcome(ahead, r) }
+		ahead.onOutcome = func(r Result) { AheadOf(l).bookOutcome(ahead, r) }
 		setState(opCarried, take, ahead)
 		l.queue.ops = []*Op{take, ahead}
 		l.bookAnswer(turnOf(l, plan.View{Image: l.Memory.sight.image, Config: cfg, Now: l.owner.NowMS()}, take, ahead), Answer{Verdict: ddb.Throttled, Err: ErrTripped})
 		assert.Equal(t, []*Op{take}, l.queue.ops)
-		assert.False(t, l.Ahead.stock.fetching)
-		l.Ahead.lapseAll()
+		assert.False(t, AheadOf(l).stock.fetching)
+		AheadOf(l).lapseAll()
 	})
 }
 
@@ -136,12 +134,12 @@ func TestHeldWhileTheBucketIsNotKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, cfg := holding(t, 2)
 		l.Memory.Drop()
-		_, _, ok := l.Ahead.Serve(t.Context(), oneToken, cfg)
+		_, _, ok := AheadOf(l).Serve(t.Context(), oneToken, cfg)
 		assert.False(t, ok)
 		assert.EqualValues(t, 2*token, held(l))
-		l.Ahead.stock.parcels.LapseAll()
-		assert.NotNil(t, l.Ahead.lapsedOp(), "its counter is there, for all that is known")
-		l.Ahead.lapse()
+		AheadOf(l).stock.parcels.LapseAll()
+		assert.NotNil(t, AheadOf(l).lapsedOp(), "its counter is there, for all that is known")
+		AheadOf(l).lapse()
 	})
 }
 
@@ -149,16 +147,16 @@ func TestHeldWhileTheBucketIsNotKnown(t *testing.T) {
 func TestNothingIsHeldAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, cfg := holding(t, 2)
-		r, sent, ok := l.Ahead.Serve(t.Context(), oneToken, cfg)
+		r, sent, ok := AheadOf(l).Serve(t.Context(), oneToken, cfg)
 		require.True(t, ok)
 		store := &takesOff{image: l.Memory.sight.image}
 		l.owner.Store = store
 		l.owner.Flush(t.Context())
 		require.NoError(t, l.owner.Drain(t.Context()))
-		l.Ahead.PutBack(t.Context(), oneToken, plan.Reading{Image: r.Image, Config: cfg}, sent)
+		AheadOf(l).PutBack(t.Context(), oneToken, plan.Reading{Image: r.Image, Config: cfg}, sent)
 		require.NoError(t, l.owner.Drain(t.Context()))
-		assert.False(t, l.Ahead.stock.parcels.HasTokens())
-		assert.Nil(t, l.Ahead.stock.timer)
+		assert.False(t, AheadOf(l).stock.parcels.HasTokens())
+		assert.Nil(t, AheadOf(l).stock.timer)
 		assert.Equal(t, 2, store.updates)
 	})
 }
@@ -182,25 +180,25 @@ func TestWhatIsNotTakenOffIsKept(t *testing.T) {
 		l, _ := holding(t, 2)
 		failed := Result{Err: ErrTripped}
 		lapse := func() *Op {
-			l.Ahead.stock.parcels.LapseAll()
-			o := l.Ahead.lapsedOp()
+			AheadOf(l).stock.parcels.LapseAll()
+			o := AheadOf(l).lapsedOp()
 			require.NotNil(t, o)
 			return o
 		}
 		o := lapse()
 		o.onOutcome(failed)
-		assert.True(t, l.Ahead.stock.parcels.HasLapsed())
+		assert.True(t, AheadOf(l).stock.parcels.HasLapsed())
 		again := lapse()
-		l.Ahead.stock.debited = &schema.Image{Incarnation: []byte("another")}
+		AheadOf(l).stock.debited = &schema.Image{Incarnation: []byte("another")}
 		again.onOutcome(failed)
-		assert.False(t, l.Ahead.stock.parcels.HasLapsed(), "the counter of another bucket knows nothing of it")
-		l.Ahead.stock.debited = nil
+		assert.False(t, AheadOf(l).stock.parcels.HasLapsed(), "the counter of another bucket knows nothing of it")
+		AheadOf(l).stock.debited = nil
 		l.owner.aheads.closed.Store(true)
 		o.onOutcome(failed)
-		assert.False(t, l.Ahead.stock.parcels.HasLapsed())
+		assert.False(t, AheadOf(l).stock.parcels.HasLapsed())
 		doubted, _ := l.owner.Uncertain()
 		assert.Equal(t, map[string]int64{"rpm": 2}, plan.Tokens(doubted))
-		l.Ahead.lapseAll()
+		AheadOf(l).lapseAll()
 	})
 }
 
@@ -210,17 +208,17 @@ func TestCorrectionInDoubtIsNotMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := holding(t, 2)
 		l.mu.Lock()
-		l.Ahead.stock.parcels.LapseAll()
-		o := l.Ahead.lapsedOp()
+		AheadOf(l).stock.parcels.LapseAll()
+		o := AheadOf(l).lapsedOp()
 		l.mu.Unlock()
 		require.NotNil(t, o)
 		o.onOutcome(Result{Err: ErrTripped, Unconfirmed: true})
-		assert.False(t, l.Ahead.stock.parcels.HasLapsed())
+		assert.False(t, AheadOf(l).stock.parcels.HasLapsed())
 		doubted, _ := l.owner.Uncertain()
 		assert.Equal(t, map[string]int64{"rpm": 2}, plan.Tokens(doubted))
 		o.onOutcome(Result{Err: ErrTripped})
-		assert.True(t, l.Ahead.stock.parcels.HasLapsed(), "what surely was not taken off is kept for the next write")
-		l.Ahead.lapseAll()
+		assert.True(t, AheadOf(l).stock.parcels.HasLapsed(), "what surely was not taken off is kept for the next write")
+		AheadOf(l).lapseAll()
 	})
 }
 
@@ -241,7 +239,7 @@ func TestDeniesAsRecallDoes(t *testing.T) {
 			l.queue.add(NewAdjust(context.Background(), plan.Negated(oneToken), nil, cfg))
 		},
 		"beside other takes":   func(l *Lane, cfg *plan.Config) { l.queue.add(NewTake(context.Background(), oneToken, cfg)) },
-		"with somebody before": func(l *Lane, _ *plan.Config) { l.Line.Join(NewWaiter(1)) },
+		"with somebody before": func(l *Lane, _ *plan.Config) { LineOf(l).Join(NewWaiter(1)) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -278,16 +276,16 @@ func TestDeniesAsRecallDoes(t *testing.T) {
 func TestPutBackOfAnotherTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, cfg := holding(t, 2)
-		r, sent, ok := l.Ahead.Serve(t.Context(), oneToken, cfg)
+		r, sent, ok := AheadOf(l).Serve(t.Context(), oneToken, cfg)
 		require.True(t, ok)
-		l.Ahead.PutBack(t.Context(), oneToken, plan.Reading{Image: r.Image, Config: rpmOf(50)}, sent)
+		AheadOf(l).PutBack(t.Context(), oneToken, plan.Reading{Image: r.Image, Config: rpmOf(50)}, sent)
 		assert.EqualValues(t, token, held(l))
-		assert.Equal(t, oneToken, l.Ahead.stock.parcels.TakeLapsed())
+		assert.Equal(t, oneToken, AheadOf(l).stock.parcels.TakeLapsed())
 		other := *r.Image
 		other.Incarnation = []byte("another")
-		l.Ahead.PutBack(t.Context(), oneToken, plan.Reading{Image: &other, Config: cfg}, sent)
+		AheadOf(l).PutBack(t.Context(), oneToken, plan.Reading{Image: &other, Config: cfg}, sent)
 		assert.EqualValues(t, token, held(l))
-		assert.Empty(t, l.Ahead.stock.parcels.TakeLapsed())
-		l.Ahead.stock.parcels = prefetch.New(1)
+		assert.Empty(t, AheadOf(l).stock.parcels.TakeLapsed())
+		AheadOf(l).stock.parcels = prefetch.New(1)
 	})
 }

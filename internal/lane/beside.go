@@ -98,8 +98,8 @@ func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.S
 	}
 	rules := plan.Rules{Crowding: b.known.crowding}
 	var left plan.Promises
-	if b.lane.Line.Waited() {
-		left = b.lane.Line.LeftTo(rank, v.Reading())
+	if line := b.lane.Waiters(); line != nil {
+		left = line.LeftTo(rank, v.Reading())
 		rules.Left = func(int) plan.Promises { return left }
 	}
 	d := plan.Decide(v, []*plan.Ask{&o.Ask}, nil, rules)
@@ -130,13 +130,13 @@ func (b *Beside) Due(w *Waiter, now int64) (wait int64, known bool) {
 	if !b.known.known || !b.known.fresh(now) {
 		return 0, false
 	}
-	return b.lane.Line.due(w, b.known.image, b.owner.SureMS(), now)
+	return LineOf(b.lane).due(w, b.known.image, b.owner.SureMS(), now)
 }
 
 // Disputed reports whether the bucket again has limits of other callers under which the waiter has
 // already tried.
 func (b *Beside) Disputed(w *Waiter) bool {
-	return b.known.known && b.lane.Line.disputed(w, b.known.image)
+	return b.known.known && LineOf(b.lane).disputed(w, b.known.image)
 }
 
 // Memory returns the lane's last image of the bucket, however old.

@@ -21,6 +21,7 @@
 //
 //	site.go         probe.go  the place of the bucket: how it is read, viewed and probed
 //	queue.go        the ops that have not ended, how each ends, and the batch that one write carries
+//	extra.go        the parts of a lane that few buckets need, and the events that it passes on to them
 //	gather.go       the wait after a write for callers that come back at once
 //	memory.go       sight.go  the lane's memory of the bucket; a take denied without a request
 //	fates.go        adjusts.go  the decision of a turn: its write, and the fates of its ops; pure

@@ -36,7 +36,7 @@ const (
 // that part, so nobody waits there for callers that do not come. The lane's goroutine is parked
 // meanwhile. The last expected caller wakes it, or a timer.
 //
-// A queue makes its gather before its first write of two takes. The lane's mutex guards it.
+// The lane's mutex guards it. The zero value is ready.
 type gather struct {
 	// sent is the start of the write in flight, and queued the time since the start of the one before,
 	// in which its ops had to queue. counted means that it carries two takes or more. unanswered means
@@ -58,22 +58,14 @@ type gather struct {
 	all chan struct{}
 }
 
-// starts records the start of a write with a number of takes.
-func (q *queue) starts(takes int) {
-	if q.gather == nil {
-		q.gather = &gather{}
-	}
-	q.gather.start(takes, time.Now())
-}
-
-func (g *gather) start(takes int, now time.Time) {
+// noteStart records the start of a write with a number of takes.
+func (g *gather) noteStart(takes int, now time.Time) {
 	g.queued, g.sent = now.Sub(g.sent), now
 	g.counted, g.unanswered = takes > 1, takes > 1
 }
 
-// grants records the grant of a take of the write in flight. q.gather must not be nil.
-func (q *queue) grants() {
-	g := q.gather
+// noteGrant records the grant of a take of the write in flight.
+func (g *gather) noteGrant() {
 	if !g.counted {
 		return
 	}
@@ -96,14 +88,12 @@ func (g *gather) answer(now time.Time) {
 	g.watchEnds = now.Add(min(g.took, g.queued) / atOncePart) // of two writes the slow one shows too many
 }
 
-// arrives records that an op is queued. q.gather must not be nil.
-func (q *queue) arrives(o *Op) {
-	if g := q.gather; g.watched || g.all != nil {
-		g.arrive(o, time.Now())
+// noteArrival records that an op is queued.
+func (g *gather) noteArrival(o *Op) {
+	if !g.watched && g.all == nil {
+		return
 	}
-}
-
-func (g *gather) arrive(o *Op, now time.Time) {
+	now := time.Now()
 	if g.watched = now.Before(g.watchEnds); g.watched && o.Take {
 		g.came++
 	}
@@ -120,11 +110,10 @@ func (g *gather) hurries(o *Op, now time.Time) bool {
 	return !o.Take || o.Refusals > 0 || bounded && deadline.Before(soon) || !o.Until.IsZero() && o.Until.Before(soon)
 }
 
-// gathers returns a channel that is closed at the end of the wait. It is nil if the next write starts
-// at once.
-func (q *queue) gathers(now time.Time) <-chan struct{} {
-	g := q.gather
-	if g == nil || g.unanswered || g.granted < 2 || g.trust < enoughTrust || slices.ContainsFunc(q.ops, func(o *Op) bool { return g.hurries(o, now) }) {
+// startWait returns a channel that is closed at the end of the wait. It is nil if the next write starts at once.
+// ops are those in the queue.
+func (g *gather) startWait(ops []*Op, now time.Time) <-chan struct{} {
+	if g.unanswered || g.granted < 2 || g.trust < enoughTrust || slices.ContainsFunc(ops, func(o *Op) bool { return g.hurries(o, now) }) {
 		return nil
 	}
 	all := make(chan struct{})
@@ -134,21 +123,21 @@ func (q *queue) gathers(now time.Time) <-chan struct{} {
 	return all
 }
 
-// gatherCallers lets the callers of a write of several takes come back, so that they ride in the next
-// write and not in the one after. It waits if they come back at once, and else lets other goroutines run.
-// mu guards the queue. Nobody is waited for while the writes are paced.
-func (q *queue) gatherCallers(mu sync.Locker, paced bool) {
+// awaitCallers lets the callers of a write of several takes come back, so that they ride in the next write and
+// not in the one after. It waits if they come back at once, and else lets other goroutines run. mu guards the
+// queue. Nobody is waited for while the writes are paced.
+func (g *gather) awaitCallers(mu sync.Locker, q *queue, paced bool) {
 	var all <-chan struct{}
 	if !paced {
 		mu.Lock()
-		all = q.gathers(time.Now())
+		all = g.startWait(q.ops, time.Now())
 		mu.Unlock()
 	}
 	if all == nil {
 		runtime.Gosched()
 		return
 	}
-	q.gather.wait(mu, all)
+	g.wait(mu, all)
 }
 
 // end ends the wait.

@@ -89,24 +89,24 @@ func TestNobodyIsWaitedForInAnOpenLoop(t *testing.T) {
 
 // plays has answers given to writes that took a trip each and granted so many takes. After each
 // but the last so many come as it says, and late so many more once they do not come at once.
-func plays(q *queue, granted, late int, came ...int) {
+func plays(g *gather, granted, late int, came ...int) {
 	const atOnce = trip / atOncePart
 	for i := range len(came) + 1 {
-		q.starts(granted)
+		g.noteStart(granted, time.Now())
 		<-time.After(trip)
 		for range granted {
-			q.grants()
+			g.noteGrant()
 		}
 		if i == len(came) {
 			return
 		}
 		<-time.After(atOnce - 1)
 		for range came[i] {
-			q.arrives(take())
+			g.noteArrival(take())
 		}
 		<-time.After(1)
 		for range late {
-			q.arrives(take())
+			g.noteArrival(take())
 		}
 	}
 }
@@ -133,9 +133,9 @@ func TestTrustInCallersWhoComeBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var q queue
-				plays(&q, c.granted, c.late, c.came...)
-				assert.Equal(t, c.waits, q.gathers(time.Now()) != nil)
+				var g gather
+				plays(&g, c.granted, c.late, c.came...)
+				assert.Equal(t, c.waits, g.startWait(nil, time.Now()) != nil)
 			})
 		})
 	}
@@ -145,27 +145,27 @@ func TestTrustInCallersWhoComeBack(t *testing.T) {
 // granted: that shows nothing.
 func TestSlowWriteAfterAQuickOneShowsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var q queue
+		var g gather
 		for range 3 {
-			q.starts(2)
+			g.noteStart(2, time.Now())
 			<-time.After(trip / 10)
-			q.starts(2)
+			g.noteStart(2, time.Now())
 			<-time.After(trip)
-			q.grants()
-			q.grants()
+			g.noteGrant()
+			g.noteGrant()
 			<-time.After(trip / 10)
-			q.arrives(take())
-			q.arrives(take())
+			g.noteArrival(take())
+			g.noteArrival(take())
 		}
-		assert.Zero(t, q.gather.trust)
+		assert.Zero(t, g.trust)
 	})
 }
 
-// trusting is a queue whose callers come back at once, after an answer of two grants.
-func trusting() *queue {
-	var q queue
-	plays(&q, 2, 0, 2, 2)
-	return &q
+// trusting is a gather whose callers come back at once, after an answer of two grants.
+func trusting() *gather {
+	var g gather
+	plays(&g, 2, 0, 2, 2)
+	return &g
 }
 
 // take is a take of nothing.
@@ -195,10 +195,9 @@ func TestWhoEndsTheWait(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				before, during, o := trusting(), trusting(), take()
 				c.op(o)
-				before.ops = []*Op{o}
-				assert.Equal(t, c.ends, before.gathers(time.Now()) == nil, "one is there")
-				all := during.gathers(time.Now())
-				during.add(o)
+				assert.Equal(t, c.ends, before.startWait([]*Op{o}, time.Now()) == nil, "one is there")
+				all := during.startWait(nil, time.Now())
+				during.noteArrival(o)
 				assert.Equal(t, c.ends, closed(all), "one comes")
 			})
 		})
@@ -208,13 +207,13 @@ func TestWhoEndsTheWait(t *testing.T) {
 // Once as many have come as were granted nobody is waited for.
 func TestAllWhoWereGrantedAreBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := trusting()
-		all := q.gathers(time.Now())
-		q.add(take())
+		g := trusting()
+		all := g.startWait(nil, time.Now())
+		g.noteArrival(take())
 		assert.False(t, closed(all))
-		q.add(take())
+		g.noteArrival(take())
 		assert.True(t, closed(all))
-		assert.True(t, closed(q.gathers(time.Now())), "before one waited")
+		assert.True(t, closed(g.startWait(nil, time.Now())), "before one waited")
 	})
 }
 
@@ -233,19 +232,19 @@ func TestWaitIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				now := time.Now()
-				q := queue{gather: &gather{answered: now, watchEnds: now.Add(c.took / atOncePart), watched: true, took: c.took, granted: 100, trust: mostTrust}}
+				g := gather{answered: now, watchEnds: now.Add(c.took / atOncePart), watched: true, took: c.took, granted: 100, trust: mostTrust}
 				var mu sync.Mutex
-				all := q.gathers(now)
+				all := g.startWait(nil, now)
 				var others sync.WaitGroup
 				others.Go(func() {
 					for range 20 {
 						<-time.After(c.every)
 						mu.Lock()
-						q.add(take())
+						g.noteArrival(take())
 						mu.Unlock()
 					}
 				})
-				q.gather.wait(&mu, all)
+				g.wait(&mu, all)
 				assert.Equal(t, c.lasts, time.Since(now))
 				assert.True(t, closed(all))
 				others.Wait()
@@ -258,17 +257,18 @@ func TestWaitIsBounded(t *testing.T) {
 func TestNobodyIsWaitedForAfterARefusalOrWhilePaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := restingOn(t, slow{})
-		l.queue = *trusting()
+		x := l.extra.orNew()
+		x.gather = *trusting()
 		waits := func() time.Duration {
 			began := time.Now()
-			l.queue.gatherCallers(&l.mu, l.pace.pacer.Load() != nil)
+			x.gather.awaitCallers(&l.mu, &l.queue, x.pacer.Load() != nil)
 			return time.Since(began)
 		}
 		assert.Equal(t, trip/quietPart, waits())
-		l.pace.pacer.Store(&pacer{})
+		x.pacer.Store(&pacer{})
 		assert.Zero(t, waits(), "paced")
-		l.pace.pacer.Store(nil)
-		l.queue.starts(2)
+		x.pacer.Store(nil)
+		x.gather.noteStart(2, time.Now())
 		assert.Zero(t, waits(), "refused")
 	})
 }
@@ -299,7 +299,7 @@ func TestPacedLaneTakesAllThatFits(t *testing.T) {
 		assert.Equal(t, 2, carried())
 		<-time.After(3 * time.Minute)
 		assert.Equal(t, 1, carried(), "as ever when that is over")
-		assert.Nil(t, l.pace.pacer.Load())
+		assert.Nil(t, l.extra.orNew().pacer.Load())
 	})
 }
 

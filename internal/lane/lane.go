@@ -23,8 +23,6 @@ type Lane struct {
 	shared
 	// Memory is the memory of the bucket.
 	Memory Memory
-	// Ahead prefetches tokens of the bucket; nil if the limiter does not prefetch.
-	Ahead *Ahead
 }
 
 // site is the place of the lane's bucket.
@@ -35,11 +33,30 @@ func (l *Lane) Key() schema.Item { return l.site().Key() }
 
 // Turn returns the wait of a newly queued op for its turn; 0 without a wait.
 func (l *Lane) Turn() time.Duration {
-	if p := l.pace.pacer.Load(); p != nil {
-		return p.left()
+	if x := l.extra.Load(); x != nil {
+		return x.writeWait()
 	}
 	return 0
 }
+
+// AheadOf returns the prefetch of a lane's bucket; nil if its resource has none.
+func AheadOf(l *Lane) *Ahead {
+	if x := l.extra.Load(); x != nil {
+		return x.ahead
+	}
+	return nil
+}
+
+// Waiters returns the line of the bucket; nil if no waiter stands in it.
+func (l *Lane) Waiters() *Line {
+	if x := l.extra.Load(); x != nil && x.line.Waited() {
+		return &x.line
+	}
+	return nil
+}
+
+// LineOf returns the line of a lane's bucket. It makes an empty one at its first use.
+func LineOf(l *Lane) *Line { return &l.extra.orNew().line }
 
 // Memo holds a limiter's value for a lane.
 type Memo struct{ Of any }
@@ -55,17 +72,16 @@ func (l *Lane) Submit(ops ...*Op) {
 	}
 }
 
-// enqueue adds an op to the queue. If it returns true, the lane was at rest, and the caller must run
-// it. It calls the waiters that fit next to a waiter's op, so that its write carries them too.
+// enqueue adds an op to the queue. If it returns true, the lane was at rest, and the caller must run it.
 func (l *Lane) enqueue(o *Op) (rested bool) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
-	if known := &l.Memory.sight; o.Waiter != nil && known.current(o.cfg) {
-		l.Line.callAlong(o.Waiter, plan.View{Image: known.image, Config: o.cfg, Now: plan.DecidedAt(known.image, o.cfg, l.owner.SureMS, l.owner.NowMS())})
-	}
 	if l.Contact.silent() {
 		l.queue.endUnwritten(o, silence(ErrTripped))
 		return false
+	}
+	if x := l.extra.Load(); x != nil {
+		x.noteArrival(o, &l.Memory.sight, &l.owner.Access)
 	}
 	if rested = l.queue.add(o); rested {
 		l.owner.Started()
@@ -83,7 +99,7 @@ func (l *Lane) Leave(o *Op) (Result, bool) {
 		return o.Result, true
 	case opQueued:
 		o.state.Store(opGone)
-		l.queue.withdraw(l.pace.pacer.Load())
+		l.queue.withdraw(l.extra.pacer())
 	case opGone:
 	default:
 		o.abandoned.Store(true)
@@ -100,7 +116,7 @@ func (l *Lane) GiveUp(o *Op, err error) {
 	switch o.state.Load() {
 	case opQueued:
 		l.queue.endUnwritten(o, err)
-		l.queue.withdraw(l.pace.pacer.Load())
+		l.queue.withdraw(l.extra.pacer())
 	case opCarried:
 		l.queue.answerPending(o, err)
 	default:
@@ -219,7 +235,7 @@ func (l *Lane) recover() {
 	defer l.mu.Unlock()
 	l.site().trips.Add(-1)
 	l.Contact.regain()
-	if l.Line.Waited() {
-		l.Line.wakeHeads()
+	if x := l.extra.Load(); x != nil {
+		x.wakeHeads()
 	}
 }

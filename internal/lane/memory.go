@@ -26,8 +26,8 @@ func (m *Memory) Seed(image *schema.Image, asked Asked) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.queue.running && m.sight.seed(image, asked, m.access.NowMS(), m.access.Tick) && m.Line.Waited() {
-		m.Line.wakeHeads()
+	if x := m.extra.Load(); !m.queue.running && m.sight.seed(image, asked, m.access.NowMS(), m.access.Tick) && x != nil {
+		x.wakeHeads()
 	}
 }
 
@@ -45,8 +45,8 @@ func (m *Memory) Observe(image *schema.Image, asked Asked) {
 func (m *Memory) Assume(before, after *schema.Image) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.queue.running && m.sight.assume(before, after, m.access.NowMS(), m.access.Tick) && m.Line.Waited() {
-		m.Line.wakeHeads()
+	if x := m.extra.Load(); !m.queue.running && m.sight.assume(before, after, m.access.NowMS(), m.access.Tick) && x != nil {
+		x.wakeHeads()
 	}
 }
 
@@ -70,8 +70,8 @@ func (m *Memory) Refilled() {
 	}
 	m.sight.markStale()
 	m.sight.order = m.access.Tick() // a read that was sent before shows the bucket as it was
-	if m.Line.Waited() {
-		m.Line.wakeHeads()
+	if x := m.extra.Load(); x != nil {
+		x.wakeHeads()
 	}
 }
 
@@ -86,8 +86,7 @@ func (m *Memory) NoteWriters(w *plan.Write, v ddb.Verdict, image *schema.Image) 
 	m.sight.learnCrowding(w, v == ddb.Landed, image, m.access.NowMS())
 }
 
-// replace installs an image at now and wakes the heads of the line, because they may have to
-// wait less now. mu must be held.
+// replace installs an image at now. mu must be held.
 func (m *Memory) replace(image *schema.Image, asked Asked, now int64) {
 	m.sight.replace(image, asked, now, m.access.Tick)
 	if image != nil && (image.PausedUntil() != 0 || m.Pause.known.Load() != nil) {
@@ -97,11 +96,8 @@ func (m *Memory) replace(image *schema.Image, asked Asked, now int64) {
 		m.sight.refilled = false
 		m.sight.markStale()
 	}
-	if p := m.pace.pacer.Load(); p != nil {
-		p.see(image)
-	}
-	if m.Line.Waited() {
-		m.Line.wakeHeads()
+	if x := m.extra.Load(); x != nil {
+		x.noteImage(image)
 	}
 }
 
@@ -155,8 +151,8 @@ func (m *Memory) learnAnswer(t *decision, a Answer, asked, now int64) (foreign b
 // noteDenial records the denial of a take. mu must be held.
 func (m *Memory) noteDenial() {
 	m.sight.scarce = true
-	if p := m.pace.pacer.Load(); p != nil {
-		p.denied()
+	if x := m.extra.Load(); x != nil {
+		x.noteDenial()
 	}
 }
 
@@ -180,8 +176,8 @@ func (m *Memory) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, no
 	now = plan.DecidedAt(m.sight.image, cfg, m.access.SureMS, now)
 	v := plan.View{Image: m.sight.image, Config: cfg, Now: now}
 	r = Result{Image: m.sight.image, Now: now, Config: cfg}
-	if m.Line.Waited() {
-		r.Before.Left = m.Line.LeftTo(rank, v.Reading())
+	if x := m.extra.Load(); x != nil && x.line.Waited() {
+		r.Before.Left = x.line.LeftTo(rank, v.Reading())
 	}
 	var room [4]plan.Row
 	r.Denied = !v.Fits(amounts, r.Before.Left, room[:0])
@@ -198,7 +194,7 @@ func (m *Memory) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, no
 // denying image, nil if the image does not deny, and the outlooks of the needs. The lane's lock guards
 // last, which must belong to cfg.
 func (m *Memory) Denies(needs *plan.Needs, cfg *plan.Config, last *plan.Denial, now int64) (image *schema.Image, ahead [plan.MostNeeds]bucket.Outlook) {
-	if m.Line.Waited() {
+	if x := m.extra.Load(); x != nil && x.line.Waited() {
 		return nil, ahead
 	}
 	m.mu.Lock()

@@ -3,29 +3,11 @@ package lane
 import (
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
-
-// pace spaces the writes of a lane. Its pacer is nil while the bucket's partition does not throttle. Only
-// the goroutine that runs the lane replaces it.
-type pace struct{ pacer atomic.Pointer[pacer] }
-
-// throttle starts or lengthens the pacing of a bucket, because a read, or a write that took trip, was
-// throttled. passed returns the time of the lanes' pacing. started means that the lane was not paced.
-func (c *pace) throttle(at *Bucket, passed func() int64, read bool, trip time.Duration, cause error) (p *pacer, started bool) {
-	p = c.pacer.Load()
-	if started = p == nil; started {
-		p = newPacer(passed)
-		p.entity, p.resource = at.Entity, at.Resource
-	}
-	p.throttled(read, trip, cause)
-	c.pacer.Store(p)
-	return p, started
-}
 
 // pacer decides when a lane's next write may start, from the lane's first throttling to the end of its
 // pacing. Package plan decides; the pacer adds the time and the chance. A lane that is not throttled

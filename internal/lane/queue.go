@@ -19,16 +19,11 @@ type queue struct {
 	// notices are functions that report outcomes; it may be nil. They take locks of their own, so they
 	// run after the mutex has been released.
 	notices *[]func()
-	// gather waits for callers that come back at once; nil before the first write of two takes.
-	gather *gather
 }
 
 // add queues an op. If it returns true, nobody worked on the queue, and the caller has to.
 func (q *queue) add(o *Op) (rested bool) {
 	q.ops = append(q.ops, o)
-	if q.gather != nil {
-		q.arrives(o)
-	}
 	rested, q.running = !q.running, true
 	return rested
 }
@@ -53,9 +48,6 @@ func (q *queue) end(o *Op, r Result) {
 	if o.state.Load() == opPending || o.onOutcome != nil {
 		q.record(o, r)
 		return
-	}
-	if q.gather != nil && o.Take && r.Err == nil && !r.Denied {
-		q.grants()
 	}
 	o.state.Store(opDone)
 	o.Result = r
@@ -130,8 +122,8 @@ func (q *queue) removeEnded() {
 	q.ops = slices.DeleteFunc(q.ops, func(o *Op) bool { return o.state.Load() >= opDone })
 }
 
-// withdraw removes a queued op that has ended. If nothing is left, it ends the pause of the
-// pacer.
+// withdraw removes a queued op that has ended. If nothing is left, it ends the pause of the lane's pacer, which
+// may be nil.
 func (q *queue) withdraw(p *pacer) {
 	q.removeEnded()
 	if len(q.ops) == 0 && p != nil {
@@ -230,9 +222,6 @@ func (q *queue) nextBatch(adjustsOnly bool) (b batch) {
 	}
 	for _, o := range b.ops() {
 		o.state.Store(opCarried)
-	}
-	if len(b.takes) > 1 || q.gather != nil {
-		q.starts(len(b.takes))
 	}
 	return b
 }

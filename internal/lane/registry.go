@@ -83,7 +83,7 @@ func newRegistry(o Options, by func(*Registry) teller) (*Registry, error) {
 		return nil, err
 	}
 	// An evicted lane would lose its waiters' places, or write to a bucket that does not answer.
-	byKey.Held = func(l *Lane) bool { return l.Line.Waited() || l.Contact.silent() }
+	byKey.Held = func(l *Lane) bool { return l.Waiters() != nil || l.Contact.silent() }
 	s := &Registry{Options: o, byKey: byKey}
 	s.access, s.IDs, s.Began = &s.Access, newOpIDs(), time.Now().Add(-time.Second)
 	s.keys = make([]atomic.Pointer[builtKey], min(o.Size, mostKeys))
@@ -123,7 +123,9 @@ func (s *Registry) Of(entity, resource string) *Lane {
 		l.queue.ops, l.Contact.table = l.queue.room[:0], &s.Table
 		l.Memory = Memory{shared: &l.shared, access: &s.Access}
 		if s.Horizon != nil {
-			l.Ahead = s.aheadOf(l)
+			if horizon := s.Horizon(resource); horizon > 0 {
+				s.startPrefetch(l, horizon)
+			}
 		}
 	})
 }
@@ -191,14 +193,12 @@ func (s *sites) passed() int64 { return time.Since(s.Began).Microseconds() }
 
 func (s *sites) elapsed() int64 { return s.passed() / 1000 }
 
-// aheadOf makes the Ahead of a lane; nil if its resource has no prefetch.
-func (s *Registry) aheadOf(l *Lane) *Ahead {
-	horizon := s.Horizon(l.Resource)
-	if horizon <= 0 {
-		return nil
-	}
-	a := &Ahead{stock: newStock(horizon), among: &s.aheads, mu: &l.mu, known: &l.Memory.sight, line: &l.Line, contact: &l.Contact}
+// startPrefetch makes the Ahead of a lane. horizon is the prefetch time of its resource, above 0.
+func (s *Registry) startPrefetch(l *Lane, horizon time.Duration) {
+	x := l.extra.orNew()
+	a := &Ahead{stock: newStock(horizon), among: &s.aheads, mu: &l.mu, known: &l.Memory.sight, line: &x.line, contact: &l.Contact}
 	a.submit = func(o *Op) {
+		x.gather.noteArrival(o)
 		if l.queue.add(o) {
 			s.Started()
 			go l.run(nil)
@@ -207,7 +207,7 @@ func (s *Registry) aheadOf(l *Lane) *Ahead {
 	if s.OnServe != nil {
 		a.served = func(ctx context.Context, served Served) { s.OnServe(ctx, l, served) }
 	}
-	return a
+	x.ahead = a
 }
 
 // mostPaced bounds how many paced lanes a process lists.

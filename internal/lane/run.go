@@ -45,7 +45,7 @@ func (l *Lane) run(t *turn) {
 		}
 		l.carry(t)
 		if len(t.takes) > 1 {
-			l.queue.gatherCallers(&l.mu, l.pace.pacer.Load() != nil)
+			t.extra.gather.awaitCallers(&l.mu, &l.queue, t.extra.pacer.Load() != nil)
 		}
 		t = nil
 	}
@@ -61,7 +61,7 @@ func (l *Lane) next() *turn {
 			return t
 		}
 		l.Contact.pause()
-		l.pace.pacer.Load().pause(wait)
+		l.extra.pacer().pause(wait)
 	}
 }
 
@@ -71,11 +71,11 @@ func (l *Lane) next() *turn {
 // checks the queue and the pace, and acts on them, under one lock: an op that came in between would be
 // written before the lane's turn.
 func (l *Lane) begin(own *caller) (t *turn, wait time.Duration) {
-	p := l.pace.pacer.Load()
-	if p != nil && p.over() {
-		l.pace.pacer.Store(nil)
-		l.owner.unlistPaced(p)
-		p = nil
+	x := l.extra.Load()
+	if x != nil {
+		if p := x.endPacing(); p != nil {
+			l.owner.unlistPaced(p)
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,8 +84,8 @@ func (l *Lane) begin(own *caller) (t *turn, wait time.Duration) {
 		l.owner.Stopped()
 		return nil, 0
 	}
-	if p != nil {
-		wait = p.left()
+	if x != nil {
+		wait = x.writeWait()
 	}
 	switch {
 	case own != nil && (wait > 0 || own.op.state.Load() >= opPending): // the caller waits for its op, not for the lane
@@ -95,11 +95,13 @@ func (l *Lane) begin(own *caller) (t *turn, wait time.Duration) {
 		return nil, wait
 	}
 	t = &turn{owner: l.owner, lane: l, memory: &l.Memory, site: l.site()}
-	t.known, t.learnt, t.paced, t.ends = l.Memory.sight, l.Memory.learnt, p != nil, t.endRoom[:0]
+	t.known, t.learnt, t.ends = l.Memory.sight, l.Memory.learnt, t.endRoom[:0]
 	t.batch = l.queue.nextBatch(t.learnt.adjustsOnly)
 	t.learnt.adjustsOnly, l.Memory.learnt.adjustsOnly = false, false
-	if l.Ahead != nil {
-		l.queue.ops = append(l.queue.ops, l.Ahead.rideIn(&t.batch)...)
+	if x != nil || len(t.takes) > 1 {
+		t.extra = l.extra.orNew()
+		t.paced = t.extra.pacer.Load() != nil
+		l.queue.ops = append(l.queue.ops, t.extra.joinBatch(&t.batch)...)
 	}
 	switch {
 	case own == nil:
@@ -159,18 +161,16 @@ func (l *Lane) bookAnswer(t *turn, a Answer) {
 	if t.report != nil {
 		t.report(a)
 	}
-	p := l.pace.pacer.Load()
-	if p != nil && a.Verdict == ddb.Landed {
-		p.landed(t.rows)
-	}
+	x := l.extra.Load()
 	var waiting claims
-	if a.Verdict == ddb.Refused && l.Line.Waited() {
-		waiting = l.Line.claims()
+	switch {
+	case x == nil:
+	case a.Verdict == ddb.Landed:
+		x.noteLanded(t.carried, t.view, t.rows, a)
+	case a.Verdict == ddb.Refused:
+		waiting = x.claims()
 	}
 	t.judgeAnswer(a, waiting, time.Now(), l.owner.Patience)
-	if l.Ahead != nil && a.Verdict == ddb.Landed {
-		l.Ahead.count(t.carried, t.view, a)
-	}
 	if len(t.doubt) > 0 {
 		l.owner.Doubt(t.doubt)
 	}
@@ -187,8 +187,8 @@ func (l *Lane) bookAnswer(t *turn, a Answer) {
 	if t.worn > 1 {
 		ddb.Sleep(context.Background(), Backoff.Wait(t.worn-2)/refusalHaste)
 	}
-	if p != nil {
-		p.refused()
+	if x != nil {
+		x.noteRefused()
 	}
 	l.conclude(&fates{again: refused})
 }
@@ -214,6 +214,7 @@ func (l *Lane) conclude(f *fates) {
 
 // settle is conclude with l.mu held. If a caller has left, the next write gives back its grant.
 func (l *Lane) settle(f *fates) {
+	x := l.extra.Load()
 	for _, e := range f.ends {
 		for _, o := range e.ops {
 			if o.state.Load() >= opDone { // it was answered when the lane tripped
@@ -222,8 +223,8 @@ func (l *Lane) settle(f *fates) {
 			switch {
 			case e.result.Denied && !o.Prefetch:
 				l.Memory.noteDenial()
-			case o.Waiter != nil && e.result.Err == nil && !e.result.Denied:
-				l.Line.served(o.Waiter)
+			case x != nil && e.result.Err == nil && !e.result.Denied:
+				x.noteGrant(o)
 			}
 			l.queue.end(o, e.result)
 		}
@@ -232,7 +233,7 @@ func (l *Lane) settle(f *fates) {
 		l.queue.again(o, l.Contact.silent())
 	}
 	if len(f.lost) > 0 {
-		l.Line.Lost(f.lost...)
+		l.extra.orNew().line.Lost(f.lost...)
 	}
 	l.queue.removeEnded()
 	f.ends, f.again, f.lost = f.ends[:0], nil, nil

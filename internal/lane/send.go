@@ -43,15 +43,12 @@ func (t *turn) launch() {
 	if owner.Trace != nil {
 		t.ctx, t.report = owner.Trace.Begin(t.ctx, Writing{t.site.Entity, t.site.Resource, t.write.Kind, len(t.carried)})
 	}
-	if p := t.memory.pace.pacer.Load(); p != nil {
-		p.start()
+	if t.extra != nil {
+		t.extra.noteStart(t.carried, t.site.elapsed())
 	}
 	for _, o := range t.carried {
 		if o.sent != nil {
 			o.markSent()
-		}
-		if o.Prefetch { // the age of its tokens counts from now
-			o.debited = t.site.elapsed()
 		}
 	}
 }
@@ -141,7 +138,7 @@ func (t *turn) fail(ops []*Op, err error) {
 // noteThrottling starts or lengthens the pacing of the lane, because a read, or a write that took trip,
 // was throttled.
 func (t *turn) noteThrottling(read bool, trip time.Duration, cause error) {
-	p, started := t.memory.pace.throttle(t.site.Bucket, t.site.passed, read, trip, cause)
+	p, started := t.lane.extra.orNew().throttle(t.site.Bucket, t.site.passed, read, trip, cause)
 	t.owner.listPaced(p, started)
 }
 

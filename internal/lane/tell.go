@@ -171,8 +171,8 @@ func (d telling) learn(l *Lane, a Answer, asked Asked, p part) {
 	if !a.Seen {
 		return
 	}
-	if pacer := l.pace.pacer.Load(); pacer != nil {
-		pacer.beside(p.sums())
+	if x := l.extra.Load(); x != nil {
+		x.noteMaintenance(p.sums())
 	}
 	l.Memory.Observe(a.Image, asked)
 }

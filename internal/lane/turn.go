@@ -16,6 +16,8 @@ type turn struct {
 	lane   *Lane
 	memory *Memory
 	site   site
+	// extra are the lane's extra parts as of begin.
+	extra *extra
 	// caller is the context of the caller on whose goroutine the lane runs; nil on a goroutine of its
 	// own. ctx is the context of the requests.
 	caller, ctx context.Context
@@ -26,8 +28,12 @@ type turn struct {
 // prepare reads missing facts, and decides the turn. It returns false if there is nothing to write.
 func (t *turn) prepare() bool {
 	t.now = t.owner.NowMS()
+	var tries plan.Spread
+	if t.extra != nil {
+		tries = t.extra.line.tries()
+	}
 	t.looked = t.known.shared != 0 && len(t.takes) > 0 &&
-		t.known.isWary(t.takes, t.lane.Line.tries(), t.now) // a bucket that other processes use is read before a write of takes
+		t.known.isWary(t.takes, tries, t.now) // a bucket that other processes use is read before a write of takes
 	var lost, untried bool // give-backs of other buckets than the image's
 	if len(t.adjusts) > 0 && t.known.known {
 		lost, untried = t.findUnplaced(t.known.image)
@@ -58,8 +64,8 @@ func (t *turn) prepare() bool {
 		t.failView(err)
 		return false
 	}
-	if t.lane.Line.Waited() {
-		t.waiting = t.lane.Line.claims()
+	if t.extra != nil {
+		t.waiting = t.extra.claims()
 	}
 	t.choose()
 	if len(t.left) > 0 {

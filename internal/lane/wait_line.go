@@ -83,14 +83,8 @@ func (w *Waiter) fitsBeside(left plan.Rows) bool {
 // while a waiter stands in line. The zero value is ready.
 type Line struct {
 	mu sync.Mutex
-	// some is nil until the first waiter comes: a process remembers many lines.
-	some *standing
 	// waited means that a waiter stands in line. mu is held while it is set.
 	waited atomic.Bool
-}
-
-// standing are the waiters of a line.
-type standing struct {
 	// waiters are in order of rank. spread is the delay of their tries after the exact time.
 	waiters []*Waiter
 	spread  plan.Spread
@@ -100,14 +94,6 @@ type standing struct {
 	follows bool
 }
 
-// standing returns the waiters of the line; it makes the list if it is nil. mu must be held.
-func (l *Line) standing() *standing {
-	if l.some == nil {
-		l.some = &standing{}
-	}
-	return l.some
-}
-
 // Waited reports whether a waiter stands in line.
 func (l *Line) Waited() bool { return l.waited.Load() }
 
@@ -115,17 +101,14 @@ func (l *Line) Waited() bool { return l.waited.Load() }
 func (l *Line) Behind() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Duration(l.standing().spread.Behind(rand.Float64())) * time.Microsecond
+	return time.Duration(l.spread.Behind(rand.Float64())) * time.Microsecond
 }
 
 // tries returns the spread of the tries, which outlasts the waiters.
 func (l *Line) tries() plan.Spread {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.some == nil {
-		return 0
-	}
-	return l.some.spread
+	return l.spread
 }
 
 // Lost records that a try of waiters, at least one, came too late: others were first. The first waiter
@@ -133,8 +116,7 @@ func (l *Line) tries() plan.Spread {
 func (l *Line) Lost(tried ...*Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.standing()
-	s.spread = s.spread.Lost(tried[0].Patience.Microseconds())
+	l.spread = l.spread.Lost(tried[0].Patience.Microseconds())
 }
 
 // Join puts a waiter into the line, behind the waiters of a lower rank.
@@ -142,12 +124,11 @@ func (l *Line) Join(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.amounts, w.scarce, w.head, w.called, w.served = nil, nil, false, false, false
-	s := l.standing()
-	position := slices.IndexFunc(s.waiters, func(o *Waiter) bool { return o.Rank > w.Rank })
+	position := slices.IndexFunc(l.waiters, func(o *Waiter) bool { return o.Rank > w.Rank })
 	if position < 0 {
-		position = len(s.waiters)
+		position = len(l.waiters)
 	}
-	s.waiters = slices.Insert(s.waiters, position, w)
+	l.waiters = slices.Insert(l.waiters, position, w)
 	l.waited.Store(true)
 }
 
@@ -155,7 +136,7 @@ func (l *Line) Join(w *Waiter) {
 func (l *Line) Lacks(w *Waiter, amounts []plan.Signed, scarce []string, cfg *plan.Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.standing().count(w, false)
+	l.count(w, false)
 	w.amounts, w.scarce, w.cfg, w.served = amounts, scarce, cfg, false
 	l.findHeads(w)
 }
@@ -164,10 +145,9 @@ func (l *Line) Lacks(w *Waiter, amounts []plan.Signed, scarce []string, cfg *pla
 func (l *Line) Quit(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.standing()
-	s.count(w, false)
-	s.waiters = slices.DeleteFunc(s.waiters, func(o *Waiter) bool { return o == w })
-	l.waited.Store(len(s.waiters) > 0)
+	l.count(w, false)
+	l.waiters = slices.DeleteFunc(l.waiters, func(o *Waiter) bool { return o == w })
+	l.waited.Store(len(l.waiters) > 0)
 	l.findHeads(nil)
 }
 
@@ -182,7 +162,7 @@ func (l *Line) Reconfigure(w *Waiter, cfg *plan.Config) bool {
 	}
 	w.cfg = cfg
 	l.findHeads(nil)
-	for _, o := range l.standing().waiters {
+	for _, o := range l.waiters {
 		if o != w && o.head {
 			o.wakeUp()
 		}
@@ -195,8 +175,7 @@ func (l *Line) served(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.served = true
-	s := l.standing()
-	s.spread = s.spread.Won()
+	l.spread = l.spread.Won()
 	l.findHeads(nil)
 }
 
@@ -206,21 +185,20 @@ func (l *Line) served(w *Waiter) {
 func (l *Line) findHeads(looks *Waiter) {
 	var scarce []string
 	var left plan.Rows
-	s := l.standing()
 	first := true // of the waiters behind the heads
-	for _, w := range s.waiters {
+	for _, w := range l.waiters {
 		if w.served { // about to leave
-			s.count(w, false)
+			l.count(w, false)
 			continue
 		}
 		wasHead := w.head
 		if w.head = !w.needs(scarce) && w.fitsBeside(left); w.head && !wasHead && w != looks {
 			w.wakeUp()
 		}
-		if s.count(w, !w.head); w.head {
+		if l.count(w, !w.head); w.head {
 			left.Take(w.amounts)
 		} else if first {
-			first, s.follows = false, w.fitsBeside(left)
+			first, l.follows = false, w.fitsBeside(left)
 		}
 		for _, name := range w.scarce {
 			if !slices.Contains(scarce, name) {
@@ -230,16 +208,16 @@ func (l *Line) findHeads(looks *Waiter) {
 	}
 }
 
-// count adds the amounts of a waiter to the sums of those behind the heads, or takes them off.
-func (s *standing) count(w *Waiter, behind bool) {
+// count adds the amounts of a waiter to the sums of those behind the heads, or takes them off. mu must be held.
+func (l *Line) count(w *Waiter, behind bool) {
 	if w.counted == behind {
 		return
 	}
 	w.counted = behind
 	if behind {
-		s.behind = plan.Plus(s.behind, w.amounts)
+		l.behind = plan.Plus(l.behind, w.amounts)
 	} else {
-		s.behind = plan.Plus(s.behind, plan.Negated(w.amounts))
+		l.behind = plan.Plus(l.behind, plan.Negated(w.amounts))
 	}
 }
 
@@ -247,7 +225,7 @@ func (s *standing) count(w *Waiter, behind bool) {
 func (l *Line) wakeHeads() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, w := range l.standing().waiters {
+	for _, w := range l.waiters {
 		if w.head {
 			w.wakeUp()
 		}
@@ -269,7 +247,7 @@ func (l *Line) callAlong(w *Waiter, v plan.View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var s plan.Rows
-	for _, o := range l.standing().waiters {
+	for _, o := range l.waiters {
 		if o.served {
 			continue
 		}
@@ -310,9 +288,8 @@ type claims struct {
 func (l *Line) claims() claims {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.standing()
-	c := claims{behind: s.behind, follows: s.follows} // a sum is never changed
-	for _, w := range s.waiters {
+	c := claims{behind: l.behind, follows: l.follows} // a sum is never changed
+	for _, w := range l.waiters {
 		if w.head && !w.served {
 			c.heads = append(c.heads, head{w, w.Rank, w.amounts})
 		}
@@ -381,7 +358,7 @@ func (l *Line) due(w *Waiter, image *schema.Image, sure, now int64) (wait int64,
 	}
 	r := plan.Reading{Image: image, Config: w.cfg, Now: plan.Unopened(image, w.cfg, sure, now)}
 	var f plan.Forecast
-	for _, o := range l.standing().waiters {
+	for _, o := range l.waiters {
 		if o == w {
 			break
 		}

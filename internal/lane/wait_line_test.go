@@ -22,12 +22,12 @@ func TestPromisesAreKeptByThoseWhoCameLater(t *testing.T) {
 			Limits: []schema.Stored{{Rate: bucket.Rate{Burst: 60_000, Amount: 60_000, Period: 60_000}}},
 		},
 	}
-	l := &Line{some: &standing{waiters: []*Waiter{
+	l := &Line{waiters: []*Waiter{
 		{Rank: 3, head: true, amounts: []plan.Signed{{Name: "rpm", Amount: 20_000}}},
 		{Rank: 5, amounts: []plan.Signed{{Name: "rpm", Amount: 1000}}}, // stands behind: nothing is left to it
 		{Rank: 7, head: true, amounts: []plan.Signed{{Name: "rpm", Amount: 30_000}}},
 		{Rank: 8, head: true, served: true, amounts: []plan.Signed{{Name: "rpm", Amount: 7000}}},
-	}}}
+	}}
 	l.waited.Store(true)
 	for rank, want := range map[uint64]int64{2: 0, 3: 0, 5: 20_000, 7: 20_000, 9: 50_000, LastRank: 50_000} {
 		assert.Equal(t, want, l.LeftTo(rank, r).Of("rpm").Amount, "rank %d", rank)
@@ -43,19 +43,19 @@ func TestPromisesAreKeptByThoseWhoCameLater(t *testing.T) {
 // Between a waiter's grant and its return nobody takes what the next waits for.
 func TestNextIsAtTheHeadOnceTheFirstIsServed(t *testing.T) {
 	cfg := rpmOf(60)
-	l := &Lane{}
+	l := resting(t)
 	first, second := NewWaiter(1), NewWaiter(2)
 	for _, w := range []*Waiter{second, first} {
-		l.Line.Join(w)
-		l.Line.Lacks(w, []plan.Signed{{Name: "rpm", Amount: 5000}}, []string{"rpm"}, cfg)
+		LineOf(l).Join(w)
+		LineOf(l).Lacks(w, []plan.Signed{{Name: "rpm", Amount: 5000}}, []string{"rpm"}, cfg)
 	}
-	require.Equal(t, []*Waiter{first, second}, l.Line.standing().waiters, "by their arrival, not by when they changed lines")
+	require.Equal(t, []*Waiter{first, second}, LineOf(l).waiters, "by their arrival, not by when they changed lines")
 	require.False(t, second.head)
 	o := NewTake(t.Context(), first.amounts, cfg)
 	o.Waiter = first
 	endOps(l, Result{}, o)
 	require.True(t, second.head)
-	require.EqualValues(t, 5000, l.Line.LeftTo(LastRank, plan.Reading{Config: cfg}).Of("rpm").Amount)
+	require.EqualValues(t, 5000, LineOf(l).LeftTo(LastRank, plan.Reading{Config: cfg}).Of("rpm").Amount)
 }
 
 // Who joins a line looks next of itself; woken, it would take what it was told for stale.
@@ -76,7 +76,7 @@ func TestTriesOfALaneSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, cfg := resting(t), rpmOf(60)
 		l.Memory.sight.replace(imageOf(cfg, 0, l.owner.NowMS()), l.owner.Ask(), l.owner.NowMS(), l.owner.Tick)
-		assert.Zero(t, l.Line.Behind(), "the first try is exact")
+		assert.Zero(t, LineOf(l).Behind(), "the first try is exact")
 		w := NewWaiter(1)
 		w.Patience = 300 * time.Millisecond
 		waits, hurries := NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
@@ -85,19 +85,19 @@ func TestTriesOfALaneSpread(t *testing.T) {
 		l.queue.ops = []*Op{waits, hurries}
 		refused := Answer{Verdict: ddb.Refused, Seen: true, Image: l.Memory.sight.image}
 		l.bookAnswer(turnOf(l, plan.View{Image: l.Memory.sight.image, Config: cfg, Now: l.owner.NowMS()}, hurries), refused)
-		assert.Zero(t, l.Line.standing().spread, "not by who does not wait")
+		assert.Zero(t, LineOf(l).spread, "not by who does not wait")
 		l.bookAnswer(turnOf(l, plan.View{Image: l.Memory.sight.image, Config: cfg, Now: l.owner.NowMS()}, waits), refused)
-		assert.EqualValues(t, 100_000, l.Line.tries())
-		l.Line.Lost(w, NewWaiter(2))
-		assert.EqualValues(t, 300_000, l.Line.tries(), "to the patience of the waiter who brought the others along")
+		assert.EqualValues(t, 100_000, LineOf(l).tries())
+		LineOf(l).Lost(w, NewWaiter(2))
+		assert.EqualValues(t, 300_000, LineOf(l).tries(), "to the patience of the waiter who brought the others along")
 		for range 100 {
-			assert.Less(t, l.Line.Behind(), 600*time.Millisecond)
+			assert.Less(t, LineOf(l).Behind(), 600*time.Millisecond)
 		}
 		again := NewTake(t.Context(), oneToken, cfg)
 		again.Waiter, l.queue.ops = w, []*Op{again}
 		setState(opCarried, again)
 		endOps(l, Result{Image: l.Memory.sight.image}, again)
-		assert.EqualValues(t, 150_000, l.Line.tries())
+		assert.EqualValues(t, 150_000, LineOf(l).tries())
 	})
 }
 
@@ -132,4 +132,19 @@ func TestTriesThatLoseLookFirst(t *testing.T) {
 	assert.Equal(t, []*Waiter{take.Waiter}, look().lost)
 	take.Waiter = nil
 	assert.Empty(t, look().lost, "who does not wait in line has no try")
+}
+
+// A call alone needs none of the parts that few buckets need, and leaves none.
+func TestCallAloneMakesNoExtra(t *testing.T) {
+	l := restingOn(t, slow{})
+	call(t, l)
+	assert.Nil(t, l.extra.Load())
+	assert.Nil(t, l.Waiters())
+	w := NewWaiter(1)
+	line := LineOf(l)
+	line.Join(w)
+	assert.Same(t, line, l.Waiters())
+	line.Quit(w)
+	assert.Nil(t, l.Waiters())
+	assert.Same(t, line, LineOf(l))
 }

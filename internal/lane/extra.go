@@ -1,0 +1,173 @@
+package lane
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// extra holds the parts of a lane that few buckets need. The lane makes it at the first use of one of them, and
+// keeps it. Its methods pass the events of the lane on to the parts in use. Lane.extra is nil for most buckets,
+// so a lane's straight way asks that one question at each event.
+type extra struct {
+	// line holds the waiters of the bucket.
+	line Line
+	// ahead prefetches tokens of the bucket; nil if its resource has no prefetch. It never changes.
+	ahead *Ahead
+	// pacer spaces the lane's writes; nil while the bucket's partition does not throttle. Only the goroutine
+	// that runs the lane replaces it.
+	pacer atomic.Pointer[pacer]
+	// gather waits after a write for callers that come back at once. The lane's mutex guards it.
+	gather gather
+}
+
+// extras is the place of the extra parts in a lane.
+type extras struct{ atomic.Pointer[extra] }
+
+// orNew returns the extra parts, and makes them at their first use.
+func (e *extras) orNew() *extra {
+	if x := e.Load(); x != nil {
+		return x
+	}
+	e.CompareAndSwap(nil, &extra{})
+	return e.Load()
+}
+
+// pacer returns the pacer of the lane; nil if it is not paced.
+func (e *extras) pacer() *pacer {
+	if x := e.Load(); x != nil {
+		return x.pacer.Load()
+	}
+	return nil
+}
+
+// noteArrival is called with each op before it is queued. It calls the waiters that fit next to a waiter's op,
+// so that its write carries them too. known is the lane's sight of the bucket. The lane's mutex must be held.
+func (x *extra) noteArrival(o *Op, known *sight, access *Access) {
+	if o.Waiter != nil && known.current(o.cfg) {
+		now := plan.DecidedAt(known.image, o.cfg, access.SureMS, access.NowMS())
+		x.line.callAlong(o.Waiter, plan.View{Image: known.image, Config: o.cfg, Now: now})
+	}
+	x.gather.noteArrival(o)
+}
+
+// joinBatch is called with the batch of the next write. It returns the ops of a prefetch that it adds to the
+// batch. The lane's mutex must be held.
+func (x *extra) joinBatch(b *batch) (added []*Op) {
+	x.gather.noteStart(len(b.takes), time.Now())
+	if x.ahead == nil {
+		return nil
+	}
+	return x.ahead.rideIn(b)
+}
+
+// noteStart is called before a write of ops is sent. elapsed is the current instant in ms, by the clock that
+// never goes back; the age of prefetched tokens counts from it.
+func (x *extra) noteStart(carried []*Op, elapsed int64) {
+	if p := x.pacer.Load(); p != nil {
+		p.start()
+	}
+	for _, o := range carried {
+		if o.Prefetch {
+			o.debited = elapsed
+		}
+	}
+}
+
+// noteLanded is called with a landed write of ops, decided from a view, and its effect on the limits.
+func (x *extra) noteLanded(carried []*Op, v plan.View, rows plan.Rows, a Answer) {
+	if p := x.pacer.Load(); p != nil {
+		p.landed(rows)
+	}
+	if x.ahead != nil {
+		x.ahead.count(carried, v, a)
+	}
+}
+
+// noteRefused is called after a refused write, before its ops are decided again.
+func (x *extra) noteRefused() {
+	if p := x.pacer.Load(); p != nil {
+		p.refused()
+	}
+}
+
+// noteDenial is called after the denial of a take.
+func (x *extra) noteDenial() {
+	if p := x.pacer.Load(); p != nil {
+		p.denied()
+	}
+}
+
+// noteMaintenance is called with the effect of a write of pending updates on the limits. It is no traffic.
+func (x *extra) noteMaintenance(rows plan.Rows) {
+	if p := x.pacer.Load(); p != nil {
+		p.beside(rows)
+	}
+}
+
+// noteImage is called with each new image of the bucket. It wakes the heads of the line, because they may have
+// to wait less now.
+func (x *extra) noteImage(image *schema.Image) {
+	if p := x.pacer.Load(); p != nil {
+		p.see(image)
+	}
+	x.wakeHeads()
+}
+
+// wakeHeads wakes the heads of the line, if there are any.
+func (x *extra) wakeHeads() {
+	if x.line.Waited() {
+		x.line.wakeHeads()
+	}
+}
+
+// claims returns the amounts of the waiters in line. They are empty without a waiter.
+func (x *extra) claims() claims {
+	if !x.line.Waited() {
+		return claims{}
+	}
+	return x.line.claims()
+}
+
+// noteGrant is called with each op that a landed write carried, before it ends. The lane's mutex must be held.
+func (x *extra) noteGrant(o *Op) {
+	if o.Waiter != nil {
+		x.line.served(o.Waiter)
+	}
+	if o.Take && o.state.Load() != opPending && o.onOutcome == nil { // its caller waits for the answer
+		x.gather.noteGrant()
+	}
+}
+
+// writeWait returns the time until the next write may start; 0 for at once.
+func (x *extra) writeWait() time.Duration {
+	if p := x.pacer.Load(); p != nil {
+		return p.left()
+	}
+	return 0
+}
+
+// throttle starts or lengthens the pacing of a bucket, because a read, or a write that took trip, was
+// throttled. passed returns the time of the lanes' pacing. started means that the lane was not paced.
+func (x *extra) throttle(at *Bucket, passed func() int64, read bool, trip time.Duration, cause error) (p *pacer, started bool) {
+	p = x.pacer.Load()
+	if started = p == nil; started {
+		p = newPacer(passed)
+		p.entity, p.resource = at.Entity, at.Resource
+	}
+	p.throttled(read, trip, cause)
+	x.pacer.Store(p)
+	return p, started
+}
+
+// endPacing removes the pacer if the lane need not be paced any more, and returns it. It returns nil otherwise.
+func (x *extra) endPacing() *pacer {
+	p := x.pacer.Load()
+	if p == nil || !p.over() {
+		return nil
+	}
+	x.pacer.Store(nil)
+	return p
+}
