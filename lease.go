@@ -154,7 +154,7 @@ func (lease *Lease) correct(ctx context.Context, change correction) (done bool, 
 	case over:
 		return change.ended == nil, change.ended
 	case !begun:
-		return false, &UnavailableError{Op: "correct a lease while another correction of it is under way", Err: ctx.Err()}
+		return false, &UnavailableError{Op: "correct a lease while another correction of it is in flight", Err: ctx.Err()}
 	}
 	defer lease.finish()
 	c := lease.held()

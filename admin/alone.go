@@ -45,7 +45,7 @@ func (a *Admin) Alone(ctx context.Context, name string, opts *AloneOptions, do f
 	}
 	switch {
 	case do == nil:
-		return invalid("do", "is nil; give what is to be done")
+		return invalid("do", "is nil; give the function to run")
 	case o.Hold < lock.ShortestHold || o.Hold > lock.LongestHold:
 		return invalid("options.Hold", "is %v; give %v to %v", o.Hold, lock.ShortestHold, lock.LongestHold)
 	case o.Wait < 0:

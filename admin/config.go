@@ -27,7 +27,7 @@ func (c ScopedConfig) item(prefix string) (*schema.ConfigItem, error) {
 	}
 	if c.Delete {
 		if c.Config.says() || c.Config.ManagedBy != "" {
-			return nil, invalid(prefix+"delete", "is set beside a configuration; leave one of them out")
+			return nil, invalid(prefix+"delete", "is set together with a configuration; leave one of them out")
 		}
 		return nil, checkConfigVersion(prefix+"config.version", c.Config.Version)
 	}
@@ -40,10 +40,10 @@ func (c ScopedConfig) item(prefix string) (*schema.ConfigItem, error) {
 		}
 	}
 	if c.Config.Extends && c.Scope.source() == sources.System {
-		return nil, invalid(prefix+"config.extends", "is set at the system, which no source is less specific than; leave it out")
+		return nil, invalid(prefix+"config.extends", "is set at the system, the least specific source; leave it out")
 	}
 	if c.Config.Admit && c.Scope.source() == sources.System {
-		return nil, invalid(prefix+"config.admit", "is set at the system, which no source is less specific than; leave it out")
+		return nil, invalid(prefix+"config.admit", "is set at the system, the least specific source; leave it out")
 	}
 	next, err := c.Config.stored(prefix + "config.")
 	return &next, err
@@ -52,7 +52,7 @@ func (c ScopedConfig) item(prefix string) (*schema.ConfigItem, error) {
 // checkConfigVersion returns an error for a version that no stored source can have.
 func checkConfigVersion(field string, version int64) error {
 	if version < AnyVersion {
-		return invalid(field, "is %d; give the version that was read, 0 for none, or AnyVersion", version)
+		return invalid(field, "is %d; give the version that you read, 0 if nothing is stored, or AnyVersion", version)
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 		return item, err
 	}
 	if !c.says() {
-		return item, fixable(invalid(prefix+"limits", "are none, and the source says nothing else; give at least one limit, or remove the source"), fault.DeleteLimits)
+		return item, fixable(invalid(prefix+"limits", "are empty, and the source sets nothing else; give at least one limit, or remove the source"), fault.DeleteLimits)
 	}
 	if err := cmp.Or(c.checkMarks(prefix), c.checkLifted(prefix)); err != nil {
 		return item, err
@@ -93,7 +93,7 @@ func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 		return item, nil
 	}
 	if c.Unlimited {
-		return item, invalid(prefix+"unlimited", "is set beside limits; leave one of them out")
+		return item, invalid(prefix+"unlimited", "is set together with limits; leave one of them out")
 	}
 	if len(c.Limits) == 0 {
 		return item, nil
@@ -112,7 +112,7 @@ func (c LimitConfig) checkMarks(prefix string) error {
 	case c.Counted && !c.Unlimited:
 		return invalid(prefix+"counted", "is set without unlimited; set that too, or leave it out")
 	case c.Blocked && c.BlockedExcept:
-		return invalid(prefix+"blockedExcept", "is set beside blocked, which no source lifts; leave one of them out")
+		return invalid(prefix+"blockedExcept", "is set together with blocked, which no source lifts; leave one of them out")
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (c LimitConfig) checkMarks(prefix string) error {
 func (c LimitConfig) checkLifted(prefix string) error {
 	switch {
 	case c.Extends && len(c.Limits)+len(c.Lifted) == 0:
-		return invalid(prefix+"extends", "is set without limits; give those that are put over the less specific ones, or leave it out")
+		return invalid(prefix+"extends", "is set without limits; give the limits that extend the less specific ones, or leave it out")
 	case len(c.Lifted) > 0 && !c.Extends:
 		return invalid(prefix+"lifted", "is set at a source that replaces, where no limit of a less specific source applies; set extends, or leave it out")
 	}

@@ -22,7 +22,7 @@ func (c LimitConfig) WarnOfChange(to LimitConfig) (warnings []string) {
 		if to.Limits[i].IsQuota() {
 			becomes = "one of each " + to.Limits[i].Window
 		}
-		warnings = append(warnings, fmt.Sprintf("%s is a quota of each %s and becomes %s: what is used of the %s is regained meanwhile, and a change back does not take it away",
+		warnings = append(warnings, fmt.Sprintf("%s is a quota of each %s and becomes %s: the usage of the %s is regained meanwhile, and a change back does not take it away",
 			was.Name, was.Window, becomes, was.Window))
 	}
 	return warnings

@@ -17,10 +17,10 @@ func TestWarnOfChange(t *testing.T) {
 		want          []string
 	}{
 		"month to day": {[]dynalimit.Limit{month}, []dynalimit.Limit{day}, []string{
-			"usd is a quota of each month and becomes one of each day: what is used of the month is regained meanwhile, and a change back does not take it away",
+			"usd is a quota of each month and becomes one of each day: the usage of the month is regained meanwhile, and a change back does not take it away",
 		}},
 		"day to bucket": {[]dynalimit.Limit{day}, []dynalimit.Limit{bucket}, []string{
-			"usd is a quota of each day and becomes a token bucket: what is used of the day is regained meanwhile, and a change back does not take it away",
+			"usd is a quota of each day and becomes a token bucket: the usage of the day is regained meanwhile, and a change back does not take it away",
 		}},
 		"day to month": {[]dynalimit.Limit{day}, []dynalimit.Limit{month}, nil},
 		"other amount": {[]dynalimit.Limit{day}, []dynalimit.Limit{dynalimit.DailyQuota("usd", 1, "America/Los_Angeles")}, nil},

@@ -33,7 +33,7 @@ func (d *desk) checkPrincipal() error {
 		return nil
 	}
 	if d.Author == "" {
-		return invalid("principal", "is not set; say who makes the change with Repository.As or RepositoryOptions.Principal, or allow that nobody is named with RepositoryOptions.AllowAnonymous")
+		return invalid("principal", "is not set; name the author of the change with Repository.As or RepositoryOptions.Principal, or set RepositoryOptions.AllowAnonymous")
 	}
 	if reason := trail.CheckPrincipal(d.Author); reason != "" {
 		return invalid("principal", "%s", reason)

@@ -187,7 +187,7 @@ func TestCreateEntitiesFitTheirTransactions(t *testing.T) {
 			assert.Equal(t, field, v.Field)
 		}
 		_, err = admin.New(r).Entities.CreateMany(t.Context(), []admin.EntitySetup{{Entity: admin.Entity{ID: "good"}}, {Entity: admin.Entity{ID: "good"}}})
-		require.ErrorContains(t, err, `setups[1].entity.ID: "good" stands twice`)
+		require.ErrorContains(t, err, `setups[1].entity.ID: "good" is given twice`)
 		_, err = admin.New(r).Entities.Get(t.Context(), "good")
 		require.ErrorIs(t, err, admin.ErrNotFound, "nothing was written")
 	})

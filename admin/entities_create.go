@@ -93,7 +93,7 @@ func checkSetups(setups []EntitySetup, check func(EntitySetup) (setup, error)) (
 	for i, s := range setups {
 		one, err := check(s)
 		if err == nil && made[s.Entity.ID] {
-			err = invalid("entity.ID", "%q stands twice; give each entity once", s.Entity.ID)
+			err = invalid("entity.ID", "%q is given twice; give each entity once", s.Entity.ID)
 		}
 		if err != nil {
 			return nil, nil, withinField(fmt.Sprintf("setups[%d].", i), err)
@@ -129,7 +129,7 @@ func (n Entities) setupOf(s EntitySetup) (setup, error) {
 			return one, err
 		}
 		if _, both := s.Limits[""]; both && resource == schema.DefaultResource {
-			return one, invalid(field, "is the default, which limits[] is too; leave one of them out")
+			return one, invalid(field, "is the default, as is limits[]; leave one of them out")
 		}
 		stored, err := configLimits(field, limits)
 		if err != nil {
@@ -321,7 +321,7 @@ func (b *entityBatch) add(ctx context.Context, s setup) (fits bool, err error) {
 	}
 	above, err := walk(e.ID, e.ParentID, func(id string) (schema.Item, error) { return b.record(ctx, id) })
 	if errors.Is(err, errTorn) {
-		err = fixable(invalid("entity.ParentID", "has parents in a cycle, or that are being moved (%v); create it again, or correct them", err), fault.UpdateEntity)
+		err = fixable(invalid("entity.ParentID", "has parents in a cycle, or parents that are being moved (%v); create it again, or correct the parents", err), fault.UpdateEntity)
 	}
 	if err == nil && len(b.children[e.ID]) > 0 {
 		err = b.checkBelow(ctx, e.ID, 1+len(above))

@@ -49,7 +49,7 @@ func (n Entities) DeleteAsRead(ctx context.Context, e Entity, configs []ScopedCo
 	r := removal{Entities: n, id: e.ID, asRead: &e, configs: map[string]LimitConfig{}}
 	for i, l := range configs {
 		if l.Scope.Entity != e.ID {
-			return invalid(fmt.Sprintf("configs[%d].Scope", i), "is %s; give those of entity %s alone", l.Scope, e.ID)
+			return invalid(fmt.Sprintf("configs[%d].Scope", i), "is %s; give configurations of entity %s alone", l.Scope, e.ID)
 		}
 		r.configs[l.Scope.owner().Resource] = l.Config
 	}
@@ -167,7 +167,7 @@ func (r *removal) deletable(ctx context.Context, item schema.Item) (bool, error)
 		return false, err
 	}
 	if children > 0 {
-		return false, fixable(invalid("id", "%q has children (%d); delete them first, or give those to keep another parent", r.id, children), fault.UpdateEntity)
+		return false, fixable(invalid("id", "%q has children (%d); delete the children first, or give them another parent", r.id, children), fault.UpdateEntity)
 	}
 	if item != nil {
 		return true, nil

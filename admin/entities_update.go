@@ -118,7 +118,7 @@ func (c *comparison) refuseRecords(ctx context.Context, entities []Entity, chang
 	}
 	refused := map[string]error{}
 	for id, lost := range of {
-		refused[id] = invalid("entity.Only", "is not set, and this money would no longer be limited: %s; set it if that is meant", listLosses(lost))
+		refused[id] = invalid("entity.Only", "is not set, and this money would no longer be limited: %s; set it to confirm", listLosses(lost))
 	}
 	return refused, nil
 }

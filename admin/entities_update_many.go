@@ -29,7 +29,7 @@ func (n Entities) UpdateMany(ctx context.Context, entities []Entity) ([]error, e
 	for i, e := range entities {
 		err := checkUpdate(e)
 		if err == nil && changed[e.ID] {
-			err = invalid("entity.ID", "%q stands twice; give each entity once", e.ID)
+			err = invalid("entity.ID", "%q is given twice; give each entity once", e.ID)
 		}
 		if err != nil {
 			return nil, withinField(fmt.Sprintf("entities[%d].", i), err)

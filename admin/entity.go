@@ -73,7 +73,7 @@ func (e Entity) Validate() error {
 		return invalid("entity.Cascade", "is true without a parent to charge; name a parent, or set it to false")
 	}
 	if e.Cascade && e.Detached {
-		return invalid("entity.Detached", "is true beside Cascade, which charges the parent; leave one of them out")
+		return invalid("entity.Detached", "is true together with Cascade, which charges the parent; leave one of them out")
 	}
 	if e.Plan != "" {
 		if err := checkEntityID("entity.Plan", e.Plan); err != nil {

@@ -32,14 +32,14 @@ type ConflictError[T ScopedConfig | Entity | Raise] struct {
 // Error shows the stored and the intended value.
 func (e *ConflictError[T]) Error() string {
 	if config, ok := any(e).(*ConflictError[ScopedConfig]); ok {
-		return fmt.Sprintf("dynalimit: the configuration of %s is at version %d, not %d: somebody changed it; read it again and decide anew",
+		return fmt.Sprintf("dynalimit: the configuration of %s is at version %d, not %d: somebody changed it; read it again and repeat your change on it",
 			config.Stored.Scope, config.Stored.Config.Version, config.Yours.Config.Version)
 	}
 	if raise, ok := any(e).(*ConflictError[Raise]); ok {
-		return fmt.Sprintf("dynalimit: %s, and yours is %s: raise it by no less and for no shorter, or replace the raise that is stored", raise.Stored, raise.Yours)
+		return fmt.Sprintf("dynalimit: %s, and yours is %s: raise it by at least as much and as long, or replace the stored raise", raise.Stored, raise.Yours)
 	}
 	yours, stored := any(e.Yours).(Entity), any(e.Stored).(Entity)
-	return fmt.Sprintf("dynalimit: entity %q was changed meanwhile: stored is %s, yours is %s; read it again and decide anew", stored.ID, stored.text(), yours.text())
+	return fmt.Sprintf("dynalimit: entity %q was changed meanwhile: stored is %s, yours is %s; read it again and repeat your change on it", stored.ID, stored.text(), yours.text())
 }
 
 // Is matches ErrConflict.

@@ -49,7 +49,7 @@ func (d *desk) requireKinds(ctx context.Context, generation int64) error {
 	return d.Table.UpdateIf(ctx, opRaiseKinds, schema.VersionKey(), schema.RaiseKinds(generation))
 }
 
-const opRaiseKinds = "set kinds_min in the version record, by who administers the whole table"
+const opRaiseKinds = "set kinds_min in the version record (by an administrator of the whole table)"
 
 // versionRecord reads the version record. It returns a *fault.TableError if the table has none.
 func (d *desk) versionRecord(ctx context.Context) (schema.VersionRecord, error) {

@@ -291,7 +291,7 @@ func (c *comparison) listResources(ctx context.Context) ([]string, error) {
 	}
 	slices.Sort(resources)
 	if resources = slices.Compact(resources); len(resources) > mostLossResources {
-		return nil, invalid("config.only", "is not set for a default, which cannot be compared on the more than %d resources that have limits; set it if what the list hides is meant to go", mostLossResources)
+		return nil, invalid("config.only", "is not set for a default, which cannot be compared on the more than %d resources that have limits; set it to let the hidden limits go", mostLossResources)
 	}
 	c.resources = resources
 	return resources, nil

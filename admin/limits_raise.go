@@ -56,7 +56,7 @@ func (l Limits) Lower(ctx context.Context, at Scope, name string) error {
 func raiseLimit(ctx context.Context, l Limits, at Scope, r Raise, replace bool) error {
 	now := l.d.Clock.Now()
 	if r.Until = r.Until.Truncate(time.Second); !r.Until.After(now) || r.Until.After(now.Add(longestRaise)) {
-		return invalid("until", "is %s, and it is %s; give a later time, of at most 90 days ahead", r.Until.Format(time.RFC3339), now.Format(time.RFC3339))
+		return invalid("until", "is %s, and now is %s; give a later time, at most 90 days ahead", r.Until.Format(time.RFC3339), now.Format(time.RFC3339))
 	}
 	if reason := schema.CheckLimitName(r.Name); reason != "" {
 		return invalid("name", "%q: %s", r.Name, reason)

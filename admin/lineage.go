@@ -48,7 +48,7 @@ func walk(id, parent string, read func(id string) (schema.Item, error)) ([]ances
 		}
 		link := schema.DecodeLink(item)
 		if link.Deleting {
-			return nil, fixable(invalid(field, "%q is being deleted; choose another parent, or begin anew after you finish that", next), fault.DeleteEntity)
+			return nil, fixable(invalid(field, "%q is being deleted; choose another parent, or finish that deletion first", next), fault.DeleteEntity)
 		}
 		above = append(above, ancestor{next, item})
 		next = link.ParentID

@@ -116,9 +116,9 @@ func TestNamesOfKeepers(t *testing.T) {
 		assertInvalid(t, err, "entity.ManagedBy", part)
 	}
 	_, err := admin.New(r).Limits.SetConfigs(t.Context(), []admin.ScopedConfig{{Scope: admin.Scope{Entity: "a"}, Config: admin.LimitConfig{ManagedBy: applier, Version: admin.AnyVersion}, Delete: true}})
-	assertInvalid(t, err, "changes[0].delete", "beside a configuration")
+	assertInvalid(t, err, "changes[0].delete", "together with a configuration")
 	_, err = admin.New(r).Limits.SetConfig(t.Context(), admin.Scope{Entity: "c"}, admin.LimitConfig{ManagedBy: applier})
-	assertInvalid(t, err, "config.limits", "says nothing else")
+	assertInvalid(t, err, "config.limits", "sets nothing else")
 
 	text, err := json.Marshal(admin.LimitConfig{Unlimited: true, ManagedBy: applier})
 	require.NoError(t, err)

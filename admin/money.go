@@ -42,7 +42,7 @@ func (d *desk) checkMoney(ctx context.Context, configs []ScopedConfig) error {
 			if limit.Unit == "" || limit.PerModel {
 				continue
 			}
-			const advice = "if that is not meant, set it on a group of models"
+			const advice = "set it on a group of models"
 			if c.Scope.normal().Resource == "" {
 				return fixable(invalid("limits["+limit.Name+"].PerModel", "on a default (%s) each model would have the money of %q by itself; %s", c.Scope, limit.Name, advice), fault.GroupModels)
 			}

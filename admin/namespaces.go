@@ -147,7 +147,7 @@ func (n Namespaces) Get(ctx context.Context, name string) (Namespace, error) {
 		return Namespace{}, err
 	}
 	if own := n.d.Keys.Name(); own != "" && own != name {
-		return Namespace{}, invalid("name", "is %q, and the repository is bound to the namespace %q; ask on one without RepositoryOptions.Namespace", name, own)
+		return Namespace{}, invalid("name", "is %q, and the repository is bound to the namespace %q; use one without RepositoryOptions.Namespace", name, own)
 	}
 	if reason := schema.CheckNamespace(name); reason != "" {
 		return Namespace{}, invalid("name", "%s", reason)
@@ -192,7 +192,7 @@ func (n Namespaces) List(ctx context.Context) iter.Seq2[Namespace, error] {
 // not change namespaces.
 func (n Namespaces) overNamespaces() error {
 	if name := n.d.Keys.Name(); name != "" {
-		return invalid("repository", "is bound to the namespace %q; namespaces are registered, listed, deleted and purged on one without RepositoryOptions.Namespace", name)
+		return invalid("repository", "is bound to the namespace %q; register, list, delete and purge namespaces with one without RepositoryOptions.Namespace", name)
 	}
 	return nil
 }

@@ -222,7 +222,7 @@ func (r *refill) checkNames(m *schema.Image) error {
 // else under this id.
 func (r *refill) repeated(o schema.Operation) (BucketRefill, error) {
 	if o.Action != r.action || o.Arguments != r.arguments {
-		return BucketRefill{}, invalid("id", "is %q, under which something else was done: %s with %s; give every operation an id of its own", r.id, o.Action, o.Arguments)
+		return BucketRefill{}, invalid("id", "is %q, the id of another operation: %s with %s; give every operation its own id", r.id, o.Action, o.Arguments)
 	}
 	var result refillResult
 	if err := json.Unmarshal([]byte(o.Result), &result); err != nil {

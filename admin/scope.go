@@ -222,11 +222,11 @@ func (s Scope) check(prefix string) error {
 	s = s.normal()
 	switch {
 	case s.Everyone && s.Entity+s.Plan != "":
-		return invalid(prefix+"everyone", "is set beside %s; leave one out", Scope{Entity: s.Entity, Plan: s.Plan})
+		return invalid(prefix+"everyone", "is set together with %s; leave one out", Scope{Entity: s.Entity, Plan: s.Plan})
 	case !s.Everyone && s.Entity+s.Plan == "":
-		return invalid(prefix+"entity", "is empty; name an entity or a plan, or set Everyone for the limits of all who have none of their own")
+		return invalid(prefix+"entity", "is empty; name an entity or a plan, or set Everyone for the limits of all entities without limits of their own")
 	case s.Entity != "" && s.Plan != "":
-		return invalid(prefix+"plan", "is %q beside the entity %q; name one of them", s.Plan, s.Entity)
+		return invalid(prefix+"plan", "is %q, and the entity is %q; name one of them", s.Plan, s.Entity)
 	case s.Entity != "":
 		if err := checkEntityID(prefix+"entity", s.Entity); err != nil {
 			return err

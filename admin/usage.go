@@ -64,7 +64,7 @@ func (u Usage) SetRetention(ctx context.Context, r UsageRetention) (UsageRetenti
 			return table.Proposal{}, err
 		}
 		if r.Version != AnyVersion && r.Version != stored.Version {
-			return table.Proposal{}, fmt.Errorf("dynalimit: the retention of usage is at version %d, not %d: somebody changed it; read it again and decide anew: %w", stored.Version, r.Version, ErrConflict)
+			return table.Proposal{}, fmt.Errorf("dynalimit: the retention of usage is at version %d, not %d: somebody changed it; read it again and repeat your change on it: %w", stored.Version, r.Version, ErrConflict)
 		}
 		since := schema.UsageHourly.Next(u.d.Clock.Now().Add(retentionNotice))
 		next = stored.Changed(max(0, r.Hours), max(0, r.Days), max(0, r.Months), since)

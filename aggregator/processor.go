@@ -150,7 +150,7 @@ type placed struct {
 }
 
 // errFollows is why a record was not counted that could be read: it comes again.
-var errFollows = errors.New("aggregator: it follows a record of its item that cannot be read")
+var errFollows = errors.New("aggregator: an earlier record of the same item cannot be read")
 
 // decodeRecords decodes the changes in records, and adds failures to result. After an unreadable
 // record, the later records of its item fail too, so that they come again. sources has the record

@@ -33,7 +33,7 @@ func (s *usageSource) sumLive(ctx context.Context, a *ask) error {
 	}
 	after = earlier(after, a.openHour().Add(time.Hour))
 	if after.Sub(first) > mostLive*time.Hour {
-		return fmt.Errorf("aggregator: usage is closed until %s only; run a Closer, or ask for what was before", a.closed.Format(time.RFC3339))
+		return fmt.Errorf("aggregator: usage is closed until %s only; run a Closer, or ask for an earlier time", a.closed.Format(time.RFC3339))
 	}
 	a.live = map[string][]piece{}
 	for hour := first; hour.Before(after); hour = hour.Add(time.Hour) {

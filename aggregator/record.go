@@ -35,7 +35,7 @@ type Record struct {
 func FromStream(shard string, r streamtypes.Record) (Record, error) {
 	id := aws.ToString(r.EventID)
 	if r.Dynamodb == nil || aws.ToString(r.Dynamodb.SequenceNumber) == "" || len(r.Dynamodb.Keys) == 0 {
-		return Record{}, fmt.Errorf("aggregator: record %s says nothing about an item", id)
+		return Record{}, fmt.Errorf("aggregator: record %s has no sequence number or no keys of an item", id)
 	}
 	out := Record{
 		EventID: id, Shard: shard, Sequence: aws.ToString(r.Dynamodb.SequenceNumber), Time: aws.ToTime(r.Dynamodb.ApproximateCreationDateTime),

@@ -49,7 +49,7 @@ func NewTail(streams StreamsAPI, client TailDynamoDB, tableName string, process 
 	case tableName == "":
 		return nil, invalid("table", "is empty; give the name of the table whose stream is read")
 	case process == nil:
-		return nil, invalid("process", "is nil; give Processor.Process, or what else is to be done with records")
+		return nil, invalid("process", "is nil; give Processor.Process, or another function for the records")
 	}
 	if err := o.complete(); err != nil {
 		return nil, err

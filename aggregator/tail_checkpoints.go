@@ -22,7 +22,7 @@ type checkpoints struct {
 // readAll reads the checkpoints of all begun shards.
 func (c checkpoints) readAll(ctx context.Context) (map[shards.ID]schema.TailCheckpoint, error) {
 	all := map[shards.ID]schema.TailCheckpoint{}
-	q := table.Query{Op: "look at checkpoints", Hash: schema.PK, Value: c.keys.Partition(), Prefix: c.keys.Checkpoints(), Whole: true, Page: memoryPage}
+	q := table.Query{Op: "read the checkpoints", Hash: schema.PK, Value: c.keys.Partition(), Prefix: c.keys.Checkpoints(), Whole: true, Page: memoryPage}
 	for item, err := range c.table.Items(ctx, q) {
 		if err != nil {
 			return nil, err

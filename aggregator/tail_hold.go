@@ -20,7 +20,7 @@ const (
 )
 
 // errOvertaken is that of a Tail that finds it is not alone.
-var errOvertaken = errors.New("aggregator: somebody else has read further than the holder of the lease")
+var errOvertaken = errors.New("aggregator: another process has read beyond the holder of the lease")
 
 // hold is one hold of the lease.
 type hold struct {
@@ -71,7 +71,7 @@ func (h *hold) beginShards(held, reading context.Context) time.Duration {
 		if err := h.list(reading); err != nil {
 			if reading.Err() == nil {
 				h.failures++
-				callObserver(h.intake.observer, h.intake.observer.Retrying, TailRetry{Op: "look for shards", Try: h.failures, Err: err})
+				callObserver(h.intake.observer, h.intake.observer.Retrying, TailRetry{Op: "list the shards", Try: h.failures, Err: err})
 			}
 			return pauses.Wait(h.failures)
 		}
@@ -171,5 +171,5 @@ func (h *hold) drain() error {
 	if why == nil {
 		return nil
 	}
-	return fmt.Errorf("aggregator: what was read of the shards %q could not be processed in time, and is to be read again: %w", left, why)
+	return fmt.Errorf("aggregator: records of the shards %q were not processed in time, and are read again: %w", left, why)
 }

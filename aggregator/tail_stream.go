@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	noStream = "has no stream, so nothing tells what was consumed; enable one with the view NEW_AND_OLD_IMAGES " +
+	noStream = "has no stream, which usage is counted from; enable one with the view NEW_AND_OLD_IMAGES " +
 		"(aws dynamodb update-table --table-name %s --stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES)"
-	wrongView = "has a stream with the view %s, which does not tell what was consumed; " +
-		"disable it and enable it anew with the view NEW_AND_OLD_IMAGES"
+	wrongView = "has a stream with the view %s, which usage cannot be counted from; " +
+		"disable it, then enable it with the view NEW_AND_OLD_IMAGES"
 )
 
 // tableStream is the stream of a table.

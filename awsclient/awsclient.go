@@ -81,7 +81,7 @@ func FromConfig(cfg aws.Config, options ...func(*dynamodb.Options)) *dynamodb.Cl
 	}
 	if cfg.RetryMode == aws.RetryModeAdaptive {
 		adaptive.Do(func() {
-			slog.Default().Warn("awsclient: the retry mode adaptive is not followed, and standard is used: it holds requests back in this process, which looks like an outage; unset AWS_RETRY_MODE")
+			slog.Default().Warn("awsclient: the retry mode is standard, although the configuration says adaptive: adaptive delays requests in this process, which looks like an outage; unset AWS_RETRY_MODE")
 		})
 		cfg.RetryMode, cfg.Retryer = aws.RetryModeStandard, nil
 	}

@@ -77,7 +77,7 @@ func TestAdaptiveRetriesAreNotFollowed(t *testing.T) {
 		assert.IsType(t, want, client.Options().Retryer)
 		assert.NotEqual(t, aws.RetryModeAdaptive, client.Options().RetryMode)
 	}
-	assert.Equal(t, 1, strings.Count(logged.String(), "adaptive is not followed"))
+	assert.Equal(t, 1, strings.Count(logged.String(), "the configuration says adaptive"))
 
 	adaptive := dynamodb.NewFromConfig(aws.Config{Region: "eu-west-1", RetryMode: aws.RetryModeAdaptive})
 	assert.NotEqual(t, aws.RetryModeStandard, adaptive.Options().RetryMode, "the SDK follows it")

@@ -56,7 +56,7 @@ type Options struct {
 func (o *Options) validate() error {
 	switch {
 	case o.Key != nil && o.Identify != nil:
-		return invalid("options.Identify", "is given beside Key; give one of them")
+		return invalid("options.Identify", "is given together with Key; give one of them")
 	case (o.Key != nil || o.Identify != nil) && o.Known == nil:
 		return invalid("options.Known", "is nil; say which keys have buckets of their own: any client may make up the others")
 	case o.Key == nil && o.Identify == nil && o.Known != nil:

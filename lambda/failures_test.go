@@ -123,7 +123,7 @@ func TestPoisonIsNamed(t *testing.T) {
 	require.NoError(t, json.Unmarshal(lines[len(lines)-1], &line))
 	delete(line, "time")
 	assert.Equal(t, map[string]any{
-		"level": "ERROR", "msg": "a record was skipped, because it cannot be read: what it tells is missing",
+		"level": "ERROR", "msg": "a record was skipped, because it cannot be read: its usage is missing",
 		"event_id": "event-2", "sequence": "102", "tries": 2.0, "error": "poison",
 	}, line)
 }
@@ -200,7 +200,7 @@ func TestSchedulesCloseHours(t *testing.T) {
 	assert.Equal(t, reports[0], reports[1], "also what failed tells what it did")
 
 	_, err = newHandler(t, (&ledger{}).process, nil).Invoke(t.Context(), []byte(`{"detail-type":"Scheduled Event"}`))
-	assert.ErrorContains(t, err, "nothing to close")
+	assert.ErrorContains(t, err, "has no Closer")
 }
 
 func TestOtherEventsFail(t *testing.T) {

@@ -158,7 +158,7 @@ func (h *Handler) boundedContext(ctx context.Context) (context.Context, context.
 // close closes the due hours, reports the result and logs gaps. It fails without a closer.
 func (h *Handler) close(ctx context.Context) error {
 	if h.closer == nil {
-		return fmt.Errorf("lambda: a schedule called, and there is nothing to close: take the schedule away, or give a Closer")
+		return fmt.Errorf("lambda: a schedule called, but the handler has no Closer: remove the schedule, or give a Closer")
 	}
 	closed, err := h.closer.CloseDue(ctx)
 	h.logGaps(closed.Gaps)
@@ -167,7 +167,7 @@ func (h *Handler) close(ctx context.Context) error {
 		h.opts.Logger.Info("hours were closed", "hours", closed.Hours, "final", closed.Final, "snapshots", closed.Snapshots, "sums", closed.Sums)
 	}
 	if err != nil {
-		return fmt.Errorf("lambda: hours are not closed; the next call begins the unfinished one anew: %w", err)
+		return fmt.Errorf("lambda: hours are not closed; the next call repeats the unfinished one: %w", err)
 	}
 	return nil
 }
@@ -232,7 +232,7 @@ func (h *Handler) retryOrSkip(b *batch, at int, err error) {
 		h.opts.Logger.Warn("a record cannot be read, and is tried again", "event_id", r.id, "sequence", r.sequence, "error", err)
 	case skip:
 		b.report.Skipped++
-		h.opts.Logger.Error("a record was skipped, because it cannot be read: what it tells is missing", "event_id", r.id, "sequence", r.sequence,
+		h.opts.Logger.Error("a record was skipped, because it cannot be read: its usage is missing", "event_id", r.id, "sequence", r.sequence,
 			"tries", h.opts.Tries, "error", err)
 	case skipped:
 	}
@@ -269,7 +269,7 @@ func (h *Handler) processRecords(ctx context.Context, b *batch, records []aggreg
 func (h *Handler) logGaps(gaps []aggregator.Gap) {
 	for i, g := range gaps {
 		if i == mostGapsLogged {
-			h.opts.Logger.Warn("more gaps were found, which their snapshots tell", "gaps", len(gaps)-i)
+			h.opts.Logger.Warn("more gaps were found; their snapshots hold the amounts", "gaps", len(gaps)-i)
 			return
 		}
 		h.opts.Logger.Warn("usage is missing, because its records did not come", "entity", g.Entity, "resource", g.Resource, "limit", g.Limit,
@@ -287,7 +287,7 @@ func (h *Handler) reportBatch(b *batch) {
 		}
 	}
 	h.opts.Observe(b.report)
-	h.opts.Logger.Debug("a batch was done", "report", b.report)
+	h.opts.Logger.Debug("a batch was processed", "report", b.report)
 }
 
 // answer names the first record of the batch to send again. Lambda sends everything from the lowest number

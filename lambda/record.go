@@ -15,7 +15,7 @@ import (
 func FromLambda(r events.DynamoDBEventRecord) (aggregator.Record, error) {
 	out := aggregator.Record{EventID: r.EventID, Sequence: r.Change.SequenceNumber}
 	if out.Sequence == "" || len(r.Change.Keys) == 0 {
-		return aggregator.Record{}, fmt.Errorf("lambda: record %s says nothing about an item", r.EventID)
+		return aggregator.Record{}, fmt.Errorf("lambda: record %s has no sequence number or no keys of an item", r.EventID)
 	}
 	if at := r.Change.ApproximateCreationDateTime.Time; at.Unix() > 0 { // an absent time arrives as 1970
 		out.Time = at.Truncate(time.Second).UTC()

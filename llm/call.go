@@ -424,7 +424,7 @@ func statusOf(ctx context.Context, failure error) string {
 // checkUsable returns a *ValidationError for a call that Start did not return, or for a nil context.
 func (c *Call) checkUsable(ctx context.Context) error {
 	if c == nil || c.guard == nil {
-		return invalid("call", "is none; look at the error of the Start that returned it before using it")
+		return invalid("call", "is nil; check the error of Start before using the call")
 	}
 	return problem.NoContext(ctx, "llm")
 }

@@ -20,7 +20,7 @@ const (
 )
 
 // errNoResult says that a keeper returned fewer results than it was given records.
-var errNoResult = errors.New("the keeper did not say what became of the record")
+var errNoResult = errors.New("the keeper's answer has no result for the record")
 
 // recordBatch is the records of one app that are submitted together.
 type recordBatch struct {

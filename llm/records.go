@@ -19,7 +19,7 @@ const maxWaiting = 1_000
 // sendBackoff is the wait between two tries of a record.
 var sendBackoff = ddb.Backoff{First: 100 * time.Millisecond, Most: 5 * time.Second}
 
-var errWaiting = errors.New("as many records wait for the keeper as may")
+var errWaiting = errors.New("the queue of records for the keeper is full")
 
 // Refused is a record that the keeper does not have, and that the guard stopped sending.
 type Refused struct {

@@ -59,7 +59,7 @@ func New(w Writer, opts *Options) (*Archive, error) {
 	case problem.IsNil(w):
 		return nil, invalid("writer", "is nil; give archive.Folder(path), or a writer for S3")
 	case w == folder(""):
-		return nil, invalid("writer", "is a Folder without a name; give its path, \".\" for the one of the process")
+		return nil, invalid("writer", "is a Folder without a name; give its path, or \".\" for the working directory")
 	case o.Writers < 0:
 		return nil, invalid("options.Writers", "is %d; give at least 1, or 0 for the default", o.Writers)
 	case o.MaxLines < 0:

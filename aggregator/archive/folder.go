@@ -29,7 +29,7 @@ func (f folder) Put(ctx context.Context, name string, data []byte) (err error) {
 		return err
 	}
 	if f == "" {
-		return invalid("folder", "has no name; give its path, \".\" for the one of the process")
+		return invalid("folder", "has no name; give its path, or \".\" for the working directory")
 	}
 	if err := checkName(name); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (f folder) Put(ctx context.Context, name string, data []byte) (err error) {
 // checkName returns an error for a path that is not clean and local.
 func checkName(name string) error {
 	if name == "" || strings.ContainsAny(name, "\\:\x00") || path.Clean(name) != name || !filepath.IsLocal(filepath.FromSlash(name)) || name == "." {
-		return fmt.Errorf("archive: the name %q leads out of the folder, or is none", name)
+		return fmt.Errorf("archive: the name %q is empty, not clean, or leads out of the folder; give a path of names below it", name)
 	}
 	return nil
 }

@@ -22,12 +22,12 @@ const longestLine = 16 << 20
 // one line in memory at a time. Range over it only once, because it reads r.
 func Read(r io.Reader) iter.Seq2[Line, error] {
 	if problem.IsNil(r) {
-		return problem.List[Line](invalid("reader", "is nil; give a file that was opened"))
+		return problem.List[Line](invalid("reader", "is nil; give an open file"))
 	}
 	return func(yield func(Line, error) bool) {
 		z, err := gzip.NewReader(r)
 		if err != nil {
-			yield(Line{}, fmt.Errorf("archive: no file of lines: %w", err))
+			yield(Line{}, fmt.Errorf("archive: the file is not in gzip format: %w; read a file that an archive wrote", err))
 			return
 		}
 		scanner := bufio.NewScanner(z)
@@ -47,7 +47,7 @@ func Read(r io.Reader) iter.Seq2[Line, error] {
 func decodeLine(text []byte, n int) (line Line, err error) {
 	err = json.Unmarshal(text, &line)
 	if err == nil && line.Kind == "" {
-		err = errors.New("it has no kind, as every line has")
+		err = errors.New("the field \"kind\" is missing; read a file that an archive wrote")
 	}
 	if err != nil {
 		return Line{}, fmt.Errorf("archive: line %d: %w", n, err)

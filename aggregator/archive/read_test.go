@@ -56,7 +56,7 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 	assert.Contains(t, errs[len(errs)-1], "ends early")
 	_, errs = read([]byte("nothing"))
 	require.Len(t, errs, 1)
-	assert.Contains(t, errs[0], "no file of lines")
+	assert.Contains(t, errs[0], "not in gzip format")
 
 	for range Read(bytes.NewReader(whole)) { // who has seen enough leaves
 		break

@@ -136,7 +136,7 @@ func (c auditCmd) showEvents(out *term.Output, all auditEvents) error {
 		}
 	}
 	if none {
-		fmt.Fprintln(out, "No changes like that are kept.")
+		fmt.Fprintln(out, "No stored change matches.")
 	}
 	return nil
 }

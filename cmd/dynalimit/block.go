@@ -54,7 +54,7 @@ func shutsOut(at admin.Scope) string {
 	whose := "every call of everybody"
 	switch {
 	case at.Entity != "":
-		whose = "every call of " + at.Entity + ", and of entities whose parent it is and that are not detached"
+		whose = "every call of " + at.Entity + ", and of its children that are not detached"
 	case at.Plan != "":
 		whose = "every call of the entities on the plan " + at.Plan
 	}

@@ -292,9 +292,9 @@ func (j refillJSON) printText(out *term.Output) {
 	case j.DryRun:
 		fmt.Fprintln(out, "Dry run: nothing was changed.")
 	case j.Repeated:
-		fmt.Fprintln(out, "Done before under this id: nothing was done now, and this is what it came to then.")
+		fmt.Fprintln(out, "This id was done before: nothing was changed now. The result of that time is shown.")
 	case j.Estimated:
-		fmt.Fprintln(out, "Filled. Others took from it meanwhile: what it held before is as of a look just before.")
+		fmt.Fprintln(out, "Filled. Other processes took tokens meanwhile: the earlier balance was read just before.")
 	default:
 		fmt.Fprintln(out, "Filled.")
 	}

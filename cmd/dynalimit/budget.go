@@ -123,11 +123,11 @@ func (b *budgetCmd) explainError(ctx context.Context, err error) error {
 	case errors.As(err, &missing):
 		return fmt.Errorf("table %q or %q is missing: name yours with --control and --usage, or make them with --create-tables", b.Control, b.Usage)
 	case errors.Is(err, budget.ErrNotFound):
-		next = "list what there is with 'dynalimit budget orgs list' and 'dynalimit budget apps list ORG'"
+		next = "list organisations and apps with 'dynalimit budget orgs list' and 'dynalimit budget apps list ORG'"
 	case errors.As(err, &bad):
 		err = inDates(err)
 		if flag := flagOf(err); flag != "" {
-			next = "it is what " + flag + " says, or does not say; "
+			next = flag + " sets it; "
 		}
 		next += "correct it and try again; --help has an example"
 	case errors.Is(err, credentials.ErrConflict): // the error contains advice

@@ -121,7 +121,7 @@ func TestKeysThatCannotBeWrittenStay(t *testing.T) {
 	assert.Equal(t, exitFailed, code)
 	assert.Empty(t, stdout)
 	assert.Contains(t, stderr, "cannot be written")
-	assert.Contains(t, stderr, "it has the keys that it had")
+	assert.Contains(t, stderr, "it keeps its old keys")
 	assert.NotContains(t, stderr, "-o")
 	is, err := os.ReadFile(long)
 	require.NoError(t, err)

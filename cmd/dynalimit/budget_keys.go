@@ -112,7 +112,7 @@ func (c keysRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) 
 		if err != nil {
 			return err
 		}
-		if err := c.confirm(ctx, out, "Who has it is refused within 30 s. End the key "+key.Name+"?", key.Name); err != nil {
+		if err := c.confirm(ctx, out, "Its holders are refused within 30 s. End the key "+key.Name+"?", key.Name); err != nil {
 			return err
 		}
 		if err := store.RevokeKey(ctx, key.Name); err != nil {
@@ -135,5 +135,5 @@ func (c keysRevokeCmd) findKey(ctx context.Context, store *credentials.Store) (c
 			return key, nil
 		}
 	}
-	return credentials.ProvisioningKey{}, fmt.Errorf("there is no key %q: list those there are with 'dynalimit budget keys list'", c.Name)
+	return credentials.ProvisioningKey{}, fmt.Errorf("there is no key %q: list the keys with 'dynalimit budget keys list'", c.Name)
 }

@@ -63,7 +63,7 @@ func writeKeys(path string, keys *credentials.KeySet) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("%w; it has the keys that it had: have its folder writable, and try again", err)
+		return fmt.Errorf("%w; it keeps its old keys: make its folder writable, and try again", err)
 	}
 	return nil
 }

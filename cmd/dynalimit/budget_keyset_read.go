@@ -92,7 +92,7 @@ func (f keysetFlag) warnOfMode(ctx context.Context, logger *slog.Logger) {
 		return
 	}
 	if info, err := os.Stat(f.Keyset); err == nil && info.Mode().Perm()&0o007 != 0 && runtime.GOOS != "windows" {
-		logger.WarnContext(ctx, "keeper: everybody on this machine may read the keys: have it be the keeper's alone", "file", f.Keyset, "mode", info.Mode().Perm().String(), "fix", "chmod o= "+f.Keyset)
+		logger.WarnContext(ctx, "keeper: everybody on this machine may read the keys: make the file readable by the keeper alone", "file", f.Keyset, "mode", info.Mode().Perm().String(), "fix", "chmod o= "+f.Keyset)
 	}
 }
 

@@ -86,7 +86,7 @@ func (c pricesImportCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output
 			return err
 		}
 		j := priceReportJSON{PriceReport: report}
-		return out.Show(j, func() { j.printText(out, "Taken", "'--accept MODEL' takes what is held back.") })
+		return out.Show(j, func() { j.printText(out, "Taken", "'--accept MODEL' takes a price that is held back.") })
 	})
 }
 

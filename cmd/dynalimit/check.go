@@ -57,7 +57,7 @@ func printDecision(out *term.Output, d *decision.Decision) {
 		printLink(out, d, link, i)
 	}
 	if d.OnUnavailable != "" {
-		from := "the service's own default, no source says anything"
+		from := "the service's own default, no source sets it"
 		switch {
 		case d.PolicySource == "" && d.AsksMoney():
 			from = "because it asks for money, and no source says otherwise"
@@ -90,10 +90,10 @@ func verdictText(out *term.Output, d *decision.Decision) string {
 	case decision.Unlimited:
 		return out.Green("would be admitted: nothing limits it")
 	case decision.Unconfigured:
-		return out.Yellow("no source has limits: a service admits what it gives to New itself, if anything; set some with 'dynalimit system set rpm=100'")
+		return out.Yellow("no source has limits: a service uses the limits that it gives to New, if any; set some with 'dynalimit system set rpm=100'")
 	case decision.Allowed:
 		if len(d.Asked) == 0 {
-			return out.Green("nothing was asked for; what is left:")
+			return out.Green("no amounts were given; the balances are:")
 		}
 	}
 	return out.Green("would be admitted")
@@ -130,7 +130,7 @@ func printLink(out *term.Output, d *decision.Decision, link decision.Link, depth
 	}
 	fmt.Fprintln(out, "\n"+title)
 	if link.Plan != "" && !link.PlanSays() {
-		fmt.Fprintln(out, "  "+out.Yellow("! the plan "+term.Plain(link.Plan)+" says nothing here: set its limits, or correct the name; 'dynalimit plan list' shows those there are"))
+		fmt.Fprintln(out, "  "+out.Yellow("! the plan "+term.Plain(link.Plan)+" says nothing here: set its limits, or correct the name; 'dynalimit plan list' shows the plans"))
 	}
 	printCharged(out, d, link.Bucket)
 	for _, group := range link.Groups {

@@ -337,7 +337,7 @@ var ailments = []struct {
 	{"a blocked system", func(x *ill) {
 		require.NoError(x.t, admin.New(x.repository()).Limits.SetBlocked(x.t.Context(), admin.Scope{Everyone: true}, true))
 	}, "system limits", tables.Wrong, "blocked", "dynalimit system show"},
-	{"usage that nobody sums up", func(*ill) {}, "usage", tables.Hint, "nobody", "dynalimit tail"},
+	{"usage that nobody sums up", func(*ill) {}, "usage", tables.Hint, "no process aggregates it", "dynalimit tail"},
 	{"a stream that nobody has followed for hours", func(x *ill) { x.closedTo(5 * time.Hour) }, "usage", tables.Warning, "up to 2026-01-23 10:00:00", "dynalimit tail"},
 	{"a stream that nobody has followed for days", func(x *ill) { x.closedTo(49 * time.Hour) }, "usage", tables.Warning, "up to 2026-01-21 14:00:00", "dynalimit tail"},
 	{"hours of usage that cannot be told apart", func(x *ill) {

@@ -14,14 +14,14 @@ import (
 // where those are missing. It ignores read errors.
 func tellUnknown(ctx context.Context, repo *dynalimit.Repository, out *term.Output, plan, parent string, counts bool) {
 	if plan != "" && !planIsThere(ctx, repo, plan) {
-		out.Notef("dynalimit: the plan %q has no limits yet: set them with 'dynalimit plan set', or correct the name; 'dynalimit plan list' shows those there are", plan)
+		out.Notef("dynalimit: the plan %q has no limits yet: set them with 'dynalimit plan set', or correct the name; 'dynalimit plan list' shows the plans", plan)
 	}
 	if parent == "" {
 		return
 	}
 	record, err := admin.New(repo).Entities.Get(ctx, parent)
 	if errors.Is(err, admin.ErrNotFound) {
-		out.Notef("dynalimit: the parent %q has no record: make it with 'dynalimit entity create', or correct the name; 'dynalimit entity list' shows those there are", parent)
+		out.Notef("dynalimit: the parent %q has no record: make it with 'dynalimit entity create', or correct the name; 'dynalimit entity list' shows the entities", parent)
 	}
 	if !counts || record.Plan != "" {
 		return

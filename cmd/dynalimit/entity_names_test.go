@@ -20,7 +20,7 @@ func TestMisspeltNamesAreTold(t *testing.T) {
 	s.must("resource", "set", "gpt-4", "rpm=100", "--group", "all")
 	assert.Regexp(t, `warning +names +the group "all" of gpt-4 has no limits\n.*\n +\$ dynalimit resource show gpt-4 `, s.must("doctor"))
 	s.must("limits", "set", "team", "--resource", "all", "rpm=200")
-	assert.Regexp(t, `ok +names +2 records; the plans, parents and groups`, s.must("doctor"))
+	assert.Regexp(t, `ok +names +2 records; all named plans, parents and groups exist`, s.must("doctor"))
 
 	for _, args := range [][]string{
 		{"entity", "create", "key-2", "--plan", "prro", "--parent", "ghost", "--dry-run"},

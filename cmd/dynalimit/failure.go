@@ -95,9 +95,9 @@ func (g *globals) adviceFor(err error) string {
 	case strings.Contains(err.Error(), "kinds_min") && strings.Contains(err.Error(), "AccessDenied"):
 		return "that is once for a table, with its first group, and with its first quota: run this under the role that administers the whole table, not a namespace of it; any role that sets limits can set more then"
 	case namespace != nil:
-		return "list those there are with 'dynalimit namespace list', or name another with --namespace"
+		return "list the namespaces with 'dynalimit namespace list', or name another with --namespace"
 	case errors.Is(err, admin.ErrNotFound):
-		return "list what there is with 'dynalimit entity list' or 'dynalimit limits list'"
+		return "list records and limits with 'dynalimit entity list' and 'dynalimit limits list'"
 	case errors.Is(err, fault.ErrLost):
 		return "the finished part stays: run the command again to continue"
 	case errors.Is(err, fault.ErrVersion) && strings.Contains(err.Error(), "name another table"):

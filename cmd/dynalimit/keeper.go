@@ -30,7 +30,7 @@ type keeperServeCmd struct {
 	ForwardedHeader *string        `help:"The header in which they put those: X-Forwarded-For or Forwarded. Default: X-Forwarded-For." env:"DYNALIMIT_KEEPER_FORWARDED_HEADER" placeholder:"NAME"`
 	CORSOrigin      saidList       `name:"cors-origin" help:"Origins of pages that may send requests from a browser. Default: none." env:"DYNALIMIT_KEEPER_CORS_ORIGIN" placeholder:"ORIGIN,…"`
 	ShutdownDelay   *time.Duration `help:"How long requests are taken after /ready says no. Default: none." env:"DYNALIMIT_KEEPER_SHUTDOWN_DELAY" placeholder:"TIME"`
-	ShutdownTime    *time.Duration `help:"How long requests under way may take to end. Default: 20s." env:"DYNALIMIT_KEEPER_SHUTDOWN_TIME" placeholder:"TIME"`
+	ShutdownTime    *time.Duration `help:"How long requests in flight may take to end. Default: 20s." env:"DYNALIMIT_KEEPER_SHUTDOWN_TIME" placeholder:"TIME"`
 	Control         string         `help:"Table of configuration, prices and credentials." default:"control" env:"DYNALIMIT_KEEPER_CONTROL"`
 	Usage           string         `help:"Table of counters and records." default:"usage" env:"DYNALIMIT_KEEPER_USAGE"`
 	CreateTables    bool           `help:"Create tables that are missing."`

@@ -72,7 +72,7 @@ func (c limitsResolveCmd) Run(ctx context.Context, g *globals, out *term.Output)
 		}
 		return out.Show(resolved, func() {
 			fmt.Fprintf(out, "%s on %s\n", out.Bold(resolved.EntityID), out.Bold(resolved.Resource))
-			printResolved(out, resolved, "no source says anything: what the service gives to New applies")
+			printResolved(out, resolved, "no source has limits: the service's own limits apply, which it gives to New")
 			for _, group := range resolved.Groups {
 				fmt.Fprintf(out, "and of the group %s\n", out.Bold(group.Resource))
 				group.Plan, group.ParentID = "", "" // printed above

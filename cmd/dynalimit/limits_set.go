@@ -153,7 +153,7 @@ func storeSource(ctx context.Context, repo *dynalimit.Repository, at admin.Scope
 func printChange(out *term.Output, what string, lines []string, dryRun bool) {
 	done := "Stored. In force everywhere within a minute."
 	if len(lines) == 0 {
-		done, dryRun = "Nothing to change: that is what is stored.", false
+		done, dryRun = "Nothing to change: this is stored already.", false
 	}
 	printDone(out, what, lines, dryRun, done)
 }

@@ -247,7 +247,7 @@ func TestWhoMaySetTheFirstGroup(t *testing.T) {
 	})
 	code, _, stderr := s.run("resource", "set", "gpt-4", "--group", "all")
 	assert.Equal(t, exitFailed, code)
-	assert.Equal(t, "dynalimit: set kinds_min in the version record, by who administers the whole table: no (AccessDeniedException); that is once for a table, with its first group, and with its first quota: run this under the role that administers the whole table, not a namespace of it; any role that sets limits can set more then\n", stderr)
+	assert.Equal(t, "dynalimit: set kinds_min in the version record (by an administrator of the whole table): no (AccessDeniedException); that is once for a table, with its first group, and with its first quota: run this under the role that administers the whole table, not a namespace of it; any role that sets limits can set more then\n", stderr)
 	s.db.SetFaults(nil)
 	s.must("resource", "set", "gpt-4", "--group", "all")
 }

@@ -138,7 +138,7 @@ func (r *applyRun) progressPrinter(ctx context.Context) func(done, total int) {
 		}
 		last = at
 		rest := timeLeft(int64(done), int64(total), at.Sub(start)).Round(time.Second)
-		r.out.Notef("dynalimit: %d of %d changes made, about %v left; Ctrl-C stops after those under way", done, total, rest)
+		r.out.Notef("dynalimit: %d of %d changes made, about %v left; Ctrl-C stops after the changes in flight", done, total, rest)
 	}
 }
 

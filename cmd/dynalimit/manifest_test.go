@@ -130,8 +130,8 @@ func TestManifestApplyTellsHowLongItTakes(t *testing.T) {
 		at = at.Add(step.after)
 		progress(step.done, 1000)
 	}
-	assert.Equal(t, "dynalimit: 200 of 1000 changes made, about 8s left; Ctrl-C stops after those under way\n"+
-		"dynalimit: 400 of 1000 changes made, about 6s left; Ctrl-C stops after those under way\n", notes.String())
+	assert.Equal(t, "dynalimit: 200 of 1000 changes made, about 8s left; Ctrl-C stops after the changes in flight\n"+
+		"dynalimit: 400 of 1000 changes made, about 6s left; Ctrl-C stops after the changes in flight\n", notes.String())
 }
 
 // Ctrl-C stops an apply after the changes under way, says what is left, and the next one

@@ -39,7 +39,7 @@ func (c manifestExportCmd) exportZae(ctx context.Context, g *globals, out *term.
 	}
 	comments := []string{
 		fmt.Sprintf("Limits and entities of zae-limiter's table %s, layout %s, written by 'dynalimit manifest export'.", read.Table, cmp.Or(read.Layout, "unknown")),
-		"Buckets are not in it: they begin full. docs/from-zae-limiter.md says what differs.",
+		"Buckets are not in it: they begin full. docs/from-zae-limiter.md lists the differences.",
 	}
 	for _, text := range t.Lacks {
 		comments = append(comments, "Not in it: "+text)

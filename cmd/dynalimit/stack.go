@@ -86,7 +86,7 @@ func goesOn(ctx context.Context, name string, err error) error {
 func mustFind(ctx context.Context, client *cloudformation.Client, name string) (*stack.Stack, error) {
 	s, err := stack.Find(ctx, client, name)
 	if err == nil && s == nil {
-		err = fmt.Errorf("there is no stack %s here: list those there are with 'dynalimit stack list', or correct --region", name)
+		err = fmt.Errorf("there is no stack %s here: list the stacks with 'dynalimit stack list', or correct --region", name)
 	}
 	return s, err
 }

@@ -227,7 +227,7 @@ func TestTextOfAnErrorKeepsWhatDynamoDBSays(t *testing.T) {
 			"ThrottlingException: Throughput exceeds the maximum OnDemandThroughput configured on table or index" +
 				" (TableWriteMaxOnDemandThroughputExceeded of arn:aws:dynamodb:us-east-1:1:table/limits)",
 		},
-		"the proxy that sheds load": {says(429, "slow down"), "what stands before DynamoDB refuses the request (HTTP 429)"},
+		"the proxy that sheds load": {says(429, "slow down"), "a proxy before DynamoDB refuses the request (HTTP 429)"},
 		"an answer that broke off":  {cuts(400, throttled), "the answer broke off"},
 		"another server":            {says(200, "{}"), ErrForeign.Error()},
 		"another server's page":     {says(200, "<html>"), ErrForeign.Error()},

@@ -40,7 +40,7 @@ func CheckSource(source func() time.Time) string {
 		return ""
 	}
 	if now := source(); now.Before(time.Unix(0, 0)) || now.Year() > 9999 {
-		return fmt.Sprintf("says %v; give a clock between 1970 and 9999, or none for time.Now", now.Format(time.RFC3339))
+		return fmt.Sprintf("says %v; give a clock between 1970 and 9999, or nil for time.Now", now.Format(time.RFC3339))
 	}
 	return ""
 }

@@ -56,7 +56,7 @@ func Explain(err error) string {
 
 // explainLoad describes a refusal by HTTP status alone, from a proxy.
 func explainLoad(err error) string {
-	return fmt.Sprintf("what stands before DynamoDB refuses the request (HTTP %d)", statusOf(err))
+	return fmt.Sprintf("a proxy before DynamoDB refuses the request (HTTP %d)", statusOf(err))
 }
 
 // explainCode describes the setting behind an error code, and its remedy. It returns "" for codes that

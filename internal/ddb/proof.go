@@ -10,7 +10,7 @@ import (
 
 // ErrForeign is the error of a success that does not come from DynamoDB, but from a proxy, a health check or
 // another service. The outcome of the request is unknown.
-var ErrForeign = errors.New("what answers at the endpoint is not DynamoDB; check the endpoint")
+var ErrForeign = errors.New("the server at the endpoint is not DynamoDB; check the endpoint")
 
 // marks are headers of DynamoDB: each answer has at least one of them. They matter for answers that may be
 // empty, such as those of transactions.

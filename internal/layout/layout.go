@@ -190,5 +190,5 @@ func (l *Layout) Malformed(err error) error {
 	if unknown := l.KindError("a bucket", err); errors.Is(unknown, fault.ErrVersion) {
 		return unknown
 	}
-	return fmt.Errorf("dynalimit: a bucket of table %q is malformed: %w; delete the item and it is made anew", l.Table.Name, err)
+	return fmt.Errorf("dynalimit: a bucket of table %q is malformed: %w; delete the item; the next call creates it again", l.Table.Name, err)
 }

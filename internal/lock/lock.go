@@ -74,7 +74,7 @@ func (l *Lock) read(ctx context.Context, op string) (schema.Lease, schema.Item, 
 	}
 	lease, err := schema.DecodeLease(item)
 	if err != nil {
-		err = fmt.Errorf("dynalimit: %s: the item %s %s cannot be read: %w; delete it if nobody is at it", op, l.Key.PK, l.Key.SK, err)
+		err = fmt.Errorf("dynalimit: %s: the item %s %s cannot be read: %w; delete it if no process uses it", op, l.Key.PK, l.Key.SK, err)
 	}
 	return lease, item, err
 }

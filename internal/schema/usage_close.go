@@ -164,7 +164,7 @@ func DecodeUsageCursor(item Item) (c UsageCursor, err error) {
 	}
 	if err != nil {
 		key := KeyOf(item)
-		return UsageCursor{}, fmt.Errorf("item %q, %q does not say how far usage is closed: %w; delete it to begin anew", key.PK, key.SK, err)
+		return UsageCursor{}, fmt.Errorf("item %q, %q is not a valid end of closed usage: %w; delete it to begin again", key.PK, key.SK, err)
 	}
 	return c, nil
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // Update is the flag -update: golden files are written, not compared.
-var Update = flag.Bool("update", false, "write the golden files anew")
+var Update = flag.Bool("update", false, "rewrite the golden files")
 
 // Recorder keeps the requests that pass through it. Use it as the HTTPClient of
 // an SDK client: Record(engine.db).

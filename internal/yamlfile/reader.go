@@ -144,7 +144,7 @@ func (r *Reader) syntax(err error, data []byte) {
 	text, at := strings.TrimPrefix(err.Error(), "yaml: "), Place{1, 1}
 	if name, ok := strings.CutPrefix(text, "unknown anchor '"); ok {
 		name, _, _ = strings.Cut(name, "'")
-		r.Wrong(placeIn(data, max(bytes.Index(data, []byte("*"+name)), 0)), "", "*%s stands for nothing: no &%s stands above it", name, name)
+		r.Wrong(placeIn(data, max(bytes.Index(data, []byte("*"+name)), 0)), "", "*%s has no anchor: write &%s above it, or the value itself", name, name)
 		return
 	}
 	if _, err := fmt.Sscanf(text, "line %d:", &at.Line); err == nil {
@@ -207,7 +207,7 @@ func (r *Reader) Entries(n *yaml.Node, path string) (out []Entry) {
 		case key.Tag == "!!merge":
 			merged = append(merged, value)
 		case twice:
-			r.Wrong(PlaceOf(key), path, "%q stands twice here, first in line %d: remove one of them", key.Value, first)
+			r.Wrong(PlaceOf(key), path, "%q is given twice, first in line %d: remove one of them", key.Value, first)
 		default:
 			lines[key.Value] = key.Line
 			out = append(out, Entry{key, value})

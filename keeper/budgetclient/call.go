@@ -147,7 +147,7 @@ func (c *core) decodeResponse(r *call, res *http.Response, answer []byte) error 
 	}
 	if r.into == nil {
 		if res.StatusCode != http.StatusNoContent {
-			return odd("there is none to be had")
+			return odd("none was expected")
 		}
 		return nil
 	}
@@ -155,7 +155,7 @@ func (c *core) decodeResponse(r *call, res *http.Response, answer []byte) error 
 		return odd("it is no JSON")
 	}
 	if err := json.Unmarshal(answer, r.into); err != nil {
-		return odd("it is no JSON that was asked for")
+		return odd("its JSON has other fields or types")
 	}
 	if r.check != nil {
 		if err := r.check(); err != nil {

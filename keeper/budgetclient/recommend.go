@@ -155,7 +155,7 @@ func (c *core) recommendLabel(ctx context.Context, known *choice, path, org, app
 		return budget.Recommendation{}, err
 	}
 	if rec, ok := known.staleAnswer(); ok {
-		c.opts.Logger.WarnContext(ctx, "budgetclient: recommended what was known last", "error", err)
+		c.opts.Logger.WarnContext(ctx, "budgetclient: recommended the last known model", "error", err)
 		return rec, nil
 	}
 	return budget.Recommendation{}, err
@@ -170,7 +170,7 @@ func (c *core) askKeeper(ctx context.Context, known *choice, path, org, app, que
 		op: "Recommend", method: http.MethodGet, path: path + "/model-selection" + query, into: &s,
 		check: func() error {
 			if s.Org != org || s.App != app || s.Model.Label == "" {
-				return errors.New("it is of no selection, or another app's")
+				return errors.New("it holds no selection, or another app's")
 			}
 			return nil
 		},
@@ -236,7 +236,7 @@ func (c *Client) Estimate(ctx context.Context, org, app, label string, inputToke
 		path: path + "/estimate?model_label=" + url.QueryEscape(label) + "&input_tokens=" + strconv.FormatInt(inputTokens, 10) + "&max_tokens=" + strconv.FormatInt(maxTokens, 10),
 		check: func() error {
 			if answer.Label != label || answer.Micros < 0 {
-				return errors.New("it is of no estimate, or another label's")
+				return errors.New("it holds no estimate, or another label's")
 			}
 			return nil
 		},

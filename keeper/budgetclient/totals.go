@@ -37,7 +37,7 @@ func (c *Client) Totals(ctx context.Context, org, app, day string) (budget.DayTo
 		op: "Totals", method: http.MethodGet, path: path + "/aggregates/" + day, into: &d,
 		check: func() error {
 			if d.Org != org || d.App != app || d.Day == "" {
-				return errors.New("it is of no day, or another app's")
+				return errors.New("it holds no day, or another app's")
 			}
 			return nil
 		},
@@ -86,7 +86,7 @@ func (c *core) requestDays(ctx context.Context, org, app, from, to string) ([]da
 		path: path + "/history?" + url.Values{"from": {from}, "to": {to}}.Encode(),
 		check: func() error {
 			if h.Org != org || h.App != app || h.Days == nil {
-				return errors.New("it is of no days, or another app's")
+				return errors.New("it holds no days, or another app's")
 			}
 			return nil
 		},

@@ -31,7 +31,7 @@ func (c *Client) Submit(ctx context.Context, org, app string, usage prices.Usage
 		op: "Submit", method: http.MethodPost, path: path + "/usage", body: usage, writes: true, into: &r,
 		check: func() error {
 			if r.RequestID != usage.RequestID || r.Status == "" {
-				return errors.New("it is of no record, or another's")
+				return errors.New("it holds no result, or another record's")
 			}
 			return nil
 		},

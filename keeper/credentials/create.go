@@ -112,7 +112,7 @@ func (s *Store) Rotate(ctx context.Context, org, app string, graceHours int) (Ro
 		return next, trail.Fields{"client_id": next.id(), "version": next.version, "grace_hours": graceHours}
 	})
 	if overtaken {
-		return Rotation{}, conflictError("the credentials of %s were changed by somebody else at the same time; look, and rotate again if they still need it", seen.id())
+		return Rotation{}, conflictError("the credentials of %s were changed by somebody else at the same time; read them, and rotate again if they still need it", seen.id())
 	}
 	if err != nil {
 		return rotation, storeFailure("Rotate", err)
@@ -180,7 +180,7 @@ func (s *Store) Import(ctx context.Context, org, app string, hash Secret) error 
 		return err
 	}
 	if _, _, own := parseHash(hash.Reveal()); own || hash.Empty() || len(hash.Reveal()) > maxSecret {
-		return invalid("hash", "is not another system's of 1 to %d bytes; give what that system stored", maxSecret)
+		return invalid("hash", "is not a hash of another system, of 1 to %d bytes; give the hash that the system stored", maxSecret)
 	}
 	seen, err := s.core.loadAccount(ctx, ClientID(org, app))
 	if err != nil {

@@ -98,7 +98,7 @@ func ParseKeySet(document []byte) (*KeySet, error) {
 		return nil, invalid("keys", "%s", withoutText(err))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, invalid("keys", "have something behind the document; give one JSON object")
+		return nil, invalid("keys", "have data after the document; give one JSON object")
 	}
 	set := &KeySet{}
 	err := eachKey("keys.signing", doc.Signing, func(e keyEntry, key []byte) {
@@ -152,7 +152,7 @@ func eachKey(field string, entries []keyEntry, each func(keyEntry, []byte)) erro
 		case seen[e.ID]:
 			return invalid(at+".id", "%s is there twice; give each key a name of its own", e.ID)
 		case e.Algorithm != "" && (e.Algorithm != EdDSA || field != "keys.signing"):
-			return invalid(at+".algorithm", "is none that is known; leave it out, or give EdDSA for keys that sign")
+			return invalid(at+".algorithm", "is unknown; leave it out, or give EdDSA for keys that sign")
 		case err != nil || len(key) != ed25519.SeedSize:
 			return invalid(at+".key", "is not 32 bytes in base64; make one with openssl rand -base64 32")
 		}
@@ -187,11 +187,11 @@ func (k *KeySet) Rotated(random io.Reader, now time.Time, longest time.Duration)
 	same := func(e keyEntry) bool { return e.ID == id }
 	switch {
 	case slices.ContainsFunc(doc.Signing, same) || slices.ContainsFunc(doc.Peppers, same):
-		return nil, invalid("keys", "have one that was made in this second, %s, and each is named after its own; rotate again a second later", id)
+		return nil, invalid("keys", "have a key of this second, %s, which is its name; rotate again a second later", id)
 	case len(doc.Peppers) >= MaxKeys:
 		return nil, invalid("keys.peppers", "are %d, the maximum; remove the oldest from the file once all clients that still use it have new secrets", len(doc.Peppers))
 	case len(doc.Signing) >= MaxKeys:
-		return nil, invalid("keys.signing", "are %d, as many as there may be, and each may have signed a token that is good; rotate fewer than %d times in the time that the longest is", len(doc.Signing), MaxKeys)
+		return nil, invalid("keys.signing", "are %d, the maximum, and each may have signed a token that is still valid; rotate fewer than %d times in the longest lifetime of a token", len(doc.Signing), MaxKeys)
 	}
 	for _, list := range []*[]keyEntry{&doc.Signing, &doc.Peppers} {
 		key, err := randomBytes(random)

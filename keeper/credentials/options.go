@@ -85,7 +85,7 @@ func (o Options) withDefaults() Options {
 // one.
 func (o Options) validate() error {
 	if problem.IsNil(o.Keys) || o.Keys.Keys().isEmpty() {
-		return invalid("options.keys", "is nil or has none; pass a KeySource, such as WatchKeys or KeysFromEnvironment give")
+		return invalid("options.keys", "is nil or empty; pass a KeySource, for example from WatchKeys or KeysFromEnvironment")
 	}
 	if reason := ddb.CheckSource(o.Now); reason != "" {
 		return invalid("options.now", "%s", reason)

@@ -117,7 +117,7 @@ func (s *Store) Revoked(ctx context.Context, token TokenRef) (bool, error) {
 		return true, err
 	}
 	if len(token.Session) > maxID || len(token.ClientID) > maxID {
-		return true, invalid("session", "or the client's id is longer than %d bytes; give the token's", maxID)
+		return true, invalid("session", "or the client's id is longer than %d bytes; give those of the token", maxID)
 	}
 	asked := token
 	asked.Version = 0 // the state is the same for every version

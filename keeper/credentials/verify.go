@@ -97,7 +97,7 @@ func (c *core) rehashSecret(ctx context.Context, seen account, pepper Pepper, se
 		return err
 	})
 	if err != nil && store.Diagnose(err) != ddb.Refused { // refused: another process was faster
-		c.opts.Logger.Warn("keeper/credentials: a secret could not be hashed anew; the next login tries again",
+		c.opts.Logger.Warn("keeper/credentials: a secret could not be hashed with the newest pepper; the next login tries again",
 			"client_id", seen.id(), "error", err)
 	}
 }

@@ -176,7 +176,7 @@ func (w *WatchedKeys) reloadDocument(ctx context.Context) {
 	}
 	w.set.Store(set)
 	w.problem.Store(nil)
-	w.opts.Logger.Info("keeper/credentials: the keys were read anew", "signing", len(set.signing), "peppers", len(set.peppers))
+	w.opts.Logger.Info("keeper/credentials: changed keys were read", "signing", len(set.signing), "peppers", len(set.peppers))
 }
 
 // rejectDocument keeps the keys and logs the reason, once for each reason.
@@ -185,5 +185,5 @@ func (w *WatchedKeys) rejectDocument(err error) {
 	if last != nil && (*last).Error() == err.Error() {
 		return
 	}
-	w.opts.Logger.Error("keeper/credentials: the keys stay as they were", "error", err)
+	w.opts.Logger.Error("keeper/credentials: the keys cannot be read; the earlier ones stay in use", "error", err)
 }

@@ -179,22 +179,22 @@ type readings struct {
 // writeAll writes all metrics in the text format of Prometheus: those in r and this process's
 // own.
 func (m *metrics) writeAll(w io.Writer, r readings) {
-	family{"dynalimit_keeper_ready", "gauge", "1 while requests are taken and can be served."}.writeOne(w, boolValue(r.ready))
-	family{"dynalimit_keeper_requests_in_flight", "gauge", "Requests under way."}.writeOne(w, float64(m.inFlight.Load()))
+	family{"dynalimit_keeper_ready", "gauge", "1 while the keeper accepts and can serve requests."}.writeOne(w, boolValue(r.ready))
+	family{"dynalimit_keeper_requests_in_flight", "gauge", "Requests in flight."}.writeOne(w, float64(m.inFlight.Load()))
 	family{"dynalimit_keeper_store_open", "gauge", "1 while DynamoDB does not answer."}.writeOne(w, boolValue(r.health.Open))
 	family{"dynalimit_keeper_queued_operations", "gauge", "Operations that wait in this process to be written."}.writeOne(w, float64(r.health.Queued))
 	family{"dynalimit_keeper_spooled_records", "gauge", "Records that wait in the spool."}.writeOne(w, float64(r.health.Spooled))
 	family{"dynalimit_keeper_spooled_bytes", "gauge", "Size of the spool, in bytes."}.writeOne(w, float64(r.health.SpoolBytes))
-	family{"dynalimit_keeper_log_lines_dropped_total", "counter", "Lines of the log that found no room, since nothing read them, or that could not be written."}.writeOne(w, float64(r.log))
+	family{"dynalimit_keeper_log_lines_dropped_total", "counter", "Dropped lines of the log: their reader was too slow, or they could not be written."}.writeOne(w, float64(r.log))
 	m.writeOwn(w)
 	m.writeQuotas(w, r.keeper.QuotaPercent)
 	writeByLabel(w, family{"dynalimit_keeper_logins_total", "counter", "Logins, by result."}, "result", map[string]int64{"ok": r.logins.Logins, "refused": r.logins.RefusedLogins})
 	family{"dynalimit_keeper_secrets_retrieved_total", "counter", "Secrets that were handed out."}.writeOne(w, float64(r.logins.Retrievals))
 	family{"dynalimit_keeper_revocations_total", "counter", "Tokens, sessions, clients and keys that were ended."}.writeOne(w, float64(r.logins.Revocations))
-	writeByLabel(w, family{"dynalimit_keeper_cache_hits_total", "counter", "What was known without a read, or for tokens without a look at the signature, by cache."}, "cache", map[string]int64{
+	writeByLabel(w, family{"dynalimit_keeper_cache_hits_total", "counter", "Hits of caches, by cache. A hit saves a read of the store; for tokens, a check of the signature."}, "cache", map[string]int64{
 		"config": r.keeper.ConfigHits, "totals": r.keeper.TotalHits, "revocations": r.logins.RevocationHits, "tokens": r.tokens.TokenHits,
 	})
-	writeByLabel(w, family{"dynalimit_keeper_cache_misses_total", "counter", "What was not, by cache."}, "cache", map[string]int64{
+	writeByLabel(w, family{"dynalimit_keeper_cache_misses_total", "counter", "Misses of caches, by cache."}, "cache", map[string]int64{
 		"config": r.keeper.ConfigMisses, "totals": r.keeper.TotalMisses, "revocations": r.logins.RevocationReads, "tokens": r.tokens.TokenChecks,
 	})
 }
@@ -234,8 +234,8 @@ func (m *metrics) writeOwn(w io.Writer) {
 	writeByLabel(w, family{"dynalimit_keeper_price_refreshes_total", "counter", "Refreshes of prices, by result."}, "result", m.refreshes)
 	family{"dynalimit_keeper_prices_accepted_total", "counter", "Prices that refreshes took from the list."}.writeOne(w, float64(m.accepted))
 	family{"dynalimit_keeper_prices_held", "gauge", "Prices that the last refresh held back; the log has each with its reason."}.writeOne(w, float64(m.held))
-	m.writeAge(w, "dynalimit_keeper_sweep_lag_seconds", "Time since this process last swept; none if it never did.", m.swept)
-	m.writeAge(w, "dynalimit_keeper_price_lag_seconds", "Time since this process last refreshed prices; none if it never did.", m.refreshed)
+	m.writeAge(w, "dynalimit_keeper_sweep_lag_seconds", "Seconds since the last sweep of this process. Absent before the first.", m.swept)
+	m.writeAge(w, "dynalimit_keeper_price_lag_seconds", "Seconds since the last refresh of prices by this process. Absent before the first.", m.refreshed)
 }
 
 // writeAge writes the time since an event, or nothing if it never happened.

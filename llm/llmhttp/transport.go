@@ -275,7 +275,7 @@ func (a *attempt) sendCall() (*http.Response, error) {
 	return res, nil
 }
 
-var errNoAnswer = errors.New("llmhttp: the transport below gave neither an answer nor an error")
+var errNoAnswer = errors.New("llmhttp: the wrapped transport returned neither a response nor an error")
 
 // outgoingRequest returns the copy of the request to send, and the record of its writes. It has a.body as its
 // body, which can be read again.

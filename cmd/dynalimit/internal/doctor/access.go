@@ -20,7 +20,7 @@ const soon = 15 * time.Minute
 // checkRegion reports the region of the requests, which is never a fault.
 func (v *visit) checkRegion(context.Context) tables.Finding {
 	if v.Engine {
-		return tables.Fine("%s, which an engine does not look at", v.Region)
+		return tables.Fine("%s, which an engine ignores", v.Region)
 	}
 	return tables.Fine("%s", v.Region)
 }
@@ -29,7 +29,7 @@ func (v *visit) checkRegion(context.Context) tables.Finding {
 // expire soon.
 func (v *visit) checkCredentials(ctx context.Context) tables.Finding {
 	if v.Credentials == nil {
-		return tables.Fine("an engine on this machine asks for none")
+		return tables.Fine("an engine on this machine needs none")
 	}
 	ctx, cancel := v.withTimeout(ctx)
 	defer cancel()
@@ -54,12 +54,12 @@ func (v *visit) checkCredentials(ctx context.Context) tables.Finding {
 		return v.badCredentials(v.explainError(err))
 	default:
 		r := tables.Unseen("STS does not say who they are: %s", v.explainError(err))
-		r.Means = "DynamoDB may take them all the same, as the next checks tell"
+		r.Means = "DynamoDB may accept them all the same: see the next checks"
 		return r
 	}
 	if given.CanExpire && given.Expires.Sub(v.Now()) < soon {
 		return tables.Finding{
-			Status: tables.Warning, Found: who + until, Means: "they are about to expire: what runs longer has to renew them",
+			Status: tables.Warning, Found: who + until, Means: "they are about to expire: a longer run has to renew them",
 			Fix: v.loginCommand(),
 		}
 	}

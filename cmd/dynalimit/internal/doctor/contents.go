@@ -87,7 +87,7 @@ func (v *visit) checkConfiguration(ctx context.Context) []tables.Finding {
 		return results
 	}
 	if seen == mostSources {
-		return []tables.Finding{tables.Fine("the first %d sources can be read, the others were not looked at", seen)}
+		return []tables.Finding{tables.Fine("the first %d sources can be read, the others were not checked", seen)}
 	}
 	return []tables.Finding{tables.Fine("%s, all can be read", notation.Many(seen, "source"))}
 }
@@ -113,7 +113,7 @@ func (v *visit) findUnreadable(ctx context.Context, sources []admin.Scope) ([]ta
 		if _, wrong := errors.AsType[*dynalimit.ValidationError](err); wrong {
 			results = append(results, tables.Finding{
 				Check: "configuration of " + at.String(), Status: tables.Wrong, Found: strings.TrimPrefix(err.Error(), "dynalimit: "),
-				Means: "calls that it is about fail; without it, less specific sources decide. The command prints what it removes", Fix: v.deleteSource(at),
+				Means: "its calls fail; without it, less specific sources decide. The command prints what it removes", Fix: v.deleteSource(at),
 			})
 		} else if err != nil {
 			return results, err
@@ -152,7 +152,7 @@ func (v *visit) systemLimits(ctx context.Context) tables.Finding {
 	case config.BlockedExcept:
 		return tables.Finding{Status: tables.Wrong, Found: "the system is blocked with exceptions", Means: "no call is admitted but those of exceptions", Fix: v.tableCommand("system show")}
 	case config.Unlimited:
-		return tables.Finding{Status: tables.Hint, Found: "the system is unlimited", Means: "who has no limits of their own is not limited", Fix: v.tableCommand("system show")}
+		return tables.Finding{Status: tables.Hint, Found: "the system is unlimited", Means: "entities without limits of their own are not limited", Fix: v.tableCommand("system show")}
 	case len(config.Limits) == 0:
 		return tables.Finding{
 			Status: tables.Hint, Found: "there are none", Means: "calls of an entity that has no other limits fail, unless the service gives some to New",

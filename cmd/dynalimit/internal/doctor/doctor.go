@@ -25,9 +25,9 @@ var checks = []check{
 	{"permissions", "trying what is permitted", (*visit).checkPermissions},
 	{"namespace", "reading the namespace", singleFinding((*visit).checkNamespace)},
 	{"configuration", "reading every source of the configuration", (*visit).checkConfiguration},
-	{"names", "looking for plans, parents and groups that are nowhere", singleFinding((*visit).checkNames)},
+	{"names", "looking for missing plans, parents and groups", singleFinding((*visit).checkNames)},
 	{"system limits", "reading the system's limits", singleFinding((*visit).systemLimits)},
-	{"usage", "looking how far usage is summed up", singleFinding((*visit).checkUsage)},
+	{"usage", "looking for unclosed hours of usage", singleFinding((*visit).checkUsage)},
 	{"budget tables", "looking at the tables of budgets", (*visit).budgetTables},
 }
 

@@ -129,7 +129,7 @@ func (v *visit) explainError(err error) string {
 	case throttled:
 		return "DynamoDB is too busy: it throttles"
 	case notDynamoDB:
-		return "what answers there is not DynamoDB"
+		return "the server there is not DynamoDB"
 	case answered:
 	}
 	return innermostText(err)

@@ -53,7 +53,7 @@ func (v *visit) checkNames(ctx context.Context) tables.Finding {
 		if detached > 0 {
 			found += fmt.Sprintf(", %d with a parent that does not count (detached)", detached)
 		}
-		return tables.Fine("%s; the plans, parents and groups that are named are there", found)
+		return tables.Fine("%s; all named plans, parents and groups exist", found)
 	}
 	found := strings.Join(wrong[:min(len(wrong), mostTold)], "; ")
 	if more := len(wrong) - mostTold; more > 0 {

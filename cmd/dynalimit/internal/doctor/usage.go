@@ -32,7 +32,7 @@ func (v *visit) checkUsage(ctx context.Context) tables.Finding {
 		return tables.Finding{Status: tables.Warning, Found: err.Error(), Means: "hours of usage are not closed", Fix: v.deleteItem(key)}
 	}
 	if cursor.Closed.IsZero() {
-		return tables.Finding{Status: tables.Hint, Found: "nobody sums it up", Means: "nobody knows who used how much: 'dynalimit tail' or the Lambda turns the stream into usage", Fix: v.tailCommand()}
+		return tables.Finding{Status: tables.Hint, Found: "no process aggregates it", Means: "usage of entities is unknown: run 'dynalimit tail' or the Lambda, which turn the stream into usage", Fix: v.tailCommand()}
 	}
 	closed := "hours are closed up to " + clockText(cursor.Closed) + v.usageKept(ctx)
 	late := v.Now().Sub(cursor.Closed)
@@ -41,7 +41,7 @@ func (v *visit) checkUsage(ctx context.Context) tables.Finding {
 	}
 	means := fmt.Sprintf("nobody has closed any for %s: the stream keeps records for a day, and then they are gone", notation.Wait(late))
 	if late > recordsKept {
-		means = fmt.Sprintf("nobody has closed any for %s: records of usage are lost; when the stream is followed again, counters show what was used meanwhile, in the hour of each one's next record", notation.Wait(late))
+		means = fmt.Sprintf("nobody has closed any for %s: records of usage are lost; when the stream is followed again, counters show the usage meanwhile, in the hour of each one's next record", notation.Wait(late))
 	}
 	return tables.Finding{Status: tables.Warning, Found: closed, Means: means, Fix: v.tailCommand()}
 }

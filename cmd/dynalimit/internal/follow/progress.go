@@ -200,7 +200,7 @@ func (p *Progress) noteGaps(gaps []aggregator.Gap, say func(string, ...any)) {
 	p.status.Gaps += int64(len(gaps))
 	for i, g := range gaps {
 		if i == mostGaps {
-			say("and %d more gaps: 'dynalimit usage list' shows what no record told", len(gaps)-i)
+			say("and %d more gaps: 'dynalimit usage list' shows their amounts", len(gaps)-i)
 			return
 		}
 		say("%s", gapText(g))

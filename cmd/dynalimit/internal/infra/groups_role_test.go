@@ -31,7 +31,7 @@ func TestTheFirstGroupAndQuotaAreTheTablesAdministrators(t *testing.T) {
 			require.NoError(t, err)
 			before := w.dump()
 			_, err = set(bound, "eu", "a")
-			require.ErrorContains(t, err, "set kinds_min in the version record, by who administers the whole table")
+			require.ErrorContains(t, err, "set kinds_min in the version record (by an administrator of the whole table)")
 			require.ErrorContains(t, err, "AccessDenied")
 			assert.Equal(t, before, w.dump(), "nothing was changed")
 			for _, one := range []struct{ policy, namespace, resource string }{{whole, "eu", "b"}, {bound, "eu", "c"}, {whole, "", "d"}} {

@@ -19,7 +19,7 @@ import (
 	"github.com/dynalimit/dynalimit/sources"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 1, 23, 12, 0, 0, 0, time.UTC)
 

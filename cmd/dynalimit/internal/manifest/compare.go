@@ -266,7 +266,7 @@ func (c *comparison) keepBlock(at admin.Scope, stored, wanted admin.LimitConfig)
 	if c.o.LiftBlocks {
 		what = "the block is lifted"
 	}
-	c.noted = append(c.noted, fmt.Sprintf("%s is blocked, and the file does not say so: %s", at, what))
+	c.noted = append(c.noted, fmt.Sprintf("%s is blocked, and the file does not block it: %s", at, what))
 	if !c.o.LiftBlocks {
 		wanted.Blocked, wanted.BlockedExcept, wanted.Admit = stored.Blocked, stored.BlockedExcept, false
 	}

@@ -60,7 +60,7 @@ func TestPlanWarnsOfShorterWindows(t *testing.T) {
 	assert.Empty(t, w.apply(t, month, Options{}).Warnings)
 	assert.Empty(t, w.plan(t, parsed(t, "name: b\n"+day), Options{}).Warnings)
 	assert.Equal(t, []string{
-		"system: rpw is a quota of each month and becomes one of each day: what is used of the month is regained meanwhile, and a change back does not take it away",
+		"system: rpw is a quota of each month and becomes one of each day: the usage of the month is regained meanwhile, and a change back does not take it away",
 	}, w.plan(t, parsed(t, "name: a\n"+day), Options{}).Warnings)
 }
 
@@ -101,7 +101,7 @@ func TestMoneyIsOfAGroupThatHasModels(t *testing.T) {
 
 		p := w.apply(t, "resources: {"+of60+"}", Options{})
 		assert.Equal(t, p.Count(Delete), len(p.Changes))
-		assert.Equal(t, []string{`resource all: the money of "usd" is over no models, because "all" is no group of any, nor in one: write 'groups: [all]' at the models, or 'per_model: true' beside it`}, p.Warnings)
+		assert.Equal(t, []string{`resource all: the money of "usd" limits no model, because no model is in the group "all" and it is in none: write 'groups: [all]' at the models, or 'per_model: true' beside it`}, p.Warnings)
 		p = w.plan(t, parsed(t, "resources: {"+of50+"}"), Options{})
 		require.Equal(t, 1, p.Count(Refuse))
 		assert.Contains(t, p.Changes[0].Note, "write 'groups: [all]' at the models")
@@ -134,16 +134,16 @@ entities:
 `
 	kept := w.plan(t, parsed(t, changed), Options{})
 	assert.Equal(t, []string{
-		"entity alone on gpt-4 is blocked, and the file does not say so: it stays blocked; --lift-blocks lifts it",
-		"entity key is blocked, and the file does not say so: it stays blocked; --lift-blocks lifts it",
+		"entity alone on gpt-4 is blocked, and the file does not block it: it stays blocked; --lift-blocks lifts it",
+		"entity key is blocked, and the file does not block it: it stays blocked; --lift-blocks lifts it",
 	}, kept.Warnings)
 	assert.Contains(t, lines(kept), "update limits of entity key: rpm.burst 5 -> 7, rpm.refill 5 -> 3, rpm.period 1m -> 1m30s")
 	assert.NotContains(t, strings.Join(lines(kept), " "), "blocked")
 
 	p := w.apply(t, changed, Options{LiftBlocks: true})
 	assert.Equal(t, []string{
-		"entity alone on gpt-4 is blocked, and the file does not say so: the block is lifted",
-		"entity key is blocked, and the file does not say so: the block is lifted",
+		"entity alone on gpt-4 is blocked, and the file does not block it: the block is lifted",
+		"entity key is blocked, and the file does not block it: the block is lifted",
 	}, p.Warnings)
 	assert.Equal(t, []string{
 		"create limits of resource gpt-4: unlimited  -> true, on_unavailable  -> allow",

@@ -145,7 +145,7 @@ func (d *decoder) decodeOwned(of admin.Scope, o owned, path string) {
 			at.Resource = name
 			d.checkName(path, schema.CheckResource(name))
 		} else if o.Default != nil {
-			d.refuseValue(path, fmt.Sprintf("is the default, which stands here twice: leave 'default' or '%s' out", name))
+			d.refuseValue(path, fmt.Sprintf("is the default, which is given twice: leave 'default' or '%s' out", name))
 		}
 		d.decodeSource(at, l, path)
 	}
@@ -161,7 +161,7 @@ func (d *decoder) decodeEntity(id string, e entity, path string) {
 	}
 	switch {
 	case of.Cascade && of.Detached:
-		d.refuseValue(below(path, "detached"), "is true beside cascade, which charges the parent: leave one of them out")
+		d.refuseValue(below(path, "detached"), "is true together with cascade, which charges the parent: leave one of them out")
 	case of.Cascade && e.Parent == nil:
 		d.refuseValue(below(path, "cascade"), "is true without a parent to charge: write 'parent' too, or leave it out")
 	case of.ParentID == id:
@@ -210,7 +210,7 @@ func (d *decoder) decodeSource(at admin.Scope, l *source, path string) {
 	case !slices.Contains([]dynalimit.UnavailablePolicy{"", dynalimit.Refuse, dynalimit.Allow, dynalimit.Local}, c.OnUnavailable):
 		d.refuseValue(below(path, "on_unavailable"), fmt.Sprintf("is %q: write block, allow or local", l.OnUnavailable))
 	case c.Unlimited && len(c.Limits) > 0:
-		d.refuseValue(below(path, "unlimited"), "stands beside limits: leave one of them out")
+		d.refuseValue(below(path, "unlimited"), "is given together with limits: leave one of them out")
 	case !c.Unlimited && !c.Blocked && !c.BlockedExcept && !c.Admit && len(c.Limits)+len(c.Lifted) == 0 && c.OnUnavailable == "" && len(l.Groups) == 0:
 		d.refuseValue(path, "says nothing: write limits, or leave the source out")
 	}
@@ -223,13 +223,13 @@ func (d *decoder) decodeSource(at admin.Scope, l *source, path string) {
 func (d *decoder) checkExtends(at admin.Scope, l *source, path string) {
 	switch {
 	case l.Extends && len(l.Limits)+len(l.Lifted) == 0:
-		d.refuseValue(below(path, "extends"), "is true without limits: write those that are put over the less specific ones, or leave it out")
+		d.refuseValue(below(path, "extends"), "is true without limits: write the limits that extend the less specific ones, or leave it out")
 	case len(l.Lifted) > 0 && !l.Extends:
 		d.refuseValue(below(path, "lifted"), "takes limits away at a source that replaces them all: write extends: true beside it, or leave it out")
 	case l.Extends && at == (admin.Scope{Everyone: true}):
-		d.refuseValue(below(path, "extends"), "is true of everybody, and no source is less specific: leave it out")
+		d.refuseValue(below(path, "extends"), "is true of the system, the least specific source: leave it out")
 	case slices.ContainsFunc(l.Lifted, func(name string) bool { return l.Limits[name] != nil }):
-		d.refuseValue(below(path, "lifted"), "names a limit that stands in limits too: leave one of them out")
+		d.refuseValue(below(path, "lifted"), "names a limit of limits too: leave one of them out")
 	}
 }
 
@@ -239,9 +239,9 @@ func (d *decoder) checkExceptions(at admin.Scope, l *source, path string) {
 	case l.Admit && (l.Blocked || l.BlockedExcept):
 		d.refuseValue(below(path, "admit"), "is true at a source that is blocked: leave one of them out")
 	case l.Admit && at == (admin.Scope{Everyone: true}):
-		d.refuseValue(below(path, "admit"), "is true of everybody, and no source is less specific: leave it out")
+		d.refuseValue(below(path, "admit"), "is true of the system, the least specific source: leave it out")
 	case l.Blocked && l.BlockedExcept:
-		d.refuseValue(below(path, "blocked_except"), "is true beside blocked, which no source lifts: leave one of them out")
+		d.refuseValue(below(path, "blocked_except"), "is true together with blocked, which no source lifts: leave one of them out")
 	}
 }
 
@@ -249,7 +249,7 @@ func (d *decoder) checkExceptions(at admin.Scope, l *source, path string) {
 // returns a quota if a window or zone is set.
 func (d *decoder) decodeLimit(at admin.Scope, name string, l limit, path string) dynalimit.Limit {
 	d.checkName(path, schema.CheckLimitName(name))
-	twice := "stands here under another name too: leave one of them out"
+	twice := "is given here under another name too: leave one of them out"
 	switch {
 	case l.Refill > 0 && l.RefillAmount > 0:
 		d.refuseValue(below(path, "refill_amount"), "is the refill, which "+twice)
@@ -290,7 +290,7 @@ func (d *decoder) decodeQuota(at admin.Scope, name string, l limit, path string)
 	}
 	d.checkUnitless(l, path)
 	if l.Unit != "" && !l.PerModel && at.Resource == "" {
-		d.refuseValue(below(path, "unit"), "is money that each model would have by itself: write it at a group of models (resources: {gpt-4: {groups: [all]}, all: {limits: ...}}), or 'per_model: true' beside it")
+		d.refuseValue(below(path, "unit"), "is money that each model would have separately: write it at a group of models (resources: {gpt-4: {groups: [all]}, all: {limits: ...}}), or 'per_model: true' beside it")
 	}
 	n := l.Capacity.n()
 	return dynalimit.Limit{
@@ -338,7 +338,7 @@ func (d *decoder) checkParents() {
 // warnUnknown adds a warning about a plan or an entity that the file does not contain. The table
 // may.
 func (d *decoder) warnUnknown(path, kind, name string) {
-	d.m.Warnings = append(d.m.Warnings, d.Problem(path, "%s %q stands nowhere in the file: if it is not in the table either, correct the name", kind, name))
+	d.m.Warnings = append(d.m.Warnings, d.Problem(path, "%s %q is not in the file: if it is not in the table either, correct the name", kind, name))
 }
 
 // chainOf returns an entity and its parents, as parent names them. ok is false for a cycle or more

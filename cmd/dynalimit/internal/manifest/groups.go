@@ -96,7 +96,7 @@ func groupedBy(m *Manifest, live map[admin.Scope]admin.LimitConfig) map[string]b
 func aloneWith(grouped map[string]bool, at admin.Scope, l admin.LimitConfig) string {
 	for _, one := range l.Limits {
 		if one.Unit != "" && !one.PerModel && !grouped[at.Resource] {
-			return fmt.Sprintf("the money of %q is over no models, because %q is no group of any, nor in one: write 'groups: [%s]' at the models, or 'per_model: true' beside it",
+			return fmt.Sprintf("the money of %q limits no model, because no model is in the group %q and it is in none: write 'groups: [%s]' at the models, or 'per_model: true' beside it",
 				one.Name, at.Resource, at.Resource)
 		}
 	}

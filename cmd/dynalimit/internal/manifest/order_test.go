@@ -132,7 +132,7 @@ func TestLimitsOfWhoCouldNotBeMovedStay(t *testing.T) {
 	assert.Equal(t, 6, out.Conflicts())
 	assert.Contains(t, out.Failed, Failure{
 		What: "limits of plan small", Conflict: true,
-		Error: "stays as it is, because the record of entity x did not change as planned: apply again once that is right",
+		Error: "stays as it is, because the record of entity x did not change as planned: correct that, then apply again",
 	})
 	w.apply(t, after, Options{})
 }

@@ -176,7 +176,7 @@ func TestEveryProblemIsSaidWithItsPlaceAndItsFix(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // golden compares with a file, which -update writes.
 func golden(t *testing.T, file, got string) {
@@ -222,7 +222,7 @@ func TestProblemsOfTheFileAsAWhole(t *testing.T) {
 		"merges itself":     {"system: &a {<<: *a, limits: {rpm: 1}}\n", "limits.yaml:1:9: system: is merged into itself"},
 		"a tag":             {"system: !!map {blocked: true}\n", "limits.yaml:1:9: system: has the tag !!map"},
 		"a tagged limit":    {"system: {limits: {rpm: !x 1}}\n", "limits.yaml:1:24: system.limits.rpm: has the tag !x"},
-		"no anchor":         {"system: *x\n", "limits.yaml:1:9: *x stands for nothing"},
+		"no anchor":         {"system: *x\n", "limits.yaml:1:9: *x has no anchor"},
 		"directive":         {"%YAML 1.2\n---\nsystem: {blocked: true}\n", "limits.yaml:1:1: is no YAML from here on (found incompatible YAML document)"},
 		"long list":         {"system:\n" + strings.Repeat("  - 1\n", 1<<18), "limits.yaml:2:3: system: is a list: write a source"},
 	} {
@@ -240,9 +240,9 @@ func TestNamesThatStandNowhereAreWarnings(t *testing.T) {
 	m, err := Parse("limits.yaml", []byte("entities:\n  a: {parent: b, plan: pro}\n  c: {parent: a}\nresources: {gpt-4: {groups: [all, gpt-5]}, gpt-5: {unlimited: true}}\n"))
 	require.NoError(t, err)
 	assert.Equal(t, "limits.yaml:2:7: entities.a.parent: does not count, because the file has version 1 (2 parents): write 'version: 2', and 'detached: true' where a parent is for order alone\n"+
-		"limits.yaml:2:7: entities.a.parent: the entity \"b\" stands nowhere in the file: if it is not in the table either, correct the name\n"+
-		"limits.yaml:2:18: entities.a.plan: the plan \"pro\" stands nowhere in the file: if it is not in the table either, correct the name\n"+
-		"limits.yaml:4:21: resources.gpt-4.groups: the group \"all\" stands nowhere in the file: if it is not in the table either, correct the name", m.Warnings.Error())
+		"limits.yaml:2:7: entities.a.parent: the entity \"b\" is not in the file: if it is not in the table either, correct the name\n"+
+		"limits.yaml:2:18: entities.a.plan: the plan \"pro\" is not in the file: if it is not in the table either, correct the name\n"+
+		"limits.yaml:4:21: resources.gpt-4.groups: the group \"all\" is not in the file: if it is not in the table either, correct the name", m.Warnings.Error())
 }
 
 func TestAmounts(t *testing.T) {
@@ -317,7 +317,7 @@ func TestLongManifestsAreReadInFull(t *testing.T) {
 	assert.ErrorContains(t, err, "is no YAML")
 	_, err = Parse("limits.yaml", []byte(strings.Replace(text, "plan: pro", "paln: pro", 1)+"  key-7: {}\n"))
 	require.ErrorContains(t, err, `limits.yaml:6:5: entities.key-0: "paln" is unknown here: write one of name, parent, cascade, detached, plan, only, metadata, default, resources`)
-	assert.ErrorContains(t, err, `limits.yaml:30008:3: entities: "key-7" stands twice here, first in line 74: remove one of them`)
+	assert.ErrorContains(t, err, `limits.yaml:30008:3: entities: "key-7" is given twice, first in line 74: remove one of them`)
 }
 
 func BenchmarkParse10000(b *testing.B) {

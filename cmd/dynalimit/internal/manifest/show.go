@@ -29,7 +29,7 @@ func Show(out *term.Output, p Plan, file string, full bool) {
 			countText(p.LeftOut, "entity that", "entities that"), p.Name, file)
 	}
 	if p.Unmanaged > 0 {
-		fmt.Fprintf(out, "%s what the file says, and no manifest manages them: --adopt takes them over.\n", countText(p.Unmanaged, "item says", "items say"))
+		fmt.Fprintf(out, "%s with the file, and no manifest manages them: --adopt takes them over.\n", countText(p.Unmanaged, "item agrees", "items agree"))
 	}
 	fmt.Fprintln(out, Summary(p, file))
 }
@@ -70,7 +70,7 @@ func Summary(p Plan, file string) string {
 		return fmt.Sprintf("Nothing to change, but %s not in %s.", countText(len(p.ByHand), "source by hand is", "sources by hand are"), file)
 	}
 	if len(parts) == 0 {
-		return fmt.Sprintf("Nothing to change: the table says what %s says (%s).", file, countText(p.Unchanged, "item", "items"))
+		return fmt.Sprintf("Nothing to change: the table agrees with %s (%s).", file, countText(p.Unchanged, "item", "items"))
 	}
 	text := "Plan: " + strings.Join(parts, ", ")
 	if p.Unchanged > 0 {

@@ -20,7 +20,7 @@ func (a *applying) readyChanges(changes []Change) []Change {
 		}
 		if i := slices.IndexFunc(a.failed, func(m missing) bool { return m.neededBy(c) }); i >= 0 {
 			because := a.failed[i]
-			a.failChange(c, because.conflict, fmt.Sprintf("stays as it is, because the %s did not change as planned: apply again once that is right", because.What()), nil)
+			a.failChange(c, because.conflict, fmt.Sprintf("stays as it is, because the %s did not change as planned: correct that, then apply again", because.What()), nil)
 			return true
 		}
 		waits := slices.ContainsFunc(a.waiting, func(other Change) bool { return other.neededBy(c) })

@@ -96,7 +96,7 @@ func TestNothingGoesWhoseReplacementFailed(t *testing.T) {
 			require.NoError(t, err)
 			assert.LessOrEqual(t, w.admits(t, "x", "gpt-4"), test.most, "%+v", out)
 			require.GreaterOrEqual(t, len(out.Failed), 2)
-			assert.Equal(t, "stays as it is, because the "+out.Failed[0].What+" did not change as planned: apply again once that is right", out.Failed[1].Error)
+			assert.Equal(t, "stays as it is, because the "+out.Failed[0].What+" did not change as planned: correct that, then apply again", out.Failed[1].Error)
 			assert.Zero(t, out.Left)
 		})
 	}

@@ -25,7 +25,7 @@ func Amounts(texts []string) (dynalimit.Amounts, error) {
 			return nil, fmt.Errorf("%s: %w", text, err)
 		}
 		if _, twice := amounts[name]; twice {
-			return nil, fmt.Errorf("%s stands twice: give each limit once", name)
+			return nil, fmt.Errorf("%s is given twice: give each limit once", name)
 		}
 		amounts[name] = n
 	}

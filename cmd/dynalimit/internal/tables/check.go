@@ -166,7 +166,7 @@ func (c *checking) checkIndex(want types.GlobalSecondaryIndex) Finding {
 	describe := c.plan.Flags.OfAWS("dynamodb describe-table --table-name %s --query Table.GlobalSecondaryIndexes", c.plan.Name())
 	switch kind := want.Projection.ProjectionType; {
 	case x.Projection.ProjectionType == types.ProjectionTypeAll && kind != types.ProjectionTypeAll:
-		f.Status, f.Means, f.Fix = Warning, "every write of what it lists is charged for it as well; the library's own projects "+string(kind), describe
+		f.Status, f.Means, f.Fix = Warning, "every write of a listed item is charged for the index as well; the library's own projects "+string(kind), describe
 	case kind == types.ProjectionTypeInclude && slices.ContainsFunc(want.Projection.NonKeyAttributes, func(name string) bool {
 		return !slices.Contains(x.Projection.NonKeyAttributes, name)
 	}):
@@ -219,7 +219,7 @@ func (c *checking) checkTTL(ctx context.Context) Finding {
 	if d != nil && (d.TimeToLiveStatus == types.TimeToLiveStatusEnabled || d.TimeToLiveStatus == types.TimeToLiveStatusEnabling) {
 		c.TTL = aws.ToString(d.AttributeName)
 	}
-	f := Finding{Status: Wrong, Found: "off", Means: "what has expired, such as buckets that nobody uses, is never deleted", Fix: c.plan.createCommand()}
+	f := Finding{Status: Wrong, Found: "off", Means: "expired items, such as unused buckets, are never deleted", Fix: c.plan.createCommand()}
 	switch c.TTL {
 	case c.plan.TTL:
 		return Fine("on %s", c.plan.TTL)
@@ -234,7 +234,7 @@ func (c *checking) checkTTL(ctx context.Context) Finding {
 
 // checkStream warns unless the table has a stream of new and old images.
 func (c *checking) checkStream() Finding {
-	const without = "usage cannot be aggregated from it, nor what expires archived"
+	const without = "usage cannot be aggregated from it, nor expired items archived"
 	switch c.Stream {
 	case string(types.StreamViewTypeNewAndOldImages):
 		return Fine("of new and old images")
@@ -265,7 +265,7 @@ func (c *checking) checkRecovery(ctx context.Context) Finding {
 	if c.Recovery == Yes {
 		return Fine("on")
 	}
-	return Finding{Status: Warning, Found: "off", Means: "what is deleted by mistake cannot be had back", Fix: c.plan.createCommand()}
+	return Finding{Status: Warning, Found: "off", Means: "items that are deleted by mistake cannot be restored", Fix: c.plan.createCommand()}
 }
 
 // checkProtection warns if deletion protection is off.
@@ -274,7 +274,7 @@ func (c *checking) checkProtection() Finding {
 	case Yes:
 		return Fine("on")
 	case No:
-		return Finding{Status: Warning, Found: "off", Means: "whoever may delete tables deletes it with one command", Fix: c.plan.createCommand()}
+		return Finding{Status: Warning, Found: "off", Means: "anybody who may delete tables deletes it with one command", Fix: c.plan.createCommand()}
 	}
 	return Unseen("the answer does not say")
 }

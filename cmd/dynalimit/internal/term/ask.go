@@ -15,7 +15,7 @@ var ErrDeclined = errors.New("not confirmed, nothing was changed")
 type NobodyError struct{ Question string }
 
 func (e *NobodyError) Error() string {
-	return fmt.Sprintf("%s: nobody can be asked here; give --yes if that is meant", strings.TrimRight(e.Question, ".?"))
+	return fmt.Sprintf("%s: nobody can be asked here; give --yes to confirm", strings.TrimRight(e.Question, ".?"))
 }
 
 // Confirm asks a question whose answer is a word that is not typed by accident, such as the
@@ -38,7 +38,7 @@ func (o *Output) Confirm(ctx context.Context, question, word string) error {
 		return context.Cause(ctx)
 	case given := <-answer:
 		if given != word {
-			return fmt.Errorf("%w; run it again and type %s if it is meant", ErrDeclined, word)
+			return fmt.Errorf("%w; run it again and type %s to confirm", ErrDeclined, word)
 		}
 		return nil
 	}

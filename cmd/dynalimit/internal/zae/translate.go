@@ -207,10 +207,10 @@ func (t *translator) addSource(at admin.Scope, item schema.Item) {
 		t.limited[at] = describeLimits(c.Limits)
 	}
 	if c.Unlimited && len(limits) > 0 {
-		t.addDifference(at.String(), "its bypass becomes 'unlimited: true', so its limits ("+describeLimits(c.Limits)+") are not in the manifest, and what it uses is counted nowhere; limits with 'shadow: true' count")
+		t.addDifference(at.String(), "its bypass becomes 'unlimited: true', so its limits ("+describeLimits(c.Limits)+") are not in the manifest, and its usage is counted nowhere; limits with 'shadow: true' count")
 		c.Limits = nil
 	} else if c.Unlimited {
-		t.addDifference(at.String(), "its bypass becomes 'unlimited: true', and what it uses is counted nowhere; limits with 'shadow: true' count")
+		t.addDifference(at.String(), "its bypass becomes 'unlimited: true', and its usage is counted nowhere; limits with 'shadow: true' count")
 	}
 	if len(c.Limits) == 0 && !c.Unlimited && !c.Blocked && c.OnUnavailable == "" {
 		if len(limits) > 0 {

@@ -10,7 +10,7 @@ import (
 const maxWaiting = 4096
 
 // errCrowded means that too many logins wait, or that this login has waited too long.
-var errCrowded = errors.New("login: too many logins are under way")
+var errCrowded = errors.New("login: too many logins are in flight")
 
 // gates limits the number of concurrent logins of each bucket, first come, first served. A gate
 // without users is removed.

@@ -227,7 +227,7 @@ func pauseFor(ctx context.Context, patience <-chan struct{}, d time.Duration) er
 func (a *attempt) keepTokens(ctx context.Context) {
 	for _, t := range a.taken {
 		if err := t.lease.Adjust(ctx, oneEnded); err != nil {
-			a.throttle.opts.Logger.Warn("login: others may wait for a login that has failed, as if it had not ended", "error", err)
+			a.throttle.opts.Logger.Warn("login: a failed login could not be marked as ended; other logins may wait for it", "error", err)
 		}
 		t.leave()
 	}
@@ -238,7 +238,7 @@ func (a *attempt) keepTokens(ctx context.Context) {
 func (a *attempt) returnTokens(ctx context.Context) {
 	for _, t := range a.taken {
 		if err := t.lease.Rollback(ctx); err != nil {
-			a.throttle.opts.Logger.Warn("login: a login that did not fail stays counted, for a minute", "error", err)
+			a.throttle.opts.Logger.Warn("login: a good login could not be taken off the failed ones; it counts for a minute", "error", err)
 		}
 		t.leave()
 	}
