@@ -213,7 +213,7 @@ type ContentionError struct {
 
 // Error names the bucket and the wait.
 func (e *ContentionError) Error() string {
-	return fmt.Sprintf("dynalimit: the bucket of %s on %s changed each time it was to be written; retry after %v", e.EntityID, e.Resource, e.RetryAfter)
+	return fmt.Sprintf("dynalimit: the bucket of %s on %s changed before every write; retry after %v", e.EntityID, e.Resource, e.RetryAfter)
 }
 
 // RetryIn is RetryAfter.
@@ -263,12 +263,12 @@ func (e *UnconfirmedError) Error() string {
 		parts = append(parts, part)
 	}
 	if e.EntityID == "" {
-		return fmt.Sprintf("dynalimit: %s could not be told to buckets, and are lost: %v", strings.Join(parts, ", "), e.Err)
+		return fmt.Sprintf("dynalimit: %s of degraded calls could not be written to the counters of buckets and are lost; give Close more time (its context, Options.CleanupTimeout): %v", strings.Join(parts, ", "), e.Err)
 	}
 	outcome := "may or may not have reached the bucket; do not repeat it"
 	switch {
 	case e.NotWritten && errors.Is(e.Err, ErrClosed):
-		outcome = "was not written, and no bucket is told any more"
+		outcome = "was not written; settle leases before Close"
 	case e.NotWritten:
 		outcome = "was not written; the same call again writes it"
 	}

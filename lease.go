@@ -329,7 +329,7 @@ func (lease *Lease) Rollback(ctx context.Context) error {
 // context.
 func (lease *Lease) usable(ctx context.Context) error {
 	if !lease.made() {
-		return invalid("lease", "is none; look at the error of the Acquire that returned it before using it")
+		return invalid("lease", "is nil; check the error of Acquire before using the lease")
 	}
 	if ctx == nil {
 		return given(ctx)

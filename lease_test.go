@@ -335,10 +335,10 @@ func TestCleanUpHasItsOwnBound(t *testing.T) {
 func TestTextOfAnUnconfirmedCorrection(t *testing.T) {
 	cause := errors.New("cause")
 	for text, e := range map[string]dynalimit.UnconfirmedError{
-		"dynalimit: rpm +2, tpm -10 of key on gpt-4 may or may not have reached the bucket; do not repeat it: cause":        {EntityID: "key", Resource: model, Amounts: dynalimit.Amounts{"tpm": -10, "rpm": 2}, Err: cause},
-		"dynalimit: rpm's count at the levels above of key on gpt-4 was not written; the same call again writes it: cause":  {EntityID: "key", Resource: model, Amounts: dynalimit.Amounts{"rpm": 0}, NotWritten: true, Err: cause},
-		"dynalimit: rpm -1 of key on gpt-4 was not written, and no bucket is told any more: " + dynalimit.ErrClosed.Error(): {EntityID: "key", Resource: model, Amounts: dynalimit.Amounts{"rpm": -1}, NotWritten: true, Err: dynalimit.ErrClosed},
-		"dynalimit: rpm -1 could not be told to buckets, and are lost: cause":                                               {Amounts: dynalimit.Amounts{"rpm": -1}, Err: cause},
+		"dynalimit: rpm +2, tpm -10 of key on gpt-4 may or may not have reached the bucket; do not repeat it: cause":                                                          {EntityID: "key", Resource: model, Amounts: dynalimit.Amounts{"tpm": -10, "rpm": 2}, Err: cause},
+		"dynalimit: rpm's count at the levels above of key on gpt-4 was not written; the same call again writes it: cause":                                                    {EntityID: "key", Resource: model, Amounts: dynalimit.Amounts{"rpm": 0}, NotWritten: true, Err: cause},
+		"dynalimit: rpm -1 of key on gpt-4 was not written; settle leases before Close: " + dynalimit.ErrClosed.Error():                                                       {EntityID: "key", Resource: model, Amounts: dynalimit.Amounts{"rpm": -1}, NotWritten: true, Err: dynalimit.ErrClosed},
+		"dynalimit: rpm -1 of degraded calls could not be written to the counters of buckets and are lost; give Close more time (its context, Options.CleanupTimeout): cause": {Amounts: dynalimit.Amounts{"rpm": -1}, Err: cause},
 	} {
 		assert.EqualError(t, &e, text)
 	}

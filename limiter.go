@@ -180,7 +180,7 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 	amounts = slices.DeleteFunc(slices.Clone(amounts), func(a plan.Signed) bool { return a.Amount == 0 })
 	if len(amounts) > 0 {
 		if first {
-			l.log.WarnContext(ctx, "dynalimit: closed while buckets had to be told what was admitted without them; their counters miss it",
+			l.log.WarnContext(ctx, "dynalimit: closed before pending counter updates were written; the counters of buckets miss them",
 				slog.Int("buckets", n), slog.Any("tokens", tokensOf(amounts)))
 		}
 		lost := &UnconfirmedError{Amounts: tokensOf(amounts), NotWritten: true, Err: ErrClosed}
@@ -210,7 +210,7 @@ func (l *RateLimiter) Pause(ctx context.Context, entity, resource string, d time
 		return err
 	}
 	if d <= 0 {
-		return invalid("d", "is %v; give how long the provider wants to be left alone", d)
+		return invalid("d", "is %v; give the wait that the provider asked for", d)
 	}
 	d = min(d, lane.MostPause)
 	if !l.repo.clock.Corrects() {

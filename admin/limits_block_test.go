@@ -49,7 +49,7 @@ func TestBlocksAndExceptionsAreSet(t *testing.T) {
 	for reason, c := range map[string]admin.LimitConfig{
 		"config.admit: is set at a source that is blocked":   {Admit: true, BlockedExcept: true},
 		"config.admit: is set at a source that is blocked; ": {Admit: true, Blocked: true},
-		"config.blockedExcept: is set together with blocked":        {BlockedExcept: true, Blocked: true},
+		"config.blockedExcept: is set together with blocked": {BlockedExcept: true, Blocked: true},
 	} {
 		c.Version = admin.AnyVersion
 		_, err := limits.SetConfig(ctx, acme, c)

@@ -192,7 +192,7 @@ func TestAddAndRemoveLimits(t *testing.T) {
 		"config.lifted: is set at a source that replaces": {Limits: limitNamed("rpm"), Lifted: []string{"tpm"}},
 		`config.lifted: has "rpm", which limits have too`: {Limits: limitNamed("rpm"), Extends: true, Lifted: []string{"rpm"}},
 		`config.lifted: has "tpm" twice`:                  {Extends: true, Lifted: []string{"tpm", "tpm"}},
-		"config.unlimited: is set together with limits":          {Limits: limitNamed("rpm"), Extends: true, Unlimited: true},
+		"config.unlimited: is set together with limits":   {Limits: limitNamed("rpm"), Extends: true, Unlimited: true},
 		"config.counted: is set without unlimited":        {Limits: limitNamed("rpm"), Counted: true},
 	} {
 		_, err := limits.SetConfig(ctx, acme, c)

@@ -270,6 +270,6 @@ func TestAGatewayIsStoppedWithoutTheStore(t *testing.T) {
 	require.NoError(t, res.Body.Close())
 	require.NoError(t, process.Process.Signal(syscall.SIGINT))
 	require.Error(t, process.Wait())
-	assert.Contains(t, process.Stderr.(*bytes.Buffer).String(), fmt.Sprintf("usd +%d could not be told to buckets", 3*(held-10))) //nolint:forcetypeassert // by start
+	assert.Contains(t, process.Stderr.(*bytes.Buffer).String(), fmt.Sprintf("usd +%d of degraded calls could not be written to the counters of buckets", 3*(held-10))) //nolint:forcetypeassert // by start
 	assert.Equal(t, held, f.taken("acme", "all", "usd"))
 }
