@@ -34,7 +34,7 @@ func TestCostOfEntities(t *testing.T) {
 		write, read float64
 	}{
 		{"CreateEntity", nil, created(admin.Entity{ID: "org"}), 1, 8, 0},
-		{"CreateEntity, below a parent", nil, created(admin.Entity{ID: "key-1", ParentID: "org"}), 4, 12, 2.5},
+		{"CreateEntity, below a parent", nil, created(admin.Entity{ID: "key-1", ParentID: "org"}), 4, 14, 2.5},
 		{"GetEntity and UpdateEntity, of the name", nil, moved("org"), 3, 8, 2},
 		{"GetEntity and UpdateEntity, of the parent", nil, moved("team"), 14, 12, 13},
 		{"DeleteEntity, of limits for one resource and one bucket", func() {

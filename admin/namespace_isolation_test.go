@@ -45,6 +45,21 @@ var showing = map[string]func(ctx context.Context, r *dynalimit.Repository) (any
 	"Entities.Children": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return shown(admin.New(r).Entities.Children(ctx, "key"))
 	},
+	"Entities.ChildrenAfter": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
+		return admin.New(r).Entities.ChildrenAfter(ctx, "key", "", 10)
+	},
+	"Entities.Tops": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
+		return admin.New(r).Entities.Tops(ctx, "", 10)
+	},
+	"Entities.Search": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
+		return admin.New(r).Entities.Search(ctx, "", "", 10)
+	},
+	"Entities.Owned": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
+		return admin.New(r).Entities.Owned(ctx, "key")
+	},
+	"Buckets.GetMany": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
+		return admin.New(r).Buckets.GetMany(ctx, []admin.BucketID{{EntityID: "key", Resource: resourceOf}})
+	},
 	"Entities.List": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return shown(admin.New(r).Entities.List(ctx))
 	},

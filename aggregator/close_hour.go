@@ -31,6 +31,8 @@ type closing struct {
 	later atomic.Int64
 	// groups are the sums of the current window, but those of entities.
 	groups *usage.Sums
+	// ranking ranks the entities of the hour.
+	ranking *usage.Ranking
 	// named are the groups that the window before has sums of: the index may lack them yet.
 	named map[schema.UsageSeries]bool
 	// ended are the series with a sum of the day that ends with the hour, by the shard that lists
@@ -64,7 +66,7 @@ func (k *closing) sumWindows(ctx context.Context) error {
 // usage.
 func (k *closing) sumWindow(ctx context.Context, w Window, start time.Time) error {
 	for before := k.done; ; k.done = before {
-		k.groups = usage.NewSums(stored[w], start)
+		k.groups, k.ranking = usage.NewSums(stored[w], start), usage.NewRanking()
 		if err := k.sumOnce(ctx, w, start); err != nil {
 			return fmt.Errorf("%s: %w", k.at, err)
 		}
@@ -95,7 +97,21 @@ func (k *closing) sumOnce(ctx context.Context, w Window, start time.Time) error 
 		}
 	}
 	k.at.Part = shards + 1
-	return sumSteps(ctx, k, k.groups.All(), k.writeSums)
+	if err := sumSteps(ctx, k, k.groups.All(), k.writeSums); err != nil {
+		return err
+	}
+	return k.writeRankings(ctx, start)
+}
+
+// writeRankings stores the rankings of an hour, one item for each resource. Longer windows have none.
+func (k *closing) writeRankings(ctx context.Context, hour time.Time) error {
+	group, ctx := guard.WithContext(ctx)
+	group.SetLimit(k.store.atOnce)
+	for _, ranking := range k.ranking.All(hour) {
+		ranking.Made, ranking.Expires = k.made, expiryOf(k.retention, schema.UsageHourly, hour)
+		group.Go(func() error { return k.store.putRanking(ctx, ranking) })
+	}
+	return group.Wait()
 }
 
 // sumSteps passes units to sum, a page at a time, and reports the progress after each page. It
@@ -135,6 +151,7 @@ func (k *closing) sumHour(ctx context.Context, hour time.Time, _ int) error {
 		}
 		for _, e := range entries {
 			k.groups.AddGroups(e.Entry)
+			k.ranking.Add(e.Entry)
 			k.done.Gaps = append(k.done.Gaps, e.gaps...)
 		}
 		k.done.Snapshots += len(pairs)

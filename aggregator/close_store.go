@@ -166,6 +166,19 @@ func (s *usageStore) putSum(ctx context.Context, sum schema.UsageSum) (later int
 	return later, err
 }
 
+// putRanking puts a ranking, unless a later one is stored.
+func (s *usageStore) putRanking(ctx context.Context, ranking schema.UsageRanking) error {
+	st := ranking.Newest()
+	_, err := s.writeTwice(ctx, func() error {
+		_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{
+			TableName: &s.table.Name, Item: ranking.Item(s.keys), ConditionExpression: &st.Condition,
+			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
+		}, ddb.WithoutRetries)
+		return err
+	})
+	return err
+}
+
 // writeTwice sends a write that may land twice, until DynamoDB answers or ctx ends. It returns
 // false if the condition does not hold. It fails at once for an error that a retry cannot cure.
 func (s *usageStore) writeTwice(ctx context.Context, send func() error) (bool, error) {

@@ -42,6 +42,8 @@ type Batches[K BatchKey] struct {
 	Backoff Backoff
 	// KeyOf returns the key of an item that was read. Delete does not use it.
 	KeyOf func(Item) K
+	// Eventual makes Get read eventually consistent items, at half the price.
+	Eventual bool
 }
 
 // BatchReader is the client of Get.
@@ -54,7 +56,7 @@ type BatchWriter interface {
 	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
 }
 
-// Get reads any number of items consistently. An absent item has no entry. Equal keys are sent once, because
+// Get reads any number of items, consistently unless Eventual is set. An absent item has no entry. Equal keys are sent once, because
 // DynamoDB refuses duplicates.
 func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[K]Item, error) {
 	found := make(map[K]Item, len(keys))
@@ -64,7 +66,7 @@ func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[
 		wanted = wanted[all:]
 		for n := 1; more; n++ {
 			out, err := client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
-				RequestItems: map[string]types.KeysAndAttributes{b.Table: {Keys: left, ConsistentRead: aws.Bool(true)}},
+				RequestItems: map[string]types.KeysAndAttributes{b.Table: {Keys: left, ConsistentRead: aws.Bool(!b.Eventual)}},
 			})
 			if err != nil {
 				return nil, err

@@ -315,9 +315,12 @@ func TestARecordKeepsWhatItDoesNotKnow(t *testing.T) {
 	assert.Equal(t, String("x"), item["tags"])
 	assert.Equal(t, String("yesterday"), item["created_at"])
 	assert.Equal(t, Number(3), item["adoptions"])
-	for _, name := range []string{"GSI1PK", "GSI1SK", "plan", "metadata_json", "deleting"} {
+	assert.Equal(t, []any{String("PARENT#"), String("CHILD#a")}, []any{item["GSI1PK"], item["GSI1SK"]}, "it leaves its parent, and has children")
+	for _, name := range []string{"plan", "metadata_json", "deleting"} {
 		assert.NotContains(t, item, name)
 	}
+	delete(old, "adoptions")
+	assert.NotContains(t, EntityRecord{ID: "a", Version: 2}.Item(Keys{}, old), "GSI1PK")
 }
 
 // The list of entities spreads them over its partitions, and an id stays in its own.

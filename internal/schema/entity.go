@@ -64,8 +64,9 @@ func EntityShard(id string) int {
 	return int(h.Sum32() % EntityShards)
 }
 
-// Item returns the item of an entity record. It is listed among all entities and, with a parent, in the
-// children index. It keeps unknown attributes of old; old may be nil.
+// Item returns the item of an entity record. It is listed among all entities. With a parent it is listed among
+// its children, and without one, after its first child, among the top entities. It keeps unknown attributes of
+// old; old may be nil.
 func (e EntityRecord) Item(k Keys, old Item) Item {
 	key := k.Meta(e.ID)
 	item := make(Item, len(old)+13)
@@ -92,6 +93,8 @@ func (e EntityRecord) Item(k Keys, old Item) Item {
 	item[attrVersion] = Number(e.Version)
 	if e.ParentID != "" {
 		item[attrParentID] = String(e.ParentID)
+	}
+	if e.ParentID != "" || old[attrAdoptions] != nil {
 		item[GSI1PK], item[GSI1SK] = String(k.Parent(e.ParentID)), String(childPrefix+e.ID)
 	}
 	if len(e.Metadata) > 0 {
@@ -167,10 +170,15 @@ func LinkUnchanged(old Item) Statement {
 	return b.build()
 }
 
-// Adopt returns LinkUnchanged together with the update that counts a new child of the record.
+// Adopt returns LinkUnchanged together with the update that counts a new child of the record. It lists a record
+// without a parent among the top entities.
 func Adopt(old Item) Statement {
 	b := newStatementBuilder()
 	b.recordIs(old, attrVersion, attrParentID)
+	if k, _, id, ok := splitPartition(KeyOf(old).PK); ok && Text(old, attrParentID) == "" && old[GSI1PK] == nil {
+		b.setValue(GSI1PK, String(k.Parent("")))
+		b.setValue(GSI1SK, String(childPrefix+id))
+	}
 	b.addNumber(attrAdoptions, 1)
 	return b.build()
 }
@@ -225,6 +233,31 @@ func ListRecord(item Item) (Key, Statement, bool) {
 
 // ListedEntity returns the entity of an item of the index that lists all entities.
 func ListedEntity(item Item) string { return Text(item, GSI3SK) }
+
+// No character of an id sorts before belowIDs or after aboveIDs.
+const belowIDs, aboveIDs = "!", "~"
+
+// EntityRange returns the range of sort keys of the ids that begin with prefix and sort after another id, in
+// the index that lists all entities. after may be "".
+func EntityRange(prefix, after string) (from, to string) {
+	from, to = prefix+belowIDs, prefix+aboveIDs
+	if after >= prefix && after != "" {
+		from = after + belowIDs
+	} else if prefix != "" {
+		from = prefix
+	}
+	return from, to
+}
+
+// ChildRange is EntityRange for the ids in a partition of the children index.
+func ChildRange(after string) (from, to string) {
+	from, to = EntityRange("", after)
+	return childPrefix + from, childPrefix + to
+}
+
+// OwnedRange returns the range of sort keys of an entity's buckets, configurations and record. Usage and the
+// results of operations lie outside, except for those between them.
+func OwnedRange() (from, to string) { return skBucketPrefix, skMeta }
 
 // The sort keys of an entity's items begin with these.
 const (

@@ -74,10 +74,14 @@ func (t *Table) batches() ddb.Batches[schema.Key] {
 // BatchGet reads items consistently, 100 with each request. An absent item has no entry. The op names the
 // operation in errors.
 func (t *Table) BatchGet(ctx context.Context, op string, keys []schema.Key) (map[schema.Key]schema.Item, error) {
+	return t.batchGet(ctx, op, t.batches(), keys)
+}
+
+func (t *Table) batchGet(ctx context.Context, op string, read ddb.Batches[schema.Key], keys []schema.Key) (map[schema.Key]schema.Item, error) {
 	if err := t.readable(ctx); err != nil {
 		return nil, err
 	}
-	found, err := t.batches().Get(ctx, t.Client, keys)
+	found, err := read.Get(ctx, t.Client, keys)
 	if err != nil {
 		return nil, t.Failure(op, err)
 	}
@@ -92,6 +96,18 @@ const mostBatches = 8
 // order of the keys, which may repeat themselves; nil for an absent one. It requests keys again that DynamoDB
 // leaves out of an answer; the first error ends it.
 func (t *Table) GetMany(ctx context.Context, op string, keys []schema.Key) ([]schema.Item, error) {
+	return t.getMany(ctx, op, t.batches(), keys)
+}
+
+// GetManyEventually is GetMany with eventually consistent reads, at half the price: an item may lack the
+// changes of the last moment.
+func (t *Table) GetManyEventually(ctx context.Context, op string, keys []schema.Key) ([]schema.Item, error) {
+	batches := t.batches()
+	batches.Eventual = true
+	return t.getMany(ctx, op, batches, keys)
+}
+
+func (t *Table) getMany(ctx context.Context, op string, read ddb.Batches[schema.Key], keys []schema.Key) ([]schema.Item, error) {
 	places := make(map[schema.Key][]int, len(keys))
 	distinct := make([]schema.Key, 0, len(keys))
 	for i, key := range keys {
@@ -105,7 +121,7 @@ func (t *Table) GetMany(ctx context.Context, op string, keys []schema.Key) ([]sc
 	batches.SetLimit(mostBatches)
 	for chunk := range slices.Chunk(distinct, PageSize) {
 		batches.Go(func() error {
-			found, err := t.BatchGet(ctx, op, chunk)
+			found, err := t.batchGet(ctx, op, read, chunk)
 			for key, item := range found {
 				for _, i := range places[key] {
 					items[i] = item

@@ -61,6 +61,21 @@ var reading = map[string]method{
 	"Entities.Children": func(ctx context.Context, r *dynalimit.Repository) error {
 		return all(admin.New(r).Entities.Children(ctx, parent))
 	},
+	"Entities.ChildrenAfter": func(ctx context.Context, r *dynalimit.Repository) error {
+		return only(admin.New(r).Entities.ChildrenAfter(ctx, parent, "", 10))
+	},
+	"Entities.Tops": func(ctx context.Context, r *dynalimit.Repository) error {
+		return only(admin.New(r).Entities.Tops(ctx, "", 10))
+	},
+	"Entities.Search": func(ctx context.Context, r *dynalimit.Repository) error {
+		return only(admin.New(r).Entities.Search(ctx, "", "", 10))
+	},
+	"Entities.Owned": func(ctx context.Context, r *dynalimit.Repository) error {
+		return only(admin.New(r).Entities.Owned(ctx, entity))
+	},
+	"Buckets.GetMany": func(ctx context.Context, r *dynalimit.Repository) error {
+		return only(admin.New(r).Buckets.GetMany(ctx, []admin.BucketID{{EntityID: entity, Resource: model}}))
+	},
 	"Entities.List": func(ctx context.Context, r *dynalimit.Repository) error { return all(admin.New(r).Entities.List(ctx)) },
 	"Limits.Entities": func(ctx context.Context, r *dynalimit.Repository) error {
 		return all(admin.New(r).Limits.Entities(ctx, ""))
