@@ -27,5 +27,5 @@ type Admin struct {
 // limiters of the same repository.
 func New(repo *dynalimit.Repository) *Admin {
 	d := &desk{shared.Of(repo)}
-	return &Admin{Limits: Limits{d}, Entities: Entities{d}, Buckets: Buckets{d}, Namespaces: Namespaces{d}, Usage: Usage{d}, d: d}
+	return &Admin{Limits: Limits{d}, Entities: Entities{lineage{d}}, Buckets: Buckets{d}, Namespaces: Namespaces{d}, Usage: Usage{d}, d: d}
 }

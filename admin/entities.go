@@ -14,7 +14,7 @@ import (
 )
 
 // Entities are the records of entities.
-type Entities struct{ d *desk }
+type Entities struct{ lineage }
 
 // Create writes an entity's record, with a parent, a plan, a name and
 // metadata; limits need none. CreatedAt is set to now, in whole seconds, and Version to 1.

@@ -64,7 +64,7 @@ func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error
 	defer n.d.Told.Entities(made)
 	errs := make([]error, 0, len(setups))
 	for len(errs) < len(setups) {
-		b := &entityBatch{Entities: n, setups: window(checked[len(errs):], setup.size)}
+		b := &entityBatch{lineage: n.lineage, setups: window(checked[len(errs):], setup.size)}
 		var failed error
 		for attempt, again := 1, true; again; attempt++ {
 			if failed = b.read(ctx); failed == nil {
@@ -177,7 +177,7 @@ func window[T any](list []T, size func(T) (parts, metadata int)) []T {
 
 // entityBatch is entities that are made in one transaction.
 type entityBatch struct {
-	Entities
+	lineage
 	setups []setup
 	// errs are those of the setups that are decided, in their order; nil for one that the
 	// proposal makes. The others are left for the next transaction.

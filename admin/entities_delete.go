@@ -30,7 +30,7 @@ func (n Entities) Delete(ctx context.Context, id string) error {
 	if err := n.d.takeOverEntity(ctx, id); err != nil {
 		return err
 	}
-	r := removal{Entities: n, id: id}
+	r := removal{lineage: n.lineage, id: id}
 	if err := r.mark(ctx); err != nil || r.marked == nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (n Entities) DeleteAsRead(ctx context.Context, e Entity, configs []ScopedCo
 	if err := checkEntityID("entity.ID", e.ID); err != nil {
 		return err
 	}
-	r := removal{Entities: n, id: e.ID, asRead: &e, configs: map[string]LimitConfig{}}
+	r := removal{lineage: n.lineage, id: e.ID, asRead: &e, configs: map[string]LimitConfig{}}
 	for i, l := range configs {
 		if l.Scope.Entity != e.ID {
 			return invalid(fmt.Sprintf("configs[%d].Scope", i), "is %s; give configurations of entity %s alone", l.Scope, e.ID)
@@ -70,7 +70,7 @@ const opDelete = "delete the entity"
 // marks the record, making one if there is none, and writes the event: from then on the
 // deletion can only be finished, by this call or another, and the record goes last.
 type removal struct {
-	Entities
+	lineage
 	id string
 	// asRead and configs are the record and the configurations, by their resources, of an
 	// entity that is deleted only as it was read; nil for any version.

@@ -34,7 +34,7 @@ func (n Entities) Owned(ctx context.Context, id string) (Owned, error) {
 		}
 		key := schema.KeyOf(item)
 		if resource, ok := schema.BucketResource(key.SK); ok {
-			bucket, err := Buckets(n).decode(id, resource, item)
+			bucket, err := Buckets{n.d}.decode(id, resource, item)
 			if err != nil {
 				return Owned{}, err
 			}

@@ -34,7 +34,7 @@ func (n Entities) Update(ctx context.Context, e Entity) (Entity, error) {
 // updateRecord replaces the record of an entity if its stored version is e's, and returns the new
 // record. It reads again after a conflict with a concurrent write, and refuses lost money and an
 // invalid parent.
-func (n Entities) updateRecord(ctx context.Context, e Entity) (Entity, error) {
+func (n lineage) updateRecord(ctx context.Context, e Entity) (Entity, error) {
 	const op = "update the entity"
 	compared, err := n.d.compareSources(nil, false)
 	if err != nil {
@@ -154,7 +154,7 @@ func sameEntity(x, y schema.EntityRecord) bool {
 
 // proposeUpdate returns the transaction that replaces a record. above are the new ancestors of a
 // moved entity, which it requires unchanged.
-func (n Entities) proposeUpdate(c entityChange, above []ancestor) (table.Proposal, error) {
+func (n lineage) proposeUpdate(c entityChange, above []ancestor) (table.Proposal, error) {
 	what := deed{
 		action: "entity_updated", target: c.next.ID, before: entityFields(c.stored), after: entityFields(c.next),
 		was: c.item, is: c.next.Item(n.d.Keys, c.item),

@@ -24,7 +24,7 @@ const mostMoves = 8
 // stored already. If the input is bad it returns a single *ValidationError, and nothing was
 // written. Once the table does not serve, or ctx has ended, the rest fails with that error.
 func (n Entities) UpdateMany(ctx context.Context, entities []Entity) ([]error, error) {
-	u := &entityUpdates{Entities: n, given: entities, records: make([]schema.EntityRecord, len(entities)), errs: make([]error, len(entities))}
+	u := &entityUpdates{lineage: n.lineage, given: entities, records: make([]schema.EntityRecord, len(entities)), errs: make([]error, len(entities))}
 	changed := make(map[string]bool, len(entities))
 	for i, e := range entities {
 		err := checkUpdate(e)
@@ -63,7 +63,7 @@ func (n Entities) UpdateMany(ctx context.Context, entities []Entity) ([]error, e
 
 // entityUpdates are many changes of records under way.
 type entityUpdates struct {
-	Entities
+	lineage
 	given   []Entity
 	records []schema.EntityRecord
 	errs    []error

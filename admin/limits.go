@@ -33,7 +33,24 @@ func (l Limits) GetConfig(ctx context.Context, at Scope) (LimitConfig, error) {
 // read with each request, 800 at once: ten thousand take a fraction of a second. If
 // a source cannot be read, it returns only an error that names the source.
 func (l Limits) GetConfigs(ctx context.Context, scopes []Scope) ([]ScopedConfig, error) {
-	if err := l.d.Usable(ctx); err != nil {
+	return readConfigs(ctx, l.d, scopes, l.d.configs)
+}
+
+// GetConfigsEventually is GetConfigs with eventually consistent reads, at half the price: a source may lack the
+// change of the last moment. It does not find limits of the layout before composite items.
+func (l Limits) GetConfigsEventually(ctx context.Context, scopes []Scope) ([]ScopedConfig, error) {
+	return readConfigs(ctx, l.d, scopes, func(ctx context.Context, op string, owners []schema.ConfigOwner) ([]schema.Item, error) {
+		keys := make([]schema.Key, len(owners))
+		for i, owner := range owners {
+			keys[i] = l.d.Keys.Config(owner)
+		}
+		return l.d.Table.GetManyEventually(ctx, op, keys)
+	})
+}
+
+// readConfigs reads sources with read, in their order.
+func readConfigs(ctx context.Context, d *desk, scopes []Scope, read func(context.Context, string, []schema.ConfigOwner) ([]schema.Item, error)) ([]ScopedConfig, error) {
+	if err := d.Usable(ctx); err != nil {
 		return nil, err
 	}
 	owners := make([]schema.ConfigOwner, len(scopes))
@@ -43,14 +60,14 @@ func (l Limits) GetConfigs(ctx context.Context, scopes []Scope) ([]ScopedConfig,
 		}
 		owners[i] = at.owner()
 	}
-	items, err := l.d.configs(ctx, opReadLimits, owners)
+	items, err := read(ctx, opReadLimits, owners)
 	if err != nil {
 		return nil, err
 	}
 	configs := make([]ScopedConfig, len(scopes))
 	for i, at := range scopes {
 		configs[i].Scope = at.normal()
-		if configs[i].Config, err = at.decodeSource(l.d, items[i]); err != nil {
+		if configs[i].Config, err = at.decodeSource(d, items[i]); err != nil {
 			return nil, withinField(fmt.Sprintf("scopes[%d] (%s): ", i, at), err)
 		}
 	}

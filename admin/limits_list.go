@@ -16,7 +16,7 @@ func (l Limits) Scopes(ctx context.Context) iter.Seq2[Scope, error] {
 		return problem.List[Scope](err)
 	}
 	return func(yield func(Scope, error) bool) {
-		for _, list := range []iter.Seq2[Scope, error]{l.system(ctx), l.ofResources(ctx), sourceIndex{l.d.Table, l.d.Keys}.plans(ctx), l.ofEntities(ctx)} {
+		for _, list := range []iter.Seq2[Scope, error]{l.system(ctx), ofResources(ctx, l.d), sourceIndex{l.d.Table, l.d.Keys}.plans(ctx), l.ofEntities(ctx)} {
 			for at, err := range list {
 				if !yield(at, err) || err != nil {
 					return
@@ -41,14 +41,14 @@ func (l Limits) Resources(ctx context.Context) iter.Seq2[string, error] {
 	if err := l.d.Usable(ctx); err != nil {
 		return problem.List[string](err)
 	}
-	return names(l.ofResources(ctx), func(at Scope) string { return at.Resource })
+	return names(ofResources(ctx, l.d), func(at Scope) string { return at.Resource })
 }
 
 // ofResources lists the sources that resources have for everyone, by name. An error is the only
 // element.
-func (l Limits) ofResources(ctx context.Context) iter.Seq2[Scope, error] {
+func ofResources(ctx context.Context, d *desk) iter.Seq2[Scope, error] {
 	return func(yield func(Scope, error) bool) {
-		resources, err := l.d.resources(ctx)
+		resources, err := d.resources(ctx)
 		if err != nil {
 			yield(Scope{}, err)
 			return

@@ -14,6 +14,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
+// lineage reads and checks the parents and children of entities.
+type lineage struct{ d *desk }
+
 // ancestor is a parent, or a parent's parent, as its record was read; nil for none.
 type ancestor struct {
 	id   string
@@ -58,7 +61,7 @@ func walk(id, parent string, read func(id string) (schema.Item, error)) ([]ances
 
 // ancestors returns the ancestors of an entity under a new parent, read one by one, and checks
 // the depth of its descendants. It reads again if other writers move them meanwhile.
-func (n Entities) ancestors(ctx context.Context, op, id, parent string) ([]ancestor, error) {
+func (n lineage) ancestors(ctx context.Context, op, id, parent string) ([]ancestor, error) {
 	read := func(id string) (schema.Item, error) { return n.d.Table.Get(ctx, op, n.d.Keys.Meta(id)) }
 	above, err := walk(id, parent, read)
 	for attempt := 1; errors.Is(err, errTorn); attempt++ {
@@ -78,7 +81,7 @@ func (n Entities) ancestors(ctx context.Context, op, id, parent string) ([]ances
 
 // adopt returns the writes of a transaction that require unchanged ancestors. They also change
 // each of them, so that a concurrent move of an ancestor fails.
-func (n Entities) adopt(above []ancestor) []types.TransactWriteItem {
+func (n lineage) adopt(above []ancestor) []types.TransactWriteItem {
 	writes := make([]types.TransactWriteItem, 0, len(above))
 	for _, p := range above {
 		key := n.d.Keys.Meta(p.id)
@@ -96,7 +99,7 @@ const mostDescendants = 100
 
 // checkBelow refuses an entity with descendants that would be too deep. levels is the entity's
 // own depth. It asks at most mostDescendants entities for their children.
-func (n Entities) checkBelow(ctx context.Context, id string, levels int) error {
+func (n lineage) checkBelow(ctx context.Context, id string, levels int) error {
 	asked := 0
 	for generation := []string{id}; len(generation) > 0; levels++ {
 		if levels > schema.MaxDepth {
@@ -119,12 +122,12 @@ func (n Entities) checkBelow(ctx context.Context, id string, levels int) error {
 }
 
 // childrenOf returns the query of an entity's children in the index.
-func (n Entities) childrenOf(id string) table.Query {
+func (n lineage) childrenOf(id string) table.Query {
 	return table.Query{Op: "list the children", Index: schema.IndexChildren, Hash: schema.GSI1PK, Value: n.d.Keys.Parent(id)}
 }
 
 // someChildren returns the ids of an entity's first children, at most mostDescendants.
-func (n Entities) someChildren(ctx context.Context, id string) ([]string, error) {
+func (n lineage) someChildren(ctx context.Context, id string) ([]string, error) {
 	for page, err := range n.d.Table.Pages(ctx, n.childrenOf(id)) {
 		if err != nil {
 			return nil, err
@@ -141,7 +144,7 @@ func (n Entities) someChildren(ctx context.Context, id string) ([]string, error)
 }
 
 // countChildren counts the children of an entity by the index, which may lag.
-func (n Entities) countChildren(ctx context.Context, id string) (count int64, err error) {
+func (n lineage) countChildren(ctx context.Context, id string) (count int64, err error) {
 	q := n.childrenOf(id)
 	q.Count = true
 	for page, err := range n.d.Table.Pages(ctx, q) {

@@ -45,6 +45,9 @@ var showing = map[string]func(ctx context.Context, r *dynalimit.Repository) (any
 	"Entities.Children": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return shown(admin.New(r).Entities.Children(ctx, "key"))
 	},
+	"Limits.GetConfigsEventually": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
+		return admin.New(r).Limits.GetConfigsEventually(ctx, []admin.Scope{{Entity: "key"}})
+	},
 	"Entities.ChildrenAfter": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return admin.New(r).Entities.ChildrenAfter(ctx, "key", "", 10)
 	},

@@ -43,3 +43,17 @@ func (r *Reader) Largest(ctx context.Context, resource string, from, to time.Tim
 	}
 	return all, nil
 }
+
+// Closed returns the first hour that no Closer has summed yet; zero if none ever did. Reads that end there cost no
+// sums of open hours. It reads one item.
+func (r *Reader) Closed(ctx context.Context) (time.Time, error) {
+	if err := checkCalled(ctx, r != nil && r.source.table != nil, "reader", "NewReader"); err != nil {
+		return time.Time{}, err
+	}
+	item, err := r.source.table.Get(ctx, opUsage, r.source.keys.UsageClosed())
+	if err != nil {
+		return time.Time{}, err
+	}
+	cursor, err := schema.DecodeUsageCursor(item)
+	return cursor.Closed, err
+}

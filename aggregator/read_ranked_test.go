@@ -27,6 +27,9 @@ func TestLargestAddsUpTheClosedHours(t *testing.T) {
 	o.close(day.Add(2*time.Hour + 15*time.Minute))
 	r, err := aggregator.NewReader(o.db.Client(), "limits", nil)
 	require.NoError(t, err)
+	closed, err := r.Closed(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, day.Add(2*time.Hour), closed)
 	largest := func(from, to time.Time) []aggregator.Ranked {
 		all, err := r.Largest(t.Context(), "all", from, to)
 		require.NoError(t, err)

@@ -61,6 +61,9 @@ var reading = map[string]method{
 	"Entities.Children": func(ctx context.Context, r *dynalimit.Repository) error {
 		return all(admin.New(r).Entities.Children(ctx, parent))
 	},
+	"Limits.GetConfigsEventually": func(ctx context.Context, r *dynalimit.Repository) error {
+		return only(admin.New(r).Limits.GetConfigsEventually(ctx, []admin.Scope{{Entity: entity}, {Everyone: true}}))
+	},
 	"Entities.ChildrenAfter": func(ctx context.Context, r *dynalimit.Repository) error {
 		return only(admin.New(r).Entities.ChildrenAfter(ctx, parent, "", 10))
 	},
