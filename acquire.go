@@ -23,26 +23,35 @@ import (
 // an *UnconfirmedError to the error. If a take may have landed although no answer came, the error is an
 // *UnconfirmedError that wraps the *UnavailableError.
 func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Lease, error) {
+	if err := l.usable(ctx); err != nil {
+		return nil, err
+	}
+	var lease *Lease
+	memory, err := false, error(nil)
+	plain := len(opts) == 0 && !l.closed.Load()
+	if plain && !l.reports.acquires {
+		if lease, memory, err = l.recall(ctx, entity, resource, amounts); memory {
+			return lease, err
+		}
+	}
 	var r call.Request
-	var known call.Known
-	isKnown, err := l.check(ctx, &r, &known, entity, resource, amounts, opts)
-	if err != nil {
+	if err = l.makeRequest(&r, entity, resource, amounts, opts); err != nil {
 		return nil, err
 	}
 	var seen observed
 	if l.reports.acquires {
 		ctx, seen = l.reports.observe(ctx, entity, resource, amounts)
-		if isKnown {
-			known.Readjust() // the observer may have taken its time
+		if plain { // only now: the observer may have taken its time
+			lease, memory, err = l.recall(ctx, entity, resource, amounts)
 		}
 	}
-	var lease *Lease
-	memory := false
-	if isKnown && ctx.Err() == nil {
-		lease, memory, err = l.recall(ctx, &known)
-	}
 	if !memory {
-		lease, memory, err = l.acquire(ctx, &r, &known)
+		var c *call.Call
+		if c, memory, err = l.desk.Take(ctx, &r, nil); err == nil {
+			lease = &Lease{limiter: l, call: c}
+		} else {
+			err = errorOf(l.repo.layout, err)
+		}
 	}
 	if l.reports.acquires {
 		seen.report(ctx, lease.Degraded, memory, err)
@@ -63,8 +72,11 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 // earlier than the computed wait. It fails with ctx's error when ctx ends, and then holds nothing, and
 // with ErrClosed when the limiter is closed. Other errors are those of Acquire.
 func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Lease, error) {
+	if err := l.usable(ctx); err != nil {
+		return nil, err
+	}
 	var r call.Request
-	if _, err := l.check(ctx, &r, new(call.Known), entity, resource, amounts, opts); err != nil {
+	if err := l.makeRequest(&r, entity, resource, amounts, opts); err != nil {
 		return nil, err
 	}
 	var seen observed
@@ -89,7 +101,10 @@ func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts
 // or fn's error joined with that of the rollback.
 func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts Amounts, fn func(context.Context, *Lease) error, opts ...AcquireOption) error {
 	if fn == nil {
-		if _, err := l.check(ctx, new(call.Request), new(call.Known), entity, resource, amounts, opts); err != nil {
+		if err := l.usable(ctx); err != nil {
+			return err
+		}
+		if err := l.makeRequest(new(call.Request), entity, resource, amounts, opts); err != nil {
 			return err
 		}
 		return invalid("fn", "is nil; pass the function to call under the lease")
@@ -112,44 +127,30 @@ func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts A
 	return nil
 }
 
-// check validates the input of a call and fills r. If the call has a shortcut, isKnown is true: check fills
-// known, and skips most of the validation.
-func (l *RateLimiter) check(ctx context.Context, r *call.Request, known *call.Known, entity, resource string, amounts Amounts, opts []AcquireOption) (isKnown bool, err error) {
-	if err = l.usable(ctx); err != nil {
-		return false, err
-	}
-	if isKnown = len(opts) == 0 && l.desk.Know(known, entity, resource, amounts); isKnown {
-		r.Entity, r.Resource, r.Amounts = entity, resource, amounts
-	} else if *r, err = newRequest(entity, resource, amounts, opts, l.repo.readable); err != nil {
-		return false, err
+// makeRequest validates the input of a call and fills r.
+func (l *RateLimiter) makeRequest(r *call.Request, entity, resource string, amounts Amounts, opts []AcquireOption) (err error) {
+	if *r, err = newRequest(entity, resource, amounts, opts, l.repo.readable); err != nil {
+		return err
 	}
 	if l.strangers != nil {
 		r.Given = orParent(r.Given, l.strangers)
 	}
 	if l.closed.Load() {
-		return false, ErrClosed
+		return ErrClosed
 	}
-	return isKnown, nil
+	return nil
 }
 
-// recall decides a call with a shortcut from memory. memory is false if its bucket has to be asked.
-func (l *RateLimiter) recall(ctx context.Context, known *call.Known) (lease *Lease, memory bool, err error) {
-	if l.desk.Lanes.Horizon != nil {
-		if granted, served := known.Serve(ctx); served {
-			return l.leaseServed(&granted), true, nil
-		}
+// recall decides a call without options from memory, if its bucket has a shortcut. decided is false if it must
+// be acquired.
+func (l *RateLimiter) recall(ctx context.Context, entity, resource string, amounts Amounts) (lease *Lease, decided bool, err error) {
+	var memory call.Memory
+	switch l.desk.Try(ctx, entity, resource, amounts, &memory) {
+	case call.Served:
+		return l.leaseServed(&memory.Grant), true, nil
+	case call.Refused:
+		return nil, true, memoryDenial(&memory.Denial)
+	default:
+		return nil, false, nil
 	}
-	if denial, denied := known.Deny(); denied {
-		return nil, true, memoryDenial(&denial)
-	}
-	return nil, false, nil
-}
-
-// acquire decides a call from memory, or asks its buckets. memory reports which.
-func (l *RateLimiter) acquire(ctx context.Context, r *call.Request, known *call.Known) (lease *Lease, memory bool, err error) {
-	c, memory, err := l.desk.Take(ctx, r, known, nil)
-	if err != nil {
-		return nil, memory, errorOf(l.repo.layout, err)
-	}
-	return &Lease{limiter: l, call: c}, memory, nil
 }

@@ -36,30 +36,53 @@ type shortcut struct {
 // unnamed is the need of a limit that a call does not name.
 const unnamed = -1
 
-// Known is a call with a shortcut; the zero value is any other call.
-type Known struct {
-	by    *shortcut
-	needs plan.Needs
-	at    lane.Instant
+// Memory is the decision of Try: the grant or the denial.
+type Memory struct {
+	Grant  Grant
+	Denial Denial
 }
 
-// Know finds the shortcut of a call. It returns false if the call has no fresh shortcut, the bucket is
-// paused, or the amounts are not valid.
-func (d *Desk) Know(call *Known, entity, resource string, amounts map[string]int64) bool {
+// Decision is the kind of a decision from memory.
+type Decision uint8
+
+const (
+	// Undecided leaves a call to Take.
+	Undecided Decision = iota
+	// Served is a grant of prefetched tokens.
+	Served
+	// Refused is a denial by the last image of the bucket.
+	Refused
+)
+
+// Try decides a call without options by the shortcut to its bucket, and fills in the grant or the denial. It
+// leaves a call undecided if there is no fresh shortcut, the bucket is paused, the amounts are not valid or
+// memory does not suffice.
+func (d *Desk) Try(ctx context.Context, entity, resource string, amounts map[string]int64, m *Memory) Decision {
 	bucket := d.Lanes.Known(entity, resource)
 	if bucket == nil {
-		return false
+		return Undecided
 	}
 	s := shortcutTo(bucket)
-	if s == nil || d.Table.Open() || d.Routes.namespace != nil && d.Routes.namespace.inactive() != nil {
-		return false
+	if s == nil || ctx.Err() != nil || d.Table.Open() || d.Routes.namespace != nil && d.Routes.namespace.inactive() != nil {
+		return Undecided
 	}
 	source, at := d.read()
-	if bucket.Pause.Until() > at.MS || !d.Routes.configs.Still(&s.resolved, source) || !s.needs(amounts, &call.needs) {
-		return false
+	needs := &m.Grant.needs
+	if bucket.Pause.Until() > at.MS || !d.Routes.configs.Still(&s.resolved, source) || !s.needs(amounts, needs) {
+		return Undecided
 	}
-	call.by, call.at = s, at
-	return true
+	if s.ahead != nil {
+		if shown, ok := s.ahead.ServeNeeds(ctx, needs, s.cfg, at); ok {
+			m.Grant.by, m.Grant.shown, m.Grant.now = s, shown, at.MS
+			return Served
+		}
+	}
+	denied := &m.Denial
+	if denied.Image, denied.Outlooks = bucket.Memory.Denies(needs, s.cfg, &s.denied, at.MS); denied.Image == nil {
+		return Undecided
+	}
+	denied.Lane, denied.Config, denied.Needs = bucket, s.cfg, *needs
+	return Refused
 }
 
 // read reads the clock once, or twice if the limiter has a clock of its own. source is for the age of
@@ -104,12 +127,6 @@ func shortcutTo(bucket *lane.Lane) *shortcut {
 	return nil
 }
 
-// find finds the bucket of a call, as routes.find does.
-func (s *shortcut) find(c *Call) {
-	c.policy = cmp.Or(c.request.policyAt(s.resolved.Value, s.cfg), s.policy)
-	c.addLevel(s.lane, s.cfg, c.request.Amounts)
-}
-
 // needs converts amounts into the needs of. It returns false if they are not valid, or name other limits than the
 // shortcut's.
 func (s *shortcut) needs(amounts map[string]int64, of *plan.Needs) bool {
@@ -129,35 +146,13 @@ func (s *shortcut) needs(amounts map[string]int64, of *plan.Needs) bool {
 	return named == len(amounts) && named > 0
 }
 
-// Readjust reads the clock again, for a call that was held up.
-func (k *Known) Readjust() { _, k.at = k.by.desk.read() }
-
-// Serve takes the amounts from the bucket's stock. ok is false if the stock is too small.
-func (k *Known) Serve(ctx context.Context) (g Grant, ok bool) {
-	if k.by.ahead == nil {
-		return g, false
-	}
-	shown, ok := k.by.ahead.ServeNeeds(ctx, &k.needs, k.by.cfg, k.at)
-	if !ok {
-		return g, false
-	}
-	return Grant{by: k.by, needs: k.needs, shown: shown, now: k.at.MS}, true
-}
-
 // Denial is a denial by the last image of a bucket: the needs and outlooks of the configuration's limits.
 type Denial struct {
 	Lane     *lane.Lane
 	Config   *plan.Config
 	Image    *schema.Image
-	Needs    *plan.Needs
+	Needs    plan.Needs
 	Outlooks [plan.MostNeeds]bucket.Outlook
-}
-
-// Deny returns the denial by the bucket's last image. ok is false if that does not deny.
-func (k *Known) Deny() (d Denial, ok bool) {
-	d.Lane, d.Config, d.Needs = k.by.lane, k.by.cfg, &k.needs
-	d.Image, d.Outlooks = k.by.lane.Memory.Denies(&k.needs, k.by.cfg, &k.by.denied, k.at.MS)
-	return d, d.Image != nil
 }
 
 // Grant is the state of a lease served from memory until its first use. Then a call is made from it.

@@ -13,13 +13,12 @@ import (
 
 // Take takes the amounts of a request. It uses prefetched tokens if they suffice, then denies if the last
 // image of a bucket does, and else asks the buckets. The image in memory never grants. memory reports whether
-// the call was decided without a bucket. Take starts again if a limit was removed meanwhile. known has the
-// request's shortcut, if it has one. at is the position of a caller that stands in line, else nil: such a
-// caller gets the call with a denial too, because its levels name the lines. The error is a reason.
+// the call was decided without a bucket. Take starts again if a limit was removed meanwhile. at is the
+// position of a caller that stands in line, else nil: such a caller gets the call with a denial too, because
+// its levels name the lines. The error is a reason.
 //
 //nolint:cyclop,gocognit // the one page of a call: each guard stands where its feature leaves the way
-func (d *Desk) Take(ctx context.Context, r *Request, known *Known, at *Position) (*Call, bool, error) {
-	by := known.by
+func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool, error) {
 	for try := 1; ; try++ {
 		if err := ctx.Err(); err != nil {
 			return nil, false, err
@@ -29,12 +28,10 @@ func (d *Desk) Take(ctx context.Context, r *Request, known *Known, at *Position)
 				return nil, false, err
 			}
 		}
-		// Which buckets, under which limits: from the shortcut, the cache, or a read.
+		// Which buckets, under which limits: from the cache, or a read.
 		c := &Call{desk: d, request: *r, charged: charged{policy: r.OnUnavailable}}
 		p, err := patience{most: d.Timeout}, error(nil) // begins when something has to be asked of the store
-		if by != nil {
-			by.find(c)
-		} else if err = d.Routes.find(ctx, r, &c.charged, &p); err != nil && isUnavailable(err) {
+		if err = d.Routes.find(ctx, r, &c.charged, &p); err != nil && isUnavailable(err) {
 			err = d.Routes.unconfigured(r, &c.charged, err)
 		}
 		if err == nil { // before anything is asked, or served
@@ -53,7 +50,7 @@ func (d *Desk) Take(ctx context.Context, r *Request, known *Known, at *Position)
 		if !served {
 			denied, memory = t.denyFromMemory(ctx, d.NowMS())
 		}
-		if by == nil && (served || memory) && len(c.levels) == 1 {
+		if (served || memory) && len(c.levels) == 1 {
 			d.remember(r, c.levels[0].lane)
 		}
 		if denied != nil {
@@ -83,7 +80,6 @@ func (d *Desk) Take(ctx context.Context, r *Request, known *Known, at *Position)
 		if try == maxOutdated || !isOutdated(err) {
 			return c, false, err
 		}
-		by = nil
 	}
 }
 

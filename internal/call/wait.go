@@ -31,7 +31,7 @@ func (w *waiting) wait(ctx context.Context) (*Call, bool, error) {
 	defer w.at.quit()
 	slept := false // the try came at the exact time
 	for {
-		c, memory, err := w.desk.Take(ctx, w.request, &Known{}, &w.at)
+		c, memory, err := w.desk.Take(ctx, w.request, &w.at)
 		if err == nil {
 			return c, memory, nil
 		}
