@@ -430,7 +430,7 @@ func TestContentionDoesNotFailOpen(t *testing.T) {
 			require.ErrorIs(t, err, dynalimit.ErrContended)
 			require.NotErrorIs(t, err, dynalimit.ErrUnavailable)
 			require.NotErrorIs(t, err, dynalimit.ErrUnconfirmed)
-			require.ErrorContains(t, err, "the bucket of u on m changed each time")
+			require.ErrorContains(t, err, "the bucket of u on m changed before every write")
 			wait, ok := dynalimit.RetryAfter(err)
 			require.True(t, ok)
 			require.GreaterOrEqual(t, wait, 50*time.Millisecond)
