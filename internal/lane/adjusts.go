@@ -56,6 +56,7 @@ func (t *decision) planGiveBack(sure func() int64) bool {
 	v := plan.View{Config: t.cfg}
 	if t.known.known {
 		v.Image = t.known.image
+		g.Set = t.known.hint()
 	}
 	v.Now = plan.DecidedAt(v.Image, v.Config, sure, t.now)
 	var room [8]*plan.Ask

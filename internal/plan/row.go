@@ -185,7 +185,7 @@ func (r *Row) GivenBack(seen bool) (c schema.Change, ok bool) {
 	}
 	back, late := r.back(), r.late()
 	c = schema.Change{
-		Name: r.Name, Quota: r.quota || !seen && r.Window.IsQuota(), SameLife: back > 0, Update: bucket.Update{Add: back},
+		Name: r.Name, Place: r.place, Quota: r.quota || !seen && r.Window.IsQuota(), SameLife: back > 0, Update: bucket.Update{Add: back},
 		Consumed: late - back, Passed: -r.PassedBack, Window: r.Window,
 	}
 	return c, back > 0 || late < 0

@@ -1,17 +1,91 @@
 package schema
 
+import "strconv"
+
 // GiveBack is the write that only gives tokens back. It needs no image and commutes with every other write.
 // It requires the limits to exist in the incarnation from which the tokens were taken, and its op rule makes
 // it land at most once.
 type GiveBack struct {
 	Incarnation []byte
-	Limits      []Change
-	Op          Op
+	// Set are the limits of the image in which the changes have their places; nil without an image.
+	Set    *LimitSet
+	Limits []Change
+	Op     Op
 }
 
 // Statement returns the conditional update. It fails to apply if a limit is missing, the bucket is another
-// incarnation, or the op rule does not hold.
+// incarnation, or the op rule does not hold. With a Set its text comes from a cache, and only the values are
+// built.
 func (g *GiveBack) Statement() Statement {
+	if g.Set == nil {
+		return g.build()
+	}
+	var shape [96]byte
+	var room [32]operand
+	return g.Set.texts.textOf(g.Set, g.shape(shape[:0]), g).with(g.operands(room[:0]))
+}
+
+// operands appends the values of the statement to o, in the order in which build adds them.
+func (g *GiveBack) operands(o []operand) []operand {
+	o = append(o, operand{bytes: g.Op.ID})
+	if g.Op.Rule != OpAny {
+		o = append(o, operand{bytes: g.Op.required()})
+	}
+	if g.Incarnation != nil {
+		o = append(o, operand{bytes: g.Incarnation})
+	}
+	for i := range g.Limits {
+		c := &g.Limits[i]
+		if c.Add != 0 {
+			o = append(o, operand{number: c.Add})
+		}
+		if c.Quota && (c.SameLife || c.HasLow) {
+			o = append(o, operand{number: c.Window.Ordinal()})
+		}
+		if life := c.Window.Life(); c.SameLife && life != 0 {
+			o = append(o, operand{number: int64(life)})
+		}
+		if c.HasLow {
+			o = append(o, operand{number: c.Low})
+		}
+		o = append(o, operand{number: c.Consumed})
+		if c.Passed != 0 {
+			o = append(o, operand{number: c.Passed})
+		}
+	}
+	return o
+}
+
+// shape appends the parts of a give-back that decide its text, apart from the set. Its first byte is that of no
+// spend's shape, which is a slot.
+func (g *GiveBack) shape(b []byte) []byte {
+	flag := func(set bool, bit byte) byte {
+		if set {
+			return bit
+		}
+		return 0
+	}
+	b = append(b, 0xff, byte(g.Op.Slot), byte(g.Op.Rule), flag(g.Incarnation != nil, 1))
+	for i := range g.Limits {
+		c := &g.Limits[i]
+		b = append(b, byte(c.Place>>8), byte(c.Place), flag(c.Add != 0, 1)|flag(c.Quota, 2)|flag(c.SameLife, 4)|
+			flag(c.Window.Life() != 0, 8)|flag(c.HasLow, 16)|flag(c.Passed != 0, 32))
+	}
+	return b
+}
+
+// text builds the text of a give-back.
+func (g *GiveBack) text() *statementText {
+	st := g.build()
+	text := &statementText{update: st.Update, condition: st.Condition, names: st.Names}
+	for range st.Values {
+		text.places = append(text.places, ":"+strconv.Itoa(len(text.places)))
+	}
+	return text
+}
+
+// build builds the statement without the cache.
+func (g *GiveBack) build() Statement {
 	b := newStatementBuilder()
 	b.op(g.Op)
 	b.incarnation(g.Incarnation)

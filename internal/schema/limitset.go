@@ -104,7 +104,7 @@ type LimitSet struct {
 	attrs  []limitAttrs
 	// attributes is the number of their attributes, apart from passed.
 	attributes int
-	texts      *spendTexts
+	texts      *statementTexts
 }
 
 // Index returns the position of a limit, or -1.
@@ -120,7 +120,7 @@ const maxLimitSets = 1024
 
 // LimitSets shares the LimitSet of equal lists of names.
 type LimitSets struct {
-	texts *spendTexts
+	texts *statementTexts
 
 	mu   sync.RWMutex
 	sets map[string]*LimitSet
@@ -128,7 +128,7 @@ type LimitSets struct {
 
 // NewLimitSets returns an empty registry.
 func NewLimitSets() *LimitSets {
-	return &LimitSets{texts: newSpendTexts(), sets: map[string]*LimitSet{}}
+	return &LimitSets{texts: newStatementTexts(), sets: map[string]*LimitSet{}}
 }
 
 // NamesAlone returns a set of sorted names for an image that is only read. No request may use it.

@@ -1,11 +1,5 @@
 package schema
 
-import (
-	"strconv"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-)
-
 // Spend is the usual write. It changes the tokens and counters of some limits and leaves the refill instant
 // unchanged, so that spends of different clients commute. It lands if the item has the refill instant and the
 // fingerprint of the image, an expiry that is late enough or none, and each limit of the write with tokens
@@ -29,8 +23,7 @@ type Spend struct {
 func (s *Spend) Statement() Statement {
 	var shape [96]byte
 	var room [32]operand
-	text := s.Seen.Set.texts.textOf(s, s.shape(shape[:0]))
-	return Statement{Update: text.update, Condition: text.condition, Names: text.names, Values: valuesOf(text.places, s.operands(room[:0]))}
+	return s.Seen.Set.texts.textOf(s.Seen.Set, s.shape(shape[:0]), s).with(s.operands(room[:0]))
 }
 
 // operands appends the values of the statement to o, in the order of the placeholders that text makes.
@@ -72,35 +65,21 @@ func (s *Spend) operands(o []operand) []operand {
 	return o
 }
 
-// operand is a value of a statement: bytes or, without bytes, a number.
-type operand struct {
-	bytes  []byte
-	number int64
-}
-
-// valuesOf returns the operands as values, by their placeholders. It makes few allocations: the digits of all
-// numbers share one string. It changes the operands.
-func valuesOf(places []string, operands []operand) map[string]types.AttributeValue {
-	var room [384]byte
-	digits, numbers := room[:0], 0
-	for i := range operands {
-		if o := &operands[i]; o.bytes == nil {
-			digits = strconv.AppendInt(digits, o.number, 10)
-			o.number = int64(len(digits)) // their end
-			numbers++
+// shape appends the parts of a spend that decide its text, apart from the set: the options of the write, then
+// each limit with its form.
+func (s *Spend) shape(b []byte) []byte {
+	flag := func(set bool, bit byte) byte {
+		if set {
+			return bit
 		}
+		return 0
 	}
-	all, from := string(digits), int64(0)
-	values := make(map[string]types.AttributeValue, len(places))
-	n, b := make([]types.AttributeValueMemberN, 0, numbers), make([]types.AttributeValueMemberB, 0, len(operands)-numbers)
-	for i, place := range places {
-		if o := &operands[i]; o.bytes == nil {
-			n = append(n, types.AttributeValueMemberN{Value: all[from:o.number]})
-			from, values[place] = o.number, &n[len(n)-1]
-		} else {
-			b = append(b, types.AttributeValueMemberB{Value: o.bytes})
-			values[place] = &b[len(b)-1]
-		}
+	b = append(b, byte(s.Op.Slot), byte(s.Op.Rule), flag(s.LaterRefill, 1)|flag(s.TTL > 0, 2)|
+		flag(s.Backs, 4)|flag(s.Backs && s.Seen.Incarnation != nil, 8))
+	for i := range s.Limits {
+		c := &s.Limits[i]
+		b = append(b, byte(c.Place>>8), byte(c.Place), flag(c.HasLow, 1)|flag(c.Full, 2)|flag(c.Passed != 0, 4)|
+			flag(c.SameLife, 8)|flag(s.Seen.Limits[c.Place].Life > 0, 16)) // an item of 400 KB has fewer than 2^16
 	}
-	return values
+	return b
 }

@@ -1,76 +1,9 @@
 package schema
 
-import "sync"
-
-// maxSpendTexts bounds the texts cached by a registry. A service uses a few dozen; one of 20 limits takes 9
-// KB.
-const maxSpendTexts = 2048
-
-// spendText is the text of a spend, built once for each shape.
-type spendText struct {
-	update, condition string
-	names             map[string]string
-	places            []string // value placeholders in the order of Statement
-}
-
-// textKey identifies the text of a spend.
-type textKey struct {
-	set   *LimitSet
-	shape string
-}
-
-// spendTexts caches the texts of spends. When there are too many it drops all of them. Texts in use are built
-// again.
-type spendTexts struct {
-	mu    sync.RWMutex
-	known map[textKey]*spendText
-}
-
-// newSpendTexts returns an empty cache of texts.
-func newSpendTexts() *spendTexts { return &spendTexts{known: map[textKey]*spendText{}} }
-
-// textOf returns the text of a spend from the cache, or builds and adds it. The shape identifies it, with the
-// set. If the cache is full, all texts are dropped.
-func (t *spendTexts) textOf(s *Spend, shape []byte) *spendText {
-	t.mu.RLock()
-	text := t.known[textKey{s.Seen.Set, string(shape)}]
-	t.mu.RUnlock()
-	if text != nil {
-		return text
-	}
-	text = s.text()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.known) >= maxSpendTexts {
-		clear(t.known)
-	}
-	t.known[textKey{s.Seen.Set, string(shape)}] = text
-	return text
-}
-
-// shape appends the parts of a spend that decide its text, apart from the set: the options of the write, then
-// each limit with its form.
-func (s *Spend) shape(b []byte) []byte {
-	flag := func(set bool, bit byte) byte {
-		if set {
-			return bit
-		}
-		return 0
-	}
-	b = append(b, byte(s.Op.Slot), byte(s.Op.Rule), flag(s.LaterRefill, 1)|flag(s.TTL > 0, 2)|
-		flag(s.Backs, 4)|flag(s.Backs && s.Seen.Incarnation != nil, 8))
-	for i := range s.Limits {
-		c := &s.Limits[i]
-		b = append(b, byte(c.Place>>8), byte(c.Place), flag(c.HasLow, 1)|flag(c.Full, 2)|flag(c.Passed != 0, 4)|
-			flag(c.SameLife, 8)|flag(s.Seen.Limits[c.Place].Life > 0, 16)) // an item of 400 KB has fewer than 2^16
-	}
-	return b
-}
-
 // text builds the text of a spend. Its placeholders are in the order in which operands returns the values.
-func (s *Spend) text() *spendText {
+func (s *Spend) text() *statementText {
 	b := newStatementBuilder()
-	text := &spendText{}
+	text := &statementText{}
 	take := func() string {
 		p := b.value(nil)
 		text.places = append(text.places, p)

@@ -40,9 +40,9 @@ func spendOf(m *Image, limits, full int) *Spend {
 func TestSpendTextsAreBounded(t *testing.T) {
 	m := manyLimits(14)
 	first := spendOf(m, 1, 0).Statement()
-	for i := 1; i < 3*maxSpendTexts; i++ {
+	for i := 1; i < 3*maxStatementTexts; i++ {
 		spendOf(m, i, 0).Statement()
-		require.LessOrEqual(t, len(m.Set.texts.known), maxSpendTexts)
+		require.LessOrEqual(t, len(m.Set.texts.known), maxStatementTexts)
 	}
 	assert.Equal(t, first, spendOf(m, 1, 0).Statement())
 }
@@ -132,4 +132,36 @@ func TestLimitSetsAreRemembered(t *testing.T) {
 	assert.Same(t, first, sets.Of([]string{"rpm", "tpm"}))
 	late := []string{"late"}
 	assert.NotSame(t, sets.Of(late), sets.Of(late), "not remembered, and right all the same")
+}
+
+// A give-back with a cached text is the one that is built without the cache, whatever its shape, and beside
+// spends of the same limits.
+func TestGiveBackTextsOfEveryShape(t *testing.T) {
+	m := manyLimits(2)
+	spendOf(m, 3, 0).Statement()
+	windows := []bucket.WindowID{0, bucket.InLife(0, 495_000), bucket.InLife(3, 0), bucket.InLife(3, 495_000)}
+	for range 2 { // built, then cached
+		for _, op := range []Op{{ID: make([]byte, 9)}, {ID: make([]byte, 9), Rule: OpLast, Last: []byte("last")}, {ID: []byte("123456789"), Slot: 1, Rule: OpNotMine}} {
+			for _, incarnation := range [][]byte{nil, []byte("incarnation")} {
+				for shape := range 32 {
+					for i, window := range windows {
+						c := Change{
+							Name: m.Set.Names[i%2], Place: i % 2, Quota: shape&1 != 0, SameLife: shape&2 != 0,
+							Update: bucket.Update{HasLow: shape&4 != 0, Low: 7}, Consumed: -11, Window: window,
+						}
+						if shape&8 != 0 {
+							c.Add = 13
+						}
+						if shape&16 != 0 {
+							c.Passed = -17
+						}
+						g := &GiveBack{Incarnation: incarnation, Limits: []Change{c}, Op: op}
+						want := g.Statement()
+						g.Set = m.Set
+						require.Equal(t, want, g.Statement(), "%+v", g)
+					}
+				}
+			}
+		}
+	}
 }

@@ -2,7 +2,7 @@ package schema
 
 import (
 	"strconv"
-	"strings"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -50,104 +50,83 @@ func (o Op) required() []byte {
 	return o.operation()
 }
 
-// statementBuilder writes expressions with positional placeholders, so that any
-// attribute name is legal.
-type statementBuilder struct {
-	names  map[string]string // placeholder → attribute
-	places map[string]string // attribute → placeholder
-	values map[string]types.AttributeValue
-	set    []string
-	add    []string
-	remove []string
-	conds  []string
+// maxStatementTexts bounds the texts cached by a registry. A service uses a few dozen; one of 20 limits takes 9
+// KB.
+const maxStatementTexts = 2048
+
+// statementText is the text of a write, built once for each shape. Its names are shared.
+type statementText struct {
+	update, condition string
+	names             map[string]string
+	places            []string // value placeholders in the order of the operands
 }
 
-// newStatementBuilder returns a builder without changes and conditions.
-func newStatementBuilder() *statementBuilder {
-	return &statementBuilder{names: map[string]string{}, places: map[string]string{}, values: map[string]types.AttributeValue{}}
+// textKey identifies the text of a write.
+type textKey struct {
+	set   *LimitSet
+	shape string
 }
 
-// name returns the placeholder of an attribute name, such as "#0". Equal names share one.
-func (b *statementBuilder) name(attr string) string {
-	if p, ok := b.places[attr]; ok {
-		return p
+// statementTexts caches the texts of spends and give-backs. When there are too many it drops all of them. Texts
+// in use are built again.
+type statementTexts struct {
+	mu    sync.RWMutex
+	known map[textKey]*statementText
+}
+
+// newStatementTexts returns an empty cache of texts.
+func newStatementTexts() *statementTexts {
+	return &statementTexts{known: map[textKey]*statementText{}}
+}
+
+// textOf returns the text of a write from the cache, or builds and adds it. The shape identifies it, with the
+// set. If the cache is full, all texts are dropped.
+func (t *statementTexts) textOf(set *LimitSet, shape []byte, of interface{ text() *statementText }) *statementText {
+	t.mu.RLock()
+	text := t.known[textKey{set, string(shape)}]
+	t.mu.RUnlock()
+	if text != nil {
+		return text
 	}
-	p := "#" + strconv.Itoa(len(b.places))
-	b.places[attr], b.names[p] = p, attr
-	return p
-}
-
-// value adds a value and returns its placeholder, such as ":0".
-func (b *statementBuilder) value(v types.AttributeValue) string {
-	p := ":" + strconv.Itoa(len(b.values))
-	b.values[p] = v
-	return p
-}
-
-// setValue sets an attribute to a value.
-func (b *statementBuilder) setValue(attr string, v types.AttributeValue) {
-	b.set = append(b.set, b.name(attr)+" = "+b.value(v))
-}
-
-// addNumber adds n to a number attribute; an absent one counts as 0.
-func (b *statementBuilder) addNumber(attr string, n int64) {
-	b.add = append(b.add, b.name(attr)+" "+b.value(Number(n)))
-}
-
-// drop removes an attribute.
-func (b *statementBuilder) drop(attr string) { b.remove = append(b.remove, b.name(attr)) }
-
-// require adds a condition, given as text with placeholders. All conditions must hold.
-func (b *statementBuilder) require(cond string) { b.conds = append(b.conds, cond) }
-
-// compare requires attr to compare with v by the operator op, such as "=" or ">=".
-func (b *statementBuilder) compare(attr, op string, v types.AttributeValue) {
-	b.conds = append(b.conds, b.name(attr)+" "+op+" "+b.value(v))
-}
-
-// exists requires an attribute to exist.
-func (b *statementBuilder) exists(attr string) {
-	b.conds = append(b.conds, "attribute_exists("+b.name(attr)+")")
-}
-
-// absent requires an attribute not to exist.
-func (b *statementBuilder) absent(attr string) {
-	b.conds = append(b.conds, "attribute_not_exists("+b.name(attr)+")")
-}
-
-// incarnation requires the item to be the incarnation with a create's id or, for nil, to have no incarnation.
-func (b *statementBuilder) incarnation(id []byte) {
-	if id == nil {
-		b.absent(attrIncarnation)
-		return
+	text = of.text()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.known) >= maxStatementTexts {
+		clear(t.known)
 	}
-	b.compare(attrIncarnation, "=", Bytes(id))
+	t.known[textKey{set, string(shape)}] = text
+	return text
 }
 
-// op records the write in its slot and adds the condition of its rule.
-func (b *statementBuilder) op(o Op) {
-	slot := opAttrs[o.Slot]
-	b.setValue(slot, Bytes(o.ID))
-	switch o.Rule {
-	case OpLast:
-		b.compare(slot, "=", Bytes(o.Last))
-	case OpNotMine:
-		place := b.name(slot)
-		b.require("(attribute_not_exists(" + place + ") OR NOT begins_with(" + place + ", " + b.value(Bytes(o.operation())) + "))")
-	case OpAny:
-	}
+// operand is a value of a statement: bytes or, without bytes, a number.
+type operand struct {
+	bytes  []byte
+	number int64
 }
 
-// build returns the statement of all changes and conditions so far. It shares the builder's maps.
-func (b *statementBuilder) build() Statement {
-	var clauses []string
-	for _, c := range []struct {
-		verb  string
-		parts []string
-	}{{"SET ", b.set}, {"ADD ", b.add}, {"REMOVE ", b.remove}} {
-		if len(c.parts) > 0 {
-			clauses = append(clauses, c.verb+strings.Join(c.parts, ", "))
+// with returns the statement of the text with the operands as values, in the order of the placeholders. It makes
+// few allocations: the digits of all numbers share one string. It changes the operands.
+func (t *statementText) with(operands []operand) Statement {
+	var room [384]byte
+	digits, numbers := room[:0], 0
+	for i := range operands {
+		if o := &operands[i]; o.bytes == nil {
+			digits = strconv.AppendInt(digits, o.number, 10)
+			o.number = int64(len(digits)) // their end
+			numbers++
 		}
 	}
-	return Statement{Update: strings.Join(clauses, " "), Condition: strings.Join(b.conds, " AND "), Names: b.names, Values: b.values}
+	all, from := string(digits), int64(0)
+	values := make(map[string]types.AttributeValue, len(t.places))
+	n, b := make([]types.AttributeValueMemberN, 0, numbers), make([]types.AttributeValueMemberB, 0, len(operands)-numbers)
+	for i, place := range t.places {
+		if o := &operands[i]; o.bytes == nil {
+			n = append(n, types.AttributeValueMemberN{Value: all[from:o.number]})
+			from, values[place] = o.number, &n[len(n)-1]
+		} else {
+			b = append(b, types.AttributeValueMemberB{Value: o.bytes})
+			values[place] = &b[len(b)-1]
+		}
+	}
+	return Statement{Update: t.update, Condition: t.condition, Names: t.names, Values: values}
 }
