@@ -3,7 +3,9 @@ package dynalimit
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -255,7 +257,7 @@ type UnconfirmedError struct {
 // Error names the amounts and their fate.
 func (e *UnconfirmedError) Error() string {
 	parts := make([]string, 0, len(e.Amounts))
-	for _, name := range e.Amounts.names() {
+	for _, name := range slices.Sorted(maps.Keys(e.Amounts)) {
 		part := fmt.Sprintf("%s %+d", name, e.Amounts[name])
 		if e.Amounts[name] == 0 { // nothing is charged: another level counts it since a change of configuration
 			part = name + "'s count at the levels above"

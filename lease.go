@@ -60,10 +60,10 @@ func (lease *Lease) held() *call.Call {
 	return lease.call
 }
 
-// begin waits until no other correction is in flight, and starts one. soon means that SettleSoon calls
+// beginCorrection waits until no other correction is in flight, and starts one. soon means that SettleSoon calls
 // it. It returns true with lease.mu held. It returns false if ctx ends first, or if the lease is over:
 // it has ended, or SettleSoon is ending it.
-func (lease *Lease) begin(ctx context.Context, soon bool) (begun, over bool) {
+func (lease *Lease) beginCorrection(ctx context.Context, soon bool) (begun, over bool) {
 	lease.mu.Lock()
 	for {
 		if over = lease.ended || lease.soon && !soon; over {
@@ -111,8 +111,8 @@ func (lease *Lease) endServed(ctx context.Context) bool {
 	return true
 }
 
-// finish ends a correction. lease.mu must be held; finish releases it.
-func (lease *Lease) finish() {
+// endCorrection ends a correction. lease.mu must be held; endCorrection releases it.
+func (lease *Lease) endCorrection() {
 	lease.busy = false
 	if lease.freed != nil {
 		close(lease.freed)
@@ -147,16 +147,16 @@ func (lease *Lease) correct(ctx context.Context, change correction) (done bool, 
 	var seen *observedCorrection
 	defer func() {
 		if seen != nil {
-			seen.report(caller, err) // once finish has released the lock
+			seen.report(caller, err) // once endCorrection has released the lock
 		}
 	}()
-	switch begun, over := lease.begin(ctx, change.soon); {
+	switch begun, over := lease.beginCorrection(ctx, change.soon); {
 	case over:
 		return change.ended == nil, change.ended
 	case !begun:
 		return false, &UnavailableError{Op: "correct a lease while another correction of it is in flight", Err: ctx.Err()}
 	}
-	defer lease.finish()
+	defer lease.endCorrection()
 	c := lease.held()
 	target, reason := c.Target(ctx, change.target, &lease.mu)
 	if reason != nil {
@@ -252,7 +252,7 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	switch begun, over := lease.begin(ctx, false); {
+	switch begun, over := lease.beginCorrection(ctx, false); {
 	case over:
 		return ErrLeaseEnded
 	case !begun:
@@ -267,7 +267,7 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) (err error) {
 	if seen != nil {
 		seen.setChange(c.Consumed())
 	}
-	lease.finish()
+	lease.endCorrection()
 	if reason != nil {
 		err = errorOf(l.repo.layout, reason)
 		if l.reports.Denied != nil {

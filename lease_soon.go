@@ -56,7 +56,7 @@ func (lease *Lease) SettleSoon(ctx context.Context, actual Amounts, settled func
 	}
 	s := settling{lease: lease, ctx: context.WithoutCancel(ctx), settled: settled}
 	switch {
-	case rises(c.Consumed(), target):
+	case raisesAny(c.Consumed(), target):
 	case lease.busy || c.IsUnlocated():
 		if s.enter(nil) {
 			change.soon = true
@@ -71,8 +71,8 @@ func (lease *Lease) SettleSoon(ctx context.Context, actual Amounts, settled func
 	return s.inLine(change)
 }
 
-// rises reports whether a target exceeds the consumed amounts.
-func rises(consumed, target []plan.Signed) bool {
+// raisesAny reports whether a target exceeds the consumed amounts.
+func raisesAny(consumed, target []plan.Signed) bool {
 	return slices.ContainsFunc(target, func(t plan.Signed) bool {
 		held, _ := plan.AmountOf(consumed, t.Name)
 		return t.Amount > held
@@ -110,7 +110,7 @@ func (s *settling) inLine(change correction) error {
 
 // inTurn settles the lease after the end of a correction in flight.
 func (s *settling) inTurn(change correction) {
-	s.end(guard.Apart(func() error {
+	s.reportResult(guard.Apart(func() error {
 		_, err := s.lease.correct(s.ctx, change)
 		return err
 	}))
@@ -144,7 +144,7 @@ func (s *settling) queue(target []plan.Signed) error {
 		k.Await(ctx)
 		lease.mu.Lock()
 		_, err := s.bookCorrection(&k, target, seen)
-		s.end(err)
+		s.reportResult(err)
 	}()
 	return nil
 }
@@ -164,15 +164,15 @@ func (s *settling) bookCorrection(k *call.Correction, target []plan.Signed, seen
 	if seen != nil {
 		seen.setChange(lease.call.Consumed())
 	}
-	lease.finish()
+	lease.endCorrection()
 	if seen != nil {
 		seen.report(s.ctx, err)
 	}
 	return done, err
 }
 
-// end reports the result of the settlement to the caller's function and to the limiter.
-func (s *settling) end(err error) {
+// reportResult reports the result of the settlement to the caller's function and to the limiter.
+func (s *settling) reportResult(err error) {
 	l := s.lease.limiter
 	var failed []*UnconfirmedError
 	for _, e := range unconfirmed(err) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -174,9 +173,6 @@ func (l Limit) withDefaults() Limit { return Limit(schema.ConfigLimit(l).WithDef
 
 // Amounts is the number of whole tokens of each limit, by name, that a call takes or gives back.
 type Amounts map[string]int64
-
-// names returns the names of the limits, sorted.
-func (a Amounts) names() []string { return slices.Sorted(maps.Keys(a)) }
 
 // UnavailablePolicy is the decision of Acquire when DynamoDB does not answer.
 type UnavailablePolicy string

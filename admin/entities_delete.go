@@ -34,7 +34,7 @@ func (n Entities) Delete(ctx context.Context, id string) error {
 	if err := r.mark(ctx); err != nil || r.marked == nil {
 		return err
 	}
-	return r.finish(ctx)
+	return r.finishDeletion(ctx)
 }
 
 // DeleteAsRead is Entities.Delete of an entity as it was read, with all its own sources,
@@ -60,7 +60,7 @@ func (n Entities) DeleteAsRead(ctx context.Context, e Entity, configs []ScopedCo
 	if err := r.mark(ctx); err != nil || r.marked == nil {
 		return err
 	}
-	return r.finish(ctx)
+	return r.finishDeletion(ctx)
 }
 
 // opDelete names the deletion of an entity in errors.
@@ -137,7 +137,7 @@ func (r *removal) isAsRead(ctx context.Context, e schema.EntityRecord) (checks [
 	if want := r.asRead; e.Version != want.Version || !e.CreatedAt.Equal(want.CreatedAt) {
 		return nil, &ConflictError[Entity]{Yours: *want, Stored: entityOf(e)}
 	}
-	q := r.owned(schema.ConfigsOf)
+	q := r.queryOwned(schema.ConfigsOf)
 	q.Whole = true
 	for item, err := range r.d.Table.Items(ctx, q) {
 		if err != nil {
@@ -173,7 +173,7 @@ func (r *removal) deletable(ctx context.Context, item schema.Item) (bool, error)
 		return true, nil
 	}
 	for _, prefix := range belongings {
-		for _, err := range r.d.Table.Items(ctx, r.owned(prefix)) {
+		for _, err := range r.d.Table.Items(ctx, r.queryOwned(prefix)) {
 			return err == nil, err
 		}
 	}
@@ -184,16 +184,16 @@ func (r *removal) deletable(ctx context.Context, item schema.Item) (bool, error)
 // usage, and records of operations, stay until they expire.
 var belongings = []string{schema.ConfigsOf, schema.LegacyLimits, schema.BucketsOf}
 
-// owned returns the query of the entity's items whose sort keys have a prefix.
-func (r *removal) owned(prefix string) table.Query {
+// queryOwned returns the query of the entity's items whose sort keys have a prefix.
+func (r *removal) queryOwned(prefix string) table.Query {
 	return table.Query{Op: opDelete, Hash: schema.PK, Value: r.d.Keys.Entity(r.id), Prefix: prefix}
 }
 
-// finish removes the items of the marked entity and then its record. It stops without an error if
+// finishDeletion removes the items of the marked entity and then its record. It stops without an error if
 // another call has finished the deletion.
-func (r *removal) finish(ctx context.Context) error {
+func (r *removal) finishDeletion(ctx context.Context) error {
 	for _, prefix := range belongings {
-		keys, err := r.d.Table.Keys(ctx, r.owned(prefix))
+		keys, err := r.d.Table.Keys(ctx, r.queryOwned(prefix))
 		if err != nil {
 			return err
 		}

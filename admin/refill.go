@@ -89,15 +89,15 @@ func (b Buckets) make(ctx context.Context, r *refill) (done BucketRefill, err er
 	try := 0
 	err = b.d.Table.Change(ctx, op, func() (p table.Proposal, err error) {
 		try++
-		done, p, err = b.propose(ctx, op, r, try <= untouchedTries)
+		done, p, err = b.proposeRefill(ctx, op, r, try <= untouchedTries)
 		return p, err
 	})
 	return done, err
 }
 
-// propose reads the bucket and returns the transaction of the refill. It is empty, with the first
+// proposeRefill reads the bucket and returns the transaction of the refill. It is empty, with the first
 // result, if the operation was done. untouched requires a bucket unchanged since the read.
-func (b Buckets) propose(ctx context.Context, op string, r *refill, untouched bool) (BucketRefill, table.Proposal, error) {
+func (b Buckets) proposeRefill(ctx context.Context, op string, r *refill, untouched bool) (BucketRefill, table.Proposal, error) {
 	bucket, record := b.d.Keys.Bucket(r.entity, r.resource), b.d.Keys.Operation(r.entity, r.id)
 	items, err := b.d.Table.BatchGet(ctx, op, []schema.Key{bucket, record})
 	if err != nil {
@@ -112,7 +112,7 @@ func (b Buckets) propose(ctx context.Context, op string, r *refill, untouched bo
 		return BucketRefill{}, table.Proposal{}, err
 	}
 	now := b.d.Clock.Now()
-	done, change, err := b.decide(r, image, now)
+	done, change, err := b.computeRefill(r, image, now)
 	if err != nil {
 		return BucketRefill{}, table.Proposal{}, err
 	}
@@ -123,9 +123,9 @@ func (b Buckets) propose(ctx context.Context, op string, r *refill, untouched bo
 	return done, p, err
 }
 
-// decide computes the tokens of each limit before and after, and the change of the bucket m, nil
+// computeRefill computes the tokens of each limit before and after, and the change of the bucket m, nil
 // if missing. The change is nil if no limit gains tokens.
-func (b Buckets) decide(r *refill, m *schema.Image, now time.Time) (BucketRefill, *schema.Refill, error) {
+func (b Buckets) computeRefill(r *refill, m *schema.Image, now time.Time) (BucketRefill, *schema.Refill, error) {
 	done := BucketRefill{ID: r.id, At: now.UTC(), Missing: m == nil, Before: dynalimit.Amounts{}, After: dynalimit.Amounts{}}
 	if m == nil {
 		return done, nil, nil

@@ -112,7 +112,7 @@ func (w *window) toUsage(a ask) (u Usage, former bool) {
 	return u, former
 }
 
-// inOrder merges lists of pieces, in the order of their times.
-func inOrder(lists ...list[piece]) list[piece] {
+// mergeByStart merges lists of pieces, in the order of their times.
+func mergeByStart(lists ...list[piece]) list[piece] {
 	return mergeLists(func(a, b piece) int { return a.start.Compare(b.start) }, lists...)
 }

@@ -17,7 +17,7 @@ func (s *usageSource) pieces(ctx context.Context, a ask) list[piece] {
 		if a.Kind == schema.UsageOfEntity {
 			return s.hoursOf(ctx, a, from, to)
 		}
-		return inOrder(s.sums(ctx, a, schema.UsageHourly, from, earlier(to, a.closed)), a.liveBetween(from, to))
+		return mergeByStart(s.sums(ctx, a, schema.UsageHourly, from, earlier(to, a.closed)), a.liveBetween(from, to))
 	}
 	for _, w := range a.storedWindows() {
 		hours := read

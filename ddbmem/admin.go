@@ -138,5 +138,5 @@ func (c *call) listTables() error {
 // arn returns the table's ARN, always in us-east-1 and account 000000000000.
 func (t *table) arn() string { return "arn:aws:dynamodb:us-east-1:000000000000:table/" + t.name }
 
-// uuid returns a table id in the form of a UUID. n is the table's number.
-func uuid(n int64) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }
+// uuidText returns a table id in the form of a UUID. n is the table's number.
+func uuidText(n int64) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }

@@ -23,7 +23,7 @@ func (t *table) appendDescription(b []byte, status string) []byte {
 	b = append(b, '{')
 	b = wire.AppendString(wire.Field(b, "TableName"), t.name)
 	b = wire.AppendString(wire.Field(b, "TableArn"), t.arn())
-	b = wire.AppendString(wire.Field(b, "TableId"), uuid(t.id))
+	b = wire.AppendString(wire.Field(b, "TableId"), uuidText(t.id))
 	b = wire.AppendString(wire.Field(b, "TableStatus"), status)
 	b = appendTime(wire.Field(b, "CreationDateTime"), t.created)
 	b = strconv.AppendInt(wire.Field(b, "ItemCount"), int64(t.rows), 10)

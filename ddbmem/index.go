@@ -46,8 +46,8 @@ func (ix *index) entryOf(t *table, r *row) *row {
 	return newRow(at, kept)
 }
 
-// projects reports whether entries of ix have the attribute: a projected one or a key of t or ix.
-func (ix *index) projects(t *table, name string) bool {
+// projectsAttribute reports whether entries of ix have the attribute: a projected one or a key of t or ix.
+func (ix *index) projectsAttribute(t *table, name string) bool {
 	return ix.projection == "ALL" || t.has(name) || ix.has(name) || slices.Contains(ix.include, name)
 }
 

@@ -66,7 +66,7 @@ func (ix *index) checkHolds(t *table, st *statement) error {
 		return nil
 	}
 	for _, name := range st.projection.TopLevel(&st.env) {
-		if !ix.projects(t, name) {
+		if !ix.projectsAttribute(t, name) {
 			return validation("One or more parameter values were invalid: Global secondary index %s does not project [%s]", ix.name, name)
 		}
 	}

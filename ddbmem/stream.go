@@ -80,5 +80,5 @@ func (s *stream) record(at time.Time, ch *change) {
 	r.sequence = s.next
 	s.next++
 	s.trim(at.Add(-streamLife))
-	s.openShardOf(r.keys[s.keys.hash]).append(r)
+	s.openShardOf(r.keys[s.keys.hash]).appendRecord(r)
 }

@@ -88,8 +88,8 @@ func (s *stream) shard(id string) (*streamShard, error) {
 	return nil, fail("ResourceNotFoundException", "Requested resource not found: Shard does not exist")
 }
 
-// append adds a record to the shard and moves its latest sequence number.
-func (h *streamShard) append(r *streamRecord) {
+// appendRecord adds a record to the shard and moves its latest sequence number.
+func (h *streamShard) appendRecord(r *streamRecord) {
 	h.records, h.latest = append(h.records, r), r.sequence
 }
 

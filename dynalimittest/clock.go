@@ -14,8 +14,8 @@ type clock struct {
 // start is when every bubble of testing/synctest begins; no machine's clock is near it.
 var start = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// begin sets the clock to the bubble's, or to start outside a bubble.
-func (c *clock) begin() {
+// startClock sets the clock to the bubble's, or to start outside a bubble.
+func (c *clock) startClock() {
 	c.bubble = inBubble()
 	c.at.Store(start.UnixNano())
 }

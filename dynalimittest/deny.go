@@ -90,11 +90,11 @@ func (l *Limiter) denying(o observe.Observer) observe.Observer {
 			cancel()
 			return ctx
 		}
-		return l.begin(ctx, e)
+		return l.enterCall(ctx, e)
 	}
 	o.AcquireEnd = func(ctx context.Context, e observe.AcquireEnd) {
 		if c, begun := ctx.Value(callKey{}).(call); begun && !isOwn(ctx) {
-			l.end(ctx, c, e)
+			l.leaveCall(ctx, c, e)
 		}
 		forService(service.AcquireEnd)(ctx, e)
 	}
@@ -120,9 +120,9 @@ type call struct {
 
 type callKey struct{}
 
-// begin lets a call enter, and takes all its tokens if DenyNext denies it. The returned context
-// carries them for end.
-func (l *Limiter) begin(ctx context.Context, e observe.AcquireStart) context.Context {
+// enterCall lets a call enter, and takes all its tokens if DenyNext denies it. The returned context
+// carries them for leaveCall.
+func (l *Limiter) enterCall(ctx context.Context, e observe.AcquireStart) context.Context {
 	denies := l.denials.Add(-1) >= 0
 	if !denies {
 		l.denials.Add(1)
@@ -139,9 +139,9 @@ func (l *Limiter) begin(ctx context.Context, e observe.AcquireStart) context.Con
 	return context.WithValue(ctx, callKey{}, c)
 }
 
-// end gives back the tokens of begin, lets other calls enter, and fails the test if a call to
+// leaveCall gives back the tokens of enterCall, lets other calls enter, and fails the test if a call to
 // deny was admitted.
-func (l *Limiter) end(ctx context.Context, c call, e observe.AcquireEnd) {
+func (l *Limiter) leaveCall(ctx context.Context, c call, e observe.AcquireEnd) {
 	defer c.leave()
 	if c.lease == nil {
 		return

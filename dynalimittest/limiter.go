@@ -70,7 +70,7 @@ func New(t testing.TB, limits ...dynalimit.Limit) *Limiter {
 func NewWithOptions(t testing.TB, opts dynalimit.Options) *Limiter {
 	t.Helper()
 	l := &Limiter{t: t, exhausted: map[bucket]dynalimit.Amounts{}}
-	l.clock.begin()
+	l.clock.startClock()
 	l.DB = ddbmem.New(ddbmem.WithClock(l.clock.now))
 	l.wire.next = l.DB
 	client := l.DB.Client(func(o *dynamodb.Options) { o.HTTPClient, o.RetryMaxAttempts = &l.wire, 1 })

@@ -89,15 +89,17 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		w = seen
 	}
 	returned := false
-	defer func() { m.end(ctx, lease, returned && seen != nil && !seen.hijacked && m.Refund(seen.finalStatus())) }()
+	defer func() {
+		m.endLease(ctx, lease, returned && seen != nil && !seen.hijacked && m.Refund(seen.finalStatus()))
+	}()
 	inner := r.WithContext(ctx)
 	defer httpcopy.GiveBack(r, inner)
 	next.ServeHTTP(w, inner)
 	returned = true
 }
 
-// end rolls the lease back if refund is true, and settles it at its charge otherwise. It logs a failure.
-func (m *middleware) end(ctx context.Context, lease *dynalimit.Lease, refund bool) {
+// endLease rolls the lease back if refund is true, and settles it at its charge otherwise. It logs a failure.
+func (m *middleware) endLease(ctx context.Context, lease *dynalimit.Lease, refund bool) {
 	var err error
 	if refund {
 		err = lease.Rollback(ctx)

@@ -185,9 +185,6 @@ type batch struct {
 // markFailed marks a record, and all after it, to come again.
 func (b *batch) markFailed(at int) { b.first = min(b.first, at) }
 
-// placeOf returns the position of a record. A record without a sequence number stands for all of them.
-func (b *batch) placeOf(r aggregator.Record) int { return b.place[r.Sequence] }
-
 // addRecords passes the readable records of an event to process and reports the batch. The response
 // names the first record to send again.
 func (h *Handler) addRecords(ctx context.Context, raws []json.RawMessage) events.DynamoDBEventResponse {
@@ -248,8 +245,8 @@ func (h *Handler) processRecords(ctx context.Context, b *batch, records []aggreg
 		b.markFailed(0) // it may have failed at any of them
 	}
 	var cause error
-	for _, f := range result.Failures {
-		if at := b.placeOf(f.Record); f.Unreadable {
+	for _, f := range result.Failures { // one without a sequence number stands for all records: its place is 0
+		if at := b.place[f.Record.Sequence]; f.Unreadable {
 			h.retryOrSkip(b, at, f.Err)
 		} else {
 			b.markFailed(at)

@@ -47,9 +47,9 @@ func (s spans) acquireStart(ctx context.Context, e observe.AcquireStart) context
 	return context.WithValue(ctx, acquireKey{}, &acquire{began: time.Now(), attrs: s.labels.attributesOf(e.EntityID, e.Resource)})
 }
 
-// begin starts the span of an acquire, with its start time, unless it has one or has ended. It returns the
+// startSpan starts the span of an acquire, with its start time, unless it has one or has ended. It returns the
 // span, nil without one.
-func (s spans) begin(ctx context.Context, a *acquire) trace.Span {
+func (s spans) startSpan(ctx context.Context, a *acquire) trace.Span {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.span == nil && !a.closed {
@@ -65,7 +65,7 @@ func (s spans) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
 		return
 	}
 	if !e.FromMemory {
-		s.begin(ctx, a)
+		s.startSpan(ctx, a)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,7 +78,7 @@ func (s spans) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
 // context with the write's span.
 func (s spans) writeStart(ctx context.Context, e observe.WriteStart) context.Context {
 	if a, ok := ctx.Value(acquireKey{}).(*acquire); ok {
-		if span := s.begin(ctx, a); span != nil {
+		if span := s.startSpan(ctx, a); span != nil {
 			ctx = trace.ContextWithSpan(ctx, span)
 		}
 	}

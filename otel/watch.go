@@ -62,7 +62,7 @@ func Watch(meters metric.MeterProvider, limiter *dynalimit.RateLimiter, repo *dy
 	outages.Add(context.Background(), 0, metric.WithAttributes(tableKey.String(repo.Table())))
 	return g.watch(func(to metric.Observer) {
 		h, c := limiter.Health(), repo.ConfigCacheStats()
-		to.ObserveInt64(open, number(h.Open))
+		to.ObserveInt64(open, boolToInt(h.Open))
 		to.ObserveInt64(silent, int64(h.SilentBuckets))
 		to.ObserveInt64(settling, int64(h.Settling))
 		to.ObserveInt64(size, int64(c.Size))
@@ -83,8 +83,8 @@ func byResult(to metric.Observer, i metric.Int64Observable, values map[string]in
 	}
 }
 
-// number returns 1 for true and 0 for false.
-func number(yes bool) int64 {
+// boolToInt returns 1 for true and 0 for false.
+func boolToInt(yes bool) int64 {
 	if yes {
 		return 1
 	}

@@ -117,9 +117,9 @@ type fleet struct {
 	targets   []target
 }
 
-// start starts a part and waits for its address. In virtual time it runs in this process, else in
+// startPart starts a part and waits for its address. In virtual time it runs in this process, else in
 // one of its own.
-func (f *fleet) start(ctx context.Context, t task) (part, error) {
+func (f *fleet) startPart(ctx context.Context, t task) (part, error) {
 	if f.Virtual {
 		handler, p, err := t.open(&http.Client{Transport: f.store.transport})
 		p.endpoint, p.transport = "http://part", direct{handler}
@@ -139,7 +139,7 @@ func (f *fleet) start(ctx context.Context, t task) (part, error) {
 // stop the fleet even after an error.
 func open(ctx context.Context, s settings) (f *fleet, err error) {
 	f = &fleet{settings: s, transport: &http.Transport{MaxIdleConnsPerHost: s.Clients, DisableCompression: true}}
-	if f.store, err = f.start(ctx, task{Settings: s}); err != nil {
+	if f.store, err = f.startPart(ctx, task{Settings: s}); err != nil {
 		return f, err
 	}
 	keys, err := credentials.NewKeySet(nil, time.Now())
@@ -153,7 +153,7 @@ func open(ctx context.Context, s settings) (f *fleet, err error) {
 		return f, err
 	}
 	for range s.Processes {
-		k, err := f.start(ctx, task{Settings: s, Endpoint: f.store.endpoint, Keys: keys.Document().Reveal()})
+		k, err := f.startPart(ctx, task{Settings: s, Endpoint: f.store.endpoint, Keys: keys.Document().Reveal()})
 		f.keepers = append(f.keepers, k)
 		if err != nil {
 			return f, err

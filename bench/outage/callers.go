@@ -28,9 +28,9 @@ type callers struct {
 	firstError error
 }
 
-// start starts s.callers goroutines. Each acquires a token every s.every until ctx ends. c.group
+// startCallers starts s.callers goroutines. Each acquires a token every s.every until ctx ends. c.group
 // waits for them.
-func (c *callers) start(ctx context.Context, s settings) {
+func (c *callers) startCallers(ctx context.Context, s settings) {
 	for i := range s.callers {
 		c.group.Go(func() {
 			// A caller allocates nothing more here. Otherwise its garbage would be collected within the

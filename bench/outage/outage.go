@@ -63,7 +63,7 @@ func runOutage(ctx context.Context, s settings, policy dynalimit.UnavailablePoli
 	c := &callers{limiter: limiter, rest: latency.New()}
 	calling, enough := context.WithCancel(ctx)
 	defer enough()
-	c.start(calling, s)
+	c.startCallers(calling, s)
 	program.Pause(ctx, 300*time.Millisecond)
 	values, err := measureOutage(ctx, s, w, c, policy)
 	if err != nil {

@@ -138,13 +138,13 @@ func (t *Queues) queuesOf(of Bucket, now int64) *bucketQueues {
 func (t *Queues) moved(b *bucketQueues) {
 	b.empty = 0
 	for i := range b.limits {
-		b.empty = max(b.empty, b.limits[i].empty(b.limits[i].rate))
+		b.empty = max(b.empty, b.limits[i].emptyAt(b.limits[i].rate))
 	}
 	heap.Fix((*emptyFirst)(t), b.place)
 }
 
-// empty returns the instant at which the queue is empty, if it drains at a rate and nothing is added.
-func (q Queue) empty(r bucket.Rate) int64 {
+// emptyAt returns the instant at which the queue is empty, if it drains at a rate and nothing is added.
+func (q Queue) emptyAt(r bucket.Rate) int64 {
 	r.Burst = math.MaxInt64
 	return q.at + bucket.State{Rate: r, Tokens: r.Burst - q.filled, Refilled: q.at}.Wait(q.at, r.Burst)
 }

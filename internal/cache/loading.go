@@ -215,7 +215,7 @@ func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error)
 		return none, ctx.Err()
 	}
 	if !left && !executed { // after leaving, executed may not be read: the read may be in flight still
-		c.count(func(s *Stats) { s.Coalesced++ })
+		c.countStats(func(s *Stats) { s.Coalesced++ })
 	}
 	if err != nil && (old.graceful && !c.definite(err) || old.value != none && c.unanswered(err)) {
 		return old.value, nil
@@ -424,8 +424,8 @@ func (c *Loading[K, V]) Replace(key K, old, with V) {
 	}
 }
 
-// count changes the statistics under the cache's lock.
-func (c *Loading[K, V]) count(add func(*Stats)) {
+// countStats changes the statistics under the cache's lock.
+func (c *Loading[K, V]) countStats(add func(*Stats)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	add(&c.stats)

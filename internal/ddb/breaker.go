@@ -129,7 +129,7 @@ func (c Call) Answer() {
 	b.mu.Lock()
 	now := b.opts.Now()
 	if b.gate.trial.Load() != nil {
-		b.gate.answered(c.answers)
+		b.gate.recordAnswer(c.answers)
 	}
 	b.answered(now)
 	changed := len(b.changes) > 0
@@ -154,7 +154,7 @@ func (c Call) End(d Diagnosis) Diagnosis {
 	now := b.opts.Now()
 	switch {
 	case d.Answered:
-		b.gate.answered(c.answers)
+		b.gate.recordAnswer(c.answers)
 		b.answered(now)
 	case d.Silent && !b.stopped && c.epoch == b.epoch && b.outage.silence(c.began, now, c.answers, d.expired, withDiagnosis(d)):
 		b.open()
@@ -171,7 +171,7 @@ func (b *Breaker) answered(now time.Time) {
 	b.heard.Store(now.UnixNano())
 	first := b.outage.answers == 0
 	if b.outage.answered(now) {
-		b.gate.begin(b.outage.answers)
+		b.gate.startTrial(b.outage.answers)
 		b.close()
 		b.changes = append(b.changes, b.state())
 	} else if first {
@@ -182,7 +182,7 @@ func (b *Breaker) answered(now time.Time) {
 // open publishes the outage, wakes waiters, queues the change, and starts the probes in a goroutine. b.mu
 // must be held.
 func (b *Breaker) open() {
-	b.gate.end(b.gate.trial.Load())
+	b.gate.endTrial(b.gate.trial.Load())
 	b.closed = make(chan struct{})
 	b.changes = append(b.changes, b.state())
 	lasting := b.lasting
@@ -282,8 +282,8 @@ func (b *Breaker) Stop() {
 	defer b.mu.Unlock()
 	b.stopped = true
 	b.epoch++
-	b.checks.stop()
-	b.gate.end(b.gate.trial.Load())
+	b.checks.cancelCheck()
+	b.gate.endTrial(b.gate.trial.Load())
 	if b.outage.open {
 		b.outage.open, b.outage.cause, b.outage.since = false, nil, b.opts.Now()
 		b.close()

@@ -166,7 +166,7 @@ func ask[In, Out any](ctx context.Context, c *Client, breaker *Breaker, timeout 
 	ctx, cancel := Bound(ctx, timeout)
 	defer cancel()
 	if breaker != nil && breaker.gate.trial.Load() != nil {
-		leave, ok := breaker.gate.enter(ctx)
+		leave, ok := breaker.gate.enterTrial(ctx)
 		if !ok {
 			var none Out
 			return none, withDiagnosis(Diagnosis{Err: errHeldBack, Verdict: Unsent})
@@ -174,7 +174,7 @@ func ask[In, Out any](ctx context.Context, c *Client, breaker *Breaker, timeout 
 		defer leave()
 	}
 	t, call := &tracedRequest{client: c, breaker: breaker}, breaker.Begin()
-	t.ctx = t.waiting.watch(ctx, breaker, c.timeout)
+	t.ctx = t.waiting.watchConnections(ctx, breaker, c.timeout)
 	ctx = t.ctx
 	var out Out
 	var err error

@@ -88,8 +88,8 @@ func (o *outage) countFast(at time.Time) bool {
 	return len(o.fast) >= fastNeeded
 }
 
-// probing counts a probe that starts.
-func (o *outage) probing() { o.probes++ }
+// countProbe counts a probe that starts.
+func (o *outage) countProbe() { o.probes++ }
 
 // probed records a probe without an answer. The next one is due after half of the wait and up to another half
 // at random; chance is in [0, 1).

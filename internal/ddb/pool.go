@@ -33,7 +33,7 @@ func (t *tracedRequest) exchange(r *http.Request) (*http.Response, error) {
 		return t.next.Do(r)
 	}
 	began := time.Now()
-	t.waiting.start(began)
+	t.waiting.recordStart(began)
 	response, err := t.next.Do(r)
 	switch fromPool := t.waiting.stop(); {
 	case !fromPool || callerEnded(r.Context()):
@@ -87,9 +87,9 @@ type waiting struct {
 	watched watch
 }
 
-// watch returns a context in which net/http reports the connections of HTTP requests, if the breaker has a
+// watchConnections returns a context in which net/http reports the connections of HTTP requests, if the breaker has a
 // probe.
-func (w *waiting) watch(ctx context.Context, b *Breaker, timeout time.Duration) context.Context {
+func (w *waiting) watchConnections(ctx context.Context, b *Breaker, timeout time.Duration) context.Context {
 	if b == nil || b.opts.Probe == nil {
 		return ctx
 	}
@@ -99,8 +99,8 @@ func (w *waiting) watch(ctx context.Context, b *Breaker, timeout time.Duration) 
 	return w.ctx
 }
 
-// start records the beginning of one HTTP request at the time began; gotConn then starts its check.
-func (w *waiting) start(began time.Time) {
+// recordStart records the beginning of one HTTP request at the time began; gotConn then starts its check.
+func (w *waiting) recordStart(began time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.turn++
@@ -148,12 +148,12 @@ func (w *waiting) check(turn int) {
 	defer w.mu.Unlock()
 	if w.conn != nil && w.turn == turn {
 		w.conn = nil
-		guard.Call(func() { abort(conn) }, func(*guard.Ended) {}) // a dialer may wrap it
+		guard.Call(func() { abortConn(conn) }, func(*guard.Ended) {}) // a dialer may wrap it
 	}
 }
 
-// abort closes a connection at once. A TLS close would first send a goodbye, and may wait up to 5 s for it.
-func abort(conn net.Conn) {
+// abortConn closes a connection at once. A TLS close would first send a goodbye, and may wait up to 5 s for it.
+func abortConn(conn net.Conn) {
 	if c, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = c.NetConn()
 	}
@@ -254,9 +254,9 @@ func (b *Breaker) outlives(ctx context.Context, began time.Time) bool {
 	b.mu.Lock()
 	asks := !b.outage.open && !b.stopped
 	b.mu.Unlock()
-	k := b.checks.find(began)
+	k := b.checks.findCheck(began)
 	if k == nil && asks {
-		k = b.checks.begin(b.opts.Probe)
+		k = b.checks.startCheck(b.opts.Probe)
 	}
 	if k == nil {
 		return false
@@ -269,8 +269,8 @@ func (b *Breaker) outlives(ctx context.Context, began time.Time) bool {
 	}
 }
 
-// find returns the check that began after an HTTP request, or nil.
-func (c *checks) find(request time.Time) *check {
+// findCheck returns the check that began after an HTTP request, or nil.
+func (c *checks) findCheck(request time.Time) *check {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.last != nil && !request.After(c.last.began) {
@@ -279,9 +279,9 @@ func (c *checks) find(request time.Time) *check {
 	return nil
 }
 
-// begin starts a check. It returns nil if the last one began within flapWithin. Younger connections do not
+// startCheck starts a check. It returns nil if the last one began within flapWithin. Younger connections do not
 // count as dead: their silence is due to the bucket or the table.
-func (c *checks) begin(request func(context.Context) error) *check {
+func (c *checks) startCheck(request func(context.Context) error) *check {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -299,8 +299,8 @@ func (c *checks) begin(request func(context.Context) error) *check {
 	return k
 }
 
-// stop cancels the check in flight.
-func (c *checks) stop() {
+// cancelCheck cancels the check in flight.
+func (c *checks) cancelCheck() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.last != nil {

@@ -150,9 +150,9 @@ func TestConnectionThatAnswersLateStaysOpen(t *testing.T) {
 			return nil
 		}})
 		var w waiting
-		w.watch(t.Context(), b, time.Second)
+		w.watchConnections(t.Context(), b, time.Second)
 		for range 2 {
-			w.start(time.Now())
+			w.recordStart(time.Now())
 			w.gotConn(httptrace.GotConnInfo{Reused: true, Conn: testworld.Conn{CloseFunc: func() { t.Error("closed") }}})
 			<-time.After(600 * time.Millisecond)
 		}
@@ -169,8 +169,8 @@ func TestConnectionOfAnAnsweredRequestStaysOpen(t *testing.T) {
 			return nil
 		}})
 		var w waiting
-		w.watch(t.Context(), b, time.Second)
-		w.start(time.Now())
+		w.watchConnections(t.Context(), b, time.Second)
+		w.recordStart(time.Now())
 		for range 2 { // net/http may try several
 			w.gotConn(httptrace.GotConnInfo{Reused: true, Conn: testworld.Conn{CloseFunc: func() { t.Error("closed") }}})
 		}

@@ -40,7 +40,7 @@ func (b *Breaker) probing(ctx context.Context) bool {
 	if !b.ongoing(ctx) {
 		return false
 	}
-	b.outage.probing()
+	b.outage.countProbe()
 	b.publish()
 	return true
 }

@@ -28,11 +28,11 @@ func classifyTransport(err error, caller context.Context) Diagnosis {
 	switch {
 	case d.expired:
 		d.Verdict = Unconfirmed
-	case misdirected(err):
+	case isMisdirected(err):
 		d = Diagnosis{Verdict: Failed, Setting: true, unproven: true}
 	case unaddressed(err):
 		d = Diagnosis{Verdict: Failed, Setting: true}
-	case undialled(err):
+	case isUndialled(err):
 		d.Verdict = Unsent
 	case broken(err):
 		d.Verdict = Unconfirmed
@@ -51,9 +51,9 @@ func isGarbled(err error) bool { return errors.As(err, new(*smithy.Deserializati
 // isCut reports whether an answer broke off. Its content is then unknown, even with a good status.
 func isCut(err error) bool { return isGarbled(err) && severed(err) }
 
-// misdirected reports whether the endpoint leads to the wrong place: an unknown host, or another host's
+// isMisdirected reports whether the endpoint leads to the wrong place: an unknown host, or another host's
 // certificate.
-func misdirected(err error) bool {
+func isMisdirected(err error) bool {
 	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError
 	return errors.As(err, &dns) || errors.As(err, &certificate)
@@ -65,8 +65,8 @@ func unaddressed(err error) bool {
 	return mentions(err, "failed to resolve service endpoint", "Missing Region", "unsupported protocol scheme", "no Host in request URL")
 }
 
-// undialled reports whether no connection was made, so that nothing was sent.
-func undialled(err error) bool {
+// isUndialled reports whether no connection was made, so that nothing was sent.
+func isUndialled(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, syscall.ECONNREFUSED)
 }

@@ -26,31 +26,31 @@ type trial struct {
 	over    chan struct{}
 }
 
-// begin starts a trial, which ends by itself after trialTime. The table has given that number of answers so
+// startTrial starts a trial, which ends by itself after trialTime. The table has given that number of answers so
 // far.
-func (g *gate) begin(answers uint64) {
+func (g *gate) startTrial(answers uint64) {
 	t := &trial{answers: answers, slots: make(chan struct{}, trialRequests), over: make(chan struct{})}
 	g.trial.Store(t)
-	time.AfterFunc(trialTime, func() { g.end(t) })
+	time.AfterFunc(trialTime, func() { g.endTrial(t) })
 }
 
-// end ends a trial and lets all waiting requests go. It does nothing for nil or a trial that has ended.
-func (g *gate) end(t *trial) {
+// endTrial ends a trial and lets all waiting requests go. It does nothing for nil or a trial that has ended.
+func (g *gate) endTrial(t *trial) {
 	if t != nil && g.trial.CompareAndSwap(t, nil) {
 		close(t.over)
 	}
 }
 
-// answered records the answer to a request; answers is the table's count at the start of that request.
-func (g *gate) answered(answers uint64) {
+// recordAnswer records the answer to a request; answers is the table's count at the start of that request.
+func (g *gate) recordAnswer(answers uint64) {
 	if t := g.trial.Load(); t != nil && answers >= t.answers {
-		g.end(t)
+		g.endTrial(t)
 	}
 }
 
-// enter waits until a request may go. The caller must call leave after the request. It returns false if ctx
+// enterTrial waits until a request may go. The caller must call leave after the request. It returns false if ctx
 // ended first.
-func (g *gate) enter(ctx context.Context) (leave func(), ok bool) {
+func (g *gate) enterTrial(ctx context.Context) (leave func(), ok bool) {
 	t := g.trial.Load()
 	if t == nil {
 		return func() {}, true

@@ -99,11 +99,11 @@ func (g *Group) fail(err error) {
 	if g.failed == nil {
 		g.failed = err
 	}
-	g.end(err)
+	g.cancelContext(err)
 }
 
-// end ends the context of the group.
-func (g *Group) end(cause error) {
+// cancelContext ends the context of the group.
+func (g *Group) cancelContext(cause error) {
 	if g.cancel != nil {
 		g.cancel(cause)
 	}
@@ -114,6 +114,6 @@ func (g *Group) Wait() error {
 	_ = g.calls.Wait() // the calls return none
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.end(g.failed)
+	g.cancelContext(g.failed)
 	return g.failed
 }

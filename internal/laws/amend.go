@@ -63,9 +63,9 @@ func (w *worker) change(l *grant) {
 	case p < .55 && !l.allows:
 		w.consume(l)
 	case p < .7:
-		w.settle(l)
+		w.settleLease(l)
 	default:
-		w.rollback(l)
+		w.rollBackLease(l)
 	}
 }
 
@@ -76,9 +76,9 @@ func (w *worker) retryOrEnd(l *grant, d dynalimit.Amounts) {
 	case 0:
 		_ = w.adjust(l, d)
 	case 1:
-		w.settle(l)
+		w.settleLease(l)
 	default:
-		w.rollback(l)
+		w.rollBackLease(l)
 	}
 }
 
@@ -109,9 +109,9 @@ func (w *worker) consume(l *grant) {
 	w.checkFailure(l, err)
 }
 
-// settle settles a lease to random amounts: now, or soon with the failure recorded later. It
+// settleLease settles a lease to random amounts: now, or soon with the failure recorded later. It
 // records the end.
-func (w *worker) settle(l *grant) {
+func (w *worker) settleLease(l *grant) {
 	ctx, cancel := w.context()
 	defer cancel()
 	ctx, actual := l.stake.on(ctx), w.randomActuals(l.Used())
@@ -122,8 +122,8 @@ func (w *worker) settle(l *grant) {
 	w.recordEnd(l, l.Settle(ctx, actual))
 }
 
-// rollback rolls a lease back and records the end.
-func (w *worker) rollback(l *grant) {
+// rollBackLease rolls a lease back and records the end.
+func (w *worker) rollBackLease(l *grant) {
 	ctx, cancel := w.context()
 	defer cancel()
 	err := l.Rollback(l.stake.on(ctx))
@@ -142,9 +142,9 @@ func (w *worker) endAtOnce(l *grant) {
 			case 0:
 				_ = own.adjust(l, own.deltas(l.Used()))
 			case 1:
-				own.settle(l)
+				own.settleLease(l)
 			default:
-				own.rollback(l)
+				own.rollBackLease(l)
 			}
 		})
 	}

@@ -271,7 +271,7 @@ func (h *history) bounds() bounds {
 // rest ends the faults, lets late requests land, closes the limiters in some histories, and waits
 // until no write is pending.
 func (h *history) rest() {
-	h.weather.settle()
+	h.weather.endFaults()
 	h.db.Wait()
 	for _, m := range append(h.members, h.retired...) {
 		if h.closed {

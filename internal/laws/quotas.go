@@ -64,7 +64,7 @@ func (r *replay) quota(t *truth, name string, a plan.Row, was, is *storedQuota) 
 // becameQuota checks a token bucket that the write made a quota: its queue must count as used.
 func (r *replay) becameQuota(t *truth, name string, a plan.Row, is *storedQuota) {
 	r.j.tally["became a quota"]++
-	r.begin(name)
+	r.recordFlip(name)
 	r.addedQuota(name, is)
 	r.j.inWindow[r.lotOf(name, is.key())] += a.Take + a.Adjust
 	used := is.n - is.tokens - a.Take - a.Adjust
@@ -80,7 +80,7 @@ func (r *replay) becameQuota(t *truth, name string, a plan.Row, is *storedQuota)
 // level. Its truth begins again as a queue.
 func (r *replay) becameBucket(t *truth, name string, a plan.Row, was *storedQuota) {
 	r.j.tally["became a bucket"]++
-	r.begin(name)
+	r.recordFlip(name)
 	l := &r.after.Limits[r.after.Set.Index(name)]
 	begins, fits := l.Tokens+a.Take+a.Adjust, false
 	for _, level := range r.levels(was) {
@@ -146,7 +146,7 @@ func (r *replay) window(name string, was, is *storedQuota, charged int64) (level
 	earliest, latest := r.decidedAt()
 	if is.unit != was.unit {
 		r.j.tally["unit changed"]++
-		r.begin(name)
+		r.recordFlip(name)
 		r.addedQuota(name, is)
 		levels := r.levels(was)
 		for _, one := range levels { // the write may have opened a window of the old unit
@@ -240,9 +240,9 @@ func (r *replay) windows(name, window string, again bool) {
 	}
 }
 
-// begin records that the limit changed its kind or unit: its tokens of before belong to another
+// recordFlip records that the limit changed its kind or unit: its tokens of before belong to another
 // life.
-func (r *replay) begin(name string) {
+func (r *replay) recordFlip(name string) {
 	r.j.lives[r.lotOf(name, "")]++
 	r.j.flips[r.lotOf(name, "")]++
 }

@@ -33,7 +33,7 @@ func TestGivesBackToTheWindowThatItTookIn(t *testing.T) {
 			_, s := staked(t.Context())
 			r := &replay{j: newJudge(newOracle(), bounds{}), entity: "key"}
 			r.j.tookIn(s, r.lotOf("tpm", ""), 1000)
-			r.begin("tpm")
+			r.recordFlip("tpm")
 			r.j.tookIn(s, r.lotOf("tpm", hour), 1000)
 			var must, may int64
 			for _, one := range test.gives {

@@ -28,7 +28,7 @@ type weather struct {
 	silent time.Time
 }
 
-// fault draws the fault of a request: none after settle and for quiet requests. It records
+// fault draws the fault of a request: none after endFaults and for quiet requests. It records
 // unanswered reads of configurations.
 func (w *weather) fault(q *ddbmem.Request) ddbmem.Fault {
 	if IsQuiet(q) || w.settled.Load() {
@@ -182,8 +182,8 @@ func (w *weather) silence(r *rand.Rand) {
 	w.silent = time.Now().Add(time.Duration(r.Int64N(40_000)) * time.Millisecond)
 }
 
-// settle ends all faults for good, and lets all late requests land.
-func (w *weather) settle() {
+// endFaults ends all faults for good, and lets all late requests land.
+func (w *weather) endFaults() {
 	w.settled.Store(true)
 	w.mu.Lock()
 	defer w.mu.Unlock()

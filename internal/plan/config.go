@@ -105,11 +105,11 @@ func (c *Config) Enforced(amounts []Signed) []Signed {
 
 // OnlyCounts reports whether every amount is of a limit that is counted because a source is unlimited.
 func (c *Config) OnlyCounts(amounts []Signed) bool {
-	return c.From().Counted != 0 && !slices.ContainsFunc(amounts, func(a Signed) bool { return !c.counts(a.Name) })
+	return c.From().Counted != 0 && !slices.ContainsFunc(amounts, func(a Signed) bool { return !c.onlyCounts(a.Name) })
 }
 
-// counts reports whether a limit only counts, because a source is unlimited.
-func (c *Config) counts(name string) bool {
+// onlyCounts reports whether a limit only counts, because a source is unlimited.
+func (c *Config) onlyCounts(name string) bool {
 	i := c.Index(name)
 	return i >= 0 && c.From().Counted>>i&1 == 1
 }

@@ -125,7 +125,7 @@ func (d *Decision) carry(a *Ask) {
 // admitAhead admits the takes that debit ahead of calls. It does so only after every other take was admitted,
 // while every limit stays half full and no other process collides with this one.
 func (d *Decision) admitAhead(asks []*Ask, rules Rules) {
-	alone := rules.Left == nil && rules.Halvings == 0 && d.View.Image != nil && !d.View.Adopt && !slices.ContainsFunc(asks, (*Ask).collides)
+	alone := rules.Left == nil && rules.Halvings == 0 && d.View.Image != nil && !d.View.Adopt && !slices.ContainsFunc(asks, (*Ask).isContended)
 	for _, a := range asks {
 		if !a.Prefetch {
 			continue
@@ -142,8 +142,8 @@ func (d *Decision) admitAhead(asks []*Ask, rules Rules) {
 	}
 }
 
-// collides reports whether a take was denied, deferred, or refused before.
-func (a *Ask) collides() bool {
+// isContended reports whether a take was denied, deferred, or refused before.
+func (a *Ask) isContended() bool {
 	return a.Take && !a.Prefetch && (a.Fate == Denied || a.Fate == Deferred || a.Fate == Carried && a.Refusals > 0)
 }
 

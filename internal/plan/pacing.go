@@ -172,7 +172,7 @@ func (p Pacing) See(image *schema.Image, now int64) Pacing {
 		p.sample = nil
 		return p
 	}
-	if !p.continues(image) {
+	if !p.continuesSample(image) {
 		p.sample, p.sampledAt, p.ownSince = image, now, 0
 		return p
 	}
@@ -191,8 +191,8 @@ func (p Pacing) See(image *schema.Image, now int64) Pacing {
 	return p
 }
 
-// continues reports whether the counters of an image continue those of the last sample.
-func (p Pacing) continues(image *schema.Image) bool {
+// continuesSample reports whether the counters of an image continue those of the last sample.
+func (p Pacing) continuesSample(image *schema.Image) bool {
 	return p.sample != nil && p.sample.Set == image.Set && string(p.sample.Of()) == string(image.Of())
 }
 

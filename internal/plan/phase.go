@@ -27,9 +27,9 @@ func (c *Config) AsOf(m *schema.Image) *Config {
 	return c
 }
 
-// early reports whether both this configuration and the image's were read before the end of a raise that this
+// isBeforeRaiseEnd reports whether both this configuration and the image's were read before the end of a raise that this
 // one leaves out.
-func (c *Config) early(m *schema.Image) bool {
+func (c *Config) isBeforeRaiseEnd(m *schema.Image) bool {
 	phase := c.From().Phase
 	return phase != nil && m.ConfigRead < phase.Since-configMarginMS
 }

@@ -39,9 +39,9 @@ func (v View) setQuotaFacts(r *Row) {
 	}
 }
 
-// replacement returns the first level of a limit that replaces a stored one of the other kind. Used tokens
+// levelAfterKindChange returns the first level of a limit that replaces a stored one of the other kind. Used tokens
 // stay used, so that a change of kind fills nothing.
-func replacement(old bucket.State, to bucket.Rate, now int64) int64 {
+func levelAfterKindChange(old bucket.State, to bucket.Rate, now int64) int64 {
 	return min(to.Burst, bucket.SaturatingAdd(to.Burst, old.Level(now)-old.Burst))
 }
 

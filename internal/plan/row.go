@@ -123,7 +123,7 @@ func (v View) setSpecialFacts(r *Row, l *schema.Stored) {
 	}
 	switch {
 	case r.replaced:
-		r.window, r.level = r.to.Rate.WindowAt(v.Now), replacement(r.state, r.to.Rate, v.Now)
+		r.window, r.level = r.to.Rate.WindowAt(v.Now), levelAfterKindChange(r.state, r.to.Rate, v.Now)
 		r.most = r.level
 	case r.quota:
 		v.setQuotaFacts(r)
@@ -133,12 +133,12 @@ func (v View) setSpecialFacts(r *Row, l *schema.Stored) {
 	}
 }
 
-// lapses reports whether give-backs go to the counter alone.
-func (r *Row) lapses() bool { return r.stored && (r.ended || r.Window != r.was.WindowID()) }
+// isPastWindow reports whether give-backs go to the counter alone.
+func (r *Row) isPastWindow() bool { return r.stored && (r.ended || r.Window != r.was.WindowID()) }
 
 // back returns the amount given back to the tokens, and late the amount that goes to the counter only.
 func (r *Row) back() int64 {
-	if r.Back == 0 || r.lapses() {
+	if r.Back == 0 || r.isPastWindow() {
 		return 0
 	}
 	return r.Back

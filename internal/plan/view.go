@@ -25,7 +25,7 @@ func Compare(m *schema.Image, cfg *Config, seenTick int64) Standing {
 		return Current
 	case cfg.Override:
 		return Newer
-	case cfg.early(m):
+	case cfg.isBeforeRaiseEnd(m):
 		return Early
 	case cfg.From().Given:
 		return Rival

@@ -120,7 +120,7 @@ func (s *Stock) LapseAll() {
 
 func (s *Stock) expire(amounts []plan.Signed) {
 	for _, a := range amounts {
-		sub(&s.held, a)
+		add(&s.held, plan.Signed{Name: a.Name, Amount: -a.Amount, Passed: -a.Passed})
 		if a.Amount > 0 {
 			add(&s.lapsed, a)
 		}
@@ -210,10 +210,6 @@ func covers(list []plan.Signed, place int, asked *plan.Signed) bool {
 func add(list *[]plan.Signed, a plan.Signed) {
 	to := at(list, a.Name)
 	to.Amount, to.Passed = to.Amount+a.Amount, to.Passed+a.Passed
-}
-
-func sub(list *[]plan.Signed, a plan.Signed) {
-	add(list, plan.Signed{Name: a.Name, Amount: -a.Amount, Passed: -a.Passed})
 }
 
 // at points to a limit's entry. It adds a new one in name order.

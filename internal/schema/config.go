@@ -146,7 +146,7 @@ func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 		item[kindPrefix+name+"_"+fieldLifted] = &types.AttributeValueMemberBOOL{Value: true}
 	}
 	for _, r := range c.Raises {
-		r.put(item)
+		r.putAttributes(item)
 	}
 	c.writeMarks(item)
 	item[attrConfigVersion] = Number(c.Version)

@@ -13,8 +13,8 @@ type ConfigRaise struct {
 	Capacity, PeriodSeconds, Until int64
 }
 
-// put sets the three attributes of a raise in a configuration item.
-func (r ConfigRaise) put(item Item) {
+// putAttributes sets the three attributes of a raise in a configuration item.
+func (r ConfigRaise) putAttributes(item Item) {
 	prefix := kindPrefix + r.Name + "_"
 	item[prefix+fieldRaised], item[prefix+fieldRaiseEnds], item[prefix+fieldRaisePeriod] = Number(r.Capacity), Number(r.Until), Number(r.PeriodSeconds)
 }

@@ -54,8 +54,8 @@ func (k Keys) UsageDay(day time.Time, shard int) string {
 // Shard returns the partition of a day's list with a series. It is the same on every day.
 func (s UsageSeries) Shard(k Keys) int { return usageShard(s.Partition(k) + s.Prefix()) }
 
-// listed sets the index keys in item, so that the index lists a daily sum.
-func (s UsageSum) listed(k Keys, item Item) {
+// putIndexKeys sets the index keys in item, so that the index lists a daily sum.
+func (s UsageSum) putIndexKeys(k Keys, item Item) {
 	item[GSI3PK] = String(k.UsageDay(s.Start, s.Shard(k)))
 	item[GSI3SK] = String(s.Partition(k) + s.Prefix())
 }

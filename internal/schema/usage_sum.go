@@ -175,7 +175,7 @@ func (s UsageSum) Item(k Keys) Item {
 		markClosed(item, *s.Place)
 	}
 	if s.Window == UsageDaily {
-		s.listed(k, item)
+		s.putIndexKeys(k, item)
 	}
 	return item
 }

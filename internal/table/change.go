@@ -36,8 +36,8 @@ type Guard struct {
 	Why func(context.Context) error
 }
 
-// guarded returns the proposal with the guard's check appended to its writes.
-func (t *Table) guarded(p Proposal) Proposal {
+// withGuard returns the proposal with the guard's check appended to its writes.
+func (t *Table) withGuard(p Proposal) Proposal {
 	if t.Guard != nil {
 		p.Writes = append(slices.Clip(p.Writes), t.Guard.Check)
 	}
@@ -78,7 +78,7 @@ func (t *Table) Try(ctx context.Context, op string, attempt int, p Proposal) (ag
 	if len(p.Writes) == 0 {
 		return false, nil
 	}
-	_, err = t.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.guarded(p).Writes})
+	_, err = t.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.withGuard(p).Writes})
 	v := VerdictOf(err)
 	switch {
 	case v == ddb.Landed:

@@ -23,8 +23,8 @@ type Fold struct {
 // A group that one write cannot hold is split. Repeated changes count once, and changes without
 // usage are dropped. Snapshots expire retention after their hour; 0 means never.
 func Folds(changes []Change, retention time.Duration) []Fold {
-	sorted := slices.SortedStableFunc(slices.Values(changes), compare)
-	sorted = slices.CompactFunc(sorted, func(a, b Change) bool { return compare(a, b) == 0 })
+	sorted := slices.SortedStableFunc(slices.Values(changes), compareChanges)
+	sorted = slices.CompactFunc(sorted, func(a, b Change) bool { return compareChanges(a, b) == 0 })
 	var folds []Fold
 	for _, c := range sorted {
 		if !c.counts() {
@@ -34,7 +34,7 @@ func Folds(changes []Change, retention time.Duration) []Fold {
 		i := findFold(folds, c.Key, hour)
 		if i < 0 {
 			i = len(folds)
-			folds = append(folds, begin(c, hour, retention))
+			folds = append(folds, newFold(c, hour, retention))
 		}
 		folds[i].Changes = append(folds[i].Changes, c)
 	}
@@ -69,14 +69,14 @@ func findFold(folds []Fold, key schema.Key, hour time.Time) int {
 	return -1
 }
 
-// compare orders changes by bucket and number. Equal ones are the same change.
-func compare(a, b Change) int {
+// compareChanges orders changes by bucket and number. Equal ones are the same change.
+func compareChanges(a, b Change) int {
 	return cmp.Or(strings.Compare(a.Key.PK, b.Key.PK), strings.Compare(a.Key.SK, b.Key.SK), strings.Compare(a.Seq, b.Seq))
 }
 
-// begin returns an empty fold for the bucket of c in an hour. It expires retention after the
+// newFold returns an empty fold for the bucket of c in an hour. It expires retention after the
 // hour's end, or never if retention is 0.
-func begin(c Change, hour time.Time, retention time.Duration) Fold {
+func newFold(c Change, hour time.Time, retention time.Duration) Fold {
 	f := Fold{}
 	f.Keys, f.Entity, f.Resource, _ = schema.BucketOf(c.Key)
 	f.Hour = hour

@@ -93,9 +93,9 @@ func (a *answer) sendHeader() {
 	a.ResponseWriter.WriteHeader(a.status)
 }
 
-// finish sends the response. If the ResponseWriter cannot flush, it is sent when the handler
+// sendResponse sends the response. If the ResponseWriter cannot flush, it is sent when the handler
 // returns.
-func (a *answer) finish() {
+func (a *answer) sendResponse() {
 	if a.status == 0 {
 		a.status = http.StatusOK
 	}

@@ -112,7 +112,7 @@ func (o *Options) withDefaults() Options {
 	}
 	out.Issuer, out.Audience = cmp.Or(out.Issuer, "dynalimit"), cmp.Or(out.Audience, "budget")
 	if out.Address == nil {
-		out.Address = peer
+		out.Address = peerAddress
 	}
 	if out.Now == nil {
 		out.Now = time.Now
@@ -126,8 +126,8 @@ func (o *Options) withDefaults() Options {
 	return out
 }
 
-// peer returns the address of a connection's peer.
-func peer(r *http.Request) netip.Addr {
+// peerAddress returns the address of a connection's peer.
+func peerAddress(r *http.Request) netip.Addr {
 	from, _ := netip.ParseAddrPort(r.RemoteAddr) // otherwise the zero address, which counts as one
 	return from.Addr()
 }

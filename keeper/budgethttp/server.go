@@ -167,7 +167,7 @@ func (s *Server) reportServed(x *exchange, out *answer, r *http.Request) {
 		s.opts.OnServed(r.Context(), e)
 	}
 	if !x.broken {
-		out.finish()
+		out.sendResponse()
 	}
 	s.opts.Logger.LogAttrs(r.Context(), levelOf(status), "budgethttp: served", e.logAttributes()...)
 }

@@ -49,7 +49,7 @@ func newAnswer(a *attempt, res *http.Response) io.ReadCloser {
 	if a.injected && b.reader.Streams() && b.plain == nil {
 		res.Header.Del("Content-Length")
 		res.ContentLength = -1
-		return newWithout(b)
+		return &without{body: b}
 	}
 	return b
 }
@@ -138,7 +138,7 @@ func (b *answer) endAnswer(cause error) {
 		return
 	}
 	defer close(b.settled)
-	defer b.attempt.transport.open.remove(b)
+	defer b.attempt.transport.open.removeReading(b)
 	b.stop()
 	b.plain.close()
 	if cause == io.EOF || !b.reader.Streams() { //nolint:errorlint // readers return it as it is; JSON says itself whether it is whole

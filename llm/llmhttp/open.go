@@ -28,8 +28,8 @@ func (o *open) add(r reading) {
 	o.all[r] = struct{}{}
 }
 
-// remove forgets an answer that has ended.
-func (o *open) remove(r reading) {
+// removeReading forgets an answer that has ended.
+func (o *open) removeReading(r reading) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.all, r)

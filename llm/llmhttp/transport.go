@@ -123,7 +123,7 @@ func (a *attempt) readRequest() *http.Response {
 		return a.answerStatus(http.StatusRequestEntityTooLarge, "the request's body is too long")
 	case a.route.Masks && isMasked(a.request):
 		return a.answerStatus(http.StatusBadRequest, "an answer without its usage cannot be asked for here: leave out fields, callback and alt")
-	case encoded(a.request.Header.Get("Content-Encoding")):
+	case isEncoded(a.request.Header.Get("Content-Encoding")):
 		return a.answerStatus(http.StatusUnsupportedMediaType, "the request's body is compressed; send it plain")
 	}
 	if a.asked, err = a.route.Read(body, a.request.Header); err != nil {
@@ -359,5 +359,5 @@ func isSigned(r *http.Request) bool {
 	return len(auth) >= len(scheme) && auth[:len(scheme)] == scheme
 }
 
-// encoded reports whether a Content-Encoding compresses the body.
-func encoded(with string) bool { return with != "" && with != "identity" && with != "aws-chunked" }
+// isEncoded reports whether a Content-Encoding compresses the body.
+func isEncoded(with string) bool { return with != "" && with != "identity" && with != "aws-chunked" }

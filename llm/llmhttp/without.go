@@ -2,7 +2,6 @@ package llmhttp
 
 import (
 	"bytes"
-	"io"
 
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/jsonscan"
 )
@@ -21,9 +20,6 @@ type without struct {
 	long   bool   // the event is longer than is held; it is passed on
 	err    error
 }
-
-// newWithout returns the body of an answer without the event of its usage.
-func newWithout(body *answer) io.ReadCloser { return &without{body: body} }
 
 // Read returns bytes of complete events, without the event of the usage. After the body's end it returns the
 // rest as it is.

@@ -65,11 +65,11 @@ func (a served) serveWhole(ctx context.Context, to *outlet, body []byte) error {
 		return err
 	}
 	if a.CutAfter > 0 {
-		_ = to.write(body[:len(body)/2]) // it breaks off in any case
+		_ = to.writePiece(body[:len(body)/2]) // it breaks off in any case
 		panic(http.ErrAbortHandler)
 	}
-	err := to.write(body)
-	to.end()
+	err := to.writePiece(body)
+	to.closeZip()
 	return err
 }
 
@@ -93,14 +93,14 @@ func (a served) serveEvents(ctx context.Context, to *outlet) error {
 			}
 		}
 		b := a.frameEvent(e, i == 0, last)
-		if err := to.write(b); err != nil {
+		if err := to.writePiece(b); err != nil {
 			return err
 		}
 		if i+1 == a.CutAfter {
 			panic(http.ErrAbortHandler)
 		}
 	}
-	to.end()
+	to.closeZip()
 	return nil
 }
 
@@ -169,8 +169,8 @@ func newOutlet(w http.ResponseWriter, compress bool, status int) *outlet {
 	return o
 }
 
-// write sends a piece and flushes it at once.
-func (o *outlet) write(b []byte) error {
+// writePiece sends a piece and flushes it at once.
+func (o *outlet) writePiece(b []byte) error {
 	_, err := o.to.Write(b)
 	if err == nil && o.zip != nil {
 		err = o.zip.Flush()
@@ -181,8 +181,8 @@ func (o *outlet) write(b []byte) error {
 	return err
 }
 
-// end completes a compressed answer. It ignores errors: a client may have left with enough.
-func (o *outlet) end() {
+// closeZip completes a compressed answer. It ignores errors: a client may have left with enough.
+func (o *outlet) closeZip() {
 	if o.zip != nil {
 		_ = o.zip.Close()
 	}

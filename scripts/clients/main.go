@@ -65,7 +65,7 @@ func serve() error {
 	}
 	guard, err := llm.New(&llm.Options{
 		Limiter: limiter, Limits: map[string]llm.Measure{"rpm": llm.Requests, "tpm": llm.TotalTokens, "usd": llm.Cost(list)},
-		OnSettled: g.settle,
+		OnSettled: g.recordSettlement,
 	})
 	if err != nil {
 		return err
@@ -130,8 +130,8 @@ type gateway struct {
 	settled []llm.Settled
 }
 
-// settle records a settlement, unless the call was given back.
-func (g *gateway) settle(s llm.Settled) {
+// recordSettlement records a settlement, unless the call was given back.
+func (g *gateway) recordSettlement(s llm.Settled) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if s.Source != "" { // otherwise it was given back

@@ -8,7 +8,7 @@ func ParseCondition(src string) (*Condition, error) {
 		return nil, err
 	}
 	root := p.or()
-	if err := p.finish(); err != nil {
+	if err := p.requireEnd(); err != nil {
 		return nil, err
 	}
 	return &Condition{Refs: p.refs, root: root}, nil

@@ -96,8 +96,8 @@ func (p *parser) expect(s string) {
 	}
 }
 
-// finish returns the parser's error; tokens left over are a syntax error.
-func (p *parser) finish() error {
+// requireEnd returns the parser's error; tokens left over are a syntax error.
+func (p *parser) requireEnd() error {
 	if p.token().kind != tokenEnd {
 		p.unexpected()
 	}

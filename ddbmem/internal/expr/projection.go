@@ -23,7 +23,7 @@ func ParseProjection(src string) (*Projection, error) {
 	for p.accept(",") {
 		paths = append(paths, p.path())
 	}
-	if err := p.finish(); err != nil {
+	if err := p.requireEnd(); err != nil {
 		return nil, err
 	}
 	return &Projection{Refs: p.refs, paths: paths}, nil

@@ -14,7 +14,7 @@ func ParseUpdate(src string) (*Update, error) {
 	for p.err == nil && p.token().kind != tokenEnd {
 		p.section(u, sections)
 	}
-	if err := p.finish(); err != nil {
+	if err := p.requireEnd(); err != nil {
 		return nil, err
 	}
 	u.Refs = p.refs

@@ -94,8 +94,8 @@ type Stored struct {
 	writer       string
 }
 
-// stored returns the content that the record's dedup item has after writer counted it in shard.
-func (r *Record) stored(writer string, shard int) Stored {
+// storedCopy returns the content that the record's dedup item has after writer counted it in shard.
+func (r *Record) storedCopy(writer string, shard int) Stored {
 	return Stored{
 		Hash: r.Hash, writer: writer, Cost: r.Cost, Label: r.label, Scope: r.scope,
 		Day: r.day, Shard: shard, PriceVersion: r.PriceVersion,

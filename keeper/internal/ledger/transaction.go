@@ -144,7 +144,7 @@ func (t *transaction) shardOf(o *Operation) int { return t.shards[o.debits[0].co
 func (t *transaction) setStored() {
 	for _, o := range t.ops {
 		if o.record != nil {
-			o.Verdict.Stored = o.record.stored(o.writer, t.shardOf(o))
+			o.Verdict.Stored = o.record.storedCopy(o.writer, t.shardOf(o))
 		}
 	}
 }

@@ -62,10 +62,10 @@ func (w *walk) run(ctx context.Context) error {
 	}{
 		{"", -1, repo.CreateTable},
 		{"acquire cold", 2, w.acquire(one)},
-		{"", -1, w.settle},
+		{"", -1, w.settleLease},
 		{"", -1, w.acquire(one)},
 		{"acquire warm", 1, w.acquire(one)},
-		{"settle", 1, w.settle},
+		{"settle", 1, w.settleLease},
 		{"", -1, w.acquire(dynalimit.Amounts{"tpm": 90_000})},
 		{"denial from memory", 0, w.denied(big)},
 		{"denial again", 0, w.denied(big)},
@@ -77,7 +77,7 @@ func (w *walk) run(ctx context.Context) error {
 	return nil
 }
 
-// acquire returns a call that acquires amounts and keeps the lease for settle.
+// acquire returns a call that acquires amounts and keeps the lease for settleLease.
 func (w *walk) acquire(amounts dynalimit.Amounts) func(context.Context) error {
 	return func(ctx context.Context) (err error) {
 		w.lease, err = w.limiter.Acquire(ctx, "u", "m", amounts)
@@ -96,7 +96,7 @@ func (w *walk) denied(amounts dynalimit.Amounts) func(context.Context) error {
 	}
 }
 
-func (w *walk) settle(ctx context.Context) error {
+func (w *walk) settleLease(ctx context.Context) error {
 	return w.lease.Settle(ctx, dynalimit.Amounts{"tpm": 90})
 }
 

@@ -101,7 +101,7 @@ func (e *EventStream) handlePart() {
 	b := e.buf.buf
 	switch e.at {
 	case prelude:
-		e.begin(b)
+		e.beginMessage(b)
 	case nameSize:
 		e.expectPart(headerName, int(b[0]))
 	case headerName:
@@ -125,9 +125,9 @@ func (e *EventStream) handlePart() {
 	}
 }
 
-// begin checks a prelude, the lengths and their checksum, and starts the message's headers. It sets e.err if
+// beginMessage checks a prelude, the lengths and their checksum, and starts the message's headers. It sets e.err if
 // they are wrong.
-func (e *EventStream) begin(b []byte) {
+func (e *EventStream) beginMessage(b []byte) {
 	total, headers := binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])
 	switch {
 	case crc32.ChecksumIEEE(b[:8]) != binary.BigEndian.Uint32(b[8:]):

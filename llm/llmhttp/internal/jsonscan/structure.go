@@ -40,10 +40,10 @@ func (s *Scanner) readPunctuation(b []byte) int {
 	c := b[0]
 	switch s.state {
 	case wantValue:
-		return s.begin(b)
+		return s.beginValue(b)
 	case firstElement:
 		if c != ']' {
-			return s.begin(b)
+			return s.beginValue(b)
 		}
 		return s.close(c)
 	case firstKey:
@@ -94,9 +94,9 @@ func countBlanks(b []byte) int {
 	return n
 }
 
-// begin begins the value at b[0] and returns the number of bytes read. That is 0 for a number or word, which
+// beginValue begins the value at b[0] and returns the number of bytes read. That is 0 for a number or word, which
 // the next step reads.
-func (s *Scanner) begin(b []byte) int {
+func (s *Scanner) beginValue(b []byte) int {
 	c := b[0]
 	switch {
 	case c == '{':
