@@ -1,7 +1,6 @@
 package call
 
 import (
-	"errors"
 	"sync"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
@@ -39,9 +38,8 @@ func (e *estimates) end() { e.once.Do(func() { e.add(-1) }) }
 
 // markEstimates sets ByEstimates in the balances of a denial where the request would fit without the
 // estimates of this process's open calls.
-func markEstimates(lanes *lane.Registry, err error) {
-	e, denied := errors.AsType[*Denied](err)
-	if !denied || e.RetryAfter == Never {
+func markEstimates(lanes *lane.Registry, e *Denied) {
+	if e.RetryAfter == Never {
 		return
 	}
 	marked := false

@@ -106,7 +106,7 @@ func (e *Unconfirmed) Error() string { return fmt.Sprintf("unconfirmed: %v", e.E
 func (e *Unconfirmed) Unwrap() error { return e.Err }
 
 // isUnconfirmed reports whether an error has amounts that may have been written.
-func isUnconfirmed(err error) bool { return errors.As(err, new(*Unconfirmed)) }
+func isUnconfirmed(err error) bool { return hasReason[*Unconfirmed](err) }
 
 func invalid(field, format string, args ...any) *config.Invalid {
 	return &config.Invalid{Field: field, Reason: fmt.Sprintf(format, args...)}
@@ -126,8 +126,8 @@ func newBlocked(key config.Key, by sources.Source, c *config.Resolved) *Blocked 
 // leftToPolicy reports whether the outage policy decides about an error: the store did not answer.
 // Throttling and contention are answers.
 func leftToPolicy(err error) bool {
-	var u *fault.UnavailableError
-	return errors.As(err, &u) && (u.Unconfirmed || isSilent(u))
+	u, unavailable := findReason[*fault.UnavailableError](err)
+	return unavailable && (u.Unconfirmed || isSilent(u))
 }
 
 // isUnavailable reports whether an error means that the store did not serve the request.
@@ -135,21 +135,24 @@ func isUnavailable(err error) bool { return errors.Is(err, fault.ErrUnavailable)
 
 // isRefusal reports whether an error refuses the table, or a call on it, as invalid.
 func isRefusal(err error) bool {
-	return errors.As(err, new(*config.Invalid)) || errors.As(err, new(*fault.ValidationError))
+	return hasReason[*config.Invalid](err) || hasReason[*Outdated](err) || hasReason[*fault.ValidationError](err)
 }
 
 // isSilent reports whether a reason means that the store did not answer at all. An answer, even throttling,
 // shows that the store is alive.
 func isSilent(err error) bool {
-	if err == nil { // the usual case makes no garbage
-		return false
-	}
-	var u *fault.UnavailableError
-	return errors.As(err, &u) && (errors.As(u.Err, new(Silence)) || ddb.Classify(u.Err, context.Background()).Silent)
+	u, unavailable := findReason[*fault.UnavailableError](err)
+	return unavailable && (errors.Is(u.Err, errSilence) || ddb.Classify(u.Err, context.Background()).Silent)
 }
 
 // Silence marks the cause of an UnavailableError: DynamoDB did not answer at all.
 type Silence struct{ error }
+
+// errSilence matches every Silence.
+var errSilence = errors.New("no answer")
+
+// Is matches errSilence.
+func (e Silence) Is(target error) bool { return target == errSilence }
 
 // NewSilence marks a cause.
 func NewSilence(cause error) Silence { return Silence{cause} }
@@ -177,14 +180,13 @@ const maxOutdated = 3
 // isOutdated reports whether to start a call again under the configuration in force. A call whose amounts
 // may have been written is not repeated.
 func isOutdated(err error) bool {
-	_, changed := errors.AsType[*Outdated](err)
-	return changed && !isUnconfirmed(err)
+	return hasReason[*Outdated](err) && !isUnconfirmed(err)
 }
 
 // isKnownRefusal reports whether an error comes from memory, without a question to the bucket: a
 // block, a pause, or a missing record.
 func isKnownRefusal(err error) bool {
-	return errors.As(err, new(*Blocked)) || errors.As(err, new(*Paused)) || errors.As(err, new(*Unrecorded))
+	return hasReason[*Blocked](err) || hasReason[*Paused](err) || hasReason[*Unrecorded](err)
 }
 
 // Joined are several reasons of one call, the main one first.
@@ -194,6 +196,28 @@ func (e *Joined) Error() string { return errors.Join(e.Errs...).Error() }
 
 // Unwrap returns the reasons.
 func (e *Joined) Unwrap() []error { return e.Errs }
+
+// findReason returns the first reason of a type among those of a call. Only a Joined has several; nothing else
+// wraps a reason.
+func findReason[T error](err error) (reason T, found bool) {
+	switch e := any(err).(type) {
+	case T:
+		return e, true
+	case *Joined:
+		for _, one := range e.Errs {
+			if reason, found = findReason[T](one); found {
+				return reason, true
+			}
+		}
+	}
+	return reason, false
+}
+
+// hasReason reports whether a reason of a type is among those of a call.
+func hasReason[T error](err error) bool {
+	_, found := findReason[T](err)
+	return found
+}
 
 // joinReasons joins the other reasons that are not nil to err, which may be nil.
 func joinReasons(err error, others ...error) error {
@@ -231,10 +255,10 @@ func (t Table) away() *fault.UnavailableError {
 // *UnavailableError, because the text would then say it twice. If the bucket or table has just begun to
 // answer again, RetryAfter is short.
 func (t Table) unanswered(cause error) *fault.UnavailableError {
-	if said, ok := errors.AsType[*fault.UnavailableError](cause); ok {
+	if said, ok := findReason[*fault.UnavailableError](cause); ok {
 		cause = said.Err
 	}
-	if f, ok := errors.AsType[*lane.Failure](cause); ok {
+	if f, ok := findReason[*lane.Failure](cause); ok {
 		cause = f.Err
 	}
 	if marked, ok := cause.(Silence); ok { //nolint:errorlint // the mark is the outermost
@@ -250,8 +274,8 @@ func (t Table) reasonAt(at *lane.Lane, err error) error {
 
 // ReasonOf turns an error of a lane of an entity on a resource into the reason of a call.
 func (t Table) ReasonOf(entity, resource string, err error) error {
-	var f *lane.Failure
-	if err == nil || !errors.As(err, &f) {
+	f, failed := findReason[*lane.Failure](err)
+	if !failed {
 		return err
 	}
 	switch f.Reason {

@@ -3,7 +3,6 @@ package call
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
@@ -76,7 +75,9 @@ func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool,
 			}
 			err = joinReasons(paused, t.undoGrants(ctx)) // the pause was learnt meanwhile; with the process's share
 		}
-		markEstimates(d.Lanes, err)
+		if denied, is := findReason[*Denied](err); is {
+			markEstimates(d.Lanes, denied)
+		}
 		if try == maxOutdated || !isOutdated(err) {
 			return c, false, err
 		}
@@ -213,7 +214,7 @@ func (t *taking) conclude(ctx context.Context, ops []*lane.Op, policy Policy) er
 		if err = t.admitFailed(ops); err == nil {
 			return nil
 		}
-		unanswered = !errors.As(err, new(*Denied))
+		unanswered = !hasReason[*Denied](err)
 	}
 	unconfirmed := t.disownFailed(ops)
 	if unconfirmed != nil && unanswered {
@@ -249,7 +250,7 @@ func (t *taking) bookResults(ops []*lane.Op) outcome {
 			sum.denied = true
 		case r.Err == nil:
 			lv.grant(&r)
-		case leftToPolicy(r.Err) || lv.onlyCounts() && (isUnavailable(r.Err) || errors.As(r.Err, new(*Contended))):
+		case leftToPolicy(r.Err) || lv.onlyCounts() && (isUnavailable(r.Err) || hasReason[*Contended](r.Err)):
 			sum.failure, sum.counted = r.Err, sum.counted && lv.onlyCounts()
 		default:
 			sum.fault = cmp.Or(sum.fault, r.Err)

@@ -2,7 +2,6 @@ package call
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/lane"
@@ -70,10 +69,10 @@ func waitOutside(err error) (time.Duration, bool) {
 	if isUnconfirmed(err) {
 		return 0, false
 	}
-	if busy, ok := errors.AsType[*Contended](err); ok {
+	if busy, ok := findReason[*Contended](err); ok {
 		return busy.RetryAfter, true
 	}
-	if paused, ok := errors.AsType[*Paused](err); ok {
+	if paused, ok := findReason[*Paused](err); ok {
 		return paused.spread(), true
 	}
 	return 0, false
@@ -82,8 +81,7 @@ func waitOutside(err error) (time.Duration, bool) {
 // waitableDenial returns the denial in err if waiting can help. It is nil if err is not a denial, or if
 // something may have been written.
 func waitableDenial(err error) *Denied {
-	var denial *Denied
-	if errors.As(err, &denial) && denial.RetryAfter != Never && !isUnconfirmed(err) {
+	if denial, denied := findReason[*Denied](err); denied && denial.RetryAfter != Never && !isUnconfirmed(err) {
 		return denial
 	}
 	return nil

@@ -59,8 +59,8 @@ func (f *Failure) Is(target error) bool {
 // ofConfiguration reports whether an error comes from the configuration of takes.
 // Adjusts do not need that configuration.
 func ofConfiguration(err error) bool {
-	var f *Failure
-	if !errors.As(err, &f) {
+	f, failed := err.(*Failure) //nolint:errorlint // nothing wraps one
+	if !failed {
 		return false
 	}
 	switch f.Reason {
@@ -96,8 +96,7 @@ func silent(err error) bool {
 	if err == nil { // the usual case makes no garbage
 		return false
 	}
-	var f *Failure
-	if errors.As(err, &f) && f.Reason == Silent {
+	if f, failed := err.(*Failure); failed && f.Reason == Silent { //nolint:errorlint // nothing wraps one
 		return true
 	}
 	return errors.Is(err, fault.ErrUnavailable) && ddb.Classify(err, context.Background()).Silent
