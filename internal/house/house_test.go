@@ -54,6 +54,37 @@ func TestHouse(t *testing.T) {
 	}
 }
 
+// TestTestsStandBesideTheirFile looks at the limiter's tests: each has the name of a file beside it, to which it may
+// add an aspect. Helpers, examples and, in the root, tests of the tree have names of their own.
+func TestTestsStandBesideTheirFile(t *testing.T) {
+	root, others := filepath.Join("..", ".."), []string{"setup", "export", "example"}
+	ofTree := []string{"docs", "import", "modules", "readme", "calls"}
+	for _, folder := range []string{
+		".", "internal/backlog", "internal/bucket", "internal/cache", "internal/calendar", "internal/call", "internal/config", "internal/ddb", "internal/guard",
+		"internal/lane", "internal/plan", "internal/prefetch", "internal/schema", "internal/store", "internal/table",
+	} {
+		names := slices.Clone(others)
+		if folder == "." {
+			names = append(names, ofTree...)
+		}
+		files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
+		require.NoError(t, err)
+		var tests []string
+		for _, file := range files {
+			name := strings.TrimSuffix(filepath.Base(file), ".go")
+			if test, is := strings.CutSuffix(name, "_test"); is {
+				tests = append(tests, test)
+			} else {
+				names = append(names, name)
+			}
+		}
+		for _, test := range tests {
+			assert.True(t, slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(test+"_", name+"_") }),
+				"%s/%s_test.go: begin its name with that of the file that it tests", folder, test)
+		}
+	}
+}
+
 // folders are those that have Go files, from the root on.
 func folders(t *testing.T, root string) []string {
 	t.Helper()
