@@ -141,9 +141,6 @@ func TestOwnedReadsOnePartition(t *testing.T) {
 
 // TestPagesCostTheSameInALargeTable: a page of 50, among 10,000 entities. With 100,000 it costs the same.
 func TestPagesCostTheSameInALargeTable(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it puts 10,000 records")
-	}
 	s := memProcess(t, nil)
 	keys, ctx := shared.Of(s.repo).Keys, t.Context()
 	for i := range 10_000 {

@@ -53,10 +53,10 @@ func (x *extra) noteArrival(o *Op, known *sight, access *Access) {
 	x.gather.noteArrival(o)
 }
 
-// joinBatch is called with the batch of the next write. It returns the ops of a prefetch that it adds to the
+// joinBatch is called with the batch of the next write, which starts at now. It returns the ops of a prefetch that it adds to the
 // batch. The lane's mutex must be held.
-func (x *extra) joinBatch(b *batch) (added []*Op) {
-	x.gather.noteStart(len(b.takes), time.Now())
+func (x *extra) joinBatch(b *batch, now time.Time) (added []*Op) {
+	x.gather.noteStart(len(b.takes), now)
 	if x.ahead == nil {
 		return nil
 	}

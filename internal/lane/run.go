@@ -101,7 +101,7 @@ func (l *Lane) begin(own *caller) (t *turn, wait time.Duration) {
 	if x != nil || len(t.takes) > 1 {
 		t.extra = l.extra.orNew()
 		t.paced = t.extra.pacer.Load() != nil
-		l.queue.ops = append(l.queue.ops, t.extra.joinBatch(&t.batch)...)
+		l.queue.ops = append(l.queue.ops, t.extra.joinBatch(&t.batch, time.Now())...)
 	}
 	switch {
 	case own == nil:
