@@ -1,18 +1,25 @@
 package dynalimit_test
 
 import (
+	"bytes"
 	"cmp"
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // waited is one Wait: when it came, and when it was served.
@@ -68,4 +75,170 @@ func TestNobodyOvertakesInAProcess(t *testing.T) {
 			assert.Less(t, longest, 520*time.Millisecond, "%d waiters", waiters)
 		})
 	}
+}
+
+// peers are limiters of processes that share a table behind a round trip, with the same limits.
+func peers(t *testing.T, n int, trip time.Duration, limits ...dynalimit.Limit) ([]*rateLimiter, *ddbmem.DB) {
+	t.Helper()
+	first, db := waitLimiter(t, limits...)
+	all := []*rateLimiter{first}
+	for range n - 1 {
+		repo, err := openRepository(db.Client(), "limits", &dynalimit.RepositoryOptions{Principal: tester})
+		require.NoError(t, err)
+		l, err := openLimiter(repo, &dynalimit.Options{Limits: limits})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, l.Close(context.WithoutCancel(t.Context()))) })
+		all = append(all, l)
+	}
+	db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: trip} })
+	return all, db
+}
+
+// Processes share a bucket in proportion to their waiters, however many they are, and nearly all of it is granted.
+func TestProcessesShareByTheirWaiters(t *testing.T) {
+	for name, c := range map[string]struct {
+		processes, waiters int
+		rate               int64
+		low, high          float64
+	}{
+		"2 of 50":  {2, 50, 30, .84, 1.2},
+		"2 of 10":  {2, 10, 30, .84, 1.2},
+		"20 of 5":  {20, 5, 100, .75, 1.3},
+		"100 of 2": {100, 2, 100, .6, 1.55},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const warm, lasts = 10 * time.Second, 40 * time.Second
+				all, _ := peers(t, c.processes, 5*time.Millisecond, dynalimit.PerMinute("rpm", 60*c.rate).WithBurst(2*c.rate))
+				drain(t, all[0], dynalimit.Amounts{"rpm": 2 * c.rate})
+				began := time.Now()
+				var group sync.WaitGroup
+				served := make([][]waited, len(all))
+				for i, l := range all {
+					group.Go(func() { served[i] = loopWaits(t, l, c.waiters, "rpm", lasts) })
+				}
+				group.Wait()
+				turn := time.Duration(c.processes*c.waiters) * time.Second / time.Duration(c.rate)
+				span := min(max(10*time.Second, 4*turn), lasts-warm)
+				share, granted := float64(c.rate)*span.Seconds()/float64(c.processes), 0
+				low, high := 9., 0.
+				for from := warm; from+span <= lasts; from += span / 2 {
+					for i := range served {
+						n := countServed(served[i], began.Add(from), span)
+						low, high = min(low, float64(n)/share), max(high, float64(n)/share)
+					}
+				}
+				for i := range served {
+					granted += countServed(served[i], began.Add(warm), lasts-warm)
+				}
+				text := fmt.Sprintf("%.2f to %.2f of a fair share, granted %.3f", low, high, float64(granted)/float64(c.rate)/(lasts-warm).Seconds())
+				t.Log(text)
+				assert.GreaterOrEqual(t, low, c.low, text)
+				assert.LessOrEqual(t, high, c.high, text)
+				assert.GreaterOrEqual(t, float64(granted), .98*float64(c.rate)*(lasts-warm).Seconds(), text)
+			})
+		})
+	}
+}
+
+// countServed counts the waits that were served in a time.
+func countServed(all []waited, from time.Time, d time.Duration) (n int) {
+	for _, w := range all {
+		if at := w.served.Sub(from); at >= 0 && at < d {
+			n++
+		}
+	}
+	return n
+}
+
+// A process with a role that may not write notes waits all the same, and does not try to leave another for ten
+// minutes.
+func TestRoleWithoutNotesWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, db := peers(t, 2, 0, dynalimit.PerSecond("rps", 30))
+		denied := 0
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if bytes.Contains(r.Body, []byte(`"wn"`)) {
+				denied++
+				return ddbmem.Fault{Before: 5 * time.Millisecond, Error: &ddbmem.Error{Code: "AccessDeniedException"}}
+			}
+			return ddbmem.Fault{Before: 5 * time.Millisecond}
+		})
+		var group sync.WaitGroup
+		for _, l := range all {
+			group.Go(func() { assert.NotEmpty(t, loopWaits(t, l, 10, "rps", 20*time.Second)) })
+		}
+		group.Wait()
+		assert.Positive(t, denied)
+		assert.LessOrEqual(t, denied, len(all))
+	})
+}
+
+// Whatever a broken or hostile process writes into a note delays a waiter no longer than until the bucket is full and
+// two spreads later, and changes nothing of what is admitted.
+func TestNotesOfOthersDelayLittle(t *testing.T) {
+	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli() // of synctest
+	for name, note := range map[string][]byte{
+		"an age of years":         (&schema.Note{Until: now, At: now, Lane: 7, Age: 1 << 32, Spread: 1 << 32}).Bytes(),
+		"reserved for ever":       (&schema.Note{Until: 1 << 47, At: now, Lane: 7, Age: 10, Spread: 4, Needs: []int64{30_000}}).Bytes(),
+		"more than fits reserved": (&schema.Note{Until: now + 900, At: now, Lane: 7, Age: 10, Spread: 4, Needs: []int64{1 << 62}}).Bytes(),
+		"from the future":         (&schema.Note{Until: now, At: 1 << 47, Lane: 7, Age: 10, Spread: 4}).Bytes(),
+		"no note":                 []byte("whatever"),
+		"empty":                   {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all, db := peers(t, 2, 5*time.Millisecond, dynalimit.PerSecond("rps", 30))
+				drain(t, all[0], dynalimit.Amounts{"rps": 30})
+				_, err := db.Client().UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+					TableName: aws.String("limits"), Key: schema.NewKeys("").Bucket("u", "m").Attributes(),
+					UpdateExpression: aws.String("SET wn = :wn"), ExpressionAttributeValues: schema.Item{":wn": schema.Bytes(note)},
+				})
+				require.NoError(t, err)
+				began := time.Now()
+				for range 3 {
+					_, err := all[1].Wait(t.Context(), "u", "m", dynalimit.Amounts{"rps": 5})
+					require.NoError(t, err)
+				}
+				assert.Less(t, time.Since(began), 3*3100*time.Millisecond, name)
+				assert.GreaterOrEqual(t, time.Since(began), 490*time.Millisecond, name)
+			})
+		})
+	}
+}
+
+// While another process has reserved amounts, Acquire leaves them, and says exactly when they are free.
+func TestAcquireLeavesAReservation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, db := peers(t, 2, 0, dynalimit.PerSecond("rps", 10))
+		drain(t, all[0], dynalimit.Amounts{"rps": 10})
+		<-time.After(500 * time.Millisecond)
+		now := time.Now().UnixMilli()
+		note := schema.Note{Until: now + 350, At: now, Lane: 7, Age: 10, Spread: 4, Needs: []int64{7000}}
+		_, err := db.Client().UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+			TableName: aws.String("limits"), Key: schema.NewKeys("").Bucket("u", "m").Attributes(),
+			UpdateExpression: aws.String("SET wn = :wn"), ExpressionAttributeValues: schema.Item{":wn": schema.Bytes(note.Bytes())},
+		})
+		require.NoError(t, err)
+		_, err = all[1].Acquire(t.Context(), "u", "m", dynalimit.Amounts{"rps": 10}) // it sees the note
+		require.ErrorIs(t, err, dynalimit.ErrLimitExceeded)
+		denied, ok := errors.AsType[*dynalimit.LimitExceededError](err)
+		require.True(t, ok)
+		assert.Equal(t, 500*time.Millisecond, denied.RetryAfter, "the reservation ends before")
+		for _, c := range []struct {
+			asked int64
+			want  time.Duration
+		}{{1, 300 * time.Millisecond}, {2, 350 * time.Millisecond}} {
+			_, err = all[1].Acquire(t.Context(), "u", "m", dynalimit.Amounts{"rps": c.asked})
+			denied, ok := errors.AsType[*dynalimit.LimitExceededError](err)
+			require.True(t, ok, "%d asked", c.asked)
+			assert.Equal(t, c.want, denied.RetryAfter, "%d asked: beside the reservation, or after it", c.asked)
+		}
+		<-time.After(349 * time.Millisecond)
+		_, err = all[1].Acquire(t.Context(), "u", "m", dynalimit.Amounts{"rps": 2})
+		require.ErrorIs(t, err, dynalimit.ErrLimitExceeded)
+		<-time.After(time.Millisecond)
+		_, err = all[1].Acquire(t.Context(), "u", "m", dynalimit.Amounts{"rps": 2})
+		require.NoError(t, err)
+	})
 }

@@ -101,7 +101,7 @@ func TestWaiterIsDueAfterItsDeadline(t *testing.T) {
 		d, err := NewDesk(&DeskOptions{Configs: cache, Buckets: &store.Buckets{}, Keys: keys, Tick: tick, RepoClock: clock, Size: 1, Log: log})
 		require.NoError(t, err)
 		cfg := compiled("rpm", 60, time.Minute, sources.Options)
-		w := waiting{desk: d, request: &Request{Entity: "u", Resource: "m"}, at: Position{waiter: lane.NewWaiter(1), lane: d.Lanes.Of("u", "m")}}
+		w := waiting{desk: d, request: &Request{Entity: "u", Resource: "m"}, at: Position{waiter: lane.NewWaiter(1, time.Now()), lane: d.Lanes.Of("u", "m")}}
 		at := &w.at
 		defer at.quit()
 		at.line = lane.LineOf(at.lane)
@@ -112,25 +112,6 @@ func TestWaiterIsDueAfterItsDeadline(t *testing.T) {
 		_, err = w.awaitTurn(ctx, &Denied{})
 		require.NotErrorAs(t, err, new(*Denied))
 	})
-}
-
-// A head tries at its exact time, and so far behind as its lane says; what it learns
-// meanwhile moves the time, and what comes earlier than foreseen keeps away no herd.
-func TestWhenAHeadTries(t *testing.T) {
-	const ms = time.Millisecond
-	at := func(n int) time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC).Add(time.Duration(n) * ms) }
-	head := func(n int) turn { return turn{head: true, known: true, left: time.Duration(n) * ms} }
-	next := try{behind: 50 * ms}
-	assert.Equal(t, 150*ms, next.left(head(100), at(0)))
-	assert.Equal(t, 110*ms, next.left(head(60), at(40)), "the same image")
-	assert.Equal(t, 30*ms, next.left(head(0), at(120)), "behind its exact time, also when it is woken then")
-	assert.Equal(t, 80*ms, next.left(head(30), at(120)), "others took")
-	assert.Equal(t, 10*ms, next.left(head(10), at(125)), "something was given back")
-	assert.Zero(t, next.left(head(0), at(130)))
-
-	next = try{behind: 50 * ms}
-	assert.Equal(t, never, next.left(turn{known: true, left: 100 * ms}, at(0)), "not at the head")
-	assert.Equal(t, 60*ms, next.left(head(10), at(0)), "who comes to the head keeps behind the others' heads")
 }
 
 // A Wait that has less time than the pause after contention ends at once.

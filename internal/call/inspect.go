@@ -56,9 +56,7 @@ func (d *Desk) inspectOnce(ctx context.Context, r *Request) (seen Inspection, er
 		}
 		shown := Reading{lane: lv.lane, Reading: v.Reading()}
 		shown.Image = v.Projected()
-		if line := lv.lane.Waiters(); line != nil {
-			shown.precedence.Left = line.LeftTo(lane.LastRank, shown.Reading) // as an acquire would
-		}
+		shown.precedence.Left = lv.lane.Memory.LeftTo(lane.LastRank, shown.Reading) // as an acquire would
 		for k := range shown.Config.Limits {
 			name := shown.Config.Limits[k].Name
 			if !lv.cfg.Charges(name) && lv.cfg.Parent {

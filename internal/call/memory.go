@@ -62,8 +62,6 @@ func inspect(ctx context.Context, at *lane.Lane, cfg *plan.Config, asked []plan.
 	reading := v.Reading()
 	reading.Image = v.Projected()
 	r = lane.Result{Image: reading.Image, Now: v.Now, Config: v.Config}
-	if line := at.Waiters(); line != nil {
-		r.Before.Left = line.LeftTo(rank, reading)
-	}
+	r.Before.Left = at.Memory.LeftTo(rank, reading)
 	return r, true
 }

@@ -100,6 +100,9 @@ func (t *taking) take(ctx context.Context) error {
 	if away {
 		err = t.admitSilent()
 	}
+	if t.at != nil && err == nil {
+		err = t.standAside()
+	}
 	switch spread := t.levels.countAsked(); {
 	case err != nil || spread == 0: // no bucket is asked
 	case spread > 1 && t.desk.modeOf(t.request) == Transaction && !slices.ContainsFunc(t.levels, mayBeSilent):

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // Wait is Take that blocks until the amounts fit.
 func (d *Desk) Wait(ctx context.Context, r *Request) (c *Call, memory bool, err error) {
-	w := waiting{desk: d, request: r, patience: patienceOf(ctx)}
+	w := waiting{desk: d, request: r, came: d.Clock()}
 	return w.wait(ctx)
 }
 
@@ -19,10 +20,12 @@ type waiting struct {
 	desk    *Desk
 	request *Request
 	at      Position
-	// patience is the whole time that the caller waits; 0 means without end.
-	patience time.Duration
+	// came is the time of its arrival.
+	came time.Time
 	// expected is the time at which its tokens are there, as last known.
 	expected time.Time
+	// looked is the time of its last look at the bucket, or that at which it began to wait for its turn.
+	looked time.Time
 }
 
 // wait acquires, and stands in line while it is denied.
@@ -41,25 +44,21 @@ func (w *waiting) wait(ctx context.Context) (*Call, bool, error) {
 			continue
 		}
 		denial := waitableDenial(err)
-		if denial == nil || !w.standInLine(c, denial) {
+		stands, isAside := findReason[*aside](err)
+		switch {
+		case isAside:
+			w.joinLine(c, stands.level, namesOf(stands.level.asked))
+		case denial == nil || !w.standInLine(c, denial):
 			return nil, memory, err
 		}
 		if slept && w.desk.modeOf(w.request) == Transaction && c.levels.countAsked() > 1 {
-			w.at.line.Lost(w.at.waiter) // in a transaction: no lane carried the try
+			beside := lane.BesideOf(w.at.lane)
+			beside.Lose(w.at.waiter, w.desk.Clock()) // in a transaction: no lane carried the try
 		}
 		if slept, err = w.awaitTurn(ctx, denial); err != nil {
 			return nil, memory, err
 		}
 	}
-}
-
-// patienceOf returns the whole time that a caller waits; 0 means without end.
-func patienceOf(ctx context.Context) time.Duration {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return 0
-	}
-	return time.Until(deadline)
 }
 
 // waitOutside returns the wait of a caller that need not stand in line: until the contending processes
@@ -90,8 +89,7 @@ func waitableDenial(err error) *Denied {
 // ensureWaiter makes the caller a waiter, unless it is one.
 func (w *waiting) ensureWaiter() {
 	if w.at.waiter == nil {
-		w.at.waiter = w.desk.Lanes.NewWaiter()
-		w.at.waiter.Patience = w.patience
+		w.at.waiter = w.desk.Lanes.NewWaiter(w.came)
 	}
 }
 
@@ -114,7 +112,6 @@ func (w *waiting) waitOut(ctx context.Context, d time.Duration, err error) error
 // waiters that each hold the tokens of the other would change lines for ever. It returns false if the
 // denial names no level of the charge.
 func (w *waiting) standInLine(c *Call, denial *Denied) bool {
-	at := &w.at
 	most := denial.longest()
 	if most == nil {
 		return false
@@ -127,54 +124,92 @@ func (w *waiting) standInLine(c *Call, denial *Denied) bool {
 		}
 	}
 	for i := range c.levels {
-		lv := &c.levels[i]
-		if lv.lane != longest {
-			continue
+		if lv := &c.levels[i]; lv.lane == longest {
+			w.joinLine(c, lv, scarce)
+			return true
 		}
-		w.ensureWaiter()
-		at.of = lv.placeOf(&c.request)
-		if remembered := w.desk.Lanes.Of(longest.Entity, longest.Resource); at.lane != remembered { // lv's may be forgotten
-			at.quit()
-			at.lane, at.line = remembered, lane.LineOf(remembered)
-			at.line.Join(at.waiter)
-		}
-		at.line.Lacks(at.waiter, lv.asked, scarce, lv.cfg)
-		return true
 	}
 	return false
 }
 
+// joinLine puts the waiter into the line of a level of its call. The scarce limits deny it.
+func (w *waiting) joinLine(c *Call, lv *level, scarce []string) {
+	w.ensureWaiter()
+	at := &w.at
+	at.of = lv.placeOf(&c.request)
+	if remembered := w.desk.Lanes.Of(lv.lane.Entity, lv.lane.Resource); at.lane != remembered { // lv's may be forgotten
+		at.quit()
+		at.lane, at.line = remembered, lane.LineOf(remembered)
+		at.line.Join(at.waiter)
+	}
+	at.line.Lacks(at.waiter, lv.asked, scarce, lv.cfg)
+}
+
+// aside is the reason of a waiter that stands in line before its first try, because the waiters of other processes
+// compete for a level's bucket.
+type aside struct{ level *level }
+
+func (*aside) Error() string { return "others compete for the bucket" }
+
+// standAside returns an aside for a caller of Wait that stands in no line yet; nil if nobody competes.
+func (t *taking) standAside() error {
+	if t.at.waiter != nil {
+		return nil
+	}
+	now := t.desk.Clock()
+	for i := range t.levels {
+		lv := &t.levels[i]
+		if !lv.isSkipped() && lv.lane.Memory.Contended(now) {
+			return &aside{lv}
+		}
+	}
+	return nil
+}
+
+// namesOf returns the limits of amounts.
+func namesOf(amounts []plan.Signed) (names []string) {
+	for _, a := range amounts {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
 // awaitTurn returns when the waiter may try. A head tries at the exact time that the bucket's last
-// image gives, or somewhat later if the heads of other processes try too. A waiter behind it tries when
-// it is called. It fails if the exact time is later than ctx's deadline. slept means that it returned
-// because that time has come.
+// image gives or, if the waiters of other processes compete, at that of the contest. Meanwhile it looks for
+// their give-backs. A waiter behind it tries when it is called. It fails if the exact time is later than
+// ctx's deadline. denial is nil for a waiter that has not tried. slept means that it returned because that time has come.
 func (w *waiting) awaitTurn(ctx context.Context, denial *Denied) (slept bool, err error) {
 	at, clock, configs := &w.at, w.desk.Clock, w.desk.Routes.configs
-	w.expected = clock().Add(denial.RetryAfter) // as the denial itself says
-	next, looked := try{behind: at.line.Behind()}, clock()
+	w.expected, w.looked = clock(), clock()
+	if denial != nil { // as it says itself
+		w.expected = w.expected.Add(denial.RetryAfter)
+	}
+	beside := lane.BesideOf(at.lane)
+	beside.LeaveNote(ctx, at.waiter)
 	for unwoken := true; ; {
 		changed := configs.NextEviction() // asked before the configuration is
 		t := w.turnOf(ctx, unwoken)
-		if t.known && !denial.isByEstimates() && exceedsDeadline(ctx, t.left) {
+		if late := t.known && exceedsDeadline(ctx, t.left); late && denial == nil {
+			return false, nil // a try says so
+		} else if late && !denial.isByEstimates() {
 			lateDenial := *denial
 			lateDenial.RetryAfter = (t.left + time.Millisecond - 1).Truncate(time.Millisecond)
 			return false, &lateDenial
 		}
-		left := next.left(t, clock())
-		if t.mayTry(left) {
+		if t.mayTry() {
 			return false, nil
 		}
-		ended, err := w.sleep(ctx, changed, at.lane.Contact.Back(), min(left, t.recheck))
+		ended, err := w.sleep(ctx, changed, at.lane.Contact.Back(), min(t.try, t.look, t.recheck))
 		if err != nil {
 			return false, err
 		}
-		if ended == byTime && left <= t.recheck {
+		if ended == byTime && t.try <= min(t.look, t.recheck) {
 			return true, nil
 		}
-		if unwoken = ended != byWake; t.head && clock().Sub(looked) >= configs.TTL() {
-			beside := lane.BesideOf(at.lane)
+		if unwoken = ended != byWake; ended == byTime && t.look <= t.recheck {
+			beside = lane.BesideOf(at.lane)
 			_ = beside.Look(ctx) // others may have filled it, by hand or by give-backs
-			looked = clock()
+			w.looked = clock()
 		}
 	}
 }
@@ -188,43 +223,14 @@ type turn struct {
 	// because of it.
 	left  time.Duration
 	known bool
+	// try is the time until its try and look that until it reads the bucket: never of a waiter behind the head.
+	try, look time.Duration
 	// recheck is the time until the waiter reads the configuration again.
 	recheck time.Duration
 }
 
-// mayTry reports whether the waiter may try now. left is the time until its turn. A head that does not
-// know its time tries, too.
-func (t turn) mayTry(left time.Duration) bool {
-	return t.called || t.head && (!t.known || left <= 0)
-}
-
-// try is the time of a head's try. It is so long after the exact time that the heads of different
-// processes do not collide.
-type try struct {
-	exact  time.Time
-	behind time.Duration
-	head   bool
-}
-
-// left returns the time until the try, as of now. If the tokens turn out to be there earlier, because
-// of a give-back in this process, the head tries at the exact time. A waiter that is not at the head
-// never tries.
-func (next *try) left(t turn, now time.Time) time.Duration {
-	exact := now.Add(t.left)
-	switch {
-	case next.exact.IsZero() || t.left > 0 && exact.After(next.exact):
-		next.exact = exact
-	case exact.Before(next.exact.Add(-time.Millisecond)):
-		next.exact = exact
-		if next.head {
-			next.behind = 0
-		}
-	}
-	if next.head = t.head; !t.head {
-		return never
-	}
-	return next.exact.Add(next.behind).Sub(now)
-}
+// mayTry reports whether the waiter may try now. A head that does not know its time tries, too.
+func (t turn) mayTry() bool { return t.called || t.head && (!t.known || t.try <= 0) }
 
 // turnOf computes the waiter's turn. unwoken means that nothing has woken it since the last call.
 func (w *waiting) turnOf(ctx context.Context, unwoken bool) turn {
@@ -246,7 +252,13 @@ func (w *waiting) turnOf(ctx context.Context, unwoken bool) turn {
 	} else {
 		known = true
 	}
-	return turn{head: head, left: left, known: known, recheck: recheck}
+	t := turn{head: head, left: left, known: known, try: never, look: never, recheck: recheck}
+	if head {
+		now, beside := clock(), lane.BesideOf(at.lane)
+		try, look := beside.Next(at.waiter, now.Add(left), w.looked, w.desk.Routes.configs.TTL(), now)
+		t.try, t.look = try.Sub(now), look.Sub(now)
+	}
+	return t
 }
 
 // exceedsDeadline reports whether a wait would end after ctx's deadline. It compares

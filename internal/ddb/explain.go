@@ -88,6 +88,12 @@ func explainCode(err error, api smithy.APIError) string {
 	return ""
 }
 
+// DeniesAccess reports whether an error says that the role may not do what was asked.
+func DeniesAccess(err error) bool {
+	api, ok := errors.AsType[smithy.APIError](err)
+	return ok && (api.ErrorCode() == "AccessDeniedException" || api.ErrorCode() == "AccessDenied")
+}
+
 // explainDenial names the action that is not allowed. A message without an action is about something else,
 // such as the table's key in KMS, and is returned unchanged.
 func explainDenial(err error, message string) string {

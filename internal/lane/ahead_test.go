@@ -67,7 +67,7 @@ func TestServesNobody(t *testing.T) {
 		assert.False(t, ok)
 		assert.EqualValues(t, 2*token, held(l))
 
-		w := NewWaiter(1)
+		w := NewWaiter(1, time.Now())
 		LineOf(l).Join(w)
 		_, _, ok = AheadOf(l).Serve(t.Context(), oneToken, cfg)
 		assert.False(t, ok)
@@ -239,7 +239,7 @@ func TestDeniesAsRecallDoes(t *testing.T) {
 			l.queue.add(NewAdjust(context.Background(), plan.Negated(oneToken), nil, cfg))
 		},
 		"beside other takes":   func(l *Lane, cfg *plan.Config) { l.queue.add(NewTake(context.Background(), oneToken, cfg)) },
-		"with somebody before": func(l *Lane, _ *plan.Config) { LineOf(l).Join(NewWaiter(1)) },
+		"with somebody before": func(l *Lane, _ *plan.Config) { LineOf(l).Join(NewWaiter(1, time.Now())) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

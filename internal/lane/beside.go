@@ -2,7 +2,9 @@ package lane
 
 import (
 	"context"
+	"time"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -44,7 +46,7 @@ func (b *Beside) Look(ctx context.Context) error {
 	if image != nil {
 		l.Pause.learn(image.PausedUntil(), owner.NowMS)
 	}
-	l.Memory.Observe(image, asked)
+	l.Memory.ObserveLook(image, asked)
 	return nil
 }
 
@@ -98,8 +100,7 @@ func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.S
 	}
 	rules := plan.Rules{Crowding: b.known.crowding}
 	var left plan.Promises
-	if line := b.lane.Waiters(); line != nil {
-		left = line.LeftTo(rank, v.Reading())
+	if left = b.lane.Memory.LeftTo(rank, v.Reading()); left != nil {
 		rules.Left = func(int) plan.Promises { return left }
 	}
 	d := plan.Decide(v, []*plan.Ask{&o.Ask}, nil, rules)
@@ -131,6 +132,57 @@ func (b *Beside) Due(w *Waiter, now int64) (wait int64, known bool) {
 		return 0, false
 	}
 	return LineOf(b.lane).due(w, b.known.image, b.owner.SureMS(), now)
+}
+
+// Next returns the instants of the next try and the next look of a head with amounts that are there at exact; looked
+// is that of its last look. A head that does not compete with other processes looks more rarely the longer no other
+// process has used the bucket: every rarely without a sign of one.
+func (b *Beside) Next(w *Waiter, exact, looked time.Time, rarely time.Duration, now time.Time) (try, look time.Time) {
+	if b.known.known {
+		if at, every, contended := LineOf(b.lane).next(w, b.known.image, milliseconds(exact), milliseconds(now)); contended {
+			if heard := time.UnixMilli(b.known.crowding.Heard); heard.After(looked) {
+				looked = heard
+			}
+			return instant(at), looked.Add(every)
+		}
+	}
+	if b.known.shared > 0 {
+		quiet := time.Duration(now.UnixMilli()-b.known.shared) * time.Millisecond
+		rarely = max(leastLook, min(rarely, quiet/looksPerQuiet))
+	}
+	return exact, looked.Add(rarely)
+}
+
+const (
+	// leastLook is the least time between two looks of a head that does not compete.
+	leastLook = time.Second
+	// looksPerQuiet is the number of looks in the time since another process used the bucket.
+	looksPerQuiet = 30
+)
+
+// Lose records that a try outside the lane came too late: others were first.
+func (b *Beside) Lose(w *Waiter, now time.Time) {
+	LineOf(b.lane).lost([]*Waiter{w}, b.known.image, milliseconds(now))
+}
+
+// LeaveNote writes the note that a waiter has to leave in the item, if it has one and the item's has not changed. Who
+// fails to leave it goes on as before.
+func (b *Beside) LeaveNote(ctx context.Context, w *Waiter) {
+	n := LineOf(b.lane).takeNote(w)
+	if n == nil {
+		return
+	}
+	asked := b.owner.Ask()
+	a := b.owner.Store.Update(ctx, b.site.Key(), schema.LeaveNote(n.note, n.seen), b.known.hint(), b.owner.IDs.Slot)
+	switch {
+	case a.Err == nil:
+		b.site.Contact.NoteAnswer()
+	case ddb.DeniesAccess(a.Err):
+		LineOf(b.lane).mute(float64(b.owner.NowMS()))
+	}
+	if a.Seen {
+		b.lane.Memory.Observe(a.Image, asked)
+	}
 }
 
 // Disputed reports whether the bucket again has limits of other callers under which the waiter has

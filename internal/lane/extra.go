@@ -131,6 +131,19 @@ func (x *extra) claims() claims {
 	return x.line.claims()
 }
 
+// leftTo returns the amounts that a take from the bucket must leave to the waiters with a lower rank, and to a
+// reservation of another process; nil if it must leave nothing. r is the state of the bucket. x may be nil.
+func (x *extra) leftTo(rank uint64, r plan.Reading) plan.Promises {
+	var c claims
+	if x != nil {
+		c = x.claims()
+	}
+	if !c.leaves(r) {
+		return nil
+	}
+	return c.leftTo(rank, nil, r)
+}
+
 // noteGrant is called with each op that a landed write carried, before it ends. The lane's mutex must be held.
 func (x *extra) noteGrant(o *Op) {
 	if o.Waiter != nil {

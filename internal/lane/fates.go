@@ -114,7 +114,7 @@ func (t *decision) choose() {
 	if !t.paced { // pacing aims at fewer writes that carry more
 		rules.Halvings = int(t.learnt.halvings)
 	}
-	if len(t.waiting.heads) > 0 {
+	if len(t.waiting.heads) > 0 || t.view.Image != nil && t.view.Image.Note != nil {
 		rules.Left = leftTo(t.waiting, ops, t.view.Reading())
 	}
 	c, carried := plan.Decide(t.view, asksOf(room[:0], ops), t.room[:0], rules), ops
@@ -132,6 +132,9 @@ func (t *decision) choose() {
 		return
 	}
 	t.carried, t.rows, t.write = carried, c.Rows, c.Write
+	if len(t.waiting.heads) > 0 && t.waiting.contest.IsContended(float64(t.view.Now)) {
+		t.write.LeaveNote(t.waiting.noteOf(carried, c.Rows, t.view))
+	}
 }
 
 // sortByFate ends the ops that cannot be carried, and leaves some for the next write. It returns the
@@ -213,7 +216,7 @@ func (t *decision) postpone(left []excluded) {
 func fitting(v plan.View, ops []*Op, waiting claims) (fit []*Op, unfit []excluded) {
 	var room [8]*plan.Ask
 	var rules plan.Rules
-	if len(waiting.heads) > 0 {
+	if len(waiting.heads) > 0 || v.Image != nil && v.Image.Note != nil {
 		rules.Left = leftTo(waiting, ops, v.Reading())
 	}
 	c := plan.Admit(v, asksOf(room[:0], ops), nil, rules)

@@ -64,9 +64,9 @@ type step struct {
 // twice, which is safe. image is the basis of the write, and own the last write.
 func (d *delivery) bindToSlot(image *schema.Image, own *lastOp) {
 	if image != nil {
-		d.slotBefore = image.Op
+		d.slotBefore = image.Op.Bytes()
 	}
-	d.lastIsOwn = own.is(d.slotBefore)
+	d.lastIsOwn = own.known && string(d.slotBefore) == string(own.id[:])
 	if d.lastIsOwn {
 		d.rule = schema.OpLast
 	}
@@ -134,8 +134,8 @@ func (d *delivery) trips(err error, took time.Duration) bool {
 // the earlier try lands late as well. A give-back is not decided again, because it must never land
 // twice: it stays unconfirmed, and its tokens count as consumed.
 func (d *delivery) recognise(a Answer) Answer {
-	if a.Image != nil && isTryOf(a.Image.Op, d.operation) {
-		a.own, a.later = a.Image.Op, true
+	if a.Image != nil && isTryOf(a.Image.Op.Bytes(), d.operation) {
+		a.own, a.later = a.Image.Op.Bytes(), true
 		a.Verdict, a.hidden = ddb.Landed, d.besides()
 		return a
 	}
@@ -169,8 +169,8 @@ func (d *delivery) outcomeIn(image *schema.Image, err error) Answer {
 	if err != nil {
 		return Answer{Verdict: ddb.Unconfirmed, Err: err, hidden: d.besides()}
 	}
-	if image != nil && isTryOf(image.Op, d.operation) {
-		return Answer{Verdict: ddb.Landed, Image: image, Seen: true, later: true, own: image.Op, hidden: d.besides()}
+	if image != nil && isTryOf(image.Op.Bytes(), d.operation) {
+		return Answer{Verdict: ddb.Landed, Image: image, Seen: true, later: true, own: image.Op.Bytes(), hidden: d.besides()}
 	}
 	return Answer{Verdict: ddb.Unconfirmed, Image: image, Seen: true, Err: unconfirmed(writeBucket), hidden: d.besides()}
 }
@@ -217,9 +217,6 @@ func (l *lastOp) set(id []byte) {
 		copy(l.id[:], id)
 	}
 }
-
-// is reports whether the id in a slot is the stored one.
-func (l *lastOp) is(id []byte) bool { return l.known && string(id) == string(l.id[:]) }
 
 // OpID is the id of a try of an operation.
 func OpID(operation uint64, try int) []byte {

@@ -1,6 +1,8 @@
 package lane
 
 import (
+	"time"
+
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -39,6 +41,36 @@ func (m *Memory) Observe(image *schema.Image, asked Asked) {
 	if !m.queue.running && asked.Order >= m.sight.order {
 		m.replace(image, asked, m.access.NowMS())
 	}
+}
+
+// ObserveLook gives a resting lane the image of a look for a waiter, as Observe does, and notes whether other
+// processes have used the bucket since its last image.
+func (m *Memory) ObserveLook(image *schema.Image, asked Asked) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.queue.running || asked.Order < m.sight.order {
+		return
+	}
+	now := m.access.NowMS()
+	if m.sight.known && plan.Shared(m.sight.image, image, nil) {
+		m.sight.shared = now
+	}
+	if x := m.extra.Load(); x != nil && x.line.Waited() {
+		x.line.look(float64(now))
+	}
+	m.replace(image, asked, now)
+}
+
+// LeftTo returns the amounts that a take must leave to the waiters with a lower rank, and to a reservation of another
+// process; nil if it must leave nothing. r is the state of the bucket.
+func (m *Memory) LeftTo(rank uint64, r plan.Reading) plan.Promises {
+	return m.extra.Load().leftTo(rank, r)
+}
+
+// Contended reports whether waiters of other processes compete for the bucket at now.
+func (m *Memory) Contended(now time.Time) bool {
+	x := m.extra.Load()
+	return x != nil && x.line.isContended(now)
 }
 
 // Assume gives a resting lane the image that a committed transaction must have left.
@@ -121,6 +153,9 @@ func (m *Memory) learnRead(image *schema.Image, asked Asked) (known sight, forei
 	now := m.access.NowMS()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if x := m.extra.Load(); x != nil && x.line.Waited() {
+		x.line.look(float64(now))
+	}
 	foreign = m.learn(image, asked.At, now, nil)
 	return m.sight, foreign
 }
@@ -176,8 +211,8 @@ func (m *Memory) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, no
 	now = plan.DecidedAt(m.sight.image, cfg, m.access.SureMS, now)
 	v := plan.View{Image: m.sight.image, Config: cfg, Now: now}
 	r = Result{Image: m.sight.image, Now: now, Config: cfg}
-	if x := m.extra.Load(); x != nil && x.line.Waited() {
-		r.Before.Left = x.line.LeftTo(rank, v.Reading())
+	if x := m.extra.Load(); x != nil && x.line.Waited() || v.Image.Note != nil {
+		r.Before.Left = x.leftTo(rank, v.Reading())
 	}
 	var room [4]plan.Row
 	r.Denied = !v.Fits(amounts, r.Before.Left, room[:0])
@@ -199,7 +234,7 @@ func (m *Memory) Denies(needs *plan.Needs, cfg *plan.Config, last *plan.Denial, 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.sight.decides(cfg, now) || m.queue.givesBack() || !last.Denies(m.sight.image, cfg, needs, now) {
+	if !m.sight.decides(cfg, now) || m.queue.givesBack() || m.sight.image.Note != nil || !last.Denies(m.sight.image, cfg, needs, now) {
 		return nil, ahead
 	}
 	m.noteDenial()

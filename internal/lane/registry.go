@@ -153,8 +153,8 @@ func (s *Registry) Answers(l *Lane) bool {
 	return !c.Away() && !c.Suspected() // a caller may have asked meanwhile
 }
 
-// NewWaiter makes a waiter that ranks behind all waiters made so far.
-func (s *Registry) NewWaiter() *Waiter { return NewWaiter(s.ranks.Add(1)) }
+// NewWaiter makes a waiter that came at an instant and ranks behind all waiters made so far.
+func (s *Registry) NewWaiter(came time.Time) *Waiter { return NewWaiter(s.ranks.Add(1), came) }
 
 // Count queues signed amounts for the counter of a lane's bucket, not for its tokens. They are written
 // once it answers. It returns false if the limiter is closed.

@@ -214,7 +214,7 @@ func (l *Lane) conclude(f *fates) {
 
 // settle is conclude with l.mu held. If a caller has left, the next write gives back its grant.
 func (l *Lane) settle(f *fates) {
-	x := l.extra.Load()
+	x, won := l.extra.Load(), false
 	for _, e := range f.ends {
 		for _, o := range e.ops {
 			if o.state.Load() >= opDone { // it was answered when the lane tripped
@@ -224,6 +224,10 @@ func (l *Lane) settle(f *fates) {
 			case e.result.Denied && !o.Prefetch:
 				l.Memory.noteDenial()
 			case x != nil && e.result.Err == nil && !e.result.Denied:
+				if o.Waiter != nil && !won {
+					won = true
+					x.line.won(e.result.Image, float64(e.result.Now))
+				}
 				x.noteGrant(o)
 			}
 			l.queue.end(o, e.result)
@@ -233,7 +237,7 @@ func (l *Lane) settle(f *fates) {
 		l.queue.again(o, l.Contact.silent())
 	}
 	if len(f.lost) > 0 {
-		l.extra.orNew().line.Lost(f.lost...)
+		l.extra.orNew().line.lost(f.lost, l.Memory.sight.image, float64(l.owner.NowMS()))
 	}
 	l.queue.removeEnded()
 	f.ends, f.again, f.lost = f.ends[:0], nil, nil

@@ -105,7 +105,13 @@ func (t *turn) sendTry(o schema.Op) Answer {
 		t.write.Create.OpID = o.ID
 		return t.owner.Store.Create(t.ctx, t.write.Create, t.known.hint(), o.Slot)
 	}
-	return t.owner.Store.Update(t.ctx, t.site.Key(), t.write.Statement(o), t.known.hint(), o.Slot)
+	a := t.owner.Store.Update(t.ctx, t.site.Key(), t.write.Statement(o), t.known.hint(), o.Slot)
+	if a.Err != nil && t.write.HasNote() && ddb.DeniesAccess(a.Err) { // a role of before notes
+		t.write.LeaveNote(nil)
+		LineOf(t.lane).mute(float64(t.owner.NowMS()))
+		a = t.owner.Store.Update(t.ctx, t.site.Key(), t.write.Statement(o), t.known.hint(), o.Slot)
+	}
+	return a
 }
 
 // noteFailure records whether the bucket answered, or throttled, a failed try.

@@ -101,7 +101,7 @@ func TestGiveBackIsSentAgainAfterAnOwnWriteAlone(t *testing.T) {
 		var own lastOp
 		own.set([]byte(test.own))
 		d := &delivery{givesBack: true}
-		d.bindToSlot(&schema.Image{Op: []byte(test.last)}, &own)
+		d.bindToSlot(&schema.Image{Op: schema.WriteIDOf([]byte(test.last))}, &own)
 		assert.Equal(t, test.again, d.lastIsOwn, name)
 		assert.Equal(t, test.again, d.rule == schema.OpLast, name)
 	}
@@ -124,11 +124,11 @@ func (s *landing) Update(_ context.Context, _ schema.Item, st schema.Statement, 
 		}
 	}
 	image := s.image
-	required := slices.IndexFunc(ids, func(id []byte) bool { return string(id) == string(image.Op) })
+	required := slices.IndexFunc(ids, func(id []byte) bool { return string(id) == string(image.Op.Bytes()) })
 	if required < 0 {
 		return Answer{Verdict: ddb.Refused, Seen: true, Image: &image}
 	}
-	image.Op = slices.Delete(ids, required, required+1)[0]
+	image.Op = schema.WriteIDOf(slices.Delete(ids, required, required+1)[0])
 	s.image = image
 	if s.landed++; s.landed == 1 {
 		s.lose()
@@ -155,7 +155,7 @@ func TestGiveBackThatChangesHandsLandsOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, cfg, own := resting(t), rpmOf(100), OpID(7, 0)
 				s := &landing{image: *imageOf(cfg, 50*token, l.owner.NowMS())}
-				s.image.Op, s.image.Incarnation = own, []byte("a")
+				s.image.Op, s.image.Incarnation = schema.WriteIDOf(own), []byte("a")
 				l.owner.Store = s
 				image := s.image
 				l.Memory.learnRead(&image, l.owner.Ask())
@@ -247,8 +247,8 @@ func TestWhatFollowsFromTheAnswerToATry(t *testing.T) {
 		"refused":                           {delivery{}, none, Answer{Verdict: ddb.Refused}, 0, ddb.Refused, step{over: true}, false},
 		"refused after a lost take":         {delivery{}, lost, Answer{Verdict: ddb.Refused}, 0, ddb.Refused, step{over: true}, true},
 		"refused after a lost give-back":    {delivery{givesBack: true, lastIsOwn: true}, lost, Answer{Verdict: ddb.Refused}, 0, ddb.Unconfirmed, step{over: true}, false},
-		"recognised":                        {delivery{operation: 7}, lost, Answer{Verdict: ddb.Refused, Image: &schema.Image{Op: OpID(7, 0)}}, 0, ddb.Landed, step{over: true}, false},
-		"another's":                         {delivery{operation: 7}, lost, Answer{Verdict: ddb.Refused, Image: &schema.Image{Op: OpID(8, 0)}}, 0, ddb.Refused, step{over: true}, true},
+		"recognised":                        {delivery{operation: 7}, lost, Answer{Verdict: ddb.Refused, Image: &schema.Image{Op: schema.WriteIDOf(OpID(7, 0))}}, 0, ddb.Landed, step{over: true}, false},
+		"another's":                         {delivery{operation: 7}, lost, Answer{Verdict: ddb.Refused, Image: &schema.Image{Op: schema.WriteIDOf(OpID(8, 0))}}, 0, ddb.Refused, step{over: true}, true},
 		"lost, a take":                      {delivery{}, none, lost, 0, ddb.Unconfirmed, step{}, false},
 		"lost, a give-back of an own slot":  {delivery{givesBack: true, lastIsOwn: true}, none, lost, 0, ddb.Unconfirmed, step{}, false},
 		"lost, a give-back of another slot": {delivery{givesBack: true}, none, lost, 0, ddb.Unconfirmed, step{over: true}, false},
@@ -278,7 +278,7 @@ func TestWhatFollowsFromTheAnswerToATry(t *testing.T) {
 func TestTriesThatMayHaveLandedBesides(t *testing.T) {
 	d := delivery{operation: 7, unanswered: 3, rule: schema.OpNotMine}
 	for try := range 3 {
-		image := &schema.Image{Op: OpID(7, try)}
+		image := &schema.Image{Op: schema.WriteIDOf(OpID(7, try))}
 		assert.Equal(t, 2, d.recognise(Answer{Verdict: ddb.Refused, Image: image}).hidden)
 		assert.Equal(t, 2, d.outcomeIn(image, nil).hidden)
 	}
@@ -292,7 +292,7 @@ func TestTriesThatMayHaveLandedBesides(t *testing.T) {
 	created := delivery{operation: 7, unanswered: 3, creates: true}
 	assert.Zero(t, created.outcomeIn(nil, nil).hidden, "a bucket is made once")
 	d.givesBack = true
-	assert.Zero(t, d.outcomeIn(&schema.Image{Op: OpID(7, 1)}, nil).hidden, "it lands once")
+	assert.Zero(t, d.outcomeIn(&schema.Image{Op: schema.WriteIDOf(OpID(7, 1))}, nil).hidden, "it lands once")
 	ops := []*Op{NewTake(t.Context(), oneToken, rpmOf(100))}
 	for _, verdict := range []ddb.Verdict{ddb.Landed, ddb.Unconfirmed} {
 		s := judged(&decision{move: move{carried: ops}}, Answer{Verdict: verdict, hidden: 2})

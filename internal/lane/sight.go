@@ -83,10 +83,10 @@ func (s *sight) drop() { s.known, s.seenAt = false, 0 }
 func (s *sight) fresh(now int64) bool { return now >= s.seenAt && now-s.seenAt <= plan.MemoryMS }
 
 // isWary reports whether to read the bucket before a write of takes: it is scarce, other processes use
-// it, and the sight is old for this spread of tries.
-func (s *sight) isWary(takes []*Op, tries plan.Spread, now int64) bool {
+// it, and the sight is old. The sight is also old from an age of stale in ms, unless that is 0.
+func (s *sight) isWary(takes []*Op, stale, now int64) bool {
 	return s.known && s.image != nil && plan.IsShared(s.shared, now) &&
-		(!s.fresh(now) || tries.Looks(now-s.crowding.Heard)) && (s.scarce || s.low(takes))
+		(!s.fresh(now) || stale > 0 && now-s.crowding.Heard >= stale) && (s.scarce || s.low(takes))
 }
 
 // low reports whether the image showed little of the ops' amounts.

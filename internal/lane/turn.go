@@ -28,12 +28,12 @@ type turn struct {
 // prepare reads missing facts, and decides the turn. It returns false if there is nothing to write.
 func (t *turn) prepare() bool {
 	t.now = t.owner.NowMS()
-	var tries plan.Spread
+	stale := int64(0)
 	if t.extra != nil {
-		tries = t.extra.line.tries()
+		stale = t.extra.line.staleFor(t.takes, t.known.image, t.now)
 	}
 	t.looked = t.known.shared != 0 && len(t.takes) > 0 &&
-		t.known.isWary(t.takes, tries, t.now) // a bucket that other processes use is read before a write of takes
+		t.known.isWary(t.takes, stale, t.now) // a bucket that other processes use is read before a write of takes
 	var lost, untried bool // give-backs of other buckets than the image's
 	if len(t.adjusts) > 0 && t.known.known {
 		lost, untried = t.findUnplaced(t.known.image)

@@ -52,7 +52,7 @@ func TestRefusedTakeThatDoesNotFitIsTurnedAway(t *testing.T) {
 func TestWaiterThatStillFitsHasNotLost(t *testing.T) {
 	cfg := rpmOf(100)
 	o := NewTake(t.Context(), oneToken, cfg)
-	o.Waiter = &Waiter{Patience: time.Minute}
+	o.Waiter = &Waiter{}
 	try := func(tokens int64) []*Waiter {
 		image := imageOf(cfg, tokens, 1000)
 		return refusedBy(image, plan.View{Image: image, Config: cfg, Now: 1000}, o).lost

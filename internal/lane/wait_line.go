@@ -35,16 +35,21 @@ type Waiter struct {
 	called bool
 	// served means that a write with its amounts has landed.
 	served bool
-	// Patience is the whole time that its caller waits; 0 means without end.
-	Patience time.Duration
+	// came is the instant of its arrival in Unix ms, with fractions, and try its next try.
+	came float64
+	try  plan.Try
+	// note is the note that it must leave in the item; nil without one.
+	note *leaving
 	// Wake receives a value when the waiter must check its turn again. It holds at most one.
 	Wake chan struct{}
 	// dispute is the fingerprint of other callers' limits under which the waiter has already tried.
 	dispute []byte
 }
 
-// NewWaiter makes a waiter with a given rank.
-func NewWaiter(rank uint64) *Waiter { return &Waiter{Rank: rank, Wake: make(chan struct{}, 1)} }
+// NewWaiter makes a waiter with a given rank that came at an instant.
+func NewWaiter(rank uint64, came time.Time) *Waiter {
+	return &Waiter{Rank: rank, came: milliseconds(came), Wake: make(chan struct{}, 1)}
+}
 
 func (w *Waiter) wakeUp() {
 	select {
@@ -85,9 +90,10 @@ type Line struct {
 	mu sync.Mutex
 	// waited means that a waiter stands in line. mu is held while it is set.
 	waited atomic.Bool
-	// waiters are in order of rank. spread is the delay of their tries after the exact time.
+	// waiters are in order of rank.
 	waiters []*Waiter
-	spread  plan.Spread
+	// contest is the competition with the waiters of other processes. It outlasts the waiters.
+	contest plan.Contest
 	// behind sums the amounts of the waiters that are no heads.
 	behind []plan.Signed
 	// follows means that the first of them fits the full bucket next to the heads.
@@ -96,28 +102,6 @@ type Line struct {
 
 // Waited reports whether a waiter stands in line.
 func (l *Line) Waited() bool { return l.waited.Load() }
-
-// Behind returns the delay of the next try after the exact time.
-func (l *Line) Behind() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return time.Duration(l.spread.Behind(rand.Float64())) * time.Microsecond
-}
-
-// tries returns the spread of the tries, which outlasts the waiters.
-func (l *Line) tries() plan.Spread {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.spread
-}
-
-// Lost records that a try of waiters, at least one, came too late: others were first. The first waiter
-// brought the others along.
-func (l *Line) Lost(tried ...*Waiter) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.spread = l.spread.Lost(tried[0].Patience.Microseconds())
-}
 
 // Join puts a waiter into the line, behind the waiters of a lower rank.
 func (l *Line) Join(w *Waiter) {
@@ -129,6 +113,9 @@ func (l *Line) Join(w *Waiter) {
 		position = len(l.waiters)
 	}
 	l.waiters = slices.Insert(l.waiters, position, w)
+	if l.contest.Lane == 0 {
+		l.contest.Lane = rand.Uint32()
+	}
 	l.waited.Store(true)
 }
 
@@ -175,7 +162,6 @@ func (l *Line) served(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.served = true
-	l.spread = l.spread.Won()
 	l.findHeads(nil)
 }
 
@@ -246,22 +232,27 @@ func (l *Line) MayTry(w *Waiter) (head, called bool) {
 func (l *Line) callAlong(w *Waiter, v plan.View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var s plan.Rows
+	var sums plan.Rows
+	now := float64(v.Now)
 	for _, o := range l.waiters {
 		if o.served {
 			continue
 		}
-		if s = v.Rows(s, o.amounts); !s.Fit(o.amounts, nil) {
+		if sums = v.Rows(sums, o.amounts); !sums.Fit(o.amounts, nil) {
 			if o == w {
 				continue
 			}
 			return // nobody overtakes it
 		}
-		s.Take(o.amounts)
-		if o != w && !o.head {
-			o.called = true
-			o.wakeUp()
+		sums.Take(o.amounts)
+		if o == w || o.head {
+			continue
 		}
+		if need, left := sums.RefillTimes(o.amounts); !l.contest.MayRide(o.came, need, left, v.Image.Note, now) {
+			return
+		}
+		o.called = true
+		o.wakeUp()
 	}
 }
 
@@ -282,13 +273,15 @@ type claims struct {
 	// bucket next to the heads.
 	behind  []plan.Signed
 	follows bool
+	// contest is the competition with other lanes.
+	contest plan.Contest
 }
 
 // claims returns the amounts of the line's waiters: those of the heads in order, and the sums behind them.
 func (l *Line) claims() claims {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := claims{behind: l.behind, follows: l.follows} // a sum is never changed
+	c := claims{behind: l.behind, follows: l.follows, contest: l.contest} // a sum is never changed
 	for _, w := range l.waiters {
 		if w.head && !w.served {
 			c.heads = append(c.heads, head{w, w.Rank, w.amounts})
@@ -303,19 +296,25 @@ func (l *Line) LeftTo(rank uint64, r plan.Reading) plan.Promises {
 	return l.claims().leftTo(rank, nil, r)
 }
 
+// leaves reports whether a take must leave anything.
+func (c claims) leaves(r plan.Reading) bool {
+	return len(c.heads) > 0 || r.IsReserved(c.contest.Lane)
+}
+
 // leftTo returns the amounts that a take must leave to the waiters with a lower rank, without the waiters
-// that the same write carries. A waiter leaves them to the heads, and a caller that does not wait to all. If
-// the first waiter behind the heads cannot use its amounts before the heads are served, nothing is left to
-// those behind. r is the state of the bucket.
+// that the same write carries, and to a reservation of another process. A waiter leaves them to the heads, and a
+// caller that does not wait to all. If the first waiter behind the heads cannot use its amounts before the heads
+// are served, nothing is left to those behind. r is the state of the bucket.
 func (c claims) leftTo(rank uint64, carried []*Waiter, r plan.Reading) plan.Promises {
 	var f plan.Forecast
+	f.PromiseReserved(r, c.contest.Lane)
 	for _, h := range c.heads {
 		if h.rank < rank && !slices.Contains(carried, h.waiter) {
 			f.Serve(r, h.amounts)
 		}
 	}
 	if rank == LastRank && len(c.behind) > 0 {
-		f.Follow(r, c.without(carried), c.follows)
+		f.PromiseBehind(r, c.without(carried), c.follows)
 	}
 	return f.Limits
 }

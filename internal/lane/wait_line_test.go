@@ -2,14 +2,12 @@ package lane
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
-	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -44,7 +42,7 @@ func TestPromisesAreKeptByThoseWhoCameLater(t *testing.T) {
 func TestNextIsAtTheHeadOnceTheFirstIsServed(t *testing.T) {
 	cfg := rpmOf(60)
 	l := resting(t)
-	first, second := NewWaiter(1), NewWaiter(2)
+	first, second := NewWaiter(1, time.Now()), NewWaiter(2, time.Now())
 	for _, w := range []*Waiter{second, first} {
 		LineOf(l).Join(w)
 		LineOf(l).Lacks(w, []plan.Signed{{Name: "rpm", Amount: 5000}}, []string{"rpm"}, cfg)
@@ -61,7 +59,7 @@ func TestNextIsAtTheHeadOnceTheFirstIsServed(t *testing.T) {
 // Who joins a line looks next of itself; woken, it would take what it was told for stale.
 func TestWhoJoinsAtTheHeadIsNotWokenByIt(t *testing.T) {
 	l := &Line{}
-	first, second := NewWaiter(1), NewWaiter(2)
+	first, second := NewWaiter(1, time.Now()), NewWaiter(2, time.Now())
 	for _, w := range []*Waiter{first, second} {
 		l.Join(w)
 		l.Lacks(w, oneToken, []string{"rpm"}, rpmOf(60))
@@ -71,59 +69,27 @@ func TestWhoJoinsAtTheHeadIsNotWokenByIt(t *testing.T) {
 	assert.Len(t, second.Wake, 1, "it is the head now")
 }
 
-// A try that came and lost spreads the next ones, one that won draws them together.
-func TestTriesOfALaneSpread(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, cfg := resting(t), rpmOf(60)
-		l.Memory.sight.replace(imageOf(cfg, 0, l.owner.NowMS()), l.owner.Ask(), l.owner.NowMS(), l.owner.Tick)
-		assert.Zero(t, LineOf(l).Behind(), "the first try is exact")
-		w := NewWaiter(1)
-		w.Patience = 300 * time.Millisecond
-		waits, hurries := NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
-		waits.Waiter = w
-		setState(opCarried, waits, hurries)
-		l.queue.ops = []*Op{waits, hurries}
-		refused := Answer{Verdict: ddb.Refused, Seen: true, Image: l.Memory.sight.image}
-		l.bookAnswer(turnOf(l, plan.View{Image: l.Memory.sight.image, Config: cfg, Now: l.owner.NowMS()}, hurries), refused)
-		assert.Zero(t, LineOf(l).spread, "not by who does not wait")
-		l.bookAnswer(turnOf(l, plan.View{Image: l.Memory.sight.image, Config: cfg, Now: l.owner.NowMS()}, waits), refused)
-		assert.EqualValues(t, 100_000, LineOf(l).tries())
-		LineOf(l).Lost(w, NewWaiter(2))
-		assert.EqualValues(t, 300_000, LineOf(l).tries(), "to the patience of the waiter who brought the others along")
-		for range 100 {
-			assert.Less(t, LineOf(l).Behind(), 600*time.Millisecond)
-		}
-		again := NewTake(t.Context(), oneToken, cfg)
-		again.Waiter, l.queue.ops = w, []*Op{again}
-		setState(opCarried, again)
-		endOps(l, Result{Image: l.Memory.sight.image}, again)
-		assert.EqualValues(t, 150_000, LineOf(l).tries())
-	})
-}
-
-// Where most tries lose, a lane looks before it writes, unless it has just been answered, or
-// plenty is left: a lost look costs no write. It is a lost try of the waiters whom it denies.
+// Where other processes compete, a try looks before it writes if its image is old, unless plenty is left: a lost look
+// costs no write. It is a lost try of the waiters whom it denies.
 func TestTriesThatLoseLookFirst(t *testing.T) {
 	cfg, now := rpmOf(100), int64(100_000)
 	take := NewTake(t.Context(), oneToken, cfg)
-	take.Waiter = &Waiter{Patience: time.Minute}
-	lost := plan.Spread(0).Lost(0)
+	take.Waiter = &Waiter{}
 	for name, c := range map[string]struct {
-		tokens, heard, shared int64
-		tries                 plan.Spread
-		want                  bool
+		tokens, heard, shared, stale int64
+		want                         bool
 	}{
-		"lost":            {0, now - 100, now, lost, true},
-		"never lost":      {0, now - 100, now, 0, false},
-		"just answered":   {0, now, now, lost, false},
-		"plenty is left":  {90 * token, now - 100, now, lost, false},
-		"alone":           {0, now - 100, 0, lost, false},
+		"older than that": {0, now - 100, now, 100, true},
+		"uncontended":     {0, now - 100, now, 0, false},
+		"younger":         {0, now - 99, now, 100, false},
+		"plenty is left":  {90 * token, now - 100, now, 100, false},
+		"alone":           {0, now - 100, 0, 100, false},
 		"an old image":    {0, now - 2*plan.MemoryMS, now, 0, true},
-		"old, and plenty": {90 * token, now - 2*plan.MemoryMS, now, lost, false},
+		"old, and plenty": {90 * token, now - 2*plan.MemoryMS, now, 100, false},
 	} {
 		s := sight{known: true, image: imageOf(cfg, c.tokens, c.heard), seenAt: c.heard, shared: c.shared}
 		s.crowding.Heard = c.heard
-		assert.Equal(t, c.want, s.isWary([]*Op{take}, c.tries, now), name)
+		assert.Equal(t, c.want, s.isWary([]*Op{take}, c.stale, now), name)
 	}
 	image := imageOf(cfg, 0, now)
 	look := func() *decision {
@@ -140,11 +106,52 @@ func TestCallAloneMakesNoExtra(t *testing.T) {
 	call(t, l)
 	assert.Nil(t, l.extra.Load())
 	assert.Nil(t, l.Waiters())
-	w := NewWaiter(1)
+	w := NewWaiter(1, time.Now())
 	line := LineOf(l)
 	line.Join(w)
 	assert.Same(t, line, l.Waiters())
 	line.Quit(w)
 	assert.Nil(t, l.Waiters())
 	assert.Same(t, line, LineOf(l))
+}
+
+// A head that loses a try competes from then on: its next landed take leaves a note, and before that it raises the age
+// if it lost again when it was old. Who comes along loses nothing.
+func TestHeadThatLosesCompetes(t *testing.T) {
+	cfg, now := rpmOf(60), int64(1_000_000)
+	l := &Line{}
+	first, second := NewWaiter(1, time.UnixMilli(now-10_000)), NewWaiter(2, time.UnixMilli(now))
+	for _, w := range []*Waiter{first, second} {
+		l.Join(w)
+		l.Lacks(w, oneToken, []string{"rpm"}, cfg)
+	}
+	image := imageOf(cfg, 0, now)
+	leaves := func() bool {
+		take := NewTake(t.Context(), oneToken, cfg)
+		take.Waiter = first
+		full := imageOf(cfg, 10*token, now)
+		d := chosen(&decision{batch: batch{takes: []*Op{take}}, view: plan.View{Image: full, Config: cfg, Now: now}, known: sight{known: true, image: full, seenAt: now}, waiting: l.claims()})
+		return d.write.HasNote()
+	}
+	l.lost([]*Waiter{second}, image, float64(now))
+	assert.False(t, l.isContended(time.UnixMilli(now)), "it came along")
+	assert.False(t, leaves())
+	l.lost([]*Waiter{second, first}, image, float64(now))
+	assert.True(t, l.isContended(time.UnixMilli(now)))
+	assert.Nil(t, l.takeNote(first))
+	assert.True(t, leaves())
+	l.lost([]*Waiter{first}, image, float64(now))
+	raise := l.takeNote(first)
+	require.NotNil(t, raise)
+	assert.InDelta(t, 10_000, raise.note.Age, 1)
+	assert.Nil(t, raise.seen)
+	l.won(image, float64(now))
+	l.lost([]*Waiter{first}, image, float64(now))
+	assert.Nil(t, l.takeNote(first), "the first loss since it won")
+	l.mute(float64(now))
+	assert.False(t, leaves(), "the role may not write it")
+	tries := []*Op{NewTake(t.Context(), oneToken, cfg)}
+	assert.Zero(t, l.staleFor(tries, image, now), "it does not wait")
+	tries[0].Waiter = second
+	assert.EqualValues(t, 10, l.staleFor(tries, image, now), "three tries were lost of late")
 }

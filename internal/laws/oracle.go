@@ -231,10 +231,14 @@ type listening struct {
 }
 
 // Update implements lane.Store. It passes the recorded write on in the request's context, and
-// counts a refusal at full.
+// counts a refusal at full. A note that a waiter leaves is no operation.
 func (s listening) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
+	d, is := ctx.Value(delivered{}).(*delivered)
+	if !is {
+		return s.Store.Update(ctx, key, st, hint, slot)
+	}
 	w := s.sent(operationIn(st.Values), bucketIn(key))
-	ctx.Value(delivered{}).(*delivered).write = w
+	d.write = w
 	a := s.Store.Update(carried{bucketIn(key): w}.in(ctx), key, st, hint, slot)
 	if a.Verdict == ddb.Refused {
 		s.met.countRefused(bucketIn(key), st, a.Image)

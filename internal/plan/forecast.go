@@ -10,6 +10,9 @@ type Promise struct {
 	// After is the state of the limit once the last of them has been served, at the instant At.
 	After bucket.State
 	At    int64
+	// Reserved is the part of Amount that a waiter of another process has reserved until an instant, in Unix ms.
+	// Then it is free, unless the waiter has taken it.
+	Reserved, Until int64
 }
 
 // Promises are the promises of several limits. They are few, so a list is searched faster than a map.
@@ -29,6 +32,20 @@ func (p Promises) Of(name string) Promise {
 // does. state is the present state of the limit. If a full bucket can cover need and the promise together,
 // the wait is for both. Otherwise it ends after the waiters have been served.
 func (p Promise) Wait(state bucket.State, now, need int64) int64 {
+	if p.Reserved > 0 {
+		free := p
+		free.Amount, free.Reserved, free.After.Tokens = p.Amount-p.Reserved, 0, p.After.Tokens+p.Reserved
+		kept := p
+		kept.Reserved = 0
+		unreserved, reserved := free.Wait(state, now, need), kept.Wait(state, now, need)
+		if unreserved == bucket.Never {
+			return bucket.Never
+		}
+		if unreserved = max(unreserved, p.Until-now); reserved == bucket.Never {
+			return unreserved
+		}
+		return min(unreserved, reserved)
+	}
 	switch {
 	case p.Amount == 0:
 		return state.Wait(now, need)
@@ -91,9 +108,24 @@ func (f *Forecast) Serve(r Reading, amounts []Signed) {
 	}
 }
 
-// Follow promises sums of amounts to the waiters that follow those of the forecast, one after another. leaves
+// PromiseReserved promises the amounts that a waiter of another process has reserved. lane is the id of the own lane.
+func (f *Forecast) PromiseReserved(r Reading, lane uint32) {
+	n := r.reservation(lane)
+	if n == nil {
+		return
+	}
+	for i, name := range r.Image.Set.Names {
+		if i < len(n.Needs) && n.Needs[i] > 0 && n.Needs[i] <= r.Worth(name).Burst {
+			p := f.at(r, name)
+			p.Amount, p.Reserved, p.Until = p.Amount+n.Needs[i], n.Needs[i], n.Until
+			p.After.Tokens -= n.Needs[i]
+		}
+	}
+}
+
+// PromiseBehind promises sums of amounts to the waiters that follow those of the forecast, one after another. leaves
 // means that a take must leave them; otherwise it need only be served after them.
-func (f *Forecast) Follow(r Reading, sums []Signed, leaves bool) {
+func (f *Forecast) PromiseBehind(r Reading, sums []Signed, leaves bool) {
 	for _, a := range sums {
 		if a.Amount <= 0 {
 			continue

@@ -15,6 +15,30 @@ type Reading struct {
 	Now int64
 }
 
+// noteSkew bounds the end of a reservation, in ms after the time in which an empty bucket fills.
+const noteSkew = 1000
+
+// IsReserved reports whether a waiter of another process has reserved amounts. lane is the id of the own lane.
+func (r Reading) IsReserved(lane uint32) bool { return r.reservation(lane) != nil }
+
+// reservation returns the note of another lane's reservation; nil without one. It ignores a reservation that ends
+// later than a lane makes them: noteSkew after an empty bucket would be full.
+func (r Reading) reservation(lane uint32) *schema.Note {
+	if r.Image == nil || r.Image.Note == nil || r.Image.Note.Lane == lane || r.Image.Note.Until <= r.Now {
+		return nil
+	}
+	longest := int64(0)
+	for i := range r.Image.Limits {
+		if l := &r.Image.Limits[i]; !l.Ghost && i < len(r.Image.Note.Needs) && r.Image.Note.Needs[i] > 0 {
+			longest = max(longest, l.FillTime(0))
+		}
+	}
+	if r.Image.Note.Until-r.Now > bucket.SaturatingAdd(longest, noteSkew) {
+		return nil
+	}
+	return r.Image.Note
+}
+
 // Worth returns the state of a limit at Now, with its refill added to the tokens.
 func (r Reading) Worth(name string) bucket.State {
 	state, _ := r.State(name)

@@ -32,6 +32,24 @@ type Write struct {
 	Guess bucket.Form
 }
 
+// LeaveNote makes a spend or a claim replace the note of waiters. Another write leaves it.
+func (p *Write) LeaveNote(n *schema.Note) {
+	var note []byte
+	if n != nil {
+		note = n.Bytes()
+	}
+	switch p.Kind {
+	case Spend:
+		p.Spend.Note = note
+	case Claim:
+		p.Claim.Note = note
+	default:
+	}
+}
+
+// HasNote reports whether the write replaces the note of waiters.
+func (p *Write) HasNote() bool { return p.Spend.Note != nil || p.Claim != nil && p.Claim.Note != nil }
+
 // Statement returns the update with which a try of the write is sent.
 func (p *Write) Statement(o schema.Op) schema.Statement {
 	switch p.Kind {

@@ -17,7 +17,9 @@ type Claim struct {
 	// Backs means that the write gives tokens back, so the item must be the same incarnation as the image.
 	Backs  bool
 	Limits []Change
-	Op     Op
+	// Note replaces the note of waiters; nil leaves it.
+	Note []byte
+	Op   Op
 }
 
 // Statement returns the conditional update. It requires the refill instant and the fingerprint to be as in
@@ -32,6 +34,9 @@ func (c *Claim) Statement() Statement {
 		b.setValue(TTL, Number(c.TTL))
 	} else {
 		b.drop(TTL)
+	}
+	if c.Note != nil {
+		b.setValue(attrWaiterNote, Bytes(c.Note))
 	}
 	b.exists(PK)
 	if c.Seen.HasRefilled {

@@ -3,7 +3,6 @@ package schema
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -71,8 +70,10 @@ type Image struct {
 	// bucket that was deleted and made again is another bucket, and takes no give-backs for the old one.
 	Incarnation []byte
 	// Op is the id of the last write by a client of the reader's slot. ops are the ids of all slots.
-	Op  []byte
-	ops [OpSlots]opID
+	Op  WriteID
+	ops [OpSlots]WriteID
+	// Note is the note of waiters; nil without one.
+	Note *Note
 }
 
 // PausedUntil returns the instant until which nothing may be taken, in Unix ms; 0 without a pause. No
@@ -95,9 +96,9 @@ func instantOf(ms int64) (t instant) {
 	return t
 }
 
-// opID is the id of a write, stored inside the image. A slice of the answer would keep the whole answer in
+// WriteID is the id of a write, stored inside the image. A slice of the answer would keep the whole answer in
 // memory for as long as the image is cached.
-type opID struct {
+type WriteID struct {
 	size  uint8
 	bytes [opSize]byte
 }
@@ -105,18 +106,25 @@ type opID struct {
 // opSize is the length of a write's id: 8 bytes for the operation, one for the try.
 const opSize = 9
 
-// read stores the id in an attribute, nil without one, and returns it as a slice of the stored bytes. A
-// longer id, which none of our clients writes, is returned unchanged.
-func (id *opID) read(attr types.AttributeValue) []byte {
-	v, ok := attr.(*types.AttributeValueMemberB)
-	if !ok || v.Value == nil {
+// WriteIDOf returns the id of an op slot.
+func WriteIDOf(b []byte) (id WriteID) {
+	id.read(Bytes(b))
+	return id
+}
+
+// read stores the id in an attribute. Of a longer one, which none of our clients writes, it keeps the first bytes.
+func (id *WriteID) read(attr types.AttributeValue) {
+	if v, ok := attr.(*types.AttributeValueMemberB); ok {
+		id.size = uint8(copy(id.bytes[:], v.Value)) //nolint:gosec // at most opSize
+	}
+}
+
+// Bytes returns the id; nil without one.
+func (id *WriteID) Bytes() []byte {
+	if id.size == 0 {
 		return nil
 	}
-	id.size = uint8(min(len(v.Value), math.MaxUint8))
-	if n := copy(id.bytes[:], v.Value); n == len(v.Value) {
-		return id.bytes[:n:n]
-	}
-	return v.Value
+	return id.bytes[:id.size:id.size]
 }
 
 // ForeignSince reports whether another implementation moved the refill instant after the older image: the
@@ -176,11 +184,14 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	if until, paused := d.number(attrPause); paused {
 		m.paused = instantOf(until)
 	}
+	if note := item[attrWaiterNote]; note != nil {
+		m.Note = noteOf(note)
+	}
 	m.Fingerprint = d.bytes(attrFingerprint)
 	m.Incarnation = d.bytes(attrIncarnation)
 	for i, attr := range opAttrs {
-		if id := m.ops[i].read(item[attr]); i == slot {
-			m.Op = id
+		if m.ops[i].read(item[attr]); i == slot {
+			m.Op = m.ops[i]
 		}
 	}
 	m.Plain = !set.Quotas

@@ -11,6 +11,9 @@ func (s *Spend) text() *statementText {
 	}
 	slot := b.name(opAttrs[s.Op.Slot])
 	b.set = append(b.set, slot+" = "+take())
+	if s.Note != nil {
+		b.set = append(b.set, b.name(attrWaiterNote)+" = "+take())
+	}
 	switch s.Op.Rule {
 	case OpLast:
 		b.require(slot + " = " + take())

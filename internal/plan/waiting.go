@@ -1,0 +1,334 @@
+package plan
+
+import (
+	"math"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// The waiters of several processes compete for the tokens of one bucket. Each process has a lane, and the head of
+// its line asks for all of its waiters. The lanes agree by a note in the bucket's item on the age at which waiters
+// are served, and on the spread of their tries. A head younger than that stands aside, so that it does not matter
+// in which process a caller waits. Everything here is pure. Instants and times are in ms, with fractions.
+
+const (
+	// A head stands aside until its age is standAside of the note's.
+	standAside = 0.9
+	// A lane competes for contendedFor, or contendedAges times the age of the note if that is longer, after a lost
+	// try or another lane's note.
+	contendedFor  = 10_000
+	contendedAges = 3
+	// betweenTakes is the least time between two takes of a lane for each lane that competes.
+	betweenTakes = 2.5
+	// A landed take moves the age by ageRises of the difference to an older head, and by ageFalls of that to a
+	// younger one. Where tokens lie idle, idleAge of the age is left. Tokens are idle after idleTime, or after two
+	// spreads or two needs of refill, whichever is longest.
+	ageRises = 1. / 4
+	ageFalls = 1. / 16
+	idleAge  = 7. / 8
+	idleTime = 100
+	// A landed take changes the spread by spreadStep at most. It aims at idleTarget, or idleToken of a token's
+	// refill if that is longer, for which the tokens lay there.
+	spreadStep  = 1. / 16
+	idleTarget  = 10
+	idleToken   = 1. / 32
+	leastSpread = 4
+	mostSpread  = 1000
+	// Without a note the first lost try makes a lane's own spread firstSpread. With a note the third in a row
+	// makes it laterSpread. Further ones double it, up to half the head's age, or mostFirst and mostLater.
+	firstSpread = 100
+	laterSpread = 20
+	mostFirst   = 100
+	mostLater   = 40
+	// A rider that is not due leaves leastPlenty of refill, or as much as it needs if that is more. A head that
+	// sees so much in a look of the last lookFresh takes at once.
+	leastPlenty = 100
+	lookFresh   = 20
+	// A try looks first if its image is older than tryImage. Where tries lose, that is hardImage: after a part hardLoses
+	// of the recent tries, or with a spread of hardSpread.
+	tryImage   = 100
+	hardImage  = 10
+	hardLoses  = 0.2
+	hardSpread = 20
+	lossDecay  = 0.1
+	// A contended lane looks each lookEvery, or each lane's part of lookLanes a second.
+	lookEvery = 1000
+	lookLanes = 600
+	// A head that lost raiseLosses times and is older than raiseAges times the note's age and raiseTime raises it.
+	raiseLosses = 2
+	raiseAges   = 1.25
+	raiseTime   = 500
+	// A head reserves its amounts if it is due for reserveTime and a spread, and lost more often than raiseLosses. If no
+	// other lane's waiter was served meanwhile, aloneTime suffices. The reservation ends reserveSlack after the time
+	// in which an empty bucket refills them.
+	reserveTime  = 300
+	aloneTime    = 250
+	reserveSlack = 30
+	// mutedFor is the time for which a lane leaves no notes after one that its role may not write.
+	mutedFor = 600_000
+)
+
+// Head is the head of a line by an image of its bucket.
+type Head struct {
+	// Came is the instant of its arrival, Exact that at which its amounts are there, and Full that at which the
+	// bucket is full.
+	Came, Exact, Full float64
+	// Need, Line and Token are the times in which the bucket refills its amounts, those of its line, and one token. They
+	// are those of the limit with the longest time.
+	Need, Line, Token float64
+	// Fill is the time in which the bucket refills from empty.
+	Fill float64
+	// Plenty means that more than its amounts is there, so that nobody has to stand aside.
+	Plenty bool
+}
+
+// HeadOf returns the head of a line by a reading. came is the instant of its arrival and exact that at which its
+// amounts are there, both in ms. line sums the amounts of its line.
+func HeadOf(r Reading, came, exact float64, amounts, line []Signed) Head {
+	h := Head{Came: came, Exact: exact, Full: float64(r.Now), Plenty: true}
+	for _, a := range r.Config.Enforced(amounts) {
+		state := r.Worth(a.Name)
+		each := refillTime(state.Rate)
+		sum, _ := AmountOf(line, a.Name)
+		if longest := each * float64(max(sum, a.Amount)); longest >= h.Line {
+			h.Line, h.Need, h.Token = longest, each*float64(a.Amount), each*1000
+		}
+		h.Fill = max(h.Fill, float64(state.FillTime(0)))
+		h.Full = max(h.Full, float64(r.Now+min(state.Wait(r.Now, state.Burst), farAhead)))
+		h.Plenty = h.Plenty && float64(state.Tokens) >= min(float64(state.Burst), float64(a.Amount)+max(float64(a.Amount), leastPlenty/each))
+	}
+	return h
+}
+
+// refillTime returns the time in which a limit refills a millitoken. A quota counts as refilled evenly.
+func refillTime(r bucket.Rate) float64 {
+	r = r.Smooth()
+	return float64(r.Period) / float64(r.Amount)
+}
+
+// IdleTime returns the refill time of the tokens that a write of rows leaves, not cut at the burst. It is that of the
+// limit with the shortest time.
+func (rows Rows) IdleTime() float64 {
+	idle := math.Inf(1)
+	for i := range rows {
+		if r := &rows[i]; r.Take > 0 && r.stored && !r.shadow {
+			idle = min(idle, float64(r.level+r.back()-r.out())*refillTime(r.state.Rate))
+		}
+	}
+	return idle
+}
+
+// RefillTimes returns the longest refill time of amounts. left is the shortest refill time of the tokens that the takes
+// of rows leave of their limits.
+func (rows Rows) RefillTimes(amounts []Signed) (need, left float64) {
+	left = math.Inf(1)
+	for _, a := range amounts {
+		if r := rows.find(a.Name); r.stored && !r.shadow {
+			each := refillTime(r.state.Rate)
+			need, left = max(need, each*float64(a.Amount)), min(left, each*float64(r.room()-r.Take))
+		}
+	}
+	return need, left
+}
+
+// Contest is one lane's part in the competition for the tokens of a bucket. The zero value belongs to a lane that
+// has lost no try and seen no other lane's note. It tries at the exact time, and writes no note.
+type Contest struct {
+	// Lane is the lane's id in notes.
+	Lane uint32
+	// until is the end of the time for which the lane competes.
+	until float64
+	// took is the instant of the lane's last landed take of waiters, and tried that of its last try. looked is that of
+	// the last look since it took.
+	took, tried, looked float64
+	// losses counts the lost tries in a row, and lossy is the recent share of them.
+	losses int
+	lossy  float64
+	// alone means that between the last two tries no other lane's waiter was served.
+	alone bool
+	// muted is the end of the time for which the lane leaves no notes.
+	muted float64
+}
+
+// Try is the next try of a head: the drawn instant, 0 before it is drawn, and the chance in [0, 1) that draws it.
+type Try struct{ At, Chance float64 }
+
+// SeeNote returns the contest after an image with a note, or nil, was seen.
+func (c Contest) SeeNote(n *schema.Note, now float64) Contest {
+	if n != nil && n.Lane != c.Lane {
+		c.until = max(c.until, min(now, float64(n.At))+max(contendedFor, contendedAges*n.Age))
+	}
+	return c
+}
+
+// MuteNotes returns the contest after a note was refused, because the role may not write it.
+func (c Contest) MuteNotes(now float64) Contest {
+	c.muted = now + mutedFor
+	return c
+}
+
+// IsContended reports whether other lanes compete.
+func (c Contest) IsContended(now float64) bool { return now < c.until }
+
+// RecordLook returns the contest after a read of the bucket was answered.
+func (c Contest) RecordLook(now float64) Contest {
+	c.looked = now
+	return c
+}
+
+// reserved returns the end of another lane's reservation; 0 without one.
+func (c Contest) reserved(h Head, n *schema.Note, now float64) float64 {
+	if n == nil || n.Lane == c.Lane || float64(n.Until) <= now || float64(n.Until) > now+h.Fill+noteSkew {
+		return 0
+	}
+	return float64(n.Until)
+}
+
+// reserves reports whether the lane has a reservation.
+func (c Contest) reserves(n *schema.Note, now float64) bool {
+	return n != nil && n.Lane == c.Lane && float64(n.Until) > now
+}
+
+// ageOf and spreadOf return the age and the spread of a note; 0 without one.
+func ageOf(n *schema.Note) float64 {
+	if n == nil {
+		return 0
+	}
+	return n.Age
+}
+
+func spreadOf(n *schema.Note) float64 {
+	if n == nil {
+		return 0
+	}
+	return min(n.Spread, mostSpread)
+}
+
+// lanes returns the number of lanes that compete, by the time in which the bucket refills the own line.
+func (h Head) lanes(n *schema.Note) float64 { return max(1, ageOf(n)/max(h.Line, 1e-3)) }
+
+// due returns the instant until which the head stands aside.
+func (c Contest) due(h Head, n *schema.Note) float64 {
+	return max(min(h.Came, c.took)+standAside*ageOf(n), c.took+betweenTakes*h.lanes(n))
+}
+
+// NextTry returns the instant of the head's try. It draws the try t unless that is drawn already: a later image does
+// not postpone it.
+func (c Contest) NextTry(h Head, n *schema.Note, t Try, now float64) (Try, float64) {
+	reserved := c.reserved(h, n, now)
+	switch {
+	case !c.IsContended(now):
+		return t, h.Exact
+	case h.Plenty && reserved == 0 && now-c.looked < lookFresh:
+		return t, h.Exact
+	}
+	if due := max(c.due(h, n), reserved); t.At == 0 || due > t.At {
+		t.At = max(due, h.Exact) + c.delay(h, n, t.Chance, now)
+	}
+	full := max(h.Full, reserved, c.took) + 2*spreadOf(n)*t.Chance // nobody stands aside from a full bucket
+	return t, max(h.Exact, min(t.At, full))
+}
+
+// delay returns the delay of a try after its head is due.
+func (c Contest) delay(h Head, n *schema.Note, chance, now float64) float64 {
+	if c.alone || c.reserves(n, now) {
+		return 0
+	}
+	return 2 * chance * c.spread(h, n, now)
+}
+
+// spread returns the lane's spread: the note's, or its own after several lost tries.
+func (c Contest) spread(h Head, n *schema.Note, now float64) float64 {
+	note, own := spreadOf(n), 0.
+	switch {
+	case note == 0 && c.losses > 0:
+		own = min(firstSpread*math.Exp2(float64(c.losses-1)), max(mostFirst, min(mostSpread, (now-h.Came)/2)))
+	case note > 0 && c.losses > raiseLosses:
+		own = min(laterSpread*math.Exp2(float64(c.losses-raiseLosses-1)), max(mostLater, min(mostSpread, (now-h.Came)/2)))
+	}
+	return max(note, own)
+}
+
+// MayRide reports whether a waiter behind the head may take in the same write. left is the refill time of the tokens
+// that the write would leave, and need that of its amounts.
+func (c Contest) MayRide(came, need, left float64, n *schema.Note, now float64) bool {
+	return !c.IsContended(now) || came+standAside*ageOf(n) <= now || left >= max(need, leastPlenty)
+}
+
+// TryImage returns the age of an image, in ms, from which a try reads the bucket first; 0 if the lane does not
+// compete.
+func (c Contest) TryImage(n *schema.Note, now float64) int64 {
+	switch {
+	case !c.IsContended(now):
+		return 0
+	case c.lossy > hardLoses || c.losses > 0 || spreadOf(n) >= hardSpread:
+		return hardImage
+	}
+	return tryImage
+}
+
+// LookEvery returns the time between two looks of a contended lane.
+func (c Contest) LookEvery(h Head, n *schema.Note) float64 {
+	return lookEvery * max(1, h.lanes(n)/lookLanes)
+}
+
+// RecordWin returns the contest after a take of the lane's waiters has landed.
+func (c Contest) RecordWin(now float64) Contest {
+	c.took, c.tried, c.looked = now, now, 0
+	c.losses, c.alone, c.lossy = 0, false, c.lossy*(1-lossDecay)
+	return c
+}
+
+// RecordLoss returns the contest after a try of the head came too late: others were first. It also returns the note with
+// which the head then raises the age, or reserves its amounts; nil if it does neither.
+func (c Contest) RecordLoss(h Head, n *schema.Note, now float64) (Contest, *schema.Note) {
+	c.until = max(c.until, now+max(contendedFor, contendedAges*ageOf(n)))
+	c.losses, c.lossy = c.losses+1, c.lossy*(1-lossDecay)+lossDecay
+	c.alone = n != nil && float64(n.At) <= c.tried
+	c.tried = now
+	if c.losses < raiseLosses || c.reserved(h, n, now) > 0 || now < c.muted {
+		return c, nil
+	}
+	age, over, until := now-h.Came, now-max(c.due(h, n), h.Came), 0.
+	if (c.losses > raiseLosses && over > reserveTime+spreadOf(n) || c.alone && over > aloneTime) && !c.reserves(n, now) {
+		until = max(h.Exact, now+h.Need) + reserveSlack
+	}
+	if until == 0 && age <= raiseAges*ageOf(n)+raiseTime {
+		return c, nil
+	}
+	return c, &schema.Note{
+		Until: int64(math.Ceil(until)), At: int64(now) + 1, Lane: c.Lane,
+		Age: max(ageOf(n), age), Spread: c.nextSpread(h, n, 0, now),
+	}
+}
+
+// nextSpread returns the spread after a write that leaves tokens which lay there for idle.
+func (c Contest) nextSpread(h Head, n *schema.Note, idle, now float64) float64 {
+	target := max(idleTarget, idleToken*h.Token)
+	step := max(-1, min(1, (target-idle)/target))
+	return min(mostSpread, max(leastSpread, c.spread(h, n, now)*(1+spreadStep*step)))
+}
+
+// NextNote returns the note that a take of waiters writes. It is nil if the lane does not compete, or leaves no notes.
+// h is the first of the waiters. idle
+// is the refill time of the tokens that the write leaves, not cut at the burst.
+func (c Contest) NextNote(h Head, n *schema.Note, idle, now float64) *schema.Note {
+	if !c.IsContended(now) || now < c.muted {
+		return nil
+	}
+	age := ageOf(n)
+	if older := now - h.Came - age; older > 0 {
+		age += older * ageRises
+	} else {
+		age += older * ageFalls
+	}
+	if idle > max(idleTime, 2*spreadOf(n), 2*h.Need) {
+		age *= idleAge
+	}
+	next := &schema.Note{Until: int64(now), At: int64(now), Lane: c.Lane, Age: max(0, age), Spread: c.nextSpread(h, n, idle, now)}
+	if c.reserved(h, n, now) > 0 { // it stays
+		next.Until, next.Lane, next.Needs = n.Until, n.Lane, n.Needs
+	}
+	return next
+}
