@@ -74,14 +74,10 @@ func (t *Table) batches() ddb.Batches[schema.Key] {
 // BatchGet reads items consistently, 100 with each request. An absent item has no entry. The op names the
 // operation in errors.
 func (t *Table) BatchGet(ctx context.Context, op string, keys []schema.Key) (map[schema.Key]schema.Item, error) {
-	return t.batchGet(ctx, op, t.batches(), keys)
-}
-
-func (t *Table) batchGet(ctx context.Context, op string, read ddb.Batches[schema.Key], keys []schema.Key) (map[schema.Key]schema.Item, error) {
 	if err := t.readable(ctx); err != nil {
 		return nil, err
 	}
-	found, err := read.Get(ctx, t.Client, keys)
+	found, err := t.batches().Get(ctx, t.Client, keys)
 	if err != nil {
 		return nil, t.Failure(op, err)
 	}
@@ -108,6 +104,9 @@ func (t *Table) GetManyEventually(ctx context.Context, op string, keys []schema.
 }
 
 func (t *Table) getMany(ctx context.Context, op string, read ddb.Batches[schema.Key], keys []schema.Key) ([]schema.Item, error) {
+	if err := t.readable(ctx); err != nil {
+		return nil, err
+	}
 	places := make(map[schema.Key][]int, len(keys))
 	distinct := make([]schema.Key, 0, len(keys))
 	for i, key := range keys {
@@ -121,13 +120,13 @@ func (t *Table) getMany(ctx context.Context, op string, read ddb.Batches[schema.
 	batches.SetLimit(mostBatches)
 	for chunk := range slices.Chunk(distinct, PageSize) {
 		batches.Go(func() error {
-			found, err := t.batchGet(ctx, op, read, chunk)
+			found, err := read.Get(ctx, t.Client, chunk)
 			for key, item := range found {
 				for _, i := range places[key] {
 					items[i] = item
 				}
 			}
-			return err
+			return t.Failure(op, err)
 		})
 	}
 	if err := batches.Wait(); err != nil {
