@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -241,4 +242,53 @@ func TestAcquireLeavesAReservation(t *testing.T) {
 		_, err = all[1].Acquire(t.Context(), "u", "m", dynalimit.Amounts{"rps": 2})
 		require.NoError(t, err)
 	})
+}
+
+// Callers of Acquire that come back when they are told are served in turn with the waiters of their process.
+func TestAcquireHasAPlaceBesideWaiters(t *testing.T) {
+	for name, c := range map[string]struct {
+		loops, people int
+		low, high     float64 // of the people, a second
+	}{
+		"20 beside 5 loops":  {5, 20, 12, 18},
+		"20 beside 50 loops": {50, 20, 6, 11},
+		"1 beside 50 loops":  {50, 1, .4, .8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const rate, lasts = 30, 30 * time.Second
+				all, _ := peers(t, 1, 5*time.Millisecond, dynalimit.PerMinute("rpm", 60*rate).WithBurst(2*rate))
+				l := all[0]
+				drain(t, l, dynalimit.Amounts{"rpm": 2 * rate})
+				until := time.Now().Add(lasts)
+				var group sync.WaitGroup
+				var granted, tries atomic.Int64
+				for range c.people {
+					group.Go(func() {
+						for time.Now().Before(until) {
+							_, err := l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"rpm": 1})
+							tries.Add(1)
+							if err == nil {
+								granted.Add(1)
+								<-time.After(15 * time.Millisecond)
+								continue
+							}
+							denied, ok := errors.AsType[*dynalimit.LimitExceededError](err)
+							if !assert.True(t, ok, "%v", err) {
+								return
+							}
+							<-time.After(denied.RetryAfter + time.Millisecond)
+						}
+					})
+				}
+				waits := loopWaits(t, l, c.loops, "rpm", lasts)
+				group.Wait()
+				text := fmt.Sprintf("people %.1f of %.1f tries, waiters %.1f a second", float64(granted.Load())/lasts.Seconds(), float64(tries.Load())/lasts.Seconds(), float64(len(waits))/lasts.Seconds())
+				t.Log(text)
+				assert.GreaterOrEqual(t, float64(granted.Load())/lasts.Seconds(), c.low, text)
+				assert.LessOrEqual(t, float64(granted.Load())/lasts.Seconds(), c.high, text)
+				assert.GreaterOrEqual(t, float64(granted.Load())+float64(len(waits)), .97*rate*lasts.Seconds(), text)
+			})
+		})
+	}
 }

@@ -42,6 +42,8 @@ type Balance struct {
 	// Exceeded means that Asked does not fit and is denied. ByEstimates means that a quota is full of
 	// estimates of this process's open calls: Wait is a guess then.
 	Exceeded, ByEstimates bool
+	// Behind means that a take must leave amounts to waiters, or to a reservation of another process.
+	Behind bool
 }
 
 // balance returns the balance of one limit of a reading. asked is the requested amount, back the amount
@@ -58,7 +60,7 @@ func (r *Reading) balance(name string, asked, back int64) Balance {
 		b.Outlook = state.Outlook(r.Now, asked)
 	} else {
 		left := r.precedence.Left.Of(name)
-		b.Level = state.Level(r.Now) - left.Amount
+		b.Behind, b.Level = true, state.Level(r.Now)-left.Amount
 		b.Wait, b.Full = left.Wait(state, r.Now, asked), state.Wait(r.Now, state.Burst)
 	}
 	shadow := b.Index >= 0 && b.Config.Shadow>>b.Index&1 == 1

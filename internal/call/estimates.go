@@ -5,6 +5,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // A quota may be full of estimates: calls are charged the most that they can cost, and their settlement
@@ -36,15 +37,16 @@ func (e *estimates) add(sign int64) {
 // end removes the estimates once, when the call has ended.
 func (e *estimates) end() { e.once.Do(func() { e.add(-1) }) }
 
-// markEstimates sets ByEstimates in the balances of a denial where the request would fit without the
-// estimates of this process's open calls.
-func markEstimates(lanes *lane.Registry, e *Denied) {
+// finishDenial sets ByEstimates in the balances of a denial where the request would fit without the
+// estimates of this process's open calls. A denied Acquire leaves a place beside waiters; at is nil for it.
+func finishDenial(lanes *lane.Registry, at *Position, e *Denied) {
 	if e.RetryAfter == Never {
 		return
 	}
-	marked := false
+	marked, behind := false, false
 	for i := range e.Balances {
 		b := &e.Balances[i]
+		behind = behind || b.Behind
 		if !b.Exceeded || !b.Rate.IsQuota() || b.Wait <= estimatesRetry {
 			continue
 		}
@@ -56,4 +58,26 @@ func markEstimates(lanes *lane.Registry, e *Denied) {
 	if marked {
 		_ = e.conclude()
 	}
+	if behind && at == nil {
+		e.leavePlace(lanes)
+	}
+}
+
+// leavePlace leaves a place for a denied Acquire in the line that denies it the longest.
+func (e *Denied) leavePlace(lanes *lane.Registry) {
+	longest := e.longest()
+	if longest == nil {
+		return
+	}
+	line := longest.Lane.Waiters()
+	if line == nil {
+		return
+	}
+	var amounts []plan.Signed
+	for i := range e.Balances {
+		if b := &e.Balances[i]; b.Lane == longest.Lane && b.Asked > 0 {
+			amounts = append(amounts, plan.Signed{Name: b.Limit, Amount: b.Asked})
+		}
+	}
+	line.LeavePlace(lanes.Ranks.Add(1), amounts)
 }

@@ -53,7 +53,7 @@ func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool,
 			d.remember(r, c.levels[0].lane)
 		}
 		if denied != nil {
-			markEstimates(d.Lanes, denied)
+			finishDenial(d.Lanes, at, denied)
 			return c, memory, denied
 		}
 		c.setConsumed()
@@ -76,7 +76,7 @@ func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool,
 			err = joinReasons(paused, t.undoGrants(ctx)) // the pause was learnt meanwhile; with the process's share
 		}
 		if denied, is := findReason[*Denied](err); is {
-			markEstimates(d.Lanes, denied)
+			finishDenial(d.Lanes, at, denied)
 		}
 		if try == maxOutdated || !isOutdated(err) {
 			return c, false, err

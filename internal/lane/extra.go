@@ -141,13 +141,26 @@ func (x *extra) leftTo(rank uint64, r plan.Reading) plan.Promises {
 	if !c.leaves(r) {
 		return nil
 	}
-	return c.leftTo(rank, nil, r)
+	return c.leftTo(rank, nil, r, nil)
+}
+
+// leftToPlace is leftTo for a caller that does not wait but has a place in the line. ok is false if none is for it.
+func (x *extra) leftToPlace(amounts []plan.Signed, r plan.Reading) (left plan.Promises, ok bool) {
+	c := x.claims()
+	p := c.placeFor(amounts, nil, r.Now)
+	if p == nil {
+		return nil, false
+	}
+	return c.leftTo(LastRank, nil, r, p), true
 }
 
 // noteGrant is called with each op that a landed write carried, before it ends. The lane's mutex must be held.
 func (x *extra) noteGrant(o *Op) {
 	if o.Waiter != nil {
 		x.line.served(o.Waiter)
+	}
+	if o.place != nil {
+		x.line.dropPlace(o.place)
 	}
 	if o.Take && o.state.Load() != opPending && o.onOutcome == nil { // its caller waits for the answer
 		x.gather.noteGrant()

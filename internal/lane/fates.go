@@ -169,7 +169,7 @@ func leftTo(waiting claims, ops []*Op, r plan.Reading) func(i int) plan.Promises
 				carried = append(carried, o.Waiter)
 			}
 		}
-		return waiting.leftTo(ops[i].Rank, carried, r)
+		return waiting.leftTo(ops[i].Rank, carried, r, waiting.placeOf(ops[i], ops[:i], r.Now))
 	}
 }
 

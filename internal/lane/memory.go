@@ -211,11 +211,16 @@ func (m *Memory) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, no
 	now = plan.DecidedAt(m.sight.image, cfg, m.access.SureMS, now)
 	v := plan.View{Image: m.sight.image, Config: cfg, Now: now}
 	r = Result{Image: m.sight.image, Now: now, Config: cfg}
-	if x := m.extra.Load(); x != nil && x.line.Waited() || v.Image.Note != nil {
+	x := m.extra.Load()
+	if x != nil && x.line.Waited() || v.Image.Note != nil {
 		r.Before.Left = x.leftTo(rank, v.Reading())
 	}
 	var room [4]plan.Row
-	r.Denied = !v.Fits(amounts, r.Before.Left, room[:0])
+	if r.Denied = !v.Fits(amounts, r.Before.Left, room[:0]); r.Denied && r.Before.Left != nil && rank == LastRank && x != nil {
+		if left, placed := x.leftToPlace(amounts, v.Reading()); placed && v.Fits(amounts, left, room[:0]) {
+			r.Denied, r.Before.Left = false, left
+		}
+	}
 	if r.Denied && (m.queue.givesBack() || v.Missing(amounts) != "") {
 		return Result{}, false
 	}

@@ -65,6 +65,8 @@ type Op struct {
 	postponed             int  // how many writes left it for the next one
 	// Rank is the seniority of its caller among the waiters.
 	Rank uint64
+	// place is the place in the line whose amounts it takes; nil without one.
+	place *place
 
 	// Result is the outcome. It may be read once Done is closed.
 	Result Result

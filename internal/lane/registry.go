@@ -37,8 +37,8 @@ type Registry struct {
 	// OnServe, if it is set, is called with amounts served to calls from prefetched tokens, and with
 	// amounts put back. The lane's mutex is held. Tests set it.
 	OnServe func(ctx context.Context, l *Lane, s Served)
-	// ranks counts the waiters made so far, for their ranks.
-	ranks atomic.Uint64
+	// Ranks counts the waiters and places made so far, for their ranks.
+	Ranks atomic.Uint64
 
 	byKey *cache.Recent[bucketKey, Lane]
 	// numbers counts all lanes so far.
@@ -154,7 +154,7 @@ func (s *Registry) Answers(l *Lane) bool {
 }
 
 // NewWaiter makes a waiter that came at an instant and ranks behind all waiters made so far.
-func (s *Registry) NewWaiter(came time.Time) *Waiter { return NewWaiter(s.ranks.Add(1), came) }
+func (s *Registry) NewWaiter(came time.Time) *Waiter { return NewWaiter(s.Ranks.Add(1), came) }
 
 // Count queues signed amounts for the counter of a lane's bucket, not for its tokens. They are written
 // once it answers. It returns false if the limiter is closed.

@@ -98,6 +98,8 @@ type Line struct {
 	behind []plan.Signed
 	// follows means that the first of them fits the full bucket next to the heads.
 	follows bool
+	// places are those of denied callers of Acquire, in order of rank.
+	places []*place
 }
 
 // Waited reports whether a waiter stands in line.
@@ -135,6 +137,9 @@ func (l *Line) Quit(w *Waiter) {
 	l.count(w, false)
 	l.waiters = slices.DeleteFunc(l.waiters, func(o *Waiter) bool { return o == w })
 	l.waited.Store(len(l.waiters) > 0)
+	if len(l.waiters) == 0 {
+		l.places = nil
+	}
 	l.findHeads(nil)
 }
 
@@ -233,11 +238,12 @@ func (l *Line) callAlong(w *Waiter, v plan.View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var sums plan.Rows
-	now := float64(v.Now)
+	now, places := float64(v.Now), l.places
 	for _, o := range l.waiters {
 		if o.served {
 			continue
 		}
+		sums, places = takePlaces(sums, v, places, o.Rank)
 		if sums = v.Rows(sums, o.amounts); !sums.Fit(o.amounts, nil) {
 			if o == w {
 				continue
@@ -273,6 +279,8 @@ type claims struct {
 	// bucket next to the heads.
 	behind  []plan.Signed
 	follows bool
+	// places are those of denied callers of Acquire.
+	places []placeClaim
 	// contest is the competition with other lanes.
 	contest plan.Contest
 }
@@ -281,7 +289,7 @@ type claims struct {
 func (l *Line) claims() claims {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := claims{behind: l.behind, follows: l.follows, contest: l.contest} // a sum is never changed
+	c := claims{behind: l.behind, follows: l.follows, places: l.placeClaims(), contest: l.contest} // a sum is never changed
 	for _, w := range l.waiters {
 		if w.head && !w.served {
 			c.heads = append(c.heads, head{w, w.Rank, w.amounts})
@@ -293,7 +301,7 @@ func (l *Line) claims() claims {
 // LeftTo returns the amounts that a take must leave to the waiters of the line with a lower rank. r is
 // the state of the bucket.
 func (l *Line) LeftTo(rank uint64, r plan.Reading) plan.Promises {
-	return l.claims().leftTo(rank, nil, r)
+	return l.claims().leftTo(rank, nil, r, nil)
 }
 
 // leaves reports whether a take must leave anything.
@@ -304,24 +312,43 @@ func (c claims) leaves(r plan.Reading) bool {
 // leftTo returns the amounts that a take must leave to the waiters with a lower rank, without the waiters
 // that the same write carries, and to a reservation of another process. A waiter leaves them to the heads, and a
 // caller that does not wait to all. If the first waiter behind the heads cannot use its amounts before the heads
-// are served, nothing is left to those behind. r is the state of the bucket.
-func (c claims) leftTo(rank uint64, carried []*Waiter, r plan.Reading) plan.Promises {
+// are served, nothing is left to those behind. A caller with a place leaves them to the waiters before it
+// alone. r is the state of the bucket.
+func (c claims) leftTo(rank uint64, carried []*Waiter, r plan.Reading, p *placeClaim) plan.Promises {
 	var f plan.Forecast
 	f.PromiseReserved(r, c.contest.Lane)
+	behind := c.behind
+	if p != nil {
+		rank, behind = p.rank, p.before
+	}
 	for _, h := range c.heads {
 		if h.rank < rank && !slices.Contains(carried, h.waiter) {
 			f.Serve(r, h.amounts)
 		}
 	}
-	if rank == LastRank && len(c.behind) > 0 {
-		f.PromiseBehind(r, c.without(carried), c.follows)
+	switch {
+	case p != nil:
+		f.PromiseBehind(r, behind, true)
+	case rank == LastRank:
+		f.PromiseBehind(r, c.without(behind, carried), c.follows)
+		for _, o := range c.places {
+			f.PromiseBehind(r, o.amounts, true)
+		}
+	default:
+		for _, o := range c.places {
+			if o.rank < rank && !o.isKeptOver(r.Now) {
+				f.Serve(r, o.amounts)
+			}
+		}
 	}
 	return f.Limits
 }
 
-// without returns the sums of the waiters behind the heads without those that a write carries.
-func (c claims) without(carried []*Waiter) []plan.Signed {
-	behind := c.behind
+// without returns sums of the waiters behind the heads without those that a write carries.
+func (c claims) without(behind []plan.Signed, carried []*Waiter) []plan.Signed {
+	if len(behind) == 0 {
+		return nil
+	}
 	for _, w := range carried {
 		if !slices.ContainsFunc(c.heads, func(h head) bool { return h.waiter == w }) {
 			behind = plan.Plus(behind, plan.Negated(w.amounts))
@@ -368,6 +395,9 @@ func (l *Line) due(w *Waiter, image *schema.Image, sure, now int64) (wait int64,
 	wait, ok := f.Wait(r, w.amounts)
 	if !ok {
 		return 0, true // it never fits: a try says so
+	}
+	if len(l.places) > 0 {
+		wait = l.dueBehindPlaces(w, r, wait)
 	}
 	return wait, true
 }
