@@ -60,13 +60,14 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 }
 
 // Wait is an Acquire that blocks until the amounts fit. Callers of one bucket in this process are
-// served first come, first served. The first of them asks the store, at the exact time that the last
-// answer gives. Neither a smaller request nor an Acquire takes the tokens that it waits for.
+// served first come, first served, and those of several processes nearly so. The first of them asks the
+// store, at the exact time that the last answer gives. A smaller request does not take the tokens that it
+// waits for. A denied Acquire has a place at the end of the line, and RetryAfter is its turn.
 //
 // Wait notices a changed limit, a block or a changed group or parent within the configuration's TTL,
-// and at once if the change comes through this limiter's repository. It notices a bucket filled by
-// others within the TTL. Between processes the order is random, and the more of them wait for one
-// bucket, the longer after the exact time a wait may end.
+// and at once if the change comes through this limiter's repository. It notices within a second that
+// other processes gave tokens back, while they use the bucket, and later within the TTL. Processes whose
+// callers wait for one bucket share it in proportion to their waiters.
 //
 // It fails at once with a *LimitExceededError if an amount exceeds a burst, or if ctx's deadline is
 // earlier than the computed wait. It fails with ctx's error when ctx ends, and then holds nothing, and
