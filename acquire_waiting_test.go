@@ -292,3 +292,58 @@ func TestAcquireHasAPlaceBesideWaiters(t *testing.T) {
 		})
 	}
 }
+
+// Jobs with deadlines of 10 s, and room for all, fail in neither of two processes.
+func TestJobsWithDeadlinesAreServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, _ := peers(t, 2, 5*time.Millisecond, dynalimit.PerMinute("rpm", 1800).WithBurst(30))
+		drain(t, all[0], dynalimit.Amounts{"rpm": 30})
+		var group sync.WaitGroup
+		for _, l := range all {
+			for range 50 {
+				group.Go(func() {
+					for until := time.Now().Add(30 * time.Second); time.Now().Before(until); {
+						ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+						_, err := l.Wait(ctx, "u", "m", dynalimit.Amounts{"rpm": 1})
+						assert.NoError(t, err)
+						cancel()
+					}
+				})
+			}
+		}
+		group.Wait()
+	})
+}
+
+// Workers that hold 6,000 tokens for a second and use 600 share the bucket within a factor of two, in one process and
+// in two.
+func TestWorkersThatGiveBackShare(t *testing.T) {
+	for _, processes := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			all, _ := peers(t, processes, 5*time.Millisecond, dynalimit.PerMinute("tpm", 60_000))
+			drain(t, all[0], dynalimit.Amounts{"tpm": 60_000})
+			var group sync.WaitGroup
+			done := make([]int, 20)
+			for i := range done {
+				group.Go(func() {
+					for until := time.Now().Add(60 * time.Second); time.Now().Before(until); {
+						lease, err := all[i%processes].Wait(t.Context(), "u", "m", dynalimit.Amounts{"tpm": 6000})
+						if !assert.NoError(t, err) {
+							return
+						}
+						<-time.After(time.Second)
+						assert.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"tpm": 600}))
+						done[i]++
+					}
+				})
+			}
+			group.Wait()
+			t.Log(processes, done)
+			sums := make([]int, processes)
+			for i, n := range done {
+				sums[i%processes] += n
+			}
+			assert.LessOrEqual(t, slices.Max(sums), 2*slices.Min(sums), "%d processes: %v", processes, sums)
+		})
+	}
+}
