@@ -97,7 +97,8 @@ func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts
 	return lease, err
 }
 
-// Do acquires and calls fn with the lease. If fn returns nil, the lease keeps its tokens. If fn returns
+// Do acquires and calls fn with the lease. If fn returns nil, the lease keeps its tokens and gives back
+// its slots of calls in flight. If fn returns
 // an error or panics, Do rolls the lease back, unless fn has settled it. Errors are those of Acquire,
 // or fn's error joined with that of the rollback.
 func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts Amounts, fn func(context.Context, *Lease) error, opts ...AcquireOption) error {
@@ -124,6 +125,9 @@ func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts A
 	returned = true
 	if err != nil {
 		return errors.Join(err, lease.Rollback(ctx))
+	}
+	if lease.holdsSlots() { // the call has ended
+		return lease.Settle(ctx, nil)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@
 package dynalimit
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
@@ -14,6 +15,10 @@ import (
 
 // limitOf converts a stored limit to whole tokens.
 func limitOf(name string, capacity int64, rate bucket.Rate) (l Limit) {
+	if rate.Period == 0 { // slots
+		n, hold := rate.Burst/milli, time.Duration(rate.Hold())*time.Millisecond
+		return Limit{Name: name, Capacity: n, Burst: n, RefillAmount: n, Hold: cmp.Or(hold.Truncate(time.Second), time.Minute)}.withDefaults()
+	}
 	if rate.IsQuota() {
 		return quota(name, rate.Burst/milli, rate.Windows().Unit(), rate.Windows().Zone())
 	}
@@ -39,6 +44,9 @@ func (s *LimitStatus) fill(b *call.Balance) {
 		if s.Source = sources.Source(l.Source); b.Degraded {
 			s.Limit = limitOf(b.Limit, l.Capacity, l.Rate)
 		}
+		if l.Rate.Period == 0 && s.Limit.Hold != 0 {
+			s.Limit.Hold, s.Limit.Longest = time.Duration(l.Rate.Hold())*time.Millisecond, time.Duration(l.Longest)*time.Millisecond
+		}
 		s.Limit.MaxDebt, s.Limit.Shadow = l.MaxDebt/milli, b.Config.Shadow>>i&1 == 1
 		s.Unlimited = b.Config.From().Counted>>i&1 == 1
 		if b.Config.IsMoney(i) {
@@ -46,6 +54,9 @@ func (s *LimitStatus) fill(b *call.Balance) {
 		}
 	}
 	s.setOutlook(b.Asked, b.Outlook)
+	if s.Limit.Hold != 0 {
+		s.InFlight, s.Estimated = s.Limit.Capacity-s.Remaining, b.Estimated
+	}
 }
 
 // setOutlook sets the balance of a limit and the wait for the requested amount, in millitokens.

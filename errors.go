@@ -65,11 +65,18 @@ func (e *LimitExceededError) Error() string {
 	p := e.Primary()
 	if e.RetryAfter == Never {
 		most := "burst"
+		if p.Limit.IsConcurrent() {
+			most = "limit of calls in flight"
+		}
 		if p.Limit.IsQuota() {
 			most = "quota"
 		}
 		return fmt.Sprintf("dynalimit: %s of %s on %s: %d asked, the %s is %d; ask for less or raise the %s",
 			p.Limit.Name, p.EntityID, p.Resource, p.Requested, most, p.Limit.Burst, most)
+	}
+	if p.Limit.IsConcurrent() {
+		return fmt.Sprintf("dynalimit: %s of %s on %s exceeded: %d asked, %d of %d in flight; retry after about %v",
+			p.Limit.Name, p.EntityID, p.Resource, p.Requested, p.InFlight, p.Limit.Capacity, e.RetryAfter)
 	}
 	return fmt.Sprintf("dynalimit: %s of %s on %s exceeded: %d asked, %d left; retry after %v",
 		p.Limit.Name, p.EntityID, p.Resource, p.Requested, p.Remaining, e.RetryAfter)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
@@ -113,6 +114,22 @@ func ExampleDailyQuota() {
 	// Output:
 	// usd has 1000000 left; midnight is in 23h0m0s
 	// dynalimit: usd of key-1 on all: 60000000 asked, the quota is 50000000; ask for less or raise the quota
+}
+
+// A limit of calls in flight: a lease holds a slot until it ends.
+func ExampleConcurrent() {
+	ctx := context.Background()
+	limiter, repo := newLimiter()
+
+	slots := dynalimit.Concurrent("inflight", 1, time.Minute).WithLongest(10 * time.Minute)
+	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "llama-70b"}, []dynalimit.Limit{slots}))
+
+	lease := must(limiter.Acquire(ctx, "team-a", "llama-70b", dynalimit.Amounts{"inflight": 1}))
+	defer lease.Rollback(ctx) // gives the slot back, also after an error
+	_, err := limiter.Acquire(ctx, "team-a", "llama-70b", dynalimit.Amounts{"inflight": 1})
+	fmt.Println(err)
+	// Output:
+	// dynalimit: inflight of team-a on llama-70b exceeded: 1 asked, 1 of 1 in flight; retry after about 1s
 }
 
 // Who changed a plan, and what.

@@ -59,7 +59,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "internal/bucket",
-		std:     []string{"cmp", "errors", "math", "math/bits"},
+		std:     []string{"cmp", "errors", "math", "math/bits", "slices"},
 		project: []string{"internal/calendar"},
 		reason:  "arithmetic that takes time as an argument, so that every rule can be tested at every moment",
 	},

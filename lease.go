@@ -158,7 +158,7 @@ func (lease *Lease) correct(ctx context.Context, change correction) (done bool, 
 	}
 	defer lease.endCorrection()
 	c := lease.held()
-	target, reason := c.Target(ctx, change.target, &lease.mu)
+	target, reason := c.Target(ctx, change.target, change.ends, &lease.mu)
 	if reason != nil {
 		return false, errorOf(lease.limiter.repo.layout, reason)
 	}
@@ -220,9 +220,16 @@ func (lease *Lease) Statuses() []LimitStatus {
 	return statuses
 }
 
+// holdsSlots reports whether the lease holds slots of calls in flight.
+func (lease *Lease) holdsSlots() bool {
+	lease.mu.Lock()
+	defer lease.mu.Unlock()
+	return !lease.ended && lease.call != nil && lease.call.HoldsSlots()
+}
+
 // Adjust changes the amounts of the lease by signed deltas: positive deltas charge more, negative ones
 // give back. It is never denied and may put a bucket into debt. It may name limits that Acquire did not
-// name. It writes at once at every level, even if ctx has ended.
+// name. It writes at once at every level, even if ctx has ended. It may not name calls in flight.
 //
 // Errors: *ValidationError for an unknown limit or for giving back more than the lease holds,
 // ErrLeaseEnded, and *UnconfirmedError, which names the unconfirmed amounts. Do not repeat amounts that
@@ -280,7 +287,8 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) (err error) {
 	return err
 }
 
-// Settle ends the lease with the used amounts. Limits that are not named keep their amounts.
+// Settle ends the lease with the used amounts. Limits that are not named keep their amounts. Slots of calls in
+// flight are given back, whatever is named.
 // After a Settle or a Rollback it does nothing and returns nil: use after the end is not charged. If it
 // fails with amounts that were surely not written, it may be called again. Errors as of Adjust.
 func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {

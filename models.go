@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,10 +20,11 @@ import (
 
 // Limit is the configuration of one token bucket: the bucket holds at most Burst tokens
 // and regains RefillAmount of them every RefillPeriod. Or it is a calendar quota: Capacity in
-// each Window of a calendar, full again where the next one begins and not before. All counts
-// are whole tokens. Limit is a plain value; PerSecond, PerMinute, PerHour and PerDay make the
-// usual buckets, and WithBurst changes the burst; DailyQuota, WeeklyQuota and MonthlyQuota make quotas. The
-// zero value is not valid: a limit needs at least Name, Capacity, and RefillPeriod or Window.
+// each Window of a calendar, full again where the next one begins and not before. Or, with a
+// Hold, it limits calls in flight: Capacity leases at once. All counts are whole tokens. Limit is a plain value; PerSecond, PerMinute, PerHour and PerDay make the
+// usual buckets, and WithBurst changes the burst; DailyQuota, WeeklyQuota and MonthlyQuota make quotas; Concurrent
+// limits calls in flight. The zero value is not valid: a limit needs at least Name, Capacity, and RefillPeriod,
+// Window or Hold.
 type Limit struct {
 	// Name identifies the limit in Amounts, for example "rpm" or "tpm".
 	// Letters, digits, '-', '.' and '_', starting with a letter, at most 64.
@@ -58,6 +60,12 @@ type Limit struct {
 	// Shadow means that the limit counts and denies nothing, to see its effect before it is enforced.
 	// The part of an amount that fits is charged, the rest is only counted (LimitStatus.WouldDeny).
 	Shadow bool
+	// Hold makes the limit one of calls in flight, from 30 s to a day in whole seconds: at most Capacity
+	// leases at once. The slots of a process that died are free after at most Hold + Hold/4.
+	Hold time.Duration
+	// Longest is the longest time for which a lease keeps its slots, in whole seconds. Defaults to an hour, or
+	// to a longer Hold.
+	Longest time.Duration
 }
 
 // USD is the unit of money: micro-dollars.
@@ -108,6 +116,22 @@ func WeeklyMoneyQuota(name string, micros int64, zone string) Limit {
 func MonthlyMoneyQuota(name string, micros int64, zone string) Limit {
 	return inDollars(MonthlyQuota(name, micros, zone))
 }
+
+// Concurrent returns a limit of calls in flight: at most n leases hold a slot at once, over all processes.
+// Slots of a process that died are free after at most hold + hold/4. 0 means a minute, the least is 30 s.
+// A call may last longer: its slot is renewed.
+func Concurrent(name string, n int64, hold time.Duration) Limit {
+	return Limit{Name: name, Capacity: n, Hold: cmp.Or(hold, time.Minute)}.withDefaults()
+}
+
+// WithLongest returns the limit with the longest time for which a lease keeps its slots. 0 means an hour.
+func (l Limit) WithLongest(d time.Duration) Limit {
+	l.Longest = cmp.Or(d, time.Hour)
+	return l
+}
+
+// IsConcurrent reports whether the limit is one of calls in flight and not a token bucket.
+func (l Limit) IsConcurrent() bool { return l.Hold != 0 }
 
 // Dollars converts dollars to micro-dollars, the unit of limits on money, rounded to the nearest one:
 // Dollars(5) is 5,000,000. An amount outside of ±10^12 dollars becomes that bound, and NaN becomes 0.
@@ -233,6 +257,11 @@ type LimitStatus struct {
 	RetryAfter time.Duration
 	// Reset is the time until the bucket is full with no other traffic.
 	Reset time.Duration
+	// InFlight is the number of slots in use, if the limit is one of calls in flight. It exceeds the limit after
+	// an outage, after a lower limit was set, and in shadow.
+	InFlight int64
+	// Estimated means that RetryAfter is a guess, because nobody knows when a call in flight ends.
+	Estimated bool
 	// ByEstimates means that a quota is full of the estimates of calls that this process has not
 	// settled yet: Requested would fit without them. RetryAfter is a guess then, a second, and
 	// not the end of the window. Wait goes on until they are settled, or its context ends.
@@ -255,18 +284,24 @@ type limitText struct {
 	PerModel     bool   `json:"per_model,omitempty"`
 	MaxDebt      int64  `json:"max_debt,omitempty"`
 	Shadow       bool   `json:"shadow,omitempty"`
+	Hold         string `json:"hold,omitempty"`
+	Longest      string `json:"longest,omitempty"`
 }
 
 // MarshalJSON writes a limit in a form for people:
 //
 //	{"name":"rpm","capacity":600,"burst":900,"period":"1m"}
 //	{"name":"usd","capacity":50000000,"window":"day","zone":"America/Los_Angeles"}
+//	{"name":"inflight","capacity":20,"hold":"1m","longest":"1h"}
 //
 // It leaves out Burst and RefillAmount if they equal the Capacity.
 func (l Limit) MarshalJSON() ([]byte, error) {
 	l = l.withDefaults()
 	t := limitText{Name: l.Name, Capacity: l.Capacity, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow}
-	if !l.IsQuota() {
+	switch {
+	case l.IsConcurrent():
+		t.Hold, t.Longest = periodText(l.Hold), periodText(l.Longest)
+	case !l.IsQuota():
 		t.Period = periodText(l.RefillPeriod)
 	}
 	if l.Burst != l.Capacity {
@@ -287,14 +322,23 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 	if err := d.Decode(&t); err != nil {
 		return fmt.Errorf(`dynalimit: limit: %w; write {"name":"rpm","capacity":600,"period":"1m"}, with burst and refill_amount where they differ`, err)
 	}
-	var period time.Duration
-	if t.Window == "" || t.Period != "" { // a quota has none
+	var period, hold, longest time.Duration
+	for _, one := range []struct {
+		field, text string
+		needed      bool
+		to          *time.Duration
+	}{
+		{"period", t.Period, t.Window == "" && t.Hold == "", &period}, {"hold", t.Hold, false, &hold}, {"longest", t.Longest, false, &longest},
+	} {
+		if one.text == "" && !one.needed { // quotas and calls in flight have no period
+			continue
+		}
 		var err error
-		if period, err = time.ParseDuration(t.Period); err != nil {
-			return invalid("period", "is %q for limit %q; write a duration such as \"1s\", \"1m\" or \"24h\"", t.Period, t.Name)
+		if *one.to, err = time.ParseDuration(one.text); err != nil {
+			return invalid(one.field, "is %q for limit %q; write a duration such as \"1s\", \"1m\" or \"24h\"", one.text, t.Name)
 		}
 	}
-	*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, RefillPeriod: period, Window: t.Window, Zone: t.Zone, Unit: t.Unit, PerModel: t.PerModel, MaxDebt: t.MaxDebt, Shadow: t.Shadow}.withDefaults()
+	*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, RefillPeriod: period, Window: t.Window, Zone: t.Zone, Unit: t.Unit, PerModel: t.PerModel, MaxDebt: t.MaxDebt, Shadow: t.Shadow, Hold: hold, Longest: longest}.withDefaults()
 	return nil
 }
 

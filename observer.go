@@ -178,7 +178,7 @@ func failedOnTheWay(ctx context.Context, err error) bool {
 func shielded(o observe.Observer, log *slog.Logger) observe.Observer {
 	return observe.Observer{
 		AcquireStart: shieldStart(log, o.AcquireStart), AcquireEnd: shieldCall(log, o.AcquireEnd),
-		Denied: shieldCall(log, o.Denied), Corrected: shieldCall(log, o.Corrected), Overran: shield(log, o.Overran),
+		Denied: shieldCall(log, o.Denied), Corrected: shieldCall(log, o.Corrected), Overran: shield(log, o.Overran), SlotsExpired: shield(log, o.SlotsExpired),
 		WriteStart: shieldStart(log, o.WriteStart), WriteEnd: shieldCall(log, o.WriteEnd),
 		ConfigLoaded: shield(log, o.ConfigLoaded), AvailabilityChanged: shield(log, o.AvailabilityChanged),
 		PacingChanged: shield(log, o.PacingChanged), Dropped: shield(log, o.Dropped),

@@ -311,7 +311,7 @@ func TestUnknownKindThatIsHidden(t *testing.T) {
 // A bucket with state of a kind that this version does not know, or a pause, is not taken
 // from, refilled or shown as if it had none, and nothing of that state is removed.
 func TestUnknownStateInABucketIsRefused(t *testing.T) {
-	for attribute, kind := range map[string]string{"q_rpd_x_z": "rpd_x", "s_inflight_h17": "inflight"} {
+	for attribute, kind := range map[string]string{"q_rpd_x_z": "rpd_x", "s_inflight_x17": "inflight"} {
 		t.Run(attribute, func(t *testing.T) {
 			bothModes(t, func(t *testing.T, s *process) {
 				ctx := t.Context()

@@ -145,6 +145,11 @@ func statusOf(entity, resource string, image *schema.Image, i int, now int64) dy
 	} else {
 		shown.RefillPeriod = time.Duration(state.Period) * time.Millisecond
 	}
+	if state.IsSlots() { // the bucket does not have the hold
+		shown = dynalimit.Concurrent(shown.Name, shown.Capacity, 0)
+		free := floorDiv(image.FreeSlots(i, shown.Hold.Milliseconds(), now), milli)
+		return dynalimit.LimitStatus{EntityID: entity, Resource: resource, Remaining: free, InFlight: shown.Capacity - free, Limit: shown}
+	}
 	return dynalimit.LimitStatus{
 		EntityID: entity, Resource: resource, Remaining: floorDiv(state.Tokens, milli), Reset: reset, Limit: shown,
 	}

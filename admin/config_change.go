@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -34,7 +35,7 @@ func configFields(c *schema.ConfigItem) trail.Fields {
 	fields := trail.Fields{}
 	limits := make([]trail.Limit, len(c.Limits))
 	for i, l := range c.Limits {
-		limits[i] = trail.Limit{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.RefillAmount, Period: l.PeriodSeconds(), Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow}
+		limits[i] = trail.Limit{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.RefillAmount, Period: l.PeriodSeconds(), Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow, Hold: int64(l.Hold / time.Second), Longest: int64(l.Longest / time.Second)}
 	}
 	if len(limits) > 0 {
 		fields["limits"] = limits
@@ -107,6 +108,10 @@ func (c *configChange) plan(item schema.Item, now time.Time) error {
 		c.changes = false
 		return unknown // an unknown configuration is neither replaced nor removed
 	}
+	if err := refuseOtherKind(c.stored, next); err != nil {
+		c.changes = false
+		return err
+	}
 	next = c.dropEnded(next, now)
 	c.next = nil
 	if next != nil {
@@ -122,6 +127,22 @@ func (c *configChange) plan(item schema.Item, now time.Time) error {
 		return nil
 	}
 	c.changes = c.stored != nil
+	return nil
+}
+
+// refuseOtherKind refuses to turn a limit of calls in flight into one of another kind, or the other way round:
+// the slots of open calls would be forgotten.
+func refuseOtherKind(stored, next *schema.ConfigItem) error {
+	if stored == nil || next == nil {
+		return nil
+	}
+	for _, was := range stored.Limits {
+		for i, is := range next.Limits {
+			if is.Name == was.Name && is.IsSlots() != was.IsSlots() {
+				return invalid("limits["+strconv.Itoa(i)+"]", "makes %s another kind of limit, and only one of the two limits calls in flight; give the new limit another name", is.Name)
+			}
+		}
+	}
 	return nil
 }
 

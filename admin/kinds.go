@@ -11,8 +11,8 @@ import (
 )
 
 // raiseKinds requires, before configs are stored, that every client knows the kinds of limits in
-// them. It raises kinds_min for groups and quotas by itself. Other kinds need an upgrade of the
-// table by its administrator.
+// them. It raises kinds_min for groups, quotas and calls in flight by itself. The marks of sources
+// need an upgrade of the table by its administrator.
 func (d *desk) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
 	generation := int64(0)
 	for _, c := range configs {
@@ -43,7 +43,7 @@ func (d *desk) requireKinds(ctx context.Context, generation int64) error {
 	switch {
 	case err != nil || record.KindsMin >= generation:
 		return err
-	case generation == schema.SourceKinds:
+	case generation >= schema.SourceKinds && record.KindsMin < schema.SourceKinds:
 		return &fault.TableError{Table: d.Table.Name, Reason: "may be used by versions of dynalimit that do not know sources which extend, blocks with exceptions, unlimited sources that are counted, and parents that count by their own sources (kinds_min of its version record is " + strconv.FormatInt(record.KindsMin, 10) + "); update every process, then say so", Fix: fault.Upgrade}
 	}
 	return d.Table.UpdateIf(ctx, opRaiseKinds, schema.VersionKey(), schema.RaiseKinds(generation))
@@ -65,6 +65,8 @@ func (d *desk) versionRecord(ctx context.Context) (schema.VersionRecord, error) 
 // It is 0 if all clients do.
 func (c LimitConfig) neededKinds() int64 {
 	switch {
+	case slices.ContainsFunc(c.Limits, dynalimit.Limit.IsConcurrent):
+		return schema.SlotsKinds
 	case c.Extends || c.BlockedExcept || c.Admit || c.Counted || len(c.Raises) > 0:
 		return schema.SourceKinds
 	case slices.ContainsFunc(c.Limits, func(l dynalimit.Limit) bool { return l.IsQuota() || l.MaxDebt > 0 || l.Shadow }):

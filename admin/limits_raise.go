@@ -126,6 +126,9 @@ func (c *comparison) limitToRaise(ctx context.Context, name string) (schema.Conf
 		if limit.Window != "" {
 			return limit, fixable(invalid("name", "%s is a quota, which is not raised until a time; add to its window", name), fault.GrantWindow)
 		}
+		if limit.IsSlots() {
+			return limit, invalid("name", "%s limits calls in flight, which is not raised until a time; set a higher limit", name)
+		}
 		return limit, nil
 	}
 	var others []view

@@ -136,7 +136,7 @@ func (b Buckets) computeRefill(r *refill, m *schema.Image, now time.Time) (Bucke
 	change := &schema.Refill{Seen: m}
 	lacking := false
 	for i, name := range m.Set.Names {
-		if m.Limits[i].Ghost || len(r.limits) > 0 && !slices.Contains(r.limits, name) {
+		if m.Limits[i].Ghost || m.Limits[i].IsSlots() || len(r.limits) > 0 && !slices.Contains(r.limits, name) {
 			continue
 		}
 		if m.Limits[i].IsQuota() && r.add != nil {
@@ -203,6 +203,9 @@ func (r *refill) checkNames(m *schema.Image) error {
 	}
 	for _, name := range r.limits {
 		if slices.Contains(held, name) {
+			if m.Limits[m.Set.Index(name)].IsSlots() {
+				return invalid("amounts["+name+"]", "are calls in flight, whose slots come back when the calls end; leave it out")
+			}
 			if r.grant && !m.Limits[m.Set.Index(name)].IsQuota() {
 				return fixable(invalid("amounts["+name+"]", "is granted to a token bucket, which has no window; fill it"), fault.TopUpBucket)
 			}

@@ -34,6 +34,17 @@ type Correction struct {
 	Err error
 }
 
+// SlotsExpired are the slots of leases that kept them for the longest time (dynalimit.Limit.Longest). They are free
+// after one more hold, and the late ends of the leases give nothing back.
+type SlotsExpired struct {
+	// EntityID and Resource name the bucket: the entity may be a parent of the call's entity.
+	EntityID, Resource string
+	// Limit is the limit's name.
+	Limit string
+	// Slots is the number of slots.
+	Slots int64
+}
+
 // Overrun is an amount that was counted and not charged: an acquire beyond a limit in shadow,
 // a further charge of its lease, or a correction beyond the deepest debt of a limit
 // (dynalimit.Limit.MaxDebt).

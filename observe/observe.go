@@ -29,6 +29,9 @@ type Observer struct {
 	// or failed on the way. It is not called for refused or denied ones, nor for corrections
 	// after the end of the lease.
 	Corrected func(context.Context, Correction)
+	// SlotsExpired is called when a lease has kept its slots of calls in flight for the longest time. Its call
+	// has probably ended, and nobody ended the lease.
+	SlotsExpired func(SlotsExpired)
 	// Overran is called when a limit was exceeded and denied no call.
 	Overran func(Overrun)
 	// WriteStart is called for a write to a bucket before it is sent. The write goes on with the

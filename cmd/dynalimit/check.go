@@ -192,7 +192,7 @@ func printSourcesBelow(out *term.Output, sources []decision.Source) {
 // of the names column.
 func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width int) {
 	burst := max(1, l.Limit.Burst)
-	left := levelText(l.Limit.Unit, l.Remaining, burst, " left")
+	left := levelText(l.Limit, l.Remaining, " left")
 	if l.Asked > 0 {
 		left += ", asked " + notation.InUnit(l.Limit.Unit, l.Asked)
 	}

@@ -90,9 +90,13 @@ func printBucket(out *term.Output, b admin.Bucket) {
 		width = max(width, len(l.Limit.Name))
 	}
 	for _, l := range b.Limits {
-		level := levelText(l.Limit.Unit, l.Remaining, l.Limit.Burst, "")
-		if level += ", full"; l.Reset > 0 {
-			level += " in " + notation.Wait(l.Reset)
+		level := levelText(l.Limit, l.Remaining, "")
+		switch {
+		case l.Limit.IsConcurrent():
+		case l.Reset > 0:
+			level += ", full in " + notation.Wait(l.Reset)
+		default:
+			level += ", full"
 		}
 		bar := ""
 		if room := bucketBar(out.Width, 4+width+len(level)); room > 0 {
@@ -114,9 +118,13 @@ func bucketBar(terminal, used int) int {
 	return 0
 }
 
-// levelText formats the remaining tokens of burst in a unit, or the debt. left is a word after
-// them, such as " left".
-func levelText(unit string, remaining, burst int64, left string) string {
+// levelText formats the remaining tokens of a limit, the debt, or the calls in flight. left is a word after
+// the tokens, such as " left".
+func levelText(l dynalimit.Limit, remaining int64, left string) string {
+	unit, burst := l.Unit, max(1, l.Burst)
+	if l.IsConcurrent() {
+		return notation.Number(burst-remaining) + " of " + notation.Number(burst) + " in flight"
+	}
 	if remaining < 0 {
 		return notation.InUnit(unit, -remaining) + " in debt, of " + notation.InUnit(unit, burst)
 	}

@@ -88,6 +88,8 @@ var selfWritten = map[reflect.Type]any{
 		PerModel     bool   `json:"per_model,omitempty"`
 		MaxDebt      int64  `json:"max_debt,omitempty"`
 		Shadow       bool   `json:"shadow,omitempty"`
+		Hold         string `json:"hold,omitempty"`
+		Longest      string `json:"longest,omitempty"`
 	}{},
 }
 

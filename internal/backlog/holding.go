@@ -67,7 +67,7 @@ func (h *Holding) Landed(amount int64, window bucket.WindowID) {
 // Take adds an amount that the bucket took in a window. The held tokens of an earlier window become counted,
 // because they can only come off the counter now.
 func (h *Holding) Take(amount int64, window bucket.WindowID) {
-	if window != h.Window {
+	if window != h.Window && !(window.IsSlots() && h.Held > 0) { // slots of one lease are alike
 		h.Counted += h.Held
 		h.past += h.Held
 		h.Held, h.Window = 0, window
@@ -119,6 +119,9 @@ func (h *Holding) GiveInVain(amount int64) {
 // BucketDeleted records the deletion of the bucket. Held tokens become gone, and so do the counted tokens
 // that a write of the bucket had counted.
 func (h *Holding) BucketDeleted() {
+	if h.Window.IsSlots() { // the process takes them again from the new bucket
+		return
+	}
 	written := h.Uncount(h.down + h.past)
 	h.Gone += h.Held + written
 	h.Held = 0

@@ -23,7 +23,7 @@ const (
 
 // Rate is the burst and refill of a limit: Burst millitokens at once, Amount millitokens refilled per Period
 // milliseconds. All three are positive, except the period of a calendar quota (see Quota), which encodes its
-// windows.
+// windows, and that of slots (see Slots), which is 0.
 type Rate struct {
 	Burst, Amount, Period int64
 }
@@ -65,7 +65,7 @@ func (r Rate) begun(t int64) uint64 {
 // Credit returns the refill since the stored instant that is not in Tokens yet. A clock at or behind that
 // instant earns nothing. If the credit is above MaxCredit, it returns MaxCredit and false.
 func (s State) Credit(now int64) (credit int64, ok bool) {
-	if s.IsQuota() {
+	if s.Period <= 0 {
 		return s.opened(now), true
 	}
 	hi, lo := s.earned(s.Refilled, now, s.begun(s.Refilled))
@@ -77,7 +77,7 @@ func (s State) Credit(now int64) (credit int64, ok bool) {
 
 // Level returns the level at now: min(burst, tokens + credit).
 func (s State) Level(now int64) int64 {
-	if s.IsQuota() {
+	if s.Period <= 0 {
 		return s.quotaLevel(now)
 	}
 	return s.level(now, s.begun(s.Refilled))
@@ -99,7 +99,7 @@ func (s State) level(now int64, begun uint64) int64 {
 // Wait returns the smallest time in ms after which the level reaches need, without other traffic. It is 0 if
 // need fits now, Never if it exceeds the burst.
 func (s State) Wait(now, need int64) int64 {
-	if s.IsQuota() {
+	if s.Period <= 0 {
 		return s.quotaWait(now, need)
 	}
 	begun := s.begun(s.Refilled)
@@ -135,7 +135,7 @@ func (s State) At(now int64) State {
 // FillTime returns the time in ms, rounded up, until a bucket at -debt millitokens is full again. Of a quota
 // it is the longest possible time.
 func (r Rate) FillTime(debt int64) int64 {
-	if r.IsQuota() {
+	if r.Period <= 0 {
 		return r.quotaFill(debt)
 	}
 	hi, lo := bits.Mul64(uint64(r.Burst)+uint64(max(0, debt)), uint64(r.Period))
@@ -145,7 +145,7 @@ func (r Rate) FillTime(debt int64) int64 {
 // DebtCovered returns the deepest debt that is refilled to the burst within ms milliseconds on any phase of
 // the grid. It is negative if ms does not even fill an empty bucket.
 func (r Rate) DebtCovered(ms int64) int64 {
-	if r.IsQuota() {
+	if r.Period <= 0 {
 		return r.quotaDebtCovered(ms)
 	}
 	if ms <= 0 {
@@ -166,7 +166,7 @@ func (r Rate) DebtCovered(ms int64) int64 {
 // RefilledIn returns the refill in a number of microseconds, rounded down, at most MaxCredit. Of a quota it
 // is 0.
 func (r Rate) RefilledIn(micros int64) int64 {
-	if micros <= 0 || r.IsQuota() || r.Period > MaxCredit/1000 {
+	if micros <= 0 || r.Period <= 0 || r.Period > MaxCredit/1000 {
 		return 0
 	}
 	hi, lo := bits.Mul64(uint64(micros), uint64(r.Amount))

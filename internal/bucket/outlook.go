@@ -10,7 +10,7 @@ type Outlook struct {
 
 // Outlook looks ahead from now for a need.
 func (s State) Outlook(now, need int64) Outlook {
-	if s.IsQuota() {
+	if s.Period <= 0 {
 		return Outlook{s.quotaLevel(now), s.quotaWait(now, need), s.quotaWait(now, s.Burst)}
 	}
 	begun := s.begun(s.Refilled)

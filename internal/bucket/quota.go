@@ -51,6 +51,9 @@ func (s State) Opens(now int64) bool {
 
 // opened returns the tokens that a quota has regained since its window, at most MaxCredit.
 func (s State) opened(now int64) int64 {
+	if s.IsSlots() {
+		return 0
+	}
 	windows := s.Windows().At(now) - s.Refilled
 	if windows <= 0 {
 		return 0
@@ -78,6 +81,8 @@ func (s State) quotaWait(now, need int64) int64 {
 		return 0
 	case need > s.Burst:
 		return Never
+	case s.IsSlots():
+		return SlotLookMS
 	}
 	missing := uint64(need) - uint64(s.Tokens)
 	windows := ceilDiv(0, missing, uint64(s.Burst))
@@ -92,6 +97,9 @@ const mostAhead = 1_000_000
 
 // quotaFill returns the longest time until a quota at -debt is full again.
 func (r Rate) quotaFill(debt int64) int64 {
+	if r.IsSlots() { // until every hold has run out
+		return r.Hold() + 2*epochLength(r.Hold())
+	}
 	windows := 1 + ceilDiv(0, uint64(max(0, debt)), uint64(r.Burst))
 	hi, lo := bits.Mul64(uint64(windows), uint64(r.Windows().Longest()))
 	return ceilDiv(hi, lo, 1)
@@ -99,6 +107,9 @@ func (r Rate) quotaFill(debt int64) int64 {
 
 // quotaDebtCovered returns the deepest debt that surely ends within ms.
 func (r Rate) quotaDebtCovered(ms int64) int64 {
+	if r.IsSlots() {
+		return MaxCredit
+	}
 	windows := max(0, ms) / r.Windows().Longest()
 	hi, lo := bits.Mul64(uint64(windows), uint64(r.Burst))
 	if hi > 0 || lo > MaxCredit {
@@ -128,7 +139,7 @@ func (w WindowID) Ordinal() int64 { return int64(int32(w)) } //nolint:gosec // i
 func (w WindowID) Life() uint16 { return uint16(w >> ordinalBits) } //nolint:gosec // at most LastLife
 
 // IsQuota reports whether the window is a quota's.
-func (w WindowID) IsQuota() bool { return w.Ordinal() != 0 }
+func (w WindowID) IsQuota() bool { return w.Ordinal() > 0 }
 
 // LastLife is the largest stored life. A limit that changes again stays in it.
 const LastLife = 1<<16 - 1

@@ -44,6 +44,8 @@ type Balance struct {
 	Exceeded, ByEstimates bool
 	// Behind means that a take must leave amounts to waiters, or to a reservation of another process.
 	Behind bool
+	// Estimated means that Wait is a guess, because the limit is one of calls in flight.
+	Estimated bool
 }
 
 // balance returns the balance of one limit of a reading. asked is the requested amount, back the amount
@@ -62,6 +64,14 @@ func (r *Reading) balance(name string, asked, back int64) Balance {
 		left := r.precedence.Left.Of(name)
 		b.Behind, b.Level = true, state.Level(r.Now)-left.Amount
 		b.Wait, b.Full = left.Wait(state, r.Now, asked), state.Wait(r.Now, state.Burst)
+	}
+	if state.Period == 0 { // slots
+		b.Full, b.Estimated = 0, b.Wait > 0
+		if b.Estimated {
+			ahead := r.precedence.Left.Of(name).Amount / milli
+			beside := lane.BesideOf(r.lane)
+			b.Wait = beside.SlotWait(name, state.Burst) * (1 + ahead)
+		}
 	}
 	shadow := b.Index >= 0 && b.Config.Shadow>>b.Index&1 == 1
 	b.Exceeded = asked > 0 && asked > b.Level && !shadow // debt on a limit that is not asked for denies nobody
@@ -114,10 +124,18 @@ func (e *Denied) conclude() *Denied {
 	return e
 }
 
+// nextLook returns the time until a waiter's next try. The time until a slot is free is not known.
+func (e *Denied) nextLook() time.Duration {
+	if longest := e.longest(); longest != nil && longest.Estimated {
+		return min(e.RetryAfter, bucket.SlotLookMS*time.Millisecond)
+	}
+	return e.RetryAfter
+}
+
 // isByEstimates reports whether the longest wait is a guess, because of estimates.
 func (e *Denied) isByEstimates() bool {
 	longest := e.longest()
-	return longest != nil && longest.ByEstimates
+	return longest != nil && (longest.ByEstimates || longest.Estimated)
 }
 
 // longest returns the exceeded limit with the longest wait, nil if nothing is exceeded.

@@ -69,14 +69,6 @@ func (c *Call) Balances(each func(b *Balance, used, uncharged int64)) {
 // be read.
 func (c *Call) IsUnlocated() bool { return c.levels == nil && !c.unlimited }
 
-// countAs makes further takes of a lease count at the same levels as the lease, and their undo too.
-func (c *Call) countAs(lease *Call) {
-	c.tops = lease.tops
-	for i := range c.levels {
-		c.levels[i].counts = lease.levels[i].counts
-	}
-}
-
 // chargeEstimates records the amounts charged to quotas for a new call. It returns nil if the call
 // charges no quota.
 //
@@ -125,4 +117,9 @@ func (c *Call) known(amounts []plan.Signed) []plan.Signed {
 // call has WithIgnoreUnknown. It is false before the levels are known.
 func (c *Call) passesOver() bool {
 	return c.unlimited || c.request.IgnoreUnknown && c.levels != nil
+}
+
+// HoldsSlots reports whether the call holds slots of calls in flight.
+func (c *Call) HoldsSlots() bool {
+	return c.slots && slices.ContainsFunc(c.consumed, func(a plan.Signed) bool { return a.Amount > 0 && c.levels.hasSlots(a.Name) })
 }

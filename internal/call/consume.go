@@ -38,7 +38,7 @@ func (c *Call) Consume(ctx context.Context, amounts map[string]int64, held sync.
 	for i := range c.levels {
 		c.levels[i].join(&further.levels[i])
 	}
-	c.consumed = plan.Plus(c.consumed, c.known(SignedOf(amounts)))
+	c.consumed, c.slots = plan.Plus(c.consumed, c.known(SignedOf(amounts))), c.slots || further.slots
 	c.bringAlong(ctx, amounts, held)
 	return memory, nil
 }
@@ -76,7 +76,10 @@ func (c *Call) takeFurther(ctx context.Context, amounts map[string]int64, held s
 	}
 	held.Unlock()
 	defer held.Lock()
-	further.countAs(c)
+	further.tops = c.tops // further takes count at the same levels as the lease, and their undo too
+	for i := range c.levels {
+		further.levels[i].counts = c.levels[i].counts
+	}
 	t := further.startTake(nil, patience{most: c.desk.Timeout})
 	if c.desk.Lanes.Horizon != nil && c.desk.serves(&r, len(further.levels)) && further.levels.serve(ctx) {
 		further.levels.bookServed()

@@ -10,9 +10,16 @@ import (
 )
 
 // Target returns the amounts that a lease shall hold after a correction, by change, and refuses bad ones. It
-// reads the configuration if a limit of them is not known. held is locked; it is released meanwhile.
-func (c *Call) Target(ctx context.Context, change func(consumed []plan.Signed) []plan.Signed, held sync.Locker) ([]plan.Signed, error) {
+// reads the configuration if a limit of them is not known. ends means that the lease ends. held is locked; it is
+// released meanwhile.
+func (c *Call) Target(ctx context.Context, change func(consumed []plan.Signed) []plan.Signed, ends bool, held sync.Locker) ([]plan.Signed, error) {
 	target := change(c.consumed)
+	if c.slots {
+		var err error
+		if target, err = c.levels.changeSlots(c.consumed, target, ends); err != nil {
+			return nil, err
+		}
+	}
 	unknown := slices.ContainsFunc(target, func(a plan.Signed) bool { return !c.levels.has(a.Name) })
 	if unknown || c.levels.hasRenewed() {
 		c.recogniseLimits(ctx, target, held)
@@ -23,7 +30,11 @@ func (c *Call) Target(ctx context.Context, change func(consumed []plan.Signed) [
 
 // TargetNow is Target without a read.
 func (c *Call) TargetNow(change func(consumed []plan.Signed) []plan.Signed) ([]plan.Signed, error) {
-	target := c.known(change(c.consumed))
+	target := change(c.consumed)
+	if c.slots {
+		target, _ = c.levels.changeSlots(c.consumed, target, true)
+	}
+	target = c.known(target)
 	return target, c.checkTarget(target, true)
 }
 
@@ -94,7 +105,7 @@ func (c *Call) countUnlocated(was, is []plan.Signed) bool {
 // setLocated sets the levels of a call that was made while the configuration could not be read. The
 // counter updates of the buckets are written or pending.
 func (c *Call) setLocated(found *charged) {
-	c.levels, c.unlimited = found.levels, found.unlimited
+	c.levels, c.unlimited, c.slots = found.levels, found.unlimited, found.slots
 	for i := range c.levels {
 		lv := &c.levels[i]
 		lv.degraded = true

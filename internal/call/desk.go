@@ -107,10 +107,21 @@ func NewDesk(o *DeskOptions) (*Desk, error) {
 			NowMS: d.NowMS, SureMS: sure, Tick: o.Tick, Table: d.Table, Log: o.Log,
 		},
 		Size: o.Size, Patience: o.Timeout, Horizon: o.Horizon,
-		Queues: o.Queues, Turns: o.Turns, Locate: d.Routes.locateBuckets, Trace: o.Trace, OnDrop: o.OnDrop,
+		Queues: o.Queues, Turns: o.Turns, Locate: d.Routes.locateBuckets, Trace: o.Trace, OnDrop: o.OnDrop, OnLapse: d.lapseReporter(),
 	})
 	d.Lanes, d.Routes.lanes = lanes, lanes
 	return d, err
+}
+
+// lapseReporter returns a function that reports lapsed slots to the observer; nil if no observer wants them.
+func (d *Desk) lapseReporter() func(*lane.Lane, lane.Lapsed) {
+	report := d.Observer.SlotsExpired
+	if report == nil {
+		return nil
+	}
+	return func(l *lane.Lane, lapsed lane.Lapsed) {
+		report(observe.SlotsExpired{EntityID: l.Entity, Resource: l.Resource, Limit: lapsed.Limit, Slots: lapsed.Slots / milli})
+	}
 }
 
 // NowMS returns the time in Unix ms.

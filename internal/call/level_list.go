@@ -81,6 +81,16 @@ func (ls levelList) countsAbove(known tops, at int, limit string) bool {
 	return top >= 0 && at != top
 }
 
+// hasSlots reports whether some level limits calls in flight by a limit, or did when the lease used it.
+func (ls levelList) hasSlots(name string) bool {
+	for i := range ls {
+		if h := ls[i].holdingOf(name); ls[i].cfg.IsSlots(name) || h.Window.IsSlots() {
+			return true
+		}
+	}
+	return false
+}
+
 // hasRenewed reports whether a level's configuration is not the lease's first one.
 func (ls levelList) hasRenewed() bool {
 	for i := range ls {
@@ -186,7 +196,7 @@ func (ls levelList) serve(ctx context.Context) bool {
 			continue
 		}
 		ahead := lane.AheadOf(lv.lane)
-		if ahead == nil { // no prefetch for this resource
+		if ahead == nil || lv.cfg.NamesSlots(lv.asked) { // no prefetch for this resource, and slots are written
 			all = false
 			continue
 		}
@@ -231,6 +241,8 @@ type charged struct {
 	unlimited bool
 	// whole means that one bucket has all that is asked.
 	whole bool
+	// slots means that some limit is one of calls in flight.
+	slots bool
 
 	// room is the memory that suffices for most calls: one level, and the requested amounts and
 	// holdings of a limit or two.
@@ -244,6 +256,7 @@ type charged struct {
 // addLevel adds a bucket, with the amounts that its configuration charges.
 func (c *charged) addLevel(at *lane.Lane, cfg *plan.Config, amounts map[string]int64) {
 	lv := level{lane: at, cfg: cfg, counts: cfg}
+	c.slots = c.slots || cfg.Slots
 	if c.levels == nil {
 		c.levels, lv.holdings = c.room.levels[:0], c.room.holdings[:0]
 		lv.asked = appendAmounts(c.room.asked[:0], cfg, amounts)
@@ -281,4 +294,26 @@ func SignedOf(amounts map[string]int64) []plan.Signed {
 	}
 	slices.SortFunc(out, func(a, b plan.Signed) int { return strings.Compare(a.Name, b.Name) })
 	return out
+}
+
+// changeSlots returns a target with the slots of the lease: none if it ends, else all of them. It refuses other
+// changes.
+func (ls levelList) changeSlots(consumed, target []plan.Signed, ends bool) ([]plan.Signed, error) {
+	if !slices.ContainsFunc(target, func(a plan.Signed) bool { return ls.hasSlots(a.Name) }) {
+		return target, nil
+	}
+	target = slices.Clone(target)
+	for i := range target {
+		a := &target[i]
+		if !ls.hasSlots(a.Name) {
+			continue
+		}
+		if held, _ := plan.AmountOf(consumed, a.Name); !ends && a.Amount != held {
+			return nil, invalid("amounts["+a.Name+"]", "are calls in flight, which a lease holds until it ends; take more with Consume, or end the lease with Settle or Rollback")
+		}
+		if ends {
+			a.Amount = 0
+		}
+	}
+	return target, nil
 }

@@ -88,6 +88,7 @@ func (t *taking) undoLocal() {
 		if lv := &t.levels[i]; lv.local {
 			lv.local = false
 			lv.changeLocally(plan.Negated(lv.asked), t.desk.Share, t.desk.NowMS())
+			t.leaveSlots(lv)
 		}
 	}
 }
@@ -95,7 +96,17 @@ func (t *taking) undoLocal() {
 // countAdmitted counts the amounts that the policy admitted at a level. They are dropped if the limiter
 // was closed meanwhile.
 func (t *taking) countAdmitted(lv *level) {
+	if lv.local {
+		t.leaveSlots(lv) // they are counted next
+	}
 	if _, kept := lv.count(t.desk.Lanes, &t.desk.Observer, lv.asked); !kept {
 		t.desk.Lanes.Drop(lv.asked)
+	}
+}
+
+// leaveSlots takes the slots that the process's share admitted at a level off those of its open calls.
+func (t *taking) leaveSlots(lv *level) {
+	if lv.cfg.NamesSlots(lv.asked) {
+		t.desk.Lanes.SlotsOf(lv.lane).LeaveLocal(lv.asked, lv.cfg)
 	}
 }

@@ -112,7 +112,7 @@ func (d *Desk) remember(r *Request, bucket *lane.Lane) {
 		return
 	}
 	cfg := d.Routes.fallback.LimitsOf(of, false)
-	if last := shortcutTo(bucket); cfg == nil || cfg.Shadow != 0 || len(cfg.Limits) > plan.MostNeeds || last != nil && last.resolved == held {
+	if last := shortcutTo(bucket); cfg == nil || cfg.Shadow != 0 || cfg.Slots || len(cfg.Limits) > plan.MostNeeds || last != nil && last.resolved == held {
 		return
 	}
 	s := &shortcut{desk: d, lane: bucket, ahead: lane.AheadOf(bucket), cfg: cfg, policy: cmp.Or(Policy(of.OnUnavailable), d.Routes.onUnavailable), resolved: held}

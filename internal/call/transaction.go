@@ -253,7 +253,12 @@ func (lv *level) committed(p *lane.Proposal, b *store.Buckets) lane.Result {
 	} else {
 		lv.lane.Memory.Assume(p.View.Image, image)
 	}
-	return lane.Result{Image: image, Config: p.View.Config, Now: p.View.Now, Down: p.Beyond}
+	r := lane.Result{Image: image, Config: p.View.Config, Now: p.View.Now, Down: p.Beyond}
+	if p.Rows.HasMoves() {
+		beside := lane.BesideOf(lv.lane)
+		beside.TookTogether(&r, p.Rows)
+	}
+	return r
 }
 
 // BeginEvent calls start, the observer's start function. It returns the context to go on with: the

@@ -182,7 +182,7 @@ func (w *waiting) awaitTurn(ctx context.Context, denial *Denied) (slept bool, er
 	at, clock, configs := &w.at, w.desk.Clock, w.desk.Routes.configs
 	w.expected, w.looked = clock(), clock()
 	if denial != nil { // as it says itself
-		w.expected = w.expected.Add(denial.RetryAfter)
+		w.expected = w.expected.Add(denial.nextLook())
 	}
 	beside := lane.BesideOf(at.lane)
 	beside.LeaveNote(ctx, at.waiter)

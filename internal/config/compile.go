@@ -36,6 +36,7 @@ func Compile(limits []schema.ConfigLimit, source sources.Source, permanent bool,
 	for i, l := range limits {
 		c.Limits[i] = bucketLimit(l, source)
 		c.Quotas = c.Quotas || l.IsQuota()
+		c.Slots = c.Slots || l.IsSlots()
 		c.Money |= bit(l.Unit != "", i)
 		c.Shadow |= bit(l.Shadow, i)
 	}
@@ -58,7 +59,10 @@ func bucketLimit(l schema.ConfigLimit, source sources.Source) schema.Limit {
 		windows, _ := calendar.WindowsOf(l.Window, l.Zone) // it was checked
 		rate = bucket.Quota(l.Capacity*milli, windows)
 	}
-	return schema.Limit{Name: l.Name, Capacity: l.Capacity * milli, Source: string(source), Rate: rate, MaxDebt: l.MaxDebt * milli}
+	if l.IsSlots() {
+		rate = bucket.Slots(l.Capacity*milli, l.Hold.Milliseconds())
+	}
+	return schema.Limit{Name: l.Name, Capacity: l.Capacity * milli, Source: string(source), Rate: rate, MaxDebt: l.MaxDebt * milli, Longest: l.Longest.Milliseconds()}
 }
 
 // Override returns a configuration with the limits of a call. They are added, or replace those of the same
@@ -67,6 +71,7 @@ func Override(c *plan.Config, over []schema.ConfigLimit, readAt, tick int64) *pl
 	own := Compile(over, sources.Override, c.Permanent, readAt, tick)
 	out := *own
 	out.Override, out.Origin, out.Limits, out.Quotas = true, cmp.Or(c.Origin, own.Origin), slices.Clone(own.Limits), own.Quotas || c.Quotas
+	out.Slots = own.Slots || c.Slots
 	for _, l := range c.Limits {
 		if own.Index(l.Name) < 0 {
 			out.Limits = append(out.Limits, l)
@@ -90,6 +95,9 @@ func Override(c *plan.Config, over []schema.ConfigLimit, readAt, tick int64) *pl
 	return &out
 }
 
+// inFlight marks a limit of calls in flight in a fingerprint.
+const inFlight = "calls in flight"
+
 // fingerprint identifies limits, sorted by name, and their ttl policy in 8 bytes. It is the same in every
 // process, and differs when any parameter differs.
 func fingerprint(limits []schema.Limit, permanent bool) []byte {
@@ -101,12 +109,15 @@ func fingerprint(limits []schema.Limit, permanent bool) []byte {
 		l := &limits[i]
 		buf = binary.AppendUvarint(buf, uint64(len(l.Name))) // a length before each name: no two lists encode alike
 		buf = append(buf, l.Name...)
-		period := int64(0) // a quota has none
+		period := int64(0) // quotas and slots have none
 		if !l.Rate.IsQuota() {
 			period = l.Rate.Period * int64(time.Millisecond)
 		}
 		for _, n := range []int64{l.Capacity / milli, l.Rate.Burst / milli, l.Rate.Amount / milli, period} {
 			buf = binary.BigEndian.AppendUint64(buf, uint64(n))
+		}
+		if l.Rate.IsSlots() {
+			buf = append(binary.AppendUvarint(buf, uint64(len(inFlight))), inFlight...)
 		}
 		if l.Rate.IsQuota() {
 			text := l.Rate.Windows().String()

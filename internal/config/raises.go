@@ -45,7 +45,7 @@ func rank(source sources.Source) int {
 // than the capacity. It returns false for a limit that the raise does not apply to: a quota, one of another
 // name or period, one that is as large already, and one with too large a raised refill.
 func (r Raise) Of(l schema.ConfigLimit) (schema.ConfigLimit, bool) {
-	if l.Name != r.Name || l.Window != "" || l.PeriodSeconds() != r.PeriodSeconds || l.Capacity >= r.Capacity || l.Capacity < 1 || l.RefillAmount < 1 || r.Capacity > schema.MaxTokens {
+	if l.Name != r.Name || l.Window != "" || l.IsSlots() || l.PeriodSeconds() != r.PeriodSeconds || l.Capacity >= r.Capacity || l.Capacity < 1 || l.RefillAmount < 1 || r.Capacity > schema.MaxTokens {
 		return l, false
 	}
 	high, low := bits.Mul64(uint64(l.RefillAmount), uint64(r.Capacity))

@@ -198,3 +198,13 @@ func (b *Beside) Memory(cfg *plan.Config) Result {
 	}
 	return Result{Image: b.known.image, Config: cfg, Now: b.owner.NowMS(), Degraded: true}
 }
+
+// TookTogether books the slots that a committed transaction took from the bucket, and gives r their windows.
+func (b *Beside) TookTogether(r *Result, rows plan.Rows) {
+	b.owner.SlotsOf(b.lane).grantTogether(r, rows)
+}
+
+// SlotWait returns an estimate of the time until a slot is free, in ms, at a limit of n.
+func (b *Beside) SlotWait(limit string, n int64) int64 {
+	return b.owner.SlotsOf(b.lane).wait(limit, n)
+}

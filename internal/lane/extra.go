@@ -21,6 +21,8 @@ type extra struct {
 	pacer atomic.Pointer[pacer]
 	// gather waits after a write for callers that come back at once. The lane's mutex guards it.
 	gather gather
+	// slots are those of the process's open calls; nil without a limit of calls in flight.
+	slots atomic.Pointer[Slots]
 }
 
 // extras is the place of the extra parts in a lane.
@@ -196,4 +198,33 @@ func (x *extra) endPacing() *pacer {
 	}
 	x.pacer.Store(nil)
 	return p
+}
+
+// holdsSlots reports whether calls of the process are in flight.
+func (e *extras) holdsSlots() bool {
+	x := e.Load()
+	return x != nil && x.slots.Load() != nil && x.slots.Load().inUse.Load()
+}
+
+// slotsWithout returns the slots of the process's open calls, without those that adjusts end; nil without slots.
+// The lane's mutex must be held.
+func (x *extra) slotsWithout(adjusts []*Op) *plan.InFlight {
+	if s := x.slots.Load(); s != nil {
+		return s.held.without(adjusts)
+	}
+	return nil
+}
+
+// noteEnd is called with each op that ends, and its result. The lane's mutex must be held.
+func (x *extra) noteEnd(o *Op, r *Result) {
+	if s := x.slots.Load(); s != nil {
+		s.noteEnd(o, r)
+	}
+}
+
+// armSlots sets the timer of the slots to their next write. The lane's mutex must be held.
+func (x *extra) armSlots() {
+	if s := x.slots.Load(); s != nil {
+		s.arm()
+	}
 }

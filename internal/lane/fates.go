@@ -322,7 +322,7 @@ func (t *decision) denyUnfit(ops []*Op, a Answer, waiting claims) []*Op {
 	if !a.Seen || a.Image == nil || !t.view.Config.Wrote(a.Image) {
 		return ops
 	}
-	v := plan.View{Image: a.Image, Config: t.view.Config, Now: t.view.Now}
+	v := plan.View{Image: a.Image, Config: t.view.Config, Now: t.view.Now, InFlight: t.view.InFlight}
 	fit, unfit := fitting(v, ops, waiting)
 	t.deny(v, unfit, true)
 	return fit

@@ -214,7 +214,7 @@ func (l *Lane) unlockAndNotify() {
 func (l *Lane) Trip(cause error) bool {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
-	if l.Contact.silent() || l.site().isClosing() {
+	if l.Contact.silent() || l.site().life.Err() != nil {
 		return l.Contact.silent()
 	}
 	l.Contact.lose()
@@ -237,5 +237,6 @@ func (l *Lane) recover() {
 	l.Contact.regain()
 	if x := l.extra.Load(); x != nil {
 		x.wakeHeads()
+		x.armSlots()
 	}
 }

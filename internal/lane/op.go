@@ -126,8 +126,19 @@ func NewTake(ctx context.Context, amounts []plan.Signed, cfg *plan.Config) *Op {
 func NewAdjust(ctx context.Context, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) *Op {
 	o := &Op{ctx: ctx, Ask: plan.Ask{Amounts: amounts}, Incarnation: incarnation, cfg: cfg, Done: make(chan struct{})}
 	for i := range amounts {
+		if w := amounts[i].Window; w != 0 && w.IsSlots() { // a write moves them, by an image
+			o.charges = true
+			continue
+		}
 		o.charges, o.refunds = o.charges || amounts[i].Amount > 0, o.refunds || amounts[i].Amount < 0
 	}
+	return o
+}
+
+// newTending makes an op of no caller, without amounts, whose write moves slots of the process.
+func newTending(ctx context.Context, cfg *plan.Config) *Op {
+	o := NewAdjust(ctx, nil, nil, cfg)
+	o.charges, o.onOutcome = true, func(Result) {}
 	return o
 }
 
@@ -239,7 +250,7 @@ func (o *Op) isUnplaced(m *schema.Image) bool {
 		return true
 	}
 	for i := range o.Amounts {
-		if a := &o.Amounts[i]; a.Amount < 0 && (!m.Holds(a.Name) || a.Window > plan.WindowOf(m, a.Name)) {
+		if a := &o.Amounts[i]; a.Amount < 0 && (a.Window == 0 || !a.Window.IsSlots()) && (!m.Holds(a.Name) || a.Window > plan.WindowOf(m, a.Name)) {
 			return true
 		}
 	}

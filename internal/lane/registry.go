@@ -68,6 +68,8 @@ type Options struct {
 	Trace Trace
 	// OnDrop is called with amounts that will never be written; it may be nil.
 	OnDrop func(amounts []plan.Signed)
+	// OnLapse is called with slots of calls that kept them for the longest time; it may be nil.
+	OnLapse func(l *Lane, lapsed Lapsed)
 }
 
 // Located is a bucket that was found.
@@ -83,7 +85,7 @@ func newRegistry(o Options, by func(*Registry) teller) (*Registry, error) {
 		return nil, err
 	}
 	// An evicted lane would lose its waiters' places, or write to a bucket that does not answer.
-	byKey.Held = func(l *Lane) bool { return l.Waiters() != nil || l.Contact.silent() }
+	byKey.Held = func(l *Lane) bool { return l.Waiters() != nil || l.Contact.silent() || l.extra.holdsSlots() }
 	s := &Registry{Options: o, byKey: byKey}
 	s.access, s.IDs, s.Began = &s.Access, newOpIDs(), time.Now().Add(-time.Second)
 	s.keys = make([]atomic.Pointer[builtKey], min(o.Size, mostKeys))
@@ -159,6 +161,10 @@ func (s *Registry) NewWaiter(came time.Time) *Waiter { return NewWaiter(s.Ranks.
 // Count queues signed amounts for the counter of a lane's bucket, not for its tokens. They are written
 // once it answers. It returns false if the limiter is closed.
 func (s *Registry) Count(l *Lane, amounts []plan.Signed, cfg *plan.Config) bool {
+	inFlight, amounts := cfg.SplitSlots(amounts)
+	if len(inFlight) > 0 {
+		s.SlotsOf(l).count(inFlight, cfg)
+	}
 	key, now := toldKey{bucketKey: bucketKey{l.Entity, l.Resource}}, s.SureMS()
 	return s.told.addUpdates(key, cfg, amounts, func(w *untold) []plan.Signed {
 		w.charged = plan.Quotas{Config: cfg, Now: now}.Charged(w.charged, amounts)
@@ -176,6 +182,10 @@ func (s *Registry) CountUnlocated(entity, resource string, by Given, amounts []p
 // GiveBackLater queues amounts, above 0, to be given back to one incarnation of a lane's bucket once it
 // answers. It returns false if the limiter is closed.
 func (s *Registry) GiveBackLater(l *Lane, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) bool {
+	inFlight, amounts := cfg.SplitSlots(amounts)
+	if len(inFlight) > 0 {
+		s.SlotsOf(l).giveBack(inFlight)
+	}
 	key := toldKey{bucketKey: bucketKey{l.Entity, l.Resource}}
 	kept := s.told.addUpdates(key, cfg, amounts, func(w *untold) []plan.Signed {
 		w.giveBack(back{amounts, incarnation})
@@ -186,12 +196,6 @@ func (s *Registry) GiveBackLater(l *Lane, amounts []plan.Signed, incarnation []b
 	}
 	return kept
 }
-
-// passed returns the time in µs since the origin, for pacing. It never goes back, and every instant is
-// above 0. elapsed is the same in ms.
-func (s *sites) passed() int64 { return time.Since(s.Began).Microseconds() }
-
-func (s *sites) elapsed() int64 { return s.passed() / 1000 }
 
 // startPrefetch makes the Ahead of a lane. horizon is the prefetch time of its resource, above 0.
 func (s *Registry) startPrefetch(l *Lane, horizon time.Duration) {
@@ -243,4 +247,18 @@ func (s *Registry) Hottest(most int) []Paced {
 		return cmp.Or(cmp.Compare(b.Interval, a.Interval), cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Resource, b.Resource))
 	})
 	return list[:min(most, len(list))]
+}
+
+// SlotsOf returns the slots of a lane. It makes them at the first use.
+func (s *Registry) SlotsOf(l *Lane) *Slots {
+	place := &l.extra.orNew().slots
+	if known := place.Load(); known != nil {
+		return known
+	}
+	made := &Slots{site: l.site(), submit: func(o *Op) { l.Submit(o) }, mu: &l.mu}
+	if report := s.OnLapse; report != nil {
+		made.onLapse = func(lapsed Lapsed) { report(l, lapsed) }
+	}
+	place.CompareAndSwap(nil, made)
+	return place.Load()
 }

@@ -101,6 +101,7 @@ func (l *Lane) begin(own *caller) (t *turn, wait time.Duration) {
 	if x != nil || len(t.takes) > 1 {
 		t.extra = l.extra.orNew()
 		t.paced = t.extra.pacer.Load() != nil
+		t.inFlight = t.extra.slotsWithout(t.adjusts)
 		l.queue.ops = append(l.queue.ops, t.extra.joinBatch(&t.batch, time.Now())...)
 	}
 	switch {
@@ -200,7 +201,16 @@ func (l *Lane) writeBack(t *turn, a Answer) (foreign bool) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
 	foreign = l.Memory.learnAnswer(&t.decision, a, t.asked, now)
+	if !t.brings && (t.view.InFlight != nil || t.view.Config != nil && t.view.Config.Slots) {
+		windows := l.owner.SlotsOf(l).noteAnswer(t.rows, a, t.view.Config)
+		for i := range t.ends {
+			t.ends[i].result.landedIn = append(t.ends[i].result.landedIn, windows...)
+		}
+	}
 	l.settle(&t.fates)
+	if x := l.extra.Load(); x != nil {
+		x.armSlots()
+	}
 	return foreign
 }
 
@@ -229,6 +239,9 @@ func (l *Lane) settle(f *fates) {
 					x.line.won(e.result.Image, float64(e.result.Now))
 				}
 				x.noteGrant(o)
+			}
+			if x != nil {
+				x.noteEnd(o, &e.result)
 			}
 			l.queue.end(o, e.result)
 		}

@@ -32,7 +32,7 @@ func (t *turn) launch() {
 	case plan.GiveBack:
 		t.delivery.givesBack = true
 	default:
-		t.delivery.givesBack = !t.carried[0].Take && t.rows.HasBack()
+		t.delivery.givesBack = !t.carried[0].Take && t.rows.HasBack() || t.view.InFlight != nil && t.rows.MovesSlots()
 	}
 	if owner.OnSend != nil {
 		owner.OnSend(t.lane, t.delivery.operation, t.rows)

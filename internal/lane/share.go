@@ -14,14 +14,31 @@ import (
 // balance of the share afterwards, or that of its denial. room is false if the process has no room for
 // the queues of another bucket.
 func (b *Beside) AdmitLocally(asked []plan.Signed, cfg *plan.Config, share float64, now int64) (r Result, ok, room bool) {
-	asks := b.known.asks(asked, cfg, share, now)
+	slots, others := cfg.SplitSlots(asked)
+	asks := b.known.asks(others, cfg, share, now)
+	if len(slots) > 0 {
+		free, fits := b.owner.SlotsOf(b.lane).admit(slots, cfg, share, b.owner.IDs.base)
+		if !fits {
+			return localReading(append(asks, localSlots(slots, cfg, free)...), cfg, now), false, true
+		}
+	}
 	ok, room = b.owner.Queues.Admit(b.bucket(), asks, now)
 	return localReading(asks, cfg, now), ok, room
+}
+
+// localSlots shows the process's share of the slots that deny a call.
+func localSlots(asked []plan.Signed, cfg *plan.Config, free int64) (asks []backlog.Ask) {
+	for _, a := range asked {
+		rate := cfg.RateOf(a.Name)
+		asks = append(asks, backlog.Ask{Name: a.Name, Amount: a.Amount, Burst: rate.Burst, Share: rate, Level: rate.Burst - free})
+	}
+	return asks
 }
 
 // ChangeLocally changes the share by the real use without the bucket: above 0 it is taken, below 0
 // given back. It is never denied.
 func (b *Beside) ChangeLocally(changes []plan.Signed, cfg *plan.Config, share float64, now int64) {
+	_, changes = cfg.SplitSlots(changes)
 	b.owner.Queues.Change(b.bucket(), b.known.asks(changes, cfg, share, now), now)
 }
 

@@ -79,8 +79,15 @@ func (s *sight) assume(before, after *schema.Image, now int64, tick func() int64
 // drop forgets the image, so that the bucket is read before its next write.
 func (s *sight) drop() { s.known, s.seenAt = false, 0 }
 
-// fresh reports whether the image is recent enough to deny from.
-func (s *sight) fresh(now int64) bool { return now >= s.seenAt && now-s.seenAt <= plan.MemoryMS }
+// fresh reports whether the image is recent enough to deny from. A slot may come back at any time, so an image
+// with slots is recent for a shorter time.
+func (s *sight) fresh(now int64) bool {
+	most := int64(plan.MemoryMS)
+	if s.image != nil && s.image.Set.Slots {
+		most = plan.SlotsMemoryMS
+	}
+	return now >= s.seenAt && now-s.seenAt <= most
+}
 
 // isWary reports whether to read the bucket before a write of takes: it is scarce, other processes use
 // it, and the sight is old. The sight is also old from an age of stale in ms, unless that is 0.

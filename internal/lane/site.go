@@ -66,8 +66,11 @@ type sites struct {
 	Began time.Time
 }
 
-// isClosing reports whether the limiter was closed, so that nothing is kept for later.
-func (s *sites) isClosing() bool { return s.life.Err() != nil }
+// passed returns the time in µs since the origin, for pacing. It never goes back, and every instant is
+// above 0. elapsed is the same in ms.
+func (s *sites) passed() int64 { return time.Since(s.Began).Microseconds() }
+
+func (s *sites) elapsed() int64 { return s.passed() / 1000 }
 
 // Sleep waits for d. It returns false if the limiter is closed first.
 func (s *sites) Sleep(d time.Duration) bool { return ddb.Sleep(s.life, d) }

@@ -21,6 +21,8 @@ type turn struct {
 	// caller is the context of the caller on whose goroutine the lane runs; nil on a goroutine of its
 	// own. ctx is the context of the requests.
 	caller, ctx context.Context
+	// inFlight are the slots of the process's open calls, without those that the adjusts end; nil without slots.
+	inFlight *plan.InFlight
 	decision
 	flight
 }
@@ -64,6 +66,7 @@ func (t *turn) prepare() bool {
 		t.failView(err)
 		return false
 	}
+	t.view.InFlight = t.inFlight
 	if t.extra != nil {
 		t.waiting = t.extra.claims()
 	}
@@ -123,6 +126,7 @@ func (t *turn) denyLeft() bool {
 		for _, o := range ops {
 			o.notCarried.Store(true)
 		}
+		v.InFlight = nil // nothing of the process's
 		t.move = move{carried: ops, write: v.Plan(nil, plan.Rules{}), brings: true}
 		return true
 	}

@@ -77,11 +77,14 @@ func (v View) withAdded(limits []schema.Stored, taken, beyond []Signed) (*schema
 		names = slices.Insert(names, i, c.Name)
 		limits = slices.Insert(limits, i, schema.Stored{Rate: c.Rate, Tokens: c.Rate.Burst - (amount - counted), Capacity: c.Capacity}.In(c.Rate.WindowAt(v.Now)))
 	}
-	var quotas []string
+	var quotas, slots []string
 	for i := range limits {
 		if limits[i].IsQuota() {
 			quotas = append(quotas, names[i])
 		}
+		if limits[i].IsSlots() {
+			slots = append(slots, names[i])
+		}
 	}
-	return schema.NewLimitSets().OfKinds(names, quotas), limits
+	return schema.NewLimitSets().OfKinds(names, quotas, slots...), limits
 }

@@ -9,7 +9,7 @@ import (
 // refill instant, and writes a newer configuration if there is one.
 func (v View) planClaim(rows Rows, others Crowding) Write {
 	m := v.Image
-	c := schema.Claim{Seen: m, Refilled: max(m.Refilled, v.Now), Fingerprint: m.Fingerprint, ConfigRead: m.ConfigRead, Backs: rows.HasBack()}
+	c := schema.Claim{Seen: m, Refilled: max(m.Refilled, v.Now), Fingerprint: m.Fingerprint, ConfigRead: m.ConfigRead, Backs: rows.HasBack() || v.InFlight != nil && rows.MovesSlots()}
 	if v.Adopt {
 		c.Fingerprint, c.ConfigRead = v.Config.Fingerprint, max(m.ConfigRead, v.Config.ReadAt-configMarginMS)
 	}
@@ -64,7 +64,7 @@ func (b *claimBuilder) addStored(l *schema.Stored, r *Row) {
 	case r.replaced: // one of the other kind takes its place
 		b.remove(schema.ReplaceLimit, l, r)
 		b.add(r, r.level-r.out(), bucket.SaturatingAdd(l.Consumed, r.Consumed()), l.Passed+r.Passed())
-	case unconfigured && r.isZero() && r.room() >= l.Burst && (l.Life == 0 || len(b.view.Image.Set.Names)+len(b.view.Config.Limits) > schema.MaxStored): // a limit in a later life stays, full, so that its lives are not counted from 0 again
+	case unconfigured && r.isZero() && r.room() >= l.Burst && (r.moves == nil || l.Tokens >= l.Burst) && (l.Life == 0 || len(b.view.Image.Set.Names)+len(b.view.Config.Limits) > schema.MaxStored): // a limit in a later life stays, full, so that its lives are not counted from 0 again
 		b.remove(schema.RemoveLimit, l, r)
 	default:
 		b.keepStored(l, r)
@@ -75,6 +75,9 @@ func (b *claimBuilder) addStored(l *schema.Stored, r *Row) {
 // any other limit to be unchanged.
 func (b *claimBuilder) remove(kind schema.ChangeKind, l *schema.Stored, r *Row) {
 	c := schema.Change{Name: r.Name, Quota: l.IsQuota(), Kind: kind, Place: r.place, Window: bucket.InLife(l.Life, 0)}
+	if l.IsSlots() {
+		c.Slots = &bucket.Moves{}
+	}
 	if kind == schema.RemoveLimit {
 		c.Low, c.HasLow = l.Burst-r.opening.Credit, true
 	}
@@ -85,6 +88,12 @@ func (b *claimBuilder) remove(kind schema.ChangeKind, l *schema.Stored, r *Row) 
 // goes on in the life that follows the one before.
 func (b *claimBuilder) add(r *Row, level, consumed, passed int64) {
 	b.coverFill(r.to.Rate, level)
+	if r.moves != nil {
+		c := r.newSlots(level)
+		c.Window, c.Begins = bucket.InLife(r.life, r.window), r.life > 0
+		b.claim.Limits = append(b.claim.Limits, c)
+		return
+	}
 	c := schema.NewLimit(r.to, level, consumed)
 	c.Passed, c.Window, c.Begins = passed, bucket.InLife(r.life, r.window), r.life > 0
 	b.claim.Limits = append(b.claim.Limits, c)
@@ -92,15 +101,24 @@ func (b *claimBuilder) add(r *Row, level, consumed, passed int64) {
 
 // keepStored credits a limit, and brings its parameters if they change.
 func (b *claimBuilder) keepStored(l *schema.Stored, r *Row) {
-	way := b.others.spendWay(r.state.Rate, r.Take, b.view.Now)
-	way.Move = true
+	way := bucket.Way{Move: true}
+	if r.moves == nil {
+		way = b.others.spendWay(r.state.Rate, r.Take, b.view.Now)
+		way.Move = true
+	}
 	c, rate := r.decideChange(way), l.Rate
 	if r.state.Tokens < c.out-MaxDebt/2 {
 		c.boundDebt()
 	}
 	c.Window, c.Begins = bucket.InLife(r.life, r.window), r.begins
-	if r.to != nil && (r.to.Rate != l.Rate || r.to.Capacity != l.Capacity) {
+	if r.to != nil && (r.to.Rate != l.Rate && r.moves == nil || r.to.Capacity != l.Capacity) {
 		c.To, rate = r.to, r.to.Rate
+	}
+	if r.moves != nil {
+		b.coverFill(r.state.Rate, 0)
+		b.coverFill(bucket.Slots(rate.Burst, b.view.Config.holdOf(r.Name)), 0)
+		b.claim.Limits = append(b.claim.Limits, c.Change)
+		return
 	}
 	b.coverFill(rate, c.levelAfter(l.Tokens))
 	b.kept = append(b.kept, keptLimit{c, rate, len(b.claim.Limits)})
@@ -110,7 +128,7 @@ func (b *claimBuilder) keepStored(l *schema.Stored, r *Row) {
 // adoptGhost gives a ghost its parameters. Its tokens are its burst less its charges; a give-back adds no
 // more than those charges.
 func (b *claimBuilder) adoptGhost(l *schema.Stored, r *Row) {
-	if r.to.Rate.IsQuota() || l.IsQuota() { // half a quota, half a token bucket: make it again
+	if r.to.Rate.Period <= 0 || l.Period < 0 || l.IsSlots() { // half a quota, half a token bucket: make it again
 		b.remove(schema.RemoveGhost, l, r)
 		b.add(r, min(r.most, r.level)-r.out(), r.Consumed(), r.Passed())
 		return

@@ -33,8 +33,8 @@ type Config struct {
 	// do not charge it.
 	Parent    bool
 	Uncharged uint32
-	// Quotas means that some limits are quotas.
-	Quotas bool
+	// Quotas means that some limits are quotas, and Slots that some limit calls in flight.
+	Quotas, Slots bool
 	// Money has a bit for each limit that is money. It decides nothing. Shadow has a bit for each limit that
 	// is counted and denies nothing.
 	Money, Shadow uint32
@@ -167,3 +167,48 @@ var Unlimited = bucket.Rate{Burst: mostTokens, Amount: mostTokens, Period: 1}
 
 // mostTokens is the largest amount of a limit, in millitokens.
 const mostTokens = 1_000_000_000_000_000
+
+// usualHoldMS is the hold of a limit that the configuration no longer has.
+const usualHoldMS = 60_000
+
+// holdOf returns the hold of a limit by the configuration, in ms.
+func (c *Config) holdOf(name string) int64 {
+	if r := c.rateOf(name); r.IsSlots() {
+		return r.Hold()
+	}
+	return usualHoldMS
+}
+
+// IsSlots reports whether a configured limit is one of calls in flight. It is false for nil.
+func (c *Config) IsSlots(name string) bool {
+	return c != nil && c.Slots && c.rateOf(name).IsSlots()
+}
+
+// NamesSlots reports whether some of the amounts are slots.
+func (c *Config) NamesSlots(amounts []Signed) bool {
+	return c != nil && c.Slots && slices.ContainsFunc(amounts, func(a Signed) bool { return c.IsSlots(a.Name) })
+}
+
+// SplitSlots separates amounts of slots from the others. Without slots the others are the list itself.
+func (c *Config) SplitSlots(amounts []Signed) (slots, others []Signed) {
+	is := func(a Signed) bool { return a.Window.IsSlots() || c.IsSlots(a.Name) }
+	if !slices.ContainsFunc(amounts, is) {
+		return nil, amounts
+	}
+	for _, a := range amounts {
+		if is(a) {
+			slots = append(slots, a)
+		} else {
+			others = append(others, a)
+		}
+	}
+	return slots, others
+}
+
+// rateOf returns the rate of a limit; a zero one if it is not configured.
+func (c *Config) rateOf(name string) (r bucket.Rate) {
+	if i := c.Index(name); i >= 0 {
+		r = c.Limits[i].Rate
+	}
+	return r
+}

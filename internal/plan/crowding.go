@@ -153,7 +153,7 @@ func (m *Evidence) noteRefusedAtFull(list []schema.Change, after *schema.Image, 
 	for i := range list {
 		c := &list[i]
 		is := &after.Limits[c.Place]
-		if is.IsQuota() { // it is opened once, and has no slack
+		if is.Period <= 0 { // a quota is opened once, and slots are no tokens: neither has slack
 			continue
 		}
 		if c.Full && is.Tokens >= c.Low || !c.Full && is.Tokens <= c.High {
@@ -209,6 +209,9 @@ func (c *Crowding) countGuess(guess bucket.Form, refused bool) {
 		*tried += 1. / recentGuesses
 	}
 }
+
+// SlotsMemoryMS is MemoryMS for a bucket with slots: their calls end at any time.
+const SlotsMemoryMS = 50
 
 // MemoryMS is the age in ms up to which an image may deny without a read of the store.
 const MemoryMS = 1000

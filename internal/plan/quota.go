@@ -201,14 +201,6 @@ func takeAtMost(amount int64) bucket.Update {
 	return bucket.Update{Add: -amount, Low: amount, HasLow: amount > 0}
 }
 
-// rateOf returns the rate of a limit; a zero one if it is not configured.
-func (c *Config) rateOf(name string) (r bucket.Rate) {
-	if i := c.Index(name); i >= 0 {
-		r = c.Limits[i].Rate
-	}
-	return r
-}
-
 // chargedLate returns the part of a pending update that a new quota is charged, if it is of the quota's
 // window.
 func chargedLate(r bucket.Rate, a *Row, now int64) int64 {

@@ -49,6 +49,9 @@ func (r Reading) Worth(name string) bucket.State {
 func (r Reading) State(name string) (bucket.State, int64) {
 	if r.Image != nil {
 		if i := r.Image.Set.Index(name); i >= 0 && !r.Image.Limits[i].Ghost {
+			if r.Image.Limits[i].Period == 0 { // slots
+				return r.freeSlots(i), r.Image.Limits[i].Capacity
+			}
 			return r.Image.State(i), r.Image.Limits[i].Capacity
 		}
 	}
@@ -62,4 +65,11 @@ func (r Reading) State(name string) (bucket.State, int64) {
 		state.Refilled = l.Rate.WindowAt(r.Now)
 	}
 	return state, l.Capacity
+}
+
+// freeSlots returns the state of a limit of calls in flight with the slots of past epochs as free ones.
+func (r Reading) freeSlots(i int) bucket.State {
+	state, name := r.Image.State(i), r.Image.Set.Names[i]
+	state.Tokens = r.Image.FreeSlots(i, r.Config.holdOf(name), r.Now)
+	return state
 }

@@ -37,7 +37,7 @@ func (d *Denial) Denies(m *schema.Image, cfg *Config, needs *Needs, now int64) b
 		}
 		if d.needs[i] != need {
 			j := cfg.PlaceIn(m, i)
-			if j < 0 || m.Limits[j].Ghost || m.Limits[j].IsQuota() {
+			if j < 0 || m.Limits[j].Ghost || m.Limits[j].Period <= 0 {
 				return false
 			}
 			d.needs[i], d.Outlooks[i] = need, m.State(j).Outlook(now, need)

@@ -60,6 +60,8 @@ type facts struct {
 	// go to the counter alone.
 	was     *schema.Stored
 	maxDebt int64
+	// moves are the moves of the process's slots; nil unless the limit is, or becomes, one of calls in flight.
+	moves *bucket.Moves
 }
 
 // setFacts works out the facts of a limit. It is the only place that asks for the kind of a limit.
@@ -82,7 +84,7 @@ func (v View) setFacts(r *Row) {
 	}
 	l := &v.Image.Limits[r.place]
 	r.known, r.stored, r.life, r.was = true, true, l.Life, l
-	if r.state = v.Image.State(r.place); r.state.IsQuota() || r.to != nil {
+	if r.state = v.Image.State(r.place); r.state.Period <= 0 || r.to != nil {
 		v.setSpecialFacts(r, l)
 		return
 	}
@@ -106,6 +108,10 @@ func (v View) setAddedFacts(r *Row) {
 	}
 	r.known, r.level, r.most = true, r.to.Rate.Burst, r.to.Rate.Burst
 	r.window = r.to.Rate.WindowAt(v.Now)
+	if r.to.Rate.Period == 0 { // slots
+		v.setAddedSlots(r)
+		return
+	}
 	if r.place >= 0 {
 		r.level += v.Image.Limits[r.place].Tokens
 	}
@@ -115,7 +121,7 @@ func (v View) setAddedFacts(r *Row) {
 func (v View) setSpecialFacts(r *Row, l *schema.Stored) {
 	r.quota = r.state.IsQuota()
 	if r.to != nil {
-		r.replaced = r.to.Rate.IsQuota() != r.quota
+		r.replaced = r.to.Rate.IsQuota() != r.quota || r.to.Rate.IsSlots() != r.state.IsSlots()
 		r.begins = r.replaced || r.quota && r.to.Rate.Windows().Unit() != r.state.Windows().Unit()
 	}
 	if r.begins {
@@ -124,7 +130,12 @@ func (v View) setSpecialFacts(r *Row, l *schema.Stored) {
 	switch {
 	case r.replaced:
 		r.window, r.level = r.to.Rate.WindowAt(v.Now), levelAfterKindChange(r.state, r.to.Rate, v.Now)
-		r.most = r.level
+		if r.most = r.level; r.to.Rate.IsSlots() {
+			v.setAddedSlots(r)
+			r.most = unbounded
+		}
+	case r.state.IsSlots():
+		v.setSlotsFacts(r)
 	case r.quota:
 		v.setQuotaFacts(r)
 	default:
@@ -134,7 +145,9 @@ func (v View) setSpecialFacts(r *Row, l *schema.Stored) {
 }
 
 // isPastWindow reports whether give-backs go to the counter alone.
-func (r *Row) isPastWindow() bool { return r.stored && (r.ended || r.Window != r.was.WindowID()) }
+func (r *Row) isPastWindow() bool {
+	return r.stored && (r.ended || r.Window != r.was.WindowID() || r.moves != nil)
+}
 
 // back returns the amount given back to the tokens, and late the amount that goes to the counter only.
 func (r *Row) back() int64 {
@@ -152,8 +165,13 @@ func (r *Row) room() int64 { return min(r.most, r.level+r.back()) }
 // out returns the amount that the write takes from the tokens.
 func (r *Row) out() int64 { return r.Take + r.Adjust }
 
-// Consumed returns the change of the limit's counter, in millitokens.
-func (r *Row) Consumed() int64 { return r.Take + r.Adjust + r.Late - r.Back }
+// Consumed returns the change of the limit's counter, in millitokens. Slots have no counter.
+func (r *Row) Consumed() int64 {
+	if r.moves != nil {
+		return 0
+	}
+	return r.Take + r.Adjust + r.Late - r.Back
+}
 
 // Passed returns the change of the part of the counter that a level above counts too.
 func (r *Row) Passed() int64 { return r.PassedOn - r.PassedBack }
@@ -167,6 +185,9 @@ func (r *Row) Pass(a Signed) {
 // GiveBack adds an amount to give back to a window. One write gives back to one window of a limit (see
 // OfOtherWindows). In a closed window the amount comes off the counter alone.
 func (r *Row) GiveBack(amount int64, window bucket.WindowID) {
+	if window != 0 && window.IsSlots() { // the moves give them back
+		return
+	}
 	if window.IsClosed() {
 		r.Late -= amount
 		return
@@ -175,12 +196,14 @@ func (r *Row) GiveBack(amount int64, window bucket.WindowID) {
 }
 
 // isZero reports whether the write does nothing to the limit.
-func (r *Row) isZero() bool { return r.Amounts == (bucket.Amounts{}) && r.Late == 0 }
+func (r *Row) isZero() bool {
+	return r.Amounts == (bucket.Amounts{}) && r.Late == 0 && (r.moves == nil || !r.moves.IsOwn())
+}
 
 // GivenBack returns the change of the limit by a write that only gives back; false if the write leaves it
 // alone. Unless the bucket was seen, the write itself finds out whether the limit is there.
 func (r *Row) GivenBack(seen bool) (c schema.Change, ok bool) {
-	if seen && !r.stored {
+	if seen && !r.stored || r.moves != nil {
 		return c, false
 	}
 	back, late := r.back(), r.late()
@@ -200,6 +223,9 @@ type change struct {
 
 // decideChange returns the change of a stored limit.
 func (r *Row) decideChange(w bucket.Way) change {
+	if r.moves != nil {
+		return r.slotsChange()
+	}
 	c := change{back: r.back(), out: r.out()}
 	c.Name, c.Quota, c.Place, c.Consumed, c.Passed = r.Name, r.quota, r.place, r.Consumed(), r.Passed()
 	c.SameLife = r.begins || c.back > 0 && (r.quota || r.life > 0)
@@ -240,3 +266,57 @@ func (c *change) levelAfter(tokens int64) int64 {
 
 // lowestFor returns the lowest number of tokens from which the change leaves a debt of at most d.
 func (c *change) lowestFor(d int64) int64 { return -c.Add - c.kept - d }
+
+// setSlotsFacts sets the facts of a stored limit of calls in flight that stays one: the moves of the process's
+// slots, and the free slots after them.
+func (v View) setSlotsFacts(r *Row) {
+	hold := v.Config.holdOf(r.Name)
+	stored := v.Image.Epochs(r.place)
+	moves := v.InFlight.occupied(r.Name, v.Image.Of()).DecideMoves(stored, hold, v.Now)
+	r.moves = &moves
+	r.state.Amount = max(hold, bucket.LastEnd(stored)-v.Now)
+	if r.to != nil {
+		r.opening.Change = r.to.Rate.Burst - r.state.Burst
+	}
+	r.level, r.most = r.state.Tokens+moves.Free()+r.opening.Change, unbounded
+	r.window = int64(r.was.Window)
+}
+
+// setAddedSlots sets the facts of a limit of calls in flight that the write adds.
+func (v View) setAddedSlots(r *Row) {
+	moves := v.InFlight.occupied(r.Name, v.Image.Of()).DecideMoves(nil, r.to.Rate.Hold(), v.Now)
+	r.moves = &moves
+	r.level, r.window = r.to.Rate.Burst+moves.Free(), -1
+}
+
+// slotsChange returns the change of a stored limit of calls in flight. Each amount is added, so that writes of
+// different processes commute. Only calls have a lower bound.
+func (r *Row) slotsChange() change {
+	c := change{out: r.out()}
+	moves := *r.moves
+	moves.New = r.out()
+	c.Name, c.Place, c.Slots = r.Name, r.place, &moves
+	c.Update = bucket.Update{Add: moves.Free() + r.opening.Change - moves.New, High: bucket.MaxTokens}
+	if r.Take > 0 {
+		c.Low, c.HasLow = r.Take-moves.Free()-r.opening.Change, true
+	}
+	return c
+}
+
+// Moves returns the moves of slots that a write carries, with the slots that its calls take; nil for another
+// limit.
+func (r *Row) Moves() *bucket.Moves {
+	if r.moves == nil {
+		return nil
+	}
+	moves := *r.moves
+	moves.New = r.out()
+	return &moves
+}
+
+// newSlots returns the change that adds a limit of calls in flight.
+func (r *Row) newSlots(tokens int64) schema.Change {
+	c := schema.NewLimit(r.to, tokens, 0)
+	c.Slots = r.Moves()
+	return c
+}

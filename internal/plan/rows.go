@@ -72,6 +72,9 @@ func (v View) Rows(rows Rows, amounts []Signed) Rows {
 	for _, a := range amounts {
 		rows = rows.with(a.Name)
 	}
+	if v.InFlight != nil {
+		rows = v.withInFlight(rows)
+	}
 	for i := range rows {
 		v.setFacts(&rows[i])
 	}
@@ -258,7 +261,7 @@ func (rows Rows) modest(amounts []Signed, halved int) bool {
 // leaveHalf reports whether every limit of a take keeps half its burst or more after the take and the sums.
 func (rows Rows) leaveHalf(amounts []Signed) bool {
 	for _, a := range amounts {
-		if r := rows.find(a.Name); !r.stored || r.room()-r.out()-a.Amount < r.state.Burst/2 {
+		if r := rows.find(a.Name); !r.stored || r.moves != nil || r.room()-r.out()-a.Amount < r.state.Burst/2 {
 			return false
 		}
 	}
@@ -312,4 +315,24 @@ type Precedence struct {
 	Taken Rows
 	// Left are the promises to waiters.
 	Left Promises
+}
+
+// withInFlight adds a row for each limit of which the process has slots to move.
+func (v View) withInFlight(rows Rows) Rows {
+	for _, l := range v.InFlight.Limits {
+		if v.Image.Holds(l.Name) || v.Config.Index(l.Name) >= 0 && (v.Adopt || v.Image == nil) {
+			rows = rows.with(l.Name)
+		}
+	}
+	return rows
+}
+
+// MovesSlots reports whether a write moves slots that the process has. It must land at most once then.
+func (rows Rows) MovesSlots() bool {
+	return slices.ContainsFunc(rows, func(r Row) bool { return r.moves != nil && r.moves.IsOwn() })
+}
+
+// HasMoves reports whether the write changes limits of calls in flight.
+func (rows Rows) HasMoves() bool {
+	return slices.ContainsFunc(rows, func(r Row) bool { return r.moves != nil })
 }

@@ -16,11 +16,11 @@ func (v View) planSpend(rows Rows, others Crowding, later bool) (Write, bool) {
 			continue
 		}
 		var way bucket.Way
-		if crowded {
+		if crowded && r.moves == nil {
 			way = others.spendWay(r.state.Rate, r.Take, v.Now)
 		}
 		c := r.decideChange(way)
-		if c.back > 0 || r.Take > 0 || c.Full {
+		if c.back > 0 || r.Take > 0 || c.Full || r.moves != nil {
 			s.LaterRefill = false // only a plain charge below full commutes with claims
 		}
 		ttl, ok := v.spendExpiry(r, &c, later)
@@ -31,7 +31,7 @@ func (v View) planSpend(rows Rows, others Crowding, later bool) (Write, bool) {
 			c.boundDebt()
 		}
 		s.TTL = max(s.TTL, ttl)
-		s.Backs = s.Backs || c.back > 0 || r.Late+c.back < r.Back // some come off the counter alone
+		s.Backs = s.Backs || c.back > 0 || r.moves != nil && r.moves.IsOwn() || r.Late+c.back < r.Back // some come off the counter alone
 		s.Limits = append(s.Limits, c.Change)
 	}
 	if len(s.Limits) == 0 {

@@ -37,6 +37,13 @@ func expiry(now, fill int64) int64 {
 // that the expiry covers. later means that the tokens may already include part of the credit, so the credit
 // does not count. ok is false if the expiry must move.
 func (v View) spendExpiry(r *Row, c *change, later bool) (seconds int64, ok bool) {
+	if r.moves != nil {
+		if !c.Slots.IsHolding() {
+			return 0, true
+		}
+		seconds = firstSecondAfter(v.Now, r.state.FillTime(0))
+		return seconds, v.Image.TTL == 0 || v.Image.TTL >= seconds
+	}
 	if c.out == 0 {
 		return 0, true // gives back: fuller sooner
 	}

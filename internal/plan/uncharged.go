@@ -15,6 +15,8 @@ func (rows Rows) shadowed(amounts []Signed) (fits, beyond []Signed) {
 	for _, a := range amounts {
 		switch r := rows.find(a.Name); {
 		case !r.shadow:
+		case r.moves != nil: // every open call holds a slot
+			fits = append(fits, a)
 		case a.Amount <= r.room()-r.out():
 			fits = append(fits, a)
 		default:
@@ -29,7 +31,7 @@ func (rows Rows) shadowed(amounts []Signed) (fits, beyond []Signed) {
 func (rows Rows) writeDown() (down []Signed) {
 	for i := range rows {
 		r := &rows[i]
-		if !r.bounded || !r.known || r.Adjust == 0 {
+		if !r.bounded || !r.known || r.Adjust == 0 || r.moves != nil {
 			continue
 		}
 		if beyond := min(r.Adjust, r.Adjust-(r.room()-r.Take+r.maxDebt)); beyond > 0 {

@@ -53,6 +53,8 @@ type View struct {
 	Adopt bool
 	// Now is the instant of the decision, in Unix ms.
 	Now int64
+	// InFlight are the slots of the process's open calls; nil without one.
+	InFlight *InFlight
 }
 
 // Missing returns the first limit that the bucket does not have and the write does not add; "" if every limit

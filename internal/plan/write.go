@@ -58,6 +58,12 @@ func (v View) planCreate(rows Rows) Write {
 		l := &v.Config.Limits[i]
 		r := v.rowOf(rows, l.Name)
 		charged = charged || r.out() > 0 || r.Late > 0
+		if r.moves != nil {
+			charged = charged || r.moves.Again > 0
+			c.Limits[i] = r.newSlots(r.level - r.out())
+			c.Limits[i].Window = bucket.InLife(0, r.window)
+			continue
+		}
 		n := schema.NewLimit(l, r.level-r.out()-chargedLate(l.Rate, r, v.Now), r.out()+max(0, r.Late))
 		n.Passed, n.Window = r.PassedOn, bucket.InLife(0, r.window)
 		c.Limits[i] = n

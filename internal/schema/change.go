@@ -16,6 +16,8 @@ type Limit struct {
 	Source string
 	// MaxDebt is the deepest debt from corrections, in millitokens; 0 for any debt.
 	MaxDebt int64
+	// Longest is the longest time, in ms, for which a lease keeps its slots; 0 if it has none.
+	Longest int64
 }
 
 // Change is the change of one limit by a write of its bucket.
@@ -24,6 +26,8 @@ type Change struct {
 	// those of a token bucket.
 	Name  string
 	Quota bool
+	// Slots are the moves of slots. They are set for a limit of calls in flight alone.
+	Slots *bucket.Moves
 	// Kind is the kind of the change. A create knows only AddLimit; spends, give-backs and tells only
 	// KeepLimit.
 	Kind ChangeKind
@@ -66,5 +70,9 @@ const (
 // NewLimit returns the change that adds a limit with the given parameters, tokens and first value of its
 // counter, in millitokens.
 func NewLimit(to *Limit, tokens, consumed int64) Change {
-	return Change{Name: to.Name, Quota: to.Rate.IsQuota(), Kind: AddLimit, Update: bucket.Update{Full: true, Put: tokens}, Consumed: consumed, To: to}
+	c := Change{Name: to.Name, Quota: to.Rate.IsQuota(), Kind: AddLimit, Update: bucket.Update{Full: true, Put: tokens}, Consumed: consumed, To: to}
+	if to.Rate.Period == 0 { // slots
+		c.Slots, c.Consumed = &bucket.Moves{}, 0
+	}
+	return c
 }

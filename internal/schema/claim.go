@@ -62,12 +62,21 @@ func (c *Claim) Statement() Statement {
 // the image; a removal requires it to be full.
 func (c *Change) claim(b *statementBuilder, seen *Image) {
 	a := attrsOf(c.Name, c.Quota)
+	if c.Slots != nil {
+		a = slotsAttrs(c.Name)
+	}
 	if c.Kind == AddLimit {
 		b.absent(a.burst)
 		b.absent(a.tokens)
 		b.setValue(a.tokens, Number(c.Put))
-		b.setValue(a.consumed, Number(c.Consumed))
-		c.addPassed(b, a)
+		if c.Slots != nil {
+			for _, e := range c.Slots.Changes() {
+				b.setValue(a.epoch(e.End), Number(e.Add))
+			}
+		} else {
+			b.setValue(a.consumed, Number(c.Consumed))
+			c.addPassed(b, a)
+		}
 		c.beginLife(b, a)
 		c.setParameters(b, a)
 		return
@@ -88,10 +97,14 @@ func (c *Change) claim(b *statementBuilder, seen *Image) {
 			b.compare(a.window, "=", Number(int64(was.Window)))
 		}
 		b.dropLimit(a)
+		b.dropEpochs(a, seen.Epochs(c.Place))
 	case ReplaceLimit:
 		b.compare(a.burst, "=", Number(was.Burst))
 		b.compare(a.tokens, "=", Number(was.Tokens))
-		b.compare(a.consumed, "=", Number(was.Consumed))
+		b.dropEpochs(a, seen.Epochs(c.Place))
+		if c.Slots == nil {
+			b.compare(a.consumed, "=", Number(was.Consumed))
+		}
 		if c.Quota {
 			b.compare(a.window, "=", Number(int64(was.Window)))
 		}
@@ -116,6 +129,10 @@ func (c *Change) claimKept(b *statementBuilder, a limitAttrs, was *Stored) {
 		b.inLife(a, was.Life)
 	}
 	c.beginLife(b, a)
+	if c.Slots != nil {
+		c.movesSlots(b, a)
+		return
+	}
 	if c.Consumed != 0 {
 		b.addNumber(a.consumed, c.Consumed)
 	}
@@ -172,12 +189,25 @@ func (b *statementBuilder) dropLimit(a limitAttrs) {
 	for _, attr := range a.all() {
 		b.drop(attr)
 	}
-	b.drop(a.passed) // another process may have added to it since the image
+	if a.passed != "" {
+		b.drop(a.passed) // another process may have added to it since the image
+	}
+}
+
+// dropEpochs removes the epochs of a limit of calls in flight.
+func (b *statementBuilder) dropEpochs(a limitAttrs, list []bucket.Epoch) {
+	for _, e := range list {
+		b.drop(a.epoch(e.End))
+	}
 }
 
 // setParameters sets the parameters of a limit to c.To. For a quota these are its burst and windows, and,
 // unless it is kept, its open window.
 func (c *Change) setParameters(b *statementBuilder, a limitAttrs) {
+	if c.Slots != nil {
+		b.setValue(a.burst, Number(c.To.Rate.Burst))
+		return
+	}
 	if !c.Quota {
 		b.setValue(a.capacity, Number(c.To.Capacity))
 		b.setValue(a.burst, Number(c.To.Rate.Burst))
@@ -197,5 +227,22 @@ func (b *statementBuilder) inWindow(a limitAttrs, seen, window int64) {
 	b.compare(a.window, "=", Number(seen))
 	if window != seen {
 		b.setValue(a.window, Number(window))
+	}
+}
+
+// movesSlots adds the part of a limit of calls in flight to a claim that keeps it.
+func (c *Change) movesSlots(b *statementBuilder, a limitAttrs) {
+	c.slotsText(b, a, b.numbers(c.slotsOperands(nil)))
+	if c.To != nil {
+		b.setValue(a.burst, Number(c.To.Rate.Burst))
+	}
+}
+
+// numbers returns a function that adds the next of the numbers as a value, and returns its placeholder.
+func (b *statementBuilder) numbers(list []operand) func() string {
+	return func() string {
+		p := b.value(Number(list[0].number))
+		list = list[1:]
+		return p
 	}
 }

@@ -132,6 +132,10 @@ func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 		if l.Shadow {
 			item[kindPrefix+l.Name+"_"+fieldShadow] = &types.AttributeValueMemberBOOL{Value: true}
 		}
+		if l.IsSlots() {
+			l.putSlots(item)
+			continue
+		}
 		if l.Window != "" {
 			l.putQuota(item)
 			continue
@@ -234,10 +238,14 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 	if err != nil {
 		return ConfigItem{}, err
 	}
-	for _, q := range quotas {
+	inFlight, err := slotsIn(item)
+	if err != nil {
+		return ConfigItem{}, err
+	}
+	for _, q := range append(quotas, inFlight...) {
 		i, twice := slices.BinarySearchFunc(c.Limits, q.Name, func(l ConfigLimit, name string) int { return strings.Compare(l.Name, name) })
 		if twice {
-			return ConfigItem{}, fmt.Errorf("limit %s is both a bucket and a quota", q.Name)
+			return ConfigItem{}, fmt.Errorf("limit %s is of two kinds", q.Name)
 		}
 		c.Limits = slices.Insert(c.Limits, i, q)
 	}

@@ -54,6 +54,15 @@ func (c *Create) attributes() []attribute {
 	set(GSI2SK, String(BucketEntries+c.Entity))
 	for i := range c.Limits {
 		l := &c.Limits[i]
+		if l.Slots != nil {
+			a := slotsAttrs(l.Name)
+			set(a.tokens, Number(l.Put))
+			set(a.burst, Number(l.To.Rate.Burst))
+			for _, e := range l.Slots.Changes() {
+				set(a.epoch(e.End), Number(e.Add))
+			}
+			continue
+		}
 		a, rate := attrsOf(l.Name, l.Quota), l.To.Rate
 		set(a.tokens, Number(l.Put))
 		set(a.consumed, Number(l.Consumed))
@@ -103,11 +112,14 @@ func (c *Create) Statement() (Statement, Item) {
 
 // Created returns the set of the limits of a bucket that a create made.
 func (r *LimitSets) Created(c *Create) *LimitSet {
-	names, quotas := make([]string, len(c.Limits)), []string(nil)
+	names, quotas, inFlight := make([]string, len(c.Limits)), []string(nil), []string(nil)
 	for i := range c.Limits {
 		if names[i] = c.Limits[i].Name; c.Limits[i].Quota {
 			quotas = append(quotas, names[i])
 		}
+		if c.Limits[i].Slots != nil {
+			inFlight = append(inFlight, names[i])
+		}
 	}
-	return r.OfKinds(names, quotas)
+	return r.OfKinds(names, quotas, inFlight...)
 }

@@ -74,6 +74,8 @@ type Image struct {
 	ops [OpSlots]WriteID
 	// Note is the note of waiters; nil without one.
 	Note *Note
+	// epochs are those of the limits of calls in flight; nil without one.
+	epochs *imageEpochs
 }
 
 // PausedUntil returns the instant until which nothing may be taken, in Unix ms; 0 without a pause. No
@@ -196,7 +198,7 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 			m.Op = m.ops[i]
 		}
 	}
-	m.Plain = !set.Quotas
+	m.Plain = !set.Quotas && !set.Slots
 	for i := range set.attrs {
 		a, l := &set.attrs[i], &m.Limits[i]
 		tokens, tokensThere := d.number(a.tokens)
@@ -210,6 +212,11 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 		life, _ := d.number(a.life)
 		l.Life = uint16(min(max(0, life), bucket.LastLife)) //nolint:gosec // bounded
 		m.Plain = m.Plain && life == 0
+		if set.Slots && a.isSlots() {
+			l.Rate, l.Capacity, l.Window = bucket.Slots(l.Burst, 1), l.Burst, unknownSlots
+			l.Ghost = !tokensThere || l.Burst < 1
+			continue
+		}
 		l.Consumed = d.counter(a.consumed)
 		l.Passed = d.counter(a.passed)
 		if set.Quotas && a.isQuota() {
@@ -223,6 +230,9 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 		l.Amount, _ = d.number(a.amount)
 		l.Period, _ = d.number(a.period)
 		l.Ghost = !tokensThere || l.Burst < 1 || l.Amount < 1 || l.Period < 1
+	}
+	if set.Slots {
+		m.epochs = d.epochs(set)
 	}
 	if d.err != nil {
 		key := KeyOf(item)
@@ -240,18 +250,25 @@ func (r *LimitSets) setOf(item Item, hint *LimitSet) (*LimitSet, error) {
 	if unknown := UnknownState(item); unknown != nil {
 		return nil, unknown
 	}
-	return r.OfKinds(limitNames(item)), nil
+	names, quotas, inFlight := limitNames(item)
+	return r.OfKinds(names, quotas, inFlight...), nil
 }
 
 // describes reports whether the item's limits are exactly those of the set, and none is of an unknown kind.
 func (s *LimitSet) describes(item Item) bool {
 	count := 0
 	for name := range item {
-		quota := strings.HasPrefix(name, quotaPrefix)
-		if quota || strings.HasPrefix(name, slotsPrefix) {
+		quota, slots := strings.HasPrefix(name, quotaPrefix), strings.HasPrefix(name, slotsPrefix)
+		if quota || slots {
 			if _, unknown := isUnknownState(item, name); unknown {
 				return false
 			}
+		}
+		if slots {
+			if _, field := splitSlots(name); field == "tk" || field == "bx" {
+				count++
+			}
+			continue
 		}
 		if (quota || strings.HasPrefix(name, bucketPrefix)) && !strings.HasSuffix(name, "_"+fieldPassed) && !strings.HasSuffix(name, "_"+fieldLife) {
 			count++
@@ -268,9 +285,14 @@ func (s *LimitSet) describes(item Item) bool {
 	return true
 }
 
-// limitNames returns the names of an item's limits, and of the quotas among them, in order.
-func limitNames(item Item) (names, quotas []string) {
+// limitNames returns the names of an item's limits, of the quotas among them, and of those that limit calls in
+// flight, in order.
+func limitNames(item Item) (names, quotas, inFlight []string) {
 	for attr := range item {
+		if name, field := splitSlots(attr); field == "tk" || field == "bx" {
+			names, inFlight = append(names, name), append(inFlight, name)
+			continue
+		}
 		name, field, quota, ok := splitBucketAttr(attr)
 		if !ok || !slices.Contains([]string{"tk", "bx", "tc", "cp", "ra", "rp", fieldWindow, fieldWindows}, field) {
 			continue
@@ -281,5 +303,44 @@ func limitNames(item Item) (names, quotas []string) {
 	}
 	slices.Sort(names)
 	slices.Sort(quotas)
-	return slices.Compact(names), slices.Compact(quotas)
+	slices.Sort(inFlight)
+	return slices.Compact(names), slices.Compact(quotas), slices.Compact(inFlight)
+}
+
+// unknownSlots is the window of slots by an image, which does not say when they were taken.
+const unknownSlots = -1
+
+// imageEpochs are the epochs of the limits of an image, by their place, in order of their ends.
+type imageEpochs struct{ byPlace [][]bucket.Epoch }
+
+// Epochs returns the epochs of limit i, in order of their ends.
+func (m *Image) Epochs(i int) []bucket.Epoch {
+	if m.epochs == nil || i >= len(m.epochs.byPlace) {
+		return nil
+	}
+	return m.epochs.byPlace[i]
+}
+
+// FreeSlots returns the free slots of limit i at now, with those of past epochs. hold is in ms.
+func (m *Image) FreeSlots(i int, hold, now int64) int64 {
+	return m.Limits[i].Tokens + bucket.PastSlots(m.Epochs(i), hold, now)
+}
+
+// epochs reads the epochs of a bucket.
+func (d *decoder) epochs(set *LimitSet) *imageEpochs {
+	all := &imageEpochs{byPlace: make([][]bucket.Epoch, len(set.Names))}
+	for attr := range d.item {
+		name, field := splitSlots(attr)
+		i := set.Index(name)
+		if field != fieldEpoch || i < 0 || !set.attrs[i].isSlots() {
+			continue
+		}
+		end, _ := epochIn(strings.TrimPrefix(attr, slotsPrefix+name+"_"))
+		n, _ := d.number(attr)
+		all.byPlace[i] = append(all.byPlace[i], bucket.Epoch{End: end, Slots: n})
+	}
+	for _, list := range all.byPlace {
+		slices.SortFunc(list, func(a, b bucket.Epoch) int { return int(a.End - b.End) })
+	}
+	return all
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // Kinds of limits other than token buckets have attributes of their own: k_{name}_* in configuration, and
-// q_{name}_* (quotas) and s_{name}_* in buckets. This version knows quotas, and pu, a bucket's pause. It must
-// not mistake another kind for a token bucket, nor skip one.
+// q_{name}_* (quotas) and s_{name}_* (calls in flight) in buckets. pu is a bucket's pause. This version must
+// not mistake an unknown kind for a token bucket, nor skip one.
 const (
 	attrGroups   = kindPrefix + "groups" // so that versions that do not know groups refuse the source
 	attrPause    = "pu"
@@ -30,9 +30,6 @@ const (
 
 // sourceMarks are the marks of a source that do not belong to a limit.
 var sourceMarks = []string{attrGroups, attrExtends, attrExcept, attrAdmit, attrCounted}
-
-// slotsPrefix is the prefix of bucket attributes of a kind that is not known yet.
-const slotsPrefix = "s_"
 
 // Attributes of buckets that later versions write: notes of waiters and of batches, and usage by model. Roles
 // allow them beforehand.
@@ -81,7 +78,8 @@ func UnknownState(item Item) *UnknownKind {
 // quota's windows in an unknown unit. It returns the limit's name.
 func isUnknownState(item Item, attr string) (name string, unknown bool) {
 	if rest, ok := strings.CutPrefix(attr, slotsPrefix); ok {
-		return limitOf(rest), true
+		_, field := splitSlots(attr)
+		return limitOf(rest), field == ""
 	}
 	rest, quota := strings.CutPrefix(attr, quotaPrefix)
 	name, windows := strings.CutSuffix(rest, "_"+fieldWindows)

@@ -11,8 +11,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/calendar"
 )
 
-// ConfigLimit is a limit in whole tokens, in the form of users and of the table: a token bucket or, with a
-// Window, a calendar quota. dynalimit.Limit describes its fields. Each is converted into the other, so both
+// ConfigLimit is a limit in whole tokens, in the form of users and of the table: a token bucket, with a Window
+// a calendar quota, or with a Hold a limit of calls in flight. dynalimit.Limit describes its fields. Each is converted into the other, so both
 // have the same fields.
 type ConfigLimit struct {
 	Name                          string
@@ -22,6 +22,7 @@ type ConfigLimit struct {
 	PerModel                      bool
 	MaxDebt                       int64
 	Shadow                        bool
+	Hold, Longest                 time.Duration
 }
 
 // LongestPeriod bounds a refill period: longer than any billing cycle.
@@ -46,6 +47,9 @@ func (l ConfigLimit) WithDefaults() ConfigLimit {
 	l.Burst, l.RefillAmount = cmp.Or(l.Burst, l.Capacity), cmp.Or(l.RefillAmount, l.Capacity)
 	if l.IsQuota() {
 		l.Zone = cmp.Or(l.Zone, "UTC")
+	}
+	if l.IsSlots() {
+		l.Longest = cmp.Or(l.Longest, max(usualLongest, l.Hold))
 	}
 	return l
 }
@@ -90,6 +94,10 @@ func (l ConfigLimit) check() (field, reason string) {
 		}
 	}
 	switch {
+	case l.IsSlots():
+		return l.checkSlots()
+	case l.Longest != 0:
+		return "Longest", fmt.Sprintf("is %v for %q, which does not limit calls in flight; set Hold, or leave it out", l.Longest, l.Name)
 	case l.MaxDebt < 0 || l.MaxDebt > MaxTokens:
 		return "MaxDebt", fmt.Sprintf("is %d for %q; give 1 to %d tokens, or 0 for any debt", l.MaxDebt, l.Name, int64(MaxTokens))
 	case l.Unit != "" && l.Unit != money:

@@ -41,6 +41,9 @@ type limitAttrs struct {
 	// life counts the changes of the limit's kind or unit. A limit has it after the first change, under the
 	// same name for every kind.
 	life string
+	// epochs is the prefix of the attributes of the epochs of slots, which lack all others but tokens and
+	// burst.
+	epochs string
 }
 
 // fieldPassed is the suffix of that attribute.
@@ -48,6 +51,15 @@ const fieldPassed = "up"
 
 // fieldLife is the suffix of the attribute that counts the lives of a limit.
 const fieldLife = "lf"
+
+// slotsAttrs returns the attribute names of a limit of calls in flight. Its epochs have names of their own.
+func slotsAttrs(name string) limitAttrs {
+	p := slotsPrefix + name + "_"
+	return limitAttrs{life: bucketPrefix + name + "_" + fieldLife, tokens: p + "tk", burst: p + "bx", epochs: p + fieldEpoch}
+}
+
+// epoch returns the name of an epoch's attribute.
+func (a limitAttrs) epoch(end int64) string { return epochAttr(a.epochs, end) }
 
 // attrsOf returns the attribute names of a quota or of a token bucket.
 func attrsOf(name string, quota bool) limitAttrs {
@@ -64,10 +76,16 @@ func attrsOf(name string, quota bool) limitAttrs {
 // isQuota reports whether the attributes are those of a quota.
 func (a limitAttrs) isQuota() bool { return a.window != "" }
 
+// isSlots reports whether the attributes are those of a limit of calls in flight.
+func (a limitAttrs) isSlots() bool { return a.epochs != "" }
+
 // all returns the attributes that every limit of its kind has. It leaves out passed and life.
 func (a limitAttrs) all() []string {
 	if a.isQuota() {
 		return []string{a.tokens, a.burst, a.consumed, a.window, a.windows}
+	}
+	if a.capacity == "" { // slots
+		return []string{a.tokens, a.burst}
 	}
 	return []string{a.tokens, a.capacity, a.burst, a.amount, a.period, a.consumed}
 }
@@ -99,9 +117,9 @@ func splitBucketAttr(attr string) (name, field string, quota, ok bool) {
 // writes, which are built once.
 type LimitSet struct {
 	Names []string
-	// Quotas means that some of them are quotas.
-	Quotas bool
-	attrs  []limitAttrs
+	// Quotas means that some of them are quotas, and Slots that some limit calls in flight.
+	Quotas, Slots bool
+	attrs         []limitAttrs
 	// attributes is the number of their attributes, apart from passed.
 	attributes int
 	texts      *statementTexts
@@ -138,11 +156,14 @@ func NamesAlone(names []string) *LimitSet { return &LimitSet{Names: names} }
 func (r *LimitSets) Of(names []string) *LimitSet { return r.OfKinds(names, nil) }
 
 // OfKinds returns the shared set of the sorted names, and makes it if it is new. The names in quotas are
-// quotas, the others token buckets.
-func (r *LimitSets) OfKinds(names, quotas []string) *LimitSet {
+// quotas, those in slots limit calls in flight, and the others are token buckets.
+func (r *LimitSets) OfKinds(names, quotas []string, slots ...string) *LimitSet {
 	key := strings.Join(names, "#") // '#' is not allowed in names
 	if len(quotas) > 0 {
 		key += "##" + strings.Join(quotas, "#")
+	}
+	if len(slots) > 0 {
+		key += "###" + strings.Join(slots, "#")
 	}
 	r.mu.RLock()
 	set := r.sets[key]
@@ -150,9 +171,13 @@ func (r *LimitSets) OfKinds(names, quotas []string) *LimitSet {
 	if set != nil {
 		return set
 	}
-	set = &LimitSet{Names: slices.Clone(names), Quotas: len(quotas) > 0, texts: r.texts}
+	set = &LimitSet{Names: slices.Clone(names), Quotas: len(quotas) > 0, Slots: len(slots) > 0, texts: r.texts}
 	for _, name := range set.Names {
-		set.attrs = append(set.attrs, attrsOf(name, slices.Contains(quotas, name)))
+		if slices.Contains(slots, name) {
+			set.attrs = append(set.attrs, slotsAttrs(name))
+		} else {
+			set.attrs = append(set.attrs, attrsOf(name, slices.Contains(quotas, name)))
+		}
 		set.attributes += len(set.attrs[len(set.attrs)-1].all())
 	}
 	r.mu.Lock()

@@ -42,7 +42,8 @@ const (
 	perModel = money + "/model"
 )
 
-// splitQuota splits a configuration attribute of a quota; false for any other attribute.
+// splitQuota splits a configuration attribute of a quota, or of a limit of calls in flight; false for any other
+// attribute.
 func splitQuota(attr string) (name, field string, ok bool) {
 	rest, ok := strings.CutPrefix(attr, kindPrefix)
 	i := strings.LastIndexByte(rest, '_')
@@ -50,7 +51,7 @@ func splitQuota(attr string) (name, field string, ok bool) {
 		return "", "", false
 	}
 	switch field = rest[i+1:]; field {
-	case fieldAllowed, fieldUnit, fieldZone, fieldMoney, fieldMaxDebt, fieldShadow, fieldLifted:
+	case fieldAllowed, fieldUnit, fieldZone, fieldMoney, fieldMaxDebt, fieldShadow, fieldLifted, fieldHold, fieldLongest:
 		return rest[:i], field, true
 	}
 	return "", "", false
@@ -97,7 +98,7 @@ func quotasIn(item Item) (quotas []ConfigLimit, err error) {
 	d := decoder{item: item}
 	for attr := range item {
 		name, field, ok := splitQuota(attr)
-		if !ok || field != fieldAllowed {
+		if !ok || field != fieldAllowed || isSlots(item, name) {
 			continue
 		}
 		prefix := kindPrefix + name + "_"
@@ -120,6 +121,9 @@ func quotasIn(item Item) (quotas []ConfigLimit, err error) {
 // unknownQuota reports whether a quota is of a later version: its unit is unknown, or it has no amount.
 func unknownQuota(item Item, name string) bool {
 	prefix := kindPrefix + name + "_"
+	if isSlots(item, name) || item[prefix+fieldLongest] != nil { // it has no windows
+		return item[prefix+fieldAllowed] == nil || item[prefix+fieldHold] == nil || item[prefix+fieldUnit] != nil || item[prefix+fieldMoney] != nil
+	}
 	if unit := Text(item, prefix+fieldMoney); unit != "" && unit != money && unit != perModel {
 		return true
 	}
@@ -146,3 +150,6 @@ func (d *decoder) quotaRate(burst int64, attr string) (r bucket.Rate) {
 	}
 	return bucket.Quota(burst, windows)
 }
+
+// isSlots reports whether a configuration item has a limit of calls in flight with a name.
+func isSlots(item Item, name string) bool { return item[kindPrefix+name+"_"+fieldHold] != nil }

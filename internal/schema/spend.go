@@ -1,5 +1,7 @@
 package schema
 
+import "slices"
+
 // Spend is the usual write. It changes the tokens and counters of some limits and leaves the refill instant
 // unchanged, so that spends of different clients commute. It lands if the item has the refill instant and the
 // fingerprint of the image, an expiry that is late enough or none, and each limit of the write with tokens
@@ -25,7 +27,15 @@ type Spend struct {
 func (s *Spend) Statement() Statement {
 	var shape [96]byte
 	var room [32]operand
+	if s.Seen.Set.Slots && s.movesSlots() { // the names of epochs change all the time
+		return s.text().with(s.operands(room[:0]))
+	}
 	return s.Seen.Set.texts.textOf(s.Seen.Set, s.shape(shape[:0]), s).with(s.operands(room[:0]))
+}
+
+// movesSlots reports whether the write changes a limit of calls in flight.
+func (s *Spend) movesSlots() bool {
+	return slices.ContainsFunc(s.Limits, func(c Change) bool { return c.Slots != nil })
 }
 
 // operands appends the values of the statement to o, in the order of the placeholders that text makes.
@@ -49,6 +59,10 @@ func (s *Spend) operands(o []operand) []operand {
 		seen, tokens := &s.Seen.Limits[c.Place], c.Add
 		if c.SameLife && seen.Life > 0 {
 			o = append(o, operand{number: int64(seen.Life)})
+		}
+		if c.Slots != nil {
+			o = c.slotsOperands(o)
+			continue
 		}
 		if c.Full {
 			tokens = c.Put
@@ -87,4 +101,24 @@ func (s *Spend) shape(b []byte) []byte {
 			flag(c.SameLife, 8)|flag(s.Seen.Limits[c.Place].Life > 0, 16)) // an item of 400 KB has fewer than 2^16
 	}
 	return b
+}
+
+// slotsOperands appends the values of slotsText.
+func (c *Change) slotsOperands(o []operand) []operand {
+	o = append(o, operand{number: c.Add})
+	if c.HasLow {
+		o = append(o, operand{number: c.Low})
+	}
+	for _, e := range c.Slots.Changes() {
+		if e.Least > 0 {
+			o = append(o, operand{number: e.Least})
+		}
+		if e.Add != 0 {
+			o = append(o, operand{number: e.Add})
+		}
+	}
+	for _, e := range c.Slots.Past {
+		o = append(o, operand{number: e.Slots})
+	}
+	return o
 }

@@ -61,6 +61,10 @@ func (c *Change) text(b *statementBuilder, a limitAttrs, take func() string) {
 		c.quotaText(b, a, take)
 		return
 	}
+	if c.Slots != nil {
+		c.slotsText(b, a, take)
+		return
+	}
 	tokens := b.name(a.tokens)
 	b.exists(a.burst)
 	if c.Full {
@@ -94,5 +98,30 @@ func (c *Change) quotaText(b *statementBuilder, a limitAttrs, take func() string
 	b.require(b.name(a.window) + " = " + take())
 	if c.HasLow {
 		b.require(b.name(a.tokens) + " >= " + take())
+	}
+}
+
+// slotsText adds the part of a limit of calls in flight to the text of a spend: its free slots and their
+// lower bound, the slots that leave and enter epochs, and the epochs that are removed.
+func (c *Change) slotsText(b *statementBuilder, a limitAttrs, take func() string) {
+	b.exists(a.burst)
+	tokens := b.name(a.tokens)
+	b.add = append(b.add, tokens+" "+take())
+	if c.HasLow {
+		b.require(tokens + " >= " + take())
+	}
+	for _, e := range c.Slots.Changes() {
+		h := b.name(a.epoch(e.End))
+		if e.Least > 0 {
+			b.require(h + " >= " + take())
+		}
+		if e.Add != 0 {
+			b.add = append(b.add, h+" "+take())
+		}
+	}
+	for _, e := range c.Slots.Past {
+		h := b.name(a.epoch(e.End))
+		b.require(h + " = " + take())
+		b.remove = append(b.remove, h)
 	}
 }

@@ -13,6 +13,8 @@ type Limit struct {
 	PerModel bool   `json:"per_model,omitempty"`
 	MaxDebt  int64  `json:"max_debt,omitempty"`
 	Shadow   bool   `json:"shadow,omitempty"`
+	Hold     int64  `json:"hold_seconds,omitempty"`
+	Longest  int64  `json:"longest_seconds,omitempty"`
 }
 
 // Raise is a raise of a limit as events show it.

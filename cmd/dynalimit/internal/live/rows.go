@@ -44,7 +44,9 @@ type Row struct {
 	Resource  string `json:"resource"`
 	Limit     string `json:"limit"`
 	Remaining int64  `json:"remaining"`
-	Burst     int64  `json:"burst"`
+	// InFlight is set if the limit is one of calls in flight: the number of slots in use.
+	InFlight *int64 `json:"in_flight,omitempty"`
+	Burst    int64  `json:"burst"`
 	// Unit is "usd" for money of the checked buckets, which are the fullest.
 	Unit string `json:"unit,omitempty"`
 	// Used is the used share of the burst. It is above 1 in debt.
@@ -92,6 +94,9 @@ func Rows(r Reading, before Counts, asked dynalimit.Amounts) ([]Row, Counts) {
 			if r.Money[row.rowKey()] {
 				row.Unit = dynalimit.USD
 			}
+			if s.Limit.IsConcurrent() {
+				row.InFlight = &s.InFlight
+			}
 			row.WindowEnds, _ = notation.WindowAfter(s.Limit, r.At, 1)
 			now.taken[row.rowKey()] = b.Consumed[s.Limit.Name]
 			row.setRate(before, now)
@@ -129,6 +134,8 @@ func (r *Row) setFits(s dynalimit.LimitStatus, asked int64, now time.Time) {
 	switch missing := asked - s.Remaining; {
 	case asked > s.Limit.Burst || s.Limit.RefillAmount <= 0:
 		wait = dynalimit.Never
+	case missing > 0 && s.Limit.IsConcurrent(): // nobody knows when a call ends
+		return
 	case missing > 0 && s.Limit.IsQuota():
 		opens, _ := notation.WindowAfter(s.Limit, now, min((missing-1)/s.Limit.Burst+1, 1_000_000)) // a century of hours
 		wait = min(opens.Sub(now), dynalimit.Never-time.Millisecond)

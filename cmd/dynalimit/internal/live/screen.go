@@ -159,10 +159,18 @@ func (s Screen) fittingColumns() []column {
 	bar := column{title: "", width: widestBar, text: func(Row) string { return "" }}
 	used := s.fitWidth(column{title: "USED", right: true, text: usedText, paint: paintUsed})
 	left := s.fitWidth(column{title: "LEFT", right: true, text: func(r Row) string {
+		if r.InFlight != nil {
+			return notation.Number(*r.InFlight) + " of " + notation.Number(r.Burst) + " in flight"
+		}
 		return notation.InUnit(r.Unit, r.Remaining) + " of " + notation.InUnit(r.Unit, r.Burst)
 	}})
 	rate := s.fitWidth(column{title: "TAKEN", right: true, text: rateText})
-	full := s.fitWidth(column{title: "FULL IN", right: true, text: func(r Row) string { return notation.Wait(r.Full) }})
+	full := s.fitWidth(column{title: "FULL IN", right: true, text: func(r Row) string {
+		if r.InFlight != nil {
+			return "-"
+		}
+		return notation.Wait(r.Full)
+	}})
 	ends := s.fitWidth(column{title: "WINDOW ENDS IN", right: true, text: func(r Row) string {
 		if r.WindowEnds.IsZero() {
 			return "-"
@@ -238,7 +246,7 @@ func usedText(r Row) string {
 	switch {
 	case r.Blocked != "":
 		return "blocked"
-	case r.Remaining < 0:
+	case r.Remaining < 0 && r.InFlight == nil:
 		return "in debt"
 	}
 	return fmt.Sprintf("%.0f%%", 100*r.Used)

@@ -249,6 +249,9 @@ func (d *decoder) checkExceptions(at admin.Scope, l *source, path string) {
 // returns a quota if a window or zone is set.
 func (d *decoder) decodeLimit(at admin.Scope, name string, l limit, path string) dynalimit.Limit {
 	d.checkName(path, schema.CheckLimitName(name))
+	if l.Concurrent > 0 || l.Hold > 0 || l.Longest > 0 {
+		return d.decodeConcurrent(name, l, path)
+	}
 	twice := "is given here under another name too: leave one of them out"
 	switch {
 	case l.Refill > 0 && l.RefillAmount > 0:
@@ -271,6 +274,32 @@ func (d *decoder) decodeLimit(at admin.Scope, name string, l limit, path string)
 		RefillAmount: cmp.Or(int64(l.Refill), int64(l.RefillAmount), n),
 		RefillPeriod: cmp.Or(time.Duration(l.Period), time.Duration(l.RefillPeriod), time.Minute), MaxDebt: int64(l.MaxDebt), Shadow: l.Shadow,
 	}
+}
+
+// decodeConcurrent returns a limit of calls in flight, and reports fields that other limits have.
+func (d *decoder) decodeConcurrent(name string, l limit, path string) dynalimit.Limit {
+	for key, said := range map[string]bool{
+		"capacity": l.Capacity != "", "unit": l.Unit != "", "burst": l.Burst > 0, "refill": l.Refill > 0, "refill_amount": l.RefillAmount > 0, "period": l.Period > 0,
+		"refill_period": l.RefillPeriod > 0, "window": l.Window != "", "zone": l.Zone != "", "per_model": l.PerModel, "max_debt": l.MaxDebt > 0,
+	} {
+		if said {
+			d.refuseValue(below(path, key), "is of other limits: leave it out, for calls in flight have concurrent, hold, longest and shadow, such as {concurrent: 20, hold: 1m, longest: 10m}")
+		}
+	}
+	if l.Concurrent == 0 && !d.IsWrong(below(path, "concurrent")) {
+		d.refuseValue(path, "has no number of calls in flight: write one, such as 'concurrent: 20', or leave out its hold and longest")
+		return dynalimit.Limit{}
+	}
+	of := dynalimit.Concurrent(name, int64(l.Concurrent), time.Duration(l.Hold))
+	if l.Longest > 0 {
+		of = of.WithLongest(time.Duration(l.Longest))
+	}
+	of.Shadow = l.Shadow
+	if _, at, reason := schema.CheckLimits([]schema.ConfigLimit{schema.ConfigLimit(of)}); reason != "" {
+		_, field, _ := strings.Cut(at, ".")
+		d.refuseValue(below(path, map[string]string{"Hold": "hold", "Longest": "longest"}[field]), reason)
+	}
+	return of
 }
 
 // decodeQuota returns a quota, and reports fields that only token buckets have.

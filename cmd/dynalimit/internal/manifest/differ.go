@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
@@ -86,6 +87,8 @@ func limitDifference(name string, a, b dynalimit.Limit) (fields []Field) {
 	add("unit", a.Unit, b.Unit)
 	add("per_model", boolText(a.PerModel), boolText(b.PerModel))
 	add("max_debt", count(a.MaxDebt), count(b.MaxDebt))
+	add("hold", heldText(a.Hold), heldText(b.Hold))
+	add("longest", heldText(a.Longest), heldText(b.Longest))
 	add("shadow", boolText(a.Shadow), boolText(b.Shadow))
 	return fields
 }
@@ -98,9 +101,17 @@ func capacityText(l dynalimit.Limit) string {
 	return strconv.FormatInt(l.Capacity, 10)
 }
 
-// periodOf returns the period of a bucket, or "" for a quota.
+// heldText formats a time of calls in flight, or returns "" for 0.
+func heldText(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return notation.PeriodText(d)
+}
+
+// periodOf returns the period of a bucket, or "" for a quota and for calls in flight.
 func periodOf(l dynalimit.Limit) string {
-	if l.IsQuota() {
+	if l.IsQuota() || l.IsConcurrent() {
 		return ""
 	}
 	return notation.PeriodText(l.RefillPeriod)

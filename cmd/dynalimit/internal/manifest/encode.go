@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 )
 
@@ -135,6 +136,15 @@ func sourceOf(c admin.LimitConfig) *source {
 		one.Window = window(l.Window)
 		if l.Zone != "UTC" {
 			one.Zone = zone(l.Zone)
+		}
+		if l.IsConcurrent() {
+			one = &limit{Concurrent: amount(l.Capacity), Shadow: l.Shadow}
+			if l.Hold != time.Minute {
+				one.Hold = period(l.Hold)
+			}
+			if l.Longest != dynalimit.Concurrent(l.Name, l.Capacity, l.Hold).Longest {
+				one.Longest = period(l.Longest)
+			}
 		}
 		out.Limits[l.Name] = one
 	}

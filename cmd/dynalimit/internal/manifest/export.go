@@ -82,7 +82,7 @@ func whyUnwritable(c admin.LimitConfig) string {
 		return "says nothing"
 	}
 	for _, l := range c.Limits {
-		if _, why := parsePeriod(periodOf(l)); why != "" && !l.IsQuota() {
+		if _, why := parsePeriod(periodOf(l)); why != "" && !l.IsQuota() && !l.IsConcurrent() {
 			return fmt.Sprintf("the period of %s %s", l.Name, why)
 		}
 		if max(l.Capacity, l.Burst, l.RefillAmount) > mostTokens || min(l.Capacity, l.Burst, l.RefillAmount) < 1 {

@@ -83,6 +83,10 @@ type limit struct {
 	PerModel bool     `yaml:"per_model,omitempty" json:"per_model,omitempty"`
 	MaxDebt  amount   `yaml:"max_debt,omitempty" json:"max_debt,omitempty"`
 	Shadow   bool     `yaml:"shadow,omitempty" json:"shadow,omitempty"`
+	// Concurrent is the number of calls in flight. Such a limit has Hold and Longest in place of the rest.
+	Concurrent amount `yaml:"concurrent,omitempty" json:"concurrent,omitempty"`
+	Hold       period `yaml:"hold,omitempty" json:"hold,omitempty"`
+	Longest    period `yaml:"longest,omitempty" json:"longest,omitempty"`
 	// zae-limiter's names for refill, and for the period in seconds: accepted, and never
 	// written.
 	RefillAmount amount  `yaml:"refill_amount,omitempty" json:"-"`

@@ -265,7 +265,7 @@ func limitDifferences(was, is map[string]dynalimit.Limit) (more, less bool) {
 			more = true
 			continue
 		}
-		if a.Window != b.Window {
+		if a.Window != b.Window || a.IsConcurrent() != b.IsConcurrent() {
 			continue
 		}
 		rate := compareRates(b, a)

@@ -29,6 +29,9 @@ func Changed(text string, inForce dynalimit.Limit) (dynalimit.Limit, error) {
 			}
 		}
 	}
+	if inForce.IsConcurrent() {
+		return changedConcurrent(name+"="+capacity+"/"+concurrent, more, inForce)
+	}
 	l, err := Limit(strings.TrimSuffix(name+"="+capacity+","+more, ","))
 	if err != nil {
 		return l, err
@@ -46,6 +49,24 @@ func Changed(text string, inForce dynalimit.Limit) (dynalimit.Limit, error) {
 	}
 	if l.RefillAmount == 0 && inForce.RefillAmount != inForce.Capacity {
 		l.RefillAmount = inForce.RefillAmount
+	}
+	return l, nil
+}
+
+// changedConcurrent is Changed for a limit of calls in flight: text is its number, and more are the other parts.
+func changedConcurrent(text, more string, inForce dynalimit.Limit) (dynalimit.Limit, error) {
+	given := func(key string) bool {
+		return slices.ContainsFunc(strings.Split(more, ","), func(part string) bool { return strings.HasPrefix(part, key+"=") })
+	}
+	l, err := Limit(strings.TrimSuffix(text+","+more, ","))
+	if err != nil {
+		return l, err
+	}
+	if l.Shadow = l.Shadow || inForce.Shadow; !given("hold") {
+		l.Hold = inForce.Hold
+	}
+	if !given("longest") {
+		l.Longest = inForce.Longest
 	}
 	return l, nil
 }

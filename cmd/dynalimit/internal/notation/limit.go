@@ -32,7 +32,8 @@ var windows = map[string]string{"hourly": "hour", "daily": "day", "weekly": "wee
 // Limit parses NAME=CAPACITY[/PERIOD][,burst=N][,refill=N][,max-debt=N][,shadow]. PERIOD is a
 // duration such as 30s, 1m, 2h or 1d, and defaults to 1m. A quota is
 // NAME=CAPACITY/daily[,zone=ZONE], or hourly, weekly or monthly. A quota of money is
-// NAME=$DOLLARS/daily[,zone=ZONE][,per-model]. The library validates the values.
+// NAME=$DOLLARS/daily[,zone=ZONE][,per-model]. A limit of calls in flight is
+// NAME=COUNT/concurrent[,hold=DURATION][,longest=DURATION]. The library validates the values.
 func Limit(text string) (dynalimit.Limit, error) {
 	name, rest, found := strings.Cut(text, "=")
 	if !found || name == "" {
@@ -47,11 +48,13 @@ func Limit(text string) (dynalimit.Limit, error) {
 	}
 	switch {
 	case l.IsQuota():
+	case period == concurrent:
+		l = dynalimit.Concurrent(name, l.Capacity, 0)
 	case !timed:
 		l.RefillPeriod = time.Minute
 	default:
 		if l.RefillPeriod, err = Period(period); err != nil {
-			return dynalimit.Limit{}, fmt.Errorf("%s: %w, or hourly, daily, weekly or monthly for a quota of the calendar", text, err)
+			return dynalimit.Limit{}, fmt.Errorf("%s: %w, hourly, daily, weekly or monthly for a quota of the calendar, or concurrent for calls in flight", text, err)
 		}
 	}
 	for _, part := range parts[1:] {
@@ -68,11 +71,34 @@ func Limit(text string) (dynalimit.Limit, error) {
 	return l, nil
 }
 
+// concurrent is the word for a limit of calls in flight.
+const concurrent = "concurrent"
+
+// parseTime sets the hold or the longest time of a limit of calls in flight.
+func parseTime(l *dynalimit.Limit, key, value string) error {
+	d, err := Period(value)
+	if err != nil {
+		return err
+	}
+	if key == "hold" {
+		l.Hold, l.Longest = d, max(l.Longest, d)
+	} else {
+		*l = l.WithLongest(d)
+	}
+	return nil
+}
+
 // parsePart sets a field of l from a part of a limit's text after the capacity, such as burst=10,
 // zone=ZONE or shadow.
 func parsePart(l *dynalimit.Limit, part string) error {
 	key, value, _ := strings.Cut(part, "=")
 	switch {
+	case (key == "hold" || key == "longest") && l.IsConcurrent():
+		return parseTime(l, key, value)
+	case key == "hold" || key == "longest":
+		return fmt.Errorf("%q is of calls in flight alone: leave it out, or write %s=%d/concurrent,%s", part, l.Name, l.Capacity, part)
+	case l.IsConcurrent() && part != "shadow":
+		return fmt.Errorf("%q is not of calls in flight: write it like %s=%d/concurrent,hold=1m,longest=10m", part, l.Name, l.Capacity)
 	case key == "zone" && !l.IsQuota():
 		return fmt.Errorf("%q is of quotas alone: leave it out, or write a window, such as %s=%d/daily,%s", part, l.Name, l.Capacity, part)
 	case key == "zone" && value == "":
@@ -144,6 +170,9 @@ func Period(text string) (time.Duration, error) {
 // Describe describes a limit: 100 a minute, burst 200; 100 each day in UTC; $50 each day in
 // UTC.
 func Describe(l dynalimit.Limit) string {
+	if l.IsConcurrent() {
+		return fmt.Sprintf("%s at once, hold %s, longest %s", Number(l.Capacity), PeriodText(l.Hold), PeriodText(l.Longest)) + moreText(l)
+	}
 	if l.IsQuota() {
 		text := fmt.Sprintf("%s each %s in %s", roundInUnit(l.Unit, l.Capacity), l.Window, cmp.Or(l.Zone, "UTC"))
 		if l.PerModel {

@@ -28,6 +28,10 @@ func TestLimit(t *testing.T) {
 		"rpw=9/weekly":                    {dynalimit.WeeklyQuota("rpw", 9, ""), "9 each week in UTC"},
 		"rpm=9/monthly,zone=Mars":         {dynalimit.MonthlyQuota("rpm", 9, "Mars"), "9 each month in Mars"}, // refused by the library
 		"rph=1k/hourly":                   {dynalimit.Limit{Name: "rph", Capacity: 1000, Window: "hour"}, "1,000 each hour in UTC"},
+		"inflight=20/concurrent":          {dynalimit.Concurrent("inflight", 20, 0), "20 at once, hold 1m, longest 1h"},
+		"inflight=5/concurrent,longest=10m,hold=2m,shadow": {
+			dynalimit.Concurrent("inflight", 5, 2*time.Minute).WithLongest(10 * time.Minute).AsShadow(), "5 at once, hold 2m, longest 10m, in shadow",
+		},
 		"usd=$50/daily":                   {dynalimit.DailyMoneyQuota("usd", 50_000_000, ""), "$50 each day in UTC"},
 		"usd=$0.50/daily,per-model":       {perModel(dynalimit.DailyMoneyQuota("usd", 500_000, "")), "$0.50 each day in UTC, for each model"},
 		"usd=$1234.000001/daily":          {dynalimit.DailyMoneyQuota("usd", 1_234_000_001, ""), "$1234.000001 each day in UTC"},
@@ -56,7 +60,7 @@ func TestLimitRefuses(t *testing.T) {
 	for _, text := range []string{
 		"", "rpm", "=5", "rpm=", "rpm=x", "rpm=1.5", "rpm=1E6", "rpm=1e99", "rpm=1K", "rpm=1.5k", "rpm=010", "rpm=+1", "rpm=_1", "rpm=1_", "rpm=9223372036854775808",
 		"rpm=1/", "rpm=1/minute", "rpm=1/99999999999d", "rpm=1,burst", "rpm=1,burst=", "rpm=1,burst=0", "rpm=1,refill=0", "rpm=1,max-debt=0", "rpm=1,max-debt=$1", "rpm=1,burst=$1", "rpm=1,bust=2", "rpm=1,",
-		"rpm=1/yearly", "rpm=1/day", "rpm=1,zone=UTC", "rpm=1/1d,zone=UTC", "rpm=1/daily,zone", "rpm=1/daily,zone=", "rpm=1/daily,burst=1", "rpm=1/daily,refill=1",
+		"x=1/concurrent,burst=1", "x=1/concurrent,hold=1", "x=1,hold=1m", "x=1/daily,longest=1h", "x=1/concurrent,zone=UTC", "rpm=1/yearly", "rpm=1/day", "rpm=1,zone=UTC", "rpm=1/1d,zone=UTC", "rpm=1/daily,zone", "rpm=1/daily,zone=", "rpm=1/daily,burst=1", "rpm=1/daily,refill=1",
 		"usd=$50", "usd=$50/1d", "usd=$/daily", "usd=$1.0000001/daily", "usd=$-1/daily", "usd=$1./daily", "usd=$1k/daily", "usd=50$/daily", "usd=5/daily,per-model", "usd=$5/daily,per-model=1",
 	} {
 		_, err := Limit(text)

@@ -1,0 +1,266 @@
+package lane
+
+import (
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// Calls in flight. The lane counts the slots that the open calls of the process need, and the epochs in which
+// the bucket has them. Every write of the lane carries the difference: it gives back the slots of calls that
+// have ended, moves those that end soon, and takes again those whose hold has run out. While calls are open, a
+// timer makes the lane write in time. The leases of a process are alike, so a slot belongs to none of them.
+
+// heldSlots are the slots of a process's open calls in one bucket. Its methods take no lock and read no clock.
+type heldSlots struct {
+	plan.InFlight
+	// more has the rest of each limit, in the order of Limits.
+	more []slotLimit
+	// cfg is the last configuration of a call.
+	cfg *plan.Config
+}
+
+// slotLimit is one limit of slots.
+type slotLimit struct {
+	// opened counts the slots of open calls by the second in which they were taken, oldest first.
+	opened []openedSlots
+	// calls are the durations of the last calls, in seconds, and ended is the number of all.
+	calls [meanOf]int64
+	ended int
+}
+
+// meanOf is the number of calls of the mean duration.
+const meanOf = 32
+
+// openedSlots are the slots of calls that began in one second since the origin.
+type openedSlots struct{ second, slots int64 }
+
+// limit returns the slots of a limit. It adds empty ones for a new limit.
+func (s *heldSlots) limit(name string) (*plan.LimitInFlight, *slotLimit) {
+	i, known := slices.BinarySearchFunc(s.Limits, name, func(l plan.LimitInFlight, name string) int {
+		switch {
+		case l.Name < name:
+			return -1
+		case l.Name > name:
+			return 1
+		}
+		return 0
+	})
+	if !known {
+		s.Limits = slices.Insert(s.Limits, i, plan.LimitInFlight{Name: name})
+		s.more = slices.Insert(s.more, i, slotLimit{})
+	}
+	return &s.Limits[i], &s.more[i]
+}
+
+// without returns a copy of the slots, as they are once the calls that adjusts end have ended.
+func (s *heldSlots) without(adjusts []*Op) *plan.InFlight {
+	after := plan.InFlight{Incarnation: s.Incarnation, Limits: slices.Clone(s.Limits)}
+	for _, o := range adjusts {
+		for _, a := range o.Amounts {
+			if !a.Window.IsSlots() {
+				continue
+			}
+			for i := range after.Limits {
+				if l := &after.Limits[i]; l.Name == a.Name {
+					l.Open -= min(-a.Amount, s.more[i].openOf(a.Window))
+				}
+			}
+		}
+	}
+	return &after
+}
+
+// openOf returns the number of slots of calls that began in a window or later; 0 if those calls have lapsed.
+func (m *slotLimit) openOf(window bucket.WindowID) (n int64) {
+	for _, o := range m.opened {
+		if o.second >= secondOf(window) {
+			n += o.slots
+		}
+	}
+	return n
+}
+
+// secondOf returns the second in which slots were taken; 0 if it is not known.
+func secondOf(window bucket.WindowID) int64 {
+	if second := -window.Ordinal(); second > unknownSecond {
+		return second
+	}
+	return 0
+}
+
+// unknownSecond is the second of slots by an image.
+const unknownSecond = 1
+
+// open counts slots of calls that begin. The writes that take them count them as open.
+func (m *slotLimit) open(n, second int64) {
+	if last := len(m.opened) - 1; last >= 0 && m.opened[last].second >= second {
+		m.opened[last].slots += n
+		return
+	}
+	m.opened = append(m.opened, openedSlots{second, n})
+}
+
+// end counts slots of calls that have ended at a second. It returns the number that was open: calls that kept
+// their slots for too long have none.
+func (m *slotLimit) end(n int64, window bucket.WindowID, second int64) (ended int64) {
+	from := secondOf(window)
+	for k := range m.opened {
+		o := &m.opened[k]
+		if from == 0 { // the last ones
+			o = &m.opened[len(m.opened)-1-k]
+		}
+		if o.second < from || n == 0 {
+			continue
+		}
+		gone := min(n, o.slots)
+		o.slots, n, ended = o.slots-gone, n-gone, ended+gone
+		if gone > 0 && from > 0 {
+			m.calls[m.ended%meanOf] = max(0, second-from)
+			m.ended++
+		}
+	}
+	m.opened = slices.DeleteFunc(m.opened, func(o openedSlots) bool { return o.slots == 0 })
+	return ended
+}
+
+// mean returns the mean duration of the last calls, in ms; 0 before the first has ended.
+func (m *slotLimit) mean() int64 {
+	n := int64(min(m.ended, meanOf))
+	if n == 0 {
+		return 0
+	}
+	sum := int64(0)
+	for _, d := range m.calls[:n] {
+		sum += d
+	}
+	return max(1, sum*1000/n)
+}
+
+// Lapsed are slots of calls that kept them for the longest time.
+type Lapsed struct {
+	Limit string
+	Slots int64
+}
+
+// lapse ends the calls that have kept their slots for the longest time. Their slots are not renewed any more.
+func (s *heldSlots) lapse(second int64) (lapsed []Lapsed) {
+	for i := range s.Limits {
+		m := &s.more[i]
+		n := int64(0)
+		for len(m.opened) > 0 && m.opened[0].second+s.longest(s.Limits[i].Name)/1000 < second {
+			n += m.opened[0].slots
+			m.opened = m.opened[1:]
+		}
+		if n > 0 {
+			s.Limits[i].Lapse(n)
+			lapsed = append(lapsed, Lapsed{s.Limits[i].Name, n})
+		}
+	}
+	return lapsed
+}
+
+// usualHoldMS and usualLongestMS are the times of a limit that the configuration no longer has.
+const (
+	usualHoldMS    = 60_000
+	usualLongestMS = 3_600_000
+)
+
+func (s *heldSlots) longest(limit string) int64 {
+	if i := s.cfg.Index(limit); i >= 0 && s.cfg.Limits[i].Longest > 0 {
+		return s.cfg.Limits[i].Longest
+	}
+	return usualLongestMS
+}
+
+// hold returns the hold of a limit, in ms.
+func (s *heldSlots) hold(limit string) int64 {
+	if i := s.cfg.Index(limit); i >= 0 && s.cfg.Limits[i].Rate.IsSlots() {
+		return s.cfg.Limits[i].Rate.Hold()
+	}
+	return usualHoldMS
+}
+
+// due returns the instant, in Unix ms, of the next write for the slots alone, or of the next lapse; bucket.Never
+// without one. second is that of now.
+func (s *heldSlots) due(now, second int64) int64 {
+	due := int64(bucket.Never)
+	earlier := func(at int64) {
+		if at != bucket.Never && (due == bucket.Never || at < due) {
+			due = at
+		}
+	}
+	for i := range s.Limits {
+		name := s.Limits[i].Name
+		earlier(s.Limits[i].Due(s.hold(name), now))
+		if m := &s.more[i]; len(m.opened) > 0 {
+			earlier(now + max(1, m.opened[0].second+s.longest(name)/1000+1-second)*1000)
+		}
+	}
+	return due
+}
+
+// isEmpty reports whether no call is open and no slot is known.
+func (s *heldSlots) isEmpty() bool {
+	return !slices.ContainsFunc(s.Limits, func(l plan.LimitInFlight) bool { return l.Open > 0 || len(l.Epochs) > 0 })
+}
+
+// secondAt returns the second of a time since the origin, in ms. It is at least 2.
+func secondAt(elapsed int64) int64 { return elapsed/1000 + unknownSecond + 1 }
+
+// take books the landed moves of a write at a second. It returns the windows of the slots that calls took.
+func (s *heldSlots) take(rows plan.Rows, incarnation []byte, second int64) (taken []plan.Signed) {
+	for i := range rows {
+		moves := rows[i].Moves()
+		if moves == nil || moves.New == 0 && !moves.IsOwn() {
+			continue
+		}
+		if string(s.Incarnation) != string(incarnation) { // another bucket has none of the slots
+			s.Incarnation = incarnation
+			for k := range s.Limits {
+				s.Limits[k].Epochs, s.Limits[k].Doubtful = nil, nil
+			}
+		}
+		limit, more := s.limit(rows[i].Name)
+		limit.Landed(moves)
+		if moves.New > 0 {
+			more.open(moves.New, second)
+			taken = append(taken, plan.Signed{Name: rows[i].Name, Window: bucket.SlotsSince(second)})
+		}
+	}
+	return taken
+}
+
+// doubt books the moves of a write without an answer.
+func (s *heldSlots) doubt(rows plan.Rows) {
+	for i := range rows {
+		if moves := rows[i].Moves(); moves != nil && moves.IsOwn() {
+			limit, _ := s.limit(rows[i].Name)
+			limit.Unanswered(moves)
+		}
+	}
+}
+
+// begin counts slots, above 0, as open from a second on.
+func (s *heldSlots) begin(amounts []plan.Signed, second int64) {
+	for _, a := range amounts {
+		limit, more := s.limit(a.Name)
+		limit.Open += a.Amount
+		more.open(a.Amount, second)
+	}
+}
+
+// end counts slots, above 0, of calls that have ended at a second. The next write gives them back.
+func (s *heldSlots) end(amounts []plan.Signed, second int64) {
+	for _, a := range amounts {
+		limit, more := s.limit(a.Name)
+		limit.Open -= more.end(a.Amount, a.Window, second)
+	}
+}
+
+// open returns the number of slots of open calls at a limit.
+func (s *heldSlots) open(name string) int64 {
+	limit, _ := s.limit(name)
+	return limit.Open
+}

@@ -1,0 +1,177 @@
+package lane
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// Slots keeps the slots of the process's open calls in one bucket. Every write of the lane moves them, and
+// while calls are open, a timer makes the lane write in time. It is safe for concurrent use.
+type Slots struct {
+	site site
+	// submit queues an op of the lane, and onLapse reports lapsed slots; it may be nil.
+	submit  func(*Op)
+	onLapse func(Lapsed)
+	// inUse means that calls are open, or that slots of theirs are known.
+	inUse atomic.Bool
+
+	mu   *sync.Mutex // the lane's
+	held heldSlots
+	// timer fires at the instant armed, in Unix ms; armed is 0 while it is stopped.
+	timer *time.Timer
+	armed int64
+}
+
+// noteAnswer books the moves of a write under a configuration. It returns the windows of the slots that calls
+// took. mu must be held.
+func (s *Slots) noteAnswer(rows plan.Rows, a Answer, cfg *plan.Config) (taken []plan.Signed) {
+	s.held.cfg = cfg
+	switch a.Verdict {
+	case ddb.Landed:
+		taken = s.held.take(rows, a.Image.Of(), secondAt(s.site.elapsed()))
+	case ddb.Unconfirmed:
+		s.held.doubt(rows)
+	default:
+	}
+	return taken
+}
+
+// noteEnd counts the calls that an adjust ended with a result. mu must be held.
+func (s *Slots) noteEnd(o *Op, r *Result) {
+	if o.Take || r.Err != nil && !r.Unconfirmed {
+		return
+	}
+	for _, a := range o.Amounts {
+		if a.Window.IsSlots() {
+			s.held.end([]plan.Signed{{Name: a.Name, Amount: -a.Amount, Window: a.Window}}, secondAt(s.site.elapsed()))
+		}
+	}
+}
+
+// grantTogether books the slots that a committed transaction took from the bucket, and gives r their windows.
+func (s *Slots) grantTogether(r *Result, rows plan.Rows) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held.cfg = r.Config
+	r.landedIn = append(r.landedIn, s.held.take(rows, r.Image.Of(), secondAt(s.site.elapsed()))...)
+	s.arm()
+}
+
+// count counts slots of calls that a policy admitted without the bucket: above 0 they are open from now on, and
+// the next write takes them; below 0 their calls have ended.
+func (s *Slots) count(amounts []plan.Signed, cfg *plan.Config) {
+	begun, ended := plan.Split(amounts)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held.cfg = cfg
+	s.held.begin(begun, secondAt(s.site.elapsed()))
+	s.held.end(plan.Negated(ended), secondAt(s.site.elapsed()))
+	s.arm()
+}
+
+// giveBack counts slots, above 0, of calls that have ended without a write.
+func (s *Slots) giveBack(amounts []plan.Signed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held.end(amounts, secondAt(s.site.elapsed()))
+	s.arm()
+}
+
+// admit counts slots as open if the process's share of the limits has room for them beside those of its open
+// calls. seed is the process's. free is the number of free slots of the denying limit.
+func (s *Slots) admit(asked []plan.Signed, cfg *plan.Config, share float64, seed uint64) (free int64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range asked {
+		free = plan.LocalSlots(cfg.RateOf(a.Name).Burst, share, seed) - s.held.open(a.Name)
+		if a.Amount > free && !cfg.InShadow(a.Name) {
+			return free, false
+		}
+	}
+	s.held.cfg = cfg
+	s.held.begin(asked, secondAt(s.site.elapsed()))
+	return free, true
+}
+
+// LeaveLocal takes slots that the process's share admitted off those of its open calls.
+func (s *Slots) LeaveLocal(amounts []plan.Signed, cfg *plan.Config) {
+	if slots, _ := cfg.SplitSlots(amounts); len(slots) > 0 {
+		s.giveBack(slots)
+	}
+}
+
+// wait returns an estimate of the time until a slot is free, in ms, at a limit of n: the mean duration of the
+// last calls divided by n.
+func (s *Slots) wait(limit string, n int64) int64 {
+	const least, unknown = 50, 1000
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, more := s.held.limit(limit)
+	mean := more.mean()
+	if mean == 0 {
+		return unknown
+	}
+	return min(max(mean*1000/max(1, n), least), s.held.hold(limit))
+}
+
+// arm sets the timer to the next write for the slots. mu must be held.
+func (s *Slots) arm() {
+	s.inUse.Store(!s.held.isEmpty())
+	if s.site.life.Err() != nil {
+		return
+	}
+	now := s.site.access.NowMS()
+	due := s.held.due(now, secondAt(s.site.elapsed()))
+	switch {
+	case due == bucket.Never && s.timer != nil:
+		s.timer.Stop()
+		s.armed = 0
+	case due != bucket.Never && (s.armed == 0 || due < s.armed):
+		s.armAt(due, now)
+	}
+}
+
+// armAt sets the timer to an instant. mu must be held.
+func (s *Slots) armAt(at, now int64) {
+	s.armed = at
+	wait := time.Duration(max(0, at-now)) * time.Millisecond
+	if s.timer == nil {
+		s.timer = time.AfterFunc(wait, s.tend)
+		return
+	}
+	s.timer.Reset(wait)
+}
+
+// tendRetryMS is the least time between two writes for the slots alone.
+const tendRetryMS = 1000
+
+// tend makes the lane write for the slots, if it is time. A write of calls does the same.
+func (s *Slots) tend() {
+	s.mu.Lock()
+	now, second := s.site.access.NowMS(), secondAt(s.site.elapsed())
+	lapsed := s.held.lapse(second)
+	due := s.held.due(now, second)
+	s.armed = 0
+	writes := due != bucket.Never && due <= now && s.site.life.Err() == nil
+	if writes {
+		s.armAt(now+tendRetryMS, now)
+	} else {
+		s.arm()
+	}
+	cfg := s.held.cfg
+	s.mu.Unlock()
+	for _, one := range lapsed {
+		if s.onLapse != nil {
+			s.onLapse(one)
+		}
+	}
+	if writes && !s.site.Contact.Away() {
+		s.submit(newTending(context.Background(), cfg))
+	}
+}

@@ -1,0 +1,53 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+)
+
+// A limit of calls in flight differs from the other kinds. Calls take slots and give them back; nothing
+// refills. Each write of the process moves the slots of its open calls as well (see bucket.Moves), so a
+// give-back of slots has no amount of its own: the lane counts one open call less.
+
+// InFlight are the slots of a process's open calls at the limits of one bucket.
+type InFlight struct {
+	// Incarnation is the bucket that has the slots. Another one has none of them.
+	Incarnation []byte
+	// Limits are by name, in order.
+	Limits []LimitInFlight
+}
+
+// LimitInFlight are the slots of a process's open calls at one limit.
+type LimitInFlight struct {
+	Name string
+	bucket.Occupied
+}
+
+// occupied returns the slots of the process at a limit. By another bucket than theirs, the calls have none.
+func (f *InFlight) occupied(name string, incarnation []byte) (o bucket.Occupied) {
+	if f == nil {
+		return o
+	}
+	i := slices.IndexFunc(f.Limits, func(l LimitInFlight) bool { return l.Name == name })
+	if i < 0 {
+		return o
+	}
+	if o = f.Limits[i].Occupied; string(f.Incarnation) != string(incarnation) {
+		o.Epochs, o.Doubtful = nil, nil
+	}
+	return o
+}
+
+// LocalSlots returns the number of slots that a process may give while the bucket does not answer: its share of
+// the limit, rounded down. If that is none, a process with a seed gets one slot with the chance of its share.
+func LocalSlots(n int64, share float64, seed uint64) int64 {
+	own := float64(n) * share / 1000
+	if own >= 1 {
+		return int64(own) * 1000
+	}
+	if float64(seed>>11)/(1<<53) < own {
+		return 1000
+	}
+	return 0
+}

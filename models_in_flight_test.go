@@ -1,0 +1,343 @@
+package dynalimit_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/observe"
+)
+
+// inflight is a call in flight.
+var inflight = dynalimit.Amounts{"inflight": 1}
+
+// withSlots runs a test with a process on a new table that has one limit, in virtual time.
+func withSlots(t *testing.T, limit dynalimit.Limit, test func(t *testing.T, s *process)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{limit, dynalimit.PerMinute("rpm", 1000)}))
+		test(t, s)
+	})
+}
+
+// slots are the free slots of the entity u, and those of each epoch, whole.
+func (s *process) slots() (free int64, epochs []int64) {
+	s.t.Helper()
+	image := s.image("u")
+	i := image.Set.Index("inflight")
+	require.GreaterOrEqual(s.t, i, 0)
+	sum := image.Limits[i].Tokens
+	for _, e := range image.Epochs(i) {
+		sum += e.Slots
+		epochs = append(epochs, e.Slots/1000)
+	}
+	require.Equal(s.t, image.Limits[i].Burst, sum, "no slot is lost or made: %+v", image.Epochs(i))
+	return image.Limits[i].Tokens / 1000, epochs
+}
+
+func TestCallsInFlightAreLimited(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 2, time.Minute), func(t *testing.T, s *process) {
+		first, second := s.acquire("u", inflight), s.peer(nil).acquire("u", inflight)
+		denied := s.deny("u", inflight)
+		assert.Equal(t, time.Second, denied.RetryAfter)
+		status := denied.Primary()
+		assert.Equal(t, int64(2), status.InFlight)
+		assert.True(t, status.Estimated)
+		assert.Equal(t, dynalimit.Concurrent("inflight", 2, time.Minute), status.Limit)
+		require.NoError(t, first.Rollback(t.Context()))
+		third := s.acquire("u", inflight)
+		require.NoError(t, second.Settle(t.Context(), dynalimit.Amounts{"inflight": 1}), "whatever it names")
+		require.NoError(t, third.Settle(t.Context(), nil))
+		free, _ := s.slots()
+		assert.Equal(t, int64(2), free)
+		require.NoError(t, s.limiter.Do(t.Context(), "u", model, inflight, func(context.Context, *dynalimit.Lease) error { return nil }))
+		free, _ = s.slots()
+		assert.Equal(t, int64(2), free)
+	})
+}
+
+func TestLongCallKeepsItsSlot(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 1, time.Minute), func(t *testing.T, s *process) {
+		lease, other := s.acquire("u", inflight), s.peer(nil)
+		for range 600 {
+			elapse(time.Second)
+			other.deny("u", inflight)
+		}
+		require.NoError(t, lease.Settle(t.Context(), nil))
+		elapse(51 * time.Millisecond) // the memory of a denial
+		other.acquire("u", inflight)
+	})
+}
+
+// callsSeen counts the calls whose hold has not run out, as their processes know it.
+type callsSeen struct {
+	sync.Mutex
+	calls map[*dynalimit.Lease]time.Time // the end of the hold of a dead process's call, zero for an open one
+	most  int
+}
+
+func (c *callsSeen) change(lease *dynalimit.Lease, until time.Time) {
+	c.Lock()
+	defer c.Unlock()
+	if c.calls[lease] = until; until.IsZero() {
+		live := 0
+		for _, end := range c.calls {
+			if end.IsZero() || end.After(time.Now()) {
+				live++
+			}
+		}
+		c.most = max(c.most, live)
+	}
+}
+
+// 40 processes share 20 slots. Some are killed with calls in flight, and some answers are lost: never more than
+// 20 calls are in flight whose hold has not run out, and every slot is free 75 seconds after the last call.
+func TestSlotsOfKilledProcesses(t *testing.T) {
+	const hold, n = time.Minute, 20
+	withSlots(t, dynalimit.Concurrent("inflight", n, hold), func(t *testing.T, s *process) {
+		seen := callsSeen{calls: map[*dynalimit.Lease]time.Time{}}
+		random := rand.New(rand.NewPCG(1, 2))
+		var mu sync.Mutex
+		chance := func() float64 { mu.Lock(); defer mu.Unlock(); return random.Float64() }
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			return ddbmem.Fault{Lose: r.Operation == "UpdateItem" && chance() < .03, Before: time.Duration(chance() * float64(5*time.Millisecond))}
+		})
+		var calls sync.WaitGroup
+		for range 40 {
+			wire := &brokenWire{drop: true, match: func(string, []byte) bool { return true }}
+			p := s.faulty(nil, wire)
+			calls.Go(func() {
+				for began := time.Now(); time.Since(began) < 10*time.Minute; {
+					lease, err := p.limiter.Acquire(t.Context(), "u", model, inflight)
+					if err != nil {
+						elapse(time.Duration(100+1000*chance()) * time.Millisecond)
+						continue
+					}
+					seen.change(lease, time.Time{})
+					until := time.Now().Add(hold)
+					long := time.Duration(chance() * chance() * float64(2*time.Minute))
+					if chance() < .03 {
+						elapse(min(long, hold/4)) // its slot was not renewed yet
+						wire.times(-1)
+						seen.change(lease, until)
+						return
+					}
+					elapse(long)
+					seen.change(lease, time.Now())
+					_ = lease.Settle(t.Context(), nil)
+				}
+			})
+		}
+		calls.Wait()
+		t.Log("most in flight:", seen.most)
+		assert.LessOrEqual(t, seen.most, n)
+		assert.Greater(t, seen.most, n/2)
+		s.db.SetFaults(nil)
+		elapse(75*time.Second + time.Millisecond)
+		var leases []*dynalimit.Lease
+		for range n {
+			leases = append(leases, s.acquire("u", inflight))
+		}
+		free, epochs := s.slots()
+		assert.Zero(t, free)
+		assert.Len(t, epochs, 1)
+		for _, lease := range leases {
+			require.NoError(t, lease.Rollback(t.Context()))
+		}
+	})
+}
+
+// After an outage longer than a hold, the open calls are counted again before anybody is admitted.
+func TestOutageBeyondAHold(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 2, time.Minute), func(t *testing.T, s *process) {
+		wire := &brokenWire{drop: true, match: func(string, []byte) bool { return true }}
+		away, other := s.faulty(nil, wire), s.peer(nil)
+		first, second := away.acquire("u", inflight), away.acquire("u", inflight)
+		wire.times(-1)
+		elapse(3 * time.Minute)
+		lease := other.acquire("u", inflight) // their holds have run out
+		wire.times(0)
+		elapse(15 * time.Second)
+		free, _ := s.slots()
+		assert.Equal(t, int64(-1), free, "three calls are open")
+		other.deny("u", inflight)
+		require.NoError(t, first.Settle(t.Context(), nil))
+		other.deny("u", inflight)
+		require.NoError(t, lease.Settle(t.Context(), nil))
+		elapse(51 * time.Millisecond)
+		other.acquire("u", inflight)
+		require.NoError(t, second.Settle(t.Context(), nil))
+	})
+}
+
+// A policy admits calls while the bucket does not answer: they are in flight as soon as it does.
+func TestAdmittedCallsAreInFlight(t *testing.T) {
+	for policy, admitted := range map[dynalimit.UnavailablePolicy]int{dynalimit.Allow: 5, dynalimit.Local: 2, dynalimit.Refuse: 0} {
+		withSlots(t, dynalimit.Concurrent("inflight", 4, time.Minute), func(t *testing.T, s *process) {
+			wire := &brokenWire{drop: true, match: func(string, []byte) bool { return true }}
+			p := s.faulty(&dynalimit.Options{OnUnavailable: policy, LocalShare: .5}, wire)
+			require.NoError(t, p.acquire("u", inflight).Settle(t.Context(), nil))
+			wire.times(-1)
+			var leases []*dynalimit.Lease
+			for range 5 {
+				if lease, err := p.limiter.Acquire(t.Context(), "u", model, inflight); err == nil {
+					leases = append(leases, lease)
+				}
+			}
+			require.Len(t, leases, admitted, policy)
+			wire.times(0)
+			elapse(15 * time.Second)
+			free, _ := s.slots()
+			assert.Equal(t, int64(4-admitted), free)
+			for _, lease := range leases {
+				require.NoError(t, lease.Settle(t.Context(), nil))
+			}
+			elapse(15 * time.Second)
+			free, _ = s.slots()
+			assert.Equal(t, int64(4), free)
+		})
+	}
+}
+
+// A changed number of slots stops no call, and a changed hold is that of later takes.
+func TestNumberOfSlotsChanges(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 3, time.Minute), func(t *testing.T, s *process) {
+		leases := []*dynalimit.Lease{s.acquire("u", inflight), s.acquire("u", inflight), s.acquire("u", inflight)}
+		set := func(limit dynalimit.Limit) error {
+			return s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{limit})
+		}
+		require.NoError(t, set(dynalimit.Concurrent("inflight", 1, 2*time.Minute)))
+		assert.Equal(t, int64(3), s.deny("u", inflight).Primary().InFlight)
+		free, _ := s.slots()
+		assert.Equal(t, int64(-2), free)
+		for _, lease := range leases {
+			s.deny("u", inflight)
+			require.NoError(t, lease.Rollback(t.Context()))
+		}
+		elapse(51 * time.Millisecond)
+		s.acquire("u", inflight)
+		require.NoError(t, set(dynalimit.Concurrent("inflight", 2, time.Minute)))
+		elapse(51 * time.Millisecond)
+		s.acquire("u", inflight)
+		require.ErrorContains(t, set(dynalimit.PerMinute("inflight", 2)), "another kind")
+	})
+}
+
+// Each level that has the limit holds a slot, all or nothing, in either mode.
+func TestSlotsOfParents(t *testing.T) {
+	for _, mode := range []dynalimit.ChargeMode{dynalimit.ChargeParallel, dynalimit.ChargeTransaction} {
+		inFamily(t, func(t *testing.T, s *process) {
+			require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.Concurrent("inflight", 2, time.Minute)}))
+			p, other := s.peer(&dynalimit.Options{ChargeMode: mode}), s.peer(nil)
+			first, second := p.acquire("key", inflight), other.acquire("org", inflight)
+			p.deny("key", inflight)
+			elapse(5 * time.Minute)
+			p.deny("key", inflight)
+			require.NoError(t, second.Settle(t.Context(), nil))
+			elapse(51 * time.Millisecond)
+			third := p.acquire("key", inflight)
+			require.NoError(t, first.Settle(t.Context(), nil))
+			require.NoError(t, third.Settle(t.Context(), nil))
+			for _, entity := range []string{"key", "org"} {
+				assert.Equal(t, int64(2000), s.stored(entity, "inflight").Tokens, entity)
+			}
+		})
+	}
+}
+
+// A call shorter than half a hold costs the writes of its take and its end. The process renews the slots of all
+// longer calls of a bucket together.
+func TestRequestsOfCallsInFlight(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 20, time.Minute), func(t *testing.T, s *process) {
+		require.NoError(t, s.acquire("u", dynalimit.Amounts{"inflight": 1, "rpm": 1}).Settle(t.Context(), nil))
+		writes := 0
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { writes++; return ddbmem.Fault{} })
+		for length, want := range map[time.Duration]int{29 * time.Second: 2 * 5, 10 * time.Minute: 2*5 + 19} {
+			writes = 0
+			var leases []*dynalimit.Lease
+			for range 5 {
+				leases = append(leases, s.acquire("u", dynalimit.Amounts{"inflight": 1, "rpm": 1}))
+			}
+			elapse(length)
+			for _, lease := range leases {
+				require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 1}))
+			}
+			assert.Equal(t, want, writes, length)
+		}
+		s.db.SetFaults(nil)
+	})
+}
+
+// A lease that nobody ends keeps its slot for the longest time. Its late end gives nothing back.
+func TestLeakedLease(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 1, time.Minute).WithLongest(10*time.Minute), func(t *testing.T, s *process) {
+		var expired []observe.SlotsExpired
+		s = s.peer(&dynalimit.Options{Observer: observe.Observer{SlotsExpired: func(e observe.SlotsExpired) { expired = append(expired, e) }}})
+		leaked, other := s.acquire("u", inflight), s.peer(nil)
+		elapse(10 * time.Minute)
+		assert.Empty(t, expired)
+		other.deny("u", inflight)
+		elapse(77 * time.Second)
+		assert.Equal(t, []observe.SlotsExpired{{EntityID: "u", Resource: model, Limit: "inflight", Slots: 1}}, expired)
+		lease := other.acquire("u", inflight)
+		require.NoError(t, leaked.Settle(t.Context(), nil))
+		s.deny("u", inflight)
+		require.NoError(t, lease.Settle(t.Context(), nil))
+	})
+}
+
+// A bucket that is gone is made again with the open calls.
+func TestSlotsOfADeletedBucket(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 2, time.Minute), func(t *testing.T, s *process) {
+		lease := s.acquire("u", inflight)
+		s.delete("u")
+		elapse(time.Minute)
+		free, _ := s.slots()
+		assert.Equal(t, int64(1), free)
+		require.NoError(t, lease.Settle(t.Context(), nil))
+		free, _ = s.slots()
+		assert.Equal(t, int64(2), free)
+	})
+}
+
+// A limit of calls in flight is ended by nothing but the end of the lease.
+func TestSlotsAreNotAdjusted(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 2, time.Minute), func(t *testing.T, s *process) {
+		lease := s.acquire("u", dynalimit.Amounts{"inflight": 1, "rpm": 10})
+		require.ErrorContains(t, lease.Adjust(t.Context(), dynalimit.Amounts{"inflight": -1}), "end the lease")
+		require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"rpm": -5}))
+		require.NoError(t, lease.Consume(t.Context(), inflight))
+		assert.Equal(t, dynalimit.Amounts{"inflight": 2, "rpm": 5}, lease.Used())
+		s.deny("u", inflight)
+		require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 3}))
+		assert.Equal(t, dynalimit.Amounts{"inflight": 0, "rpm": 3}, lease.Used())
+		free, _ := s.slots()
+		assert.Equal(t, int64(2), free)
+	})
+}
+
+// A waiter gets the slot of a call of its own process at once, and one of another process a little later.
+func TestWaitForASlot(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 1, time.Minute), func(t *testing.T, s *process) {
+		for _, p := range []*process{s, s.peer(nil)} {
+			lease := p.acquire("u", inflight)
+			time.AfterFunc(20*time.Second, func() { assert.NoError(t, lease.Settle(t.Context(), nil)) })
+			began := time.Now()
+			next, err := s.limiter.Wait(t.Context(), "u", model, inflight)
+			require.NoError(t, err)
+			assert.InDelta(t, 20, time.Since(began).Seconds(), 2)
+			require.NoError(t, next.Settle(t.Context(), nil))
+			elapse(51 * time.Millisecond)
+		}
+	})
+}
