@@ -21,7 +21,10 @@ func (c fields) setFields(h http.Header, statuses []dynalimit.LimitStatus, wait 
 	if !ok {
 		return
 	}
-	h["X-Ratelimit-Limit"], h["X-Ratelimit-Remaining"], h["X-Ratelimit-Reset"] = values[:1:1], values[1:2:2], values[2:3:3]
+	h["X-Ratelimit-Limit"], h["X-Ratelimit-Remaining"] = values[:1:1], values[1:2:2]
+	if values[2] != "" {
+		h["X-Ratelimit-Reset"] = values[2:3:3]
+	}
 	if draft {
 		c.showDraft(h, statuses, wait)
 	}
@@ -42,6 +45,9 @@ func (c fields) showDraft(h http.Header, statuses []dynalimit.LimitStatus, wait 
 		}
 		limits = listItem(limits, c.Policy(s), ";r=", s.Remaining)
 		// Within t no more than r is promised, so t is not past Retry-After.
+		if s.Limit.IsConcurrent() { // nobody knows when a call ends
+			continue
+		}
 		limits = append(append(limits, ";t="...), problem.Seconds(min(s.Reset, wait))...)
 	}
 	if policies != nil {
@@ -70,6 +76,9 @@ func burstTime(l dynalimit.Limit) time.Duration {
 	case "week":
 		return 7 * 24 * time.Hour
 	case "":
+		if l.IsConcurrent() {
+			return 0
+		}
 		if fill := float64(l.Burst) / float64(l.RefillAmount) * float64(l.RefillPeriod); fill < math.MaxInt64 {
 			return time.Duration(fill)
 		}

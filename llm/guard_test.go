@@ -105,6 +105,26 @@ func TestMeasures(t *testing.T) {
 	})
 }
 
+// TestSlotOfACall: a call in flight gives its slot back in the write of its settlement, and however else it ends.
+func TestSlotOfACall(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.limits(dynalimit.Concurrent("inflight", 1, time.Minute), dynalimit.PerMinute("tpm", 100_000))
+		limits := map[string]llm.Measure{"inflight": llm.InFlight, "tpm": llm.TotalTokens}
+		g := w.guard(with{limiter: true}, func(o *llm.Options) { o.Limits = limits })
+		for _, end := range []func(*llm.Call) error{
+			func(c *llm.Call) error { return c.Settle(t.Context(), used) },
+			func(c *llm.Call) error { return c.Rollback(t.Context()) },
+			func(c *llm.Call) error { return c.SettleSoon(t.Context(), used) },
+		} {
+			c := w.start(g, request())
+			_, err := g.Start(t.Context(), request())
+			require.ErrorIs(t, err, dynalimit.ErrLimitExceeded)
+			require.NoError(t, end(c))
+		}
+		require.NoError(t, w.start(g, request()).Rollback(t.Context()))
+	})
+}
+
 // TestEstimateIsCappedAtTheBurst: what the reply may have, and the prompt does
 // not, does not keep a call out for ever.
 func TestEstimateIsCappedAtTheBurst(t *testing.T) {

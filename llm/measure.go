@@ -15,6 +15,10 @@ type Measure func(Usage) (int64, error)
 // Requests counts the call itself.
 func Requests(Usage) (int64, error) { return 1, nil }
 
+// InFlight counts the call as one in flight, for a limit of dynalimit.Concurrent. The guard gives the slot back
+// with the settlement.
+func InFlight(Usage) (int64, error) { return 1, nil }
+
 // TotalTokens counts the tokens of every class.
 func TotalTokens(u Usage) (int64, error) { return inputTokens(u.Tokens) + u.Tokens.Output, nil }
 

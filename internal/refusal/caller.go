@@ -33,13 +33,17 @@ func (c Caller) Binding(statuses []dynalimit.LimitStatus) *dynalimit.LimitStatus
 }
 
 // Standing is the state of the caller's tightest own limit, as X-RateLimit-Limit, -Remaining and
-// -Reset show it; ok is false without one.
+// -Reset show it; ok is false without one. Calls in flight have no reset: it is empty.
 func (c Caller) Standing(statuses []dynalimit.LimitStatus) (values [3]string, ok bool) {
 	s := c.Binding(statuses)
 	if s == nil {
 		return values, false
 	}
-	return [3]string{strconv.FormatInt(s.Limit.Burst, 10), strconv.FormatInt(max(s.Remaining, 0), 10), problem.Seconds(s.Reset)}, true
+	values = [3]string{strconv.FormatInt(s.Limit.Burst, 10), strconv.FormatInt(max(s.Remaining, 0), 10), problem.Seconds(s.Reset)}
+	if s.Limit.IsConcurrent() {
+		values[2] = ""
+	}
+	return values, true
 }
 
 // Policy names a limit: a group's by the group too.

@@ -19,6 +19,8 @@ func showLimit(h http.Header, c refusal.Caller, statuses []dynalimit.LimitStatus
 	if values, ok := c.Standing(statuses); ok {
 		h.Set("X-Ratelimit-Limit", values[0])
 		h.Set("X-Ratelimit-Remaining", values[1])
-		h.Set("X-Ratelimit-Reset", values[2])
+		if values[2] != "" {
+			h.Set("X-Ratelimit-Reset", values[2])
+		}
 	}
 }
