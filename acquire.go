@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/dynalimit/dynalimit/internal/call"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
 // Acquire takes the amounts, all or nothing, at the entity and at the parents that count. At each of
@@ -158,4 +160,68 @@ func (l *RateLimiter) recall(ctx context.Context, entity, resource string, amoun
 	default:
 		return nil, false, nil
 	}
+}
+
+// orParent returns the hints of a call, with the parent of strangers if the call has no parent. g may
+// be nil.
+func orParent(g, strangers *call.Given) *call.Given {
+	if g == nil {
+		return strangers
+	}
+	if !g.ByCall {
+		g.Parent = strangers.Parent // g belongs to this call alone
+	}
+	return g
+}
+
+// newRequest validates the input of a call. compatible means that the table stays readable for zae-limiter.
+func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption, compatible bool) (call.Request, error) {
+	r := call.Request{Entity: entity, Resource: resource, Amounts: amounts}
+	if reason := schema.CheckEntity(entity); reason != "" {
+		return r, invalid("entity", "%s", reason)
+	}
+	if reason := schema.CheckResource(resource); reason != "" {
+		return r, invalid("resource", "%s", reason)
+	}
+	if err := checkAmounts(amounts, false); err != nil {
+		return r, err
+	}
+	var err error
+	if len(opts) > 0 {
+		r.Options, err = applyOptions(opts, entity)
+	}
+	if err == nil && compatible {
+		err = shared.CheckCompatible(resource, "WithLimits", r.Limits)
+	}
+	return r, err
+}
+
+// newReadRequest validates a call that writes nothing. Its amounts may be empty.
+func newReadRequest(entity, resource string, amounts Amounts, opts []AcquireOption, compatible bool) (call.Request, error) {
+	if len(amounts) > 0 {
+		return newRequest(entity, resource, amounts, opts, compatible)
+	}
+	r, err := newRequest(entity, resource, Amounts{"any": 0}, opts, compatible)
+	r.Amounts = nil
+	return r, err
+}
+
+// checkAmounts refuses an amount that no limit can hold, and negative amounts unless signed is set, as
+// for Adjust.
+func checkAmounts(amounts Amounts, signed bool) error {
+	if len(amounts) == 0 {
+		return invalid("amounts", "is empty; name at least one limit, for example dynalimit.Amounts{\"rpm\": 1}")
+	}
+	for name, n := range amounts {
+		if reason := schema.CheckLimitName(name); reason != "" {
+			return invalid("amounts", "limit name %s", reason)
+		}
+		if n < 0 && !signed {
+			return invalid("amounts["+name+"]", "is %d; give 0 or more (only Lease.Adjust takes negative amounts, and gives them back)", n)
+		}
+		if n > maxTokens || n < -maxTokens {
+			return invalid("amounts["+name+"]", "is %d; at most %d tokens are allowed", n, int64(maxTokens))
+		}
+	}
+	return nil
 }

@@ -430,23 +430,3 @@ func checkLimits(field string, limits []Limit) ([]Limit, error) {
 	}
 	return userLimits(checked), nil
 }
-
-// checkAmounts refuses an amount that no limit can hold, and negative amounts unless signed is set, as
-// for Adjust.
-func checkAmounts(amounts Amounts, signed bool) error {
-	if len(amounts) == 0 {
-		return invalid("amounts", "is empty; name at least one limit, for example dynalimit.Amounts{\"rpm\": 1}")
-	}
-	for name, n := range amounts {
-		if reason := schema.CheckLimitName(name); reason != "" {
-			return invalid("amounts", "limit name %s", reason)
-		}
-		if n < 0 && !signed {
-			return invalid("amounts["+name+"]", "is %d; give 0 or more (only Lease.Adjust takes negative amounts, and gives them back)", n)
-		}
-		if n > maxTokens || n < -maxTokens {
-			return invalid("amounts["+name+"]", "is %d; at most %d tokens are allowed", n, int64(maxTokens))
-		}
-	}
-	return nil
-}

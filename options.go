@@ -7,7 +7,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/call"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/observe"
 )
 
@@ -279,50 +278,6 @@ func checkGiven(g *call.Given, entity string) error {
 		return invalid(g.Field(), "is %q, the entity itself; give the id of its parent, or leave the option out", entity)
 	}
 	return nil
-}
-
-// orParent returns the hints of a call, with the parent of strangers if the call has no parent. g may
-// be nil.
-func orParent(g, strangers *call.Given) *call.Given {
-	if g == nil {
-		return strangers
-	}
-	if !g.ByCall {
-		g.Parent = strangers.Parent // g belongs to this call alone
-	}
-	return g
-}
-
-// newRequest validates the input of a call. compatible means that the table stays readable for zae-limiter.
-func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption, compatible bool) (call.Request, error) {
-	r := call.Request{Entity: entity, Resource: resource, Amounts: amounts}
-	if reason := schema.CheckEntity(entity); reason != "" {
-		return r, invalid("entity", "%s", reason)
-	}
-	if reason := schema.CheckResource(resource); reason != "" {
-		return r, invalid("resource", "%s", reason)
-	}
-	if err := checkAmounts(amounts, false); err != nil {
-		return r, err
-	}
-	var err error
-	if len(opts) > 0 {
-		r.Options, err = applyOptions(opts, entity)
-	}
-	if err == nil && compatible {
-		err = shared.CheckCompatible(resource, "WithLimits", r.Limits)
-	}
-	return r, err
-}
-
-// newReadRequest validates a call that writes nothing. Its amounts may be empty.
-func newReadRequest(entity, resource string, amounts Amounts, opts []AcquireOption, compatible bool) (call.Request, error) {
-	if len(amounts) > 0 {
-		return newRequest(entity, resource, amounts, opts, compatible)
-	}
-	r, err := newRequest(entity, resource, Amounts{"any": 0}, opts, compatible)
-	r.Amounts = nil
-	return r, err
 }
 
 // applyOptions validates the options of an entity's call, and returns them in one struct.

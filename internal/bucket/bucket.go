@@ -34,6 +34,9 @@ type State struct {
 	Tokens, Refilled int64
 }
 
+// IsQuota reports whether the rate is that of a calendar quota.
+func (r Rate) IsQuota() bool { return r.Period < 0 }
+
 // earned returns grid(now) - grid(since) as a 128-bit integer, or 0 unless now is after since. It is
 // floor(((now-since)·amount + begun)/period).
 func (r Rate) earned(since, now int64, begun uint64) (hi, lo uint64) {

@@ -23,9 +23,6 @@ func (r Rate) Windows() calendar.Windows {
 	return calendar.Windows(-r.Period) //nolint:gosec // made by Quota
 }
 
-// IsQuota reports whether the rate is that of a calendar quota.
-func (r Rate) IsQuota() bool { return r.Period < 0 }
-
 // WindowAt returns the ordinal of the window at now; 0 of a token bucket.
 func (r Rate) WindowAt(now int64) int64 {
 	if !r.IsQuota() {

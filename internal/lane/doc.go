@@ -13,8 +13,8 @@
 //	new.go          registry.go  the lanes of a process, their shared state, and the work in flight
 //	lane.go         the one object of a bucket: callers ask it, and ops end in it
 //	run.go          the straight way of a lane: begin a turn, carry it, book its answer
-//	turn.go         one batch: a copy of the lane's knowledge, and the reads before its decision
-//	send.go         its write in flight, until the outcome is known
+//	turn.go         one batch: a copy of the lane's knowledge, the reads before its decision, and its write in
+//	                flight, until the outcome is known
 //	beside.go       decisions outside the lane's own work: transactions, dry runs, waiters
 //
 // The following files know no lane, and each part has its own fields and tests:

@@ -42,7 +42,7 @@ type sight struct {
 // replace installs the image of an answer at now. tick numbers the first image with a new
 // configuration.
 func (s *sight) replace(image *schema.Image, asked Asked, now int64, tick func() int64) {
-	if !s.known || !sameFingerprint(s.image, image) {
+	if !s.known || s.image == nil || image == nil || string(s.image.Fingerprint) != string(image.Fingerprint) {
 		s.seenTick, s.since = tick(), uint32(now) //nolint:gosec // the low bits
 	}
 	s.known, s.image, s.seenAt, s.order = true, image, asked.At, asked.Order
@@ -144,10 +144,6 @@ func (s *sight) hint() *schema.LimitSet {
 		return nil
 	}
 	return s.image.Set
-}
-
-func sameFingerprint(a, b *schema.Image) bool {
-	return a != nil && b != nil && string(a.Fingerprint) == string(b.Fingerprint)
 }
 
 // lessons are the conclusions from the answers to a lane's writes for the next one.

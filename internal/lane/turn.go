@@ -3,8 +3,11 @@ package lane
 import (
 	"context"
 	"slices"
+	"time"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // turn is one batch of a lane: its ops, a copy of the knowledge that decides them, the decision, and the
@@ -132,4 +135,167 @@ func (t *turn) denyLeft() bool {
 	}
 	t.deny(v, t.left, false)
 	return false
+}
+
+// flight is a turn's write from its first try to its answer.
+type flight struct {
+	delivery delivery
+	// asked is the instant of the decision, in Unix ms.
+	asked int64
+	// flying means that the write was decided, and tried that a request was sent.
+	flying, tried bool
+	// report reports the answer to the tracer; nil without a tracer.
+	report func(Answer)
+}
+
+// launch prepares the delivery, and reports the start of the write.
+func (t *turn) launch() {
+	owner := t.owner
+	t.flying, t.asked = true, max(t.now, t.view.Now) // the view may be newer, after a read of the configuration
+	t.delivery.operation, t.delivery.slot = owner.IDs.Operation(), owner.IDs.Slot
+	switch t.write.Kind {
+	case plan.Create:
+		c := t.write.Create
+		c.Keys, c.Entity, c.Resource = owner.Keys, t.site.Entity, t.site.Resource
+		t.delivery.creates = true
+	case plan.GiveBack:
+		t.delivery.givesBack = true
+	default:
+		t.delivery.givesBack = !t.carried[0].Take && t.rows.HasBack() || t.view.InFlight != nil && t.rows.MovesSlots()
+	}
+	if owner.OnSend != nil {
+		owner.OnSend(t.lane, t.delivery.operation, t.rows)
+	}
+	if t.delivery.givesBack {
+		t.delivery.bindToSlot(t.known.image, &t.learnt.own)
+	}
+	if owner.Trace != nil {
+		t.ctx, t.report = owner.Trace.Begin(t.ctx, Writing{t.site.Entity, t.site.Resource, t.write.Kind, len(t.carried)})
+	}
+	if t.extra != nil {
+		t.extra.noteStart(t.carried, t.site.elapsed())
+	}
+	for _, o := range t.carried {
+		if o.sent != nil {
+			o.markSent()
+		}
+	}
+}
+
+// deliver sends the write until its outcome is known. over is false if the caller on whose goroutine the
+// lane runs must be answered first, because its context ended or the bucket does not answer. The delivery
+// can then go on without it.
+func (t *turn) deliver() (a Answer, over bool) {
+	d, contact := &t.delivery, &t.site.Contact
+	for ; ; d.try++ {
+		waited := contact.silent()
+		if waited && t.caller != nil {
+			return Answer{}, false
+		}
+		if waited && !contact.await(t.site.life) {
+			return d.orUnconfirmed(d.unsent()), true
+		}
+		left := (d.try > 0 || waited) && abandoned(t.carried, waited)
+		switch {
+		case d.unanswered > 0 && (left || d.unanswered >= MaxUnconfirmed): // ask for the outcome of those tries
+			image, _, err := t.site.ReadPatiently(t.ctx, t.known.hint())
+			return d.outcomeIn(image, err), true
+		case left:
+			return d.unsent(), true
+		}
+		began := time.Now()
+		sent := t.sendTry(d.nextOp())
+		took := time.Since(began)
+		if sent.Err == nil {
+			contact.NoteAnswer()
+		} else {
+			t.noteFailure(sent, took)
+		}
+		a, then := d.bookTry(sent, took)
+		tripped := then.silent && t.lane.Trip(sent.Err)
+		switch {
+		case then.over:
+			return a, true
+		case tripped:
+			continue
+		case then.silent || d.try+1 >= MaxTries || outOfTime(t.carried): // after Close nothing probes the bucket, and nothing is kept
+			return d.orUnconfirmed(a), true
+		case !Backoff.Pause(t.ctx, d.try): // only a caller's context ends
+			d.try++
+			return Answer{}, false
+		}
+	}
+}
+
+// sendTry sends the write once.
+func (t *turn) sendTry(o schema.Op) Answer {
+	t.tried = true
+	if t.delivery.creates {
+		t.write.Create.OpID = o.ID
+		return t.owner.Store.Create(t.ctx, t.write.Create, t.known.hint(), o.Slot)
+	}
+	a := t.owner.Store.Update(t.ctx, t.site.Key(), t.write.Statement(o), t.known.hint(), o.Slot)
+	if a.Err != nil && t.write.HasNote() && ddb.DeniesAccess(a.Err) { // a role of before notes
+		t.write.LeaveNote(nil)
+		LineOf(t.lane).mute(float64(t.owner.NowMS()))
+		a = t.owner.Store.Update(t.ctx, t.site.Key(), t.write.Statement(o), t.known.hint(), o.Slot)
+	}
+	return a
+}
+
+// noteFailure records whether the bucket answered, or throttled, a failed try.
+func (t *turn) noteFailure(sent Answer, took time.Duration) {
+	if !silent(sent.Err) && hasAnswer(sent.Err) {
+		t.site.Contact.NoteAnswer()
+	}
+	if sent.Verdict == ddb.Throttled {
+		t.noteThrottling(false, took, sent.Err)
+	}
+}
+
+// fail ends ops whose bucket or configuration could not be read. If the read failed because the caller's
+// context ended, the ops continue without the caller.
+func (t *turn) fail(ops []*Op, err error) {
+	switch {
+	case t.caller != nil && t.caller.Err() != nil:
+		t.again, t.leaves = append(t.again, ops...), true
+	case throttling(err):
+		t.noteThrottling(true, 0, err)
+		t.putOff(ops, err, time.Now(), t.owner.Patience)
+	default:
+		t.end(ops, Result{Err: err})
+		if silent(err) {
+			t.trips = err
+		}
+	}
+}
+
+// noteThrottling starts or lengthens the pacing of the lane, because a read, or a write that took trip,
+// was throttled.
+func (t *turn) noteThrottling(read bool, trip time.Duration, cause error) {
+	p, started := t.lane.extra.orNew().throttle(t.site.Bucket, t.site.passed, read, trip, cause)
+	t.owner.listPaced(p, started)
+}
+
+// abandoned reports whether no caller waits for ops any more. They are takes whose callers have
+// left or, if the bucket was silent meanwhile, ops whose callers have been answered.
+func abandoned(ops []*Op, silent bool) bool {
+	for _, o := range ops {
+		if !o.isAbandonedTake() && !(silent && o.state.Load() == opPending) {
+			return false
+		}
+	}
+	return true
+}
+
+// outOfTime reports whether every op has used up its time for the store. Takes without a caller have no
+// time left.
+func outOfTime(ops []*Op) bool {
+	now := time.Now()
+	for _, o := range ops {
+		if !o.isAbandonedTake() && (o.Until.IsZero() || now.Before(o.Until)) {
+			return false
+		}
+	}
+	return true
 }

@@ -14,8 +14,7 @@
 //	view.go      an image under a configuration, at one instant
 //	reading.go   the state of a bucket by an answer, for statuses and forecasts
 //	forecast.go  the promises to waiters, and the wait until an amount fits
-//	shape.go     the shapes of a write
-//	write.go     composes a write: create, spend, claim, or nothing
+//	write.go     the shapes of a write; composes a write: create, spend, claim, or nothing
 //	spend.go     claim.go   the two updates of a bucket that exists
 //	after.go     the image that a write leaves when DynamoDB returns none
 //	ttl.go       when a bucket may be deleted, and how deep in debt a ttl lets it be
