@@ -35,8 +35,8 @@ func (l *Limit) setBucket(name string, capacity int64, rate *bucket.Rate) {
 // tokensOf converts amounts from millitokens to whole tokens.
 func tokensOf(list []plan.Signed) Amounts { return plan.Tokens(list) }
 
-// fill fills in a zero status from a balance.
-func (s *LimitStatus) fill(b *call.Balance) {
+// setBalance fills in a zero status from a balance.
+func (s *LimitStatus) setBalance(b *call.Balance) {
 	s.EntityID, s.Resource = b.Lane.Entity, b.Lane.Resource
 	s.Limit, s.Degraded, s.ByEstimates = limitOf(b.Limit, b.Capacity, b.Rate), b.Degraded, b.ByEstimates
 	if i := b.Index; i >= 0 {

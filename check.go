@@ -57,7 +57,7 @@ func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amount
 	report := &Report{Allowed: true, OnUnavailable: UnavailablePolicy(seen.Policy), Statuses: make([]LimitStatus, len(seen.Balances))}
 	for i := range seen.Balances {
 		s := &report.Statuses[i]
-		s.fill(&seen.Balances[i])
+		s.setBalance(&seen.Balances[i])
 		if s.Exceeded {
 			report.Allowed, report.RetryAfter = false, max(report.RetryAfter, s.RetryAfter)
 		}

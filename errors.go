@@ -351,8 +351,8 @@ func emptyDenial(entityID, resource string) *LimitExceededError {
 	return &d.LimitExceededError
 }
 
-// next adds a status, to be filled in.
-func (e *LimitExceededError) next() *LimitStatus {
+// addStatus adds a status, to be filled in.
+func (e *LimitExceededError) addStatus() *LimitStatus {
 	n := len(e.Statuses)
 	if n < cap(e.Statuses) {
 		e.Statuses = e.Statuses[:n+1] // unused room
@@ -395,7 +395,7 @@ func errorOf(l *layout.Layout, err error) error {
 func denialOf(d *call.Denied) *LimitExceededError {
 	e := emptyDenial(d.Entity, d.Resource)
 	for i := range d.Balances {
-		e.next().fill(&d.Balances[i])
+		e.addStatus().setBalance(&d.Balances[i])
 	}
 	e.RetryAfter = d.RetryAfter
 	return e
@@ -410,7 +410,7 @@ func memoryDenial(d *call.Denial) *LimitExceededError {
 		}
 		l := &d.Config.Limits[i]
 		stored := &d.Image.Limits[d.Config.PlaceIn(d.Image, i)]
-		status := e.next()
+		status := e.addStatus()
 		status.EntityID, status.Resource, status.Source = e.EntityID, e.Resource, sources.Source(l.Source)
 		status.Limit.setBucket(l.Name, stored.Capacity, &stored.Rate)
 		status.Limit.MaxDebt = l.MaxDebt / milli

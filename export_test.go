@@ -14,7 +14,7 @@ func (l *RateLimiter) Desk() *call.Desk { return l.desk }
 func (lease *Lease) Held() []call.Held {
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
-	return lease.held().Held()
+	return lease.currentCall().Held()
 }
 
 // ReadConfig is the configuration in force, as a call has it, or read anew, and its limits.

@@ -52,8 +52,8 @@ func (l *RateLimiter) leaseServed(g *call.Grant) *Lease {
 // made reports whether an acquire returned the lease.
 func (lease *Lease) made() bool { return lease != nil && lease.limiter != nil }
 
-// held returns the lease's call, and makes it for a lease served from memory. lease.mu must be held.
-func (lease *Lease) held() *call.Call {
+// currentCall returns the lease's call, and makes it for a lease served from memory. lease.mu must be held.
+func (lease *Lease) currentCall() *call.Call {
 	if lease.call == nil {
 		lease.call = lease.served.Call()
 	}
@@ -106,7 +106,7 @@ func (lease *Lease) endServed(ctx context.Context) bool {
 	first := !lease.ended
 	lease.ended = true
 	if first && lease.limiter.reports.Corrected != nil { // the call is made only for an observer
-		seen = lease.limiter.reports.observeCorrection(observe.CorrectionSettle, lease.held())
+		seen = lease.limiter.reports.observeCorrection(observe.CorrectionSettle, lease.currentCall())
 	}
 	return true
 }
@@ -157,7 +157,7 @@ func (lease *Lease) correct(ctx context.Context, change correction) (done bool, 
 		return false, &UnavailableError{Op: "correct a lease while another correction of it is in flight", Err: ctx.Err()}
 	}
 	defer lease.endCorrection()
-	c := lease.held()
+	c := lease.currentCall()
 	target, reason := c.Target(ctx, change.target, change.ends, &lease.mu)
 	if reason != nil {
 		return false, errorOf(lease.limiter.repo.layout, reason)
@@ -186,7 +186,7 @@ func (lease *Lease) Used() Amounts {
 	}
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
-	return tokensOf(lease.held().Consumed())
+	return tokensOf(lease.currentCall().Consumed())
 }
 
 // Degraded reports whether something of the lease was admitted by the policy, or corrected,
@@ -210,9 +210,9 @@ func (lease *Lease) Statuses() []LimitStatus {
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
 	var statuses []LimitStatus
-	lease.held().Balances(func(b *call.Balance, used, uncharged int64) {
+	lease.currentCall().Balances(func(b *call.Balance, used, uncharged int64) {
 		var s LimitStatus
-		s.fill(b)
+		s.setBalance(b)
 		s.Requested, s.Uncharged = used/milli, uncharged/milli
 		s.WouldDeny = s.Limit.Shadow && s.Uncharged > 0
 		statuses = append(statuses, s)
@@ -265,7 +265,7 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) (err error) {
 	case !begun:
 		return ctx.Err()
 	}
-	c, l := lease.held(), lease.limiter
+	c, l := lease.currentCall(), lease.limiter
 	var seen *observedCorrection
 	if l.reports.Corrected != nil {
 		seen = l.reports.observeCorrection(observe.CorrectionConsume, c)

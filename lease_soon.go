@@ -48,7 +48,7 @@ func (lease *Lease) SettleSoon(ctx context.Context, actual Amounts, settled func
 		settled(nil)
 		return nil
 	}
-	c := lease.held()
+	c := lease.currentCall()
 	target, reason := c.TargetNow(change.target)
 	if reason != nil {
 		lease.mu.Unlock()

@@ -26,7 +26,7 @@ func (c ScopedConfig) item(prefix string) (*schema.ConfigItem, error) {
 		return nil, err
 	}
 	if c.Delete {
-		if c.Config.says() || c.Config.ManagedBy != "" {
+		if c.Config.hasSettings() || c.Config.ManagedBy != "" {
 			return nil, invalid(prefix+"delete", "is set together with a configuration; leave one of them out")
 		}
 		return nil, checkConfigVersion(prefix+"config.version", c.Config.Version)
@@ -57,8 +57,8 @@ func checkConfigVersion(field string, version int64) error {
 	return nil
 }
 
-// says reports whether any setting is set, apart from the manager.
-func (c LimitConfig) says() bool {
+// hasSettings reports whether any setting is set, apart from the manager.
+func (c LimitConfig) hasSettings() bool {
 	return len(c.Limits) > 0 || len(c.Lifted) > 0 || c.Unlimited || c.Blocked || c.BlockedExcept || c.Admit || c.OnUnavailable != "" || len(c.Groups) > 0 || len(c.Raises) > 0
 }
 
@@ -82,7 +82,7 @@ func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 	if err := checkConfigVersion(prefix+"version", c.Version); err != nil {
 		return item, err
 	}
-	if !c.says() {
+	if !c.hasSettings() {
 		return item, fixable(invalid(prefix+"limits", "are empty, and the source sets nothing else; give at least one limit, or remove the source"), fault.DeleteLimits)
 	}
 	if err := cmp.Or(c.checkMarks(prefix), c.checkLifted(prefix)); err != nil {

@@ -171,8 +171,8 @@ func (c *configChange) dropEnded(next *schema.ConfigItem, now time.Time) *schema
 // above the version of any removed one, so a change planned on that does not apply.
 func firstVersion(now time.Time) int64 { return max(1, now.UnixMilli()) }
 
-// counts returns the change in the number of entities with limits on the resource: 1, 0 or -1.
-func (c *configChange) counts() int64 {
+// countChange returns the change in the number of entities with limits on the resource: 1, 0 or -1.
+func (c *configChange) countChange() int64 {
 	switch {
 	case !c.changes || c.owner.Entity == "":
 		return 0
@@ -255,7 +255,7 @@ func (d *desk) addConfig(p *table.Proposal, c *configChange) error {
 func (d *desk) registrations(changes ...*configChange) []types.TransactWriteItem {
 	counts := map[string]int64{}
 	for _, c := range changes {
-		if n := c.counts(); n != 0 {
+		if n := c.countChange(); n != 0 {
 			counts[c.owner.Resource] += n
 		}
 	}
@@ -288,7 +288,7 @@ func (d *desk) listings(changes []*configChange) []types.TransactWriteItem {
 func (d *desk) tidy(ctx context.Context, op string, changes ...*configChange) {
 	done := map[string]bool{}
 	for _, c := range changes {
-		if resource := c.owner.Resource; c.counts() < 0 && !done[resource] && schema.Countable(resource) {
+		if resource := c.owner.Resource; c.countChange() < 0 && !done[resource] && schema.Countable(resource) {
 			done[resource] = true
 			_ = d.Table.UpdateIf(ctx, op, d.Keys.EntityResources(), schema.Uncount(resource))
 		}

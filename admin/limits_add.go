@@ -126,7 +126,7 @@ func (l Limits) changeList(ctx context.Context, at Scope, removed []string, next
 		if c, err = next(c); err != nil {
 			return err
 		}
-		if c.says() {
+		if c.hasSettings() {
 			_, err = l.setConfig(ctx, at, c, removed)
 		} else {
 			err = removeSource(ctx, l, at, c.Version)

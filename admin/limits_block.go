@@ -45,7 +45,7 @@ func (l Limits) SetAdmit(ctx context.Context, at Scope, admit bool) error {
 // the marks that the change sets. It first checks that they can be stored, and that clients know
 // them.
 func setExceptions(ctx context.Context, l Limits, at Scope, marks LimitConfig, change func(*schema.ConfigItem) error) error {
-	if marks.says() {
+	if marks.hasSettings() {
 		checked := ScopedConfig{Scope: at, Config: marks}
 		if _, err := checked.checkFor(l.d, ""); err != nil {
 			return err

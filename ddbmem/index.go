@@ -48,7 +48,7 @@ func (ix *index) entryOf(t *table, r *row) *row {
 
 // projectsAttribute reports whether entries of ix have the attribute: a projected one or a key of t or ix.
 func (ix *index) projectsAttribute(t *table, name string) bool {
-	return ix.projection == "ALL" || t.has(name) || ix.has(name) || slices.Contains(ix.include, name)
+	return ix.projection == "ALL" || t.hasAttribute(name) || ix.hasAttribute(name) || slices.Contains(ix.include, name)
 }
 
 // update replaces the index entry of one item. The rows old and now are the table's before and after the

@@ -95,7 +95,7 @@ func (c *call) writeItem(kind string, v verb) error {
 	}
 	chargedWrite(c, ch, 1, (*usage).chargeWrite)
 	c.db.commit(c.seq, ch)
-	if shown := st.returned(ch); len(shown) > 0 {
+	if shown := st.returnedAttributes(ch); len(shown) > 0 {
 		c.out = value.AppendMap(wire.Field(c.out, "Attributes"), shown)
 	}
 	c.appendCapacity(false, false)
@@ -122,8 +122,8 @@ func (st *statement) checkWrite(v verb) error {
 	return nil
 }
 
-// returned returns the attributes that ReturnValues requests of a change, nil for NONE.
-func (st *statement) returned(ch *change) value.Map {
+// returnedAttributes returns the attributes that ReturnValues requests of a change, nil for NONE.
+func (st *statement) returnedAttributes(ch *change) value.Map {
 	switch st.returnValues {
 	case "ALL_OLD":
 		return ch.oldItem()

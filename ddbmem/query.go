@@ -191,7 +191,7 @@ func (s source) checkQuery(st *statement) (expr.KeyCondition, error) {
 	}
 	if st.filter != nil {
 		for _, name := range st.filter.TopLevel(&st.env) {
-			if s.has(name) {
+			if s.hasAttribute(name) {
 				return k, validation("Filter Expression can only contain non-primary key attributes: Primary key attribute: %s", name)
 			}
 		}

@@ -24,8 +24,10 @@ func (k keySchema) names() []string {
 	return []string{k.hash, k.sort}
 }
 
-// has reports whether the attribute is part of the key.
-func (k keySchema) has(name string) bool { return name == k.hash || k.sort != "" && name == k.sort }
+// hasAttribute reports whether the attribute is part of the key.
+func (k keySchema) hasAttribute(name string) bool {
+	return name == k.hash || k.sort != "" && name == k.sort
+}
 
 type table struct {
 	keySchema
@@ -143,7 +145,7 @@ func (t *table) checkIndexed(item value.Map) error {
 func (t *table) checkIndexKeys(ix *index, item value.Map) error {
 	for _, name := range ix.names() {
 		v, ok := item[name]
-		if !ok || t.has(name) {
+		if !ok || t.hasAttribute(name) {
 			continue
 		}
 		if v.Type() != t.kinds[name] {

@@ -162,7 +162,7 @@ func (a *alteration) apply(c *call, t *table) {
 	if a.create != nil {
 		t.kinds = a.kindsAfter(t)
 		t.indexes = append(t.indexes, a.create)
-		t.fill(a.create)
+		t.fillIndex(a.create)
 	}
 	if a.drop != "" {
 		t.dropIndex(a.drop)
@@ -195,9 +195,9 @@ func (a *alteration) apply(c *call, t *table) {
 	c.db.openStream(t, *a.stream)
 }
 
-// fill adds the existing items to a new index. An item with an index key of the wrong type or size stays out,
+// fillIndex adds the existing items to a new index. An item with an index key of the wrong type or size stays out,
 // as in DynamoDB's backfill.
-func (t *table) fill(ix *index) {
+func (t *table) fillIndex(ix *index) {
 	for _, p := range t.parts {
 		for _, r := range p.rows {
 			if t.checkIndexKeys(ix, r.item) == nil {

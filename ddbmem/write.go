@@ -70,7 +70,7 @@ func (ch *change) workUpdate(st *statement) error {
 		return nil
 	}
 	for _, name := range st.update.TopLevel(&st.env) {
-		if t.has(name) {
+		if t.hasAttribute(name) {
 			return validation("One or more parameter values were invalid: Cannot update attribute %s. This attribute is part of the key", name)
 		}
 	}

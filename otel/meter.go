@@ -86,7 +86,7 @@ func newMeter(meters metric.MeterProvider, l labels) (*meter, error) {
 // observer returns the observer that passes a limiter's events to m.
 func (m *meter) observer() observe.Observer {
 	return observe.Observer{
-		AcquireEnd: m.acquireEnd, Denied: m.denied, Corrected: m.correctedBy, Overran: m.overran, WriteEnd: m.writeEnd,
+		AcquireEnd: m.acquireEnd, Denied: m.countDenial, Corrected: m.correctedBy, Overran: m.countOverrun, WriteEnd: m.writeEnd,
 		ConfigLoaded: m.configLoaded, AvailabilityChanged: m.availabilityChanged, PacingChanged: m.pacingChanged, Dropped: m.droppedBy,
 	}
 }
@@ -106,8 +106,8 @@ func (m *meter) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
 	}
 }
 
-// denied counts each limit that denied a call, and records the wait if one helps.
-func (m *meter) denied(ctx context.Context, e observe.Denial) {
+// countDenial counts each limit that denied a call, and records the wait if one helps.
+func (m *meter) countDenial(ctx context.Context, e observe.Denial) {
 	for i := range e.Exceeded {
 		x := &e.Exceeded[i]
 		m.beginLimit(ctx, x.EntityID, x.Resource, x.Limit)
@@ -132,8 +132,8 @@ func (m *meter) correctedBy(ctx context.Context, e observe.Correction) {
 	}
 }
 
-// overran counts tokens beyond a limit that denied nobody.
-func (m *meter) overran(e observe.Overrun) {
+// countOverrun counts tokens beyond a limit that denied nobody.
+func (m *meter) countOverrun(e observe.Overrun) {
 	m.overrun.Add(context.Background(), e.Amount, metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(e.Limit), shadowKey.Bool(e.Shadow))...))
 }
 

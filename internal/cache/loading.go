@@ -217,7 +217,7 @@ func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error)
 	if !left && !executed { // after leaving, executed may not be read: the read may be in flight still
 		c.countStats(func(s *Stats) { s.Coalesced++ })
 	}
-	if err != nil && (old.graceful && !c.definite(err) || old.value != none && c.unanswered(err)) {
+	if err != nil && (old.graceful && !c.definite(err) || old.value != none && c.isUnanswered(err)) {
 		return old.value, nil
 	}
 	return v, err
@@ -270,8 +270,8 @@ func (c *Loading[K, V]) outage() error {
 // definite reports whether the error of a read is an answer of the store, by Options.Definite.
 func (c *Loading[K, V]) definite(err error) bool { return c.Definite != nil && c.Definite(err) }
 
-// unanswered reports whether the error of a read means that the store did not answer.
-func (c *Loading[K, V]) unanswered(err error) bool {
+// isUnanswered reports whether the error of a read means that the store did not answer.
+func (c *Loading[K, V]) isUnanswered(err error) bool {
 	return errors.Is(err, errSlow) || c.outage() != nil || c.Unanswered != nil && c.Unanswered(err)
 }
 
@@ -394,7 +394,7 @@ func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V], begun *bo
 			now := c.Now()
 			overdue := now.Sub(e.read) - c.TTL
 			retry := now.Add(min(max(overdue/2, min(c.TTL/16, MaxRefreshPause)), c.TTL/4))
-			e.refreshing, e.unanswered, e.retry = false, c.unanswered(err), &retry
+			e.refreshing, e.unanswered, e.retry = false, c.isUnanswered(err), &retry
 		}
 		return v, err
 	}

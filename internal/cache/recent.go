@@ -113,7 +113,7 @@ func (r *Recent[K, V]) Add(value V) (evicted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if last := r.find(r.hash(key), key); last != nil {
-		r.drop(last)
+		r.dropValue(last)
 	}
 	return r.insert(k)
 }
@@ -144,7 +144,7 @@ func (r *Recent[K, V]) Remove(key K) bool {
 	if k == nil {
 		return false
 	}
-	r.drop(k)
+	r.dropValue(k)
 	return true
 }
 
@@ -204,7 +204,7 @@ func (r *Recent[K, V]) insert(k *kept[K, V]) (evicted bool) {
 			passed++
 			continue
 		}
-		r.drop(oldest)
+		r.dropValue(oldest)
 		evicted = true
 	}
 	return evicted
@@ -218,8 +218,8 @@ func (r *Recent[K, V]) makeNewest(k *kept[K, V]) {
 	}
 }
 
-// drop removes a value and marks it as removed for callers that still hold it. r.mu must be held.
-func (r *Recent[K, V]) drop(k *kept[K, V]) {
+// dropValue removes a value and marks it as removed for callers that still hold it. r.mu must be held.
+func (r *Recent[K, V]) dropValue(k *kept[K, V]) {
 	k.recorded.Store(removed)
 	key := r.keyOf(&k.value)
 	if hash := r.hash(key); r.byHash[hash] == k {

@@ -85,7 +85,7 @@ func New(o Options) *Cache {
 		Now: o.Clock.Source, TTL: o.TTL, Grace: o.TTL, Away: o.Store.Away, MaxStale: o.MaxStale,
 		Definite: isAnswer, Unanswered: isUnanswered,
 		Negative: func(cfg *Resolved) bool { return cfg.Source == "" },
-		Ended:    func(cfg *Resolved) bool { return cfg.seldom != nil && cfg.ended(o.Clock.NowMS) },
+		Ended:    func(cfg *Resolved) bool { return cfg.seldom != nil && cfg.hasRaiseEnded(o.Clock.NowMS) },
 	}
 	loading, err := cache.NewLoading[Key](o.Size, kept)
 	if err != nil {
@@ -116,12 +116,12 @@ func (c *Cache) Fresh(key GivenKey) *Resolved {
 // raise has ended.
 func (c *Cache) Hold(key Key) (Held, bool) {
 	held, ok := c.loading.Hold(key)
-	return held, ok && (held.Value.seldom == nil || !held.Value.ended(c.clock.LatestMS))
+	return held, ok && (held.Value.seldom == nil || !held.Value.hasRaiseEnded(c.clock.LatestMS))
 }
 
 // Still reports whether Fresh would return the held configuration, at now.
 func (c *Cache) Still(held *Held, now time.Time) bool {
-	return (held.Value.seldom == nil || !held.Value.ended(c.clock.LatestMS)) && c.loading.Still(held, now)
+	return (held.Value.seldom == nil || !held.Value.hasRaiseEnded(c.clock.LatestMS)) && c.loading.Still(held, now)
 }
 
 // Last returns the last read configuration of any age; nil if there is none.

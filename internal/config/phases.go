@@ -32,14 +32,14 @@ func (c *Resolved) withRaises(v *Verdict, from int64) *Resolved {
 	}
 }
 
-// ended reports whether the first end of a raise has passed, at a time in Unix ms. c.seldom must not be nil.
-func (c *Resolved) ended(now func() int64) bool {
+// hasRaiseEnded reports whether the first end of a raise has passed, at a time in Unix ms. c.seldom must not be nil.
+func (c *Resolved) hasRaiseEnded(now func() int64) bool {
 	return c.seldom.after != nil && now() >= c.Limits.From().Phase.Until
 }
 
 // inForce returns the configuration without the raises that may have ended by DynamoDB's clock.
 func (c *Cache) inForce(cfg *Resolved) *Resolved {
-	for cfg.seldom != nil && cfg.ended(c.clock.LatestMS) {
+	for cfg.seldom != nil && cfg.hasRaiseEnded(c.clock.LatestMS) {
 		cfg = cfg.seldom.after
 	}
 	return cfg

@@ -122,7 +122,7 @@ func Resolve(items Items) (Verdict, error) {
 // takeMarks sets v's policy to that of the source, unless a more specific source has one. It also sets the
 // system's policy or the resource's groups.
 func (v *Verdict) takeMarks(source sources.Source, marks schema.Marks) {
-	policy := known(marks.OnUnavailable)
+	policy := knownPolicy(marks.OnUnavailable)
 	if v.Policy == "" && policy != "" {
 		v.Policy, v.PolicySource = policy, source
 	}
@@ -164,13 +164,13 @@ func (v *Verdict) offer(l sourceItem, marks schema.Marks) (ended bool, err error
 	v.Source = cmp.Or(v.Source, l.source)
 	lifted := v.Lifted
 	for _, limit := range item.Limits {
-		if !v.has(limit.Name) && !isNamed(lifted, limit.Name) {
+		if !v.hasLimit(limit.Name) && !isNamed(lifted, limit.Name) {
 			limit.Shadow = limit.Shadow || v.Counted != ""
 			v.Limits = append(v.Limits, Limit{limit, l.source, v.Counted != ""})
 		}
 	}
 	for _, name := range item.Lifted {
-		if !v.has(name) && !isNamed(v.Lifted, name) {
+		if !v.hasLimit(name) && !isNamed(v.Lifted, name) {
 			v.Lifted = append(v.Lifted, Hidden{name, l.source})
 		}
 	}
@@ -179,8 +179,8 @@ func (v *Verdict) offer(l sourceItem, marks schema.Marks) (ended bool, err error
 	return !item.Extends, nil
 }
 
-// has reports whether a limit is in force.
-func (v *Verdict) has(name string) bool {
+// hasLimit reports whether a limit is in force.
+func (v *Verdict) hasLimit(name string) bool {
 	return slices.ContainsFunc(v.Limits, func(w Limit) bool { return w.Name == name })
 }
 
@@ -193,14 +193,14 @@ func isNamed(list []Hidden, name string) bool {
 // or hidden already.
 func (v *Verdict) hide(l sourceItem) {
 	for _, name := range schema.LimitNames(l.item) {
-		if !v.has(name) && !isNamed(v.Lifted, name) && !isNamed(v.Hidden, name) {
+		if !v.hasLimit(name) && !isNamed(v.Lifted, name) && !isNamed(v.Hidden, name) {
 			v.Hidden = append(v.Hidden, Hidden{name, l.source})
 		}
 	}
 }
 
-// known returns a stored policy, or "" if this version does not know it.
-func known(policy string) string {
+// knownPolicy returns a stored policy, or "" if this version does not know it.
+func knownPolicy(policy string) string {
 	switch policy {
 	case "block", "allow", "local":
 		return policy

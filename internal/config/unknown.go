@@ -74,7 +74,7 @@ func (f *Fallback) UnknownLimit(n *Named, name string) *Invalid {
 			break
 		}
 	}
-	return &Invalid{Field: field, Fix: fix, Reason: fmt.Sprintf("is not a limit of entity %q on resource %q; the limits are %q; %s", n.Entity, n.Resource, n.charged(), why)}
+	return &Invalid{Field: field, Fix: fix, Reason: fmt.Sprintf("is not a limit of entity %q on resource %q; the limits are %q; %s", n.Entity, n.Resource, n.chargedNames(), why)}
 }
 
 // Hides reports whether a bucket of the entity has a limit at a source that is not in force there.
@@ -92,8 +92,8 @@ func (n *Named) Charges(name string) bool {
 	return slices.ContainsFunc(n.Buckets, func(b NamedBucket) bool { return b.Config.Charges(name) })
 }
 
-// charged returns the names of the limits that the call charges at any bucket, sorted.
-func (n *Named) charged() []string {
+// chargedNames returns the names of the limits that the call charges at any bucket, sorted.
+func (n *Named) chargedNames() []string {
 	var names []string
 	for _, b := range n.Buckets {
 		names = append(names, slices.DeleteFunc(b.Config.Names(), func(name string) bool { return !b.Config.Charges(name) })...)

@@ -44,11 +44,11 @@ func (d *watchdog) add(w *watch, turn int, due time.Time) {
 func (d *watchdog) remove(w *watch) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.drop(w)
+	d.dropWait(w)
 }
 
-// drop removes a wait if it is scheduled. d.mu must be held.
-func (d *watchdog) drop(w *watch) {
+// dropWait removes a wait if it is scheduled. d.mu must be held.
+func (d *watchdog) dropWait(w *watch) {
 	if w.place == 0 {
 		return
 	}
@@ -78,7 +78,7 @@ func (d *watchdog) ring() {
 	for i := len(d.waits) - 1; i >= 0; i-- {
 		switch w := d.waits[i]; {
 		case !w.due.After(now):
-			d.drop(w)
+			d.dropWait(w)
 			go w.of.check(w.turn)
 		case next.IsZero() || w.due.Before(next):
 			next = w.due

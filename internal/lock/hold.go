@@ -63,7 +63,7 @@ func (h *holding) wait(most time.Duration, told func(*fault.LockedError)) error 
 	var held *fault.LockedError
 	end := time.Now().Add(most) // not DynamoDB's time, which is learned meanwhile
 	for {
-		err := h.take()
+		err := h.takeLease()
 		last, ok := errors.AsType[*fault.LockedError](err)
 		switch {
 		case ok:
@@ -86,9 +86,9 @@ func (h *holding) wait(most time.Duration, told func(*fault.LockedError)) error 
 	}
 }
 
-// take takes the lease, unless another process holds it. It releases a possibly taken lease if
+// takeLease takes the lease, unless another process holds it. It releases a possibly taken lease if
 // it cannot be used.
-func (h *holding) take() error {
+func (h *holding) takeLease() error {
 	err := h.extend(func() error { return h.lock.Take(h.ctx) })
 	if err == nil && h.ctx.Err() != nil { // it ended, or the answer came too late
 		h.end.Stop()

@@ -107,7 +107,7 @@ func TestMutantIsTakenOutAgain(t *testing.T) {
 	path := filepath.Join(tree, "x.go")
 	require.NoError(t, os.WriteFile(path, []byte("a b a"), 0o600))
 	m := mutant{file: "x.go", old: "b", changed: "c"}
-	v := m.with(tree, func() verdict {
+	v := m.applyIn(tree, func() verdict {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
 		assert.Equal(t, "a c a", string(text))
@@ -118,7 +118,7 @@ func TestMutantIsTakenOutAgain(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "a b a", string(text))
 	m.old = "a"
-	assert.Equal(t, broken, m.with(tree, func() verdict { return verdict{} }).state)
+	assert.Equal(t, broken, m.applyIn(tree, func() verdict { return verdict{} }).state)
 }
 
 func TestSurvivorsAreAnError(t *testing.T) {

@@ -142,7 +142,7 @@ func tryAll(ctx context.Context, o options, list []mutant, top, dir string) erro
 					if v, known := s.try(ctx, m); known {
 						return v
 					}
-					return m.with(tree, func() verdict { return try(ctx, tree, m) })
+					return m.applyIn(tree, func() verdict { return try(ctx, tree, m) })
 				})
 			}
 		})

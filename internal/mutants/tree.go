@@ -41,9 +41,9 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, text, info.Mode())
 }
 
-// with writes a mutant into its file in tree, runs do, and restores the file. A mutant that does
+// applyIn writes a mutant into its file in tree, runs do, and restores the file. A mutant that does
 // not fit is broken.
-func (m *mutant) with(tree string, do func() verdict) verdict {
+func (m *mutant) applyIn(tree string, do func() verdict) verdict {
 	path := filepath.Join(tree, filepath.FromSlash(m.file))
 	text, err := os.ReadFile(path)
 	if err != nil {

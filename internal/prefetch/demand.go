@@ -25,12 +25,12 @@ type average struct {
 
 // add adds n at now.
 func (a *average) add(n float64, now, memory int64) {
-	a.sum = max(0, a.now(now, memory)+n)
+	a.sum = max(0, a.sumAt(now, memory)+n)
 	a.at = max(a.at, now)
 }
 
-// now returns the decayed sum at now.
-func (a *average) now(now, memory int64) float64 {
+// sumAt returns the sum, decayed up to an instant.
+func (a *average) sumAt(now, memory int64) float64 {
 	if now <= a.at || a.sum == 0 {
 		return a.sum
 	}
@@ -95,9 +95,9 @@ func (s *Stock) Moved(name string, own, all, now int64) {
 
 // shareOfTraffic returns this process's share of the traffic of a limit, above 0 and at most 1.
 func (l *limitDemand) shareOfTraffic(now int64) float64 {
-	all := l.all.now(now, trafficMS)
+	all := l.all.sumAt(now, trafficMS)
 	if all <= 0 {
 		return 1
 	}
-	return min(1, l.own.now(now, trafficMS)/all)
+	return min(1, l.own.sumAt(now, trafficMS)/all)
 }

@@ -59,15 +59,15 @@ func (s *Stock) Serve(asked []plan.Signed, now int64) (sent int64, ok bool) {
 	sent = s.parcels[0].sent
 	for i := range asked {
 		if asked[i].Amount > 0 {
-			s.take(i, &asked[i])
+			s.takeLimit(i, &asked[i])
 		}
 	}
 	s.dropEmpty()
 	return sent, true
 }
 
-// take takes the requested amount of one limit from the parcels. It looks at index place first.
-func (s *Stock) take(place int, asked *plan.Signed) {
+// takeLimit takes the requested amount of one limit from the parcels. It looks at index place first.
+func (s *Stock) takeLimit(place int, asked *plan.Signed) {
 	held := &s.held[index(s.held, asked.Name, place)]
 	held.Amount, held.Passed = held.Amount-asked.Amount, held.Passed-asked.Passed
 	amount := asked.Amount
@@ -208,12 +208,12 @@ func covers(list []plan.Signed, place int, asked *plan.Signed) bool {
 }
 
 func add(list *[]plan.Signed, a plan.Signed) {
-	to := at(list, a.Name)
+	to := entryOf(list, a.Name)
 	to.Amount, to.Passed = to.Amount+a.Amount, to.Passed+a.Passed
 }
 
-// at points to a limit's entry. It adds a new one in name order.
-func at(list *[]plan.Signed, name string) *plan.Signed {
+// entryOf points to a limit's entry. It adds a new one in name order.
+func entryOf(list *[]plan.Signed, name string) *plan.Signed {
 	i := 0
 	for ; i < len(*list) && (*list)[i].Name <= name; i++ {
 		if (*list)[i].Name == name {

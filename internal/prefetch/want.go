@@ -16,12 +16,12 @@ const (
 
 // target returns the target amount of a limit at now, in millitokens.
 func (s *Stock) target(l *limitDemand, now int64) int64 {
-	return int64(min(targetPart*l.used.now(now, memoryMS)/memoryMS*float64(s.horizon), most))
+	return int64(min(targetPart*l.used.sumAt(now, memoryMS)/memoryMS*float64(s.horizon), most))
 }
 
 // Low reports whether the stock of some limit is so small that more has to be debited.
 func (s *Stock) Low(now int64) bool {
-	if s.demand.calls.now(now, memoryMS)*1000/memoryMS < leastCalls {
+	if s.demand.calls.sumAt(now, memoryMS)*1000/memoryMS < leastCalls {
 		return false
 	}
 	for i := range s.demand.limits {
@@ -62,7 +62,7 @@ func (s *Stock) Want(level func(name string) (Level, bool), now int64) []plan.Si
 		}
 		n := min(missing, spare)
 		if n -= n % milli; n > 0 { // calls take whole tokens
-			a := at(&want, l.name)
+			a := entryOf(&want, l.name)
 			if a.Amount = n; l.passed {
 				a.Passed = n
 			}

@@ -84,7 +84,7 @@ func (t *Table) Try(ctx context.Context, op string, attempt int, p Proposal) (ag
 	case v == ddb.Landed:
 		return false, nil
 	case v == ddb.Unconfirmed:
-		return false, t.unanswered(ctx, op, p, err)
+		return false, t.resolveUnanswered(ctx, op, p, err)
 	case v != ddb.Refused && v != ddb.Conflicted && v != ddb.Throttled && v != ddb.Unsent:
 		return false, t.Failure(op, err)
 	}
@@ -107,9 +107,9 @@ func (t *Table) mayTryAgain(ctx context.Context, op string, attempt int, v ddb.V
 	return nil
 }
 
-// unanswered returns nil if a change without an answer was made, as its proof shows. Otherwise it returns an
+// resolveUnanswered returns nil if a change without an answer was made, as its proof shows. Otherwise it returns an
 // *UnavailableError with Unconfirmed set. It reads the proof even after ctx has ended.
-func (t *Table) unanswered(ctx context.Context, op string, p Proposal, cause error) error {
+func (t *Table) resolveUnanswered(ctx context.Context, op string, p Proposal, cause error) error {
 	if p.Proof != (schema.Key{}) {
 		item, err := t.Get(context.WithoutCancel(ctx), op, p.Proof)
 		if err == nil && item != nil {

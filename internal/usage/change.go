@@ -64,10 +64,10 @@ func (c Change) replaces() bool {
 	return c.Old != nil && c.New != nil && schema.OtherBucket(c.Buckets.First, c.Buckets.Last)
 }
 
-// counts reports whether a counter changed, began with an amount, or ended.
-func (c Change) counts() bool {
+// changesCounter reports whether a counter changed, began with an amount, or ended.
+func (c Change) changesCounter() bool {
 	if c.replaces() {
-		return Change{Old: c.Old}.counts() || Change{New: c.New}.counts()
+		return Change{Old: c.Old}.changesCounter() || Change{New: c.New}.changesCounter()
 	}
 	for name, old := range c.Old {
 		if now, there := c.New[name]; !there && old != 0 || there && now != old {

@@ -27,7 +27,7 @@ func Folds(changes []Change, retention time.Duration) []Fold {
 	sorted = slices.CompactFunc(sorted, func(a, b Change) bool { return compareChanges(a, b) == 0 })
 	var folds []Fold
 	for _, c := range sorted {
-		if !c.counts() {
+		if !c.changesCounter() {
 			continue
 		}
 		hour := c.At.UTC().Truncate(time.Hour)
@@ -40,19 +40,19 @@ func Folds(changes []Change, retention time.Duration) []Fold {
 	}
 	var all []Fold
 	for _, f := range folds {
-		all = append(all, f.foldOf(f.Changes).parts()...)
+		all = append(all, f.foldOf(f.Changes).splitParts()...)
 	}
 	return all
 }
 
-// parts splits a fold that has too many limits for one write, or too large sums for 64 bits, by
+// splitParts splits a fold that has too many limits for one write, or too large sums for 64 bits, by
 // its changes. A single change always fits.
-func (f Fold) parts() []Fold {
+func (f Fold) splitParts() []Fold {
 	half := len(f.Changes) / 2
 	if len(f.Spans) <= schema.MostSpans && f.moved <= maxMoved || half == 0 {
 		return []Fold{f}
 	}
-	return append(f.foldOf(f.Changes[:half]).parts(), f.foldOf(f.Changes[half:]).parts()...)
+	return append(f.foldOf(f.Changes[:half]).splitParts(), f.foldOf(f.Changes[half:]).splitParts()...)
 }
 
 // findFold returns the place of the bucket's fold for an hour, or -1. It searches only the last

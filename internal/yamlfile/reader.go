@@ -66,7 +66,7 @@ func Read(file string, data []byte, form Form, to any) *Reader {
 		open: map[*yaml.Node]bool{}, known: map[reflect.Type]fields{},
 	}
 	if root := r.document(data); root != nil {
-		r.fill(reflect.ValueOf(to).Elem(), root, "")
+		r.fillValue(reflect.ValueOf(to).Elem(), root, "")
 	}
 	return r
 }
@@ -239,8 +239,8 @@ func (r *Reader) merged(values []*yaml.Node, path string) (out []Entry) {
 	return out
 }
 
-// fill fills a value from a node.
-func (r *Reader) fill(v reflect.Value, n *yaml.Node, path string) {
+// fillValue fills a value from a node.
+func (r *Reader) fillValue(v reflect.Value, n *yaml.Node, path string) {
 	if r.Empty == "" && isNull(n) {
 		return
 	}
@@ -332,13 +332,13 @@ func (r *Reader) mapping(v reflect.Value, n *yaml.Node, path string) string {
 		r.Places[at] = PlaceOf(e.Key)
 		if v.Kind() == reflect.Map {
 			one := reflect.New(v.Type().Elem()).Elem()
-			r.fill(one, e.Value, at)
+			r.fillValue(one, e.Value, at)
 			v.SetMapIndex(reflect.ValueOf(name), one)
 			continue
 		}
 		fields := r.fieldsOf(v.Type())
 		if i, known := fields.index[name]; known {
-			r.fill(v.FieldByIndex(i), e.Value, at)
+			r.fillValue(v.FieldByIndex(i), e.Value, at)
 		} else {
 			r.Wrong(PlaceOf(e.Key), path, "%q is unknown here: write one of %s", name, strings.Join(fields.names, ", "))
 		}

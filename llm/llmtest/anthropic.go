@@ -14,7 +14,7 @@ func (m messages) header(h http.Header) { h.Set("Request-Id", m.newID("req_")) }
 
 // wholeBody returns the complete message with its usage.
 func (m messages) wholeBody() any {
-	return m.message([]any{object{"type": "text", "text": m.Text}}, "end_turn", m.counts(m.u.Output))
+	return m.message([]any{object{"type": "text", "text": m.Text}}, "end_turn", m.usageObject(m.u.Output))
 }
 
 // message returns a message with the given content, stop reason and usage so far; it adds the cache and tier
@@ -28,8 +28,8 @@ func (m messages) message(content []any, stop any, usage object) object {
 	}, "usage", usage)
 }
 
-// counts returns the usage with the given part of the output. No count includes another.
-func (m messages) counts(output int64) object {
+// usageObject returns the usage with the given part of the output. No count includes another.
+func (m messages) usageObject(output int64) object {
 	o := object{
 		"input_tokens": m.u.Input, "output_tokens": output,
 		"cache_read_input_tokens": m.u.CacheRead, "cache_creation_input_tokens": m.u.CacheWrite + m.u.CacheWrite1h,
@@ -49,9 +49,9 @@ func (m messages) events() []event {
 		events = append(events, event{name: name, data: o})
 	}
 	delta := func(stop any, output int64) object {
-		return m.addUsage(object{"delta": object{"stop_reason": stop, "stop_sequence": nil}}, "usage", m.counts(output))
+		return m.addUsage(object{"delta": object{"stop_reason": stop, "stop_sequence": nil}}, "usage", m.usageObject(output))
 	}
-	add("message_start", object{"message": m.message([]any{}, nil, m.counts(min(m.u.Output, 1)))})
+	add("message_start", object{"message": m.message([]any{}, nil, m.usageObject(min(m.u.Output, 1)))})
 	add("content_block_start", object{"index": 0, "content_block": object{"type": "text", "text": ""}})
 	add("ping", object{})
 	for _, piece := range m.pieces() {

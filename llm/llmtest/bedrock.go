@@ -82,8 +82,8 @@ func (i invoke) brokenEvent() event { return i.amazon.brokenEvent() }
 // converse is Bedrock's Converse.
 type converse struct{ amazon }
 
-// counts returns the usage. No count includes another, except for the total.
-func (c converse) counts() object {
+// usageObject returns the usage. No count includes another, except for the total.
+func (c converse) usageObject() object {
 	o := object{
 		"inputTokens": c.u.Input, "outputTokens": c.u.Output, "totalTokens": c.u.total(),
 		"cacheReadInputTokens": c.u.CacheRead, "cacheWriteInputTokens": c.u.CacheWrite + c.u.CacheWrite1h,
@@ -107,7 +107,7 @@ func (c converse) measured(o object) object {
 	if c.Tier != "" {
 		o["serviceTier"] = object{"type": c.Tier}
 	}
-	return c.addUsage(o, "usage", c.counts())
+	return c.addUsage(o, "usage", c.usageObject())
 }
 
 // wholeBody returns the complete answer with its usage.

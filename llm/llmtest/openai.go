@@ -30,8 +30,8 @@ func (c chat) frame(kind string, choices ...any) object {
 	return o
 }
 
-// counts returns the usage: the prompt includes cached input, the reply the reasoning.
-func (c chat) counts() object {
+// usageObject returns the usage: the prompt includes cached input, the reply the reasoning.
+func (c chat) usageObject() object {
 	return object{
 		"prompt_tokens": c.u.prompt(), "completion_tokens": c.u.Output, "total_tokens": c.u.total(),
 		"prompt_tokens_details":     c.cachedInput(),
@@ -52,7 +52,7 @@ func (a *reply) cachedInput() object {
 func (c chat) wholeBody() any {
 	message := object{"role": "assistant", "content": c.Text, "refusal": nil, "annotations": []any{}}
 	choice := object{"index": 0, "message": message, "logprobs": nil, "finish_reason": "stop"}
-	return c.addUsage(c.frame("chat.completion", choice), "usage", c.counts())
+	return c.addUsage(c.frame("chat.completion", choice), "usage", c.usageObject())
 }
 
 // events returns the chunks of a stream: the role, the pieces of the text, the finish reason and [DONE].
@@ -81,7 +81,7 @@ func (c chat) chunks(kind string, choices []object) []event {
 		events = append(events, event{data: o})
 	}
 	if include && !c.NoUsage {
-		events = append(events, event{data: c.addUsage(c.frame(kind), "usage", c.counts())})
+		events = append(events, event{data: c.addUsage(c.frame(kind), "usage", c.usageObject())})
 	}
 	return append(events, event{data: raw("[DONE]")})
 }
@@ -124,7 +124,7 @@ type completions struct{ chat }
 
 // wholeBody returns the complete text completion with its usage.
 func (c completions) wholeBody() any {
-	return c.addUsage(c.frame("text_completion", c.choice(c.Text, "stop")), "usage", c.counts())
+	return c.addUsage(c.frame("text_completion", c.choice(c.Text, "stop")), "usage", c.usageObject())
 }
 
 // events returns the chunks of a stream: the pieces of the text, the finish reason and [DONE].

@@ -51,7 +51,7 @@ func run(write bool, keep string) error {
 		if err != nil {
 			return err
 		}
-		counts = append(counts, p.counts(dir)...)
+		counts = append(counts, p.reachCounts(dir)...)
 	}
 	file := ratchet.File{Path: filepath.Join(root, folder, "figures.txt"), Command: command, Note: note}
 	return file.Check(os.Stdout, counts, write)

@@ -70,11 +70,11 @@ func TestReachCountsWhoeverKnowsUnexportedNames(t *testing.T) {
 			sum += n
 		}
 		assert.Equal(t, step.want, sum, step.why)
-		assert.Empty(t, p.counts("p"), "only types that too many functions know need a figure")
+		assert.Empty(t, p.reachCounts("p"), "only types that too many functions know need a figure")
 	}
 	text += strings.Repeat("\nfunc more(l *Lane) { l.a = 1 }\n", maxReach)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "p.go"), []byte(text), 0o600))
 	p, err := parseFolder(dir)
 	require.NoError(t, err)
-	assert.Equal(t, []ratchet.Count{{Name: "reach of p Lane", N: maxReach + 6, Free: maxReach, Detail: "Lane 1, functions 41, other 1, turn 3"}}, p.counts("p"))
+	assert.Equal(t, []ratchet.Count{{Name: "reach of p Lane", N: maxReach + 6, Free: maxReach, Detail: "Lane 1, functions 41, other 1, turn 3"}}, p.reachCounts("p"))
 }

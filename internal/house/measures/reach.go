@@ -66,9 +66,9 @@ func (p *parsed) addStructs(d *ast.GenDecl) {
 	}
 }
 
-// counts returns, for each struct type, the number of functions that know its unexported names,
+// reachCounts returns, for each struct type, the number of functions that know its unexported names,
 // if that is above maxReach.
-func (p *parsed) counts(dir string) []ratchet.Count {
+func (p *parsed) reachCounts(dir string) []ratchet.Count {
 	var counts []ratchet.Count
 	for name, by := range p.reach() {
 		n, parts := 0, []string{}

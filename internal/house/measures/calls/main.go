@@ -67,8 +67,8 @@ func (w *walk) run(ctx context.Context) error {
 		{"acquire warm", 1, w.acquire(one)},
 		{"settle", 1, w.settleLease},
 		{"", -1, w.acquire(dynalimit.Amounts{"tpm": 90_000})},
-		{"denial from memory", 0, w.denied(big)},
-		{"denial again", 0, w.denied(big)},
+		{"denial from memory", 0, w.denyCall(big)},
+		{"denial again", 0, w.denyCall(big)},
 	} {
 		if err := w.count(ctx, step.kind, step.requests, step.do); err != nil {
 			return fmt.Errorf("%s: %w", step.kind, err)
@@ -85,8 +85,8 @@ func (w *walk) acquire(amounts dynalimit.Amounts) func(context.Context) error {
 	}
 }
 
-// denied returns a call that must be denied. It fails after any other outcome.
-func (w *walk) denied(amounts dynalimit.Amounts) func(context.Context) error {
+// denyCall returns a call that must be denied. It fails after any other outcome.
+func (w *walk) denyCall(amounts dynalimit.Amounts) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := w.limiter.Acquire(ctx, "u", "m", amounts)
 		if denial := (*dynalimit.LimitExceededError)(nil); errors.As(err, &denial) {

@@ -199,15 +199,15 @@ func (r *Reader) End(e framing.Head) {
 		r.whole = true
 	}
 	if e.Exception {
-		r.fail(e.Name)
+		r.markFailed(e.Name)
 	}
 	if r.event.kind == "error" {
-		r.fail(r.event.code)
+		r.markFailed(r.event.code)
 	}
 }
 
-// fail marks the answer as failed and records an error's name, of at most 16.
-func (r *Reader) fail(name string) {
+// markFailed marks the answer as failed and records an error's name, of at most 16.
+func (r *Reader) markFailed(name string) {
 	r.failed = true
 	if len(r.failure.Names) < maxNames {
 		r.failure.Names = append(r.failure.Names, name)
@@ -293,7 +293,7 @@ func (r *Reader) takeName(said Said, name string) {
 	case IterationType, IterationModel:
 		r.iteration.name(said, name)
 	case ErrorName:
-		r.fail(name)
+		r.markFailed(name)
 	case ErrorMessage:
 		r.failure.Message = name
 	case EventType:

@@ -265,7 +265,7 @@ func (r *Request) addData(e jsonscan.Event) {
 		return
 	}
 	if !strings.ContainsAny(string(e.Text), " \n") {
-		r.text.drop(e.Len)
+		r.text.dropBase64(e.Len)
 	}
 	r.Parts++
 }
@@ -276,7 +276,7 @@ func (r *Request) addLink(e jsonscan.Event) {
 		return
 	}
 	if strings.HasPrefix(string(e.Text), "data:") {
-		r.text.drop(e.Len)
+		r.text.dropBase64(e.Len)
 	}
 	r.Parts++
 }
@@ -299,8 +299,8 @@ func (r *Request) Search() {
 	r.Tools = r.tools.uses
 }
 
-// drop takes n bytes of base64 off the count.
-func (t *Text) drop(n int64) { // base64 is letters for the most part
+// dropBase64 takes n bytes of base64 off the count.
+func (t *Text) dropBase64(n int64) { // base64 is letters for the most part
 	dense := min(n/6, t.dense)
 	t.dense, t.letters = t.dense-dense, max(0, t.letters-(n-dense))
 }
