@@ -109,7 +109,7 @@ func TestPanicAfterItsCallerHasLeft(t *testing.T) {
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		<-time.After(time.Minute)
 		synctest.Wait() // the log is written without the caller
-		assert.Contains(t, log.String(), "panic in a lane")
+		assert.Contains(t, log.String(), "dynalimit: a write of a bucket panicked")
 	})
 }
 

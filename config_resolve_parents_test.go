@@ -235,7 +235,7 @@ func TestMoneyBehindAChainThatIsTooDeep(t *testing.T) {
 		"the system's, of parents with all":       {ofSystem, usd, 10, false, "limits money"},
 		"the system's, of parents with their own": {ofSystem, usd, 10, true, ""},
 		"a level that cannot be read":             {farther, later, 10, true, "usd is of a kind that this version does not know"},
-		"a chain that is twice as deep":           {farther, shadow, 20, true, "farther than anybody looks"},
+		"a chain that is twice as deep":           {farther, shadow, 20, true, "is above the levels that are read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := memProcess(t, perMinute())

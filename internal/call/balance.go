@@ -116,8 +116,8 @@ type Denied struct {
 
 func (e *Denied) Error() string { return "the amounts do not fit" }
 
-// conclude computes the wait, once the balances of every level have been added.
-func (e *Denied) conclude() *Denied {
+// computeWait computes the wait, once the balances of every level have been added.
+func (e *Denied) computeWait() *Denied {
 	if longest := e.longest(); longest != nil {
 		e.RetryAfter = Duration(longest.Wait)
 	}

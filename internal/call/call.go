@@ -89,7 +89,7 @@ func (c *Call) chargeEstimates() *estimates {
 	}
 	e := &estimates{unsettled: &c.desk.Lanes.Unsettled, of: of}
 	e.add(1)
-	runtime.AddCleanup(c, (*estimates).end, e)
+	runtime.AddCleanup(c, (*estimates).removeAll, e)
 	return e
 }
 

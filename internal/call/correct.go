@@ -61,7 +61,7 @@ func (c *Call) Correct(ctx context.Context, target []plan.Signed, final bool, he
 // Conclude stores the amounts of a completed correction. ends means that the lease has ended.
 func (c *Call) Conclude(target []plan.Signed, ends bool) {
 	if c.consumed = target; ends && c.estimates != nil {
-		c.estimates.end()
+		c.estimates.removeAll()
 	}
 }
 
@@ -123,6 +123,6 @@ func (c *Call) Begin(ctx context.Context, target []plan.Signed) Correction {
 		c.tops = c.levels.placeCounts(c.tops, target)
 	}
 	k := Correction{desk: c.desk, policy: c.policy, levels: c.levels}
-	k.decide(ctx, target, c.tops)
+	k.makeOps(ctx, target, c.tops)
 	return k
 }

@@ -27,9 +27,9 @@ type Correction struct {
 	errs []error
 }
 
-// decide makes the ops that bring every level to a target. A level that does not answer gets its result here,
+// makeOps makes the ops that bring every level to a target. A level that does not answer gets its result here,
 // without a request.
-func (k *Correction) decide(ctx context.Context, target []plan.Signed, known tops) {
+func (k *Correction) makeOps(ctx context.Context, target []plan.Signed, known tops) {
 	k.ops, k.results = make([]*lane.Op, len(k.levels)), make([]lane.Result, len(k.levels))
 	for i := range k.levels {
 		lv := &k.levels[i]
@@ -148,7 +148,7 @@ func (k *Correction) Book() (done bool, err error) {
 		if o == nil {
 			continue
 		}
-		if err := k.bookAnswer(&k.levels[i], o, k.results[i]); err != nil {
+		if err := k.recordResult(&k.levels[i], o, k.results[i]); err != nil {
 			done = done && !err.NotWritten
 			errs = append(errs, err)
 		}
@@ -159,10 +159,10 @@ func (k *Correction) Book() (done bool, err error) {
 	return done, joinReasons(nil, errs...)
 }
 
-// bookAnswer enters the result of a level's correction. If nothing was written, and the bucket did not answer
+// recordResult enters the result of a level's correction. If nothing was written, and the bucket did not answer
 // or no retry will follow, a charge is counted and a give-back waits. If it may have been written, a
 // charge stays consumed, and neither is sent again.
-func (k *Correction) bookAnswer(lv *level, o *lane.Op, r lane.Result) *Unconfirmed {
+func (k *Correction) recordResult(lv *level, o *lane.Op, r lane.Result) *Unconfirmed {
 	lv.noteAnswer(r)
 	switch {
 	case r.Err == nil:

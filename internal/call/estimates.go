@@ -34,8 +34,8 @@ func (e *estimates) add(sign int64) {
 	}
 }
 
-// end removes the estimates once, when the call has ended.
-func (e *estimates) end() { e.once.Do(func() { e.add(-1) }) }
+// removeAll removes the estimates once, when the call has ended.
+func (e *estimates) removeAll() { e.once.Do(func() { e.add(-1) }) }
 
 // finishDenial sets ByEstimates in the balances of a denial where the request would fit without the
 // estimates of this process's open calls. A denied Acquire leaves a place beside waiters; at is nil for it.
@@ -56,7 +56,7 @@ func finishDenial(lanes *lane.Registry, at *Position, e *Denied) {
 		}
 	}
 	if marked {
-		_ = e.conclude()
+		_ = e.computeWait()
 	}
 	if behind && at == nil {
 		e.leavePlace(lanes)

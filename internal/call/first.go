@@ -83,7 +83,7 @@ func (t *taking) writeFirst(ctx context.Context, ops []*lane.Op, first int, deci
 				other.Result.Err = r.Err // nothing of it was written
 			}
 		}
-		return true, t.conclude(ctx, ops, t.policy)
+		return true, t.finishTake(ctx, ops, t.policy)
 	}
 }
 

@@ -173,7 +173,7 @@ func (ls levelList) denial(r *Request) *Denied {
 			e.Balances = append(e.Balances, b)
 		}
 	}
-	return e.conclude()
+	return e.computeWait()
 }
 
 // namedBuckets returns the levels with limits, for the look-up of limit names.

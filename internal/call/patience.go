@@ -24,8 +24,8 @@ const (
 	leastSilence = 200 * time.Millisecond
 )
 
-// begin starts a call's time for the store, unless it has started.
-func (p *patience) begin(ctx context.Context) {
+// startClock starts a call's time for the store, unless it has started.
+func (p *patience) startClock(ctx context.Context) {
 	if !p.began.IsZero() {
 		return
 	}

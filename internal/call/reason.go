@@ -299,10 +299,10 @@ func refusalOf(entity, resource string, f *lane.Failure) error {
 	case lane.Outdated:
 		return &Outdated{invalid("amounts["+f.Limit+"]", "is not a limit of entity %q on resource %q any more", entity, resource)}
 	case lane.Overfull:
-		return invalid("limits", "of entity %q on resource %q would be %d: %d configured, and %q, which are configured no more and go once they are full again; a bucket holds at most %d: keep some of those names, or wait, %v at most",
+		return invalid("limits", "of entity %q on resource %q would be %d: %d configured, and %q, which are no longer configured and are removed once they are full; a bucket holds at most %d: keep some of those names, or wait, %v at most",
 			entity, resource, len(f.Waiting)+f.Configured, f.Configured, f.Waiting, schema.MaxStored, Duration(f.Wait).Round(time.Millisecond))
 	case lane.TooDeep:
-		return invalid("amounts["+f.Limit+"]", "puts the bucket of entity %q on resource %q more than %d tokens into debt, which is the most it stores; correct the amount, or delete the bucket's item, which forgives its debt",
+		return invalid("amounts["+f.Limit+"]", "puts the bucket of entity %q on resource %q more than %d tokens into debt, the most that it stores; correct the amount, or delete the bucket's item, which forgives its debt",
 			entity, resource, int64(plan.MaxDebt)/milli)
 	default: // lane.Unlimited
 		return &Outdated{invalid("limits", "none are configured for entity %q on resource %q any more", entity, resource)}

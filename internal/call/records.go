@@ -114,7 +114,7 @@ func (rs *routes) checkRecord(ctx context.Context, r *Request, buckets []route, 
 	case !asked:
 		return buckets, &Unrecorded{Entity: at.Entity, RetryAfter: time.Second}
 	case at.given:
-		return buckets, invalid(r.Given.Field(), "is %q, which has no record or is being deleted; create it with admin.Entities.Create, and take the id from what was verified", at.Entity)
+		return buckets, invalid(r.Given.Field(), "is %q, which has no record or is being deleted; create it with admin.Entities.Create, and take the id from a verified credential", at.Entity)
 	}
 	return buckets, &Unrecorded{Entity: at.Entity}
 }
@@ -132,7 +132,7 @@ func (rs *routes) lookAgain(ctx context.Context, at place, p *patience) (found *
 	if !budget.room(true) {
 		return nil, false, nil
 	}
-	p.begin(ctx)
+	p.startClock(ctx)
 	within, cancel := context.WithDeadline(ctx, p.bound())
 	defer cancel()
 	found, err = rs.configs.Reread(within, at.GivenKey)
@@ -158,7 +158,7 @@ func (rs *routes) tooDeep(ctx context.Context, r *Request, from place, given boo
 	at := from
 	for depth := 0; at.Entity != ""; depth++ {
 		if depth == maxDepth { // or a cycle
-			return refuseTooDeep(r.Entity, at.Entity, "is farther than anybody looks")
+			return refuseTooDeep(r.Entity, at.Entity, "is above the levels that are read")
 		}
 		buckets, err := rs.buckets(ctx, r, at, nil, p)
 		if err != nil {

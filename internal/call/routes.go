@@ -206,7 +206,7 @@ func (rs *routes) resolve(ctx context.Context, to place, p *patience) (route, er
 func (rs *routes) read(ctx context.Context, to place, p *patience) (route, error) {
 	var until time.Time
 	if p != nil {
-		p.begin(ctx)
+		p.startClock(ctx)
 		until = p.bound()
 	}
 	asked := rs.lanes.Ask()
@@ -261,7 +261,7 @@ func sideBySide(ctx context.Context, reads []func(*patience), p *patience) {
 	}
 	var shared *patience // a copy, that of a call without groups stays on its stack
 	if p != nil {
-		p.begin(ctx)
+		p.startClock(ctx)
 		begun := *p
 		shared = &begun
 	}
@@ -289,7 +289,7 @@ func (rs *routes) overrideLimits(cfg *plan.Config, r *config.Resolved, limits []
 	}
 	out := config.Override(cfg, limits, rs.nowMS(), rs.tick())
 	if len(out.Limits) > schema.MaxLimits {
-		return nil, invalid("WithLimits", "makes %d limits, %q, of the %d given and the %d configured; a bucket has at most %d: give fewer, or name them as the configured ones are named, which they then replace",
+		return nil, invalid("WithLimits", "makes %d limits, %q, of the %d given and the %d configured; a bucket has at most %d: give fewer, or give them the names of configured limits, which they then replace",
 			len(out.Limits), out.Names(), len(limits), len(cfg.Limits), schema.MaxLimits)
 	}
 	return out, nil

@@ -91,7 +91,7 @@ const _ = uint(ddb.MaxTransact - schema.MaxDepth*(1+schema.MaxGroups))
 // the others: side by side, or in one transaction. An unanswered transaction does not show which of its
 // buckets is silent. So the levels are also charged side by side where one may be.
 func (t *taking) take(ctx context.Context) error {
-	t.patience.begin(ctx)
+	t.patience.startClock(ctx)
 	var err error
 	away := false
 	for i := range t.levels {
@@ -197,11 +197,11 @@ func (t *taking) sideBySide(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	return t.conclude(ctx, ops, t.policy)
+	return t.finishTake(ctx, ops, t.policy)
 }
 
-// conclude turns the results of the levels into a charge or an error, by the policy.
-func (t *taking) conclude(ctx context.Context, ops []*lane.Op, policy Policy) error {
+// finishTake turns the results of the levels into a charge or an error, by the policy.
+func (t *taking) finishTake(ctx context.Context, ops []*lane.Op, policy Policy) error {
 	var err error
 	unanswered := false
 	switch o := t.bookResults(ops); {
@@ -290,7 +290,7 @@ func (t *taking) undoGrants(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.desk.Cleanup)
 	defer cancel()
 	k := Correction{desk: t.desk, policy: t.policy, levels: t.levels, final: true}
-	k.decide(ctx, nil, t.tops) // every held limit comes to 0
+	k.makeOps(ctx, nil, t.tops) // every held limit comes to 0
 	k.Send(ctx, nil)
 	_, err := k.Book()
 	return err

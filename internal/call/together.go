@@ -132,7 +132,7 @@ func (t *taking) concludeTogether(ctx, caller context.Context, err error) error 
 		for i := range ops {
 			ops[i] = &lane.Op{Result: lane.Result{Err: err}}
 		}
-		return t.conclude(caller, ops, Refuse)
+		return t.finishTake(caller, ops, Refuse)
 	}
 	if err := t.admitSilent(); err != nil {
 		return err

@@ -66,7 +66,7 @@ func (t *transaction) commit(ctx context.Context, round int) (transactionAnswer,
 			t.levels[i].lane.Contact.NoteAnswer()
 		}
 	}
-	return a, t.bookAnswer(a, asked, round)
+	return a, t.recordAnswers(a, asked, round)
 }
 
 const (
@@ -109,9 +109,9 @@ func (t *transaction) deliver(ctx context.Context) transactionAnswer {
 	}
 }
 
-// bookAnswer books the answer to a transaction at every level. The error is final: the transaction is not
+// recordAnswers books the answer to a transaction at every level. The error is final: the transaction is not
 // decided again.
-func (t *transaction) bookAnswer(a transactionAnswer, asked lane.Asked, round int) error {
+func (t *transaction) recordAnswers(a transactionAnswer, asked lane.Asked, round int) error {
 	switch a.verdict {
 	case ddb.Landed:
 		for _, i := range t.charged {

@@ -25,7 +25,7 @@ func (t *decision) dropLostRefunds() {
 	for _, o := range t.adjusts {
 		o.RefundDropped = o.RefundDropped || o.refundsOtherIncarnation(image)
 		if o.RefundDropped && !o.charges {
-			t.end(o.asList(), Result{Image: image, Now: t.now, Config: o.cfg})
+			t.endOps(o.asList(), Result{Image: image, Now: t.now, Config: o.cfg})
 			continue
 		}
 		kept = append(kept, o)
@@ -67,7 +67,7 @@ func (t *decision) planGiveBack(sure func() int64) bool {
 		}
 	}
 	if len(g.Limits) == 0 {
-		t.end(t.adjusts, Result{Image: t.known.image, Now: v.Now, Config: v.Config})
+		t.endOps(t.adjusts, Result{Image: t.known.image, Now: v.Now, Config: v.Config})
 		return false
 	}
 	t.view = v

@@ -106,7 +106,7 @@ func TestRefusedWriteGoesAgainWithoutDebitingAhead(t *testing.T) {
 		ahead := &Op{ctx: t.Context(), Ask: plan.Ask{Take: true, Amounts: oneToken, Prefetch: true}, cfg: cfg, Rank: LastRank, onOutcome: func(Result) {}}
 		setState(opCarried, take, ahead)
 		l.queue.ops = []*Op{take, ahead}
-		l.bookAnswer(turnOf(l, plan.View{Image: image, Config: cfg, Now: l.owner.NowMS()}, l.queue.ops...), Answer{Verdict: ddb.Refused, Seen: true, Image: image})
+		l.recordAnswer(turnOf(l, plan.View{Image: image, Config: cfg, Now: l.owner.NowMS()}, l.queue.ops...), Answer{Verdict: ddb.Refused, Seen: true, Image: image})
 		assert.Equal(t, []*Op{take}, l.queue.ops)
 	})
 }
@@ -122,7 +122,7 @@ func TestThrottledDebitAheadIsDropped(t *testing.T) {
 		ahead.onOutcome = func(r Result) { AheadOf(l).bookOutcome(ahead, r) }
 		setState(opCarried, take, ahead)
 		l.queue.ops = []*Op{take, ahead}
-		l.bookAnswer(turnOf(l, plan.View{Image: l.Memory.sight.image, Config: cfg, Now: l.owner.NowMS()}, take, ahead), Answer{Verdict: ddb.Throttled, Err: ErrTripped})
+		l.recordAnswer(turnOf(l, plan.View{Image: l.Memory.sight.image, Config: cfg, Now: l.owner.NowMS()}, take, ahead), Answer{Verdict: ddb.Throttled, Err: ErrTripped})
 		assert.Equal(t, []*Op{take}, l.queue.ops)
 		assert.False(t, AheadOf(l).stock.fetching)
 		AheadOf(l).lapseAll()

@@ -69,7 +69,7 @@ func (x *extra) joinBatch(b *batch, now time.Time) (added []*Op) {
 // never goes back; the age of prefetched tokens counts from it.
 func (x *extra) noteStart(carried []*Op, elapsed int64) {
 	if p := x.pacer.Load(); p != nil {
-		p.start()
+		p.recordStart()
 	}
 	for _, o := range carried {
 		if o.Prefetch {
@@ -91,14 +91,14 @@ func (x *extra) noteLanded(carried []*Op, v plan.View, rows plan.Rows, a Answer)
 // noteRefused is called after a refused write, before its ops are decided again.
 func (x *extra) noteRefused() {
 	if p := x.pacer.Load(); p != nil {
-		p.refused()
+		p.recordRefusal()
 	}
 }
 
 // noteDenial is called after the denial of a take.
 func (x *extra) noteDenial() {
 	if p := x.pacer.Load(); p != nil {
-		p.denied()
+		p.recordDenial()
 	}
 }
 

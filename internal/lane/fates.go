@@ -81,7 +81,7 @@ type move struct {
 	brings bool
 }
 
-func (f *fates) end(ops []*Op, r Result) {
+func (f *fates) endOps(ops []*Op, r Result) {
 	if len(ops) > 0 {
 		f.ends = append(f.ends, ending{ops, r})
 	}
@@ -94,7 +94,7 @@ func (f *fates) deny(v plan.View, unfit []excluded, loses bool) {
 		if loses && x.op.Waiter != nil {
 			f.lost = append(f.lost, x.op.Waiter)
 		}
-		f.end([]*Op{x.op}, Result{Denied: true, Image: v.Image, Now: v.Now, Config: v.Config, Before: x.precedence})
+		f.endOps([]*Op{x.op}, Result{Denied: true, Image: v.Image, Now: v.Now, Config: v.Config, Before: x.precedence})
 	}
 }
 
@@ -128,7 +128,7 @@ func (t *decision) choose() {
 		t.postpone(left)
 	}
 	if c.Write.Kind == plan.Nothing {
-		t.end(carried, Result{Image: t.view.Image, Now: t.view.Now, Config: t.view.Config})
+		t.endOps(carried, Result{Image: t.view.Image, Now: t.view.Now, Config: t.view.Config})
 		return
 	}
 	t.carried, t.rows, t.write = carried, c.Rows, c.Write
@@ -145,11 +145,11 @@ func (t *decision) sortByFate(ops []*Op) (carried []*Op) {
 		case plan.Carried:
 			carried = append(carried, o)
 		case plan.Unknown:
-			t.end([]*Op{o}, Result{Err: &Failure{Reason: Outdated, Limit: o.Limit}})
+			t.endOps([]*Op{o}, Result{Err: &Failure{Reason: Outdated, Limit: o.Limit}})
 		case plan.TooDeep:
-			t.end([]*Op{o}, Result{Err: &Failure{Reason: TooDeep, Limit: o.Limit}})
+			t.endOps([]*Op{o}, Result{Err: &Failure{Reason: TooDeep, Limit: o.Limit}})
 		case plan.NotAhead:
-			t.end([]*Op{o}, Result{Denied: true})
+			t.endOps([]*Op{o}, Result{Denied: true})
 		case plan.Deferred:
 			o.postponed++
 			t.again = append(t.again, o)
@@ -256,7 +256,7 @@ func (t *decision) judgeAnswer(a Answer, waiting claims, now time.Time, patience
 		if r.Unconfirmed {
 			t.doubtHidden(t.carried, a)
 		}
-		t.end(t.carried, r)
+		t.endOps(t.carried, r)
 	case t.brings:
 		t.decideAgain(t.carried)
 	case a.Verdict == ddb.Landed:
@@ -268,7 +268,7 @@ func (t *decision) judgeAnswer(a Answer, waiting claims, now time.Time, patience
 		if a.later {
 			r.landedIn = t.write.LandedIn(a.Image)
 		}
-		t.end(t.carried, r)
+		t.endOps(t.carried, r)
 	default:
 		t.judgeRefusal(a, waiting)
 	}
@@ -281,10 +281,10 @@ func (t *decision) judgeRefusal(a Answer, waiting claims) {
 	if a.hidden > 0 { // they may still land, and a retry might charge those whose callers were answered twice
 		var pending []*Op
 		pending, left = splitOps(left, func(o *Op) bool { return o.state.Load() == opPending })
-		t.end(pending, Result{Err: unconfirmed(writeBucket), Unconfirmed: true})
+		t.endOps(pending, Result{Err: unconfirmed(writeBucket), Unconfirmed: true})
 	}
 	prefetches, left := splitOps(left, func(o *Op) bool { return o.Prefetch })
-	t.end(prefetches, Result{Denied: true, Unconfirmed: a.hidden > 0})
+	t.endOps(prefetches, Result{Denied: true, Unconfirmed: a.hidden > 0})
 	t.doubtHidden(left, a)
 	t.decideAgain(t.denyUnfit(left, a, waiting))
 }
@@ -303,7 +303,7 @@ func (t *decision) putOff(ops []*Op, err error, now time.Time, patience time.Dur
 			ended = append(ended, o)
 		}
 	}
-	t.end(ended, Result{Err: err})
+	t.endOps(ended, Result{Err: err})
 }
 
 // doubtHidden adds the amounts that unanswered tries may have charged for the ops.
@@ -340,5 +340,5 @@ func (t *decision) decideAgain(ops []*Op) {
 		t.worn = max(t.worn, o.Refusals)
 		t.again = append(t.again, o)
 	}
-	t.end(exhausted, Result{Err: &Failure{Reason: Contended}})
+	t.endOps(exhausted, Result{Err: &Failure{Reason: Contended}})
 }

@@ -98,7 +98,7 @@ func (g *gather) noteArrival(o *Op) {
 		g.came++
 	}
 	if g.came >= g.granted || g.hurries(o, now) {
-		g.end()
+		g.endWait()
 	}
 }
 
@@ -118,7 +118,7 @@ func (g *gather) startWait(ops []*Op, now time.Time) <-chan struct{} {
 	}
 	all := make(chan struct{})
 	if g.all = all; g.came >= g.granted {
-		g.end()
+		g.endWait()
 	}
 	return all
 }
@@ -140,8 +140,8 @@ func (g *gather) awaitCallers(mu sync.Locker, q *queue, paced bool) {
 	g.wait(mu, all)
 }
 
-// end ends the wait.
-func (g *gather) end() {
+// endWait ends the wait.
+func (g *gather) endWait() {
 	if g.all != nil {
 		close(g.all)
 		g.all = nil
@@ -164,7 +164,7 @@ func (g *gather) wait(mu sync.Locker, all <-chan struct{}) {
 		case now := <-timer.C:
 			mu.Lock()
 			if goesOn = g.came > came && now.Before(bound); !goesOn {
-				g.end()
+				g.endWait()
 			}
 			came = g.came
 			mu.Unlock()

@@ -310,19 +310,19 @@ func TestNothingIsTakenBeforeItsTurn(t *testing.T) {
 		throttle(l, false, time.Millisecond)
 		l.queue.running = true
 		l.owner.Started()
-		turn, wait := l.begin(nil)
+		turn, wait := l.beginTurn(nil)
 		assert.Zero(t, wait)
 		assert.Nil(t, turn)
 		assert.False(t, l.queue.running, "at rest at once: who comes next finds no goroutine that has seen no queue")
 
 		o := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, rpmOf(100))
 		l.queue.ops = []*Op{o}
-		turn, wait = l.begin(nil)
+		turn, wait = l.beginTurn(nil)
 		assert.Positive(t, wait)
 		assert.Nil(t, turn)
 		assert.EqualValues(t, opQueued, o.state.Load())
 		<-time.After(wait)
-		turn, wait = l.begin(nil)
+		turn, wait = l.beginTurn(nil)
 		assert.Zero(t, wait)
 		assert.Equal(t, []*Op{o}, turn.takes)
 	})

@@ -83,10 +83,10 @@ func (p *pacer) throttled(read bool, trip time.Duration, cause error) {
 	})
 }
 
-// start records the start of a write, refused a refused write, and denied a take that the lane denied.
-func (p *pacer) start()   { p.change(plan.Pacing.Start) }
-func (p *pacer) refused() { p.change(plan.Pacing.Again) }
-func (p *pacer) denied()  { p.change(plan.Pacing.Deny) }
+// recordStart records the start of a write, recordRefusal a refused write, and recordDenial a take that the lane denied.
+func (p *pacer) recordStart()   { p.change(plan.Pacing.Start) }
+func (p *pacer) recordRefusal() { p.change(plan.Pacing.Again) }
+func (p *pacer) recordDenial()  { p.change(plan.Pacing.Deny) }
 
 // landed records the lane's own write, beside any other write, which does not count as traffic.
 func (p *pacer) landed(s plan.Rows) {

@@ -43,8 +43,8 @@ func (q *queue) givesBack() bool {
 	return slices.ContainsFunc(q.ops, func(o *Op) bool { return !o.Take })
 }
 
-// end gives its result to an op that a write carried.
-func (q *queue) end(o *Op, r Result) {
+// deliverResult gives its result to an op that a write carried.
+func (q *queue) deliverResult(o *Op, r Result) {
 	if o.state.Load() == opPending || o.onOutcome != nil {
 		q.record(o, r)
 		return
@@ -56,7 +56,7 @@ func (q *queue) end(o *Op, r Result) {
 }
 
 // endUnwritten ends a queued op, which was surely not written.
-func (q *queue) endUnwritten(o *Op, err error) { q.end(o, Result{Err: err}) }
+func (q *queue) endUnwritten(o *Op, err error) { q.deliverResult(o, Result{Err: err}) }
 
 // answerPending answers the caller of an op in flight: its write may land.
 func (q *queue) answerPending(o *Op, err error) {

@@ -26,7 +26,7 @@ func (l *Lane) Ask(ctx context.Context, o *Op) {
 		return
 	}
 	for {
-		t, _ := l.begin(&caller{ctx, o})
+		t, _ := l.beginTurn(&caller{ctx, o})
 		if t == nil || l.carry(t) {
 			return
 		}
@@ -56,7 +56,7 @@ func (l *Lane) run(t *turn) {
 func (l *Lane) next() *turn {
 	defer l.Contact.resume()
 	for {
-		t, wait := l.begin(nil)
+		t, wait := l.beginTurn(nil)
 		if wait == 0 {
 			return t
 		}
@@ -65,12 +65,12 @@ func (l *Lane) next() *turn {
 	}
 }
 
-// begin takes the ops of the next write out of the queue, and copies the knowledge that decides them.
+// beginTurn takes the ops of the next write out of the queue, and copies the knowledge that decides them.
 // The turn is nil if the lane rests from now on, or if another goroutine goes on in place of own, a
-// caller's; own is nil for a goroutine of the lane's. The turn is nil too if the write must wait. begin
+// caller's; own is nil for a goroutine of the lane's. The turn is nil too if the write must wait. beginTurn
 // checks the queue and the pace, and acts on them, under one lock: an op that came in between would be
 // written before the lane's turn.
-func (l *Lane) begin(own *caller) (t *turn, wait time.Duration) {
+func (l *Lane) beginTurn(own *caller) (t *turn, wait time.Duration) {
 	x := l.extra.Load()
 	if x != nil {
 		if p := x.endPacing(); p != nil {
@@ -129,7 +129,7 @@ func (l *Lane) carryTurn(t *turn) (handed bool) {
 	if !t.flying {
 		writes := t.prepare()
 		if len(t.ends) > 0 || len(t.again) > 0 { // they are answered before the write
-			l.conclude(&t.fates)
+			l.finishOps(&t.fates)
 		}
 		if t.trips != nil {
 			l.Trip(t.trips)
@@ -149,13 +149,13 @@ func (l *Lane) carryTurn(t *turn) (handed bool) {
 		go l.run(t)
 		return true
 	}
-	l.bookAnswer(t, a)
+	l.recordAnswer(t, a)
 	return false
 }
 
-// bookAnswer writes the outcome of a turn back to the lane: the image and the lessons of the answer, and the
+// recordAnswer writes the outcome of a turn back to the lane: the image and the lessons of the answer, and the
 // fates of the ops. Refused ops go back into the queue, after a pause if they were refused more than once.
-func (l *Lane) bookAnswer(t *turn, a Answer) {
+func (l *Lane) recordAnswer(t *turn, a Answer) {
 	if a.own != nil {
 		t.learnt.own.set(a.own)
 	}
@@ -191,7 +191,7 @@ func (l *Lane) bookAnswer(t *turn, a Answer) {
 	if x != nil {
 		x.noteRefused()
 	}
-	l.conclude(&fates{again: refused})
+	l.finishOps(&fates{again: refused})
 }
 
 // writeBack writes the outcome of a turn back under the lock. It returns true if another implementation
@@ -207,23 +207,23 @@ func (l *Lane) writeBack(t *turn, a Answer) (foreign bool) {
 			t.ends[i].result.landedIn = append(t.ends[i].result.landedIn, windows...)
 		}
 	}
-	l.settle(&t.fates)
+	l.finishOpsLocked(&t.fates)
 	if x := l.extra.Load(); x != nil {
 		x.armSlots()
 	}
 	return foreign
 }
 
-// conclude ends ops that have a result, and puts others back into the queue, so that the next write may
+// finishOps ends ops that have a result, and puts others back into the queue, so that the next write may
 // carry them.
-func (l *Lane) conclude(f *fates) {
+func (l *Lane) finishOps(f *fates) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
-	l.settle(f)
+	l.finishOpsLocked(f)
 }
 
-// settle is conclude with l.mu held. If a caller has left, the next write gives back its grant.
-func (l *Lane) settle(f *fates) {
+// finishOpsLocked is finishOps with l.mu held. If a caller has left, the next write gives back its grant.
+func (l *Lane) finishOpsLocked(f *fates) {
 	x, won := l.extra.Load(), false
 	for _, e := range f.ends {
 		for _, o := range e.ops {
@@ -243,7 +243,7 @@ func (l *Lane) settle(f *fates) {
 			if x != nil {
 				x.noteEnd(o, &e.result)
 			}
-			l.queue.end(o, e.result)
+			l.queue.deliverResult(o, e.result)
 		}
 	}
 	for _, o := range f.again {
@@ -260,7 +260,7 @@ func (l *Lane) settle(f *fates) {
 // observer panicked, or ended the goroutine. So no caller waits for a stopped lane, and the process goes
 // on. A request that was sent may have landed. If the goroutine ends, another one runs the lane.
 func (l *Lane) abort(t *turn, e *guard.Ended) {
-	l.owner.Log.ErrorContext(context.Background(), "panic in a lane",
+	l.owner.Log.ErrorContext(context.Background(), "dynalimit: a write of a bucket panicked",
 		slog.String("entity", l.Entity), slog.String("resource", l.Resource), slog.Any("panic", e), slog.String("stack", string(e.Stack)))
 	if e.Cause == nil {
 		defer func() { go l.run(nil) }()
@@ -269,8 +269,8 @@ func (l *Lane) abort(t *turn, e *guard.Ended) {
 	defer l.unlockAndNotify()
 	l.Memory.sight.drop() // whatever it saw, look again
 	var f fates
-	f.end(l.queue.carried(), Result{Err: &Failure{Reason: Panicked, Err: e}, Unconfirmed: t.tried})
-	l.settle(&f)
+	f.endOps(l.queue.carried(), Result{Err: &Failure{Reason: Panicked, Err: e}, Unconfirmed: t.tried})
+	l.finishOpsLocked(&f)
 }
 
 // growStack makes the stack of a new goroutine large enough for an SDK call at once. The

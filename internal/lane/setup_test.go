@@ -107,7 +107,7 @@ func setState(state int32, ops ...*Op) {
 }
 
 // endOps ends ops of a lane with a result.
-func endOps(l *Lane, r Result, ops ...*Op) { l.conclude(&fates{ends: []ending{{ops, r}}}) }
+func endOps(l *Lane, r Result, ops ...*Op) { l.finishOps(&fates{ends: []ending{{ops, r}}}) }
 
 // throttle is a throttled request of a lane: a read, or a write that took trip.
 func throttle(l *Lane, read bool, trip time.Duration) {

@@ -108,7 +108,7 @@ func TestRefusedWriteTookNothing(t *testing.T) {
 		NewTake(t.Context(), oneToken, cfg).AddTo(&ours)
 		w := turnOf(l, plan.View{Config: cfg}, NewTake(t.Context(), oneToken, cfg))
 		w.write.Kind, w.rows = plan.GiveBack, ours
-		l.bookAnswer(w, Answer{Verdict: verdict, Seen: true, Image: after})
+		l.recordAnswer(w, Answer{Verdict: verdict, Seen: true, Image: after})
 		assert.Equal(t, verdict == ddb.Refused, l.Memory.sight.shared != 0, verdict)
 	}
 }
@@ -166,7 +166,7 @@ func TestGivingUpWhatAWriteDoesNotCarryLeavesNoDoubt(t *testing.T) {
 		assert.False(t, take.Result.Pending)
 		assert.False(t, take.Result.Unconfirmed)
 		assert.ErrorIs(t, take.Result.Err, fault.ErrUnavailable)
-		l.conclude(&fates{again: []*Op{take}})
+		l.finishOps(&fates{again: []*Op{take}})
 		assert.Empty(t, l.queue.ops)
 	})
 }

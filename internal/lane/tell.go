@@ -84,7 +84,7 @@ func (d telling) adapt(l *Lane, p part, image *schema.Image) part {
 		gone, rest.back = plan.Plus(gone, rest.amounts), back{}
 	}
 	rest.countPast(image)
-	d.told.noteDropped(bucketKey{l.Entity, l.Resource}, gone, "its limits are gone, or the bucket is another one")
+	d.told.noteDropped(bucketKey{l.Entity, l.Resource}, gone, "the bucket lacks these limits, or was created again")
 	return rest
 }
 
@@ -159,7 +159,7 @@ func (d telling) locate(ctx context.Context, w *untold) bool {
 		rest, _ = rest.fit(func(name string) bool { return !f.Config.Charges(name) })
 		unknown = rest.counts
 	}
-	d.told.noteDropped(w.key.bucketKey, plan.Absolute(unknown), "nothing limits it")
+	d.told.noteDropped(w.key.bucketKey, plan.Absolute(unknown), "no bucket has limits of these names")
 	d.told.forget(w)
 	return true
 }

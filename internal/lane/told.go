@@ -88,7 +88,7 @@ func (d *told) addUpdates(key toldKey, cfg *plan.Config, amounts []plan.Signed, 
 		d.mu.Unlock()
 		d.tally.Drop(amounts)
 		if first {
-			d.log.Warn("dynalimit: buckets will not be told all that was admitted without them: too many wait; Health.Dropped counts it")
+			d.log.Warn("dynalimit: too many counter updates are pending: further ones are dropped, and the counters of buckets miss them; Health.Dropped has their sum")
 		}
 		return true
 	}
@@ -102,7 +102,7 @@ func (d *told) addUpdates(key toldKey, cfg *plan.Config, amounts []plan.Signed, 
 		go d.run()
 	}
 	d.mu.Unlock()
-	d.noteDropped(key.bucketKey, left, "it is more than a bucket can be told")
+	d.noteDropped(key.bucketKey, left, "the sum exceeds the most that an update can hold")
 	return true
 }
 
@@ -254,7 +254,7 @@ func (d *told) keepAgain(w *untold, p part) {
 	d.mu.Lock()
 	left := w.restore(p)
 	d.mu.Unlock()
-	d.noteDropped(w.key.bucketKey, left, "it is more than a bucket can be told")
+	d.noteDropped(w.key.bucketKey, left, "the sum exceeds the most that an update can hold")
 }
 
 // forget clears the part in flight: it has landed, is dropped, or is in doubt.
@@ -270,7 +270,7 @@ func (d *told) noteDropped(key bucketKey, amounts []plan.Signed, why string) {
 		return
 	}
 	d.tally.Drop(amounts)
-	d.log.Warn("dynalimit: a bucket is not told what was admitted without it: "+why,
+	d.log.Warn("dynalimit: a pending counter update is dropped, and the bucket's counter misses it: "+why,
 		slog.String("entity", key.entity), slog.String("resource", key.resource), slog.Any("tokens", plan.Tokens(amounts)))
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // turn is one batch of a lane: its ops, a copy of the knowledge that decides them, the decision, and the
-// write in flight. Lane.begin fills it, prepare decides it, deliver sends its write, and Lane.bookAnswer writes
+// write in flight. Lane.beginTurn fills it, prepare decides it, deliver sends its write, and Lane.recordAnswer writes
 // the outcome back. It belongs to the goroutine that runs the lane. Between two tries it can move to
 // another one, as a whole: a copy would send a give-back twice.
 type turn struct {
@@ -98,7 +98,7 @@ func (t *turn) look() error {
 // if it could not be read.
 func (t *turn) failView(err error) {
 	if ofConfiguration(err) && len(t.takes) > 0 {
-		t.end(t.takes, Result{Err: err})
+		t.endOps(t.takes, Result{Err: err})
 		t.again = append(t.again, t.adjusts...)
 		return
 	}
@@ -263,7 +263,7 @@ func (t *turn) fail(ops []*Op, err error) {
 		t.noteThrottling(true, 0, err)
 		t.putOff(ops, err, time.Now(), t.owner.Patience)
 	default:
-		t.end(ops, Result{Err: err})
+		t.endOps(ops, Result{Err: err})
 		if silent(err) {
 			t.trips = err
 		}

@@ -30,7 +30,7 @@ func TestWriteUnderWayThatMayHaveLandedIsNotSentAgain(t *testing.T) {
 		l.GiveUp(o, silence(ErrTripped))
 		require.True(t, o.Result.Pending)
 		l.Follow(o)
-		l.bookAnswer(turnOf(l, plan.View{}, o), Answer{Verdict: ddb.Refused, hidden: hidden})
+		l.recordAnswer(turnOf(l, plan.View{}, o), Answer{Verdict: ddb.Refused, hidden: hidden})
 		got, known := o.Outcome()
 		require.True(t, known)
 		assert.Equal(t, hidden > 0, got.Unconfirmed)
@@ -393,7 +393,7 @@ func TestCorrectionThatWasNotWrittenWaits(t *testing.T) {
 			l.GiveUp(o, silence(ErrTripped))
 			require.True(t, o.Result.Pending)
 			l.Follow(o)
-			l.conclude(&fates{again: []*Op{o}})
+			l.finishOps(&fates{again: []*Op{o}})
 			_, known := o.Outcome()
 			assert.True(t, known)
 		}

@@ -190,11 +190,11 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 		"landed":          {func(l *Lane, o *Op) { endOps(l, Result{Image: &schema.Image{Incarnation: []byte("ci")}}, o) }, 1, nil},
 		"denied":          {func(l *Lane, o *Op) { endOps(l, Result{Denied: true}, o) }, 0, nil},
 		"failed":          {func(l *Lane, o *Op) { endOps(l, Result{Err: &Failure{Reason: Contended}}, o) }, 0, nil},
-		"decided no more": {func(l *Lane, o *Op) { l.conclude(&fates{again: []*Op{o}}) }, 0, nil},
+		"decided no more": {func(l *Lane, o *Op) { l.finishOps(&fates{again: []*Op{o}}) }, 0, nil},
 		"unanswered":      {func(l *Lane, o *Op) { endOps(l, Result{Err: unconfirmed(writeBucket), Unconfirmed: true}, o) }, 0, oneToken},
-		"refused once":    {func(l *Lane, o *Op) { l.bookAnswer(turnOf(l, plan.View{}, o), Answer{Verdict: ddb.Refused}) }, 0, nil},
+		"refused once":    {func(l *Lane, o *Op) { l.recordAnswer(turnOf(l, plan.View{}, o), Answer{Verdict: ddb.Refused}) }, 0, nil},
 		"refused after an unanswered try": {func(l *Lane, o *Op) {
-			l.bookAnswer(turnOf(l, plan.View{}, o), Answer{Verdict: ddb.Refused, hidden: 1})
+			l.recordAnswer(turnOf(l, plan.View{}, o), Answer{Verdict: ddb.Refused, hidden: 1})
 		}, 0, oneToken},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestAdjustsGoAloneAfterARefusal(t *testing.T) {
 	require.NotNil(t, b)
 	assert.Equal(t, []*Op{adjust}, b.adjusts)
 	assert.Empty(t, b.takes)
-	l.conclude(&fates{again: b.adjusts})
+	l.finishOps(&fates{again: b.adjusts})
 	b = l.next()
 	assert.Equal(t, []*Op{take}, b.takes, "and then together")
 	assert.Equal(t, []*Op{adjust}, b.adjusts)
