@@ -82,7 +82,7 @@ func TestDocumentedCodeCompiles(t *testing.T) {
 		require.NoError(t, err)
 		examples = append(examples, ofUsage...)
 	}
-	examples = append(examples, "ddbmem/example_test.go", "dynalimittest/example_test.go", "keeper/budgethttp/example_test.go", "httplimit/example_test.go", "httplimit/routers/routers_test.go", "grpclimit/example_test.go", "llm/llmtest/example_test.go", "otel/example_test.go", "llm/llmhttp/sdks/example_test.go")
+	examples = append(examples, "console/example_test.go", "ddbmem/example_test.go", "dynalimittest/example_test.go", "keeper/budgethttp/example_test.go", "httplimit/example_test.go", "httplimit/routers/routers_test.go", "grpclimit/example_test.go", "llm/llmtest/example_test.go", "otel/example_test.go", "llm/llmhttp/sdks/example_test.go")
 	code.WriteString(unindented(blockWith(t, readText(t, "README.md"), "go", "package main")) + "\n") // TestReadmeProgramRuns
 	for _, path := range append(examples, more...) {
 		code.WriteString(unindented(readText(t, path)) + "\n")

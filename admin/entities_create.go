@@ -338,7 +338,11 @@ func (b *entityBatch) add(ctx context.Context, s setup) (fits bool, err error) {
 	if len(b.p.Writes)+2+len(parents)+2*len(s.limits)+1 > transactionParts {
 		return false, nil
 	}
-	return true, b.put(e, parents, s.limits)
+	err = b.put(e, parents, s.limits)
+	if parent := b.made[e.ParentID]; err == nil && parent != nil {
+		schema.AdoptNew(parent)
+	}
+	return true, err
 }
 
 // put adds the writes of an entity, of its limits and of the checks of its parents to the

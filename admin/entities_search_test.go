@@ -91,6 +91,12 @@ func TestTopsAreListed(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []string{"key-2"}, idsOfEntities(page))
 
+		create(t, r, []admin.EntitySetup{{Entity: admin.Entity{ID: "a-org"}}, {Entity: admin.Entity{ID: "a-key", ParentID: "a-org"}}, {Entity: admin.Entity{ID: "a-key-2", ParentID: "a-key"}}})
+		assert.Equal(t, []string{"a-org", "org", "zeta"}, tops(), "made together with its child")
+		for _, id := range []string{"a-key-2", "a-key", "a-org"} {
+			require.NoError(t, n.Delete(ctx, id))
+		}
+
 		move := func(id, parent string) {
 			read, err := n.Get(ctx, id)
 			require.NoError(t, err)

@@ -183,6 +183,14 @@ func Adopt(old Item) Statement {
 	return b.build()
 }
 
+// AdoptNew counts a child of a record that one transaction makes together with the child. It changes the item.
+func AdoptNew(item Item) {
+	item[attrAdoptions] = Number(1)
+	if k, _, id, ok := splitPartition(KeyOf(item).PK); ok && item[GSI1PK] == nil {
+		item[GSI1PK], item[GSI1SK] = String(k.Parent("")), String(childPrefix+id)
+	}
+}
+
 // recordIs requires the named attributes of a record to be as in old, each absent if it is there. A nil old
 // requires an absent record.
 func (b *statementBuilder) recordIs(old Item, attrs ...string) {

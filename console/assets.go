@@ -1,0 +1,67 @@
+package console
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"html/template"
+	"net/http"
+	"strings"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// The names of the static files have a digest of their content, so that browsers may keep them.
+var (
+	style, script         = asset("console.css"), asset("console.js")
+	styleName, scriptName = digestName("console", style, ".css"), digestName("console", script, ".js")
+	staticFiles           = map[string]struct{ kind, text string }{styleName: {"text/css; charset=utf-8", style}, scriptName: {"text/javascript; charset=utf-8", script}}
+	pages                 = parsePages("blank", "overview", "entities", "entity", "models", "plans", "audit", "doctor")
+)
+
+func asset(name string) string {
+	text, err := assets.ReadFile("assets/" + name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return string(text)
+}
+
+func digestName(name, text, ending string) string {
+	digest := sha256.Sum256([]byte(text))
+	return name + "-" + hex.EncodeToString(digest[:6]) + ending
+}
+
+// parsePages parses the template of each page with the layout and the common parts.
+func parsePages(names ...string) map[string]*template.Template {
+	common := template.Must(template.New("").Funcs(template.FuncMap{"dict": dict, "lower": strings.ToLower}).ParseFS(assets, "assets/layout.html", "assets/parts.html"))
+	all := make(map[string]*template.Template, len(names))
+	for _, name := range names {
+		all[name] = template.Must(template.Must(common.Clone()).ParseFS(assets, "assets/"+name+".html"))
+	}
+	return all
+}
+
+// dict returns the arguments of a part by name.
+func dict(pairs ...any) map[string]any {
+	all := make(map[string]any, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if name, ok := pairs[i].(string); ok {
+			all[name] = pairs[i+1]
+		}
+	}
+	return all
+}
+
+// serveStatic answers with a static file, which never changes under its name.
+func serveStatic(w http.ResponseWriter, r *http.Request, name string) {
+	file, known := staticFiles[name]
+	if !known {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", file.kind)
+	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
+	_, _ = w.Write([]byte(file.text))
+}

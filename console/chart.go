@@ -1,0 +1,171 @@
+package console
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// chart is stacked columns: positions along the time in percent, heights in pixels, so that the picture fits each
+// width and its text keeps its size.
+type chart struct {
+	Title, Unit string
+	// Columns are the columns, Lines the marks of the scale, and Limit a line at a limit.
+	Columns []column
+	Lines   []mark
+	Limit   *mark
+	Labels  []label
+	// Series are the names of the colours, Height and Base the picture's height and its base line.
+	Series       []string
+	Height, Base int
+	// Hint is the first text of the readout.
+	Hint string
+}
+
+type column struct {
+	Label, Sum string
+	// X and Width are the place of the hit area, both with a percent sign.
+	X, Width string
+	Open     bool
+	Parts    []part
+	// Values are the amounts by series, for the table.
+	Values []string
+	// Read is what the readout shows.
+	Read string
+}
+
+type part struct {
+	Class               string
+	X, Width, Y, Height string
+}
+
+type mark struct{ Y, TextY, Text string }
+
+type label struct {
+	X, Text, Anchor string
+	// Few is "lo" for labels that a narrow page leaves out.
+	Few string
+}
+
+// series is the amounts of one colour, in whole tokens or micro-dollars, one for each column.
+type series struct {
+	name   string
+	values []int64
+}
+
+const chartHeight, chartTop, chartBase = 180, 16, 160
+
+// newChart draws columns with labels. limit draws a line unless it is 0. The last column is lighter if open.
+func newChart(title, unit string, labels []string, all []series, money bool, limit int64, open bool) *chart {
+	c := &chart{Title: title, Unit: unit, Height: chartHeight, Base: chartBase}
+	n := len(labels)
+	if n == 0 {
+		return nil
+	}
+	sums, most := make([]int64, n), int64(1)
+	for _, s := range all {
+		c.Series = append(c.Series, s.name)
+		for i, value := range s.values {
+			sums[i] += max(value, 0)
+		}
+	}
+	for _, sum := range sums {
+		most = max(most, sum)
+	}
+	if limit > 3*most { // its line would flatten the columns
+		limit = 0
+	}
+	scale := niceAbove(float64(max(most, limit)))
+	y := func(value float64) float64 { return chartBase - (chartBase-chartTop)*value/scale }
+	for _, f := range []float64{0.5, 1} {
+		text := amount(money, int64(scale*f))
+		c.Lines = append(c.Lines, mark{Y: px(y(scale * f)), TextY: px(y(scale*f) - 4), Text: strings.TrimSuffix(text, ".00")})
+	}
+	if limit > 0 {
+		c.Limit = &mark{Y: px(y(float64(limit))), TextY: px(y(float64(limit)) - 4), Text: "limit " + strings.TrimSuffix(amount(money, limit), ".00")}
+	}
+	w, every := 100/float64(n), (n+7)/8
+	for i, text := range labels {
+		col := column{Label: text, Sum: amount(money, sums[i]), X: pct(w * float64(i)), Width: pct(w), Open: open && i == n-1}
+		at, words := int64(0), []string(nil)
+		for m, s := range all {
+			value := max(s.values[i], 0)
+			col.Values = append(col.Values, amount(money, s.values[i]))
+			if value == 0 {
+				continue
+			}
+			top, bottom := y(float64(at+value)), y(float64(at))
+			col.Parts = append(col.Parts, part{
+				Class: colour(m, s.name), X: pct(w*float64(i) + w*.15), Width: pct(w * .7), Y: px(top), Height: px(max(.8, bottom-top)),
+			})
+			at += value
+			words = append(words, s.name+" "+amount(money, value))
+		}
+		if len(all) > 1 {
+			col.Read = strings.Join(words, " · ")
+		}
+		c.Columns = append(c.Columns, col)
+		if back := n - 1 - i; back%every == 0 {
+			l := label{X: pct(w * (float64(i) + .5)), Text: text, Anchor: "middle"}
+			if i == n-1 {
+				l.X, l.Anchor = "100%", "end"
+			}
+			if back/every%2 == 1 {
+				l.Few = "lo"
+			}
+			c.Labels = append(c.Labels, l)
+		}
+	}
+	c.Hint = fmt.Sprintf("%d columns; point at one, or use ← →.", n)
+	if open {
+		c.Hint += " The last one is still open."
+	}
+	return c
+}
+
+// others is the name of the rest of a sum.
+const others = "others"
+
+// colour is the class of the m-th series. The rest is grey.
+func colour(m int, name string) string {
+	if name == others || m > 4 {
+		return "m4"
+	}
+	return "m" + strconv.Itoa(m)
+}
+
+// Colour is the class of the i-th series, for the legend.
+func (c *chart) Colour(i int) string { return colour(i, c.Series[i]) }
+
+// Label describes the chart without a picture.
+func (c *chart) Label() string {
+	words := make([]string, len(c.Columns))
+	for i, col := range c.Columns {
+		words[i] = col.Label + " " + col.Sum
+	}
+	return c.Title + ": " + strings.Join(words, ", ")
+}
+
+// Reversed returns the columns of the table, the newest first.
+func (c *chart) Reversed() []column {
+	reversed := make([]column, 0, len(c.Columns))
+	for i := len(c.Columns) - 1; i >= 0; i-- {
+		reversed = append(reversed, c.Columns[i])
+	}
+	return reversed
+}
+
+// niceAbove returns the end of a scale: a round number that is at least most.
+func niceAbove(most float64) float64 {
+	base := math.Pow(10, math.Floor(math.Log10(math.Max(most, 1))))
+	for _, k := range []float64{1, 1.5, 2, 2.5, 3, 4, 5, 6, 8} {
+		if k*base >= most {
+			return k * base
+		}
+	}
+	return 10 * base
+}
+
+func px(n float64) string  { return strconv.FormatFloat(n, 'f', 1, 64) }
+func pct(n float64) string { return strconv.FormatFloat(n, 'f', 2, 64) + "%" }

@@ -1,0 +1,300 @@
+package console_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/console"
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/testworld/spend"
+)
+
+// TestPagesKeepTheirBudget: requests, read units and bytes of each page, once the shared configuration is known. No
+// page writes.
+func TestPagesKeepTheirBudget(t *testing.T) {
+	o := newOffice(t, func(o *console.Options) { o.ReadUnits = 10_000 })
+	o.get("/plans")
+	for _, c := range []struct {
+		path     string
+		requests int64
+		units    float64
+	}{
+		{"/", 20, 100},
+		{"/entities", 10, 40},
+		{"/entities?q=globex.r", 20, 60},
+		{"/entity/acme.search.prod", 18, 30},
+		{"/entity/acme", 15, 40},
+		{"/models", 5, 10},
+		{"/plans", 8, 12},
+		{"/audit", 18, 30},
+	} {
+		answer, used := o.get(c.path)
+		assert.Equal(t, http.StatusOK, answer.Code, c.path)
+		t.Logf("%-26s %3d requests %5.1f read units %6d bytes", c.path, used.Requests(), used.ReadUnits(), answer.Body.Len())
+		assert.LessOrEqual(t, used.Requests(), c.requests, c.path)
+		assert.LessOrEqual(t, used.ReadUnits(), c.units, c.path)
+		assert.Less(t, answer.Body.Len(), 300_000, c.path)
+		assert.Zero(t, used.WriteUnits(), c.path)
+		assert.NotContains(t, answer.Body.String(), " style=", c.path)
+		assert.NotContains(t, answer.Body.String(), "<script>alert", c.path)
+		o.Set(o.Now().Add(3 * time.Second)) // shared buckets end
+	}
+}
+
+// TestOpenPagesCostLittle: at most 120 read units a minute, polls and all.
+func TestOpenPagesCostLittle(t *testing.T) {
+	o := newOffice(t, nil)
+	for path, every := range map[string]time.Duration{"/?poll=1": 15 * time.Second, "/entities?poll=1": 15 * time.Second, "/entities?all=1&poll=1": 15 * time.Second, "/entity/acme.search.prod?poll=1": 5 * time.Second} {
+		o.get(strings.Replace(path, "poll=1", "", 1))
+		const minutes = 6
+		units := 0.0
+		for range int(minutes * time.Minute / every) {
+			o.Set(o.Now().Add(every))
+			answer, used := o.get(path)
+			require.Equal(t, http.StatusOK, answer.Code, path)
+			units += used.ReadUnits()
+		}
+		t.Logf("%-32s %5.1f read units a minute", path, units/minutes)
+		assert.LessOrEqual(t, units/minutes, 120.0, path)
+	}
+}
+
+// TestPollsTellWhatChanged: the cells of the page, after a call.
+func TestPollsTellWhatChanged(t *testing.T) {
+	o := newOffice(t, nil)
+	used := func() string {
+		o.Set(o.Now().Add(5 * time.Second))
+		answer, _ := o.get("/entity/acme.search.prod?poll=1")
+		var body struct {
+			Cells []struct{ K, T string }
+		}
+		require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &body))
+		for _, c := range body.Cells {
+			if c.K == "u acme.search all usd" {
+				return c.T
+			}
+		}
+		return "not told"
+	}
+	before := used()
+	o.Call("acme.search.ann", 1.25)
+	assert.NotEqual(t, before, used())
+	assert.NotEqual(t, "not told", before)
+}
+
+// TestWindowThatIsOverCountsZero: nobody has called since midnight.
+func TestWindowThatIsOverCountsZero(t *testing.T) {
+	o := newOffice(t, nil)
+	o.Set(o.Now().Add(12 * time.Hour))
+	answer, _ := o.get("/entity/acme")
+	assert.Contains(t, answer.Body.String(), `<span data-k="u acme all usd">$0.00</span>`)
+	assert.NotContains(t, answer.Body.String(), `<span data-k="u acme all usd-month">$0.00</span>`)
+}
+
+// TestStatesAreOfTheWholeChain: a key of a spent organisation, a blocked key, a hostile name, an unknown entity.
+func TestStatesAreOfTheWholeChain(t *testing.T) {
+	o := newOffice(t, nil)
+	body := func(path string) string {
+		answer, _ := o.get(path)
+		require.Equal(t, http.StatusOK, answer.Code, path)
+		return answer.Body.String()
+	}
+	assert.Contains(t, body("/entity/initech.sandbox.ci"), ">Blocked<")
+	assert.Contains(t, body("/entity/initech.sandbox.ann"), "&lt;script&gt;alert(&#34;x&#34;)&lt;/script&gt;")
+	assert.Contains(t, body("/entity/nobody"), "There is no record of nobody")
+	assert.Contains(t, body("/entity/acme.search.prod"), "tpm of the plan pro")
+	ctx := t.Context()
+	require.NoError(t, o.Admin.Limits.SetBlocked(ctx, admin.Scope{Entity: "initech"}, true))
+	_, err := o.Admin.Buckets.Reset(ctx, "acme", "all", "")
+	require.NoError(t, err)
+	lease, err := o.Limiter.Acquire(ctx, "acme", spend.Models[0], dynalimit.Amounts{"usd": dynalimit.Dollars(150)})
+	require.NoError(t, err)
+	require.NoError(t, lease.Settle(ctx, nil))
+	o.Set(o.Now().Add(5 * time.Minute))
+	assert.Contains(t, body("/entity/acme.search.prod"), ">acme is spent<")
+	assert.Contains(t, body("/entities?q=initech.mobile"), ">Blocked by initech<")
+
+	o.access.Under = "acme.search"
+	under := body("/entity/acme.search.prod")
+	assert.Contains(t, under, ">A level above is spent<")
+	assert.NotContains(t, under, "acme is spent")
+}
+
+// TestVisitorsOfASubtreeSeeNothingElse: on every route, with every parameter.
+func TestVisitorsOfASubtreeSeeNothingElse(t *testing.T) {
+	o := newOffice(t, func(o *console.Options) {
+		o.ReadUnits = 1e6
+		o.Doctor = nil
+	})
+	known := map[string]bool{}
+	for todo := []string{"/", "/entities?q=a", "/entities?all=1", "/doctor", "/entity/acme.search", "/entity/acme.search.prod", "/entity/acme.search?after=acme.search.b", "/entity/nobody", "/nothing", "/entity/", "/entity/a%20b"}; len(todo) > 0; todo = todo[1:] {
+		path := todo[0]
+		if known[path] {
+			continue
+		}
+		known[path] = true
+		answer, _ := o.get(path)
+		if len(known) < 300 {
+			todo = append(todo, routes(answer.Body.String())...)
+		}
+	}
+	assert.Greater(t, len(known), 80)
+	o.access = console.Access{Principal: "lead", Under: "acme.search"}
+	visible := 0
+	for path := range known {
+		for _, suffix := range []string{"", "?poll=1", "/usage.csv"} {
+			if suffix == "/usage.csv" && (!strings.HasPrefix(path, "/entity/") || strings.Contains(path, "?")) {
+				continue
+			}
+			if suffix == "?poll=1" && strings.Contains(path, "?") {
+				suffix = "&poll=1"
+			}
+			answer, _ := o.get(path + suffix)
+			inside := strings.HasPrefix(path, "/entity/acme.search")
+			switch {
+			case inside && answer.Code == http.StatusOK:
+				visible++
+			case path == "/":
+				assert.Equal(t, http.StatusSeeOther, answer.Code)
+				assert.Equal(t, "/entity/acme.search", answer.Header().Get("Location"))
+			default:
+				assert.Equal(t, http.StatusNotFound, answer.Code, path+suffix)
+			}
+			for _, foreign := range []string{"globex", "initech", "acme.growth", "acme.platform", "acme.support", "Acme Corporation", "/entity/acme\"", ">acme<", "acme ", "$150", "$2,400", "mira@", "ops@", "oncall@"} {
+				assert.NotContains(t, answer.Body.String(), foreign, path+suffix)
+			}
+		}
+	}
+	assert.GreaterOrEqual(t, visible, 12)
+}
+
+// TestRequestsOfOthersAreRefused: another Host, another origin, other methods, and who may not.
+func TestRequestsOfOthersAreRefused(t *testing.T) {
+	o := newOffice(t, func(o *console.Options) { o.Hosts = []string{"limits.example", "::1"} })
+	send := func(method, host string, headers map[string]string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, "http://x/doctor", nil)
+		r.Host = host
+		for name, value := range headers {
+			r.Header.Set(name, value)
+		}
+		answer, used := o.send(r)
+		if answer.Code != http.StatusOK {
+			assert.Zero(t, used.Requests())
+		}
+		return answer
+	}
+	for host, code := range map[string]int{
+		"limits.example": 404, "LIMITS.example:8443": 404, "[::1]:7777": 404, "": 421, "evil.example": 421, "limits.example.evil.com": 421, "127.0.0.1": 421, "localhost": 421, ":80": 421,
+	} {
+		answer := send(http.MethodGet, host, nil)
+		assert.Equal(t, code, answer.Code, host)
+		assert.Contains(t, answer.Header().Get("Content-Security-Policy"), "default-src 'none'", "every answer has it")
+		assert.NotContains(t, answer.Body.String(), "limits.example", "the list of hosts is not told")
+	}
+	for name, headers := range map[string]map[string]string{
+		"another page": {"Sec-Fetch-Site": "cross-site"}, "another port": {"Sec-Fetch-Site": "same-site"}, "an older browser": {"Origin": "http://127.0.0.1:3000"},
+	} {
+		assert.Equal(t, http.StatusForbidden, send(http.MethodPost, "limits.example", headers).Code, name)
+	}
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
+		r := httptest.NewRequest(method, "http://limits.example/entities", nil)
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		answer, _ := o.send(r)
+		assert.Equal(t, http.StatusMethodNotAllowed, answer.Code, method)
+	}
+	for err, code := range map[error]int{console.ErrLogin: 401, errors.New("a secret reason"): 403} {
+		o.err = err
+		for _, path := range []string{"/", "/static/x.css", "/?poll=1", "/entity/acme/usage.csv"} {
+			r := httptest.NewRequest(http.MethodGet, "http://limits.example"+path, nil)
+			answer, used := o.send(r)
+			assert.Equal(t, code, answer.Code, path)
+			assert.NotContains(t, answer.Body.String(), "secret")
+			assert.Zero(t, used.Requests())
+		}
+	}
+}
+
+// TestConsoleBelowAPrefix: with and without http.StripPrefix all addresses lie below it.
+func TestConsoleBelowAPrefix(t *testing.T) {
+	o := newOffice(t, func(o *console.Options) { o.Prefix = "/limits/" })
+	whole := o.handler
+	for name, handler := range map[string]http.Handler{"whole": whole, "stripped": http.StripPrefix("/limits/", whole), "slash": http.StripPrefix("/limits", whole)} {
+		o.handler = handler
+		for _, path := range []string{"/limits/", "/limits/entities"} {
+			answer, _ := o.get(path)
+			require.Equal(t, http.StatusOK, answer.Code, name+path)
+			for _, part := range strings.Split(answer.Body.String(), `href="`)[1:] {
+				assert.True(t, strings.HasPrefix(part, "/limits/") || strings.HasPrefix(part, "#") || strings.HasPrefix(part, "data:"), part[:20])
+			}
+		}
+	}
+}
+
+// TestOptionsAreChecked: before anything is served.
+func TestOptionsAreChecked(t *testing.T) {
+	o := newOffice(t, nil)
+	who := func(*http.Request) (console.Access, error) { return console.Access{}, nil }
+	for field, opts := range map[string]*console.Options{
+		"options.Authorize": {}, "options.Prefix": {Authorize: who, Prefix: "limits"}, "options.ReadUnits": {Authorize: who, ReadUnits: -1}, "options.Hosts": {Authorize: who, Hosts: []string{"a b/"}},
+	} {
+		_, err := console.New(o.Repo, nil, opts)
+		var bad *dynalimit.ValidationError
+		require.ErrorAs(t, err, &bad, field)
+		assert.Equal(t, field, bad.Field)
+	}
+}
+
+// TestReadUnitsAreShared: one visitor gets a quarter while others ask, and the last values above it.
+func TestReadUnitsAreShared(t *testing.T) {
+	o := newOffice(t, func(o *console.Options) { o.ReadUnits = 250 })
+	o.get("/entity/globex.it")
+	o.access.Principal = "greedy"
+	refused := 0
+	for i := range 40 {
+		o.Set(o.Now().Add(100 * time.Millisecond))
+		answer, _ := o.get("/entity/acme.search." + []string{"prod", "ann", "joao", "ci", "batch"}[i%5])
+		if answer.Code == http.StatusTooManyRequests {
+			refused++
+			assert.NotEmpty(t, answer.Header().Get("Retry-After"))
+		}
+	}
+	assert.Positive(t, refused)
+	o.access.Principal = "ann"
+	answer, _ := o.get("/entity/globex.it")
+	assert.Equal(t, http.StatusOK, answer.Code)
+}
+
+// TestSilentTableShowsTheLastValues: with their age; without any, the state alone.
+func TestSilentTableShowsTheLastValues(t *testing.T) {
+	o := newOffice(t, nil)
+	o.get("/")
+	o.Set(o.Now().Add(4 * time.Minute))
+	o.DB.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
+	answer, _ := o.get("/")
+	assert.Equal(t, http.StatusOK, answer.Code)
+	assert.Contains(t, answer.Body.String(), "does not answer")
+	assert.Contains(t, answer.Body.String(), "4 min old")
+	answer, _ = o.get("/entities?q=zz")
+	assert.Equal(t, http.StatusServiceUnavailable, answer.Code)
+}
+
+// TestCSVHasExactAmounts: in dollars, with the day.
+func TestCSVHasExactAmounts(t *testing.T) {
+	o := newOffice(t, nil)
+	answer, _ := o.get("/entity/acme/usage.csv")
+	assert.Equal(t, "text/csv; charset=utf-8", answer.Header().Get("Content-Type"))
+	assert.Contains(t, answer.Header().Get("Content-Disposition"), "attachment")
+	lines := strings.Split(answer.Body.String(), "\n")
+	assert.Equal(t, "day,entity,resource,limit,unit,amount,final", lines[0])
+	assert.Regexp(t, `^2026-11-2\d,acme,all,(rpm|tpm|usd|usd-month),(usd|tokens),\d+\.\d+,(true|false)$`, lines[1])
+}

@@ -1,0 +1,188 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/admin"
+)
+
+type entities struct {
+	Title, Query, Group string
+	Rows                []row
+	Next                string
+	All                 bool
+	Found               string
+	Unknown             string
+	// Cut means that rows are left out.
+	Cut bool
+}
+
+// listLength is the length of a page of entities: with its parents, a poll of it each 15 s stays within 120 read units a
+// minute.
+const listLength = 40
+
+// entitiesPage shows the tree from its tops, or the ids that begin with a text.
+func entitiesPage(ctx context.Context, v *view) (*page, string, error) {
+	p := &page{Title: "Entities", Nav: "entities"}
+	p.live(v, "entities", listEvery)
+	c, err := v.catalog(ctx, v.options.Resource)
+	if err != nil {
+		return nil, "", err
+	}
+	b := &entities{Query: v.query.Get("q"), Group: c.Main, All: v.query.Has("all")}
+	var listed []listedEntity
+	if b.Query != "" || b.All {
+		listed, err = searchEntities(ctx, v, b)
+	} else {
+		listed, err = openTree(ctx, v, b)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	asked := make([]admin.Entity, len(listed))
+	for i, l := range listed {
+		asked[i] = l.Entity
+	}
+	f, err := v.readForest(ctx, c, asked)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, l := range listed {
+		r := v.row(f, l.Entity)
+		r.Depth, r.Toggle, r.Open, r.More = l.depth, l.toggle, l.open, l.more
+		b.Rows = append(b.Rows, r)
+	}
+	p.Body = b
+	return p, "entities", nil
+}
+
+type listedEntity struct {
+	admin.Entity
+	depth        int
+	toggle, more string
+	open         bool
+}
+
+// searchEntities lists the ids that begin with the query, from the one after "after" on.
+func searchEntities(ctx context.Context, v *view, b *entities) ([]listedEntity, error) {
+	after := v.query.Get("after")
+	found, err := fetch(&v.visit, "list search "+b.Query+" "+after, keepLists, 33, func() ([]admin.Entity, error) {
+		return v.admin.Entities.Search(ctx, b.Query, after, listLength)
+	})
+	if err != nil {
+		if isInvalid(err) {
+			b.Found = "No id begins like that: ids have letters, digits and _ . - : @."
+			return nil, nil
+		}
+		return nil, err
+	}
+	if b.Query != "" && len(found) == 0 {
+		b.Unknown = v.entityHref(b.Query)
+	}
+	if len(found) == listLength {
+		q := url.Values{"after": {found[len(found)-1].ID}}
+		if b.Query != "" {
+			q.Set("q", b.Query)
+		} else {
+			q.Set("all", "1")
+		}
+		b.Next = v.here("entities", q)
+	}
+	b.Found = fmt.Sprintf("%d found.", len(found))
+	if b.Next != "" {
+		b.Found = fmt.Sprintf("%d found, and more.", len(found))
+	}
+	var listed []listedEntity
+	for _, e := range found {
+		listed = append(listed, listedEntity{Entity: e})
+	}
+	return listed, nil
+}
+
+const (
+	// mostOpen bounds the opened entities of a tree, and mostOpened how many tops open by themselves.
+	mostOpen, mostOpened = 8, 4
+)
+
+// openTree lists the tops, and below each opened entity its children.
+func openTree(ctx context.Context, v *view, b *entities) ([]listedEntity, error) {
+	after := v.query.Get("after")
+	tops, err := v.list("tops after "+after, func() ([]admin.Entity, error) { return v.admin.Entities.Tops(ctx, after, listLength) })
+	if err != nil {
+		return nil, err
+	}
+	if len(tops) == 0 && after == "" {
+		b.All = true
+		return searchEntities(ctx, v, b)
+	}
+	if len(tops) == listLength {
+		b.Next = v.here("entities", url.Values{"after": {tops[len(tops)-1].ID}})
+	}
+	open := v.query["open"]
+	if !v.query.Has("open") && len(tops) <= mostOpened {
+		for _, e := range tops {
+			open = append(open, e.ID)
+		}
+	}
+	open = open[:min(len(open), mostOpen)]
+	var listed []listedEntity
+	var add func(e admin.Entity, depth int) error
+	add = func(e admin.Entity, depth int) error {
+		at := len(listed)
+		if at >= listLength {
+			b.Cut = true
+			return nil
+		}
+		is := slices.Contains(open, e.ID)
+		listed = append(listed, listedEntity{Entity: e, depth: depth, open: is})
+		if depth < mostLevels {
+			listed[at].toggle = v.here("entities", toggled(open, e.ID, after))
+		}
+		if !is || depth >= mostLevels {
+			return nil
+		}
+		children, err := v.list("children "+e.ID, func() ([]admin.Entity, error) { return v.admin.Entities.ChildrenAfter(ctx, e.ID, "", listLength) })
+		if err != nil {
+			return err
+		}
+		if len(children) == listLength {
+			listed[at].more = v.entityHref(e.ID)
+		}
+		if len(children) == 0 {
+			listed[at].toggle = ""
+		}
+		for _, child := range children {
+			if err := add(child, depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, e := range tops {
+		if err := add(e, 0); err != nil {
+			return nil, err
+		}
+	}
+	return listed, nil
+}
+
+// toggled returns the parameters of a tree with an entity opened or closed.
+func toggled(open []string, id, after string) url.Values {
+	next := slices.Clone(open)
+	if i := slices.Index(next, id); i >= 0 {
+		next = slices.Delete(next, i, i+1)
+	} else {
+		next = append(next, id)
+	}
+	if len(next) == 0 {
+		next = []string{""}
+	}
+	q := url.Values{"open": next}
+	if after != "" {
+		q.Set("after", after)
+	}
+	return q
+}

@@ -1,0 +1,421 @@
+package console
+
+import (
+	"context"
+	"iter"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/audit"
+)
+
+type entityBody struct {
+	ID, Name, State, Class string
+	Plan                   string
+	Parents                []link
+	// Above means that a level above the visitor's subtree is charged too.
+	Above, Known, Detached bool
+	Hidden                 string
+	Levels                 []level
+	Hours, Days            *chart
+	Usage                  []usageRow
+	CSV                    string
+	Children               []row
+	MoreChildren           string
+	Events                 []event
+	HasEvents              bool
+	Limited                bool
+	HasUsage               bool
+}
+
+// level is an entity of the chain with its buckets.
+type level struct {
+	ID, Link, Note string
+	Own            bool
+	Buckets        []levelBucket
+	Empty          bool
+}
+
+type levelBucket struct {
+	Resource string
+	Gauges   []gauge
+}
+
+// usageRow is the closed usage of one limit of a resource.
+type usageRow struct{ Resource, Limit, Today, Days string }
+
+// readChain reads an entity and the parents that its calls charge, consistently. It fails with errMissing if the
+// visitor may not see the entity.
+func readChain(ctx context.Context, v *view, id string) ([]admin.Owned, error) {
+	var chain []admin.Owned
+	seen := map[string]bool{}
+	inside := v.access.Under == ""
+	for next := id; next != "" && len(chain) < mostLevels; {
+		if seen[next] { // a cycle, which another tool made
+			if v.access.Under != "" {
+				return nil, errMissing
+			}
+			break
+		}
+		seen[next] = true
+		if err := v.spend(1); err != nil {
+			return nil, err
+		}
+		owned, err := v.admin.Entities.Owned(ctx, next)
+		if err != nil {
+			return nil, err
+		}
+		v.learnMoney(owned.Configs)
+		chain = append(chain, owned)
+		inside = inside || next == v.access.Under
+		if next = owned.Entity.ParentID; owned.Entity.Detached && inside {
+			break
+		}
+	}
+	if !inside || len(chain) == 0 {
+		return nil, errMissing
+	}
+	return chain, nil
+}
+
+// entityPage shows an entity: what limits its calls, its usage, its children and its changes.
+func entityPage(ctx context.Context, v *view, id string) (*page, string, error) {
+	p := &page{Title: id, Nav: "entities"}
+	p.live(v, "entity/"+url.PathEscape(id), entityEvery)
+	chain, err := readChain(ctx, v, id)
+	if err != nil {
+		return nil, "", err
+	}
+	c, err := v.catalog(ctx, v.options.Resource)
+	if err != nil {
+		return nil, "", err
+	}
+	own := chain[0].Entity
+	b := &entityBody{ID: id, Name: own.Name, Plan: own.Plan, Known: !own.CreatedAt.IsZero() || own.Version > 0, Detached: own.Detached, Limited: v.access.Under != ""}
+	p.Body = b
+	f := forest{records: map[string]admin.Entity{}, buckets: map[string]admin.Bucket{}, blocked: map[string]bool{}, catalog: c, under: v.access.Under}
+	for _, o := range chain {
+		f.records[o.Entity.ID] = o.Entity
+		for _, source := range o.Configs {
+			f.blocked[o.Entity.ID] = f.blocked[o.Entity.ID] || isBlocked(source.Config) && (source.Scope.Resource == "" || source.Scope.Resource == c.Main)
+		}
+	}
+	names := len(chain)
+	if v.access.Under != "" {
+		names = slices.IndexFunc(chain, func(o admin.Owned) bool { return o.Entity.ID == v.access.Under }) + 1
+		b.Above = len(chain) > names
+	}
+	all := map[string][]gauge{}
+	for i, o := range chain {
+		l := level{ID: o.Entity.ID, Own: i == 0, Note: "charged too"}
+		if i == 0 {
+			l.Note = "this entity"
+		} else {
+			l.Link = v.entityHref(l.ID)
+		}
+		if i > 0 && chain[i-1].Entity.Detached {
+			break // a parent for order alone
+		}
+		for _, bucket := range mainFirst(o.Buckets, c.Main) {
+			gauges := v.gauges(bucket, v.options.Location)
+			all[l.ID] = append(all[l.ID], gauges...)
+			if i < names {
+				for g := range gauges {
+					setFrom(v, &gauges[g], o, bucket.Resource, c, i == 0)
+					v.showGauge(&gauges[g])
+				}
+				l.Buckets = append(l.Buckets, levelBucket{bucket.Resource, gauges})
+			}
+		}
+		if l.Empty = len(l.Buckets) == 0; i < names {
+			b.Levels = append(b.Levels, l)
+			if i > 0 {
+				b.Parents = append(b.Parents, link{l.ID, l.Link})
+			}
+		}
+	}
+	b.State, b.Class = f.state(id, func(level string) []gauge { return all[level] })
+	v.cells = append(v.cells, cell{Key: "s " + id, Text: b.State, Class: b.Class})
+	for _, parent := range slices.Backward(b.Parents) {
+		p.Crumbs = append(p.Crumbs, parent)
+	}
+	if v.access.Under == "" {
+		p.Crumbs = slices.Insert(p.Crumbs, 0, link{"Entities", v.options.Prefix + "entities"})
+	}
+	if v.query.Has("poll") {
+		return p, "entity", nil
+	}
+	if err := addChildren(ctx, v, c, b, f); err != nil {
+		return nil, "", err
+	}
+	b.Hidden = hiddenLimits(chain[0], c)
+	if err := addUsage(ctx, v, c, b, own, all[id]); err != nil {
+		return nil, "", err
+	}
+	if v.access.Under == "" {
+		b.Events, err = events(ctx, v, audit.Query{Target: id, From: v.now().AddDate(0, 0, -90)}, 8)
+		b.HasEvents = true
+	}
+	return p, "entity", err
+}
+
+// mainFirst sorts buckets: that of the main resource first, the others by name.
+func mainFirst(buckets []admin.Bucket, main string) []admin.Bucket {
+	sorted := slices.Clone(buckets)
+	slices.SortStableFunc(sorted, func(x, y admin.Bucket) int {
+		if (x.Resource == main) != (y.Resource == main) {
+			if x.Resource == main {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(x.Resource, y.Resource)
+	})
+	return sorted
+}
+
+// setFrom sets where a limit of a bucket is set: the first of the entity's, its plan's and everybody's sources that
+// has it.
+func setFrom(v *view, g *gauge, o admin.Owned, resource string, c catalog, own bool) {
+	has := func(config admin.LimitConfig) bool {
+		return slices.ContainsFunc(config.Limits, func(l dynalimit.Limit) bool { return l.Name == g.Name })
+	}
+	for _, source := range o.Configs {
+		if source.Scope.Resource != "" && source.Scope.Resource != resource {
+			continue
+		}
+		for _, r := range source.Config.Raises {
+			if r.Name == g.Name {
+				g.Raised = "until " + r.Until.In(v.options.Location).Format("Jan 2, 15:04")
+			}
+		}
+		if has(source.Config) {
+			if g.From = o.Entity.ID; own {
+				g.From = "this entity"
+			}
+			return
+		}
+	}
+	for _, source := range c.Plans {
+		if o.Entity.Plan != "" && source.Scope.Plan == o.Entity.Plan && (source.Scope.Resource == "" || source.Scope.Resource == resource) && has(source.Config) {
+			g.From = "plan " + o.Entity.Plan
+			return
+		}
+	}
+	g.From = "everybody"
+}
+
+// hiddenLimits names the limits of less specific sources that do not count, because a more specific one has a list of
+// its own.
+func hiddenLimits(o admin.Owned, c catalog) string {
+	isGroup := len(c.Models) > 0
+	var lists []admin.ScopedConfig
+	add := func(all []admin.ScopedConfig, fits func(admin.Scope) bool) {
+		for _, source := range all {
+			if fits(source.Scope) {
+				lists = append(lists, source)
+			}
+		}
+	}
+	for _, resource := range []string{c.Main, ""} {
+		if resource != "" || !isGroup { // a group has no defaults
+			add(o.Configs, func(s admin.Scope) bool { return s.Resource == resource })
+		}
+	}
+	for _, resource := range []string{c.Main, ""} {
+		if o.Entity.Plan != "" && (resource != "" || !isGroup) {
+			add(c.Plans, func(s admin.Scope) bool { return s.Plan == o.Entity.Plan && s.Resource == resource })
+		}
+	}
+	add(c.Resources, func(s admin.Scope) bool { return s.Resource == c.Main })
+	if !isGroup {
+		lists = append(lists, admin.ScopedConfig{Scope: admin.Scope{Everyone: true}, Config: c.System})
+	}
+	inForce, open, texts := map[string]bool{}, true, []string(nil)
+	for _, source := range lists {
+		list := source.Config
+		if open && list.Unlimited {
+			return ""
+		}
+		for _, name := range list.Lifted {
+			inForce[name] = true
+		}
+		for _, l := range list.Limits {
+			if !open && !inForce[l.Name] {
+				texts = append(texts, l.Name+" of "+ownerText(source.Scope))
+			}
+			inForce[l.Name] = true
+		}
+		open = open && (len(list.Limits) == 0 || list.Extends)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// ownerText names the owner of a source for people.
+func ownerText(s admin.Scope) string {
+	switch {
+	case s.Plan != "":
+		return "the plan " + s.Plan
+	case s.Entity != "":
+		return "its default"
+	}
+	return "everybody"
+}
+
+// addChildren adds a page of children with their states.
+func addChildren(ctx context.Context, v *view, c catalog, b *entityBody, f forest) error {
+	after := v.query.Get("after")
+	children, err := v.list("children "+b.ID+" "+after, func() ([]admin.Entity, error) {
+		return v.admin.Entities.ChildrenAfter(ctx, b.ID, after, listLength)
+	})
+	if err != nil || len(children) == 0 {
+		return err
+	}
+	if len(children) == listLength {
+		b.MoreChildren = v.here("entity/"+url.PathEscape(b.ID), url.Values{"after": {children[len(children)-1].ID}})
+	}
+	below, err := v.readForest(ctx, c, append(slices.Clone(children), recordsOf(f)...))
+	if err != nil {
+		return err
+	}
+	for _, child := range children {
+		b.Children = append(b.Children, v.row(below, child))
+	}
+	return nil
+}
+
+// recordsOf returns the known records of a forest, so that they are not read again.
+func recordsOf(f forest) (all []admin.Entity) {
+	for _, e := range f.records {
+		all = append(all, e)
+	}
+	return all
+}
+
+// addUsage adds the charts and the table of closed usage.
+func addUsage(ctx context.Context, v *view, c catalog, b *entityBody, own admin.Entity, gauges []gauge) error {
+	closed, err := v.closedTo(ctx)
+	if err != nil || closed.IsZero() {
+		return err
+	}
+	b.HasUsage, b.CSV = true, v.here("entity/"+url.PathEscape(b.ID)+"/usage.csv", nil)
+	today := midnight(v.now())
+	lastDay := today.AddDate(0, 0, -1)
+	if closed.Before(today) {
+		lastDay = midnight(closed).AddDate(0, 0, -1)
+	}
+	days, err := entityUsage(ctx, v, own, "", aggregator.Day, lastDay.AddDate(0, 0, 2-shownDays), lastDay.AddDate(0, 0, 1))
+	if err != nil {
+		return err
+	}
+	lastHour := closed.Add(-time.Hour)
+	hours, err := entityUsage(ctx, v, own, c.Main, aggregator.Hour, lastHour.Add((1-shownHours)*time.Hour), closed)
+	if err != nil {
+		return err
+	}
+	dayStarts, hourStarts := windowsBack(aggregator.Day, lastDay, shownDays-1), windowsBack(aggregator.Hour, lastHour, shownHours)
+	limit := chartedLimit(gauges, c.Main)
+	resource, name := c.Main, ""
+	if limit != nil {
+		name = limit.Name
+	} else if name, resource = firstUsed(days, hours); name == "" {
+		return nil
+	}
+	money := v.isMoney(name)
+	labels, values := dayLabels(dayStarts), along(days, resource, name, dayStarts).values
+	open := limit != nil && limit.window == "day" && closed.After(lastDay)
+	line := int64(0)
+	if open {
+		labels, values = append(labels, today.Format("Jan 2")), append(values, limit.used)
+		line = limit.capacity
+	}
+	word := "Use"
+	if money {
+		word = "Spend"
+	}
+	b.Days = newChart(word+" a day", "Day", labels, []series{{name, values}}, money, line, open)
+	b.Hours = newChart(word+" an hour", "Hour", hourLabels(hourStarts, v.options.Location), []series{{name, along(hours, resource, name, hourStarts).values}}, money, 0, false)
+	b.Usage = usageRows(v, days, hours, dayStarts, today)
+	return nil
+}
+
+// chartedLimit returns the daily quota of money of the main bucket, or another limit of it; nil without one.
+func chartedLimit(gauges []gauge, main string) *gauge {
+	of := func(fits func(gauge) bool) *gauge {
+		return pick(gauges, func(g gauge) bool { return strings.Contains(g.Key, " "+main+" ") && fits(g) })
+	}
+	for _, fits := range []func(gauge) bool{
+		func(g gauge) bool { return g.money && g.window == "day" }, func(g gauge) bool { return g.money },
+		func(g gauge) bool { return g.window == "day" }, func(gauge) bool { return true },
+	} {
+		if g := of(fits); g != nil {
+			return g
+		}
+	}
+	return nil
+}
+
+// firstUsed returns the first limit with usage, and its resource.
+func firstUsed(lists ...[]aggregator.Usage) (limit, resource string) {
+	for _, u := range slices.Concat(lists...) {
+		for _, l := range u.Limits {
+			return l.Limit, u.Resource
+		}
+	}
+	return "", ""
+}
+
+// entityUsage reads the closed usage of an entity of a resource, of all for "". A visitor of a subtree does not see that of a time when the entity
+// was elsewhere.
+func entityUsage(ctx context.Context, v *view, e admin.Entity, resource string, w aggregator.Window, from, to time.Time) ([]aggregator.Usage, error) {
+	all, err := v.usageOf(ctx, "entity "+e.ID+" on "+resource, w, from, to, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
+		q.Resource = resource
+		return v.usage.Entity(ctx, e.ID, q)
+	})
+	if v.access.Under == "" || e.ID == v.access.Under {
+		return all, err
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(u aggregator.Usage) bool { return u.Parent != e.ParentID }), err
+}
+
+// usageRows sums the usage by resource and limit: the closed hours of today, and the shown days.
+func usageRows(v *view, days, hours []aggregator.Usage, starts []time.Time, today time.Time) (rows []usageRow) {
+	type sums struct{ today, days int64 }
+	of, order := map[[2]string]*sums{}, [][2]string(nil)
+	add := func(u aggregator.Usage, to func(*sums) *int64) {
+		for _, l := range u.Limits {
+			key := [2]string{u.Resource, l.Limit}
+			if of[key] == nil {
+				of[key], order = &sums{}, append(order, key)
+			}
+			*to(of[key]) += l.Consumed / milli
+		}
+	}
+	for _, u := range days {
+		add(u, func(s *sums) *int64 { return &s.days })
+	}
+	for _, u := range hours {
+		if !u.Start.Before(today) {
+			add(u, func(s *sums) *int64 { return &s.today })
+		}
+	}
+	slices.SortFunc(order, func(x, y [2]string) int { return strings.Compare(x[0]+"\x00"+x[1], y[0]+"\x00"+y[1]) })
+	for _, key := range order {
+		money := v.isMoney(key[1])
+		rows = append(rows, usageRow{key[0], key[1], amount(money, of[key].today), amount(money, of[key].days)})
+	}
+	return rows
+}
+
+// asText keeps a spreadsheet from reading a text as a formula.
+func asText(s string) string {
+	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+		return "'" + s
+	}
+	return s
+}

@@ -1,0 +1,148 @@
+package console
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// dollars formats micro-dollars: $1,234.56, without cents from $10,000 on, and with four decimals below a cent.
+func dollars(micros int64) string {
+	sign := ""
+	n := uint64(micros)
+	if micros < 0 {
+		sign, n = "−", -n
+	}
+	switch {
+	case n == 0:
+		return "$0.00"
+	case n < 10_000:
+		return fmt.Sprintf("%s$%.4f", sign, float64(n)/1e6)
+	case n >= 10_000_000_000:
+		return sign + "$" + thousands((n+500_000)/1_000_000)
+	}
+	cents := (n + 5_000) / 10_000
+	return fmt.Sprintf("%s$%s.%02d", sign, thousands(cents/100), cents%100)
+}
+
+// exactDollars formats millionths of micro-dollars for CSV: every decimal, no separators.
+func exactDollars(millis int64) string {
+	sign, n := "", uint64(millis)
+	if millis < 0 {
+		sign, n = "-", -n
+	}
+	return sign + fmt.Sprintf("%d.%09d", n/1_000_000_000, n%1_000_000_000)
+}
+
+// thousands writes separators of thousands.
+func thousands(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// short formats a count: 9,999, 12k, 1.5M, 20M.
+func short(n int64) string {
+	sign, m := "", uint64(n)
+	if n < 0 {
+		sign, m = "−", -m
+	}
+	scaled := func(unit float64, letter string) string {
+		x := float64(m) / unit
+		if x < 10 {
+			return sign + strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0") + letter
+		}
+		return sign + strconv.FormatFloat(x, 'f', 0, 64) + letter
+	}
+	switch {
+	case m >= 1_000_000_000:
+		return scaled(1e9, "G")
+	case m >= 1_000_000:
+		return scaled(1e6, "M")
+	case m >= 10_000:
+		return scaled(1e3, "k")
+	}
+	return sign + thousands(m)
+}
+
+// amount formats whole tokens, or micro-dollars.
+func amount(money bool, n int64) string {
+	if money {
+		return dollars(n)
+	}
+	return short(n)
+}
+
+// per describes the period of a limit: "a minute", "a day, UTC".
+func per(l dynalimit.Limit) string {
+	if l.IsQuota() {
+		zone := l.Zone
+		if zone == "" {
+			zone = "UTC"
+		}
+		article := "a "
+		if l.Window == "hour" {
+			article = "an "
+		}
+		return article + l.Window + ", " + zone
+	}
+	switch l.RefillPeriod {
+	case time.Second:
+		return "a second"
+	case time.Minute:
+		return "a minute"
+	case time.Hour:
+		return "an hour"
+	case 24 * time.Hour:
+		return "a day"
+	}
+	return "in " + span(l.RefillPeriod)
+}
+
+// span formats a length of time for people: 45 s, 12 min, 5 h 43 min, 3 days.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return "1 s"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int64(d.Round(time.Second)/time.Second))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int64(d.Round(time.Minute)/time.Minute))
+	case d < 48*time.Hour:
+		m := int64(d.Round(time.Minute) / time.Minute)
+		if m%60 == 0 {
+			return fmt.Sprintf("%d h", m/60)
+		}
+		return fmt.Sprintf("%d h %d min", m/60, m%60)
+	}
+	return fmt.Sprintf("%d days", int64(d.Round(24*time.Hour)/(24*time.Hour)))
+}
+
+// limitText describes a limit: "rpm 600 a minute".
+func limitText(l dynalimit.Limit) string {
+	text := l.Name + " " + amount(l.Unit == dynalimit.USD, l.Capacity) + " " + per(l)
+	if !l.IsQuota() && l.Burst != 0 && l.Burst != l.Capacity {
+		text += ", burst " + short(l.Burst)
+	}
+	if l.Shadow {
+		text += ", counted only"
+	}
+	return text
+}
+
+// limitTexts describes the limits of a source: its list, or what stands for one.
+func limitTexts(limits []dynalimit.Limit, unlimited bool) string {
+	if unlimited {
+		return "unlimited"
+	}
+	texts := make([]string, len(limits))
+	for i, l := range limits {
+		texts[i] = limitText(l)
+	}
+	return strings.Join(texts, "; ")
+}

@@ -1,0 +1,37 @@
+package console
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestAmountsAreForPeople(t *testing.T) {
+	for micros, want := range map[int64]string{
+		0: "$0.00", 1_200: "$0.0012", 9_999: "$0.0100", 10_000: "$0.01", 1_234_560_000: "$1,234.56", 9_999_994_999: "$9,999.99", 12_345_600_000: "$12,346", -5_000_000: "−$5.00",
+	} {
+		assert.Equal(t, want, dollars(micros))
+	}
+	for n, want := range map[int64]string{0: "0", 9_999: "9,999", 12_345: "12k", 1_500_000: "1.5M", 20_000_000: "20M", -12_000: "−12k"} {
+		assert.Equal(t, want, short(n))
+	}
+	for d, want := range map[time.Duration]string{time.Millisecond: "1 s", 45 * time.Second: "45 s", 12 * time.Minute: "12 min", 343 * time.Minute: "5 h 43 min", 72 * time.Hour: "3 days"} {
+		assert.Equal(t, want, span(d))
+	}
+	assert.Equal(t, "-0.049380000", exactDollars(-49_380_000))
+	for text, want := range map[string]string{"=1+1": "'=1+1", "-x": "'-x", "key-1": "key-1", "": ""} {
+		assert.Equal(t, want, asText(text))
+	}
+}
+
+// TestChartStacksItsColumns: the parts of a column touch, end at the base line, and stay below the scale's end.
+func TestChartStacksItsColumns(t *testing.T) {
+	c := newChart("Spend a day", "Day", []string{"Nov 1", "Nov 2"}, []series{{"a", []int64{50_000_000, 0}}, {others, []int64{30_000_000, -1}}}, true, 60_000_000, true)
+	assert.Equal(t, []part{{"m0", "7.50%", "35.00%", "70.0", "90.0"}, {"m4", "7.50%", "35.00%", "16.0", "54.0"}}, c.Columns[0].Parts)
+	assert.Empty(t, c.Columns[1].Parts)
+	assert.Equal(t, "Spend a day: Nov 1 $80.00, Nov 2 $0.00", c.Label())
+	assert.Equal(t, "limit $60", c.Limit.Text)
+	assert.True(t, c.Columns[1].Open)
+	assert.Nil(t, newChart("", "", nil, nil, false, 0, false))
+}

@@ -1,0 +1,162 @@
+package console
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/aggregator"
+)
+
+type models struct {
+	Group     string
+	Rows      []modelRow
+	Chart     *chart
+	Everybody string
+	Members   string
+}
+
+type modelRow struct {
+	Name, Limits, Tag, Class string
+	Groups                   []string
+	IsGroup                  bool
+}
+
+// modelsPage shows the resources with their groups and limits, and the days of the main one.
+func modelsPage(ctx context.Context, v *view) (*page, string, error) {
+	c, err := v.catalog(ctx, v.options.Resource)
+	if err != nil {
+		return nil, "", err
+	}
+	b := &models{Group: c.Main, Members: strings.Join(c.Models, ", ")}
+	groups := map[string]bool{}
+	for _, r := range c.Resources {
+		for _, group := range r.Config.Groups {
+			groups[group] = true
+		}
+	}
+	for _, r := range c.Resources {
+		row := modelRow{Name: r.Scope.Resource, Groups: r.Config.Groups, IsGroup: groups[r.Scope.Resource], Limits: limitTexts(r.Config.Limits, r.Config.Unlimited)}
+		if isBlocked(r.Config) {
+			row.Tag, row.Class = "Blocked", "bad"
+		}
+		if row.Name == c.Main {
+			b.Everybody = row.Limits
+		}
+		b.Rows = append(b.Rows, row)
+	}
+	closed, err := v.closedTo(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	b.Chart, err = daysChart(ctx, v, "resource "+c.Main, c.Main, closed, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
+		return v.usage.Resource(ctx, c.Main, q)
+	})
+	return &page{Title: "Models", Nav: "models", Body: b, Notes: usageNotes(v, closed)}, "models", err
+}
+
+// daysChart draws the closed days of a total: of its limit of money, or else its first one.
+func daysChart(ctx context.Context, v *view, key, resource string, closed time.Time, read func(aggregator.Query) iter.Seq2[aggregator.Usage, error]) (*chart, error) {
+	if closed.IsZero() || resource == "" {
+		return nil, nil
+	}
+	last := midnight(v.now()).AddDate(0, 0, -1)
+	if closed.Before(last.AddDate(0, 0, 1)) {
+		last = midnight(closed).AddDate(0, 0, -1)
+	}
+	all, err := v.usageOf(ctx, key, aggregator.Day, last.AddDate(0, 0, 2-shownDays), last.AddDate(0, 0, 1), read)
+	if err != nil {
+		return nil, err
+	}
+	limit := ""
+	for _, u := range all {
+		for _, l := range u.Limits {
+			if limit == "" || v.isMoney(l.Limit) && !v.isMoney(limit) {
+				limit = l.Limit
+			}
+		}
+	}
+	if limit == "" {
+		return nil, nil
+	}
+	starts := windowsBack(aggregator.Day, last, shownDays-1)
+	return newChart("By day", "Day", dayLabels(starts), []series{{limit, along(all, resource, limit, starts).values}}, v.isMoney(limit), 0, false), nil
+}
+
+type plans struct {
+	Group string
+	Rows  []planRow
+	More  bool
+}
+
+type planRow struct {
+	Name, Default, Main, Managed, Tag, Class string
+	Yesterday                                string
+	Entities                                 int64
+}
+
+// mostPlanUsage bounds the plans whose usage is read for a page.
+const mostPlanUsage = 7
+
+// plansPage shows the limits of plans, and the usage of yesterday.
+func plansPage(ctx context.Context, v *view) (*page, string, error) {
+	c, err := v.catalog(ctx, v.options.Resource)
+	if err != nil {
+		return nil, "", err
+	}
+	closed, err := v.closedTo(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	b := &plans{Group: c.Main}
+	at := map[string]int{}
+	for _, source := range c.Plans {
+		i, known := at[source.Scope.Plan]
+		if !known {
+			i = len(b.Rows)
+			at[source.Scope.Plan], b.Rows = i, append(b.Rows, planRow{Name: source.Scope.Plan})
+		}
+		text := limitTexts(source.Config.Limits, source.Config.Unlimited)
+		if source.Scope.Resource == "" {
+			b.Rows[i].Default = text
+		} else {
+			b.Rows[i].Main = text
+		}
+		if source.Config.ManagedBy != "" {
+			b.Rows[i].Managed = source.Config.ManagedBy
+		}
+		if isBlocked(source.Config) {
+			b.Rows[i].Tag, b.Rows[i].Class = "Blocked", "bad"
+		}
+	}
+	b.More = len(b.Rows) >= mostPlans
+	day := midnight(v.now()).AddDate(0, 0, -1)
+	for i := range b.Rows[:min(len(b.Rows), mostPlanUsage)] {
+		if closed.Before(day.AddDate(0, 0, 1)) {
+			break
+		}
+		r := &b.Rows[i]
+		used, err := v.usageOf(ctx, "plan "+r.Name, aggregator.Day, day, day.AddDate(0, 0, 1), func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
+			q.Resource = c.Main
+			return v.usage.Plan(ctx, r.Name, q)
+		})
+		if err != nil {
+			return nil, "", err
+		}
+		var words []string
+		for _, u := range used {
+			r.Entities = u.Entities
+			for _, l := range u.Limits {
+				if text := amount(v.isMoney(l.Limit), l.Consumed/milli); v.isMoney(l.Limit) {
+					words = slices.Insert(words, 0, text)
+				} else {
+					words = append(words, text+" "+l.Limit)
+				}
+			}
+		}
+		r.Yesterday = strings.Join(words, ", ")
+	}
+	return &page{Title: "Plans", Nav: "plans", Body: b}, "plans", nil
+}

@@ -1,0 +1,350 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/aggregator"
+)
+
+const (
+	// mostAccounts is how many tops the overview shows, and mostStacked how many have a colour of their own.
+	mostAccounts, mostStacked = 15, 3
+	// shownConsumers is the length of the list of top consumers, and mostAsked how many candidates it is made of.
+	shownConsumers, mostAsked = 8, 20
+)
+
+type overview struct {
+	Group, Name  string
+	Day, Month   *total
+	Closed       string
+	Answers      bool
+	Accounts     []row
+	MoreAccounts bool
+	Chart        *chart
+	Consumers    []row
+	Attention    []attention
+	HasUsage     bool
+	Empty        bool
+}
+
+// total is a tile with the sum of the accounts' quotas.
+type total struct {
+	gauge
+	Title, Below string
+}
+
+// attention is an entity that is blocked or nearly spent.
+type attention struct{ Tag, Class, ID, Link, Limit, Text string }
+
+// overviewPage shows the whole table: today's spend, the accounts, the days, the largest consumers.
+func overviewPage(ctx context.Context, v *view) (*page, string, error) {
+	p := &page{Title: "Overview", Nav: "overview"}
+	p.live(v, "", listEvery)
+	c, err := v.catalog(ctx, v.options.Resource)
+	if err != nil {
+		return nil, "", err
+	}
+	tops, err := v.list("tops", func() ([]admin.Entity, error) {
+		found, err := v.admin.Entities.Tops(ctx, "", mostAccounts+1)
+		if err == nil && len(found) == 0 {
+			found, err = v.admin.Entities.Search(ctx, "", "", mostAccounts+1)
+		}
+		return found, err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	o := &overview{Group: c.Main, Name: v.now().UTC().Format("Jan"), Answers: true, Empty: len(tops) == 0 && len(c.Resources) == 0 && len(c.System.Limits) == 0}
+	o.MoreAccounts = len(tops) > mostAccounts
+	tops = tops[:min(len(tops), mostAccounts)]
+	consumers, err := consumers(ctx, v, c)
+	if err != nil {
+		return nil, "", err
+	}
+	asked := slices.Clone(tops)
+	for _, e := range consumers {
+		asked = append(asked, e.Entity)
+	}
+	f, err := v.readForest(ctx, c, asked)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, e := range tops {
+		o.Accounts = append(o.Accounts, v.row(f, e))
+	}
+	o.Day, o.Month = sumAccounts(v, o.Accounts, "day"), sumAccounts(v, o.Accounts, "month")
+	o.Consumers = consumerRows(v, f, consumers, o.Day)
+	o.Attention = attentionOf(append(slices.Clone(o.Accounts), o.Consumers...))
+	closed, err := v.closedTo(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	o.HasUsage = !closed.IsZero()
+	if o.HasUsage {
+		o.Closed = closed.In(v.options.Location).Format("15:04")
+	}
+	if !v.query.Has("poll") {
+		if err := chartOverview(ctx, v, c, o, closed); err != nil {
+			return nil, "", err
+		}
+		p.Notes = append(p.Notes, usageNotes(v, closed)...)
+	}
+	p.Body = o
+	return p, "overview", nil
+}
+
+// usageNotes tells what to start if nothing sums the usage.
+func usageNotes(v *view, closed time.Time) []note {
+	if v.usage == nil || !closed.IsZero() && v.now().Sub(closed) < 26*time.Hour {
+		return nil
+	}
+	return []note{{
+		Title: "Nothing follows the table's stream,", Text: "so there is no usage by hour and day. Quotas and buckets are exact all the same. Start a tail, or the function of AWS Lambda: the stream keeps a day, and what was used since then is found.",
+		Command: "dynalimit tail --table " + v.table,
+	}}
+}
+
+// sumAccounts sums the accounts' quotas of a window.
+func sumAccounts(v *view, accounts []row, window string) *total {
+	t := total{gauge: gauge{Key: "total " + window, quota: true}}
+	for _, r := range accounts {
+		g := r.Day
+		if window == "month" {
+			g = r.Month
+		}
+		if g == nil || g.window != window || t.Name != "" && (g.money != t.money || g.Name != t.Name) {
+			continue
+		}
+		t.Name, t.money = g.Name, g.money
+		t.used, t.capacity = t.used+g.used, t.capacity+g.capacity
+	}
+	if t.Name == "" {
+		return nil
+	}
+	t.Used, t.Of, t.Class = amount(t.money, t.used), amount(t.money, t.capacity), "f"
+	if t.capacity > 0 {
+		t.Percent = int(float64(t.used) / float64(t.capacity) * 100)
+	}
+	switch {
+	case t.Percent >= 100:
+		t.Class = "full"
+	case t.Percent >= 80:
+		t.Class = "near"
+	}
+	word := "Used"
+	if t.money {
+		word = "Spent"
+	}
+	now := v.now().UTC()
+	if window == "day" {
+		t.Title, t.Below = word+" today", "new day in "+span(midnight(now).AddDate(0, 0, 1).Sub(now))
+	} else {
+		t.Title, t.Below = word+" in "+now.Format("Jan"), "of the accounts' quotas"
+	}
+	v.showGauge(&t.gauge)
+	return &t
+}
+
+// consumer is a candidate of the largest consumers.
+type consumer struct {
+	admin.Entity
+	atLeast int64
+	limit   string
+}
+
+// consumers returns the largest consumers of today's closed hours, with their records.
+func consumers(ctx context.Context, v *view, c catalog) ([]consumer, error) {
+	if v.usage == nil || c.Main == "" {
+		return nil, nil
+	}
+	day := midnight(v.now())
+	ranked, err := fetch(&v.visit, "largest "+c.Main, keepLists, 6, func() (map[string][]aggregator.Ranked, error) {
+		return v.usage.Largest(ctx, c.Main, day, day.AddDate(0, 0, 1))
+	})
+	if err != nil {
+		return nil, err
+	}
+	limit := mainLimit(v, ranked)
+	var all []consumer
+	var ids []string
+	for _, e := range ranked[limit][:min(len(ranked[limit]), mostAsked)] {
+		all, ids = append(all, consumer{admin.Entity{ID: e.Entity}, e.Consumed / milli, limit}), append(ids, e.Entity)
+	}
+	records, err := v.records(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		all[i].Entity = records[all[i].ID]
+	}
+	return all, nil
+}
+
+// mainLimit returns the limit of money among names, or the first one.
+func mainLimit(v *view, ranked map[string][]aggregator.Ranked) (limit string) {
+	for name := range ranked {
+		if better := v.isMoney(name) && !v.isMoney(limit); limit == "" || better || v.isMoney(name) == v.isMoney(limit) && name < limit {
+			limit = name
+		}
+	}
+	return limit
+}
+
+// consumerRows sorts the candidates by today's use. A daily quota of the limit is exact; without one it is the sum
+// of the hours in which the entity was ranked.
+func consumerRows(v *view, f forest, candidates []consumer, all *total) []row {
+	type ranked struct {
+		row
+		used int64
+	}
+	var rows []ranked
+	for _, e := range candidates {
+		r := ranked{v.row(f, e.Entity), e.atLeast}
+		money := v.isMoney(e.limit)
+		if r.Day != nil && r.Day.Name == e.limit && r.Day.window == "day" {
+			r.used, money = r.Day.used, r.Day.money
+		} else {
+			r.AtLeast = true
+		}
+		r.Spent = amount(money, r.used)
+		if all != nil && all.Name == e.limit && all.used > 0 {
+			r.Share = int(float64(r.used) / float64(all.used) * 100)
+		}
+		rows = append(rows, r)
+	}
+	slices.SortStableFunc(rows, func(x, y ranked) int { return int(max(-1, min(1, y.used-x.used))) })
+	out := make([]row, 0, shownConsumers)
+	for _, r := range rows[:min(len(rows), shownConsumers)] {
+		out = append(out, r.row)
+	}
+	return out
+}
+
+// attentionOf lists the shown entities that are blocked or at 80 % and more, the fullest first.
+func attentionOf(rows []row) (all []attention) {
+	seen := map[string]bool{}
+	for _, r := range rows {
+		if seen[r.ID] {
+			continue
+		}
+		seen[r.ID] = true
+		if r.State == "Blocked" {
+			all = append(all, attention{Tag: "blocked", Class: "bad", ID: r.ID, Link: r.Link, Text: r.Name})
+		}
+		for _, g := range []*gauge{r.Day, r.Month} {
+			if g != nil && g.Percent >= 80 {
+				class := "warn"
+				if g.Percent >= 100 {
+					class = "bad"
+				}
+				all = append(all, attention{fmt.Sprintf("%d %%", g.Percent), class, r.ID, r.Link, g.Name, g.Used + " of " + g.Of})
+			}
+		}
+	}
+	return all[:min(len(all), 9)]
+}
+
+// chartOverview draws the closed days of the group, stacked by the largest accounts, and forecasts the month.
+func chartOverview(ctx context.Context, v *view, c catalog, o *overview, closed time.Time) error {
+	today := midnight(v.now())
+	limit, money := chartLimit(v, o.Accounts)
+	if closed.IsZero() || c.Main == "" || limit == "" {
+		return nil
+	}
+	last := today.AddDate(0, 0, -1)
+	if closed.Before(today) {
+		last = midnight(closed).AddDate(0, 0, -1)
+	}
+	from, to := last.AddDate(0, 0, 2-shownDays), last.AddDate(0, 0, 1)
+	starts := windowsBack(aggregator.Day, last, shownDays-1)
+	all, err := v.usageOf(ctx, "resource "+c.Main, aggregator.Day, from, to, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
+		return v.usage.Resource(ctx, c.Main, q)
+	})
+	if err != nil {
+		return err
+	}
+	whole := along(all, c.Main, limit, starts)
+	var stacks []series
+	rest := slices.Clone(whole.values)
+	accounts := slices.Clone(o.Accounts)
+	slices.SortStableFunc(accounts, func(x, y row) int { return int(max(-1, min(1, usedOf(y)-usedOf(x)))) })
+	if len(accounts) > 1 {
+		for _, a := range accounts[:min(len(accounts), mostStacked)] {
+			own, err := v.usageOf(ctx, "entity "+a.ID+" on "+c.Main, aggregator.Day, from, to, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
+				q.Resource = c.Main
+				return v.usage.Entity(ctx, a.ID, q)
+			})
+			if err != nil {
+				return err
+			}
+			s := series{a.ID, along(own, c.Main, limit, starts).values}
+			for i := range rest {
+				rest[i] -= s.values[i]
+			}
+			stacks = append(stacks, s)
+		}
+	}
+	left := slices.ContainsFunc(rest, func(n int64) bool { return n > 0 })
+	labels := dayLabels(starts)
+	open := closed.After(last) && o.Day != nil && o.Day.Name == limit
+	if open { // today, from the quotas
+		labels = append(labels, today.Format("Jan 2"))
+		for i := range stacks {
+			stacks[i].values = append(stacks[i].values, usedOf(accounts[i]))
+		}
+		sum := int64(0)
+		for i := range stacks {
+			sum += usedOf(accounts[i])
+		}
+		rest = append(rest, max(0, o.Day.used-sum))
+		left = left || o.Day.used > sum
+	}
+	if left || len(stacks) == 0 {
+		name := others
+		if len(stacks) == 0 {
+			name = limit
+		}
+		stacks = append(stacks, series{name, rest})
+	}
+	title := "Use a day"
+	if money {
+		title = "Spend a day"
+	}
+	o.Chart = newChart(title, "Day", labels, stacks, money, 0, open)
+	if o.Month != nil && o.Month.money == money {
+		week := whole.values[max(0, len(whole.values)-7):]
+		rate := int64(0)
+		for _, n := range week {
+			rate += n
+		}
+		end := time.Date(today.Year(), today.Month()+1, 0, 0, 0, 0, 0, time.UTC)
+		days := int64(end.Sub(today) / (24 * time.Hour))
+		o.Month.Below = fmt.Sprintf("%s by %s at last week's rate", amount(money, o.Month.used+rate/int64(max(1, len(week)))*days), end.Format("Jan 2"))
+	}
+	return nil
+}
+
+// usedOf is today's use of an account's daily quota.
+func usedOf(r row) int64 {
+	if r.Day == nil {
+		return 0
+	}
+	return r.Day.used
+}
+
+// chartLimit returns the limit of the accounts' charts, and whether it is money.
+func chartLimit(v *view, accounts []row) (limit string, money bool) {
+	for _, r := range accounts {
+		for _, g := range []*gauge{r.Day, r.Month, r.Rate} {
+			if g != nil && (limit == "" || g.money && !money) {
+				limit, money = g.Name, g.money
+			}
+		}
+	}
+	return limit, money
+}

@@ -1,0 +1,341 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/aggregator"
+)
+
+const (
+	// keepBuckets is how long visitors share the values of a bucket, and keepLists how long lists, records and
+	// configurations of lists are shared. keepUsage is that of closed windows.
+	keepBuckets, keepLists, keepUsage = 2 * time.Second, 3 * time.Minute, 3 * time.Minute
+	// keepStale is how long the last values are shown while the table does not answer.
+	keepStale = 10 * time.Minute
+	// mostKept bounds the kept values.
+	mostKept = 20_000
+)
+
+// errBusy means that the read units of this minute are used up.
+var errBusy = errors.New("dynalimit: console: the read units of this minute are used up")
+
+// reads reads the table for all visitors. It shares values by their key, and counts read units.
+type reads struct {
+	admin *admin.Admin
+	repo  *dynalimit.Repository
+	usage *aggregator.Reader
+	now   func() time.Time
+	most  float64
+
+	mu     sync.Mutex
+	kept   map[string]kept
+	minute time.Time
+	used   map[string]float64 // read units of the minute, by principal
+	// money are the names of limits of money that were seen. A bucket stores no unit.
+	money map[string]bool
+}
+
+// kept is a value with the time of its read.
+type kept struct {
+	value any
+	at    time.Time
+}
+
+func newReads(a *admin.Admin, repo *dynalimit.Repository, usage *aggregator.Reader, most float64, now func() time.Time) *reads {
+	return &reads{admin: a, repo: repo, usage: usage, now: now, most: most, kept: map[string]kept{}, used: map[string]float64{}, money: map[string]bool{}}
+}
+
+// visit is the reads of one request.
+type visit struct {
+	*reads
+	access Access
+	// stale is the time of the oldest value that is shown because the table does not answer; zero without one.
+	stale time.Time
+	// busy means that this is so because the read units are used up.
+	busy bool
+}
+
+// spend takes read units from the minute's, or returns errBusy. One principal gets a quarter while others ask.
+func (v *visit) spend(units float64) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if minute := v.now().Truncate(time.Minute); !minute.Equal(v.minute) {
+		v.minute = minute
+		clear(v.used)
+	}
+	total := 0.0
+	for _, n := range v.used {
+		total += n
+	}
+	most := v.most
+	if _, mine := v.used[v.access.Principal]; len(v.used) > 1 || len(v.used) == 1 && !mine {
+		most /= 4
+	}
+	if total+units > v.most || v.used[v.access.Principal]+units > most {
+		return errBusy
+	}
+	v.used[v.access.Principal] += units
+	return nil
+}
+
+// charge counts read units that were used already.
+func (v *visit) charge(units float64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.used[v.access.Principal] += units
+}
+
+// fetch returns the value of a key: a kept one that is younger than keep, or else what read returns. While the table
+// does not answer, or the read units are used up, it returns an older value and marks the visit as stale.
+func fetch[T any](v *visit, key string, keep time.Duration, units float64, read func() (T, error)) (T, error) {
+	all, err := fetchMany(v, []string{key}, keep, func([]int) ([]T, error) {
+		one, err := read()
+		return []T{one}, err
+	}, units)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return all[0], nil
+}
+
+// fetchMany is fetch for many keys. read gets the indexes of the keys to read, and units is the price of each.
+func fetchMany[T any](v *visit, keys []string, keep time.Duration, read func(missing []int) ([]T, error), units float64) ([]T, error) {
+	values, missing, old := make([]T, len(keys)), []int(nil), map[int]kept{}
+	now := v.now()
+	v.mu.Lock()
+	for i, key := range keys {
+		k, ok := v.kept[key]
+		value, is := k.value.(T)
+		switch age := now.Sub(k.at); {
+		case ok && is && age < keep && age >= 0:
+			values[i] = value
+		default:
+			missing = append(missing, i)
+			if ok && is && age < keepStale {
+				old[i] = k
+			}
+		}
+	}
+	v.mu.Unlock()
+	if len(missing) == 0 {
+		return values, nil
+	}
+	var found []T
+	err := v.spend(units * float64(len(missing)))
+	if err == nil {
+		found, err = read(missing)
+	}
+	if (errors.Is(err, errBusy) || errors.Is(err, dynalimit.ErrUnavailable)) && len(old) == len(missing) {
+		v.busy = v.busy || errors.Is(err, errBusy)
+		for _, i := range missing {
+			values[i] = old[i].value.(T) //nolint:forcetypeassert // checked above
+			if v.stale.IsZero() || old[i].at.Before(v.stale) {
+				v.stale = old[i].at
+			}
+		}
+		return values, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.kept) > mostKept {
+		maps.DeleteFunc(v.kept, func(_ string, k kept) bool { return now.Sub(k.at) > keepBuckets })
+	}
+	for n, i := range missing {
+		values[i] = found[n]
+		v.kept[keys[i]] = kept{found[n], now}
+	}
+	return values, nil
+}
+
+// buckets returns the buckets of entities on a resource, by entity.
+func (v *visit) buckets(ctx context.Context, resource string, ids []string) (map[string]admin.Bucket, error) {
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = "bucket " + id + " " + resource
+	}
+	found, err := fetchMany(v, keys, keepBuckets, func(missing []int) ([]admin.Bucket, error) {
+		asked := make([]admin.BucketID, len(missing))
+		for n, i := range missing {
+			asked[n] = admin.BucketID{EntityID: ids[i], Resource: resource}
+		}
+		return v.admin.Buckets.GetMany(ctx, asked)
+	}, 0.5)
+	return byID(ids, found), err
+}
+
+// blocks returns which entities have a block of their own, by entity.
+func (v *visit) blocks(ctx context.Context, resource string, ids []string) (map[string]bool, error) {
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = "block " + id + " " + resource
+	}
+	found, err := fetchMany(v, keys, keepLists, func(missing []int) ([]bool, error) {
+		var scopes []admin.Scope
+		for _, i := range missing {
+			scopes = append(scopes, admin.Scope{Entity: ids[i]}, admin.Scope{Entity: ids[i], Resource: resource})
+		}
+		configs, err := v.admin.Limits.GetConfigsEventually(ctx, scopes)
+		if err != nil {
+			return nil, err
+		}
+		v.learnMoney(configs)
+		blocked := make([]bool, len(missing))
+		for n := range missing {
+			blocked[n] = isBlocked(configs[2*n].Config) || isBlocked(configs[2*n+1].Config)
+		}
+		return blocked, nil
+	}, 1)
+	return byID(ids, found), err
+}
+
+func isBlocked(c admin.LimitConfig) bool { return c.Blocked || c.BlockedExcept }
+
+// records returns the records of entities, by entity.
+func (v *visit) records(ctx context.Context, ids []string) (map[string]admin.Entity, error) {
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = "record " + id
+	}
+	found, err := fetchMany(v, keys, keepLists, func(missing []int) ([]admin.Entity, error) {
+		asked := make([]string, len(missing))
+		for n, i := range missing {
+			asked[n] = ids[i]
+		}
+		return v.admin.Entities.GetMany(ctx, asked)
+	}, 1)
+	return byID(ids, found), err
+}
+
+// byID maps ids to values of the same order. It is empty after an error.
+func byID[T any](ids []string, values []T) map[string]T {
+	found := make(map[string]T, len(values))
+	for i, value := range values {
+		found[ids[i]] = value
+	}
+	return found
+}
+
+// learnMoney remembers the names of the limits of money in configurations.
+func (r *reads) learnMoney(configs []admin.ScopedConfig) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range configs {
+		for _, l := range c.Config.Limits {
+			if l.Unit == dynalimit.USD {
+				r.money[l.Name] = true
+			}
+		}
+	}
+}
+
+// isMoney reports whether a limit of money with the name was seen.
+func (r *reads) isMoney(limit string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.money[limit]
+}
+
+// closedTo returns the first hour whose usage is not summed yet; zero without a reader, and if nothing was summed.
+func (v *visit) closedTo(ctx context.Context) (time.Time, error) {
+	if v.usage == nil {
+		return time.Time{}, nil
+	}
+	return fetch(v, "closed", keepLists, 1, func() (time.Time, error) { return v.usage.Closed(ctx) })
+}
+
+// catalog is the configuration that all entities share.
+type catalog struct {
+	// Main is the resource or group of lists, and Models are its members; empty for a single resource.
+	Main   string
+	Models []string
+	// Resources, Plans and System are the sources for everyone and of plans.
+	Resources, Plans []admin.ScopedConfig
+	System           admin.LimitConfig
+}
+
+// mostPlans and mostResources bound the shown plans and resources.
+const mostPlans, mostResources = 50, 100
+
+// catalog reads the shared configuration.
+func (v *visit) catalog(ctx context.Context, main string) (catalog, error) {
+	return fetch(v, "catalog", keepLists, 10, func() (catalog, error) {
+		c := catalog{Main: main}
+		scopes := []admin.Scope{{Everyone: true}}
+		for resource, err := range v.admin.Limits.Resources(ctx) {
+			if err != nil {
+				return c, err
+			}
+			if scopes = append(scopes, admin.Scope{Everyone: true, Resource: resource}); len(scopes) > mostResources {
+				break
+			}
+		}
+		configs, err := v.admin.Limits.GetConfigs(ctx, scopes)
+		if err != nil {
+			return c, err
+		}
+		c.System, c.Resources = configs[0].Config, configs[1:]
+		members := map[string][]string{}
+		for _, r := range c.Resources {
+			for _, group := range r.Config.Groups {
+				members[group] = append(members[group], r.Scope.Resource)
+			}
+		}
+		for _, group := range slices.Sorted(maps.Keys(members)) {
+			if main == "" && len(members[group]) > len(members[c.Main]) {
+				c.Main = group
+			}
+		}
+		if c.Main == "" && len(c.Resources) > 0 {
+			c.Main = c.Resources[0].Scope.Resource
+		}
+		c.Models = members[c.Main]
+		scopes = nil
+		for plan, err := range v.admin.Limits.Plans(ctx) {
+			if err != nil {
+				return c, err
+			}
+			scopes = append(scopes, admin.Scope{Plan: plan})
+			if c.Main != "" {
+				scopes = append(scopes, admin.Scope{Plan: plan, Resource: c.Main})
+			}
+			if len(scopes) >= 2*mostPlans {
+				break
+			}
+		}
+		if c.Plans, err = v.admin.Limits.GetConfigs(ctx, scopes); err != nil {
+			return c, err
+		}
+		v.learnMoney(configs)
+		v.learnMoney(c.Plans)
+		return c, nil
+	})
+}
+
+// blockOfAll returns what blocks an entity of a plan besides its own sources; "" for nothing.
+func (c catalog) blockOfAll(plan string) string {
+	if isBlocked(c.System) {
+		return "the system"
+	}
+	for _, r := range c.Resources {
+		if r.Scope.Resource == c.Main && isBlocked(r.Config) {
+			return "the resource"
+		}
+	}
+	for _, p := range c.Plans {
+		if plan != "" && p.Scope.Plan == plan && isBlocked(p.Config) {
+			return "its plan"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,245 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/aggregator"
+)
+
+// serve answers a request for a page, a poll or a CSV file. It reads everything before it writes the first byte.
+func (h *handler) serve(w http.ResponseWriter, r *http.Request, access Access, path string) {
+	ctx, cancel := context.WithTimeout(r.Context(), requestTime)
+	defer cancel()
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && (r.Method != http.MethodPost || path != "doctor") {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "This console shows and changes nothing.", http.StatusMethodNotAllowed)
+		return
+	}
+	v := &view{visit: visit{reads: h.shared, access: access}, options: &h.options, table: h.table, query: r.URL.Query()}
+	if id, ok := strings.CutSuffix(path, "/usage.csv"); ok && strings.HasPrefix(path, "entity/") {
+		h.serveCSV(ctx, v, w, strings.TrimPrefix(id, "entity/"))
+		return
+	}
+	p, name, err := h.open(ctx, v, r, path)
+	if err != nil {
+		h.serveFailure(w, r, v, err)
+		return
+	}
+	if target, ok := p.Body.(redirect); ok {
+		http.Redirect(w, r, string(target), http.StatusSeeOther)
+		return
+	}
+	if v.query.Has("poll") {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"cells": v.cells, "stale": v.staleText()})
+		return
+	}
+	if text := v.staleText(); text != "" {
+		n := note{Class: "bad", Title: "The table “" + h.table + "” does not answer.", Text: text, Command: "dynalimit doctor --table " + h.table}
+		if v.busy {
+			n = note{Title: "The console has used its read units of this minute.", Text: text}
+		}
+		p.Notes = slices.Insert(p.Notes, 0, n)
+	}
+	h.draw(w, http.StatusOK, v, p, name)
+}
+
+// redirect is the body of a page that is elsewhere.
+type redirect string
+
+// open builds the page of a path. A visitor of one subtree gets only its entities.
+func (h *handler) open(ctx context.Context, v *view, r *http.Request, path string) (*page, string, error) {
+	if id, ok := strings.CutPrefix(path, "entity/"); ok {
+		return entityPage(ctx, v, id)
+	}
+	if v.access.Under != "" {
+		if path == "" {
+			return &page{Body: redirect(v.entityHref(v.access.Under))}, "", nil
+		}
+		return nil, "", errMissing
+	}
+	switch path {
+	case "":
+		return overviewPage(ctx, v)
+	case "entities":
+		return entitiesPage(ctx, v)
+	case "models":
+		return modelsPage(ctx, v)
+	case "plans":
+		return plansPage(ctx, v)
+	case "audit":
+		return auditPage(ctx, v)
+	case "doctor":
+		if v.options.Doctor != nil {
+			return h.doctorPage(v, r)
+		}
+	}
+	return nil, "", errMissing
+}
+
+// draw writes a page. The frame shows nothing of the table to visitors of a subtree but its name.
+func (h *handler) draw(w http.ResponseWriter, status int, v *view, p *page, name string) {
+	p.Prefix, p.Brand, p.Table, p.Where, p.Principal = h.options.Prefix, h.options.Title, h.table, h.options.Where, v.access.Principal
+	if p.Brand == "" {
+		p.Brand = "dynalimit"
+	}
+	p.Zone, p.Style, p.Script = h.options.Location.String(), styleName, scriptName
+	p.Limited, p.Doctor = v.access.Under != "", h.options.Doctor != nil
+	var drawn bytes.Buffer
+	if err := pages[name].ExecuteTemplate(&drawn, "layout", p); err != nil {
+		h.options.Log.Error("dynalimit: console: a page cannot be drawn", "page", name, "error", err)
+		http.Error(w, "This page failed. The log of the service has the reason.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(drawn.Bytes())
+}
+
+// serveFailure answers with the state behind an error, and tells the log what visitors must not see.
+func (h *handler) serveFailure(w http.ResponseWriter, r *http.Request, v *view, err error) {
+	status, n := http.StatusInternalServerError, note{Class: "bad", Title: "This page failed.", Text: "The log of the service has the reason."}
+	var bad *dynalimit.ValidationError
+	switch {
+	case errors.Is(err, errMissing), errors.As(err, &bad):
+		status, n = http.StatusNotFound, note{Title: "There is nothing here.", Text: "Check the address, or begin at the overview."}
+	case errors.Is(err, errBusy):
+		w.Header().Set("Retry-After", "60")
+		status, n = http.StatusTooManyRequests, note{Title: "The console has used its read units of this minute.", Text: "Try again in a minute. Options.ReadUnits is the bound."}
+	case errors.Is(err, dynalimit.ErrUnavailable):
+		status, n = http.StatusServiceUnavailable, note{
+			Class: "bad", Title: "The table “" + h.table + "” does not answer.", Text: "Calls are handled by each service's own policy meanwhile.", Command: "dynalimit doctor --table " + h.table,
+		}
+	case deniedAction(err) != "":
+		status, n = http.StatusForbidden, note{Class: "bad", Title: "The console's role may not do this.", Text: "It lacks the action " + deniedAction(err) + ". docs/permissions.md has the role “Reads”."}
+	}
+	if status == http.StatusInternalServerError || status == http.StatusForbidden || status == http.StatusServiceUnavailable {
+		h.options.Log.Warn("dynalimit: console: a page failed", "path", r.URL.Path, "error", err)
+	}
+	if v.query.Has("poll") {
+		http.Error(w, n.Title, status)
+		return
+	}
+	h.draw(w, status, v, &page{Title: "Console", Notes: []note{n}, Body: struct{}{}}, "blank")
+}
+
+// deniedAction returns the IAM action that a request lacked; empty for other errors.
+func deniedAction(err error) string {
+	var api interface{ ErrorCode() string }
+	var operation interface{ Operation() string }
+	if !errors.As(err, &api) || api.ErrorCode() != "AccessDeniedException" {
+		return ""
+	}
+	if errors.As(err, &operation) {
+		return "dynamodb:" + operation.Operation()
+	}
+	return "of this read"
+}
+
+// mostCSV bounds the lines of a CSV file.
+const mostCSV = 100_000
+
+// serveCSV answers with the closed days of the last 90 days, exact.
+func (h *handler) serveCSV(ctx context.Context, v *view, w http.ResponseWriter, id string) {
+	chain, err := readChain(ctx, v, id)
+	var closed time.Time
+	if err == nil {
+		closed, err = v.closedTo(ctx)
+	}
+	if err == nil {
+		_, err = v.catalog(ctx, v.options.Resource) // it knows the limits of money
+	}
+	var days []aggregator.Usage
+	if err == nil && !closed.IsZero() {
+		days, err = entityUsage(ctx, v, chain[0].Entity, "", aggregator.Day, midnight(closed).AddDate(0, 0, -90), midnight(closed))
+	}
+	if err != nil {
+		switch {
+		case errors.Is(err, errMissing) || isInvalid(err):
+			http.Error(w, "There is nothing here.", http.StatusNotFound)
+		case errors.Is(err, errBusy):
+			http.Error(w, "The console has used its read units of this minute.", http.StatusTooManyRequests)
+		default:
+			h.options.Log.Warn("dynalimit: console: a CSV file failed", "error", err)
+			http.Error(w, "The usage cannot be read now.", http.StatusServiceUnavailable)
+		}
+		return
+	}
+	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	w.Header().Set("Content-Disposition", `attachment; filename="usage.csv"`)
+	out := csv.NewWriter(w)
+	_ = out.Write([]string{"day", "entity", "resource", "limit", "unit", "amount", "final"})
+	lines := 0
+	for _, u := range days {
+		for _, l := range u.Limits {
+			if lines++; lines > mostCSV {
+				break
+			}
+			unit, text := "tokens", fmt.Sprintf("%d.%03d", l.Consumed/milli, max(l.Consumed%milli, -(l.Consumed%milli)))
+			if v.isMoney(l.Limit) {
+				unit, text = dynalimit.USD, exactDollars(l.Consumed)
+			}
+			_ = out.Write([]string{u.Start.Format(time.DateOnly), asText(id), asText(u.Resource), asText(l.Limit), unit, text, fmt.Sprint(u.Final)})
+		}
+	}
+	out.Flush()
+}
+
+type examination struct {
+	Findings []shownFinding
+	Ran      bool
+}
+
+type shownFinding struct{ Class, Word, Text, Fix string }
+
+// doctorPage examines the table if it was asked to, one visitor at a time.
+func (h *handler) doctorPage(v *view, r *http.Request) (*page, string, error) {
+	b := &examination{}
+	p := &page{Title: "Doctor", Nav: "doctor", Body: b}
+	if r.Method != http.MethodPost {
+		return p, "doctor", nil
+	}
+	select {
+	case h.examining <- struct{}{}:
+		defer func() { <-h.examining }()
+	default:
+		p.Notes = []note{{Title: "Another visitor's examination is under way.", Text: "Try again in a minute."}}
+		return p, "doctor", nil
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), doctorTime)
+	defer cancel()
+	if err := v.spend(20); err != nil {
+		return nil, "", err
+	}
+	findings, err := v.options.Doctor(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	b.Ran = true
+	for _, f := range findings {
+		shown := shownFinding{Class: "ok", Word: "good", Text: f.Check + ": " + f.Found, Fix: f.Fix}
+		switch f.Status {
+		case "hint":
+			shown.Class, shown.Word = "", "hint"
+		case "warning":
+			shown.Class, shown.Word = "warn", "remark"
+		case "wrong":
+			shown.Class, shown.Word = "bad", "fault"
+		case "ok":
+		default:
+			shown.Class, shown.Word = "", f.Status
+		}
+		b.Findings = append(b.Findings, shown)
+	}
+	return p, "doctor", nil
+}

@@ -1,0 +1,181 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+)
+
+// listEvery and entityEvery are the intervals of polls, in seconds.
+const listEvery, entityEvery = 15, 5
+
+// page is what the layout shows.
+type page struct {
+	// Title is the heading, Nav the current entry of the navigation, and Body what the page's template shows.
+	Title, Nav string
+	Crumbs     []link
+	Body       any
+	// Every is the interval of polls in seconds; 0 for a page without live values. Poll is their address.
+	Every int
+	Poll  string
+	// Notes are remarks above the page.
+	Notes []note
+
+	Prefix, Brand, Table, Where, Principal, Zone string
+	Style, Script                                string
+	// Limited means that the visitor sees a part of the table, Doctor that there is such a page.
+	Limited, Doctor bool
+}
+
+type link struct{ Text, Href string }
+
+type note struct{ Class, Title, Text, Command string }
+
+// errMissing is a page that does not exist, or that the visitor may not see.
+var errMissing = errors.New("not found")
+
+// view is one request: the visit with the handler and the query.
+type view struct {
+	visit
+	options *Options
+	table   string
+	query   url.Values
+	cells   []cell
+}
+
+// cell is a live value of a page.
+type cell struct {
+	// Key names it, as data-k does on the page.
+	Key string `json:"k"`
+	// Text is its text. Percent and Class are those of a gauge.
+	Text    string `json:"t"`
+	Percent int    `json:"p"`
+	Class   string `json:"c,omitempty"`
+}
+
+// staleText says how old the oldest shown value is; empty if all are new.
+func (v *view) staleText() string {
+	if v.stale.IsZero() {
+		return ""
+	}
+	return "What is below was read at " + v.stale.In(v.options.Location).Format("15:04:05") + " and is " + span(v.now().Sub(v.stale)) + " old."
+}
+
+// entityHref is the address of an entity's page.
+func (v *view) entityHref(id string) string {
+	return v.options.Prefix + "entity/" + url.PathEscape(id)
+}
+
+// here is the address of a page with parameters.
+func (v *view) here(path string, query url.Values) string {
+	if len(query) == 0 {
+		return v.options.Prefix + path
+	}
+	return v.options.Prefix + path + "?" + query.Encode()
+}
+
+// live sets the interval and the address of a page's polls.
+func (p *page) live(v *view, path string, every int) {
+	query := url.Values{"poll": {"1"}}
+	for name, values := range v.query {
+		if name != "poll" {
+			query[name] = values
+		}
+	}
+	p.Every, p.Poll = every, v.here(path, query)
+}
+
+// showGauge adds a gauge's cells to the live values, and returns it.
+func (v *view) showGauge(g *gauge) *gauge {
+	if g != nil {
+		v.cells = append(v.cells, cell{"f " + g.Key, "", g.Percent, g.Class}, cell{Key: "u " + g.Key, Text: g.Used})
+	}
+	return g
+}
+
+// readForest reads what the states of entities need: the chains, buckets and blocks of them and their parents.
+func (v *view) readForest(ctx context.Context, c catalog, entities []admin.Entity) (forest, error) {
+	f := forest{records: map[string]admin.Entity{}, catalog: c, under: v.access.Under}
+	ids := make([]string, 0, len(entities))
+	wanted := make([]string, 0, len(entities))
+	for _, e := range entities {
+		if _, known := f.records[e.ID]; !known {
+			f.records[e.ID] = e
+			ids, wanted = append(ids, e.ID), append(wanted, e.ID)
+		}
+	}
+	for range mostLevels - 1 {
+		var parents []string
+		for _, id := range wanted {
+			e := f.records[id]
+			if _, known := f.records[e.ParentID]; e.ParentID != "" && !e.Detached && !known && !slices.Contains(parents, e.ParentID) {
+				parents = append(parents, e.ParentID)
+			}
+		}
+		if len(parents) == 0 {
+			break
+		}
+		found, err := v.records(ctx, parents)
+		if err != nil {
+			return f, err
+		}
+		for id, e := range found {
+			f.records[id] = e
+		}
+		ids, wanted = append(ids, parents...), parents
+	}
+	if c.Main == "" || len(ids) == 0 {
+		return f, nil
+	}
+	var err error
+	if f.blocked, err = v.blocks(ctx, c.Main, ids); err != nil {
+		return f, err
+	}
+	f.buckets, err = v.buckets(ctx, c.Main, ids)
+	return f, err
+}
+
+// row builds the row of an entity of a forest, and adds its live values.
+func (v *view) row(f forest, e admin.Entity) row {
+	gauges := func(id string) []gauge { return v.gauges(f.buckets[id], v.options.Location) }
+	own := gauges(e.ID)
+	r := row{ID: e.ID, Name: e.Name, Plan: e.Plan, Parent: e.ParentID, Link: v.entityHref(e.ID)}
+	window := func(name string) *gauge {
+		if g := pick(own, func(g gauge) bool { return g.window == name && g.money }); g != nil {
+			return g
+		}
+		return pick(own, func(g gauge) bool { return g.window == name })
+	}
+	r.Day, r.Month = v.showGauge(window("day")), v.showGauge(window("month"))
+	if r.Day == nil {
+		r.Day = v.showGauge(pick(own, func(g gauge) bool { return g.quota && g.window != "month" }))
+	}
+	for i := range own {
+		if !own[i].quota && (r.Rate == nil || own[i].capacity > r.Rate.capacity) {
+			r.Rate = &own[i]
+		}
+	}
+	v.showGauge(r.Rate)
+	r.State, r.Class = f.state(e.ID, gauges)
+	v.cells = append(v.cells, cell{Key: "s " + e.ID, Text: r.State, Class: r.Class})
+	return r
+}
+
+// now is the time of the handler.
+func (v *view) now() time.Time { return v.reads.now() }
+
+// list returns the entities of a list, shared by visitors.
+func (v *view) list(key string, read func() ([]admin.Entity, error)) ([]admin.Entity, error) {
+	return fetch(&v.visit, "list "+key, keepLists, 4, read)
+}
+
+// isInvalid reports whether an error is of bad input.
+func isInvalid(err error) bool {
+	var bad *dynalimit.ValidationError
+	return errors.As(err, &bad)
+}
