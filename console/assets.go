@@ -14,10 +14,13 @@ var assets embed.FS
 
 // The names of the static files have a digest of their content, so that browsers may keep them.
 var (
-	style, script         = asset("console.css"), asset("console.js")
-	styleName, scriptName = digestName("console", style, ".css"), digestName("console", script, ".js")
-	staticFiles           = map[string]struct{ kind, text string }{styleName: {"text/css; charset=utf-8", style}, scriptName: {"text/javascript; charset=utf-8", script}}
-	pages                 = parsePages("blank", "overview", "entities", "entity", "models", "plans", "audit", "doctor")
+	style, script, icon             = asset("console.css"), asset("console.js"), asset("icon.svg")
+	styleName, scriptName, iconName = digestName("console", style, ".css"), digestName("console", script, ".js"), digestName("icon", icon, ".svg")
+
+	staticFiles = map[string]struct{ kind, text string }{
+		styleName: {"text/css; charset=utf-8", style}, scriptName: {"text/javascript; charset=utf-8", script}, iconName: {"image/svg+xml", icon},
+	}
+	pages = parsePages("blank", "overview", "entities", "entity", "models", "plans", "audit", "doctor")
 )
 
 func asset(name string) string {

@@ -93,7 +93,7 @@ func (h *handler) draw(w http.ResponseWriter, status int, v *view, p *page, name
 	if p.Brand == "" {
 		p.Brand = "dynalimit"
 	}
-	p.Zone, p.Style, p.Script = h.options.Location.String(), styleName, scriptName
+	p.Zone, p.Style, p.Script, p.Icon = h.options.Location.String(), styleName, scriptName, iconName
 	p.Limited, p.Doctor = v.access.Under != "", h.options.Doctor != nil
 	var drawn bytes.Buffer
 	if err := pages[name].ExecuteTemplate(&drawn, "layout", p); err != nil {

@@ -27,7 +27,7 @@ type page struct {
 	Notes []note
 
 	Prefix, Brand, Table, Where, Principal, Zone string
-	Style, Script                                string
+	Style, Script, Icon                          string
 	// Limited means that the visitor sees a part of the table, Doctor that there is such a page.
 	Limited, Doctor bool
 }

@@ -84,6 +84,7 @@ func TestHelp(t *testing.T) {
 var untested = map[string]string{
 	"manifest schema": "TestManifestSchema: it prints a file of this repository",
 	"completion":      "TestCompletion…: real shells run what it prints, which is no JSON",
+	"console":         "TestConsole…: it serves until it is stopped, and prints no JSON",
 	"keeper serve":    "TestKeeper…: it serves until it is stopped, and prints no JSON",
 	"local":           "TestLocal…: it serves until it is stopped, and prints no JSON",
 }

@@ -42,10 +42,11 @@ type commands struct {
 	Upgrade   upgradeCmd   `cmd:"" help:"Let a table have everything that this version can store." group:"tables"`
 	Migrate   migrateCmd   `cmd:"" help:"Turn a table of the older layout into today's." group:"tables"`
 
-	Usage  usageCmd  `cmd:"" help:"Show and export usage, by hour, day and month." group:"look"`
-	Tail   tailCmd   `cmd:"" help:"Follow the table's stream, and turn it into usage." group:"look"`
-	Top    topCmd    `cmd:"" help:"Show the fullest buckets of a resource, or those of an entity, once or as they change." group:"look"`
-	Doctor doctorCmd `cmd:"" help:"Diagnose the table, the credentials, the clock and the configuration." group:"look"`
+	Usage   usageCmd   `cmd:"" help:"Show and export usage, by hour, day and month." group:"look"`
+	Tail    tailCmd    `cmd:"" help:"Follow the table's stream, and turn it into usage." group:"look"`
+	Top     topCmd     `cmd:"" help:"Show the fullest buckets of a resource, or those of an entity, once or as they change." group:"look"`
+	Console consoleCmd `cmd:"" help:"Show limits, spend and entities in a browser on this machine." group:"look"`
+	Doctor  doctorCmd  `cmd:"" help:"Diagnose the table, the credentials, the clock and the configuration." group:"look"`
 
 	Budget budgetCommands `cmd:"" help:"Show and change the budgets of organisations and their apps." group:"budgets"`
 	Keeper keeperCmd      `cmd:"" help:"Serve budgets over HTTP, for services without access to DynamoDB." group:"budgets"`

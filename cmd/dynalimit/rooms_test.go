@@ -35,6 +35,7 @@ var roomTable = map[string]struct {
 	"follow": {
 		pure: true, ours: []string{project + "/aggregator", rooms + "notation"}, reason: "sums up what a Tail and a Closer tell it",
 	},
+	"gate": {reason: "lets a browser in to any page"},
 	"infra": {
 		pure: true, ours: []string{project, project + "/keeper/budget"}, others: []string{sdk},
 		reason: "templates are values: the same options give the same text",

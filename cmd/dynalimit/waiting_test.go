@@ -20,6 +20,7 @@ import (
 
 // asksNobody are commands that need no table, and why.
 var asksNobody = map[string]string{
+	"console":              "it serves",
 	"local":                "it serves",
 	"keeper serve":         "it serves",
 	"manifest schema":      "it prints what it holds",

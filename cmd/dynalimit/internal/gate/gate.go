@@ -1,0 +1,197 @@
+// Package gate lets one person's browser into a page that a program serves on loopback. Whoever reads the program's
+// output has a code, which is valid once; the browser then has a session below a secret path.
+package gate
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"embed"
+	"encoding/base32"
+	"encoding/hex"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// codeTime is how long a code is valid, mostWrong how many wrong ones end it, and sessionTime the length of a
+	// session.
+	codeTime, sessionTime = 2 * time.Minute, 12 * time.Hour
+	mostWrong             = 5
+	// mostSessions bounds the sessions; the oldest ends.
+	mostSessions = 16
+	// mostForm bounds the bytes of a posted code.
+	mostForm = 1 << 10
+)
+
+//go:embed login.html login.css login.js
+var files embed.FS
+
+// Gate serves the login page at "/" and the page behind it below Prefix. Make one with New.
+type Gate struct {
+	// Prefix is the secret path of the page: a browser sends the session's cookie to no other path, and so to no
+	// other program on this machine. Cookies ignore ports.
+	Prefix string
+
+	page   http.Handler
+	cookie string
+	now    func() time.Time
+	cross  *http.CrossOriginProtection
+	print  func(code string)
+
+	mu       sync.Mutex
+	code     string
+	issued   time.Time
+	wrong    int
+	sessions map[string]time.Time // when each began
+}
+
+// New returns the gate of a program on a port. It calls printCode with each code that is valid from then on: first
+// from Issue, and later when somebody opens the login page without a valid one.
+func New(port string, now func() time.Time, printCode func(code string)) *Gate {
+	return &Gate{
+		Prefix: "/" + draw(16) + "/", cookie: "dynalimit-" + port, now: now, cross: http.NewCrossOriginProtection(), print: printCode,
+		sessions: map[string]time.Time{},
+	}
+}
+
+// Serve sets the page behind the gate. Call it once, before the first request.
+func (g *Gate) Serve(page http.Handler) { g.page = page }
+
+// draw returns n random bytes as text.
+func draw(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+// Issue makes a new code and prints it.
+func (g *Gate) Issue() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.issueCode()
+}
+
+func (g *Gate) issueCode() {
+	b := make([]byte, 10) // 80 bits, 16 letters
+	_, _ = rand.Read(b)
+	g.code, g.issued, g.wrong = strings.ToLower(base32.StdEncoding.EncodeToString(b)), g.now(), 0
+	g.print(g.code)
+}
+
+// Knows reports whether a request has a session.
+func (g *Gate) Knows(r *http.Request) bool {
+	cookie, err := r.Cookie(g.cookie)
+	if err != nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	began, known := g.sessions[cookie.Value]
+	return known && g.now().Sub(began) < sessionTime
+}
+
+// ServeHTTP serves the page to a session, and the login page to everybody else on this machine.
+func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, g.Prefix) {
+		g.page.ServeHTTP(w, r)
+		return
+	}
+	for name, value := range map[string]string{
+		"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+		"X-Content-Type-Options":  "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store", "Cross-Origin-Resource-Policy": "same-origin",
+		"Cross-Origin-Opener-Policy": "same-origin",
+	} {
+		w.Header().Set(name, value)
+	}
+	if !isLoopback(r.Host) {
+		http.Error(w, "This program serves this machine alone: open it by 127.0.0.1.", http.StatusMisdirectedRequest)
+		return
+	}
+	switch {
+	case r.URL.Path == "/" && r.Method == http.MethodGet:
+		g.mu.Lock()
+		if !g.codeIsValid() {
+			g.issueCode()
+		}
+		g.mu.Unlock()
+		serveFile(w, "login.html", "text/html; charset=utf-8")
+	case r.URL.Path == "/login.css" && r.Method == http.MethodGet:
+		serveFile(w, "login.css", "text/css; charset=utf-8")
+	case r.URL.Path == "/login.js" && r.Method == http.MethodGet:
+		serveFile(w, "login.js", "text/javascript; charset=utf-8")
+	case r.URL.Path == "/login" && r.Method == http.MethodPost:
+		g.login(w, r)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func (g *Gate) codeIsValid() bool { return g.code != "" && g.now().Sub(g.issued) < codeTime }
+
+// login exchanges the code for a session.
+func (g *Gate) login(w http.ResponseWriter, r *http.Request) {
+	if err := g.cross.Check(r); err != nil {
+		http.Error(w, "This request comes from another page.", http.StatusForbidden)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
+	session, ok := g.exchange(strings.ToLower(strings.TrimSpace(r.PostFormValue("code"))))
+	if !ok {
+		http.Error(w, "This code is wrong, used or too old. Go back: the program prints another one.", http.StatusForbidden)
+		return
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: g.cookie, Value: session, Path: g.Prefix, MaxAge: int(sessionTime / time.Second), HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	})
+	http.Redirect(w, r, g.Prefix, http.StatusSeeOther)
+}
+
+// exchange ends a code and returns a session for it. It returns false for a wrong code; the fifth ends the code.
+func (g *Gate) exchange(code string) (session string, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.codeIsValid() {
+		return "", false
+	}
+	if subtle.ConstantTimeCompare([]byte(code), []byte(g.code)) == 0 {
+		if g.wrong++; g.wrong >= mostWrong {
+			g.issueCode()
+		}
+		return "", false
+	}
+	g.code = ""
+	oldest := ""
+	for name, began := range g.sessions {
+		if oldest == "" || began.Before(g.sessions[oldest]) {
+			oldest = name
+		}
+	}
+	if len(g.sessions) >= mostSessions {
+		delete(g.sessions, oldest)
+	}
+	session = draw(16)
+	g.sessions[session] = g.now()
+	return session, true
+}
+
+// isLoopback reports whether a Host header names this machine's loopback: another name would be a foreign page's.
+func isLoopback(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = strings.Trim(host, "[]")
+	}
+	return name == "localhost" || name == "127.0.0.1" || name == "::1"
+}
+
+func serveFile(w http.ResponseWriter, name, kind string) {
+	text, err := files.ReadFile(name)
+	if err != nil {
+		http.Error(w, "not found", http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	_, _ = w.Write(text)
+}
