@@ -85,7 +85,7 @@ func newChart(title, unit string, labels []string, all []series, money bool, lim
 	if limit > 0 {
 		c.Limit = &mark{Y: px(y(float64(limit))), TextY: px(y(float64(limit)) - 4), Text: "limit " + strings.TrimSuffix(amount(money, limit), ".00")}
 	}
-	w, every := 100/float64(n), (n+7)/8
+	w := 100 / float64(n)
 	for i, text := range labels {
 		col := column{Label: text, Sum: amount(money, sums[i]), X: pct(w * float64(i)), Width: pct(w), Open: open && i == n-1}
 		at, words := int64(0), []string(nil)
@@ -106,22 +106,34 @@ func newChart(title, unit string, labels []string, all []series, money bool, lim
 			col.Read = strings.Join(words, " · ")
 		}
 		c.Columns = append(c.Columns, col)
-		if back := n - 1 - i; back%every == 0 {
-			l := label{X: pct(w * (float64(i) + .5)), Text: text, Anchor: "middle"}
-			if i == n-1 {
-				l.X, l.Anchor = "100%", "end"
-			}
-			if back/every%2 == 1 {
-				l.Few = "lo"
-			}
-			c.Labels = append(c.Labels, l)
-		}
 	}
+	c.Labels = spacedLabels(labels, w)
 	c.Hint = fmt.Sprintf("%d columns; point at one, or use ← →.", n)
 	if open {
 		c.Hint += " The last one is still open."
 	}
 	return c
+}
+
+// spacedLabels places at most eight labels below columns of a width, the last one at the end.
+func spacedLabels(texts []string, w float64) (labels []label) {
+	n := len(texts)
+	every := (n + 7) / 8
+	for i, text := range texts {
+		back := n - 1 - i
+		if back%every != 0 {
+			continue
+		}
+		l := label{X: pct(w * (float64(i) + .5)), Text: text, Anchor: "middle"}
+		if i == n-1 {
+			l.X, l.Anchor = "100%", "end"
+		}
+		if back/every%2 == 1 {
+			l.Few = "lo"
+		}
+		labels = append(labels, l)
+	}
+	return labels
 }
 
 // others is the name of the rest of a sum.

@@ -75,7 +75,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	if !h.knowsHost(r.Host) {
-		http.Error(w, "This name is not one of the console's: set Options.Hosts, or dynalimit console --host-name.", http.StatusMisdirectedRequest)
+		http.Error(w, "This name is not one of the console's: set Options.Hosts to the names that visitors use.", http.StatusMisdirectedRequest)
 		return
 	}
 	if err := h.cross.Check(r); err != nil {

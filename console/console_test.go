@@ -261,11 +261,15 @@ func TestReadUnitsAreShared(t *testing.T) {
 	o.access.Principal = "greedy"
 	refused := 0
 	for i := range 40 {
-		o.Set(o.Now().Add(100 * time.Millisecond))
+		o.Set(o.Now().Add(700 * time.Millisecond))
 		answer, _ := o.get("/entity/acme.search." + []string{"prod", "ann", "joao", "ci", "batch"}[i%5])
-		if answer.Code == http.StatusTooManyRequests {
+		switch {
+		case answer.Code == http.StatusTooManyRequests:
 			refused++
 			assert.NotEmpty(t, answer.Header().Get("Retry-After"))
+		case strings.Contains(answer.Body.String(), "has used its read units"):
+			refused++
+			assert.Contains(t, answer.Body.String(), " old.", "the last values")
 		}
 	}
 	assert.Positive(t, refused)
@@ -284,6 +288,7 @@ func TestSilentTableShowsTheLastValues(t *testing.T) {
 	assert.Equal(t, http.StatusOK, answer.Code)
 	assert.Contains(t, answer.Body.String(), "does not answer")
 	assert.Contains(t, answer.Body.String(), "4 min old")
+	assert.Contains(t, answer.Body.String(), "Silent")
 	answer, _ = o.get("/entities?q=zz")
 	assert.Equal(t, http.StatusServiceUnavailable, answer.Code)
 }

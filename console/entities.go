@@ -128,45 +128,58 @@ func openTree(ctx context.Context, v *view, b *entities) ([]listedEntity, error)
 		}
 	}
 	open = open[:min(len(open), mostOpen)]
-	var listed []listedEntity
-	var add func(e admin.Entity, depth int) error
-	add = func(e admin.Entity, depth int) error {
-		at := len(listed)
-		if at >= listLength {
-			b.Cut = true
-			return nil
-		}
-		is := slices.Contains(open, e.ID)
-		listed = append(listed, listedEntity{Entity: e, depth: depth, open: is})
-		if depth < mostLevels {
-			listed[at].toggle = v.here("entities", toggled(open, e.ID, after))
-		}
-		if !is || depth >= mostLevels {
-			return nil
-		}
-		children, err := v.list("children "+e.ID, func() ([]admin.Entity, error) { return v.admin.Entities.ChildrenAfter(ctx, e.ID, "", listLength) })
-		if err != nil {
-			return err
-		}
-		if len(children) == listLength {
-			listed[at].more = v.entityHref(e.ID)
-		}
-		if len(children) == 0 {
-			listed[at].toggle = ""
-		}
-		for _, child := range children {
-			if err := add(child, depth+1); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	t := tree{v: v, b: b, open: open, after: after}
 	for _, e := range tops {
-		if err := add(e, 0); err != nil {
+		if err := t.add(ctx, e, 0); err != nil {
 			return nil, err
 		}
 	}
-	return listed, nil
+	return t.listed, nil
+}
+
+// tree lists entities with the children of the opened ones.
+type tree struct {
+	v      *view
+	b      *entities
+	open   []string
+	after  string
+	listed []listedEntity
+}
+
+// add lists an entity, and its children if it is open.
+func (t *tree) add(ctx context.Context, e admin.Entity, depth int) error {
+	at := len(t.listed)
+	if at >= listLength {
+		t.b.Cut = true
+		return nil
+	}
+	is := slices.Contains(t.open, e.ID)
+	t.listed = append(t.listed, listedEntity{Entity: e, depth: depth, open: is})
+	if depth >= mostLevels {
+		return nil
+	}
+	t.listed[at].toggle = t.v.here("entities", toggled(t.open, e.ID, t.after))
+	if !is {
+		return nil
+	}
+	children, err := t.v.list("children "+e.ID, func() ([]admin.Entity, error) {
+		return t.v.admin.Entities.ChildrenAfter(ctx, e.ID, "", listLength)
+	})
+	if err != nil {
+		return err
+	}
+	if len(children) == listLength {
+		t.listed[at].more = t.v.entityHref(e.ID)
+	}
+	if len(children) == 0 {
+		t.listed[at].toggle = ""
+	}
+	for _, child := range children {
+		if err := t.add(ctx, child, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // toggled returns the parameters of a tree with an entity opened or closed.

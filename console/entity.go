@@ -63,14 +63,10 @@ func readChain(ctx context.Context, v *view, id string) ([]admin.Owned, error) {
 			break
 		}
 		seen[next] = true
-		if err := v.spend(1); err != nil {
-			return nil, err
-		}
-		owned, err := v.admin.Entities.Owned(ctx, next)
+		owned, err := readOwned(ctx, v, next)
 		if err != nil {
 			return nil, err
 		}
-		v.learnMoney(owned.Configs)
 		chain = append(chain, owned)
 		inside = inside || next == v.access.Under
 		if next = owned.Entity.ParentID; owned.Entity.Detached && inside {
@@ -81,6 +77,25 @@ func readChain(ctx context.Context, v *view, id string) ([]admin.Owned, error) {
 		return nil, errMissing
 	}
 	return chain, nil
+}
+
+// readOwned reads an entity consistently. Visitors of the whole table share it for a moment, and see the last one while
+// the table does not answer; for a visitor of a subtree it is read anew each time.
+func readOwned(ctx context.Context, v *view, id string) (admin.Owned, error) {
+	read := func() (admin.Owned, error) {
+		owned, err := v.admin.Entities.Owned(ctx, id)
+		if err == nil {
+			v.learnMoney(owned.Configs)
+		}
+		return owned, err
+	}
+	if v.access.Under == "" {
+		return fetch(&v.visit, "owned "+id, keepBuckets, 1, read)
+	}
+	if err := v.spend(1); err != nil {
+		return admin.Owned{}, err
+	}
+	return read()
 }
 
 // entityPage shows an entity: what limits its calls, its usage, its children and its changes.
@@ -105,6 +120,34 @@ func entityPage(ctx context.Context, v *view, id string) (*page, string, error) 
 			f.blocked[o.Entity.ID] = f.blocked[o.Entity.ID] || isBlocked(source.Config) && (source.Scope.Resource == "" || source.Scope.Resource == c.Main)
 		}
 	}
+	all := addLevels(v, b, c, chain)
+	b.State, b.Class = f.state(id, func(level string) []gauge { return all[level] })
+	v.cells = append(v.cells, cell{Key: "s " + id, Text: b.State, Class: b.Class})
+	for _, parent := range slices.Backward(b.Parents) {
+		p.Crumbs = append(p.Crumbs, parent)
+	}
+	if v.access.Under == "" {
+		p.Crumbs = slices.Insert(p.Crumbs, 0, link{"Entities", v.options.Prefix + "entities"})
+	}
+	if v.query.Has("poll") {
+		return p, "entity", nil
+	}
+	if err := addChildren(ctx, v, c, b, f); err != nil {
+		return nil, "", err
+	}
+	b.Hidden = hiddenLimits(chain[0], c)
+	if err := addUsage(ctx, v, c, b, own, all[id]); err != nil {
+		return nil, "", err
+	}
+	if v.access.Under == "" {
+		b.Events, err = events(ctx, v, audit.Query{Target: id, From: v.now().AddDate(0, 0, -90)}, 8)
+		b.HasEvents = true
+	}
+	return p, "entity", err
+}
+
+// addLevels adds the levels of a chain that the visitor may see. It returns the gauges of all levels, by entity.
+func addLevels(v *view, b *entityBody, c catalog, chain []admin.Owned) map[string][]gauge {
 	names := len(chain)
 	if v.access.Under != "" {
 		names = slices.IndexFunc(chain, func(o admin.Owned) bool { return o.Entity.ID == v.access.Under }) + 1
@@ -139,29 +182,7 @@ func entityPage(ctx context.Context, v *view, id string) (*page, string, error) 
 			}
 		}
 	}
-	b.State, b.Class = f.state(id, func(level string) []gauge { return all[level] })
-	v.cells = append(v.cells, cell{Key: "s " + id, Text: b.State, Class: b.Class})
-	for _, parent := range slices.Backward(b.Parents) {
-		p.Crumbs = append(p.Crumbs, parent)
-	}
-	if v.access.Under == "" {
-		p.Crumbs = slices.Insert(p.Crumbs, 0, link{"Entities", v.options.Prefix + "entities"})
-	}
-	if v.query.Has("poll") {
-		return p, "entity", nil
-	}
-	if err := addChildren(ctx, v, c, b, f); err != nil {
-		return nil, "", err
-	}
-	b.Hidden = hiddenLimits(chain[0], c)
-	if err := addUsage(ctx, v, c, b, own, all[id]); err != nil {
-		return nil, "", err
-	}
-	if v.access.Under == "" {
-		b.Events, err = events(ctx, v, audit.Query{Target: id, From: v.now().AddDate(0, 0, -90)}, 8)
-		b.HasEvents = true
-	}
-	return p, "entity", err
+	return all
 }
 
 // mainFirst sorts buckets: that of the main resource first, the others by name.
@@ -213,6 +234,28 @@ func setFrom(v *view, g *gauge, o admin.Owned, resource string, c catalog, own b
 // hiddenLimits names the limits of less specific sources that do not count, because a more specific one has a list of
 // its own.
 func hiddenLimits(o admin.Owned, c catalog) string {
+	inForce, open, texts := map[string]bool{}, true, []string(nil)
+	for _, source := range sourcesOf(o, c) {
+		list := source.Config
+		if open && list.Unlimited {
+			return ""
+		}
+		for _, name := range list.Lifted {
+			inForce[name] = true
+		}
+		for _, l := range list.Limits {
+			if !open && !inForce[l.Name] {
+				texts = append(texts, l.Name+" of "+ownerText(source.Scope))
+			}
+			inForce[l.Name] = true
+		}
+		open = open && (len(list.Limits) == 0 || list.Extends)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// sourcesOf returns the sources for an entity on the main resource, the most specific first.
+func sourcesOf(o admin.Owned, c catalog) []admin.ScopedConfig {
 	isGroup := len(c.Models) > 0
 	var lists []admin.ScopedConfig
 	add := func(all []admin.ScopedConfig, fits func(admin.Scope) bool) {
@@ -236,24 +279,7 @@ func hiddenLimits(o admin.Owned, c catalog) string {
 	if !isGroup {
 		lists = append(lists, admin.ScopedConfig{Scope: admin.Scope{Everyone: true}, Config: c.System})
 	}
-	inForce, open, texts := map[string]bool{}, true, []string(nil)
-	for _, source := range lists {
-		list := source.Config
-		if open && list.Unlimited {
-			return ""
-		}
-		for _, name := range list.Lifted {
-			inForce[name] = true
-		}
-		for _, l := range list.Limits {
-			if !open && !inForce[l.Name] {
-				texts = append(texts, l.Name+" of "+ownerText(source.Scope))
-			}
-			inForce[l.Name] = true
-		}
-		open = open && (len(list.Limits) == 0 || list.Extends)
-	}
-	return strings.Join(texts, ", ")
+	return lists
 }
 
 // ownerText names the owner of a source for people.
@@ -340,7 +366,7 @@ func addUsage(ctx context.Context, v *view, c catalog, b *entityBody, own admin.
 	}
 	b.Days = newChart(word+" a day", "Day", labels, []series{{name, values}}, money, line, open)
 	b.Hours = newChart(word+" an hour", "Hour", hourLabels(hourStarts, v.options.Location), []series{{name, along(hours, resource, name, hourStarts).values}}, money, 0, false)
-	b.Usage = usageRows(v, days, hours, dayStarts, today)
+	b.Usage = usageRows(v, days, hours, today)
 	return nil
 }
 
@@ -373,7 +399,7 @@ func firstUsed(lists ...[]aggregator.Usage) (limit, resource string) {
 // entityUsage reads the closed usage of an entity of a resource, of all for "". A visitor of a subtree does not see that of a time when the entity
 // was elsewhere.
 func entityUsage(ctx context.Context, v *view, e admin.Entity, resource string, w aggregator.Window, from, to time.Time) ([]aggregator.Usage, error) {
-	all, err := v.usageOf(ctx, "entity "+e.ID+" on "+resource, w, from, to, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
+	all, err := v.usageOf("entity "+e.ID+" on "+resource, w, from, to, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
 		q.Resource = resource
 		return v.usage.Entity(ctx, e.ID, q)
 	})
@@ -384,7 +410,7 @@ func entityUsage(ctx context.Context, v *view, e admin.Entity, resource string, 
 }
 
 // usageRows sums the usage by resource and limit: the closed hours of today, and the shown days.
-func usageRows(v *view, days, hours []aggregator.Usage, starts []time.Time, today time.Time) (rows []usageRow) {
+func usageRows(v *view, days, hours []aggregator.Usage, today time.Time) (rows []usageRow) {
 	type sums struct{ today, days int64 }
 	of, order := map[[2]string]*sums{}, [][2]string(nil)
 	add := func(u aggregator.Usage, to func(*sums) *int64) {

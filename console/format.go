@@ -37,6 +37,15 @@ func exactDollars(millis int64) string {
 	return sign + fmt.Sprintf("%d.%09d", n/1_000_000_000, n%1_000_000_000)
 }
 
+// exactTokens formats millitokens for CSV.
+func exactTokens(millis int64) string {
+	sign, n := "", uint64(millis)
+	if millis < 0 {
+		sign, n = "-", -n
+	}
+	return sign + fmt.Sprintf("%d.%03d", n/milli, n%milli)
+}
+
 // thousands writes separators of thousands.
 func thousands(n uint64) string {
 	s := strconv.FormatUint(n, 10)

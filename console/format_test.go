@@ -20,6 +20,7 @@ func TestAmountsAreForPeople(t *testing.T) {
 		assert.Equal(t, want, span(d))
 	}
 	assert.Equal(t, "-0.049380000", exactDollars(-49_380_000))
+	assert.Equal(t, []string{"-0.005", "12.000"}, []string{exactTokens(-5), exactTokens(12_000)})
 	for text, want := range map[string]string{"=1+1": "'=1+1", "-x": "'-x", "key-1": "key-1", "": ""} {
 		assert.Equal(t, want, asText(text))
 	}

@@ -51,14 +51,14 @@ func modelsPage(ctx context.Context, v *view) (*page, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	b.Chart, err = daysChart(ctx, v, "resource "+c.Main, c.Main, closed, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
+	b.Chart, err = daysChart(v, "resource "+c.Main, c.Main, closed, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
 		return v.usage.Resource(ctx, c.Main, q)
 	})
 	return &page{Title: "Models", Nav: "models", Body: b, Notes: usageNotes(v, closed)}, "models", err
 }
 
 // daysChart draws the closed days of a total: of its limit of money, or else its first one.
-func daysChart(ctx context.Context, v *view, key, resource string, closed time.Time, read func(aggregator.Query) iter.Seq2[aggregator.Usage, error]) (*chart, error) {
+func daysChart(v *view, key, resource string, closed time.Time, read func(aggregator.Query) iter.Seq2[aggregator.Usage, error]) (*chart, error) {
 	if closed.IsZero() || resource == "" {
 		return nil, nil
 	}
@@ -66,7 +66,7 @@ func daysChart(ctx context.Context, v *view, key, resource string, closed time.T
 	if closed.Before(last.AddDate(0, 0, 1)) {
 		last = midnight(closed).AddDate(0, 0, -1)
 	}
-	all, err := v.usageOf(ctx, key, aggregator.Day, last.AddDate(0, 0, 2-shownDays), last.AddDate(0, 0, 1), read)
+	all, err := v.usageOf(key, aggregator.Day, last.AddDate(0, 0, 2-shownDays), last.AddDate(0, 0, 1), read)
 	if err != nil {
 		return nil, err
 	}
@@ -137,26 +137,33 @@ func plansPage(ctx context.Context, v *view) (*page, string, error) {
 		if closed.Before(day.AddDate(0, 0, 1)) {
 			break
 		}
-		r := &b.Rows[i]
-		used, err := v.usageOf(ctx, "plan "+r.Name, aggregator.Day, day, day.AddDate(0, 0, 1), func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
-			q.Resource = c.Main
-			return v.usage.Plan(ctx, r.Name, q)
-		})
-		if err != nil {
+		if err := addPlanUsage(ctx, v, c, &b.Rows[i], day); err != nil {
 			return nil, "", err
 		}
-		var words []string
-		for _, u := range used {
-			r.Entities = u.Entities
-			for _, l := range u.Limits {
-				if text := amount(v.isMoney(l.Limit), l.Consumed/milli); v.isMoney(l.Limit) {
-					words = slices.Insert(words, 0, text)
-				} else {
-					words = append(words, text+" "+l.Limit)
-				}
-			}
-		}
-		r.Yesterday = strings.Join(words, ", ")
 	}
 	return &page{Title: "Plans", Nav: "plans", Body: b}, "plans", nil
+}
+
+// addPlanUsage adds what the entities of a plan used on a day.
+func addPlanUsage(ctx context.Context, v *view, c catalog, r *planRow, day time.Time) error {
+	used, err := v.usageOf("plan "+r.Name, aggregator.Day, day, day.AddDate(0, 0, 1), func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
+		q.Resource = c.Main
+		return v.usage.Plan(ctx, r.Name, q)
+	})
+	if err != nil {
+		return err
+	}
+	var words []string
+	for _, u := range used {
+		r.Entities = u.Entities
+		for _, l := range u.Limits {
+			if text := amount(v.isMoney(l.Limit), l.Consumed/milli); v.isMoney(l.Limit) {
+				words = slices.Insert(words, 0, text)
+			} else {
+				words = append(words, text+" "+l.Limit)
+			}
+		}
+	}
+	r.Yesterday = strings.Join(words, ", ")
+	return nil
 }

@@ -59,7 +59,7 @@ func overviewPage(ctx context.Context, v *view) (*page, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	o := &overview{Group: c.Main, Name: v.now().UTC().Format("Jan"), Answers: true, Empty: len(tops) == 0 && len(c.Resources) == 0 && len(c.System.Limits) == 0}
+	o := &overview{Group: c.Main, Name: v.now().UTC().Format("Jan"), Empty: len(tops) == 0 && len(c.Resources) == 0 && len(c.System.Limits) == 0}
 	o.MoreAccounts = len(tops) > mostAccounts
 	tops = tops[:min(len(tops), mostAccounts)]
 	consumers, err := consumers(ctx, v, c)
@@ -86,7 +86,7 @@ func overviewPage(ctx context.Context, v *view) (*page, string, error) {
 	}
 	o.HasUsage = !closed.IsZero()
 	if o.HasUsage {
-		o.Closed = closed.In(v.options.Location).Format("15:04")
+		o.Closed = closed.In(v.options.Location).Format("Jan 2, 15:04")
 	}
 	if !v.query.Has("poll") {
 		if err := chartOverview(ctx, v, c, o, closed); err != nil {
@@ -94,6 +94,7 @@ func overviewPage(ctx context.Context, v *view) (*page, string, error) {
 		}
 		p.Notes = append(p.Notes, usageNotes(v, closed)...)
 	}
+	o.Answers = v.stale.IsZero() || v.busy
 	p.Body = o
 	return p, "overview", nil
 }
@@ -252,7 +253,7 @@ func attentionOf(rows []row) (all []attention) {
 // chartOverview draws the closed days of the group, stacked by the largest accounts, and forecasts the month.
 func chartOverview(ctx context.Context, v *view, c catalog, o *overview, closed time.Time) error {
 	today := midnight(v.now())
-	limit, money := chartLimit(v, o.Accounts)
+	limit, money := chartLimit(o.Accounts)
 	if closed.IsZero() || c.Main == "" || limit == "" {
 		return nil
 	}
@@ -262,32 +263,18 @@ func chartOverview(ctx context.Context, v *view, c catalog, o *overview, closed 
 	}
 	from, to := last.AddDate(0, 0, 2-shownDays), last.AddDate(0, 0, 1)
 	starts := windowsBack(aggregator.Day, last, shownDays-1)
-	all, err := v.usageOf(ctx, "resource "+c.Main, aggregator.Day, from, to, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
+	all, err := v.usageOf("resource "+c.Main, aggregator.Day, from, to, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
 		return v.usage.Resource(ctx, c.Main, q)
 	})
 	if err != nil {
 		return err
 	}
 	whole := along(all, c.Main, limit, starts)
-	var stacks []series
-	rest := slices.Clone(whole.values)
 	accounts := slices.Clone(o.Accounts)
 	slices.SortStableFunc(accounts, func(x, y row) int { return int(max(-1, min(1, usedOf(y)-usedOf(x)))) })
-	if len(accounts) > 1 {
-		for _, a := range accounts[:min(len(accounts), mostStacked)] {
-			own, err := v.usageOf(ctx, "entity "+a.ID+" on "+c.Main, aggregator.Day, from, to, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
-				q.Resource = c.Main
-				return v.usage.Entity(ctx, a.ID, q)
-			})
-			if err != nil {
-				return err
-			}
-			s := series{a.ID, along(own, c.Main, limit, starts).values}
-			for i := range rest {
-				rest[i] -= s.values[i]
-			}
-			stacks = append(stacks, s)
-		}
+	stacks, rest, err := stackAccounts(ctx, v, c.Main, limit, accounts, whole)
+	if err != nil {
+		return err
 	}
 	left := slices.ContainsFunc(rest, func(n int64) bool { return n > 0 })
 	labels := dayLabels(starts)
@@ -316,17 +303,46 @@ func chartOverview(ctx context.Context, v *view, c catalog, o *overview, closed 
 		title = "Spend a day"
 	}
 	o.Chart = newChart(title, "Day", labels, stacks, money, 0, open)
-	if o.Month != nil && o.Month.money == money {
-		week := whole.values[max(0, len(whole.values)-7):]
-		rate := int64(0)
-		for _, n := range week {
-			rate += n
-		}
-		end := time.Date(today.Year(), today.Month()+1, 0, 0, 0, 0, 0, time.UTC)
-		days := int64(end.Sub(today) / (24 * time.Hour))
-		o.Month.Below = fmt.Sprintf("%s by %s at last week's rate", amount(money, o.Month.used+rate/int64(max(1, len(week)))*days), end.Format("Jan 2"))
-	}
+	forecastMonth(o.Month, money, whole.values, today)
 	return nil
+}
+
+// stackAccounts reads the closed days of the first accounts. rest is what the whole has besides.
+func stackAccounts(ctx context.Context, v *view, resource, limit string, accounts []row, whole spending) (stacks []series, rest []int64, err error) {
+	rest = slices.Clone(whole.values)
+	if len(accounts) < 2 || len(whole.starts) == 0 {
+		return nil, rest, nil
+	}
+	from, to := whole.starts[0], whole.starts[len(whole.starts)-1].AddDate(0, 0, 1)
+	for _, a := range accounts[:min(len(accounts), mostStacked)] {
+		own, err := v.usageOf("entity "+a.ID+" on "+resource, aggregator.Day, from, to, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
+			q.Resource = resource
+			return v.usage.Entity(ctx, a.ID, q)
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		s := series{a.ID, along(own, resource, limit, whole.starts).values}
+		for i := range rest {
+			rest[i] -= s.values[i]
+		}
+		stacks = append(stacks, s)
+	}
+	return stacks, rest, nil
+}
+
+// forecastMonth says what the month's quotas will have spent at its end, at the rate of the last week.
+func forecastMonth(month *total, money bool, days []int64, today time.Time) {
+	if month == nil || month.money != money || len(days) == 0 {
+		return
+	}
+	week, rate := days[max(0, len(days)-7):], int64(0)
+	for _, n := range week {
+		rate += n
+	}
+	end := time.Date(today.Year(), today.Month()+1, 0, 0, 0, 0, 0, time.UTC)
+	left := int64(end.Sub(today) / (24 * time.Hour))
+	month.Below = fmt.Sprintf("%s by %s at last week's rate", amount(money, month.used+rate/int64(len(week))*left), end.Format("Jan 2"))
 }
 
 // usedOf is today's use of an account's daily quota.
@@ -338,7 +354,7 @@ func usedOf(r row) int64 {
 }
 
 // chartLimit returns the limit of the accounts' charts, and whether it is money.
-func chartLimit(v *view, accounts []row) (limit string, money bool) {
+func chartLimit(accounts []row) (limit string, money bool) {
 	for _, r := range accounts {
 		for _, g := range []*gauge{r.Day, r.Month, r.Rate} {
 			if g != nil && (limit == "" || g.money && !money) {

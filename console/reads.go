@@ -108,23 +108,8 @@ func fetch[T any](v *visit, key string, keep time.Duration, units float64, read 
 
 // fetchMany is fetch for many keys. read gets the indexes of the keys to read, and units is the price of each.
 func fetchMany[T any](v *visit, keys []string, keep time.Duration, read func(missing []int) ([]T, error), units float64) ([]T, error) {
-	values, missing, old := make([]T, len(keys)), []int(nil), map[int]kept{}
 	now := v.now()
-	v.mu.Lock()
-	for i, key := range keys {
-		k, ok := v.kept[key]
-		value, is := k.value.(T)
-		switch age := now.Sub(k.at); {
-		case ok && is && age < keep && age >= 0:
-			values[i] = value
-		default:
-			missing = append(missing, i)
-			if ok && is && age < keepStale {
-				old[i] = k
-			}
-		}
-	}
-	v.mu.Unlock()
+	values, missing, old := lookUp[T](v.reads, keys, keep, now)
 	if len(missing) == 0 {
 		return values, nil
 	}
@@ -156,6 +141,28 @@ func fetchMany[T any](v *visit, keys []string, keep time.Duration, read func(mis
 		v.kept[keys[i]] = kept{found[n], now}
 	}
 	return values, nil
+}
+
+// lookUp returns the kept values of keys that are younger than keep. missing are the indexes of the others, and old are
+// those of them with a value that may be shown while the table does not answer.
+func lookUp[T any](r *reads, keys []string, keep time.Duration, now time.Time) (values []T, missing []int, old map[int]kept) {
+	values, old = make([]T, len(keys)), map[int]kept{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, key := range keys {
+		k := r.kept[key]
+		value, is := k.value.(T)
+		age := now.Sub(k.at)
+		if is && age < keep && age >= 0 {
+			values[i] = value
+			continue
+		}
+		missing = append(missing, i)
+		if is && age < keepStale {
+			old[i] = k
+		}
+	}
+	return values, missing, old
 }
 
 // buckets returns the buckets of entities on a resource, by entity.
@@ -270,37 +277,11 @@ const mostPlans, mostResources = 50, 100
 // catalog reads the shared configuration.
 func (v *visit) catalog(ctx context.Context, main string) (catalog, error) {
 	return fetch(v, "catalog", keepLists, 10, func() (catalog, error) {
-		c := catalog{Main: main}
-		scopes := []admin.Scope{{Everyone: true}}
-		for resource, err := range v.admin.Limits.Resources(ctx) {
-			if err != nil {
-				return c, err
-			}
-			if scopes = append(scopes, admin.Scope{Everyone: true, Resource: resource}); len(scopes) > mostResources {
-				break
-			}
-		}
-		configs, err := v.admin.Limits.GetConfigs(ctx, scopes)
+		c, err := v.readResources(ctx, main)
 		if err != nil {
 			return c, err
 		}
-		c.System, c.Resources = configs[0].Config, configs[1:]
-		members := map[string][]string{}
-		for _, r := range c.Resources {
-			for _, group := range r.Config.Groups {
-				members[group] = append(members[group], r.Scope.Resource)
-			}
-		}
-		for _, group := range slices.Sorted(maps.Keys(members)) {
-			if main == "" && len(members[group]) > len(members[c.Main]) {
-				c.Main = group
-			}
-		}
-		if c.Main == "" && len(c.Resources) > 0 {
-			c.Main = c.Resources[0].Scope.Resource
-		}
-		c.Models = members[c.Main]
-		scopes = nil
+		scopes := []admin.Scope(nil)
 		for plan, err := range v.admin.Limits.Plans(ctx) {
 			if err != nil {
 				return c, err
@@ -316,10 +297,45 @@ func (v *visit) catalog(ctx context.Context, main string) (catalog, error) {
 		if c.Plans, err = v.admin.Limits.GetConfigs(ctx, scopes); err != nil {
 			return c, err
 		}
-		v.learnMoney(configs)
+		v.learnMoney(c.Resources)
 		v.learnMoney(c.Plans)
 		return c, nil
 	})
+}
+
+// readResources reads the sources of the system and of resources, and chooses the main one.
+func (v *visit) readResources(ctx context.Context, main string) (catalog, error) {
+	c := catalog{Main: main}
+	scopes := []admin.Scope{{Everyone: true}}
+	for resource, err := range v.admin.Limits.Resources(ctx) {
+		if err != nil {
+			return c, err
+		}
+		if scopes = append(scopes, admin.Scope{Everyone: true, Resource: resource}); len(scopes) > mostResources {
+			break
+		}
+	}
+	configs, err := v.admin.Limits.GetConfigs(ctx, scopes)
+	if err != nil {
+		return c, err
+	}
+	c.System, c.Resources = configs[0].Config, configs[1:]
+	members := map[string][]string{}
+	for _, r := range c.Resources {
+		for _, group := range r.Config.Groups {
+			members[group] = append(members[group], r.Scope.Resource)
+		}
+	}
+	for _, group := range slices.Sorted(maps.Keys(members)) {
+		if main == "" && len(members[group]) > len(members[c.Main]) {
+			c.Main = group
+		}
+	}
+	if c.Main == "" && len(c.Resources) > 0 {
+		c.Main = c.Resources[0].Scope.Resource
+	}
+	c.Models = members[c.Main]
+	return c, nil
 }
 
 // blockOfAll returns what blocks an entity of a plan besides its own sources; "" for nothing.

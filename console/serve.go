@@ -185,7 +185,7 @@ func (h *handler) serveCSV(ctx context.Context, v *view, w http.ResponseWriter, 
 			if lines++; lines > mostCSV {
 				break
 			}
-			unit, text := "tokens", fmt.Sprintf("%d.%03d", l.Consumed/milli, max(l.Consumed%milli, -(l.Consumed%milli)))
+			unit, text := "tokens", exactTokens(l.Consumed)
 			if v.isMoney(l.Limit) {
 				unit, text = dynalimit.USD, exactDollars(l.Consumed)
 			}

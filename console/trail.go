@@ -106,17 +106,17 @@ func showEvent(v *view, e audit.Event) event {
 	}
 	for _, c := range e.Changes {
 		if c.Before != nil {
-			shown.Lines = append(shown.Lines, diffs(v, "d", "− ", c.Field, c.Before)...)
+			shown.Lines = append(shown.Lines, diffs("d", "− ", c.Field, c.Before)...)
 		}
 		if c.After != nil {
-			shown.Lines = append(shown.Lines, diffs(v, "a", "+ ", c.Field, c.After)...)
+			shown.Lines = append(shown.Lines, diffs("a", "+ ", c.Field, c.After)...)
 		}
 	}
 	return shown
 }
 
 // diffs writes one side of a changed field. A list of limits has a line for each.
-func diffs(v *view, class, sign, field string, value json.RawMessage) (lines []diff) {
+func diffs(class, sign, field string, value json.RawMessage) (lines []diff) {
 	var limits []struct {
 		Name     string `json:"name"`
 		Capacity int64  `json:"capacity"`

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"iter"
 	"slices"
 	"time"
@@ -19,14 +18,6 @@ const (
 type spending struct {
 	starts []time.Time
 	values []int64
-}
-
-// sum returns the total of the windows.
-func (s spending) sum() (total int64) {
-	for _, n := range s.values {
-		total += n
-	}
-	return total
 }
 
 // windowsBack returns the beginnings of the last n windows that end at the window after last, oldest first.
@@ -47,7 +38,7 @@ func midnight(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour)
 
 // usageOf reads closed usage once for all visitors. The windows end before the first open hour, because sums of open
 // hours cost a read for each entity.
-func (v *visit) usageOf(ctx context.Context, key string, w aggregator.Window, from, to time.Time, read func(aggregator.Query) iter.Seq2[aggregator.Usage, error]) ([]aggregator.Usage, error) {
+func (v *visit) usageOf(key string, w aggregator.Window, from, to time.Time, read func(aggregator.Query) iter.Seq2[aggregator.Usage, error]) ([]aggregator.Usage, error) {
 	if v.usage == nil || !from.Before(to) {
 		return nil, nil
 	}

@@ -51,7 +51,7 @@ func (c consoleCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 	if err != nil {
 		return err
 	}
-	defer listener.Close()
+	defer func() { _ = listener.Close() }()
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	if err != nil {
 		return err
