@@ -361,6 +361,7 @@ func every(do func(event string)) observe.Observer {
 		AvailabilityChanged: func(observe.AvailabilityChange) { do("AvailabilityChanged") },
 		PacingChanged:       func(observe.PacingChange) { do("PacingChanged") },
 		Dropped:             func(observe.Drop) { do("Dropped") },
+		SlotsExpired:        func(observe.SlotsExpired) { do("SlotsExpired") },
 	}
 }
 
@@ -371,7 +372,7 @@ func TestObserverThatAsksAndPanics(t *testing.T) {
 	var log bytes.Buffer
 	asked, heard := func() {}, map[string]int{}
 	opts := &dynalimit.Options{
-		Limits:        []dynalimit.Limit{dynalimit.PerDay("rpm", 100).WithMaxDebt(10), dynalimit.PerDay("trial", 1).AsShadow()},
+		Limits:        []dynalimit.Limit{dynalimit.PerDay("rpm", 100).WithMaxDebt(10), dynalimit.PerDay("trial", 1).AsShadow(), dynalimit.Concurrent("inflight", 5, 30*time.Second).WithLongest(time.Minute)},
 		OnUnavailable: dynalimit.Allow, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Observer: every(func(event string) {
 			asked()
@@ -402,6 +403,8 @@ func TestObserverThatAsksAndPanics(t *testing.T) {
 		assert.True(t, s.acquire("u", dynalimit.Amounts{"rpm": 7}).Degraded())
 		s.acquire("stranger", dynalimit.Amounts{"misspelt": 1}) // nobody can know yet
 		s.recovers()                                            // what was admitted is told, or dropped, behind the callers
+		s.acquire("u", dynalimit.Amounts{"inflight": 1})
+		elapse(2 * time.Minute)
 		require.NoError(t, s.limiter.Close(ctx))
 		doubt := s.limiter.Health().Doubt["rpm"]
 		assert.InDelta(t, 37, s.stored("u", "rpm").Consumed/milli, float64(doubt))

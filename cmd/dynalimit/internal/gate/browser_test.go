@@ -157,6 +157,16 @@ func (p *tab) eval(expression string, result any) {
 	require.NoError(p.t, json.Unmarshal([]byte(text), result), expression)
 }
 
+// waitFor waits until the text of an expression contains part. While one page replaces another, an expression may
+// have no value.
+func (p *tab) waitFor(expression, part string) {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool {
+		text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](expression))
+		return err == nil && strings.Contains(text, part)
+	}, 20*time.Second, 50*time.Millisecond, expression)
+}
+
 // text is the value of an expression that is a text.
 func (p *tab) text(expression string) (s string) {
 	p.t.Helper()
@@ -200,9 +210,7 @@ func serveWorld(t *testing.T) served {
 func (s served) login(p *tab) {
 	p.t.Helper()
 	p.do(chromedp.Navigate(s.url + "/#" + <-s.codes))
-	require.Eventually(p.t, func() bool {
-		return p.text(`document.querySelector("h1") ? document.querySelector("h1").textContent : ""`) == "Overview"
-	}, 20*time.Second, 50*time.Millisecond)
+	p.waitFor(`document.querySelector("h1") ? document.querySelector("h1").textContent : ""`, "Overview")
 	assert.Equal(p.t, s.url+s.prefix, p.text("location.href"), "the code is gone from the address")
 }
 
@@ -248,11 +256,9 @@ func TestConsoleByKeyboard(t *testing.T) {
 	p.do(chromedp.Focus(chromedp.CSS(".chart")), chromedp.KeyEvent(kb.ArrowLeft))
 	assert.Regexp(t, `^Nov 27: \$[\d.]+ acme \$`, p.text(`document.querySelector(".read").textContent`))
 	p.do(chromedp.KeyEvent("/"))
-	require.Eventually(t, func() bool { return p.text("location.pathname + document.activeElement.id") == s.prefix+"entitiesq" }, 10*time.Second, 50*time.Millisecond)
+	p.waitFor("location.pathname + (document.activeElement?.id ?? '')", s.prefix+"entitiesq")
 	p.do(chromedp.Navigate(s.url+s.prefix+"doctor"), chromedp.Click(chromedp.CSS("form button")))
-	require.Eventually(t, func() bool {
-		return strings.Contains(p.text("document.body ? document.body.textContent : ''"), "sudo chronyc")
-	}, 10*time.Second, 50*time.Millisecond)
+	p.waitFor("document.body ? document.body.textContent : ''", "sudo chronyc")
 	assert.Contains(t, p.text("document.querySelector('main').textContent"), spend.Hostile, "as text")
 	assert.Empty(t, p.takeTrouble())
 }
