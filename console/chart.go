@@ -31,7 +31,7 @@ type column struct {
 	Parts    []part
 	// Values are the amounts by series, for the table.
 	Values []string
-	// Read is what the readout shows.
+	// Read is the text of the readout.
 	Read string
 }
 

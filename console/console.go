@@ -104,7 +104,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.serve(w, r, access, path)
 }
 
-// knowsHost reports whether a Host header is one of the options', whatever the port.
+// knowsHost reports whether a Host header is one of the options', with any port.
 func (h *handler) knowsHost(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {

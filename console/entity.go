@@ -98,7 +98,7 @@ func readOwned(ctx context.Context, v *view, id string) (admin.Owned, error) {
 	return read()
 }
 
-// entityPage shows an entity: what limits its calls, its usage, its children and its changes.
+// entityPage shows an entity: the limits of its calls, its usage, its children and its changes.
 func entityPage(ctx context.Context, v *view, id string) (*page, string, error) {
 	p := &page{Title: id, Nav: "entities"}
 	p.live(v, "entity/"+url.PathEscape(id), entityEvery)

@@ -144,7 +144,7 @@ func limitText(l dynalimit.Limit) string {
 	return text
 }
 
-// limitTexts describes the limits of a source: its list, or what stands for one.
+// limitTexts describes the limits of a source: its list, or a word in place of a list.
 func limitTexts(limits []dynalimit.Limit, unlimited bool) string {
 	if unlimited {
 		return "unlimited"

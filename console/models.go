@@ -97,7 +97,7 @@ type planRow struct {
 	Entities                                 int64
 }
 
-// mostPlanUsage bounds the plans whose usage is read for a page.
+// mostPlanUsage bounds the number of plans with usage on a page.
 const mostPlanUsage = 7
 
 // plansPage shows the limits of plans, and the usage of yesterday.
@@ -144,7 +144,7 @@ func plansPage(ctx context.Context, v *view) (*page, string, error) {
 	return &page{Title: "Plans", Nav: "plans", Body: b}, "plans", nil
 }
 
-// addPlanUsage adds what the entities of a plan used on a day.
+// addPlanUsage adds the usage of a plan's entities on a day.
 func addPlanUsage(ctx context.Context, v *view, c catalog, r *planRow, day time.Time) error {
 	used, err := v.usageOf("plan "+r.Name, aggregator.Day, day, day.AddDate(0, 0, 1), func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
 		q.Resource = c.Main

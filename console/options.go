@@ -12,10 +12,10 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// ErrLogin is the error of Options.Authorize for a visitor who has to log in first. The answer is 401.
+// ErrLogin is the error of Options.Authorize for a visitor without a login. The answer is 401.
 var ErrLogin = errors.New("dynalimit: console: log in first")
 
-// Access says who a visitor is, and what he may see. It is a plain value.
+// Access identifies a visitor and bounds his view. It is a plain value.
 type Access struct {
 	// Principal names the visitor. Visitors share the read units by it.
 	Principal string
@@ -28,9 +28,9 @@ type Access struct {
 type Finding struct {
 	// Status is "ok", "hint", "warning" or "wrong".
 	Status string
-	// Check names what was examined.
+	// Check names the examined part.
 	Check string
-	// Found is the result, and Fix a command that corrects a fault; empty if there is none.
+	// Found is the result. Fix is a command that corrects a fault; empty without a fault.
 	Found, Fix string
 }
 
@@ -46,7 +46,7 @@ type Options struct {
 	// refused, so that no foreign page reaches the console by a name of its own. A proxy in front keeps the Host.
 	// Defaults to localhost, 127.0.0.1 and ::1.
 	Hosts []string
-	// Resource is the resource or group whose limits lists show. Defaults to the group with the most models, and
+	// Resource is the resource or group of the limits in lists. Defaults to the group with the most models, and
 	// without groups to the first resource.
 	Resource string
 	// Location is the time zone of the shown times. Days of charts are those of the usage reader. Defaults to UTC.
@@ -58,8 +58,8 @@ type Options struct {
 	// ReadUnits bounds the read units that the console uses in a minute. Above it visitors get the last values
 	// and wait; one principal gets at most a quarter while others ask. Defaults to 600.
 	ReadUnits float64
-	// Doctor examines the table when a visitor asks for it, one at a time. Defaults to none: then there is no such
-	// page.
+	// Doctor examines the table when a visitor asks for it, one at a time. Defaults to nil: the
+	// console then lacks that page.
 	Doctor func(context.Context) ([]Finding, error)
 	// Log receives failures with their details, which visitors do not see. Defaults to slog.Default.
 	Log *slog.Logger

@@ -99,7 +99,7 @@ func overviewPage(ctx context.Context, v *view) (*page, string, error) {
 	return p, "overview", nil
 }
 
-// usageNotes tells what to start if nothing sums the usage.
+// usageNotes names the program to start if nothing sums the usage.
 func usageNotes(v *view, closed time.Time) []note {
 	if v.usage == nil || !closed.IsZero() && v.now().Sub(closed) < 26*time.Hour {
 		return nil
@@ -307,7 +307,7 @@ func chartOverview(ctx context.Context, v *view, c catalog, o *overview, closed 
 	return nil
 }
 
-// stackAccounts reads the closed days of the first accounts. rest is what the whole has besides.
+// stackAccounts reads the closed days of the first accounts. rest is the remainder of the whole.
 func stackAccounts(ctx context.Context, v *view, resource, limit string, accounts []row, whole spending) (stacks []series, rest []int64, err error) {
 	rest = slices.Clone(whole.values)
 	if len(accounts) < 2 || len(whole.starts) == 0 {
@@ -331,7 +331,7 @@ func stackAccounts(ctx context.Context, v *view, resource, limit string, account
 	return stacks, rest, nil
 }
 
-// forecastMonth says what the month's quotas will have spent at its end, at the rate of the last week.
+// forecastMonth sets the expected spend of the month's quotas at its end, at the rate of the last week.
 func forecastMonth(month *total, money bool, days []int64, today time.Time) {
 	if month == nil || month.money != money || len(days) == 0 {
 		return

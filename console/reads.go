@@ -92,7 +92,7 @@ func (v *visit) charge(units float64) {
 	v.used[v.access.Principal] += units
 }
 
-// fetch returns the value of a key: a kept one that is younger than keep, or else what read returns. While the table
+// fetch returns the value of a key: a kept one that is younger than keep, or else the result of read. While the table
 // does not answer, or the read units are used up, it returns an older value and marks the visit as stale.
 func fetch[T any](v *visit, key string, keep time.Duration, units float64, read func() (T, error)) (T, error) {
 	all, err := fetchMany(v, []string{key}, keep, func([]int) ([]T, error) {
@@ -253,7 +253,7 @@ func (r *reads) isMoney(limit string) bool {
 	return r.money[limit]
 }
 
-// closedTo returns the first hour whose usage is not summed yet; zero without a reader, and if nothing was summed.
+// closedTo returns the first hour without summed usage. It is zero without a reader and before the first sum.
 func (v *visit) closedTo(ctx context.Context) (time.Time, error) {
 	if v.usage == nil {
 		return time.Time{}, nil
@@ -338,7 +338,7 @@ func (v *visit) readResources(ctx context.Context, main string) (catalog, error)
 	return c, nil
 }
 
-// blockOfAll returns what blocks an entity of a plan besides its own sources; "" for nothing.
+// blockOfAll returns the blocked source of an entity of a plan besides its own sources; "" if none is blocked.
 func (c catalog) blockOfAll(plan string) string {
 	if isBlocked(c.System) {
 		return "the system"

@@ -106,7 +106,7 @@ func (h *handler) draw(w http.ResponseWriter, status int, v *view, p *page, name
 	_, _ = w.Write(drawn.Bytes())
 }
 
-// serveFailure answers with the state behind an error, and tells the log what visitors must not see.
+// serveFailure answers with the state behind an error, and logs the details, which visitors must not see.
 func (h *handler) serveFailure(w http.ResponseWriter, r *http.Request, v *view, err error) {
 	status, n := http.StatusInternalServerError, note{Class: "bad", Title: "This page failed.", Text: "The log of the service has the reason."}
 	var bad *dynalimit.ValidationError

@@ -14,9 +14,9 @@ import (
 // listEvery and entityEvery are the intervals of polls, in seconds.
 const listEvery, entityEvery = 15, 5
 
-// page is what the layout shows.
+// page is the input of the layout's template.
 type page struct {
-	// Title is the heading, Nav the current entry of the navigation, and Body what the page's template shows.
+	// Title is the heading, Nav the current entry of the navigation, and Body the input of the page's template.
 	Title, Nav string
 	Crumbs     []link
 	Body       any
@@ -98,7 +98,7 @@ func (v *view) showGauge(g *gauge) *gauge {
 	return g
 }
 
-// readForest reads what the states of entities need: the chains, buckets and blocks of them and their parents.
+// readForest reads the inputs of the states of entities: the chains, buckets and blocks of them and their parents.
 func (v *view) readForest(ctx context.Context, c catalog, entities []admin.Entity) (forest, error) {
 	f := forest{records: map[string]admin.Entity{}, catalog: c, under: v.access.Under}
 	ids := make([]string, 0, len(entities))

@@ -128,28 +128,28 @@ func (t *Table) resolveUnanswered(ctx context.Context, op string, p Proposal, ca
 // unconditional.
 func (t *Table) Put(item schema.Item, st schema.Statement) types.TransactWriteItem {
 	put := &types.Put{TableName: &t.Name, Item: item}
-	put.ConditionExpression, put.ExpressionAttributeNames, put.ExpressionAttributeValues = condition(st)
+	put.ConditionExpression, put.ExpressionAttributeNames, put.ExpressionAttributeValues = splitCondition(st)
 	return types.TransactWriteItem{Put: put}
 }
 
 // Delete returns the part of a transaction that deletes an item under a condition.
 func (t *Table) Delete(key schema.Key, st schema.Statement) types.TransactWriteItem {
 	del := &types.Delete{TableName: &t.Name, Key: key.Attributes()}
-	del.ConditionExpression, del.ExpressionAttributeNames, del.ExpressionAttributeValues = condition(st)
+	del.ConditionExpression, del.ExpressionAttributeNames, del.ExpressionAttributeValues = splitCondition(st)
 	return types.TransactWriteItem{Delete: del}
 }
 
 // Check returns the part of a transaction that requires a condition of an item.
 func (t *Table) Check(key schema.Key, st schema.Statement) types.TransactWriteItem {
 	check := &types.ConditionCheck{TableName: &t.Name, Key: key.Attributes()}
-	check.ConditionExpression, check.ExpressionAttributeNames, check.ExpressionAttributeValues = condition(st)
+	check.ConditionExpression, check.ExpressionAttributeNames, check.ExpressionAttributeValues = splitCondition(st)
 	return types.TransactWriteItem{ConditionCheck: check}
 }
 
 // Update returns the part of a transaction that updates an item under the statement's condition.
 func (t *Table) Update(key schema.Key, st schema.Statement) types.TransactWriteItem {
 	up := &types.Update{TableName: &t.Name, Key: key.Attributes(), UpdateExpression: &st.Update}
-	up.ConditionExpression, up.ExpressionAttributeNames, up.ExpressionAttributeValues = condition(st)
+	up.ConditionExpression, up.ExpressionAttributeNames, up.ExpressionAttributeValues = splitCondition(st)
 	if len(st.Values) > 0 { // those of the update, without a condition
 		up.ExpressionAttributeValues = st.Values
 	}
@@ -159,9 +159,9 @@ func (t *Table) Update(key schema.Key, st schema.Statement) types.TransactWriteI
 	return types.TransactWriteItem{Update: up}
 }
 
-// condition returns a statement's condition, names and values for a transaction, with nil for empty ones,
+// splitCondition returns a statement's condition, names and values for a transaction, with nil for empty ones,
 // because DynamoDB refuses empty maps.
-func condition(st schema.Statement) (expression *string, names map[string]string, values schema.Item) {
+func splitCondition(st schema.Statement) (expression *string, names map[string]string, values schema.Item) {
 	if st.Condition == "" {
 		return nil, nil, nil
 	}

@@ -63,7 +63,7 @@ func (q Query) input(table string) *dynamodb.QueryInput {
 	} else {
 		in.ConsistentRead = aws.Bool(true)
 	}
-	q.restrict(in)
+	q.restrictSortKey(in)
 	if q.Index == "" && !q.Whole && !q.Count {
 		in.ProjectionExpression = aws.String("#0, #1")
 		in.ExpressionAttributeNames["#1"] = schema.SK
@@ -71,9 +71,9 @@ func (q Query) input(table string) *dynamodb.QueryInput {
 	return in
 }
 
-// restrict adds the condition on the sort key to in: the range From to To, or the prefix. It adds nothing
+// restrictSortKey adds the condition on the sort key to in: the range From to To, or the prefix. It adds nothing
 // without either.
-func (q Query) restrict(in *dynamodb.QueryInput) {
+func (q Query) restrictSortKey(in *dynamodb.QueryInput) {
 	sort := q.Sort
 	if sort == "" {
 		sort = schema.SK
@@ -96,7 +96,7 @@ func (q Query) restrict(in *dynamodb.QueryInput) {
 func (t *Table) Pages(ctx context.Context, q Query) iter.Seq2[*dynamodb.QueryOutput, error] {
 	return func(yield func(*dynamodb.QueryOutput, error) bool) {
 		in := q.input(t.Name)
-		if err := t.readable(ctx); err != nil {
+		if err := t.checkReadable(ctx); err != nil {
 			yield(nil, err)
 			return
 		}

@@ -33,7 +33,7 @@ func (t *Table) ScanKeys(ctx context.Context, s Scan) iter.Seq2[ScanPage, error]
 		in.ExpressionAttributeNames[place] = name
 	}
 	return func(yield func(ScanPage, error) bool) {
-		if err := t.readable(ctx); err != nil {
+		if err := t.checkReadable(ctx); err != nil {
 			yield(ScanPage{}, err)
 			return
 		}

@@ -39,8 +39,8 @@ type Table struct {
 	Guard *Guard
 }
 
-// readable returns the error of the Readable function, nil without one.
-func (t *Table) readable(ctx context.Context) error {
+// checkReadable returns the error of the Readable function, nil without one.
+func (t *Table) checkReadable(ctx context.Context) error {
 	if t.Readable == nil {
 		return nil
 	}
@@ -53,7 +53,7 @@ var Backoff = ddb.Backoff{First: 25 * time.Millisecond, Most: time.Second}
 // Get reads one item consistently; nil if it does not exist. It returns the error of Readable, or one worded
 // by Failure. The SDK may retry reads: they are idempotent.
 func (t *Table) Get(ctx context.Context, op string, key schema.Key) (schema.Item, error) {
-	if err := t.readable(ctx); err != nil {
+	if err := t.checkReadable(ctx); err != nil {
 		return nil, err
 	}
 	out, err := t.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.Name, Key: key.Attributes(), ConsistentRead: aws.Bool(true)})
@@ -74,7 +74,7 @@ func (t *Table) batches() ddb.Batches[schema.Key] {
 // BatchGet reads items consistently, 100 with each request. An absent item has no entry. The op names the
 // operation in errors.
 func (t *Table) BatchGet(ctx context.Context, op string, keys []schema.Key) (map[schema.Key]schema.Item, error) {
-	if err := t.readable(ctx); err != nil {
+	if err := t.checkReadable(ctx); err != nil {
 		return nil, err
 	}
 	found, err := t.batches().Get(ctx, t.Client, keys)
@@ -104,7 +104,7 @@ func (t *Table) GetManyEventually(ctx context.Context, op string, keys []schema.
 }
 
 func (t *Table) getMany(ctx context.Context, op string, read ddb.Batches[schema.Key], keys []schema.Key) ([]schema.Item, error) {
-	if err := t.readable(ctx); err != nil {
+	if err := t.checkReadable(ctx); err != nil {
 		return nil, err
 	}
 	places := make(map[schema.Key][]int, len(keys))

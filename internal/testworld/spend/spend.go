@@ -1,5 +1,5 @@
-// Package spend makes a table of organisations, teams and keys that spent money for days: for tests of what
-// people see of it, in this module and in the command.
+// Package spend makes a table of organisations, teams and keys that spent money for days. The tests of pages use it,
+// in this module and in the command.
 package spend
 
 import (
@@ -61,7 +61,7 @@ var teamKeys = []struct{ id, name, plan string }{
 	{"prod", "Production service", "pro"}, {"batch", "Nightly batch", "batch"}, {"ann", "Ann Lee", "pro"}, {"joao", "João Pereira", "free"}, {"ci", "CI pipeline", "free"},
 }
 
-// New makes the world: what was spent on the days before, and today up to the hour of at.
+// New makes the world, with the spend of the days before and of today up to the hour of at.
 func New(t testing.TB, at time.Time, days int) *World {
 	t.Helper()
 	w := &World{t: t, now: at.UTC().Truncate(24*time.Hour).AddDate(0, 0, -days).Add(time.Minute), after: map[string]string{}}
@@ -73,7 +73,7 @@ func New(t testing.TB, at time.Time, days int) *World {
 	require.NoError(t, err)
 	require.NoError(t, w.Repo.CreateTable(ctx))
 	w.Admin = admin.New(w.Repo)
-	w.configure(ctx)
+	w.configureLimits(ctx)
 	w.Limiter, err = dynalimit.New(w.Repo, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = w.Limiter.Close(context.WithoutCancel(ctx)) })
@@ -88,7 +88,7 @@ func New(t testing.TB, at time.Time, days int) *World {
 	w.stream = table.Table.LatestStreamArn
 	_, err = w.closer.CloseDue(ctx)
 	require.NoError(t, err)
-	w.spend(ctx, at.UTC())
+	w.spendUntil(ctx, at.UTC())
 	return w
 }
 
@@ -106,8 +106,8 @@ func (w *World) Set(now time.Time) {
 	w.now = now
 }
 
-// configure sets the limits and makes the entities.
-func (w *World) configure(ctx context.Context) {
+// configureLimits sets the limits and makes the entities.
+func (w *World) configureLimits(ctx context.Context) {
 	money := func(day float64) dynalimit.Limit { return dynalimit.DailyMoneyQuota("usd", dynalimit.Dollars(day), "") }
 	for _, model := range Models {
 		_, err := w.Admin.Limits.SetConfig(ctx, admin.Scope{Everyone: true, Resource: model}, admin.LimitConfig{Groups: []string{"all"}})
@@ -151,9 +151,9 @@ func (w *World) configure(ctx context.Context) {
 	require.NoError(w.t, admin.New(w.Repo.As("oncall@dynalimit.example")).Limits.SetBlocked(ctx, admin.Scope{Entity: "initech.sandbox.ci"}, true))
 }
 
-// spend makes calls from now to the given time, reads the stream and closes the hours. The last hour of today stays
-// open.
-func (w *World) spend(ctx context.Context, to time.Time) {
+// spendUntil makes calls from now to the given time, reads the stream and closes the hours. The last hour of today
+// stays open.
+func (w *World) spendUntil(ctx context.Context, to time.Time) {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same world each time
 	for hour := w.Now().Truncate(time.Hour); hour.Before(to); hour = hour.Add(time.Hour) {
 		calls := 0
@@ -174,20 +174,20 @@ func (w *World) spend(ctx context.Context, to time.Time) {
 			o := orgs[[]int{0, 0, 0, 1, 1, 2}[random.IntN(6)]]
 			team, key := o.teams[random.IntN(4)], teamKeys[[]int{0, 0, 0, 1, 1, 2, 3, 4}[random.IntN(8)]]
 			cost := []float64{4, 3, 1, .4, .3}[indexOfKey(key.id)] * (0.5 + random.Float64()) * o.day / 60
-			w.call(ctx, o.id+"."+team[0]+"."+key.id, Models[random.IntN(4)], cost)
+			w.makeCall(ctx, o.id+"."+team[0]+"."+key.id, Models[random.IntN(4)], cost)
 		}
 		if hour.Hour()%6 == 0 || calls > 0 {
 			w.Set(hour.Add(58 * time.Minute))
-			w.follow(ctx)
+			w.followStream(ctx)
 		}
 		if next := hour.Add(76 * time.Minute); hour.Hour()%3 == 2 && next.Before(to) {
 			w.Set(next)
-			w.close(ctx)
+			w.closeHours(ctx)
 		}
 	}
 	w.Set(to)
-	w.follow(ctx)
-	w.close(ctx)
+	w.followStream(ctx)
+	w.closeHours(ctx)
 }
 
 func indexOfKey(id string) int {
@@ -199,8 +199,8 @@ func indexOfKey(id string) int {
 	return 0
 }
 
-// call takes the dollars and some tokens; a denied call takes nothing.
-func (w *World) call(ctx context.Context, entity, model string, cost float64) {
+// makeCall takes the dollars and some tokens; a denied call takes nothing.
+func (w *World) makeCall(ctx context.Context, entity, model string, cost float64) {
 	amounts := dynalimit.Amounts{"usd": dynalimit.Dollars(cost), "usd-month": dynalimit.Dollars(cost), "tpm": int64(cost * 40_000), "rpm": 1}
 	if entity == "acme.search.prod" { // its own list has no tpm
 		delete(amounts, "tpm")
@@ -213,10 +213,10 @@ func (w *World) call(ctx context.Context, entity, model string, cost float64) {
 }
 
 // Call makes a call of an entity now.
-func (w *World) Call(entity string, cost float64) { w.call(w.t.Context(), entity, Models[0], cost) }
+func (w *World) Call(entity string, cost float64) { w.makeCall(w.t.Context(), entity, Models[0], cost) }
 
-// follow adds the new records of the stream to usage.
-func (w *World) follow(ctx context.Context) {
+// followStream adds the new records of the stream to usage.
+func (w *World) followStream(ctx context.Context) {
 	streams := w.DB.StreamsClient()
 	described, err := streams.DescribeStream(ctx, &dynamodbstreams.DescribeStreamInput{StreamArn: w.stream})
 	require.NoError(w.t, err)
@@ -247,7 +247,7 @@ func (w *World) follow(ctx context.Context) {
 	}
 }
 
-func (w *World) close(ctx context.Context) {
+func (w *World) closeHours(ctx context.Context) {
 	_, err := w.closer.CloseDue(ctx)
 	require.NoError(w.t, err)
 }

@@ -1,5 +1,5 @@
-// Package gate lets one person's browser into a page that a program serves on loopback. Whoever reads the program's
-// output has a code, which is valid once; the browser then has a session below a secret path.
+// Package gate lets one person's browser into a page that a program serves on loopback. A code in the
+// program's output is valid once. The browser then has a session below a secret path.
 package gate
 
 import (
@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	// codeTime is how long a code is valid, mostWrong how many wrong ones end it, and sessionTime the length of a
-	// session.
+	// codeTime is the validity of a code, and sessionTime the length of a session. mostWrong wrong codes end a code.
 	codeTime, sessionTime = 2 * time.Minute, 12 * time.Hour
 	mostWrong             = 5
 	// mostSessions bounds the sessions; the oldest ends.
@@ -31,8 +30,8 @@ var files embed.FS
 
 // Gate serves the login page at "/" and the page behind it below Prefix. Make one with New.
 type Gate struct {
-	// Prefix is the secret path of the page: a browser sends the session's cookie to no other path, and so to no
-	// other program on this machine. Cookies ignore ports.
+	// Prefix is the secret path of the page. Cookies ignore ports: without the path, a browser would send the session's
+	// cookie to the other programs on this machine.
 	Prefix string
 
 	page   http.Handler
@@ -52,7 +51,7 @@ type Gate struct {
 // from Issue, and later when somebody opens the login page without a valid one.
 func New(port string, now func() time.Time, printCode func(code string)) *Gate {
 	return &Gate{
-		Prefix: "/" + draw(16) + "/", cookie: "dynalimit-" + port, now: now, cross: http.NewCrossOriginProtection(), print: printCode,
+		Prefix: "/" + randomText(16) + "/", cookie: "dynalimit-" + port, now: now, cross: http.NewCrossOriginProtection(), print: printCode,
 		sessions: map[string]time.Time{},
 	}
 }
@@ -60,8 +59,8 @@ func New(port string, now func() time.Time, printCode func(code string)) *Gate {
 // Serve sets the page behind the gate. Call it once, before the first request.
 func (g *Gate) Serve(page http.Handler) { g.page = page }
 
-// draw returns n random bytes as text.
-func draw(n int) string {
+// randomText returns n random bytes as text.
+func randomText(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails
 	return hex.EncodeToString(b)
@@ -123,7 +122,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/login.js" && r.Method == http.MethodGet:
 		serveFile(w, "login.js", "text/javascript; charset=utf-8")
 	case r.URL.Path == "/login" && r.Method == http.MethodPost:
-		g.login(w, r)
+		g.serveLogin(w, r)
 	default:
 		http.NotFound(w, r)
 	}
@@ -131,14 +130,14 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (g *Gate) codeIsValid() bool { return g.code != "" && g.now().Sub(g.issued) < codeTime }
 
-// login exchanges the code for a session.
-func (g *Gate) login(w http.ResponseWriter, r *http.Request) {
+// serveLogin exchanges the code for a session.
+func (g *Gate) serveLogin(w http.ResponseWriter, r *http.Request) {
 	if err := g.cross.Check(r); err != nil {
 		http.Error(w, "This request comes from another page.", http.StatusForbidden)
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
-	session, ok := g.exchange(strings.ToLower(strings.TrimSpace(r.PostFormValue("code"))))
+	session, ok := g.exchangeCode(strings.ToLower(strings.TrimSpace(r.PostFormValue("code"))))
 	if !ok {
 		http.Error(w, "This code is wrong, used or too old. Go back: the program prints another one.", http.StatusForbidden)
 		return
@@ -149,8 +148,8 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, g.Prefix, http.StatusSeeOther)
 }
 
-// exchange ends a code and returns a session for it. It returns false for a wrong code; the fifth ends the code.
-func (g *Gate) exchange(code string) (session string, ok bool) {
+// exchangeCode ends a code and returns a session for it. It returns false for a wrong code; the fifth ends the code.
+func (g *Gate) exchangeCode(code string) (session string, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.codeIsValid() {
@@ -172,7 +171,7 @@ func (g *Gate) exchange(code string) (session string, ok bool) {
 	if len(g.sessions) >= mostSessions {
 		delete(g.sessions, oldest)
 	}
-	session = draw(16)
+	session = randomText(16)
 	g.sessions[session] = g.now()
 	return session, true
 }
