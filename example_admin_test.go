@@ -125,7 +125,7 @@ func ExampleConcurrent() {
 	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "llama-70b"}, []dynalimit.Limit{slots}))
 
 	lease := must(limiter.Acquire(ctx, "team-a", "llama-70b", dynalimit.Amounts{"inflight": 1}))
-	defer lease.Rollback(ctx) // gives the slot back, also after an error
+	defer func() { check(lease.Rollback(ctx)) }() // gives the slot back, also after an error
 	_, err := limiter.Acquire(ctx, "team-a", "llama-70b", dynalimit.Amounts{"inflight": 1})
 	fmt.Println(err)
 	// Output:

@@ -7,6 +7,8 @@ import (
 
 // planSpend decides a spend. It returns false if a spend is impossible, for example because the expiry is too
 // near. later makes a charge commute with claims.
+//
+//nolint:cyclop // one guard for each amount that few writes carry
 func (v View) planSpend(rows Rows, others Crowding, later bool) (Write, bool) {
 	s := schema.Spend{Seen: v.Image, Limits: make([]schema.Change, 0, len(rows)), LaterRefill: later}
 	crowded := others.Slack > 0 || others.Refused > 0

@@ -171,7 +171,7 @@ func (m *Image) State(i int) bucket.State {
 // It fails with *UnknownKind for a limit of an unknown kind. It returns an image as well as an error for a
 // malformed attribute.
 //
-//nolint:cyclop // one guard for each attribute that few buckets have
+//nolint:cyclop,gocognit // one guard for each attribute that few buckets have
 func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, error) {
 	if len(item) == 0 {
 		return nil, nil

@@ -88,17 +88,27 @@ func parseTime(l *dynalimit.Limit, key, value string) error {
 	return nil
 }
 
+// parseInFlightPart sets the hold or the longest time of a limit of calls in flight. It refuses these two of other
+// limits, and other parts of this one.
+func parseInFlightPart(l *dynalimit.Limit, part, key, value string) error {
+	switch {
+	case !l.IsConcurrent():
+		return fmt.Errorf("%q is of calls in flight alone: leave it out, or write %s=%d/concurrent,%s", part, l.Name, l.Capacity, part)
+	case key == "hold" || key == "longest":
+		return parseTime(l, key, value)
+	default:
+		return fmt.Errorf("%q is not of calls in flight: write it like %s=%d/concurrent,hold=1m,longest=10m", part, l.Name, l.Capacity)
+	}
+}
+
 // parsePart sets a field of l from a part of a limit's text after the capacity, such as burst=10,
 // zone=ZONE or shadow.
 func parsePart(l *dynalimit.Limit, part string) error {
 	key, value, _ := strings.Cut(part, "=")
+	if key == "hold" || key == "longest" || l.IsConcurrent() && part != "shadow" {
+		return parseInFlightPart(l, part, key, value)
+	}
 	switch {
-	case (key == "hold" || key == "longest") && l.IsConcurrent():
-		return parseTime(l, key, value)
-	case key == "hold" || key == "longest":
-		return fmt.Errorf("%q is of calls in flight alone: leave it out, or write %s=%d/concurrent,%s", part, l.Name, l.Capacity, part)
-	case l.IsConcurrent() && part != "shadow":
-		return fmt.Errorf("%q is not of calls in flight: write it like %s=%d/concurrent,hold=1m,longest=10m", part, l.Name, l.Capacity)
 	case key == "zone" && !l.IsQuota():
 		return fmt.Errorf("%q is of quotas alone: leave it out, or write a window, such as %s=%d/daily,%s", part, l.Name, l.Capacity, part)
 	case key == "zone" && value == "":
