@@ -101,15 +101,19 @@ func TestProcessesShareByTheirWaiters(t *testing.T) {
 		processes, waiters int
 		rate               int64
 		low, high          float64
+		lasts              time.Duration // after 10 seconds
 	}{
-		"2 of 50":  {2, 50, 30, .84, 1.2},
-		"2 of 10":  {2, 10, 30, .84, 1.2},
-		"20 of 5":  {20, 5, 100, .75, 1.3},
-		"100 of 2": {100, 2, 100, .6, 1.55},
+		"2 of 1":   {2, 1, 30, .7, 1.35, 60 * time.Second},
+		"3 of 1":   {3, 1, 30, .7, 1.35, 60 * time.Second},
+		"2 of 50":  {2, 50, 30, .84, 1.2, 60 * time.Second},
+		"2 of 10":  {2, 10, 30, .84, 1.2, 60 * time.Second},
+		"20 of 5":  {20, 5, 100, .75, 1.3, 60 * time.Second},
+		"100 of 2": {100, 2, 100, .6, 1.55, 100 * time.Second}, // of each process one take a second
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const warm, lasts = 10 * time.Second, 40 * time.Second
+				const warm = 10 * time.Second
+				lasts := warm + c.lasts
 				all, _ := peers(t, c.processes, 5*time.Millisecond, dynalimit.PerMinute("rpm", 60*c.rate).WithBurst(2*c.rate))
 				drain(t, all[0], dynalimit.Amounts{"rpm": 2 * c.rate})
 				began := time.Now()
@@ -120,7 +124,7 @@ func TestProcessesShareByTheirWaiters(t *testing.T) {
 				}
 				group.Wait()
 				turn := time.Duration(c.processes*c.waiters) * time.Second / time.Duration(c.rate)
-				span := min(max(10*time.Second, 4*turn), lasts-warm)
+				span := min(max(c.lasts/3, 4*turn), c.lasts)
 				share, granted := float64(c.rate)*span.Seconds()/float64(c.processes), 0
 				low, high := 9., 0.
 				for from := warm; from+span <= lasts; from += span / 2 {

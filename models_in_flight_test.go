@@ -261,7 +261,12 @@ func TestRequestsOfCallsInFlight(t *testing.T) {
 	withSlots(t, dynalimit.Concurrent("inflight", 20, time.Minute), func(t *testing.T, s *process) {
 		require.NoError(t, s.acquire("u", dynalimit.Amounts{"inflight": 1, "rpm": 1}).Settle(t.Context(), nil))
 		writes := 0
-		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { writes++; return ddbmem.Fault{} })
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if r.Operation == "UpdateItem" { // configurations are read again meanwhile
+				writes++
+			}
+			return ddbmem.Fault{}
+		})
 		for length, want := range map[time.Duration]int{29 * time.Second: 2 * 5, 10 * time.Minute: 2*5 + 19} {
 			writes = 0
 			var leases []*dynalimit.Lease
@@ -272,7 +277,8 @@ func TestRequestsOfCallsInFlight(t *testing.T) {
 			for _, lease := range leases {
 				require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 1}))
 			}
-			assert.Equal(t, want, writes, length)
+			assert.GreaterOrEqual(t, writes, want, length) // in ten minutes one renewal more, by the borders of the epochs
+			assert.LessOrEqual(t, writes, want+int(length/(10*time.Minute)), length)
 		}
 		s.db.SetFaults(nil)
 	})

@@ -240,14 +240,14 @@ func TestSourcesThatExtendNeedAnUpgrade(t *testing.T) {
 	}
 	from, to, err := a.Upgrade(t.Context(), true)
 	require.NoError(t, err)
-	assert.Equal(t, []int64{0, schema.SourceKinds}, []int64{from, to})
+	assert.Equal(t, []int64{0, schema.KnownKinds}, []int64{from, to})
 	assert.Equal(t, before, scan(t, s.repo), "a dry run writes nothing")
 	from, to, err = a.Upgrade(t.Context(), false)
 	require.NoError(t, err)
-	assert.Equal(t, []int64{0, schema.SourceKinds}, []int64{from, to})
+	assert.Equal(t, []int64{0, schema.KnownKinds}, []int64{from, to})
 	from, to, err = a.Upgrade(t.Context(), false)
 	require.NoError(t, err)
-	assert.Equal(t, []int64{schema.SourceKinds, schema.SourceKinds}, []int64{from, to})
+	assert.Equal(t, []int64{schema.KnownKinds, schema.KnownKinds}, []int64{from, to})
 	require.NoError(t, a.Limits.Add(t.Context(), admin.Scope{Entity: "acme"}, limitNamed("rpm")))
 }
 

@@ -36,7 +36,8 @@ const (
 	leastSpread = 4
 	mostSpread  = 1000
 	// Without a note the first lost try makes a lane's own spread firstSpread. With a note the third in a row
-	// makes it laterSpread. Further ones double it, up to half the head's age, or mostFirst and mostLater.
+	// makes it laterSpread. Further ones double it, up to half the head's age, or mostFirst and mostLater. With a note
+	// it is at most a token's refill for each lane, too.
 	firstSpread = 100
 	laterSpread = 20
 	mostFirst   = 100
@@ -61,7 +62,8 @@ const (
 	raiseTime   = 500
 	// A head reserves its amounts if it is due for reserveTime and a spread, and lost more often than raiseLosses. If no
 	// other lane's waiter was served meanwhile, aloneTime suffices. The reservation ends reserveSlack after the time
-	// in which an empty bucket refills them.
+	// in which an empty bucket refills them. It raises the age to reservedAges of the note's at most.
+	reservedAges = 2
 	reserveTime  = 300
 	aloneTime    = 250
 	reserveSlack = 30
@@ -245,7 +247,7 @@ func (c Contest) spread(h Head, n *schema.Note, now float64) float64 {
 	case note == 0 && c.losses > 0:
 		own = min(firstSpread*math.Exp2(float64(c.losses-1)), max(mostFirst, min(mostSpread, (now-h.Came)/2)))
 	case note > 0 && c.losses > raiseLosses:
-		own = min(laterSpread*math.Exp2(float64(c.losses-raiseLosses-1)), max(mostLater, min(mostSpread, (now-h.Came)/2)))
+		own = min(laterSpread*math.Exp2(float64(c.losses-raiseLosses-1)), max(mostLater, min(mostSpread, (now-h.Came)/2, h.lanes(n)*h.Token)))
 	}
 	return max(note, own)
 }
@@ -296,6 +298,9 @@ func (c Contest) RecordLoss(h Head, n *schema.Note, now float64) (Contest, *sche
 	}
 	if until == 0 && age <= raiseAges*ageOf(n)+raiseTime {
 		return c, nil
+	}
+	if until > 0 && n != nil {
+		age = min(age, reservedAges*ageOf(n)) // its own loss says little about other lanes
 	}
 	return c, &schema.Note{
 		Until: int64(math.Ceil(until)), At: int64(now) + 1, Lane: c.Lane,
