@@ -37,7 +37,7 @@ go vet "${packages[@]}"
 if [[ " $* " == *" -race "* ]]; then
   mapfile -t packages < <(go list "${packages[@]}" | grep -vE '/(bench|site|internal/plan|cmd/dynalimit/internal/(infra|report))$')
   # Long tests that start nothing which shorter ones do not, and commands that are run one by one.
-  flags+=('-skip=^(TestIdleTable|TestUsageCost|TestLawsBreakWithoutTheHorizon|TestShardsThatSplit|TestMemoryOfHostileBodiesIsBounded|TestTenThousand.*|TestOperationsPage|TestHelp|TestNoCommandIsSilent|TestProblemsOfTheFileAsAWhole|.*NarrowTerminals?|TestHostileWords|TestCompletion.*|.*Transcript)$')
+  flags+=(-timeout=40m '-skip=^(TestProcessesShareByTheirWaiters|TestIdleTable|TestUsageCost|TestLawsBreakWithoutTheHorizon|TestShardsThatSplit|TestMemoryOfHostileBodiesIsBounded|TestTenThousand.*|TestOperationsPage|TestHelp|TestNoCommandIsSilent|TestProblemsOfTheFileAsAWhole|.*NarrowTerminals?|TestHostileWords|TestCompletion.*|.*Transcript)$')
 fi
 # First what takes longest in one go, so that others run beside it.
 if [ -z "$endpoint" ]; then
