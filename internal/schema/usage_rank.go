@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	skRankPrefix = "#USAGE_RANK#"
+	// skRankPrefix does not begin like usage: an archive of what expires does not keep rankings.
+	skRankPrefix = "#RANK#"
 	rankSuffix   = "_top"
 )
 
