@@ -32,7 +32,7 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 	memory, err := false, error(nil)
 	plain := len(opts) == 0 && !l.closed.Load()
 	if plain && !l.reports.acquires {
-		if lease, memory, err = l.recall(ctx, entity, resource, amounts); memory {
+		if lease, memory, err = l.decideFromMemory(ctx, entity, resource, amounts); memory {
 			return lease, err
 		}
 	}
@@ -44,7 +44,7 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 	if l.reports.acquires {
 		ctx, seen = l.reports.observe(ctx, entity, resource, amounts)
 		if plain { // only now: the observer may have taken its time
-			lease, memory, err = l.recall(ctx, entity, resource, amounts)
+			lease, memory, err = l.decideFromMemory(ctx, entity, resource, amounts)
 		}
 	}
 	if !memory {
@@ -67,9 +67,9 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 // waits for. A denied Acquire has a place at the end of the line, and RetryAfter is its turn.
 //
 // Wait notices a changed limit, a block or a changed group or parent within the configuration's TTL,
-// and at once if the change comes through this limiter's repository. It notices within a second that
-// other processes gave tokens back, while they use the bucket, and later within the TTL. Processes whose
-// callers wait for one bucket share it in proportion to their waiters.
+// and at once if the change comes through this limiter's repository. It notices give-backs of other
+// processes within a second while they use the bucket, and later within the TTL. Processes with waiters for
+// one bucket share it in proportion to the number of their waiters.
 //
 // It fails at once with a *LimitExceededError if an amount exceeds a burst, or if ctx's deadline is
 // earlier than the computed wait. It fails with ctx's error when ctx ends, and then holds nothing, and
@@ -99,10 +99,9 @@ func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts
 	return lease, err
 }
 
-// Do acquires and calls fn with the lease. If fn returns nil, the lease keeps its tokens and gives back
-// its slots of calls in flight. If fn returns
-// an error or panics, Do rolls the lease back, unless fn has settled it. Errors are those of Acquire,
-// or fn's error joined with that of the rollback.
+// Do acquires and calls fn with the lease. If fn returns nil, the lease keeps its tokens and gives back its
+// slots of calls in flight. If fn returns an error or panics, Do rolls the lease back, unless fn has settled
+// it. Errors are those of Acquire, or fn's error joined with that of the rollback.
 func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts Amounts, fn func(context.Context, *Lease) error, opts ...AcquireOption) error {
 	if fn == nil {
 		if err := l.usable(ctx); err != nil {
@@ -148,9 +147,9 @@ func (l *RateLimiter) makeRequest(r *call.Request, entity, resource string, amou
 	return nil
 }
 
-// recall decides a call without options from memory, if its bucket has a shortcut. decided is false if it must
-// be acquired.
-func (l *RateLimiter) recall(ctx context.Context, entity, resource string, amounts Amounts) (lease *Lease, decided bool, err error) {
+// decideFromMemory decides a call without options from memory, if its bucket has a shortcut. decided is false if
+// it must be acquired.
+func (l *RateLimiter) decideFromMemory(ctx context.Context, entity, resource string, amounts Amounts) (lease *Lease, decided bool, err error) {
 	var memory call.Memory
 	switch l.desk.Try(ctx, entity, resource, amounts, &memory) {
 	case call.Served:

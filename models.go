@@ -18,13 +18,13 @@ import (
 	"github.com/dynalimit/dynalimit/sources"
 )
 
-// Limit is the configuration of one token bucket: the bucket holds at most Burst tokens
-// and regains RefillAmount of them every RefillPeriod. Or it is a calendar quota: Capacity in
-// each Window of a calendar, full again where the next one begins and not before. Or, with a
-// Hold, it limits calls in flight: Capacity leases at once. All counts are whole tokens. Limit is a plain value; PerSecond, PerMinute, PerHour and PerDay make the
-// usual buckets, and WithBurst changes the burst; DailyQuota, WeeklyQuota and MonthlyQuota make quotas; Concurrent
-// limits calls in flight. The zero value is not valid: a limit needs at least Name, Capacity, and RefillPeriod,
-// Window or Hold.
+// Limit is the configuration of one token bucket: the bucket holds at most Burst tokens and regains
+// RefillAmount of them every RefillPeriod. Or it is a calendar quota: Capacity in each Window of a calendar,
+// full again where the next one begins and not before. Or, with a Hold, it limits calls in flight: Capacity
+// leases at once. All counts are whole tokens. Limit is a plain value; PerSecond, PerMinute, PerHour and
+// PerDay make the usual buckets, and WithBurst changes the burst; DailyQuota, WeeklyQuota and MonthlyQuota
+// make quotas; Concurrent limits calls in flight. The zero value is not valid: a limit needs at least Name,
+// Capacity, and RefillPeriod, Window or Hold.
 type Limit struct {
 	// Name identifies the limit in Amounts, for example "rpm" or "tpm".
 	// Letters, digits, '-', '.' and '_', starting with a letter, at most 64.

@@ -55,8 +55,8 @@ const (
 )
 
 // Try decides a call without options by the shortcut to its bucket, and fills in the grant or the denial. It
-// leaves a call undecided if there is no fresh shortcut, the bucket is paused, the amounts are not valid or
-// memory does not suffice.
+// returns Undecided without a fresh shortcut, for a paused bucket, for invalid amounts, and if memory cannot
+// decide.
 func (d *Desk) Try(ctx context.Context, entity, resource string, amounts map[string]int64, m *Memory) Decision {
 	bucket := d.Lanes.Known(entity, resource)
 	if bucket == nil {

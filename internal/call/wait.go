@@ -174,10 +174,11 @@ func namesOf(amounts []plan.Signed) (names []string) {
 	return names
 }
 
-// awaitTurn returns when the waiter may try. A head tries at the exact time that the bucket's last
-// image gives or, if the waiters of other processes compete, at that of the contest. Meanwhile it looks for
-// their give-backs. A waiter behind it tries when it is called. It fails if the exact time is later than
-// ctx's deadline. denial is nil for a waiter that has not tried. slept means that it returned because that time has come.
+// awaitTurn returns when the waiter may try. A head tries at the exact time that the bucket's last image
+// gives or, if the waiters of other processes compete, at that of the contest. Meanwhile it looks for their
+// give-backs. A waiter behind it tries when it is called. It fails if the exact time is later than ctx's
+// deadline. denial is nil for a waiter that has not tried. slept means that it returned because that time has
+// come.
 func (w *waiting) awaitTurn(ctx context.Context, denial *Denied) (slept bool, err error) {
 	at, clock, configs := &w.at, w.desk.Clock, w.desk.Routes.configs
 	w.expected, w.looked = clock(), clock()

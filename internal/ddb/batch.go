@@ -56,8 +56,8 @@ type BatchWriter interface {
 	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
 }
 
-// Get reads any number of items, consistently unless Eventual is set. An absent item has no entry. Equal keys are sent once, because
-// DynamoDB refuses duplicates.
+// Get reads any number of items, consistently unless Eventual is set. An absent item has no entry. Equal keys
+// are sent once, because DynamoDB refuses duplicates.
 func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[K]Item, error) {
 	found := make(map[K]Item, len(keys))
 	for wanted := distinct(keys); len(wanted) > 0; {

@@ -88,7 +88,7 @@ func explainCode(err error, api smithy.APIError) string {
 	return ""
 }
 
-// DeniesAccess reports whether an error says that the role may not do what was asked.
+// DeniesAccess reports whether an error is a refusal of IAM: the role lacks the permission for the request.
 func DeniesAccess(err error) bool {
 	api, ok := errors.AsType[smithy.APIError](err)
 	return ok && (api.ErrorCode() == "AccessDeniedException" || api.ErrorCode() == "AccessDenied")

@@ -55,8 +55,8 @@ func (x *extra) noteArrival(o *Op, known *sight, access *Access) {
 	x.gather.noteArrival(o)
 }
 
-// joinBatch is called with the batch of the next write, which starts at now. It returns the ops of a prefetch that it adds to the
-// batch. The lane's mutex must be held.
+// joinBatch is called with the batch of the next write, which starts at now. It returns the ops of a prefetch
+// that it adds to the batch. The lane's mutex must be held.
 func (x *extra) joinBatch(b *batch, now time.Time) (added []*Op) {
 	x.gather.noteStart(len(b.takes), now)
 	if x.ahead == nil {

@@ -83,7 +83,8 @@ func (p *pacer) throttled(read bool, trip time.Duration, cause error) {
 	})
 }
 
-// recordStart records the start of a write, recordRefusal a refused write, and recordDenial a take that the lane denied.
+// recordStart records the start of a write, recordRefusal a refused write, and recordDenial a take that the
+// lane denied.
 func (p *pacer) recordStart()   { p.change(plan.Pacing.Start) }
 func (p *pacer) recordRefusal() { p.change(plan.Pacing.Again) }
 func (p *pacer) recordDenial()  { p.change(plan.Pacing.Deny) }

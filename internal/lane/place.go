@@ -87,8 +87,8 @@ func (c claims) placeFor(amounts []plan.Signed, used []*place, now int64) *place
 	return nil
 }
 
-// placeOf chooses the place of an op that does not wait; earlier are the ops before it in the write. It returns nil if
-// there is none for it.
+// placeOf chooses the place of an op that does not wait; earlier are the ops before it in the write. It
+// returns nil if there is none for it.
 func (c claims) placeOf(o *Op, earlier []*Op, now int64) *placeClaim {
 	if o.place = nil; len(c.places) == 0 || o.Rank != LastRank || o.Prefetch {
 		return nil

@@ -27,8 +27,8 @@ func (c *Config) AsOf(m *schema.Image) *Config {
 	return c
 }
 
-// isBeforeRaiseEnd reports whether both this configuration and the image's were read before the end of a raise that this
-// one leaves out.
+// isBeforeRaiseEnd reports whether both this configuration and the image's were read before the end of a
+// raise that this one leaves out.
 func (c *Config) isBeforeRaiseEnd(m *schema.Image) bool {
 	phase := c.From().Phase
 	return phase != nil && m.ConfigRead < phase.Since-configMarginMS

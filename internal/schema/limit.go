@@ -11,9 +11,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/calendar"
 )
 
-// ConfigLimit is a limit in whole tokens, in the form of users and of the table: a token bucket, with a Window
-// a calendar quota, or with a Hold a limit of calls in flight. dynalimit.Limit describes its fields. Each is converted into the other, so both
-// have the same fields.
+// ConfigLimit is a limit in whole tokens, in the form of users and of the table: a token bucket, with a
+// Window a calendar quota, or with a Hold a limit of calls in flight. dynalimit.Limit describes its fields.
+// Each is converted into the other, so both have the same fields.
 type ConfigLimit struct {
 	Name                          string
 	Capacity, Burst, RefillAmount int64
