@@ -31,8 +31,8 @@ const (
 // sourceMarks are the marks of a source that do not belong to a limit.
 var sourceMarks = []string{attrGroups, attrExtends, attrExcept, attrAdmit, attrCounted}
 
-// Attributes of buckets that later versions write: notes of waiters and of batches, and usage by model. Roles
-// allow them beforehand.
+// attrWaiterNote is the note of waiters in a bucket. Later versions write attrBatchNote and byModelPrefix, a note of
+// batches and usage by model: roles allow them beforehand.
 const (
 	attrWaiterNote = "wn"
 	attrBatchNote  = "wb"
