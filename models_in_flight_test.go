@@ -209,6 +209,45 @@ func TestAdmittedCallsAreInFlight(t *testing.T) {
 	}
 }
 
+// A call that a policy admitted ends before a later call: both give their slots back.
+func TestAdmittedCallEndsBeforeALaterCall(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 2, time.Minute), func(t *testing.T, s *process) {
+		wire := &brokenWire{drop: true, match: func(string, []byte) bool { return true }}
+		p := s.faulty(&dynalimit.Options{OnUnavailable: dynalimit.Allow}, wire)
+		wire.times(-1)
+		admitted := p.acquire("u", inflight)
+		wire.times(0)
+		elapse(15 * time.Second)
+		later := p.acquire("u", inflight)
+		require.NoError(t, admitted.Settle(t.Context(), nil))
+		require.NoError(t, later.Settle(t.Context(), nil))
+		elapse(75*time.Second + time.Millisecond) // for the write without an answer
+		require.NoError(t, p.acquire("u", inflight).Rollback(t.Context()))
+		free, _ := s.slots()
+		assert.Equal(t, int64(2), free)
+	})
+}
+
+// A share that has a slot but no room in another limit keeps no slot.
+func TestShareWithoutRoomTakesNoSlot(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 4, time.Minute), func(t *testing.T, s *process) {
+		wire := &brokenWire{drop: true, match: func(string, []byte) bool { return true }}
+		p := s.faulty(&dynalimit.Options{OnUnavailable: dynalimit.Local, LocalShare: .5}, wire)
+		require.NoError(t, p.acquire("u", inflight).Settle(t.Context(), nil))
+		wire.times(-1)
+		p.acquire("u", dynalimit.Amounts{"rpm": 500})
+		for range 3 {
+			p.deny("u", dynalimit.Amounts{"inflight": 1, "rpm": 500})
+		}
+		lease := p.acquire("u", inflight)
+		wire.times(0)
+		elapse(15 * time.Second)
+		free, _ := s.slots()
+		assert.Equal(t, int64(3), free)
+		require.NoError(t, lease.Settle(t.Context(), nil))
+	})
+}
+
 // A changed number of slots stops no call, and a changed hold is that of later takes.
 func TestNumberOfSlotsChanges(t *testing.T) {
 	withSlots(t, dynalimit.Concurrent("inflight", 3, time.Minute), func(t *testing.T, s *process) {
@@ -299,6 +338,20 @@ func TestLeakedLease(t *testing.T) {
 		require.NoError(t, leaked.Settle(t.Context(), nil))
 		s.deny("u", inflight)
 		require.NoError(t, lease.Settle(t.Context(), nil))
+	})
+}
+
+// The late end of a leaked lease leaves the slot of a later call.
+func TestLeakedLeaseBesideALaterCall(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 1, time.Minute).WithLongest(10*time.Minute), func(t *testing.T, s *process) {
+		leaked := s.acquire("u", inflight)
+		elapse(10*time.Minute + 100*time.Second)
+		later := s.acquire("u", inflight)
+		require.NoError(t, leaked.Settle(t.Context(), nil))
+		s.peer(nil).deny("u", inflight)
+		require.NoError(t, later.Settle(t.Context(), nil))
+		free, _ := s.slots()
+		assert.Equal(t, int64(1), free)
 	})
 }
 

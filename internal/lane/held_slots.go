@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
@@ -25,6 +26,8 @@ type heldSlots struct {
 type slotLimit struct {
 	// opened counts the slots of open calls by the second in which they were taken, oldest first.
 	opened []openedSlots
+	// lapsed is the last second whose calls have kept their slots for too long; 0 without one.
+	lapsed int64
 	// calls are the durations of the last calls, in seconds, and ended is the number of all.
 	calls [meanOf]int64
 	ended int
@@ -63,8 +66,8 @@ func (s *heldSlots) without(adjusts []*Op) *plan.InFlight {
 				continue
 			}
 			for i := range after.Limits {
-				if l := &after.Limits[i]; l.Name == a.Name {
-					l.Open -= min(-a.Amount, s.more[i].openOf(a.Window))
+				if l := &after.Limits[i]; l.Name == a.Name && !s.more[i].hasLapsed(a.Window) {
+					l.Open -= min(-a.Amount, l.Open)
 				}
 			}
 		}
@@ -72,14 +75,10 @@ func (s *heldSlots) without(adjusts []*Op) *plan.InFlight {
 	return &after
 }
 
-// openOf returns the number of slots of calls that began in a window or later; 0 if those calls have lapsed.
-func (m *slotLimit) openOf(window bucket.WindowID) (n int64) {
-	for _, o := range m.opened {
-		if o.second >= secondOf(window) {
-			n += o.slots
-		}
-	}
-	return n
+// hasLapsed reports whether the calls that began in a window have kept their slots for too long.
+func (m *slotLimit) hasLapsed(window bucket.WindowID) bool {
+	second := secondOf(window)
+	return second > 0 && second <= m.lapsed
 }
 
 // secondOf returns the second in which slots were taken; 0 if it is not known.
@@ -103,23 +102,27 @@ func (m *slotLimit) open(n, second int64) {
 }
 
 // end counts slots of calls that have ended at a second. It returns the number that was open: calls that kept
-// their slots for too long have none.
+// their slots for too long have none. Slots of calls that began in the window or later go first. Without a known
+// second the last ones go, perhaps instead of those of another call, which then takes earlier ones.
 func (m *slotLimit) end(n int64, window bucket.WindowID, second int64) (ended int64) {
-	from := secondOf(window)
-	for k := range m.opened {
-		o := &m.opened[k]
-		if from == 0 { // the last ones
-			o = &m.opened[len(m.opened)-1-k]
-		}
-		if o.second < from || n == 0 {
-			continue
-		}
-		gone := min(n, o.slots)
-		o.slots, n, ended = o.slots-gone, n-gone, ended+gone
-		if gone > 0 && from > 0 {
-			m.calls[m.ended%meanOf] = max(0, second-from)
-			m.ended++
-		}
+	if m.hasLapsed(window) {
+		return 0
+	}
+	from, first := secondOf(window), len(m.opened)
+	if from > 0 {
+		first, _ = slices.BinarySearchFunc(m.opened, from, func(o openedSlots, from int64) int { return cmp.Compare(o.second, from) })
+		m.calls[m.ended%meanOf] = max(0, second-from)
+		m.ended++
+	}
+	leave := func(o *openedSlots) {
+		gone := min(n-ended, o.slots)
+		o.slots, ended = o.slots-gone, ended+gone
+	}
+	for k := first; k < len(m.opened); k++ {
+		leave(&m.opened[k])
+	}
+	for k := first - 1; k >= 0; k-- {
+		leave(&m.opened[k])
 	}
 	m.opened = slices.DeleteFunc(m.opened, func(o openedSlots) bool { return o.slots == 0 })
 	return ended
@@ -150,7 +153,7 @@ func (s *heldSlots) lapse(second int64) (lapsed []Lapsed) {
 		m := &s.more[i]
 		n := int64(0)
 		for len(m.opened) > 0 && m.opened[0].second+s.longest(s.Limits[i].Name)/1000 < second {
-			n += m.opened[0].slots
+			n, m.lapsed = n+m.opened[0].slots, m.opened[0].second
 			m.opened = m.opened[1:]
 		}
 		if n > 0 {
