@@ -22,7 +22,9 @@ func (b *Beside) AdmitLocally(asked []plan.Signed, cfg *plan.Config, share float
 			return localReading(append(asks, localSlots(slots, cfg, free)...), cfg, now), false, true
 		}
 	}
-	ok, room = b.owner.Queues.Admit(b.bucket(), asks, now)
+	if ok, room = b.owner.Queues.Admit(b.bucket(), asks, now); !ok && len(slots) > 0 {
+		b.owner.SlotsOf(b.lane).giveBack(slots)
+	}
 	return localReading(asks, cfg, now), ok, room
 }
 
