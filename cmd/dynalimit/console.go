@@ -59,9 +59,10 @@ func (c consoleCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 	printed := make(chan string, 1)
 	door := gate.New(port, func() time.Time { return now(ctx) }, func(code string) {
 		select {
-		case printed <- code:
-		default: // the one before was not printed yet
+		case <-printed: // the code before ended before it was printed
+		default:
 		}
+		printed <- code
 	})
 	handler, err := c.handler(ctx, g, door)
 	if err != nil {
