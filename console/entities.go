@@ -162,9 +162,7 @@ func (t *tree) add(ctx context.Context, e admin.Entity, depth int) error {
 	if !is {
 		return nil
 	}
-	children, err := t.v.list("children "+e.ID, func() ([]admin.Entity, error) {
-		return t.v.admin.Entities.ChildrenAfter(ctx, e.ID, "", listLength)
-	})
+	children, err := t.v.children(ctx, e.ID, "")
 	if err != nil {
 		return err
 	}

@@ -136,7 +136,7 @@ func entityPage(ctx context.Context, v *view, id string) (*page, string, error) 
 		return nil, "", err
 	}
 	b.Hidden = hiddenLimits(chain[0], c)
-	if err := addUsage(ctx, v, c, b, own, all[id]); err != nil {
+	if err := addUsage(ctx, v, c, b, chain, all[id]); err != nil {
 		return nil, "", err
 	}
 	if v.access.Under == "" {
@@ -296,9 +296,7 @@ func ownerText(s admin.Scope) string {
 // addChildren adds a page of children with their states.
 func addChildren(ctx context.Context, v *view, c catalog, b *entityBody, f forest) error {
 	after := v.query.Get("after")
-	children, err := v.list("children "+b.ID+" "+after, func() ([]admin.Entity, error) {
-		return v.admin.Entities.ChildrenAfter(ctx, b.ID, after, listLength)
-	})
+	children, err := v.children(ctx, b.ID, after)
 	if err != nil || len(children) == 0 {
 		return err
 	}
@@ -324,7 +322,7 @@ func recordsOf(f forest) (all []admin.Entity) {
 }
 
 // addUsage adds the charts and the table of closed usage.
-func addUsage(ctx context.Context, v *view, c catalog, b *entityBody, own admin.Entity, gauges []gauge) error {
+func addUsage(ctx context.Context, v *view, c catalog, b *entityBody, chain []admin.Owned, gauges []gauge) error {
 	closed, err := v.closedTo(ctx)
 	if err != nil || closed.IsZero() {
 		return err
@@ -335,12 +333,12 @@ func addUsage(ctx context.Context, v *view, c catalog, b *entityBody, own admin.
 	if closed.Before(today) {
 		lastDay = midnight(closed).AddDate(0, 0, -1)
 	}
-	days, err := entityUsage(ctx, v, own, "", aggregator.Day, lastDay.AddDate(0, 0, 2-shownDays), lastDay.AddDate(0, 0, 1))
+	days, err := entityUsage(ctx, v, chain, "", aggregator.Day, lastDay.AddDate(0, 0, 2-shownDays), lastDay.AddDate(0, 0, 1))
 	if err != nil {
 		return err
 	}
 	lastHour := closed.Add(-time.Hour)
-	hours, err := entityUsage(ctx, v, own, c.Main, aggregator.Hour, lastHour.Add((1-shownHours)*time.Hour), closed)
+	hours, err := entityUsage(ctx, v, chain, c.Main, aggregator.Hour, lastHour.Add((1-shownHours)*time.Hour), closed)
 	if err != nil {
 		return err
 	}
@@ -396,17 +394,37 @@ func firstUsed(lists ...[]aggregator.Usage) (limit, resource string) {
 	return "", ""
 }
 
-// entityUsage reads the closed usage of an entity of a resource, of all for "". A visitor of a subtree does not see that of a time when the entity
-// was elsewhere.
-func entityUsage(ctx context.Context, v *view, e admin.Entity, resource string, w aggregator.Window, from, to time.Time) ([]aggregator.Usage, error) {
-	all, err := v.usageOf("entity "+e.ID+" on "+resource, w, from, to, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
-		q.Resource = resource
-		return v.usage.Entity(ctx, e.ID, q)
-	})
-	if v.access.Under == "" || e.ID == v.access.Under {
-		return all, err
+// entityUsage reads the closed usage of the first entity of a chain, on one resource or on all for "". A visitor of a
+// subtree gets the windows at whose end the entity, and each level between it and the top of the subtree, had its
+// present parent. A level without usage in a window counts if its record never changed.
+func entityUsage(ctx context.Context, v *view, chain []admin.Owned, resource string, w aggregator.Window, from, to time.Time) ([]aggregator.Usage, error) {
+	var own []aggregator.Usage
+	for i, level := range chain {
+		e := level.Entity
+		all, err := v.usageOf("entity "+e.ID+" on "+resource, w, from, to, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
+			q.Resource = resource
+			return v.usage.Entity(ctx, e.ID, q)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			own = slices.Clone(all)
+		}
+		if v.access.Under == "" || e.ID == v.access.Under {
+			return own, nil
+		}
+		inside := map[time.Time]bool{}
+		for _, u := range all {
+			before, known := inside[u.Start]
+			inside[u.Start] = (before || !known) && u.Parent == e.ParentID
+		}
+		own = slices.DeleteFunc(own, func(u aggregator.Usage) bool {
+			is, known := inside[u.Start]
+			return !is && (known || e.Version != 1)
+		})
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(u aggregator.Usage) bool { return u.Parent != e.ParentID }), err
+	return own, nil
 }
 
 // usageRows sums the usage by resource and limit: the closed hours of today, and the shown days.

@@ -161,7 +161,7 @@ func (h *handler) serveCSV(ctx context.Context, v *view, w http.ResponseWriter, 
 	}
 	var days []aggregator.Usage
 	if err == nil && !closed.IsZero() {
-		days, err = entityUsage(ctx, v, chain[0].Entity, "", aggregator.Day, midnight(closed).AddDate(0, 0, -90), midnight(closed))
+		days, err = entityUsage(ctx, v, chain, "", aggregator.Day, midnight(closed).AddDate(0, 0, -90), midnight(closed))
 	}
 	if err != nil {
 		switch {

@@ -169,9 +169,21 @@ func (v *view) row(f forest, e admin.Entity) row {
 // now is the time of the handler.
 func (v *view) now() time.Time { return v.reads.now() }
 
-// list returns the entities of a list, shared by visitors.
+// list returns the entities of a list, shared by visitors. A visitor of a subtree gets a list read a moment ago: an
+// older one may have an entity that left the subtree.
 func (v *view) list(key string, read func() ([]admin.Entity, error)) ([]admin.Entity, error) {
-	return fetch(&v.visit, "list "+key, keepLists, 4, read)
+	keep := keepLists
+	if v.access.Under != "" {
+		keep = keepBuckets
+	}
+	return fetch(&v.visit, "list "+key, keep, 4, read)
+}
+
+// children returns a page of an entity's children.
+func (v *view) children(ctx context.Context, id, after string) ([]admin.Entity, error) {
+	return v.list("children "+id+" "+after, func() ([]admin.Entity, error) {
+		return v.admin.Entities.ChildrenAfter(ctx, id, after, listLength)
+	})
 }
 
 // isInvalid reports whether an error is of bad input.
