@@ -1,9 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"time"
 
@@ -39,7 +41,11 @@ type total struct {
 }
 
 // attention is an entity that is blocked or nearly spent.
-type attention struct{ Tag, Class, ID, Link, Limit, Text string }
+type attention struct {
+	Tag, Class, ID, Link, Limit, Text string
+
+	percent int
+}
 
 // overviewPage shows the whole table: today's spend, the accounts, the days, the largest consumers.
 func overviewPage(ctx context.Context, v *view) (*page, string, error) {
@@ -164,7 +170,7 @@ func consumers(ctx context.Context, v *view, c catalog) ([]consumer, error) {
 		return nil, nil
 	}
 	day := midnight(v.now())
-	ranked, err := fetch(&v.visit, "largest "+c.Main, keepLists, 6, func() (map[string][]aggregator.Ranked, error) {
+	ranked, err := fetch(&v.visit, "largest "+c.Main+" "+day.Format(time.DateOnly), keepLists, 6, func() (map[string][]aggregator.Ranked, error) {
 		return v.usage.Largest(ctx, c.Main, day, day.AddDate(0, 0, 1))
 	})
 	if err != nil {
@@ -218,7 +224,7 @@ func consumerRows(v *view, f forest, candidates []consumer, all *total) []row {
 		}
 		rows = append(rows, r)
 	}
-	slices.SortStableFunc(rows, func(x, y ranked) int { return int(max(-1, min(1, y.used-x.used))) })
+	slices.SortStableFunc(rows, func(x, y ranked) int { return cmp.Compare(y.used, x.used) })
 	out := make([]row, 0, shownConsumers)
 	for _, r := range rows[:min(len(rows), shownConsumers)] {
 		out = append(out, r.row)
@@ -226,7 +232,7 @@ func consumerRows(v *view, f forest, candidates []consumer, all *total) []row {
 	return out
 }
 
-// attentionOf lists the shown entities that are blocked or at 80 % and more, the fullest first.
+// attentionOf lists the shown entities that are blocked or at 80 % and more: the blocked ones, then the fullest.
 func attentionOf(rows []row) (all []attention) {
 	seen := map[string]bool{}
 	for _, r := range rows {
@@ -235,7 +241,7 @@ func attentionOf(rows []row) (all []attention) {
 		}
 		seen[r.ID] = true
 		if r.State == "Blocked" {
-			all = append(all, attention{Tag: "blocked", Class: "bad", ID: r.ID, Link: r.Link, Text: r.Name})
+			all = append(all, attention{Tag: "blocked", Class: "bad", ID: r.ID, Link: r.Link, Text: r.Name, percent: math.MaxInt})
 		}
 		for _, g := range []*gauge{r.Day, r.Month} {
 			if g != nil && g.Percent >= 80 {
@@ -243,10 +249,11 @@ func attentionOf(rows []row) (all []attention) {
 				if g.Percent >= 100 {
 					class = "bad"
 				}
-				all = append(all, attention{fmt.Sprintf("%d %%", g.Percent), class, r.ID, r.Link, g.Name, g.Used + " of " + g.Of})
+				all = append(all, attention{fmt.Sprintf("%d %%", g.Percent), class, r.ID, r.Link, g.Name, g.Used + " of " + g.Of, g.Percent})
 			}
 		}
 	}
+	slices.SortStableFunc(all, func(x, y attention) int { return cmp.Compare(y.percent, x.percent) })
 	return all[:min(len(all), 9)]
 }
 
@@ -271,7 +278,7 @@ func chartOverview(ctx context.Context, v *view, c catalog, o *overview, closed 
 	}
 	whole := along(all, c.Main, limit, starts)
 	accounts := slices.Clone(o.Accounts)
-	slices.SortStableFunc(accounts, func(x, y row) int { return int(max(-1, min(1, usedOf(y)-usedOf(x)))) })
+	slices.SortStableFunc(accounts, func(x, y row) int { return cmp.Compare(usedOf(y), usedOf(x)) })
 	stacks, rest, err := stackAccounts(ctx, v, c.Main, limit, accounts, whole)
 	if err != nil {
 		return err
