@@ -19,6 +19,8 @@ import (
 const (
 	// requestTime bounds the reads of a page, doctorTime those of the doctor.
 	requestTime, doctorTime = 10 * time.Second, 2 * time.Minute
+	// mostQuery bounds the bytes of a query, which links of a page repeat: a page opens at most 8 ids of 256 letters.
+	mostQuery = 8 << 10
 )
 
 // handler is the console. It has no state but its caches.
@@ -80,6 +82,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err := h.cross.Check(r); err != nil {
 		http.Error(w, "This request comes from another page.", http.StatusForbidden)
+		return
+	}
+	if len(r.URL.RawQuery) > mostQuery {
+		http.Error(w, "This address is too long.", http.StatusRequestURITooLong)
 		return
 	}
 	access, err := h.options.Authorize(r)

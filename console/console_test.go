@@ -3,6 +3,7 @@ package console_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -276,6 +277,33 @@ func TestReadUnitsAreShared(t *testing.T) {
 	o.access.Principal = "ann"
 	answer, _ := o.get("/entity/globex.it")
 	assert.Equal(t, http.StatusOK, answer.Code)
+}
+
+// TestFloodLeavesReadUnits: a visitor who asks for more from the first second of each minute on leaves others theirs.
+func TestFloodLeavesReadUnits(t *testing.T) {
+	o := newOffice(t, func(o *console.Options) { o.ReadUnits = 250 })
+	var answers []int
+	for range 3 {
+		o.Set(o.Now().Truncate(time.Minute).Add(time.Minute))
+		o.access.Principal = "greedy"
+		for n := range 300 {
+			o.get(fmt.Sprintf("/entity/nobody-%d", n))
+		}
+		o.access.Principal = "ann"
+		last, _ := o.get("/entity/globex.it")
+		answers = append(answers, last.Code)
+	}
+	assert.Equal(t, []int{http.StatusOK, http.StatusOK}, answers[1:], "the first minute knows no others yet")
+}
+
+// TestLongAddressesAreRefused: links of a page repeat its query.
+func TestLongAddressesAreRefused(t *testing.T) {
+	o := newOffice(t, nil)
+	for _, path := range []string{"/entities?open=", "/audit?by=", "/entity/acme?poll=1&x="} {
+		answer, used := o.get(path + strings.Repeat("a", 9000))
+		assert.Equal(t, http.StatusRequestURITooLong, answer.Code, path)
+		assert.Zero(t, used.Requests())
+	}
 }
 
 // TestSilentTableShowsTheLastValues: with their age; without any, the state alone.

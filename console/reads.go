@@ -38,6 +38,7 @@ type reads struct {
 	kept   map[string]kept
 	minute time.Time
 	used   map[string]float64 // read units of the minute, by principal
+	before map[string]float64 // those of the last minute with requests
 	// money are the names of limits of money that were seen. A bucket stores no unit.
 	money map[string]bool
 }
@@ -62,21 +63,25 @@ type visit struct {
 	busy bool
 }
 
-// spend takes read units from the minute's, or returns errBusy. One principal gets a quarter while others ask.
+// spend takes read units from the minute's, or returns errBusy. One principal gets a quarter in a minute in which
+// others ask or asked in the minute before. At a new minute it forgets values too old to show.
 func (v *visit) spend(units float64) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if minute := v.now().Truncate(time.Minute); !minute.Equal(v.minute) {
-		v.minute = minute
-		clear(v.used)
+		v.minute, v.before, v.used = minute, v.used, map[string]float64{}
+		maps.DeleteFunc(v.kept, func(_ string, k kept) bool { return minute.Sub(k.at) > keepStale })
 	}
+	v.used[v.access.Principal] += 0 // asks, also if it gets nothing
 	total := 0.0
 	for _, n := range v.used {
 		total += n
 	}
 	most := v.most
-	if _, mine := v.used[v.access.Principal]; len(v.used) > 1 || len(v.used) == 1 && !mine {
-		most /= 4
+	for _, asked := range []map[string]float64{v.used, v.before} {
+		if _, mine := asked[v.access.Principal]; len(asked) > 1 || len(asked) == 1 && !mine {
+			most = v.most / 4
+		}
 	}
 	if total+units > v.most || v.used[v.access.Principal]+units > most {
 		return errBusy
