@@ -165,7 +165,7 @@ func (lease *Lease) correct(ctx context.Context, change correction) (done bool, 
 	if lease.limiter.reports.Corrected != nil {
 		seen = lease.limiter.reports.observeCorrection(change.kind, c)
 	}
-	if done, reason = c.Correct(ctx, target, change.soon, &lease.mu); done {
+	if done, reason = c.Correct(ctx, target, change.soon, change.ends, &lease.mu); done {
 		c.Conclude(target, change.ends)
 		lease.ended = change.ends
 	}

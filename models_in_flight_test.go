@@ -209,23 +209,29 @@ func TestAdmittedCallsAreInFlight(t *testing.T) {
 	}
 }
 
-// A call that a policy admitted ends before a later call: both give their slots back.
+// A call that a policy admitted ends before a later call: both give their slots back, even if the policy did not
+// know the limits.
 func TestAdmittedCallEndsBeforeALaterCall(t *testing.T) {
-	withSlots(t, dynalimit.Concurrent("inflight", 2, time.Minute), func(t *testing.T, s *process) {
-		wire := &brokenWire{drop: true, match: func(string, []byte) bool { return true }}
-		p := s.faulty(&dynalimit.Options{OnUnavailable: dynalimit.Allow}, wire)
-		wire.times(-1)
-		admitted := p.acquire("u", inflight)
-		wire.times(0)
-		elapse(15 * time.Second)
-		later := p.acquire("u", inflight)
-		require.NoError(t, admitted.Settle(t.Context(), nil))
-		require.NoError(t, later.Settle(t.Context(), nil))
-		elapse(75*time.Second + time.Millisecond) // for the write without an answer
-		require.NoError(t, p.acquire("u", inflight).Rollback(t.Context()))
-		free, _ := s.slots()
-		assert.Equal(t, int64(2), free)
-	})
+	for _, known := range []bool{true, false} {
+		withSlots(t, dynalimit.Concurrent("inflight", 2, time.Minute), func(t *testing.T, s *process) {
+			wire := &brokenWire{drop: true, match: func(string, []byte) bool { return true }}
+			p := s.faulty(&dynalimit.Options{OnUnavailable: dynalimit.Allow}, wire)
+			if known {
+				require.NoError(t, p.acquire("u", inflight).Rollback(t.Context()))
+			}
+			wire.times(-1)
+			admitted := p.acquire("u", inflight)
+			wire.times(0)
+			elapse(15 * time.Second)
+			later := p.acquire("u", inflight)
+			require.NoError(t, admitted.Settle(t.Context(), nil))
+			require.NoError(t, later.Settle(t.Context(), nil))
+			elapse(75*time.Second + time.Millisecond) // for the write without an answer
+			require.NoError(t, p.acquire("u", inflight).Rollback(t.Context()))
+			free, _ := s.slots()
+			assert.Equal(t, int64(2), free, known)
+		})
+	}
 }
 
 // A share that has a slot but no room in another limit keeps no slot.

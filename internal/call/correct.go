@@ -39,9 +39,9 @@ func (c *Call) TargetNow(change func(consumed []plan.Signed) []plan.Signed) ([]p
 }
 
 // Correct brings every level to a target, which Conclude then stores. final means that no further correction
-// follows. done means that the caller has nothing left to do: the correction is complete, though perhaps
+// follows, and ends that the lease ends. done means that the caller has nothing left to do: the correction is complete, though perhaps
 // unconfirmed at a level. held is locked; it is released meanwhile.
-func (c *Call) Correct(ctx context.Context, target []plan.Signed, final bool, held sync.Locker) (done bool, err error) {
+func (c *Call) Correct(ctx context.Context, target []plan.Signed, final, ends bool, held sync.Locker) (done bool, err error) {
 	if len(c.levels) == 0 && c.IsUnlocated() {
 		err := c.locateLevels(ctx, held)
 		if err != nil && leftToPolicy(err) && c.countUnlocated(c.consumed, target) {
@@ -50,6 +50,9 @@ func (c *Call) Correct(ctx context.Context, target []plan.Signed, final bool, he
 		if err != nil {
 			change := plan.Plus(target, plan.Negated(c.consumed))
 			return false, &Unconfirmed{Entity: c.request.Entity, Resource: c.request.Resource, Amounts: change, Err: err, NotWritten: true}
+		}
+		if c.slots && ends { // Target did not know them
+			target, _ = c.levels.changeSlots(c.consumed, target, true)
 		}
 	}
 	k := c.Begin(ctx, target)
