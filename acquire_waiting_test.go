@@ -26,9 +26,9 @@ import (
 // waited is one Wait: when it came, and when it was served.
 type waited struct{ came, served time.Time }
 
-// loopWaits waits for one token again and again for a time, in a number of callers. It returns the waits in order
+// loopWaits waits for amounts again and again for a time, in a number of callers. It returns the waits in order
 // of arrival.
-func loopWaits(t *testing.T, l *rateLimiter, callers int, limit string, d time.Duration) []waited {
+func loopWaits(t *testing.T, l *rateLimiter, callers int, amounts dynalimit.Amounts, d time.Duration) []waited {
 	var (
 		group sync.WaitGroup
 		mu    sync.Mutex
@@ -38,7 +38,7 @@ func loopWaits(t *testing.T, l *rateLimiter, callers int, limit string, d time.D
 		group.Go(func() {
 			for until := time.Now().Add(d); time.Now().Before(until); {
 				came := time.Now()
-				_, err := l.Wait(t.Context(), "u", "m", dynalimit.Amounts{limit: 1})
+				_, err := l.Wait(t.Context(), "u", "m", amounts)
 				assert.NoError(t, err)
 				mu.Lock()
 				all = append(all, waited{came, time.Now()})
@@ -61,7 +61,7 @@ func TestNobodyOvertakesInAProcess(t *testing.T) {
 			l, db := waitLimiter(t, dynalimit.PerSecond("rps", rate))
 			drain(t, l, dynalimit.Amounts{"rps": rate})
 			db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: trip} })
-			all := loopWaits(t, l, waiters, "rps", 3*time.Second)
+			all := loopWaits(t, l, waiters, dynalimit.Amounts{"rps": 1}, 3*time.Second)
 			require.Greater(t, len(all), 4*waiters)
 			overtook, longest := 0, time.Duration(0)
 			for i, a := range all {
@@ -102,25 +102,32 @@ func TestProcessesShareByTheirWaiters(t *testing.T) {
 		rate               int64
 		low, high          float64
 		lasts              time.Duration // after 10 seconds
+		aDay               int64         // of a limit that is never scarce, of which each call takes 100
 	}{
-		"2 of 1":   {2, 1, 30, .7, 1.35, 60 * time.Second},
-		"3 of 1":   {3, 1, 30, .7, 1.35, 60 * time.Second},
-		"2 of 50":  {2, 50, 30, .84, 1.2, 60 * time.Second},
-		"2 of 10":  {2, 10, 30, .84, 1.2, 60 * time.Second},
-		"20 of 5":  {20, 5, 100, .75, 1.3, 60 * time.Second},
-		"100 of 2": {100, 2, 100, .6, 1.55, 100 * time.Second}, // of each process one take a second
+		"2 of 1":                      {2, 1, 30, .7, 1.35, 60 * time.Second, 0},
+		"3 of 1":                      {3, 1, 30, .7, 1.35, 60 * time.Second, 0},
+		"2 of 1 beside a daily limit": {2, 1, 30, .7, 1.35, 60 * time.Second, 10_000_000},
+		"3 of 2 beside a daily limit": {3, 2, 30, .7, 1.35, 60 * time.Second, 10_000_000},
+		"2 of 50":                     {2, 50, 30, .84, 1.2, 60 * time.Second, 0},
+		"2 of 10":                     {2, 10, 30, .84, 1.2, 60 * time.Second, 0},
+		"20 of 5":                     {20, 5, 100, .75, 1.3, 60 * time.Second, 0},
+		"100 of 2":                    {100, 2, 100, .6, 1.55, 100 * time.Second, 0}, // of each process one take a second
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const warm = 10 * time.Second
 				lasts := warm + c.lasts
-				all, _ := peers(t, c.processes, 5*time.Millisecond, dynalimit.PerMinute("rpm", 60*c.rate).WithBurst(2*c.rate))
+				limits, amounts := []dynalimit.Limit{dynalimit.PerMinute("rpm", 60*c.rate).WithBurst(2 * c.rate)}, dynalimit.Amounts{"rpm": 1}
+				if c.aDay > 0 {
+					limits, amounts["tpd"] = append(limits, dynalimit.PerDay("tpd", c.aDay)), 100
+				}
+				all, _ := peers(t, c.processes, 5*time.Millisecond, limits...)
 				drain(t, all[0], dynalimit.Amounts{"rpm": 2 * c.rate})
 				began := time.Now()
 				var group sync.WaitGroup
 				served := make([][]waited, len(all))
 				for i, l := range all {
-					group.Go(func() { served[i] = loopWaits(t, l, c.waiters, "rpm", lasts) })
+					group.Go(func() { served[i] = loopWaits(t, l, c.waiters, amounts, lasts) })
 				}
 				group.Wait()
 				turn := time.Duration(c.processes*c.waiters) * time.Second / time.Duration(c.rate)
@@ -171,7 +178,7 @@ func TestRoleWithoutNotesWaits(t *testing.T) {
 		})
 		var group sync.WaitGroup
 		for _, l := range all {
-			group.Go(func() { assert.NotEmpty(t, loopWaits(t, l, 10, "rps", 20*time.Second)) })
+			group.Go(func() { assert.NotEmpty(t, loopWaits(t, l, 10, dynalimit.Amounts{"rps": 1}, 20*time.Second)) })
 		}
 		group.Wait()
 		assert.Positive(t, denied)
@@ -285,7 +292,7 @@ func TestAcquireHasAPlaceBesideWaiters(t *testing.T) {
 						}
 					})
 				}
-				waits := loopWaits(t, l, c.loops, "rpm", lasts)
+				waits := loopWaits(t, l, c.loops, dynalimit.Amounts{"rpm": 1}, lasts)
 				group.Wait()
 				text := fmt.Sprintf("people %.1f of %.1f tries, waiters %.1f a second", float64(granted.Load())/lasts.Seconds(), float64(tries.Load())/lasts.Seconds(), float64(len(waits))/lasts.Seconds())
 				t.Log(text)

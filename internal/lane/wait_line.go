@@ -254,7 +254,7 @@ func (l *Line) callAlong(w *Waiter, v plan.View) {
 		if o == w || o.head {
 			continue
 		}
-		if need, left := sums.RefillTimes(o.amounts); !l.contest.MayRide(o.came, need, left, v.Image.Note, now) {
+		if !l.contest.MayRide(o.came, sums.LeavePlenty(o.amounts), v.Image.Note, now) {
 			return
 		}
 		o.called = true

@@ -73,12 +73,11 @@ const (
 
 // Head is the head of a line by an image of its bucket.
 type Head struct {
-	// Came is the instant of its arrival, Exact that at which its amounts are there, and Full that at which the
-	// bucket is full.
-	Came, Exact, Full float64
-	// Need, Line and Token are the times in which the bucket refills its amounts, those of its line, and one token. They
-	// are those of the limit with the longest time.
-	Need, Line, Token float64
+	// Came is the instant of its arrival, and Exact that at which its amounts are there.
+	Came, Exact float64
+	// Need, Line and Token are the times in which the scarce limit refills its amount, that of its line, and one token,
+	// and Full is the instant at which that limit is full. It is the limit for which its line waits longest.
+	Need, Line, Token, Full float64
 	// Fill is the time in which the bucket refills from empty.
 	Fill float64
 	// Plenty means that more than its amounts is there, so that nobody has to stand aside.
@@ -89,15 +88,18 @@ type Head struct {
 // amounts are there, both in ms. line sums the amounts of its line.
 func HeadOf(r Reading, came, exact float64, amounts, line []Signed) Head {
 	h := Head{Came: came, Exact: exact, Full: float64(r.Now), Plenty: true}
+	longest := math.Inf(-1)
 	for _, a := range r.Config.Enforced(amounts) {
 		state := r.Worth(a.Name)
 		each := refillTime(state.Rate)
 		sum, _ := AmountOf(line, a.Name)
-		if longest := each * float64(max(sum, a.Amount)); longest >= h.Line {
-			h.Line, h.Need, h.Token = longest, each*float64(a.Amount), each*1000
+		sum = max(sum, a.Amount)
+		lacks := sum - state.Tokens
+		if wait := each * float64(lacks); wait >= longest && (each > 0 || lacks > 0) { // free slots are not scarce
+			longest, h.Line, h.Need, h.Token = wait, each*float64(sum), each*float64(a.Amount), each*1000
+			h.Full = float64(r.Now + min(state.Wait(r.Now, state.Burst), farAhead))
 		}
 		h.Fill = max(h.Fill, float64(state.FillTime(0)))
-		h.Full = max(h.Full, float64(r.Now+min(state.Wait(r.Now, state.Burst), farAhead)))
 		h.Plenty = h.Plenty && float64(state.Tokens) >= min(float64(state.Burst), float64(a.Amount)+max(float64(a.Amount), leastPlenty/each))
 	}
 	return h
@@ -121,17 +123,18 @@ func (rows Rows) IdleTime() float64 {
 	return idle
 }
 
-// RefillTimes returns the longest refill time of amounts. left is the shortest refill time of the tokens that the takes
-// of rows leave of their limits.
-func (rows Rows) RefillTimes(amounts []Signed) (need, left float64) {
-	left = math.Inf(1)
+// LeavePlenty reports whether the takes of rows leave, of each limit of amounts, leastPlenty of refill or as much as
+// the amounts take if that is more.
+func (rows Rows) LeavePlenty(amounts []Signed) bool {
 	for _, a := range amounts {
 		if r := rows.find(a.Name); r.stored && !r.shadow {
 			each := refillTime(r.state.Rate)
-			need, left = max(need, each*float64(a.Amount)), min(left, each*float64(r.room()-r.Take))
+			if each*float64(r.room()-r.Take) < max(each*float64(a.Amount), leastPlenty) {
+				return false
+			}
 		}
 	}
-	return need, left
+	return true
 }
 
 // Contest is one lane's part in the competition for the tokens of a bucket. The zero value belongs to a lane that
@@ -252,10 +255,10 @@ func (c Contest) spread(h Head, n *schema.Note, now float64) float64 {
 	return max(note, own)
 }
 
-// MayRide reports whether a waiter behind the head may take in the same write. left is the refill time of the tokens
-// that the write would leave, and need that of its amounts.
-func (c Contest) MayRide(came, need, left float64, n *schema.Note, now float64) bool {
-	return !c.IsContended(now) || came+standAside*ageOf(n) <= now || left >= max(need, leastPlenty)
+// MayRide reports whether a waiter behind the head may take in the same write. plenty means that the write would leave
+// enough for others.
+func (c Contest) MayRide(came float64, plenty bool, n *schema.Note, now float64) bool {
+	return plenty || !c.IsContended(now) || came+standAside*ageOf(n) <= now
 }
 
 // TryImage returns the age of an image, in ms, from which a try reads the bucket first; 0 if the lane does not

@@ -145,11 +145,10 @@ func TestTriesLookAndRidersAreDue(t *testing.T) {
 	assert.EqualValues(t, 10, lost.TryImage(noteAt(0, 1000, 10), at(0)))
 	assert.EqualValues(t, 100, lost.RecordWin(at(0)).TryImage(noteAt(0, 1000, 10), at(0)))
 
-	assert.True(t, Contest{}.MayRide(at(0), 33, 0, nil, at(0)))
-	assert.True(t, c.MayRide(at(0), 33, 0, noteAt(0, 1000, 10), at(900)))
-	assert.False(t, c.MayRide(at(0), 33, 99, noteAt(0, 1000, 10), at(899)))
-	assert.True(t, c.MayRide(at(0), 33, 100, noteAt(0, 1000, 10), at(0)))
-	assert.False(t, c.MayRide(at(0), 133, 100, noteAt(0, 1000, 10), at(0)))
+	assert.True(t, Contest{}.MayRide(at(0), false, nil, at(0)))
+	assert.True(t, c.MayRide(at(0), false, noteAt(0, 1000, 10), at(900)))
+	assert.False(t, c.MayRide(at(0), false, noteAt(0, 1000, 10), at(899)))
+	assert.True(t, c.MayRide(at(0), true, noteAt(0, 1000, 10), at(0)))
 
 	h := Head{Line: 33}
 	assert.InDelta(t, 1000, c.LookEvery(h, noteAt(0, 600*33, 10)), .001)
@@ -175,7 +174,17 @@ func TestHeadOfALine(t *testing.T) {
 	rows.Take(asks)
 	rows = view.Rows(rows, nil)
 	assert.InDelta(t, 999+100, rows.IdleTime(), .001)
-	need, left := rows.RefillTimes(asks)
-	assert.InDelta(t, 1000, need, .001)
-	assert.InDelta(t, 1099, left, .001)
+	assert.True(t, rows.LeavePlenty(asks))
+	rows.Take([]Signed{{Name: "rpm", Amount: 99}})
+	assert.True(t, rows.LeavePlenty(asks), "a token of rpm is left")
+	rows.Take([]Signed{{Name: "rpm", Amount: 1}})
+	assert.False(t, rows.LeavePlenty(asks), "less than the amounts take is left")
+	assert.True(t, rows.LeavePlenty([]Signed{{Name: "rpm", Amount: 10}}))
+	rows.Take([]Signed{{Name: "rpm", Amount: 900}})
+	assert.False(t, rows.LeavePlenty([]Signed{{Name: "rpm", Amount: 10}}), "less than 100 ms of refill is left")
+
+	image.Limits[0], cfg.Limits[0].Rate = schema.Stored{Rate: rate(1), Tokens: 1000}, rate(1) // refills in a minute, but is full
+	image.Limits[1].Tokens = 300_000
+	h = HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 5, 7, asks, asks)
+	assert.Equal(t, Head{Came: 5, Exact: 7, Full: 1_059_700, Fill: 60_000, Need: 500, Line: 500, Token: 1}, h)
 }

@@ -209,7 +209,7 @@ func (w *world) write(l *worldLane, sent float64) {
 	known, sum, h := w.known(l, sent), 0., w.head(l, sent)
 	n := 0
 	for i, o := range l.line {
-		if i > 0 && (sum+o.amount > known || !l.MayRide(o.came, w.refill(o.amount), w.refill(known-sum-o.amount), l.note, sent)) {
+		if i > 0 && (sum+o.amount > known || !l.MayRide(o.came, w.refill(known-sum-o.amount) >= max(w.refill(o.amount), leastPlenty), l.note, sent)) {
 			break
 		}
 		sum += o.amount
