@@ -53,12 +53,12 @@ func (n Entities) Create(ctx context.Context, e Entity) error {
 			}
 		}
 		refused = true
-		above, err := n.ancestors(ctx, op, e.ID, e.ParentID)
+		above, err := n.readAncestors(ctx, op, e.ID, e.ParentID)
 		if err != nil {
 			return table.Proposal{}, err
 		}
 		what := created(record, record.Item(n.d.Keys, nil))
-		return n.d.propose(what, slices.Insert(n.adopt(above), 0, n.d.Table.Put(what.is, schema.EntityUnchanged(nil)))...)
+		return n.d.propose(what, slices.Insert(n.requireAncestors(above), 0, n.d.Table.Put(what.is, schema.EntityUnchanged(nil)))...)
 	})
 }
 

@@ -371,7 +371,7 @@ func (b *entityBatch) put(e schema.EntityRecord, parents []ancestor, limits []*c
 	for _, parent := range parents {
 		b.required[parent.id] = true
 	}
-	b.p.Writes, b.p.Proof = append(append(b.p.Writes, p.Writes...), b.adopt(parents)...), p.Proof
+	b.p.Writes, b.p.Proof = append(append(b.p.Writes, p.Writes...), b.requireAncestors(parents)...), p.Proof
 	b.configs = append(b.configs, configs...)
 	return nil
 }

@@ -184,7 +184,7 @@ func (r *removal) deletable(ctx context.Context, item schema.Item) (bool, error)
 // usage, and records of operations, stay until they expire.
 var belongings = []string{schema.ConfigsOf, schema.LegacyLimits, schema.BucketsOf}
 
-// queryOwned returns the query of the entity's items whose sort keys have a prefix.
+// queryOwned returns the query of the entity's items by a prefix of their sort keys.
 func (r *removal) queryOwned(prefix string) table.Query {
 	return table.Query{Op: opDelete, Hash: schema.PK, Value: r.d.Keys.Entity(r.id), Prefix: prefix}
 }

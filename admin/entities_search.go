@@ -126,8 +126,8 @@ func (n Entities) readFound(ctx context.Context, ids []string) ([]Entity, error)
 // Tops returns the first n entities, at most 100, that have children and no parent, in the order of their ids;
 // after is the last id of the page before, or "". It reads an index, which may lag behind a change by a moment.
 //
-// A record whose children an earlier version made, or that was made after its children, is listed from its next
-// child on. A record stays listed when its children leave.
+// An entity is listed once a child joins its record. Children made before the record, or by an earlier version, do
+// not list it. An entity stays listed when its children leave.
 func (n Entities) Tops(ctx context.Context, after string, count int) ([]Entity, error) {
 	if err := cmp.Or(n.d.Usable(ctx), checkPage(after, count)); err != nil {
 		return nil, err
@@ -135,7 +135,8 @@ func (n Entities) Tops(ctx context.Context, after string, count int) ([]Entity, 
 	return n.childrenAfter(ctx, "", after, count)
 }
 
-// ChildrenAfter is a page of Children: the first n, at most 100, whose ids sort after another id.
+// ChildrenAfter returns a page of the children of an entity, in the order of their ids: the first n, at most 100, after
+// the id after, or from the beginning if that is "".
 func (n Entities) ChildrenAfter(ctx context.Context, id, after string, count int) ([]Entity, error) {
 	if err := cmp.Or(n.d.Usable(ctx), checkEntityID("id", id), checkPage(after, count)); err != nil {
 		return nil, err

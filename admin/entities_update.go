@@ -58,7 +58,7 @@ func (n lineage) updateRecord(ctx context.Context, e Entity) (Entity, error) {
 			if err := n.d.mayCount(ctx, c.next); err != nil {
 				return Entity{}, err
 			}
-			if above, err = n.ancestors(ctx, op, e.ID, e.ParentID); err != nil {
+			if above, err = n.readAncestors(ctx, op, e.ID, e.ParentID); err != nil {
 				return Entity{}, err
 			}
 		}
@@ -159,5 +159,5 @@ func (n lineage) proposeUpdate(c entityChange, above []ancestor) (table.Proposal
 		action: "entity_updated", target: c.next.ID, before: entityFields(c.stored), after: entityFields(c.next),
 		was: c.item, is: c.next.Item(n.d.Keys, c.item),
 	}
-	return n.d.propose(what, slices.Insert(n.adopt(above), 0, n.d.Table.Put(what.is, schema.EntityUnchanged(c.item)))...)
+	return n.d.propose(what, slices.Insert(n.requireAncestors(above), 0, n.d.Table.Put(what.is, schema.EntityUnchanged(c.item)))...)
 }

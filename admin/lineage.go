@@ -59,9 +59,9 @@ func walk(id, parent string, read func(id string) (schema.Item, error)) ([]ances
 	return above, nil
 }
 
-// ancestors returns the ancestors of an entity under a new parent, read one by one, and checks
+// readAncestors returns the ancestors of an entity under a new parent, read one by one, and checks
 // the depth of its descendants. It reads again if other writers move them meanwhile.
-func (n lineage) ancestors(ctx context.Context, op, id, parent string) ([]ancestor, error) {
+func (n lineage) readAncestors(ctx context.Context, op, id, parent string) ([]ancestor, error) {
 	read := func(id string) (schema.Item, error) { return n.d.Table.Get(ctx, op, n.d.Keys.Meta(id)) }
 	above, err := walk(id, parent, read)
 	for attempt := 1; errors.Is(err, errTorn); attempt++ {
@@ -79,9 +79,9 @@ func (n lineage) ancestors(ctx context.Context, op, id, parent string) ([]ancest
 	return above, n.checkBelow(ctx, id, 1+len(above))
 }
 
-// adopt returns the writes of a transaction that require unchanged ancestors. They also change
+// requireAncestors returns the writes of a transaction that require unchanged ancestors. They also change
 // each of them, so that a concurrent move of an ancestor fails.
-func (n lineage) adopt(above []ancestor) []types.TransactWriteItem {
+func (n lineage) requireAncestors(above []ancestor) []types.TransactWriteItem {
 	writes := make([]types.TransactWriteItem, 0, len(above))
 	for _, p := range above {
 		key := n.d.Keys.Meta(p.id)
