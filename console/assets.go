@@ -14,7 +14,7 @@ var assets embed.FS
 
 // The names of the static files have a digest of their content, so that browsers may keep them.
 var (
-	style, script, icon             = asset("console.css"), asset("console.js"), asset("icon.svg")
+	style, script, icon             = readAsset("console.css"), readAsset("console.js"), readAsset("icon.svg")
 	styleName, scriptName, iconName = digestName("console", style, ".css"), digestName("console", script, ".js"), digestName("icon", icon, ".svg")
 
 	staticFiles = map[string]struct{ kind, text string }{
@@ -23,7 +23,7 @@ var (
 	pages = parsePages("blank", "overview", "entities", "entity", "models", "plans", "audit", "doctor")
 )
 
-func asset(name string) string {
+func readAsset(name string) string {
 	text, err := assets.ReadFile("assets/" + name)
 	if err != nil {
 		panic(err) // it is embedded
@@ -38,7 +38,7 @@ func digestName(name, text, ending string) string {
 
 // parsePages parses the template of each page with the layout and the common parts.
 func parsePages(names ...string) map[string]*template.Template {
-	common := template.Must(template.New("").Funcs(template.FuncMap{"dict": dict, "lower": strings.ToLower}).ParseFS(assets, "assets/layout.html", "assets/parts.html"))
+	common := template.Must(template.New("").Funcs(template.FuncMap{"dict": pairArguments, "lower": strings.ToLower}).ParseFS(assets, "assets/layout.html", "assets/parts.html"))
 	all := make(map[string]*template.Template, len(names))
 	for _, name := range names {
 		all[name] = template.Must(template.Must(common.Clone()).ParseFS(assets, "assets/"+name+".html"))
@@ -46,8 +46,8 @@ func parsePages(names ...string) map[string]*template.Template {
 	return all
 }
 
-// dict returns the arguments of a part by name.
-func dict(pairs ...any) map[string]any {
+// pairArguments returns the arguments of a part by name: the template function dict.
+func pairArguments(pairs ...any) map[string]any {
 	all := make(map[string]any, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if name, ok := pairs[i].(string); ok {

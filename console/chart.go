@@ -80,14 +80,14 @@ func newChart(title, unit string, labels []string, all []series, money bool, lim
 	y := func(value float64) float64 { return chartBase - (chartBase-chartTop)*value/scale }
 	for _, f := range []float64{0.5, 1} {
 		text := amount(money, int64(scale*f))
-		c.Lines = append(c.Lines, mark{Y: px(y(scale * f)), TextY: px(y(scale*f) - 4), Text: strings.TrimSuffix(text, ".00")})
+		c.Lines = append(c.Lines, mark{Y: formatPixels(y(scale * f)), TextY: formatPixels(y(scale*f) - 4), Text: strings.TrimSuffix(text, ".00")})
 	}
 	if limit > 0 {
-		c.Limit = &mark{Y: px(y(float64(limit))), TextY: px(y(float64(limit)) - 4), Text: "limit " + strings.TrimSuffix(amount(money, limit), ".00")}
+		c.Limit = &mark{Y: formatPixels(y(float64(limit))), TextY: formatPixels(y(float64(limit)) - 4), Text: "limit " + strings.TrimSuffix(amount(money, limit), ".00")}
 	}
 	w := 100 / float64(n)
 	for i, text := range labels {
-		col := column{Label: text, Sum: amount(money, sums[i]), X: pct(w * float64(i)), Width: pct(w), Open: open && i == n-1}
+		col := column{Label: text, Sum: amount(money, sums[i]), X: formatPercent(w * float64(i)), Width: formatPercent(w), Open: open && i == n-1}
 		at, words := int64(0), []string(nil)
 		for m, s := range all {
 			value := max(s.values[i], 0)
@@ -97,7 +97,7 @@ func newChart(title, unit string, labels []string, all []series, money bool, lim
 			}
 			top, bottom := y(float64(at+value)), y(float64(at))
 			col.Parts = append(col.Parts, part{
-				Class: colour(m, s.name), X: pct(w*float64(i) + w*.15), Width: pct(w * .7), Y: px(top), Height: px(max(.8, bottom-top)),
+				Class: classOfSeries(m, s.name), X: formatPercent(w*float64(i) + w*.15), Width: formatPercent(w * .7), Y: formatPixels(top), Height: formatPixels(max(.8, bottom-top)),
 			})
 			at += value
 			words = append(words, s.name+" "+amount(money, value))
@@ -124,7 +124,7 @@ func spacedLabels(texts []string, w float64) (labels []label) {
 		if back%every != 0 {
 			continue
 		}
-		l := label{X: pct(w * (float64(i) + .5)), Text: text, Anchor: "middle"}
+		l := label{X: formatPercent(w * (float64(i) + .5)), Text: text, Anchor: "middle"}
 		if i == n-1 {
 			l.X, l.Anchor = "100%", "end"
 		}
@@ -139,8 +139,8 @@ func spacedLabels(texts []string, w float64) (labels []label) {
 // others is the name of the rest of a sum.
 const others = "others"
 
-// colour is the class of the m-th series. The rest is grey.
-func colour(m int, name string) string {
+// classOfSeries returns the class of the m-th series. The rest is grey.
+func classOfSeries(m int, name string) string {
 	if name == others || m > 4 {
 		return "m4"
 	}
@@ -148,7 +148,7 @@ func colour(m int, name string) string {
 }
 
 // Colour is the class of the i-th series, for the legend.
-func (c *chart) Colour(i int) string { return colour(i, c.Series[i]) }
+func (c *chart) Colour(i int) string { return classOfSeries(i, c.Series[i]) }
 
 // Label describes the chart without a picture.
 func (c *chart) Label() string {
@@ -179,5 +179,5 @@ func niceAbove(most float64) float64 {
 	return 10 * base
 }
 
-func px(n float64) string  { return strconv.FormatFloat(n, 'f', 1, 64) }
-func pct(n float64) string { return strconv.FormatFloat(n, 'f', 2, 64) + "%" }
+func formatPixels(n float64) string  { return strconv.FormatFloat(n, 'f', 1, 64) }
+func formatPercent(n float64) string { return strconv.FormatFloat(n, 'f', 2, 64) + "%" }

@@ -45,7 +45,7 @@ func New(repo *dynalimit.Repository, usage *aggregator.Reader, opts *Options) (h
 	}
 	cross := http.NewCrossOriginProtection()
 	for _, host := range o.Hosts {
-		if err := cross.AddTrustedOrigin("https://" + bracket(host)); err != nil {
+		if err := cross.AddTrustedOrigin("https://" + bracketIPv6(host)); err != nil {
 			return nil, invalid("options.Hosts", "has %q, which is no host name: %v", host, err)
 		}
 	}
@@ -55,8 +55,8 @@ func New(repo *dynalimit.Repository, usage *aggregator.Reader, opts *Options) (h
 	}, nil
 }
 
-// bracket puts an IPv6 address in brackets, as an origin has it.
-func bracket(host string) string {
+// bracketIPv6 puts an IPv6 address in brackets, as an origin has it.
+func bracketIPv6(host string) string {
 	if strings.Contains(host, ":") {
 		return "[" + host + "]"
 	}

@@ -130,7 +130,7 @@ func openTree(ctx context.Context, v *view, b *entities) ([]listedEntity, error)
 	open = open[:min(len(open), mostOpen)]
 	t := tree{v: v, b: b, open: open, after: after}
 	for _, e := range tops {
-		if err := t.add(ctx, e, 0); err != nil {
+		if err := t.listEntity(ctx, e, 0); err != nil {
 			return nil, err
 		}
 	}
@@ -146,8 +146,8 @@ type tree struct {
 	listed []listedEntity
 }
 
-// add lists an entity, and its children if it is open.
-func (t *tree) add(ctx context.Context, e admin.Entity, depth int) error {
+// listEntity lists an entity, and its children if it is open.
+func (t *tree) listEntity(ctx context.Context, e admin.Entity, depth int) error {
 	at := len(t.listed)
 	if at >= listLength {
 		t.b.Cut = true
@@ -158,7 +158,7 @@ func (t *tree) add(ctx context.Context, e admin.Entity, depth int) error {
 	if depth >= mostLevels {
 		return nil
 	}
-	t.listed[at].toggle = t.v.here("entities", toggled(t.open, e.ID, t.after))
+	t.listed[at].toggle = t.v.here("entities", toggleEntity(t.open, e.ID, t.after))
 	if !is {
 		return nil
 	}
@@ -173,15 +173,15 @@ func (t *tree) add(ctx context.Context, e admin.Entity, depth int) error {
 		t.listed[at].toggle = ""
 	}
 	for _, child := range children {
-		if err := t.add(ctx, child, depth+1); err != nil {
+		if err := t.listEntity(ctx, child, depth+1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// toggled returns the parameters of a tree with an entity opened or closed.
-func toggled(open []string, id, after string) url.Values {
+// toggleEntity returns the parameters of a tree with an entity opened or closed.
+func toggleEntity(open []string, id, after string) url.Values {
 	next := slices.Clone(open)
 	if i := slices.Index(next, id); i >= 0 {
 		next = slices.Delete(next, i, i+1)

@@ -39,7 +39,7 @@ func mount(mux *http.ServeMux, repo *dynalimit.Repository, client aggregator.Rea
 		Hosts:  []string{"admin.example"},
 		Authorize: func(r *http.Request) (console.Access, error) {
 			user, ok := login(r)
-			if !ok {
+			if !ok || user.Team == "" { // an empty Under shows all entities
 				return console.Access{}, console.ErrLogin
 			}
 			return console.Access{Principal: user.Mail, Under: user.Team}, nil

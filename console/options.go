@@ -20,7 +20,8 @@ type Access struct {
 	// Principal names the visitor. Visitors share the read units by it.
 	Principal string
 	// Under restricts the visitor to an entity and its descendants: he sees their pages and CSV, and nothing of
-	// other entities. Of the levels above he sees a word ("a level above is spent"). Defaults to all entities.
+	// other entities. Of the levels above he sees a word ("a level above is spent"). Defaults to all
+	// entities: refuse visitors without an entity in Authorize.
 	Under string
 }
 
@@ -56,7 +57,7 @@ type Options struct {
 	// Where describes the table for people, such as "us-east-1". Defaults to none.
 	Where string
 	// ReadUnits bounds the read units that the console uses in a minute. Above it visitors get the last values
-	// and wait; one principal gets at most a quarter while others ask. Defaults to 600.
+	// and wait; one principal gets at most a quarter if others ask, or asked the minute before. Defaults to 600.
 	ReadUnits float64
 	// Doctor examines the table when a visitor asks for it, one at a time. Defaults to nil: the
 	// console then lacks that page.

@@ -64,7 +64,7 @@ func (c consoleCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 		}
 		printed <- code
 	})
-	handler, err := c.handler(ctx, g, door)
+	handler, err := c.makeHandler(ctx, g, door)
 	if err != nil {
 		return g.explainError(ctx, err)
 	}
@@ -102,8 +102,8 @@ func (c consoleCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 	return nil
 }
 
-// handler returns the console behind the door. Every session has the name of --as, which is no login.
-func (c consoleCmd) handler(ctx context.Context, g *globals, door *gate.Gate) (http.Handler, error) {
+// makeHandler returns the console for sessions of the door. The principal of each session is the name given by --as.
+func (c consoleCmd) makeHandler(ctx context.Context, g *globals, door *gate.Gate) (http.Handler, error) {
 	o := g.connectOptions(ctx)
 	cfg, err := o.Config(ctx)
 	if err != nil {
