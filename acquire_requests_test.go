@@ -1,8 +1,10 @@
 package dynalimit_test
 
 import (
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -206,6 +208,52 @@ func TestBucketRequests(t *testing.T) {
 			play.do(s)
 			s.db.SetFaults(nil)
 			assertGolden(t, name, s.wire.Take())
+		})
+	}
+}
+
+// The whole requests of calls in flight.
+func TestSlotRequests(t *testing.T) {
+	for name, do := range map[string]func(s *scene){
+		"slots_give_back": func(s *scene) {
+			lease := s.acquire("user-1", inflight)
+			s.wire.Take()
+			require.NoError(s.t, lease.Rollback(s.t.Context()))
+		},
+		"slots_renewal": func(s *scene) { // in a write of a call
+			s.acquire("user-1", inflight)
+			s.clock.advance(45 * time.Second)
+			s.wire.Take()
+			s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+		},
+		"slots_again": func(s *scene) { // the hold ran out
+			s.acquire("user-1", inflight)
+			s.clock.advance(2 * time.Minute)
+			s.wire.Take()
+			s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+		},
+		"slots_swap": func(s *scene) { // a slot goes from one call to another
+			lease := s.acquire("user-1", inflight)
+			s.db.SetFaults(firstOf("UpdateItem", 1, ddbmem.Fault{Before: time.Second}))
+			var calls sync.WaitGroup
+			calls.Go(func() { s.acquire("user-1", dynalimit.Amounts{"rpm": 1}) })
+			elapse(time.Millisecond)
+			calls.Go(func() { assert.NoError(s.t, lease.Rollback(s.t.Context())) })
+			calls.Go(func() { s.acquire("user-1", inflight) })
+			calls.Wait()
+			s.wire.KeepLast()
+		},
+		"slots_take":   func(s *scene) { s.acquire("user-1", dynalimit.Amounts{"inflight": 1, "rpm": 1}) },
+		"slots_beside": func(s *scene) { s.acquire("user-1", dynalimit.Amounts{"rpm": 1}) }, // as without calls in flight
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.Concurrent("inflight", 4, time.Minute), rpm}})
+				s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+				s.wire.Take()
+				do(s)
+				assertGolden(t, name, s.wire.Take())
+			})
 		})
 	}
 }
