@@ -294,7 +294,7 @@ var importTable = []importRow{
 	{
 		folder: "internal/laws",
 		std: append([]string{
-			"bytes", "context", "encoding/binary", "encoding/json", "math/rand/v2", "net/http", "os", "regexp", "runtime", "sync/atomic", "syscall", "testing", "testing/synctest",
+			"bytes", "context", "encoding/binary", "encoding/json", "math/rand/v2", "net/http", "os", "reflect", "regexp", "runtime", "sync/atomic", "syscall", "testing", "testing/synctest",
 		}, pureStd...),
 		project: []string{
 			".", "admin", "ddbmem", "internal/backlog", "internal/bucket", "internal/call", "internal/config", "internal/ddb", "internal/guard", "internal/lane", "internal/plan", "internal/schema", "internal/store",

@@ -2,6 +2,8 @@ package laws
 
 import (
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -132,6 +134,10 @@ func (j *judge) write(w *ddbmem.Write) {
 		j.filled(w, f, before, after)
 		return
 	}
+	if isNoteAlone(w) {
+		j.tally["noted"]++
+		return
+	}
 	sent := j.sender(w, entity, before, after)
 	if sent == nil {
 		j.fail(w, "a write of nobody's: %v", w.New)
@@ -155,6 +161,17 @@ func (j *judge) write(w *ddbmem.Write) {
 			j.fail(w, "L5: a give-back landed %d times: %v", j.backs[o], o.Amounts)
 		}
 	}
+}
+
+// isNoteAlone reports whether a write changed nothing but the note of waiters: a head raised the age or reserved.
+func isNoteAlone(w *ddbmem.Write) bool {
+	if w.Old == nil || w.New == nil {
+		return false
+	}
+	was, is := maps.Clone(w.Old), maps.Clone(w.New)
+	delete(was, "wn")
+	delete(is, "wn")
+	return !reflect.DeepEqual(w.Old, w.New) && reflect.DeepEqual(was, is)
 }
 
 // sender returns the recorded write that the committed write w belongs to. It returns nil if the
