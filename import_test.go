@@ -198,8 +198,14 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "console",
-		project: []string{".", "admin", "aggregator", "audit"},
+		project: []string{".", "admin", "aggregator", "audit", "internal/notation"},
 		reason:  "pages of what the public packages read: whatever it can show, a program can read too",
+	},
+	{
+		folder:  "internal/notation",
+		std:     append([]string{"regexp"}, pureStd...),
+		project: []string{".", "internal/calendar"},
+		reason:  "limits as text, for the command line and the console",
 	},
 	{
 		folder:  "internal/shared",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/notation"
 )
 
 // dollars formats micro-dollars: $1,234.56, without cents from $10,000 on, and with four decimals below a cent.
@@ -22,37 +23,23 @@ func dollars(micros int64) string {
 	case n < 10_000:
 		return fmt.Sprintf("%s$%.4f", sign, float64(n)/1e6)
 	case n >= 10_000_000_000:
-		return sign + "$" + thousands((n+500_000)/1_000_000)
+		return sign + "$" + notation.Number(int64((n+500_000)/1_000_000))
 	}
 	cents := (n + 5_000) / 10_000
-	return fmt.Sprintf("%s$%s.%02d", sign, thousands(cents/100), cents%100)
+	return fmt.Sprintf("%s$%s.%02d", sign, notation.Number(int64(cents/100)), cents%100)
 }
 
-// exactDollars formats millionths of micro-dollars for CSV: every decimal, no separators.
-func exactDollars(millis int64) string {
+// exactAmount formats thousandths of tokens, or of micro-dollars, for CSV: every decimal, no separators.
+func exactAmount(money bool, millis int64) string {
+	unit, decimals := uint64(milli), 3
+	if money {
+		unit, decimals = 1_000_000_000, 9
+	}
 	sign, n := "", uint64(millis)
 	if millis < 0 {
 		sign, n = "-", -n
 	}
-	return sign + fmt.Sprintf("%d.%09d", n/1_000_000_000, n%1_000_000_000)
-}
-
-// exactTokens formats millitokens for CSV.
-func exactTokens(millis int64) string {
-	sign, n := "", uint64(millis)
-	if millis < 0 {
-		sign, n = "-", -n
-	}
-	return sign + fmt.Sprintf("%d.%03d", n/milli, n%milli)
-}
-
-// thousands writes separators of thousands.
-func thousands(n uint64) string {
-	s := strconv.FormatUint(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return fmt.Sprintf("%s%d.%0*d", sign, n/unit, decimals, n%unit)
 }
 
 // short formats a count: 9,999, 12k, 1.5M, 20M.
@@ -76,7 +63,7 @@ func short(n int64) string {
 	case m >= 10_000:
 		return scaled(1e3, "k")
 	}
-	return sign + thousands(m)
+	return sign + notation.Number(int64(m))
 }
 
 // amount formats whole tokens, or micro-dollars.
@@ -87,8 +74,11 @@ func amount(money bool, n int64) string {
 	return short(n)
 }
 
-// per describes the period of a limit: "a minute", "a day, UTC".
+// per describes the period of a limit: "a minute", "a day, UTC", "at once".
 func per(l dynalimit.Limit) string {
+	if l.IsConcurrent() {
+		return "at once"
+	}
 	if l.IsQuota() {
 		zone := l.Zone
 		if zone == "" {
@@ -100,17 +90,7 @@ func per(l dynalimit.Limit) string {
 		}
 		return article + l.Window + ", " + zone
 	}
-	switch l.RefillPeriod {
-	case time.Second:
-		return "a second"
-	case time.Minute:
-		return "a minute"
-	case time.Hour:
-		return "an hour"
-	case 24 * time.Hour:
-		return "a day"
-	}
-	return "in " + span(l.RefillPeriod)
+	return notation.PeriodWord(l.RefillPeriod)
 }
 
 // span formats a length of time for people: 45 s, 12 min, 5 h 43 min, 3 days.
@@ -132,18 +112,6 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%d days", int64(d.Round(24*time.Hour)/(24*time.Hour)))
 }
 
-// limitText describes a limit: "rpm 600 a minute".
-func limitText(l dynalimit.Limit) string {
-	text := l.Name + " " + amount(l.Unit == dynalimit.USD, l.Capacity) + " " + per(l)
-	if !l.IsQuota() && l.Burst != 0 && l.Burst != l.Capacity {
-		text += ", burst " + short(l.Burst)
-	}
-	if l.Shadow {
-		text += ", counted only"
-	}
-	return text
-}
-
 // limitTexts describes the limits of a source: its list, or a word in place of a list.
 func limitTexts(limits []dynalimit.Limit, unlimited bool) string {
 	if unlimited {
@@ -151,7 +119,7 @@ func limitTexts(limits []dynalimit.Limit, unlimited bool) string {
 	}
 	texts := make([]string, len(limits))
 	for i, l := range limits {
-		texts[i] = limitText(l)
+		texts[i] = l.Name + " " + notation.Describe(l)
 	}
 	return strings.Join(texts, "; ")
 }

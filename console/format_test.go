@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/dynalimit/dynalimit"
 )
 
 func TestAmountsAreForPeople(t *testing.T) {
@@ -19,8 +21,13 @@ func TestAmountsAreForPeople(t *testing.T) {
 	for d, want := range map[time.Duration]string{time.Millisecond: "1 s", 45 * time.Second: "45 s", 12 * time.Minute: "12 min", 343 * time.Minute: "5 h 43 min", 72 * time.Hour: "3 days"} {
 		assert.Equal(t, want, span(d))
 	}
-	assert.Equal(t, "-0.049380000", exactDollars(-49_380_000))
-	assert.Equal(t, []string{"-0.005", "12.000"}, []string{exactTokens(-5), exactTokens(12_000)})
+	assert.Equal(t, "-0.049380000", exactAmount(true, -49_380_000))
+	assert.Equal(t, []string{"-0.005", "12.000"}, []string{exactAmount(false, -5), exactAmount(false, 12_000)})
+	for want, l := range map[string]dynalimit.Limit{
+		"an hour, UTC": {Window: "hour"}, "a minute": dynalimit.PerMinute("rpm", 1), "every 1m30s": {RefillPeriod: 90 * time.Second}, "at once": dynalimit.Concurrent("calls", 20, 0),
+	} {
+		assert.Equal(t, want, per(l))
+	}
 	for text, want := range map[string]string{"=1+1": "'=1+1", "-x": "'-x", "key-1": "key-1", "": ""} {
 		assert.Equal(t, want, asText(text))
 	}

@@ -185,11 +185,11 @@ func (h *handler) serveCSV(ctx context.Context, v *view, w http.ResponseWriter, 
 			if lines++; lines > mostCSV {
 				break
 			}
-			unit, text := "tokens", exactTokens(l.Consumed)
-			if v.isMoney(l.Limit) {
-				unit, text = dynalimit.USD, exactDollars(l.Consumed)
+			unit, money := "tokens", v.isMoney(l.Limit)
+			if money {
+				unit = dynalimit.USD
 			}
-			_ = out.Write([]string{u.Start.Format(time.DateOnly), asText(id), asText(u.Resource), asText(l.Limit), unit, text, fmt.Sprint(u.Final)})
+			_ = out.Write([]string{u.Start.Format(time.DateOnly), asText(id), asText(u.Resource), asText(l.Limit), unit, exactAmount(money, l.Consumed), fmt.Sprint(u.Final)})
 		}
 	}
 	out.Flush()

@@ -1,6 +1,6 @@
 package main
 
-import "github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+import "github.com/dynalimit/dynalimit/internal/notation"
 
 // dollars is an amount in flags and output, in micro-dollars.
 type dollars int64

@@ -7,10 +7,10 @@ import (
 	"fmt"
 
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/manifest"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/zae"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/notation"
 )
 
 // zaeSource is the flags that name a table of zae-limiter.

@@ -27,13 +27,13 @@ var roomTable = map[string]struct {
 	reason       string
 }{
 	"connect":  {ours: []string{project, project + "/internal/ddb", project + "/awsclient"}, others: []string{sdk, "github.com/aws/smithy-go"}, reason: "finds what commands work on, whatever they do with it"},
-	"decision": {ours: []string{project, project + "/admin", project + "/sources", rooms + "notation", rooms + "term"}, reason: "explains what the library says, and decides nothing"},
+	"decision": {ours: []string{project, project + "/admin", project + "/sources", project + "/internal/notation", rooms + "term"}, reason: "explains what the library says, and decides nothing"},
 	"doctor": {
-		ours: []string{project, project + "/admin", project + "/keeper/budget", project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "tables"}, others: []string{sdk, "github.com/aws/smithy-go"},
+		ours: []string{project, project + "/admin", project + "/keeper/budget", project + "/internal/ddb", project + "/internal/schema", project + "/internal/notation", rooms + "tables"}, others: []string{sdk, "github.com/aws/smithy-go"},
 		reason: "asks clients that it is given what is wrong",
 	},
 	"follow": {
-		pure: true, ours: []string{project + "/aggregator", rooms + "notation"}, reason: "sums up what a Tail and a Closer tell it",
+		pure: true, ours: []string{project + "/aggregator", project + "/internal/notation"}, reason: "sums up what a Tail and a Closer tell it",
 	},
 	"gate": {reason: "lets a browser in to any page"},
 	"infra": {
@@ -41,19 +41,18 @@ var roomTable = map[string]struct {
 		reason: "templates are values: the same options give the same text",
 	},
 	"ledger": {
-		pure: true, ours: []string{project + "/aggregator", rooms + "notation"}, reason: "sums and writes usage that it is given",
+		pure: true, ours: []string{project + "/aggregator", project + "/internal/notation"}, reason: "sums and writes usage that it is given",
 	},
 	"live": {
-		ours:   []string{project, project + "/admin", project + "/sources", rooms + "decision", rooms + "notation", rooms + "term"},
+		ours:   []string{project, project + "/admin", project + "/sources", rooms + "decision", project + "/internal/notation", rooms + "term"},
 		others: []string{sdk, "github.com/charmbracelet/x/ansi"}, reason: "reads what it is given, and draws it on a terminal that it is given",
 	},
 	"manifest": {
-		ours:   []string{project, project + "/admin", project + "/internal/calendar", project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "term", project + "/internal/yamlfile"},
+		ours:   []string{project, project + "/admin", project + "/internal/calendar", project + "/internal/ddb", project + "/internal/schema", project + "/internal/notation", rooms + "term", project + "/internal/yamlfile"},
 		others: []string{"go.yaml.in/yaml/v3", "golang.org/x/sync"}, reason: "compares files with a repository that it is given",
 	},
-	"notation": {pure: true, ours: []string{project, project + "/internal/calendar"}, reason: "what is typed and read is text"},
-	"shape":    {pure: true, reason: "a schema is a value, of a type"},
-	"report":   {pure: true, ours: []string{rooms + "notation"}, reason: "a page is a value: the same usage gives the same file"},
+	"shape":  {pure: true, reason: "a schema is a value, of a type"},
+	"report": {pure: true, ours: []string{project + "/internal/notation"}, reason: "a page is a value: the same usage gives the same file"},
 	"stack": {
 		ours: []string{project + "/internal/ddb"}, others: []string{sdk, "github.com/aws/smithy-go", "go.yaml.in/yaml/v3"},
 		reason: "deploys any template by a client that it is given",
@@ -64,7 +63,7 @@ var roomTable = map[string]struct {
 	},
 	"term": {others: []string{"github.com/charmbracelet/x/ansi", "golang.org/x/term"}, reason: "talks to people about anything"},
 	"zae": {
-		ours: []string{project, project + "/admin", project + "/internal/calendar", project + "/internal/layout", project + "/internal/schema", project + "/internal/table", rooms + "manifest", rooms + "notation"}, others: []string{sdk},
+		ours: []string{project, project + "/admin", project + "/internal/calendar", project + "/internal/layout", project + "/internal/schema", project + "/internal/table", rooms + "manifest", project + "/internal/notation"}, others: []string{sdk},
 		reason: "reads a table with a client that it is given, and writes nothing to it",
 	},
 	"version": {pure: true, reason: "reads what was stamped"},

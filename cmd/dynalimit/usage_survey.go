@@ -13,8 +13,8 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/ledger"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/report"
+	"github.com/dynalimit/dynalimit/internal/notation"
 )
 
 // survey reads usage by consumer without counting twice. The total is, for each cascade and

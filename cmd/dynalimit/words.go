@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/internal/notation"
 )
 
 // orDash returns s, or "-" if it is empty.

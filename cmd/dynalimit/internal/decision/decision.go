@@ -9,7 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/sources"
 )
 

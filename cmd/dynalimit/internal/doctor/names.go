@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
+	"github.com/dynalimit/dynalimit/internal/notation"
 )
 
 // mostTold is the maximal number of reported unknown names.

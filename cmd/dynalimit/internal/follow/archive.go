@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/internal/notation"
 )
 
 // ArchiveStatus is the progress of archiving expired items since the start. It is a plain

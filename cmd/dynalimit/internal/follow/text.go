@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/aggregator"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/internal/notation"
 )
 
 // mostGaps is the maximal number of gaps to print individually at a time.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/aggregator"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/internal/notation"
 )
 
 // Total is the usage of one limit of a resource, summed over windows.

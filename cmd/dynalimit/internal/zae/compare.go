@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 

@@ -1,4 +1,4 @@
-// Package notation parses and formats limits for the command line. It is pure.
+// Package notation parses and formats limits for the command line and the console. It is pure.
 package notation
 
 import (
