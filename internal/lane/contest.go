@@ -28,7 +28,7 @@ func (l *Line) headOf(w *Waiter, image *schema.Image, exact, now float64) plan.H
 			line = plan.Plus(line, o.amounts)
 		}
 	}
-	return plan.HeadOf(plan.Reading{Image: image, Config: w.cfg, Now: int64(now)}, w.came, exact, w.amounts, line)
+	return plan.HeadOf(plan.Reading{Image: image, Config: w.cfg, Now: int64(now)}, l.contest.Lane, w.came, exact, w.amounts, line)
 }
 
 // isContended reports whether waiters of other processes compete for the bucket at now.
@@ -39,20 +39,21 @@ func (l *Line) isContended(now time.Time) bool {
 }
 
 // next returns the instant of the try of a head with amounts that are there at exact, both in Unix ms, and the time
-// between two looks. contended is false if no other process competes.
+// between two looks. contended is false if no other process competes, nor has reserved what it needs.
 func (l *Line) next(w *Waiter, image *schema.Image, exact, now float64) (try float64, look time.Duration, contended bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if image == nil || w.cfg == nil || !w.cfg.Wrote(image) {
 		return 0, 0, false
 	}
-	if l.contest = l.contest.SeeNote(image.Note, now); !l.contest.IsContended(now) {
+	l.contest = l.contest.SeeNote(image.Note, now)
+	h := l.headOf(w, image, exact, now)
+	if h.Aside == 0 && !l.contest.IsContended(now) {
 		return 0, 0, false
 	}
 	if w.try.At == 0 {
 		w.try.Chance = rand.Float64()
 	}
-	h := l.headOf(w, image, exact, now)
 	w.try, try = l.contest.NextTry(h, image.Note, w.try, now)
 	every := l.contest.LookEvery(h, image.Note) * (1 + w.try.Chance/5)
 	return try, time.Duration(every * float64(time.Millisecond)), true
@@ -83,7 +84,7 @@ func (c claims) noteOf(ops []*Op, rows plan.Rows, v plan.View) *schema.Note {
 		return nil
 	}
 	o, now := ops[first], float64(v.Now)
-	h := plan.HeadOf(v.Reading(), o.Waiter.came, now, o.Amounts, nil)
+	h := plan.HeadOf(v.Reading(), c.contest.Lane, o.Waiter.came, now, o.Amounts, nil)
 	return c.contest.NextNote(h, v.Image.Note, rows.IdleTime(), now)
 }
 

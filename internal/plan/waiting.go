@@ -78,16 +78,25 @@ type Head struct {
 	// Need, Line and Token are the times in which the scarce limit refills its amount, that of its line, and one token,
 	// and Full is the instant at which that limit is full. It is the limit for which its line waits longest.
 	Need, Line, Token, Full float64
-	// Fill is the time in which the bucket refills from empty.
-	Fill float64
+	// Reserved is the end of another lane's reservation; 0 without one. Aside is the same if the amounts do not fit
+	// beside that at Exact; otherwise 0.
+	Reserved, Aside float64
 	// Plenty means that more than its amounts is there, so that nobody has to stand aside.
 	Plenty bool
 }
 
-// HeadOf returns the head of a line by a reading. came is the instant of its arrival and exact that at which its
+// HeadOf returns the head of a lane's line by a reading. came is the instant of its arrival and exact that at which its
 // amounts are there, both in ms. line sums the amounts of its line.
-func HeadOf(r Reading, came, exact float64, amounts, line []Signed) Head {
+func HeadOf(r Reading, lane uint32, came, exact float64, amounts, line []Signed) Head {
 	h := Head{Came: came, Exact: exact, Full: float64(r.Now), Plenty: true}
+	if n := r.reservation(lane); n != nil {
+		var f Forecast
+		f.PromiseReserved(r, lane)
+		h.Reserved = float64(n.Until)
+		if wait, ok := f.Wait(r, amounts); !ok || float64(r.Now+wait) > exact {
+			h.Aside = h.Reserved
+		}
+	}
 	longest := math.Inf(-1)
 	for _, a := range r.Config.Enforced(amounts) {
 		state := r.Worth(a.Name)
@@ -99,7 +108,6 @@ func HeadOf(r Reading, came, exact float64, amounts, line []Signed) Head {
 			longest, h.Line, h.Need, h.Token = wait, each*float64(sum), each*float64(a.Amount), each*1000
 			h.Full = float64(r.Now + min(state.Wait(r.Now, state.Burst), farAhead))
 		}
-		h.Fill = max(h.Fill, float64(state.FillTime(0)))
 		h.Plenty = h.Plenty && float64(state.Tokens) >= min(float64(state.Burst), float64(a.Amount)+max(float64(a.Amount), leastPlenty/each))
 	}
 	return h
@@ -182,14 +190,6 @@ func (c Contest) RecordLook(now float64) Contest {
 	return c
 }
 
-// reserved returns the end of another lane's reservation; 0 without one.
-func (c Contest) reserved(h Head, n *schema.Note, now float64) float64 {
-	if n == nil || n.Lane == c.Lane || float64(n.Until) <= now || float64(n.Until) > now+h.Fill+noteSkew {
-		return 0
-	}
-	return float64(n.Until)
-}
-
 // reserves reports whether the lane has a reservation.
 func (c Contest) reserves(n *schema.Note, now float64) bool {
 	return n != nil && n.Lane == c.Lane && float64(n.Until) > now
@@ -221,17 +221,13 @@ func (c Contest) due(h Head, n *schema.Note) float64 {
 // NextTry returns the instant of the head's try. It draws the try t unless that is drawn already: a later image does
 // not postpone it.
 func (c Contest) NextTry(h Head, n *schema.Note, t Try, now float64) (Try, float64) {
-	reserved := c.reserved(h, n, now)
-	switch {
-	case !c.IsContended(now):
-		return t, h.Exact
-	case h.Plenty && reserved == 0 && now-c.looked < lookFresh:
+	if h.Aside == 0 && (!c.IsContended(now) || h.Plenty && now-c.looked < lookFresh) {
 		return t, h.Exact
 	}
-	if due := max(c.due(h, n), reserved); t.At == 0 || due > t.At {
+	if due := max(c.due(h, n), h.Aside); t.At == 0 || due > t.At {
 		t.At = max(due, h.Exact) + c.delay(h, n, t.Chance, now)
 	}
-	full := max(h.Full, reserved, c.took) + 2*spreadOf(n)*t.Chance // nobody stands aside from a full bucket
+	full := max(h.Full, h.Aside, c.took) + 2*spreadOf(n)*t.Chance // nobody stands aside from a full bucket
 	return t, max(h.Exact, min(t.At, full))
 }
 
@@ -292,7 +288,7 @@ func (c Contest) RecordLoss(h Head, n *schema.Note, now float64) (Contest, *sche
 	c.losses, c.lossy = c.losses+1, c.lossy*(1-lossDecay)+lossDecay
 	c.alone = n != nil && float64(n.At) <= c.tried
 	c.tried = now
-	if c.losses < raiseLosses || c.reserved(h, n, now) > 0 || now < c.muted {
+	if c.losses < raiseLosses || h.Reserved > 0 || now < c.muted {
 		return c, nil
 	}
 	age, over, until := now-h.Came, now-max(c.due(h, n), h.Came), 0.
@@ -335,7 +331,7 @@ func (c Contest) NextNote(h Head, n *schema.Note, idle, now float64) *schema.Not
 		age *= idleAge
 	}
 	next := &schema.Note{Until: int64(now), At: int64(now), Lane: c.Lane, Age: max(0, age), Spread: c.nextSpread(h, n, idle, now)}
-	if c.reserved(h, n, now) > 0 { // it stays
+	if h.Reserved > 0 { // it stays
 		next.Until, next.Lane, next.Needs = n.Until, n.Lane, n.Needs
 	}
 	return next

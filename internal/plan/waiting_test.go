@@ -59,7 +59,7 @@ func TestReservationsAreRespected(t *testing.T) {
 	reserved := noteAt(0, 100, 20)
 	reserved.Until = int64(at(700))
 	c := Contest{Lane: 1}.SeeNote(reserved, at(0)).RecordLook(at(0))
-	h := Head{Came: at(-1000), Exact: at(0), Full: at(200), Fill: 200, Need: 33, Line: 33, Plenty: true}
+	h := Head{Came: at(-1000), Exact: at(0), Full: at(200), Need: 33, Line: 33, Plenty: true, Reserved: at(700), Aside: at(700)}
 	_, try := c.NextTry(h, reserved, Try{}, at(0))
 	assert.InDelta(t, at(700), try, .001)
 	_, note := c.RecordLoss(h, reserved, at(0))
@@ -67,11 +67,10 @@ func TestReservationsAreRespected(t *testing.T) {
 	taken := c.NextNote(h, reserved, 0, at(10))
 	assert.Equal(t, reserved.Until, taken.Until, "a take of those that fit beside leaves it")
 	assert.Equal(t, reserved.Lane, taken.Lane)
-	reserved.Until = int64(at(1300))
-	_, try = c.NextTry(h, reserved, Try{}, at(0))
-	assert.InDelta(t, at(0), try, .001, "no lane writes such a one")
+	_, try = Contest{Lane: 1}.NextTry(h, reserved, Try{}, at(0))
+	assert.InDelta(t, at(700), try, .001, "also by a lane that competes no more")
 	own := Contest{Lane: 2, until: at(1000), losses: 3}
-	h.Plenty, reserved.Until = false, int64(at(700))
+	h.Plenty, h.Reserved, h.Aside = false, 0, 0
 	tried, _ := own.NextTry(h, reserved, Try{Chance: .9}, at(0))
 	assert.InDelta(t, at(0), tried.At, .001, "its owner tries without a delay")
 }
@@ -165,10 +164,28 @@ func TestHeadOfALine(t *testing.T) {
 	cfg := &Config{Limits: []schema.Limit{{Name: "rpm", Rate: rate(60)}, {Name: "tpm", Rate: rate(60_000)}}}
 	asks := []Signed{{Name: "rpm", Amount: 1000}, {Name: "tpm", Amount: 500_000}}
 	line := []Signed{{Name: "rpm", Amount: 10_000}, {Name: "tpm", Amount: 5_000_000}}
-	h := HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 5, 7, asks, line)
-	assert.Equal(t, Head{Came: 5, Exact: 7, Full: 1_058_000, Fill: 60_000, Need: 1000, Line: 10_000, Token: 1000, Plenty: true}, h)
+	h := HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, line)
+	assert.Equal(t, Head{Came: 5, Exact: 7, Full: 1_058_000, Need: 1000, Line: 10_000, Token: 1000, Plenty: true}, h)
 	image.Limits[0].Tokens = 1999
-	assert.False(t, HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 5, 7, asks, line).Plenty)
+	assert.False(t, HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, line).Plenty)
+
+	for name, c := range map[string]struct {
+		note            schema.Note
+		exact           float64
+		reserved, aside float64
+	}{
+		"its own":                    {schema.Note{Lane: 1, Until: 1_000_500, Needs: []int64{2000}}, 1_000_000, 0, 0},
+		"over":                       {schema.Note{Lane: 2, Until: 1_000_000, Needs: []int64{2000}}, 1_000_000, 0, 0},
+		"its amounts do not fit":     {schema.Note{Lane: 2, Until: 1_000_500, Needs: []int64{2000}}, 1_000_000, 1_000_500, 1_000_500},
+		"they fit at the exact time": {schema.Note{Lane: 2, Until: 1_005_000, Needs: []int64{2000}}, 1_001_001, 1_005_000, 0},
+		"of another limit":           {schema.Note{Lane: 2, Until: 1_000_500, Needs: []int64{0, 1000}}, 1_000_001, 1_000_500, 0},
+		"longer than a lane makes":   {schema.Note{Lane: 2, Until: 1_061_001, Needs: []int64{2000}}, 1_000_000, 0, 0},
+	} {
+		image.Note = &c.note
+		h := HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, c.exact, asks, line)
+		assert.Equal(t, [2]float64{c.reserved, c.aside}, [2]float64{h.Reserved, h.Aside}, name)
+	}
+	image.Note = nil
 	view := View{Image: image, Config: cfg, Now: 1_000_100}
 	var rows Rows
 	rows.Take(asks)
@@ -185,6 +202,6 @@ func TestHeadOfALine(t *testing.T) {
 
 	image.Limits[0], cfg.Limits[0].Rate = schema.Stored{Rate: rate(1), Tokens: 1000}, rate(1) // refills in a minute, but is full
 	image.Limits[1].Tokens = 300_000
-	h = HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 5, 7, asks, asks)
-	assert.Equal(t, Head{Came: 5, Exact: 7, Full: 1_059_700, Fill: 60_000, Need: 500, Line: 500, Token: 1}, h)
+	h = HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, asks)
+	assert.Equal(t, Head{Came: 5, Exact: 7, Full: 1_059_700, Need: 500, Line: 500, Token: 1}, h)
 }

@@ -110,10 +110,14 @@ func (w *world) head(l *worldLane, now float64) Head {
 	for _, o := range l.line {
 		sum += o.amount
 	}
+	reserved := 0.
+	if n := l.note; n != nil && n.Lane != l.Lane && float64(n.Until) > now && float64(n.Until) <= now+w.refill(w.burst)+noteSkew {
+		reserved = float64(n.Until)
+	}
 	there := func(need float64) float64 { return l.seen - l.skew + w.refill(need-l.level) }
 	return Head{
 		Came: first.came, Exact: max(there(first.amount), first.tried), Full: max(there(w.burst), first.tried),
-		Fill: w.refill(w.burst), Need: w.refill(first.amount), Line: w.refill(sum), Token: w.refill(1),
+		Reserved: reserved, Aside: reserved, Need: w.refill(first.amount), Line: w.refill(sum), Token: w.refill(1),
 		Plenty: w.known(l, now) >= min(w.burst, first.amount+max(first.amount, w.rate*leastPlenty/1000))-1e-6,
 	}
 }
