@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -128,4 +129,211 @@ func (c *Call) Begin(ctx context.Context, target []plan.Signed) Correction {
 	k := Correction{desk: c.desk, policy: c.policy, levels: c.levels}
 	k.makeOps(ctx, target, c.tops)
 	return k
+}
+
+// Correction is one correction of a call at every level. It writes the difference to the target. If a
+// bucket does not answer, charges are counted and give-backs wait. Begin makes it; then it is sent and
+// booked.
+type Correction struct {
+	desk   *Desk
+	policy Policy
+	levels levelList
+	// final means that no further correction follows: the acquire failed as a whole, or SettleSoon ends
+	// the lease.
+	final bool
+	// ops are the writes of the levels, nil for a level that needs no write. results are their
+	// outcomes.
+	ops     []*lane.Op
+	results []lane.Result
+	// errs are for counted amounts that cannot be corrected, because the limiter is closed.
+	errs []error
+}
+
+// makeOps makes the ops that bring every level to a target. A level that does not answer gets its result here,
+// without a request.
+func (k *Correction) makeOps(ctx context.Context, target []plan.Signed, known tops) {
+	k.ops, k.results = make([]*lane.Op, len(k.levels)), make([]lane.Result, len(k.levels))
+	for i := range k.levels {
+		lv := &k.levels[i]
+		if len(lv.underWay) > 0 {
+			lv.resolve(k.desk.Lanes, &k.desk.Observer)
+		}
+		writes, uncounts, givenUp := lv.corrections(lv.withAllLimits(target), func(limit string) bool { return len(k.levels) > 1 && k.levels.countsAbove(known, i, limit) })
+		if len(uncounts) > 0 && !k.count(lv, uncounts) {
+			k.errs = append(k.errs, lv.unconfirmed(uncounts, ErrClosed, true))
+		}
+		if len(givenUp) > 0 {
+			k.desk.Lanes.Doubt(givenUp)
+		}
+		if len(writes) == 0 {
+			continue
+		}
+		k.ops[i] = lane.NewAdjust(ctx, writes, lv.incarnation, lv.cfg)
+		if lv.lane.Contact.Away() { // no request: the caller would wait for nothing
+			k.results[i] = lane.Result{Err: k.desk.Table.away()}
+			lv.lane.GiveUp(k.ops[i], k.results[i].Err)
+		}
+	}
+}
+
+// Send sends the ops of all levels at once and waits for their results. It releases held, a held lock
+// or nil, meanwhile. This goroutine drives the first lane if that is idle.
+func (k *Correction) Send(ctx context.Context, held sync.Locker) {
+	if held != nil {
+		held.Unlock()
+		defer held.Lock()
+	}
+	levels, first := k.levels, -1
+	for i, o := range k.ops {
+		switch {
+		case !k.mustSend(i):
+		case first < 0:
+			first = i
+		default:
+			levels[i].lane.Submit(o)
+		}
+	}
+	if first >= 0 {
+		levels[first].lane.Ask(ctx, k.ops[first])
+	}
+	k.Await(ctx)
+}
+
+// mustSend reports whether a level has something to write, to a bucket that may answer.
+func (k *Correction) mustSend(i int) bool { return k.ops[i] != nil && k.results[i].Err == nil }
+
+// Submit queues the ops of all levels, of a correction after which no other follows, without waiting for them.
+func (k *Correction) Submit() {
+	k.final = true
+	for i, o := range k.ops {
+		if k.mustSend(i) {
+			k.levels[i].lane.Submit(o)
+		}
+	}
+}
+
+// Charges reports whether some level has to charge something.
+func (k *Correction) Charges() bool {
+	return slices.ContainsFunc(k.ops, func(o *lane.Op) bool {
+		return o != nil && slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount > 0 })
+	})
+}
+
+// Lanes returns the lanes of the ops in flight.
+func (k *Correction) Lanes() (lanes []*lane.Lane) {
+	for i := range k.ops {
+		if k.mustSend(i) {
+			lanes = append(lanes, k.levels[i].lane)
+		}
+	}
+	return lanes
+}
+
+// Await waits for the results of the ops in flight.
+func (k *Correction) Await(ctx context.Context) {
+	for i, o := range k.ops {
+		if at := k.levels[i].lane; k.mustSend(i) {
+			select {
+			case <-o.Done: // that of the lane that this goroutine drove
+				k.results[i] = o.Result
+			default:
+				k.results[i] = awaitCorrection(ctx, at, o, k.desk.Table.Opened())
+			}
+			if k.results[i].Err != nil {
+				k.results[i].Err = k.desk.Table.reasonAt(at, k.results[i].Err)
+			}
+		}
+	}
+}
+
+// awaitCorrection waits for the result of an adjust, until the table is known not to answer,
+// which closes opened, or ctx ends. An adjust that is still queued then is never written;
+// the outcome of one in flight can be followed.
+func awaitCorrection(ctx context.Context, at *lane.Lane, o *lane.Op, opened <-chan struct{}) lane.Result {
+	select {
+	case <-o.Done:
+	case <-ctx.Done():
+		at.GiveUp(o, &lane.Failure{Reason: lane.Unconfirmed, Op: "adjust", Err: ctx.Err()})
+	case <-opened:
+		at.GiveUp(o, &lane.Failure{Reason: lane.Silent, Err: lane.ErrTripped})
+	}
+	<-o.Done
+	return o.Result
+}
+
+// Book enters the results. done is false if something was neither written nor kept, so
+// that the same call again has to write it.
+func (k *Correction) Book() (done bool, err error) {
+	errs := k.errs
+	done = len(errs) == 0
+	for i, o := range k.ops {
+		if o == nil {
+			continue
+		}
+		if err := k.recordResult(&k.levels[i], o, k.results[i]); err != nil {
+			done = done && !err.NotWritten
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == 0 {
+		return true, nil
+	}
+	return done, joinReasons(nil, errs...)
+}
+
+// recordResult enters the result of a level's correction. If nothing was written, and the bucket did not answer
+// or no retry will follow, a charge is counted and a give-back waits. If it may have been written, a
+// charge stays consumed, and neither is sent again.
+func (k *Correction) recordResult(lv *level, o *lane.Op, r lane.Result) *Unconfirmed {
+	lv.noteAnswer(r)
+	switch {
+	case r.Err == nil:
+		lv.bookLanded(o.Amounts, r)
+		for _, d := range r.Down {
+			lv.tellOverrun(&k.desk.Observer, d.Name, d.Amount)
+		}
+		return nil
+	case r.Pending:
+		lv.bookUnconfirmed(o.Amounts)
+		lv.underWay = append(lv.underWay, o)
+		lv.lane.Follow(o)
+	case r.Unconfirmed:
+		lv.bookUnconfirmed(o.Amounts)
+		k.desk.Lanes.Doubt(o.Amounts)
+	case (isSilent(r.Err) || k.final) && k.keepUnwritten(lv, o.Amounts):
+		return nil
+	default:
+		for _, a := range o.Amounts {
+			lv.holding(a.Name) // known to the lease, though nothing of it is held
+		}
+	}
+	return lv.unconfirmed(o.Amounts, r.Err, !r.Unconfirmed)
+}
+
+// keepUnwritten counts charges that could not be written, and queues give-backs for the bucket. It returns
+// false, and keeps nothing, if the limiter is closed.
+func (k *Correction) keepUnwritten(lv *level, amounts []plan.Signed) bool {
+	charges, backs := plan.Split(amounts)
+	if !k.desk.Lanes.GiveBackLater(lv.lane, plan.Negated(backs), lv.incarnation, lv.cfg) {
+		return false
+	}
+	for _, a := range backs { // at once: what waits is not given back again, though nothing is counted
+		lv.holding(a.Name).GiveBack(-a.Amount)
+	}
+	lv.degraded = true
+	return k.count(lv, charges)
+}
+
+// count corrects the counted amounts of a level and, under Local, the process's share. It returns false
+// if the limiter is closed. Then no bucket gets the update, and the share, which other limiters on the
+// repository use too, stays.
+func (k *Correction) count(lv *level, changes []plan.Signed) bool {
+	without, kept := lv.count(k.desk.Lanes, &k.desk.Observer, changes)
+	if !kept {
+		return false
+	}
+	if len(without) > 0 && lv.policyOf(k.policy) == Local {
+		lv.changeLocally(without, k.desk.Share, k.desk.NowMS())
+	}
+	return true
 }

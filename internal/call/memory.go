@@ -1,10 +1,15 @@
 package call
 
 import (
+	"cmp"
 	"context"
+	"time"
 
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // denyFromMemory denies from memory, as of now, if the last image of any level does; it then returns served
@@ -64,4 +69,174 @@ func inspect(ctx context.Context, at *lane.Lane, cfg *plan.Config, asked []plan.
 	r = lane.Result{Image: reading.Image, Now: v.Now, Config: v.Config}
 	r.Before.Left = at.Memory.LeftTo(rank, reading)
 	return r, true
+}
+
+// The path of a call that memory decides: by prefetched tokens, or by a denial. Such calls charge one bucket,
+// and always the same one for an entity on a resource. The lane caches the way there, so the next one costs
+// one look-up, one read of the clock, and the work under the lane's lock. A call that its bucket grants makes
+// no shortcut, but one that exists outlives it.
+
+// shortcut answers calls without options of one entity on one resource from memory. Only its denied
+// changes.
+type shortcut struct {
+	desk *Desk
+	lane *lane.Lane
+	// ahead prefetches tokens of the lane's bucket; nil if its resource has no prefetch.
+	ahead *lane.Ahead
+	cfg   *plan.Config
+	// policy is the policy of calls without money. Calls with money are never served from memory.
+	policy Policy
+	// resolved is the configuration that cfg is made of.
+	resolved config.Held
+	// denied is the last denial; the lane's lock guards it.
+	denied plan.Denial
+}
+
+// unnamed is the need of a limit that a call does not name.
+const unnamed = -1
+
+// Memory is the decision of Try: the grant or the denial.
+type Memory struct {
+	Grant  Grant
+	Denial Denial
+}
+
+// Decision is the kind of a decision from memory.
+type Decision uint8
+
+const (
+	// Undecided leaves a call to Take.
+	Undecided Decision = iota
+	// Served is a grant of prefetched tokens.
+	Served
+	// Refused is a denial by the last image of the bucket.
+	Refused
+)
+
+// Try decides a call without options by the shortcut to its bucket, and fills in the grant or the denial. It
+// returns Undecided without a fresh shortcut, for a paused bucket, for invalid amounts, and if memory cannot
+// decide.
+func (d *Desk) Try(ctx context.Context, entity, resource string, amounts map[string]int64, m *Memory) Decision {
+	bucket := d.Lanes.Known(entity, resource)
+	if bucket == nil {
+		return Undecided
+	}
+	s := shortcutTo(bucket)
+	if s == nil || ctx.Err() != nil || d.Table.Open() || d.Routes.namespace != nil && d.Routes.namespace.inactive() != nil {
+		return Undecided
+	}
+	source, at := d.read()
+	needs := &m.Grant.needs
+	if bucket.Pause.Until() > at.MS || !d.Routes.configs.Still(&s.resolved, source) || !s.needs(amounts, needs) {
+		return Undecided
+	}
+	if s.ahead != nil {
+		if shown, ok := s.ahead.ServeNeeds(ctx, needs, s.cfg, at); ok {
+			m.Grant.by, m.Grant.shown, m.Grant.now = s, shown, at.MS
+			return Served
+		}
+	}
+	denied := &m.Denial
+	if denied.Image, denied.Outlooks = bucket.Memory.Denies(needs, s.cfg, &s.denied, at.MS); denied.Image == nil {
+		return Undecided
+	}
+	denied.Lane, denied.Config, denied.Needs = bucket, s.cfg, *needs
+	return Refused
+}
+
+// read reads the clock once, or twice if the limiter has a clock of its own. source is for the age of
+// configurations.
+func (d *Desk) read() (source time.Time, at lane.Instant) {
+	clock := d.Routes.clock
+	source = clock.Source()
+	elapsed := source.Sub(d.Lanes.Began)
+	if !d.machine {
+		elapsed = time.Since(d.Lanes.Began)
+	}
+	if at.Elapsed = elapsed.Milliseconds(); d.ownClock {
+		at.MS = d.NowMS()
+	} else {
+		at.MS = clock.Corrected(source).UnixMilli()
+	}
+	return source, at
+}
+
+// remember makes the shortcut of a call that memory has decided, if all calls like it charge that one
+// bucket alone.
+func (d *Desk) remember(r *Request, bucket *lane.Lane) {
+	own := r.at(r.Entity, false)
+	held, ok := d.Routes.configs.Hold(own.Key)
+	of := held.Value
+	if !ok || of.Blocked != "" || of.Unlimited || len(of.Groups) > 0 || r.nextPlace(own, of).Entity != "" || d.Routes.lookups.refuse && !of.Recorded {
+		return
+	}
+	cfg := d.Routes.fallback.LimitsOf(of, false)
+	if last := shortcutTo(bucket); cfg == nil || cfg.Shadow != 0 || cfg.Slots || len(cfg.Limits) > plan.MostNeeds || last != nil && last.resolved == held {
+		return
+	}
+	s := &shortcut{desk: d, lane: bucket, ahead: lane.AheadOf(bucket), cfg: cfg, policy: cmp.Or(Policy(of.OnUnavailable), d.Routes.onUnavailable), resolved: held}
+	bucket.Memo.Store(&lane.Memo{Of: s})
+}
+
+// shortcutTo returns the shortcut to a bucket; nil if it is not known.
+func shortcutTo(bucket *lane.Lane) *shortcut {
+	if memo := bucket.Memo.Load(); memo != nil {
+		return memo.Of.(*shortcut)
+	}
+	return nil
+}
+
+// needs converts amounts into the needs of. It returns false if they are not valid, or name other limits than the
+// shortcut's.
+func (s *shortcut) needs(amounts map[string]int64, of *plan.Needs) bool {
+	named := 0
+	for i := range s.cfg.Limits {
+		n, is := amounts[s.cfg.Limits[i].Name]
+		if !is {
+			of[i] = unnamed
+			continue
+		}
+		if n < 0 || n > schema.MaxTokens {
+			return false
+		}
+		of[i] = n * milli
+		named++
+	}
+	return named == len(amounts) && named > 0
+}
+
+// Denial is a denial by the last image of a bucket: the needs and outlooks of the configuration's limits.
+type Denial struct {
+	Lane     *lane.Lane
+	Config   *plan.Config
+	Image    *schema.Image
+	Needs    plan.Needs
+	Outlooks [plan.MostNeeds]bucket.Outlook
+}
+
+// Grant is the state of a lease served from memory until its first use. Then a call is made from it.
+type Grant struct {
+	by    *shortcut
+	needs plan.Needs
+	// shown is the last image of the bucket, as of now.
+	shown *schema.Image
+	now   int64
+}
+
+// Call makes the call of a grant, like that of a lease whose levels were all served.
+func (g *Grant) Call() *Call {
+	s, amounts := g.by, make(map[string]int64, plan.MostNeeds)
+	for i := range s.cfg.Limits {
+		if g.needs[i] != unnamed {
+			amounts[s.cfg.Limits[i].Name] = g.needs[i] / milli
+		}
+	}
+	r := Request{Entity: s.lane.Entity, Resource: s.lane.Resource, Amounts: amounts, Options: Options{Given: s.desk.Routes.strangers}}
+	c := &Call{desk: s.desk, request: r, charged: charged{policy: s.policy}}
+	c.addLevel(s.lane, s.cfg, amounts)
+	c.setConsumed()
+	lv := &c.levels[0]
+	lv.noteAnswer(lane.Result{Image: g.shown, Now: g.now, Config: s.cfg})
+	lv.bookServed()
+	return c
 }

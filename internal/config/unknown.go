@@ -115,3 +115,12 @@ func hiddenIn(cfg *plan.Config, name string) *plan.Hidden {
 	}
 	return nil
 }
+
+// Replaced reports whether a limit is one of the limiter's own and stored sources replace those.
+func (f *Fallback) Replaced(n *Named, name string) bool {
+	if f == nil || len(n.Buckets) == 0 {
+		return false
+	}
+	won := wonBy(n.Buckets[0].Config)
+	return won != sources.Options && won != sources.Override && f.compiled.Index(name) >= 0
+}

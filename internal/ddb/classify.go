@@ -91,3 +91,16 @@ func classifyReasons(all []types.CancellationReason) Diagnosis {
 	}
 	return d
 }
+
+// ErrForeign is the error of a success that does not come from DynamoDB, but from a proxy, a health check or
+// another service. The outcome of the request is unknown.
+var ErrForeign = errors.New("the server at the endpoint is not DynamoDB; check the endpoint")
+
+// errTimeout is the cause of a context that Bound's timeout ended.
+var errTimeout = errors.New("no answer within the request timeout")
+
+// errHeldBack is the cause of a request that this process failed to send in time.
+var errHeldBack = errors.New("this process held the request back, and DynamoDB has no part in it; see the client's retry mode (AWS_RETRY_MODE)")
+
+// expired reports whether Bound's timeout ended the context.
+func expired(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errTimeout) }

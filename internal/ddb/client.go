@@ -3,10 +3,12 @@ package ddb
 import (
 	"context"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/internal/guard"
 )
@@ -255,4 +257,47 @@ func (c *Client) UpdateTimeToLive(ctx context.Context, in *dynamodb.UpdateTimeTo
 // DescribeTimeToLive implements the client.
 func (c *Client) DescribeTimeToLive(ctx context.Context, in *dynamodb.DescribeTimeToLiveInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error) {
 	return control(ctx, c, c.api.DescribeTimeToLive, in, o)
+}
+
+// Bound gives one request its timeout. The timeout can be told apart from a caller's own deadline.
+func Bound(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, timeout, errTimeout)
+}
+
+// isComplete reports whether a success has the parts that DynamoDB always sends in answer to such a request.
+func isComplete(in, out any) bool {
+	switch out := out.(type) {
+	case *dynamodb.UpdateItemOutput:
+		return in.(*dynamodb.UpdateItemInput).ReturnValues != types.ReturnValueAllNew || len(out.Attributes) > 0
+	case *dynamodb.BatchGetItemOutput:
+		return namesTables(in.(*dynamodb.BatchGetItemInput), out)
+	case *dynamodb.BatchWriteItemOutput:
+		return out.UnprocessedItems != nil
+	case *dynamodb.QueryOutput:
+		return out.Items != nil || in.(*dynamodb.QueryInput).Select == types.SelectCount
+	case *dynamodb.ScanOutput:
+		return out.Items != nil || in.(*dynamodb.ScanInput).Select == types.SelectCount
+	case *dynamodb.DescribeTableOutput:
+		return out.Table != nil
+	case *dynamodb.CreateTableOutput:
+		return out.TableDescription != nil
+	case *dynamodb.DescribeTimeToLiveOutput:
+		return out.TimeToLiveDescription != nil
+	case *dynamodb.UpdateTimeToLiveOutput:
+		return out.TimeToLiveSpecification != nil
+	}
+	return true // the answer may be empty
+}
+
+// namesTables reports whether the answer to a batch names every requested table, or leaves its keys for
+// another try. A table requested by its ARN may have another name in the answer.
+func namesTables(in *dynamodb.BatchGetItemInput, out *dynamodb.BatchGetItemOutput) bool {
+	for table := range in.RequestItems {
+		_, named := out.Responses[table]
+		_, left := out.UnprocessedKeys[table]
+		if !named && !left && (!strings.HasPrefix(table, arn) || len(out.Responses)+len(out.UnprocessedKeys) == 0) {
+			return false
+		}
+	}
+	return true
 }

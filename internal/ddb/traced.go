@@ -4,14 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go"
+
+	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
 // tracedRequest observes the SDK's tries of one request, as its HTTP client and as its retryer. The retryer
@@ -162,4 +167,165 @@ func (t *tracedRequest) correctDiagnosis(d Diagnosis, timeout time.Duration) Dia
 		d.Silent = false
 	}
 	return d
+}
+
+// marks are headers of DynamoDB: each answer has at least one of them. They matter for answers that may be
+// empty, such as those of transactions.
+var marks = [...]string{"X-Amzn-Requestid", "X-Amz-Crc32"}
+
+// errDeadConnection ends an HTTP request on a dead pooled connection: the table answered a later request on a
+// new connection.
+var errDeadConnection = errors.New("the pooled connection is dead; the table answers on a new one")
+
+// exchange sends one HTTP request. If its pooled connection breaks, or answers nothing for half of the
+// request's timeout, the breaker probes the table on a new connection. If the table answers there, the pooled
+// connection is closed. The request then ends with errDeadConnection and is not silent.
+func (t *tracedRequest) exchange(r *http.Request) (*http.Response, error) {
+	t.dead, t.pooled = false, time.Time{}
+	if p, ok := r.Context().Value(probeKey{}).(*probe); ok {
+		p.closed.Do(func() { closeIdle(t.next) })
+		return t.next.Do(r)
+	}
+	began := time.Now()
+	t.waiting.recordStart(began)
+	response, err := t.next.Do(r)
+	switch fromPool := t.waiting.stop(); {
+	case !fromPool || callerEnded(r.Context()):
+	case err == nil: // the body has to be read yet
+		t.pooled = began
+	case t.replaced(r.Context(), began):
+		t.dead, err = true, errors.Join(errDeadConnection, err)
+	}
+	return response, err
+}
+
+// replaced closes the client's idle connections, so that the next try dials, and reports whether the table
+// answers on a new connection. It waits for that answer until ctx ends.
+func (t *tracedRequest) replaced(ctx context.Context, began time.Time) bool {
+	closeIdle(t.next)
+	return t.breaker.outlives(ctx, began)
+}
+
+// checkBody checks the table on a new connection if an answer on a pooled one broke off. It sets t.dead if
+// the table answers there.
+func (t *tracedRequest) checkBody(err error) {
+	if !t.pooled.IsZero() && isCut(err) && !callerEnded(t.ctx) {
+		t.dead = t.replaced(t.ctx, t.pooled)
+	}
+}
+
+// closeIdle closes the idle connections of an HTTP client, if the client supports that.
+func closeIdle(c aws.HTTPClient) {
+	if c, ok := c.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// waiting is an HTTP request that waits for its answer. If a pooled connection answers nothing
+// for half of the request's timeout although the table answers on a new one, it is closed.
+type waiting struct {
+	ctx     context.Context
+	breaker *Breaker
+	timeout time.Duration
+	trace   httptrace.ClientTrace
+
+	mu    sync.Mutex
+	began time.Time
+	// conn is the pooled connection of the request. It is nil for a new connection, and after the answer.
+	// turn counts the requests and their connections.
+	conn net.Conn
+	turn int
+	// idled means that the last connection came from the pool.
+	idled bool
+	// watched is the wait on conn.
+	watched watch
+}
+
+// watchConnections returns a context in which net/http reports the connections of HTTP requests, if the breaker has a
+// probe.
+func (w *waiting) watchConnections(ctx context.Context, b *Breaker, timeout time.Duration) context.Context {
+	if b == nil || b.opts.Probe == nil {
+		return ctx
+	}
+	w.breaker, w.timeout, w.watched.of = b, timeout, w
+	w.trace.GotConn = w.gotConn
+	w.ctx = httptrace.WithClientTrace(ctx, &w.trace)
+	return w.ctx
+}
+
+// recordStart records the beginning of one HTTP request at the time began; gotConn then starts its check.
+func (w *waiting) recordStart(began time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.turn++
+	w.began, w.idled = began, false
+}
+
+// isPooled reports whether a connection waited in the pool before. It may be unused, dialled for another
+// request.
+func isPooled(c httptrace.GotConnInfo) bool { return c.Reused || c.WasIdle }
+
+// gotConn records the connection of a request and, if it is pooled, schedules its check. net/http may call it
+// several times.
+func (w *waiting) gotConn(c httptrace.GotConnInfo) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.turn++
+	if w.conn != nil {
+		w.endWatch()
+	}
+	if w.idled = isPooled(c); w.idled {
+		w.conn = c.Conn
+		w.breaker.watchdog.add(&w.watched, w.turn, time.Now().Add(w.patience()))
+	}
+}
+
+// patience returns the time for which a pooled connection may answer nothing.
+func (w *waiting) patience() time.Duration {
+	timeout := w.timeout
+	if deadline, ok := w.ctx.Deadline(); ok {
+		timeout = max(timeout, deadline.Sub(w.began)) // a caller's own may be nearer
+	}
+	return timeout / 2
+}
+
+// check closes the connection on which a request waits if the table answers on a new one. It does nothing if
+// the request has another turn by then.
+func (w *waiting) check(turn int) {
+	w.mu.Lock()
+	began, conn, over := w.began, w.conn, w.turn != turn
+	w.mu.Unlock()
+	if conn == nil || over || !w.breaker.outlives(w.ctx, began) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.conn != nil && w.turn == turn {
+		w.conn = nil
+		guard.Call(func() { abortConn(conn) }, func(*guard.Ended) {}) // a dialer may wrap it
+	}
+}
+
+// abortConn closes a connection at once. A TLS close would first send a goodbye, and may wait up to 5 s for it.
+func abortConn(conn net.Conn) {
+	if c, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = c.NetConn()
+	}
+	_ = conn.Close()
+}
+
+// stop ends the wait and its check. It reports whether the last connection came from the pool.
+func (w *waiting) stop() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.conn != nil {
+		w.endWatch()
+	}
+	return w.idled
+}
+
+// endWatch ends the wait on w.conn, which is not nil. w.mu must be held.
+func (w *waiting) endWatch() {
+	w.conn = nil
+	w.breaker.watchdog.remove(&w.watched)
 }

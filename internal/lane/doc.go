@@ -10,7 +10,7 @@
 //
 //	store.go        the lanes' interface to the repository; the answer to a write
 //	op.go           a take or an adjust, and its result
-//	new.go          registry.go  the lanes of a process, their shared state, and the work in flight
+//	new.go          registry.go  the lanes of a process, and their shared state
 //	lane.go         the one object of a bucket: callers ask it, and ops end in it
 //	run.go          the straight way of a lane: begin a turn, carry it, book its answer
 //	turn.go         one batch: a copy of the lane's knowledge, the reads before its decision, and its write in
@@ -19,15 +19,15 @@
 //
 // The following files know no lane, and each part has its own fields and tests:
 //
-//	site.go         probe.go  the place of the bucket: how it is read, viewed and probed
+//	site.go         probe.go  the place of the bucket: how it is read, viewed and probed; whether it answers;
+//	                the work in flight on all buckets
 //	queue.go        the ops that have not ended, how each ends, and the batch that one write carries
 //	extra.go        the parts of a lane that few buckets need, and the events that it passes on to them
 //	gather.go       the wait after a write for callers that come back at once
-//	memory.go       sight.go  the lane's memory of the bucket; a take denied without a request
-//	fates.go        adjusts.go  the decision of a turn: its write, and the fates of its ops; pure
+//	memory.go       the lane's memory of the bucket: the last image, its pause; a take denied without a request
+//	fates.go        the decision of a turn: its write, and the fates of its ops; pure
 //	lost_answer.go  the tries of a write and their ids, without I/O: the steps after a lost answer
 //	wait_line.go    the waiters, and their order
-//	contact.go      whether the bucket answers; pause.go, whether it is paused
 //	pacer.go        the spacing of writes while the partition throttles
 //	ahead.go        stock.go  prefetched tokens and their fate
 //	told.go         untold.go  tally.go  pending updates, and amounts in doubt; tell.go writes the updates

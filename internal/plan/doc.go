@@ -11,15 +11,14 @@
 //	rows.go      the rows of a decision: which takes fit in addition to the sums
 //	uncharged.go amounts that go to counters alone: limits in shadow, deepest debts
 //	config.go    the configuration of a bucket
-//	view.go      an image under a configuration, at one instant
-//	reading.go   the state of a bucket by an answer, for statuses and forecasts
+//	view.go      an image under a configuration, at one instant; its reading for statuses and forecasts; when
+//	             to read a bucket before the write
 //	forecast.go  the promises to waiters, and the wait until an amount fits
-//	write.go     the shapes of a write; composes a write: create, spend, claim, or nothing
-//	spend.go     claim.go   the two updates of a bucket that exists
+//	write.go     the shapes of a write; composes a write: create, spend, claim, or nothing; the spend, and when
+//	             the bucket may be deleted after it
+//	claim.go     the other update of a bucket that exists
 //	after.go     the image that a write leaves when DynamoDB returns none
-//	ttl.go       when a bucket may be deleted, and how deep in debt a ttl lets it be
 //	pacing.go    how long a lane waits between its writes when its partition throttles
-//	looking.go   when to read a bucket before the write
 //	spread.go    the delay of waiters' tries behind the exact time
 //	crowding.go  how far below full to write when processes collide at full
 package plan

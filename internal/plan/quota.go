@@ -85,29 +85,6 @@ func SameLives(a, b *schema.Image) bool {
 	return true
 }
 
-// DecidedAt returns the instant by which to decide a take (see Unopened). Without quotas it is now, and sure
-// is not called.
-func DecidedAt(m *schema.Image, cfg *Config, sure func() int64, now int64) int64 {
-	if (m == nil || !m.Set.Quotas) && (cfg == nil || !cfg.Quotas) {
-		return now
-	}
-	return Unopened(m, cfg, sure(), now)
-}
-
-// Unopened returns the instant by which to decide a write: now, or sure if a window of a quota begins between
-// the two. sure is an instant that has certainly passed. A clock that is ahead therefore opens no window.
-func Unopened(m *schema.Image, cfg *Config, sure, now int64) int64 {
-	if sure >= now {
-		return now
-	}
-	begins := func(r bucket.Rate) bool { return r.WindowAt(sure) != r.WindowAt(now) }
-	if m != nil && slices.ContainsFunc(m.Limits, func(l schema.Stored) bool { return begins(l.Rate) }) ||
-		cfg != nil && slices.ContainsFunc(cfg.Limits, func(l schema.Limit) bool { return begins(l.Rate) }) {
-		return sure
-	}
-	return now
-}
-
 // SameWindows reports whether two lists were taken in the same windows.
 func SameWindows(a, b []Signed) bool {
 	return !slices.ContainsFunc(a, func(one Signed) bool {

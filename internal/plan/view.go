@@ -1,6 +1,11 @@
 package plan
 
-import "github.com/dynalimit/dynalimit/internal/schema"
+import (
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
 
 // Standing is the relation of a configuration to the one in a bucket.
 type Standing uint8
@@ -92,3 +97,160 @@ func (v View) Overfull() (waiting []string, longest int64) {
 
 // Reading returns the view as a reading, for statuses and forecasts.
 func (v View) Reading() Reading { return Reading{Image: v.Image, Config: v.Config, Now: v.Now} }
+
+// Reading is the state of a bucket by an answer of the store.
+type Reading struct {
+	// Image is the bucket. If it is nil, the bucket does not exist and every limit is full.
+	Image *schema.Image
+	// Config is the configuration under which it was read.
+	Config *Config
+	// Now is the instant of the reading, in Unix ms.
+	Now int64
+}
+
+// noteSkew bounds the end of a reservation, in ms after the time in which an empty bucket fills.
+const noteSkew = 1000
+
+// IsReserved reports whether a waiter of another process has reserved amounts. lane is the id of the own lane.
+func (r Reading) IsReserved(lane uint32) bool { return r.reservation(lane) != nil }
+
+// reservation returns the note of another lane's reservation; nil without one. It ignores a reservation that ends
+// later than a lane makes them: noteSkew after an empty bucket would be full.
+func (r Reading) reservation(lane uint32) *schema.Note {
+	if r.Image == nil || r.Image.Note == nil || r.Image.Note.Lane == lane || r.Image.Note.Until <= r.Now {
+		return nil
+	}
+	longest := int64(0)
+	for i := range r.Image.Limits {
+		if l := &r.Image.Limits[i]; !l.Ghost && i < len(r.Image.Note.Needs) && r.Image.Note.Needs[i] > 0 {
+			longest = max(longest, l.FillTime(0))
+		}
+	}
+	if r.Image.Note.Until-r.Now > bucket.SaturatingAdd(longest, noteSkew) {
+		return nil
+	}
+	return r.Image.Note
+}
+
+// Worth returns the state of a limit at Now, with its refill added to the tokens.
+func (r Reading) Worth(name string) bucket.State {
+	state, _ := r.State(name)
+	return state.At(r.Now)
+}
+
+// State returns a limit and its nominal capacity. A limit that the image lacks is as configured, and full.
+func (r Reading) State(name string) (bucket.State, int64) {
+	if r.Image != nil {
+		if i := r.Image.Set.Index(name); i >= 0 && !r.Image.Limits[i].Ghost {
+			if r.Image.Limits[i].Period == 0 { // slots
+				return r.freeSlots(i), r.Image.Limits[i].Capacity
+			}
+			return r.Image.State(i), r.Image.Limits[i].Capacity
+		}
+	}
+	i := r.Config.Index(name)
+	if i < 0 {
+		return bucket.State{Rate: bucket.Rate{Burst: 1, Amount: 1, Period: 1}}, 0
+	}
+	l := &r.Config.Limits[i]
+	state := bucket.State{Rate: l.Rate, Tokens: l.Rate.Burst, Refilled: r.Now}
+	if l.Rate.IsQuota() {
+		state.Refilled = l.Rate.WindowAt(r.Now)
+	}
+	return state, l.Capacity
+}
+
+// freeSlots returns the state of a limit of calls in flight with the slots of past epochs as free ones.
+func (r Reading) freeSlots(i int) bucket.State {
+	state, name := r.Image.State(i), r.Image.Set.Names[i]
+	state.Tokens = r.Image.FreeSlots(i, r.Config.holdOf(name), r.Now)
+	return state
+}
+
+// A refused write costs a write unit; a bucket has a thousand of these a second. A read costs one of three
+// thousand read units, at a fifth of the price. So a lane reads before it writes if the bucket is scarce and
+// its image is old. If no other process takes from the bucket, the lane's image is exact. Everything here is
+// pure.
+
+const (
+	// lowShare is the divisor of a burst: a limit below that part is scarce.
+	lowShare = 10
+	// sharedFor is the time in ms for which a bucket counts as shared after another process took from it.
+	sharedFor = 60_000
+)
+
+// IsShared reports whether a bucket still counts as shared at now; seen is the last sign of another process.
+// Both are in ms.
+func IsShared(seen, now int64) bool { return now-seen < sharedFor }
+
+// Low reports whether the image, at the instant at, leaves less than a tenth of the burst of a limit in
+// amounts. Quotas do not count: a quota is low for hours, and a read before each write would be too many.
+func Low(m *schema.Image, amounts []Signed, at int64) bool {
+	for _, a := range amounts {
+		if !m.Holds(a.Name) {
+			continue
+		}
+		if s := m.State(m.Set.Index(a.Name)); s.Period > 0 && s.Level(at) < s.Burst/lowShare {
+			return true
+		}
+	}
+	return false
+}
+
+// Tight reports whether the bucket may well deny amounts at an instant: by the image they would leave less
+// than a tenth of a burst.
+func Tight(m *schema.Image, amounts []Signed, at int64) bool {
+	for _, a := range amounts {
+		if !m.Holds(a.Name) {
+			continue
+		}
+		if s := m.State(m.Set.Index(a.Name)); s.Level(at)-a.Amount < s.Burst/lowShare {
+			return true
+		}
+	}
+	return false
+}
+
+// Shared reports whether another process took or gave back tokens between two images. The writes of ours
+// landed between them.
+func Shared(before, after *schema.Image, ours Rows) bool {
+	if before == nil || after == nil || before.Set != after.Set || string(before.Of()) != string(after.Of()) {
+		return before != nil
+	}
+	for i, name := range after.Set.Names {
+		consumed := after.Limits[i].Consumed - before.Limits[i].Consumed
+		for len(ours) > 0 && ours[0].Name < name { // both are in name order
+			ours = ours[1:]
+		}
+		if len(ours) > 0 && ours[0].Name == name {
+			consumed -= ours[0].Consumed()
+		}
+		if consumed != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// DecidedAt returns the instant by which to decide a take (see Unopened). Without quotas it is now, and sure
+// is not called.
+func DecidedAt(m *schema.Image, cfg *Config, sure func() int64, now int64) int64 {
+	if (m == nil || !m.Set.Quotas) && (cfg == nil || !cfg.Quotas) {
+		return now
+	}
+	return Unopened(m, cfg, sure(), now)
+}
+
+// Unopened returns the instant by which to decide a write: now, or sure if a window of a quota begins between
+// the two. sure is an instant that has certainly passed. A clock that is ahead therefore opens no window.
+func Unopened(m *schema.Image, cfg *Config, sure, now int64) int64 {
+	if sure >= now {
+		return now
+	}
+	begins := func(r bucket.Rate) bool { return r.WindowAt(sure) != r.WindowAt(now) }
+	if m != nil && slices.ContainsFunc(m.Limits, func(l schema.Stored) bool { return begins(l.Rate) }) ||
+		cfg != nil && slices.ContainsFunc(cfg.Limits, func(l schema.Limit) bool { return begins(l.Rate) }) {
+		return sure
+	}
+	return now
+}
