@@ -104,6 +104,7 @@ func (c *Change) claim(b *statementBuilder, seen *Image) {
 		b.dropEpochs(a, seen.Epochs(c.Place))
 		if c.Slots == nil {
 			b.compare(a.consumed, "=", Number(was.Consumed))
+			b.passedIs(a, was.Passed)
 		}
 		if c.Quota {
 			b.compare(a.window, "=", Number(int64(was.Window)))
@@ -161,6 +162,16 @@ func (c *Change) addPassed(b *statementBuilder, a limitAttrs) {
 	if c.Passed != 0 {
 		b.addNumber(a.passed, c.Passed)
 	}
+}
+
+// passedIs requires the part of a counter that a level above counts too to be n; an absent one is 0.
+func (b *statementBuilder) passedIs(a limitAttrs, n int64) {
+	if n != 0 {
+		b.compare(a.passed, "=", Number(n))
+		return
+	}
+	place := b.name(a.passed)
+	b.require("(attribute_not_exists(" + place + ") OR " + place + " = " + b.value(Number(0)) + ")")
 }
 
 // beginLife sets the life of a limit to that of c.Window, if the change begins one.
