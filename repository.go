@@ -108,6 +108,8 @@ type Repository struct {
 	*connection
 	// author is the principal of changes through this Repository; empty if it is not known.
 	author string
+	// reason is stored in the events of the changes; empty for none.
+	reason string
 }
 
 // connection is the shared state of the repositories that come from one NewRepository.
@@ -270,6 +272,14 @@ func (o RepositoryOptions) withDefaults() RepositoryOptions {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
+}
+
+// Namespace is the name of the namespace; empty without one.
+func (r *Repository) Namespace() string {
+	if !r.made() {
+		return ""
+	}
+	return r.keys.Name()
 }
 
 // Table is the name of the table; empty for a repository that NewRepository did not

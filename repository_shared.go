@@ -21,7 +21,7 @@ func (r *Repository) shared() shared.Repository {
 		return shared.Repository{Usable: r.usable}
 	}
 	return shared.Repository{
-		Author: r.author, Anonymous: r.anonymous, Compatible: r.readable,
+		Author: r.author, Reason: r.reason, Anonymous: r.anonymous, Compatible: r.readable,
 		Table: r.guarded, Keys: r.keys, Clock: r.clock, Log: r.log, Sets: r.sets, IDs: &r.ids, Events: r.events, Usable: r.usable,
 		CheckAmounts: func(amounts map[string]int64) error { return checkAmounts(amounts, false) },
 		Layout: shared.Layout{
@@ -52,5 +52,15 @@ func (r *Repository) As(principal string) *Repository {
 	if r == nil {
 		return nil
 	}
-	return &Repository{connection: r.connection, author: principal}
+	return &Repository{connection: r.connection, author: principal, reason: r.reason}
+}
+
+// WithReason returns a repository that stores a reason in the events of its changes: at most 500 visible characters.
+// It shares everything else with this one. With a reason that cannot be recorded, changes fail with a
+// *ValidationError before any write.
+func (r *Repository) WithReason(reason string) *Repository {
+	if r == nil {
+		return nil
+	}
+	return &Repository{connection: r.connection, author: r.author, reason: reason}
 }

@@ -38,7 +38,7 @@ func TestEventsTellWhatChanged(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, &dynalimit.RepositoryOptions{Now: noon}).As("ann@example.com")
 		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Entity: "key-1", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}))
-		require.NoError(t, admin.New(r.As("ben")).Limits.Set(t.Context(), admin.Scope{Entity: "key-1", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 20)}))
+		require.NoError(t, admin.New(r.WithReason("more traffic").As("ben")).Limits.Set(t.Context(), admin.Scope{Entity: "key-1", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 20)}))
 		require.NoError(t, admin.New(r).Limits.Delete(t.Context(), admin.Scope{Entity: "key-1", Resource: "gpt-4"}))
 		require.NoError(t, admin.New(r).Limits.Delete(t.Context(), admin.Scope{Entity: "key-1", Resource: "gpt-4"}), "nothing is there: no event")
 		events := trail(t, r, audit.Query{Target: "key-1"})
@@ -51,6 +51,7 @@ func TestEventsTellWhatChanged(t *testing.T) {
 		} {
 			assert.Equal(t, want.principal, events[i].Principal)
 			assert.Equal(t, want.action, events[i].Action)
+			assert.Equal(t, []string{"", "more traffic", ""}[i], events[i].Reason)
 			assert.Equal(t, "gpt-4", events[i].Resource)
 			assert.Equal(t, noon(), events[i].Time)
 			require.Len(t, events[i].Changes, 1)

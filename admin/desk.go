@@ -26,9 +26,12 @@ func (d *desk) mayChange(ctx context.Context) error {
 	return d.Layout.Check(ctx)
 }
 
-// checkPrincipal returns an error for an invalid principal, and for a missing one unless the
-// repository allows that.
+// checkPrincipal returns an error for an invalid principal or reason, and for a missing principal unless
+// the repository allows that.
 func (d *desk) checkPrincipal() error {
+	if reason := trail.CheckReason(d.Reason); reason != "" {
+		return invalid("reason", "%s", reason)
+	}
 	if d.Author == "" && d.Anonymous {
 		return nil
 	}
@@ -65,7 +68,7 @@ func (d *desk) propose(what deed, writes ...types.TransactWriteItem) (table.Prop
 	now, _ := trail.TimeOf(id) // an id is never below the last, so a clock set back does not show
 	schema.SetLastEvent(what.is, id)
 	event := d.Events.Item(audit.Event{
-		ID: id, Time: now, Principal: d.Author, Action: what.action, Target: what.target, Resource: what.resource, Changes: changes,
+		ID: id, Time: now, Principal: d.Author, Action: what.action, Target: what.target, Resource: what.resource, Reason: d.Reason, Changes: changes,
 	})
 	return table.Proposal{Writes: append(writes, d.Table.Put(event, schema.Statement{})), Proof: schema.KeyOf(event)}, nil
 }

@@ -26,6 +26,8 @@ type Event struct {
 	// Resource is the part of the target that was changed: the limiter's resource, or
 	// the app of a budget's organisation; empty for none.
 	Resource string `json:"resource,omitempty"`
+	// Reason is the author's reason for the change; empty for none.
+	Reason string `json:"reason,omitempty"`
 	// Changes are the fields that differ, in the order of their names; none if
 	// everything was written as it was before.
 	Changes []Change `json:"changes,omitempty"`

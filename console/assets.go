@@ -20,7 +20,7 @@ var (
 	staticFiles = map[string]struct{ kind, text string }{
 		styleName: {"text/css; charset=utf-8", style}, scriptName: {"text/javascript; charset=utf-8", script}, iconName: {"image/svg+xml", icon},
 	}
-	pages = parsePages("blank", "overview", "entities", "entity", "models", "plans", "audit", "doctor")
+	pages = parsePages("blank", "overview", "entities", "entity", "models", "plans", "audit", "doctor", "change")
 )
 
 func readAsset(name string) string {

@@ -1,6 +1,6 @@
 // Package console shows the limits, entities and usage of a table in a browser. It is one http.Handler that
 // draws HTML on the server: embed it in a service behind the service's own login, or run `dynalimit console`. It
-// writes nothing.
+// changes nothing but for visitors with Access.Change.
 package console
 
 import (
@@ -26,6 +26,7 @@ const (
 // handler is the console. It has no state but its caches.
 type handler struct {
 	options Options
+	repo    *dynalimit.Repository
 	shared  *reads
 	table   string
 	cross   *http.CrossOriginProtection
@@ -50,7 +51,7 @@ func New(repo *dynalimit.Repository, usage *aggregator.Reader, opts *Options) (h
 		}
 	}
 	return &handler{
-		options: o, table: repo.Table(), cross: cross, examining: make(chan struct{}, 1),
+		options: o, repo: repo, table: repo.Table(), cross: cross, examining: make(chan struct{}, 1),
 		shared: newReads(admin.New(repo), repo, usage, o.ReadUnits, o.Now),
 	}, nil
 }
@@ -94,6 +95,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Log in first.", http.StatusUnauthorized)
 		return
 	case err != nil:
+		http.Error(w, "You may not see this console.", http.StatusForbidden)
+		return
+	}
+	if access.Change && access.Principal == "" {
+		h.options.Log.Error("dynalimit: console: Authorize permits changes to a visitor without a principal")
 		http.Error(w, "You may not see this console.", http.StatusForbidden)
 		return
 	}

@@ -80,7 +80,7 @@ func readChain(ctx context.Context, v *view, id string) ([]admin.Owned, error) {
 }
 
 // readOwned reads an entity consistently. Visitors of the whole table share it for a moment, and see the last one while
-// the table does not answer; for a visitor of a subtree it is read anew each time.
+// the table does not answer; for a visitor of a subtree, and for a change, it is read anew each time.
 func readOwned(ctx context.Context, v *view, id string) (admin.Owned, error) {
 	read := func() (admin.Owned, error) {
 		owned, err := v.admin.Entities.Owned(ctx, id)
@@ -89,7 +89,7 @@ func readOwned(ctx context.Context, v *view, id string) (admin.Owned, error) {
 		}
 		return owned, err
 	}
-	if v.access.Under == "" {
+	if v.access.Under == "" && !v.fresh {
 		return fetch(&v.visit, "owned "+id, keepBuckets, 1, read)
 	}
 	if err := v.spend(1); err != nil {
@@ -132,6 +132,7 @@ func entityPage(ctx context.Context, v *view, id string) (*page, string, error) 
 	if v.query.Has("poll") {
 		return p, "entity", nil
 	}
+	p.Acts = actsOf(v, chain)
 	if err := addChildren(ctx, v, c, b, f); err != nil {
 		return nil, "", err
 	}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,6 +24,12 @@ type Access struct {
 	// other entities. Of the levels above he sees a word ("a level above is spent"). Defaults to all
 	// entities: refuse visitors without an entity in Authorize.
 	Under string
+	// Change permits changes: blocks, raises, grants and refills of entities, with Under of those below it alone.
+	// It needs a Principal, which the audit trail records. Defaults to false: the console then has no forms.
+	Change bool
+	// Session identifies the visitor's login. The form of a change that another session confirms is shown again
+	// instead. Defaults to none: forms are then bound to Principal and Under alone.
+	Session string
 }
 
 // Finding is one result of Options.Doctor.
@@ -62,13 +69,20 @@ type Options struct {
 	// Doctor examines the table when a visitor asks for it, one at a time. Defaults to nil: the
 	// console then lacks that page.
 	Doctor func(context.Context) ([]Finding, error)
+	// Key signs the forms of changes, 32 bytes or more. Give all replicas the same: without it, each process draws its
+	// own, and a form that another process confirms is shown again instead.
+	Key []byte
 	// Log receives failures with their details, which visitors do not see. Defaults to slog.Default.
 	Log *slog.Logger
 	// Now returns the time. Defaults to time.Now.
 	Now func() time.Time
 }
 
-const defaultReadUnits = 600
+const (
+	defaultReadUnits = 600
+	// leastKey is the least length of Options.Key, in bytes.
+	leastKey = 32
+)
 
 // withDefaults checks the options and fills in their defaults.
 func (opts *Options) withDefaults() (Options, error) {
@@ -79,6 +93,8 @@ func (opts *Options) withDefaults() (Options, error) {
 	switch {
 	case o.Authorize == nil:
 		return o, invalid("options.Authorize", "is nil; say who may see the console, for example from the session of your service")
+	case len(o.Key) > 0 && len(o.Key) < leastKey:
+		return o, invalid("options.Key", "has %d bytes; give %d or more random ones, or none", len(o.Key), leastKey)
 	case o.ReadUnits < 0:
 		return o, invalid("options.ReadUnits", "is %v; give more than 0, or 0 for %d", o.ReadUnits, defaultReadUnits)
 	}
@@ -96,6 +112,10 @@ func (opts *Options) withDefaults() (Options, error) {
 	}
 	if o.ReadUnits == 0 {
 		o.ReadUnits = defaultReadUnits
+	}
+	if len(o.Key) == 0 {
+		o.Key = make([]byte, leastKey)
+		_, _ = rand.Read(o.Key) // never fails
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -61,6 +62,8 @@ type visit struct {
 	stale time.Time
 	// busy means that this is so because the read units are used up.
 	busy bool
+	// fresh means that entities are read anew, for a change.
+	fresh bool
 }
 
 // spend takes read units from the minute's, or returns errBusy. One principal gets a quarter in a minute in which
@@ -168,6 +171,15 @@ func lookUp[T any](r *reads, keys []string, keep time.Duration, now time.Time) (
 		}
 	}
 	return values, missing, old
+}
+
+// forget drops the kept values of an entity, after a change.
+func (r *reads) forget(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.kept, func(key string, _ kept) bool {
+		return strings.HasSuffix(key, " "+id) || strings.Contains(key, " "+id+" ")
+	})
 }
 
 // buckets returns the buckets of entities on a resource, by entity.
@@ -302,6 +314,7 @@ func (v *visit) catalog(ctx context.Context, main string) (catalog, error) {
 		if c.Plans, err = v.admin.Limits.GetConfigs(ctx, scopes); err != nil {
 			return c, err
 		}
+		v.learnMoney([]admin.ScopedConfig{{Config: c.System}})
 		v.learnMoney(c.Resources)
 		v.learnMoney(c.Plans)
 		return c, nil

@@ -20,9 +20,21 @@ import (
 func (h *handler) serve(w http.ResponseWriter, r *http.Request, access Access, path string) {
 	ctx, cancel := context.WithTimeout(r.Context(), requestTime)
 	defer cancel()
-	if r.Method != http.MethodGet && r.Method != http.MethodHead && (r.Method != http.MethodPost || path != "doctor") {
+	_, _, isChange := cutChange(path)
+	switch {
+	case r.Method == http.MethodGet, r.Method == http.MethodHead, r.Method == http.MethodPost && path == "doctor":
+	case r.Method == http.MethodPost && isChange && access.Change:
+		r.Body = http.MaxBytesReader(w, r.Body, mostForm)
+		if err := r.ParseForm(); err != nil {
+			http.Error(w, "This form cannot be read.", http.StatusBadRequest)
+			return
+		}
+	case r.Method == http.MethodPost && isChange:
+		http.Error(w, "You may not change anything here.", http.StatusForbidden)
+		return
+	default:
 		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "This console shows and changes nothing.", http.StatusMethodNotAllowed)
+		http.Error(w, "This page shows and changes nothing.", http.StatusMethodNotAllowed)
 		return
 	}
 	v := &view{visit: visit{reads: h.shared, access: access}, options: &h.options, table: h.table, query: r.URL.Query()}
@@ -51,7 +63,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, access Access, p
 		}
 		p.Notes = slices.Insert(p.Notes, 0, n)
 	}
-	h.draw(w, http.StatusOK, v, p, name)
+	h.draw(w, max(p.Status, http.StatusOK), v, p, name)
 }
 
 // redirect is the body of a page that is elsewhere.
@@ -59,6 +71,9 @@ type redirect string
 
 // open builds the page of a path. A visitor of one subtree gets only its entities.
 func (h *handler) open(ctx context.Context, v *view, r *http.Request, path string) (*page, string, error) {
+	if id, kind, ok := cutChange(path); ok {
+		return h.changePage(ctx, v, r, id, kind)
+	}
 	if id, ok := strings.CutPrefix(path, "entity/"); ok {
 		return entityPage(ctx, v, id)
 	}
@@ -94,7 +109,7 @@ func (h *handler) draw(w http.ResponseWriter, status int, v *view, p *page, name
 		p.Brand = "dynalimit"
 	}
 	p.Zone, p.Style, p.Script, p.Icon = h.options.Location.String(), styleName, scriptName, iconName
-	p.Limited, p.Doctor = v.access.Under != "", h.options.Doctor != nil
+	p.Limited, p.Doctor, p.Changes = v.access.Under != "", h.options.Doctor != nil, v.access.Change
 	var drawn bytes.Buffer
 	if err := pages[name].ExecuteTemplate(&drawn, "layout", p); err != nil {
 		h.options.Log.Error("dynalimit: console: a page cannot be drawn", "page", name, "error", err)
@@ -121,7 +136,7 @@ func (h *handler) serveFailure(w http.ResponseWriter, r *http.Request, v *view, 
 			Class: "bad", Title: "The table “" + h.table + "” does not answer.", Text: "Calls are handled by each service's own policy meanwhile.", Command: "dynalimit doctor --table " + h.table,
 		}
 	case deniedAction(err) != "":
-		status, n = http.StatusForbidden, note{Class: "bad", Title: "The console's role may not do this.", Text: "It lacks the action " + deniedAction(err) + ". docs/permissions.md has the role “Reads”."}
+		status, n = http.StatusForbidden, note{Class: "bad", Title: "The console's role may not do this.", Text: "It lacks the action " + deniedAction(err) + ". docs/permissions.md has the roles “Reads” and, for changes, “Administers”."}
 	}
 	if status == http.StatusInternalServerError || status == http.StatusForbidden || status == http.StatusServiceUnavailable {
 		h.options.Log.Warn("dynalimit: console: a page failed", "path", r.URL.Path, "error", err)

@@ -21,8 +21,8 @@ type trail struct {
 
 // event is a change of the audit trail.
 type event struct {
-	By, Action, Target, Link, Resource, When, Exact string
-	Lines                                           []diff
+	By, Action, Target, Link, Resource, Reason, When, Exact string
+	Lines                                                   []diff
 }
 
 // diff is a field before (Class "d") or after (Class "a") a change.
@@ -88,7 +88,7 @@ func events(ctx context.Context, v *view, q audit.Query, most int) ([]event, err
 func showEvent(v *view, e audit.Event) event {
 	at := e.Time.In(v.options.Location)
 	shown := event{
-		By: e.Principal, Action: strings.ReplaceAll(e.Action, "_", " "), Target: e.Target, Resource: e.Resource,
+		By: e.Principal, Action: strings.ReplaceAll(e.Action, "_", " "), Target: e.Target, Resource: e.Resource, Reason: e.Reason,
 		When: at.Format("Jan 2, 15:04"), Exact: e.Time.UTC().Format(time.RFC3339),
 	}
 	if shown.By == "" {

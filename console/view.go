@@ -23,14 +23,21 @@ type page struct {
 	// Every is the interval of polls in seconds; 0 for a page without live values. Poll is their address.
 	Every int
 	Poll  string
-	// Notes are remarks above the page.
+	// Notes are remarks above the page, and Acts the links to changes.
 	Notes []note
+	Acts  []act
+	// Status is the status of the answer; 0 for 200.
+	Status int
 
 	Prefix, Brand, Table, Where, Principal, Zone string
 	Style, Script, Icon                          string
-	// Limited means that the visitor sees a part of the table, Doctor that there is such a page.
-	Limited, Doctor bool
+	// Limited means that the visitor sees a part of the table, Doctor that there is such a page, Changes that the
+	// visitor may change entities.
+	Limited, Doctor, Changes bool
 }
+
+// act is a link to the form of a change.
+type act struct{ Text, Href, Class string }
 
 type link struct{ Text, Href string }
 

@@ -122,6 +122,9 @@ func printEvent(out *term.Output, e audit.Event) {
 		by = "nobody known"
 	}
 	fmt.Fprintf(out, "%s  %s  %s of %s\n", out.Dim(at), term.Plain(by), out.Bold(strings.ReplaceAll(term.Plain(e.Action), "_", " ")), term.Plain(targetText(e)))
+	if e.Reason != "" {
+		fmt.Fprintf(out, "  reason: %s\n", term.Plain(e.Reason))
+	}
 	for _, c := range e.Changes {
 		if was, is, ok := limitFacts(c); ok {
 			for _, line := range diffFacts(out, was, is) {

@@ -31,6 +31,7 @@ const (
 type consoleCmd struct {
 	Port     int    `help:"Port of 127.0.0.1 to listen on; 0 takes a free one." default:"7777"`
 	Resource string `help:"Resource or group whose limits lists show. Default: the group with the most models." placeholder:"NAME"`
+	Changes  bool   `help:"Allow changes: blocks, raises, grants and refills, in the name of --as. Default: read only."`
 	Timezone string `help:"Time zone of the shown times. Default: UTC." default:"UTC" placeholder:"ZONE"`
 }
 
@@ -64,7 +65,7 @@ func (c consoleCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 		}
 		printed <- code
 	})
-	handler, err := c.makeHandler(ctx, g, door)
+	handler, principal, err := c.makeHandler(ctx, g, door)
 	if err != nil {
 		return g.explainError(ctx, err)
 	}
@@ -78,7 +79,7 @@ func (c consoleCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 		served <- server.Serve(&boundedListener{Listener: listener, places: make(chan struct{}, mostConnections)})
 	}()
 	fmt.Fprintf(out, "%s %s\n", out.Bold("Console of the table"), out.Bold(term.Plain(g.Table)))
-	fmt.Fprintln(out, out.Dim("This machine only, read only. Each address below is valid once, for two minutes. Ctrl-C stops it."))
+	fmt.Fprintln(out, out.Dim("This machine only, "+c.permission(principal)+". Each address below is valid once, for two minutes. Ctrl-C stops it."))
 	door.Issue()
 	for {
 		select {
@@ -102,44 +103,59 @@ func (c consoleCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 	return nil
 }
 
-// makeHandler returns the console for sessions of the door. The principal of each session is the name given by --as.
-func (c consoleCmd) makeHandler(ctx context.Context, g *globals, door *gate.Gate) (http.Handler, error) {
+// permission describes for the terminal which changes sessions may make, and in which name.
+func (c consoleCmd) permission(principal string) string {
+	if !c.Changes {
+		return "read only"
+	}
+	return "changes allowed: every session makes them as " + term.Plain(principal)
+}
+
+// makeHandler returns the console for sessions of the door, and their principal: the name given by --as. With
+// --changes it defaults to the identity that other commands record.
+func (c consoleCmd) makeHandler(ctx context.Context, g *globals, door *gate.Gate) (http.Handler, string, error) {
 	o := g.connectOptions(ctx)
 	cfg, err := o.Config(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
+	}
+	principal := g.As
+	if c.Changes {
+		if principal, err = o.Identity(ctx, cfg); err != nil {
+			return nil, "", err
+		}
+	} else if principal == "" {
+		principal = "on this machine"
 	}
 	cfg.Logger = logging.Nop{}
 	client := o.ClientOf(cfg)
 	repo, err := o.On(client)
 	if err != nil {
-		return nil, err
+		return nil, principal, err
 	}
 	if err := g.checkRegistered(ctx, repo); err != nil {
-		return nil, err
+		return nil, principal, err
 	}
 	usage, err := aggregator.NewReader(client, g.Table, &aggregator.ReaderOptions{Namespace: g.Namespace, Began: g.tableCreated(ctx), Now: clockOf(ctx)})
 	if err != nil {
-		return nil, err
+		return nil, principal, err
 	}
 	zone, err := time.LoadLocation(c.Timezone)
 	if err != nil {
-		return nil, err
+		return nil, principal, err
 	}
-	principal := g.As
-	if principal == "" {
-		principal = "on this machine"
-	}
-	return console.New(repo, usage, &console.Options{
+	handler, err := console.New(repo, usage, &console.Options{
 		Prefix: door.Prefix, Resource: c.Resource, Location: zone, Where: o.Where(), Now: clockOf(ctx),
 		Authorize: func(r *http.Request) (console.Access, error) {
-			if !door.Knows(r) {
+			session := door.Session(r)
+			if session == "" {
 				return console.Access{}, console.ErrLogin
 			}
-			return console.Access{Principal: principal}, nil
+			return console.Access{Principal: principal, Change: c.Changes, Session: session}, nil
 		},
 		Doctor: func(ctx context.Context) ([]console.Finding, error) { return examineForConsole(ctx, g) },
 	})
+	return handler, principal, err
 }
 
 // examineForConsole runs the doctor with the role of readers.

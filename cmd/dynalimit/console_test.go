@@ -26,14 +26,15 @@ func TestConsoleServesWhoHasTheCode(t *testing.T) {
 	read, write := io.Pipe()
 	codes := make(chan int, 1)
 	go func() {
-		codes <- run(ctx, []string{"console", "--port", "0", "--as", "ann", "--endpoint", engine.url}, &term.Output{Writer: write}, t.Output())
+		codes <- run(ctx, []string{"console", "--port", "0", "--changes", "--as", "ann", "--endpoint", engine.url}, &term.Output{Writer: write}, t.Output())
 		write.Close()
 	}()
 	lines := bufio.NewScanner(read)
-	var at string
+	var at, printed string
 	for at == "" && lines.Scan() {
-		at = address.FindString(lines.Text())
+		at, printed = address.FindString(lines.Text()), printed+lines.Text()
 	}
+	assert.Contains(t, printed, "changes allowed: every session makes them as ann.")
 	go func() {
 		for lines.Scan() { // until it ends
 			continue
@@ -72,6 +73,8 @@ func TestConsoleServesWhoHasTheCode(t *testing.T) {
 	require.NoError(t, err)
 	answer.Body.Close()
 	assert.Contains(t, string(text), "Look again")
+	_, page = get(browser, home+"entity/key-1/change/block")
+	assert.Contains(t, page, "Show the change")
 	interrupt()
 	assert.Equal(t, exitOK, <-codes)
 }

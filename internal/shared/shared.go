@@ -22,8 +22,10 @@ var Of func(repository any) Repository
 
 // Repository is a Repository as package admin sees it.
 type Repository struct {
-	// Author is the default principal of changes, and Anonymous allows changes without one.
+	// Author is the default principal of changes, and Anonymous allows changes without one. Reason is stored in
+	// their events.
 	Author    string
+	Reason    string
 	Anonymous bool
 	// Compatible refuses the same as zae-limiter.
 	Compatible bool

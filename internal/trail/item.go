@@ -22,6 +22,7 @@ const (
 	attrAction    = "action"
 	attrTarget    = "entity_id"
 	attrResource  = "resource"
+	attrReason    = "reason"
 	attrDetails   = "details"
 
 	detailChanges, detailBefore, detailAfter = "changes", "before", "after"
@@ -96,6 +97,9 @@ func (l Layout) Item(e audit.Event) schema.Item {
 		attrResource:  textOrNull(e.Resource),
 		attrDetails:   details(e.Changes),
 	}
+	if e.Reason != "" {
+		item[attrReason] = schema.String(e.Reason)
+	}
 	if l.TTL != "" && l.Retention > 0 {
 		item[l.TTL] = schema.Number(e.Time.Add(l.Retention).Unix())
 	}
@@ -136,7 +140,7 @@ func details(changes []audit.Change) types.AttributeValue {
 func Decode(item schema.Item) audit.Event {
 	e := audit.Event{
 		ID: schema.Text(item, attrID), Principal: schema.Text(item, attrPrincipal), Action: schema.Text(item, attrAction),
-		Target: schema.Text(item, attrTarget), Resource: schema.Text(item, attrResource), Changes: changesIn(item[attrDetails]),
+		Target: schema.Text(item, attrTarget), Resource: schema.Text(item, attrResource), Reason: schema.Text(item, attrReason), Changes: changesIn(item[attrDetails]),
 	}
 	if t, ok := TimeOf(e.ID); ok {
 		e.Time = t

@@ -10,22 +10,35 @@ import (
 // key, which DynamoDB bounds.
 const maxPrincipal, maxBytes = 256, 900
 
+// maxReason bounds a reason in characters.
+const maxReason = 500
+
 // CheckPrincipal returns the problem of a principal's name, or "". An ARN, an address and a name of
 // a service are fine.
 func CheckPrincipal(p string) string {
-	switch {
-	case p == "":
+	if p == "" {
 		return "is empty; say who makes the change"
-	case !utf8.ValidString(p):
-		return "is not UTF-8; say who makes the change in plain text"
-	case utf8.RuneCountInString(p) > maxPrincipal:
-		return fmt.Sprintf("has %d characters; at most %d are allowed", utf8.RuneCountInString(p), maxPrincipal)
-	case len(p) > maxBytes:
+	}
+	if len(p) > maxBytes {
 		return fmt.Sprintf("has %d bytes; at most %d are allowed", len(p), maxBytes)
 	}
-	for _, r := range p {
+	return checkVisible(p, maxPrincipal)
+}
+
+// CheckReason returns the problem of a reason, or "". It may be empty.
+func CheckReason(reason string) string { return checkVisible(reason, maxReason) }
+
+// checkVisible returns the problem of a text that people read, or "".
+func checkVisible(text string, most int) string {
+	if !utf8.ValidString(text) {
+		return "is not UTF-8; write it in plain text"
+	}
+	if n := utf8.RuneCountInString(text); n > most {
+		return fmt.Sprintf("has %d characters; at most %d are allowed", n, most)
+	}
+	for _, r := range text {
 		if !unicode.IsGraphic(r) {
-			return fmt.Sprintf("%q contains %q; use characters that can be seen", p, r)
+			return fmt.Sprintf("%q contains %q; use characters that can be seen", text, r)
 		}
 	}
 	return ""

@@ -115,7 +115,7 @@ func TestDiffNamesTheFieldsThatDiffer(t *testing.T) {
 func TestEventsAreReadAsTheyWereWritten(t *testing.T) {
 	at := time.UnixMilli(1_795_254_842_412).UTC()
 	e := audit.Event{
-		ID: FirstID(at), Time: at, Principal: "arn:aws:sts::1:assumed-role/ops/ann", Action: "limits_set", Target: audit.Resource("gpt-4"), Resource: "gpt-4",
+		ID: FirstID(at), Time: at, Principal: "arn:aws:sts::1:assumed-role/ops/ann", Action: "limits_set", Target: audit.Resource("gpt-4"), Resource: "gpt-4", Reason: "the launch, 2 h",
 		Changes: []audit.Change{
 			{Field: "blocked", After: json.RawMessage("true")},
 			{Field: "limits", Before: json.RawMessage(`[{"capacity":100,"name":"rpm"}]`), After: json.RawMessage(`[]`)},
@@ -169,4 +169,7 @@ func TestPrincipalsAreNamesThatCanBeSeen(t *testing.T) {
 	} {
 		assert.Contains(t, CheckPrincipal(wrong), part)
 	}
+	assert.Empty(t, CheckReason("")+CheckReason(strings.Repeat("é", 500)))
+	assert.Contains(t, CheckReason(strings.Repeat("é", 501)), "501 characters")
+	assert.Contains(t, CheckReason("a\nb"), "can be seen")
 }

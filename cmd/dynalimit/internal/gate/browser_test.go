@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -129,7 +131,7 @@ func (p *tab) hear(event any) {
 	case *log.EventEntryAdded:
 		p.trouble = append(p.trouble, "log: "+e.Entry.Text)
 	case *network.EventRequestWillBeSent:
-		if !strings.HasPrefix(e.Request.URL, p.own) && !strings.HasPrefix(e.Request.URL, "data:,") {
+		if !strings.HasPrefix(e.Request.URL, p.own) && !strings.HasPrefix(e.Request.URL, "data:") {
 			p.trouble = append(p.trouble, "request: "+e.Request.URL)
 		}
 	}
@@ -167,6 +169,18 @@ func (p *tab) waitFor(expression, part string) {
 	}, 20*time.Second, 50*time.Millisecond, expression)
 }
 
+// keep writes a picture of the page into the folder that DYNALIMIT_PICTURES names, if it does.
+func keep(p *tab, name string) {
+	p.t.Helper()
+	folder := os.Getenv("DYNALIMIT_PICTURES")
+	if folder == "" {
+		return
+	}
+	picture, err := chromedp.Call(p.ctx, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{})
+	require.NoError(p.t, err)
+	require.NoError(p.t, os.WriteFile(filepath.Join(folder, name+".png"), picture.Data, 0o600))
+}
+
 // text is the value of an expression that is a text.
 func (p *tab) text(expression string) (s string) {
 	p.t.Helper()
@@ -188,10 +202,11 @@ func serveWorld(t *testing.T) served {
 	handler, err := console.New(w.Repo, w.Reader, &console.Options{
 		Prefix: door.Prefix, Now: w.Now, Where: "us-east-1", ReadUnits: 1e6,
 		Authorize: func(r *http.Request) (console.Access, error) {
-			if !door.Knows(r) {
+			session := door.Session(r)
+			if session == "" {
 				return console.Access{}, console.ErrLogin
 			}
-			return console.Access{Principal: "ann@dynalimit.example"}, nil
+			return console.Access{Principal: "ann@dynalimit.example", Change: true, Session: session}, nil
 		},
 		Doctor: func(context.Context) ([]console.Finding, error) {
 			return []console.Finding{{Status: "ok", Check: "table", Found: "is active"}, {Status: "wrong", Check: "clock", Found: spend.Hostile, Fix: "sudo chronyc makestep"}}, nil
@@ -224,7 +239,7 @@ func TestConsoleInABrowser(t *testing.T) {
 		for _, dark := range []bool{false, true} {
 			p := openTab(t, s.url, width, dark)
 			for _, page := range []string{
-				"", "entities", "entities?q=globex.r", "entities?all=1", "entities?q=none", "entity/acme.search.prod", "entity/acme", "entity/initech.sandbox.ann", "entity/nobody", "models", "plans", "audit?before=2026-11-25", "doctor",
+				"", "entities", "entities?q=globex.r", "entities?all=1", "entities?q=none", "entity/acme.search.prod", "entity/acme", "entity/initech.sandbox.ann", "entity/nobody", "entity/acme.search.prod/change/raise", "entity/initech.sandbox.ci/change/unblock", "entity/nobody/change/grant", "models", "plans", "audit?before=2026-11-25", "doctor",
 			} {
 				p.do(chromedp.Navigate(s.url + s.prefix + page))
 				name := fmt.Sprintf("%q at %d px, dark %v", page, width, dark)
@@ -274,6 +289,42 @@ func TestConsoleWithoutScript(t *testing.T) {
 	p.do(chromedp.WaitVisible(chromedp.CSS("#nav a")))
 	p.do(chromedp.Click(chromedp.CSS(`#nav a[href$="/entities"]`)), chromedp.WaitVisible(chromedp.CSS("#rows")))
 	assert.Empty(t, p.takeTrouble())
+}
+
+// TestChangesInABrowser: the form, the diff and the result, on a desk and a phone, light and dark, by keyboard, and
+// without script. A hostile reason is text.
+func TestChangesInABrowser(t *testing.T) {
+	startChrome(t)
+	s := serveWorld(t)
+	s.login(openTab(t, s.url, 1280, false))
+	const text = "document.body ? document.body.textContent : ''"
+	for i, screen := range []struct {
+		width        int64
+		dark, script bool
+	}{{1280, false, true}, {1280, true, true}, {390, false, true}, {390, true, false}} {
+		p := openTab(t, s.url, screen.width, screen.dark)
+		if !screen.script {
+			call(p, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+		}
+		p.do(chromedp.Navigate(s.url+s.prefix+"entity/acme.search.prod"), chromedp.Click(chromedp.CSS(`a[href$="/change/grant"]`)), chromedp.WaitVisible(chromedp.CSS("[name=amount]")))
+		keep(p, fmt.Sprintf("grant-form-%d", i))
+		p.do(chromedp.SendKeys(chromedp.CSS("[name=amount]"), "20"), chromedp.SendKeys(chromedp.CSS("[name=reason]"), spend.Hostile+kb.Enter), chromedp.WaitVisible(chromedp.CSS("[name=token] ~ .end button")))
+		keep(p, fmt.Sprintf("grant-review-%d", i))
+		p.do(chromedp.Focus(chromedp.CSS("form button.go")), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(chromedp.CSS("a.btn.go")))
+		keep(p, fmt.Sprintf("grant-done-%d", i))
+		if screen.script {
+			assert.Contains(t, p.text(text), "Granted.")
+			var wide int
+			p.eval("document.documentElement.scrollWidth - innerWidth", &wide)
+			assert.LessOrEqual(t, wide, 0)
+		}
+		p.do(chromedp.Click(chromedp.CSS("a.btn.go")), chromedp.WaitVisible(chromedp.CSS(".limits")))
+		if screen.script {
+			assert.Contains(t, p.text("document.querySelector('main').textContent"), spend.Hostile, "as text")
+		}
+		keep(p, fmt.Sprintf("entity-%d", i))
+		assert.Empty(t, p.takeTrouble())
+	}
 }
 
 // TestOtherPortsSeeNoCookie: another program on this machine that the same browser visits.

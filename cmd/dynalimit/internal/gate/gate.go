@@ -4,6 +4,7 @@ package gate
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
 	"embed"
 	"encoding/base32"
@@ -80,16 +81,19 @@ func (g *Gate) issueCode() {
 	g.print(g.code)
 }
 
-// Knows reports whether a request has a session.
-func (g *Gate) Knows(r *http.Request) bool {
+// Session returns a digest that identifies the session of a request; empty without one.
+func (g *Gate) Session(r *http.Request) string {
 	cookie, err := r.Cookie(g.cookie)
 	if err != nil {
-		return false
+		return ""
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	began, known := g.sessions[cookie.Value]
-	return known && g.now().Sub(began) < sessionTime
+	if began, known := g.sessions[cookie.Value]; !known || g.now().Sub(began) >= sessionTime {
+		return ""
+	}
+	digest := sha256.Sum256([]byte(cookie.Value))
+	return hex.EncodeToString(digest[:])
 }
 
 // ServeHTTP serves the page to a session, and the login page to everybody else on this machine.
