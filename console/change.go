@@ -52,13 +52,13 @@ func cutChange(path string) (id, kind string, ok bool) {
 }
 
 // mayChange reports whether the visitor may change the first entity of a chain: with Under only those below it.
-func mayChange(v *view, chain []admin.Owned) bool {
-	return v.access.Change && chain[0].Entity.ID != v.access.Under
+func mayChange(chain []admin.Owned, by Access) bool {
+	return by.Change && chain[0].Entity.ID != by.Under
 }
 
 // actsOf returns the links to the changes of the first entity of a chain.
-func actsOf(v *view, chain []admin.Owned) (acts []act) {
-	if !mayChange(v, chain) {
+func actsOf(chain []admin.Owned, v *view) (acts []act) {
+	if !mayChange(chain, v.access) {
 		return nil
 	}
 	at := v.entityHref(chain[0].Entity.ID) + "/change/"
@@ -81,7 +81,7 @@ func (h *handler) changePage(ctx context.Context, v *view, r *http.Request, id, 
 	if err != nil {
 		return nil, "", err
 	}
-	if !mayChange(v, chain) {
+	if !mayChange(chain, v.access) {
 		return nil, "", errMissing
 	}
 	c, err := v.catalog(ctx, v.options.Resource)
@@ -186,7 +186,7 @@ func (h *handler) makeChange(ctx context.Context, s subject, kind changeKind, se
 	if err := v.spend(changeUnits); err != nil {
 		return err
 	}
-	defer v.forget(id) // also without an answer
+	defer forget(h.shared, id) // also without an answer
 	lines, done, err := kind.make(ctx, admin.New(h.repo.As(v.access.Principal).WithReason(seen.Reason)), s, seen)
 	var bad *dynalimit.ValidationError
 	var raised *admin.ConflictError[admin.Raise]

@@ -132,7 +132,7 @@ func entityPage(ctx context.Context, v *view, id string) (*page, string, error) 
 	if v.query.Has("poll") {
 		return p, "entity", nil
 	}
-	p.Acts = actsOf(v, chain)
+	p.Acts = actsOf(chain, v)
 	if err := addChildren(ctx, v, c, b, f); err != nil {
 		return nil, "", err
 	}

@@ -174,7 +174,7 @@ func lookUp[T any](r *reads, keys []string, keep time.Duration, now time.Time) (
 }
 
 // forget drops the kept values of an entity, after a change.
-func (r *reads) forget(id string) {
+func forget(r *reads, id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.kept, func(key string, _ kept) bool {

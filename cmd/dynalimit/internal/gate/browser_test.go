@@ -306,6 +306,9 @@ func TestChangesInABrowser(t *testing.T) {
 		if !screen.script {
 			call(p, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 		}
+		p.do(chromedp.Navigate(s.url+s.prefix+"entity/acme.search.prod/change/raise"), chromedp.SendKeys(chromedp.CSS("[name=amount]"), "900"), chromedp.SendKeys(chromedp.CSS("[name=reason]"), "the launch"+kb.Enter))
+		p.do(chromedp.WaitVisible(chromedp.CSS("[name=token] ~ .end button")))
+		keep(p, fmt.Sprintf("raise-review-%d", i))
 		p.do(chromedp.Navigate(s.url+s.prefix+"entity/acme.search.prod"), chromedp.Click(chromedp.CSS(`a[href$="/change/grant"]`)), chromedp.WaitVisible(chromedp.CSS("[name=amount]")))
 		keep(p, fmt.Sprintf("grant-form-%d", i))
 		p.do(chromedp.SendKeys(chromedp.CSS("[name=amount]"), "20"), chromedp.SendKeys(chromedp.CSS("[name=reason]"), spend.Hostile+kb.Enter), chromedp.WaitVisible(chromedp.CSS("[name=token] ~ .end button")))
