@@ -198,7 +198,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "console",
-		project: []string{".", "admin", "aggregator", "audit", "internal/notation"},
+		project: []string{".", "admin", "aggregator", "audit", "internal/notation", "prices"},
 		reason:  "pages of what the public packages read: whatever it can show, a program can read too",
 	},
 	{

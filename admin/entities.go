@@ -133,25 +133,39 @@ func entityIn(item schema.Item, id string) (schema.EntityRecord, error) {
 // Version 0 and the zero CreatedAt. A record of another tool has Version 0 too, and a
 // CreatedAt. An entity in deletion is Deleting.
 func (n Entities) GetMany(ctx context.Context, ids []string) ([]Entity, error) {
-	if err := n.d.Usable(ctx); err != nil {
+	if err := cmp.Or(n.d.Usable(ctx), checkEntityIDs(ids)); err != nil {
 		return nil, err
 	}
-	for i, id := range ids {
-		if err := checkEntityID(fmt.Sprintf("ids[%d]", i), id); err != nil {
-			return nil, err
-		}
-	}
-	return n.d.entities(ctx, "read entities", ids)
+	return n.d.entities(ctx, "read entities", ids, n.d.Table.GetMany)
 }
 
-// entities reads the records of entities, in the order of ids. An entity without a record has its
+// GetManyEventually is GetMany with eventually consistent reads, at half the price: a record may lack the changes of
+// the last moment.
+func (n Entities) GetManyEventually(ctx context.Context, ids []string) ([]Entity, error) {
+	if err := cmp.Or(n.d.Usable(ctx), checkEntityIDs(ids)); err != nil {
+		return nil, err
+	}
+	return n.d.entities(ctx, "read entities", ids, n.d.Table.GetManyEventually)
+}
+
+// checkEntityIDs returns a *ValidationError unless all ids are valid.
+func checkEntityIDs(ids []string) error {
+	for i, id := range ids {
+		if err := checkEntityID(fmt.Sprintf("ids[%d]", i), id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entities reads the records of entities by the function, in the order of ids. An entity without a record has its
 // id alone.
-func (d *desk) entities(ctx context.Context, op string, ids []string) ([]Entity, error) {
+func (d *desk) entities(ctx context.Context, op string, ids []string, read func(context.Context, string, []schema.Key) ([]schema.Item, error)) ([]Entity, error) {
 	keys := make([]schema.Key, len(ids))
 	for i, id := range ids {
 		keys[i] = d.Keys.Meta(id)
 	}
-	items, err := d.Table.GetMany(ctx, op, keys)
+	items, err := read(ctx, op, keys)
 	if err != nil {
 		return nil, err
 	}

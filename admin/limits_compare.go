@@ -123,7 +123,7 @@ func (c *comparison) readRecords(ctx context.Context, others ...string) error {
 		_, read := c.records[id]
 		return read || id == ""
 	})
-	stored, err := c.d.entities(ctx, opCompare, others)
+	stored, err := c.d.entities(ctx, opCompare, others, c.d.Table.GetMany)
 	for _, e := range stored {
 		c.records[e.ID] = recordChange{recordOf(e), recordOf(e)}
 	}

@@ -17,11 +17,14 @@ var (
 	style, script, icon             = readAsset("console.css"), readAsset("console.js"), readAsset("icon.svg")
 	styleName, scriptName, iconName = digestName("console", style, ".css"), digestName("console", script, ".js"), digestName("icon", icon, ".svg")
 
-	staticFiles = map[string]struct{ kind, text string }{
+	staticFiles = map[string]staticFile{
 		styleName: {"text/css; charset=utf-8", style}, scriptName: {"text/javascript; charset=utf-8", script}, iconName: {"image/svg+xml", icon},
 	}
 	pages = parsePages("blank", "overview", "entities", "entity", "models", "plans", "audit", "doctor", "change")
 )
+
+// staticFile is a file of a media type.
+type staticFile struct{ kind, text string }
 
 func readAsset(name string) string {
 	text, err := assets.ReadFile("assets/" + name)
@@ -57,9 +60,12 @@ func pairArguments(pairs ...any) map[string]any {
 	return all
 }
 
-// serveStatic answers with a static file, which never changes under its name.
-func serveStatic(w http.ResponseWriter, r *http.Request, name string) {
+// serveStatic answers with a static file or one of the theme's, which never changes under its name.
+func serveStatic(w http.ResponseWriter, r *http.Request, name string, ofTheme map[string]staticFile) {
 	file, known := staticFiles[name]
+	if !known {
+		file, known = ofTheme[name]
+	}
 	if !known {
 		http.NotFound(w, r)
 		return

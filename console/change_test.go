@@ -308,8 +308,8 @@ func TestBadValuesAreExplained(t *testing.T) {
 func TestRefillMakesLimitsFull(t *testing.T) {
 	o := changing(t)
 	const path, id = "/entity/acme.search/change/refill", "acme.search"
-	require.NotEqual(t, int64(dynalimit.Dollars(62.5)), o.left(t, id, "usd"))
+	require.NotEqual(t, dynalimit.Dollars(62.5), o.left(t, id, "usd"))
 	answer, _ := o.post(path, o.review(t, path, url.Values{"target": {"all "}}))
 	assert.Contains(t, answer.Body.String(), "Refilled.")
-	assert.Equal(t, int64(dynalimit.Dollars(62.5)), o.left(t, id, "usd"))
+	assert.Equal(t, dynalimit.Dollars(62.5), o.left(t, id, "usd"))
 }

@@ -30,6 +30,9 @@ type handler struct {
 	shared  *reads
 	table   string
 	cross   *http.CrossOriginProtection
+	// accent and logo are the names of the theme's files; empty without them.
+	accent, logo string
+	themeFiles   map[string]staticFile
 	// examining holds one token while a visitor's doctor runs.
 	examining chan struct{}
 }
@@ -50,8 +53,9 @@ func New(repo *dynalimit.Repository, usage *aggregator.Reader, opts *Options) (h
 			return nil, invalid("options.Hosts", "has %q, which is no host name: %v", host, err)
 		}
 	}
+	accent, logo, files := o.Theme.files()
 	return &handler{
-		options: o, repo: repo, table: repo.Table(), cross: cross, examining: make(chan struct{}, 1),
+		options: o, accent: accent, logo: logo, themeFiles: files, repo: repo, table: repo.Table(), cross: cross, examining: make(chan struct{}, 1),
 		shared: newReads(admin.New(repo), repo, usage, o.ReadUnits, o.Now),
 	}, nil
 }
@@ -110,7 +114,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		path = strings.TrimPrefix(path, "/") // by http.StripPrefix
 	}
 	if name, static := strings.CutPrefix(path, "static/"); static {
-		serveStatic(w, r, name)
+		serveStatic(w, r, name, h.themeFiles)
 		return
 	}
 	h.serve(w, r, access, path)

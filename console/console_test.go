@@ -30,7 +30,7 @@ func TestPagesKeepTheirBudget(t *testing.T) {
 		requests int64
 		units    float64
 	}{
-		{"/", 20, 100},
+		{"/", 20, 60},
 		{"/entities", 10, 40},
 		{"/entities?q=globex.r", 20, 60},
 		{"/entity/acme.search.prod", 18, 30},
@@ -49,6 +49,45 @@ func TestPagesKeepTheirBudget(t *testing.T) {
 		assert.NotContains(t, answer.Body.String(), " style=", c.path)
 		assert.NotContains(t, answer.Body.String(), "<script>alert", c.path)
 		o.Set(o.Now().Add(3 * time.Second)) // shared buckets end
+	}
+}
+
+// TestManyEntitiesCostNoMore: a team with 100,000 keys. Pages and their polls keep the budgets of few.
+func TestManyEntitiesCostNoMore(t *testing.T) {
+	o := newOffice(t, func(o *console.Options) { o.ReadUnits = 10_000 })
+	o.addKeys(t, "acme.search", 100_000)
+	o.get("/plans")
+	for _, c := range []struct {
+		path            string
+		requests        int64
+		units, ofMinute float64
+		every           time.Duration
+	}{
+		{"/", 20, 60, 120, 15 * time.Second},
+		{"/entities?open=acme&open=acme.search", 20, 120, 120, 15 * time.Second},
+		{"/entities?q=acme.search.k05", 24, 120, 120, 15 * time.Second},
+		{"/entities?all=1", 20, 120, 120, 15 * time.Second},
+		{"/entity/acme.search", 20, 120, 120, 5 * time.Second},
+		{"/entity/acme.search?after=acme.search.k050000", 20, 120, 120, 5 * time.Second},
+		{"/entity/acme.search.k099999", 20, 30, 120, 5 * time.Second},
+	} {
+		answer, used := o.get(c.path)
+		require.Equal(t, http.StatusOK, answer.Code, c.path)
+		sign := "?"
+		if strings.Contains(c.path, "?") {
+			sign = "&"
+		}
+		ofMinute := 0.0
+		for range int(time.Minute / c.every) {
+			o.Set(o.Now().Add(c.every))
+			_, poll := o.get(c.path + sign + "poll=1")
+			ofMinute += poll.ReadUnits()
+		}
+		t.Logf("%-48s %3d requests %5.1f read units %5.1f a minute %6d bytes", c.path, used.Requests(), used.ReadUnits(), ofMinute, answer.Body.Len())
+		assert.LessOrEqual(t, used.Requests(), c.requests, c.path)
+		assert.LessOrEqual(t, used.ReadUnits(), c.units, c.path)
+		assert.LessOrEqual(t, ofMinute, c.ofMinute, c.path)
+		assert.Less(t, answer.Body.Len(), 300_000, c.path)
 	}
 }
 

@@ -16,12 +16,14 @@ type models struct {
 	Chart     *chart
 	Everybody string
 	Members   string
+	// Priced means that a model has a price.
+	Priced bool
 }
 
 type modelRow struct {
-	Name, Limits, Tag, Class string
-	Groups                   []string
-	IsGroup                  bool
+	Name, Limits, Price, Tag, Class string
+	Groups                          []string
+	IsGroup                         bool
 }
 
 // modelsPage shows the resources with their groups and limits, and the days of the main one.
@@ -41,6 +43,9 @@ func modelsPage(ctx context.Context, v *view) (*page, string, error) {
 		row := modelRow{Name: r.Scope.Resource, Groups: r.Config.Groups, IsGroup: groups[r.Scope.Resource], Limits: limitTexts(r.Config.Limits, r.Config.Unlimited)}
 		if isBlocked(r.Config) {
 			row.Tag, row.Class = "Blocked", "bad"
+		}
+		if price, err := v.options.Prices.Price(row.Name, v.now()); err == nil {
+			row.Price, b.Priced = dollars(price.Input)+" in, "+dollars(price.Output)+" out", true
 		}
 		if row.Name == c.Main {
 			b.Everybody = row.Limits

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // ErrLogin is the error of Options.Authorize for a visitor without a login. The answer is 401.
@@ -59,8 +60,10 @@ type Options struct {
 	Resource string
 	// Location is the time zone of the shown times. Days of charts are those of the usage reader. Defaults to UTC.
 	Location *time.Location
-	// Title replaces "dynalimit" in the frame. Defaults to none.
-	Title string
+	// Theme is the look. Defaults to that of dynalimit.
+	Theme Theme
+	// Prices are shown beside the models. Give those of the guard (llm.Cost). Defaults to none.
+	Prices prices.List
 	// Where describes the table for people, such as "us-east-1". Defaults to none.
 	Where string
 	// ReadUnits bounds the read units that the console uses in a minute. Above it visitors get the last values
@@ -97,6 +100,9 @@ func (opts *Options) withDefaults() (Options, error) {
 		return o, invalid("options.Key", "has %d bytes; give %d or more random ones, or none", len(o.Key), leastKey)
 	case o.ReadUnits < 0:
 		return o, invalid("options.ReadUnits", "is %v; give more than 0, or 0 for %d", o.ReadUnits, defaultReadUnits)
+	}
+	if err := o.Theme.check(); err != nil {
+		return o, err
 	}
 	if o.Prefix == "" {
 		o.Prefix = "/"

@@ -68,15 +68,7 @@ func overviewPage(ctx context.Context, v *view) (*page, string, error) {
 	o := &overview{Group: c.Main, Name: v.now().UTC().Format("Jan"), Empty: len(tops) == 0 && len(c.Resources) == 0 && len(c.System.Limits) == 0}
 	o.MoreAccounts = len(tops) > mostAccounts
 	tops = tops[:min(len(tops), mostAccounts)]
-	consumers, err := consumers(ctx, v, c)
-	if err != nil {
-		return nil, "", err
-	}
-	asked := slices.Clone(tops)
-	for _, e := range consumers {
-		asked = append(asked, e.Entity)
-	}
-	f, err := v.readForest(ctx, c, asked)
+	f, err := v.readForest(ctx, c, tops)
 	if err != nil {
 		return nil, "", err
 	}
@@ -84,7 +76,9 @@ func overviewPage(ctx context.Context, v *view) (*page, string, error) {
 		o.Accounts = append(o.Accounts, v.row(f, e))
 	}
 	o.Day, o.Month = sumAccounts(v, o.Accounts, "day"), sumAccounts(v, o.Accounts, "month")
-	o.Consumers = consumerRows(v, f, consumers, o.Day)
+	if o.Consumers, err = consumerRows(ctx, v, f, o.Day); err != nil {
+		return nil, "", err
+	}
 	o.Attention = attentionOf(append(slices.Clone(o.Accounts), o.Consumers...))
 	closed, err := v.closedTo(ctx)
 	if err != nil {
@@ -157,39 +151,49 @@ func sumAccounts(v *view, accounts []row, window string) *total {
 	return &t
 }
 
-// consumer is a candidate of the largest consumers.
+// consumer is a candidate of the largest consumers: its use of today, which is exact if its daily quota has it, and else
+// the sum of the hours in which it was ranked.
 type consumer struct {
-	admin.Entity
-	atLeast int64
-	limit   string
+	id      string
+	used    int64
+	money   bool
+	atLeast bool
 }
 
-// consumers returns the largest consumers of today's closed hours, with their records.
-func consumers(ctx context.Context, v *view, c catalog) ([]consumer, error) {
+// rankConsumers returns the largest consumers of today among those of each closed hour, with their buckets, and the
+// limit by which they are ranked.
+func rankConsumers(ctx context.Context, v *view, c catalog) (all []consumer, buckets map[string]admin.Bucket, limit string, err error) {
 	if v.usage == nil || c.Main == "" {
-		return nil, nil
+		return nil, nil, "", nil
 	}
 	day := midnight(v.now())
 	ranked, err := fetch(&v.visit, "largest "+c.Main+" "+day.Format(time.DateOnly), keepLists, 6, func() (map[string][]aggregator.Ranked, error) {
 		return v.usage.Largest(ctx, c.Main, day, day.AddDate(0, 0, 1))
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, "", err
 	}
-	limit := mainLimit(v, ranked)
-	var all []consumer
-	var ids []string
-	for _, e := range ranked[limit][:min(len(ranked[limit]), mostAsked)] {
-		all, ids = append(all, consumer{admin.Entity{ID: e.Entity}, e.Consumed / milli, limit}), append(ids, e.Entity)
+	limit = mainLimit(v, ranked)
+	candidates := ranked[limit][:min(len(ranked[limit]), mostAsked)]
+	ids := make([]string, len(candidates))
+	for i, e := range candidates {
+		ids[i] = e.Entity
 	}
-	records, err := v.records(ctx, ids)
-	if err != nil {
-		return nil, err
+	if len(ids) == 0 {
+		return nil, nil, limit, nil
 	}
-	for i := range all {
-		all[i].Entity = records[all[i].ID]
+	if buckets, err = v.buckets(ctx, c.Main, ids); err != nil {
+		return nil, nil, "", err
 	}
-	return all, nil
+	for _, e := range candidates {
+		one := consumer{e.Entity, e.Consumed / milli, v.isMoney(limit), true}
+		if g := pick(v.gauges(buckets[e.Entity], v.options.Location), func(g gauge) bool { return g.Name == limit && g.window == "day" }); g != nil {
+			one = consumer{e.Entity, g.used, g.money, false}
+		}
+		all = append(all, one)
+	}
+	slices.SortStableFunc(all, func(x, y consumer) int { return cmp.Compare(y.used, x.used) })
+	return all[:min(len(all), shownConsumers)], buckets, limit, nil
 }
 
 // mainLimit returns the limit of money among names, or the first one.
@@ -202,34 +206,36 @@ func mainLimit(v *view, ranked map[string][]aggregator.Ranked) (limit string) {
 	return limit
 }
 
-// consumerRows sorts the candidates by today's use. A daily quota of the limit is exact; without one it is the sum
-// of the hours in which the entity was ranked.
-func consumerRows(v *view, f forest, candidates []consumer, all *total) []row {
-	type ranked struct {
-		row
-		used int64
+// consumerRows builds the rows of the largest consumers, and adds them to the forest. They show no state of their
+// parents, which are not read.
+func consumerRows(ctx context.Context, v *view, f forest, all *total) ([]row, error) {
+	largest, buckets, limit, err := rankConsumers(ctx, v, f.catalog)
+	if err != nil || len(largest) == 0 {
+		return nil, err
 	}
-	var rows []ranked
-	for _, e := range candidates {
-		r := ranked{v.row(f, e.Entity), e.atLeast}
-		money := v.isMoney(e.limit)
-		if r.Day != nil && r.Day.Name == e.limit && r.Day.window == "day" {
-			r.used, money = r.Day.used, r.Day.money
-		} else {
-			r.AtLeast = true
-		}
-		r.Spent = amount(money, r.used)
-		if all != nil && all.Name == e.limit && all.used > 0 {
-			r.Share = int(float64(r.used) / float64(all.used) * 100)
+	ids := make([]string, len(largest))
+	for i, e := range largest {
+		ids[i] = e.id
+	}
+	records, err := v.records(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	blocked, err := v.blocks(ctx, f.catalog.Main, ids)
+	if err != nil {
+		return nil, err
+	}
+	var rows []row
+	for _, e := range largest {
+		f.records[e.id], f.blocked[e.id], f.buckets[e.id] = records[e.id], blocked[e.id], buckets[e.id]
+		r := v.row(f, records[e.id])
+		r.Spent, r.AtLeast = amount(e.money, e.used), e.atLeast
+		if all != nil && all.Name == limit && all.used > 0 {
+			r.Share = int(float64(e.used) / float64(all.used) * 100)
 		}
 		rows = append(rows, r)
 	}
-	slices.SortStableFunc(rows, func(x, y ranked) int { return cmp.Compare(y.used, x.used) })
-	out := make([]row, 0, shownConsumers)
-	for _, r := range rows[:min(len(rows), shownConsumers)] {
-		out = append(out, r.row)
-	}
-	return out
+	return rows, nil
 }
 
 // attentionOf lists the shown entities that are blocked or at 80 % and more: the blocked ones, then the fullest.

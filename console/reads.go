@@ -236,8 +236,8 @@ func (v *visit) records(ctx context.Context, ids []string) (map[string]admin.Ent
 		for n, i := range missing {
 			asked[n] = ids[i]
 		}
-		return v.admin.Entities.GetMany(ctx, asked)
-	}, 1)
+		return v.admin.Entities.GetManyEventually(ctx, asked)
+	}, 0.5)
 	return byID(ids, found), err
 }
 

@@ -104,11 +104,12 @@ func (h *handler) open(ctx context.Context, v *view, r *http.Request, path strin
 
 // draw writes a page. The frame shows nothing of the table to visitors of a subtree but its name.
 func (h *handler) draw(w http.ResponseWriter, status int, v *view, p *page, name string) {
-	p.Prefix, p.Brand, p.Table, p.Where, p.Principal = h.options.Prefix, h.options.Title, h.table, h.options.Where, v.access.Principal
+	p.Prefix, p.Brand, p.Table, p.Where, p.Principal = h.options.Prefix, h.options.Theme.Title, h.table, h.options.Where, v.access.Principal
 	if p.Brand == "" {
 		p.Brand = "dynalimit"
 	}
 	p.Zone, p.Style, p.Script, p.Icon = h.options.Location.String(), styleName, scriptName, iconName
+	p.Accent, p.Logo = h.accent, h.logo
 	p.Limited, p.Doctor, p.Changes = v.access.Under != "", h.options.Doctor != nil, v.access.Change
 	var drawn bytes.Buffer
 	if err := pages[name].ExecuteTemplate(&drawn, "layout", p); err != nil {

@@ -30,7 +30,7 @@ type page struct {
 	Status int
 
 	Prefix, Brand, Table, Where, Principal, Zone string
-	Style, Script, Icon                          string
+	Style, Script, Icon, Accent, Logo            string
 	// Limited means that the visitor sees a part of the table, Doctor that there is such a page, Changes that the
 	// visitor may change entities.
 	Limited, Doctor, Changes bool
@@ -107,7 +107,7 @@ func (v *view) showGauge(g *gauge) *gauge {
 
 // readForest reads the inputs of the states of entities: the chains, buckets and blocks of them and their parents.
 func (v *view) readForest(ctx context.Context, c catalog, entities []admin.Entity) (forest, error) {
-	f := forest{records: map[string]admin.Entity{}, catalog: c, under: v.access.Under}
+	f := forest{records: map[string]admin.Entity{}, buckets: map[string]admin.Bucket{}, blocked: map[string]bool{}, catalog: c, under: v.access.Under}
 	ids := make([]string, 0, len(entities))
 	wanted := make([]string, 0, len(entities))
 	for _, e := range entities {

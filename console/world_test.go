@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -8,10 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/dynalimit/dynalimit/console"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/testworld/spend"
 )
 
@@ -61,4 +66,32 @@ func routes(body string) (all []string) {
 		}
 	}
 	return all
+}
+
+// addKeys adds n keys to a team, written as an administrator's transactions leave them.
+func (o *office) addKeys(t *testing.T, team string, n int) {
+	t.Helper()
+	keys, client := schema.NewKeys(""), o.DB.Client()
+	writes := make(chan []types.WriteRequest)
+	var workers errgroup.Group
+	for range 4 {
+		workers.Go(func() error {
+			for batch := range writes {
+				if _, err := client.BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{"limits": batch}}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	var batch []types.WriteRequest
+	for i := range n {
+		e := schema.EntityRecord{ID: fmt.Sprintf("%s.k%06d", team, i), Name: "Key", ParentID: team, Plan: "free", Version: 1, CreatedAt: o.Now()}
+		if batch = append(batch, types.WriteRequest{PutRequest: &types.PutRequest{Item: e.Item(keys, nil)}}); len(batch) == 25 || i == n-1 {
+			writes <- batch
+			batch = nil
+		}
+	}
+	close(writes)
+	require.NoError(t, workers.Wait())
 }

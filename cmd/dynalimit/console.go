@@ -18,6 +18,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/gate"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/console"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 const (
@@ -70,10 +71,7 @@ func (c consoleCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 		return g.explainError(ctx, err)
 	}
 	door.Serve(handler)
-	server := &http.Server{
-		Handler: door, ReadHeaderTimeout: consoleHeaderTime, ReadTimeout: consoleReadTime, WriteTimeout: consoleWriteTime, IdleTimeout: consoleIdleTime,
-		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(slog.NewTextHandler(io.Discard, nil), slog.LevelError),
-	}
+	server := newConsoleServer(door)
 	served := make(chan error, 1)
 	go func() {
 		served <- server.Serve(&boundedListener{Listener: listener, places: make(chan struct{}, mostConnections)})
@@ -101,6 +99,14 @@ func (c consoleCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 		return fmt.Errorf("the server ended badly: %w; start it again", err)
 	}
 	return nil
+}
+
+// newConsoleServer returns a server that cuts off slow clients.
+func newConsoleServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: consoleHeaderTime, ReadTimeout: consoleReadTime, WriteTimeout: consoleWriteTime, IdleTimeout: consoleIdleTime,
+		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(slog.NewTextHandler(io.Discard, nil), slog.LevelError),
+	}
 }
 
 // permission describes for the terminal which changes sessions may make, and in which name.
@@ -145,7 +151,7 @@ func (c consoleCmd) makeHandler(ctx context.Context, g *globals, door *gate.Gate
 		return nil, principal, err
 	}
 	handler, err := console.New(repo, usage, &console.Options{
-		Prefix: door.Prefix, Resource: c.Resource, Location: zone, Where: o.Where(), Now: clockOf(ctx),
+		Prices: prices.CatalogList(), Prefix: door.Prefix, Resource: c.Resource, Location: zone, Where: o.Where(), Now: clockOf(ctx),
 		Authorize: func(r *http.Request) (console.Access, error) {
 			session := door.Session(r)
 			if session == "" {

@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -77,4 +80,99 @@ func TestConsoleServesWhoHasTheCode(t *testing.T) {
 	assert.Contains(t, page, "Show the change")
 	interrupt()
 	assert.Equal(t, exitOK, <-codes)
+}
+
+// pipes is a listener whose connections are pipes in this process.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	conn, open := <-p
+	if !open {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+func (pipes) Close() error   { return nil }
+func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestConsoleCutsOffSlowClients: slow headers, slow bodies, answers that nobody reads and idle connections. Above 64
+// connections the next one waits for a place.
+func TestConsoleCutsOffSlowClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener := make(pipes)
+		server := newConsoleServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if _, err := io.ReadAll(r.Body); err != nil {
+				w.WriteHeader(http.StatusBadRequest)
+			}
+			_, _ = w.Write(make([]byte, 1<<20))
+		}))
+		served := make(chan error, 1)
+		go func() {
+			served <- server.Serve(&boundedListener{Listener: listener, places: make(chan struct{}, mostConnections)})
+		}()
+		connect := func() net.Conn {
+			ours, theirs := net.Pipe()
+			go func() { listener <- theirs }()
+			return ours
+		}
+		for name, c := range map[string]struct {
+			text          string
+			writes, reads bool
+			after         time.Duration
+		}{
+			"headers": {"GET / HTTP/1.1\r\n", true, true, consoleHeaderTime},
+			"body":    {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n", true, true, consoleReadTime},
+			"nothing": {"", false, true, consoleHeaderTime},
+			"idle":    {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", false, true, consoleIdleTime},
+			"reader":  {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", true, false, consoleWriteTime},
+		} {
+			conn, began, ended := connect(), time.Now(), make(chan struct{}, 2)
+			_, err := conn.Write([]byte(c.text))
+			require.NoError(t, err, name)
+			if c.reads {
+				go func() {
+					_, _ = io.Copy(io.Discard, conn)
+					ended <- struct{}{}
+				}()
+			}
+			if c.writes {
+				go func() {
+					for err == nil {
+						time.Sleep(time.Second) //nolint:forbidigo // a slow client, in virtual time
+						_, err = conn.Write([]byte("x"))
+					}
+					ended <- struct{}{}
+				}()
+			}
+			<-ended
+			assert.InDelta(t, c.after, time.Since(began), float64(time.Second), name)
+			conn.Close()
+		}
+		var open []net.Conn
+		for range mostConnections {
+			open = append(open, connect())
+		}
+		synctest.Wait()
+		next := make(chan struct{})
+		go func() {
+			_, theirs := net.Pipe()
+			listener <- theirs
+			close(next)
+		}()
+		synctest.Wait()
+		select {
+		case <-next:
+			t.Error("above the bound")
+		default:
+		}
+		open[0].Close()
+		<-next
+		for _, conn := range open {
+			conn.Close()
+		}
+		close(listener)
+		require.Error(t, <-served)
+		require.NoError(t, server.Close())
+	})
 }
