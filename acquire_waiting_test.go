@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -355,6 +356,82 @@ func TestWorkersThatGiveBackShare(t *testing.T) {
 				sums[i%processes] += n
 			}
 			assert.LessOrEqual(t, slices.Max(sums), 2*slices.Min(sums), "%d processes: %v", processes, sums)
+		})
+	}
+}
+
+// Waiters of several processes share the slots of a limit of calls in flight, nearly all of which are in use.
+func TestProcessesShareSlotsByTheirWaiters(t *testing.T) {
+	for name, c := range map[string]struct {
+		processes, waiters int
+		slots              int64
+		call               time.Duration // on average
+		low, high, used    float64
+		reads              float64       // a second, at most
+		lasts              time.Duration // after a quarter of it
+	}{
+		"4 of 5, 10 slots":  {4, 5, 10, 5 * time.Second, .8, 1.2, .96, 25, 120 * time.Second},
+		"2 of 20, 20 slots": {2, 20, 20, 5 * time.Second, .9, 1.1, .98, 25, 90 * time.Second},
+		"40 of 2, 20 slots": {40, 2, 20, 5 * time.Second, .5, 1.6, .98, 120, 200 * time.Second},
+		"2 of 5, one slot":  {2, 5, 1, time.Second, .8, 1.2, .76, 20, 60 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all, db := peers(t, c.processes, 5*time.Millisecond, dynalimit.Concurrent("inflight", c.slots, time.Minute))
+				var reads, writes atomic.Int64
+				db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+					if r.Operation == "GetItem" {
+						reads.Add(1)
+					} else {
+						writes.Add(1)
+					}
+					return ddbmem.Fault{Before: 5 * time.Millisecond}
+				})
+				began, warm := time.Now(), c.lasts/4
+				var group sync.WaitGroup
+				var mu sync.Mutex
+				used, served, calls := time.Duration(0), make([]int, len(all)), 0
+				within := func(at time.Time) time.Duration { return min(max(at.Sub(began)-warm, 0), c.lasts-warm) }
+				for i, l := range all {
+					random := rand.New(rand.NewPCG(7, uint64(i)))
+					for range c.waiters {
+						group.Go(func() {
+							for time.Since(began) < c.lasts {
+								lease, err := l.Wait(t.Context(), "u", "m", inflight)
+								if !assert.NoError(t, err) {
+									return
+								}
+								at := time.Now()
+								mu.Lock()
+								call := time.Duration(random.ExpFloat64() * float64(c.call))
+								if within(at) > 0 && at.Sub(began) < c.lasts {
+									served[i]++
+									calls++
+								}
+								mu.Unlock()
+								elapse(call)
+								assert.NoError(t, lease.Settle(t.Context(), nil))
+								mu.Lock()
+								used += within(at.Add(call)) - within(at)
+								mu.Unlock()
+							}
+						})
+					}
+				}
+				group.Wait()
+				low, high := 9., 0.
+				for _, n := range served {
+					share := float64(n) * float64(len(all)) / float64(calls)
+					low, high = min(low, share), max(high, share)
+				}
+				part := used.Seconds() / float64(c.slots) / (c.lasts - warm).Seconds()
+				text := fmt.Sprintf("%.2f to %.2f of a fair share, in use %.3f, %.0f reads/s, %.0f writes/s", low, high, part, float64(reads.Load())/c.lasts.Seconds(), float64(writes.Load())/c.lasts.Seconds())
+				t.Log(text)
+				assert.GreaterOrEqual(t, low, c.low, text)
+				assert.LessOrEqual(t, high, c.high, text)
+				assert.GreaterOrEqual(t, part, c.used, text)
+				assert.LessOrEqual(t, float64(reads.Load())/c.lasts.Seconds(), c.reads, text)
+			})
 		})
 	}
 }

@@ -79,7 +79,7 @@ func (o Occupied) DecideMoves(stored []Epoch, hold, now int64) Moves {
 		}
 	}
 	o.Expire(now)
-	surplus := sumSlots(o.Epochs) + sumSlots(o.Doubtful) - o.Open
+	surplus := SumSlots(o.Epochs) + SumSlots(o.Doubtful) - o.Open
 	m.Again = max(0, -surplus)
 	for _, e := range o.Epochs { // the earliest first
 		back := min(max(0, surplus), e.Slots)
@@ -95,7 +95,7 @@ func (o Occupied) DecideMoves(stored []Epoch, hold, now int64) Moves {
 }
 
 // Free returns the number of freed slots. It is below 0 if the moves take more.
-func (m *Moves) Free() int64 { return sumSlots(m.Past) + sumSlots(m.Back) - m.Again }
+func (m *Moves) Free() int64 { return SumSlots(m.Past) + SumSlots(m.Back) - m.Again }
 
 // IsOwn reports whether the moves change slots of the process.
 func (m *Moves) IsOwn() bool { return len(m.Back) > 0 || len(m.Renewed) > 0 || m.Again > 0 }
@@ -123,7 +123,7 @@ func (m *Moves) Changes() []EpochChange {
 
 // into returns the number of slots that come into the epoch End. out returns the leaving slots of the process
 // by epoch.
-func (m *Moves) into() int64 { return m.New + m.Again + sumSlots(m.Renewed) }
+func (m *Moves) into() int64 { return m.New + m.Again + SumSlots(m.Renewed) }
 
 func (m *Moves) out() (all []Epoch) {
 	for _, list := range [][]Epoch{m.Back, m.Renewed} {
@@ -188,7 +188,7 @@ func (o *Occupied) Lapse(n int64) {
 // some again. It is Never without slots.
 func (o Occupied) Due(hold, now int64) int64 {
 	o.Expire(now)
-	known := sumSlots(o.Epochs) + sumSlots(o.Doubtful)
+	known := SumSlots(o.Epochs) + SumSlots(o.Doubtful)
 	if known < o.Open || known > o.Open && len(o.Epochs) > 0 {
 		return now
 	}
@@ -237,7 +237,8 @@ func addSlots(list []Epoch, e Epoch) []Epoch {
 	return list
 }
 
-func sumSlots(list []Epoch) (n int64) {
+// SumSlots returns the number of slots of all epochs.
+func SumSlots(list []Epoch) (n int64) {
 	for _, e := range list {
 		n += e.Slots
 	}

@@ -139,7 +139,7 @@ func (w *slotWorld) live() (n int64) {
 	for _, p := range slices.Concat(w.processes, w.killed) {
 		of := p.of
 		of.Expire(w.now + p.ahead)
-		n += min(of.Open, sumSlots(of.Epochs)+sumSlots(of.Doubtful))
+		n += min(of.Open, SumSlots(of.Epochs)+SumSlots(of.Doubtful))
 	}
 	return n
 }

@@ -186,10 +186,10 @@ func (w *waiting) awaitTurn(ctx context.Context, denial *Denied) (slept bool, er
 		w.expected = w.expected.Add(denial.nextLook())
 	}
 	beside := lane.BesideOf(at.lane)
-	beside.LeaveNote(ctx, at.waiter)
 	for unwoken := true; ; {
 		changed := configs.NextEviction() // asked before the configuration is
 		t := w.turnOf(ctx, unwoken)
+		beside.LeaveNote(ctx, at.waiter)
 		if late := t.known && exceedsDeadline(ctx, t.left); late && denial == nil {
 			return false, nil // a try says so
 		} else if late && !denial.isByEstimates() {

@@ -139,11 +139,11 @@ func (b *Beside) Due(w *Waiter, now int64) (wait int64, known bool) {
 // process has used the bucket: every rarely without a sign of one.
 func (b *Beside) Next(w *Waiter, exact, looked time.Time, rarely time.Duration, now time.Time) (try, look time.Time) {
 	if b.known.known {
-		if at, every, contended := LineOf(b.lane).next(w, b.known.image, milliseconds(exact), milliseconds(now)); contended {
-			if heard := time.UnixMilli(b.known.crowding.Heard); heard.After(looked) {
-				looked = heard
-			}
-			return instant(at), looked.Add(every)
+		if heard := time.UnixMilli(b.known.crowding.Heard); heard.After(looked) {
+			looked = heard
+		}
+		if at, next, ok := LineOf(b.lane).next(w, b.known.image, b.knownCalls(now), milliseconds(exact), milliseconds(looked), milliseconds(now)); ok {
+			return instant(at), instant(next)
 		}
 	}
 	if b.known.shared > 0 {
@@ -151,6 +151,15 @@ func (b *Beside) Next(w *Waiter, exact, looked time.Time, rarely time.Duration, 
 		rarely = max(leastLook, min(rarely, quiet/looksPerQuiet))
 	}
 	return exact, looked.Add(rarely)
+}
+
+// knownCalls returns the process's knowledge of the calls in a bucket with slots.
+func (b *Beside) knownCalls(now time.Time) (c plan.Calls) {
+	if b.known.image != nil && b.known.image.Set.Slots {
+		c.Mean = b.owner.SlotsOf(b.lane).meanCall()
+		c.Shared = plan.IsShared(b.known.shared, now.UnixMilli())
+	}
+	return c
 }
 
 const (

@@ -21,14 +21,14 @@ func instant(ms float64) time.Time { return time.UnixMicro(int64(math.Ceil(ms * 
 
 // headOf returns a waiter as the head of the line, by an image under its configuration; exact is the instant at
 // which its amounts are there. l.mu must be held.
-func (l *Line) headOf(w *Waiter, image *schema.Image, exact, now float64) plan.Head {
+func (l *Line) headOf(w *Waiter, image *schema.Image, exact, now float64, calls plan.Calls) plan.Head {
 	line := l.behind
 	for _, o := range l.waiters {
 		if o.head && !o.served {
 			line = plan.Plus(line, o.amounts)
 		}
 	}
-	return plan.HeadOf(plan.Reading{Image: image, Config: w.cfg, Now: int64(now)}, l.contest.Lane, w.came, exact, w.amounts, line)
+	return plan.HeadOf(plan.Reading{Image: image, Config: w.cfg, Now: int64(now)}, l.contest.Lane, w.came, exact, w.amounts, line, calls)
 }
 
 // isContended reports whether waiters of other processes compete for the bucket at now.
@@ -38,25 +38,35 @@ func (l *Line) isContended(now time.Time) bool {
 	return l.contest.IsContended(milliseconds(now))
 }
 
-// next returns the instant of the try of a head with amounts that are there at exact, both in Unix ms, and the time
-// between two looks. contended is false if no other process competes, nor has reserved what it needs.
-func (l *Line) next(w *Waiter, image *schema.Image, exact, now float64) (try float64, look time.Duration, contended bool) {
+// next returns the instants of the try and the next look of a head with amounts that are there at exact; looked is
+// that of the last look. All are in Unix ms. ok is false if no other process competes, nor has reserved
+// what it needs, and the head waits for no slot.
+func (l *Line) next(w *Waiter, image *schema.Image, calls plan.Calls, exact, looked, now float64) (try, look float64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if image == nil || w.cfg == nil || !w.cfg.Wrote(image) {
 		return 0, 0, false
 	}
-	l.contest = l.contest.SeeNote(image.Note, now)
-	h := l.headOf(w, image, exact, now)
-	if h.Aside == 0 && !l.contest.IsContended(now) {
+	h := l.headOf(w, image, exact, now, calls)
+	var note *schema.Note
+	if l.contest, note = l.contest.SeeNote(image.Note, now).SeeSlots(h, image.Note, now); note != nil {
+		w.note = &leaving{note: note, seen: image.Note}
+	}
+	if !h.Slots && h.Aside == 0 && !l.contest.IsContended(now) {
 		return 0, 0, false
 	}
 	if w.try.At == 0 {
 		w.try.Chance = rand.Float64()
 	}
 	w.try, try = l.contest.NextTry(h, image.Note, w.try, now)
-	every := l.contest.LookEvery(h, image.Note) * (1 + w.try.Chance/5)
-	return try, time.Duration(every * float64(time.Millisecond)), true
+	return try, l.contest.NextLook(h, image.Note, looked, w.try.Chance, now), true
+}
+
+// seeNote records the note of an image.
+func (l *Line) seeNote(n *schema.Note, now float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.contest = l.contest.SeeNote(n, now)
 }
 
 // look records the answer to a read of the bucket.
@@ -84,7 +94,7 @@ func (c claims) noteOf(ops []*Op, rows plan.Rows, v plan.View) *schema.Note {
 		return nil
 	}
 	o, now := ops[first], float64(v.Now)
-	h := plan.HeadOf(v.Reading(), c.contest.Lane, o.Waiter.came, now, o.Amounts, nil)
+	h := plan.HeadOf(v.Reading(), c.contest.Lane, o.Waiter.came, now, o.Amounts, nil, plan.Calls{})
 	return c.contest.NextNote(h, v.Image.Note, rows.IdleTime(), now)
 }
 
@@ -121,7 +131,7 @@ func (l *Line) lost(tried []*Waiter, image *schema.Image, now float64) {
 	var f plan.Forecast
 	wait, _ := f.Wait(r, w.amounts)
 	var note *schema.Note
-	l.contest, note = l.contest.RecordLoss(l.headOf(w, image, float64(r.Now+wait), now), image.Note, now)
+	l.contest, note = l.contest.RecordLoss(l.headOf(w, image, float64(r.Now+wait), now, plan.Calls{}), image.Note, now)
 	if w.try, w.note = (plan.Try{}), nil; note == nil {
 		return
 	}

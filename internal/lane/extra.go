@@ -109,11 +109,14 @@ func (x *extra) noteMaintenance(rows plan.Rows) {
 	}
 }
 
-// noteImage is called with each new image of the bucket. It wakes the heads of the line, because they may have
-// to wait less now.
-func (x *extra) noteImage(image *schema.Image) {
+// noteImage is called with each new image of the bucket, at an instant in Unix ms. It wakes the heads of the line,
+// because they may have to wait less now.
+func (x *extra) noteImage(image *schema.Image, now int64) {
 	if p := x.pacer.Load(); p != nil {
 		p.see(image)
+	}
+	if image != nil && image.Note != nil {
+		x.line.seeNote(image.Note, float64(now))
 	}
 	x.wakeHeads()
 }
@@ -213,6 +216,15 @@ func (x *extra) slotsWithout(adjusts []*Op) *plan.InFlight {
 		return s.held.without(adjusts)
 	}
 	return nil
+}
+
+// othersHold reports whether other processes hold slots of the bucket in an image. The lane's mutex must be held.
+func (x *extra) othersHold(image *schema.Image) bool {
+	var own *plan.InFlight
+	if s := x.slots.Load(); s != nil {
+		own = &s.held.InFlight
+	}
+	return own.OthersHold(image)
 }
 
 // noteEnd is called with each op that ends, and its result. The lane's mutex must be held.

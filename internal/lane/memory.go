@@ -132,7 +132,10 @@ func (m *Memory) replace(image *schema.Image, asked Asked, now int64) {
 		m.sight.markStale()
 	}
 	if x := m.extra.Load(); x != nil {
-		x.noteImage(image)
+		if x.othersHold(image) {
+			m.sight.shared = now
+		}
+		x.noteImage(image, now)
 	}
 }
 

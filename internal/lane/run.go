@@ -200,13 +200,13 @@ func (l *Lane) writeBack(t *turn, a Answer) (foreign bool) {
 	now := l.owner.NowMS()
 	l.mu.Lock()
 	defer l.unlockAndNotify()
-	foreign = l.Memory.learnAnswer(&t.decision, a, t.asked, now)
 	if !t.brings && (t.view.InFlight != nil || t.view.Config != nil && t.view.Config.Slots) {
 		windows := l.owner.SlotsOf(l).noteAnswer(t.rows, a, t.view.Config)
 		for i := range t.ends {
 			t.ends[i].result.landedIn = append(t.ends[i].result.landedIn, windows...)
 		}
 	}
+	foreign = l.Memory.learnAnswer(&t.decision, a, t.asked, now)
 	l.finishOpsLocked(&t.fates)
 	if x := l.extra.Load(); x != nil {
 		x.armSlots()

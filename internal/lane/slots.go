@@ -120,6 +120,17 @@ func (s *Slots) wait(limit string, n int64) int64 {
 	return min(max(mean*1000/max(1, n), least), s.held.hold(limit))
 }
 
+// meanCall returns the mean duration of the last calls, in ms, of the limit with the longest; 0 before one has
+// ended.
+func (s *Slots) meanCall() (mean float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.held.more {
+		mean = max(mean, float64(s.held.more[i].mean()))
+	}
+	return mean
+}
+
 // arm sets the timer to the next write for the slots. mu must be held.
 func (s *Slots) arm() {
 	s.inUse.Store(!s.held.isEmpty())

@@ -85,7 +85,7 @@ func (w *Waiter) fitsBeside(left plan.Rows) bool {
 // A served waiter stays until it quits, and is ignored.
 //
 // A Line is safe for concurrent use. No other lock is taken under its own, and a write takes it only
-// while a waiter stands in line. The zero value is ready.
+// while a waiter stands in line, or if an image has a note. The zero value is ready.
 type Line struct {
 	mu sync.Mutex
 	// waited means that a waiter stands in line. mu is held while it is set.

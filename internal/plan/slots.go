@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // A limit of calls in flight differs from the other kinds. Calls take slots and give them back; nothing
@@ -37,6 +38,20 @@ func (f *InFlight) occupied(name string, incarnation []byte) (o bucket.Occupied)
 		o.Epochs, o.Doubtful = nil, nil
 	}
 	return o
+}
+
+// OthersHold reports whether other processes hold slots of the bucket in an image.
+func (f *InFlight) OthersHold(m *schema.Image) bool {
+	if m == nil || !m.Set.Slots {
+		return false
+	}
+	for i, name := range m.Set.Names {
+		own := f.occupied(name, m.Of())
+		if m.Limits[i].IsSlots() && bucket.SumSlots(m.Epochs(i)) > bucket.SumSlots(own.Epochs)+bucket.SumSlots(own.Doubtful) {
+			return true
+		}
+	}
+	return false
 }
 
 // LocalSlots returns the number of slots that a process may give while the bucket does not answer: its share of

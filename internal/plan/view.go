@@ -190,7 +190,7 @@ func Low(m *schema.Image, amounts []Signed, at int64) bool {
 		if !m.Holds(a.Name) {
 			continue
 		}
-		if s := m.State(m.Set.Index(a.Name)); s.Period > 0 && s.Level(at) < s.Burst/lowShare {
+		if s := m.State(m.Set.Index(a.Name)); s.Period >= 0 && s.Level(at) < s.Burst/lowShare {
 			return true
 		}
 	}

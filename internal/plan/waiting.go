@@ -83,12 +83,16 @@ type Head struct {
 	Reserved, Aside float64
 	// Plenty means that more than its amounts is there, so that nobody has to stand aside.
 	Plenty bool
+	// Slots means that the scarce limit is one of calls in flight, and Free that the image has the slots. Shared
+	// means that other processes use the bucket.
+	Slots, Free, Shared bool
 }
 
 // HeadOf returns the head of a lane's line by a reading. came is the instant of its arrival and exact that at which its
-// amounts are there, both in ms. line sums the amounts of its line.
-func HeadOf(r Reading, lane uint32, came, exact float64, amounts, line []Signed) Head {
-	h := Head{Came: came, Exact: exact, Full: float64(r.Now), Plenty: true}
+// amounts are there, both in ms. line sums the amounts of its line. Of a slot the mean time until one comes back
+// stands for its refill.
+func HeadOf(r Reading, lane uint32, came, exact float64, amounts, line []Signed, calls Calls) Head {
+	h := Head{Came: came, Exact: exact, Full: float64(r.Now), Plenty: true, Free: true, Shared: calls.Shared}
 	if n := r.reservation(lane); n != nil {
 		var f Forecast
 		f.PromiseReserved(r, lane)
@@ -97,20 +101,32 @@ func HeadOf(r Reading, lane uint32, came, exact float64, amounts, line []Signed)
 			h.Aside = h.Reserved
 		}
 	}
-	longest := math.Inf(-1)
+	longest, lacking := math.Inf(-1), false // a limit that lacks the amounts is scarcer than others
 	for _, a := range r.Config.Enforced(amounts) {
 		state := r.Worth(a.Name)
-		each := refillTime(state.Rate)
+		each, enough := refillTime(state.Rate), float64(state.Burst)
+		if state.Period == 0 { // slots
+			each, enough = calls.slotTime(state.Rate), math.Inf(1)
+			h.Free = h.Free && a.Amount <= state.Tokens
+		}
 		sum, _ := AmountOf(line, a.Name)
 		sum = max(sum, a.Amount)
-		lacks := sum - state.Tokens
-		if wait := each * float64(lacks); wait >= longest && (each > 0 || lacks > 0) { // free slots are not scarce
-			longest, h.Line, h.Need, h.Token = wait, each*float64(sum), each*float64(a.Amount), each*1000
-			h.Full = float64(r.Now + min(state.Wait(r.Now, state.Burst), farAhead))
+		wait, lacks := each*float64(sum-state.Tokens), a.Amount > state.Tokens
+		if lacks && !lacking || lacks == lacking && wait >= longest {
+			lacking, longest, h.Line, h.Need, h.Token = lacks, wait, each*float64(sum), each*float64(a.Amount), each*1000
+			h.Full, h.Slots = float64(r.Now+min(state.Wait(r.Now, state.Burst), farAhead)), state.Period == 0
 		}
-		h.Plenty = h.Plenty && float64(state.Tokens) >= min(float64(state.Burst), float64(a.Amount)+max(float64(a.Amount), leastPlenty/each))
+		h.Plenty = h.Plenty && float64(state.Tokens) >= min(enough, float64(a.Amount)+plentyBeside(state.Rate, a.Amount))
 	}
 	return h
+}
+
+// plentyBeside returns the amount that is plenty for others beside an amount: as much, and leastPlenty of refill.
+func plentyBeside(r bucket.Rate, amount int64) float64 {
+	if r.Period == 0 { // slots
+		return float64(amount)
+	}
+	return max(float64(amount), leastPlenty/refillTime(r))
 }
 
 // refillTime returns the time in which a limit refills a millitoken. A quota counts as refilled evenly.
@@ -124,8 +140,13 @@ func refillTime(r bucket.Rate) float64 {
 func (rows Rows) IdleTime() float64 {
 	idle := math.Inf(1)
 	for i := range rows {
-		if r := &rows[i]; r.Take > 0 && r.stored && !r.shadow {
+		r := &rows[i]
+		switch {
+		case r.Take == 0 || !r.stored || r.shadow:
+		case r.moves == nil:
 			idle = min(idle, float64(r.level+r.back()-r.out())*refillTime(r.state.Rate))
+		case r.level <= r.out():
+			idle = min(idle, 0)
 		}
 	}
 	return idle
@@ -136,8 +157,7 @@ func (rows Rows) IdleTime() float64 {
 func (rows Rows) LeavePlenty(amounts []Signed) bool {
 	for _, a := range amounts {
 		if r := rows.find(a.Name); r.stored && !r.shadow {
-			each := refillTime(r.state.Rate)
-			if each*float64(r.room()-r.Take) < max(each*float64(a.Amount), leastPlenty) {
+			if float64(r.room()-r.Take) < plentyBeside(r.state.Rate, a.Amount) {
 				return false
 			}
 		}
@@ -162,6 +182,9 @@ type Contest struct {
 	alone bool
 	// muted is the end of the time for which the lane leaves no notes.
 	muted float64
+	// free is the instant since which images show a free slot; 0 without one. raised is that of the last note of a
+	// head that waits for a slot.
+	free, raised float64
 }
 
 // Try is the next try of a head: the drawn instant, 0 before it is drawn, and the chance in [0, 1) that draws it.
@@ -221,6 +244,9 @@ func (c Contest) due(h Head, n *schema.Note) float64 {
 // NextTry returns the instant of the head's try. It draws the try t unless that is drawn already: a later image does
 // not postpone it.
 func (c Contest) NextTry(h Head, n *schema.Note, t Try, now float64) (Try, float64) {
+	if h.Slots {
+		return t, max(c.nextSlotTry(h, n, now), h.Aside)
+	}
 	if h.Aside == 0 && (!c.IsContended(now) || h.Plenty && now-c.looked < lookFresh) {
 		return t, h.Exact
 	}
@@ -277,7 +303,7 @@ func (c Contest) LookEvery(h Head, n *schema.Note) float64 {
 // RecordWin returns the contest after a take of the lane's waiters has landed.
 func (c Contest) RecordWin(now float64) Contest {
 	c.took, c.tried, c.looked = now, now, 0
-	c.losses, c.alone, c.lossy = 0, false, c.lossy*(1-lossDecay)
+	c.losses, c.alone, c.lossy, c.free = 0, false, c.lossy*(1-lossDecay), 0
 	return c
 }
 
@@ -288,7 +314,7 @@ func (c Contest) RecordLoss(h Head, n *schema.Note, now float64) (Contest, *sche
 	c.losses, c.lossy = c.losses+1, c.lossy*(1-lossDecay)+lossDecay
 	c.alone = n != nil && float64(n.At) <= c.tried
 	c.tried = now
-	if c.losses < raiseLosses || h.Reserved > 0 || now < c.muted {
+	if h.Slots || c.losses < raiseLosses || h.Reserved > 0 || now < c.muted {
 		return c, nil
 	}
 	age, over, until := now-h.Came, now-max(c.due(h, n), h.Came), 0.
@@ -322,9 +348,12 @@ func (c Contest) NextNote(h Head, n *schema.Note, idle, now float64) *schema.Not
 		return nil
 	}
 	age := ageOf(n)
-	if older := now - h.Came - age; older > 0 {
+	switch older := now - h.Came - age; {
+	case h.Slots:
+		age += older * ageMoves
+	case older > 0:
 		age += older * ageRises
-	} else {
+	default:
 		age += older * ageFalls
 	}
 	if idle > max(idleTime, 2*spreadOf(n), 2*h.Need) {

@@ -164,10 +164,10 @@ func TestHeadOfALine(t *testing.T) {
 	cfg := &Config{Limits: []schema.Limit{{Name: "rpm", Rate: rate(60)}, {Name: "tpm", Rate: rate(60_000)}}}
 	asks := []Signed{{Name: "rpm", Amount: 1000}, {Name: "tpm", Amount: 500_000}}
 	line := []Signed{{Name: "rpm", Amount: 10_000}, {Name: "tpm", Amount: 5_000_000}}
-	h := HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, line)
-	assert.Equal(t, Head{Came: 5, Exact: 7, Full: 1_058_000, Need: 1000, Line: 10_000, Token: 1000, Plenty: true}, h)
+	h := HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, line, Calls{})
+	assert.Equal(t, Head{Came: 5, Exact: 7, Full: 1_058_000, Need: 1000, Line: 10_000, Token: 1000, Plenty: true, Free: true}, h)
 	image.Limits[0].Tokens = 1999
-	assert.False(t, HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, line).Plenty)
+	assert.False(t, HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, line, Calls{}).Plenty)
 
 	for name, c := range map[string]struct {
 		note            schema.Note
@@ -182,7 +182,7 @@ func TestHeadOfALine(t *testing.T) {
 		"longer than a lane makes":   {schema.Note{Lane: 2, Until: 1_061_001, Needs: []int64{2000}}, 1_000_000, 0, 0},
 	} {
 		image.Note = &c.note
-		h := HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, c.exact, asks, line)
+		h := HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, c.exact, asks, line, Calls{})
 		assert.Equal(t, [2]float64{c.reserved, c.aside}, [2]float64{h.Reserved, h.Aside}, name)
 	}
 	image.Note = nil
@@ -202,6 +202,6 @@ func TestHeadOfALine(t *testing.T) {
 
 	image.Limits[0], cfg.Limits[0].Rate = schema.Stored{Rate: rate(1), Tokens: 1000}, rate(1) // refills in a minute, but is full
 	image.Limits[1].Tokens = 300_000
-	h = HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, asks)
-	assert.Equal(t, Head{Came: 5, Exact: 7, Full: 1_059_700, Need: 500, Line: 500, Token: 1}, h)
+	h = HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, asks, Calls{})
+	assert.Equal(t, Head{Came: 5, Exact: 7, Full: 1_059_700, Need: 500, Line: 500, Token: 1, Free: true}, h)
 }
