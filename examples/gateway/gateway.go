@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -22,6 +23,8 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/console"
 	"github.com/dynalimit/dynalimit/httplimit"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp"
@@ -75,6 +78,23 @@ func newGateway(client *dynamodb.Client, provider *url.URL, secret string) *gate
 	g.HandleFunc("/", notServed) // the provider's other items belong to no single caller
 	g.Handle("/metrics", promhttp.Handler())
 	return g
+}
+
+// serveConsole serves limits and spend in a browser to visitors with the password, each under a name of his choice for
+// the audit trail. A gateway with another name in the address bar than loopback sets Options.Hosts.
+func (g *gateway) serveConsole(client *dynamodb.Client, password string) {
+	usage := must(aggregator.NewReader(client, "limits", nil))
+	pages := must(console.New(g.repo, usage, &console.Options{Prefix: "/console/", Prices: prices.CatalogList(), Authorize: func(r *http.Request) (console.Access, error) {
+		name, given, _ := r.BasicAuth()
+		if subtle.ConstantTimeCompare([]byte(given), []byte(password)) == 0 {
+			return console.Access{}, console.ErrLogin
+		}
+		return console.Access{Principal: name, Change: name != ""}, nil
+	}}))
+	g.HandleFunc("/console/", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="console"`)
+		pages.ServeHTTP(w, r)
+	})
 }
 
 // hideAccount removes headers that identify the gateway's account with the provider from a

@@ -92,7 +92,7 @@ func (f *fleet) startAt(store string) (url string, process *exec.Cmd) {
 	address := free.Addr().String()
 	require.NoError(f, free.Close())
 	process = exec.CommandContext(f.Context(), filepath.Join(programs, "gateway"), "-listen", address, "-endpoint", store, "-provider", f.provider.URL()) //nolint:gosec // of this test
-	process.Stderr = new(bytes.Buffer)
+	process.Stderr, process.Env = new(bytes.Buffer), append(os.Environ(), "CONSOLE_PASSWORD=open sesame")
 	out, err := process.StdoutPipe()
 	require.NoError(f, err)
 	require.NoError(f, process.Start())
@@ -275,5 +275,28 @@ func TestAccountsAreNotMixed(t *testing.T) {
 	assert.NotContains(t, sent.Get("Authorization"), "sk-a")
 	for _, name := range []string{"Set-Cookie", "Openai-Organization", "Openai-Project"} {
 		assert.Empty(t, res.Header.Get(name), name)
+	}
+}
+
+// TestConsoleAsksForThePassword: with it a visitor sees the limits, and changes them in the name that he gives.
+func TestConsoleAsksForThePassword(t *testing.T) {
+	f := newFleet(t)
+	url, _ := f.start()
+	ask := func(password string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/console/entity/team-a", nil)
+		require.NoError(t, err)
+		r.SetBasicAuth("ann", password)
+		res, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		return res.StatusCode, res.Header.Get("WWW-Authenticate") + string(text)
+	}
+	for password, want := range map[string]int{"": 401, "wrong": 401, "open sesame": 200} {
+		status, text := ask(password)
+		assert.Equal(t, want, status, password)
+		assert.Contains(t, text, `Basic realm="console"`)
+		assert.Equal(t, want == 200, strings.Contains(text, "/console/entity/team-a/change/block"), password)
 	}
 }

@@ -3,7 +3,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"errors"
 	"flag"
@@ -39,9 +41,12 @@ func main() {
 	fake := httptest.NewServer(new(llmtest.Provider)).URL
 	provider := flag.String("provider", fake, "the `URL` of the provider, whose key is $PROVIDER_KEY; one in this process is a fake")
 	flag.Parse()
-	g := newGateway(awsclient.FromConfig(aws.Config{ // with AWS: awsclient.New(ctx, nil)
+	client := awsclient.FromConfig(aws.Config{ // with AWS: awsclient.New(ctx, nil)
 		BaseEndpoint: store, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
-	}), must(url.Parse(*provider)), os.Getenv("PROVIDER_KEY"))
+	})
+	g := newGateway(client, must(url.Parse(*provider)), os.Getenv("PROVIDER_KEY"))
+	password := cmp.Or(os.Getenv("CONSOLE_PASSWORD"), rand.Text())
+	g.serveConsole(client, password)
 	if *store == local {
 		must(0, g.repo.CreateTable(ctx))
 		fmt.Fprintln(os.Stderr, "gateway: storing limits.yaml; the first start builds the command for that, for a minute or so")
@@ -55,7 +60,7 @@ func main() {
 	server := &http.Server{Addr: *listen, Handler: g, ReadHeaderTimeout: 10 * time.Second}
 	closed := make(chan error, 1)
 	context.AfterFunc(ctx, func() { closed <- server.Shutdown(context.WithoutCancel(ctx)) })
-	fmt.Print(strings.NewReplacer("{listen}", *listen, "{store}", *store).Replace(help))
+	fmt.Print(strings.NewReplacer("{listen}", *listen, "{store}", *store, "{password}", password).Replace(help))
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		must(0, err)
 	}
