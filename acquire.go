@@ -56,7 +56,7 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 		}
 	}
 	if l.reports.acquires {
-		seen.report(ctx, lease.Degraded, memory, err)
+		seen.report(ctx, lease, memory, err)
 	}
 	return lease, err
 }
@@ -94,7 +94,7 @@ func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts
 		err = errorOf(l.repo.layout, err)
 	}
 	if l.reports.acquires {
-		seen.report(ctx, lease.Degraded, memory, err)
+		seen.report(ctx, lease, memory, err)
 	}
 	return lease, err
 }

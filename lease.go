@@ -200,6 +200,19 @@ func (lease *Lease) Degraded() bool {
 	return lease.call != nil && lease.call.Degraded() // else served from memory
 }
 
+// units returns the units of the lease's limits; nil without one.
+func (lease *Lease) units() map[string]string {
+	if !lease.made() {
+		return nil
+	}
+	lease.mu.Lock()
+	defer lease.mu.Unlock()
+	if lease.call == nil { // served from memory, which serves no money
+		return nil
+	}
+	return lease.call.Units()
+}
+
 // Statuses returns every limit of the lease at every level, as of the last answer of that level. The
 // entity comes first, and at each entity the resource comes before its groups. Response headers can be
 // made from it.

@@ -49,7 +49,7 @@ func (r *reports) observe(ctx context.Context, entity, resource string, amounts 
 }
 
 // report reports the end of an acquire to the observer.
-func (c *observed) report(ctx context.Context, degraded func() bool, memory bool, err error) {
+func (c *observed) report(ctx context.Context, lease *Lease, memory bool, err error) {
 	o := &c.reports.Observer
 	if err != nil && o.Denied != nil {
 		c.reports.reportDenial(ctx, err, memory)
@@ -57,9 +57,13 @@ func (c *observed) report(ctx context.Context, degraded func() bool, memory bool
 	if o.AcquireEnd == nil {
 		return
 	}
+	var units map[string]string
+	if err == nil {
+		units = lease.units()
+	}
 	o.AcquireEnd(ctx, observe.AcquireEnd{
-		EntityID: c.entity, Resource: c.resource, Amounts: c.amounts, Duration: c.reports.desk.Stopwatch().Sub(c.began), Err: err,
-		Degraded: degraded(), FromMemory: memory,
+		EntityID: c.entity, Resource: c.resource, Amounts: c.amounts, Units: units, Duration: c.reports.desk.Stopwatch().Sub(c.began), Err: err,
+		Degraded: lease.Degraded(), FromMemory: memory,
 	})
 }
 
@@ -146,7 +150,7 @@ func (r *reports) observeCorrection(kind observe.CorrectionKind, c *call.Call) *
 	of := c.Request()
 	return &observedCorrection{
 		reports: r, began: r.desk.Stopwatch(), before: c.Consumed(),
-		event: observe.Correction{EntityID: of.Entity, Resource: of.Resource, Kind: kind, Used: tokensOf(c.Consumed()), Change: map[string]int64{}},
+		event: observe.Correction{EntityID: of.Entity, Resource: of.Resource, Kind: kind, Used: tokensOf(c.Consumed()), Change: map[string]int64{}, Units: c.Units()},
 	}
 }
 

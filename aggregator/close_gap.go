@@ -76,7 +76,7 @@ func hourGaps(namespace string, h hourly, breaks []usage.Break) (all []Gap) {
 	gap := Gap{Namespace: namespace, Entity: h.entity, Resource: h.resource, Hour: h.hour}
 	between := map[string]int64{}
 	for _, b := range breaks {
-		if _, passed := schema.CounterOf(b.Limit); passed {
+		if !schema.IsLimit(b.Limit) {
 			continue
 		}
 		g := gap
@@ -89,7 +89,7 @@ func hourGaps(namespace string, h hourly, breaks []usage.Break) (all []Gap) {
 		all = append(all, g)
 	}
 	for name, s := range h.snapshot.Spans {
-		if _, passed := schema.CounterOf(name); !passed && (s.Missing+between[name] != 0 || s.Unseen != 0) {
+		if schema.IsLimit(name) && (s.Missing+between[name] != 0 || s.Unseen != 0) {
 			g := gap
 			g.Limit, g.Missing, g.Unseen = name, s.Missing, s.Unseen
 			all = append(all, g)

@@ -15,12 +15,17 @@ import (
 
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // counters are the image of a bucket whose limits all count n.
 func counters(n int64, names ...string) map[string]types.AttributeValue {
 	image := map[string]types.AttributeValue{}
 	for _, name := range names {
+		if strings.Contains(name, "#") { // by model
+			image["v_"+name] = &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+			continue
+		}
 		image["b_"+name+"_tc"] = &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 	}
 	return image
@@ -47,12 +52,22 @@ func limitNames(from, n int) (names []string) {
 	return names
 }
 
+// withModels are n limits, the first of them with as many models as an item has.
+func withModels(from, n int) []string {
+	names := limitNames(from, n)
+	for i := range schema.MostModels {
+		names = append(names, schema.ModelCounter(names[0], fmt.Sprintf("m%02d", i)+strings.Repeat("y", 61), i%2 == 0))
+	}
+	return names
+}
+
 // TestManyLimits: whatever happens to as many limits as a bucket holds, and to more in an
 // hour, can be written.
 func TestManyLimits(t *testing.T) {
 	for _, n := range []int{30, 40} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) { testLimits(t, limitNames(0, n)) })
 	}
+	t.Run("and models", func(t *testing.T) { testLimits(t, withModels(0, 40)) })
 }
 
 func testLimits(t *testing.T, names []string) {
@@ -77,9 +92,9 @@ func testLimits(t *testing.T, names []string) {
 			lateIn(recordOf(15, counters(5*trillion, names...), nil)),
 		},
 		"others, again and again": {
-			recordOf(10, counters(trillion, names...), counters(trillion, limitNames(20, len(names))...)),
-			recordOf(11, counters(trillion, limitNames(20, len(names))...), counters(trillion, limitNames(40, len(names))...)),
-			recordOf(12, counters(trillion, limitNames(40, len(names))...), counters(trillion, limitNames(60, len(names))...)),
+			recordOf(10, counters(trillion, names...), counters(trillion, limitNames(20, 40)...)),
+			recordOf(11, counters(trillion, limitNames(20, 40)...), counters(trillion, limitNames(40, 40)...)),
+			recordOf(12, counters(trillion, limitNames(40, 40)...), counters(trillion, limitNames(60, 40)...)),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

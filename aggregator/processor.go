@@ -209,7 +209,7 @@ func (r *Result) add(f usage.Fold, done outcome, sources map[source]placed) {
 func gapsOf(f usage.Fold) []Gap {
 	var gaps []Gap
 	for _, s := range f.Spans {
-		if _, passed := schema.CounterOf(s.Limit); !passed && !s.Whole() {
+		if schema.IsLimit(s.Limit) && !s.Whole() {
 			gaps = append(gaps, Gap{
 				Namespace: f.Keys.Name(), Entity: f.Entity, Resource: f.Resource, Limit: s.Limit, Hour: f.Hour, Missing: s.Missing, Unseen: s.Unseen,
 			})

@@ -99,13 +99,13 @@ func (w *window) toUsage(a ask) (u Usage, former bool) {
 	for _, counts := range []map[string]int64{w.sum.Net, w.sum.Unrecorded, w.sum.Unseen, w.pending} {
 		maps.Copy(names, counts)
 	}
+	models := usage.ByModel(w.sum.Net)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		_, passed := schema.CounterOf(name)
 		ours := schema.FormerlyOwnLimit(a.Resource, name) && (a.Kind != schema.UsageOfEntity || schema.FormerlyOwn(a.ID, a.Resource))
-		if former = former || ours; !passed && !ours {
+		if former = former || ours; schema.IsLimit(name) && !ours {
 			u.Limits = append(u.Limits, LimitUsage{
 				Limit: name, Consumed: w.sum.Net[name], Passed: w.sum.Net[schema.PassedOn(name)], Pending: w.pending[name],
-				Unrecorded: w.sum.Unrecorded[name], Unseen: w.sum.Unseen[name],
+				Unrecorded: w.sum.Unrecorded[name], Unseen: w.sum.Unseen[name], Unit: w.sum.Units[name], ByModel: models[name],
 			})
 		}
 	}

@@ -62,6 +62,9 @@ type Usage struct {
 type LimitUsage struct {
 	// Limit is its name.
 	Limit string `json:"limit"`
+	// Unit is "usd" for money: amounts are thousandths of a micro-dollar then. It is empty for any other limit,
+	// and for money counted before the unit was recorded.
+	Unit string `json:"unit,omitempty"`
 	// Consumed is the consumption less give-backs; negative if more was given back.
 	Consumed int64 `json:"consumed_millitokens"`
 	// Pending is the part of Consumed that the stream has not delivered yet: it is read from the
@@ -76,4 +79,7 @@ type LimitUsage struct {
 	// Unseen is the number of unseen ends of a counter: the consumption before each is
 	// unknown.
 	Unseen int64 `json:"unseen_ends,omitempty"`
+	// ByModel is the part of Consumed that was counted by model, for money on a group of resources; nil without
+	// any. A model may have more: the rest of Consumed is of models that were not counted apart.
+	ByModel map[string]int64 `json:"by_model_millitokens,omitempty"`
 }

@@ -14,8 +14,8 @@ import (
 // fields are those about a caller's limits.
 type fields struct{ refusal.Caller }
 
-// setFields sets the X-RateLimit fields of the caller's own tightest limit, and with draft also RateLimit and
-// RateLimit-Policy. The wait is the answer's Retry-After, Never without one.
+// setFields sets the X-RateLimit fields of the caller's own tightest limit, that of money in dollars, and with draft also
+// RateLimit and RateLimit-Policy. The wait is the answer's Retry-After, Never without one.
 func (c fields) setFields(h http.Header, statuses []dynalimit.LimitStatus, wait time.Duration, draft bool) {
 	values, ok := c.Standing(statuses)
 	if !ok {
@@ -24,6 +24,9 @@ func (c fields) setFields(h http.Header, statuses []dynalimit.LimitStatus, wait 
 	h["X-Ratelimit-Limit"], h["X-Ratelimit-Remaining"] = values[:1:1], values[1:2:2]
 	if values[2] != "" {
 		h["X-Ratelimit-Reset"] = values[2:3:3]
+	}
+	if left, money := c.DollarsLeft(statuses); money {
+		h["X-Ratelimit-Remaining-Usd"] = []string{left}
 	}
 	if draft {
 		c.showDraft(h, statuses, wait)

@@ -17,6 +17,9 @@ type AcquireEnd struct {
 	EntityID, Resource string
 	// Amounts are the requested amounts, as in AcquireStart.
 	Amounts map[string]int64
+	// Units are the units of the limits that have one, of a grant: "usd" for money, in micro-dollars. It is nil
+	// without one.
+	Units map[string]string
 	// Duration is the time it took.
 	Duration time.Duration
 	// Err is nil for a grant; errors.Is(err, dynalimit.ErrLimitExceeded) distinguishes a denial

@@ -27,6 +27,8 @@ type Correction struct {
 	Used map[string]int64
 	// Change is by how much Used differs from before; limits that stayed are left out.
 	Change map[string]int64
+	// Units are the units of the limits that have one: "usd" for money, in micro-dollars. It is nil without one.
+	Units map[string]string
 	// Duration is the time it took.
 	Duration time.Duration
 	// Err is the error of the correction, such as a *dynalimit.UnconfirmedError for
@@ -56,6 +58,8 @@ type Overrun struct {
 	Limit string
 	// Amount is how much was not charged, in whole tokens.
 	Amount int64
+	// Unit is "usd" for money, in micro-dollars; empty for any other limit.
+	Unit string
 	// Shadow means that the limit is in shadow: enforced, it would have denied.
 	Shadow bool
 }

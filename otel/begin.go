@@ -18,8 +18,12 @@ type begun struct {
 	seen map[begunKey]bool
 }
 
-// begunKey names a resource, or one limit of it; of an entity where that is a label.
-type begunKey struct{ entity, resource, limit string }
+// begunKey names a resource, or one limit of it; of an entity where that is a label. granted means that the limit was
+// granted, so that its unit is known.
+type begunKey struct {
+	entity, resource, limit string
+	granted                 bool
+}
 
 // first reports whether this is the first call with these labels, and remembers them.
 func (b *begun) first(of begunKey) bool {
@@ -55,9 +59,21 @@ func (m *meter) beginResource(ctx context.Context, entity, resource string) {
 	}
 }
 
-// beginLimit adds 0 to the denial, overrun and dropped counters of a limit, once, so that their series begin
-// at 0.
-func (m *meter) beginLimit(ctx context.Context, entity, resource, limit string) {
+// beginLimit adds 0 to the denial, overrun and dropped counters of a granted limit, once, so that their series
+// begin at 0.
+func (m *meter) beginLimit(ctx context.Context, entity, resource, limit, unit string) {
+	m.beginDenials(ctx, entity, resource, limit)
+	granted := m.begunKey(entity, resource, limit)
+	if granted.granted = true; !m.begun.first(granted) {
+		return
+	}
+	for _, yes := range []bool{false, true} {
+		add(ctx, m.overrun, m.overrunCost, unit, 0, m.labels.attributesOf(entity, resource, limitKey.String(limit), shadowKey.Bool(yes)))
+	}
+}
+
+// beginDenials adds 0 to the denial and dropped counters of a limit, once.
+func (m *meter) beginDenials(ctx context.Context, entity, resource, limit string) {
 	if !m.begun.first(m.begunKey(entity, resource, limit)) {
 		return
 	}
@@ -66,7 +82,6 @@ func (m *meter) beginLimit(ctx context.Context, entity, resource, limit string) 
 		levels = levels[:1] // which parent it is, is not known
 	}
 	for _, yes := range []bool{false, true} {
-		m.overrun.Add(ctx, 0, metric.WithAttributes(m.labels.attributesOf(entity, resource, limitKey.String(limit), shadowKey.Bool(yes))...))
 		for _, level := range levels {
 			m.denials.Add(ctx, 0, metric.WithAttributes(m.labels.attributesOf(entity, resource, limitKey.String(limit), levelKey.String(string(level)), memoryKey.Bool(yes))...))
 		}
@@ -79,5 +94,5 @@ func (m *meter) begunKey(entity, resource, limit string) begunKey {
 	if !m.labels.entity {
 		entity = ""
 	}
-	return begunKey{entity, resource, limit}
+	return begunKey{entity: entity, resource: resource, limit: limit}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/dynalimit/dynalimit"
@@ -29,6 +30,8 @@ type meter struct {
 	acquires, corrections, writes, loads, waits metric.Float64Histogram
 	// granted, corrected, overrun and dropped are tokens.
 	granted, corrected, overrun, dropped metric.Int64Counter
+	// grantedCost, correctedCost and overrunCost are dollars.
+	grantedCost, correctedCost, overrunCost metric.Float64Counter
 	// outcomes counts acquires, denials denying limits, callers the callers of writes, requests
 	// the requests of writes, outages those of tables, pacings those of buckets.
 	outcomes, denials, callers, requests, outages, pacings metric.Int64Counter
@@ -43,6 +46,13 @@ type instruments struct {
 // counter makes a counter and keeps the provider's error in errs.
 func (i *instruments) counter(name, unit, what string) metric.Int64Counter {
 	c, err := i.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
+	i.errs = append(i.errs, err)
+	return c
+}
+
+// cost makes a counter of dollars, and keeps the provider's error in errs.
+func (i *instruments) cost(name, what string) metric.Float64Counter {
+	c, err := i.Float64Counter(name, metric.WithUnit("{USD}"), metric.WithDescription(what))
 	i.errs = append(i.errs, err)
 	return c
 }
@@ -63,22 +73,25 @@ func (i *instruments) duration(name, what string, bounds []float64) metric.Float
 func newMeter(meters metric.MeterProvider, l labels) (*meter, error) {
 	i := &instruments{Meter: meters.Meter(scope)}
 	m := &meter{
-		labels:      l,
-		acquires:    i.duration("dynalimit.acquire.duration", "Time of an Acquire, Wait or Do's acquire.", calls),
-		corrections: i.duration("dynalimit.correction.duration", "Time of a correction of a lease.", durations),
-		writes:      i.duration("dynalimit.write.duration", "Time of a write to a bucket, with its tries.", durations),
-		loads:       i.duration("dynalimit.config.load.duration", "Time of a read of a configuration.", durations),
-		waits:       i.duration("dynalimit.denial.retry_after", "Wait that a denial names; none where no wait helps.", waits),
-		granted:     i.counter("dynalimit.granted.tokens", "{token}", "Tokens that acquires were granted."),
-		corrected:   i.counter("dynalimit.corrected.tokens", "{token}", "Tokens that leases were charged further, or given back."),
-		overrun:     i.counter("dynalimit.overrun.tokens", "{token}", "Tokens beyond a limit that denied nobody."),
-		dropped:     i.counter("dynalimit.dropped.tokens", "{token}", "Tokens that no bucket will be told."),
-		outcomes:    i.counter("dynalimit.acquires", "{acquire}", "Acquires by what became of them."),
-		denials:     i.counter("dynalimit.denials", "{denial}", "Limits that denied a call."),
-		callers:     i.counter("dynalimit.write.callers", "{caller}", "Callers that writes carried."),
-		requests:    i.counter("dynalimit.write.requests", "{request}", "Requests that writes took."),
-		outages:     i.outages(),
-		pacings:     i.counter("dynalimit.pacings", "{pacing}", "Times that writes to a bucket began to be paced."),
+		labels:        l,
+		acquires:      i.duration("dynalimit.acquire.duration", "Time of an Acquire, Wait or Do's acquire.", calls),
+		corrections:   i.duration("dynalimit.correction.duration", "Time of a correction of a lease.", durations),
+		writes:        i.duration("dynalimit.write.duration", "Time of a write to a bucket, with its tries.", durations),
+		loads:         i.duration("dynalimit.config.load.duration", "Time of a read of a configuration.", durations),
+		waits:         i.duration("dynalimit.denial.retry_after", "Wait that a denial names; none where no wait helps.", waits),
+		granted:       i.counter("dynalimit.granted.tokens", "{token}", "Tokens that acquires were granted."),
+		corrected:     i.counter("dynalimit.corrected.tokens", "{token}", "Tokens that leases were charged further, or given back."),
+		overrun:       i.counter("dynalimit.overrun.tokens", "{token}", "Tokens beyond a limit that denied nobody."),
+		grantedCost:   i.cost("dynalimit.granted.cost", "Money that acquires were granted."),
+		correctedCost: i.cost("dynalimit.corrected.cost", "Money that leases were charged further, or given back."),
+		overrunCost:   i.cost("dynalimit.overrun.cost", "Money beyond a limit that denied nobody."),
+		dropped:       i.counter("dynalimit.dropped.tokens", "{token}", "Tokens that no bucket will be told."),
+		outcomes:      i.counter("dynalimit.acquires", "{acquire}", "Acquires by what became of them."),
+		denials:       i.counter("dynalimit.denials", "{denial}", "Limits that denied a call."),
+		callers:       i.counter("dynalimit.write.callers", "{caller}", "Callers that writes carried."),
+		requests:      i.counter("dynalimit.write.requests", "{request}", "Requests that writes took."),
+		outages:       i.outages(),
+		pacings:       i.counter("dynalimit.pacings", "{pacing}", "Times that writes to a bucket began to be paced."),
 	}
 	return m, errors.Join(i.errs...)
 }
@@ -101,16 +114,28 @@ func (m *meter) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
 		return
 	}
 	for limit, tokens := range e.Amounts {
-		m.beginLimit(ctx, e.EntityID, e.Resource, limit)
-		m.granted.Add(ctx, tokens, metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(limit))...))
+		m.beginLimit(ctx, e.EntityID, e.Resource, limit, e.Units[limit])
+		add(ctx, m.granted, m.grantedCost, e.Units[limit], tokens, m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(limit)))
 	}
+}
+
+// microsPerDollar is the number of tokens of money in a dollar.
+const microsPerDollar = 1e6
+
+// add adds an amount to the counter of tokens or, for money, to that of dollars.
+func add(ctx context.Context, tokens metric.Int64Counter, cost metric.Float64Counter, unit string, amount int64, of []attribute.KeyValue) {
+	if unit == dynalimit.USD {
+		cost.Add(ctx, float64(amount)/microsPerDollar, metric.WithAttributes(of...))
+		return
+	}
+	tokens.Add(ctx, amount, metric.WithAttributes(of...))
 }
 
 // countDenial counts each limit that denied a call, and records the wait if one helps.
 func (m *meter) countDenial(ctx context.Context, e observe.Denial) {
 	for i := range e.Exceeded {
 		x := &e.Exceeded[i]
-		m.beginLimit(ctx, x.EntityID, x.Resource, x.Limit)
+		m.beginDenials(ctx, x.EntityID, x.Resource, x.Limit)
 		m.denials.Add(ctx, 1, metric.WithAttributes(m.labels.attributesOf(x.EntityID, x.Resource, limitKey.String(x.Limit), levelKey.String(string(x.Level)), memoryKey.Bool(e.FromMemory))...))
 	}
 	if e.RetryAfter != dynalimit.Never {
@@ -128,13 +153,13 @@ func (m *meter) correctedBy(ctx context.Context, e observe.Correction) {
 		if change < 0 {
 			direction, change = "given_back", -change
 		}
-		m.corrected.Add(ctx, change, metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(limit), kind, directionKey.String(direction))...))
+		add(ctx, m.corrected, m.correctedCost, e.Units[limit], change, m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(limit), kind, directionKey.String(direction)))
 	}
 }
 
 // countOverrun counts tokens beyond a limit that denied nobody.
 func (m *meter) countOverrun(e observe.Overrun) {
-	m.overrun.Add(context.Background(), e.Amount, metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(e.Limit), shadowKey.Bool(e.Shadow))...))
+	add(context.Background(), m.overrun, m.overrunCost, e.Unit, e.Amount, m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(e.Limit), shadowKey.Bool(e.Shadow)))
 }
 
 // writeEnd records the duration of a bucket's write and counts its callers and requests.

@@ -33,7 +33,7 @@ func (a *answer) key() (key string) {
 
 var (
 	aQuantile    = regexp.MustCompile(`^histogram_quantile\(([\d.]+), (.*)\)$`)
-	anAggregate  = regexp.MustCompile(`^(sum|max)(?: by \(([^)]*)\) | )?\((?:(rate|increase)\()?(dynalimit_[a-z_]+)(?:\{([a-z_]+)="([^"]*)"\})?(?:\[([^\]]+)\]\))?\)$`)
+	anAggregate  = regexp.MustCompile(`^(sum|max)(?: by \(([^)]*)\) | )?\((?:(rate|increase)\()?(dynalimit_[a-z_]+)\{(?:([a-z_]+)="([^"]*)",)?job=~"\$service"(,dynalimit_resource=~"\$resource")?\}(?:\[([^\]]+)\]\))?\)$`)
 	aPlaceholder = regexp.MustCompile(`\{\{([a-z_]+)\}\}`)
 )
 
@@ -61,16 +61,18 @@ func (h history) query(t *testing.T, expr string, at int) map[string]answer {
 	require.NotNil(t, m, "a query of another form: %s", expr)
 	groups := map[string]answer{}
 	for _, sample := range h[at][m[4]] {
+		_, ofResource := sample.labels["dynalimit_resource"]
+		require.Equal(t, ofResource, m[7] != "", "the variable of resources is for series with a resource: %s", expr)
 		if m[5] != "" && sample.labels[m[5]] != m[6] {
 			require.Contains(t, sample.labels, m[5], expr)
 			continue
 		}
 		value, there := sample.value, true
 		if m[3] != "" {
-			value, there = h.increase(m[4], sample.labels, at, windows[m[7]])
+			value, there = h.increase(m[4], sample.labels, at, windows[m[8]])
 		}
 		if m[3] == "rate" {
-			value /= windows[m[7]]
+			value /= windows[m[8]]
 		}
 		if !there {
 			continue

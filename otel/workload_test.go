@@ -52,7 +52,9 @@ func newService(t *testing.T, opts *otel.Options) *service {
 	require.NoError(t, err)
 	require.NoError(t, repo.CreateTable(ctx))
 	a := admin.New(repo)
-	require.NoError(t, a.Limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerSecond("rps", 10), dynalimit.PerMinute("tpm", 60_000), dynalimit.PerDay("trial", 1).AsShadow()}))
+	money := dynalimit.DailyMoneyQuota("usd", dynalimit.Dollars(1), "").AsShadow()
+	money.PerModel = true
+	require.NoError(t, a.Limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerSecond("rps", 10), dynalimit.PerMinute("tpm", 60_000), dynalimit.PerDay("trial", 1).AsShadow(), money}))
 	_, err = a.Limits.SetConfig(ctx, admin.Scope{Entity: "team"}, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerSecond("rps", 25)}, Only: true})
 	require.NoError(t, err)
 	for _, key := range keys {
@@ -93,7 +95,8 @@ func (s *service) latency(d time.Duration) {
 // call asks for a request as a service does. Whatever comes of it is measured.
 func (s *service) call(n int, opts ...dynalimit.AcquireOption) {
 	ctx := s.t.Context()
-	lease, err := s.limiter.Acquire(ctx, keys[n%len(keys)], "gpt-4", dynalimit.Amounts{"rps": 1, "tpm": 500, "trial": 1}, opts...)
+	amounts := dynalimit.Amounts{"rps": 1, "tpm": 500, "trial": 1, "usd": 40_000}
+	lease, err := s.limiter.Acquire(ctx, keys[n%len(keys)], "gpt-4", amounts, opts...)
 	if err != nil {
 		return
 	}
@@ -101,13 +104,13 @@ func (s *service) call(n int, opts ...dynalimit.AcquireOption) {
 	case 0:
 		_ = lease.Rollback(ctx)
 	case 1:
-		_ = lease.Settle(ctx, dynalimit.Amounts{"tpm": 900})
+		_ = lease.Settle(ctx, dynalimit.Amounts{"tpm": 900, "usd": 50_000})
 	case 2:
 		_ = lease.Consume(ctx, dynalimit.Amounts{"tpm": 10})
 		_ = lease.Adjust(ctx, dynalimit.Amounts{"tpm": 20})
 		_ = lease.Settle(ctx, nil)
 	default:
-		_ = lease.Settle(ctx, dynalimit.Amounts{"tpm": 300})
+		_ = lease.Settle(ctx, dynalimit.Amounts{"tpm": 300, "usd": 12_345})
 	}
 }
 

@@ -168,7 +168,7 @@ func countsOf(s *schema.UsageSum) map[string]Counts {
 	of := map[string]Counts{}
 	for _, names := range []map[string]int64{s.Net, s.Unrecorded, s.Unseen} {
 		for name := range names {
-			if _, passed := schema.CounterOf(name); !passed {
+			if schema.IsLimit(name) {
 				of[name] = Counts{s.Net[name], s.Net[schema.PassedOn(name)], s.Unrecorded[name], s.Unseen[name]}
 			}
 		}

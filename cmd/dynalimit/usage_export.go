@@ -21,6 +21,7 @@ import (
 // usageExportCmd exports usage for other programs.
 type usageExportCmd struct {
 	whose
+	byModel
 	PerEntity bool `help:"Of each entity that used a resource, in place of the total." xor:"whose"`
 	window
 	period
@@ -121,7 +122,7 @@ func (c usageExportCmd) writeUsage(to io.Writer, all usages, each func(aggregato
 // flushes the buffer.
 func (c usageExportCmd) windowWriter(to io.Writer) (add func(aggregator.Usage) error, flush func() error, err error) {
 	if c.Format == "csv" {
-		rows, err := ledger.NewCSV(to)
+		rows, err := ledger.NewCSV(to, c.ByModel)
 		return rows.Add, rows.Flush, err
 	}
 	buffer := bufio.NewWriter(to)

@@ -18,6 +18,7 @@ import (
 // usageListCmd shows usage by window.
 type usageListCmd struct {
 	whose
+	byModel
 	window
 	period
 }
@@ -39,6 +40,11 @@ func (c usageListCmd) Run(ctx context.Context, g *globals, out *term.Output) err
 		}
 		return c.printUsage(out, a, a.windowStarts(c.By, now(ctx)), all)
 	})
+}
+
+// byModel is the flag of commands that show money by model.
+type byModel struct {
+	ByModel bool `help:"Show money on a group of resources by model too, as far as buckets counted it so."`
 }
 
 // printUsage prints usage for people, one resource at a time, then notes about incomplete totals.
@@ -90,15 +96,20 @@ func (c usageListCmd) printResource(out *term.Output, a asked, starts []time.Tim
 	totals := sums.Totals()
 	printSparks(out, totals)
 	fmt.Fprintln(out)
-	rows := newColumns("START", "LIMIT", "CONSUMED", "PENDING", "UNRECORDED", "STATE")
+	rows := newColumns("START", "LIMIT", "MODEL", "CONSUMED", "PENDING", "UNRECORDED", "STATE")
 	for _, u := range windows {
 		start := ledger.WindowText(c.By, u.Start)
 		for _, l := range u.Limits {
-			rows.addRow(start, l.Limit, notation.Tokens(l.Consumed), amountCell(l.Pending), unrecordedCell(l), ledger.State(u))
+			rows.addRow(start, l.Limit, "", notation.UsedInUnit(l.Unit, l.Consumed), amountCell(l.Unit, l.Pending), unrecordedCell(l), ledger.State(u))
 			start = ""
+			if c.ByModel {
+				for _, m := range ledger.ModelsOf(l) {
+					rows.addRow("", "", m.Model, notation.UsedInUnit(l.Unit, m.Consumed), "", "", "")
+				}
+			}
 		}
 	}
-	rows.printTable(out, 2, 3, 4)
+	rows.printTable(out, 3, 4, 5)
 	return totals
 }
 
@@ -106,7 +117,7 @@ func (c usageListCmd) printResource(out *term.Output, a asked, starts []time.Tim
 func printSparks(out *term.Output, totals []ledger.Total) {
 	name, amount := 0, 0
 	for _, t := range totals {
-		name, amount = max(name, ansi.StringWidth(t.Limit)), max(amount, len(notation.Tokens(t.Consumed)))
+		name, amount = max(name, ansi.StringWidth(t.Limit)), max(amount, len(notation.UsedInUnit(t.Unit, t.Consumed)))
 	}
 	room := 60
 	if out.Width > 0 {
@@ -114,27 +125,27 @@ func printSparks(out *term.Output, totals []ledger.Total) {
 	}
 	for _, t := range totals {
 		pad := strings.Repeat(" ", name-ansi.StringWidth(t.Limit))
-		fmt.Fprintf(out, "  %s%s  %s  %*s\n", term.Plain(t.Limit), pad, out.Cyan(term.Spark(t.Series, room)), amount, notation.Tokens(t.Consumed))
+		fmt.Fprintf(out, "  %s%s  %s  %*s\n", term.Plain(t.Limit), pad, out.Cyan(term.Spark(t.Series, room)), amount, notation.UsedInUnit(t.Unit, t.Consumed))
 	}
 }
 
-// amountCell formats millitokens as tokens, or returns "" for 0.
-func amountCell(milli int64) string {
+// amountCell formats millitokens of a limit with a unit, or returns "" for 0.
+func amountCell(unit string, milli int64) string {
 	if milli == 0 {
 		return ""
 	}
-	return notation.Tokens(milli)
+	return notation.UsedInUnit(unit, milli)
 }
 
 // unrecordedCell formats the unrecorded amount of a limit, or "unknown" if buckets ended unseen.
 func unrecordedCell(l aggregator.LimitUsage) string {
 	switch {
 	case l.Unseen > 0 && l.Unrecorded != 0:
-		return notation.Tokens(l.Unrecorded) + " and more"
+		return notation.UsedInUnit(l.Unit, l.Unrecorded) + " and more"
 	case l.Unseen > 0:
 		return "unknown"
 	}
-	return amountCell(l.Unrecorded)
+	return amountCell(l.Unit, l.Unrecorded)
 }
 
 // tellNotes explains unknown, pending and unrecorded amounts, if the totals have any.

@@ -21,6 +21,7 @@ type usageTopCmd struct {
 	Resource string `required:"" help:"The resource." placeholder:"NAME"`
 	Of       string `help:"Only by this limit. Default: by each." placeholder:"LIMIT"`
 	Most     int    `help:"At most so many entities of each limit; 0 for all." default:"20"`
+	byModel
 	period
 }
 
@@ -45,9 +46,12 @@ type topUsage struct {
 
 type topLimit struct {
 	Limit    string     `json:"limit"`
+	Unit     string     `json:"unit,omitempty"`
 	Consumed int64      `json:"consumed_millitokens"`
 	Users    int        `json:"entities_all"`
 	Entities []topEntry `json:"entities"`
+	// Models are given with --by-model.
+	Models []ledger.ModelUsage `json:"models,omitempty"`
 }
 
 type topEntry struct {
@@ -90,21 +94,24 @@ func (c usageTopCmd) rankUsers(ctx context.Context, r *aggregator.Reader, a aske
 	if err := bookUsage(&whole, r.Resource(ctx, c.Resource, q)); err != nil {
 		return top, err
 	}
-	totals := map[string]int64{}
+	totals := map[string]ledger.Total{}
 	for _, t := range whole.Totals() {
-		totals[t.Limit] = t.Consumed
+		totals[t.Limit] = t
 	}
 	for _, limit := range ranking.Limits(c.Resource) {
 		if c.Of == "" || limit == c.Of {
-			top.Limits = append(top.Limits, c.topOfLimit(limit, totals[limit], ranking.Of(c.Resource, limit)))
+			top.Limits = append(top.Limits, c.topOfLimit(limit, totals[limit].LimitUsage, ranking.Of(c.Resource, limit)))
 		}
 	}
 	return top, nil
 }
 
 // topOfLimit returns the first --most ranks of a limit, with its total and the number of all users.
-func (c usageTopCmd) topOfLimit(name string, total int64, ranks []ledger.Rank) topLimit {
-	one := topLimit{name, total, len(ranks), []topEntry{}}
+func (c usageTopCmd) topOfLimit(name string, total aggregator.LimitUsage, ranks []ledger.Rank) topLimit {
+	one := topLimit{Limit: name, Unit: total.Unit, Consumed: total.Consumed, Users: len(ranks), Entities: []topEntry{}}
+	if c.ByModel {
+		one.Models = ledger.ModelsOf(total)
+	}
 	if c.Most > 0 && len(ranks) > c.Most {
 		ranks = ranks[:c.Most]
 	}
@@ -133,20 +140,37 @@ func (c usageTopCmd) printRanking(out *term.Output, a asked, t topUsage) {
 	}
 	fmt.Fprintf(out, "%s, %s\n", out.Bold(term.Plain(c.Resource)), a.Text(a.zone))
 	for _, l := range t.Limits {
-		fmt.Fprintf(out, "\n%s  %s in total\n", out.Bold(term.Plain(l.Limit)), notation.Tokens(l.Consumed))
+		fmt.Fprintf(out, "\n%s  %s in total\n", out.Bold(term.Plain(l.Limit)), notation.UsedInUnit(l.Unit, l.Consumed))
+		printModels(out, l)
 		bars := make([]term.Measure, len(l.Entities))
 		amount := 0
 		for _, e := range l.Entities {
-			amount = max(amount, len(notation.Tokens(e.Consumed)))
+			amount = max(amount, len(notation.UsedInUnit(l.Unit, e.Consumed)))
 		}
 		for i, e := range l.Entities {
-			text := fmt.Sprintf("%*s %s", amount, notation.Tokens(e.Consumed), shareText(e.Consumed, l.Consumed))
+			text := fmt.Sprintf("%*s %s", amount, notation.UsedInUnit(l.Unit, e.Consumed), shareText(e.Consumed, l.Consumed))
 			bars[i] = term.Measure{Name: e.Entity, Text: text, Share: float64(e.Consumed) / float64(max(1, l.Entities[0].Consumed)), Paint: out.Green}
 		}
 		out.Bars(2, bars)
 		if more := l.Users - len(l.Entities); more > 0 {
 			fmt.Fprintln(out, out.Dim(fmt.Sprintf("  and %s more: --most 0 shows all", notation.Number(int64(more)))))
 		}
+	}
+}
+
+// printModels prints the models of a limit as bars, with their shares of the total.
+func printModels(out *term.Output, l topLimit) {
+	amount := 0
+	for _, m := range l.Models {
+		amount = max(amount, len(notation.UsedInUnit(l.Unit, m.Consumed)))
+	}
+	bars := make([]term.Measure, len(l.Models))
+	for i, m := range l.Models {
+		text := fmt.Sprintf("%*s %s", amount, notation.UsedInUnit(l.Unit, m.Consumed), shareText(m.Consumed, l.Consumed))
+		bars[i] = term.Measure{Name: m.Model, Text: text, Share: float64(m.Consumed) / float64(max(1, l.Models[0].Consumed)), Paint: out.Cyan}
+	}
+	if out.Bars(2, bars); len(bars) > 0 {
+		fmt.Fprintln(out)
 	}
 }
 

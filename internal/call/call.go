@@ -7,6 +7,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // Call is the state of one call: the amounts requested from each bucket (child first), the buckets'
@@ -40,6 +41,25 @@ func (c *Call) Request() *Request { return &c.request }
 
 // Consumed returns the use according to the caller, in millitokens. The list never changes.
 func (c *Call) Consumed() []plan.Signed { return c.consumed }
+
+// Units returns the units of the limits that have one; nil without one.
+func (c *Call) Units() (units map[string]string) {
+	for i := range c.levels {
+		cfg := c.levels[i].cfg
+		if cfg.Money == 0 {
+			continue
+		}
+		for k := range cfg.Limits {
+			if cfg.IsMoney(k) {
+				if units == nil {
+					units = map[string]string{}
+				}
+				units[cfg.Limits[k].Name] = schema.USD
+			}
+		}
+	}
+	return units
+}
 
 // Degraded reports whether something was admitted by the policy, or corrected, without its bucket.
 func (c *Call) Degraded() bool {

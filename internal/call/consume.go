@@ -67,6 +67,7 @@ func (c *Call) takeFurther(ctx context.Context, amounts map[string]int64, held s
 	further = &Call{desk: c.desk, request: r, charged: charged{policy: c.policy, unlimited: c.unlimited}}
 	for i := range c.levels {
 		further.addLevel(c.levels[i].lane, c.levels[i].cfg, amounts)
+		further.levels[i].model = c.levels[i].model.Further(c.levels[i].hasWritten())
 	}
 	if c.levels.hasRenewed() {
 		c.tops = c.levels.placeCounts(c.tops, SignedOf(amounts))

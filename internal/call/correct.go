@@ -75,10 +75,20 @@ func (c *Call) locateLevels(ctx context.Context, held sync.Locker) error {
 	var found charged
 	var err error
 	runUnlocked(held, func() { err = c.desk.Routes.find(ctx, &c.request, &found, nil) })
-	if err == nil {
-		c.setLocated(&found)
+	if err != nil {
+		return err
 	}
-	return err
+	c.levels, c.unlimited, c.slots = found.levels, found.unlimited, found.slots
+	for i := range c.levels { // the counter updates of the buckets are written or pending
+		lv := &c.levels[i]
+		lv.degraded = true
+		for _, a := range c.consumed {
+			if lv.has(a.Name) {
+				lv.holding(a.Name).Counted += a.Amount
+			}
+		}
+	}
+	return nil
 }
 
 // checkTarget refuses amounts below 0 or above the maximum and, if unknown is set, limits that no level has.
@@ -104,21 +114,6 @@ func (c *Call) countUnlocated(was, is []plan.Signed) bool {
 	change := plan.Plus(is, plan.Negated(was))
 	change = slices.DeleteFunc(slices.Clone(change), func(a plan.Signed) bool { return a.Amount == 0 })
 	return c.desk.Lanes.CountUnlocated(c.request.Entity, c.request.Resource, c.request.Given.outage(), change)
-}
-
-// setLocated sets the levels of a call that was made while the configuration could not be read. The
-// counter updates of the buckets are written or pending.
-func (c *Call) setLocated(found *charged) {
-	c.levels, c.unlimited, c.slots = found.levels, found.unlimited, found.slots
-	for i := range c.levels {
-		lv := &c.levels[i]
-		lv.degraded = true
-		for _, a := range c.consumed {
-			if lv.has(a.Name) {
-				lv.holding(a.Name).Counted += a.Amount
-			}
-		}
-	}
 }
 
 // Begin starts a correction of every level to a target.
@@ -169,6 +164,7 @@ func (k *Correction) makeOps(ctx context.Context, target []plan.Signed, known to
 			continue
 		}
 		k.ops[i] = lane.NewAdjust(ctx, writes, lv.incarnation, lv.cfg)
+		k.ops[i].Model = lv.model
 		if lv.lane.Contact.Away() { // no request: the caller would wait for nothing
 			k.results[i] = lane.Result{Err: k.desk.Table.away()}
 			lv.lane.GiveUp(k.ops[i], k.results[i].Err)
@@ -314,7 +310,7 @@ func (k *Correction) recordResult(lv *level, o *lane.Op, r lane.Result) *Unconfi
 // false, and keeps nothing, if the limiter is closed.
 func (k *Correction) keepUnwritten(lv *level, amounts []plan.Signed) bool {
 	charges, backs := plan.Split(amounts)
-	if !k.desk.Lanes.GiveBackLater(lv.lane, plan.Negated(backs), lv.incarnation, lv.cfg) {
+	if !k.desk.Lanes.GiveBackLater(lv.lane, plan.Negated(backs), lv.incarnation, lv.model, lv.cfg) {
 		return false
 	}
 	for _, a := range backs { // at once: what waits is not given back again, though nothing is counted

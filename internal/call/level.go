@@ -22,6 +22,9 @@ type level struct {
 	counts *plan.Config
 	// holdings are the lease's amounts of each limit at this level, in name order.
 	holdings []backlog.Holding
+	// model is the counter by model that the held amounts moved. Of a level before its first take it names the
+	// model alone.
+	model plan.Model
 	// incarnation is the bucket from which the held amounts were taken.
 	incarnation []byte
 	// degraded means that something at this level was admitted or corrected without the bucket. unasked
@@ -86,6 +89,9 @@ func (lv *level) bookServed() {
 // grant books the requested amounts as taken from the bucket of a write's answer.
 func (lv *level) grant(r *lane.Result) {
 	lv.noteIncarnation(r.Image.Of())
+	if lv.model = (plan.Model{Name: r.Model.Name, Limit: r.Model.Limit}); lv.model.Limit == "" {
+		lv.model.Name = "" // later amounts of the lease are not counted either
+	}
 	if cap(lv.holdings) < len(lv.asked) {
 		lv.holdings = slices.Grow(lv.holdings, len(lv.asked))
 	}
@@ -120,7 +126,7 @@ func (lv *level) count(lanes *lane.Registry, observer *observe.Observer, amounts
 			without = appendPart(without, a, a.Amount+written)
 		}
 	}
-	if !lanes.Count(lv.lane, counts, lv.cfg) || !lanes.GiveBackLater(lv.lane, lane.Uncounted(plan.Negated(off)), lv.incarnation, lv.cfg) {
+	if !lanes.Count(lv.lane, counts, lv.cfg) || !lanes.GiveBackLater(lv.lane, lane.Uncounted(plan.Negated(off)), lv.incarnation, lv.model, lv.cfg) {
 		return nil, false
 	}
 	for _, a := range amounts {
@@ -274,7 +280,7 @@ func (lv *level) resolve(lanes *lane.Registry, o *observe.Observer) {
 // charged. It ignores 0.
 func (lv *level) tellOverrun(o *observe.Observer, limit string, amount int64) {
 	if o.Overran != nil && amount > 0 {
-		o.Overran(observe.Overrun{EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Limit: limit, Amount: amount / milli, Shadow: lv.cfg.InShadow(limit)})
+		o.Overran(observe.Overrun{EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Limit: limit, Amount: amount / milli, Unit: lv.cfg.UnitOf(limit), Shadow: lv.cfg.InShadow(limit)})
 	}
 }
 
@@ -350,6 +356,9 @@ func (lv *level) usedOf(name string) int64 {
 // join adds the amounts of a further take at the level.
 func (lv *level) join(more *level) {
 	if more.hasWritten() {
+		if !lv.hasWritten() || !bytes.Equal(lv.incarnation, more.incarnation) {
+			lv.model = more.model
+		}
 		lv.noteIncarnation(more.incarnation)
 	}
 	for i := range more.holdings {

@@ -133,6 +133,9 @@ func (rs *routes) addBucket(r *Request, c *charged, at *route, anew bool) (err e
 	}
 	if cfg != nil {
 		c.addLevel(at.lane, cfg, r.Amounts)
+		if cfg.Money != 0 && cfg.Group && at.lane.Resource != r.Resource { // its money is counted by model
+			c.levels[len(c.levels)-1].model.Name = r.Resource
+		}
 	}
 	c.unlimited = c.unlimited || at.resolved.Unlimited && (!at.parent || at.resolved.Source.IsOwn())
 	return nil

@@ -150,6 +150,7 @@ func (t *taking) sideBySide(ctx context.Context) error {
 	for i := range levels {
 		lv := &levels[i]
 		ops[i] = lane.NewTake(ctx, lv.asked, lv.cfg)
+		ops[i].Model = lv.model
 		if t.at != nil {
 			if ops[i].Rank = t.rank; lv.lane == t.at.lane {
 				ops[i].Waiter = t.at.waiter

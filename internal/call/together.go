@@ -33,6 +33,11 @@ func (t *taking) takeTogether(caller context.Context) error {
 			return t.denyProposed(proposals)
 		}
 		a, err := newTransaction(t.desk, t.request, t.levels, proposals).commit(ctx, tries.refused)
+		if err != nil && ddb.DeniesAccess(err) && dropMoney(proposals) { // the role may lack these attributes alone
+			if a, err = newTransaction(t.desk, t.request, t.levels, proposals).commit(ctx, tries.refused); err == nil {
+				t.desk.Lanes.Models.LeaveOut()
+			}
+		}
 		switch {
 		case err != nil:
 			return t.concludeTogether(ctx, caller, err)
@@ -49,6 +54,17 @@ func (t *taking) takeTogether(caller context.Context) error {
 	}
 	r := t.request
 	return t.concludeTogether(ctx, caller, newContended(r.Entity, r.Resource))
+}
+
+// dropMoney takes the parts about limits of money out of the proposals. It returns false without such a part.
+func dropMoney(proposals []lane.Proposal) (dropped bool) {
+	for i := range proposals {
+		if p := &proposals[i]; p.Write.Money != nil {
+			p.Write.SetMoney(nil)
+			p.Model, dropped = plan.Model{}, true
+		}
+	}
+	return dropped
 }
 
 // rounds counts how often a transaction was decided again. Throttling counts apart: it is not a failure
@@ -90,7 +106,7 @@ func (t *taking) propose(ctx context.Context, round int, certain bool) ([]lane.P
 		}
 		var err error
 		beside := lane.BesideOf(lv.lane)
-		if *p, err = beside.Propose(ctx, lv.cfg, lv.asked, t.rank, round, certain); err != nil {
+		if *p, err = beside.Propose(ctx, lv.cfg, lv.asked, lv.model, t.rank, round, certain); err != nil {
 			return nil, t.desk.Table.reasonAt(lv.lane, err)
 		}
 	}

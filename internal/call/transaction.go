@@ -193,6 +193,7 @@ func (t *transaction) followLost(ctx context.Context, began time.Time) {
 			lv.lane.Contact.Suspect()
 		}
 		ops[i] = lane.NewUnderWay(ctx, lv.asked, t.proposals[i].Beyond, t.proposals[i].View.Config)
+		ops[i].Model = t.proposals[i].Model
 		lv.lane.Follow(ops[i])
 	}
 	desk.Lanes.Started()
@@ -253,7 +254,7 @@ func (lv *level) committed(p *lane.Proposal, b *store.Buckets) lane.Result {
 	} else {
 		lv.lane.Memory.Assume(p.View.Image, image)
 	}
-	r := lane.Result{Image: image, Config: p.View.Config, Now: p.View.Now, Down: p.Beyond}
+	r := lane.Result{Image: image, Config: p.View.Config, Now: p.View.Now, Down: p.Beyond, Model: p.Model}
 	if p.Rows.HasMoves() {
 		beside := lane.BesideOf(lv.lane)
 		beside.TookTogether(&r, p.Rows)

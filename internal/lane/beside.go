@@ -80,6 +80,8 @@ type Proposal struct {
 	Rows  plan.Rows
 	// Beyond is the part that exceeds limits in shadow: it is counted and not charged.
 	Beyond []plan.Signed
+	// Model is the counter by model that the take moves.
+	Model plan.Model
 	// Waits means that the take does not fit next to Left, the amounts left to waiters. Then Write is
 	// empty.
 	Waits bool
@@ -91,9 +93,9 @@ type Proposal struct {
 // Propose decides how to charge the bucket as a part of a transaction. rank is the caller's seniority,
 // refused the number of refusals of its call. A denial needs an image at most a second old. So does
 // every proposal if certain is set.
-func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.Signed, rank uint64, refused int, certain bool) (Proposal, error) {
+func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.Signed, model plan.Model, rank uint64, refused int, certain bool) (Proposal, error) {
 	o := NewTake(ctx, amounts, cfg)
-	o.Refusals = refused
+	o.Refusals, o.Model = refused, model
 	v, err := b.recent(ctx, o, certain)
 	if err != nil {
 		return Proposal{}, err
@@ -104,7 +106,10 @@ func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.S
 		rules.Left = func(int) plan.Promises { return left }
 	}
 	d := plan.Decide(v, []*plan.Ask{&o.Ask}, nil, rules)
-	return Proposal{View: v, Write: d.Write, Rows: d.Rows, Beyond: o.Down, Waits: o.Fate == plan.Denied, Left: left, Returning: b.returning}, nil
+	if v.Config.Quotas || v.Image != nil && v.Image.Set.Quotas {
+		d.Write.SetMoney(v.Money(&d.Write, d.Rows, []*plan.Ask{&o.Ask}, b.owner.Models.areForbidden()))
+	}
+	return Proposal{View: v, Write: d.Write, Rows: d.Rows, Beyond: o.Down, Model: o.Model, Waits: o.Fate == plan.Denied, Left: left, Returning: b.returning}, nil
 }
 
 // recent applies the configuration of a take to a recent image of the bucket.

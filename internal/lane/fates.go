@@ -55,6 +55,8 @@ type decision struct {
 	learnt lessons
 	now    int64
 	paced  bool
+	// models says whether the role may write units and counters by model.
+	models *models
 	// waiting are the amounts of the waiters in the bucket's line. looked means that the bucket was read just
 	// now, because other processes use it.
 	waiting claims
@@ -81,6 +83,21 @@ type move struct {
 	// brings means that the write only brings a newer configuration to takes that do not fit, without
 	// any of their amounts.
 	brings bool
+}
+
+// dropMoney takes the part about limits of money out of a write that the role refused. It returns false for any
+// other answer.
+func dropMoney(a Answer, m *move) bool {
+	if !ddb.DeniesAccess(a.Err) {
+		return false
+	}
+	m.write.SetMoney(nil)
+	for _, o := range m.carried {
+		if o.Take {
+			o.Model.Limit = ""
+		}
+	}
+	return true
 }
 
 func (f *fates) endOps(ops []*Op, r Result) {
@@ -134,6 +151,9 @@ func (t *decision) choose() {
 		return
 	}
 	t.carried, t.rows, t.write = carried, c.Rows, c.Write
+	if t.view.Config != nil && t.view.Config.Quotas || t.view.Image != nil && t.view.Image.Set.Quotas {
+		t.write.SetMoney(t.view.Money(&t.write, t.rows, asksOf(room[:0], ops), t.models.areForbidden()))
+	}
 	if len(t.waiting.heads) > 0 && t.waiting.contest.IsContended(float64(t.view.Now)) {
 		t.write.LeaveNote(t.waiting.noteOf(carried, c.Rows, t.view))
 	}
@@ -432,6 +452,10 @@ func (t *decision) planGiveBack(sure func() int64) bool {
 		return false
 	}
 	t.view = v
-	t.move = move{rows: rows, carried: t.adjusts, write: plan.Write{Kind: plan.GiveBack, GiveBack: g}}
+	w := plan.Write{Kind: plan.GiveBack, GiveBack: g}
+	if v.Config != nil && v.Config.Quotas || v.Image != nil && v.Image.Set.Quotas {
+		w.SetMoney(v.Money(&w, rows, asksOf(room[:0], t.adjusts), t.models.areForbidden()))
+	}
+	t.move = move{rows: rows, carried: t.adjusts, write: w}
 	return true
 }

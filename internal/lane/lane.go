@@ -160,7 +160,7 @@ func (l *Lane) account(o *Op, r Result) {
 		if !l.owner.Count(l, charges, o.cfg) {
 			l.owner.Drop(charges)
 		}
-		if !l.owner.GiveBackLater(l, plan.Negated(backs), o.Incarnation, o.cfg) {
+		if !l.owner.GiveBackLater(l, plan.Negated(backs), o.Incarnation, o.Model, o.cfg) {
 			l.owner.Drop(backs)
 		}
 	}
@@ -169,7 +169,7 @@ func (l *Lane) account(o *Op, r Result) {
 // GiveBack gives back the grant of a take whose caller has left. No caller waits for it, so amounts
 // that cannot be written wait until the bucket answers.
 func (l *Lane) GiveBack(o *Op, granted Result) {
-	if len(granted.Down) > 0 && !l.owner.GiveBackLater(l, Uncounted(granted.Down), granted.Image.Of(), o.cfg) {
+	if len(granted.Down) > 0 && !l.owner.GiveBackLater(l, Uncounted(granted.Down), granted.Image.Of(), granted.Model, o.cfg) {
 		l.owner.Doubt(granted.Down)
 	}
 	back := o.refundOf(granted)

@@ -98,6 +98,8 @@ type Result struct {
 	// Dropped are the limits of an adjust that the bucket did not have: they were neither charged nor
 	// given back to.
 	Dropped []string
+	// Model is the counter by model that a landed take moved.
+	Model plan.Model
 	// Down is the part that was counted and not charged: of an adjust, beyond the deepest debt of a
 	// limit; of a take, beyond a limit in shadow.
 	Down []plan.Signed
@@ -197,7 +199,9 @@ func (o *Op) refundOf(r Result) *Op {
 	if len(r.Down) > 0 {
 		charged = slices.DeleteFunc(slices.Clone(charged), func(a plan.Signed) bool { return plan.Includes(r.Down, a.Name) })
 	}
-	return NewAdjust(o.ctx, plan.Negated(plan.InWindows(charged, r.Window)), r.Image.Of(), o.cfg)
+	back := NewAdjust(o.ctx, plan.Negated(plan.InWindows(charged, r.Window)), r.Image.Of(), o.cfg)
+	back.Model = r.Model
+	return back
 }
 
 // CallersContext is the context of the op's caller, for its values.

@@ -51,7 +51,7 @@ func (q *queue) deliverResult(o *Op, r Result) {
 	}
 	o.state.Store(opDone)
 	o.Result = r
-	o.Result.Dropped, o.Result.Down = o.Dropped, o.Down
+	o.Result.Dropped, o.Result.Down, o.Result.Model = o.Dropped, o.Down, o.Model
 	close(o.Done)
 }
 
@@ -74,7 +74,7 @@ func (q *queue) answerPending(o *Op, err error) {
 // record stores the outcome of an op whose caller no longer waits.
 func (q *queue) record(o *Op, r Result) {
 	onOutcome := o.onOutcome
-	r.Dropped, r.Down = o.Dropped, o.Down
+	r.Dropped, r.Down, r.Model = o.Dropped, o.Down, o.Model
 	o.state.Store(opGone) // a caller who left must not take the result for its own
 	o.outcome.Store(&r)
 	if onOutcome == nil {

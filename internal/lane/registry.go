@@ -37,6 +37,8 @@ type Registry struct {
 	// OnServe, if it is set, is called with amounts served to calls from prefetched tokens, and with
 	// amounts put back. The lane's mutex is held. Tests set it.
 	OnServe func(ctx context.Context, l *Lane, s Served)
+	// Models says whether the role may write units and counters by model.
+	Models models
 	// Ranks counts the waiters and places made so far, for their ranks.
 	Ranks atomic.Uint64
 
@@ -94,6 +96,7 @@ func newRegistry(o Options, by func(*Registry) teller) (*Registry, error) {
 	s.aheads.now, s.aheads.nowMS, s.aheads.doubt = s.elapsed, s.NowMS, s.Doubt
 	s.told.life, s.told.work, s.told.table, s.told.turns, s.told.tally, s.told.log = s.life, &s.work, s.Table, s.Turns, &s.tally, s.Log
 	s.told.by = by(s)
+	s.Models.log = s.Log
 	return s, nil
 }
 
@@ -180,15 +183,15 @@ func (s *Registry) CountUnlocated(entity, resource string, by Given, amounts []p
 }
 
 // GiveBackLater queues amounts, above 0, to be given back to one incarnation of a lane's bucket once it
-// answers. It returns false if the limiter is closed.
-func (s *Registry) GiveBackLater(l *Lane, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) bool {
+// answers. model is the counter by model that their take moved. It returns false if the limiter is closed.
+func (s *Registry) GiveBackLater(l *Lane, amounts []plan.Signed, incarnation []byte, model plan.Model, cfg *plan.Config) bool {
 	inFlight, amounts := cfg.SplitSlots(amounts)
 	if len(inFlight) > 0 {
 		s.SlotsOf(l).giveBack(inFlight)
 	}
 	key := toldKey{bucketKey: bucketKey{l.Entity, l.Resource}}
 	kept := s.told.addUpdates(key, cfg, amounts, func(w *untold) []plan.Signed {
-		w.giveBack(back{amounts, incarnation})
+		w.giveBack(back{amounts, incarnation, model})
 		return nil
 	})
 	if kept && s.OnOwe != nil {

@@ -96,6 +96,7 @@ func (l *Lane) beginTurn(own *caller) (t *turn, wait time.Duration) {
 	}
 	t = &turn{owner: l.owner, lane: l, memory: &l.Memory, site: l.site()}
 	t.known, t.learnt, t.ends = l.Memory.sight, l.Memory.learnt, t.endRoom[:0]
+	t.models = &l.owner.Models
 	t.batch = l.queue.nextBatch(t.learnt.adjustsOnly)
 	t.learnt.adjustsOnly, l.Memory.learnt.adjustsOnly = false, false
 	if x != nil || len(t.takes) > 1 {

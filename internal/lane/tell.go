@@ -104,8 +104,17 @@ func (d telling) makeable(l *Lane, cfg *plan.Config, p part) part {
 // counters.
 func (d telling) send(ctx context.Context, l *Lane, quotas plan.Quotas, p part, gone bool) Answer {
 	if !gone {
+		if d.lanes.Models.areForbidden() {
+			p.model = plan.Model{}
+		}
 		return d.sendOnce(ctx, l, plan.Tell, 0, p.sums(), func(ctx context.Context) Answer {
-			return d.lanes.Store.Update(ctx, l.Key(), p.statement(quotas), nil, d.lanes.IDs.Slot)
+			a := d.lanes.Store.Update(ctx, l.Key(), p.statement(quotas), nil, d.lanes.IDs.Slot)
+			if a.Err != nil && p.model.Limit != "" && ddb.DeniesAccess(a.Err) {
+				p.model = plan.Model{}
+				a = d.lanes.Store.Update(ctx, l.Key(), p.statement(quotas), nil, d.lanes.IDs.Slot)
+				d.lanes.Models.learnRefusal(a)
+			}
+			return a
 		})
 	}
 	c := plan.View{Config: quotas.Config, Adopt: true, Now: plan.Unopened(nil, quotas.Config, quotas.Now, d.lanes.NowMS())}.Plan(p.sums(), plan.Rules{}).Create

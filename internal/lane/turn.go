@@ -232,9 +232,18 @@ func (t *turn) sendTry(o schema.Op) Answer {
 	t.tried = true
 	if t.delivery.creates {
 		t.write.Create.OpID = o.ID
-		return t.owner.Store.Create(t.ctx, t.write.Create, t.known.hint(), o.Slot)
+		a := t.owner.Store.Create(t.ctx, t.write.Create, t.known.hint(), o.Slot)
+		if a.Err != nil && t.write.Money != nil && dropMoney(a, &t.move) {
+			a = t.owner.Store.Create(t.ctx, t.write.Create, t.known.hint(), o.Slot)
+			t.owner.Models.learnRefusal(a)
+		}
+		return a
 	}
 	a := t.owner.Store.Update(t.ctx, t.site.Key(), t.write.Statement(o), t.known.hint(), o.Slot)
+	if a.Err != nil && t.write.Money != nil && dropMoney(a, &t.move) {
+		a = t.owner.Store.Update(t.ctx, t.site.Key(), t.write.Statement(o), t.known.hint(), o.Slot)
+		t.owner.Models.learnRefusal(a)
+	}
 	if a.Err != nil && t.write.HasNote() && ddb.DeniesAccess(a.Err) { // a role of before notes
 		t.write.LeaveNote(nil)
 		LineOf(t.lane).mute(float64(t.owner.NowMS()))

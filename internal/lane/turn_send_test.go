@@ -331,9 +331,9 @@ func TestUncertainAmountsDoNotWrap(t *testing.T) {
 func TestGiveBacksOfTwoBucketsStayApart(t *testing.T) {
 	w := &untold{}
 	for _, incarnation := range []string{"a", "a", "b", "a"} {
-		w.giveBack(back{rpm(1), []byte(incarnation)})
+		w.giveBack(back{amounts: rpm(1), incarnation: []byte(incarnation)})
 	}
-	assert.Equal(t, []back{{rpm(3), []byte("a")}, {rpm(1), []byte("b")}}, w.backs)
+	assert.Equal(t, []back{{amounts: rpm(3), incarnation: []byte("a")}, {amounts: rpm(1), incarnation: []byte("b")}}, w.backs)
 	assert.Equal(t, rpm(4), w.sizes())
 	first := w.take()
 	assert.Equal(t, rpm(3), first.amounts)
@@ -347,7 +347,7 @@ func TestGiveBacksOfTwoBucketsStayApart(t *testing.T) {
 func TestWhatWaitsStaysWithinOneWrite(t *testing.T) {
 	w, left := &untold{}, int64(0)
 	for range 600 {
-		w.giveBack(back{rpm(mostTokens / token), []byte("a")})
+		w.giveBack(back{amounts: rpm(mostTokens / token), incarnation: []byte("a")})
 		for _, a := range w.count(rpm(mostTokens / token)) {
 			left += a.Amount
 		}
@@ -373,7 +373,7 @@ func TestWhatFindsNoRoomIsDropped(t *testing.T) {
 		}
 		require.True(t, l.owner.Count(l, rpm(2), rpmOf(100)))
 		require.True(t, l.owner.Count(l, rpm(-1), rpmOf(100)))
-		require.True(t, l.owner.GiveBackLater(l, rpm(3), l.Memory.sight.image.Of(), nil))
+		require.True(t, l.owner.GiveBackLater(l, rpm(3), l.Memory.sight.image.Of(), plan.Model{}, nil))
 		_, dropped := l.owner.Uncertain()
 		assert.Equal(t, map[string]int64{"rpm": 6}, plan.Tokens(dropped))
 		d.byKey = nil
@@ -399,7 +399,7 @@ func TestCorrectionThatWasNotWrittenWaits(t *testing.T) {
 		}
 		for _, w := range l.owner.told.byKey {
 			assert.Equal(t, rpm(5), w.counts)
-			assert.Equal(t, []back{{rpm(3), []byte("a")}}, w.backs)
+			assert.Equal(t, []back{{amounts: rpm(3), incarnation: []byte("a")}}, w.backs)
 		}
 		_, waiting := l.owner.Waiting()
 		assert.Equal(t, rpm(8), waiting)

@@ -36,6 +36,8 @@ func Uncounted(amounts []plan.Signed) []plan.Signed {
 type back struct {
 	amounts     []plan.Signed
 	incarnation []byte
+	// model is the counter by model that the take moved.
+	model plan.Model
 }
 
 // part is the content of one write.
@@ -81,7 +83,7 @@ func (w *untold) count(amounts []plan.Signed) (left []plan.Signed) {
 // giveBack adds a give-back to one incarnation of the bucket.
 func (w *untold) giveBack(b back) {
 	for i := range w.backs {
-		if string(w.backs[i].incarnation) != string(b.incarnation) || !plan.SameWindows(w.backs[i].amounts, b.amounts) {
+		if string(w.backs[i].incarnation) != string(b.incarnation) || w.backs[i].model != b.model || !plan.SameWindows(w.backs[i].amounts, b.amounts) {
 			continue
 		}
 		if sum := plan.Plus(w.backs[i].amounts, b.amounts); plan.Carriable(sum) {
@@ -124,7 +126,25 @@ func (p *part) statement(to plan.Quotas) schema.Statement {
 	for i := range sums {
 		t.Limits = append(t.Limits, to.Tell(&sums[i], p.charged))
 	}
+	if m := p.moneyPart(); m != nil {
+		return m.With(t.Statement())
+	}
 	return t.Statement()
+}
+
+// moneyPart returns the part of a write about limits of money: give-backs come off the counter by model of their take.
+// Counted amounts are counted for no model.
+func (p *part) moneyPart() *schema.Money {
+	if p.model.Limit == "" {
+		return nil
+	}
+	var m schema.Money
+	for _, a := range p.amounts {
+		if a.Name == p.model.Limit {
+			m.Add(schema.ModelCounter(a.Name, p.model.Name, a.Passed != 0), -a.Amount)
+		}
+	}
+	return &m
 }
 
 // sums returns the effect of a part on each limit.
@@ -150,7 +170,7 @@ func (p *part) sums() (s plan.Rows) {
 // fit leaves out limits that a bucket, or a configuration, does not have. It returns the rest of the
 // part and the amounts left out.
 func (p *part) fit(has func(name string) bool) (rest part, gone []plan.Signed) {
-	rest.incarnation, rest.charged = p.incarnation, p.charged
+	rest.incarnation, rest.model, rest.charged = p.incarnation, p.model, p.charged
 	split := func(all []plan.Signed) (kept []plan.Signed) {
 		for _, a := range all {
 			if has(a.Name) {

@@ -60,6 +60,29 @@ func InUnit(unit string, n int64) string {
 	return Number(n)
 }
 
+// UsedInUnit formats a used amount in millitokens for people: dollars for money, else tokens.
+func UsedInUnit(unit string, milli int64) string {
+	if unit == dynalimit.USD {
+		return GroupedDollars(milli / perToken)
+	}
+	return Tokens(milli)
+}
+
+// ExactInUnit formats a used amount in millitokens for programs: dollars with at least six decimals for money, else
+// tokens.
+func ExactInUnit(unit string, milli int64) string {
+	if unit != dynalimit.USD {
+		return Decimal(milli)
+	}
+	sign, n := "", uint64(milli)
+	if milli < 0 {
+		sign, n = "-", -n
+	}
+	const millis = perDollar * perToken
+	text := fmt.Sprintf("%s%d.%09d", sign, n/millis, n%millis)
+	return strings.TrimSuffix(text, "000")
+}
+
 // roundInUnit formats an amount like InUnit, but whole dollars without cents.
 func roundInUnit(unit string, n int64) string {
 	if unit == dynalimit.USD {

@@ -123,6 +123,14 @@ func (c *Config) Charges(name string) bool {
 // IsMoney reports whether limit i is money.
 func (c *Config) IsMoney(i int) bool { return c.Money>>i&1 == 1 }
 
+// UnitOf returns the unit of a limit; empty for a limit without one, and for nil.
+func (c *Config) UnitOf(name string) string {
+	if i := c.Index(name); i >= 0 && c.IsMoney(i) {
+		return schema.USD
+	}
+	return ""
+}
+
 // OfGroup reports whether the bucket is of a group of resources. It is false for nil.
 func (c *Config) OfGroup() bool { return c != nil && c.Group }
 

@@ -109,6 +109,8 @@ type Ask struct {
 	Take, Prefetch bool
 	// RefundDropped means that the give-back is dropped because its bucket is gone.
 	RefundDropped bool
+	// Model names the counter by model that the amounts move.
+	Model Model
 	// Refusals counts the refused writes of the ask.
 	Refusals int
 

@@ -29,6 +29,8 @@ type Write struct {
 	Create   *schema.Create
 	Claim    *schema.Claim
 	GiveBack *schema.GiveBack
+	// Money is the part about limits of money; nil without one.
+	Money *schema.Money
 	// Housekeeping means that the claim could have been a spend.
 	Housekeeping bool
 	// Guess is the form that was chosen for full limits (see Crowding).
@@ -53,8 +55,20 @@ func (p *Write) LeaveNote(n *schema.Note) {
 // HasNote reports whether the write replaces the note of waiters.
 func (p *Write) HasNote() bool { return p.Spend.Note != nil || p.Claim != nil && p.Claim.Note != nil }
 
+// SetMoney sets the part about limits of money; nil removes it.
+func (p *Write) SetMoney(m *schema.Money) {
+	if p.Money = m; p.Kind == Create {
+		p.Create.Money = m
+	}
+}
+
 // Statement returns the update with which a try of the write is sent.
 func (p *Write) Statement(o schema.Op) schema.Statement {
+	if p.Money != nil && p.Kind != Create {
+		alone := *p
+		alone.Money = nil
+		return p.Money.With(alone.Statement(o))
+	}
 	switch p.Kind {
 	case Create:
 		p.Create.OpID = o.ID

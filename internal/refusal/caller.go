@@ -46,6 +46,28 @@ func (c Caller) Standing(statuses []dynalimit.LimitStatus) (values [3]string, ok
 	return values, true
 }
 
+// DollarsLeft returns the value of X-RateLimit-Remaining-usd. It is the least rest of the caller's own limits on money,
+// rounded down to cents. In debt it is "0.00". ok is false without such a limit.
+func (c Caller) DollarsLeft(statuses []dynalimit.LimitStatus) (left string, ok bool) {
+	var least int64
+	for i := range statuses {
+		if s := &statuses[i]; c.Owns(s) && s.Limit.Unit == dynalimit.USD {
+			if !ok || s.Remaining < least {
+				least = s.Remaining
+			}
+			ok = true
+		}
+	}
+	if !ok {
+		return "", false
+	}
+	cents := max(0, least) / microsPerCent
+	return fmt.Sprintf("%d.%02d", cents/100, cents%100), true
+}
+
+// microsPerCent is the number of tokens of money in a cent.
+const microsPerCent = 10_000
+
 // Policy names a limit: a group's by the group too.
 func (c Caller) Policy(s *dynalimit.LimitStatus) string {
 	if s.Resource == c.Resource {

@@ -19,6 +19,8 @@ type Create struct {
 	TTL         int64
 	Limits      []Change
 	OpID        []byte
+	// Money is the part about limits of money; nil without one.
+	Money *Money
 }
 
 // CreateCondition is the condition that nothing has the key.
@@ -82,6 +84,9 @@ func (c *Create) attributes() []attribute {
 		if l.Passed != 0 {
 			set(a.passed, Number(l.Passed))
 		}
+	}
+	if c.Money != nil {
+		c.Money.attributes(set)
 	}
 	return as
 }

@@ -3,6 +3,7 @@ package schema
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -26,16 +27,18 @@ type Stored struct {
 	// met a bucket without the limit, or another writer set the parameters of a limit that the bucket did not
 	// have. A ghost has its burst, less its charges.
 	Ghost bool
-	// has says which of its attributes exist.
+	// has says which of its rare attributes exist.
 	has parts
 }
 
-// parts are the existing attributes of a ghost.
+// parts are the existing attributes of a ghost, and of any limit the unit.
 type parts uint8
 
 const (
 	hasTokens parts = 1 << iota
 	hasBurst
+	// hasUnit is set for any limit whose unit the item has.
+	hasUnit
 )
 
 // WindowID identifies the window of the limit.
@@ -72,10 +75,14 @@ type Image struct {
 	// Op is the id of the last write by a client of the reader's slot. ops are the ids of all slots.
 	Op  WriteID
 	ops [OpSlots]WriteID
+	// size is about the size of the item in bytes; 0 for an image without quotas, or one that was computed.
+	size uint16
 	// Note is the note of waiters; nil without one.
 	Note *Note
 	// epochs are those of the limits of calls in flight; nil without one.
 	epochs *imageEpochs
+	// models are the names of the counters by model, sorted; nil without one.
+	models *[]string
 }
 
 // PausedUntil returns the instant until which nothing may be taken, in Unix ms; 0 without a pause. No
@@ -221,6 +228,9 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 		l.Passed = d.counter(a.passed)
 		if set.Quotas && a.isQuota() {
 			window, hasWindow := d.number(a.window)
+			if item[a.unit] != nil {
+				l.has |= hasUnit
+			}
 			l.Window, hasWindow = int32(window), hasWindow && window == int64(int32(window)) //nolint:gosec // checked beside
 			l.Rate, l.Capacity = d.quotaRate(l.Burst, a.windows), l.Burst
 			l.Ghost = !tokensThere || l.Burst < 1 || !l.IsQuota() || !hasWindow
@@ -233,6 +243,9 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	}
 	if set.Slots {
 		m.epochs = d.epochs(set)
+	}
+	if set.Quotas {
+		m.readModels(item)
 	}
 	if d.err != nil {
 		key := KeyOf(item)
@@ -343,4 +356,41 @@ func (d *decoder) epochs(set *LimitSet) *imageEpochs {
 		slices.SortFunc(list, func(a, b bucket.Epoch) int { return int(a.End - b.End) })
 	}
 	return all
+}
+
+// readModels reads the size and the counters by model of an item with quotas.
+func (m *Image) readModels(item Item) {
+	counters, size := modelsIn(item)
+	m.size = uint16(min(size, math.MaxUint16)) //nolint:gosec // bounded
+	if len(counters) > 0 {
+		m.models = &counters
+	}
+}
+
+// HasModel reports whether the item has a counter by model.
+func (m *Image) HasModel(counter string) bool {
+	return m != nil && slices.Contains(m.Models(), counter)
+}
+
+// Models returns the counters by model of the item, sorted. Callers must not change them.
+func (m *Image) Models() []string {
+	if m == nil || m.models == nil {
+		return nil
+	}
+	return *m.models
+}
+
+// RoomForModel reports whether a write may add a counter by model to the item: it has few of them, and it stays
+// small. A new bucket has room.
+func (m *Image) RoomForModel(counter string) bool {
+	if m == nil {
+		return true
+	}
+	return m.size > 0 && len(m.Models()) < MostModels && int(m.size)+len(byModelPrefix+counter)+counterRoom < fullItem
+}
+
+// HasUnit reports whether the item has the unit of a limit.
+func (m *Image) HasUnit(limit string) bool {
+	i := m.Set.Index(limit)
+	return i >= 0 && m.Limits[i].has&hasUnit != 0
 }

@@ -36,8 +36,8 @@ type limitAttrs struct {
 	// passed is the part of consumed that a level above counts too. A limit has it after the first such
 	// consumption.
 	passed string
-	// window and windows belong to a quota, which lacks capacity, amount and period.
-	window, windows string
+	// window, windows and unit belong to a quota, which lacks capacity, amount and period.
+	window, windows, unit string
 	// life counts the changes of the limit's kind or unit. A limit has it after the first change, under the
 	// same name for every kind.
 	life string
@@ -65,7 +65,7 @@ func (a limitAttrs) epoch(end int64) string { return epochAttr(a.epochs, end) }
 func attrsOf(name string, quota bool) limitAttrs {
 	life := bucketPrefix + name + "_" + fieldLife
 	if p := quotaPrefix + name + "_"; quota {
-		return limitAttrs{life: life, tokens: p + "tk", burst: p + "bx", consumed: p + "tc", passed: p + fieldPassed, window: p + fieldWindow, windows: p + fieldWindows}
+		return limitAttrs{life: life, tokens: p + "tk", burst: p + "bx", consumed: p + "tc", passed: p + fieldPassed, window: p + fieldWindow, windows: p + fieldWindows, unit: unitAttr(name)}
 	}
 	p := bucketPrefix + name + "_"
 	return limitAttrs{

@@ -38,7 +38,10 @@ const (
 	// k_{name}_off is true for a limit of less specific sources that a source takes away.
 	fieldLifted = "off"
 
-	money    = "usd"
+	// USD is the unit of money: micro-dollars.
+	USD = "usd"
+
+	money    = USD
 	perModel = money + "/model"
 )
 

@@ -34,6 +34,7 @@ const (
 	fieldMissing = "m" // the growth of the counter without a record
 	fieldUnseen  = "e" // the number of its ends without a record
 	fieldGap     = "g" // the growth since an hour before without a record, once the hour is closed
+	fieldOfUnit  = "u" // the unit of the limit: "usd" for micro-dollars
 )
 
 // Usage returns the key of an entity's usage of a resource in an hour.
@@ -53,21 +54,9 @@ func BucketOf(key Key) (k Keys, entity, resource string, ok bool) {
 	return k, entity, resource, isBucket && known && kind == "ENTITY#" && entity != ""
 }
 
-// passedMark is the suffix of the counter of the part of a limit that a level above counted too. No limit's
-// name has it.
-const passedMark = "^"
-
-// PassedOn returns the name of the counter of the part of a limit that a level above counted too.
-func PassedOn(limit string) string { return limit + passedMark }
-
-// CounterOf returns the limit of a counter. passed means that it counts the part that a level above counted
-// too.
-func CounterOf(counter string) (limit string, passed bool) {
-	return strings.CutSuffix(counter, passedMark)
-}
-
 // Counters returns the total consumption of each limit of a bucket, in millitokens. Under the name PassedOn
-// it has the part that a level above counted too. It fails for a counter that is not an integer of 64 bits.
+// it has the part that a level above counted too, and under ModelCounter the counters by model of its limits. It
+// fails for a counter that is not an integer of 64 bits.
 func Counters(item Item) (map[string]int64, error) {
 	counters := map[string]int64{}
 	d := decoder{item: item}
@@ -78,6 +67,13 @@ func Counters(item Item) (map[string]int64, error) {
 			counters[name], _ = d.number(attr)
 		case field == fieldPassed:
 			counters[PassedOn(name)], _ = d.number(attr)
+		}
+	}
+	for attr := range item {
+		counter, ok := strings.CutPrefix(attr, byModelPrefix)
+		limit, _, _, byModel := SplitModel(counter)
+		if _, counts := counters[limit]; ok && byModel && counts { // that of a limit that is gone may stay
+			counters[counter], _ = d.number(attr)
 		}
 	}
 	return counters, d.err
@@ -172,6 +168,8 @@ type UsageSnapshot struct {
 	Events int64
 	// Spans are the spans of its limits, by name.
 	Spans map[string]UsageSpan
+	// Units are the units of limits; nil without one.
+	Units map[string]string
 	// Gaps are the growths of counters since an hour before without a record, by a Closer.
 	Gaps map[string]int64
 	// Buckets are the buckets of the first and the last record. The starts and ends of Spans belong to them,
@@ -196,6 +194,7 @@ func DecodeUsage(item Item) (UsageSnapshot, error) {
 	u := UsageSnapshot{Hour: hour, Seq: Text(item, attrUsageSeq), Spans: map[string]UsageSpan{}, Gaps: map[string]int64{}}
 	u.Events, _ = d.number(attrTotalEvents)
 	names := usageLimits(item)
+	u.Units = usageUnits(item)
 	u.Buckets = decodeBuckets(&d)
 	for _, name := range names {
 		prefix := usagePrefix + name + "_"
@@ -237,7 +236,22 @@ func OthersUsage(item Item) bool {
 	return true
 }
 
-// usageLimits returns the limits with counters in a snapshot, by name.
+// usageUnits returns the units of the limits of a snapshot or a sum; nil without one.
+func usageUnits(item Item) (units map[string]string) {
+	for attr := range item {
+		rest, ours := strings.CutPrefix(attr, usagePrefix)
+		limit, ofUnit := strings.CutSuffix(rest, "_"+fieldOfUnit)
+		if unit := Text(item, attr); ours && ofUnit && unit != "" {
+			if units == nil {
+				units = map[string]string{}
+			}
+			units[limit] = unit
+		}
+	}
+	return units
+}
+
+// usageLimits returns the names of the counters in a snapshot, sorted.
 func usageLimits(item Item) []string {
 	var names []string
 	for attr := range item {

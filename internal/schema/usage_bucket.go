@@ -106,4 +106,4 @@ func (s UsageSpan) ended(last int64) UsageSpan {
 
 // mostEnded bounds the counters without a record that a fold ends: the most that a bucket has at once. If
 // more are known, because their limits went unseen, the others look as if they continued.
-const mostEnded = MaxStored
+const mostEnded = MaxStored + MostModels

@@ -16,6 +16,8 @@ type UsageFold struct {
 	From, To string
 	Events   int64
 	Spans    []UsageSpan
+	// Units are the units of the bucket's limits; nil without one.
+	Units map[string]string
 	// Buckets are the buckets of the first and the last record.
 	Buckets UsageBuckets
 	// Expires is the item's time to live in seconds since 1970; 0 without one.
@@ -86,6 +88,9 @@ func (f *UsageFold) Statement() Statement {
 	}
 	for _, s := range f.Spans {
 		b.usage(s, stored)
+		if unit := f.Units[s.Limit]; unit != "" && (stored == nil || stored.Units[s.Limit] != unit) {
+			b.setValue(usagePrefix+s.Limit+"_"+fieldOfUnit, String(unit))
+		}
 	}
 	return b.build()
 }

@@ -131,6 +131,8 @@ type UsageSum struct {
 	// Pending is the part of Net that the stream has not brought yet, in a sum made for a read. It is not
 	// stored.
 	Pending map[string]int64
+	// Units are the units of limits; nil without one.
+	Units map[string]string
 	// Entities is the number of summed entities.
 	Entities int64
 	// Final means that no more records of the window can come.
@@ -166,6 +168,9 @@ func (s UsageSum) Item(k Keys) Item {
 				item[usagePrefix+limit+"_"+field] = Number(n)
 			}
 		}
+	}
+	for limit, unit := range s.Units {
+		item[usagePrefix+limit+"_"+fieldOfUnit] = String(unit)
 	}
 	if s.Expires > 0 {
 		item[TTL] = Number(s.Expires)
@@ -205,6 +210,7 @@ func DecodeUsageSum(item Item) (UsageSum, error) {
 			values[rest[:i]], _ = d.number(attr)
 		}
 	}
+	s.Units = usageUnits(item)
 	s.Entities, _ = d.number(attrEntities)
 	s.Expires, _ = d.number(TTL)
 	s.Made, _ = d.number(attrMadeAt)

@@ -69,7 +69,7 @@ func (e Ends) endOf(name string) (End, bool) {
 // only of those that did not begin at 0.
 func (e Ends) Have(u schema.UsageSnapshot, all bool) bool {
 	for name, s := range u.Spans {
-		if _, there := e[name]; !there && (all || s.First != 0) {
+		if _, there := e[name]; !there && (all || s.First != 0) && !schema.IsByModel(name) {
 			return false
 		}
 	}

@@ -17,6 +17,8 @@ type Change struct {
 	At time.Time
 	// Old and New are the counters by limit before and after; nil where there was no item.
 	Old, New map[string]int64
+	// Units are the units of its limits, by name; nil without one.
+	Units map[string]string
 	// Buckets are the incarnations of the bucket before and after; where there was no item,
 	// that of the other.
 	Buckets schema.UsageBuckets
@@ -46,7 +48,9 @@ func Decode(key schema.Key, seq string, at time.Time, before, after schema.Item)
 	if before != nil {
 		c.Old, err = schema.Counters(before)
 	}
+	c.Units = schema.Units(before)
 	if err == nil && after != nil {
+		c.Units = schema.Units(after)
 		c.New, err = schema.Counters(after)
 	}
 	if err == nil {

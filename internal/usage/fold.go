@@ -100,7 +100,7 @@ func (f Fold) After(seq string) (Fold, bool) {
 // empty.
 func (f Fold) foldOf(changes []Change) Fold {
 	f.Changes, f.From, f.To = changes, changes[0].Seq, changes[len(changes)-1].Seq
-	f.Events = int64(len(changes))
+	f.Events, f.Units = int64(len(changes)), changes[len(changes)-1].Units
 	f.Buckets = schema.UsageBuckets{First: changes[0].Buckets.First, Last: changes[len(changes)-1].Buckets.Last}
 	t := folding{spans: map[string]*schema.UsageSpan{}}
 	for i, c := range changes {

@@ -39,21 +39,24 @@ func (b Bucket) countsFrom(end End) int64 {
 func Pending(b Bucket, seen Ends) (pending, unseen map[string]int64) {
 	pending, unseen = map[string]int64{}, map[string]int64{}
 	for name, n := range b.Counters {
-		addTo(pending, name, n-b.countsFrom(seen[name]))
+		if _, known := seen[name]; known || !schema.IsByModel(name) { // an unknown counter by model waits for its next record
+			addTo(pending, name, n-b.countsFrom(seen[name]))
+		}
 	}
 	for name, end := range seen {
-		if end.Last != 0 && schema.OtherBucket(end.Bucket, b.Of) {
+		if end.Last != 0 && !schema.IsByModel(name) && schema.OtherBucket(end.Bucket, b.Of) {
 			unseen[name] = 1
 		}
 	}
 	return pending, unseen
 }
 
-// Unknown returns the limits with a counter other than 0 and without a seen end, sorted.
+// Unknown returns the limits with a counter other than 0 and without a seen end, sorted. Counters by model are not
+// worth a search.
 func Unknown(counters map[string]int64, seen Ends) []string {
 	var names []string
 	for name, n := range counters {
-		if _, known := seen[name]; !known && n != 0 {
+		if _, known := seen[name]; !known && n != 0 && !schema.IsByModel(name) {
 			names = append(names, name)
 		}
 	}

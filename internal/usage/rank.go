@@ -34,7 +34,7 @@ func (r *Ranking) Add(e Entry) {
 		r.parents[e.Place.Parent] = true
 	}
 	for limit, n := range e.limits(false).Net {
-		if n <= 0 {
+		if n <= 0 || !schema.IsLimit(limit) {
 			continue
 		}
 		of := [2]string{e.Resource, limit}

@@ -17,6 +17,8 @@ type Entry struct {
 	// and not yet delivered by the stream.
 	Net, Unrecorded, Pending map[string]int64
 	Unseen                   map[string]int64
+	// Units are the units of its limits; nil without one.
+	Units map[string]string
 }
 
 // amounts returns the entry's maps, in the order of those of a sum.
@@ -42,7 +44,7 @@ func EntryOf(entity, resource string, u schema.UsageSnapshot, place schema.Usage
 }
 
 func entryOf(entity, resource string, place schema.UsagePlace, sum *schema.UsageSum) Entry {
-	return Entry{Entity: entity, Resource: resource, Place: place, Net: sum.Net, Unrecorded: sum.Unrecorded, Unseen: sum.Unseen, Pending: sum.Pending}
+	return Entry{Entity: entity, Resource: resource, Place: place, Net: sum.Net, Unrecorded: sum.Unrecorded, Unseen: sum.Unseen, Pending: sum.Pending, Units: sum.Units}
 }
 
 // With is the entry with pending amounts.
@@ -52,13 +54,20 @@ func (e Entry) With(pending map[string]int64) Entry {
 	return e
 }
 
-// limits returns the entry's amounts by limit. With once it leaves out the amounts that a level
-// above counted too, and limits without any others.
+// limits returns the entry's amounts by limit, and by limit and model. With once it leaves out the amounts that a
+// level above counted too, and limits without any others.
 func (e Entry) limits(once bool) (out Entry) {
 	out = e
 	for _, of := range []*map[string]int64{&out.Net, &out.Unrecorded, &out.Unseen, &out.Pending} {
 		limits := map[string]int64{}
 		for counter, n := range *of {
+			if limit, model, passed, ok := schema.SplitModel(counter); ok {
+				if !once || !passed {
+					one := schema.ModelCounter(limit, model, false)
+					limits[one] = saturatedSum(limits[one], n)
+				}
+				continue
+			}
 			switch limit, passed := schema.CounterOf(counter); {
 			case !passed:
 				limits[limit] = saturatedSum(limits[limit], n)
@@ -144,6 +153,7 @@ func (s *Sums) put(series schema.UsageSeries, e Entry) *schema.UsageSum {
 	for i, to := range amounts(sum) {
 		plus(to, e.amounts()[i])
 	}
+	addUnits(&sum.Units, e.Units)
 	s.count(series, e)
 	return sum
 }
@@ -179,6 +189,7 @@ func (s *Sums) AddSum(shorter schema.UsageSum) {
 	for i, to := range amounts(sum) {
 		plus(to, amounts(&shorter)[i])
 	}
+	addUnits(&sum.Units, shorter.Units)
 	sum.Entities, sum.Place = max(sum.Entities, shorter.Entities), shorter.Place
 }
 
@@ -188,6 +199,7 @@ func (s *Sums) All() []schema.UsageSum {
 	for series, sum := range s.sums {
 		one := *sum
 		one.Entities = max(one.Entities, int64(len(s.counted[series])))
+		keepModels(one.Net, amounts(&one))
 		all = append(all, one)
 	}
 	slices.SortFunc(all, func(a, b schema.UsageSum) int { return CompareSeries(a.UsageSeries, b.UsageSeries) })

@@ -1,6 +1,10 @@
 package usage
 
-import "github.com/dynalimit/dynalimit/internal/schema"
+import (
+	"maps"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
 
 // NewTally returns a sum without any amounts.
 func NewTally() schema.UsageSum {
@@ -12,6 +16,7 @@ func NewTally() schema.UsageSum {
 // AddSnapshot adds the growth of a snapshot's counters to a sum, the gap before it included. It
 // does not count the entity.
 func AddSnapshot(to *schema.UsageSum, u *schema.UsageSnapshot) {
+	addUnits(&to.Units, u.Units)
 	for name, s := range u.Spans {
 		unrecorded := saturatedSum(s.Missing, u.Gaps[name])
 		to.Net[name] = saturatedSum(to.Net[name], saturatedSum(s.Net, unrecorded))
@@ -22,6 +27,7 @@ func AddSnapshot(to *schema.UsageSum, u *schema.UsageSnapshot) {
 
 // AddSum adds the amounts of another sum to a sum. It does not add the numbers of entities.
 func AddSum(to, more *schema.UsageSum) {
+	addUnits(&to.Units, more.Units)
 	for name, n := range more.Net {
 		to.Net[name] = saturatedSum(to.Net[name], n)
 	}
@@ -35,6 +41,14 @@ func AddCounts(to, more map[string]int64) {
 	for name, n := range more {
 		addTo(to, name, n)
 	}
+}
+
+// addUnits adds units by limit to those of to.
+func addUnits(to *map[string]string, more map[string]string) {
+	if len(more) > 0 && *to == nil {
+		*to = map[string]string{}
+	}
+	maps.Copy(*to, more)
 }
 
 // addTo adds n to the number of a name, unless n is 0.

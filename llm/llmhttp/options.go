@@ -58,7 +58,8 @@ type Options struct {
 	// and model. A 429 that may be about one entity's requests pauses that entity, in this process.
 	Pool func(*http.Request) Pool
 	// Headers puts X-Ratelimit-Limit, -Remaining and -Reset of the caller's own tightest limit
-	// on each answer, in place of the provider's. Defaults to false.
+	// on each answer, in place of the provider's. With a limit on money it adds the dollars left as
+	// X-Ratelimit-Remaining-Usd. Defaults to false.
 	Headers bool
 	// Logger logs calls that could not be settled or admitted because of a mistake, pauses,
 	// and unmetered routes. Defaults to nil: no log.

@@ -14,32 +14,50 @@ import (
 // columns are the columns of the CSV.
 var columns = []string{
 	"start", "end", "window", "resource", "entity_id", "parent_id", "plan", "limit",
-	"consumed_tokens", "passed_tokens", "pending_tokens", "unrecorded_tokens", "unseen_ends", "entities", "state",
+	"unit", "model", "amount", "passed", "pending", "unrecorded", "unseen_ends", "entities", "state",
 }
 
-// CSV writes usage as comma-separated values (RFC 4180), one line for each limit of a window.
-// Amounts are in tokens, exact.
-type CSV struct{ to *csv.Writer }
+// CSV writes usage as comma-separated values (RFC 4180), one line for each limit of a window, or for each of its
+// models. Amounts are exact, in dollars for the unit "usd", else in tokens.
+type CSV struct {
+	to      *csv.Writer
+	byModel bool
+}
 
-// NewCSV returns a CSV that writes to w, after it has written the titles.
-func NewCSV(w io.Writer) (*CSV, error) {
-	c := &CSV{to: csv.NewWriter(w)}
+// NewCSV returns a CSV that writes to w, after it has written the titles. byModel writes a line for each model of a
+// limit in place of one for the limit. Their amounts add up to the limit's.
+func NewCSV(w io.Writer, byModel bool) (*CSV, error) {
+	c := &CSV{csv.NewWriter(w), byModel}
 	c.to.UseCRLF = true
 	return c, c.to.Write(columns)
 }
 
-// Add writes one line for each limit of a window's usage. Lines are buffered until Flush.
+// Add writes the lines of a window's usage. Lines are buffered until Flush.
 func (c *CSV) Add(u aggregator.Usage) error {
 	for _, l := range u.Limits {
-		if err := c.to.Write([]string{
-			u.Start.Format(time.RFC3339), u.End.Format(time.RFC3339), string(u.Window), safeCell(u.Resource), safeCell(u.Entity), safeCell(u.Parent), safeCell(u.Plan), safeCell(l.Limit),
-			notation.Decimal(l.Consumed), notation.Decimal(l.Passed), notation.Decimal(l.Pending), notation.Decimal(l.Unrecorded),
-			strconv.FormatInt(l.Unseen, 10), strconv.FormatInt(u.Entities, 10), State(u),
-		}); err != nil {
+		if c.byModel && len(l.ByModel) > 0 {
+			for _, m := range ModelsOf(l) {
+				if err := c.writeLine(u, l, safeCell(m.Model), notation.ExactInUnit(l.Unit, m.Consumed), "", "", "", ""); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		if err := c.writeLine(u, l, "", notation.ExactInUnit(l.Unit, l.Consumed), notation.ExactInUnit(l.Unit, l.Passed), notation.ExactInUnit(l.Unit, l.Pending),
+			notation.ExactInUnit(l.Unit, l.Unrecorded), strconv.FormatInt(l.Unseen, 10)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// writeLine writes one line of a limit. amounts are the cells from amount to unseen_ends.
+func (c *CSV) writeLine(u aggregator.Usage, l aggregator.LimitUsage, model string, amounts ...string) error {
+	cells := []string{
+		u.Start.Format(time.RFC3339), u.End.Format(time.RFC3339), string(u.Window), safeCell(u.Resource), safeCell(u.Entity), safeCell(u.Parent),
+		safeCell(u.Plan), safeCell(l.Limit), l.Unit, model,
+	}
+	return c.to.Write(append(append(cells, amounts...), strconv.FormatInt(u.Entities, 10), State(u)))
 }
 
 // Flush writes buffered lines.

@@ -31,7 +31,7 @@ func consumed(limit string, milli int64) aggregator.LimitUsage {
 // a number.
 func TestCellsAreNoFormulas(t *testing.T) {
 	var out bytes.Buffer
-	c, err := NewCSV(&out)
+	c, err := NewCSV(&out, false)
 	require.NoError(t, err)
 	formulas := map[string]bool{`=HYPERLINK("http://x","y")`: true, "+1": true, "-1": true, "@SUM(A1)": true, "\tx": true, "\r=x": true, "\n=x": true, "＝1": true}
 	names := append([]string{"a=b", "", "plain", `"quoted", it is`, "'already"}, slices.Sorted(maps.Keys(formulas))...)
@@ -54,9 +54,9 @@ func TestCellsAreNoFormulas(t *testing.T) {
 					want = "'" + name
 				}
 				assert.Equal(t, strings.ReplaceAll(want, "\r", ""), strings.ReplaceAll(value, "\r", ""))
-			case "consumed_tokens":
+			case "amount":
 				assert.Equal(t, "-1.5", value)
-			case "passed_tokens":
+			case "passed":
 				assert.Equal(t, "2", value)
 			}
 		}
@@ -64,17 +64,23 @@ func TestCellsAreNoFormulas(t *testing.T) {
 }
 
 func TestCSV(t *testing.T) {
-	var out bytes.Buffer
-	c, err := NewCSV(&out)
-	require.NoError(t, err)
 	zone := time.FixedZone("CET", 3600)
-	u := hour(0, "gpt-4", "key-1", consumed("rpm", 12_000), aggregator.LimitUsage{Limit: "tpm", Consumed: 34_567_890, Pending: 1, Passed: 2000, Unrecorded: -500, Unseen: 1})
+	u := hour(0, "all", "key-1", aggregator.LimitUsage{Limit: "tpm", Consumed: 34_567_890, Pending: 1, Passed: 2000, Unrecorded: -500, Unseen: 1},
+		aggregator.LimitUsage{Limit: "usd", Unit: "usd", Consumed: 49_380_000, Passed: 1, ByModel: map[string]int64{"gpt-4": 9_000_000, "o3": 40_000_000}})
 	u.Start, u.End, u.Final, u.Plan = u.Start.In(zone), u.End.In(zone), true, "pro"
-	require.NoError(t, c.Add(u))
-	require.NoError(t, c.Flush())
-	assert.Equal(t, "start,end,window,resource,entity_id,parent_id,plan,limit,consumed_tokens,passed_tokens,pending_tokens,unrecorded_tokens,unseen_ends,entities,state\r\n"+
-		"2026-01-23T13:00:00+01:00,2026-01-23T14:00:00+01:00,hour,gpt-4,key-1,,pro,rpm,12,0,0,0,0,1,final\r\n"+
-		"2026-01-23T13:00:00+01:00,2026-01-23T14:00:00+01:00,hour,gpt-4,key-1,,pro,tpm,34567.89,2,0.001,-0.5,1,1,final\r\n", out.String())
+	const title = "start,end,window,resource,entity_id,parent_id,plan,limit,unit,model,amount,passed,pending,unrecorded,unseen_ends,entities,state\r\n"
+	const of = "2026-01-23T13:00:00+01:00,2026-01-23T14:00:00+01:00,hour,all,key-1,,pro,"
+	for byModel, money := range map[bool]string{
+		false: of + "usd,usd,,0.049380,0.000000001,0.000000,0.000000,0,1,final\r\n",
+		true:  of + "usd,usd,o3,0.040000,,,,,1,final\r\n" + of + "usd,usd,gpt-4,0.009000,,,,,1,final\r\n" + of + "usd,usd,(others),0.000380,,,,,1,final\r\n",
+	} {
+		var out bytes.Buffer
+		c, err := NewCSV(&out, byModel)
+		require.NoError(t, err)
+		require.NoError(t, c.Add(u))
+		require.NoError(t, c.Flush())
+		assert.Equal(t, title+of+"tpm,,,34567.89,2,0.001,-0.5,1,1,final\r\n"+money, out.String())
+	}
 }
 
 // TestBook: resources that were used at different times have series of the same length.

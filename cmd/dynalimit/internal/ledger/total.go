@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -88,5 +89,16 @@ func AddUsage(a, b aggregator.LimitUsage) aggregator.LimitUsage {
 	a.Passed = notation.Sum(a.Passed, b.Passed)
 	a.Unrecorded = notation.Sum(a.Unrecorded, b.Unrecorded)
 	a.Unseen = notation.Sum(a.Unseen, b.Unseen)
+	a.Unit = cmp.Or(b.Unit, a.Unit)
+	if len(b.ByModel) > 0 {
+		sum := maps.Clone(a.ByModel)
+		if sum == nil {
+			sum = map[string]int64{}
+		}
+		for model, n := range b.ByModel {
+			sum[model] = notation.Sum(sum[model], n)
+		}
+		a.ByModel = sum
+	}
 	return a
 }

@@ -1,0 +1,133 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// modelLimit returns the limit that is counted by model: of the charged quotas of money that with the longest
+// window. It is empty without one.
+func (c *Config) modelLimit() (limit string) {
+	if c == nil || !c.Group {
+		return ""
+	}
+	longest := 0
+	for i := range c.Limits {
+		l := &c.Limits[i]
+		if c.IsMoney(i) && l.Rate.IsQuota() && c.Uncharged>>i&1 == 0 && int(l.Rate.Windows().Unit()) > longest {
+			limit, longest = l.Name, int(l.Rate.Windows().Unit())
+		}
+	}
+	return limit
+}
+
+// Money returns the part of a decided write about limits of money, and decides which of its takes are counted
+// by model. It returns nil for a write without such a part. forbidden means that the role must not write it.
+// rows are those of the write.
+func (v View) Money(w *Write, rows Rows, asks []*Ask, forbidden bool) *schema.Money {
+	if w.Kind == Nothing {
+		return nil
+	}
+	m := moneyPart{view: v, forbidden: forbidden}
+	limit := v.Config.modelLimit()
+	for _, a := range asks {
+		if a.Model.Name == "" || a.Fate != Carried {
+			continue
+		}
+		if a.Take && !a.Model.Fixed {
+			a.Model.Limit = limit
+		}
+		if !m.count(rows, a) && a.Take {
+			a.Model.Limit = ""
+		}
+	}
+	if !forbidden {
+		m.addUnits(w)
+		m.endCounters(w)
+	}
+	if m.IsEmpty() {
+		return nil
+	}
+	part := m.Money // a write without the part allocates nothing
+	return &part
+}
+
+// moneyPart is the part of a write about limits of money, while it is decided.
+type moneyPart struct {
+	schema.Money
+	view View
+	// forbidden means that the role must not write it.
+	forbidden bool
+}
+
+// count adds the amounts of an ask to its counter by model. It returns false if the ask is not counted: there is no
+// room for a new counter, or the write has another new one.
+func (m *moneyPart) count(rows Rows, a *Ask) bool {
+	v := m.view
+	if a.Model.Limit == "" || m.forbidden {
+		return false
+	}
+	r := rows.find(a.Model.Limit)
+	if r == nil || v.Image != nil && !r.known { // the bucket lacks the limit
+		return !a.Take
+	}
+	counted := false
+	for _, one := range a.Amounts {
+		if one.Name != a.Model.Limit {
+			continue
+		}
+		counter := schema.ModelCounter(one.Name, a.Model.Name, one.Passed != 0)
+		if a.Take && !a.Model.Fixed && !v.Image.HasModel(counter) && !m.Adds(counter) && (m.addsModel() || !v.Image.RoomForModel(counter)) {
+			return false
+		}
+		if counted = true; one.Amount != 0 && (one.Amount > 0 || !a.RefundDropped) {
+			m.Add(counter, one.Amount)
+		}
+	}
+	return counted
+}
+
+// addsModel reports whether the write has a counter that the image lacks.
+func (m *moneyPart) addsModel() bool {
+	return slices.ContainsFunc(m.Spent, func(s schema.Spent) bool { return !m.view.Image.HasModel(s.Counter) })
+}
+
+// addUnits adds the units that the bucket lacks, or has no more by the configuration. Only a process with the
+// bucket's configuration, or one that brings a newer one, knows them.
+func (m *moneyPart) addUnits(w *Write) {
+	v := m.view
+	if w.Kind == GiveBack || v.Config == nil || v.Image != nil && !v.Adopt && !v.Config.Wrote(v.Image) {
+		return
+	}
+	for i := range v.Config.Limits {
+		name, money := v.Config.Limits[i].Name, v.Config.IsMoney(i)
+		switch has := v.Image != nil && v.Image.HasUnit(name); {
+		case money && !has:
+			m.Begun = append(m.Begun, name)
+		case has && !money:
+			m.Ended = append(m.Ended, name)
+		}
+	}
+}
+
+// endCounters removes the counters by model of limits whose window a claim opens: the places of a window are for
+// the models that are used in it. A counter of the write goes on.
+func (m *moneyPart) endCounters(w *Write) {
+	v := m.view
+	if w.Kind != Claim || len(v.Image.Models()) == 0 {
+		return
+	}
+	for _, counter := range v.Image.Models() {
+		limit, _, _, _ := schema.SplitModel(counter)
+		i := slices.IndexFunc(w.Claim.Limits, func(c schema.Change) bool { return c.Name == limit })
+		gone := i < 0 // the image has a counter of a limit that is gone
+		if i >= 0 {
+			c := &w.Claim.Limits[i]
+			gone = c.Kind == schema.RemoveLimit || c.Kind == schema.KeepLimit && c.Quota && c.Window.Ordinal() != int64(v.Image.Limits[c.Place].Window)
+		}
+		if gone && !m.Adds(counter) {
+			m.Gone = append(m.Gone, counter)
+		}
+	}
+}

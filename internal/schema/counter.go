@@ -1,0 +1,111 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// A bucket has the unit of a limit in v_{limit}: "usd" for money. v_{limit}#{model} counts the amounts of a model
+// that no level above counts, and v_{limit}^#{model} those that a level above counts too. Only differences of
+// these counters mean something. Versions without usage by model pass over all of them.
+
+// MostModels bounds the counters by model in an item.
+const MostModels = 16
+
+// fullItem is the size in bytes from which an item gets no new counter by model. An update of an item above 1,024
+// bytes costs a second write unit; the rest is for notes, and for counters that other processes add meanwhile.
+const fullItem = 900
+
+// counterRoom is the room of a counter's value, in bytes.
+const counterRoom = 12
+
+// modelSign separates limit and model in the name of a counter by model. No name contains it.
+const modelSign = "#"
+
+// unitAttr returns the attribute of a limit's unit.
+func unitAttr(limit string) string { return byModelPrefix + limit }
+
+// ModelCounter returns the name of a limit's counter of a model. passed is that of the amounts which a level
+// above counts too.
+func ModelCounter(limit, model string, passed bool) string {
+	if passed {
+		limit = PassedOn(limit)
+	}
+	return limit + modelSign + model
+}
+
+// SplitModel splits the name of a counter by model; false for any other counter.
+func SplitModel(counter string) (limit, model string, passed, ok bool) {
+	limit, model, ok = strings.Cut(counter, modelSign)
+	if !ok {
+		return counter, "", false, false
+	}
+	limit, passed = CounterOf(limit)
+	return limit, model, passed, true
+}
+
+// modelsIn returns the counters by model of an item, sorted, and the size of the item in bytes.
+func modelsIn(item Item) (counters []string, size int) {
+	for attr, value := range item {
+		size += len(attr) + sizeOf(value)
+		if counter, ok := strings.CutPrefix(attr, byModelPrefix); ok && strings.Contains(counter, modelSign) {
+			counters = append(counters, strings.Clone(counter)) // the image does not keep the answer in memory
+		}
+	}
+	slices.Sort(counters)
+	return counters, size
+}
+
+// sizeOf returns about the size of a value in an item, in bytes. Numbers count more than they take.
+func sizeOf(value types.AttributeValue) int {
+	switch v := value.(type) {
+	case *types.AttributeValueMemberS:
+		return len(v.Value)
+	case *types.AttributeValueMemberB:
+		return len(v.Value)
+	case *types.AttributeValueMemberN:
+		return len(v.Value)/2 + 2
+	}
+	return 0
+}
+
+// Units returns the units of an item's limits; nil without one.
+func Units(item Item) (units map[string]string) {
+	for attr := range item {
+		if limit, ok := strings.CutPrefix(attr, byModelPrefix); ok && limit != "" && !strings.Contains(limit, modelSign) {
+			if unit := Text(item, attr); unit != "" {
+				if units == nil {
+					units = map[string]string{}
+				}
+				units[limit] = unit
+			}
+		}
+	}
+	return units
+}
+
+// passedMark is the suffix of the counter of the part of a limit that a level above counted too. No limit's
+// name has it.
+const passedMark = "^"
+
+// PassedOn returns the name of the counter of the part of a limit that a level above counted too.
+func PassedOn(limit string) string { return limit + passedMark }
+
+// CounterOf returns the limit of a counter. passed means that it counts the part that a level above counted
+// too.
+func CounterOf(counter string) (limit string, passed bool) {
+	return strings.CutSuffix(counter, passedMark)
+}
+
+// IsLimit reports whether a counter is that of a limit: neither of passed amounts, nor by model.
+func IsLimit(counter string) bool {
+	return !strings.HasSuffix(counter, passedMark) && !strings.Contains(counter, modelSign)
+}
+
+// IsByModel reports whether a counter is one by model.
+func IsByModel(counter string) bool {
+	_, _, _, is := SplitModel(counter)
+	return is
+}
