@@ -68,7 +68,7 @@ func (c configCache) Get(ctx context.Context, key config.GivenKey) (config.Found
 	if cfg := c.Fresh(key); cfg != nil {
 		return config.Found{Resolved: cfg}, nil
 	}
-	found, err := c.Load(ctx, key, time.Time{})
+	found, err := c.Load(ctx, config.Ask{GivenKey: key}, time.Time{})
 	if err != nil {
 		err = configError(c.layout, err)
 	}

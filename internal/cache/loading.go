@@ -55,9 +55,10 @@ type Options[V any] struct {
 	// Definite reports whether the error of a read is an answer of the store. The cached value is then
 	// removed, not used. If it is nil, errors are never answers.
 	Definite func(error) bool
-	// Negative reports whether a value stands for nothing, for Stats. If it is nil, values always stand for
-	// something.
-	Negative func(V) bool
+	// Describe reports whether a read value stands for nothing, for Stats, and how much older it was than its
+	// read, at the start of that read. The age of the value counts from then. If it is nil, values stand for
+	// something, and are as old as their read.
+	Describe func(V) (negative bool, elder time.Duration)
 	// Ended reports whether a value has ended before its TTL. It then counts as past its TTL. If Ended is
 	// nil, values last until their TTL.
 	Ended func(V) bool
@@ -178,6 +179,22 @@ func (e *entry[K, V]) servesUnanswered(now time.Time, d time.Duration) bool {
 func (e *entry[K, V]) readWithin(now time.Time, d time.Duration) bool {
 	age := now.Sub(e.read)
 	return age >= 0 && age < d
+}
+
+// RecentlyExpired returns the value of a key past its TTL and within its grace, if its last read got an answer. It
+// returns the zero V otherwise, and for an evicted value.
+func (c *Loading[K, V]) RecentlyExpired(key K) (old V) {
+	e := c.entries.Peek(key)
+	if e == nil {
+		return old
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.Now()
+	if e.retry != nil || e.readWithin(now, c.TTL) || !e.serves(now, c.TTL+c.Grace) {
+		return old
+	}
+	return e.value
 }
 
 // Last returns the value of a key at any age; the zero V for an absent key.
@@ -310,10 +327,12 @@ func (c *Loading[K, V]) stale(key K) (past[V], refresh) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var none V
-	if v := c.Fresh(key); v != none {
-		return past[V]{value: v}, useOld
-	}
 	now, e := c.Now(), c.entries.Get(key)
+	if e != nil && e.serves(now, c.TTL) {
+		if v := c.Fresh(key); v != none {
+			return past[V]{value: v}, useOld
+		}
+	}
 	graceful := e != nil && e.serves(now, c.TTL+c.Grace)
 	if !graceful && (e == nil || !e.servesUnanswered(now, c.TTL+c.MaxStale)) {
 		c.misses.Add(1)
@@ -385,7 +404,14 @@ func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V], begun *bo
 		switch {
 		case f.dropped:
 		case err == nil:
-			if c.entries.Add(entry[K, V]{key: key, value: v, read: f.began, negative: c.Negative != nil && c.Negative(v)}) {
+			read, negative, elder := f.began, false, time.Duration(0)
+			if c.Describe != nil {
+				negative, elder = c.Describe(v)
+			}
+			if elder > 0 {
+				read = read.Add(-elder)
+			}
+			if c.entries.Add(entry[K, V]{key: key, value: v, read: read, negative: negative}) {
 				c.stats.Evictions++
 			}
 		case e != nil && c.definite(err):

@@ -20,16 +20,8 @@ func (c configs) Get(ctx context.Context, key config.GivenKey) (config.Found, er
 	if cfg := c.Fresh(key); cfg != nil {
 		return config.Found{Resolved: cfg}, nil
 	}
-	return c.Load(ctx, key, time.Time{})
-}
-
-// Load is Cache.Load.
-func (c configs) Load(ctx context.Context, key config.GivenKey, until time.Time) (config.Found, error) {
-	found, err := c.Cache.Load(ctx, key, until)
-	if err != nil {
-		err = unavailableIfLate(err)
-	}
-	return found, err
+	found, err := c.Load(ctx, config.Ask{GivenKey: key}, time.Time{})
+	return found, unavailableIfLate(err)
 }
 
 // Reread is Cache.Reread.
@@ -112,6 +104,16 @@ func (n *Namespace) refused() error {
 		return nil
 	}
 	return seen.Inactive
+}
+
+// isFresh reports whether the namespace was active at a reading within the TTL of the configuration.
+func (n *Namespace) isFresh() bool {
+	seen := n.seen.Load()
+	if seen == nil || seen.Inactive != nil {
+		return false
+	}
+	age := n.Now().Sub(seen.At)
+	return age >= 0 && age < n.TTL
 }
 
 // refusedBy returns the error of a call after its configuration was read, or could not be. A known

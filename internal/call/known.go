@@ -175,3 +175,25 @@ func (rs *routes) silentRead(err error, key config.GivenKey, p *patience) error 
 	}
 	return &fault.UnavailableError{Op: ReadConfig, Err: Silence{errOutOfTime}, RetryAfter: rs.table.RetryAfter()}
 }
+
+// readBeside returns the route by a configuration past its TTL, and starts to read that again. ok is false if no
+// take may be sent on it. The bucket must exist under that configuration, and no other process may have used
+// it: a stale image would be refused.
+func (rs *routes) readBeside(ctx context.Context, to place, old *config.Resolved, p *patience) (found route, ok bool) {
+	if p == nil || !p.ahead || old.Blocked != "" || to.given || rs.lookups.refuse || rs.table.Open() || rs.namespace != nil && !rs.namespace.isFresh() {
+		return route{}, false
+	}
+	f := &refresh{old: old, done: make(chan struct{})}
+	found = route{place: to, lane: rs.lanes.Of(to.Entity, to.Resource), resolved: old, cfg: rs.fallback.LimitsOf(old, to.parent), refresh: f}
+	if found.cfg == nil || !found.lane.Memory.IsOwn(found.cfg) {
+		return route{}, false
+	}
+	p.startClock(ctx)
+	begun := *p
+	go func() {
+		defer close(f.done)
+		f.found, f.err = rs.configs.Load(ctx, config.Ask{GivenKey: to.GivenKey, Last: old, Beside: true}, begun.bound())
+		f.err = rs.readError(ctx, unavailableIfLate(f.err), to.GivenKey, &begun)
+	}()
+	return found, true
+}

@@ -101,7 +101,7 @@ func (rs *routes) checkRecord(ctx context.Context, r *Request, buckets []route, 
 		rs.lookups.first.spend()
 	}
 	old, asked := buckets[0].resolved, true
-	if age := rs.clock.NowMS() - old.ReadAt; age < 0 || age >= believed {
+	if age := rs.clock.NowMS() - old.RecordReadAt(); age < 0 || age >= believed {
 		found, looked, err := rs.lookAgain(ctx, at, p)
 		if err != nil {
 			return buckets, err

@@ -167,6 +167,9 @@ type patience struct {
 	// until is the end of the call's time for the store. reserve is earlier than the caller's own
 	// deadline, so that the policy can still decide. Either may be zero.
 	until, reserve time.Time
+	// ahead means that a take may be sent on an expired configuration. refreshes are the reads of those.
+	ahead     bool
+	refreshes refreshes
 }
 
 const (

@@ -103,6 +103,9 @@ func (rs *routes) addEntity(ctx context.Context, r *Request, c *charged, at plac
 	}
 	for i := range found {
 		c.policy = cmp.Or(c.policy, r.policyAt(found[i].resolved, found[i].cfg))
+		if found[i].refresh != nil {
+			p.refreshes = append(p.refreshes, found[i].refresh)
+		}
 	}
 	for i := range found {
 		if err == nil {
@@ -157,6 +160,8 @@ type route struct {
 	// cfg is the limits made from resolved; nil if there are no limits.
 	cfg  *plan.Config
 	read bool // by this call
+	// refresh reads resolved again, because it has expired; nil if it has not.
+	refresh *refresh
 }
 
 // recordedBuckets returns the buckets of an entity that must have a record, as buckets does. It refuses new
@@ -202,18 +207,27 @@ func (rs *routes) resolve(ctx context.Context, to place, p *patience) (route, er
 		}
 		return route{place: to, lane: rs.lanes.Of(to.Entity, to.Resource), resolved: resolved, cfg: rs.fallback.LimitsOf(resolved, to.parent)}, nil
 	}
-	return rs.read(ctx, to, p)
+	old := rs.configs.RecentlyExpired(to.GivenKey)
+	if old != nil {
+		if expired, ok := rs.readBeside(ctx, to, old, p); ok {
+			return expired, nil
+		}
+	}
+	return rs.read(ctx, to, old, p)
 }
 
-// read resolves a configuration that is not fresh.
-func (rs *routes) read(ctx context.Context, to place, p *patience) (route, error) {
+// read resolves a configuration that is not fresh. old is nil, or the one that has expired.
+func (rs *routes) read(ctx context.Context, to place, old *config.Resolved, p *patience) (route, error) {
 	var until time.Time
 	if p != nil {
 		p.startClock(ctx)
 		until = p.bound()
 	}
 	asked := rs.lanes.Ask()
-	found, err := rs.configs.Load(ctx, to.GivenKey, until)
+	found, err := rs.configs.Load(ctx, config.Ask{GivenKey: to.GivenKey, Last: old}, until)
+	if err != nil {
+		err = unavailableIfLate(err)
+	}
 	if p != nil && (err != nil || rs.namespace != nil) {
 		err = rs.readError(ctx, err, to.GivenKey, p)
 	}
@@ -229,7 +243,7 @@ func (rs *routes) read(ctx context.Context, to place, p *patience) (route, error
 		at.Memory.Seed(image, asked)
 	}
 	rs.keepSystemPolicy(found.Resolved)
-	return route{to, at, found.Resolved, rs.fallback.LimitsOf(found.Resolved, to.parent), found.Read}, nil
+	return route{place: to, lane: at, resolved: found.Resolved, cfg: rs.fallback.LimitsOf(found.Resolved, to.parent), read: found.Read}, nil
 }
 
 // resolveGroups resolves the other groups of a call's resource. It reads unknown groups at the same
@@ -245,7 +259,7 @@ func (rs *routes) resolveGroups(ctx context.Context, r *Request, own route, p *p
 			found[i], errs[i] = rs.resolve(ctx, group, p)
 		}
 	}
-	if parent := r.nextPlace(own.place, own.resolved); len(unread) > 0 && parent.Entity != "" && rs.configs.Fresh(parent.GivenKey) == nil {
+	if parent := r.nextPlace(own.place, own.resolved); len(unread) > 0 && parent.Entity != "" && rs.configs.Fresh(parent.GivenKey) == nil && rs.configs.RecentlyExpired(parent.GivenKey) == nil {
 		unread = append(unread, func(p *patience) { _, _ = rs.resolve(ctx, parent, p) })
 	}
 	sideBySide(ctx, unread, p)

@@ -29,7 +29,7 @@ func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool,
 		}
 		// Which buckets, under which limits: from the cache, or a read.
 		c := &Call{desk: d, request: *r, charged: charged{policy: r.OnUnavailable}}
-		p, err := patience{most: d.Timeout}, error(nil) // begins when something has to be asked of the store
+		p, err := patience{most: d.Timeout, ahead: at == nil && try == 1}, error(nil) // begins when something has to be asked of the store
 		if err = d.Routes.find(ctx, r, &c.charged, &p); err != nil && isUnavailable(err) {
 			err = d.Routes.unconfigured(r, &c.charged, err)
 		}
@@ -38,15 +38,18 @@ func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool,
 				err = paused
 			}
 		}
+		if err != nil && p.refreshes.haveChanges() {
+			continue
+		}
 		if err != nil {
 			return nil, p.began.IsZero() && isKnownRefusal(err), err
 		}
 		// Decisions from memory: prefetched tokens, a denial.
 		t := c.startTake(at, p)
-		served := d.Lanes.Horizon != nil && d.serves(r, len(c.levels)) && c.levels.serve(ctx)
+		served := d.Lanes.Horizon != nil && p.refreshes == nil && d.serves(r, len(c.levels)) && c.levels.serve(ctx)
 		var denied *Denied
 		memory := false
-		if !served {
+		if !served && p.refreshes == nil {
 			denied, memory = t.denyFromMemory(ctx, d.NowMS())
 		}
 		if (served || memory) && len(c.levels) == 1 {
@@ -66,6 +69,12 @@ func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool,
 			err = t.take(ctx)
 		} else if c.IsUnlocated() && !c.countUnlocated(nil, c.consumed) {
 			d.Lanes.Drop(c.consumed) // closed meanwhile
+		}
+		if p.refreshes != nil && p.refreshes.haveChanges() && t.isRepeatable(err) {
+			if err = t.undoGrants(ctx); err == nil {
+				continue
+			}
+			return c, false, err
 		}
 		if err == nil {
 			paused := c.levels.longestPause(d.NowMS)
@@ -280,6 +289,15 @@ func (t *taking) disownFailed(ops []*lane.Op) error {
 		unconfirmed = joinReasons(unconfirmed, lv.unconfirmed(lv.asked, r.Err, false))
 	}
 	return unconfirmed
+}
+
+// isRepeatable reports whether to start a call again under a newer configuration: it was granted by its
+// buckets, or denied.
+func (t *taking) isRepeatable(err error) bool {
+	if err != nil {
+		return hasReason[*Denied](err) && !isUnconfirmed(err)
+	}
+	return !t.unasked && !slices.ContainsFunc(t.levels, func(lv level) bool { return lv.degraded })
 }
 
 // undoGrants gives back the grants and counts of a take that failed as a whole, even if ctx has ended. No retry

@@ -70,6 +70,7 @@ type Cache struct {
 	loading *cache.Loading[Key, *Resolved]
 	given   givenConfigs
 	kinds   kinds
+	shared  sharedItems
 
 	// evicted is closed at the next eviction. It is nil if no caller waits for one.
 	mu      sync.Mutex
@@ -84,14 +85,14 @@ func New(o Options) *Cache {
 	kept := cache.Options[*Resolved]{
 		Now: o.Clock.Source, TTL: o.TTL, Grace: o.TTL, Away: o.Store.Away, MaxStale: o.MaxStale,
 		Definite: isAnswer, Unanswered: isUnanswered,
-		Negative: func(cfg *Resolved) bool { return cfg.Source == "" },
+		Describe: func(cfg *Resolved) (bool, time.Duration) { return cfg.Source == "", cfg.elder },
 		Ended:    func(cfg *Resolved) bool { return cfg.seldom != nil && cfg.hasRaiseEnded(o.Clock.NowMS) },
 	}
 	loading, err := cache.NewLoading[Key](o.Size, kept)
 	if err != nil {
 		panic(err)
 	}
-	return &Cache{store: o.Store, clock: o.Clock, keys: o.Keys, own: schema.IsOwn(o.Keys.Prefix()), tick: o.Tick, log: o.Log, loaded: o.Loaded, loading: loading, given: newGivenConfigs(o.Size, kept)}
+	return &Cache{store: o.Store, clock: o.Clock, keys: o.Keys, own: schema.IsOwn(o.Keys.Prefix()), tick: o.Tick, log: o.Log, loaded: o.Loaded, loading: loading, given: newGivenConfigs(o.Size, kept), shared: sharedItems{most: o.TTL / 4}}
 }
 
 // TTL returns the time for which a configuration is fresh.
@@ -122,6 +123,18 @@ func (c *Cache) Hold(key Key) (Held, bool) {
 // Still reports whether Fresh would return the held configuration, at now.
 func (c *Cache) Still(held *Held, now time.Time) bool {
 	return (held.Value.seldom == nil || !held.Value.hasRaiseEnded(c.clock.LatestMS)) && c.loading.Still(held, now)
+}
+
+// RecentlyExpired returns a configuration past its TTL that may still be used while it is read again; nil without one,
+// and for one with raises or with the plan of calls.
+func (c *Cache) RecentlyExpired(key GivenKey) *Resolved {
+	if key.Plan != "" {
+		return nil
+	}
+	if cfg := c.loading.RecentlyExpired(key.Key); cfg != nil && cfg.seldom == nil {
+		return cfg
+	}
+	return nil
 }
 
 // Last returns the last read configuration of any age; nil if there is none.

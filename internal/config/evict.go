@@ -1,13 +1,21 @@
 package config
 
-import "github.com/dynalimit/dynalimit/internal/schema"
+import (
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
 
 // Drop removes one configuration, and drops its reads in flight.
-func (c *Cache) Drop(key Key) { c.loading.Drop(key) }
+func (c *Cache) Drop(key Key) {
+	c.shared.dropAll()
+	c.loading.Drop(key)
+}
 
 // Invalidate removes the configurations of an entity on a resource, and drops their reads in flight. "" means
 // every entity, or every resource.
 func (c *Cache) Invalidate(entity, resource string) {
+	c.shared.dropAll()
 	c.evict(func(k Key) bool {
 		return (entity == "" || k.Entity == entity) && (resource == "" || k.Resource == resource)
 	})
@@ -22,6 +30,9 @@ func (c *Cache) InvalidateEntities(ids map[string]bool) {
 // any number of owners. Call it before and after the write of a change, because a read that began before the
 // end of the write may have the old items.
 func (c *Cache) InvalidateOwners(owners ...schema.ConfigOwner) {
+	if slices.ContainsFunc(owners, func(o schema.ConfigOwner) bool { return o.Entity == "" }) {
+		c.shared.dropAll()
+	}
 	changed, plans, ofPlans := map[schema.ConfigOwner]bool{}, map[string]bool{}, map[string]bool{}
 	for _, o := range owners {
 		if o = o.Normal(); o.Plan == "" {

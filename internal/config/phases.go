@@ -27,7 +27,7 @@ func (c *Resolved) withRaises(v *Verdict, from int64) *Resolved {
 		o.Phase.Since = ends
 	})
 	return &Resolved{
-		Kind: c.Kind, ParentID: c.ParentID, ReadAt: c.ReadAt, Tick: c.Tick, Limits: &compiled,
+		Kind: c.Kind, ParentID: c.ParentID, ReadAt: c.ReadAt, Tick: c.Tick, elder: c.elder, Limits: &compiled,
 		seldom: &seldom{after: after, given: c.givenPlan()},
 	}
 }

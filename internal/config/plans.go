@@ -65,7 +65,7 @@ func (g *givenConfigs) get(ctx context.Context, read *configRead) (*Resolved, er
 func (g *givenConfigs) items(ctx context.Context, read *configRead) (*planItems, error) {
 	key := read.key.planItemsKey()
 	return g.plans.Get(ctx, key, func(ctx context.Context) (*planItems, error) {
-		own, all, err := read.plan(ctx, key.plan)
+		own, all, err := (&configRead{of: read.of, key: read.key}).plan(ctx, key.plan, nil)
 		if err != nil {
 			return nil, err
 		}

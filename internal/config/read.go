@@ -3,6 +3,8 @@ package config
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -17,32 +19,44 @@ type Found struct {
 	Read   bool
 }
 
+// Ask is a request for a configuration.
+type Ask struct {
+	GivenKey
+	// Last is the configuration past its TTL, by RecentlyExpired; nil without one.
+	Last *Resolved
+	// Beside means that the bucket is written meanwhile, so it is not read.
+	Beside bool
+}
+
 // Load returns the configuration of an entity on a resource, and reads it if it is not fresh. One consistent
 // read gets the entity's record, the four sources and the bucket. A second one gets the plan's two sources if
 // the record names a plan. The caller waits until then, unless it is zero; the read goes on for others. It
 // fails with a reason, or with an error of the store.
-func (c *Cache) Load(ctx context.Context, key GivenKey, until time.Time) (Found, error) {
+func (c *Cache) Load(ctx context.Context, ask Ask, until time.Time) (found Found, err error) {
 	caller := ctx
 	if !until.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(caller, until)
 		defer cancel()
 	}
-	read := &configRead{of: c, key: key} // the caller may leave it
-	var cfg *Resolved
-	var err error
-	if key.Plan != "" {
-		cfg, err = c.given.get(ctx, read)
+	read := &configRead{of: c, key: ask.GivenKey, last: ask.Last, beside: ask.Beside} // the caller may leave it
+	if ask.Plan != "" {
+		found.Resolved, err = c.given.get(ctx, read)
 	} else {
-		cfg, err = c.loading.Get(ctx, key.Key, read.load)
+		found.Resolved, err = c.loading.Get(ctx, ask.Key, read.load)
 	}
-	switch {
-	case err == nil:
-		return read.found(cfg), nil
-	case ctx.Err() != nil && caller.Err() == nil:
+	switch own := read.done.Load(); {
+	case err != nil && ctx.Err() != nil && caller.Err() == nil:
 		return Found{}, ErrOutOfTime
+	case err != nil:
+		return Found{}, err
+	case own != nil && own.Resolved == found.Resolved:
+		found.Bucket, found.Read = own.Bucket, !ask.Beside
 	}
-	return Found{}, err
+	if found.seldom != nil {
+		found.Resolved = c.inForce(found.Resolved)
+	}
+	return found, nil
 }
 
 // Reread reads the configuration by a read that begins after the call, and stores it in the cache. It fails
@@ -85,20 +99,13 @@ type configRead struct {
 	// forced means that it is read regardless of the cache: without the bucket, and a failure goes to its
 	// caller alone.
 	forced bool
+	// last is the expired configuration; nil without one. beside means that the bucket is not read.
+	last   *Resolved
+	beside bool
+	// fromMemory are the keys of the items that were not read.
+	fromMemory []schema.Key
 	// done is the result, once the read has ended.
 	done atomic.Pointer[Found]
-}
-
-// found returns a configuration from the cache, with the bucket if this read fetched both.
-func (r *configRead) found(cfg *Resolved) Found {
-	now := cfg
-	if cfg.seldom != nil {
-		now = r.of.inForce(cfg)
-	}
-	if own := r.done.Load(); own != nil && own.Resolved == cfg {
-		return Found{now, own.Bucket, true}
-	}
-	return Found{Resolved: now}
 }
 
 // load reads and resolves a configuration for the cache, and calls Options.Loaded. It logs a failure that
@@ -110,6 +117,10 @@ func (r *configRead) load(ctx context.Context) (*Resolved, error) {
 	var cfg *Resolved
 	if err == nil {
 		cfg, err = c.kinds.resolve(items)
+	}
+	if err == nil && items.mixed && !cfg.SaysSame(r.last) { // old and new items: it may never have been in force
+		r.last, r.fromMemory = nil, nil
+		return r.load(ctx)
 	}
 	c.loaded(r.key.Key, c.clock.Source().Sub(began), err)
 	if err == nil {
@@ -123,8 +134,9 @@ func (r *configRead) load(ctx context.Context) (*Resolved, error) {
 	return nil, err
 }
 
-// items reads the items of a configuration, and the bucket unless the read is forced. The items of the plan
-// are read after the entity's record, which names it.
+// items reads the items of a configuration, and the bucket unless the read is forced or beside a write. The items of the plan
+// are read after the entity's record, which names it. A read of an expired configuration takes recent items
+// of sources that other entities share from memory.
 func (r *configRead) items(ctx context.Context) (*storedItems, schema.Item, error) {
 	c, key := r.of, r.key
 	items := &storedItems{readAt: c.clock.NowMS(), tick: c.tick(), group: key.Group}
@@ -143,10 +155,18 @@ func (r *configRead) items(ctx context.Context) (*storedItems, schema.Item, erro
 	case key.Group:
 		keys = []schema.Key{meta, entity, resource}
 	}
-	if !r.forced {
+	if !r.forced && !r.beside {
 		keys = append(keys, bucket)
 	}
-	found, err := c.store.ReadSources(ctx, keys, r.owners)
+	var found map[schema.Key]schema.Item
+	var err error
+	if r.last == nil {
+		found, err = c.store.ReadSources(ctx, keys, r.owners)
+	} else {
+		found, err = r.readShared(items, keys, []schema.Key{resource, system}, func(keys []schema.Key) (map[schema.Key]schema.Item, error) {
+			return c.store.ReadSources(ctx, keys, r.owners)
+		})
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -165,30 +185,61 @@ func (r *configRead) items(ctx context.Context) (*storedItems, schema.Item, erro
 		return items, found[bucket], nil
 	}
 	if record.Plan != "" {
-		items.Plan, items.PlanDefault, err = r.plan(ctx, record.Plan)
+		items.Plan, items.PlanDefault, err = r.plan(ctx, record.Plan, items)
 	}
 	return items, found[bucket], err
 }
 
-// owners returns the owners of the sources of a configuration, except the plan.
+// readShared returns the items of keys. It takes those of the shared ones from memory if they are recent, and
+// reads the others.
+func (r *configRead) readShared(items *storedItems, keys, shared []schema.Key, read func(keys []schema.Key) (map[schema.Key]schema.Item, error)) (map[schema.Key]schema.Item, error) {
+	c := r.of
+	shared = slices.DeleteFunc(shared, func(key schema.Key) bool { return !slices.Contains(keys, key) })
+	evictions, now := c.shared.countEvictions(), sharedItem{read: c.clock.Source(), readAt: items.readAt, tick: items.tick}
+	known, oldest := c.shared.takeRecent(shared, now)
+	items.readAt, items.tick, items.elder = oldest.readAt, oldest.tick, max(items.elder, now.read.Sub(oldest.read))
+	items.mixed = items.mixed || len(known) > 0
+	isKnown := func(key schema.Key) bool { _, is := known[key]; return is }
+	r.fromMemory = slices.AppendSeq(r.fromMemory, maps.Keys(known))
+	found := map[schema.Key]schema.Item{}
+	if unread := slices.DeleteFunc(slices.Clone(keys), isKnown); len(unread) > 0 {
+		var err error
+		if found, err = read(unread); err != nil {
+			return nil, err
+		}
+	}
+	c.shared.storeRead(slices.DeleteFunc(shared, isKnown), found, now, evictions)
+	for key, item := range known {
+		if item != nil {
+			found[key] = item
+		}
+	}
+	return found, nil
+}
+
+// owners returns the owners of the sources of a configuration, except the plan, and those whose items come from
+// memory.
 func (r *configRead) owners() []schema.ConfigOwner {
 	if r.of.own {
 		return nil
 	}
 	owners := []schema.ConfigOwner{{Resource: r.key.Resource}, {Entity: r.key.Entity, Resource: r.key.Resource}}
-	if r.key.Group {
-		return owners
+	if !r.key.Group {
+		owners = append(owners, schema.ConfigOwner{})
+		if r.key.Resource != schema.DefaultResource {
+			owners = append(owners, schema.ConfigOwner{Entity: r.key.Entity, Resource: schema.DefaultResource})
+		}
 	}
-	owners = append(owners, schema.ConfigOwner{})
-	if r.key.Resource != schema.DefaultResource {
-		owners = append(owners, schema.ConfigOwner{Entity: r.key.Entity, Resource: schema.DefaultResource})
+	if len(r.fromMemory) > 0 {
+		owners = slices.DeleteFunc(owners, func(o schema.ConfigOwner) bool { return slices.Contains(r.fromMemory, r.of.keys.Config(o)) })
 	}
 	return owners
 }
 
 // plan reads the items of a plan for the resource and for every resource, each nil if it does not exist. It
-// fails with *Invalid for a malformed name.
-func (r *configRead) plan(ctx context.Context, plan string) (own, all schema.Item, err error) {
+// fails with *Invalid for a malformed name. An expired configuration gets recent items from memory, with their
+// stamps in items.
+func (r *configRead) plan(ctx context.Context, plan string, items *storedItems) (own, all schema.Item, err error) {
 	if reason := schema.CheckEntity(plan); reason != "" {
 		return nil, nil, &Invalid{Field: "plan of the entity's record", Reason: reason}
 	}
@@ -197,7 +248,14 @@ func (r *configRead) plan(ctx context.Context, plan string) (own, all schema.Ite
 	if r.key.Group {
 		keys = keys[:1]
 	}
-	found, err := r.of.store.ReadPlan(ctx, keys)
+	var found map[schema.Key]schema.Item
+	if r.last == nil {
+		found, err = r.of.store.ReadPlan(ctx, keys)
+	} else {
+		found, err = r.readShared(items, keys, slices.Clone(keys), func(keys []schema.Key) (map[schema.Key]schema.Item, error) {
+			return r.of.store.ReadPlan(ctx, keys)
+		})
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -3,10 +3,12 @@ package config
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -23,12 +25,34 @@ type Resolved struct {
 	// Limits is the bucket's configuration. It is nil without stored limits. See Fallback.LimitsOf.
 	Limits *plan.Config
 
+	// elder is the age of the oldest item at the start of the read: its source is shared with other entities.
+	elder time.Duration
+
 	// fallback is made from the limits of a limiter, for an entity without stored ones.
 	fallback atomic.Pointer[compiledFallback]
 	// asParent is the configuration for calls of the entity's children. It is nil until it is needed.
 	asParent atomic.Pointer[plan.Config]
 	// seldom has the rare parts. It may be nil.
 	seldom *seldom
+}
+
+// RecordReadAt returns the time before the read of the entity's record, by the clock of ReadAt.
+func (c *Resolved) RecordReadAt() int64 { return c.ReadAt + c.elder.Milliseconds() }
+
+// SaysSame reports whether two configurations without raises say the same. Those with rare parts never do.
+func (c *Resolved) SaysSame(o *Resolved) bool {
+	if c == o {
+		return true
+	}
+	if c.Kind != o.Kind || c.ParentID != o.ParentID || c.seldom != nil || o.seldom != nil || (c.Limits == nil) != (o.Limits == nil) {
+		return false
+	}
+	if c.Limits == nil {
+		return true
+	}
+	a, b := *c.Limits, *o.Limits
+	a.ReadAt, a.Tick = b.ReadAt, b.Tick
+	return reflect.DeepEqual(&a, &b)
 }
 
 // seldom has the rare parts of a configuration.
@@ -65,6 +89,10 @@ type storedItems struct {
 	given *planItems
 	// readAt and tick were taken before the first of them was read.
 	readAt, tick int64
+	// elder is the age of the oldest of them at the start of the read.
+	elder time.Duration
+	// mixed means that some of them are from memory.
+	mixed bool
 }
 
 // planItems are the items of a plan for a resource and for every resource. If a new read finds them
@@ -87,7 +115,7 @@ func (s *kinds) resolve(items *storedItems) (*Resolved, error) {
 	}
 	has := items.recorded && !record.Deleting
 	cfg := &Resolved{
-		ParentID: record.ParentID, ReadAt: items.readAt, Tick: items.tick,
+		ParentID: record.ParentID, ReadAt: items.readAt, Tick: items.tick, elder: items.elder,
 		Kind: s.share(answers{
 			Source: v.Source, Blocked: v.Blocked, Plan: record.Plan, OnUnavailable: v.Policy, SystemPolicy: v.SystemPolicy,
 			Permanent: slices.ContainsFunc(v.Limits, func(l Limit) bool { return l.Source.OfEntity() }),

@@ -85,6 +85,15 @@ func (m *Memory) Assume(before, after *schema.Image) {
 	}
 }
 
+// IsOwn reports whether the bucket was last seen under a configuration, and no other process used it in the
+// last hour.
+func (m *Memory) IsOwn(cfg *plan.Config) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	const alone = int64(time.Hour / time.Millisecond)
+	return m.sight.current(cfg) && (m.sight.shared == 0 || m.access.NowMS()-m.sight.shared > alone)
+}
+
 // Drop makes a resting lane read the bucket before its next write.
 func (m *Memory) Drop() {
 	m.mu.Lock()
