@@ -18,6 +18,8 @@ const (
 	suggestedRaise, localTime = 2 * time.Hour, "2006-01-02T15:04"
 	// shownTime shows a time with its offset.
 	shownTime = "Jan 2 2006, 15:04 -07:00"
+	// mostAmount bounds typed amounts, so that sums with them stay within 64 bits.
+	mostAmount = 1 << 53
 	// changeUnits is the price of a change: its reads and writes.
 	changeUnits = 20
 )
@@ -116,8 +118,11 @@ func (s subject) parseAmount(l dynalimit.Limit, text string) (int64, error) {
 		parse = notation.Micros
 	}
 	n, err := parse(strings.ReplaceAll(text, ",", ""))
-	if err == nil && n <= 0 {
+	switch {
+	case err == nil && n <= 0:
 		err = fmt.Errorf("%q is not above 0: give more", text)
+	case err == nil && n > mostAmount:
+		err = fmt.Errorf("%q is too large: give less", text)
 	}
 	return n, err
 }

@@ -275,6 +275,7 @@ func TestBadValuesAreExplained(t *testing.T) {
 	for _, c := range []struct{ kind, target, amount, until, text string }{
 		{"grant", "all usd", "-5", "", "not an amount of dollars"},
 		{"grant", "all usd", "0", "", "not above 0"},
+		{"grant", "all usd", "9000000000000", "", "too large"},
 		{"grant", "all rpm", "5", "", "Choose one of the list"},
 		{"grant", "all nothing", "5", "", "Choose one of the list"},
 		{"raise", "all rpm", "100", "2026-11-28T09:00", "rpm is 120 already"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/console"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/testworld/spend"
@@ -176,8 +178,9 @@ func TestVisitorsOfASubtreeSeeNothingElse(t *testing.T) {
 		o.ReadUnits = 1e6
 		o.Doctor = nil
 	})
+	o.access = console.Access{Principal: "ops", Change: true}
 	known := map[string]bool{}
-	for todo := []string{"/", "/entities?q=a", "/entities?all=1", "/doctor", "/entity/acme.search", "/entity/acme.search.prod", "/entity/acme.search?after=acme.search.b", "/entity/nobody", "/nothing", "/entity/", "/entity/a%20b"}; len(todo) > 0; todo = todo[1:] {
+	for todo := []string{"/", "/entities?q=a", "/entities?all=1", "/doctor", "/entity/acme.search", "/entity/acme.search.prod", "/entity/acme", "/entity/globex.it.ann", "/entity/acme.search?after=acme.search.b", "/entity/nobody", "/nothing", "/entity/", "/entity/a%20b"}; len(todo) > 0; todo = todo[1:] {
 		path := todo[0]
 		if known[path] {
 			continue
@@ -189,8 +192,9 @@ func TestVisitorsOfASubtreeSeeNothingElse(t *testing.T) {
 		}
 	}
 	assert.Greater(t, len(known), 80)
-	o.access = console.Access{Principal: "lead", Under: "acme.search"}
-	visible := 0
+	o.access = console.Access{Principal: "lead", Under: "acme.search", Change: true}
+	foreign := []string{"globex", "initech", "acme.growth", "acme.platform", "acme.support", "Acme Corporation", "/entity/acme\"", ">acme<", "acme ", "$150", "$2,400", "mira@", "ops@", "oncall@"}
+	visible, forms := 0, 0
 	for path := range known {
 		for _, suffix := range []string{"", "?poll=1", "/usage.csv"} {
 			if suffix == "/usage.csv" && (!strings.HasPrefix(path, "/entity/") || strings.Contains(path, "?")) {
@@ -200,7 +204,7 @@ func TestVisitorsOfASubtreeSeeNothingElse(t *testing.T) {
 				suffix = "&poll=1"
 			}
 			answer, _ := o.get(path + suffix)
-			inside := strings.HasPrefix(path, "/entity/acme.search")
+			inside := strings.HasPrefix(path, "/entity/acme.search") && !strings.HasPrefix(path, "/entity/acme.search/change/")
 			switch {
 			case inside && answer.Code == http.StatusOK:
 				visible++
@@ -210,12 +214,33 @@ func TestVisitorsOfASubtreeSeeNothingElse(t *testing.T) {
 			default:
 				assert.Equal(t, http.StatusNotFound, answer.Code, path+suffix)
 			}
-			for _, foreign := range []string{"globex", "initech", "acme.growth", "acme.platform", "acme.support", "Acme Corporation", "/entity/acme\"", ">acme<", "acme ", "$150", "$2,400", "mira@", "ops@", "oncall@"} {
-				assert.NotContains(t, answer.Body.String(), foreign, path+suffix)
+			for _, text := range foreign {
+				assert.NotContains(t, answer.Body.String(), text, path+suffix)
+			}
+		}
+		if !strings.Contains(path, "/change/") {
+			continue
+		}
+		for _, target := range []string{"", "all", "all ", "all usd", "all rpm", "gpt-4.1"} {
+			answer, used := o.post(path, url.Values{"target": {target}, "amount": {"700"}, "until": {"2026-11-28T09:00"}})
+			assert.Zero(t, used.WriteUnits(), path)
+			if strings.Contains(answer.Body.String(), `name="token"`) {
+				forms++
+				answer, _ = o.post(path, secondForm(t, answer))
+			} else if !strings.HasPrefix(path, "/entity/acme.search.") {
+				assert.Equal(t, http.StatusNotFound, answer.Code, path)
+			}
+			for _, text := range foreign {
+				assert.NotContains(t, answer.Body.String(), text, path+" "+target)
 			}
 		}
 	}
 	assert.GreaterOrEqual(t, visible, 12)
+	assert.GreaterOrEqual(t, forms, 12)
+	for e, err := range o.Admin.AuditEvents(t.Context(), audit.Query{Principal: "lead"}) {
+		require.NoError(t, err)
+		assert.True(t, strings.HasPrefix(e.Target, "acme.search."), e.Target)
+	}
 }
 
 // TestRequestsOfOthersAreRefused: another Host, another origin, other methods, and who may not.
@@ -245,6 +270,16 @@ func TestRequestsOfOthersAreRefused(t *testing.T) {
 		"another page": {"Sec-Fetch-Site": "cross-site"}, "another port": {"Sec-Fetch-Site": "same-site"}, "an older browser": {"Origin": "http://127.0.0.1:3000"},
 	} {
 		assert.Equal(t, http.StatusForbidden, send(http.MethodPost, "limits.example", headers).Code, name)
+	}
+	// A proxy that replaces the Host is refused. One that keeps it works, also for browsers that send an Origin alone.
+	o.access.Change = true
+	for host, code := range map[string]int{"10.0.0.5:8080": http.StatusMisdirectedRequest, "limits.example": http.StatusUnprocessableEntity} {
+		r := httptest.NewRequest(http.MethodPost, "http://x/entity/acme/change/grant", nil)
+		r.Host = host
+		r.Header.Set("Origin", "https://limits.example")
+		r.Header.Set("X-Forwarded-Host", "limits.example")
+		answer, _ := o.send(r)
+		assert.Equal(t, code, answer.Code, host)
 	}
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
 		r := httptest.NewRequest(method, "http://limits.example/entities", nil)
