@@ -26,6 +26,9 @@ var roomTable = map[string]struct {
 	ours, others []string
 	reason       string
 }{
+	"browsertest": {
+		others: []string{"github.com/chromedp", "github.com/stretchr/testify/require", "go.uber.org/goleak"}, reason: "opens pages in a browser, for tests",
+	},
 	"connect":  {ours: []string{project, project + "/internal/ddb", project + "/awsclient"}, others: []string{sdk, "github.com/aws/smithy-go"}, reason: "finds what commands work on, whatever they do with it"},
 	"decision": {ours: []string{project, project + "/admin", project + "/sources", project + "/internal/notation", rooms + "term"}, reason: "explains what the library says, and decides nothing"},
 	"doctor": {

@@ -12,6 +12,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/browsertest"
 )
 
 func TestChartsDrawWhatTheReportSays(t *testing.T) {
@@ -19,7 +21,7 @@ func TestChartsDrawWhatTheReportSays(t *testing.T) {
 	p := open(t, r, desk)
 	var top []float64
 	for i, resource := range r.Resources {
-		p.eval(fmt.Sprintf(`document.querySelector("#r%d-0 .chart").plot.data[1]`, i), &top)
+		p.Eval(fmt.Sprintf(`document.querySelector("#r%d-0 .chart").plot.data[1]`, i), &top)
 		require.Len(t, top, len(r.Starts))
 		for w, total := range resource.Limits[0].Total {
 			assert.InDelta(t, float64(total)/1000, top[w], 1e-6, "%s in window %d", resource.Name, w)
@@ -49,19 +51,19 @@ func TestChartsDrawWhatTheReportSays(t *testing.T) {
 func TestPointerReadsValues(t *testing.T) {
 	p := open(t, sample(), desk)
 	var at struct{ X, Y float64 }
-	p.do(chromedp.ScrollIntoView(chromedp.CSS("#r0-0 .chart")))
-	p.eval(`(() => {
+	p.Do(chromedp.ScrollIntoView(chromedp.CSS("#r0-0 .chart")))
+	p.Eval(`(() => {
 		const u = document.querySelector("#r0-0 .chart").plot, d = JSON.parse(document.getElementById("data").textContent);
 		const over = u.over.getBoundingClientRect();
 		return {X: over.left + u.valToPos(d.starts[100] + 3500, "x"), Y: over.top + 20};
 	})()`, &at)
-	p.do(chromedp.MouseEvent(chromedp.MouseMoved, at.X-1, at.Y), chromedp.MouseEvent(chromedp.MouseMoved, at.X, at.Y))
+	p.Do(chromedp.MouseEvent(chromedp.MouseMoved, at.X-1, at.Y), chromedp.MouseEvent(chromedp.MouseMoved, at.X, at.Y))
 	p.settle()
 	total := amountText(sample().Resources[0].Limits[0].Total[100])
 	assert.Equal(t, "Tue 20 Jan 2026, 04:00–05:00 · "+total+" rpm · 24 without records", p.reading("r0-0"), "the end of a window is still of it")
 	assert.Equal(t, "search "+amountText(sample().Resources[0].Limits[0].Entities[0].Values[100]),
-		p.text(`(b => b.querySelector("bdi").textContent + " " + b.querySelector("b").textContent)(document.querySelector("#r0-0 .legend button"))`))
-	p.do(chromedp.MouseEvent(chromedp.MouseMoved, 2, 2))
+		p.Text(`(b => b.querySelector("bdi").textContent + " " + b.querySelector("b").textContent)(document.querySelector("#r0-0 .legend button"))`))
+	p.Do(chromedp.MouseEvent(chromedp.MouseMoved, 2, 2))
 	p.settle()
 	assert.Contains(t, p.reading("r0-0"), "arrow keys")
 }
@@ -82,21 +84,21 @@ func TestKeyboard(t *testing.T) {
 	assert.Contains(t, p.reading("r0-0"), "arrow keys")
 
 	p.press(kb.Tab)
-	assert.Equal(t, "search", p.text(`document.activeElement.querySelector("bdi").textContent`), "from the chart to its legend")
+	assert.Equal(t, "search", p.Text(`document.activeElement.querySelector("bdi").textContent`), "from the chart to its legend")
 	p.press(" ")
 	var top []float64
-	p.eval(`document.querySelector("#r0-0 .chart").plot.data[1]`, &top)
+	p.Eval(`document.querySelector("#r0-0 .chart").plot.data[1]`, &top)
 	l := sample().Resources[0].Limits[0]
 	assert.InDelta(t, float64(l.Total[100]-l.Entities[0].Values[100])/1000, top[100], 1e-6, "without the one that is hidden")
-	assert.Equal(t, "false", p.text(`document.activeElement.getAttribute("aria-pressed")`))
+	assert.Equal(t, "false", p.Text(`document.activeElement.getAttribute("aria-pressed")`))
 	p.press(" ")
-	p.eval(`document.querySelector("#r0-0 .chart").plot.data[1]`, &top)
+	p.Eval(`document.querySelector("#r0-0 .chart").plot.data[1]`, &top)
 	assert.InDelta(t, float64(l.Total[100])/1000, top[100], 1e-6, "and with it again")
 
 	p.focus("#r0 input")
 	p.press(kb.ArrowRight)
-	assert.Equal(t, "r0-1", p.text(`[...document.querySelectorAll("#r0 .panel")].filter(e => !e.hidden).map(e => e.id).join()`), "the other limit")
-	p.eval(`document.querySelector("#r0-1 .chart").plot.data[1]`, &top)
+	assert.Equal(t, "r0-1", p.Text(`[...document.querySelectorAll("#r0 .panel")].filter(e => !e.hidden).map(e => e.id).join()`), "the other limit")
+	p.Eval(`document.querySelector("#r0-1 .chart").plot.data[1]`, &top)
 	assert.InDelta(t, float64(sample().Resources[0].Limits[1].Total[100])/1000, top[100], 1e-6)
 }
 
@@ -124,34 +126,34 @@ func hostileReport() Report {
 }
 
 func TestHostileNamesStayText(t *testing.T) {
-	for _, on := range []screen{desk, phone} {
+	for _, on := range []browsertest.Screen{desk, phone} {
 		p := open(t, hostileReport(), on)
 		var names []string
-		p.eval(`[...document.querySelectorAll("#r2-0 .legend bdi")].map(e => e.textContent)`, &names)
+		p.Eval(`[...document.querySelectorAll("#r2-0 .legend bdi")].map(e => e.textContent)`, &names)
 		require.Len(t, names, len(hostile)+1)
 		for i, name := range hostile {
 			assert.Equal(t, name, names[i], "the script keeps it as it is")
 			p.focus("#r2-0 .legend li:nth-child(" + strconv.Itoa(i+1) + ") button")
 		}
-		p.eval(`[...document.querySelectorAll("#r2-0 .shares th[scope=row] > bdi")].map(e => e.textContent)`, &names)
+		p.Eval(`[...document.querySelectorAll("#r2-0 .shares th[scope=row] > bdi")].map(e => e.textContent)`, &names)
 		for i, name := range hostile {
 			assert.Equal(t, strings.ReplaceAll(name, "\x00", "\ufffd"), names[i], "as does the page")
 		}
 		p.click("#r2-0 summary")
 		var count int
-		p.eval(`document.querySelectorAll("img, iframe, a[href^='javascript'], [onerror], [onmouseover]").length`, &count)
+		p.Eval(`document.querySelectorAll("img, iframe, a[href^='javascript'], [onerror], [onmouseover]").length`, &count)
 		assert.Zero(t, count, "no name became an element")
-		p.eval(`document.scripts.length`, &count)
+		p.Eval(`document.scripts.length`, &count)
 		assert.Equal(t, 3, count)
-		p.fits()
+		p.fits(t)
 	}
 }
 
 // fits asserts that nothing scrolls sideways, and that nothing is cut off.
-func (p *tab) fits() {
-	p.t.Helper()
+func (p tab) fits(t *testing.T) {
+	t.Helper()
 	var wide []string
-	p.eval(`(() => {
+	p.Eval(`(() => {
 		const width = document.documentElement.clientWidth;
 		const scrolls = e => e && (getComputedStyle(e).overflowX !== "visible" || scrolls(e.parentElement));
 		return [...document.querySelectorAll("body *")].filter(e => {
@@ -159,10 +161,10 @@ func (p *tab) fits() {
 			return r.width > 0 && r.right > width + 0.5 && !scrolls(e.parentElement) && !e.closest("[hidden]");
 		}).map(e => e.tagName + "." + e.className + " " + e.getBoundingClientRect().right).slice(0, 9);
 	})()`, &wide)
-	assert.Empty(p.t, wide, "these are wider than the screen")
+	assert.Empty(t, wide, "these are wider than the screen")
 	var size [2]int
-	p.eval(`[document.documentElement.scrollWidth, document.documentElement.clientWidth]`, &size)
-	assert.LessOrEqual(p.t, size[0], size[1], "it scrolls sideways")
+	p.Eval(`[document.documentElement.scrollWidth, document.documentElement.clientWidth]`, &size)
+	assert.LessOrEqual(t, size[0], size[1], "it scrolls sideways")
 }
 
 // contrasts are the ratios of the colours of every text of the page to what is behind it.
@@ -181,19 +183,19 @@ const contrasts = `(() => {
 	return out;
 })()`
 
-func (p *tab) readable() {
-	p.t.Helper()
+func (p tab) readable(t *testing.T) {
+	t.Helper()
 	var found map[string]float64
-	p.eval(contrasts, &found)
-	assert.Greater(p.t, len(found), 20)
+	p.Eval(contrasts, &found)
+	assert.Greater(t, len(found), 20)
 	for what, ratio := range found {
-		assert.GreaterOrEqual(p.t, ratio, 4.5, "the contrast of %s", what)
+		assert.GreaterOrEqual(t, ratio, 4.5, "the contrast of %s", what)
 	}
-	card := luminance(p.t, p.colour("card"))
+	card := luminance(t, p.colour("card"))
 	for _, name := range []string{"s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "rest", "gap"} {
-		assert.GreaterOrEqual(p.t, ratio(luminance(p.t, p.colour(name)), card), 3.0, "the contrast of the colour %s", name)
+		assert.GreaterOrEqual(t, ratio(luminance(t, p.colour(name)), card), 3.0, "the contrast of the colour %s", name)
 	}
-	assert.GreaterOrEqual(p.t, ratio(luminance(p.t, p.colour("soft")), card), 4.5, "the contrast of axes")
+	assert.GreaterOrEqual(t, ratio(luminance(t, p.colour("soft")), card), 4.5, "the contrast of axes")
 }
 
 func ratio(a, b float64) float64 { return (max(a, b) + 0.05) / (min(a, b) + 0.05) }
@@ -218,20 +220,20 @@ func luminance(t *testing.T, colour string) float64 {
 
 func TestLightAndDarkAreReadable(t *testing.T) {
 	p := open(t, sample(), desk)
-	p.readable()
+	p.readable(t)
 	light := p.colour("s0")
 	assert.Equal(t, light, p.pixel("r0-0", 100, 1530))
-	assert.Equal(t, "Switch to dark colours", p.text(`document.getElementById("theme").getAttribute("aria-label")`))
+	assert.Equal(t, "Switch to dark colours", p.Text(`document.getElementById("theme").getAttribute("aria-label")`))
 
 	p.click("#theme")
-	p.readable()
+	p.readable(t)
 	assert.NotEqual(t, light, p.colour("s0"))
 	assert.Equal(t, p.colour("s0"), p.pixel("r0-0", 100, 1530), "charts are drawn anew")
-	assert.Equal(t, "Switch to light colours", p.text(`document.getElementById("theme").getAttribute("aria-label")`))
+	assert.Equal(t, "Switch to light colours", p.Text(`document.getElementById("theme").getAttribute("aria-label")`))
 	dark := p.colour("s0")
 
-	p = open(t, sample(), screen{width: 1200, height: 900, dark: true})
-	p.readable()
+	p = open(t, sample(), browsertest.Screen{Width: 1200, Height: 900, Dark: true})
+	p.readable(t)
 	assert.Equal(t, dark, p.colour("s0"), "as the system wants it")
 	assert.Equal(t, dark, p.pixel("r0-0", 100, 1530))
 	p.click("#theme")
@@ -251,7 +253,7 @@ func TestTimesAreThoseOfTheZone(t *testing.T) {
 	r.Resources = []Resource{{Name: "gpt-4", Limits: []Limit{{Name: "rpm", Total: make([]int64, 25)}}}}
 	p := open(t, r, desk)
 	var ticks []string
-	p.eval(`document.querySelector("#r0-0 .chart").plot.axes[0]._values`, &ticks)
+	p.Eval(`document.querySelector("#r0-0 .chart").plot.axes[0]._values`, &ticks)
 	assert.Equal(t, "00:00\n25 Oct", ticks[0])
 	assert.Contains(t, ticks, "12:00")
 	p.focus("#r0-0 .chart")
@@ -263,16 +265,14 @@ func TestTimesAreThoseOfTheZone(t *testing.T) {
 func TestPageRunsNothingElse(t *testing.T) {
 	p := open(t, sample(), desk)
 	var ran bool
-	p.eval(`(() => { const s = document.createElement("script"); s.textContent = "window.ran = true"; document.body.append(s); return !!window.ran; })()`, &ran)
+	p.Eval(`(() => { const s = document.createElement("script"); s.textContent = "window.ran = true"; document.body.append(s); return !!window.ran; })()`, &ran)
 	assert.False(t, ran)
-	p.eval(`fetch("http://127.0.0.1:1/").then(() => true, () => false)`, &ran)
+	p.Eval(`fetch("http://127.0.0.1:1/").then(() => true, () => false)`, &ran)
 	assert.False(t, ran)
 	p.settle()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, trouble := range p.trouble {
+	troubles := p.TakeTrouble()
+	for _, trouble := range troubles {
 		assert.Contains(t, trouble, "Content Security Policy")
 	}
-	assert.NotEmpty(t, p.trouble)
-	p.trouble = nil
+	assert.NotEmpty(t, troubles)
 }
