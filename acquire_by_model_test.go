@@ -203,7 +203,7 @@ func TestManyModelsCostNothing(t *testing.T) {
 		used := s.used(func() {
 			for i, p := range processes {
 				group.Go(func() {
-					_, err := p.limiter.Acquire(context.Background(), "key", models[(round+i)%len(models)], dynalimit.Amounts{"usd": 1}) //nolint:usetesting // the test waits
+					_, err := p.limiter.Acquire(context.Background(), "key", models[(round+i)%len(models)], dynalimit.Amounts{"usd": 1})
 					assert.NoError(t, err)
 				})
 			}
@@ -264,4 +264,59 @@ func roleWithoutModels(t *testing.T, s *process) {
 	})
 	_, err := s.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"usd": 1})
 	require.ErrorContains(t, err, "AccessDenied")
+}
+
+// What a settlement gives back while the bucket does not answer comes off the model once it answers. Usage that the
+// outage policy admitted is of no model.
+func TestGiveBackOfAnOutageComesOffItsModel(t *testing.T) {
+	virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
+		s.ofGroup(model, otherModel)
+		usd := dynalimit.DailyMoneyQuota("usd", dynalimit.Dollars(50), "")
+		config := admin.LimitConfig{Limits: []dynalimit.Limit{usd}, OnUnavailable: dynalimit.Allow, Version: admin.AnyVersion}
+		_, err := s.repo.SetConfig(t.Context(), admin.Scope{Everyone: true, Resource: group}, config)
+		require.NoError(t, err)
+		s = s.peer(&dynalimit.Options{OnUnavailable: dynalimit.Allow})
+		take := func(of string, n int64) *dynalimit.Lease {
+			lease, err := s.limiter.Acquire(t.Context(), "key", of, dynalimit.Amounts{"usd": n})
+			require.NoError(t, err)
+			return lease
+		}
+		lease, other := take(model, 100), take(otherModel, 7)
+		s.down(ddbmem.Fault{Before: time.Hour})
+		for !s.limiter.Health().Open {
+			_, _ = s.limiter.Acquire(t.Context(), "stranger", otherModel, dynalimit.Amounts{"usd": 1})
+		}
+		require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"usd": 30}))
+		require.NoError(t, other.Settle(t.Context(), dynalimit.Amounts{"usd": 9}))
+		take(otherModel, 1000)
+		s.recovers()
+		assert.EqualValues(t, 30+9+1000, s.storedOn("key", group, "usd").Consumed/milli)
+		assert.Equal(t, map[string]int64{"usd#" + model: 30, "usd#" + otherModel: 7}, s.spent("key"))
+	})
+}
+
+// A bucket has the unit of its limits as the configuration says, whichever write comes next.
+func TestUnitFollowsTheConfiguration(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, nil)
+		s.ofGroup(model)
+		for _, step := range []struct {
+			limit dynalimit.Limit
+			units map[string]string
+		}{
+			{dynalimit.DailyQuota("usd", 5000, ""), nil},
+			{dynalimit.DailyMoneyQuota("usd", 5000, ""), map[string]string{"usd": "usd"}},
+			{dynalimit.DailyMoneyQuota("usd", 9000, ""), map[string]string{"usd": "usd"}},
+			{dynalimit.DailyQuota("usd", 9000, ""), nil},
+			{dynalimit.MonthlyMoneyQuota("usd", 9000, ""), map[string]string{"usd": "usd"}},
+		} {
+			_, err := s.repo.SetConfig(t.Context(), admin.Scope{Everyone: true, Resource: group},
+				admin.LimitConfig{Limits: []dynalimit.Limit{step.limit}, Only: true, Version: admin.AnyVersion})
+			require.NoError(t, err)
+			p := s.peer(nil)
+			_, err = p.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"usd": 1})
+			require.NoError(t, err)
+			assert.Equal(t, step.units, schema.Units(s.itemOn("key", group)), "%v", step.limit)
+		}
+	})
 }

@@ -51,6 +51,9 @@ type panel struct {
 // picture is where the picture of the documentation is written: go test -picture=../docs/metrics.svg.
 var picture = flag.String("picture", "", "where to draw the dashboard")
 
+// aMetric is a metric of an alert, and the label by which it selects.
+var aMetric = regexp.MustCompile(`(?m)[( ](dynalimit_[a-z_]+)(?:\{([a-z_]+)=~?"[^"]*"\})?(?:\[|\) [=>])`)
+
 var suffixes = regexp.MustCompile(`_(bucket|count|sum|total)$`)
 
 // Every query of the dashboard has an answer in a workload in which everything happens, from names
@@ -73,6 +76,12 @@ func TestDashboardShowsWhatHappens(t *testing.T) {
 		}
 		for _, s := range all[name] {
 			assert.NotContains(t, s.labels, "dynalimit_entity", name)
+		}
+	}
+	for _, m := range aMetric.FindAllStringSubmatch(readFile(t, "prometheus/alerts.yaml"), -1) {
+		assert.Contains(t, all, m[1], "an alert")
+		if m[2] != "" {
+			assert.True(t, slices.ContainsFunc(all[m[1]], func(s sample) bool { _, has := s.labels[m[2]]; return has }), "an alert by %s", m[2])
 		}
 	}
 	var d dashboard

@@ -54,6 +54,14 @@ templates() {
   scripts/cfn-lint.sh cmd/dynalimit/internal/infra/dynalimit.yaml
 }
 
+# The alerts of Prometheus, by its own evaluation.
+alerts() {
+  local promtool
+  promtool=$(scripts/tools.sh promtool)
+  "$promtool" check rules otel/prometheus/alerts.yaml
+  "$promtool" test rules otel/prometheus/alerts_test.yaml
+}
+
 # How much of the limiter runs for one call.
 prose() {
   go run ./internal/house/prose
@@ -93,7 +101,7 @@ if [ "${1:-}" = --one ]; then
   exit
 fi
 
-for name in format vet linters shell tidy templates measures prose vulnerabilities; do
+for name in format vet linters shell tidy templates alerts measures prose vulnerabilities; do
   check "$name"
 done
 if [ "${#failed[@]}" -gt 0 ]; then

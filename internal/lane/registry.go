@@ -96,7 +96,7 @@ func newRegistry(o Options, by func(*Registry) teller) (*Registry, error) {
 	s.aheads.now, s.aheads.nowMS, s.aheads.doubt = s.elapsed, s.NowMS, s.Doubt
 	s.told.life, s.told.work, s.told.table, s.told.turns, s.told.tally, s.told.log = s.life, &s.work, s.Table, s.Turns, &s.tally, s.Log
 	s.told.by = by(s)
-	s.Models.log = s.Log
+	s.Models.log, s.Models.elapsed = s.Log, s.elapsed
 	return s, nil
 }
 
