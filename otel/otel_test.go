@@ -52,7 +52,7 @@ type panel struct {
 var picture = flag.String("picture", "", "where to draw the dashboard")
 
 // aMetric is a metric of an alert, and the label by which it selects.
-var aMetric = regexp.MustCompile(`(?m)[( ](dynalimit_[a-z_]+)(?:\{([a-z_]+)=~?"[^"]*"\})?(?:\[|\) [=>])`)
+var aMetric = regexp.MustCompile(`[( ](dynalimit_[a-z_]+)(?:\{([a-z_]+)=~?"[^"]*"\})?(?:\[|\) [=>])`)
 
 var suffixes = regexp.MustCompile(`_(bucket|count|sum|total)$`)
 
