@@ -72,7 +72,7 @@ type revocations struct {
 func newRevocations(c *core) *revocations {
 	known, _ := cache.NewLoading[TokenRef](c.opts.CacheSize, cache.Options[*verdict]{ // fails only for a size below 1
 		Now: c.now, TTL: CacheTTL, Ahead: CacheTTL / 5, Wait: true,
-		Negative: func(v *verdict) bool { return !v.revoked },
+		Describe: func(v *verdict) (bool, time.Duration) { return !v.revoked, 0 },
 	})
 	return &revocations{core: c, known: known}
 }
