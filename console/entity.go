@@ -352,19 +352,22 @@ func addUsage(ctx context.Context, v *view, c catalog, b *entityBody, chain []ad
 		return nil
 	}
 	money := v.isMoney(name)
-	labels, values := dayLabels(dayStarts), along(days, resource, name, dayStarts).values
 	open := limit != nil && limit.window == "day" && closed.After(lastDay)
-	line := int64(0)
+	line, charted := int64(0), days
 	if open {
-		labels, values = append(labels, today.Format("Jan 2")), append(values, limit.used)
-		line = limit.capacity
+		dayStarts, line = append(dayStarts, today), limit.capacity
+		charted = append(slices.Clone(days), hoursOfDay(hours, today)...)
+	}
+	stacks := stackModels(charted, resource, name, money, dayStarts)
+	if open {
+		stacks = addOpenUse(stacks, limit.used)
 	}
 	word := "Use"
 	if money {
 		word = "Spend"
 	}
-	b.Days = newChart(word+" a day", "Day", labels, []series{{name, values}}, money, line, open)
-	b.Hours = newChart(word+" an hour", "Hour", hourLabels(hourStarts, v.options.Location), []series{{name, along(hours, resource, name, hourStarts).values}}, money, 0, false)
+	b.Days = newChart(word+" a day", "Day", dayLabels(dayStarts), stacks, money, line, open)
+	b.Hours = newChart(word+" an hour", "Hour", hourLabels(hourStarts, v.options.Location), stackModels(hours, resource, name, money, hourStarts), money, 0, false)
 	b.Usage = usageRows(v, days, hours, today)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/console"
+	"github.com/dynalimit/dynalimit/internal/testworld/spend"
 )
 
 // move gives an entity another parent.
@@ -55,4 +56,17 @@ func TestChildThatLeftIsHidden(t *testing.T) {
 	answer, _ = o.get("/entity/acme.search")
 	assert.Equal(t, http.StatusOK, answer.Code)
 	assert.NotContains(t, answer.Body.String(), "acme.search.prod")
+}
+
+// TestSpendIsShownByModel: at the models and at an entity, with its sum unchanged.
+func TestSpendIsShownByModel(t *testing.T) {
+	o := newOffice(t, nil)
+	for _, path := range []string{"/models", "/entity/acme"} {
+		answer, _ := o.get(path)
+		legend := 0
+		for _, model := range spend.Models {
+			legend += strings.Count(answer.Body.String(), "</i>"+model+"</span>")
+		}
+		assert.GreaterOrEqual(t, legend, 3, path)
+	}
 }

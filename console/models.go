@@ -87,7 +87,7 @@ func daysChart(v *view, key, resource string, closed time.Time, read func(aggreg
 		return nil, nil
 	}
 	starts := windowsBack(aggregator.Day, last, shownDays-1)
-	return newChart("By day", "Day", dayLabels(starts), []series{{limit, along(all, resource, limit, starts).values}}, v.isMoney(limit), 0, false), nil
+	return newChart("By day", "Day", dayLabels(starts), stackModels(all, resource, limit, v.isMoney(limit), starts), v.isMoney(limit), 0, false), nil
 }
 
 type plans struct {

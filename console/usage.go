@@ -1,7 +1,9 @@
 package console
 
 import (
+	"cmp"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -75,6 +77,80 @@ func along(all []aggregator.Usage, resource, limit string, starts []time.Time) s
 	}
 	return s
 }
+
+// stackModels stacks the use of a limit of money by model: the largest ones and the others. Of several limits of money
+// a bucket counts one by model, which need not be this one. Without counters by model, and for other limits, it
+// returns the whole alone.
+func stackModels(all []aggregator.Usage, resource, limit string, money bool, starts []time.Time) []series {
+	whole := along(all, resource, limit, starts)
+	byModel, sums := map[string][]int64{}, map[string]int64{}
+	for _, u := range all {
+		i := slices.IndexFunc(starts, func(t time.Time) bool { return t.Equal(u.Start) })
+		if i < 0 || u.Resource != resource || !money {
+			continue
+		}
+		for _, l := range u.Limits {
+			for model, n := range l.ByModel {
+				if byModel[model] == nil {
+					byModel[model] = make([]int64, len(starts))
+				}
+				byModel[model][i] += n / milli
+				sums[model] += n / milli
+			}
+		}
+	}
+	if len(sums) == 0 {
+		return []series{{limit, whole.values}}
+	}
+	names := slices.SortedFunc(maps.Keys(sums), func(x, y string) int { return cmp.Or(cmp.Compare(sums[y], sums[x]), cmp.Compare(x, y)) })
+	names = names[:min(len(names), mostModels)]
+	slices.Sort(names) // so that charts of one page give a model one colour
+	rest := slices.Clone(whole.values)
+	stacks := make([]series, 0, mostModels+1)
+	for _, name := range names {
+		for i, n := range byModel[name] {
+			rest[i] -= n
+		}
+		stacks = append(stacks, series{name, byModel[name]})
+	}
+	if slices.ContainsFunc(rest, func(n int64) bool { return n > 0 }) {
+		stacks = append(stacks, series{others, rest})
+	}
+	return stacks
+}
+
+// hoursOfDay returns the usage of the hours of a day, as usage of that day.
+func hoursOfDay(hours []aggregator.Usage, day time.Time) (all []aggregator.Usage) {
+	for _, u := range hours {
+		if !u.Start.Before(day) {
+			u.Start = day
+			all = append(all, u)
+		}
+	}
+	return all
+}
+
+// addOpenUse raises the sum of the last window to the use of its quota, which knows the open hour. No model is known
+// for the difference.
+func addOpenUse(stacks []series, used int64) []series {
+	last := len(stacks[0].values) - 1
+	for _, s := range stacks {
+		used -= s.values[last]
+	}
+	if used <= 0 {
+		return stacks
+	}
+	if end := stacks[len(stacks)-1]; len(stacks) == 1 && end.name != others || end.name == others {
+		end.values[last] += used
+		return stacks
+	}
+	rest := make([]int64, last+1)
+	rest[last] = used
+	return append(stacks, series{others, rest})
+}
+
+// mostModels is how many models have a colour of their own.
+const mostModels = 4
 
 // dayLabels and hourLabels name windows.
 func dayLabels(starts []time.Time) (labels []string) {

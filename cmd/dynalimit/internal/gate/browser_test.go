@@ -19,6 +19,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/gate"
 	"github.com/dynalimit/dynalimit/console"
 	"github.com/dynalimit/dynalimit/internal/testworld/spend"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 func TestMain(m *testing.M) { os.Exit(browsertest.RunTests(m)) }
@@ -41,7 +42,7 @@ func serveWorld(t *testing.T) served {
 	s := served{codes: make(chan string, 64)}
 	door := gate.New("7777", time.Now, func(code string) { s.codes <- code })
 	handler, err := console.New(w.Repo, w.Reader, &console.Options{
-		Prefix: door.Prefix, Now: w.Now, Where: "us-east-1", ReadUnits: 1e6,
+		Prefix: door.Prefix, Now: w.Now, Where: "us-east-1", ReadUnits: 1e6, Prices: prices.CatalogList(),
 		Authorize: func(r *http.Request) (console.Access, error) {
 			session := door.Session(r)
 			if session == "" {
