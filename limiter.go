@@ -101,7 +101,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	observer := l.reports.Observer
 	d := &call.DeskOptions{
 		Configs: repo.configs.Cache, Namespace: repo.namespace, Breaker: repo.breaker, Buckets: repo.buckets, Keys: repo.keys, Queues: repo.queues, Turns: &repo.turns,
-		Tick: repo.tick, RepoClock: repo.clock, Machine: repo.machine, Now: o.Now, Limits: storedLimits(o.Limits), Policy: call.Policy(o.OnUnavailable),
+		RepoClock: repo.clock, Machine: repo.machine, Now: o.Now, Limits: storedLimits(o.Limits), Policy: call.Policy(o.OnUnavailable),
 		Mode: call.Mode(o.ChargeMode), Share: o.LocalShare, Timeout: o.Timeout, Cleanup: o.CleanupTimeout, RefuseUnrecorded: o.Unrecorded == RefuseUnrecorded,
 		Size: o.MaxBuckets, Horizon: o.horizon(), Observer: observer, OnDrop: l.reports.reportDrop, Closing: l.closing, Log: o.Logger,
 	}

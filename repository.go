@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -146,9 +145,6 @@ type connection struct {
 	turns  lane.Turns
 	// anonymous permits changes without a known author.
 	anonymous bool
-	// ticks orders, within the process, the start of config reads and the
-	// first sight of a bucket's config fingerprint.
-	ticks atomic.Int64
 }
 
 // mostQueues bounds the buckets for which a process admits calls on its own.
@@ -214,8 +210,8 @@ func (o RepositoryOptions) connect(client DynamoDB, name string, keys schema.Key
 		r.namespace = &call.Namespace{Now: clock.Source, TTL: o.ConfigTTL}
 	}
 	r.configs = configCache{layout: r.layout, Cache: config.New(config.Options{
-		Store: &configStore{r.store, keys, r.layout, r.buckets.Takeover, r.namespace, r.breaker, r.tick},
-		Clock: clock, Keys: keys, Tick: r.tick, Size: o.ConfigCacheSize, TTL: o.ConfigTTL, MaxStale: o.MaxStale, Log: o.Logger, Loaded: r.configLoaded,
+		Store: &configStore{r.store, keys, r.layout, r.buckets.Takeover, r.namespace, r.breaker, clock.Tick},
+		Now:   clock.Source, Clock: clock, Keys: keys, Size: o.ConfigCacheSize, TTL: o.ConfigTTL, MaxStale: o.MaxStale, Log: o.Logger, Loaded: r.configLoaded,
 	})}
 	return r
 }
@@ -290,9 +286,6 @@ func (r *Repository) Table() string {
 	}
 	return r.table
 }
-
-// tick returns a number larger than every number it returned before.
-func (r *Repository) tick() int64 { return r.ticks.Add(1) }
 
 // usable refuses calls of a repository that NewRepository did not make, without a context, and with an
 // ended one: nothing was sent then.

@@ -19,16 +19,16 @@ func (c *Loading[K, V]) Ready(ctx context.Context, key K, load Load[V]) (ready V
 // ends reports whether to read a fresh value ahead: once, and not during a known outage of the store.
 func (c *Loading[K, V]) ends(key K) bool {
 	now, e := c.Now(), c.entries.Peek(key)
-	if e == nil || e.readWithin(now, c.TTL-c.Ahead-c.Spread) {
+	if e == nil || e.evicted || e.servesWithin(now, c.TTL-c.Ahead-c.Spread) {
 		return false
 	}
 	sooner := time.Duration(maphash.Comparable(c.seed, key) % uint64(c.Spread+1)) //nolint:gosec // neither is negative
-	if e.readWithin(now, c.TTL-c.Ahead-sooner) || c.outage() != nil {
+	if e.servesWithin(now, c.TTL-c.Ahead-sooner) || c.outage() != nil {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e = c.entries.Peek(key); e == nil || e.refreshing || e.readWithin(now, c.TTL-c.Ahead-sooner) || e.retry != nil && now.Before(*e.retry) {
+	if e = c.entries.Peek(key); e == nil || e.evicted || e.refreshing || e.servesWithin(now, c.TTL-c.Ahead-sooner) || e.retry != nil && now.Before(*e.retry) {
 		return false
 	}
 	e.refreshing = true

@@ -154,7 +154,7 @@ func NewLoading[K Key, V comparable](size int, o Options[V]) (*Loading[K, V], er
 // Fresh returns the value of a key if it needs no read. Otherwise it returns the zero V and counts nothing.
 func (c *Loading[K, V]) Fresh(key K) (fresh V) {
 	e := c.entries.Get(key)
-	if e == nil || !e.serves(c.Now(), c.TTL) || c.Ended != nil && c.Ended(e.value) {
+	if e == nil || !e.servesWithin(c.Now(), c.TTL) || c.Ended != nil && c.Ended(e.value) {
 		return fresh
 	}
 	c.hits.Add(1)
@@ -164,21 +164,16 @@ func (c *Loading[K, V]) Fresh(key K) (fresh V) {
 	return e.value
 }
 
-// serves reports whether the entry is usable within d after its read.
-func (e *entry[K, V]) serves(now time.Time, d time.Duration) bool {
-	return !e.evicted && e.readWithin(now, d)
+// servesWithin reports whether the entry is usable within d after its read. A clock set back makes it old.
+func (e *entry[K, V]) servesWithin(now time.Time, d time.Duration) bool {
+	age := now.Sub(e.read)
+	return !e.evicted && age >= 0 && age < d
 }
 
 // servesUnanswered reports whether the entry is usable because its read gets no answer. A clock that was set
 // back does not make it too old for that.
 func (e *entry[K, V]) servesUnanswered(now time.Time, d time.Duration) bool {
 	return now.Sub(e.read) < d
-}
-
-// readWithin reports whether the entry was read within d. A clock set back makes it old.
-func (e *entry[K, V]) readWithin(now time.Time, d time.Duration) bool {
-	age := now.Sub(e.read)
-	return age >= 0 && age < d
 }
 
 // RecentlyExpired returns the value of a key past its TTL and within its grace, if its last read got an answer. It
@@ -191,7 +186,7 @@ func (c *Loading[K, V]) RecentlyExpired(key K) (old V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.Now()
-	if e.retry != nil || e.readWithin(now, c.TTL) || !e.serves(now, c.TTL+c.Grace) {
+	if e.retry != nil || e.servesWithin(now, c.TTL) || !e.servesWithin(now, c.TTL+c.Grace) {
 		return old
 	}
 	return e.value
@@ -328,12 +323,12 @@ func (c *Loading[K, V]) stale(key K) (past[V], refresh) {
 	defer c.mu.Unlock()
 	var none V
 	now, e := c.Now(), c.entries.Get(key)
-	if e != nil && e.serves(now, c.TTL) {
+	if e != nil && e.servesWithin(now, c.TTL) {
 		if v := c.Fresh(key); v != none {
 			return past[V]{value: v}, useOld
 		}
 	}
-	graceful := e != nil && e.serves(now, c.TTL+c.Grace)
+	graceful := e != nil && e.servesWithin(now, c.TTL+c.Grace)
 	if !graceful && (e == nil || !e.servesUnanswered(now, c.TTL+c.MaxStale)) {
 		c.misses.Add(1)
 		return past[V]{}, readAndWait
@@ -478,7 +473,7 @@ type Held[K Key, V comparable] struct {
 // the value is not fresh.
 func (c *Loading[K, V]) Hold(key K) (held Held[K, V], ok bool) {
 	k := c.entries.place(key)
-	if k == nil || !k.value.serves(c.Now(), c.TTL) {
+	if k == nil || !k.value.servesWithin(c.Now(), c.TTL) {
 		return held, false
 	}
 	return Held[K, V]{k.value.value, k}, true
@@ -487,7 +482,7 @@ func (c *Loading[K, V]) Hold(key K) (held Held[K, V], ok bool) {
 // Still reports whether Fresh would return the value at now, a time of Options.Now. It counts as Fresh does.
 func (c *Loading[K, V]) Still(held *Held[K, V], now time.Time) bool {
 	e := &held.place.value
-	if !e.serves(now, c.TTL) || !c.entries.recordUse(held.place) {
+	if !e.servesWithin(now, c.TTL) || !c.entries.recordUse(held.place) {
 		return false
 	}
 	c.hits.Add(1)

@@ -26,7 +26,7 @@ type Call struct {
 
 // setConsumed sets the use of a call that is about to take its amounts.
 func (c *Call) setConsumed() {
-	if c.whole || c.asksOneBucket(c.request.Amounts) {
+	if c.whole {
 		c.consumed = c.levels[0].asked // lists are never changed
 		return
 	}

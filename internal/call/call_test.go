@@ -96,9 +96,8 @@ func (emptyStore) Away() error { return nil }
 func TestWaiterIsDueAfterItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock, keys, log := ddb.NewClock(time.Now, false), schema.NewKeys(""), slog.New(slog.DiscardHandler)
-		tick := func() int64 { return 0 }
-		cache := config.New(config.Options{Store: emptyStore{}, Clock: clock, Keys: keys, Tick: tick, Size: 1, TTL: time.Minute, Log: log})
-		d, err := NewDesk(&DeskOptions{Configs: cache, Buckets: &store.Buckets{}, Keys: keys, Tick: tick, RepoClock: clock, Size: 1, Log: log})
+		cache := config.New(config.Options{Store: emptyStore{}, Now: clock.Source, Clock: clock, Keys: keys, Size: 1, TTL: time.Minute, Log: log})
+		d, err := NewDesk(&DeskOptions{Configs: cache, Buckets: &store.Buckets{}, Keys: keys, RepoClock: clock, Size: 1, Log: log})
 		require.NoError(t, err)
 		cfg := compiled("rpm", 60, time.Minute, sources.Options)
 		w := waiting{desk: d, request: &Request{Entity: "u", Resource: "m"}, at: Position{waiter: lane.NewWaiter(1, time.Now()), lane: d.Lanes.Of("u", "m")}}

@@ -17,10 +17,11 @@ import (
 
 // Desk is the shared state of a limiter's calls and leases.
 type Desk struct {
-	// Lanes are the buckets. Clock is the limiter's, and Stopwatch measures durations. It is the uncorrected
-	// clock, because a correction is a step.
+	// Lanes are the buckets. Clock is the limiter's, and NowMS is its time in Unix ms. Stopwatch measures
+	// durations. It is the uncorrected clock, because a correction is a step.
 	Lanes            *lane.Registry
 	Clock, Stopwatch func() time.Time
+	NowMS            func() int64
 	// Observer receives events.
 	Observer observe.Observer
 	// Cleanup bounds the writes of a lease after its caller's context has ended.
@@ -46,8 +47,8 @@ type Desk struct {
 // DeskOptions configure a Desk. All but Namespace, Now, Limits, Strangers, Horizon, Trace and OnDrop are
 // required.
 type DeskOptions struct {
-	// Configs, Namespace, Breaker, Buckets, Keys, Queues, Turns and Tick are the repository's. SourceClock is
-	// its clock, and Machine means that the clock's source is the machine's own.
+	// Configs, Namespace, Breaker, Buckets, Keys, Queues and Turns are the repository's. RepoClock is its
+	// clock, and Machine means that the clock's source is the machine's own.
 	Configs   *config.Cache
 	Namespace *Namespace
 	Breaker   *ddb.Breaker
@@ -55,7 +56,6 @@ type DeskOptions struct {
 	Keys      schema.Keys
 	Queues    *backlog.Queues
 	Turns     *lane.Turns
-	Tick      func() int64
 	RepoClock *ddb.Clock
 	Machine   bool
 	// Now is the limiter's own clock; nil for the repository's.
@@ -88,23 +88,24 @@ type DeskOptions struct {
 // NewDesk returns a desk. It does no I/O and starts no goroutine.
 func NewDesk(o *DeskOptions) (*Desk, error) {
 	d := &Desk{
-		Clock: o.RepoClock.Now, Stopwatch: o.RepoClock.Source, Observer: o.Observer, Cleanup: o.Cleanup,
+		Clock: o.RepoClock.Now, NowMS: o.RepoClock.NowMS, Stopwatch: o.RepoClock.Source, Observer: o.Observer, Cleanup: o.Cleanup,
 		Table: Table{o.Breaker, o.Buckets}, Buckets: o.Buckets, Transact: o.Buckets.Transact, Share: o.Share, Timeout: o.Timeout, Closing: o.Closing,
 		ownClock: o.Now != nil, machine: o.Machine, mode: o.Mode,
 	}
 	sure := o.RepoClock.SureMS
 	if o.Now != nil {
-		d.Clock, d.Stopwatch, sure = o.Now, o.Now, func() int64 { return o.Now().UnixMilli() }
+		sure = func() int64 { return o.Now().UnixMilli() }
+		d.Clock, d.NowMS, d.Stopwatch = o.Now, sure, o.Now
 	}
 	d.Routes = &routes{
-		configs: configs{o.Configs}, namespace: o.Namespace, clock: o.RepoClock, nowMS: d.NowMS, tick: o.Tick,
+		configs: configs{o.Configs}, namespace: o.Namespace, clock: o.RepoClock, nowMS: d.NowMS,
 		store: o.Buckets, table: d.Table, fallback: config.NewFallback(o.Limits), log: o.Log, onUnavailable: o.Policy,
 		lookups: newLookups(o.RefuseUnrecorded, o.RepoClock.Source), strangers: o.Strangers,
 	}
 	lanes, err := lane.New(lane.Options{
 		Access: lane.Access{
 			Store: o.Buckets, Keys: o.Keys, Configs: laneConfigs{d.Routes.configs, d.Routes.fallback},
-			NowMS: d.NowMS, SureMS: sure, Tick: o.Tick, Table: d.Table, Log: o.Log,
+			NowMS: d.NowMS, SureMS: sure, Tick: o.RepoClock.Tick, Table: d.Table, Log: o.Log,
 		},
 		Size: o.Size, Patience: o.Timeout, Horizon: o.Horizon,
 		Queues: o.Queues, Turns: o.Turns, Locate: d.Routes.locateBuckets, Trace: o.Trace, OnDrop: o.OnDrop, OnLapse: d.lapseReporter(),
@@ -123,9 +124,6 @@ func (d *Desk) lapseReporter() func(*lane.Lane, lane.Lapsed) {
 		report(observe.SlotsExpired{EntityID: l.Entity, Resource: l.Resource, Limit: lapsed.Limit, Slots: lapsed.Slots / milli})
 	}
 }
-
-// NowMS returns the time in Unix ms.
-func (d *Desk) NowMS() int64 { return d.Clock().UnixMilli() }
 
 // KnownPolicy returns the policy of calls without one, as last read.
 func (d *Desk) KnownPolicy() Policy { return d.Routes.knownPolicy() }

@@ -137,9 +137,9 @@ func (rs *routes) unconfigured(r *Request, c *charged, err error) error {
 	case c.policy == Allow:
 		return nil
 	case c.policy == Local && rs.fallback != nil:
-		cfg := rs.fallback.At(rs.nowMS(), rs.tick())
+		cfg := rs.fallback.At(rs.nowMS(), rs.clock.Tick())
 		if len(r.Limits) > 0 {
-			cfg = config.Override(cfg, r.Limits, rs.nowMS(), rs.tick())
+			cfg = config.Override(cfg, r.Limits, rs.nowMS(), rs.clock.Tick())
 		}
 		c.addLevel(rs.lanes.Of(r.Entity, r.Resource), cfg, r.Amounts)
 		return rs.checkNames(r, c)

@@ -264,6 +264,7 @@ func (c *charged) addLevel(at *lane.Lane, cfg *plan.Config, amounts map[string]i
 		lv.asked = amountsAt(cfg, amounts)
 	}
 	c.levels = append(c.levels, lv)
+	c.whole = len(c.levels) == 1 && len(lv.asked) == len(amounts)
 }
 
 // amountsAt returns the amounts above 0 of limits that a configuration charges, in millitokens and name
@@ -279,11 +280,6 @@ func appendAmounts(out []plan.Signed, cfg *plan.Config, amounts map[string]int64
 		}
 	}
 	return out
-}
-
-// asksOneBucket reports whether the call charges one bucket, which has all the amounts.
-func (c *charged) asksOneBucket(amounts map[string]int64) bool {
-	return len(c.levels) == 1 && len(c.levels[0].asked) == len(amounts)
 }
 
 // SignedOf converts amounts from whole tokens to millitokens, in name order.

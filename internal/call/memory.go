@@ -117,14 +117,11 @@ const (
 // returns Undecided without a fresh shortcut, for a paused bucket, for invalid amounts, and if memory cannot
 // decide.
 func (d *Desk) Try(ctx context.Context, entity, resource string, amounts map[string]int64, m *Memory) Decision {
-	bucket := d.Lanes.Known(entity, resource)
-	if bucket == nil {
+	s, known := d.Lanes.Memo(entity, resource).(*shortcut)
+	if !known || ctx.Err() != nil || d.Table.Open() || d.Routes.namespace != nil && d.Routes.namespace.inactive() != nil {
 		return Undecided
 	}
-	s := shortcutTo(bucket)
-	if s == nil || ctx.Err() != nil || d.Table.Open() || d.Routes.namespace != nil && d.Routes.namespace.inactive() != nil {
-		return Undecided
-	}
+	bucket := s.lane
 	source, at := d.read()
 	needs := &m.Grant.needs
 	if bucket.Pause.Until() > at.MS || !d.Routes.configs.Still(&s.resolved, source) || !s.needs(amounts, needs) {
@@ -171,19 +168,11 @@ func (d *Desk) remember(r *Request, bucket *lane.Lane) {
 		return
 	}
 	cfg := d.Routes.fallback.LimitsOf(of, false)
-	if last := shortcutTo(bucket); cfg == nil || cfg.Shadow != 0 || cfg.Slots || len(cfg.Limits) > plan.MostNeeds || last != nil && last.resolved == held {
+	if memo := bucket.Memo.Load(); cfg == nil || cfg.Shadow != 0 || cfg.Slots || len(cfg.Limits) > plan.MostNeeds || memo != nil && memo.Of.(*shortcut).resolved == held {
 		return
 	}
 	s := &shortcut{desk: d, lane: bucket, ahead: lane.AheadOf(bucket), cfg: cfg, policy: cmp.Or(Policy(of.OnUnavailable), d.Routes.onUnavailable), resolved: held}
 	bucket.Memo.Store(&lane.Memo{Of: s})
-}
-
-// shortcutTo returns the shortcut to a bucket; nil if it is not known.
-func shortcutTo(bucket *lane.Lane) *shortcut {
-	if memo := bucket.Memo.Load(); memo != nil {
-		return memo.Of.(*shortcut)
-	}
-	return nil
 }
 
 // needs converts amounts into the needs of. It returns false if they are not valid, or name other limits than the

@@ -25,10 +25,9 @@ const maxDepth = schema.MaxDepth
 type routes struct {
 	configs   configs
 	namespace *Namespace // nil without a namespace
-	// clock is the repository's, and nowMS the limiter's. tick orders reads within the process.
+	// clock is the repository's, and nowMS the limiter's.
 	clock *ddb.Clock
 	nowMS func() int64
-	tick  func() int64
 	// store decodes buckets that came with their configuration.
 	store    *store.Buckets
 	lanes    *lane.Registry
@@ -85,7 +84,7 @@ func (rs *routes) find(ctx context.Context, r *Request, c *charged, p *patience)
 	if len(c.levels) > 1 {
 		c.levels.passOn(c.levels.isCountedAbove)
 	}
-	if c.whole = c.asksOneBucket(r.Amounts); c.whole {
+	if c.whole {
 		return nil
 	}
 	return rs.checkNames(r, c)
@@ -102,7 +101,9 @@ func (rs *routes) addEntity(ctx context.Context, r *Request, c *charged, at plac
 		found, err = rs.buckets(ctx, r, at, found, p)
 	}
 	for i := range found {
-		c.policy = cmp.Or(c.policy, r.policyAt(found[i].resolved, found[i].cfg))
+		if of, cfg := found[i].resolved, found[i].cfg; of.OnUnavailable != "" || len(r.Limits) > 0 || cfg != nil && cfg.Money != 0 {
+			c.policy = cmp.Or(c.policy, r.policyAt(of, cfg))
+		}
 		if found[i].refresh != nil {
 			p.refreshes = append(p.refreshes, found[i].refresh)
 		}
@@ -304,7 +305,7 @@ func (rs *routes) overrideLimits(cfg *plan.Config, r *config.Resolved, limits []
 	if cfg == nil {
 		cfg = &plan.Config{Permanent: r.Permanent}
 	}
-	out := config.Override(cfg, limits, rs.nowMS(), rs.tick())
+	out := config.Override(cfg, limits, rs.nowMS(), rs.clock.Tick())
 	if len(out.Limits) > schema.MaxLimits {
 		return nil, invalid("WithLimits", "makes %d limits, %q, of the %d given and the %d configured; a bucket has at most %d: give fewer, or give them the names of configured limits, which they then replace",
 			len(out.Limits), out.Names(), len(limits), len(cfg.Limits), schema.MaxLimits)

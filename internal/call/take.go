@@ -93,6 +93,15 @@ func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool,
 	}
 }
 
+// startTake starts a take of the call's amounts from its levels, for a caller at a position in a line, or nil.
+func (c *Call) startTake(at *Position, p patience) taking {
+	t := taking{desk: c.desk, request: &c.request, policy: c.policy, levels: c.levels, tops: c.tops, at: at, rank: lane.LastRank, patience: p}
+	if at != nil && at.waiter != nil {
+		t.rank = at.waiter.Rank
+	}
+	return t
+}
+
 // A transaction holds all buckets of the longest chain: each level has a resource and its groups.
 const _ = uint(ddb.MaxTransact - schema.MaxDepth*(1+schema.MaxGroups))
 
@@ -112,9 +121,9 @@ func (t *taking) take(ctx context.Context) error {
 	if t.at != nil && err == nil {
 		err = t.standAside()
 	}
-	switch spread := t.levels.countAsked(); {
-	case err != nil || spread == 0: // no bucket is asked
-	case spread > 1 && t.desk.modeOf(t.request) == Transaction && !slices.ContainsFunc(t.levels, mayBeSilent):
+	switch {
+	case err != nil: // no bucket is asked
+	case len(t.levels) > 1 && t.desk.modeOf(t.request) == Transaction && t.levels.countAsked() > 1 && !slices.ContainsFunc(t.levels, mayBeSilent):
 		err = t.takeTogether(ctx)
 	default:
 		err = t.sideBySide(ctx)

@@ -21,15 +21,6 @@ type taking struct {
 	unasked bool
 }
 
-// startTake starts a take of the call's amounts from its levels, for a caller at a position in a line, or nil.
-func (c *Call) startTake(at *Position, p patience) taking {
-	t := taking{desk: c.desk, request: &c.request, policy: c.policy, levels: c.levels, tops: c.tops, at: at, rank: lane.LastRank, patience: p}
-	if at != nil && at.waiter != nil {
-		t.rank = at.waiter.Rank
-	}
-	return t
-}
-
 // Position is the place of a caller that waits in the line of a bucket. At first it is in no line.
 type Position struct {
 	waiter *lane.Waiter

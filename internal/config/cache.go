@@ -21,23 +21,23 @@ type Store interface {
 	Away() error
 }
 
-// Clock tells the time.
+// Clock tells the time of DynamoDB's clock.
 type Clock interface {
-	// Source returns the time of the clock by which configurations age.
-	Source() time.Time
 	// NowMS returns the most likely time of DynamoDB's clock, in Unix ms, and LatestMS the latest possible
 	// one. Raises end by LatestMS.
 	NowMS() int64
 	LatestMS() int64
+	// Tick returns a number larger than every number it returned before.
+	Tick() int64
 }
 
 // Options are the options of a Cache.
 type Options struct {
 	Store Store
+	// Now is the clock by which configurations age.
+	Now   func() time.Time
 	Clock Clock
 	Keys  schema.Keys
-	// Tick returns a number larger than every number it returned before.
-	Tick func() int64
 	// Size bounds the number of configurations. TTL is the time for which one is fresh. MaxStale is the time
 	// past its TTL for which it is used during an outage, and while reads get no answer.
 	Size          int
@@ -61,10 +61,10 @@ type Options struct {
 // It is safe for concurrent use.
 type Cache struct {
 	store   Store
+	now     func() time.Time
 	clock   Clock
 	keys    schema.Keys
 	own     bool // for this project's own counters, to which no source applies
-	tick    func() int64
 	log     *slog.Logger
 	loaded  func(Key, time.Duration, error)
 	loading *cache.Loading[Key, *Resolved]
@@ -83,7 +83,7 @@ type Held = cache.Held[Key, *Resolved]
 // New returns an empty cache with the options. It panics for a Size below 1.
 func New(o Options) *Cache {
 	kept := cache.Options[*Resolved]{
-		Now: o.Clock.Source, TTL: o.TTL, Grace: o.TTL, Away: o.Store.Away, MaxStale: o.MaxStale,
+		Now: o.Now, TTL: o.TTL, Grace: o.TTL, Away: o.Store.Away, MaxStale: o.MaxStale,
 		Definite: isAnswer, Unanswered: isUnanswered,
 		Describe: func(cfg *Resolved) (bool, time.Duration) { return cfg.Source == "", cfg.elder },
 		Ended:    func(cfg *Resolved) bool { return cfg.seldom != nil && cfg.hasRaiseEnded(o.Clock.NowMS) },
@@ -92,7 +92,7 @@ func New(o Options) *Cache {
 	if err != nil {
 		panic(err)
 	}
-	return &Cache{store: o.Store, clock: o.Clock, keys: o.Keys, own: schema.IsOwn(o.Keys.Prefix()), tick: o.Tick, log: o.Log, loaded: o.Loaded, loading: loading, given: newGivenConfigs(o.Size, kept), shared: sharedItems{most: o.TTL / 4}}
+	return &Cache{store: o.Store, now: o.Now, clock: o.Clock, keys: o.Keys, own: schema.IsOwn(o.Keys.Prefix()), log: o.Log, loaded: o.Loaded, loading: loading, given: newGivenConfigs(o.Size, kept), shared: sharedItems{most: o.TTL / 4}}
 }
 
 // TTL returns the time for which a configuration is fresh.

@@ -22,7 +22,7 @@ func TestRaiseEndsByTheLatestTimeThatItMayBe(t *testing.T) {
 	now := began
 	clock := ddb.NewClock(func() time.Time { return now }, true)
 	clock.Observe(http.Header{"Date": {began.Format(http.TimeFormat)}}, began) // the offset is 0 to 1 s
-	configs := New(Options{Store: noStore{}, Clock: clock, Size: 10, TTL: time.Minute})
+	configs := New(Options{Store: noStore{}, Now: clock.Source, Clock: clock, Size: 10, TTL: time.Minute})
 	until := began.Add(30 * time.Second)
 	item := schema.ConfigItem{
 		Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 100, Burst: 100, RefillAmount: 100, RefillPeriod: time.Minute}},

@@ -112,7 +112,7 @@ type configRead struct {
 // leaves an older configuration in use.
 func (r *configRead) load(ctx context.Context) (*Resolved, error) {
 	c := r.of
-	began := c.clock.Source()
+	began := c.now()
 	items, bucket, err := r.items(ctx)
 	var cfg *Resolved
 	if err == nil {
@@ -122,7 +122,7 @@ func (r *configRead) load(ctx context.Context) (*Resolved, error) {
 		r.last, r.fromMemory = nil, nil
 		return r.load(ctx)
 	}
-	c.loaded(r.key.Key, c.clock.Source().Sub(began), err)
+	c.loaded(r.key.Key, c.now().Sub(began), err)
 	if err == nil {
 		r.done.Store(&Found{cfg, bucket, true})
 		return cfg, nil
@@ -139,7 +139,7 @@ func (r *configRead) load(ctx context.Context) (*Resolved, error) {
 // of sources that other entities share from memory.
 func (r *configRead) items(ctx context.Context) (*storedItems, schema.Item, error) {
 	c, key := r.of, r.key
-	items := &storedItems{readAt: c.clock.NowMS(), tick: c.tick(), group: key.Group}
+	items := &storedItems{readAt: c.clock.NowMS(), tick: c.clock.Tick(), group: key.Group}
 	var (
 		meta          = c.keys.Meta(key.Entity)
 		entity        = c.keys.EntityConfig(key.Entity, key.Resource)
@@ -195,7 +195,7 @@ func (r *configRead) items(ctx context.Context) (*storedItems, schema.Item, erro
 func (r *configRead) readShared(items *storedItems, keys, shared []schema.Key, read func(keys []schema.Key) (map[schema.Key]schema.Item, error)) (map[schema.Key]schema.Item, error) {
 	c := r.of
 	shared = slices.DeleteFunc(shared, func(key schema.Key) bool { return !slices.Contains(keys, key) })
-	evictions, now := c.shared.countEvictions(), sharedItem{read: c.clock.Source(), readAt: items.readAt, tick: items.tick}
+	evictions, now := c.shared.countEvictions(), sharedItem{read: c.now(), readAt: items.readAt, tick: items.tick}
 	known, oldest := c.shared.takeRecent(shared, now)
 	items.readAt, items.tick, items.elder = oldest.readAt, oldest.tick, max(items.elder, now.read.Sub(oldest.read))
 	items.mixed = items.mixed || len(known) > 0

@@ -16,13 +16,16 @@ const skewTolerance = time.Second
 // wrong.
 const relearnAfter = 10 * time.Minute
 
-// Clock is the one source of time. It learns the offset to DynamoDB from the Date of answers. An answer dated
+// Clock is the one source of time, and of order within the process. It learns the offset to DynamoDB from the Date of answers. An answer dated
 // D, to a request sent at a and read at b, shows that the server's clock was in [D, D+1 s) between them, so
 // the offset lies in (D-b, D+1s-a). Successive answers narrow the interval. A contradicting answer means that
 // a clock stepped; the interval then starts anew.
 type Clock struct {
-	source  func() time.Time
+	// Source returns the uncorrected time of this process. It never changes.
+	Source  func() time.Time
 	correct bool
+
+	ticks atomic.Int64
 
 	// offset is added to the source. mu is held while it is set.
 	offset atomic.Int64
@@ -47,11 +50,11 @@ func CheckSource(source func() time.Time) string {
 
 // NewClock returns a clock over a source. Unless correct is set, it never corrects the source.
 func NewClock(source func() time.Time, correct bool) *Clock {
-	return &Clock{source: source, correct: correct}
+	return &Clock{Source: source, correct: correct}
 }
 
 // Now returns the corrected time.
-func (c *Clock) Now() time.Time { return c.Corrected(c.source()) }
+func (c *Clock) Now() time.Time { return c.Corrected(c.Source()) }
 
 // Corrected adds the known offset to DynamoDB's clock to a time of Source.
 func (c *Clock) Corrected(t time.Time) time.Time {
@@ -62,7 +65,11 @@ func (c *Clock) Corrected(t time.Time) time.Time {
 }
 
 // NowMS is Now in milliseconds since 1970.
-func (c *Clock) NowMS() int64 { return c.Now().UnixMilli() }
+func (c *Clock) NowMS() int64 { return c.Corrected(c.Source()).UnixMilli() }
+
+// Tick returns a number larger than every number it returned before. It orders, within the process, the start
+// of config reads and the first sight of a bucket's config fingerprint.
+func (c *Clock) Tick() int64 { return c.ticks.Add(1) }
 
 // SureMS returns the latest time, in ms since 1970, that has surely passed by DynamoDB's clock, as far as its
 // offset is known.
@@ -78,7 +85,7 @@ func (c *Clock) bound(offset *time.Duration) int64 {
 	if !c.correct {
 		return c.NowMS()
 	}
-	t := c.source()
+	t := c.Source()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known {
@@ -90,9 +97,6 @@ func (c *Clock) bound(offset *time.Duration) int64 {
 // Corrects reports whether the clock corrects its source.
 func (c *Clock) Corrects() bool { return c.correct }
 
-// Source returns the uncorrected time of this process.
-func (c *Clock) Source() time.Time { return c.source() }
-
 // Observe learns from the Date of an answer that was read just now. The request was sent at asked, a time of
 // Source.
 func (c *Clock) Observe(header http.Header, asked time.Time) {
@@ -103,7 +107,7 @@ func (c *Clock) Observe(header http.Header, asked time.Time) {
 	if err != nil || date.IsZero() {
 		return
 	}
-	read := c.source()
+	read := c.Source()
 	if read.Before(asked) {
 		return
 	}

@@ -66,7 +66,7 @@ func (t *tracedRequest) addTo(o *dynamodb.Options) {
 func (t *tracedRequest) Do(r *http.Request) (*http.Response, error) {
 	t.tries++
 	t.pending = true
-	asked := t.client.clock.source()
+	asked := t.client.clock.Source()
 	response, err := t.exchange(r)
 	if err != nil {
 		return response, err

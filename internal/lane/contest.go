@@ -39,8 +39,8 @@ func (l *Line) isContended(now time.Time) bool {
 }
 
 // next returns the instants of the try and the next look of a head with amounts that are there at exact; looked is
-// that of the last look. All are in Unix ms. ok is false if no other process competes, nor has reserved
-// what it needs, and the head waits for no slot.
+// that of the last look. All are in Unix ms. ok is false if no other process competes or has a reservation, and
+// the head waits for no slot.
 func (l *Line) next(w *Waiter, image *schema.Image, calls plan.Calls, exact, looked, now float64) (try, look float64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

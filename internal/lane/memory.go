@@ -208,12 +208,13 @@ func (m *Memory) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, no
 		r.Before.Left = x.leftTo(rank, v.Reading())
 	}
 	var room [4]plan.Row
-	if r.Denied = !v.Fits(amounts, r.Before.Left, room[:0]); r.Denied && r.Before.Left != nil && rank == LastRank && x != nil {
-		if left, placed := x.leftToPlace(amounts, v.Reading()); placed && v.Fits(amounts, left, room[:0]) {
+	rows := v.Rows(room[:0], amounts)
+	if r.Denied = !rows.Fit(amounts, r.Before.Left); r.Denied && r.Before.Left != nil && rank == LastRank && x != nil {
+		if left, placed := x.leftToPlace(amounts, v.Reading()); placed && rows.Fit(amounts, left) {
 			r.Denied, r.Before.Left = false, left
 		}
 	}
-	if r.Denied && (m.queue.givesBack() || v.Missing(amounts) != "") {
+	if r.Denied && (m.queue.givesBack() || rows.Missing(amounts) != nil) {
 		return Result{}, false
 	}
 	if r.Denied {

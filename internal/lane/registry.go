@@ -135,9 +135,14 @@ func (s *Registry) Of(entity, resource string) *Lane {
 	})
 }
 
-// Known returns the lane of a bucket if it is in memory, else nil.
-func (s *Registry) Known(entity, resource string) *Lane {
-	return s.byKey.Again(bucketKey{entity, resource})
+// Memo returns the value that the limiter stored for a bucket. It is nil for a bucket without one.
+func (s *Registry) Memo(entity, resource string) any {
+	if l := s.byKey.Again(bucketKey{entity, resource}); l != nil {
+		if memo := l.Memo.Load(); memo != nil {
+			return memo.Of
+		}
+	}
+	return nil
 }
 
 // Refilled marks the bucket's image as stale in its lane, if there is one, because this process has

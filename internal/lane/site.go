@@ -139,6 +139,9 @@ func (s site) View(ctx context.Context, known *sight, b *batch, now int64) (plan
 	if cfg != nil && cfg.Origin != nil && cfg.Origin.Phase != nil { // it may have raises that have ended
 		cfg = cfg.AsOf(known.image)
 	}
+	if cfg.IsStored(known.image) { // the usual case: the bucket has this configuration
+		return plan.View{Image: known.image, Config: cfg, Now: plan.DecidedAt(known.image, cfg, s.access.SureMS, now)}, nil
+	}
 	missing := b.chargesUnknownLimit(known.image, cfg)
 	st := s.standing(known, b, cfg, missing, now)
 	if st == plan.Unsure || missing && (st == plan.Older || st == plan.Early) {

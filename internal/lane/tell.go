@@ -18,7 +18,7 @@ type telling struct {
 
 // silent reports whether a bucket is known not to answer.
 func (d telling) silent(key bucketKey) bool {
-	l := d.lanes.Known(key.entity, key.resource)
+	l := d.lanes.byKey.Again(key)
 	return l != nil && l.Contact.silent()
 }
 

@@ -161,6 +161,20 @@ func (c *Config) Wrote(m *schema.Image) bool {
 	return string(m.Fingerprint) == string(c.Fingerprint)
 }
 
+// IsStored reports whether an image was written with the configuration and has all its limits. It is false for
+// nil.
+func (c *Config) IsStored(m *schema.Image) bool {
+	if c == nil || m == nil || !m.HasRefilled || !c.Wrote(m) {
+		return false
+	}
+	for i := range c.Limits {
+		if !m.Holds(c.Limits[i].Name) {
+			return false
+		}
+	}
+	return true
+}
+
 // RateOf returns the rate of a limit. A limit that is not configured any more refills at once, because its
 // rate is unknown.
 func (c *Config) RateOf(name string) bucket.Rate {

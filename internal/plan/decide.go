@@ -50,7 +50,7 @@ func Decide(v View, asks []*Ask, room Rows, rules Rules) Decision {
 	d.Write = v.plan(d.Rows, rules)
 	for _, a := range asks {
 		if !a.Take && a.Fate == Carried {
-			a.Dropped = d.Rows.missing(a.Amounts)
+			a.Dropped = d.Rows.Missing(a.Amounts)
 			down = a.writeDown(down)
 		}
 	}
@@ -94,7 +94,7 @@ func (d *Decision) fateOf(i int, a *Ask, ahead Rows, rules Rules) (fate Fate, li
 	}
 	fits := ahead.Fit(a.Amounts, left)
 	if !fits {
-		if missing := d.Rows.missing(a.Amounts); missing != nil {
+		if missing := d.Rows.Missing(a.Amounts); missing != nil {
 			return Unknown, missing[0]
 		}
 	}
@@ -130,7 +130,7 @@ func (d *Decision) admitAhead(asks []*Ask, rules Rules) {
 		if !a.Prefetch {
 			continue
 		}
-		if missing := d.Rows.missing(a.Amounts); missing != nil {
+		if missing := d.Rows.Missing(a.Amounts); missing != nil {
 			a.Fate, a.Limit = Unknown, missing[0]
 			continue
 		}

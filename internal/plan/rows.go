@@ -211,8 +211,8 @@ func (rows Rows) Taken() (taken Rows) {
 	return taken
 }
 
-// missing returns the limits of amounts that the bucket does not have and the write does not add.
-func (rows Rows) missing(amounts []Signed) (names []string) {
+// Missing returns the limits of amounts that the bucket does not have and the write does not add.
+func (rows Rows) Missing(amounts []Signed) (names []string) {
 	for _, a := range amounts {
 		if !rows.find(a.Name).known {
 			names = append(names, a.Name)

@@ -110,17 +110,15 @@ func (v View) plan(rows Rows, rules Rules) Write {
 	if v.Image == nil {
 		return v.planCreate(rows)
 	}
-	claim, housekeeping := v.mustClaim(rows), false
-	if !claim && rules.Tidy && v.Now-v.Image.Refilled > housekeepingMS {
-		claim, housekeeping = true, true
+	p, spends := Write{}, !v.Adopt && v.Image.HasRefilled && v.Image.Fingerprint != nil
+	if spends {
+		p, spends = v.planSpend(rows, rules.Crowding, rules.Later)
 	}
-	if !claim {
-		if p, ok := v.planSpend(rows, rules.Crowding, rules.Later); ok {
-			return p
-		}
+	tidies := spends && rules.Tidy && v.Now-v.Image.Refilled > housekeepingMS
+	if !spends || tidies {
+		p = v.planClaim(rows, rules.Crowding)
 	}
-	p := v.planClaim(rows, rules.Crowding)
-	p.Housekeeping = housekeeping
+	p.Housekeeping = tidies
 	return p
 }
 
@@ -155,20 +153,6 @@ func (v View) planCreate(rows Rows) Write {
 	return Write{Kind: Create, Create: &c}
 }
 
-// mustClaim reports whether the write must be a claim because a spend cannot carry the
-// sums.
-func (v View) mustClaim(rows Rows) bool {
-	if v.Adopt || !v.Image.HasRefilled || v.Image.Fingerprint == nil {
-		return true
-	}
-	for i := range rows {
-		if rows[i].mustClaim && !rows[i].isZero() {
-			return true
-		}
-	}
-	return false
-}
-
 // LandedIn returns the limits of a landed write that the image shows in another window, or as another kind,
 // with the window from which the write was decided. It serves after a lost answer, when only a later image
 // shows that the write landed. The store does not check the life of a limit that is only charged, so an
@@ -199,8 +183,8 @@ func (p *Write) LandedIn(shown *schema.Image) (windows []Signed) {
 	return windows
 }
 
-// planSpend decides a spend. It returns false if a spend is impossible, for example because the expiry is too
-// near. later makes a charge commute with claims.
+// planSpend decides a spend. It returns false if a spend cannot carry the sums, for example because the expiry is
+// too near. later makes a charge commute with claims.
 //
 //nolint:cyclop // one guard for each amount that few writes carry
 func (v View) planSpend(rows Rows, others Crowding, later bool) (Write, bool) {
@@ -210,6 +194,9 @@ func (v View) planSpend(rows Rows, others Crowding, later bool) (Write, bool) {
 		r := &rows[i]
 		if !r.stored || r.isZero() {
 			continue
+		}
+		if r.mustClaim {
+			return Write{}, false
 		}
 		var way bucket.Way
 		if crowded && r.moves == nil {

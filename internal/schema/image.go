@@ -166,7 +166,7 @@ func (m *Image) Of() []byte {
 // State returns limit i of the image in the form of package bucket, which computes its level.
 func (m *Image) State(i int) bucket.State {
 	l := &m.Limits[i]
-	if l.IsQuota() {
+	if !m.Plain && l.IsQuota() {
 		return bucket.State{Rate: l.Rate, Tokens: l.Tokens, Refilled: int64(l.Window)}
 	}
 	return bucket.State{Rate: l.Rate, Tokens: l.Tokens, Refilled: m.Refilled}
@@ -183,9 +183,12 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	if len(item) == 0 {
 		return nil, nil
 	}
-	set, err := r.setOf(item, hint)
-	if err != nil {
-		return nil, err
+	set := hint
+	if hint == nil || !hint.describes(item) {
+		var err error
+		if set, err = r.setOf(item); err != nil {
+			return nil, err
+		}
 	}
 	m := &Image{Set: set, Limits: make([]Stored, len(set.Names))}
 	d := decoder{item: item}
@@ -254,12 +257,8 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	return m, nil
 }
 
-// setOf returns the set of an item's limits: the hint if it describes the item. It fails for a limit of an
-// unknown kind.
-func (r *LimitSets) setOf(item Item, hint *LimitSet) (*LimitSet, error) {
-	if hint != nil && hint.describes(item) {
-		return hint, nil
-	}
+// setOf returns the set of an item's limits. It fails for a limit of an unknown kind.
+func (r *LimitSets) setOf(item Item) (*LimitSet, error) {
 	if unknown := UnknownState(item); unknown != nil {
 		return nil, unknown
 	}
