@@ -47,9 +47,11 @@ func (s *LimitStatus) setBalance(b *call.Balance) {
 		if l.Rate.Period == 0 && s.Limit.Hold != 0 {
 			s.Limit.Hold, s.Limit.Longest = time.Duration(l.Rate.Hold())*time.Millisecond, time.Duration(l.Longest)*time.Millisecond
 		}
-		s.Limit.MaxDebt, s.Limit.Shadow = l.MaxDebt/milli, b.Config.Shadow>>i&1 == 1
-		s.Unlimited = b.Config.From().Counted>>i&1 == 1
-		if b.Config.IsMoney(i) {
+		s.Limit.MaxDebt = l.MaxDebt / milli
+		if s.Limit.Shadow = b.Config.Shadow>>i&1 == 1; s.Limit.Shadow {
+			s.Unlimited = b.Config.From().Counted>>i&1 == 1
+		}
+		if b.Config.Money != 0 && b.Config.IsMoney(i) {
 			s.Limit.Unit = USD
 		}
 	}

@@ -53,11 +53,13 @@ type Balance struct {
 func (r *Reading) balance(name string, asked, back int64) Balance {
 	state, capacity := r.State(name)
 	b := Balance{Lane: r.lane, Limit: name, Rate: state.Rate, Capacity: capacity, Config: r.Config, Index: r.Config.Index(name), Asked: asked, Degraded: r.degraded}
-	taken := r.precedence.Taken.Of(name)
-	state.Tokens += back + taken.Back
-	// Taken.Take comes off after At, which caps the balance at the burst: a full bucket holds no more.
-	state = state.At(r.Now)
-	state.Tokens -= taken.Take
+	if back != 0 || len(r.precedence.Taken) > 0 {
+		taken := r.precedence.Taken.Of(name)
+		state.Tokens += back + taken.Back
+		// Taken.Take comes off after At, which caps the balance at the burst: a full bucket holds no more.
+		state = state.At(r.Now)
+		state.Tokens -= taken.Take
+	}
 	if len(r.precedence.Left) == 0 {
 		b.Outlook = state.Outlook(r.Now, asked)
 	} else {
@@ -111,7 +113,9 @@ type Denied struct {
 	Balances []Balance
 	// RetryAfter is the longest wait of the exceeded limits, Never if one of them can never fit.
 	RetryAfter time.Duration
-	room       [2]Balance
+	// special means that a waiter, a reservation or a quota has part in the denial.
+	special bool
+	room    [2]Balance
 }
 
 func (e *Denied) Error() string { return "the amounts do not fit" }

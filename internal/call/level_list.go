@@ -170,6 +170,7 @@ func (ls levelList) denial(r *Request) *Denied {
 			if age := decided - lv.last.Now; age > 0 {
 				b.age(age)
 			}
+			e.special = e.special || b.Behind || b.Rate.IsQuota()
 			e.Balances = append(e.Balances, b)
 		}
 	}

@@ -171,7 +171,10 @@ func (d *Desk) remember(r *Request, bucket *lane.Lane) {
 	if memo := bucket.Memo.Load(); cfg == nil || cfg.Shadow != 0 || cfg.Slots || len(cfg.Limits) > plan.MostNeeds || memo != nil && memo.Of.(*shortcut).resolved == held {
 		return
 	}
-	s := &shortcut{desk: d, lane: bucket, ahead: lane.AheadOf(bucket), cfg: cfg, policy: cmp.Or(Policy(of.OnUnavailable), d.Routes.onUnavailable), resolved: held}
+	s := &shortcut{desk: d, lane: bucket, cfg: cfg, policy: cmp.Or(Policy(of.OnUnavailable), d.Routes.onUnavailable), resolved: held}
+	if d.Lanes.Horizon != nil {
+		s.ahead = lane.AheadOf(bucket)
+	}
 	bucket.Memo.Store(&lane.Memo{Of: s})
 }
 

@@ -56,7 +56,9 @@ func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool,
 			d.remember(r, c.levels[0].lane)
 		}
 		if denied != nil {
-			finishDenial(d.Lanes, at, denied)
+			if denied.special {
+				finishDenial(d.Lanes, at, denied)
+			}
 			return c, memory, denied
 		}
 		c.setConsumed()
@@ -84,7 +86,7 @@ func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool,
 			}
 			err = joinReasons(paused, t.undoGrants(ctx)) // the pause was learnt meanwhile; with the process's share
 		}
-		if denied, is := findReason[*Denied](err); is {
+		if denied, is := findReason[*Denied](err); is && denied.special {
 			finishDenial(d.Lanes, at, denied)
 		}
 		if try == maxOutdated || !isOutdated(err) {

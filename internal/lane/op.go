@@ -254,7 +254,7 @@ func (o *Op) isUnplaced(m *schema.Image) bool {
 		return true
 	}
 	for i := range o.Amounts {
-		if a := &o.Amounts[i]; a.Amount < 0 && (a.Window == 0 || !a.Window.IsSlots()) && (!m.Holds(a.Name) || a.Window > plan.WindowOf(m, a.Name)) {
+		if a := &o.Amounts[i]; a.Amount < 0 && (a.Window == 0 || !a.Window.IsSlots()) && (!m.Holds(a.Name) || a.Window != 0 && a.Window > plan.WindowOf(m, a.Name)) {
 			return true
 		}
 	}

@@ -107,10 +107,12 @@ func (v View) setAddedFacts(r *Row) {
 		return
 	}
 	r.known, r.level, r.most = true, r.to.Rate.Burst, r.to.Rate.Burst
-	r.window = r.to.Rate.WindowAt(v.Now)
-	if r.to.Rate.Period == 0 { // slots
+	switch period := r.to.Rate.Period; {
+	case period == 0: // slots
 		v.setAddedSlots(r)
 		return
+	case period < 0: // a quota
+		r.window = r.to.Rate.WindowAt(v.Now)
 	}
 	if r.place >= 0 {
 		r.level += v.Image.Limits[r.place].Tokens
@@ -185,10 +187,11 @@ func (r *Row) Pass(a Signed) {
 // GiveBack adds an amount to give back to a window. One write gives back to one window of a limit (see
 // OfOtherWindows). In a closed window the amount comes off the counter alone.
 func (r *Row) GiveBack(amount int64, window bucket.WindowID) {
-	if window != 0 && window.IsSlots() { // the moves give them back
+	switch {
+	case window == 0: // of a token bucket
+	case window.IsSlots(): // the moves give them back
 		return
-	}
-	if window.IsClosed() {
+	case window.IsClosed():
 		r.Late -= amount
 		return
 	}

@@ -140,8 +140,11 @@ func (v View) planCreate(rows Rows) Write {
 			c.Limits[i].Window = bucket.InLife(0, r.window)
 			continue
 		}
-		n := schema.NewLimit(l, r.level-r.out()-chargedLate(l.Rate, r, v.Now), r.out()+max(0, r.Late))
-		n.Passed, n.Window = r.PassedOn, bucket.InLife(0, r.window)
+		n := schema.NewLimit(l, r.level-r.out(), r.out()+max(0, r.Late))
+		if l.Rate.IsQuota() {
+			n.Put, n.Window = n.Put-chargedLate(l.Rate, r, v.Now), bucket.InLife(0, r.window)
+		}
+		n.Passed = r.PassedOn
 		c.Limits[i] = n
 	}
 	if !charged {

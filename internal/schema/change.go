@@ -1,8 +1,6 @@
 package schema
 
-import (
-	"github.com/dynalimit/dynalimit/internal/bucket"
-)
+import "github.com/dynalimit/dynalimit/internal/bucket"
 
 // Limit is a configured limit of a bucket, in millitokens and milliseconds.
 type Limit struct {
@@ -66,13 +64,3 @@ const (
 	// claim adds the new kind.
 	ReplaceLimit
 )
-
-// NewLimit returns the change that adds a limit with the given parameters, tokens and first value of its
-// counter, in millitokens.
-func NewLimit(to *Limit, tokens, consumed int64) Change {
-	c := Change{Name: to.Name, Quota: to.Rate.IsQuota(), Kind: AddLimit, Update: bucket.Update{Full: true, Put: tokens}, Consumed: consumed, To: to}
-	if to.Rate.Period == 0 { // slots
-		c.Slots, c.Consumed = &bucket.Moves{}, 0
-	}
-	return c
-}

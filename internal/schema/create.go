@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
 )
 
 // Create is a new bucket item.
@@ -127,4 +129,14 @@ func (r *LimitSets) Created(c *Create) *LimitSet {
 		}
 	}
 	return r.OfKinds(names, quotas, inFlight...)
+}
+
+// NewLimit returns the change that adds a limit with the given parameters, tokens and first value of its
+// counter, in millitokens.
+func NewLimit(to *Limit, tokens, consumed int64) Change {
+	c := Change{Name: to.Name, Quota: to.Rate.IsQuota(), Kind: AddLimit, Update: bucket.Update{Full: true, Put: tokens}, Consumed: consumed, To: to}
+	if to.Rate.Period == 0 { // slots
+		c.Slots, c.Consumed = &bucket.Moves{}, 0
+	}
+	return c
 }

@@ -42,8 +42,8 @@ func (g *GiveBack) operands(o []operand) []operand {
 		if c.Quota && (c.SameLife || c.HasLow) {
 			o = append(o, operand{number: c.Window.Ordinal()})
 		}
-		if life := c.Window.Life(); c.SameLife && life != 0 {
-			o = append(o, operand{number: int64(life)})
+		if c.SameLife && c.Window != 0 && c.Window.Life() != 0 {
+			o = append(o, operand{number: int64(c.Window.Life())})
 		}
 		if c.HasLow {
 			o = append(o, operand{number: c.Low})
@@ -69,7 +69,7 @@ func (g *GiveBack) shape(b []byte) []byte {
 	for i := range g.Limits {
 		c := &g.Limits[i]
 		b = append(b, byte(c.Place>>8), byte(c.Place), flag(c.Add != 0, 1)|flag(c.Quota, 2)|flag(c.SameLife, 4)|
-			flag(c.Window.Life() != 0, 8)|flag(c.HasLow, 16)|flag(c.Passed != 0, 32))
+			flag(c.Window != 0 && c.Window.Life() != 0, 8)|flag(c.HasLow, 16)|flag(c.Passed != 0, 32))
 	}
 	return b
 }

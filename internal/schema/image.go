@@ -42,7 +42,12 @@ const (
 )
 
 // WindowID identifies the window of the limit.
-func (l *Stored) WindowID() bucket.WindowID { return bucket.InLife(l.Life, int64(l.Window)) }
+func (l *Stored) WindowID() bucket.WindowID {
+	if l.Window == 0 && l.Life == 0 { // a token bucket in its first life
+		return 0
+	}
+	return bucket.InLife(l.Life, int64(l.Window))
+}
 
 // In returns the limit in a window of a quota; 0 for a token bucket.
 func (l Stored) In(window int64) Stored {

@@ -50,9 +50,6 @@ type VersionRecord struct {
 	UpdatedAt time.Time
 }
 
-// VersionKey returns the key of the version record: one for the table, in every namespace.
-func VersionKey() Key { return Key{"SYSTEM#", skVersion} }
-
 // LaterVersionKey returns the key of zae-limiter's version record from 0.10 on, which keeps buckets under
 // keys with a namespace.
 func LaterVersionKey() Key { return Key{"_/SYSTEM#", skVersion} }
