@@ -54,21 +54,17 @@ type decision struct {
 	known  sight
 	learnt lessons
 	now    int64
-	paced  bool
 	// models says whether the role may write units and counters by model.
 	models *models
 	// waiting are the amounts of the waiters in the bucket's line. looked means that the bucket was read just
 	// now, because other processes use it.
-	waiting claims
-	looked  bool
+	waiting       claims
+	paced, looked bool
 	// view is the bucket under the configuration in force: the basis of the decision.
 	view plan.View
 	// fates are the results of ops that are known already. endRoom is the room for most of them.
 	fates
 	endRoom [1]ending
-	// left are the takes that do not fit, if the write carries nothing. They are denied, if that is
-	// certain.
-	left []excluded
 	move
 	// room is for the rows of most writes.
 	room [2]plan.Row
@@ -117,16 +113,17 @@ func (f *fates) deny(v plan.View, unfit []excluded, loses bool) {
 	}
 }
 
-// choose decides the write. plan.Decide chooses the ops of the write. Takes of removed limits, and adjusts
+// choose decides the write. It returns the takes that do not fit, if the write carries nothing. They are denied, if
+// that is certain. plan.Decide chooses the ops of the write. Takes of removed limits, and adjusts
 // into a debt that cannot be stored, end. The rest is carried, denied, or left for the next write.
-func (t *decision) choose() {
+func (t *decision) choose() []excluded {
 	b := t.batch
 	if t.looked {
 		b.takes = t.denyAsSeen()
 	}
 	ops := b.ops()
 	if len(ops) == 0 {
-		return
+		return nil
 	}
 	var room [8]*plan.Ask
 	rules := plan.Rules{Tidy: !t.learnt.housekeepingRefused, Crowding: t.known.crowding}
@@ -141,14 +138,13 @@ func (t *decision) choose() {
 		carried = t.sortByFate(ops)
 		left := excludedOf(ops, c.Excluded)
 		if c.Carried == 0 {
-			t.left = left
-			return
+			return left
 		}
 		t.postpone(left)
 	}
 	if c.Write.Kind == plan.Nothing {
 		t.endOps(carried, Result{Image: t.view.Image, Now: t.view.Now, Config: t.view.Config})
-		return
+		return nil
 	}
 	t.carried, t.rows, t.write = carried, c.Rows, c.Write
 	if t.view.Config != nil && t.view.Config.Quotas || t.view.Image != nil && t.view.Image.Set.Quotas {
@@ -157,6 +153,7 @@ func (t *decision) choose() {
 	if len(t.waiting.heads) > 0 && t.waiting.contest.IsContended(float64(t.view.Now)) {
 		t.write.LeaveNote(t.waiting.noteOf(carried, c.Rows, t.view))
 	}
+	return nil
 }
 
 // sortByFate ends the ops that cannot be carried, and leaves some for the next write. It returns the

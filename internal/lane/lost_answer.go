@@ -37,10 +37,10 @@ type delivery struct {
 	// must never land twice.
 	creates, givesBack bool
 	// slotBefore, of a give-back, is the id in the op slot of the image from which the write was decided.
-	// lastIsOwn means that this client's own last write left it.
-	slotBefore []byte
+	// lastIsOwn means that this client's own last write left it. rule is the condition of the next try.
 	lastIsOwn  bool
 	rule       schema.OpRule
+	slotBefore []byte
 	try        int
 	// id is the id of the try in flight.
 	id []byte

@@ -32,7 +32,8 @@ type Op struct {
 	// Incarnation is the bucket that an adjust gives back to.
 	Incarnation []byte
 	// charges means that the op takes anything, and refunds that an adjust gives some of its amounts back.
-	charges, refunds bool
+	// lapses means that the op takes prefetched tokens that were never admitted off the counter.
+	charges, refunds, lapses bool
 
 	listOfOne [1]*Op // for alone
 	// Waiter is the caller's place in the bucket's line; nil for a call that does not
@@ -47,9 +48,7 @@ type Op struct {
 	throttledBy atomic.Pointer[error]
 
 	// debited is the time of a prefetch's write: its onOutcome puts the tokens into the lane's stock.
-	// lapses means that the op takes prefetched tokens that were never admitted off the counter.
 	debited int64
-	lapses  bool
 
 	// onOutcome is called with the outcome once its caller no longer waits for it. outcome holds the
 	// outcome if it was known before onOutcome was set.

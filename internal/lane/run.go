@@ -94,7 +94,7 @@ func (l *Lane) beginTurn(own *caller) (t *turn, wait time.Duration) {
 	case wait > 0:
 		return nil, wait
 	}
-	t = &turn{owner: l.owner, lane: l, memory: &l.Memory, site: l.site()}
+	t = &turn{owner: l.owner, lane: l, site: l.site()}
 	t.known, t.learnt, t.ends = l.Memory.sight, l.Memory.learnt, t.endRoom[:0]
 	t.models = &l.owner.Models
 	t.batch = l.queue.nextBatch(t.learnt.adjustsOnly)
@@ -113,7 +113,7 @@ func (l *Lane) beginTurn(own *caller) (t *turn, wait time.Duration) {
 		go l.run(t)
 		return nil, 0
 	default:
-		t.caller, t.ctx = own.ctx, own.ctx
+		t.byCaller, t.ctx = true, own.ctx
 	}
 	return t, 0
 }
@@ -146,7 +146,7 @@ func (l *Lane) carryTurn(t *turn) (handed bool) {
 	}
 	a, over := t.deliver()
 	if !over {
-		t.caller, t.ctx = nil, context.WithoutCancel(t.ctx)
+		t.byCaller, t.ctx = false, context.WithoutCancel(t.ctx)
 		go l.run(t)
 		return true
 	}

@@ -96,7 +96,7 @@ func restingOn(t *testing.T, store Store) *Lane {
 
 // turnOf is a turn of a lane whose write carries ops, decided from a view.
 func turnOf(l *Lane, v plan.View, carried ...*Op) *turn {
-	return &turn{owner: l.owner, lane: l, memory: &l.Memory, site: l.site(), extra: l.extra.Load(), decision: decision{view: v, move: move{carried: carried}}}
+	return &turn{owner: l.owner, lane: l, site: l.site(), extra: l.extra.Load(), decision: decision{view: v, move: move{carried: carried}}}
 }
 
 // setState gives ops a state.

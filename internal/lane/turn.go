@@ -15,15 +15,13 @@ import (
 // the outcome back. It belongs to the goroutine that runs the lane. Between two tries it can move to
 // another one, as a whole: a copy would send a give-back twice.
 type turn struct {
-	owner  *Registry
-	lane   *Lane
-	memory *Memory
-	site   site
+	owner *Registry
+	lane  *Lane
+	site  site
 	// extra are the lane's extra parts as of begin.
 	extra *extra
-	// caller is the context of the caller on whose goroutine the lane runs; nil on a goroutine of its
-	// own. ctx is the context of the requests.
-	caller, ctx context.Context
+	// ctx is the context of the requests: that of the caller, while the lane runs on its goroutine.
+	ctx context.Context
 	// inFlight are the slots of the process's open calls, without those that the adjusts end; nil without slots.
 	inFlight *plan.InFlight
 	decision
@@ -73,9 +71,8 @@ func (t *turn) prepare() bool {
 	if t.extra != nil {
 		t.waiting = t.extra.claims()
 	}
-	t.choose()
-	if len(t.left) > 0 {
-		return t.denyLeft()
+	if left := t.choose(); len(left) > 0 {
+		return t.denyLeft(left)
 	}
 	return len(t.carried) > 0
 }
@@ -87,7 +84,7 @@ func (t *turn) look() error {
 		return err
 	}
 	var foreign bool
-	if t.known, foreign = t.memory.learnRead(image, asked); foreign {
+	if t.known, foreign = t.lane.Memory.learnRead(image, asked); foreign {
 		t.site.NoticeForeign()
 	}
 	t.now = t.owner.NowMS()
@@ -108,10 +105,10 @@ func (t *turn) failView(err error) {
 // denyLeft denies takes that do not fit a recent image. If the image is not recent, it reads the bucket
 // once and leaves them for the next turn. It returns true if a write brings a newer configuration with
 // the denial.
-func (t *turn) denyLeft() bool {
-	ops := make([]*Op, len(t.left))
-	for i := range t.left {
-		ops[i] = t.left[i].op
+func (t *turn) denyLeft(left []excluded) bool {
+	ops := make([]*Op, len(left))
+	for i := range left {
+		ops[i] = left[i].op
 	}
 	v := t.view
 	if !t.known.fresh(v.Now) && slices.ContainsFunc(ops, func(o *Op) bool { return !o.bucketRead }) {
@@ -133,7 +130,7 @@ func (t *turn) denyLeft() bool {
 		t.move = move{carried: ops, write: v.Plan(nil, plan.Rules{}), brings: true}
 		return true
 	}
-	t.deny(v, t.left, false)
+	t.deny(v, left, false)
 	return false
 }
 
@@ -142,21 +139,22 @@ type flight struct {
 	delivery delivery
 	// asked is the instant of the decision, in Unix ms.
 	asked int64
-	// flying means that the write was decided, and tried that a request was sent.
-	flying, tried bool
+	// flying means that the write was decided, and tried that a request was sent. byCaller means that the
+	// lane runs on the goroutine of a caller.
+	flying, tried, byCaller bool
 	// report reports the answer to the tracer; nil without a tracer.
 	report func(Answer)
 }
 
 // launch prepares the delivery, and reports the start of the write.
 func (t *turn) launch() {
-	owner := t.owner
+	owner, at := t.owner, t.site.Bucket
 	t.flying, t.asked = true, max(t.now, t.view.Now) // the view may be newer, after a read of the configuration
 	t.delivery.operation, t.delivery.slot = owner.IDs.Operation(), owner.IDs.Slot
 	switch t.write.Kind {
 	case plan.Create:
 		c := t.write.Create
-		c.Keys, c.Entity, c.Resource = owner.Keys, t.site.Entity, t.site.Resource
+		c.Keys, c.Entity, c.Resource = owner.Keys, at.Entity, at.Resource
 		t.delivery.creates = true
 	case plan.GiveBack:
 		t.delivery.givesBack = true
@@ -170,7 +168,7 @@ func (t *turn) launch() {
 		t.delivery.bindToSlot(t.known.image, &t.learnt.own)
 	}
 	if owner.Trace != nil {
-		t.ctx, t.report = owner.Trace.Begin(t.ctx, Writing{t.site.Entity, t.site.Resource, t.write.Kind, len(t.carried)})
+		t.ctx, t.report = owner.Trace.Begin(t.ctx, Writing{at.Entity, at.Resource, t.write.Kind, len(t.carried)})
 	}
 	if t.extra != nil {
 		t.extra.noteStart(t.carried, t.site.elapsed())
@@ -189,7 +187,7 @@ func (t *turn) deliver() (a Answer, over bool) {
 	d, contact := &t.delivery, &t.site.Contact
 	for ; ; d.try++ {
 		waited := contact.silent()
-		if waited && t.caller != nil {
+		if waited && t.byCaller {
 			return Answer{}, false
 		}
 		if waited && !contact.await(t.site.life) {
@@ -266,7 +264,7 @@ func (t *turn) noteFailure(sent Answer, took time.Duration) {
 // context ended, the ops continue without the caller.
 func (t *turn) fail(ops []*Op, err error) {
 	switch {
-	case t.caller != nil && t.caller.Err() != nil:
+	case t.byCaller && t.ctx.Err() != nil:
 		t.again, t.leaves = append(t.again, ops...), true
 	case throttling(err):
 		t.noteThrottling(true, 0, err)

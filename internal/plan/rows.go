@@ -111,12 +111,12 @@ type Ask struct {
 	RefundDropped bool
 	// Model names the counter by model that the amounts move.
 	Model Model
-	// Refusals counts the refused writes of the ask.
-	Refusals int
-
 	// Fate is the decision. Limit names the limit of an ask that is Unknown or TooDeep.
 	Fate  Fate
 	Limit string
+	// Refusals counts the refused writes of the ask.
+	Refusals int
+
 	// Down are the amounts that go to the counter alone: the charges of an adjust beyond the deepest debt of
 	// a limit, and the part of a take beyond limits in shadow. Unbound is the part of a take of limits in
 	// shadow that is charged without a bound.

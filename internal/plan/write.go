@@ -24,17 +24,17 @@ const (
 // Write is a decided write. Its op id is added when it is sent.
 type Write struct {
 	// Kind tells which of the others is set.
-	Kind     Kind
+	Kind Kind
+	// Housekeeping means that the claim could have been a spend.
+	Housekeeping bool
+	// Guess is the form that was chosen for full limits (see Crowding).
+	Guess    bucket.Form
 	Spend    schema.Spend
 	Create   *schema.Create
 	Claim    *schema.Claim
 	GiveBack *schema.GiveBack
 	// Money is the part about limits of money; nil without one.
 	Money *schema.Money
-	// Housekeeping means that the claim could have been a spend.
-	Housekeeping bool
-	// Guess is the form that was chosen for full limits (see Crowding).
-	Guess bucket.Form
 }
 
 // LeaveNote makes a spend or a claim replace the note of waiters. Another write leaves it.

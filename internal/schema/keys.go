@@ -115,11 +115,5 @@ func (k Keys) Entity(id string) string { return k.prefix + "ENTITY#" + id }
 // ChildID returns the entity in a sort key of the children index.
 func ChildID(gsi1sk string) (string, bool) { return strings.CutPrefix(gsi1sk, childPrefix) }
 
-// Namespace returns the key of the namespace's own record; ok is false without a namespace.
-func (k Keys) Namespace() (key Key, ok bool) {
-	space := strings.TrimSuffix(k.prefix, ownPrefix)
-	return Key{space + "SYSTEM#", skNamespace}, space != ""
-}
-
 // VersionKey returns the key of the version record: one for the table, in every namespace.
 func VersionKey() Key { return Key{"SYSTEM#", skVersion} }

@@ -36,6 +36,12 @@ type NamespaceRecord struct {
 	Version int64
 }
 
+// Namespace returns the key of the namespace's own record; ok is false without a namespace.
+func (k Keys) Namespace() (key Key, ok bool) {
+	space := strings.TrimSuffix(k.prefix, ownPrefix)
+	return Key{space + "SYSTEM#", skNamespace}, space != ""
+}
+
 // Namespaces returns the partition of GSI3 that lists the namespaces of the table.
 func (Keys) Namespaces() string { return namespaces }
 
