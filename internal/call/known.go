@@ -130,7 +130,7 @@ func (rs *routes) knownPolicy() Policy {
 // unconfigured decides a call whose configuration could not be read. Allow admits it without limits.
 // Local admits by the limiter's own limits, if it has any, without parents and groups.
 func (rs *routes) unconfigured(r *Request, c *charged, err error) error {
-	c.levels, c.unlimited = nil, false
+	c.levels, c.unlimited, c.whole = nil, false, false
 	switch {
 	case !leftToPolicy(err):
 		err = askedAgain(err, 0)
