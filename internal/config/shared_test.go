@@ -22,6 +22,7 @@ type fakeTable struct {
 	keys  schema.Keys
 	items map[schema.Key]schema.Item
 	reads [][]schema.Key
+	ticks int64
 }
 
 func newFakeTable() *fakeTable {
@@ -29,17 +30,16 @@ func newFakeTable() *fakeTable {
 }
 
 func (f *fakeTable) cache(ttl time.Duration) *Cache {
-	tick := int64(0)
 	return New(Options{
-		Store: f, Clock: f, Keys: f.keys, Size: 100, TTL: ttl, Log: slog.New(slog.DiscardHandler),
-		Tick: func() int64 { tick++; return tick }, Loaded: func(Key, time.Duration, error) {},
+		Store: f, Now: func() time.Time { return f.now }, Clock: f, Keys: f.keys, Size: 100, TTL: ttl, Log: slog.New(slog.DiscardHandler),
+		Loaded: func(Key, time.Duration, error) {},
 	})
 }
 
-func (f *fakeTable) Source() time.Time { return f.now }
-func (f *fakeTable) NowMS() int64      { return f.now.UnixMilli() }
-func (f *fakeTable) LatestMS() int64   { return f.now.UnixMilli() }
-func (f *fakeTable) Away() error       { return nil }
+func (f *fakeTable) NowMS() int64    { return f.now.UnixMilli() }
+func (f *fakeTable) LatestMS() int64 { return f.now.UnixMilli() }
+func (f *fakeTable) Tick() int64     { f.ticks++; return f.ticks }
+func (f *fakeTable) Away() error     { return nil }
 
 func (f *fakeTable) ReadSources(_ context.Context, keys []schema.Key, _ func() []schema.ConfigOwner) (map[schema.Key]schema.Item, error) {
 	return f.ReadPlan(context.Background(), keys)
