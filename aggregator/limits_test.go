@@ -205,3 +205,19 @@ func TestSumThat64BitsDoNotHold(t *testing.T) {
 	_, err = o.closer.CloseDue(t.Context())
 	require.NoError(t, err, "it holds nothing up")
 }
+
+// TestModelsCostUnits: a fold of a bucket with requests, tokens and money of 16 models costs two write units, where one
+// without models costs one.
+func TestModelsCostUnits(t *testing.T) {
+	for models, want := range map[int]float64{0: 1, schema.MostModels: 2} {
+		names := []string{"rpm", "tpm", "usd"}
+		for i := range models {
+			names = append(names, schema.ModelCounter("usd", fmt.Sprintf("claude-sonnet-%d", i), i%2 == 0))
+		}
+		db, p := newTable(t, nil)
+		process(t, p, recordOf(1, nil, counters(50_000_000_000, names...))) // fifty dollars
+		before := db.Meter().Operations["UpdateItem"].WriteUnits
+		process(t, p, recordOf(2, counters(50_000_000_000, names...), counters(60_000_000_000, names...)))
+		assert.InDelta(t, want, db.Meter().Operations["UpdateItem"].WriteUnits-before, 0, "%d models", models)
+	}
+}
