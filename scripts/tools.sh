@@ -8,10 +8,9 @@ case ${1:-} in
 gofumpt) package=mvdan.cc/gofumpt version=v0.12.0 ;;
 gremlins) package=github.com/go-gremlins/gremlins/cmd/gremlins version=v0.6.0 ;;
 golangci-lint) package=github.com/golangci/golangci-lint/v2/cmd/golangci-lint version=v2.15.0 ;;
-promtool) package=github.com/prometheus/prometheus/cmd/promtool version=v0.316.0 ;;
 govulncheck) package=golang.org/x/vuln/cmd/govulncheck version=v1.8.0 ;;
 *)
-  echo "usage: scripts/tools.sh gofumpt|golangci-lint|govulncheck|gremlins|promtool" >&2
+  echo "usage: scripts/tools.sh gofumpt|golangci-lint|govulncheck|gremlins" >&2
   exit 2
   ;;
 esac
